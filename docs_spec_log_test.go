@@ -32,7 +32,7 @@ func exampleEvent(e *example) {
 	seq, err := strconv.ParseUint(e.value("seq"), 10, 64)
 	require.NoError(e.t, err)
 	key := sha256.Sum256([]byte("run_id\x00" + e.value("kind") + "\x00" + r.RunID)) // computed as exampleIdempotency shows
-	body := r.AppendBody(nil, record.Event{Actor: e.value("actor"), Ledger: e.value("ledger"), Key: &key})
+	body := r.AppendBody(nil, record.EventContext{Actor: e.value("actor"), Ledger: e.value("ledger"), Key: &key})
 	e.computed("body", string(record.AppendSuffix(body, seq, at)))
 }
 
@@ -50,10 +50,10 @@ func exampleMembers(e *example) {
 	}
 	e.computed("digest", digest(e.text("pointer"), e.value("value")))
 	e.computed("payload_members", `{"/axes":"`+e.value("digest")+`","/a~1b":"`+digest("/a~1b", "null")+`","/policy_hash":"`+digest("/policy_hash", `"p1"`)+`"}`)
-	r, err := record.DefaultLimits().For(secret).Parse(record.IPCRecord, []byte(`{"model":"m","payload":`+e.value("payload")+`}`))
+	r, err := record.DefaultLimits().WithMemberSecret(secret).Parse(record.IPCRecord, []byte(`{"model":"m","payload":`+e.value("payload")+`}`))
 	require.NoError(e.t, err)
 	defer r.Release()
-	require.Contains(e.t, string(r.AppendBody(nil, record.Event{})), `"payload_members":`+e.value("payload_members"))
+	require.Contains(e.t, string(r.AppendBody(nil, record.EventContext{})), `"payload_members":`+e.value("payload_members"))
 }
 
 func exampleIdempotency(e *example) {
@@ -116,8 +116,8 @@ func exampleSeqs(e *example) {
 
 // exampleLog returns the log of the examples: the creation of a ledger, and the registration and
 // the revocation of a source.
-func exampleLog(e *example) (entries [][]byte, links []proofs.Link) {
-	frame := record.Event{Actor: "anonymous", Ledger: "texts"}
+func exampleLog(e *example) (entries [][]byte, links []proofs.LinkedEntry) {
+	frame := record.EventContext{Actor: "anonymous", Ledger: "texts"}
 	signer := exampleSigner(e, "key", "seed")
 	registration, err := record.ParseRegistration("s", []byte(`{}`))
 	require.NoError(e.t, err)
@@ -237,7 +237,7 @@ func exampleReceipt(e *example) {
 	inclusion, err := proofs.NewProver(exampleTreeOf(e).Snapshot(), nil, nil).Inclusion(1, 3)
 	require.NoError(e.t, err)
 	r.Proof = &proofs.Proof{
-		Event: entries[1][proofs.HashSize:], Inclusion: proofs.Inclusion{LeafIndex: 1, TreeSize: 3, Hashes: inclusion}, Checkpoint: exampleSigned(e),
+		Event: entries[1][proofs.HashSize:], Inclusion: proofs.InclusionProof{LeafIndex: 1, TreeSize: 3, Hashes: inclusion}, Checkpoint: exampleSigned(e),
 	}
 	require.NoError(e.t, r.Verify(exampleSigner(e, "key", "seed").Verifier()))
 	e.computed("receipt", string(r.AppendJSON(nil)))

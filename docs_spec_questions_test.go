@@ -33,9 +33,9 @@ type server struct {
 }
 
 func newServer(t *testing.T) *server {
-	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
 	require.NoError(t, err)
 	folded, err := query.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
@@ -221,7 +221,7 @@ func exampleEvidence(e *example) {
 	e.computed("removed", compactJSON(e.t, change.Removed))
 	e.computed("kept", compactJSON(e.t, change.Kept))
 	e.computed("other", compactJSON(e.t, other))
-	e.computed("differ", compactJSON(e.t, change.Differ()))
+	e.computed("differ", compactJSON(e.t, change.HasDifferences()))
 }
 
 func exampleStale(e *example) {

@@ -292,7 +292,7 @@ func TestSpecProgramsAgree(t *testing.T) {
 	}
 	keys, err := proofs.ParseLogKey(s.get("/log/key"))
 	require.NoError(t, err)
-	key, before := keys.Current().String(), keys.Overlapping().String()
+	key, before := keys.Current().String(), keys.OverlapKey().String()
 	run := func(program string, arguments ...string) (string, error) {
 		command := exec.Command(python, append([]string{"docs/spec/" + program}, arguments...)...)
 		out, err := command.CombinedOutput()

@@ -13,17 +13,17 @@ import (
 	"colophon/api/limits"
 )
 
-// Listen returns a listener that limits the number of connections that l accepts. A TLS
+// LimitListener returns a listener that limits the number of connections that l accepts. A TLS
 // listener must wrap the returned listener, not the other way round.
-func (s *Server) Listen(l net.Listener) net.Listener {
-	return s.shared.Limits.Connections.Listen(l, func() { s.config.Metrics.load.Count(limits.RefusedConnections) })
+func (s *Server) LimitListener(l net.Listener) net.Listener {
+	return s.shared.Limits.Connections.LimitListener(l, func() { s.config.Metrics.load.CountRefusal(limits.RefusedConnections) })
 }
 
 // admit refuses requests before authentication: requests on connections beyond the limit, with
 // a URL that is too long, or from an address that sends too many.
 func (s *Server) admit(c *call.Call) error {
 	r := c.Request()
-	beyond, last := limits.Crowded(r)
+	beyond, last := limits.OverConnectionLimit(r)
 	if last {
 		c.Response().Header().Set(echo.HeaderConnection, "close")
 	}
@@ -31,7 +31,7 @@ func (s *Server) admit(c *call.Call) error {
 		return nil
 	}
 	if beyond {
-		return limits.Refuse(limits.RefusedConnections, http.StatusServiceUnavailable, 0,
+		return limits.NewRefusal(limits.RefusedConnections, http.StatusServiceUnavailable, 0,
 			"too many connections are open, from this address or in total (limit %d); try again later", s.shared.Limits.Load.Connections)
 	}
 	if err := limits.CheckURL(r.URL); err != nil {
@@ -40,12 +40,12 @@ func (s *Server) admit(c *call.Call) error {
 	if r.ProtoMajor > 1 {
 		from, taken := s.shared.Limits.TakeStream(r)
 		if !taken {
-			return limits.Refuse(limits.RefusedConnections, http.StatusServiceUnavailable, time.Second,
+			return limits.NewRefusal(limits.RefusedConnections, http.StatusServiceUnavailable, time.Second,
 				"too many requests over HTTP/2 are in progress, from this address or in total (limit %d); try again later", s.shared.Limits.Load.Connections)
 		}
 		c.HoldStream(from)
 	}
-	return s.shared.Limits.Rates.CheckAddress(c.Address)
+	return s.shared.Limits.Rates.TakeAddressToken(c.Address)
 }
 
 // operational reports whether a route serves monitoring. Monitoring must work above all when
@@ -60,27 +60,27 @@ func operational(route string) bool {
 // an address with too many invalid ones are refused without being verified. All other
 // credentials are always checked.
 func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
-	if !s.shared.Access.Required() {
+	if !s.shared.Access.RequiresIdentity() {
 		return s.shared.Unrestricted, nil
 	}
 	address, verified := c.Address(), false
-	identity, err := s.shared.Access.AuthenticateWithin(c.Request(), func() bool {
-		verified = s.shared.Limits.Rates.MayVerify(address)
+	identity, err := s.shared.Access.AuthenticateLimited(c.Request(), func() bool {
+		verified = s.shared.Limits.Rates.MayVerifySignature(address)
 		return verified
 	})
 	switch {
 	case err == nil:
 		return identity, nil
-	case errors.Is(err, access.ErrStale):
-		return nil, call.TokensUnknown()
+	case errors.Is(err, access.ErrStaleTokens):
+		return nil, call.StaleTokensProblem()
 	case errors.Is(err, access.ErrUnverified):
 		return nil, s.shared.Limits.Rates.SignatureRefusal(address)
-	case errors.Is(err, access.ErrInvalid):
+	case errors.Is(err, access.ErrInvalidCredentials):
 		if err := s.shared.Limits.Rates.CountFailure(address, verified); err != nil {
 			return nil, err
 		}
 	}
-	return nil, call.Unauthorized()
+	return nil, call.UnauthorizedProblem()
 }
 
 // inTurn wraps a handler so that it begins with a turn to compute.

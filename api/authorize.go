@@ -33,10 +33,10 @@ func (s *Server) guard(r route) call.Handler {
 		if err == nil {
 			c.SetIdentity(identity)
 		}
-		if err := s.shared.Limits.Rates.CheckIdentity(c.Caller); err != nil {
+		if err := s.shared.Limits.Rates.TakeIdentityToken(c.Caller); err != nil {
 			return err
 		}
-		if r.needs.On == call.TheLog && s.host.Public(c.Param("ledger")) {
+		if r.needs.On == call.PathLog && s.host.IsPublicLog(c.Param("ledger")) {
 			allowOrigins(c)
 			return handler(c)
 		}
@@ -80,7 +80,7 @@ func allowOrigins(c *call.Call) {
 func (s *Server) preflight(c *call.Call) error {
 	h := c.Response().Header()
 	h.Set(echo.HeaderAllow, "OPTIONS, GET, HEAD")
-	if s.host.Public(c.Param("ledger")) {
+	if s.host.IsPublicLog(c.Param("ledger")) {
 		allowOrigins(c)
 		h.Set(echo.HeaderAccessControlAllowMethods, "GET, HEAD")
 		h.Set(echo.HeaderAccessControlAllowHeaders, "*")

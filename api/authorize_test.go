@@ -92,7 +92,7 @@ func (s *service) actorOf(name string, seq uint64) string {
 	s.t.Helper()
 	l, err := s.host.Ledger(name)
 	require.NoError(s.t, err)
-	entry, err := l.Store().Entry(s.t.Context(), seq)
+	entry, err := l.Reader().Entry(s.t.Context(), seq)
 	require.NoError(s.t, err)
 	_, body, err := proofs.SplitEntry(entry)
 	require.NoError(s.t, err)
@@ -228,7 +228,7 @@ func TestBadVisibility(t *testing.T) {
 	}
 	s.put("/visibility?log=public", `{"log":"public"}`).problem(http.StatusBadRequest)
 	s.put(s.http.URL+"/v1/ledgers/none/visibility", `{"log":"public"}`).problem(http.StatusNotFound)
-	require.False(t, s.ledger().Public())
+	require.False(t, s.ledger().IsPublic())
 }
 
 // The contract states the scopes of each operation, for programs and for people.
@@ -248,9 +248,9 @@ func TestContractSaysWhatRoutesNeed(t *testing.T) {
 	}
 	require.NoError(t, yaml.Unmarshal(colophon.OpenAPI, &contract))
 	require.Len(t, contract.Security, 2)
-	require.Contains(t, string(colophon.OpenAPI), "\n        detail: \""+call.Unauthorized().Detail+"\"\n", "the example of a 401")
-	places := map[call.Target]string{call.TheLedger: "ledger", call.TheLog: "log", call.AnyLedger: "any ledger", call.AllLedgers: "all ledgers"}
-	sentences := map[call.Target]string{call.TheLedger: " on the ledger.", call.TheLog: " on the ledger, unless its log is public.",
+	require.Contains(t, string(colophon.OpenAPI), "\n        detail: \""+call.UnauthorizedProblem().Detail+"\"\n", "the example of a 401")
+	places := map[call.Target]string{call.PathLedger: "ledger", call.PathLog: "log", call.AnyLedger: "any ledger", call.AllLedgers: "all ledgers"}
+	sentences := map[call.Target]string{call.PathLedger: " on the ledger.", call.PathLog: " on the ledger, unless its log is public.",
 		call.AnyLedger: " on any ledger.", call.AllLedgers: " on all ledgers."}
 	for _, r := range start(t).http.Config.Handler.(*Server).routes() {
 		method, path, _ := strings.Cut(r.name(), " ")
@@ -268,7 +268,7 @@ func TestContractSaysWhatRoutesNeed(t *testing.T) {
 		require.ElementsMatch(t, r.needs.Any.Names(), slices.Concat(o.Scopes.Any), r.name())
 		require.ElementsMatch(t, r.needs.All.Names(), slices.Concat(o.Scopes.All), r.name())
 		require.True(t, strings.HasSuffix(strings.TrimSpace(o.Description), sentence(o.Scopes.Any, o.Scopes.All)+sentences[r.needs.On]), "%s: %s", r.name(), o.Description)
-		require.Equal(t, r.needs.On == call.TheLog, o.Security != nil, "%s: only the routes of a log can be used without a token", r.name())
+		require.Equal(t, r.needs.On == call.PathLog, o.Security != nil, "%s: only the routes of a log can be used without a token", r.name())
 		for _, status := range []string{"401", "403"} {
 			require.Contains(t, o.Responses, status, r.name())
 		}
@@ -293,8 +293,8 @@ func TestForbiddenSaysWhetherARuleMatched(t *testing.T) {
 	} {
 		i := &access.Identity{Actor: "oidc:someone"}
 		if granted != "" {
-			i.Grants = []access.Grant{{Ledgers: []string{granted}, Scopes: access.Read}}
+			i.Grants = []access.Grant{{Ledgers: []string{granted}, Scopes: access.ScopeRead}}
 		}
-		require.ErrorContains(t, call.Needs{On: call.AllLedgers, All: access.Admin}.Check(i, ""), "this request needs the scope admin on all ledgers; "+want)
+		require.ErrorContains(t, call.RequiredScopes{On: call.AllLedgers, All: access.ScopeAdmin}.Check(i, ""), "this request needs the scope admin on all ledgers; "+want)
 	}
 }

@@ -29,7 +29,7 @@ func TestBatchThatEndsBeforeItsBody(t *testing.T) {
 			server := s.http
 			if !listen {
 				server = httptest.NewUnstartedServer(nil)
-				server.Config = s.server().HTTP()
+				server.Config = s.server().HTTPServer()
 				server.Start()
 			}
 			body := strings.Repeat("x", limits.DrainBytes+64<<10)

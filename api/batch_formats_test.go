@@ -47,7 +47,7 @@ func TestBatchAcceptsNativeLines(t *testing.T) {
 	oracle := cpython.Start(t)
 	s := start(t)
 	seeds := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
-	for _, f := range formats.All {
+	for _, f := range formats.BatchFormats {
 		var body strings.Builder
 		lines := 0
 		for _, native := range cpython.Ask[int, []byte](t, oracle, strings.ReplaceAll(string(f), "-", "_"), seeds) {

@@ -33,7 +33,7 @@ func mth(leaves [][]byte) [32]byte {
 // entries returns the entries of the default ledger.
 func (s *service) entries() (list [][]byte) {
 	s.t.Helper()
-	for entry, err := range s.ledger().Store().Entries(s.t.Context(), 0) {
+	for entry, err := range s.ledger().Reader().Entries(s.t.Context(), 0) {
 		require.NoError(s.t, err)
 		list = append(list, bytes.Clone(entry.Bytes))
 	}

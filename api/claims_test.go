@@ -19,9 +19,9 @@ func TestPlantedClaimsAreReported(t *testing.T) {
 	s.post("/ipc-records", ipcBody("a", "x")).want(http.StatusCreated)
 	r, err := record.Parse(record.IPCRecord, []byte(ipcBody("lost", "y")))
 	require.NoError(t, err)
-	x, err := s.database.Tamper(ledger.Default)
+	x, err := s.database.Tamperer(ledger.Default)
 	require.NoError(t, err)
-	require.NoError(t, x.SetKey(storage.Key{Key: record.RunKey(record.IPCRecord, "lost"), Record: record.KeyedDigest(r.Kind, r.Digest), Seq: 1}))
+	require.NoError(t, x.SetKey(storage.Claim{Claim: record.RunKey(record.IPCRecord, "lost"), Record: record.KindDigest(r.Kind, r.Digest), Seq: 1}))
 
 	p := s.post("/ipc-records", ipcBody("lost", "y")).problem(http.StatusInternalServerError)
 	require.Contains(t, p.Detail, "the record was not recorded: in the database, its idempotency key or run_id leads to an event that does not claim it")

@@ -14,7 +14,7 @@ import (
 // consoleScript returns the path of the console's script.
 func consoleScript() string {
 	w := httptest.NewRecorder()
-	console.Page(w, httptest.NewRequest(http.MethodGet, "/", nil), false)
+	console.ServePage(w, httptest.NewRequest(http.MethodGet, "/", nil), false)
 	return "/" + regexp.MustCompile(`src="([^"]+)"`).FindStringSubmatch(w.Body.String())[1]
 }
 

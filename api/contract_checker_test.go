@@ -196,13 +196,13 @@ func newServer(t testing.TB) *server { return newServerFor(t, maxBody) }
 func newServerFor(t testing.TB, maxBody int) *server {
 	t.Helper()
 	s := &server{contract: loadContract(t), disk: &disk{Database: memory.New()}}
-	host, err := ledger.OpenHost(t.Context(), s.disk, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), s.disk, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
 	require.NoError(t, err)
 	derived, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", Load: limits.Load{MaxBody: size.Bytes(maxBody), MaxLine: size.Bytes(maxBody),
+	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", ServerLimits: limits.ServerLimits{MaxBody: size.Bytes(maxBody), MaxLine: size.Bytes(maxBody),
 		IndexWait: time.Minute, BadRate: 1e6}}) // tests send many bad requests; on a busy machine, the index can lag by thousands of records
 	require.NoError(t, err)
 	listener := httptest.NewServer(s.api)
@@ -254,7 +254,7 @@ func (d *disk) Ledger(ctx context.Context, name string) (storage.Store, error) {
 	return ailing{s, d}, err
 }
 
-func (d *disk) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
+func (d *disk) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
 	s, err := d.Database.Create(ctx, info)
 	return ailing{s, d}, err
 }
@@ -264,11 +264,11 @@ type ailing struct {
 	disk *disk
 }
 
-func (a ailing) Writable(ctx context.Context) error {
+func (a ailing) CheckWritable(ctx context.Context) error {
 	if a.disk.full.Load() {
 		return storage.ErrNoSpace
 	}
-	return a.Store.Writable(ctx)
+	return a.Store.CheckWritable(ctx)
 }
 
 func (a ailing) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {

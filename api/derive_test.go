@@ -12,7 +12,7 @@ import (
 
 // derived posts a record with derive=true, verifies the receipt, and returns the derived
 // facts.
-func (s *service) derived(path, body string) (facts wire.Derived) {
+func (s *service) derived(path, body string) (facts wire.DerivedMembers) {
 	s.t.Helper()
 	a := s.post(path+"?derive=true", body).want(http.StatusCreated)
 	s.verified(a)
@@ -24,15 +24,15 @@ func TestDerivedFactsOfRuns(t *testing.T) {
 	s := start(t)
 	const body = `{"payload":{"seed":1},"system_prompt":"p","output":"%","model":"m","temperature":0,"max_tokens":9}`
 	run := func(output string) string { return strings.Replace(body, "%", output, 1) }
-	require.Equal(t, wire.Derived{}, s.derived("/ipc-records", run("a")), "there is no previous run")
+	require.Equal(t, wire.DerivedMembers{}, s.derived("/ipc-records", run("a")), "there is no previous run")
 	require.Equal(t, &wire.DerivedDrift{Against: 1, Cause: "identical", Variables: []string{}}, s.derived("/ipc-records", run("a")).Drift)
 	other := strings.Replace(run("b"), `"m"`, `"n"`, 1)
 	require.Equal(t, &wire.DerivedDrift{Against: 2, Cause: "model", Variables: []string{"model"}, OutputChanged: true}, s.derived("/ipc-records", other).Drift)
 	s.post("/records/3/state", `{"state":"failed","reason":"r"}`).want(http.StatusCreated)
 	require.Equal(t, &wire.DerivedDrift{Against: 2, Cause: "stochastic_or_model_internal", Variables: []string{}, OutputChanged: true},
 		s.derived("/ipc-records", run("c")).Drift, "event 3 has failed")
-	require.Equal(t, wire.Derived{Incomplete: []string{"output"}}, s.derived("/ipc-records", strings.Replace(run("d"), `"output":"d",`, "", 1)), "an incomplete record is not a run")
-	require.Equal(t, wire.Derived{Incomplete: []string{"system_prompt", "output", "seed"}},
+	require.Equal(t, wire.DerivedMembers{Incomplete: []string{"output"}}, s.derived("/ipc-records", strings.Replace(run("d"), `"output":"d",`, "", 1)), "an incomplete record is not a run")
+	require.Equal(t, wire.DerivedMembers{Incomplete: []string{"system_prompt", "output", "seed"}},
 		s.derived("/ipc-records", `{"payload":{},"model":"m","temperature":0,"max_tokens":9}`), "all that a record may lack")
 }
 
@@ -44,33 +44,33 @@ func TestDerivedFactsOfRunDAGs(t *testing.T) {
 	s := start(t)
 	const body = `{"question":"why?","dag":{"root":"00%","nodes":[{"stage":"question","hash":"00%"},{"stage":"answer","hash":"11%"}]}}`
 	filled := strings.ReplaceAll(body, "%", strings.Repeat("0", 62))
-	require.Equal(t, wire.Derived{}, s.derived("/run-dags", filled))
-	require.Equal(t, &wire.DerivedDivergence{Against: 1, Cause: wire.RunIdentical}, s.derived("/run-dags", filled).Divergence)
+	require.Equal(t, wire.DerivedMembers{}, s.derived("/run-dags", filled))
+	require.Equal(t, &wire.DerivedDivergence{Against: 1, Cause: wire.RunDAGIdentical}, s.derived("/run-dags", filled).Divergence)
 	other := strings.Replace(filled, `"11`, `"22`, 1)
-	require.Equal(t, &wire.DerivedDivergence{Against: 2, FirstDivergingStage: new("answer"), Cause: wire.RunUnknown}, s.derived("/run-dags", other).Divergence)
+	require.Equal(t, &wire.DerivedDivergence{Against: 2, FirstDivergingStage: new("answer"), Cause: wire.RunDAGUnknown}, s.derived("/run-dags", other).Divergence)
 	keyed := func(body, schema, chunking string) string {
 		return strings.TrimSuffix(body, "}") + `,"cache_dimensions":` + strings.NewReplacer(`"s1"`, schema, `"c1"`, chunking).Replace(someDimensions) + "}"
 	}
 	cause := func(body string) *wire.DerivedDivergence { return s.derived("/run-dags", body).Divergence }
-	require.Equal(t, wire.RunUnknown, cause(keyed(filled, `"1"`, `"1"`)).Cause, "the previous run has no dimensions")
-	require.Equal(t, &wire.DerivedDivergence{Against: 4, FirstDivergingStage: new("answer"), Cause: wire.RunNoDimension, DifferingDimensions: []string{}},
+	require.Equal(t, wire.RunDAGUnknown, cause(keyed(filled, `"1"`, `"1"`)).Cause, "the previous run has no dimensions")
+	require.Equal(t, &wire.DerivedDivergence{Against: 4, FirstDivergingStage: new("answer"), Cause: wire.RunDAGNoDimension, DifferingDimensions: []string{}},
 		cause(keyed(other, `"1"`, `"1"`)))
 	require.Equal(t, &wire.DerivedDivergence{Against: 5, FirstDivergingStage: new("answer"), Cause: "chunking_version", DifferingDimensions: []string{"chunking_version"}},
 		cause(keyed(filled, `"1"`, `"2"`)))
-	require.Equal(t, wire.RunConfounded, cause(keyed(other, `"2"`, `"3"`)).Cause)
+	require.Equal(t, wire.RunDAGConfounded, cause(keyed(other, `"2"`, `"3"`)).Cause)
 	var again wire.RecordRow
 	s.get("/records/6?derive=true").want(http.StatusOK).json(&again)
-	require.Equal(t, wire.RunCause("chunking_version"), again.Divergence.Cause, "a later query must give the same cause")
+	require.Equal(t, wire.RunDAGCause("chunking_version"), again.Divergence.Cause, "a later query must give the same cause")
 }
 
 func TestDerivedFactsOfPaths(t *testing.T) {
 	s := start(t)
 	yes, no := true, false
 	const first, second = `{"project":"p","route":["a"],"content":"x"}`, `{"project":"p","route":["a"],"content":"y"}`
-	require.Equal(t, wire.Derived{PathID: "0cc175b9", Category: "new", Validated: &no}, s.derived("/path-fingerprints", first))
+	require.Equal(t, wire.DerivedMembers{PathID: "0cc175b9", Category: "new", Validated: &no}, s.derived("/path-fingerprints", first))
 	s.do(http.MethodPut, "/paths/p/0cc175b9/validation", `{"validated":true}`, "Content-Type", "application/json").want(http.StatusCreated)
-	require.Equal(t, wire.Derived{PathID: "0cc175b9", Category: "unchanged", Validated: &yes}, s.derived("/path-fingerprints", first))
-	require.Equal(t, wire.Derived{PathID: "0cc175b9", Category: "modified", Validated: &no}, s.derived("/path-fingerprints", second))
+	require.Equal(t, wire.DerivedMembers{PathID: "0cc175b9", Category: "unchanged", Validated: &yes}, s.derived("/path-fingerprints", first))
+	require.Equal(t, wire.DerivedMembers{PathID: "0cc175b9", Category: "modified", Validated: &no}, s.derived("/path-fingerprints", second))
 }
 
 func TestDerivedFactsOfCitationSets(t *testing.T) {
@@ -78,7 +78,7 @@ func TestDerivedFactsOfCitationSets(t *testing.T) {
 	set := func(source string) string {
 		return `{"subject":"s","citations":[{"text":"words","source_id":"` + source + `","weight":1}]}`
 	}
-	require.Equal(t, wire.Derived{Conflicts: []wire.DerivedConflict{}}, s.derived("/citation-sets", set("a")))
+	require.Equal(t, wire.DerivedMembers{Conflicts: []wire.DerivedConflict{}}, s.derived("/citation-sets", set("a")))
 	s.do(http.MethodPut, "/sources/a", `{}`, "Content-Type", "application/json").want(http.StatusCreated)
 	facts := s.derived("/citation-sets", set("b"))
 	require.Equal(t, []string{"b"}, facts.UnregisteredSources)

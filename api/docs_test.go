@@ -93,7 +93,7 @@ func TestDocsInABrowser(t *testing.T) {
 		id := strings.ToLower(method) + "-" + strings.NewReplacer("{", "-", "}", "-").Replace(path)
 		require.Contains(t, shown[id], strings.SplitN(command, "\n", 2)[0], name)
 	}
-	notes := p.Notes()
+	notes := p.Activity()
 	notes.Requests = slices.DeleteFunc(notes.Requests, func(address string) bool { return strings.HasPrefix(address, "data:") })
 	slices.Sort(notes.Requests)
 	require.Equal(t, []string{s.url + "/docs", s.url + "/docs/openapi.json", s.url + "/docs/rapidoc-min.js", s.url + "/docs/theme.js"}, notes.Requests)

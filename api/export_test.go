@@ -33,7 +33,7 @@ func (s *service) exported(question string, asOf uint64) (rows []string, m *proo
 		var err error
 		m, err = proofs.OpenExport([]byte(line.Manifest), s.verifier())
 		require.NoError(s.t, err)
-		require.NoError(s.t, m.Covers(leaves, line.Rest))
+		require.NoError(s.t, m.VerifyRows(leaves, line.Rest))
 		rest = string(line.Rest)
 	}
 	return rows, m, rest
@@ -60,7 +60,7 @@ func (s *service) pagesOf(question, separator string) (rows []string) {
 }
 
 func TestExportsHaveAllRows(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.MaxPage = 4 })
+	s := start(t, func(c *Config) { c.ServerLimits.MaxPage = 4 })
 	for i := range 30 {
 		s.post("/ipc-records", ipcBody(fmt.Sprintf("run/%d", i), fmt.Sprintf("<output> & %d", i%7))).want(http.StatusCreated)
 	}

@@ -20,7 +20,7 @@ const statusClientGone = 499
 // fail sends the response for an error. All errors pass through it. It panics with
 // http.ErrAbortHandler if the connection must be dropped instead.
 func (s *Server) fail(err error, c *call.Call) {
-	p, internal := problem.Of(err)
+	p, internal := problem.FromError(err)
 	if internal && c.Request().Context().Err() != nil {
 		// The client might have closed only its sending half. The abort makes sure that it
 		// does not receive an answer.
@@ -30,21 +30,21 @@ func (s *Server) fail(err error, c *call.Call) {
 	if internal {
 		s.config.Log.Error("request failed", "method", c.Request().Method, "route", c.Path(), "error", err)
 	}
-	s.config.Metrics.load.Count(p.Why)
+	s.config.Metrics.load.CountRefusal(p.Reason)
 	if c.Response().Committed {
 		// A partial answer must not look complete.
 		panic(http.ErrAbortHandler)
 	}
 	h := c.Response().Header()
-	text := call.NewReply()
+	text := call.NewBuffer()
 	defer text.Release()
 	media := appendFailure(text, c, p)
-	if full := c.Hold(text.Memory()); full != nil {
+	if full := c.HoldReadMemory(text.MemoryBytes()); full != nil {
 		if c.Request().Context().Err() != nil {
 			c.Response().Status = statusClientGone
 			panic(http.ErrAbortHandler)
 		}
-		p, _ = problem.Of(full)
+		p, _ = problem.FromError(full)
 		text.Text = text.Text[:0]
 		media = appendFailure(text, c, p)
 	}
@@ -61,7 +61,7 @@ func (s *Server) fail(err error, c *call.Call) {
 
 // appendFailure appends the response body for a call that failed, and returns its media type.
 // The body is a problem or, for OTLP, a google.rpc.Status.
-func appendFailure(to *call.Reply, c *call.Call, p *problem.Problem) (media string) {
+func appendFailure(to *call.Buffer, c *call.Call, p *problem.Problem) (media string) {
 	if text, media, ok := otlp.AppendFailure(to.Text, c.Path(), c.Request(), p); ok {
 		to.Text = text
 		return media

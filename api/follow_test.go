@@ -192,7 +192,7 @@ func TestFollowRefusals(t *testing.T) {
 // Followers that begin at any event and at any time, even during writes, get every event once
 // and in order.
 func TestFollowersMissNothing(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.Heartbeat = time.Millisecond })
+	s := start(t, func(c *Config) { c.ServerLimits.Heartbeat = time.Millisecond })
 	const writers, each, followers = 4, 50, 20
 	var writing, following sync.WaitGroup
 	for w := range writers {
@@ -218,7 +218,7 @@ func TestFollowersMissNothing(t *testing.T) {
 }
 
 func TestHeartbeats(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.Heartbeat = time.Millisecond })
+	s := start(t, func(c *Config) { c.ServerLimits.Heartbeat = time.Millisecond })
 	l := s.listen("")
 	for range 10 {
 		require.Equal(t, sent{comment: true}, l.next())
@@ -237,7 +237,7 @@ func TestStreamsSayWhyTheyEnd(t *testing.T) {
 	s.same(0, late.events(2))
 	require.Equal(t, "frozen", late.last().name)
 
-	open, err := s.host.Create(t.Context(), ledger.New{Name: "open"})
+	open, err := s.host.Create(t.Context(), ledger.CreateOptions{Name: "open"})
 	require.NoError(t, err)
 	s.url = s.http.URL + "/v1/ledgers/" + open.Name()
 	idle := s.listen("?from=0")
@@ -252,12 +252,12 @@ func TestStreamsSayWhyTheyEnd(t *testing.T) {
 // After its token is revoked, a follower or a batch gets nothing more.
 func TestRevocationEndsStreamsAndBatches(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
-	made, err := store.Create(access.NewToken{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.Write | access.Log}}})
+	made, err := store.Create(access.TokenSpec{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.ScopeWrite | access.ScopeLog}}})
 	require.NoError(t, err)
 	who, err := access.Open(access.Config{Dir: store.Dir})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, func(c *Config) { c.Access, c.Load.Heartbeat = who, time.Millisecond })
+	s := start(t, func(c *Config) { c.Access, c.ServerLimits.Heartbeat = who, time.Millisecond })
 	body, send := io.Pipe()
 	defer send.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -295,12 +295,12 @@ func TestRevocationEndsStreamsAndBatches(t *testing.T) {
 // does.
 func TestLostScopesEndStreamsAndBatches(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
-	made, err := store.Create(access.NewToken{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.Log}}})
+	made, err := store.Create(access.TokenSpec{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.ScopeLog}}})
 	require.NoError(t, err)
 	who, err := access.Open(access.Config{Dir: store.Dir})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, func(c *Config) { c.Access, c.Load.Heartbeat = who, time.Millisecond })
+	s := start(t, func(c *Config) { c.Access, c.ServerLimits.Heartbeat = who, time.Millisecond })
 	l := s.listen("?from=0", "Authorization", "Bearer "+made.Text)
 	l.events(1)
 	file := filepath.Join(store.Dir, "tokens.json")
@@ -316,7 +316,7 @@ func TestLostScopesEndStreamsAndBatches(t *testing.T) {
 }
 
 func TestFollowersAtOnce(t *testing.T) {
-	s := start(t, behind(func(l *limits.Load) { l.Followers = 4 }))
+	s := start(t, behind(func(l *limits.ServerLimits) { l.Followers = 4 }))
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	s.listenUntil(ctx, "", "X-Forwarded-For", "192.0.2.1")
@@ -346,7 +346,7 @@ func wide() string {
 // A follower that does not read is disconnected, and delays neither other followers nor
 // writers. A follower that reconnects each time gets every event.
 func TestSlowFollowerIsDropped(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.WriteTimeout, c.Load.FollowRate = 4*soon, 1<<30 })
+	s := start(t, func(c *Config) { c.ServerLimits.WriteTimeout, c.ServerLimits.FollowRate = 4*soon, 1<<30 })
 	deaf := s.dial()
 	deaf.say("GET {ledger}/events?from=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
 	const events = 200 // more than the socket buffers hold
@@ -378,7 +378,7 @@ func TestSlowFollowerIsDropped(t *testing.T) {
 
 // A follower that has used up its share waits for its next turn.
 func TestFollowersWaitForTheirTurn(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.FollowRate, c.Load.Heartbeat = 1, time.Millisecond })
+	s := start(t, func(c *Config) { c.ServerLimits.FollowRate, c.ServerLimits.Heartbeat = 1, time.Millisecond })
 	const events = 20 // more than can arrive at once
 	s.batch(strings.Repeat(wide(), events))
 	l := s.listen("?from=0")
@@ -397,7 +397,7 @@ func TestFollowersWaitForTheirTurn(t *testing.T) {
 func TestFollowDamage(t *testing.T) {
 	s := start(t)
 	s.batch(strings.Repeat(ipcLine("", "x"), 40))
-	tamper, err := s.database.Tamper(ledger.Default)
+	tamper, err := s.database.Tamperer(ledger.Default)
 	require.NoError(t, err)
 	require.NoError(t, tamper.DeleteEntry(20))
 	l := s.listen("?from=30")
@@ -410,7 +410,7 @@ func TestFollowDamage(t *testing.T) {
 // FollowPace bounds the rate of all followers together, and delays them in turn.
 func TestFollowPace(t *testing.T) {
 	const rate, bytes = 1 << 20, 64 << 10
-	p := limits.NewFollowPace(rate)
+	p := limits.NewFollowerLimiter(rate)
 	var last time.Duration
 	for i := range 1000 {
 		wait := p.Delay(bytes)

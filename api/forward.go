@@ -78,7 +78,7 @@ func newForwarder(s *Server) *forwarder {
 
 // writes reports whether the handler writes to the ledger of the path.
 func (r route) writes() bool {
-	return r.method != http.MethodGet && r.needs.On == call.TheLedger && (r.needs.Any|r.needs.All)&(access.Write|access.Admin) != 0
+	return r.method != http.MethodGet && r.needs.On == call.PathLedger && (r.needs.Any|r.needs.All)&(access.ScopeWrite|access.ScopeAdmin) != 0
 }
 
 // wrap forwards writes, and reads that need a signature, if another server writes the ledger.
@@ -94,7 +94,7 @@ func (f *forwarder) wrap(r route, handler call.Handler) call.Handler {
 		if !errors.Is(err, storage.ErrNotHeld) || c.Response().Committed {
 			return err
 		}
-		address, elsewhere := f.config.Holder(c.Param("ledger"))
+		address, elsewhere := f.config.WriterAddress(c.Param("ledger"))
 		if !elsewhere {
 			return err
 		}
@@ -113,7 +113,7 @@ func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error 
 	ctx := c.Request().Context()
 	deadline := time.Now().Add(f.shared.Limits.Load.Wait)
 	for {
-		address, elsewhere := f.config.Holder(c.Param("ledger"))
+		address, elsewhere := f.config.WriterAddress(c.Param("ledger"))
 		if !elsewhere {
 			return handler(c)
 		}
@@ -139,7 +139,7 @@ func (f *forwarder) unsent(c *call.Call, address string, err error) error {
 	}
 	f.requests.WithLabelValues("broken").Inc()
 	f.config.Log.Warn("the server that writes the ledger cannot be reached", "ledger", c.Param("ledger"), "server", address, "error", err)
-	return limits.Refuse("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written, try again")
+	return limits.NewRefusal("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written, try again")
 }
 
 // send forwards a call to the server at address and relays its response. An empty address means that no server
@@ -199,7 +199,7 @@ func (f *forwarder) send(c *call.Call, address string, batch bool) (sent bool, e
 		return true, problem
 	}
 	f.config.Log.Warn("a request was not answered by the server that writes the ledger", "ledger", c.Param("ledger"), "server", address, "error", err)
-	return true, limits.Refuse("", http.StatusServiceUnavailable, time.Second,
+	return true, limits.NewRefusal("", http.StatusServiceUnavailable, time.Second,
 		"the server that writes the ledger has not answered, and it is unknown whether anything was written; try again with the same idempotency key")
 }
 
@@ -220,7 +220,7 @@ func (f *forwarder) watch(ctx context.Context, cancel context.CancelFunc, name, 
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			if to, elsewhere := f.config.Holder(name); elsewhere && to == address {
+			if to, elsewhere := f.config.WriterAddress(name); elsewhere && to == address {
 				moved.Store(now.UnixNano())
 			} else if now.Sub(time.Unix(0, moved.Load())) > silence {
 				cancel()
@@ -319,7 +319,7 @@ func (w *forwarding) stream(idle time.Duration) error {
 	if err := w.controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("enabling full duplex: %w", err)
 	}
-	w.call.Writer().Stream(2 * idle)
+	w.call.Writer().BeginStream(2 * idle)
 	return nil
 }
 
@@ -409,7 +409,7 @@ func (w *forwarding) unreadable(patience time.Duration) error {
 	if w.err == nil || errors.Is(w.err, io.EOF) || w.stopped.Load() {
 		return nil
 	}
-	if slow := limits.SlowBody(w.err, patience); slow != nil {
+	if slow := limits.SlowBodyRefusal(w.err, patience); slow != nil {
 		return slow
 	}
 	return problem.New(http.StatusBadRequest, "the body cannot be read to its end")

@@ -25,7 +25,7 @@ import (
 
 // startForwarding starts a server that forwards writes to its ledger to another server.
 func startForwarding(t *testing.T, holder func(string) (string, bool)) *service {
-	return start(t, func(c *Config) { c.Holder, c.Load.Wait = holder, 100*time.Millisecond })
+	return start(t, func(c *Config) { c.WriterAddress, c.ServerLimits.Wait = holder, 100*time.Millisecond })
 }
 
 // holderOf starts the other server, and returns a Config.Holder that names it as the writer of
@@ -95,7 +95,7 @@ func TestForwardWaits(t *testing.T) {
 		}
 		return address(name)
 	}
-	s := start(t, func(c *Config) { c.Holder, c.Load.Wait = holder, time.Hour })
+	s := start(t, func(c *Config) { c.WriterAddress, c.ServerLimits.Wait = holder, time.Hour })
 	s.post("/ipc-records", "{}").want(http.StatusOK)
 	asked.Store(0)
 	s.do(http.MethodPost, "/ipc-records", "{}", forwardedHeader, "1").want(http.StatusOK)
@@ -135,7 +135,7 @@ func TestForwardedReadsWithoutAnswer(t *testing.T) {
 		server := s.http.Config.Handler.(*Server)
 		read := server.forward.wrap(route{method: http.MethodGet}, func(*call.Call) error { return fmt.Errorf("signing: %w", storage.ErrNotHeld) })
 		r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
-		p, _ := problem.Of(read(server.shared.New(echo.New().NewContext(r, w), w, r)))
+		p, _ := problem.FromError(read(server.shared.NewCall(echo.New().NewContext(r, w), w, r)))
 		require.Equal(t, http.StatusServiceUnavailable, p.Status)
 		require.Contains(t, p.Detail, c.detail)
 		count, _ := s.metrics().value("colophon_forwarded_requests_total", "outcome", outcome)

@@ -35,12 +35,12 @@ func (s *Server) handle(c *call.Call) {
 // delay errors that clients cannot foresee, such as that something does not exist or has
 // changed.
 func (s *Server) holdBad(err error, c *call.Call) {
-	switch p, _ := problem.Of(err); {
+	switch p, _ := problem.FromError(err); {
 	case p.Status < 400 || p.Status >= 500, operational(c.Path()):
 	case p.Status == http.StatusNotFound && c.Path() != "":
 	case p.Status == http.StatusConflict, p.Status == http.StatusGone, p.Status == http.StatusPreconditionFailed, p.Status == http.StatusTooManyRequests:
 	default:
-		s.shared.Limits.Rates.HoldBad(c.Request().Context(), c.Address, c.Request().Method != http.MethodGet)
+		s.shared.Limits.Rates.DelayBadRequest(c.Request().Context(), c.Address, c.Request().Method != http.MethodGet)
 	}
 }
 
@@ -52,7 +52,7 @@ func (s *Server) attempt(c *call.Call) (err error) {
 			if r == http.ErrAbortHandler {
 				panic(r)
 			}
-			err = problem.Panicked(r)
+			err = problem.FromPanic(r)
 		}
 	}()
 	if err := s.admit(c); err != nil {

@@ -36,21 +36,21 @@ type service struct {
 func start(t testing.TB, change ...func(*Config)) *service {
 	t.Helper()
 	database := memory.New()
-	host, err := ledger.OpenHost(t.Context(), database, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
 	require.NoError(t, err)
 	folded, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	config := Config{Host: host, Index: folded, Version: "test"}
-	config.Load.BadRate = 1e6 // tests send many bad requests
+	config.ServerLimits.BadRate = 1e6 // tests send many bad requests
 	for _, f := range change {
 		f(&config)
 	}
 	s, err := New(config)
 	require.NoError(t, err)
 	server := httptest.NewUnstartedServer(s)
-	server.Config, server.Listener = s.HTTP(), s.Listen(server.Listener)
+	server.Config, server.Listener = s.HTTPServer(), s.LimitListener(server.Listener)
 	server.Start()
 	t.Cleanup(func() {
 		server.Close()

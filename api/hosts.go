@@ -9,16 +9,16 @@ import (
 	"colophon/api/problem"
 )
 
-// Hosts are the host names for which a server without authentication answers, besides localhost
+// AllowedHosts are the host names for which a server without authentication answers, besides localhost
 // and loopback addresses. If Hosts is empty, only requests that arrive on a loopback address
 // are checked.
-type Hosts []string
+type AllowedHosts []string
 
 // Check refuses a request whose Host header names another server. It defends against DNS
 // rebinding: the owner of a name can point it at this server, and a browser would then let the
 // owner's pages read the server's answers. Browsers always send a Host header, so Check
 // accepts requests without one.
-func (h Hosts) Check(r *http.Request) error {
+func (h AllowedHosts) Check(r *http.Request) error {
 	if r.Host == "" || len(h) == 0 && !onLoopback(r) {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 
 // A web page whose host name resolves to a loopback address gets no data.
 func TestHostsThatAreAnswered(t *testing.T) {
-	s := start(t, func(c *Config) { c.Hosts = Hosts{"Ledger.example.org"} })
+	s := start(t, func(c *Config) { c.Hosts = AllowedHosts{"Ledger.example.org"} })
 	for host, status := range map[string]int{
 		"127.0.0.1": 200, "127.0.0.1:1": 200, "localhost": 200, "LOCALHOST:8080": 200, "localhost.": 200, "[::1]": 200, "[::1]:8080": 200,
 		"127.9.9.9": 200, "ledger.example.org": 200, "ledger.EXAMPLE.org.:443": 200,
@@ -39,10 +39,10 @@ func TestHostsMatterOnLoopbackOnly(t *testing.T) {
 		ctx := context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.ParseIP(address)})
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://evil.example/", nil)
 		require.NoError(t, err)
-		require.Equal(t, refused, Hosts(nil).Check(r) != nil, address)
-		require.Error(t, Hosts{"ledger.example.org"}.Check(r), "configured names are checked on every address")
+		require.Equal(t, refused, AllowedHosts(nil).Check(r) != nil, address)
+		require.Error(t, AllowedHosts{"ledger.example.org"}.Check(r), "configured names are checked on every address")
 		r.Host = "" // HTTP/1.0 does not require a Host header
-		require.NoError(t, Hosts(nil).Check(r))
+		require.NoError(t, AllowedHosts(nil).Check(r))
 	}
 	g := &gated{service: &service{t: t}, tokens: access.Store{Dir: accessDir(t)}}
 	made := g.token("reader", []string{"default"}, []string{"read"})

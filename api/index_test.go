@@ -40,7 +40,7 @@ func TestIndexPart(t *testing.T) {
 	require.Equal(t, hex.EncodeToString(head.Root[:]), part.RootHash)
 	require.Equal(t, strings.TrimSpace(index.Layout), part.Layout)
 	require.Empty(t, part.Next)
-	digest := (&index.Part{Rows: part.Rows}).Digest()
+	digest := (&index.SnapshotPart{Rows: part.Rows}).Digest()
 	require.Equal(t, hex.EncodeToString(digest[:]), part.Digest)
 	require.NotEmpty(t, part.Rows)
 

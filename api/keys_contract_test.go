@@ -29,7 +29,7 @@ func TestKeysRotateAndRetire(t *testing.T) {
 		require.Equal(t, "key_rotated", results(t, answer)[0].Kind)
 		receipts = append(receipts, answer)
 		s.do(t, step(name), http.StatusConflict)
-		require.Equal(t, name == "rotate", history().Overlapping() != nil)
+		require.Equal(t, name == "rotate", history().OverlapKey() != nil)
 		require.Len(t, history().Verifiers(), 2+i/2)
 	}
 	s.send(t, step("turn"), http.StatusUnprocessableEntity)
@@ -50,5 +50,5 @@ func TestKeysRotateAndRetire(t *testing.T) {
 	r, err := proofs.ParseReceipt(receipts[0])
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(r.Proof.Event, &event))
-	require.Equal(t, string(h.Replaced()[1].Handover), event.Record.Handover)
+	require.Equal(t, string(h.ReplacedKeys()[1].Handover), event.Record.Handover)
 }

@@ -157,7 +157,7 @@ func messages(logs bool) map[string]message {
 		for filling, s := range fillings(bulk) {
 			parts := 3
 			if s[0] == '[' || s[0] == '{' {
-				parts += int(5 * limits.Weight([]byte(s)) / decodedPart) // a text with JSON is decoded too
+				parts += int(5 * limits.MemoryBound([]byte(s)) / decodedPart) // a text with JSON is decoded too
 			}
 			put(name+" of "+filling, parts, pair(name, text(s)))
 		}
@@ -209,7 +209,7 @@ func TestWeightBoundsTheMemoryOfBodies(t *testing.T) {
 					answer := httptest.NewRecorder()
 					took := allocated(func() { s.api.ServeHTTP(answer, r) })
 					require.Equal(t, http.StatusOK, answer.Code, "%s: %s", name, answer.Body)
-					require.LessOrEqual(t, took, allowed*(limits.Weight(f.body)+decodedPart*int64(f.parts))+fixed, name)
+					require.LessOrEqual(t, took, allowed*(limits.MemoryBound(f.body)+decodedPart*int64(f.parts))+fixed, name)
 				}
 			})
 			continue
@@ -228,7 +228,7 @@ func TestWeightBoundsTheMemoryOfBodies(t *testing.T) {
 				k.body = body
 				r := k.request(t, "")
 				took := allocated(func() { s.api.ServeHTTP(httptest.NewRecorder(), r) })
-				weight := limits.Weight(body)
+				weight := limits.MemoryBound(body)
 				if strings.HasSuffix(e.route, "/pinned-retrieval") {
 					weight += questions.RetrievalMemory(body)
 				}

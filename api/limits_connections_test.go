@@ -34,7 +34,7 @@ const hog = "127.0.0.2"
 // Other addresses are answered. When the address closes its connections, new ones are answered
 // again.
 func TestConnectionsOfAnAddress(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.Connections = 4 })
+	s := start(t, func(c *Config) { c.ServerLimits.Connections = 4 })
 	first, second := s.dialFrom(hog), s.dialFrom(hog)
 	first.ask("/version").want(http.StatusOK)
 	second.ask("/version").want(http.StatusOK)
@@ -58,7 +58,7 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 // Even the connections on which an address is refused are limited to a share. The server
 // closes any further connections at once, and its metrics count them.
 func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.Connections = 4 })
+	s := start(t, func(c *Config) { c.ServerLimits.Connections = 4 })
 	for range 2 + 8 {
 		s.dialFrom(hog).say("GET /version HTTP/1.1\r\n") // half a header
 	}
@@ -67,13 +67,13 @@ func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
 	other.ask("/healthz").want(http.StatusOK)
 	other.ask("/version").want(http.StatusOK)
 	require.EqualValues(t, 1, counterOf(t, s, limits.RefusedConnections))
-	require.Equal(t, 20, limits.MaxOpen(s.server().shared.Limits.Load))
+	require.Equal(t, 20, limits.MaxOpenConnections(s.server().shared.Limits.Load))
 }
 
 // A trusted proxy can use all connections. While few connections remain, each connection is
 // closed after its next answer.
 func TestConnectionsOfAProxy(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.Connections, c.Load.TrustedProxies = 4, trusted(hog+"/32") })
+	s := start(t, func(c *Config) { c.ServerLimits.Connections, c.ServerLimits.TrustedProxies = 4, trusted(hog+"/32") })
 	var all []*raw
 	for range 3 {
 		all = append(all, s.dialFrom(hog))

@@ -69,7 +69,7 @@ func heavyBody(run string) string {
 // Heavy writes wait for a core, and reads wait for a turn, both for a bounded time. All other
 // requests are answered.
 func TestHeavyWorkIsBounded(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
+	s := start(t, func(c *Config) { c.ServerLimits.Wait = time.Millisecond })
 	s.post("/ipc-records", heavyBody("a")).want(http.StatusCreated)
 	s.post("/citation-sets", `{"run_id":"b","subject":"s","citations":[{"source_id":"a","text":"x","weight":1}]}`).want(http.StatusCreated)
 	compute := func(body string) answer {
@@ -132,9 +132,9 @@ func TestWaitingRequestsHoldNoCore(t *testing.T) {
 	c := contextFrom(s, hog+":1")
 	require.NoError(t, c.BeginAnswer(limits.HeavyMemory))
 	require.Equal(t, 1, work.InUse())
-	require.NoError(t, c.Hold(limits.HeavyMemory/2))
+	require.NoError(t, c.HoldReadMemory(limits.HeavyMemory/2))
 	require.Equal(t, 1, work.InUse(), "the work continues")
-	require.NoError(t, c.Hold(2*limits.HeavyMemory))
+	require.NoError(t, c.HoldReadMemory(2*limits.HeavyMemory))
 	require.Zero(t, work.InUse(), "a request that might wait for memory holds no turn")
 	require.NoError(t, c.BeginAnswer(2*limits.HeavyMemory))
 	_, err := io.WriteString(c.Writer(), "x")
@@ -145,7 +145,7 @@ func TestWaitingRequestsHoldNoCore(t *testing.T) {
 
 // A long answer that has begun waits for a core for as long as the client stays connected.
 func TestAnswersThatHaveBegunAreNotRefused(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
+	s := start(t, func(c *Config) { c.ServerLimits.Wait = time.Millisecond })
 	release := s.fillHeavy()
 	c := contextFrom(s, hog+":1")
 	require.Error(t, c.BeginRead())

@@ -19,7 +19,7 @@ import (
 
 func TestDecompressionBombs(t *testing.T) {
 	s := start(t)
-	bomb := strings.Repeat("\x00", limits.FreeExpansion+16<<20)
+	bomb := strings.Repeat("\x00", limits.UncheckedOutput+16<<20)
 	for encoding, body := range map[string]string{
 		"gzip": bodies.Gzip(t, ipcLine("", "1"), bomb, ipcLine("", "2")),
 		"zstd": bodies.Zstandard(t, nil, ipcLine("", "1"), bomb, ipcLine("", "2")),
@@ -60,7 +60,7 @@ func TestDeepAndWideRecords(t *testing.T) {
 	refused := func(payload string) string {
 		body := []byte(`{"payload":{"a":` + payload + `},"model":"m","temperature":0,"max_tokens":9}`)
 		var err error
-		cost := bodies.Allocated(func() { _, err = bounds.Parse(record.IPCRecord, body) })
+		cost := bodies.AllocatedBytes(func() { _, err = bounds.Parse(record.IPCRecord, body) })
 		require.Error(t, err)
 		require.Less(t, cost, uint64(8*limits.ValueBytes*bounds.Values), "the cost is at most proportional to the number of values")
 		return err.Error()

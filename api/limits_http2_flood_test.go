@@ -132,7 +132,7 @@ func TestRapidResetsOverHTTP2(t *testing.T) {
 
 // A connection has a bounded number of requests in progress. It refuses more and stays open.
 func TestStreamsOfAConnectionAreBounded(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.Heartbeat = time.Hour }).secured()
+	s := start(t, func(c *Config) { c.ServerLimits.Heartbeat = time.Hour }).secured()
 	f := s.frames()
 	for range maxStreams + 1 {
 		f.stream += 2
@@ -149,7 +149,7 @@ func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 // All connections of an address together have at most half of the remaining requests in
 // progress.
 func TestRequestsOverHTTP2AreShared(t *testing.T) {
-	plain := start(t, func(c *Config) { c.Load.Connections, c.Load.Heartbeat = 8, time.Hour })
+	plain := start(t, func(c *Config) { c.ServerLimits.Connections, c.ServerLimits.Heartbeat = 8, time.Hour })
 	s := plain.secured()
 	f := s.frames()
 	for range 4 {
@@ -209,7 +209,7 @@ func TestHeadersOverHTTP2AreBounded(t *testing.T) {
 func TestSlowStreamsOverHTTP2(t *testing.T) {
 	const size = 4 << 20
 	s := start(t, func(c *Config) {
-		c.Load.WriteTimeout, c.Load.Wait, c.Load.AnswerMemory = 10*soon, time.Millisecond, 48<<20
+		c.ServerLimits.WriteTimeout, c.ServerLimits.Wait, c.ServerLimits.AnswerMemory = 10*soon, time.Millisecond, 48<<20
 		c.MaxBody, c.MaxLine = size+64<<10, size+64<<10
 	})
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
@@ -222,7 +222,7 @@ func TestSlowStreamsOverHTTP2(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return read() >= size }, patience, time.Millisecond)
 	require.LessOrEqual(t, read(), int64(48<<20))
-	other := limits.Share{Budget: s.server().shared.Limits.Reading, Who: limits.Holder{Name: "other"}}
+	other := limits.MemoryShare{Budget: s.server().shared.Limits.Reading, Who: limits.Holder{Name: "other"}}
 	require.Eventually(t, func() bool { return other.Take(t.Context(), 1<<20) == nil }, patience, time.Millisecond)
 	other.Release()
 	plain.post("/ipc-records", ipcBody("", "y")).want(http.StatusCreated)

@@ -17,7 +17,7 @@ import (
 func (s *service) secured() *service {
 	s.t.Helper()
 	server := httptest.NewUnstartedServer(s.server())
-	server.Config, server.Listener = s.server().HTTP(), s.server().Listen(server.Listener)
+	server.Config, server.Listener = s.server().HTTPServer(), s.server().LimitListener(server.Listener)
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	s.t.Cleanup(server.Close)
@@ -28,8 +28,8 @@ func (s *service) secured() *service {
 // has no timeout.
 func TestStreamsOverHTTP2(t *testing.T) {
 	s := start(t, func(c *Config) {
-		c.Load.WriteTimeout, c.BodyTimeout, c.Load.BatchIdle = soon, soon, 3*soon
-		c.Load.Heartbeat = time.Hour
+		c.ServerLimits.WriteTimeout, c.BodyTimeout, c.ServerLimits.BatchIdle = soon, soon, 3*soon
+		c.ServerLimits.Heartbeat = time.Hour
 	}).secured()
 	l := s.listen("?from=0")
 	l.events(1)

@@ -15,7 +15,7 @@ import (
 
 // small configures a server with little memory for bodies. Requests do not wait for it.
 func small(bytes int64) func(*Config) {
-	return func(c *Config) { c.Load.BodyMemory, c.Load.Wait = size.Bytes(bytes), time.Millisecond }
+	return func(c *Config) { c.ServerLimits.BodyMemory, c.ServerLimits.Wait = size.Bytes(bytes), time.Millisecond }
 }
 
 // underWay waits until the bodies of all writes in progress hold at least this number of bytes
@@ -53,7 +53,7 @@ func TestManyValuesTakeMemory(t *testing.T) {
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", 10_000))).want(http.StatusCreated)
 	wide := `{"payload":{"list":[` + strings.Repeat("1,", 5_000) + `1]},"output":"x","model":"m","temperature":0,"max_tokens":9}`
 	for i, n := range []int64{100_000, 50_000} {
-		other := limits.Share{Budget: s.server().shared.Limits.Writing, Who: limits.Holder{Name: string(rune('a' + i))}}
+		other := limits.MemoryShare{Budget: s.server().shared.Limits.Writing, Who: limits.Holder{Name: string(rune('a' + i))}}
 		require.NoError(t, other.Take(t.Context(), n))
 		defer other.Release()
 	}
@@ -64,7 +64,7 @@ func TestManyValuesTakeMemory(t *testing.T) {
 
 // Answers that clients do not read hold memory of a separate budget.
 func TestMemoryOfAnswersIsBounded(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.Wait, c.MaxBody, c.MaxLine = time.Millisecond, 12<<20, 12<<20 })
+	s := start(t, func(c *Config) { c.ServerLimits.Wait, c.MaxBody, c.MaxLine = time.Millisecond, 12<<20, 12<<20 })
 	const size = 11 << 20 // more than the socket buffers hold
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	s.server().shared.Limits.Reading = limits.NewBudget(36<<20, time.Millisecond, limits.RefusedAnswerMemory, "answers")
@@ -86,9 +86,9 @@ func TestMemoryOfAnswersIsBounded(t *testing.T) {
 func (s *service) fillReading() (release func()) {
 	s.t.Helper()
 	reading := s.server().shared.Limits.Reading
-	var shares []*limits.Share
+	var shares []*limits.MemoryShare
 	for i := range 64 {
-		one := &limits.Share{Budget: reading, Who: limits.Holder{Name: string(rune('A' + i))}}
+		one := &limits.MemoryShare{Budget: reading, Who: limits.Holder{Name: string(rune('A' + i))}}
 		left := reading.Limit - reading.InUse()
 		if left == 0 {
 			break
@@ -107,7 +107,7 @@ func (s *service) fillReading() (release func()) {
 // A committed write gets its receipt, no matter how much memory other answers hold. Queries
 // wait, and are then refused.
 func TestCommittedWritesAreAnswered(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
+	s := start(t, func(c *Config) { c.ServerLimits.Wait = time.Millisecond })
 	var citations strings.Builder
 	for i := range 200 {
 		fmt.Fprintf(&citations, `{"source_id":"s%d","text":"chunk %d","weight":1},`, i, i)

@@ -27,10 +27,10 @@ import (
 const never = 1e-9
 
 // behind configures a server that trusts the proxies on this machine.
-func behind(rates func(*limits.Load)) func(*Config) {
+func behind(rates func(*limits.ServerLimits)) func(*Config) {
 	return func(c *Config) {
-		rates(&c.Load)
-		c.Load.TrustedProxies = trusted("127.0.0.0/8", "10.0.0.0/8")
+		rates(&c.ServerLimits)
+		c.ServerLimits.TrustedProxies = trusted("127.0.0.0/8", "10.0.0.0/8")
 	}
 }
 
@@ -43,7 +43,7 @@ func (s *service) refusals(why limits.Reason) float64 {
 // A client that sends too many requests gets an answer that says when to try again. Other
 // clients are not affected.
 func TestRateOfAnIdentity(t *testing.T) {
-	s := start(t, behind(func(l *limits.Load) { l.RequestRate = never }))
+	s := start(t, behind(func(l *limits.ServerLimits) { l.RequestRate = never }))
 	s.get("/stats", "X-Forwarded-For", "192.0.2.1").want(http.StatusOK)
 	refused := s.get("/stats", "X-Forwarded-For", "192.0.2.1")
 	require.Contains(t, refused.problem(http.StatusTooManyRequests).Detail, "too many requests")
@@ -58,7 +58,7 @@ func TestRateOfAnIdentity(t *testing.T) {
 // proxy has forwarded a request, the address is that of the proxy's client. For IPv6, a /64 is
 // one address.
 func TestRateOfAnAddress(t *testing.T) {
-	s := start(t, behind(func(l *limits.Load) { l.AddressRate = never }))
+	s := start(t, behind(func(l *limits.ServerLimits) { l.AddressRate = never }))
 	seen := func(forwarded string) int { return s.get(s.http.URL+"/version", "X-Forwarded-For", forwarded).status }
 	require.Equal(t, http.StatusOK, seen("192.0.2.1"))
 	require.Equal(t, http.StatusTooManyRequests, seen("192.0.2.1"))
@@ -73,7 +73,7 @@ func TestRateOfAnAddress(t *testing.T) {
 	s.get(s.http.URL + "/healthz").want(http.StatusOK)
 	require.EqualValues(t, 6, s.refusals(limits.RefusedAddressRate))
 
-	direct := start(t, func(c *Config) { c.Load.AddressRate = never })
+	direct := start(t, func(c *Config) { c.ServerLimits.AddressRate = never })
 	direct.get(direct.http.URL+"/version", "X-Forwarded-For", "192.0.2.1").want(http.StatusOK)
 	direct.get(direct.http.URL+"/version", "X-Forwarded-For", "192.0.2.2").problem(http.StatusTooManyRequests)
 }
@@ -82,12 +82,12 @@ func TestRateOfAnAddress(t *testing.T) {
 // clients, wherever they are.
 func TestFailedAuthentications(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
-	made, err := store.Create(access.NewToken{Name: "reader", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}}})
+	made, err := store.Create(access.TokenSpec{Name: "reader", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}}})
 	require.NoError(t, err)
 	who, err := access.Open(access.Config{Dir: store.Dir})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, behind(func(l *limits.Load) { l.FailureRate = never }), func(c *Config) { c.Access = who })
+	s := start(t, behind(func(l *limits.ServerLimits) { l.FailureRate = never }), func(c *Config) { c.Access = who })
 	ask := func(address, token string) answer {
 		return s.get("/stats", "X-Forwarded-For", address, "Authorization", "Bearer "+token)
 	}
@@ -109,14 +109,14 @@ func TestFailedSignatures(t *testing.T) {
 	i := newIssuer(t)
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	all := []string{access.AllLedgers}
-	made, err := store.Create(access.NewToken{Name: "reader", Grants: []access.Grant{{Ledgers: all, Scopes: access.AllScopes}}})
+	made, err := store.Create(access.TokenSpec{Name: "reader", Grants: []access.Grant{{Ledgers: all, Scopes: access.AllScopes}}})
 	require.NoError(t, err)
-	rules := access.Rules{OIDC: []access.OIDC{{Issuer: i.url, Audience: "colophon",
+	rules := access.Rules{OIDC: []access.IssuerRule{{Issuer: i.url, Audience: "colophon",
 		Rules: []access.ClaimRule{{Claim: "group", Value: "staff", Ledgers: all, Scopes: scopeNames}}}}}
 	who, err := access.Open(access.Config{Dir: store.Dir, Rules: rules})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, behind(func(l *limits.Load) { l.FailureRate = never }), func(c *Config) { c.Access = who })
+	s := start(t, behind(func(l *limits.ServerLimits) { l.FailureRate = never }), func(c *Config) { c.Access = who })
 	ask := func(address, token string) answer {
 		return s.get("/stats", "X-Forwarded-For", address, "Authorization", "Bearer "+token)
 	}
@@ -154,7 +154,7 @@ func counterOf(t *testing.T, s *service, why limits.Reason) float64 {
 
 // Lines of a batch wait for tokens, and do not take the tokens of single requests.
 func TestLinesOfABatchWait(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.RequestRate = 0.5 }) // at its end, the server waits for the last line's token
+	s := start(t, func(c *Config) { c.ServerLimits.RequestRate = 0.5 }) // at its end, the server waits for the last line's token
 	body, send := io.Pipe()
 	defer send.Close()
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
@@ -190,7 +190,7 @@ func TestCallers(t *testing.T) {
 // The answers to bad requests of an address that sends too many are delayed. The answers to
 // its other requests, and answers that something does not exist, are not delayed.
 func TestAnswersToBadRequestsAreHeld(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.BadRate, c.Load.BadHold = never, time.Hour })
+	s := start(t, func(c *Config) { c.ServerLimits.BadRate, c.ServerLimits.BadHold = never, time.Hour })
 	s.post("/ipc-records", "{").problem(http.StatusBadRequest)
 	ctx, cancel := context.WithCancel(t.Context())
 	held := make(chan error, 1)

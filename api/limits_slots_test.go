@@ -13,7 +13,7 @@ import (
 )
 
 func TestBatchesAtOnce(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.Batches = 1 })
+	s := start(t, func(c *Config) { c.ServerLimits.Batches = 1 })
 	body, send := io.Pipe()
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestBatchesAtOnce(t *testing.T) {
 
 // However many batches one caller has open, another caller can still open one.
 func TestBatchesAreShared(t *testing.T) {
-	s := start(t, behind(func(l *limits.Load) { l.Batches = 2 }))
+	s := start(t, behind(func(l *limits.ServerLimits) { l.Batches = 2 }))
 	body, send := io.Pipe()
 	defer send.Close()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/batch", body)
@@ -50,5 +50,5 @@ func TestBatchesAreShared(t *testing.T) {
 	}
 	from("192.0.2.1").problem(http.StatusServiceUnavailable)
 	from("192.0.2.2").want(http.StatusOK)
-	require.Equal(t, 128, limits.Load{}.WithDefaults().Batches, "64 of one caller fit")
+	require.Equal(t, 128, limits.ServerLimits{}.WithDefaults().Batches, "64 of one caller fit")
 }

@@ -53,7 +53,7 @@ func TestBodyTimeoutEndsWithTheBody(t *testing.T) {
 
 // A batch whose client sends nothing more ends; its complete lines are answered.
 func TestIdleBatches(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.BatchIdle = soon })
+	s := start(t, func(c *Config) { c.ServerLimits.BatchIdle = soon })
 	for _, half := range []string{"", strings.TrimSuffix(ipcLine("", "2"), "\n")} {
 		idle := s.dial()
 		idle.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000\r\n\r\n%s%s", call.NDJSON, ipcLine("", "1"), half)
@@ -73,7 +73,7 @@ func TestIdleBatches(t *testing.T) {
 
 // A client that does not read its answer is disconnected; a client that reads slowly is not.
 func TestAnswersThatAreNotRead(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.WriteTimeout, c.MaxBody = soon, 32<<20 })
+	s := start(t, func(c *Config) { c.ServerLimits.WriteTimeout, c.MaxBody = soon, 32<<20 })
 	const size = 16 << 20 // more than the socket buffers hold
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	slow := s.dial()
@@ -87,7 +87,7 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 // A client that sends a batch and reads none of its results is also disconnected; no file and no memory remain.
 func TestResultsThatAreNotRead(t *testing.T) {
 	dir := t.TempDir()
-	s := start(t, func(c *Config) { c.Load.BatchIdle, c.SpoolDir, c.SpoolMemory = soon, dir, 1<<10 })
+	s := start(t, func(c *Config) { c.ServerLimits.BatchIdle, c.SpoolDir, c.SpoolMemory = soon, dir, 1<<10 })
 	deaf := s.dial()
 	deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", call.NDJSON)
 	deaf.say("%s", strings.Repeat("{bad}\n", 100_000)) // 25 MB of results
@@ -101,13 +101,13 @@ func TestResultsThatAreNotRead(t *testing.T) {
 
 // Clients that never read cannot fill the disk, alone or together.
 func TestSpoolsAreBounded(t *testing.T) {
-	for name, bound := range map[string]func(*limits.Load){
-		"of one batch": func(l *limits.Load) { l.BatchSpool = 1 << 20 },
-		"together":     func(l *limits.Load) { l.Spool = 1 << 20 },
+	for name, bound := range map[string]func(*limits.ServerLimits){
+		"of one batch": func(l *limits.ServerLimits) { l.BatchSpool = 1 << 20 },
+		"together":     func(l *limits.ServerLimits) { l.Spool = 1 << 20 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := start(t, func(c *Config) { c.SpoolDir, c.SpoolMemory = dir, 1<<10; bound(&c.Load) })
+			s := start(t, func(c *Config) { c.SpoolDir, c.SpoolMemory = dir, 1<<10; bound(&c.ServerLimits) })
 			deaf := s.dial()
 			deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", call.NDJSON)
 			go func() { _, _ = deaf.Write([]byte(strings.Repeat("{bad}\n", 100_000))) }()

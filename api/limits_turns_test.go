@@ -14,8 +14,8 @@ import (
 // Redactions of one ledger run one after the other, and none waits forever. Redactions of another ledger are
 // not affected.
 func TestRedactionsTakeTurns(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
-	_, err := s.host.Create(t.Context(), ledger.New{Name: "other"})
+	s := start(t, func(c *Config) { c.ServerLimits.Wait = time.Millisecond })
+	_, err := s.host.Create(t.Context(), ledger.CreateOptions{Name: "other"})
 	require.NoError(t, err)
 	const body = `{"reason":"because","seqs":[0]}`
 	done, err := s.server().shared.Limits.Redactions.Take(t.Context(), ledger.Default)
@@ -46,7 +46,7 @@ func TestManyRecordsAreSelectedInTurns(t *testing.T) {
 		{"/state-changes", `"reason":"r","state":"stale","filter":{"kind":"run_dag"}`},
 		{"/paths/p/validations", `"validated":true,"build":"b1"`},
 	} {
-		use := func(turns *limits.ReadTurns, held int) (release func()) {
+		use := func(turns *limits.ReadScheduler, held int) (release func()) {
 			s.server().shared.Limits.Reads = turns
 			taken := make([]limits.ReadTurn, held)
 			for i := range taken {
@@ -60,10 +60,10 @@ func TestManyRecordsAreSelectedInTurns(t *testing.T) {
 			}
 		}
 		for _, mode := range []string{"", `,"dry_run":false,"as_of":` + decimal(size)} {
-			release := use(limits.NewReadTurns(2, time.Millisecond), 2)
+			release := use(limits.NewReadScheduler(2, time.Millisecond), 2)
 			require.Contains(t, s.post(c.path, "{"+c.body+mode+"}").problem(http.StatusServiceUnavailable).Detail, "waiting for a core", c.path)
 			release()
-			release = use(limits.NewReadTurns(2, patience), 1) // while a write is in progress, a second turn would not be free
+			release = use(limits.NewReadScheduler(2, patience), 1) // while a write is in progress, a second turn would not be free
 			s.post(c.path, "{"+c.body+mode+"}").want(http.StatusOK)
 			release()
 		}
@@ -72,7 +72,7 @@ func TestManyRecordsAreSelectedInTurns(t *testing.T) {
 
 // The number of records that a filter can select is limited.
 func TestFiltersSelectABoundedNumber(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.MaxSelected = 2 })
+	s := start(t, func(c *Config) { c.ServerLimits.MaxSelected = 2 })
 	for _, at := range []string{"1", "2", "3"} {
 		s.post("/run-dags", `{"timestamp":"2025-11-30T12:00:0`+at+`Z",`+dagBody[1:]).want(http.StatusCreated)
 	}

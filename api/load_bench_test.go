@@ -78,16 +78,16 @@ type loaded struct {
 func newLoaded(b *testing.B) *loaded {
 	database, err := pebble.Open(b.Context(), pebble.Config{Dir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(b, err)
-	host, err := ledger.OpenHost(b.Context(), database, keystore.Files{Dir: b.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(b.Context(), database, keystore.KeyFiles{Dir: b.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(b, err)
-	l, err := host.Create(b.Context(), ledger.New{Name: ledger.Default})
+	l, err := host.Create(b.Context(), ledger.CreateOptions{Name: ledger.Default})
 	require.NoError(b, err)
 	folded, err := questions.Open(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(b, err)
 	s, err := New(Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(b, err)
 	server := httptest.NewUnstartedServer(s)
-	server.Config, server.Listener = s.HTTP(), s.Listen(server.Listener)
+	server.Config, server.Listener = s.HTTPServer(), s.LimitListener(server.Listener)
 	server.Start()
 	return &loaded{b: b, address: server.Listener.Addr().String(), ledger: l, derived: folded,
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: loadWriters + loadReaders}},

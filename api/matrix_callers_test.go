@@ -174,7 +174,7 @@ func (g *gated) tokenAt(now time.Time, name string, ledgers, scopes []string, ex
 	set, err := access.ParseScopes(scopes...)
 	require.NoError(g.t, err)
 	store := access.Store{Dir: g.tokens.Dir, Now: func() time.Time { return now }}
-	made, err := store.Create(access.NewToken{Name: name, Grants: []access.Grant{{Ledgers: ledgers, Scopes: set}}, Expires: expires})
+	made, err := store.Create(access.TokenSpec{Name: name, Grants: []access.Grant{{Ledgers: ledgers, Scopes: set}}, Expires: expires})
 	require.NoError(g.t, err)
 	g.secrets = append(g.secrets, made.Text)
 	return made
@@ -265,7 +265,7 @@ func (g *gated) outsiders() []caller {
 func (g *gated) rules() access.Rules {
 	own := []string{"default", "spare"}
 	return access.Rules{
-		OIDC: []access.OIDC{{Issuer: g.issuer.url, Audience: "colophon", Rules: []access.ClaimRule{
+		OIDC: []access.IssuerRule{{Issuer: g.issuer.url, Audience: "colophon", Rules: []access.ClaimRule{
 			{Claim: "group", Value: "staff", Ledgers: own, Scopes: []string{"read"}},
 		}}},
 		MTLS: []access.CertificateRule{{Subject: "CN=worker", Name: "worker", Ledgers: own, Scopes: []string{"write", "log"}}},

@@ -54,7 +54,7 @@ func startGated(t testing.TB) *gated {
 	t.Cleanup(who.Close)
 	g.service = start(t, func(c *Config) {
 		c.Access, c.Log = who, log
-		c.Load.FailureRate = 1e9 // the matrix sends many invalid credentials
+		c.ServerLimits.FailureRate = 1e9 // the matrix sends many invalid credentials
 	})
 	g.tls = httptest.NewUnstartedServer(g.http.Config.Handler)
 	g.tls.TLS = &tls.Config{ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: g.authority.pool}
@@ -62,7 +62,7 @@ func startGated(t testing.TB) *gated {
 	g.tls.StartTLS()
 	t.Cleanup(g.tls.Close)
 	for _, name := range []string{"spare", "other"} {
-		_, err := g.host.Create(t.Context(), ledger.New{Name: name})
+		_, err := g.host.Create(t.Context(), ledger.CreateOptions{Name: name})
 		require.NoError(t, err)
 	}
 	g.fill()
@@ -145,7 +145,7 @@ func (g *gated) asks(c caller, method string, e expectation, name string) answer
 // event returns the event_hash of event 1.
 func (g *gated) event() string {
 	g.t.Helper()
-	entry, err := g.ledger().Store().Entry(g.t.Context(), 1)
+	entry, err := g.ledger().Reader().Entry(g.t.Context(), 1)
 	require.NoError(g.t, err)
 	prev, body, err := proofs.SplitEntry(entry)
 	require.NoError(g.t, err)

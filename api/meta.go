@@ -20,17 +20,17 @@ import (
 // home sends the console to browsers, and redirects other clients to the documentation.
 func (s *Server) home(c *call.Call) error {
 	c.Response().Header().Add(echo.HeaderVary, echo.HeaderAccept)
-	if call.PreferredType(c.Request()) != echo.MIMETextHTML {
+	if call.PreferredMediaType(c.Request()) != echo.MIMETextHTML {
 		return c.Redirect(http.StatusFound, "/docs")
 	}
-	console.Page(c.Response(), c.Request(), call.AcceptsGzip(c.Request()), s.config.Access.ConsoleOrigins()...)
+	console.ServePage(c.Response(), c.Request(), call.AcceptsGzip(c.Request()), s.config.Access.SignInOrigins()...)
 	return nil
 }
 
 // consoleFile sends a file of the console. It does not find files of other versions of the
 // console.
 func (s *Server) consoleFile(c *call.Call) error {
-	if !console.File(c.Response(), c.Request(), call.AcceptsGzip(c.Request()), c.Param("version"), c.Param("file")) {
+	if !console.ServeFile(c.Response(), c.Request(), call.AcceptsGzip(c.Request()), c.Param("version"), c.Param("file")) {
 		return echo.ErrNotFound
 	}
 	return nil
@@ -47,12 +47,12 @@ func (s *Server) healthz(c *call.Call) error {
 func (s *Server) readyz(c *call.Call) error {
 	for _, l := range s.host.Ledgers() {
 		// If another server writes the ledger, this server still serves its reads.
-		if err := l.Writable(c.Request().Context()); err != nil && !errors.Is(err, storage.ErrNotHeld) {
+		if err := l.CheckWritable(c.Request().Context()); err != nil && !errors.Is(err, storage.ErrNotHeld) {
 			return err
 		}
 	}
-	if s.config.Following != nil {
-		if err := s.config.Following(); err != nil {
+	if s.config.FollowError != nil {
+		if err := s.config.FollowError(); err != nil {
 			return problem.New(http.StatusServiceUnavailable, "%v", err)
 		}
 	}
@@ -72,8 +72,8 @@ func (s *Server) version(c *call.Call) error {
 
 // signIn describes how callers sign in. It needs no credentials, and reveals no ledger.
 func (s *Server) signIn(c *call.Call) error {
-	options := s.config.Access.SignIn()
-	answer := wire.SignIn{Version: s.config.Version, Required: options.Required, Tokens: options.Tokens, Certificates: options.Certificates,
+	options := s.config.Access.SignInMethods()
+	answer := wire.SignInMethods{Version: s.config.Version, Required: options.Required, Tokens: options.Tokens, Certificates: options.Certificates,
 		ReadOnly: s.config.ReadOnly, OIDC: []wire.SignInIssuer{}}
 	for _, o := range options.Issuers {
 		answer.OIDC = append(answer.OIDC, wire.SignInIssuer{Issuer: o.Issuer, ClientID: o.ConsoleClientID})
@@ -83,27 +83,27 @@ func (s *Server) signIn(c *call.Call) error {
 
 // openAPI sends the OpenAPI document.
 func (s *Server) openAPI(c *call.Call) error {
-	return c.AnswerShared("application/yaml", colophon.OpenAPI)
+	return c.AnswerSharedText("application/yaml", colophon.OpenAPI)
 }
 
 // example sends the lines of a small example, which can be imported into an empty ledger.
-func (s *Server) example(c *call.Call) error { return c.AnswerShared(call.NDJSON, example.Lines) }
+func (s *Server) example(c *call.Call) error { return c.AnswerSharedText(call.NDJSON, example.Lines) }
 
 // docsPage sends the OpenAPI document as a web page.
 func (s *Server) docsPage(c *call.Call) error {
 	c.Response().Header().Set("Content-Security-Policy", reference.Policy)
-	return c.AnswerShared(echo.MIMETextHTMLCharsetUTF8, reference.Page)
+	return c.AnswerSharedText(echo.MIMETextHTMLCharsetUTF8, reference.Page)
 }
 
 // docsFile sends a file that the page at /docs loads.
 func (s *Server) docsFile(c *call.Call) error {
 	switch c.Param("file") {
 	case "rapidoc-min.js":
-		return c.AnswerShared(javaScript, reference.Script)
+		return c.AnswerSharedText(javaScript, reference.Script)
 	case "theme.js":
-		return c.AnswerShared(javaScript, reference.Theme)
+		return c.AnswerSharedText(javaScript, reference.Theme)
 	case "openapi.json":
-		contract, err := reference.Contract(c.Request(), s.config.Access.Required())
+		contract, err := reference.OpenAPIJSON(c.Request(), s.config.Access.RequiresIdentity())
 		if err != nil {
 			return err
 		}

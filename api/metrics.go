@@ -97,7 +97,7 @@ func (m *Metrics) Handler() http.Handler {
 func (s *Server) metrics(c *call.Call) error {
 	who := c.Caller()
 	if !s.shared.Limits.Scrapes.TakeShare(who) {
-		return limits.Refuse(limits.RefusedAnswerMemory, http.StatusServiceUnavailable, time.Second,
+		return limits.NewRefusal(limits.RefusedAnswerMemory, http.StatusServiceUnavailable, time.Second,
 			"too many requests for metrics are open, from this caller or in total (limit %d); try again later", limits.MaxScrapes)
 	}
 	defer s.shared.Limits.Scrapes.Release(who)
@@ -145,12 +145,12 @@ func (h hostCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		head, follower := l.Head(), h.index.Follower(l.Name())
 		gauge(treeSize, float64(head.Size))
-		gauge(queue, float64(l.Queue()))
+		gauge(queue, float64(l.QueueLength()))
 		gauge(age, time.Since(time.UnixMicro(head.Time)).Seconds())
 		// The index might have passed the head, which was read earlier.
 		gauge(lag, float64(head.Size-min(head.Size, follower.Size())))
 		gauge(running, gaugeOf(follower.Err() == nil))
-		if err := l.Writable(context.Background()); !errors.Is(err, storage.ErrNotHeld) { // otherwise the server that writes the ledger exports it
+		if err := l.CheckWritable(context.Background()); !errors.Is(err, storage.ErrNotHeld) { // otherwise the server that writes the ledger exports it
 			gauge(writable, gaugeOf(err == nil))
 		}
 	}

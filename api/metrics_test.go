@@ -202,15 +202,15 @@ func (f full) Ledger(ctx context.Context, name string) (storage.Store, error) {
 
 type fullStore struct{ storage.Store }
 
-func (fullStore) Writable(context.Context) error { return storage.ErrNoSpace }
+func (fullStore) CheckWritable(context.Context) error { return storage.ErrNoSpace }
 
 // The metrics show when a server is read-only, and when its index lags behind the log.
 func TestMetricsOfTrouble(t *testing.T) {
-	database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
+	database, keys := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}
 	defaults := func(string) ledger.Config { return ledger.Config{} }
 	host, err := ledger.OpenHost(t.Context(), database, keys, defaults)
 	require.NoError(t, err)
-	l, err := host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	l, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
 	require.NoError(t, err)
 	r, err := record.Parse(record.IPCRecord, []byte(ipcBody("", "x")))
 	require.NoError(t, err)
@@ -222,7 +222,7 @@ func TestMetricsOfTrouble(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, host.Close())
-	tamper, err := database.Tamper(ledger.Default)
+	tamper, err := database.Tamperer(ledger.Default)
 	require.NoError(t, err)
 	require.NoError(t, tamper.DeleteEntry(1)) // the first and the last event remain, because a ledger does not open without them
 	host, err = ledger.OpenHost(t.Context(), full{database}, keys, defaults)

@@ -181,7 +181,7 @@ func TestOTLPKeepsOnlyHashes(t *testing.T) {
 	body := marshal(t, tracesOf(chatSpan(1, "gen_ai.system_instructions", "Be brief.")))
 	require.Nil(t, s.export(body))
 	kept := s.event(1)
-	_, err := s.host.Create(t.Context(), ledger.New{Name: "private"})
+	_, err := s.host.Create(t.Context(), ledger.CreateOptions{Name: "private"})
 	require.NoError(t, err)
 	other := *s
 	other.url = strings.Replace(s.url, "/default", "/private", 1)
@@ -215,7 +215,7 @@ func (s *service) event(seq uint64) (e otlpEvent) {
 	name := s.url[strings.LastIndex(s.url, "/")+1:]
 	l, err := s.host.Ledger(name)
 	require.NoError(s.t, err)
-	entry, err := l.Store().Entry(s.t.Context(), seq)
+	entry, err := l.Reader().Entry(s.t.Context(), seq)
 	require.NoError(s.t, err)
 	e.text = string(entry[32:])
 	require.NoError(s.t, json.Unmarshal(entry[32:], &e))
@@ -305,7 +305,7 @@ func otlpStatus(t testing.TB, b []byte) (code int, message string) {
 // A request with more records than the rate allows is recorded as a whole. The client's next
 // request is then refused with the time after which to try again.
 func TestOTLPRate(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.RequestRate, c.Load.RateBurst = 10, 10e9 })
+	s := start(t, func(c *Config) { c.ServerLimits.RequestRate, c.ServerLimits.RateBurst = 10, 10e9 })
 	require.Nil(t, s.export(marshal(t, tracesOf(chats(250)...))))
 	require.EqualValues(t, 251, s.size())
 	a := s.do("POST", "/otlp/v1/traces", marshal(t, tracesOf(chatSpan(1000))), "Content-Type", otlp.Protobuf).want(http.StatusTooManyRequests)
@@ -333,7 +333,7 @@ func TestOTLPWhileTheLedgerTakesNothing(t *testing.T) {
 func TestOTLPByGRPC(t *testing.T) {
 	s := start(t)
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = s.http.Config.Handler.(*Server).GRPC()
+	server.Config = s.http.Config.Handler.(*Server).GRPCServer()
 	server.Start()
 	t.Cleanup(server.Close)
 	protocols := new(http.Protocols)

@@ -31,11 +31,11 @@ func (s *server) verifier(t *testing.T) *proofs.Verifier {
 }
 
 // nested requests a nested proof and verifies it.
-func (s *server) nested(t *testing.T, seq, query string) *proofs.Nested {
+func (s *server) nested(t *testing.T, seq, query string) *proofs.NestedProof {
 	t.Helper()
 	a := s.do(t, get(proofOf, "seq", seq).asking(query), http.StatusOK)
 	require.Equal(t, "application/json", a.header.Get("Content-Type"))
-	n, err := proofs.ParseNested(a.body)
+	n, err := proofs.ParseNestedProof(a.body)
 	require.NoError(t, err)
 	require.NoError(t, n.Verify(s.verifier(t)))
 	for _, content := range []string{"Ana Varga", "keeps", "lighthouse?"} {

@@ -51,7 +51,7 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 	s := newServer(t)
 	s.do(t, s.record(t, "complete"), http.StatusCreated)
 	asked := 0
-	nameless := []string{"model", "subject", "project", "label:{name}", "audit_mode", "verifier_method"}
+	nameless := []string{"model", "ollama_build_hash", "subject", "project", "label:{name}", "audit_mode", "verifier_method"}
 	for route, item := range s.Paths.Map() {
 		if item.Get == nil {
 			continue

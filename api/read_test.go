@@ -112,7 +112,7 @@ func TestEventsAreTheLog(t *testing.T) {
 // not look complete.
 func TestDamageIsNotAbsence(t *testing.T) {
 	s := filled(t, 300)
-	x, err := s.database.Tamper("default")
+	x, err := s.database.Tamperer("default")
 	require.NoError(t, err)
 	require.NoError(t, x.DeleteEntry(50))
 	require.NoError(t, x.DeleteTile(0, 0))
@@ -143,7 +143,7 @@ func TestProofEndpoints(t *testing.T) {
 		return h
 	}
 	for _, size := range []uint64{1, 2, 255, 256, 300, 301} {
-		entry, err := s.ledger().Store().Entry(t.Context(), size-1)
+		entry, err := s.ledger().Reader().Entry(t.Context(), size-1)
 		require.NoError(t, err)
 		require.NoError(t, proofs.VerifyInclusion(proofs.LeafHash(entry), size-1, size,
 			hashes(fmt.Sprintf("/proofs/inclusion?seq=%d&tree_size=%d", size-1, size)), root(size)))

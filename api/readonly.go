@@ -16,7 +16,7 @@ import (
 // changes reports whether the handler changes the server or a ledger. Callers that may only
 // read can use all other routes.
 func (r route) changes() bool {
-	const changing = access.Write | access.Admin
+	const changing = access.ScopeWrite | access.ScopeAdmin
 	return r.method != http.MethodGet && (r.needs.All&changing != 0 || r.needs.Any != 0 && r.needs.Any&^changing == 0)
 }
 
@@ -36,9 +36,9 @@ func (s *Server) readOnly(r route, handler call.Handler) call.Handler {
 		if errors.Is(err, storage.ErrNotHeld) {
 			return elsewhere(http.StatusNotFound, "this server is read-only and cannot sign the checkpoint of that tree size; omit the size, or ask %s", s.writer(c.Param("ledger")))
 		}
-		if errors.Is(err, ledger.ErrUnknown) && s.config.Following != nil {
-			if behind := s.config.Following(); behind != nil {
-				return limits.Refuse("", http.StatusServiceUnavailable, time.Second, "this server may not have the ledger yet: %v", behind)
+		if errors.Is(err, ledger.ErrUnknown) && s.config.FollowError != nil {
+			if behind := s.config.FollowError(); behind != nil {
+				return limits.NewRefusal("", http.StatusServiceUnavailable, time.Second, "this server may not have the ledger yet: %v", behind)
 			}
 		}
 		return err
@@ -54,8 +54,8 @@ func elsewhere(status int, format, server string) *problem.Problem {
 
 // writer names the server that writes a ledger.
 func (s *Server) writer(name string) string {
-	if s.config.Holder != nil {
-		if address, _ := s.config.Holder(name); address != "" {
+	if s.config.WriterAddress != nil {
+		if address, _ := s.config.WriterAddress(name); address != "" {
 			return address
 		}
 	}

@@ -18,10 +18,10 @@ func TestReadOnly(t *testing.T) {
 	var following error
 	s := start(t, func(c *Config) {
 		c.ReadOnly = true
-		c.Holder = func(ledger string) (string, bool) {
+		c.WriterAddress = func(ledger string) (string, bool) {
 			return map[string]string{"default": "https://writer"}[ledger], true
 		}
-		c.Following = func() error { return following }
+		c.FollowError = func() error { return following }
 	})
 	// These routes are not GET but change nothing.
 	reads := map[string]bool{
@@ -67,7 +67,7 @@ func TestReadOnly(t *testing.T) {
 // storage.ErrLogOnly becomes a 404 that names what a published copy lacks, and is not an
 // internal error.
 func TestLogOnly(t *testing.T) {
-	p, internal := problem.Of(storage.ErrLogOnly)
+	p, internal := problem.FromError(storage.ErrLogOnly)
 	require.False(t, internal)
 	require.Equal(t, http.StatusNotFound, p.Status)
 	require.Contains(t, p.Detail, "only the log")

@@ -35,7 +35,7 @@ func (d stuckDatabase) Ledger(ctx context.Context, name string) (storage.Store, 
 	return stuckStore{store, d}, err
 }
 
-func (d stuckDatabase) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
+func (d stuckDatabase) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
 	store, err := d.Database.Create(ctx, info)
 	return stuckStore{store, d}, err
 }
@@ -66,9 +66,9 @@ func (s stuckStore) Commit(ctx context.Context, old storage.Head, b storage.Batc
 func startStuck(t *testing.T) (*service, *Server, stuckDatabase) {
 	t.Helper()
 	database := stuckDatabase{memory.New(), new(sync.RWMutex), new(sync.RWMutex), make(chan struct{}, 1), make(chan struct{}, 1)}
-	host, err := ledger.OpenHost(t.Context(), database, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
 	require.NoError(t, err)
 	folded, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)

@@ -22,7 +22,7 @@ func (s *service) remove(url, body string, headers ...string) answer {
 
 // redaction is the answer to a redaction, with its receipts as the server sent them.
 type redaction struct {
-	wire.Redaction
+	wire.RedactionResult
 	Receipts []json.RawMessage `json:"receipts"`
 }
 
@@ -222,10 +222,10 @@ func TestRedactionByFilter(t *testing.T) {
 	}
 	s.remove("/records/3/content", because).want(http.StatusCreated) // event 7
 	dry := s.redacting(`{"reason":"because","filter":{"label:user":"ann"}}`)
-	require.Equal(t, redaction{Redaction: wire.Redaction{
+	require.Equal(t, redaction{RedactionResult: wire.RedactionResult{
 		AsOf: 8, DryRun: true, Records: 2, AlreadyRedacted: 1,
-		Erased: wire.ContentPieces{Pieces: 2, Bytes: 16}, Kept: wire.ContentPieces{Pieces: 2, Bytes: uint64(len(`{"seed":1}`) + len("Be brief."))}, NeededBy: 3,
-		FirstSeqs: []uint64{1, 5}, FirstAlreadyRedacted: []wire.RedactedEvent{{Seq: 3, RedactedBy: 7}},
+		Erased: wire.PieceCount{Pieces: 2, Bytes: 16}, Kept: wire.PieceCount{Pieces: 2, Bytes: uint64(len(`{"seed":1}`) + len("Be brief."))}, NeededBy: 3,
+		FirstSeqs: []uint64{1, 5}, FirstAlreadyRedacted: []wire.RedactedRecord{{Seq: 3, RedactedBy: 7}},
 	}}, dry)
 	require.EqualValues(t, 8, s.size(), "a dry run records nothing")
 

@@ -39,9 +39,9 @@ func TestReceiptsAreSentInOneWrite(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	counted := &countedListener{Listener: listener}
-	server := s.server().HTTP()
+	server := s.server().HTTPServer()
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(s.server().Listen(counted)) }()
+	go func() { ended <- server.Serve(s.server().LimitListener(counted)) }()
 	url := "http://" + listener.Addr().String() + "/v1/ledgers/default"
 	for labels := range 33 {
 		var list []string

@@ -20,7 +20,7 @@ import (
 // applies if authentication is configured.
 type route struct {
 	method, path string
-	needs        call.Needs
+	needs        call.RequiredScopes
 	handler      call.Handler
 }
 
@@ -34,7 +34,7 @@ func (s *Server) routes() []route {
 
 // serverRoutes returns the routes that concern the server itself.
 func (s *Server) serverRoutes() []route {
-	nothing := call.Needs{On: call.NoLedger}
+	nothing := call.RequiredScopes{On: call.NoLedger}
 	list := []route{
 		{http.MethodGet, "/", nothing, s.home},
 		{http.MethodGet, "/ui/:version/:file", nothing, s.consoleFile},
@@ -46,14 +46,14 @@ func (s *Server) serverRoutes() []route {
 		{http.MethodGet, "/openapi.yaml", nothing, s.openAPI},
 		{http.MethodGet, "/docs", nothing, s.docsPage},
 		{http.MethodGet, "/docs/:file", nothing, s.docsFile},
-		{http.MethodPost, "/v1/snapshots", call.Needs{On: call.AllLedgers, Any: access.Admin}, s.admin.MakeSnapshot},
-		{http.MethodPost, "/v1/compute/:kind", call.Needs{On: call.AnyLedger, Any: access.Write | access.Read}, s.records.Compute},
-		{http.MethodPost, "/v1/compute/cache-key", call.Needs{On: call.AnyLedger, Any: access.Write | access.Read}, s.records.ComputeCacheKey},
-		{http.MethodPost, "/v1/compute/question-hash", call.Needs{On: call.AnyLedger, Any: access.Write | access.Read}, s.records.ComputeQuestionHash},
+		{http.MethodPost, "/v1/snapshots", call.RequiredScopes{On: call.AllLedgers, Any: access.ScopeAdmin}, s.admin.MakeSnapshot},
+		{http.MethodPost, "/v1/compute/:kind", call.RequiredScopes{On: call.AnyLedger, Any: access.ScopeWrite | access.ScopeRead}, s.records.ComputeHashes},
+		{http.MethodPost, "/v1/compute/cache-key", call.RequiredScopes{On: call.AnyLedger, Any: access.ScopeWrite | access.ScopeRead}, s.records.ComputeCacheKey},
+		{http.MethodPost, "/v1/compute/question-hash", call.RequiredScopes{On: call.AnyLedger, Any: access.ScopeWrite | access.ScopeRead}, s.records.ComputeQuestionHash},
 	}
-	if !s.config.MetricsElsewhere {
+	if !s.config.NoMetricsRoute {
 		// The metrics name all ledgers.
-		metrics := call.Needs{On: call.AllLedgers, Any: access.Metrics}
+		metrics := call.RequiredScopes{On: call.AllLedgers, Any: access.ScopeMetrics}
 		list = append(list, route{http.MethodGet, "/metrics", metrics, s.metrics})
 	}
 	return list
@@ -62,14 +62,14 @@ func (s *Server) serverRoutes() []route {
 // ledgerRoutes returns the routes that concern ledgers as a whole. The description of a ledger
 // reveals no more than any of its receipts, so any scope suffices for it.
 func (s *Server) ledgerRoutes() []route {
-	admin := call.Needs{On: call.TheLedger, Any: access.Admin}
+	admin := call.RequiredScopes{On: call.PathLedger, Any: access.ScopeAdmin}
 	return []route{
-		{http.MethodGet, "/v1/ledgers", call.Needs{On: call.AnyLedger, Any: access.AllScopes}, s.admin.ListLedgers},
-		{http.MethodPost, "/v1/ledgers", call.Needs{On: call.AllLedgers, Any: access.Admin}, s.admin.CreateLedger},
-		{http.MethodGet, ofLedger, call.Needs{On: call.TheLedger, Any: access.AllScopes}, s.admin.DescribeLedger},
-		{http.MethodGet, ofLedger + "/stats", call.Needs{On: call.TheLedger, Any: access.Read}, s.questions.Stats},
+		{http.MethodGet, "/v1/ledgers", call.RequiredScopes{On: call.AnyLedger, Any: access.AllScopes}, s.admin.ListLedgers},
+		{http.MethodPost, "/v1/ledgers", call.RequiredScopes{On: call.AllLedgers, Any: access.ScopeAdmin}, s.admin.CreateLedger},
+		{http.MethodGet, ofLedger, call.RequiredScopes{On: call.PathLedger, Any: access.AllScopes}, s.admin.DescribeLedger},
+		{http.MethodGet, ofLedger + "/stats", call.RequiredScopes{On: call.PathLedger, Any: access.ScopeRead}, s.questions.Stats},
 		// The rows reveal what queries reveal, and to read all of them costs more than a query.
-		{http.MethodGet, ofLedger + "/index", call.Needs{On: call.TheLedger, All: access.Admin | access.Read}, s.admin.IndexPart},
+		{http.MethodGet, ofLedger + "/index", call.RequiredScopes{On: call.PathLedger, All: access.ScopeAdmin | access.ScopeRead}, s.admin.IndexPart},
 		{http.MethodPost, ofLedger + "/freeze", admin, s.admin.Freeze},
 		{http.MethodPut, ofLedger + "/visibility", admin, s.admin.ChangeVisibility},
 		{http.MethodPut, ofLedger + "/unregistered-sources", admin, s.admin.ChangeUnregisteredSources},
@@ -82,49 +82,49 @@ func (s *Server) ledgerRoutes() []route {
 
 // writeRoutes returns the routes that add records and events to a ledger.
 func (s *Server) writeRoutes() []route {
-	write := call.Needs{On: call.TheLedger, Any: access.Write}
+	write := call.RequiredScopes{On: call.PathLedger, Any: access.ScopeWrite}
 	list := []route{
 		{http.MethodPost, ofLedger + "/batch", write, s.batch.Batch},
-		{http.MethodPost, ofLedger + otlp.Traces.Path(), write, s.otlp.Export(otlp.Traces)},
-		{http.MethodPost, ofLedger + otlp.Logs.Path(), write, s.otlp.Export(otlp.Logs)},
+		{http.MethodPost, ofLedger + otlp.Traces.Path(), write, s.otlp.ExportHandler(otlp.Traces)},
+		{http.MethodPost, ofLedger + otlp.Logs.Path(), write, s.otlp.ExportHandler(otlp.Logs)},
 		{http.MethodPost, ofLedger + "/records/:seq/state", write, s.records.ChangeState},
 		// The answer reveals how many records a filter selects.
-		{http.MethodPost, ofLedger + "/state-changes", call.Needs{On: call.TheLedger, All: access.Write | access.Read}, s.admin.ChangeStates},
-		{http.MethodPost, ofLedger + "/records/:seq/notes", write, s.records.Note},
+		{http.MethodPost, ofLedger + "/state-changes", call.RequiredScopes{On: call.PathLedger, All: access.ScopeWrite | access.ScopeRead}, s.admin.ChangeStates},
+		{http.MethodPost, ofLedger + "/records/:seq/notes", write, s.records.AddNote},
 		{http.MethodPut, ofLedger + "/paths/:project/:path_id/validation", write, s.records.ValidatePath},
 		// The answer reveals paths and their status.
-		{http.MethodPost, ofLedger + "/paths/:project/validations", call.Needs{On: call.TheLedger, All: access.Write | access.Read}, s.records.ValidatePaths},
+		{http.MethodPost, ofLedger + "/paths/:project/validations", call.RequiredScopes{On: call.PathLedger, All: access.ScopeWrite | access.ScopeRead}, s.records.ValidateSelectedPaths},
 		{http.MethodPut, ofLedger + "/sources/:source_id", write, s.records.RegisterSource},
 		{http.MethodDelete, ofLedger + "/sources/:source_id", write, s.records.RevokeSource},
 	}
 	for _, kind := range record.Kinds {
-		list = append(list, route{http.MethodPost, ofLedger + records.Paths[kind], write, s.records.Write(kind)})
+		list = append(list, route{http.MethodPost, ofLedger + records.Paths[kind], write, s.records.WriteHandler(kind)})
 	}
 	return list
 }
 
 // recordRoutes returns the routes that read single records and events.
 func (s *Server) recordRoutes() []route {
-	follow := call.Needs{On: call.TheLedger, Any: access.Log | access.Read}
+	follow := call.RequiredScopes{On: call.PathLedger, Any: access.ScopeLog | access.ScopeRead}
 	return []route{
 		{http.MethodGet, ofLedger + "/records/:seq/receipt", follow, s.log.Receipt},
-		{http.MethodGet, ofLedger + "/records/:seq/proof", follow, s.log.Proof},
-		{http.MethodGet, ofLedger + "/records/:seq/content/*", call.Needs{On: call.TheLedger, Any: access.Content}, s.questions.Content},
-		{http.MethodGet, ofLedger + "/member-secret", call.Needs{On: call.TheLedger, Any: access.Content}, s.questions.MemberSecret},
-		{http.MethodGet, ofLedger + "/live", call.Needs{On: call.TheLedger, Any: access.Read}, s.log.Live},
+		{http.MethodGet, ofLedger + "/records/:seq/proof", follow, s.log.NestedProof},
+		{http.MethodGet, ofLedger + "/records/:seq/content/*", call.RequiredScopes{On: call.PathLedger, Any: access.ScopeContent}, s.questions.Content},
+		{http.MethodGet, ofLedger + "/member-secret", call.RequiredScopes{On: call.PathLedger, Any: access.ScopeContent}, s.questions.MemberSecret},
+		{http.MethodGet, ofLedger + "/live", call.RequiredScopes{On: call.PathLedger, Any: access.ScopeRead}, s.log.LiveSummary},
 		{http.MethodGet, ofLedger + "/events", follow, s.log.Events},
-		{http.MethodGet, ofLedger + "/events/:hash", follow, s.log.Event},
+		{http.MethodGet, ofLedger + "/events/:hash", follow, s.log.EventByHash},
 	}
 }
 
 // queryRoutes returns the routes that read the index (spec: Index and as_of).
 func (s *Server) queryRoutes() []route {
-	read := call.Needs{On: call.TheLedger, Any: access.Read}
+	read := call.RequiredScopes{On: call.PathLedger, Any: access.ScopeRead}
 	// A document has the texts of citations. Unlike weights and sources, these are content.
-	document := call.Needs{On: call.TheLedger, All: access.Read | access.Content}
+	document := call.RequiredScopes{On: call.PathLedger, All: access.ScopeRead | access.ScopeContent}
 	list := []route{
 		{http.MethodGet, ofLedger + "/export", read, s.questions.Export},
-		{http.MethodPost, ofLedger + "/drift/reproduce", read, s.questions.Reproduce},
+		{http.MethodPost, ofLedger + "/drift/reproduce", read, s.questions.CompareRerun},
 		{http.MethodGet, ofLedger + "/run-dags/:seq/stage-proof/:stage", read, s.questions.StageProof},
 		{http.MethodGet, ofLedger + "/citation-sets/:seq/document", document, s.questions.CitationsDocument},
 		{http.MethodGet, ofLedger + "/diff", document, s.questions.Diff},
@@ -132,7 +132,7 @@ func (s *Server) queryRoutes() []route {
 		{http.MethodPost, ofLedger + "/citation-sets/:seq/pinned-retrieval", read, s.questions.PinnedRetrieval},
 	}
 	for _, q := range query.Questions() {
-		list = append(list, route{http.MethodGet, ofLedger + q.Path, read, s.questions.Ask(&q)})
+		list = append(list, route{http.MethodGet, ofLedger + q.Path, read, s.questions.QueryHandler(&q)})
 	}
 	return list
 }
@@ -142,13 +142,13 @@ func (s *Server) queryRoutes() []route {
 // the routes that tlog-tiles clients need are public. Their answers are cheap and cacheable,
 // and the tiles contain all entries.
 func (s *Server) logRoutes() []route {
-	follow := call.Needs{On: call.TheLedger, Any: access.Log | access.Read}
-	public := call.Needs{On: call.TheLog, Any: access.Log | access.Read}
+	follow := call.RequiredScopes{On: call.PathLedger, Any: access.ScopeLog | access.ScopeRead}
+	public := call.RequiredScopes{On: call.PathLog, Any: access.ScopeLog | access.ScopeRead}
 	return []route{
-		{http.MethodGet, ofLedger + "/proofs/inclusion", follow, s.log.Inclusion},
-		{http.MethodGet, ofLedger + "/proofs/consistency", follow, s.log.Consistency},
+		{http.MethodGet, ofLedger + "/proofs/inclusion", follow, s.log.InclusionProof},
+		{http.MethodGet, ofLedger + "/proofs/consistency", follow, s.log.ConsistencyProof},
 		{http.MethodGet, ofLedger + "/log/checkpoint", public, s.log.Checkpoint},
-		{http.MethodGet, ofLedger + "/log/key", public, s.log.Key},
+		{http.MethodGet, ofLedger + "/log/key", public, s.log.VerifierKeys},
 		{http.MethodGet, ofLedger + "/log/tile/*", public, s.log.Tile},
 	}
 }
@@ -157,7 +157,7 @@ func (s *Server) logRoutes() []route {
 func (s *Server) register() {
 	for _, r := range s.routes() {
 		s.echo.Add(r.method, r.path, handlerFunc(s.guard(r)))
-		if r.needs.On == call.TheLog {
+		if r.needs.On == call.PathLog {
 			s.echo.OPTIONS(r.path, handlerFunc(s.preflight))
 		}
 	}

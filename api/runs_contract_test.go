@@ -71,7 +71,7 @@ func TestEvidenceIsACause(t *testing.T) {
 	s := evident(t)
 	x := s.compareRuns(t, "?a=a&b=b&after=4&proofs=true")
 	require.Equal(t, wire.CauseEvidence, *x.Cause)
-	require.Equal(t, []wire.Difference{{Variable: "evidence", A: []byte("1"), B: []byte("3")}}, x.IPCRecords.Differences)
+	require.Equal(t, []wire.VariableDifference{{Variable: "evidence", A: []byte("1"), B: []byte("3")}}, x.IPCRecords.Differences)
 	require.Nil(t, x.RunDAGs)
 	require.Equal(t, []string{chunkOf("three")}, x.CitationSets.Added)
 	require.Equal(t, []string{chunkOf("one")}, x.CitationSets.Removed)
@@ -80,7 +80,7 @@ func TestEvidenceIsACause(t *testing.T) {
 	require.NotNil(t, x.CitationSets.B.Inclusion)
 	require.False(t, x.SourcesChanged)
 	require.Equal(t, "The output changed because the citation set differs (event 1, then event 3); nothing else does. "+
-		"The citation sets differ. Chunks added: 1, removed: 1, kept: 1, kept from other sources: 0.", x.Says)
+		"The citation sets differ. Chunks added: 1, removed: 1, kept: 1, kept from other sources: 0.", x.Summary)
 
 	cause := func(query string) (cause wire.Cause) {
 		var a wire.Attribution
@@ -129,9 +129,9 @@ func TestSourcesThatChangeUnderRuns(t *testing.T) {
 	s.do(t, listing("s", "two", "three"), http.StatusCreated) // 5
 	x := s.compareRuns(t, "?a=a&b=b&after=5")
 	require.True(t, x.SourcesChanged)
-	require.Equal(t, []wire.LostChunk{{Row: wire.Row{Seq: 1}, SourceID: "s", ChunkHash: chunkOf("one"), Registration: 5}}, x.LostChunks)
+	require.Equal(t, []wire.LostChunk{{RowMembers: wire.RowMembers{Seq: 1}, SourceID: "s", ChunkHash: chunkOf("one"), Registration: 5}}, x.LostChunks)
 	require.Empty(t, x.Reregistered, "no registration listed chunks before")
-	require.Contains(t, x.Says, "A cited source no longer has the same chunks.")
+	require.Contains(t, x.Summary, "A cited source no longer has the same chunks.")
 	require.False(t, s.compareRuns(t, "?a=a&b=b&as_of=5").SourcesChanged)
 	require.Len(t, s.compareRuns(t, "?a=a&b=a").LostChunks, 1, "a lost chunk is listed once if both runs have the same set")
 
@@ -169,7 +169,7 @@ func TestWhichRecordsOfRunsAreCompared(t *testing.T) {
 	require.Nil(t, x.RunDAGs)
 	require.Nil(t, x.CitationSets)
 	require.Equal(t, uint64(3), *s.compareRuns(t, "?a=a&b=compare&state=any").A.IPCRecord)
-	require.Equal(t, "No stage differs; at least one run has no cache dimensions.", s.compareRuns(t, "?a=compare&b=compare").RunDAGs.Says)
+	require.Equal(t, "No stage differs; at least one run has no cache dimensions.", s.compareRuns(t, "?a=compare&b=compare").RunDAGs.Summary)
 
 	for _, query := range []string{"", "?a=a", "?b=a", "?a=a&b="} {
 		s.send(t, get(compareRunsOf).asking(query), http.StatusBadRequest)
@@ -180,7 +180,7 @@ func TestWhichRecordsOfRunsAreCompared(t *testing.T) {
 		require.Contains(t, string(a.body), `no live IPC record, no live run-DAG, and no citation set has the run_id \"`+run+`\"`)
 	}
 	var page wire.Page[wire.ListedRecord]
-	s.do(t, get(prefix+"/runs/{run_id}", "run_id", wire.RunElement("compare")), http.StatusOK).decode(t, &page)
+	s.do(t, get(prefix+"/runs/{run_id}", "run_id", wire.EscapeRunID("compare")), http.StatusOK).decode(t, &page)
 	require.Len(t, page.Rows, 3)
 }
 

@@ -38,27 +38,27 @@ type Config struct {
 	// every caller is allowed to do everything.
 	Access *access.Authenticator
 	// Hosts are the allowed names in Host headers if there is no authentication.
-	Hosts Hosts
-	// MetricsElsewhere means that another address serves /metrics.
-	MetricsElsewhere bool
+	Hosts AllowedHosts
+	// NoMetricsRoute means that another address serves /metrics.
+	NoMetricsRoute bool
 
 	// SpoolDir is the folder for temporary files of batches. The default is the system's
 	// folder.
 	SpoolDir string
 	// Load holds the limits for clients.
-	limits.Load
-	// Holder returns the URL of the server that writes a ledger, and false if this server
+	limits.ServerLimits
+	// WriterAddress returns the URL of the server that writes a ledger, and false if this server
 	// writes it, or does not know it. The URL is empty if no server writes the ledger now. A
 	// nil Holder means that this server writes all ledgers.
-	Holder func(ledger string) (address string, ok bool)
+	WriterAddress func(ledger string) (address string, ok bool)
 	// ReadOnly makes the server refuse requests that change a ledger, instead of forwarding them.
 	ReadOnly bool
-	// Following returns an error while this server does not show the newest state of what it
+	// FollowError returns an error while this server does not show the newest state of what it
 	// follows. Callers without credentials can see the text of the error. A nil Following means
 	// that the server follows nothing.
-	Following func() error
+	FollowError func() error
 	// Snapshot copies the database for a backup. It is nil if the storage cannot make copies.
-	Snapshot admin.Snapshot
+	Snapshot admin.SnapshotFunc
 }
 
 func (c Config) withDefaults() Config {
@@ -68,7 +68,7 @@ func (c Config) withDefaults() Config {
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics(prometheus.NewRegistry())
 	}
-	c.Load = c.Load.WithDefaults()
+	c.ServerLimits = c.ServerLimits.WithDefaults()
 	return c
 }
 
@@ -79,7 +79,7 @@ type Server struct {
 	echo   *echo.Echo
 	// origins detects requests that a web page of another origin has caused.
 	origins *http.CrossOriginProtection
-	shared  *call.Shared
+	shared  *call.ServerState
 	forward *forwarder // nil if this server writes all ledgers
 
 	// The handlers of the routes.
@@ -96,13 +96,13 @@ type Server struct {
 func New(config Config) (*Server, error) {
 	config = config.withDefaults()
 	s := &Server{config: config, host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection(), shared: config.shared()}
-	s.records = &records.Handlers{Shared: s.shared, Appended: config.Metrics.appended}
-	s.batch = &batch.Handlers{Shared: s.shared, Records: s.records, SpoolDir: config.SpoolDir}
-	s.otlp = &otlp.Handlers{Shared: s.shared, Counts: config.Metrics.telemetry}
+	s.records = &records.Handlers{ServerState: s.shared, Appended: config.Metrics.appended}
+	s.batch = &batch.Handlers{ServerState: s.shared, Records: s.records, SpoolDir: config.SpoolDir}
+	s.otlp = &otlp.Handlers{ServerState: s.shared, Counts: config.Metrics.telemetry}
 	s.log = log.New(s.shared)
-	s.questions = &questions.Handlers{Shared: s.shared, Figures: figures.NewCache()}
-	s.admin = &admin.Handlers{Shared: s.shared, Frozen: s.log.Frozen, Snapshots: config.Snapshot}
-	if config.Holder != nil && !config.ReadOnly {
+	s.questions = &questions.Handlers{ServerState: s.shared, Figures: figures.NewCache()}
+	s.admin = &admin.Handlers{ServerState: s.shared, Frozen: s.log.NotifyFrozen, Snapshots: config.Snapshot}
+	if config.WriterAddress != nil && !config.ReadOnly {
 		s.forward = newForwarder(s)
 		config.Metrics.Register(s.forward.requests)
 	}
@@ -116,24 +116,24 @@ func New(config Config) (*Server, error) {
 }
 
 // shared returns the state that all calls of a server with this configuration share.
-func (c Config) shared() *call.Shared {
+func (c Config) shared() *call.ServerState {
 	everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
-	return &call.Shared{
-		Host: c.Host, Index: c.Index, Log: c.Log, Limits: limits.New(c.Load), Counts: c.Metrics.load,
+	return &call.ServerState{
+		Host: c.Host, Index: c.Index, Log: c.Log, Limits: limits.New(c.ServerLimits), Counts: c.Metrics.load,
 		Access:        c.Access,
 		Unrestricted:  &access.Identity{Actor: ledger.Anonymous, Grants: []access.Grant{everything}},
-		ClientAddress: limits.AddressExtractor(c.Load.TrustedProxies),
-		Values:        c.Load.Values(),
+		ClientAddress: limits.AddressExtractor(c.ServerLimits.TrustedProxies),
+		Values:        c.ServerLimits.RecordLimits(),
 	}
 }
 
 // follow starts the index of a ledger, and wakes the index after every commit.
 func (s *Server) follow(l *ledger.Ledger) error {
-	follower, err := s.config.Index.Follow(l.Name(), l.Published())
+	follower, err := s.config.Index.Follow(l.Name(), l.PublishedLog())
 	if err != nil {
 		return err
 	}
-	committed := s.log.Open(l)
+	committed := s.log.OpenStream(l)
 	l.OnCommit(func(c ledger.Commit) {
 		if c.Elsewhere {
 			s.noteFrozen(l.Name())
@@ -152,7 +152,7 @@ func (s *Server) follow(l *ledger.Ledger) error {
 // noteFrozen ends the streams of a ledger that another server has frozen.
 func (s *Server) noteFrozen(name string) {
 	if l, err := s.host.Ledger(name); err == nil && l.Info().Frozen {
-		s.log.Frozen(l)
+		s.log.NotifyFrozen(l)
 	}
 }
 
@@ -165,7 +165,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) newCall(w http.ResponseWriter, r *http.Request) *call.Call {
-	return s.shared.New(s.echo.AcquireContext(), w, r)
+	return s.shared.NewCall(s.echo.AcquireContext(), w, r)
 }
 
 // checkOrigin refuses requests that a web page of another origin might have caused. Any web
@@ -174,7 +174,7 @@ func (s *Server) checkOrigin(r *http.Request) error {
 	if err := s.origins.Check(r); err != nil {
 		return problem.New(http.StatusForbidden, "refused: the request comes from a web page of another origin")
 	}
-	if err := s.config.Hosts.Check(r); err != nil && !s.shared.Access.Required() {
+	if err := s.config.Hosts.Check(r); err != nil && !s.shared.Access.RequiresIdentity() {
 		return err
 	}
 	return nil
@@ -183,19 +183,19 @@ func (s *Server) checkOrigin(r *http.Request) error {
 // maxStreams limits the concurrent requests on one HTTP/2 connection.
 const maxStreams = 100
 
-// HTTP returns an http.Server for s with timeouts against slow clients. A whole read or write
+// HTTPServer returns an http.Server for s with timeouts against slow clients. A whole read or write
 // has no deadline, because a batch can stream for any length of time, but each part of it has
 // one. Shutdown ends the streams of followers.
-func (s *Server) HTTP() *http.Server {
+func (s *Server) HTTPServer() *http.Server {
 	server := s.serverOf(s)
-	server.RegisterOnShutdown(s.log.End)
+	server.RegisterOnShutdown(s.log.EndStreams)
 	return server
 }
 
-// GRPC returns an http.Server for OTLP over gRPC, on HTTP/2 with or without TLS. It shares its
+// GRPCServer returns an http.Server for OTLP over gRPC, on HTTP/2 with or without TLS. It shares its
 // limits with the server that HTTP returns.
-func (s *Server) GRPC() *http.Server {
-	server := s.serverOf(otlp.GRPC{Next: s, Patience: s.shared.Limits.Load.BodyTimeout})
+func (s *Server) GRPCServer() *http.Server {
+	server := s.serverOf(otlp.GRPCHandler{Next: s, Patience: s.shared.Limits.Load.BodyTimeout})
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true) // to refuse requests that are not gRPC
 	server.Protocols.SetHTTP2(true)
@@ -211,7 +211,7 @@ func (s *Server) serverOf(handler http.Handler) *http.Server {
 		MaxHeaderBytes:    64 << 10,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ConnContext:       limits.WithConnection,
-		ConnState:         limits.NoteState,
+		ConnState:         limits.OnStateChange,
 		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
 	}
 }

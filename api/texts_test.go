@@ -63,7 +63,7 @@ func TestTextsThatAreTooLongForADiff(t *testing.T) {
 // An answer holds memory and a core for the texts that it reads. It is refused if no memory or
 // no core is free.
 func TestTextsHoldMemoryAndACore(t *testing.T) {
-	s := start(t, func(c *Config) { c.Load.Wait = time.Millisecond })
+	s := start(t, func(c *Config) { c.ServerLimits.Wait = time.Millisecond })
 	s.post("/ipc-records", ipcBody("", strings.Repeat("o ", 1<<18))).want(http.StatusCreated)
 	s.get("/records/1?after=1").want(http.StatusOK)
 	for _, path := range []string{"/diff?a=1&b=1", "/drift/attribution?a=1&b=1&after=1&text=true"} {

@@ -15,7 +15,7 @@ type storyLine struct {
 	id string
 }
 
-func (s *storyLine) build(build, branch, base, content string) wire.Derived {
+func (s *storyLine) build(build, branch, base, content string) wire.DerivedMembers {
 	s.t.Helper()
 	body := `{"project":"p","route":["a"],"build":"` + build + `","branch":"` + branch + `","content":"` + content + `"`
 	if base != "" {
@@ -37,11 +37,11 @@ func TestPullRequestsBuildLeavesMainValidated(t *testing.T) {
 	yes, no := true, false
 	s.build("main2", "main", "", "A door.")
 	s.validate(`{"validated":true}`).want(http.StatusCreated)
-	require.Equal(t, wire.Derived{PathID: s.id, Category: "modified", Validated: &no}, s.build("pr7", "pr-7", "main2", "A wall."))
-	require.Equal(t, wire.Derived{PathID: s.id, Category: "unchanged", Validated: &yes}, s.build("main3", "main", "", "A door."))
-	require.Equal(t, wire.Derived{PathID: s.id, Category: "modified", Validated: &no}, s.build("main4", "main", "", "A wall."))
-	require.Equal(t, wire.Derived{PathID: s.id, Category: "modified", Validated: &no, ValidatedBefore: 2}, s.build("main5", "main", "", "A door."))
-	require.Equal(t, wire.Derived{PathID: s.id, Category: "modified", Validated: &no, OtherBase: true, ValidatedBefore: 2}, s.build("main5", "main", "main2", "A door."))
+	require.Equal(t, wire.DerivedMembers{PathID: s.id, Category: "modified", Validated: &no}, s.build("pr7", "pr-7", "main2", "A wall."))
+	require.Equal(t, wire.DerivedMembers{PathID: s.id, Category: "unchanged", Validated: &yes}, s.build("main3", "main", "", "A door."))
+	require.Equal(t, wire.DerivedMembers{PathID: s.id, Category: "modified", Validated: &no}, s.build("main4", "main", "", "A wall."))
+	require.Equal(t, wire.DerivedMembers{PathID: s.id, Category: "modified", Validated: &no, ValidatedBefore: 2}, s.build("main5", "main", "", "A door."))
+	require.Equal(t, wire.DerivedMembers{PathID: s.id, Category: "modified", Validated: &no, OtherBase: true, ValidatedBefore: 2}, s.build("main5", "main", "main2", "A door."))
 	var list wire.Page[wire.ListedRecord]
 	s.get("/records?flag=other_base&after=7").want(http.StatusOK).json(&list)
 	require.Len(t, list.Rows, 1)
@@ -72,7 +72,7 @@ func TestValidationNamesItsBuild(t *testing.T) {
 	a.json(&receipt)
 	main := "main"
 	require.Equal(t, uint64(3), receipt.Seq)
-	require.Equal(t, wire.PathValidatedEvent{Requested: receipt.Event.Record.Requested, Project: "p", PathID: s.id, Validated: true,
+	require.Equal(t, wire.PathValidatedEvent{RequestMembers: receipt.Event.Record.RequestMembers, Project: "p", PathID: s.id, Validated: true,
 		Build: &main, ContentFingerprint: &fingerprint, RecordSeq: 1, Names: []string{"build", "content_fingerprint"}}, receipt.Event.Record)
 
 	s.get("/paths/p?build=main&validated=true&after=3").want(http.StatusOK).json(&door)

@@ -16,7 +16,7 @@ func TestManyPathsAreValidatedAtOnce(t *testing.T) {
 		return s.derived("/path-fingerprints", `{"project":"p","build":"b1","route":["`+route+`"],"content":"`+content+`"}`).PathID
 	}
 	a, b, c := post("a", "A."), post("b", "B."), post("c", "C.")
-	validate := func(body string, status int) (done wire.PathValidations) {
+	validate := func(body string, status int) (done wire.PathValidationsResult) {
 		s.post("/paths/p/validations", body).want(status).json(&done)
 		return done
 	}

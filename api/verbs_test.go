@@ -35,7 +35,7 @@ func (s *service) recordOf(a answer) map[string]any {
 // audited verifies the whole log.
 func (s *service) audited() {
 	s.t.Helper()
-	report, err := audit.Log(context.Background(), storeaudit.Source(s.ledger().Store()),
+	report, err := audit.WalkLog(context.Background(), storeaudit.NewSource(s.ledger().Reader()),
 		audit.Options{Verifiers: []*proofs.Verifier{s.verifier()}, Ledger: ledger.Default})
 	require.NoError(s.t, err)
 	require.Nil(s.t, report.Damage)

@@ -33,7 +33,7 @@ func (h held) Ledger(ctx context.Context, name string) (storage.Store, error) {
 	return heldStore{store, h.walks}, err
 }
 
-func (h held) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
+func (h held) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
 	store, err := h.Database.Create(ctx, info)
 	return heldStore{store, h.walks}, err
 }
@@ -55,13 +55,13 @@ func (h heldStore) Entries(ctx context.Context, from uint64) iter.Seq2[storage.E
 // that states the lag. Other requests do not wait.
 func TestQueriesWaitForTheIndex(t *testing.T) {
 	database := held{memory.New(), new(sync.RWMutex)}
-	host, err := ledger.OpenHost(t.Context(), database, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
 	require.NoError(t, err)
 	folded, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	handler, err := New(Config{Host: host, Index: folded, Version: "test", Load: limits.Load{IndexWait: time.Millisecond}})
+	handler, err := New(Config{Host: host, Index: folded, Version: "test", ServerLimits: limits.ServerLimits{IndexWait: time.Millisecond}})
 	require.NoError(t, err)
 	server := httptest.NewServer(handler)
 	s := &service{t: t, database: database.Database, host: host, http: server, url: server.URL + "/v1/ledgers/default"}

@@ -108,7 +108,7 @@ func TestGrowth(t *testing.T) {
 // Colophon on PostgreSQL and in a data folder, a plain hash chain in SQL, and pgbench all store
 // records.
 func TestPostgres(t *testing.T) {
-	installed, err := postgrestest.Installed()
+	installed, err := postgrestest.IsInstalled()
 	require.NoError(t, err)
 	if !installed {
 		t.Skip("PostgreSQL is not installed")
@@ -134,7 +134,7 @@ func TestPostgres(t *testing.T) {
 // Several servers on one database write all of their ledgers, even if other servers must forward the
 // posts.
 func TestServers(t *testing.T) {
-	installed, err := postgrestest.Installed()
+	installed, err := postgrestest.IsInstalled()
 	require.NoError(t, err)
 	if !installed {
 		t.Skip("PostgreSQL is not installed")

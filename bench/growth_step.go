@@ -90,7 +90,7 @@ func (f *filling) post(ctx context.Context, count, connections, lines int) (*loa
 	if lines > 0 {
 		count = max(lines, count/lines*lines)
 	}
-	bodies, err := f.corpus.Make(uint64(f.taken), count)
+	bodies, err := f.corpus.MakeBodies(uint64(f.taken), count)
 	if err != nil {
 		return nil, err
 	}
@@ -98,10 +98,10 @@ func (f *filling) post(ctx context.Context, count, connections, lines int) (*loa
 	if err != nil {
 		return nil, err
 	}
-	all, unique := bodies.Bytes()
+	all, unique := bodies.TotalBytes()
 	f.bytes, f.unique = f.bytes+all, f.unique+unique
 	f.taken += count
-	result, err := load.Drive(ctx, load.Clients(opened, f.service.target(lines)), &load.Deck{Bodies: bodies})
+	result, err := load.SendBodies(ctx, load.NewClients(opened, f.service.target(lines)), &load.BodyQueue{Bodies: bodies})
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -163,7 +163,7 @@ func (f *filling) measureWindow(ctx context.Context, count, connections, lines i
 			return m, 0, err
 		}
 	}
-	meter, err := system.Watch(f.server.pid(), f.dir)
+	meter, err := system.StartMeter(f.server.pid(), f.dir)
 	if err != nil {
 		return m, 0, err
 	}
@@ -184,7 +184,7 @@ func (f *filling) measureWindow(ctx context.Context, count, connections, lines i
 	if err != nil {
 		return m, 0, err
 	}
-	return contestant.Measure(result, elapsed, use), lag, nil
+	return contestant.NewMeasurement(result, elapsed, use), lag, nil
 }
 
 // stepColumns are the columns of the table of steps. form is the format of a value.

@@ -64,11 +64,11 @@ func newContestant() *cobra.Command {
 func runContestant(ctx context.Context, name string, config contestant.Config, out io.Writer) error {
 	switch name {
 	case "colophon":
-		return printed(contestant.Colophon)(ctx, config, out)
+		return printed(contestant.MeasureColophon)(ctx, config, out)
 	case "tessera":
-		return printed(contestant.Tessera)(ctx, config, out)
+		return printed(contestant.MeasureTessera)(ctx, config, out)
 	case "immudb":
-		return printed(contestant.Immudb)(ctx, config, out)
+		return printed(contestant.MeasureImmudb)(ctx, config, out)
 	case "tessera-server":
 		return contestant.ServeTessera(ctx, config, out)
 	case "colophon-fill":
@@ -76,9 +76,9 @@ func runContestant(ctx context.Context, name string, config contestant.Config, o
 	case "tessera-fill":
 		return contestant.FillTessera(ctx, config)
 	case "colophon-proofs":
-		return printed(contestant.ColophonProofs)(ctx, config, out)
+		return printed(contestant.MeasureColophonProofs)(ctx, config, out)
 	case "tessera-proofs":
-		return printed(contestant.TesseraProofs)(ctx, config, out)
+		return printed(contestant.MeasureTesseraProofs)(ctx, config, out)
 	}
 	return fmt.Errorf("no contestant is called %q", name)
 }

@@ -46,7 +46,7 @@ func (e exchange) measure(ctx context.Context, t timing, dir string) (m contesta
 		return m, err
 	}
 	defer func() { _ = load.CloseAll(connections) }() // the server has exited by then
-	r := &round{exchange: e, server: s, connections: connections, deck: &load.Deck{Bodies: e.bodies}, dir: dir}
+	r := &round{exchange: e, server: s, connections: connections, deck: &load.BodyQueue{Bodies: e.bodies}, dir: dir}
 	if m, err = r.drive(ctx, t); err != nil {
 		return m, err
 	}
@@ -74,7 +74,7 @@ type round struct {
 	exchange
 	server      *server
 	connections []*load.Conn
-	deck        *load.Deck
+	deck        *load.BodyQueue
 	dir         string
 	taken       int // number of records that the server has accepted
 	samples     []load.Sample
@@ -94,7 +94,7 @@ func (r *round) drive(ctx context.Context, t timing) (m contestant.Measurement, 
 	if err != nil {
 		return m, err
 	}
-	meter, err := system.Watch(r.server.pid(), r.dir)
+	meter, err := system.StartMeter(r.server.pid(), r.dir)
 	if err != nil {
 		return m, err
 	}
@@ -122,7 +122,7 @@ func (r *round) drive(ctx context.Context, t timing) (m contestant.Measurement, 
 		}
 		use.Fsyncs = int64(now - synced)
 	}
-	m = contestant.Measure(result, elapsed, use)
+	m = contestant.NewMeasurement(result, elapsed, use)
 	m.ClientCPU = float64((ownAfter.CPU - own.CPU).Microseconds()) / float64(result.Records)
 	return m, <-profiled
 }
@@ -131,7 +131,7 @@ func (r *round) drive(ctx context.Context, t timing) (m contestant.Measurement, 
 func (r *round) post(ctx context.Context, time time.Duration) (*load.Result, error) {
 	limited, cancel := context.WithTimeout(ctx, time)
 	defer cancel()
-	result, err := load.Drive(limited, load.Clients(r.connections, r.service.target(r.lines)), r.deck)
+	result, err := load.SendBodies(limited, load.NewClients(r.connections, r.service.target(r.lines)), r.deck)
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func (p *postgres) run(ctx context.Context, out io.Writer) error {
 		}
 		c := &postgresRun{postgres: p, Database: server, scratch: scratch}
 		t := timing{warm: min(secondsOf(p.seconds)/4, time.Second), time: secondsOf(p.seconds)}
-		if c.bodies, err = corpus.New(p.seed).Make(0, t.bodies(60_000)); err != nil {
+		if c.bodies, err = corpus.New(p.seed).MakeBodies(0, t.bodies(60_000)); err != nil {
 			return err
 		}
 		rows := c.rows(binaries)
@@ -220,7 +220,7 @@ func (c *postgresRun) colophon(ctx context.Context, t timing, dir string, b bina
 // transaction that locks the row of the head.
 func (c *postgresRun) chain(ctx context.Context, t timing, _ string) (m contestant.Measurement, err error) {
 	err = c.InSchema(ctx, func(_ string, options ...string) (err error) {
-		err = c.Connected(ctx, func(conn *pgx.Conn) error {
+		err = c.WithConnection(ctx, func(conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, `CREATE TABLE head (size bigint NOT NULL, tip bytea NOT NULL);
 				INSERT INTO head VALUES (0, ''); CREATE TABLE chain (seq bigint NOT NULL PRIMARY KEY, hash bytea NOT NULL, body bytea NOT NULL)`)
 			return err
@@ -241,18 +241,18 @@ func (c *postgresRun) chain(ctx context.Context, t timing, _ string) (m contesta
 			}
 			clients = append(clients, conn)
 		}
-		deck := &load.Deck{Bodies: c.bodies}
+		deck := &load.BodyQueue{Bodies: c.bodies}
 		drive := func(over time.Duration) (*load.Result, error) {
 			limited, cancel := context.WithTimeout(ctx, over)
 			defer cancel()
-			return load.Each(limited, clients, func(conn *pgx.Conn, r *load.Result) (bool, error) {
-				i, ok := deck.Deal(1)
+			return load.RunClients(limited, clients, func(conn *pgx.Conn, r *load.Result) (bool, error) {
+				i, ok := deck.Take(1)
 				if !ok {
 					return false, nil
 				}
 				begin := time.Now()
 				err := link(ctx, conn, deck.Body(i))
-				r.Done(begin, 1)
+				r.AddRequest(begin, 1)
 				return true, err
 			})
 		}
@@ -261,7 +261,7 @@ func (c *postgresRun) chain(ctx context.Context, t timing, _ string) (m contesta
 		}
 		result, err := drive(t.time)
 		if err == nil {
-			m = contestant.Measure(result, result.Elapsed, system.Use{Fsyncs: -1})
+			m = contestant.NewMeasurement(result, result.Elapsed, system.UsageDelta{Fsyncs: -1})
 		}
 		return err
 	})
@@ -292,7 +292,7 @@ func (c *postgresRun) inserts(ctx context.Context, t timing, dir string) (m cont
 		return m, fmt.Errorf("writing pgbench's script: %w", err)
 	}
 	err = c.InSchema(ctx, func(_ string, options ...string) error { // options are search_path and the schema
-		err := c.Connected(ctx, func(conn *pgx.Conn) error {
+		err := c.WithConnection(ctx, func(conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, `CREATE TABLE plain (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body text NOT NULL)`)
 			return err
 		}, options...)
@@ -308,7 +308,7 @@ func (c *postgresRun) inserts(ctx context.Context, t timing, dir string) (m cont
 		}
 		result, err := pgbenchLog(dir)
 		if err == nil {
-			m = contestant.Measure(result, result.Elapsed, system.Use{Fsyncs: -1})
+			m = contestant.NewMeasurement(result, result.Elapsed, system.UsageDelta{Fsyncs: -1})
 		}
 		return err
 	})

@@ -17,11 +17,11 @@ import (
 
 // proofRow holds the measurements of one contestant's inclusion proofs, in trees of one size.
 type proofRow struct {
-	Contestant string               `json:"contestant"`
-	Leaves     int                  `json:"leaves"`
-	Rounds     []contestant.Proving `json:"rounds"`
+	Contestant string                        `json:"contestant"`
+	Leaves     int                           `json:"leaves"`
+	Rounds     []contestant.ProofMeasurement `json:"rounds"`
 	// Median holds the median of each figure, but the sum of each count.
-	Median contestant.Proving `json:"median"`
+	Median contestant.ProofMeasurement `json:"median"`
 
 	child    string // name with which this program runs itself as the contestant
 	settings []string
@@ -96,7 +96,7 @@ func measureProofs(ctx context.Context, self, scratch string, sizes []int, round
 			for _, r := range rows {
 				bar.Describe(fmt.Sprintf("%s, %d leaves", r.Contestant, size))
 				settings := append([]string{"--warm", time.String(), "--time", time.String()}, r.settings...)
-				var p contestant.Proving
+				var p contestant.ProofMeasurement
 				if err := measureChild(ctx, &p, self, r.child+"-proofs", filepath.Join(scratch, "proofs-"+r.child), settings...); err != nil {
 					return nil, err
 				}
@@ -110,14 +110,14 @@ func measureProofs(ctx context.Context, self, scratch string, sizes []int, round
 }
 
 // add adds the figures of a round and updates the medians.
-func (r *proofRow) add(p contestant.Proving) {
+func (r *proofRow) add(p contestant.ProofMeasurement) {
 	r.Rounds = append(r.Rounds, p)
 	r.Median.Proofs += p.Proofs
 	r.Median.Verified += p.Verified
-	for _, figure := range [...]func(*contestant.Proving) *float64{
-		func(p *contestant.Proving) *float64 { return &p.Rate },
-		func(p *contestant.Proving) *float64 { return &p.CPU },
-		func(p *contestant.Proving) *float64 { return &p.Peak },
+	for _, figure := range [...]func(*contestant.ProofMeasurement) *float64{
+		func(p *contestant.ProofMeasurement) *float64 { return &p.Rate },
+		func(p *contestant.ProofMeasurement) *float64 { return &p.CPU },
+		func(p *contestant.ProofMeasurement) *float64 { return &p.Peak },
 	} {
 		values := make([]float64, len(r.Rounds))
 		for i := range r.Rounds {

@@ -145,7 +145,7 @@ func (q *queries) compare(sides [2]*filledLedger, out io.Writer) (list []compari
 			if err != nil {
 				return err
 			}
-			results[n][i].Done(begin, 1)
+			results[n][i].AddRequest(begin, 1)
 			list[n].Bytes[i] += len(answer)
 		}
 		return nil

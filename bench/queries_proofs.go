@@ -79,12 +79,12 @@ func (q *queries) rate(ctx context.Context, connections []*load.Conn, path func(
 	ctx, cancel := context.WithTimeout(ctx, q.time)
 	defer cancel()
 	begin := time.Now()
-	result, err := load.Each(ctx, connections, func(c *load.Conn, r *load.Result) (bool, error) {
+	result, err := load.RunClients(ctx, connections, func(c *load.Conn, r *load.Result) (bool, error) {
 		asked := time.Now()
 		if _, err := get(c, path()); err != nil {
 			return false, err
 		}
-		r.Done(asked, 1)
+		r.AddRequest(asked, 1)
 		return true, nil
 	})
 	if err != nil {

@@ -23,14 +23,14 @@ var versioned = []string{"github.com/transparency-dev/tessera", "github.com/code
 type report struct {
 	Machine system.Machine `json:"machine"`
 	// Builds maps the names of the builds of Colophon to their versions.
-	Builds  map[string]string `json:"builds"`
-	Began   time.Time         `json:"began"`
-	Seconds float64           `json:"seconds_per_round"`
-	Before  system.Probe      `json:"fsync_before"`
-	After   system.Probe      `json:"fsync_after"`
-	Rows    []*summary        `json:"rows"`
-	Proofs  []*proofRow       `json:"proofs,omitempty"`
-	Targets []target          `json:"targets"`
+	Builds  map[string]string  `json:"builds"`
+	Began   time.Time          `json:"began"`
+	Seconds float64            `json:"seconds_per_round"`
+	Before  system.DiskLatency `json:"fsync_before"`
+	After   system.DiskLatency `json:"fsync_after"`
+	Rows    []*summary         `json:"rows"`
+	Proofs  []*proofRow        `json:"proofs,omitempty"`
+	Targets []target           `json:"targets"`
 }
 
 // run is the command that compares Colophon with other logs.
@@ -138,7 +138,7 @@ func (r *run) measureRows(ctx context.Context, m *matrix, scratch string) ([]*su
 		return nil, err
 	}
 	t := timing{warm: min(secondsOf(r.seconds)/4, 300*time.Millisecond), time: secondsOf(r.seconds)}
-	if m.bodies, err = corpus.New(r.seed).Make(0, t.bodies(mostOverHTTP(rows))); err != nil {
+	if m.bodies, err = corpus.New(r.seed).MakeBodies(0, t.bodies(mostOverHTTP(rows))); err != nil {
 		return nil, err
 	}
 	all := make([]*summary, len(rows))

@@ -130,7 +130,7 @@ func (s *servers) run(ctx context.Context, out io.Writer) error {
 		}
 		defer func() { err = errors.Join(err, database.Close()) }()
 		t := timing{warm: min(secondsOf(s.seconds)/4, time.Second), time: secondsOf(s.seconds)}
-		bodies, err := corpus.New(s.seed).Make(0, t.bodies(40_000))
+		bodies, err := corpus.New(s.seed).MakeBodies(0, t.bodies(40_000))
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (s *servers) run(ctx context.Context, out io.Writer) error {
 		costs := costsOf(rows)
 		for _, r := range rows {
 			if !r.Forwarded { // the simulation does not cover forwarding
-				r.Predicted = capacity.Simulate(costs, capacity.Setup{Servers: r.Servers, Ledgers: r.Ledgers, Clients: r.Clients,
+				r.Predicted = capacity.Simulate(costs, capacity.Scenario{Servers: r.Servers, Ledgers: r.Ledgers, Clients: r.Clients,
 					ServerCores: runtime.NumCPU(), Together: true}, 20_000).Rate
 			}
 		}
@@ -238,7 +238,7 @@ func (f *fleet) connect() error {
 	for i := range f.row.Ledgers {
 		c := f.control[i%len(f.control)]
 		body := fmt.Sprintf(`{"name":"ledger%d"}`, i)
-		if err := c.Send(load.Post("/v1/ledgers", "Content-Type: application/json"), []byte(body)); err != nil {
+		if err := c.Send(load.PostHead("/v1/ledgers", "Content-Type: application/json"), []byte(body)); err != nil {
 			return fmt.Errorf("creating a ledger: %w", err)
 		}
 		status, answer, err := c.Receive(nil)
@@ -262,7 +262,7 @@ func (f *fleet) connect() error {
 		if err != nil {
 			return err
 		}
-		head := load.Post(ledgerOf(l)+"/ipc-records", "Content-Type: application/json", "Prefer: return=representation")
+		head := load.PostHead(ledgerOf(l)+"/ipc-records", "Content-Type: application/json", "Prefer: return=representation")
 		f.clients = append(f.clients, load.Client{Conn: c, Target: load.Target{Head: head, Status: http.StatusCreated}})
 	}
 	return nil
@@ -307,11 +307,11 @@ func (f *fleet) measure(ctx context.Context, t timing) (r serversRound, err erro
 	if err := f.database.WaitForDisk(ctx); err != nil {
 		return r, err
 	}
-	deck := &load.Deck{Bodies: f.bodies}
+	deck := &load.BodyQueue{Bodies: f.bodies}
 	post := func(over time.Duration) (*load.Result, error) {
 		limited, cancel := context.WithTimeout(ctx, over)
 		defer cancel()
-		return load.Drive(limited, f.clients, deck)
+		return load.SendBodies(limited, f.clients, deck)
 	}
 	warmed, err := post(t.warm)
 	if err != nil {
@@ -322,7 +322,7 @@ func (f *fleet) measure(ctx context.Context, t timing) (r serversRound, err erro
 		return r, err
 	}
 	begin := time.Now()
-	waits := f.database.Watch(ctx)
+	waits := f.database.SampleWaits(ctx)
 	result, err := post(t.time)
 	waited, watchErr := waits()
 	if err := errors.Join(err, watchErr); err != nil {
@@ -345,7 +345,7 @@ func (f *fleet) measure(ctx context.Context, t timing) (r serversRound, err erro
 		WAL:       float64(after.database.WAL-before.database.WAL) / n,
 		Locks:     waited.Locks, Disk: waited.Disk}
 	all := float64(warmed.Records + result.Records)
-	tables, err := f.database.Tables(ctx, f.schema)
+	tables, err := f.database.TableSizes(ctx, f.schema)
 	if err != nil {
 		return r, err
 	}
@@ -439,11 +439,11 @@ func costsOf(rows []*serversRow) capacity.Costs {
 	// A commit costs a server the same with and without followers; only the number of records per commit
 	// differs.
 	rest := func(r serversRound, commit, record float64) float64 { return record + commit/r.PerCommit }
-	c.LookPause = lookPause
+	c.PollInterval = lookPause
 	look, followed := follow(followedOne.Server-rest(followedOne, commit, record), followedMany.Server-rest(followedMany, commit, record))
-	c.Look, c.Follow = us(look), us(followed)
+	c.Poll, c.Follow = us(look), us(followed)
 	look, followed = follow(followedOne.Database-rest(followedOne, databaseCommit, database), followedMany.Database-rest(followedMany, databaseCommit, database))
-	c.LookDatabase, c.FollowDatabase = us(look), us(followed)
+	c.PollDatabase, c.FollowDatabase = us(look), us(followed)
 	c.Wait = max(0, us(one.P50*1000)-c.Before-c.Sequence-c.After-c.ServerCommit-c.Database-c.DatabaseCommit)
 	return c
 }
@@ -452,7 +452,7 @@ func printServers(out io.Writer, c capacity.Costs, rows []*serversRow) error {
 	fmt.Fprintf(out, "a record: client %v, server %v and index %v, database %v; a commit: server %v, database %v, wait %v\n",
 		c.Client, c.Before+c.Sequence+c.After, c.Index, c.Database, c.ServerCommit, c.DatabaseCommit, c.Wait)
 	fmt.Fprintf(out, "each server that follows: a record: server %v, database %v; a poll, at most one every %v: server %v, database %v\n\n",
-		c.Follow, c.FollowDatabase, c.LookPause, c.Look, c.LookDatabase)
+		c.Follow, c.FollowDatabase, c.PollInterval, c.Poll, c.PollDatabase)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "servers\tledgers\tclients\trecords/s\tratio to first row\tp50 ms\tper commit\tserver µs\tPostgreSQL µs\tclient µs\tbusy cores\tlock waits\tdisk waits\tWAL B\ttables B\tfolder B\tpredicted\tpredicted/measured\t")
 	for _, r := range rows {
@@ -485,7 +485,7 @@ func printPlans(out io.Writer, c capacity.Costs) error {
 	fmt.Fprintln(table, "server cores\tdatabase cores\tservers\tledgers\trecords/s\tratio to first row\tper commit\tbusiest machine\t")
 	for _, cores := range []int{2, 8} {
 		one := 0.0
-		for _, s := range []capacity.Setup{{Servers: 1, Ledgers: 1}, {Servers: 1, Ledgers: 4}, {Servers: 2, Ledgers: 4}, {Servers: 3, Ledgers: 6}, {Servers: 6, Ledgers: 12}} {
+		for _, s := range []capacity.Scenario{{Servers: 1, Ledgers: 1}, {Servers: 1, Ledgers: 4}, {Servers: 2, Ledgers: 4}, {Servers: 3, Ledgers: 6}, {Servers: 6, Ledgers: 12}} {
 			s.Clients, s.ServerCores, s.DatabaseCores = postgresClients*s.Ledgers, cores, 4*cores
 			p := capacity.Simulate(c, s, 40_000)
 			if one == 0 {

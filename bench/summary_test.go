@@ -25,7 +25,7 @@ func TestSummary(t *testing.T) {
 }
 
 func TestTargets(t *testing.T) {
-	probe := system.Probe{P50: time.Millisecond}
+	probe := system.DiskLatency{P50: time.Millisecond}
 	r := &report{Before: probe, After: probe}
 	for _, s := range []summary{
 		{Row: &row{Contestant: "colophon", Way: "http", Call: "single", Clients: 64}, Rounds: []contestant.Measurement{{Rate: 12, P50: 4}}},

@@ -19,8 +19,8 @@ import (
 	"colophon/client/wire"
 )
 
-// Line is one line of a batch: either a Record with its key, or a Text.
-type Line struct {
+// BatchLine is one line of a batch: either a Record with its key, or a Text.
+type BatchLine struct {
 	Record wire.Record
 	// IdempotencyKey has the same meaning as in [WriteOptions]. The default is the record's run_id or, without one, a
 	// random key.
@@ -33,10 +33,10 @@ type Line struct {
 	Tag any
 }
 
-// LineResult is the result of one line. Either Receipt or Err is set; after a [ReceiptError], both are.
-type LineResult struct {
+// BatchLineResult is the result of one line. Either Receipt or Err is set; after a [ReceiptError], both are.
+type BatchLineResult struct {
 	Index   int // index of the line, from 0
-	Line    Line
+	Line    BatchLine
 	Receipt *wire.Receipt
 	// Text is the receipt exactly as the server sent it. With BatchOptions.Undecoded, it is set instead of Receipt.
 	// It is valid only until the next result.
@@ -47,21 +47,21 @@ type LineResult struct {
 
 // BatchOptions are the options of [RecordsService.Batch]. A nil pointer means the defaults.
 type BatchOptions struct {
-	OnMismatch string // as in [WriteOptions]
-	Derive     bool   // as in [WriteOptions]
-	Whole      bool   // full receipts instead of minimal ones; always true if the client verifies receipts
-	Gzip       bool   // compress the lines
-	// Undecoded makes Batch set LineResult.Text instead of LineResult.Receipt. Use it in programs that need few
+	OnMismatch   string // as in [WriteOptions]
+	Derive       bool   // as in [WriteOptions]
+	FullReceipts bool   // full receipts instead of minimal ones; always true if the client verifies receipts
+	Gzip         bool   // compress the lines
+	// RawReceipts makes Batch set LineResult.Text instead of LineResult.Receipt. Use it in programs that need few
 	// members of a receipt, because decoding costs more than sending. It has no effect if the client verifies
 	// receipts.
-	Undecoded bool
+	RawReceipts bool
 	// MaxLines and MaxBytes limit the lines that Batch has read but that the server has not yet answered, and
 	// therefore the memory that a batch needs. The defaults are 8,192 lines and 16 MiB. A single line can always be
 	// sent, whatever its length.
 	MaxLines, MaxBytes int
 }
 
-// Batch posts a sequence of records and returns one result for each, in order: POST /batch. It sends and receives at
+// PostBatch posts a sequence of records and returns one result for each, in order: POST /batch. It sends and receives at
 // the same time. lines runs in its own goroutine. If the caller leaves the loop over the results early, this
 // goroutine ends the next time that lines yields.
 //
@@ -74,8 +74,8 @@ type BatchOptions struct {
 // If MaxLines or MaxBytes is reached before the first answer arrives, Batch ends the request body. It begins the next
 // request when all lines of the first have been answered. A batch therefore also works through a proxy that reads a
 // whole request before it forwards it.
-func (s *RecordsService) Batch(ctx context.Context, lines iter.Seq[Line], o *BatchOptions) iter.Seq2[*LineResult, error] {
-	return func(yield func(*LineResult, error) bool) {
+func (s *RecordsService) PostBatch(ctx context.Context, lines iter.Seq[BatchLine], o *BatchOptions) iter.Seq2[*BatchLineResult, error] {
+	return func(yield func(*BatchLineResult, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		b := &batch{ledger: s.ledger}
@@ -118,7 +118,7 @@ type batch struct {
 }
 
 type batchLine struct {
-	result LineResult
+	result BatchLineResult
 	text   []byte // without a line end; nil if result.Err is set and the line must not be sent
 	want   expected
 	repeat bool
@@ -135,7 +135,7 @@ func (b *batch) change(f func()) {
 }
 
 // read encodes the input lines and queues them. It waits while the queue is full.
-func (b *batch) read(lines iter.Seq[Line]) {
+func (b *batch) read(lines iter.Seq[BatchLine]) {
 	index := 0
 	for line := range lines {
 		if !b.push(b.encode(index, line)) {
@@ -162,8 +162,8 @@ func (b *batch) push(line *batchLine) bool {
 	return !b.stopped
 }
 
-func (b *batch) encode(index int, line Line) *batchLine {
-	l := &batchLine{result: LineResult{Index: index, Line: line}}
+func (b *batch) encode(index int, line BatchLine) *batchLine {
+	l := &batchLine{result: BatchLineResult{Index: index, Line: line}}
 	if line.Text != nil {
 		l.text, l.repeat = withoutLineEnds(line.Text), true
 		if b.ledger.verifies() {
@@ -171,7 +171,7 @@ func (b *batch) encode(index int, line Line) *batchLine {
 		}
 		return l
 	}
-	key, run, kind := line.IdempotencyKey, line.Record.Run(), line.Record.RecordKind()
+	key, run, kind := line.IdempotencyKey, line.Record.RecordRunID(), line.Record.RecordKind()
 	if key == "" && run == "" && b.ledger.client.keys {
 		key = rand.Text()
 	}
@@ -197,7 +197,7 @@ func withoutLineEnds(text []byte) []byte {
 }
 
 // run makes one connection after another until every line has a result, the caller stops, or no attempt is left.
-func (b *batch) run(ctx context.Context, yield func(*LineResult, error) bool) {
+func (b *batch) run(ctx context.Context, yield func(*BatchLineResult, error) bool) {
 	for failures := 0; ; {
 		if !b.passFailed(yield) {
 			return
@@ -261,7 +261,7 @@ func (b *batch) giveUp() {
 
 // connect sends and receives over one request. It returns errComplete if all lines of the input were answered, and
 // nil if all lines of this request were answered but more input can follow.
-func (b *batch) connect(ctx context.Context, yield func(*LineResult, error) bool) (answered bool, err error) {
+func (b *batch) connect(ctx context.Context, yield func(*BatchLineResult, error) bool) (answered bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	body, pipe := io.Pipe()
 	// If the connection breaks before the response begins, the transport reads the request body to its end before it
@@ -338,7 +338,7 @@ func (b *batch) end() error {
 
 // passFailed yields the lines at the head of the queue that failed before they were sent. It returns false if the
 // caller stops.
-func (b *batch) passFailed(yield func(*LineResult, error) bool) bool {
+func (b *batch) passFailed(yield func(*BatchLineResult, error) bool) bool {
 	for {
 		line := b.oldest()
 		if line == nil || line.text != nil {
@@ -471,14 +471,14 @@ type batchAnswer struct {
 }
 
 // receive makes the request and yields a result for each answer.
-func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineResult, error) bool) (answered bool, err error) {
+func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*BatchLineResult, error) bool) (answered bool, err error) {
 	c := b.ledger.client
 	r := request{method: http.MethodPost, path: b.ledger.path + "/batch", header: map[string]string{"Content-Type": "application/x-ndjson"},
 		query: (&WriteOptions{OnMismatch: b.options.OnMismatch, Derive: b.options.Derive}).values()}
 	if b.options.Gzip {
 		r.header["Content-Encoding"] = "gzip"
 	}
-	if b.options.Whole || b.ledger.verifies() {
+	if b.options.FullReceipts || b.ledger.verifies() {
 		r.header["Prefer"] = "return=representation"
 	}
 	response, err := c.send(ctx, r, body)
@@ -500,7 +500,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineRes
 		case line == nil && a.problem != nil:
 			return answered, a.problem // the problem concerns the whole body, not one line
 		case line == nil:
-			return answered, fmt.Errorf("%w: the server has answered more lines than were sent", ErrAnswer)
+			return answered, fmt.Errorf("%w: the server has answered more lines than were sent", ErrUnexpectedAnswer)
 		case a.problem != nil && a.problem.Temporary() && line.repeat:
 			return answered, a.problem // the line is sent again
 		}
@@ -521,7 +521,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*LineRes
 
 // decode parses one line of the response. If the caller wants undecoded receipts, it sets only text for a receipt.
 func (b *batch) decode(text []byte) (a batchAnswer, err error) {
-	if b.options.Undecoded && !b.ledger.verifies() && bytes.HasPrefix(text, []byte(`{"ledger":`)) {
+	if b.options.RawReceipts && !b.ledger.verifies() && bytes.HasPrefix(text, []byte(`{"ledger":`)) {
 		return batchAnswer{text: text}, nil // a problem has no member "ledger"
 	}
 	// The line is either a receipt or a problem. The two have no member in common.
@@ -530,18 +530,18 @@ func (b *batch) decode(text []byte) (a batchAnswer, err error) {
 		wire.Problem
 	}
 	if err := decode(text, &line); err != nil {
-		return a, fmt.Errorf("%w to a line of a batch: %w", ErrAnswer, err)
+		return a, fmt.Errorf("%w to a line of a batch: %w", ErrUnexpectedAnswer, err)
 	}
 	switch {
 	case line.Status != 0:
 		return batchAnswer{problem: &Error{Problem: line.Problem, Request: "line of a batch"}}, nil
-	case b.options.Undecoded && !b.ledger.verifies():
+	case b.options.RawReceipts && !b.ledger.verifies():
 		return batchAnswer{text: text}, nil
 	}
 	return batchAnswer{receipt: &line.Receipt}, nil
 }
 
-func (b *batch) result(line *batchLine, a batchAnswer) *LineResult {
+func (b *batch) result(line *batchLine, a batchAnswer) *BatchLineResult {
 	switch {
 	case a.problem != nil:
 		a.problem.Request = fmt.Sprintf("line %d of a batch", line.result.Index)

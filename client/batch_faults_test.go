@@ -65,8 +65,8 @@ func TestBatchResumesAfterBrokenAnswers(t *testing.T) {
 		return attempt * 1500
 	}}
 	c := connect(t, s.URL, cut.option())
-	var results []*client.LineResult
-	for result, err := range c.Ledger("default").Records.Batch(t.Context(), numbered(300), &client.BatchOptions{MaxLines: 50}) {
+	var results []*client.BatchLineResult
+	for result, err := range c.Ledger("default").Records.PostBatch(t.Context(), numbered(300), &client.BatchOptions{MaxLines: 50}) {
 		require.NoError(t, err)
 		require.NoError(t, result.Err)
 		results = append(results, result)
@@ -92,7 +92,7 @@ func TestBatchWithoutKeysSendsOnce(t *testing.T) {
 	}}
 	c := connect(t, s.URL, cut.option(), client.WithoutIdempotencyKeys())
 	var unanswered, receipts int
-	for result, err := range c.Ledger("default").Records.Batch(t.Context(), numbered(40), &client.BatchOptions{MaxLines: 10}) {
+	for result, err := range c.Ledger("default").Records.PostBatch(t.Context(), numbered(40), &client.BatchOptions{MaxLines: 10}) {
 		require.NoError(t, err)
 		switch {
 		case errors.Is(result.Err, client.ErrUnanswered):
@@ -129,10 +129,10 @@ func TestBatchFailures(t *testing.T) {
 		"token revoked":             {[]http.HandlerFunc{text(minimalReceipt), problem(401)}, 1, 2, client.ErrUnauthorized},
 		"answers end early":         {[]http.HandlerFunc{text(minimalReceipt)}, 3, 3, nil},
 		"no answers":                {[]http.HandlerFunc{text()}, 0, 5, client.ErrUnreachable},
-		"too many answers":          {[]http.HandlerFunc{text(minimalReceipt, minimalReceipt, minimalReceipt, minimalReceipt)}, 3, 1, client.ErrAnswer},
-		"not JSON":                  {[]http.HandlerFunc{text("hello")}, 0, 1, client.ErrAnswer},
-		"another type":              {[]http.HandlerFunc{text(`{"seq":"1"}`)}, 0, 1, client.ErrAnswer},
-		"an endless line":           {[]http.HandlerFunc{text(strings.Repeat("x", 1<<16))}, 0, 1, client.ErrAnswer},
+		"too many answers":          {[]http.HandlerFunc{text(minimalReceipt, minimalReceipt, minimalReceipt, minimalReceipt)}, 3, 1, client.ErrUnexpectedAnswer},
+		"not JSON":                  {[]http.HandlerFunc{text("hello")}, 0, 1, client.ErrUnexpectedAnswer},
+		"another type":              {[]http.HandlerFunc{text(`{"seq":"1"}`)}, 0, 1, client.ErrUnexpectedAnswer},
+		"an endless line":           {[]http.HandlerFunc{text(strings.Repeat("x", 1<<16))}, 0, 1, client.ErrUnexpectedAnswer},
 		"a redirect":                {[]http.HandlerFunc{problem(307, "Location", "/elsewhere")}, 0, 1, nil},
 		"a refusal of the body":     {[]http.HandlerFunc{text(minimalReceipt, minimalReceipt, minimalReceipt, busyLine)}, 3, 1, nil},
 		"a pause that was too long": {[]http.HandlerFunc{text(minimalReceipt, minimalReceipt, minimalReceipt, strings.Replace(busyLine, "503", "408", 1))}, 3, 1, nil},
@@ -141,8 +141,8 @@ func TestBatchFailures(t *testing.T) {
 			server, requests := answering(t, test.handlers...)
 			receipts := 0
 			var last error
-			l := connect(t, server.URL, client.WithMaxAnswer(1<<14)).Ledger("default")
-			for result, err := range l.Records.Batch(t.Context(), numbered(3), nil) {
+			l := connect(t, server.URL, client.WithMaxResponseBytes(1<<14)).Ledger("default")
+			for result, err := range l.Records.PostBatch(t.Context(), numbered(3), nil) {
 				if last = err; err == nil {
 					require.NoError(t, result.Err)
 					receipts++
@@ -171,7 +171,7 @@ func TestBatchWhenAnswersEndBeforeTheLines(t *testing.T) {
 					return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(answer)), Request: q}, nil
 				})}
 				l := connect(t, "http://ledger.example", client.WithHTTPClient(server)).Ledger("default")
-				for result, err := range l.Records.Batch(t.Context(), numbered(3), nil) {
+				for result, err := range l.Records.PostBatch(t.Context(), numbered(3), nil) {
 					require.Nil(t, result)
 					require.Error(t, err)
 				}
@@ -212,7 +212,7 @@ func TestBatchEndsIfTheServerIsSilent(t *testing.T) {
 		l := connect(t, "http://ledger.example", client.WithHTTPClient(server), client.WithRetries(client.Retries{Attempts: 1})).Ledger("default")
 		receipts := 0
 		var last error
-		for result, err := range l.Records.Batch(t.Context(), numbered(3), nil) {
+		for result, err := range l.Records.PostBatch(t.Context(), numbered(3), nil) {
 			if last = err; err == nil {
 				require.NoError(t, result.Err)
 				receipts++
@@ -250,12 +250,12 @@ func TestBatchResumesIfTheConnectionBreaksBeforeTheAnswer(t *testing.T) {
 		}}
 		l := connect(t, "http://ledger.example", client.WithHTTPClient(&http.Client{Transport: transport})).Ledger("default")
 		answered := make(chan struct{})
-		lines := func(yield func(client.Line) bool) {
-			if yield(client.Line{Record: generation("only")}) {
+		lines := func(yield func(client.BatchLine) bool) {
+			if yield(client.BatchLine{Record: generation("only")}) {
 				<-answered
 			}
 		}
-		for result, err := range l.Records.Batch(t.Context(), lines, nil) {
+		for result, err := range l.Records.PostBatch(t.Context(), lines, nil) {
 			require.NoError(t, err)
 			require.NoError(t, result.Err)
 			close(answered)

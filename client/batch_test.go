@@ -24,10 +24,10 @@ import (
 )
 
 // numbered yields n lines, each with a different output.
-func numbered(n int) iter.Seq[client.Line] {
-	return func(yield func(client.Line) bool) {
+func numbered(n int) iter.Seq[client.BatchLine] {
+	return func(yield func(client.BatchLine) bool) {
 		for i := range n {
-			if !yield(client.Line{Record: generation(fmt.Sprint("Text ", i))}) {
+			if !yield(client.BatchLine{Record: generation(fmt.Sprint("Text ", i))}) {
 				return
 			}
 		}
@@ -54,20 +54,20 @@ func outputs(t *testing.T, l *client.Ledger, n int) {
 
 func TestBatchAnswersEachLineInOrder(t *testing.T) {
 	for name, o := range map[string]*client.BatchOptions{
-		"default": nil, "gzip": {Gzip: true, Derive: true}, "many bodies": {MaxLines: 7, Whole: true}, "one line": {MaxBytes: 1, Gzip: true},
+		"default": nil, "gzip": {Gzip: true, Derive: true}, "many bodies": {MaxLines: 7, FullReceipts: true}, "one line": {MaxBytes: 1, Gzip: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t)
 			l := connect(t, s.URL, client.WithVerifierKeys("default", s.key())).Ledger("default")
 			raw := "{\n \"payload\" : {\"seed\" : 1},\r\n \"output\": \"raw\", \"model\": \"m\", \"temperature\": 0.5, \"max_tokens\": 1 }"
-			odd := map[int]client.Line{
+			odd := map[int]client.BatchLine{
 				3:   {Record: &wire.CitationSet{Subject: "s", Citations: []wire.Citation{{SourceID: "x", Text: new("t"), Weight: 2}}}},
 				5:   {Record: generation("\xff")},
 				8:   {Record: wire.RawRecord{Kind: wire.KindIPCRecord, JSON: json.RawMessage(raw)}, IdempotencyKey: "k"},
 				9:   {Record: wire.RawRecord{Kind: wire.KindIPCRecord, JSON: json.RawMessage(`{`)}},
 				199: {Record: generation("\xed\xa0\x80")},
 			}
-			lines := func(yield func(client.Line) bool) {
+			lines := func(yield func(client.BatchLine) bool) {
 				i := 0
 				for line := range numbered(200) {
 					if replaced, ok := odd[i]; ok {
@@ -79,7 +79,7 @@ func TestBatchAnswersEachLineInOrder(t *testing.T) {
 				}
 			}
 			n := 0
-			for result, err := range l.Records.Batch(t.Context(), lines, o) {
+			for result, err := range l.Records.PostBatch(t.Context(), lines, o) {
 				require.NoError(t, err)
 				require.Equal(t, n, result.Index)
 				switch n {
@@ -87,7 +87,7 @@ func TestBatchAnswersEachLineInOrder(t *testing.T) {
 					require.ErrorIs(t, result.Err, client.ErrInvalid)
 					require.ErrorContains(t, result.Err, fmt.Sprintf("line %d of a batch: 422 /record/", n))
 				case 5:
-					require.ErrorIs(t, result.Err, wire.ErrText)
+					require.ErrorIs(t, result.Err, wire.ErrInvalidText)
 				case 9:
 					require.ErrorContains(t, result.Err, "not one JSON value")
 				default:
@@ -113,7 +113,7 @@ func TestBatchSendsEachLineAtOnce(t *testing.T) {
 		l := connect(t, serve(t).URL).Ledger("default")
 		turn := make(chan bool, 1)
 		turn <- true
-		lines := func(yield func(client.Line) bool) {
+		lines := func(yield func(client.BatchLine) bool) {
 			for line := range numbered(20) {
 				<-turn
 				if *line.Record.(*wire.IPCRecord).Output == "Text 0" {
@@ -125,7 +125,7 @@ func TestBatchSendsEachLineAtOnce(t *testing.T) {
 			}
 		}
 		n := 0
-		for _, err := range l.Records.Batch(t.Context(), lines, &client.BatchOptions{Gzip: gzip}) {
+		for _, err := range l.Records.PostBatch(t.Context(), lines, &client.BatchOptions{Gzip: gzip}) {
 			require.NoError(t, err)
 			n++
 			turn <- true
@@ -142,9 +142,9 @@ func TestBatchOfTexts(t *testing.T) {
 		"{\"kind\":\"ipc_record\",\r\n\"record\":{\"output\":\"x\",\"payload\":{},\"model\":\"m\",\"temperature\":1,\"max_tokens\":1},\"idempotency_key\":\"k\"}",
 		`{"kind":"ipc_record"`,
 	}
-	lines := func(yield func(client.Line) bool) {
+	lines := func(yield func(client.BatchLine) bool) {
 		for _, text := range texts {
-			if !yield(client.Line{Text: []byte(text)}) {
+			if !yield(client.BatchLine{Text: []byte(text)}) {
 				return
 			}
 		}
@@ -155,7 +155,7 @@ func TestBatchOfTexts(t *testing.T) {
 			options = append(options, client.WithVerifierKeys("default", s.key()))
 		}
 		n := 0
-		for result, err := range connect(t, s.URL, options...).Ledger("default").Records.Batch(t.Context(), lines, &client.BatchOptions{Undecoded: true}) {
+		for result, err := range connect(t, s.URL, options...).Ledger("default").Records.PostBatch(t.Context(), lines, &client.BatchOptions{RawReceipts: true}) {
 			require.NoError(t, err)
 			require.Equal(t, texts[n], string(result.Line.Text))
 			if n++; n == 3 {
@@ -183,7 +183,7 @@ func TestBatchUsesOneRequest(t *testing.T) {
 	l := connect(t, s.URL, client.WithHTTPClient(&http.Client{Transport: counting})).Ledger("default")
 	turn := make(chan bool, 1)
 	turn <- true
-	lines := func(yield func(client.Line) bool) {
+	lines := func(yield func(client.BatchLine) bool) {
 		first := true
 		for line := range numbered(100) {
 			if first {
@@ -198,7 +198,7 @@ func TestBatchUsesOneRequest(t *testing.T) {
 		}
 	}
 	n := 0
-	for result, err := range l.Records.Batch(t.Context(), lines, &client.BatchOptions{MaxLines: 3}) {
+	for result, err := range l.Records.PostBatch(t.Context(), lines, &client.BatchOptions{MaxLines: 3}) {
 		require.NoError(t, err)
 		require.NoError(t, result.Err)
 		if n++; n == 1 {
@@ -233,7 +233,7 @@ func TestBatchWorksThroughBufferingProxies(t *testing.T) {
 	}))
 	defer proxy.Close()
 	n := 0
-	for result, err := range connect(t, proxy.URL).Ledger("default").Records.Batch(t.Context(), numbered(95), &client.BatchOptions{MaxLines: 10}) {
+	for result, err := range connect(t, proxy.URL).Ledger("default").Records.PostBatch(t.Context(), numbered(95), &client.BatchOptions{MaxLines: 10}) {
 		require.NoError(t, err)
 		require.NoError(t, result.Err)
 		n++
@@ -246,7 +246,7 @@ func TestBatchWorksThroughBufferingProxies(t *testing.T) {
 // slowly.
 func TestBatchIsBounded(t *testing.T) {
 	var taken atomic.Int64
-	lines := func(yield func(client.Line) bool) {
+	lines := func(yield func(client.BatchLine) bool) {
 		for line := range numbered(2000) {
 			if taken.Add(1); !yield(line) {
 				return
@@ -254,7 +254,7 @@ func TestBatchIsBounded(t *testing.T) {
 		}
 	}
 	n := int64(0)
-	for _, err := range connect(t, serve(t).URL).Ledger("default").Records.Batch(t.Context(), lines, &client.BatchOptions{MaxLines: 20}) {
+	for _, err := range connect(t, serve(t).URL).Ledger("default").Records.PostBatch(t.Context(), lines, &client.BatchOptions{MaxLines: 20}) {
 		require.NoError(t, err)
 		n++
 		require.LessOrEqual(t, taken.Load()-n, int64(20+2)) // 2: one line is being encoded, and one is being queued
@@ -265,12 +265,12 @@ func TestBatchIsBounded(t *testing.T) {
 func TestBatchStopsWithItsLoop(t *testing.T) {
 	l := connect(t, serve(t).URL).Ledger("default")
 	ended := make(chan bool)
-	lines := func(yield func(client.Line) bool) {
+	lines := func(yield func(client.BatchLine) bool) {
 		defer close(ended)
-		for yield(client.Line{Record: generation("again and again")}) {
+		for yield(client.BatchLine{Record: generation("again and again")}) {
 		}
 	}
-	for range l.Records.Batch(t.Context(), lines, nil) {
+	for range l.Records.PostBatch(t.Context(), lines, nil) {
 		break
 	}
 	<-ended
@@ -279,7 +279,7 @@ func TestBatchStopsWithItsLoop(t *testing.T) {
 	defer cancel()
 	ended = make(chan bool)
 	var last error
-	for _, last = range l.Records.Batch(ctx, lines, nil) {
+	for _, last = range l.Records.PostBatch(ctx, lines, nil) {
 		cancel()
 	}
 	require.ErrorIs(t, last, context.Canceled)
@@ -332,18 +332,18 @@ func TestBatchWaitsForItsInputAndItsCaller(t *testing.T) {
 		const pause = 10 * time.Minute
 		server, requests := answersLines(10)
 		l := connect(t, "http://ledger.example", client.WithHTTPClient(server), client.WithRetries(client.Retries{Attempts: 1})).Ledger("default")
-		lines := func(yield func(client.Line) bool) {
+		lines := func(yield func(client.BatchLine) bool) {
 			for i := range 6 {
 				if i == 1 {
 					time.Sleep(pause)
 				}
-				if !yield(client.Line{Record: generation(fmt.Sprint("paused ", i))}) {
+				if !yield(client.BatchLine{Record: generation(fmt.Sprint("paused ", i))}) {
 					return
 				}
 			}
 		}
 		results := 0
-		for result, err := range l.Records.Batch(t.Context(), lines, nil) {
+		for result, err := range l.Records.PostBatch(t.Context(), lines, nil) {
 			require.NoError(t, err)
 			require.NoError(t, result.Err)
 			if results++; results == 2 {
@@ -357,7 +357,7 @@ func TestBatchWaitsForItsInputAndItsCaller(t *testing.T) {
 
 func TestEmptyBatchSendsNothing(t *testing.T) {
 	server, requests := answering(t, problem(500))
-	for range connect(t, server.URL).Ledger("default").Records.Batch(t.Context(), numbered(0), nil) {
+	for range connect(t, server.URL).Ledger("default").Records.PostBatch(t.Context(), numbered(0), nil) {
 		t.Fatal("an empty batch has a result")
 	}
 	require.Zero(t, requests.Load())
@@ -374,7 +374,7 @@ func TestBatchKeepsKeys(t *testing.T) {
 		}
 	}
 	server, _ := answering(t, keep(problem(503)), keep(text(minimalReceipt, minimalReceipt)))
-	for _, err := range connect(t, server.URL).Ledger("default").Records.Batch(t.Context(), numbered(2), nil) {
+	for _, err := range connect(t, server.URL).Ledger("default").Records.PostBatch(t.Context(), numbered(2), nil) {
 		require.NoError(t, err)
 	}
 	bodies := seen.all()
@@ -388,7 +388,7 @@ func TestBatchKeepsKeys(t *testing.T) {
 func TestBatchVerifiesReceipts(t *testing.T) {
 	s := serve(t)
 	other := serve(t)
-	for result, err := range connect(t, s.URL, client.WithVerifierKeys("default", other.key())).Ledger("default").Records.Batch(t.Context(), numbered(3), nil) {
+	for result, err := range connect(t, s.URL, client.WithVerifierKeys("default", other.key())).Ledger("default").Records.PostBatch(t.Context(), numbered(3), nil) {
 		require.NoError(t, err)
 		unverified := (*client.ReceiptError)(nil)
 		require.ErrorAs(t, result.Err, &unverified)
@@ -396,7 +396,7 @@ func TestBatchVerifiesReceipts(t *testing.T) {
 		require.NotNil(t, result.Receipt)
 	}
 	server, _ := answering(t, text(minimalReceipt))
-	for result, err := range connect(t, server.URL, client.WithVerifierKeys("default", s.key())).Ledger("default").Records.Batch(t.Context(), numbered(1), nil) {
+	for result, err := range connect(t, server.URL, client.WithVerifierKeys("default", s.key())).Ledger("default").Records.PostBatch(t.Context(), numbered(1), nil) {
 		require.NoError(t, err)
 		require.ErrorIs(t, result.Err, proofs.ErrNoProof)
 	}
@@ -407,7 +407,7 @@ func TestBatchWithoutKeysReportsBusyLines(t *testing.T) {
 	server, requests := answering(t, text(minimalReceipt, busyLine, minimalReceipt))
 	var errs []error
 	l := connect(t, server.URL, client.WithoutIdempotencyKeys()).Ledger("default")
-	for result, err := range l.Records.Batch(t.Context(), numbered(3), nil) {
+	for result, err := range l.Records.PostBatch(t.Context(), numbered(3), nil) {
 		require.NoError(t, err)
 		errs = append(errs, result.Err)
 	}
@@ -422,7 +422,7 @@ func TestBatchWithoutKeysReportsBusyLines(t *testing.T) {
 func TestBatchSurvivesPauses(t *testing.T) {
 	server, requests := answering(t, text(minimalReceipt, strings.Replace(busyLine, "503", "408", 1)))
 	l := connect(t, server.URL, client.WithRetries(client.Retries{Attempts: 1})).Ledger("default")
-	for result, err := range l.Records.Batch(t.Context(), numbered(3), &client.BatchOptions{MaxLines: 1}) {
+	for result, err := range l.Records.PostBatch(t.Context(), numbered(3), &client.BatchOptions{MaxLines: 1}) {
 		require.NoError(t, err)
 		require.NoError(t, result.Err)
 	}
@@ -435,16 +435,16 @@ func TestBatchOfVerbs(t *testing.T) {
 	l := connect(t, s.URL, client.WithVerifierKeys("default", s.key())).Ledger("default")
 	first, err := l.Records.Post(t.Context(), generation("Text."), nil)
 	require.NoError(t, err)
-	origin := wire.Origin{OriginalActor: "ana", Timestamp: "2025-11-30T12:00:00Z"}
-	lines := []client.Line{
-		{Record: wire.StateChangeLine{RecordSeq: first.Seq, StateChange: wire.StateChange{State: wire.Stale, Reason: "r", Origin: origin}}},
-		{Record: wire.NoteLine{RecordSeq: first.Seq, Note: wire.Note{Topic: "review", Origin: origin}}},
+	origin := wire.ActionOrigin{OriginalActor: "ana", Timestamp: "2025-11-30T12:00:00Z"}
+	lines := []client.BatchLine{
+		{Record: wire.StateChangeLine{RecordSeq: first.Seq, StateChange: wire.StateChange{State: wire.StateStale, Reason: "r", ActionOrigin: origin}}},
+		{Record: wire.NoteLine{RecordSeq: first.Seq, Note: wire.Note{Topic: "review", ActionOrigin: origin}}},
 		{Record: wire.NoteLine{RecordSeq: 99, Note: wire.Note{Topic: "review"}}},
 		{Record: wire.PathFingerprint{Project: "p", Route: []string{"Start"}}},
-		{Record: wire.ValidationLine{Project: "p", PathID: "a6122a65", PathValidation: wire.PathValidation{Validated: true, Origin: origin}}},
+		{Record: wire.ValidationLine{Project: "p", PathID: "a6122a65", PathValidation: wire.PathValidation{Validated: true, ActionOrigin: origin}}},
 	}
 	var kinds []wire.Kind
-	for result, err := range l.Records.Batch(t.Context(), slices.Values(lines), nil) {
+	for result, err := range l.Records.PostBatch(t.Context(), slices.Values(lines), nil) {
 		require.NoError(t, err)
 		if result.Index == 2 {
 			require.ErrorIs(t, result.Err, client.ErrNotFound)
@@ -456,5 +456,5 @@ func TestBatchOfVerbs(t *testing.T) {
 	require.Equal(t, []wire.Kind{wire.KindRecordStateChanged, wire.KindNote, wire.KindPathFingerprint, wire.KindPathValidated}, kinds)
 	row, err := l.Records.Get(t.Context(), first.Seq, &client.GetOptions{QueryOptions: client.QueryOptions{After: first.Seq + 2}})
 	require.NoError(t, err)
-	require.Equal(t, wire.Stale, row.State)
+	require.Equal(t, wire.StateStale, row.State)
 }

@@ -74,7 +74,7 @@ func (c *Client) send(ctx context.Context, r request, body io.Reader) (*http.Res
 }
 
 func (c *Client) unreachable(err error) error {
-	if errors.Is(err, ErrAnswer) {
+	if errors.Is(err, ErrUnexpectedAnswer) {
 		return err // the caller's own transport has rejected the response
 	}
 	if cause := (*url.Error)(nil); errors.As(err, &cause) {
@@ -92,7 +92,7 @@ func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
 	return answer.Body, nil
 }
 
-func (c *Client) do(ctx context.Context, r request) (*Answer, error) {
+func (c *Client) do(ctx context.Context, r request) (*Response, error) {
 	for failures := 1; ; failures++ {
 		answer, err := c.attempt(ctx, r)
 		switch {
@@ -107,7 +107,7 @@ func (c *Client) do(ctx context.Context, r request) (*Answer, error) {
 	}
 }
 
-func (c *Client) attempt(ctx context.Context, r request) (*Answer, error) {
+func (c *Client) attempt(ctx context.Context, r request) (*Response, error) {
 	if c.timeout > 0 && !r.slow {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.timeout)
@@ -128,9 +128,9 @@ func (c *Client) attempt(ctx context.Context, r request) (*Answer, error) {
 		return nil, c.unreachable(err)
 	}
 	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("%w to %s %s: it is longer than %d bytes; WithMaxAnswer sets the limit", ErrAnswer, r.method, r.path, limit)
+		return nil, fmt.Errorf("%w to %s %s: it is longer than %d bytes; WithMaxAnswer sets the limit", ErrUnexpectedAnswer, r.method, r.path, limit)
 	}
-	return &Answer{Status: response.StatusCode, Header: response.Header, Body: text}, nil
+	return &Response{Status: response.StatusCode, Header: response.Header, Body: text}, nil
 }
 
 // readUpTo reads at most limit+1 bytes of a body. Whatever Content-Length states, it allocates no more than about 1 MiB
@@ -162,8 +162,8 @@ type Request struct {
 	MaxAnswer int64             // bytes; 0 means the limit of [WithMaxAnswer]
 }
 
-// Answer is a response with a success status, 200 to 299. Its body has been read completely.
-type Answer struct {
+// Response is a response with a success status, 200 to 299. Its body has been read completely.
+type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
@@ -171,7 +171,7 @@ type Answer struct {
 
 // Do makes a request for which this package has no method, or whose response the caller needs byte for byte. It
 // repeats a GET according to [Retries], and never repeats other methods.
-func (c *Client) Do(ctx context.Context, r Request) (*Answer, error) {
+func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	if !strings.HasPrefix(r.Path, "/") {
 		return nil, fmt.Errorf("client: the path %.100q does not begin with a slash", r.Path)
 	}
@@ -188,7 +188,7 @@ func answer[T any](ctx context.Context, c *Client, r request) (*T, error) {
 	}
 	value := new(T)
 	if err := decode(text, value); err != nil {
-		return nil, fmt.Errorf("%w to %s %s: %w", ErrAnswer, r.method, r.path, err)
+		return nil, fmt.Errorf("%w to %s %s: %w", ErrUnexpectedAnswer, r.method, r.path, err)
 	}
 	return value, nil
 }
@@ -338,26 +338,26 @@ func setTime(q url.Values, name string, value time.Time) {
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// List is a list that is read page by page. Creating one sends no request. When Pages or All reads several pages,
+// PagedList is a list that is read page by page. Creating one sends no request. When Pages or All reads several pages,
 // they all show the tree size of the first page.
-type List[T any] struct {
+type PagedList[T any] struct {
 	client *Client
 	path   string
 	query  url.Values
 }
 
-// Page reads one page. cursor is "" for the first page, and then the Next of the previous page.
-func (l *List[T]) Page(ctx context.Context, cursor string) (*wire.Page[T], error) {
+// ReadPage reads one page. cursor is "" for the first page, and then the Next of the previous page.
+func (l *PagedList[T]) ReadPage(ctx context.Context, cursor string) (*wire.Page[T], error) {
 	return answer[wire.Page[T]](ctx, l.client, get(l.path, withCursor(l.query, "cursor", cursor)))
 }
 
 // Pages iterates over all pages. It stops after the first error.
-func (l *List[T]) Pages(ctx context.Context) iter.Seq2[*wire.Page[T], error] {
-	return pages(func(cursor string) (*wire.Page[T], error) { return l.Page(ctx, cursor) }, func(page *wire.Page[T]) string { return page.Next })
+func (l *PagedList[T]) Pages(ctx context.Context) iter.Seq2[*wire.Page[T], error] {
+	return pages(func(cursor string) (*wire.Page[T], error) { return l.ReadPage(ctx, cursor) }, func(page *wire.Page[T]) string { return page.Next })
 }
 
 // All iterates over the rows of all pages. It stops after the first error.
-func (l *List[T]) All(ctx context.Context) iter.Seq2[*T, error] {
+func (l *PagedList[T]) All(ctx context.Context) iter.Seq2[*T, error] {
 	return rows(l.Pages(ctx), func(page *wire.Page[T]) []T { return page.Rows })
 }
 
@@ -400,7 +400,7 @@ func pages[P any](page func(cursor string) (*P, error), next func(*P) string) it
 				cursor = next(p)
 			}
 			if err == nil && trail.Repeats(cursor) {
-				err = fmt.Errorf("%w: the cursors of the pages form a cycle", ErrAnswer)
+				err = fmt.Errorf("%w: the cursors of the pages form a cycle", ErrUnexpectedAnswer)
 			}
 			if err != nil {
 				yield(nil, err)

@@ -57,9 +57,9 @@ func newWorld(t *testing.T, l *client.Ledger) *world {
 
 	run := func(name, answer, context string) *wire.RunDAG {
 		return &wire.RunDAG{
-			Common: wire.Common{RunID: name}, Question: new("Who keeps the light?"), Messages: json.RawMessage(`[{"role":"user","content":"x"}]`),
-			Inputs: &wire.RunInputs{ContextRoot: context, AnswerText: new(answer), AuditMode: "HYBRID", VerifierMethod: "v", NQuotes: wire.Int(1),
-				NVerified: wire.Int(1), Sources: []wire.RunSource{{Score: json.RawMessage(`0.5`)}}},
+			CommonMembers: wire.CommonMembers{RunID: name}, Question: new("Who keeps the light?"), Messages: json.RawMessage(`[{"role":"user","content":"x"}]`),
+			Inputs: &wire.RunInputs{ContextRoot: context, AnswerText: new(answer), AuditMode: "HYBRID", VerifierMethod: "v", NQuotes: wire.IntNumber(1),
+				NVerified: wire.IntNumber(1), Sources: []wire.RunSource{{Score: json.RawMessage(`0.5`)}}},
 			CacheDimensions: &wire.CacheDimensions{SourceRoot: zeroHash, QuestionHash: zeroHash, ModelProfileHash: zeroHash, ConversationHash: zeroHash,
 				GovernancePolicyHash: zeroHash, SchemaVersion: "1", CanonicalizationVersion: "1", ChunkingVersion: "1"},
 		}
@@ -89,7 +89,7 @@ func newWorld(t *testing.T, l *client.Ledger) *world {
 			w.path = receipt.Hashes.Get("path_id")
 		}
 	}
-	_, err := l.Records.SetState(ctx, w.at["secret"], wire.StateChange{State: wire.Stale, Reason: "r"}, nil)
+	_, err := l.Records.SetState(ctx, w.at["secret"], wire.StateChange{State: wire.StateStale, Reason: "r"}, nil)
 	require.NoError(t, err)
 	_, err = l.Records.Post(ctx, func() wire.Record { r := generation("Another."); r.RunID = "run/1"; return r }(), nil)
 	require.ErrorIs(t, err, client.ErrConflict)
@@ -97,8 +97,8 @@ func newWorld(t *testing.T, l *client.Ledger) *world {
 }
 
 // first returns the first page of the list as any, or its error.
-func first[T any](t *testing.T, list *client.List[T]) (any, error) {
-	page, err := list.Page(t.Context(), "")
+func first[T any](t *testing.T, list *client.PagedList[T]) (any, error) {
+	page, err := list.ReadPage(t.Context(), "")
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func TestEveryCall(t *testing.T) {
 		call(operation, again, err)
 		require.True(t, again.Replayed)
 		require.Equal(t, receipt.Seq, again.Seq)
-		computed, err := c.Server.Compute(ctx, record)
+		computed, err := c.Server.ComputeHashes(ctx, record)
 		call("compute", computed, err)
 	}
 	{
@@ -178,15 +178,15 @@ func TestEveryCall(t *testing.T) {
 		question, err := c.Server.QuestionHash(ctx, wire.QuestionRequest{Question: "Who?"})
 		call("computeQuestionHash", question, err)
 	}
-	receipt, err := l.Records.SetState(ctx, w.at["secret"], wire.StateChange{State: wire.Live, Reason: "r"}, &client.ChangeOptions{IdempotencyKey: "k"})
+	receipt, err := l.Records.SetState(ctx, w.at["secret"], wire.StateChange{State: wire.StateLive, Reason: "r"}, &client.ChangeOptions{IdempotencyKey: "k"})
 	call("postState", receipt, err)
-	receipt, err = l.Records.Note(ctx, w.at["secret"], wire.Note{Topic: "review", Text: new("Good."), Origin: wire.Origin{OriginalActor: "ana", Timestamp: "2025-11-30T12:00:00Z"}}, nil)
+	receipt, err = l.Records.AddNote(ctx, w.at["secret"], wire.Note{Topic: "review", Text: new("Good."), ActionOrigin: wire.ActionOrigin{OriginalActor: "ana", Timestamp: "2025-11-30T12:00:00Z"}}, nil)
 	call("postNote", receipt, err)
-	states := wire.StateRequest{StateChange: wire.StateChange{State: wire.Stale, Reason: "r"}, Seqs: []uint64{w.at["secret"]}}
-	changes, err := l.Records.SetStates(ctx, states)
+	states := wire.StateChangeRequest{StateChange: wire.StateChange{State: wire.StateStale, Reason: "r"}, Seqs: []uint64{w.at["secret"]}}
+	changes, err := l.Records.ChangeStates(ctx, states)
 	call("postStateChanges", changes, err)
-	states.State, states.Filter, states.Seqs, states.DryRun, states.AsOf = wire.Live, map[string]any{"run_id": "nobody"}, nil, new(false), &changes.AsOf
-	changes, err = l.Records.SetStates(ctx, states)
+	states.State, states.Filter, states.Seqs, states.DryRun, states.AsOf = wire.StateLive, map[string]any{"run_id": "nobody"}, nil, new(false), &changes.AsOf
+	changes, err = l.Records.ChangeStates(ctx, states)
 	call("postStateChanges", changes, err)
 	receipt, err = l.Sources.Register(ctx, "a/../b", wire.SourceRegistration{}, nil)
 	call("putSource", receipt, err)
@@ -197,7 +197,7 @@ func TestEveryCall(t *testing.T) {
 	plan, err := l.Paths.ValidateAll(ctx, "p", wire.PathValidationsRequest{Validated: true, Build: "2", Reason: new("read")})
 	call("postValidations", plan, err)
 	require.NotEmpty(t, plan.Paths)
-	listed := []wire.ListedPath{{PathID: plan.Paths[0].PathID, ContentFingerprint: plan.Paths[0].ContentFingerprint}, {PathID: "00000000"}}
+	listed := []wire.ExpectedPath{{PathID: plan.Paths[0].PathID, ContentFingerprint: plan.Paths[0].ContentFingerprint}, {PathID: "00000000"}}
 	validated, err := l.Paths.ValidateAll(ctx, "p", wire.PathValidationsRequest{Validated: true, Build: "2", Paths: listed, DryRun: new(false), AsOf: &plan.AsOf})
 	call("postValidations", validated, err)
 	require.NotZero(t, validated.Paths[0].Seq)
@@ -231,8 +231,8 @@ func TestEveryCall(t *testing.T) {
 	}
 	records := l.Records.List(&client.RecordFilter{QueryOptions: *all, Clock: "recorded", State: "", Events: true})
 	do("listRecords")(first(t, records))
-	do("listRecords")(first(t, l.Records.List(&client.RecordFilter{QueryOptions: *all, Kind: wire.KindIPCRecord, State: wire.Live, Where: map[string]string{"run_id": "run/1"}})))
-	do("listRun")(first(t, l.Records.Run("run/1", &client.RunOptions{QueryOptions: *all, State: wire.Live})))
+	do("listRecords")(first(t, l.Records.List(&client.RecordFilter{QueryOptions: *all, Kind: wire.KindIPCRecord, State: wire.StateLive, Where: map[string]string{"run_id": "run/1"}})))
+	do("listRun")(first(t, l.Records.ByRun("run/1", &client.ByRunOptions{QueryOptions: *all, State: wire.StateLive})))
 	for name, seq := range w.at {
 		row, err := l.Records.Get(ctx, seq, &client.GetOptions{QueryOptions: *point, Derive: true})
 		call("getRecord", row, err)
@@ -248,14 +248,14 @@ func TestEveryCall(t *testing.T) {
 	call("getReceipt", proof, err)
 	nested, err := l.Records.ProveStage(ctx, w.at["dag"], "answer", w.at["path"]+1)
 	call("getNestedProof", nested, err)
-	_, err = proofs.ParseNested(seen.body)
+	_, err = proofs.ParseNestedProof(seen.body)
 	require.NoError(t, err)
 	nested, err = l.Records.ProveCitation(ctx, w.at["set"], 0, 0)
 	call("getNestedProof", nested, err)
 
-	do("listGroups")(first(t, l.Drift.Groups("model", &client.GroupFilter{StateOptions: *state, MinRuns: 1, MinOutputs: 1})))
-	do("listGroups")(first(t, l.Drift.Groups("model", &client.GroupFilter{Sort: "runs", Since: time.Unix(0, 1), Until: time.Now().Add(time.Hour)})))
-	do("listValues")(first(t, l.Drift.Values("label", all)))
+	do("listGroups")(first(t, l.Drift.ListGroups("model", &client.GroupFilter{StateOptions: *state, MinRuns: 1, MinOutputs: 1})))
+	do("listGroups")(first(t, l.Drift.ListGroups("model", &client.GroupFilter{Sort: "runs", Since: time.Unix(0, 1), Until: time.Now().Add(time.Hour)})))
+	do("listValues")(first(t, l.Drift.RunValues("label", all)))
 	hits, err := l.Search(ctx, "m1", point)
 	call("search", hits, err)
 	require.NotEmpty(t, hits.Rows)
@@ -283,7 +283,7 @@ func TestEveryCall(t *testing.T) {
 	require.Equal(t, uint64(1), changed.Text.Pairs)
 	diff, err := l.Drift.Diff(ctx, w.at["first"], w.at["second"], "output")
 	call("diffTexts", diff, err)
-	rerun, err := l.Drift.Reproduce(ctx, wire.Rerun{Seq: w.at["first"], Output: new("Anna."), Environment: &wire.Environment{ModelDigest: new("d2")}}, point)
+	rerun, err := l.Drift.CompareRerun(ctx, wire.Rerun{Seq: w.at["first"], Output: new("Anna."), Environment: &wire.Environment{ModelDigest: new("d2")}}, point)
 	call("reproduce", rerun, err)
 
 	comparison, err := l.RunDAGs.Compare(ctx, w.at["dag"], w.at["dag2"], point)
@@ -291,7 +291,7 @@ func TestEveryCall(t *testing.T) {
 	runs, err := l.Records.CompareRuns(ctx, "run/1", "dag", &client.StateOptions{QueryOptions: *point, AnyState: true})
 	call("compareRuns", runs, err)
 	do("listDivergence")(first(t, l.RunDAGs.Divergence(w.q, state)))
-	do("listRunGroups")(first(t, l.RunDAGs.Groups("question_hash", &client.RunGroupFilter{StateOptions: *state, MinRuns: 1})))
+	do("listRunGroups")(first(t, l.RunDAGs.ListGroups("question_hash", &client.RunDAGGroupFilter{StateOptions: *state, MinRuns: 1})))
 	cached, err := l.RunDAGs.ByCacheKey(ctx, w.dag, point)
 	call("getByCacheKey", cached, err)
 	do("listRunDAGs")(first(t, l.RunDAGs.List(&client.RunDAGFilter{StateOptions: *state, Where: map[string]string{"verifier_method": "v"}})))
@@ -313,8 +313,8 @@ func TestEveryCall(t *testing.T) {
 
 	do("listCitationDrift")(first(t, l.Citations.Drift("s", all)))
 	do("listConflicts")(first(t, l.Citations.Conflicts(all)))
-	do("listStale")(first(t, l.Citations.Stale("y", all)))
-	_, err = first(t, l.Citations.Stale("", all))
+	do("listStale")(first(t, l.Citations.StaleSets("y", all)))
+	_, err = first(t, l.Citations.StaleSets("", all))
 	require.NoError(t, err)
 	do("listByChunk")(first(t, l.Citations.ByChunk("sha256:"+zeroHash, all)))
 	do("listBySource")(first(t, l.Citations.BySource("y", all)))
@@ -334,8 +334,8 @@ func TestEveryCall(t *testing.T) {
 	do("listPaths")(first(t, l.Paths.List("p", &client.PathFilter{QueryOptions: *all, Status: "new", Validated: new(false), Build: "2"})))
 	do("getPathHistory")(first(t, l.Paths.History("p", w.path, all)))
 	do("listBuilds")(first(t, l.Paths.Builds("p", all)))
-	do("listGonePaths")(first(t, l.Paths.Gone("p", "2", all)))
-	do("compareBuilds")(first(t, l.Paths.Compare("p", "1", "2", "", all)))
+	do("listGonePaths")(first(t, l.Paths.GonePaths("p", "2", all)))
+	do("compareBuilds")(first(t, l.Paths.CompareBuilds("p", "1", "2", "", all)))
 	do("listPathCollisions")(first(t, l.Paths.Collisions("p", all)))
 	do("listProducers")(first(t, l.Producers.List(all)))
 	producer := l.Producers.Producer("web-7", all)
@@ -347,17 +347,17 @@ func TestEveryCall(t *testing.T) {
 	singleAny := &client.StateOptions{QueryOptions: single, AnyState: true}
 	anyGeneration := &client.GenerationOptions{StateOptions: *singleAny}
 	full(t, "records", l.Records.List(&client.RecordFilter{QueryOptions: single}).All(ctx))
-	full(t, "run", l.Records.Run("run/1", nil).All(ctx))
-	full(t, "groups", l.Drift.Groups("model", &client.GroupFilter{StateOptions: *singleAny}).All(ctx))
+	full(t, "run", l.Records.ByRun("run/1", nil).All(ctx))
+	full(t, "groups", l.Drift.ListGroups("model", &client.GroupFilter{StateOptions: *singleAny}).All(ctx))
 	full(t, "group's runs", l.Drift.Group("label:step", "one", anyGeneration).Runs(ctx))
 	full(t, "group's outputs", l.Drift.Group("label:step", "one", anyGeneration).Outputs(ctx))
 	full(t, "timeline", l.Drift.Timeline("model", "m1", anyGeneration).All(ctx))
 	full(t, "effects", l.Drift.Effects("model", "m1", "m2", anyGeneration).Pairs(ctx))
 	full(t, "divergence", l.RunDAGs.Divergence(w.q, singleAny).All(ctx))
-	full(t, "groups of run-DAGs", l.RunDAGs.Groups("question_hash", &client.RunGroupFilter{StateOptions: *singleAny}).All(ctx))
+	full(t, "groups of run-DAGs", l.RunDAGs.ListGroups("question_hash", &client.RunDAGGroupFilter{StateOptions: *singleAny}).All(ctx))
 	full(t, "citation drift", l.Citations.Drift("s", &single).All(ctx))
 	full(t, "conflicts", l.Citations.Conflicts(&single).All(ctx))
-	full(t, "stale", l.Citations.Stale("y", &single).All(ctx))
+	full(t, "stale", l.Citations.StaleSets("y", &single).All(ctx))
 	full(t, "by chunk", l.Citations.ByChunk("sha256:"+zeroHash, &single).All(ctx))
 	full(t, "by source", l.Citations.BySource("y", &single).All(ctx))
 	full(t, "sources", l.Sources.List(&single).All(ctx))
@@ -365,8 +365,8 @@ func TestEveryCall(t *testing.T) {
 	full(t, "paths", l.Paths.List("p", &client.PathFilter{QueryOptions: single}).All(ctx))
 	full(t, "history", l.Paths.History("p", w.path, &single).All(ctx))
 	full(t, "builds", l.Paths.Builds("p", &single).All(ctx))
-	full(t, "gone", l.Paths.Gone("p", "2", &single).All(ctx))
-	full(t, "comparison", l.Paths.Compare("p", "1", "2", "", &single).All(ctx))
+	full(t, "gone", l.Paths.GonePaths("p", "2", &single).All(ctx))
+	full(t, "comparison", l.Paths.CompareBuilds("p", "1", "2", "", &single).All(ctx))
 	full(t, "collisions", l.Paths.Collisions("p", &single).All(ctx))
 	full(t, "producers", l.Producers.List(&single).All(ctx))
 	full(t, "gaps", l.Producers.Producer("web-7", &single).Gaps(ctx))
@@ -425,16 +425,16 @@ func TestEveryCall(t *testing.T) {
 	call("getTile", tile, err)
 	leaf := proofs.LeafHash(entries[3])
 	require.Equal(t, leaf[:], tile[3*32:4*32])
-	inclusion, err := l.Log.Inclusion(ctx, 3, head.Size)
+	inclusion, err := l.Log.InclusionProof(ctx, 3, head.Size)
 	call("getInclusionProof", inclusion, err)
-	consistency, err := l.Log.Consistency(ctx, 3, head.Size)
+	consistency, err := l.Log.ConsistencyProof(ctx, 3, head.Size)
 	call("getConsistencyProof", consistency, err)
-	consistency, err = l.Log.Consistency(ctx, 3, 0)
+	consistency, err = l.Log.ConsistencyProof(ctx, 3, 0)
 	call("getConsistencyProof", consistency, err)
 
 	ledgers, err := c.Ledgers.List(ctx)
-	call("listLedgers", wire.Ledgers{Ledgers: ledgers}, err)
-	other, err := c.Ledgers.Create(ctx, wire.NewLedger{Name: "other", OnMismatch: "reject"})
+	call("listLedgers", wire.LedgerList{LedgerList: ledgers}, err)
+	other, err := c.Ledgers.Create(ctx, wire.CreateLedgerRequest{Name: "other", OnMismatch: "reject"})
 	call("createLedger", other, err)
 	notes := c.Ledger("other")
 	description, err := notes.Describe(ctx)
@@ -457,7 +457,7 @@ func TestEveryCall(t *testing.T) {
 		lossless(t, event.Record, record)
 		keys, err := notes.Log.Keys(ctx)
 		call("getKey", keys, err)
-		var typed wire.LogKey
+		var typed wire.KeyHistory
 		require.NoError(t, json.Unmarshal(seen.body, &typed))
 		lossless(t, seen.body, typed)
 	}
@@ -466,13 +466,13 @@ func TestEveryCall(t *testing.T) {
 	_, err = notes.Records.Post(ctx, generation("x"), nil)
 	require.ErrorIs(t, err, client.ErrFrozen)
 	require.ErrorIs(t, err, client.ErrForbidden)
-	live, err := l.Live(ctx)
+	live, err := l.LiveSummary(ctx)
 	call("getLive", live, err)
 	stats, err := l.Stats(ctx)
 	call("getStats", stats, err)
-	snapshot, err := c.Server.Snapshot(ctx)
+	snapshot, err := c.Server.MakeSnapshot(ctx)
 	call("makeSnapshot", snapshot, err)
-	signIn, err := c.Server.SignIn(ctx)
+	signIn, err := c.Server.SignInMethods(ctx)
 	call("getSignIn", signIn, err)
 	version, err := c.Server.Version(ctx)
 	call("getVersion", version, err)
@@ -480,7 +480,7 @@ func TestEveryCall(t *testing.T) {
 		"getHealth":    func() (string, error) { return c.Server.Health(ctx) },
 		"getReadiness": func() (string, error) { return c.Server.Readiness(ctx) },
 		"getMetrics":   func() (string, error) { return c.Server.Metrics(ctx) },
-		"getContract":  func() (string, error) { return c.Server.Contract(ctx) },
+		"getContract":  func() (string, error) { return c.Server.OpenAPI(ctx) },
 	} {
 		text, err := f()
 		call(operation, text, err)

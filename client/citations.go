@@ -11,33 +11,33 @@ import (
 type CitationsService struct{ ledger *Ledger }
 
 // Drift lists the citation sets about a subject, each compared with the previous one: GET /citation-sets/drift.
-func (s *CitationsService) Drift(subject string, o *QueryOptions) *List[wire.CitationDriftRow] {
+func (s *CitationsService) Drift(subject string, o *QueryOptions) *PagedList[wire.CitationDriftRow] {
 	q := o.values()
 	q.Set("subject", subject)
 	return list[wire.CitationDriftRow](s.ledger, "/citation-sets/drift", q)
 }
 
 // Conflicts lists the chunks that citations attribute to several sources: GET /citation-sets/conflicts.
-func (s *CitationsService) Conflicts(o *QueryOptions) *List[wire.Conflict] {
-	return list[wire.Conflict](s.ledger, "/citation-sets/conflicts", o.values())
+func (s *CitationsService) Conflicts(o *QueryOptions) *PagedList[wire.ChunkConflict] {
+	return list[wire.ChunkConflict](s.ledger, "/citation-sets/conflicts", o.values())
 }
 
-// Stale lists the sets that cite a superseded chunk of a source or, if sourceID is empty, of any source: GET
+// StaleSets lists the sets that cite a superseded chunk of a source or, if sourceID is empty, of any source: GET
 // /citation-sets/stale.
-func (s *CitationsService) Stale(sourceID string, o *QueryOptions) *List[wire.StaleRow] {
+func (s *CitationsService) StaleSets(sourceID string, o *QueryOptions) *PagedList[wire.StaleCitationRow] {
 	q := o.values()
 	setText(q, "source_id", sourceID)
-	return list[wire.StaleRow](s.ledger, "/citation-sets/stale", q)
+	return list[wire.StaleCitationRow](s.ledger, "/citation-sets/stale", q)
 }
 
 // ByChunk lists the sets that cite a chunk: GET /citation-sets/by-chunk/{hash}.
-func (s *CitationsService) ByChunk(chunkHash string, o *QueryOptions) *List[wire.CitedRow] {
-	return list[wire.CitedRow](s.ledger, join("citation-sets", "by-chunk", chunkHash), o.values())
+func (s *CitationsService) ByChunk(chunkHash string, o *QueryOptions) *PagedList[wire.CitingRow] {
+	return list[wire.CitingRow](s.ledger, join("citation-sets", "by-chunk", chunkHash), o.values())
 }
 
 // BySource lists the sets that cite a source: GET /citation-sets/by-source/{source_id}.
-func (s *CitationsService) BySource(sourceID string, o *QueryOptions) *List[wire.CitedRow] {
-	return list[wire.CitedRow](s.ledger, join("citation-sets", "by-source", sourceID), o.values())
+func (s *CitationsService) BySource(sourceID string, o *QueryOptions) *PagedList[wire.CitingRow] {
+	return list[wire.CitingRow](s.ledger, join("citation-sets", "by-source", sourceID), o.values())
 }
 
 // Document reads the citations of a set, both all together and by section: GET /citation-sets/{seq}/document. It
@@ -57,7 +57,7 @@ func (s *CitationsService) PinnedRetrieval(ctx context.Context, seq uint64, r wi
 type SourcesService struct{ ledger *Ledger }
 
 // List lists the sources, each in the state of its last registration or revocation: GET /sources.
-func (s *SourcesService) List(o *QueryOptions) *List[wire.Source] {
+func (s *SourcesService) List(o *QueryOptions) *PagedList[wire.Source] {
 	return list[wire.Source](s.ledger, "/sources", o.values())
 }
 

@@ -43,9 +43,9 @@ type Client struct {
 // attempts doubles each time and is varied at random, but is never shorter than the server's Retry-After. If
 // Retry-After is longer than Longest, the call returns the error at once.
 type Retries struct {
-	Attempts int           // maximum number of attempts; 1 or less means that calls are never repeated; default 5
-	First    time.Duration // maximum pause before the second attempt; default 250 ms
-	Longest  time.Duration // maximum pause before any attempt; default 30 s
+	Attempts     int           // maximum number of attempts; 1 or less means that calls are never repeated; default 5
+	FirstPause   time.Duration // maximum pause before the second attempt; default 250 ms
+	LongestPause time.Duration // maximum pause before any attempt; default 30 s
 	// Notify, if it is not nil, is called before each pause, with the last error, the number of consecutive failures,
 	// and the length of the pause.
 	Notify func(err error, failures int, pause time.Duration)
@@ -108,9 +108,9 @@ func WithTimeout(d time.Duration) Option {
 	}
 }
 
-// WithMaxAnswer limits the length of each response body, and of each line of a stream, in bytes. The default is 64
+// WithMaxResponseBytes limits the length of each response body, and of each line of a stream, in bytes. The default is 64
 // MiB.
-func WithMaxAnswer(bytes int64) Option {
+func WithMaxResponseBytes(bytes int64) Option {
 	return func(c *Client) error {
 		if bytes < 1 {
 			return fmt.Errorf("client: WithMaxAnswer(%d): the limit must be positive", bytes)
@@ -126,11 +126,11 @@ func WithRetries(r Retries) Option {
 		if r.Attempts != 0 {
 			c.retries.Attempts = r.Attempts
 		}
-		if r.First > 0 {
-			c.retries.First = r.First
+		if r.FirstPause > 0 {
+			c.retries.FirstPause = r.FirstPause
 		}
-		if r.Longest > 0 {
-			c.retries.Longest = r.Longest
+		if r.LongestPause > 0 {
+			c.retries.LongestPause = r.LongestPause
 		}
 		if r.Notify != nil {
 			c.retries.Notify = r.Notify
@@ -188,7 +188,7 @@ func New(server string, options ...Option) (*Client, error) {
 	}
 	c := &Client{
 		base: strings.TrimRight(u.String(), "/"), http: new(http.Client), userAgent: userAgent(), timeout: time.Minute, maxAnswer: 64 << 20,
-		retries: Retries{Attempts: 5, First: 250 * time.Millisecond, Longest: 30 * time.Second}, keys: true,
+		retries: Retries{Attempts: 5, FirstPause: 250 * time.Millisecond, LongestPause: 30 * time.Second}, keys: true,
 		verifiers: make(map[string][]*proofs.Verifier), sleep: sleep, now: time.Now,
 	}
 	for _, option := range options {
@@ -248,10 +248,10 @@ func (c *Client) pause(ctx context.Context, failures int, last error) error {
 	if failures >= c.retries.Attempts {
 		return last
 	}
-	wait := min(c.retries.First<<min(failures-1, 20), c.retries.Longest)
+	wait := min(c.retries.FirstPause<<min(failures-1, 20), c.retries.LongestPause)
 	wait = wait/2 + rand.N(wait/2+1) // #nosec G404 -- only spreads retries
 	if problem := (*Error)(nil); errors.As(last, &problem) {
-		if problem.RetryAfter > c.retries.Longest {
+		if problem.RetryAfter > c.retries.LongestPause {
 			return last
 		}
 		wait = max(wait, problem.RetryAfter)

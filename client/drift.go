@@ -21,9 +21,9 @@ type GroupFilter struct {
 	Sort                string    // recent (default), runs, flips or stability; only recent can be combined with AsOf
 }
 
-// Groups lists the groups of runs that have the same value of a field: GET /drift/groups. by is the field: ipc_id,
+// ListGroups lists the groups of runs that have the same value of a field: GET /drift/groups. by is the field: ipc_id,
 // input, input_hash, system_prompt_hash, output_hash, model, ollama_build_hash or label:NAME.
-func (s *DriftService) Groups(by string, f *GroupFilter) *List[wire.Group] {
+func (s *DriftService) ListGroups(by string, f *GroupFilter) *PagedList[wire.Group] {
 	if f == nil {
 		f = new(GroupFilter)
 	}
@@ -69,9 +69,9 @@ func (g *Group) page(ctx context.Context, name, cursor string) (*wire.GroupAnswe
 	return answer[wire.GroupAnswer](ctx, g.client, get(g.path, withCursor(g.query, name, cursor)))
 }
 
-// Values lists the values that runs have: GET /drift/values. of is temperature, max_tokens, or label, for which the
+// RunValues lists the values that runs have: GET /drift/values. of is temperature, max_tokens, or label, for which the
 // values are the names of labels. The value that appeared for the first time most recently comes first.
-func (s *DriftService) Values(of string, o *QueryOptions) *List[wire.RunValue] {
+func (s *DriftService) RunValues(of string, o *QueryOptions) *PagedList[wire.RunValue] {
 	q := o.values()
 	q.Set("of", of)
 	return list[wire.RunValue](s.ledger, "/drift/values", q)
@@ -100,7 +100,7 @@ func between(q url.Values, a, b string) url.Values {
 // Timeline lists the runs that have the same value of a field, each with what caused the change since the previous
 // run: GET /drift/timeline. by is the field: input, input_hash, ipc_id, system_prompt_hash, output_hash, model,
 // ollama_build_hash or label:NAME.
-func (s *DriftService) Timeline(by, value string, o *GenerationOptions) *List[wire.TimelineRow] {
+func (s *DriftService) Timeline(by, value string, o *GenerationOptions) *PagedList[wire.TimelineRow] {
 	q := o.values()
 	q.Set(by, value)
 	return list[wire.TimelineRow](s.ledger, "/drift/timeline", q)
@@ -135,9 +135,9 @@ func (e *Effects) page(ctx context.Context, cursor string) (*wire.EffectsAnswer,
 	return answer[wire.EffectsAnswer](ctx, e.client, get(e.path, withCursor(e.query, "cursor", cursor)))
 }
 
-// Reproduce compares a re-run with its record and returns whether the re-run reproduces the record: POST
+// CompareRerun compares a re-run with its record and returns whether the re-run reproduces the record: POST
 // /drift/reproduce. It records nothing.
-func (s *DriftService) Reproduce(ctx context.Context, rerun wire.Rerun, o *QueryOptions) (*wire.Reproduction, error) {
+func (s *DriftService) CompareRerun(ctx context.Context, rerun wire.Rerun, o *QueryOptions) (*wire.Reproduction, error) {
 	r := request{method: http.MethodPost, path: s.ledger.path + "/drift/reproduce", query: o.values(), repeat: true}
 	return exchange[wire.Reproduction](ctx, s.ledger.client, r, rerun)
 }

@@ -17,17 +17,17 @@ import (
 
 // Kinds of [Error], for [errors.Is].
 var (
-	ErrBadRequest   = errors.New("client: bad request")        // 400: the request is malformed
-	ErrUnauthorized = errors.New("client: unauthorized")       // 401: no token, or an invalid one
-	ErrForbidden    = errors.New("client: forbidden")          // 403: the token lacks a scope, or the ledger is frozen
-	ErrFrozen       = errors.New("client: ledger is frozen")   // 403: the ledger refuses all writes
-	ErrNotFound     = errors.New("client: not found")          // 404: also if the token has no grant for the ledger
-	ErrConflict     = errors.New("client: conflict")           // 409: for example, another record has the idempotency key
-	ErrGone         = errors.New("client: content is erased")  // 410
-	ErrTooLarge     = errors.New("client: request too large")  // 413
-	ErrInvalid      = errors.New("client: values are invalid") // 422: also a mismatch, if the request or the ledger rejects mismatches
-	ErrTooMany      = errors.New("client: too many requests")  // 429
-	ErrUnavailable  = errors.New("client: unavailable")        // 503
+	ErrBadRequest      = errors.New("client: bad request")        // 400: the request is malformed
+	ErrUnauthorized    = errors.New("client: unauthorized")       // 401: no token, or an invalid one
+	ErrForbidden       = errors.New("client: forbidden")          // 403: the token lacks a scope, or the ledger is frozen
+	ErrFrozen          = errors.New("client: ledger is frozen")   // 403: the ledger refuses all writes
+	ErrNotFound        = errors.New("client: not found")          // 404: also if the token has no grant for the ledger
+	ErrConflict        = errors.New("client: conflict")           // 409: for example, another record has the idempotency key
+	ErrGone            = errors.New("client: content is erased")  // 410
+	ErrTooLarge        = errors.New("client: request too large")  // 413
+	ErrInvalid         = errors.New("client: values are invalid") // 422: also a mismatch, if the request or the ledger rejects mismatches
+	ErrTooManyRequests = errors.New("client: too many requests")  // 429
+	ErrUnavailable     = errors.New("client: unavailable")        // 503
 )
 
 // Errors that do not come from a response with an error status.
@@ -38,21 +38,21 @@ var (
 	// ErrMisdirected means that every connection will fail until the URL or a certificate changes: the server does
 	// not speak TLS, the URL lacks https, or the server's certificate does not verify. The call is not repeated.
 	ErrMisdirected = errors.New("client: the URL or the certificate does not match the server")
-	// ErrAnswer means that a response does not follow the API, or is longer than [WithMaxAnswer] allows. A write
+	// ErrUnexpectedAnswer means that a response does not follow the API, or is longer than [WithMaxAnswer] allows. A write
 	// might have been recorded.
-	ErrAnswer = errors.New("client: unexpected answer")
+	ErrUnexpectedAnswer = errors.New("client: unexpected answer")
 	// ErrUnanswered means that the connection broke before a line of a batch was answered, and that the line has
 	// neither an idempotency key nor a run_id, without which it cannot safely be sent again. It might have been
 	// recorded.
 	ErrUnanswered = errors.New("client: the connection ended before the line was answered; the record might have been recorded")
-	// ErrNoKeys means that the client has no verifier keys for the ledger.
-	ErrNoKeys = errors.New("client: no verifier keys for this ledger; pass them to New with WithVerifierKeys")
+	// ErrNoVerifierKeys means that the client has no verifier keys for the ledger.
+	ErrNoVerifierKeys = errors.New("client: no verifier keys for this ledger; pass them to New with WithVerifierKeys")
 )
 
 var kinds = map[error]int{
 	ErrBadRequest: http.StatusBadRequest, ErrUnauthorized: http.StatusUnauthorized, ErrForbidden: http.StatusForbidden,
 	ErrNotFound: http.StatusNotFound, ErrConflict: http.StatusConflict, ErrGone: http.StatusGone, ErrTooLarge: http.StatusRequestEntityTooLarge,
-	ErrInvalid: http.StatusUnprocessableEntity, ErrTooMany: http.StatusTooManyRequests, ErrUnavailable: http.StatusServiceUnavailable,
+	ErrInvalid: http.StatusUnprocessableEntity, ErrTooManyRequests: http.StatusTooManyRequests, ErrUnavailable: http.StatusServiceUnavailable,
 }
 
 // Error is a response with an error status (RFC 9457). If the response is not a problem document, for example because

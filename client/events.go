@@ -21,8 +21,8 @@ import (
 // EventsService reads the linear log of events.
 type EventsService struct{ ledger *Ledger }
 
-// Head is the start for [EventsService.Follow] if the caller wants only events that are recorded from now on.
-const Head uint64 = math.MaxUint64
+// FromHead is the start for [EventsService.Follow] if the caller wants only events that are recorded from now on.
+const FromHead uint64 = math.MaxUint64
 
 // Get reads the event with the given event_hash: GET /events/{event_hash}. It checks that the entry has this hash.
 func (s *EventsService) Get(ctx context.Context, eventHash string) (*wire.EventLine, error) {
@@ -31,7 +31,7 @@ func (s *EventsService) Get(ctx context.Context, eventHash string) (*wire.EventL
 		return nil, err
 	}
 	if _, err := checkLine(line); err != nil || line.EventHash != eventHash {
-		return nil, errors.Join(fmt.Errorf("%w: the server returned a different event than the one with the hash %.64s", ErrAnswer, eventHash), err)
+		return nil, errors.Join(fmt.Errorf("%w: the server returned a different event than the one with the hash %.64s", ErrUnexpectedAnswer, eventHash), err)
 	}
 	return line, nil
 }
@@ -48,7 +48,7 @@ func (s *EventsService) All(ctx context.Context, from uint64) iter.Seq2[*wire.Ev
 // stops without an error when the ledger is frozen and all events have been read. It stops with an error when ctx is
 // done, when the server refuses the token, or after as many consecutive failures as [Retries] allows.
 func (s *EventsService) Follow(ctx context.Context, from uint64) iter.Seq2[*wire.EventLine, error] {
-	return s.read(ctx, &eventReader{service: s, next: from, known: from != Head})
+	return s.read(ctx, &eventReader{service: s, next: from, known: from != FromHead})
 }
 
 // eventReader reads consecutive events over several connections.
@@ -130,7 +130,7 @@ func (r *eventReader) connect(ctx context.Context) error {
 	if !r.known {
 		size, err := strconv.ParseUint(response.Header.Get("Colophon-As-Of"), 10, 64)
 		if err != nil {
-			return fmt.Errorf("%w: the stream of events lacks the header Colophon-As-Of", ErrAnswer)
+			return fmt.Errorf("%w: the stream of events lacks the header Colophon-As-Of", ErrUnexpectedAnswer)
 		}
 		r.next, r.known = size, true
 	}
@@ -150,7 +150,7 @@ func (r *eventReader) readPage(lines *lineScanner, more bool) error {
 	case !more:
 		return errComplete
 	case r.next == first:
-		return fmt.Errorf("%w: a page without events links to a next page", ErrAnswer)
+		return fmt.Errorf("%w: a page without events links to a next page", ErrUnexpectedAnswer)
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func (r *eventReader) readStream(lines *lineScanner) error {
 			data = append(data, value...)
 		}
 		if int64(len(data)) > r.service.ledger.client.maxAnswer {
-			return fmt.Errorf("%w: a server-sent event is longer than WithMaxAnswer allows", ErrAnswer)
+			return fmt.Errorf("%w: a server-sent event is longer than WithMaxAnswer allows", ErrUnexpectedAnswer)
 		}
 	}
 	if lines.Err() != nil {
@@ -200,7 +200,7 @@ func (r *eventReader) dispatch(name string, data []byte) error {
 		return errComplete
 	case "closing", "refused":
 		if err := decode(data, &farewell); err != nil {
-			return fmt.Errorf("%w: parsing the server-sent event %s: %w", ErrAnswer, name, err)
+			return fmt.Errorf("%w: parsing the server-sent event %s: %w", ErrUnexpectedAnswer, name, err)
 		}
 		e := &Error{Request: "GET " + r.service.ledger.path + "/events"}
 		e.Status, e.Detail = http.StatusServiceUnavailable, farewell.Detail
@@ -217,16 +217,16 @@ func (r *eventReader) dispatch(name string, data []byte) error {
 func (r *eventReader) event(text []byte) error {
 	line := new(wire.EventLine)
 	if err := decode(text, line); err != nil {
-		return fmt.Errorf("%w: parsing event %d: %w", ErrAnswer, r.next, err)
+		return fmt.Errorf("%w: parsing event %d: %w", ErrUnexpectedAnswer, r.next, err)
 	}
 	prev, err := checkLine(line)
 	switch {
 	case err != nil:
 		return err
 	case line.Seq != r.next:
-		return fmt.Errorf("%w: the server sent event %d instead of event %d", ErrAnswer, line.Seq, r.next)
+		return fmt.Errorf("%w: the server sent event %d instead of event %d", ErrUnexpectedAnswer, line.Seq, r.next)
 	case r.tip != nil && prev != *r.tip:
-		return fmt.Errorf("%w: event %d does not link to the previous event", ErrAnswer, line.Seq)
+		return fmt.Errorf("%w: event %d does not link to the previous event", ErrUnexpectedAnswer, line.Seq)
 	}
 	tip, _ := proofs.ParseHash(line.EventHash) // checkLine has already parsed it
 	r.next, r.tip = line.Seq+1, &tip
@@ -240,10 +240,10 @@ func (r *eventReader) event(text []byte) error {
 func checkLine(line *wire.EventLine) (prev proofs.Hash, err error) {
 	prev, body, err := proofs.SplitEntry(line.Entry)
 	if err != nil {
-		return prev, fmt.Errorf("%w: parsing the entry of event %d: %w", ErrAnswer, line.Seq, err)
+		return prev, fmt.Errorf("%w: parsing the entry of event %d: %w", ErrUnexpectedAnswer, line.Seq, err)
 	}
 	if hash := proofs.EventHash(prev, body); hex.EncodeToString(hash[:]) != line.EventHash || !bytes.Equal(body, line.Event) {
-		return prev, fmt.Errorf("%w: event %d: the entry does not match the event_hash or the event", ErrAnswer, line.Seq)
+		return prev, fmt.Errorf("%w: event %d: the entry does not match the event_hash or the event", ErrUnexpectedAnswer, line.Seq)
 	}
 	return prev, nil
 }
@@ -273,7 +273,7 @@ func (s *lineScanner) Err() error {
 	case err == nil:
 		return nil
 	case errors.Is(err, bufio.ErrTooLong):
-		return fmt.Errorf("%w: a line is longer than %d bytes; WithMaxAnswer sets the limit", ErrAnswer, s.client.maxAnswer)
+		return fmt.Errorf("%w: a line is longer than %d bytes; WithMaxAnswer sets the limit", ErrUnexpectedAnswer, s.client.maxAnswer)
 	}
 	return s.client.unreachable(err)
 }

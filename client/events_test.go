@@ -17,7 +17,7 @@ import (
 
 func fill(t *testing.T, l *client.Ledger, n int) {
 	t.Helper()
-	for result, err := range l.Records.Batch(t.Context(), numbered(n), nil) {
+	for result, err := range l.Records.PostBatch(t.Context(), numbered(n), nil) {
 		require.NoError(t, err)
 		require.NoError(t, result.Err)
 	}
@@ -43,13 +43,13 @@ func TestAllEventsInOrder(t *testing.T) {
 // After its connection breaks, Follow yields every event exactly once. It stops when the ledger is
 // frozen.
 func TestFollowResumes(t *testing.T) {
-	for name, from := range map[string]uint64{"from the start": 0, "from the head": client.Head} {
+	for name, from := range map[string]uint64{"from the start": 0, "from the head": client.FromHead} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t)
 			l := connect(t, s.URL).Ledger("default")
 			fill(t, l, 2)
 			first := uint64(0)
-			if from == client.Head {
+			if from == client.FromHead {
 				first = 3
 			}
 			cut := &cutter{after: func(attempt int) int {
@@ -146,7 +146,7 @@ func TestEventsAreChecked(t *testing.T) {
 					last = err
 					n++
 				}
-				require.ErrorIs(t, last, client.ErrAnswer)
+				require.ErrorIs(t, last, client.ErrUnexpectedAnswer)
 				require.ErrorContains(t, last, test.says)
 				require.Equal(t, 2, n)
 				n = 0
@@ -154,7 +154,7 @@ func TestEventsAreChecked(t *testing.T) {
 					last = err
 					n++
 				}
-				require.ErrorIs(t, last, client.ErrAnswer)
+				require.ErrorIs(t, last, client.ErrUnexpectedAnswer)
 				require.Equal(t, 2, n)
 			}
 		})
@@ -173,13 +173,13 @@ func TestFollowFailures(t *testing.T) {
 		"a newer event":  {text("event: other", `data: {}`, "", "event: frozen", ""), 1, nil},
 		"silence":        {text(":", ""), 5, client.ErrUnreachable},
 		"an idle ledger": {inTurn(text(": events from 0 on", "", ":", ""), 20, text("event: frozen", "")), 21, nil},
-		"endless event":  {text(strings.Repeat("data: xxxxxxxxxxxx\n", 10_000)), 1, client.ErrAnswer},
-		"endless line":   {text("data: " + strings.Repeat("x", 1<<16)), 1, client.ErrAnswer},
-		"endless pages":  {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Link", "</>; rel=next") }, 1, client.ErrAnswer},
+		"endless event":  {text(strings.Repeat("data: xxxxxxxxxxxx\n", 10_000)), 1, client.ErrUnexpectedAnswer},
+		"endless line":   {text("data: " + strings.Repeat("x", 1<<16)), 1, client.ErrUnexpectedAnswer},
+		"endless pages":  {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Link", "</>; rel=next") }, 1, client.ErrUnexpectedAnswer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, requests := answering(t, test.handler)
-			l := connect(t, server.URL, client.WithMaxAnswer(1<<14)).Ledger("default")
+			l := connect(t, server.URL, client.WithMaxResponseBytes(1<<14)).Ledger("default")
 			events := l.Events.Follow(t.Context(), 0)
 			if name == "endless pages" {
 				events = l.Events.All(t.Context(), 0)

@@ -38,14 +38,14 @@ func Example() {
 		log.Fatal(err)
 	}
 	receipt, err := c.Ledger("default").Records.Post(ctx, &wire.IPCRecord{
-		Common:       wire.Common{RunID: "run/1"},
-		Payload:      json.RawMessage(`{"question": "Who keeps the light?"}`),
-		SystemPrompt: new("Be brief."),
-		Output:       new("Ana Varga."),
-		Model:        "m1",
-		Temperature:  new(0.7),
-		MaxTokens:    wire.Int(256),
-		Seed:         wire.Int(7),
+		CommonMembers: wire.CommonMembers{RunID: "run/1"},
+		Payload:       json.RawMessage(`{"question": "Who keeps the light?"}`),
+		SystemPrompt:  new("Be brief."),
+		Output:        new("Ana Varga."),
+		Model:         "m1",
+		Temperature:   new(0.7),
+		MaxTokens:     wire.IntNumber(256),
+		Seed:          wire.IntNumber(7),
 	}, nil)
 	if err != nil {
 		log.Fatal(err)
@@ -57,7 +57,7 @@ func Example() {
 	// output_hash 1846bdaaf1c182adf4982abcd6cbd76b9ec8cefd200d8a09e913fc089870e4c9
 }
 
-func ExampleRecordsService_Batch() {
+func ExampleRecordsService_PostBatch() {
 	server, stop := exampleServer()
 	defer stop()
 	ctx := context.Background()
@@ -65,18 +65,18 @@ func ExampleRecordsService_Batch() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	lines := func(yield func(client.Line) bool) {
+	lines := func(yield func(client.BatchLine) bool) {
 		for _, text := range []string{"One.", "Two.", "Three."} {
-			record := &wire.IPCRecord{Payload: json.RawMessage(`{}`), Output: &text, Model: "m1", Temperature: new(0.0), MaxTokens: wire.Int(256)}
+			record := &wire.IPCRecord{Payload: json.RawMessage(`{}`), Output: &text, Model: "m1", Temperature: new(0.0), MaxTokens: wire.IntNumber(256)}
 			if text == "Two." {
 				record.OutputHash = "no hash"
 			}
-			if !yield(client.Line{Record: record}) {
+			if !yield(client.BatchLine{Record: record}) {
 				return
 			}
 		}
 	}
-	for result, err := range c.Ledger("default").Records.Batch(ctx, lines, nil) {
+	for result, err := range c.Ledger("default").Records.PostBatch(ctx, lines, nil) {
 		switch {
 		case err != nil: // the batch has failed
 			log.Fatal(err)
@@ -92,7 +92,7 @@ func ExampleRecordsService_Batch() {
 	// line 2 is event 2
 }
 
-func ExampleList_All() {
+func ExamplePagedList_All() {
 	server, stop := exampleServer()
 	defer stop()
 	ctx := context.Background()
@@ -103,7 +103,7 @@ func ExampleList_All() {
 	l := c.Ledger("default")
 	var last *wire.Receipt
 	for _, model := range []string{"m1", "m2", "m1"} {
-		if last, err = l.Records.Post(ctx, &wire.IPCRecord{Payload: json.RawMessage(`{}`), Model: model, Temperature: new(0.0), MaxTokens: wire.Int(256)}, nil); err != nil {
+		if last, err = l.Records.Post(ctx, &wire.IPCRecord{Payload: json.RawMessage(`{}`), Model: model, Temperature: new(0.0), MaxTokens: wire.IntNumber(256)}, nil); err != nil {
 			log.Fatal(err)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"colophon/proofs"
 )
 
-// Export is what follows the rows of an export: the signed manifest that proves them, and the rest of the answer.
-type Export struct {
+// ExportTrailer is what follows the rows of an export: the signed manifest that proves them, and the rest of the answer.
+type ExportTrailer struct {
 	Manifest string          // the signed note of a proofs.ExportManifest
 	Rest     json.RawMessage // the answer without its rows
 	Leaves   []proofs.Hash   // RFC 6962 leaf hash of each row, in order
@@ -23,7 +23,7 @@ type Export struct {
 // client has keys, that the ledger signed it; these errors are those of proofs.OpenExport. If the response is cut
 // off, Export returns an error. It does not repeat the request, because the caller may already have used the first
 // rows.
-func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row func(text []byte) error) (*Export, error) {
+func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row func(text []byte) error) (*ExportTrailer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	query := url.Values{"question": {question}}
@@ -33,13 +33,13 @@ func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row f
 		return nil, err
 	}
 	defer response.Body.Close()
-	e := new(Export)
+	e := new(ExportTrailer)
 	lines := l.client.lines(response.Body, cancel)
 	for lines.Scan() {
 		var line wire.ExportLine
 		switch err := json.Unmarshal(lines.Bytes(), &line); {
 		case err != nil || e.Manifest != "" || (line.Manifest == "") == (line.Row == nil):
-			return nil, fmt.Errorf("%w: line %d of the export is neither a row nor the manifest", ErrAnswer, len(e.Leaves)+1)
+			return nil, fmt.Errorf("%w: line %d of the export is neither a row nor the manifest", ErrUnexpectedAnswer, len(e.Leaves)+1)
 		case line.Manifest != "":
 			e.Manifest, e.Rest = line.Manifest, line.Rest
 			continue
@@ -61,10 +61,10 @@ func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row f
 }
 
 // verify checks the signature of the manifest if there are keys, and that it covers the rows that were read.
-func (e *Export) verify(keys []*proofs.Verifier) error {
+func (e *ExportTrailer) verify(keys []*proofs.Verifier) error {
 	m, err := proofs.OpenExport([]byte(e.Manifest), keys...)
 	if err != nil {
 		return err
 	}
-	return m.Covers(e.Leaves, e.Rest)
+	return m.VerifyRows(e.Leaves, e.Rest)
 }

@@ -42,7 +42,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		for _, err := range l.Events.Follow(t.Context(), 0) {
 			require.ErrorContains(t, err, "redirects to")
 		}
-		page, err := l.Records.List(nil).Page(t.Context(), "")
+		page, err := l.Records.List(nil).ReadPage(t.Context(), "")
 		require.Nil(t, page)
 		require.Error(t, err)
 	}
@@ -75,7 +75,7 @@ func TestHostileAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, _ := answering(t, handler)
-			l := connect(t, server.URL, client.WithMaxAnswer(1<<20)).Ledger("default")
+			l := connect(t, server.URL, client.WithMaxResponseBytes(1<<20)).Ledger("default")
 			description, err := l.Describe(t.Context())
 			require.Nil(t, description)
 			switch name {
@@ -85,7 +85,7 @@ func TestHostileAnswers(t *testing.T) {
 				require.ErrorIs(t, err, client.ErrNotFound)
 				require.Less(t, len(err.Error()), 200)
 			default:
-				require.ErrorIs(t, err, client.ErrAnswer)
+				require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
 				require.Less(t, len(err.Error()), 400)
 			}
 		})
@@ -124,7 +124,7 @@ func TestEndlessLists(t *testing.T) {
 	n := 0
 	for _, err := range connect(t, server.URL).Ledger("default").Records.List(nil).All(t.Context()) {
 		if n++; err != nil {
-			require.ErrorIs(t, err, client.ErrAnswer)
+			require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
 		}
 	}
 	require.Equal(t, 2, n)
@@ -140,7 +140,7 @@ func TestCursorCyclesEndLists(t *testing.T) {
 	n := 0
 	for _, err := range connect(t, server.URL).Ledger("default").Records.List(nil).All(ctx) {
 		n++
-		require.ErrorIs(t, err, client.ErrAnswer)
+		require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
 	}
 	require.Equal(t, 1, n)
 	require.Less(t, requests.Load(), int32(10))
@@ -153,14 +153,14 @@ func TestAnswersWithTooManyElementsAreRefused(t *testing.T) {
 		many := strings.Repeat(element+",", 1<<20)
 		for _, answer := range []string{`{"rows":[` + many + element + `]}`, `{"rows":[{"event":{"a\"]":{},"b":[` + many + element + `]}}]}`} {
 			server, _ := answering(t, text(answer))
-			_, err := connect(t, server.URL).Ledger("default").Records.List(nil).Page(t.Context(), "")
-			require.ErrorIs(t, err, client.ErrAnswer)
+			_, err := connect(t, server.URL).Ledger("default").Records.List(nil).ReadPage(t.Context(), "")
+			require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
 			require.ErrorContains(t, err, "elements")
 		}
 	}
 	few := strings.Repeat(`"[,",`, 1<<20-2) // commas inside strings do not separate elements
 	server, _ := answering(t, text(`{"rows":[{"event":{"a":[`+few+`""]}}]}`))
-	page, err := connect(t, server.URL).Ledger("default").Records.List(nil).Page(t.Context(), "")
+	page, err := connect(t, server.URL).Ledger("default").Records.List(nil).ReadPage(t.Context(), "")
 	require.NoError(t, err)
 	require.Len(t, page.Rows, 1)
 }
@@ -209,7 +209,7 @@ func TestDoIsBounded(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, long)
 	})
-	c := connect(t, server.URL, client.WithMaxAnswer(1<<40), client.WithRetries(client.Retries{Attempts: 1}))
+	c := connect(t, server.URL, client.WithMaxResponseBytes(1<<40), client.WithRetries(client.Retries{Attempts: 1}))
 	answer, err := c.Do(t.Context(), client.Request{Path: "/long"})
 	require.NoError(t, err)
 	require.Equal(t, long, string(answer.Body))
@@ -217,7 +217,7 @@ func TestDoIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, answer.Body, 3<<20)
 	_, err = c.Do(t.Context(), client.Request{Path: "/long", MaxAnswer: 3<<20 - 1})
-	require.ErrorIs(t, err, client.ErrAnswer)
+	require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
 	_, err = c.Do(t.Context(), client.Request{Path: "/short"})
 	require.ErrorIs(t, err, client.ErrUnreachable)
 }
@@ -229,7 +229,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 	for name, option := range map[string]client.Option{
 		"empty token": client.WithToken(""), "two words": client.WithToken("a b"), "line end": client.WithToken("a\n"), "not ASCII": client.WithToken("é"),
-		"no key": client.WithVerifierKeys("default"), "bad key": client.WithVerifierKeys("default", "x"), "no bound": client.WithMaxAnswer(0),
+		"no key": client.WithVerifierKeys("default"), "bad key": client.WithVerifierKeys("default", "x"), "no bound": client.WithMaxResponseBytes(0),
 	} {
 		_, err := client.New("https://ledger.example", option)
 		require.Error(t, err, name)
@@ -312,11 +312,11 @@ func TestRequestsThatAreNotRepeated(t *testing.T) {
 	}
 	require.Equal(t, int32(1), handshakes.Load())
 	rejecting := roundTrip(func(r *http.Request) (*http.Response, error) {
-		body := io.NopCloser(iotest.ErrReader(fmt.Errorf("%w: no", client.ErrAnswer)))
+		body := io.NopCloser(iotest.ErrReader(fmt.Errorf("%w: no", client.ErrUnexpectedAnswer)))
 		return &http.Response{StatusCode: http.StatusOK, Body: body, Request: r}, nil
 	})
 	waited, err := paused("http://ledger.example", client.WithHTTPClient(&http.Client{Transport: rejecting}))
-	require.ErrorIs(t, err, client.ErrAnswer)
+	require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
 	require.NotErrorIs(t, err, client.ErrUnreachable)
 	require.False(t, waited)
 }
@@ -330,7 +330,7 @@ func TestReceiptsAreVerified(t *testing.T) {
 	require.NoError(t, err)
 	earlierText, err := json.Marshal(earlier)
 	require.NoError(t, err)
-	state, err := honest.Records.SetState(t.Context(), earlier.Seq, wire.StateChange{State: wire.Stale, Reason: "r"}, &client.ChangeOptions{IdempotencyKey: "k"})
+	state, err := honest.Records.SetState(t.Context(), earlier.Seq, wire.StateChange{State: wire.StateStale, Reason: "r"}, &client.ChangeOptions{IdempotencyKey: "k"})
 	require.NoError(t, err)
 	stateText, err := json.Marshal(state)
 	require.NoError(t, err)
@@ -349,7 +349,7 @@ func TestReceiptsAreVerified(t *testing.T) {
 		"event hash":   {func(r *wire.Receipt) { r.EventHash = zeroHash }, proofs.ErrChainLink},
 		"no proof":     {func(r *wire.Receipt) { r.Event, r.Inclusion, r.Checkpoint = nil, nil, "" }, proofs.ErrNoProof},
 		"hashes":       {func(r *wire.Receipt) { r.Hashes["output_hash"] = new(zeroHash) }, proofs.ErrField},
-		"checks":       {func(r *wire.Receipt) { r.Checks = wire.Checks{} }, proofs.ErrField},
+		"checks":       {func(r *wire.Receipt) { r.Checks = wire.CheckMap{} }, proofs.ErrField},
 		"time":         {func(r *wire.Receipt) { r.Time = "2026-01-02T03:04:05.000000Z" }, proofs.ErrField},
 		"ledger":       {func(r *wire.Receipt) { r.Ledger = "other" }, proofs.ErrField},
 		"other record": {func(r *wire.Receipt) { replace(earlierText, r) }, proofs.ErrField},
@@ -406,7 +406,7 @@ func TestNewerReceipts(t *testing.T) {
 	receipt, err := l.Records.Post(t.Context(), generation("x"), nil)
 	require.NoError(t, err)
 	require.NoError(t, l.Verify(receipt))
-	require.ErrorIs(t, connect(t, s.URL).Ledger("default").Verify(receipt), client.ErrNoKeys)
+	require.ErrorIs(t, connect(t, s.URL).Ledger("default").Verify(receipt), client.ErrNoVerifierKeys)
 }
 
 func TestReceiptsOfOtherEvents(t *testing.T) {
@@ -415,7 +415,7 @@ func TestReceiptsOfOtherEvents(t *testing.T) {
 	_, err := l.Records.Receipt(t.Context(), 1, 0)
 	require.NoError(t, err)
 	_, err = l.Records.Receipt(t.Context(), 2, 0)
-	require.ErrorIs(t, err, client.ErrAnswer)
+	require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
 	_, err = l.Records.Post(t.Context(), wire.RawRecord{Kind: "note", JSON: []byte(`{}`)}, nil)
 	require.ErrorContains(t, err, "not a kind of record")
 }
@@ -451,9 +451,9 @@ func TestNestedProofsOfOtherEvents(t *testing.T) {
 	_, err := c.Ledger("default").Records.ProveCitation(t.Context(), 1, 0, 0)
 	require.NoError(t, err)
 	_, err = c.Ledger("default").Records.ProveCitation(t.Context(), 2, 0, 0)
-	require.ErrorIs(t, err, client.ErrAnswer)
+	require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
 	_, err = c.Ledger("other").Records.ProveStage(t.Context(), 1, "answer", 0)
-	require.ErrorIs(t, err, client.ErrAnswer)
+	require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
 }
 
 func TestTokensAreNotPrinted(t *testing.T) {
@@ -547,7 +547,7 @@ func FuzzDecode(f *testing.F) {
 		for _, err := range l.Events.All(t.Context(), 0) {
 			_ = err
 		}
-		for _, err := range l.Records.Batch(t.Context(), numbered(2), nil) {
+		for _, err := range l.Records.PostBatch(t.Context(), numbered(2), nil) {
 			_ = err
 		}
 	})

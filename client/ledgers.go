@@ -43,8 +43,8 @@ func (l *Ledger) Name() string { return l.name }
 func (l *Ledger) Path() string { return l.path }
 
 // list returns a List whose path is relative to the ledger's.
-func list[T any](l *Ledger, path string, query map[string][]string) *List[T] {
-	return &List[T]{client: l.client, path: l.path + path, query: query}
+func list[T any](l *Ledger, path string, query map[string][]string) *PagedList[T] {
+	return &PagedList[T]{client: l.client, path: l.path + path, query: query}
 }
 
 // Describe returns the name, keys, settings and head of the ledger: GET /v1/ledgers/{ledger}.
@@ -57,8 +57,8 @@ func (l *Ledger) Stats(ctx context.Context) (*wire.Stats, error) {
 	return answer[wire.Stats](ctx, l.client, get(l.path+"/stats", nil))
 }
 
-// Live returns the ledger's current size, counters and newest events: GET /live.
-func (l *Ledger) Live(ctx context.Context) (*wire.LiveSummary, error) {
+// LiveSummary returns the ledger's current size, counters and newest events: GET /live.
+func (l *Ledger) LiveSummary(ctx context.Context) (*wire.LiveSummary, error) {
 	return answer[wire.LiveSummary](ctx, l.client, get(l.path+"/live", nil))
 }
 
@@ -133,7 +133,7 @@ func (l *Ledger) SetOTLPContent(ctx context.Context, content string) (*wire.Ledg
 // ChangeKeys performs one step of a key rotation, rotate or retire: POST /keys. The call is not repeated after a
 // failure. After the step retire, receipts verify with the new key only.
 func (l *Ledger) ChangeKeys(ctx context.Context, step string) (*wire.Receipt, error) {
-	return l.write(ctx, change{method: http.MethodPost, path: "/keys", body: wire.KeyStep{Step: step}, kind: wire.KindKeyRotated, unkeyed: true})
+	return l.write(ctx, change{method: http.MethodPost, path: "/keys", body: wire.KeyRotationStep{Step: step}, kind: wire.KindKeyRotated, unkeyed: true})
 }
 
 // LedgersService lists and creates ledgers.
@@ -141,32 +141,32 @@ type LedgersService struct{ client *Client }
 
 // List returns the ledgers for which the caller has a grant: GET /v1/ledgers.
 func (s *LedgersService) List(ctx context.Context) ([]wire.LedgerDescription, error) {
-	ledgers, err := answer[wire.Ledgers](ctx, s.client, get("/v1/ledgers", nil))
+	ledgers, err := answer[wire.LedgerList](ctx, s.client, get("/v1/ledgers", nil))
 	if err != nil {
 		return nil, err
 	}
-	return ledgers.Ledgers, nil
+	return ledgers.LedgerList, nil
 }
 
 // Create creates a ledger: POST /v1/ledgers. The call is not repeated after a failure. If you repeat it,
 // [ErrConflict] can mean that the first attempt succeeded.
-func (s *LedgersService) Create(ctx context.Context, ledger wire.NewLedger) (*wire.LedgerDescription, error) {
+func (s *LedgersService) Create(ctx context.Context, ledger wire.CreateLedgerRequest) (*wire.LedgerDescription, error) {
 	return exchange[wire.LedgerDescription](ctx, s.client, request{method: http.MethodPost, path: "/v1/ledgers"}, ledger)
 }
 
 // ServerService provides the calls that do not concern a single ledger.
 type ServerService struct{ client *Client }
 
-// SignIn returns the methods by which callers can sign in: GET /sign-in. It needs no credentials.
-func (s *ServerService) SignIn(ctx context.Context) (*wire.SignIn, error) {
-	return answer[wire.SignIn](ctx, s.client, get("/sign-in", nil))
+// SignInMethods returns the methods by which callers can sign in: GET /sign-in. It needs no credentials.
+func (s *ServerService) SignInMethods(ctx context.Context) (*wire.SignInMethods, error) {
+	return answer[wire.SignInMethods](ctx, s.client, get("/sign-in", nil))
 }
 
-// Compute returns the hashes and checks that a ledger would compute for a record: POST /v1/compute/{kind}. It
+// ComputeHashes returns the hashes and checks that a ledger would compute for a record: POST /v1/compute/{kind}. It
 // records nothing.
-func (s *ServerService) Compute(ctx context.Context, record wire.Record) (*wire.Computed, error) {
+func (s *ServerService) ComputeHashes(ctx context.Context, record wire.Record) (*wire.ComputeAnswer, error) {
 	r := request{method: http.MethodPost, path: join("v1", "compute", string(record.RecordKind())), repeat: true}
-	return exchange[wire.Computed](ctx, s.client, r, record)
+	return exchange[wire.ComputeAnswer](ctx, s.client, r, record)
 }
 
 // CacheKey returns the cache key of these dimensions: POST /v1/compute/cache-key.
@@ -179,9 +179,9 @@ func (s *ServerService) QuestionHash(ctx context.Context, question wire.Question
 	return exchange[wire.QuestionHash](ctx, s.client, request{method: http.MethodPost, path: "/v1/compute/question-hash", repeat: true}, question)
 }
 
-// Snapshot makes the server copy its database within its data folder, for a backup: POST /v1/snapshots. The call is
+// MakeSnapshot makes the server copy its database within its data folder, for a backup: POST /v1/snapshots. The call is
 // not repeated after a failure, and only ctx limits its time.
-func (s *ServerService) Snapshot(ctx context.Context) (*wire.Snapshot, error) {
+func (s *ServerService) MakeSnapshot(ctx context.Context) (*wire.Snapshot, error) {
 	return answer[wire.Snapshot](ctx, s.client, request{method: http.MethodPost, path: "/v1/snapshots", slow: true})
 }
 
@@ -208,8 +208,8 @@ func (s *ServerService) Metrics(ctx context.Context) (string, error) {
 	return s.text(ctx, get("/metrics", nil))
 }
 
-// Contract returns the OpenAPI description of the API in YAML: GET /openapi.yaml.
-func (s *ServerService) Contract(ctx context.Context) (string, error) {
+// OpenAPI returns the OpenAPI description of the API in YAML: GET /openapi.yaml.
+func (s *ServerService) OpenAPI(ctx context.Context) (string, error) {
 	return s.text(ctx, get("/openapi.yaml", nil))
 }
 

@@ -36,7 +36,7 @@ func (s *LogService) Keys(ctx context.Context) (*proofs.KeyHistory, error) {
 	}
 	history, err := proofs.ParseLogKey(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: parsing log/key: %w", ErrAnswer, err)
+		return nil, fmt.Errorf("%w: parsing log/key: %w", ErrUnexpectedAnswer, err)
 	}
 	return history, nil
 }
@@ -46,7 +46,7 @@ func (s *LogService) Keys(ctx context.Context) (*proofs.KeyHistory, error) {
 func (s *LogService) Tile(ctx context.Context, path proofs.TilePath) ([]byte, error) {
 	tile, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/"+path.String(), nil))
 	if err == nil && !path.Entries && len(tile) != path.Width*proofs.HashSize {
-		return nil, fmt.Errorf("%w: tile %s has %d bytes instead of %d", ErrAnswer, path, len(tile), path.Width*proofs.HashSize)
+		return nil, fmt.Errorf("%w: tile %s has %d bytes instead of %d", ErrUnexpectedAnswer, path, len(tile), path.Width*proofs.HashSize)
 	}
 	return tile, err
 }
@@ -60,27 +60,27 @@ func (s *LogService) Entries(ctx context.Context, index uint64, width int) ([][]
 	}
 	entries, err := proofs.ParseBundle(bundle)
 	if err != nil {
-		return nil, fmt.Errorf("%w: parsing bundle %d: %w", ErrAnswer, index, err)
+		return nil, fmt.Errorf("%w: parsing bundle %d: %w", ErrUnexpectedAnswer, index, err)
 	}
 	if len(entries) != width {
-		return nil, fmt.Errorf("%w: bundle %d has %d entries instead of %d", ErrAnswer, index, len(entries), width)
+		return nil, fmt.Errorf("%w: bundle %d has %d entries instead of %d", ErrUnexpectedAnswer, index, len(entries), width)
 	}
 	return entries, nil
 }
 
-// Inclusion reads the inclusion proof of an event in the tree of size treeSize, or in the tree of the head if
+// InclusionProof reads the inclusion proof of an event in the tree of size treeSize, or in the tree of the head if
 // treeSize is 0: GET /proofs/inclusion. Verify the proof with proofs.VerifyInclusion.
-func (s *LogService) Inclusion(ctx context.Context, seq, treeSize uint64) (*wire.HashList, error) {
+func (s *LogService) InclusionProof(ctx context.Context, seq, treeSize uint64) (*wire.ProofAnswer, error) {
 	q := size(treeSize)
 	q.Set("seq", decimal(seq))
-	return answer[wire.HashList](ctx, s.ledger.client, get(s.ledger.path+"/proofs/inclusion", q))
+	return answer[wire.ProofAnswer](ctx, s.ledger.client, get(s.ledger.path+"/proofs/inclusion", q))
 }
 
-// Consistency reads the proof that the tree of size second extends the tree of size first: GET /proofs/consistency.
+// ConsistencyProof reads the proof that the tree of size second extends the tree of size first: GET /proofs/consistency.
 // If second is 0, it stands for the size of the head. Verify the proof with proofs.VerifyConsistency.
-func (s *LogService) Consistency(ctx context.Context, first, second uint64) (*wire.HashList, error) {
+func (s *LogService) ConsistencyProof(ctx context.Context, first, second uint64) (*wire.ProofAnswer, error) {
 	q := make(map[string][]string)
 	q["first"] = []string{decimal(first)}
 	setCount(q, "second", second)
-	return answer[wire.HashList](ctx, s.ledger.client, get(s.ledger.path+"/proofs/consistency", q))
+	return answer[wire.ProofAnswer](ctx, s.ledger.client, get(s.ledger.path+"/proofs/consistency", q))
 }

@@ -13,8 +13,8 @@ import (
 type PathsService struct{ ledger *Ledger }
 
 // Projects lists the projects: GET /paths.
-func (s *PathsService) Projects(o *QueryOptions) *List[wire.Project] {
-	return list[wire.Project](s.ledger, "/paths", o.values())
+func (s *PathsService) Projects(o *QueryOptions) *PagedList[wire.ProjectRow] {
+	return list[wire.ProjectRow](s.ledger, "/paths", o.values())
 }
 
 // PathFilter selects paths. A nil pointer selects all.
@@ -26,7 +26,7 @@ type PathFilter struct {
 }
 
 // List lists the paths of a project: GET /paths/{project}.
-func (s *PathsService) List(project string, f *PathFilter) *List[wire.Path] {
+func (s *PathsService) List(project string, f *PathFilter) *PagedList[wire.Path] {
 	if f == nil {
 		f = new(PathFilter)
 	}
@@ -40,23 +40,23 @@ func (s *PathsService) List(project string, f *PathFilter) *List[wire.Path] {
 }
 
 // History lists the versions of a path, each after a record or a validation: GET /paths/{project}/{path_id}.
-func (s *PathsService) History(project, pathID string, o *QueryOptions) *List[wire.PathVersion] {
+func (s *PathsService) History(project, pathID string, o *QueryOptions) *PagedList[wire.PathVersion] {
 	return list[wire.PathVersion](s.ledger, join("paths", project, pathID), o.values())
 }
 
 // Builds lists the builds of a project: GET /paths/{project}/builds.
-func (s *PathsService) Builds(project string, o *QueryOptions) *List[wire.Build] {
+func (s *PathsService) Builds(project string, o *QueryOptions) *PagedList[wire.Build] {
 	return list[wire.Build](s.ledger, join("paths", project, "builds"), o.values())
 }
 
-// Gone lists the paths that the build's base has and the build lacks: GET /paths/{project}/builds/{build}/gone.
-func (s *PathsService) Gone(project, build string, o *QueryOptions) *List[wire.Path] {
+// GonePaths lists the paths that the build's base has and the build lacks: GET /paths/{project}/builds/{build}/gone.
+func (s *PathsService) GonePaths(project, build string, o *QueryOptions) *PagedList[wire.Path] {
 	return list[wire.Path](s.ledger, join("paths", project, "builds", build, "gone"), o.values())
 }
 
-// Compare lists the paths of two builds, each with how b differs from a: GET /paths/{project}/compare. status is
+// CompareBuilds lists the paths of two builds, each with how b differs from a: GET /paths/{project}/compare. status is
 // new, modified, unchanged, incomparable, gone, or "" for all.
-func (s *PathsService) Compare(project, a, b, status string, o *QueryOptions) *List[wire.PathDifference] {
+func (s *PathsService) CompareBuilds(project, a, b, status string, o *QueryOptions) *PagedList[wire.PathDifference] {
 	q := o.values()
 	setText(q, "a", a)
 	setText(q, "b", b)
@@ -65,8 +65,8 @@ func (s *PathsService) Compare(project, a, b, status string, o *QueryOptions) *L
 }
 
 // Collisions lists the paths whose path_id already belonged to another route: GET /paths/{project}/collisions.
-func (s *PathsService) Collisions(project string, o *QueryOptions) *List[wire.Collision] {
-	return list[wire.Collision](s.ledger, join("paths", project, "collisions"), o.values())
+func (s *PathsService) Collisions(project string, o *QueryOptions) *PagedList[wire.PathCollision] {
+	return list[wire.PathCollision](s.ledger, join("paths", project, "collisions"), o.values())
 }
 
 // Validate records that the content of a path is correct or not: PUT /paths/{project}/{path_id}/validation.
@@ -76,15 +76,15 @@ func (s *PathsService) Validate(ctx context.Context, project, pathID string, v w
 
 // ValidateAll validates many paths of a build, or returns what this would do: POST /paths/{project}/validations.
 // The call is not repeated after a failure, and only ctx limits its duration.
-func (s *PathsService) ValidateAll(ctx context.Context, project string, r wire.PathValidationsRequest) (*wire.PathValidations, error) {
-	return exchange[wire.PathValidations](ctx, s.ledger.client, request{method: http.MethodPost, path: s.ledger.path + join("paths", project, "validations"), slow: true}, r)
+func (s *PathsService) ValidateAll(ctx context.Context, project string, r wire.PathValidationsRequest) (*wire.PathValidationsResult, error) {
+	return exchange[wire.PathValidationsResult](ctx, s.ledger.client, request{method: http.MethodPost, path: s.ledger.path + join("paths", project, "validations"), slow: true}, r)
 }
 
 // ProducersService provides the queries about producers and the records that they have delivered.
 type ProducersService struct{ ledger *Ledger }
 
 // List lists the producers: GET /producers.
-func (s *ProducersService) List(o *QueryOptions) *List[wire.ProducerRow] {
+func (s *ProducersService) List(o *QueryOptions) *PagedList[wire.ProducerRow] {
 	return list[wire.ProducerRow](s.ledger, "/producers", o.values())
 }
 

@@ -109,7 +109,7 @@ func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *WriteO
 		return nil, fmt.Errorf("client: %.60q is not a kind of record; use one of the first four Kind constants of package wire", kind)
 	}
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: route, query: o.values(), body: record,
-		kind: kind, run: record.Run(), key: o.IdempotencyKey, minimal: o.Minimal})
+		kind: kind, run: record.RecordRunID(), key: o.IdempotencyKey, minimal: o.Minimal})
 }
 
 // SetState sets the state of an IPC record or a run-DAG: POST /records/{seq}/state. The log contains the reason.
@@ -117,12 +117,12 @@ func (s *RecordsService) SetState(ctx context.Context, seq uint64, c wire.StateC
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "state"), body: c, kind: wire.KindRecordStateChanged}.with(o))
 }
 
-// SetStates sets the state of many records, or returns what this would do: POST /state-changes. The call is not
+// ChangeStates sets the state of many records, or returns what this would do: POST /state-changes. The call is not
 // repeated after a failure, and only ctx limits its duration. If the client has keys, it verifies the receipts. If
 // one does not verify, SetStates returns a [ReceiptError] together with the answer.
-func (s *RecordsService) SetStates(ctx context.Context, r wire.StateRequest) (*wire.StateChanges, error) {
+func (s *RecordsService) ChangeStates(ctx context.Context, r wire.StateChangeRequest) (*wire.StateChangeResult, error) {
 	l := s.ledger
-	done, err := exchange[wire.StateChanges](ctx, l.client, request{method: http.MethodPost, path: l.path + "/state-changes", slow: true}, r)
+	done, err := exchange[wire.StateChangeResult](ctx, l.client, request{method: http.MethodPost, path: l.path + "/state-changes", slow: true}, r)
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +134,8 @@ func (s *RecordsService) SetStates(ctx context.Context, r wire.StateRequest) (*w
 	return done, nil
 }
 
-// Note adds a note to a record: POST /records/{seq}/notes. The log contains the text.
-func (s *RecordsService) Note(ctx context.Context, seq uint64, note wire.Note, o *ChangeOptions) (*wire.Receipt, error) {
+// AddNote adds a note to a record: POST /records/{seq}/notes. The log contains the text.
+func (s *RecordsService) AddNote(ctx context.Context, seq uint64, note wire.Note, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "notes"), body: note, kind: wire.KindNote}.with(o))
 }
 
@@ -149,9 +149,9 @@ func (s *RecordsService) Redact(ctx context.Context, seq uint64, reason string, 
 // RedactAll withdraws the content of many records, or returns what this would do: POST /redactions. The call is not
 // repeated after a failure, and only ctx limits its duration. If the client has keys, it verifies the receipts. If
 // one does not verify, RedactAll returns a [ReceiptError] together with the answer.
-func (s *RecordsService) RedactAll(ctx context.Context, r wire.RedactionRequest) (*wire.Redaction, error) {
+func (s *RecordsService) RedactAll(ctx context.Context, r wire.RedactionRequest) (*wire.RedactionResult, error) {
 	l := s.ledger
-	done, err := exchange[wire.Redaction](ctx, l.client, request{method: http.MethodPost, path: l.path + "/redactions", slow: true}, r)
+	done, err := exchange[wire.RedactionResult](ctx, l.client, request{method: http.MethodPost, path: l.path + "/redactions", slow: true}, r)
 	if err != nil {
 		return nil, err
 	}
@@ -197,24 +197,24 @@ func (f *RecordFilter) values() url.Values {
 }
 
 // List lists records, newest first: GET /records.
-func (s *RecordsService) List(f *RecordFilter) *List[wire.ListedRecord] {
+func (s *RecordsService) List(f *RecordFilter) *PagedList[wire.ListedRecord] {
 	return list[wire.ListedRecord](s.ledger, "/records", f.values())
 }
 
-// RunOptions are the options of [RecordsService.Run].
-type RunOptions struct {
+// ByRunOptions are the options of [RecordsService.Run].
+type ByRunOptions struct {
 	QueryOptions
 	State wire.State // "" means any
 }
 
-// Run lists the records of all kinds that belong to one run: GET /runs/{run_id}.
-func (s *RecordsService) Run(runID string, o *RunOptions) *List[wire.ListedRecord] {
+// ByRun lists the records of all kinds that belong to one run: GET /runs/{run_id}.
+func (s *RecordsService) ByRun(runID string, o *ByRunOptions) *PagedList[wire.ListedRecord] {
 	if o == nil {
-		o = new(RunOptions)
+		o = new(ByRunOptions)
 	}
 	q := o.QueryOptions.values()
 	setText(q, "state", string(o.State))
-	return list[wire.ListedRecord](s.ledger, "/runs/"+wire.RunElement(runID), q)
+	return list[wire.ListedRecord](s.ledger, "/runs/"+wire.EscapeRunID(runID), q)
 }
 
 // CompareRuns compares the records of run b with those of run a: GET /runs/compare. a and b are run_ids.
@@ -253,7 +253,7 @@ func (s *RecordsService) Receipt(ctx context.Context, seq, treeSize uint64) (*wi
 		return nil, err
 	}
 	if receipt.Seq != seq {
-		return nil, fmt.Errorf("%w: the receipt is for event %d, not %d", ErrAnswer, receipt.Seq, seq)
+		return nil, fmt.Errorf("%w: the receipt is for event %d, not %d", ErrUnexpectedAnswer, receipt.Seq, seq)
 	}
 	return receipt, s.ledger.accept(receipt, expected{kind: receipt.Kind})
 }

@@ -56,11 +56,11 @@ func TestRepeatedRequests(t *testing.T) {
 			return err
 		}, true},
 		"change": {func(ctx context.Context, l *client.Ledger) error {
-			_, err := l.Records.SetState(ctx, 1, wire.StateChange{State: wire.Failed}, nil)
+			_, err := l.Records.SetState(ctx, 1, wire.StateChange{State: wire.StateFailed}, nil)
 			return err
 		}, true},
 		"question with a body": {func(ctx context.Context, l *client.Ledger) error {
-			_, err := l.Drift.Reproduce(ctx, wire.Rerun{}, nil)
+			_, err := l.Drift.CompareRerun(ctx, wire.Rerun{}, nil)
 			return err
 		}, true},
 		"freeze": {func(ctx context.Context, l *client.Ledger) error { _, err := l.Freeze(ctx); return err }, false},
@@ -139,7 +139,7 @@ func TestPausesGrow(t *testing.T) {
 		noticed = append(noticed, pause)
 		require.Len(t, noticed, failures)
 	}
-	l, pauses := pausing(t, server.URL, client.WithRetries(client.Retries{Attempts: 8, First: time.Second, Longest: 10 * time.Second, Notify: notify}))
+	l, pauses := pausing(t, server.URL, client.WithRetries(client.Retries{Attempts: 8, FirstPause: time.Second, LongestPause: 10 * time.Second, Notify: notify}))
 	_, err := l.Describe(t.Context())
 	require.Equal(t, *pauses, noticed)
 	require.ErrorIs(t, err, client.ErrUnavailable)

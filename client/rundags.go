@@ -22,7 +22,7 @@ type RunDAGFilter struct {
 }
 
 // List lists run-DAGs, newest first: GET /run-dags.
-func (s *RunDAGsService) List(f *RunDAGFilter) *List[wire.ListedRun] {
+func (s *RunDAGsService) List(f *RunDAGFilter) *PagedList[wire.ListedRunDAG] {
 	if f == nil {
 		f = new(RunDAGFilter)
 	}
@@ -32,17 +32,17 @@ func (s *RunDAGsService) List(f *RunDAGFilter) *List[wire.ListedRun] {
 	for name, value := range f.Where {
 		q.Set(name, value)
 	}
-	return list[wire.ListedRun](s.ledger, "/run-dags", q)
+	return list[wire.ListedRunDAG](s.ledger, "/run-dags", q)
 }
 
-// RunGroupFilter selects groups of run-DAGs. A nil pointer selects all.
-type RunGroupFilter struct {
+// RunDAGGroupFilter selects groups of run-DAGs. A nil pointer selects all.
+type RunDAGGroupFilter struct {
 	StateOptions
 	Since, Until time.Time // limits on the time of a group's last run-DAG; zero means no limit
 	MinRuns      uint64    // leaves out groups with fewer run-DAGs
 }
 
-func (f *RunGroupFilter) values() url.Values {
+func (f *RunDAGGroupFilter) values() url.Values {
 	if f == nil {
 		return make(url.Values)
 	}
@@ -53,30 +53,30 @@ func (f *RunGroupFilter) values() url.Values {
 	return q
 }
 
-// Groups lists the groups of run-DAGs that have the same hash: GET /run-dags/groups. by names the hash:
+// ListGroups lists the groups of run-DAGs that have the same hash: GET /run-dags/groups. by names the hash:
 // question_hash, model_profile_hash, governance_policy_hash, verifier_policy_hash or cache_key. To list the
 // run-DAGs of a group, call List with the group's hash in Where.
-func (s *RunDAGsService) Groups(by string, f *RunGroupFilter) *List[wire.RunGroup] {
+func (s *RunDAGsService) ListGroups(by string, f *RunDAGGroupFilter) *PagedList[wire.RunDAGGroup] {
 	q := f.values()
 	q.Set("by", by)
-	return list[wire.RunGroup](s.ledger, "/run-dags/groups", q)
+	return list[wire.RunDAGGroup](s.ledger, "/run-dags/groups", q)
 }
 
 // LookUp finds the live run-DAG with the given question and cache dimensions, and returns it with its answer: POST
 // /run-dags/lookup. An error that matches [ErrNotFound] means that no run-DAG has them.
-func (s *RunDAGsService) LookUp(ctx context.Context, r wire.LookupRequest, o *QueryOptions) (*wire.Lookup, error) {
+func (s *RunDAGsService) LookUp(ctx context.Context, r wire.LookupRequest, o *QueryOptions) (*wire.LookupAnswer, error) {
 	q := request{method: http.MethodPost, path: s.ledger.path + "/run-dags/lookup", query: o.values(), repeat: true}
-	return exchange[wire.Lookup](ctx, s.ledger.client, q, r)
+	return exchange[wire.LookupAnswer](ctx, s.ledger.client, q, r)
 }
 
 // Compare compares run-DAG b with run-DAG a: GET /run-dags/compare.
-func (s *RunDAGsService) Compare(ctx context.Context, a, b uint64, o *QueryOptions) (*wire.RunComparison, error) {
-	return answer[wire.RunComparison](ctx, s.ledger.client, get(s.ledger.path+"/run-dags/compare", between(o.values(), decimal(a), decimal(b))))
+func (s *RunDAGsService) Compare(ctx context.Context, a, b uint64, o *QueryOptions) (*wire.RunDAGComparison, error) {
+	return answer[wire.RunDAGComparison](ctx, s.ledger.client, get(s.ledger.path+"/run-dags/compare", between(o.values(), decimal(a), decimal(b))))
 }
 
 // Divergence lists the run-DAGs of a question, each with the first stage in which it differs from the previous one:
 // GET /run-dags/divergence.
-func (s *RunDAGsService) Divergence(questionHash string, o *StateOptions) *List[wire.DivergenceRow] {
+func (s *RunDAGsService) Divergence(questionHash string, o *StateOptions) *PagedList[wire.DivergenceRow] {
 	q := o.values()
 	q.Set("question_hash", questionHash)
 	return list[wire.DivergenceRow](s.ledger, "/run-dags/divergence", q)
@@ -84,8 +84,8 @@ func (s *RunDAGsService) Divergence(questionHash string, o *StateOptions) *List[
 
 // ByCacheKey reads the live run-DAG with the given cache key: GET /run-dags/by-cache-key/{key}. An error that
 // matches [ErrNotFound] means that no run-DAG has the key.
-func (s *RunDAGsService) ByCacheKey(ctx context.Context, key string, o *QueryOptions) (*wire.CachedRun, error) {
-	return answer[wire.CachedRun](ctx, s.ledger.client, get(s.ledger.path+join("run-dags", "by-cache-key", key), o.values()))
+func (s *RunDAGsService) ByCacheKey(ctx context.Context, key string, o *QueryOptions) (*wire.CachedRunDAG, error) {
+	return answer[wire.CachedRunDAG](ctx, s.ledger.client, get(s.ledger.path+join("run-dags", "by-cache-key", key), o.values()))
 }
 
 // StageProof reads the Merkle path from a stage to the root of its run-DAG, with the run-DAG's receipt: GET
@@ -106,7 +106,7 @@ type FailureFilter struct {
 
 // Failures counts run-DAGs by failure stage, audit mode and shape: GET /run-dags/failures. A nil f selects all live
 // run-DAGs.
-func (s *RunDAGsService) Failures(ctx context.Context, f *FailureFilter) (*wire.FailureCounts, error) {
+func (s *RunDAGsService) Failures(ctx context.Context, f *FailureFilter) (*wire.FailuresAnswer, error) {
 	q := make(url.Values)
 	if f != nil {
 		q = f.StateOptions.values()
@@ -117,5 +117,5 @@ func (s *RunDAGsService) Failures(ctx context.Context, f *FailureFilter) (*wire.
 			setCount(q, "step", uint64(f.Step/time.Second))
 		}
 	}
-	return answer[wire.FailureCounts](ctx, s.ledger.client, get(s.ledger.path+"/run-dags/failures", q))
+	return answer[wire.FailuresAnswer](ctx, s.ledger.client, get(s.ledger.path+"/run-dags/failures", q))
 }

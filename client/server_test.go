@@ -34,11 +34,11 @@ type testServer struct {
 // start starts a server that stores keys and index in dir. The returned function stops the server.
 func start(dir string, change ...func(*api.Config)) (*testServer, func(), error) {
 	ctx := context.Background()
-	host, err := ledger.OpenHost(ctx, memory.New(), keystore.Files{Dir: dir}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(ctx, memory.New(), keystore.KeyFiles{Dir: dir}, func(string) ledger.Config { return ledger.Config{} })
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := host.Create(ctx, ledger.New{Name: ledger.Default, Origin: "ledger.example/default"}); err != nil {
+	if _, err := host.Create(ctx, ledger.CreateOptions{Name: ledger.Default, Origin: "ledger.example/default"}); err != nil {
 		return nil, nil, err
 	}
 	folded, err := query.Open(index.Config{Dir: dir + "/index", Log: slog.New(slog.DiscardHandler)})
@@ -55,7 +55,7 @@ func start(dir string, change ...func(*api.Config)) (*testServer, func(), error)
 		return nil, nil, err
 	}
 	server := httptest.NewUnstartedServer(service)
-	server.Config, server.Listener = service.HTTP(), service.Listen(server.Listener)
+	server.Config, server.Listener = service.HTTPServer(), service.LimitListener(server.Listener)
 	server.Start()
 	return &testServer{server, host}, func() {
 		server.CloseClientConnections()
@@ -95,7 +95,7 @@ func noSleep(time.Duration) {}
 func generation(output string) *wire.IPCRecord {
 	return &wire.IPCRecord{
 		Payload: json.RawMessage(`{"q":"Who?","seed":7}`), SystemPrompt: new("Be brief."), Output: new(output),
-		Model: "m1", Temperature: new(0.5), MaxTokens: wire.Int(9),
+		Model: "m1", Temperature: new(0.5), MaxTokens: wire.IntNumber(9),
 	}
 }
 

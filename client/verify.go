@@ -54,7 +54,7 @@ func digest(text string) string {
 func (l *Ledger) Verify(receipt *wire.Receipt) error {
 	verifiers := l.client.verifiers[l.name]
 	if len(verifiers) == 0 {
-		return ErrNoKeys
+		return ErrNoVerifierKeys
 	}
 	text, err := json.Marshal(receipt)
 	if err != nil {
@@ -91,7 +91,7 @@ func (l *Ledger) accept(receipt *wire.Receipt, want expected) error {
 // acceptNested checks that a proof is for the requested event, and verifies it if the client has keys.
 func (l *Ledger) acceptNested(proof *wire.NestedProof, seq uint64) (*wire.NestedProof, error) {
 	if proof.Receipt.Seq != seq || proof.Receipt.Ledger != l.name {
-		return nil, fmt.Errorf("%w: the proof is for event %d of ledger %.100q, not for event %d of %q", ErrAnswer, proof.Receipt.Seq, proof.Receipt.Ledger, seq, l.name)
+		return nil, fmt.Errorf("%w: the proof is for event %d of ledger %.100q, not for event %d of %q", ErrUnexpectedAnswer, proof.Receipt.Seq, proof.Receipt.Ledger, seq, l.name)
 	}
 	if !l.verifies() {
 		return proof, nil
@@ -100,7 +100,7 @@ func (l *Ledger) acceptNested(proof *wire.NestedProof, seq uint64) (*wire.Nested
 	if err != nil {
 		return nil, fmt.Errorf("client: encoding the proof: %w", err)
 	}
-	nested, err := proofs.ParseNested(text)
+	nested, err := proofs.ParseNestedProof(text)
 	if err == nil {
 		err = nested.Verify(l.client.verifiers[l.name]...)
 	}

@@ -103,18 +103,18 @@ func compressed(text []byte) []byte {
 	return b.Bytes()
 }
 
-// Page sends the page, compressed if gzip is true. connect lists the origins, other than this
+// ServePage sends the page, compressed if gzip is true. connect lists the origins, other than this
 // server, to which the page may send requests: those of identity providers.
-func Page(w http.ResponseWriter, r *http.Request, gzip bool, connect ...string) {
+func ServePage(w http.ResponseWriter, r *http.Request, gzip bool, connect ...string) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", strings.Join(append([]string{policy}, connect...), " "))
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	load().files[page].send(w, r, gzip)
 }
 
-// File sends a file of the page, compressed if gzip is true. It reports whether that version of
+// ServeFile sends a file of the page, compressed if gzip is true. It reports whether that version of
 // the page has the file; if not, it sends nothing.
-func File(w http.ResponseWriter, r *http.Request, gzip bool, version, name string) bool {
+func ServeFile(w http.ResponseWriter, r *http.Request, gzip bool, version, name string) bool {
 	b := load()
 	f, found := b.files[name]
 	if !found || name == page || version != b.version {

@@ -23,9 +23,9 @@ func ask(t *testing.T, compressed bool, version, name string, header ...string) 
 	}
 	w := httptest.NewRecorder()
 	if name == "" {
-		Page(w, r, compressed, "https://id.example.org")
+		ServePage(w, r, compressed, "https://id.example.org")
 	} else {
-		require.True(t, File(w, r, compressed, version, name), name)
+		require.True(t, ServeFile(w, r, compressed, version, name), name)
 	}
 	return w.Result()
 }
@@ -92,7 +92,7 @@ func TestUnchangedPageIsNotSentAgain(t *testing.T) {
 func TestOtherFilesAreNotFound(t *testing.T) {
 	for _, at := range [][2]string{{"other", "app.js"}, {load().version, "none.js"}, {load().version, page}, {load().version, "../console.go"}, {load().version, ""}} {
 		w := httptest.NewRecorder()
-		require.False(t, File(w, httptest.NewRequest(http.MethodGet, "/", nil), false, at[0], at[1]), at)
+		require.False(t, ServeFile(w, httptest.NewRequest(http.MethodGet, "/", nil), false, at[0], at[1]), at)
 		require.Empty(t, w.Header())
 	}
 }

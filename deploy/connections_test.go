@@ -61,11 +61,11 @@ func TestConnectionsOfServer(t *testing.T) {
 // A server works behind a pooler in session mode. It does not start behind a pooler in
 // transaction mode, where clients share sessions. Both serve and doctor say why.
 func TestServerBehindPooler(t *testing.T) {
-	database := postgrestest.Shared(t)
-	startServer(t, "COLOPHON_STORE="+database.Pooled(t, "session")).exercise("default")
+	database := postgrestest.SharedServer(t)
+	startServer(t, "COLOPHON_STORE="+database.StartPooler(t, "session")).exercise("default")
 	for _, command := range []string{"serve", "doctor"} {
 		wrong := exec.Command(colophon, command, "--data", t.TempDir(), "--listen", "127.0.0.1:0")
-		wrong.Env = append(os.Environ(), "COLOPHON_STORE="+database.Pooled(t, "transaction"))
+		wrong.Env = append(os.Environ(), "COLOPHON_STORE="+database.StartPooler(t, "transaction"))
 		out, err := wrong.CombinedOutput()
 		require.Error(t, err, "%s", out)
 		require.Contains(t, strings.Join(strings.Fields(string(out)), " "), "set the pooler to session mode", command)

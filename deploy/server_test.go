@@ -32,10 +32,10 @@ type server struct {
 // startServers starts two servers on one database. The first one writes the ledger "default".
 func startServers(t *testing.T) []*server {
 	t.Helper()
-	database := postgrestest.Shared(t)
+	database := postgrestest.SharedServer(t)
 	signer, err := proofs.GenerateKey().Signer("log.example/default")
 	require.NoError(t, err)
-	shared := []string{"COLOPHON_STORE=" + database.URL("search_path", database.Schema(t)), "COLOPHON_SIGNING_KEY_DEFAULT=" + signer.Secret()}
+	shared := []string{"COLOPHON_STORE=" + database.URL("search_path", database.CreateSchema(t)), "COLOPHON_SIGNING_KEY_DEFAULT=" + signer.Secret()}
 	var servers []*server
 	for _, id := range []string{"server-1", "server-2"} { // rendezvous hashing prefers the first one
 		data := t.TempDir()

@@ -21,7 +21,7 @@ import (
 // These tests use it as their oracle.
 func walk(t testing.TB, l *ledger.Ledger) error {
 	t.Helper()
-	report, err := examine(l.Store(), signer(t).Verifier())
+	report, err := examine(l.Reader(), signer(t).Verifier())
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func walk(t testing.TB, l *ledger.Ledger) error {
 }
 
 func examine(log storage.Reader, verifier *proofs.Verifier) (*audit.Report, error) {
-	return audit.Log(context.Background(), storeaudit.Source(log),
+	return audit.WalkLog(context.Background(), storeaudit.NewSource(log),
 		audit.Options{Verifiers: []*proofs.Verifier{verifier}, Ledger: ledger.Default})
 }
 
@@ -45,41 +45,41 @@ func examine(log storage.Reader, verifier *proofs.Verifier) (*audit.Report, erro
 func TestDamageIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		kind   audit.Kind
+		kind   audit.DamageKind
 		seq    uint64
-		change func(t *testing.T, x *memory.Tamper, s storage.Store)
+		change func(t *testing.T, x *memory.Tamperer, s storage.Store)
 	}{
-		{"changed entry", audit.KindEntry, 100, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+		{"changed entry", audit.KindEntry, 100, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			b := entry(t, s, 100)
 			b[len(b)/2] ^= 1
 			require.NoError(t, x.SetEntry(100, b))
 		}},
-		{"changed tile", audit.KindTile, 7, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+		{"changed tile", audit.KindTile, 7, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			b := tile(t, s, 0, 0)
 			b[32*7] ^= 1
 			require.NoError(t, x.SetTile(0, 0, b))
 		}},
-		{"changed upper tile", audit.KindTile, 0, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+		{"changed upper tile", audit.KindTile, 0, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			b := tile(t, s, 1, 0)
 			b[0] ^= 1
 			require.NoError(t, x.SetTile(1, 0, b))
 		}},
-		{"swapped pair", audit.KindEntry, 50, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+		{"swapped pair", audit.KindEntry, 50, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			a, b := entry(t, s, 50), entry(t, s, 51)
 			require.NoError(t, x.SetEntry(50, b))
 			require.NoError(t, x.SetEntry(51, a))
 		}},
-		{"truncated log", audit.KindTruncated, 299, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+		{"truncated log", audit.KindTruncated, 299, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			require.NoError(t, x.DeleteEntry(300))
 			require.NoError(t, x.DeleteEntry(299))
 		}},
-		{"older checkpoint", audit.KindCheckpoint, 301, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+		{"older checkpoint", audit.KindCheckpoint, 301, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			head, err := s.Head(t.Context())
 			require.NoError(t, err)
 			head.Checkpoint = checkpointAt(t, s, 200)
 			require.NoError(t, x.SetHead(head))
 		}},
-		{"other key's checkpoint", audit.KindSignature, 301, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+		{"other key's checkpoint", audit.KindSignature, 301, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			head, err := s.Head(t.Context())
 			require.NoError(t, err)
 			other, err := proofs.NewKey([32]byte{9}).Signer("test.invalid/default")
@@ -88,17 +88,17 @@ func TestDamageIsReported(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, x.SetHead(head))
 		}},
-		{"changed content", audit.KindContent, 30, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+		{"changed content", audit.KindContent, 30, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			require.NoError(t, x.SetContent(contentOf(t, s, 30), []byte("forged")))
 		}},
-		{"key of another record", audit.KindKey, 30, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+		{"key of another record", audit.KindKey, 30, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			k, err := s.Key(t.Context(), record.RunKey(record.IPCRecord, "run/29"))
 			require.NoError(t, err)
 			require.EqualValues(t, 30, k.Seq)
 			k.Record[0] ^= 1
 			require.NoError(t, x.SetKey(k))
 		}},
-		{"missing content", audit.KindContent, 30, func(t *testing.T, x *memory.Tamper, s storage.Store) {
+		{"missing content", audit.KindContent, 30, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			require.NoError(t, x.DeleteContent(contentOf(t, s, 30)))
 		}},
 	} {
@@ -114,7 +114,7 @@ func TestDamageIsReported(t *testing.T) {
 			require.NoError(t, err)
 			require.Nil(t, report.Damage, "the untouched control passes")
 
-			x, err := database.Tamper(ledger.Default)
+			x, err := database.Tamperer(ledger.Default)
 			require.NoError(t, err)
 			c.change(t, x, s)
 			report, err = examine(s, signer(t).Verifier())
@@ -128,24 +128,24 @@ func TestDamageIsReported(t *testing.T) {
 
 // Open finds damage at the edge of the log.
 func TestOpenRefusesADamagedEdge(t *testing.T) {
-	for name, change := range map[string]func(t *testing.T, x *memory.Tamper, s storage.Store){
-		"last entry": func(t *testing.T, x *memory.Tamper, s storage.Store) {
+	for name, change := range map[string]func(t *testing.T, x *memory.Tamperer, s storage.Store){
+		"last entry": func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			require.NoError(t, x.SetEntry(10, append(entry(t, s, 10), ' ')))
 		},
-		"no last entry": func(t *testing.T, x *memory.Tamper, s storage.Store) { require.NoError(t, x.DeleteEntry(10)) },
-		"edge tile": func(t *testing.T, x *memory.Tamper, s storage.Store) {
+		"no last entry": func(t *testing.T, x *memory.Tamperer, s storage.Store) { require.NoError(t, x.DeleteEntry(10)) },
+		"edge tile": func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			b := tile(t, s, 0, 0)
 			b[0] ^= 1
 			require.NoError(t, x.SetTile(0, 0, b))
 		},
-		"no edge tile": func(t *testing.T, x *memory.Tamper, s storage.Store) { require.NoError(t, x.DeleteTile(0, 0)) },
-		"tip": func(t *testing.T, x *memory.Tamper, s storage.Store) {
+		"no edge tile": func(t *testing.T, x *memory.Tamperer, s storage.Store) { require.NoError(t, x.DeleteTile(0, 0)) },
+		"tip": func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			head, err := s.Head(t.Context())
 			require.NoError(t, err)
 			head.Tip[0] ^= 1
 			require.NoError(t, x.SetHead(head))
 		},
-		"older head": func(t *testing.T, x *memory.Tamper, s storage.Store) {
+		"older head": func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			head, err := s.Head(t.Context())
 			require.NoError(t, err)
 			head.Size--
@@ -160,7 +160,7 @@ func TestOpenRefusesADamagedEdge(t *testing.T) {
 				post(t, l, ipc(t, "", fmt.Sprint(i)), "")
 			}
 			require.NoError(t, l.Close())
-			x, err := database.Tamper(ledger.Default)
+			x, err := database.Tamperer(ledger.Default)
 			require.NoError(t, err)
 			change(t, x, s)
 			_, err = ledger.Open(t.Context(), s, config(t))
@@ -172,20 +172,20 @@ func TestOpenRefusesADamagedEdge(t *testing.T) {
 // An audit reports every redaction in the store that no event made, before and beyond the
 // head. Such a redaction does not prevent a real one from erasing the content.
 func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
-	rigged := func(t *testing.T) (*ledger.Ledger, *memory.Tamper) {
+	rigged := func(t *testing.T) (*ledger.Ledger, *memory.Tamperer) {
 		database := memory.New()
 		l := open(t, store(t, database), config(t))
 		for range 7 {
 			post(t, l, ipc(t, "", "shared"), "")
 		}
 		require.NoError(t, walk(t, l))
-		x, err := database.Tamper(ledger.Default)
+		x, err := database.Tamperer(ledger.Default)
 		require.NoError(t, err)
 		return l, x
 	}
 	t.Run("missing reference", func(t *testing.T) {
 		l, x := rigged(t)
-		require.NoError(t, x.DeleteReference(contentOf(t, l.Store(), 3), 3))
+		require.NoError(t, x.DeleteReference(contentOf(t, l.Reader(), 3), 3))
 		require.ErrorContains(t, walk(t, l), `content: "output", at entry 3: it is stored, but not kept for this record`)
 	})
 	t.Run("by an event beyond the head", func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 		var of seqs.Set
 		of.Add(1)
 		require.NoError(t, l.Redact(t.Context(), &of, "r", ledger.Anonymous, func(ledger.Ack, int) error { return nil }))
-		by, err := l.Store().Redaction(t.Context(), 1)
+		by, err := l.Reader().Redaction(t.Context(), 1)
 		require.NoError(t, err)
 		require.Equal(t, uint64(8), by)
 		require.NoError(t, walk(t, l))

@@ -14,7 +14,7 @@ var decoders = sync.Pool{New: func() any { return new(event.Decoder) }}
 
 // checkClaim checks that the event that a stored claim names claims the idempotency key for the
 // same record, and returns that event's entry. It returns ErrClaim if the event does not.
-func (r reader) checkClaim(claim storage.Key) ([]byte, error) {
+func (r reader) checkClaim(claim storage.Claim) ([]byte, error) {
 	entry, err := r.Entry(context.Background(), claim.Seq)
 	if err != nil {
 		return nil, fmt.Errorf("reading event %d, to which an idempotency key leads: %w", claim.Seq, err)
@@ -23,11 +23,11 @@ func (r reader) checkClaim(claim storage.Key) ([]byte, error) {
 	defer decoders.Put(decoder)
 	e, err := decoder.Decode(entry)
 	if err != nil {
-		return nil, fmt.Errorf("%w: key %x leads to event %d: %w", ErrClaim, claim.Key, claim.Seq, err)
+		return nil, fmt.Errorf("%w: key %x leads to event %d: %w", ErrClaim, claim.Claim, claim.Seq, err)
 	}
 	key := e.ClaimedKey()
-	if key == nil || *key != claim.Key || record.KeyedDigest(e.Kind, e.Digest()) != claim.Record {
-		return nil, fmt.Errorf("%w: key %x leads to event %d; nothing was recorded. Stop the server and run colophon fsck", ErrClaim, claim.Key, claim.Seq)
+	if key == nil || *key != claim.Claim || record.KindDigest(e.Kind, e.Digest()) != claim.Record {
+		return nil, fmt.Errorf("%w: key %x leads to event %d; nothing was recorded. Stop the server and run colophon fsck", ErrClaim, claim.Claim, claim.Seq)
 	}
 	return entry, nil
 }

@@ -33,11 +33,11 @@ func count(path string, calls ...string) *faulty.Faults {
 func openCounted(t *testing.T) *counted {
 	t.Helper()
 	c := &counted{syncs: count("*.log", faulty.Sync), logs: count("*.log", faulty.Create, faulty.Reuse)}
-	files := faulty.NewFiles(faulty.NewFiles(vfs.NewMem(), c.syncs), c.logs)
+	files := faulty.NewFS(faulty.NewFS(vfs.NewMem(), c.syncs), c.logs)
 	var err error
 	c.database, err = pebble.Open(t.Context(), pebble.Config{Dir: "db", FS: files, Logger: discard()})
 	require.NoError(t, err)
-	s, err := c.database.Create(t.Context(), storage.Info{Name: ledger.Default, Origin: "test.invalid/default"})
+	s, err := c.database.Create(t.Context(), storage.LedgerInfo{Name: ledger.Default, Origin: "test.invalid/default"})
 	require.NoError(t, err)
 	c.ledger, err = ledger.Open(t.Context(), s, config(t))
 	require.NoError(t, err)
@@ -52,8 +52,8 @@ func openCounted(t *testing.T) *counted {
 // synced returns how often the write-ahead log was synced, not counting the sync that ends
 // each of its files.
 func (c *counted) synced() int {
-	logs := c.logs.Injected()
-	return c.syncs.Injected()[faulty.Sync] - logs[faulty.Create] - logs[faulty.Reuse]
+	logs := c.logs.FaultCounts()
+	return c.syncs.FaultCounts()[faulty.Sync] - logs[faulty.Create] - logs[faulty.Reuse]
 }
 
 // A commit syncs the log once, however many records it has. There are no other syncs.

@@ -45,7 +45,7 @@ func TestUnknownOutcomeStopsTheLedger(t *testing.T) {
 	for name, fault := range map[string]storagetest.Fault{"nothing written": storagetest.Before, "all written": storagetest.After} {
 		t.Run(name, func(t *testing.T) {
 			inner := store(t, memory.New())
-			f := storagetest.NewFaulty(inner)
+			f := storagetest.NewFaultyStore(inner)
 			fatal := make(chan error, 1)
 			c := config(t)
 			c.Fatal = func(err error) {
@@ -86,7 +86,7 @@ func TestUnknownOutcomeStopsTheLedger(t *testing.T) {
 type cut struct {
 	operation int
 	percent   int
-	files     *pebbletest.Crashable
+	files     *pebbletest.CrashFS
 	acks      []ledger.Ack
 }
 
@@ -94,7 +94,7 @@ type cut struct {
 // the unsynced data. After the restart, every acknowledged receipt verifies, an audit finds no
 // damage, and the ledger continues.
 func TestPowerCut(t *testing.T) {
-	files := pebbletest.NewCrashable()
+	files := pebbletest.NewCrashFS()
 	var acks acknowledged
 	var cuts []cut
 	files.BeforeEach(func(operation int) {
@@ -125,7 +125,7 @@ func TestPowerCut(t *testing.T) {
 }
 
 // openOn opens the ledger on a file system, and creates it if it does not exist.
-func openOn(t testing.TB, files *pebbletest.Crashable) (storage.Database, *ledger.Ledger, error) {
+func openOn(t testing.TB, files *pebbletest.CrashFS) (storage.Database, *ledger.Ledger, error) {
 	ctx := context.Background()
 	database, err := pebble.Open(ctx, pebble.Config{Dir: "db", FS: files.FS(), Logger: discard(), Fatal: func(msg string) { panic(msg) }})
 	if err != nil {
@@ -133,7 +133,7 @@ func openOn(t testing.TB, files *pebbletest.Crashable) (storage.Database, *ledge
 	}
 	s, err := database.Ledger(ctx, ledger.Default)
 	if errors.Is(err, storage.ErrNotFound) {
-		s, err = database.Create(ctx, storage.Info{Name: ledger.Default, Origin: "test.invalid/default"})
+		s, err = database.Create(ctx, storage.LedgerInfo{Name: ledger.Default, Origin: "test.invalid/default"})
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, database.Close())
@@ -157,7 +157,7 @@ func (c cut) check(t testing.TB) error {
 	}
 	err = c.checkLedger(t, l)
 	if err == nil {
-		err = nothingElse(t, database, l.Store())
+		err = nothingElse(t, database, l.Reader())
 	}
 	return errors.Join(err, l.Close(), database.Close())
 }
@@ -225,7 +225,7 @@ func survived(l *ledger.Ledger, ack ledger.Ack) error {
 	if head.Size < ack.Head.Size {
 		return fmt.Errorf("size %d, but %d were acknowledged", head.Size, ack.Head.Size)
 	}
-	entry, err := l.Store().Entry(ctx, ack.Seq)
+	entry, err := l.Reader().Entry(ctx, ack.Seq)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func signer(t testing.TB) *proofs.Signer {
 // store creates an empty ledger in a database.
 func store(t testing.TB, database storage.Database) storage.Store {
 	t.Helper()
-	s, err := database.Create(context.Background(), storage.Info{Name: ledger.Default, Origin: "test.invalid/default", Created: time.Unix(0, 0).UTC()})
+	s, err := database.Create(context.Background(), storage.LedgerInfo{Name: ledger.Default, Origin: "test.invalid/default", Created: time.Unix(0, 0).UTC()})
 	require.NoError(t, err)
 	require.NoError(t, s.SetSetting(context.Background(), "member_secret", memberSecret.Bytes())) // the state that an interrupted creation leaves behind
 	return s
@@ -71,7 +71,7 @@ func ipcOf(t testing.TB, members *members.Secret, runID, output string) *record.
 	}
 	body, err := json.Marshal(fields)
 	require.NoError(t, err)
-	r, err := record.DefaultLimits().For(members).Parse(record.IPCRecord, body)
+	r, err := record.DefaultLimits().WithMemberSecret(members).Parse(record.IPCRecord, body)
 	require.NoError(t, err)
 	return r
 }
@@ -106,7 +106,7 @@ func verify(l *ledger.Ledger, ack ledger.Ack) error {
 	}
 	r.Proof = &proofs.Proof{
 		Event:      ack.Entry[proofs.HashSize:],
-		Inclusion:  proofs.Inclusion{LeafIndex: ack.Seq, TreeSize: ack.Head.Size, Hashes: path},
+		Inclusion:  proofs.InclusionProof{LeafIndex: ack.Seq, TreeSize: ack.Head.Size, Hashes: path},
 		Checkpoint: ack.Head.Checkpoint,
 	}
 	verifier, err := proofs.ParseVerifier(l.VerifierKey())

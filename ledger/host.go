@@ -61,15 +61,15 @@ func CheckOrigin(origin string) error {
 	return nil
 }
 
-// Keys stores the signing keys of a server's ledgers. A new key is staged first. It is
+// KeyStore stores the signing keys of a server's ledgers. A new key is staged first. It is
 // confirmed once its ledger is in the database. A confirmed key without its ledger therefore
 // always means that the database was lost; signing a second log with that key would fork the
 // first. A change is durable when its method returns without error.
-type Keys interface {
+type KeyStore interface {
 	// Load returns the signer of a ledger, or storage.ErrNotFound.
 	Load(ledger string) (*proofs.Signer, error)
-	// Staged returns the signer that is staged for a ledger, or storage.ErrNotFound.
-	Staged(ledger string) (*proofs.Signer, error)
+	// LoadStaged returns the signer that is staged for a ledger, or storage.ErrNotFound.
+	LoadStaged(ledger string) (*proofs.Signer, error)
 	// Stage stores a signer for a ledger that does not exist yet.
 	Stage(ledger string, signer *proofs.Signer) error
 	// Confirm makes the staged signer the ledger's signer. It returns storage.ErrNotFound if
@@ -77,15 +77,15 @@ type Keys interface {
 	Confirm(ledger string) error
 }
 
-// RotatingKeys extends Keys with rotation (spec: Key rotation). The log decides which keys sign. A
+// RotatingKeyStore extends Keys with rotation (spec: Key rotation). The log decides which keys sign. A
 // new key is stored before its event is logged, and becomes the current key afterwards.
-type RotatingKeys interface {
-	Keys
-	// Others returns the stored signers of a ledger except the one that Load returns.
-	Others(ledger string) ([]*proofs.Signer, error)
-	// Next returns a stored signer that the ledger's history does not contain yet, or
+type RotatingKeyStore interface {
+	KeyStore
+	// LoadOthers returns the stored signers of a ledger except the one that Load returns.
+	LoadOthers(ledger string) ([]*proofs.Signer, error)
+	// LoadNext returns a stored signer that the ledger's history does not contain yet, or
 	// storage.ErrNotFound.
-	Next(ledger string, keys *proofs.KeyHistory) (*proofs.Signer, error)
+	LoadNext(ledger string, keys *proofs.KeyHistory) (*proofs.Signer, error)
 	// StageNext stores a signer for the next rotation. It returns ErrKeysFixed if these keys
 	// cannot be written.
 	StageNext(ledger string, signer *proofs.Signer) error
@@ -98,7 +98,7 @@ type RotatingKeys interface {
 // Host holds the open ledgers of one server. Its methods are safe for concurrent use.
 type Host struct {
 	database storage.Database
-	keys     Keys
+	keys     KeyStore
 	config   func(ledger string) Config
 
 	creating sync.Mutex // held while a ledger is created or opened
@@ -113,7 +113,7 @@ type Host struct {
 // with two exceptions. It leaves out a ledger whose first event cannot be written now, because disk
 // space or the ledger's key is missing. It opens a ledger whose signing keys are missing or do not
 // match its log, but this ledger refuses writes.
-func OpenHost(ctx context.Context, database storage.Database, keys Keys, config func(ledger string) Config) (*Host, error) {
+func OpenHost(ctx context.Context, database storage.Database, keys KeyStore, config func(ledger string) Config) (*Host, error) {
 	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger)}
 	infos, err := database.Ledgers(ctx)
 	if err != nil {
@@ -157,13 +157,13 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	}
 	config := h.config(name)
 	config.Creator = creator
-	leased, shared := store.(storage.Leased)
-	config.standby = shared && !leased.Held()
+	leased, shared := store.(storage.LeasedStore)
+	config.standby = shared && !leased.HoldsLease()
 	before, _ := h.Ledger(name)
 	if before != nil {
 		config.published = before.sequencer.published
 	}
-	rotating, ok := h.keys.(RotatingKeys)
+	rotating, ok := h.keys.(RotatingKeyStore)
 	if !config.standby {
 		if err := h.loadKeys(ctx, store, name, &config); err != nil {
 			return nil, err
@@ -177,7 +177,7 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 		return nil, err
 	}
 	if ok && !l.standby && l.signing.refusal == nil { // a rotation may have been interrupted after its event and before the change of the stored keys
-		if err := rotating.Reconcile(name, l.Keys()); err != nil {
+		if err := rotating.Reconcile(name, l.KeyHistory()); err != nil {
 			l.signing.refuseUnreconciled(err)
 		}
 	}
@@ -226,10 +226,10 @@ type Role uint8
 
 // The roles that a server can have for a ledger.
 const (
-	Absent Role = iota // the ledger is not open
-	Closed             // the ledger was closed, or another server has taken over its lease
-	Reader             // the ledger is only read, or its keys do not match its log
-	Writer
+	RoleAbsent Role = iota // the ledger is not open
+	RoleClosed             // the ledger was closed, or another server has taken over its lease
+	RoleReader             // the ledger is only read, or its keys do not match its log
+	RoleWriter
 )
 
 // Role returns what this server does with a ledger.
@@ -237,18 +237,18 @@ func (h *Host) Role(name string) Role {
 	l, err := h.Ledger(name)
 	switch {
 	case err != nil:
-		return Absent
+		return RoleAbsent
 	case l.queue.isClosed():
-		return Closed
+		return RoleClosed
 	case l.signing.refusal != nil:
-		return Reader
+		return RoleReader
 	}
-	return Writer
+	return RoleWriter
 }
 
-// CanSign returns nil if this server has the keys that sign the next commit of a stored
+// CheckSigning returns nil if this server has the keys that sign the next commit of a stored
 // ledger. It reads the stored keys, which an operator may have changed. It changes nothing.
-func (h *Host) CanSign(ctx context.Context, name string) error {
+func (h *Host) CheckSigning(ctx context.Context, name string) error {
 	store, err := h.database.Ledger(ctx, name)
 	if err != nil {
 		return err
@@ -256,15 +256,15 @@ func (h *Host) CanSign(ctx context.Context, name string) error {
 	config := h.config(name)
 	config.Signer, err = h.keys.Load(name)
 	if errors.Is(err, storage.ErrNotFound) {
-		if staged, stagedErr := h.keys.Staged(name); stagedErr == nil {
+		if staged, stagedErr := h.keys.LoadStaged(name); stagedErr == nil {
 			config.Signer, err = staged, nil
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if rotating, ok := h.keys.(RotatingKeys); ok {
-		if config.Signers, err = rotating.Others(name); err != nil {
+	if rotating, ok := h.keys.(RotatingKeyStore); ok {
+		if config.Signers, err = rotating.LoadOthers(name); err != nil {
 			return err
 		}
 	}
@@ -275,12 +275,12 @@ func (h *Host) CanSign(ctx context.Context, name string) error {
 	if config.Signer.Origin() != info.Origin {
 		return fmt.Errorf("%w: its origin is %s, but the ledger's origin is %s", ErrBadKey, config.Signer.Origin(), info.Origin)
 	}
-	history, err := StoredKeys(ctx, store)
+	history, err := ReadKeyHistory(ctx, store)
 	if err != nil || history == nil {
 		return err
 	}
 	s := &signing{config: &config, name: name}
-	for _, key := range []*proofs.Verifier{history.Current(), history.Overlapping()} {
+	for _, key := range []*proofs.Verifier{history.Current(), history.OverlapKey()} {
 		if key != nil && s.signerFor(key) == nil {
 			return fmt.Errorf("%w: %s", ErrKeyMissing, key)
 		}
@@ -298,11 +298,11 @@ func (h *Host) loadKeys(ctx context.Context, store storage.Store, name string, c
 	if err != nil {
 		return fmt.Errorf("loading the signing key of ledger %q: %w", name, err)
 	}
-	rotating, ok := h.keys.(RotatingKeys)
+	rotating, ok := h.keys.(RotatingKeyStore)
 	if !ok {
 		return nil
 	}
-	config.Signers, err = rotating.Others(name)
+	config.Signers, err = rotating.LoadOthers(name)
 	if errors.Is(err, ErrBadKey) {
 		config.KeyFault, err = errors.Join(config.KeyFault, err), nil
 	}
@@ -320,14 +320,14 @@ func (h *Host) loadOrConfirm(ctx context.Context, name string, store storage.Sto
 	if !errors.Is(err, storage.ErrNotFound) {
 		return signer, err
 	}
-	staged, stagedErr := h.keys.Staged(name)
+	staged, stagedErr := h.keys.LoadStaged(name)
 	if errors.Is(stagedErr, storage.ErrNotFound) {
 		return nil, err // err names the file
 	}
 	if stagedErr != nil {
 		return nil, stagedErr
 	}
-	switch history, err := StoredKeys(ctx, store); {
+	switch history, err := ReadKeyHistory(ctx, store); {
 	case err != nil:
 		return nil, err
 	case history != nil && !history.Contains(staged.Verifier()):
@@ -339,8 +339,8 @@ func (h *Host) loadOrConfirm(ctx context.Context, name string, store storage.Sto
 	return h.keys.Load(name)
 }
 
-// New describes a ledger to create.
-type New struct {
+// CreateOptions describes a ledger to create.
+type CreateOptions struct {
 	Name string
 	// Origin is the origin of the ledger's checkpoints, which never changes. Empty means an
 	// origin that contains the key's fingerprint and is therefore unique (spec: Origin and
@@ -365,7 +365,7 @@ func CheckName(name string) error {
 // ErrOriginInUse, ErrKeyWithoutLedger, ErrMarkWithoutLedger, or ErrExists if the request cannot
 // succeed. Once a creation has begun, Create ignores ctx and finishes it. If a crash interrupts it,
 // the next Create with that name finishes it and returns ErrExists.
-func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
+func (h *Host) Create(ctx context.Context, n CreateOptions) (*Ledger, error) {
 	if err := CheckName(n.Name); err != nil {
 		return nil, err
 	}
@@ -378,7 +378,7 @@ func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
 	h.creating.Lock()
 	defer h.creating.Unlock()
 	for _, l := range h.Ledgers() {
-		if err := l.store.Writable(ctx); err != nil && !errors.Is(err, storage.ErrNotHeld) { // the ledgers share one database, so any of them shows whether it can be written
+		if err := l.store.CheckWritable(ctx); err != nil && !errors.Is(err, storage.ErrNotHeld) { // the ledgers share one database, so any of them shows whether it can be written
 			return nil, fmt.Errorf("creating ledger %q: %w", n.Name, err)
 		}
 	}
@@ -394,7 +394,7 @@ func (h *Host) Create(ctx context.Context, n New) (*Ledger, error) {
 }
 
 // create adds a ledger to the database. It returns ErrExists if the database already has it.
-func (h *Host) create(ctx context.Context, n New) error {
+func (h *Host) create(ctx context.Context, n CreateOptions) error {
 	switch _, err := h.database.Ledger(ctx, n.Name); {
 	case err == nil:
 		return fmt.Errorf("ledger %q: %w", n.Name, ErrExists)
@@ -422,7 +422,7 @@ func (h *Host) create(ctx context.Context, n New) error {
 	if err := h.checkUnique(n.Name, signer.Origin(), signer.Verifier()); err != nil {
 		return err
 	}
-	info := storage.Info{Name: n.Name, Origin: signer.Origin(), Created: config.Clock().UTC(), RejectMismatch: n.OnMismatch == RejectMismatch}
+	info := storage.LedgerInfo{Name: n.Name, Origin: signer.Origin(), Created: config.Clock().UTC(), RejectMismatch: n.OnMismatch == RejectMismatch}
 	if _, err := h.database.Create(ctx, info); err != nil {
 		return fmt.Errorf("creating ledger %q: %w", n.Name, err)
 	}
@@ -438,7 +438,7 @@ func (h *Host) stagedSigner(name, origin string) (*proofs.Signer, error) {
 	case !errors.Is(err, storage.ErrNotFound):
 		return nil, fmt.Errorf("reading the signing key of ledger %q: %w", name, err)
 	}
-	switch signer, err := h.keys.Staged(name); {
+	switch signer, err := h.keys.LoadStaged(name); {
 	case err == nil && origin != "" && signer.Origin() != origin:
 		return nil, fmt.Errorf("ledger %q: %w", name, ErrKeyOrigin)
 	case err == nil:

@@ -14,7 +14,7 @@ import (
 	"colophon/storage/memory"
 )
 
-func host(t *testing.T, database storage.Database, keys ledger.Keys) *ledger.Host {
+func host(t *testing.T, database storage.Database, keys ledger.KeyStore) *ledger.Host {
 	t.Helper()
 	h, err := ledger.OpenHost(t.Context(), database, keys, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
@@ -23,14 +23,14 @@ func host(t *testing.T, database storage.Database, keys ledger.Keys) *ledger.Hos
 }
 
 func TestHostKeepsLedgersAndKeys(t *testing.T) {
-	database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
+	database, keys := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}
 	h := host(t, database, keys)
-	a, err := h.Create(t.Context(), ledger.New{Name: "a"})
+	a, err := h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
-	b, err := h.Create(t.Context(), ledger.New{Name: "b", Origin: "log.example/b", OnMismatch: ledger.RejectMismatch})
+	b, err := h.Create(t.Context(), ledger.CreateOptions{Name: "b", Origin: "log.example/b", OnMismatch: ledger.RejectMismatch})
 	require.NoError(t, err)
 	require.NotEqual(t, a.VerifierKey(), b.VerifierKey())
-	_, err = h.Create(t.Context(), ledger.New{Name: "a"})
+	_, err = h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 	require.ErrorIs(t, err, ledger.ErrExists)
 	require.NoError(t, h.Close())
 
@@ -40,29 +40,29 @@ func TestHostKeepsLedgersAndKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, b.VerifierKey(), reopened.VerifierKey())
 	require.Equal(t, "log.example/b", reopened.Info().Origin)
-	require.Equal(t, ledger.RejectMismatch, reopened.OnMismatch())
+	require.Equal(t, ledger.RejectMismatch, reopened.MismatchPolicy())
 	_, err = again.Ledger("c")
 	require.ErrorIs(t, err, ledger.ErrUnknown)
 }
 
 func TestNamesAndOrigins(t *testing.T) {
-	h := host(t, memory.New(), keystore.Files{Dir: t.TempDir()})
+	h := host(t, memory.New(), keystore.KeyFiles{Dir: t.TempDir()})
 	for _, name := range []string{"", "A", "-a", "a b", "../a", "ä", string(make([]byte, 65))} {
-		_, err := h.Create(t.Context(), ledger.New{Name: name})
+		_, err := h.Create(t.Context(), ledger.CreateOptions{Name: name})
 		require.ErrorIs(t, err, ledger.ErrName, name)
 	}
 	for _, origin := range []string{"http://x.example/y", "a b", "a+b", "a//b", "/a", "a\n", "é"} {
-		_, err := h.Create(t.Context(), ledger.New{Name: "n", Origin: origin})
+		_, err := h.Create(t.Context(), ledger.CreateOptions{Name: "n", Origin: origin})
 		require.ErrorIs(t, err, ledger.ErrOrigin, origin)
 	}
 }
 
 // If the database is lost, no second log begins under the key of the first.
 func TestKeyWithoutLedgerIsNotUsedAgain(t *testing.T) {
-	keys := keystore.Files{Dir: t.TempDir()}
-	_, err := host(t, memory.New(), keys).Create(t.Context(), ledger.New{Name: "a"})
+	keys := keystore.KeyFiles{Dir: t.TempDir()}
+	_, err := host(t, memory.New(), keys).Create(t.Context(), ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
-	_, err = host(t, memory.New(), keys).Create(t.Context(), ledger.New{Name: "a"})
+	_, err = host(t, memory.New(), keys).Create(t.Context(), ledger.CreateOptions{Name: "a"})
 	require.ErrorIs(t, err, ledger.ErrKeyWithoutLedger)
 }
 
@@ -71,19 +71,19 @@ func TestInterruptedCreation(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)
 	t.Run("before the database", func(t *testing.T) {
-		keys := keystore.Files{Dir: t.TempDir()}
+		keys := keystore.KeyFiles{Dir: t.TempDir()}
 		require.NoError(t, keys.Stage("a", signer))
 		h := host(t, memory.New(), keys)
-		_, err := h.Create(t.Context(), ledger.New{Name: "a", Origin: "log.example/other"})
+		_, err := h.Create(t.Context(), ledger.CreateOptions{Name: "a", Origin: "log.example/other"})
 		require.ErrorIs(t, err, ledger.ErrKeyOrigin)
-		l, err := h.Create(t.Context(), ledger.New{Name: "a"})
+		l, err := h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 		require.NoError(t, err)
 		require.Equal(t, signer.Verifier().String(), l.VerifierKey())
 	})
 	t.Run("before the key is confirmed", func(t *testing.T) {
-		database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
+		database, keys := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}
 		require.NoError(t, keys.Stage("a", signer))
-		_, err := database.Create(t.Context(), storage.Info{Name: "a", Origin: "log.example/a"})
+		_, err := database.Create(t.Context(), storage.LedgerInfo{Name: "a", Origin: "log.example/a"})
 		require.NoError(t, err)
 		l, err := host(t, database, keys).Ledger("a")
 		require.NoError(t, err)
@@ -91,12 +91,12 @@ func TestInterruptedCreation(t *testing.T) {
 		require.EqualValues(t, 1, l.Head().Size)
 	})
 	t.Run("after the database", func(t *testing.T) {
-		database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
+		database, keys := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}
 		h := host(t, database, keys)
 		require.NoError(t, keys.Stage("a", signer))
-		_, err := database.Create(t.Context(), storage.Info{Name: "a", Origin: "log.example/a"})
+		_, err := database.Create(t.Context(), storage.LedgerInfo{Name: "a", Origin: "log.example/a"})
 		require.NoError(t, err)
-		_, err = h.Create(t.Context(), ledger.New{Name: "a"})
+		_, err = h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 		require.ErrorIs(t, err, ledger.ErrExists)
 		l, err := h.Ledger("a")
 		require.NoError(t, err, "the ledger stays open")
@@ -105,22 +105,22 @@ func TestInterruptedCreation(t *testing.T) {
 	t.Run("by a client that disconnects", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := host(t, memory.New(), keystore.Files{Dir: t.TempDir()}).Create(ctx, ledger.New{Name: "a"})
+		_, err := host(t, memory.New(), keystore.KeyFiles{Dir: t.TempDir()}).Create(ctx, ledger.CreateOptions{Name: "a"})
 		require.NoError(t, err)
 	})
 	t.Run("key lost", func(t *testing.T) {
 		database := memory.New()
-		_, err := database.Create(t.Context(), storage.Info{Name: "a", Origin: "log.example/a"})
+		_, err := database.Create(t.Context(), storage.LedgerInfo{Name: "a", Origin: "log.example/a"})
 		require.NoError(t, err)
-		h := host(t, database, keystore.Files{Dir: t.TempDir()})
+		h := host(t, database, keystore.KeyFiles{Dir: t.TempDir()})
 		require.Empty(t, h.Ledgers(), "a ledger without an event is left out")
-		_, err = h.Create(t.Context(), ledger.New{Name: "a"})
+		_, err = h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 		require.ErrorIs(t, err, storage.ErrNotFound)
 	})
 }
 
 func TestOnlyTheOwnerCanReadKeyFiles(t *testing.T) {
-	keys := keystore.Files{Dir: t.TempDir()}
+	keys := keystore.KeyFiles{Dir: t.TempDir()}
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)
 	require.NoError(t, keys.Stage("a", signer))

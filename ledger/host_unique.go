@@ -37,12 +37,12 @@ func (h *Host) checkUnique(name, origin string, keys ...*proofs.Verifier) error 
 
 // keysOf returns the keys that an open ledger has signed with or could sign with.
 func (h *Host) keysOf(l *Ledger) ([]*proofs.Verifier, error) {
-	keys := l.Keys().Verifiers()
-	rotating, ok := h.keys.(RotatingKeys)
+	keys := l.KeyHistory().Verifiers()
+	rotating, ok := h.keys.(RotatingKeyStore)
 	if !ok {
 		return keys, nil
 	}
-	kept, err := rotating.Others(l.Name())
+	kept, err := rotating.LoadOthers(l.Name())
 	if err != nil && !errors.Is(err, ErrBadKey) { // a key that cannot be read cannot sign
 		return nil, fmt.Errorf("reading the signing keys of ledger %q: %w", l.Name(), err)
 	}
@@ -59,7 +59,7 @@ func (h *Host) checkOpening(ctx context.Context, store storage.Store, config Con
 	if config.Signer != nil {
 		keys = append(keys, config.Signer.Verifier())
 	}
-	history, err := StoredKeys(ctx, store)
+	history, err := ReadKeyHistory(ctx, store)
 	if err != nil && !errors.Is(err, ErrDamaged) { // damage is reported by Open
 		return fmt.Errorf("reading the keys of ledger %q: %w", info.Name, err)
 	}

@@ -24,11 +24,11 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 		return s
 	}
 	const origin, other = "log.example/a", "log.example/b"
-	database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
+	database, keys := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}
 	h := host(t, database, keys)
 	// Seed 1 is retired, 2 the previous key, 3 the current key, 4 the next key.
 	require.NoError(t, keys.Stage("a", signer(1, origin)))
-	_, err := h.Create(ctx, ledger.New{Name: "a"})
+	_, err := h.Create(ctx, ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
 	for seed := byte(2); seed <= 3; seed++ {
 		if seed == 3 {
@@ -41,13 +41,13 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 	}
 	require.NoError(t, keys.StageNext("a", signer(4, origin)))
 
-	_, err = h.Create(ctx, ledger.New{Name: "clone", Origin: origin})
+	_, err = h.Create(ctx, ledger.CreateOptions{Name: "clone", Origin: origin})
 	require.ErrorIs(t, err, ledger.ErrOriginInUse)
 	require.NoFileExists(t, keys.StagedPath("clone"), "no key is made")
 	for seed := byte(1); seed <= 4; seed++ {
 		for _, name := range []string{origin, other} {
 			require.NoError(t, keys.Stage("clone", signer(seed, name)))
-			_, err = h.Create(ctx, ledger.New{Name: "clone"})
+			_, err = h.Create(ctx, ledger.CreateOptions{Name: "clone"})
 			if name == origin {
 				require.ErrorIs(t, err, ledger.ErrOriginInUse, "seed %d", seed)
 			} else {
@@ -59,7 +59,7 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 		}
 	}
 
-	b, err := h.Create(ctx, ledger.New{Name: "b", Origin: other})
+	b, err := h.Create(ctx, ledger.CreateOptions{Name: "b", Origin: other})
 	require.NoError(t, err)
 	size := b.Head().Size
 	for seed := byte(1); seed <= 4; seed++ {
@@ -82,18 +82,18 @@ func TestHostsRefuseSharedKeysAndOrigins(t *testing.T) {
 		"origin": {"log.example/a", 2, ledger.ErrOriginInUse},
 	} {
 		t.Run(name, func(t *testing.T) {
-			database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
+			database, keys := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}
 			h := host(t, database, keys)
 			first, err := proofs.NewKey([32]byte{1}).Signer("log.example/a")
 			require.NoError(t, err)
 			require.NoError(t, keys.Stage("a", first))
-			_, err = h.Create(t.Context(), ledger.New{Name: "a"})
+			_, err = h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 			require.NoError(t, err)
 			require.NoError(t, h.Close())
 			second, err := proofs.NewKey([32]byte{c.seed}).Signer(c.origin)
 			require.NoError(t, err)
 			require.NoError(t, keys.Stage("clone", second))
-			clone, err := database.Create(t.Context(), storage.Info{Name: "clone", Origin: c.origin})
+			clone, err := database.Create(t.Context(), storage.LedgerInfo{Name: "clone", Origin: c.origin})
 			require.NoError(t, err)
 			_, err = ledger.OpenHost(t.Context(), database, keys, func(string) ledger.Config { return ledger.Config{} })
 			require.ErrorIs(t, err, c.want)
@@ -121,26 +121,26 @@ type fullStore struct {
 	full *atomic.Bool
 }
 
-func (s fullStore) Writable(ctx context.Context) error {
+func (s fullStore) CheckWritable(ctx context.Context) error {
 	if s.full.Load() {
 		return storage.ErrNoSpace
 	}
-	return s.Store.Writable(ctx)
+	return s.Store.CheckWritable(ctx)
 }
 
 // A full disk that interrupts the creation of one ledger does not keep the others from
 // opening. The ledger is created once there is space.
 func TestLedgersWithoutEventsOnAFullDisk(t *testing.T) {
 	var full atomic.Bool
-	database, keys := fullDatabase{memory.New(), &full}, keystore.Files{Dir: t.TempDir()}
+	database, keys := fullDatabase{memory.New(), &full}, keystore.KeyFiles{Dir: t.TempDir()}
 	h := host(t, database, keys)
-	_, err := h.Create(t.Context(), ledger.New{Name: "a"})
+	_, err := h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
 	signer, err := proofs.GenerateKey().Signer("log.example/b")
 	require.NoError(t, err)
 	require.NoError(t, keys.Stage("b", signer))
-	_, err = database.Create(t.Context(), storage.Info{Name: "b", Origin: "log.example/b"})
+	_, err = database.Create(t.Context(), storage.LedgerInfo{Name: "b", Origin: "log.example/b"})
 	require.NoError(t, err)
 
 	full.Store(true)
@@ -148,10 +148,10 @@ func TestLedgersWithoutEventsOnAFullDisk(t *testing.T) {
 	require.Len(t, h.Ledgers(), 1)
 	_, err = h.Ledger("a")
 	require.NoError(t, err)
-	_, err = h.Create(t.Context(), ledger.New{Name: "b"})
+	_, err = h.Create(t.Context(), ledger.CreateOptions{Name: "b"})
 	require.ErrorIs(t, err, storage.ErrNoSpace)
 	full.Store(false)
-	_, err = h.Create(t.Context(), ledger.New{Name: "b"})
+	_, err = h.Create(t.Context(), ledger.CreateOptions{Name: "b"})
 	require.ErrorIs(t, err, ledger.ErrExists)
 	b, err := h.Ledger("b")
 	require.NoError(t, err)

@@ -50,15 +50,15 @@ func KeyVariable(ledger string) string {
 	return "COLOPHON_SIGNING_KEY_" + strings.ToUpper(strings.ReplaceAll(ledger, "-", "_"))
 }
 
-// Keys returns the history of the ledger's keys. Callers must not change it.
-func (l *Ledger) Keys() *proofs.KeyHistory { return l.signing.keys.Load().history }
+// KeyHistory returns the history of the ledger's keys. Callers must not change it.
+func (l *Ledger) KeyHistory() *proofs.KeyHistory { return l.signing.keys.Load().history }
 
 // VerifierKey returns the newest key that verifies checkpoints, as a verifier key string.
-func (l *Ledger) VerifierKey() string { return l.Keys().Current().String() }
+func (l *Ledger) VerifierKey() string { return l.KeyHistory().Current().String() }
 
-// StoredKeys reads the history of a log's keys from its events. It returns nil for a log
+// ReadKeyHistory reads the history of a log's keys from its events. It returns nil for a log
 // without events. The error wraps ErrDamaged if the events do not form a history.
-func StoredKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, error) {
+func ReadKeyHistory(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, error) {
 	created, err := log.Entry(ctx, 0)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
@@ -71,7 +71,7 @@ func StoredKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, er
 		return nil, fmt.Errorf("%w: the key in entry 0: %w", ErrDamaged, err)
 	}
 	for {
-		claim, err := log.Key(ctx, rotationKey(history.Changes()+1))
+		claim, err := log.Key(ctx, rotationKey(history.NumChanges()+1))
 		if errors.Is(err, storage.ErrNotFound) {
 			return history, nil
 		}
@@ -92,7 +92,7 @@ func StoredKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, er
 // counted from 1. The key makes each change quick to find and prevents it from being logged
 // twice.
 func rotationKey(n int) proofs.Hash {
-	return record.RotationKey(n)
+	return record.RotationIdempotencyKey(n)
 }
 
 // RotateKey lets next sign together with the current key, starting with the event that it logs
@@ -106,7 +106,7 @@ func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, err)
 	}
 	now := l.signing.keys.Load()
-	if now.history.Overlapping() != nil {
+	if now.history.OverlapKey() != nil {
 		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, ErrOverlap)
 	}
 	handover, err := proofs.NewHandover(now.signers[0], next)
@@ -127,10 +127,10 @@ func (l *Ledger) RetireKey(actor string) (Ack, error) {
 		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, l.signing.refusal)
 	}
 	now := l.signing.keys.Load()
-	if now.history.Overlapping() == nil {
+	if now.history.OverlapKey() == nil {
 		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, ErrNoOverlap)
 	}
-	change := proofs.KeyChange{Step: proofs.KeyRetired, Previous: now.history.Overlapping(), Next: now.history.Current()}
+	change := proofs.KeyChange{Step: proofs.KeyRetired, Previous: now.history.OverlapKey(), Next: now.history.Current()}
 	return l.changeKeys(now, change, now.signers[:1:1], actor)
 }
 
@@ -149,10 +149,10 @@ func (l *Ledger) changeKeys(now *keyring, change proofs.KeyChange, signers []*pr
 		return Ack{}, err
 	}
 	v := record.NewKeyRotation(string(change.Step), change.Previous.String(), change.Next.String(), change.Handover)
-	key := rotationKey(now.history.Changes() + 1)
-	e := record.Event{Actor: actor, Ledger: l.info.Name, Key: &key}
+	key := rotationKey(now.history.NumChanges() + 1)
+	e := record.EventContext{Actor: actor, Ledger: l.info.Name, Key: &key}
 	ack, err := l.Submit(Submission{
-		Body: v.AppendBody(nil, e), Key: &key, Record: record.KeyedDigest(v.Kind, v.Digest),
+		Body: v.AppendBody(nil, e), Key: &key, Record: record.KindDigest(v.Kind, v.Digest),
 		Refusal: func(first uint64) []byte { return v.AppendRefusal(nil, e, first) },
 		rekey:   rekey,
 	})

@@ -43,12 +43,12 @@ func TestAuditFollowsTheKeys(t *testing.T) {
 		signers = append(signers, next)
 	}
 	check := func(checkpoint []byte, keys ...*proofs.Verifier) *audit.Damage {
-		report, err := audit.Log(t.Context(), signedBy{storeaudit.Source(l.Store()), checkpoint}, audit.Options{Verifiers: keys})
+		report, err := audit.WalkLog(t.Context(), signedBy{storeaudit.NewSource(l.Reader()), checkpoint}, audit.Options{Verifiers: keys})
 		require.NoError(t, err)
 		return report.Damage
 	}
 	head := l.Head()
-	require.Nil(t, check(head.Checkpoint, l.Keys().Verifiers()...))
+	require.Nil(t, check(head.Checkpoint, l.KeyHistory().Verifiers()...))
 	unbounded := []*proofs.Verifier{signers[1].Verifier(), signers[0].Verifier(), first.Verifier()}
 	require.Nil(t, check(head.Checkpoint, unbounded...))
 	for _, old := range []*proofs.Signer{first, signers[0]} {
@@ -57,10 +57,10 @@ func TestAuditFollowsTheKeys(t *testing.T) {
 		damage := check(forged, unbounded...)
 		require.NotNil(t, damage)
 		require.Equal(t, audit.KindSignature, damage.Kind)
-		damage = check(forged, l.Keys().Verifiers()...)
+		damage = check(forged, l.KeyHistory().Verifiers()...)
 		require.NotNil(t, damage)
 	}
-	none, err := ledger.StoredKeys(t.Context(), store(t, memory.New()))
+	none, err := ledger.ReadKeyHistory(t.Context(), store(t, memory.New()))
 	require.NoError(t, err)
 	require.Nil(t, none, "a log without events has no keys")
 }

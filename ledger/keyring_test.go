@@ -29,7 +29,7 @@ func verifyBy(l *ledger.Ledger, ack ledger.Ack, keys ...*proofs.Verifier) error 
 	}
 	r.Proof = &proofs.Proof{
 		Event:      ack.Entry[proofs.HashSize:],
-		Inclusion:  proofs.Inclusion{LeafIndex: ack.Seq, TreeSize: ack.Head.Size, Hashes: path},
+		Inclusion:  proofs.InclusionProof{LeafIndex: ack.Seq, TreeSize: ack.Head.Size, Hashes: path},
 		Checkpoint: ack.Head.Checkpoint,
 	}
 	return r.Verify(keys...)
@@ -38,8 +38,8 @@ func verifyBy(l *ledger.Ledger, ack ledger.Ack, keys ...*proofs.Verifier) error 
 // Keys are rotated and retired while writers continue. The checkpoint of each acknowledged event is
 // signed by the log's keys at that size, and by no others.
 func TestRotationUnderLoad(t *testing.T) {
-	h := host(t, memory.New(), keystore.Files{Dir: t.TempDir()})
-	l, err := h.Create(t.Context(), ledger.New{Name: "a"})
+	h := host(t, memory.New(), keystore.KeyFiles{Dir: t.TempDir()})
+	l, err := h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
 	var acks acknowledged
 	done := make(chan struct{})
@@ -79,7 +79,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 	close(done)
 	writers.Wait()
-	history := l.Keys()
+	history := l.KeyHistory()
 	require.Len(t, history.Verifiers(), 6)
 	for _, ack := range append(acks.all(), changes...) {
 		require.NoError(t, verifyBy(l, ack, history.Verifiers()...))
@@ -97,16 +97,16 @@ func TestRotationUnderLoad(t *testing.T) {
 		}
 		require.Equal(t, want, signing, "at size %d", ack.Head.Size)
 	}
-	stored, err := ledger.StoredKeys(t.Context(), l.Store())
+	stored, err := ledger.ReadKeyHistory(t.Context(), l.Reader())
 	require.NoError(t, err)
 	require.Equal(t, fmt.Sprint(history.Verifiers()), fmt.Sprint(stored.Verifiers()))
 }
 
 func TestKeysAreRotatedInTurn(t *testing.T) {
 	ctx := t.Context()
-	database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
+	database, keys := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}
 	h := host(t, database, keys)
-	l, err := h.Create(ctx, ledger.New{Name: "a"})
+	l, err := h.Create(ctx, ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
 	first := l.VerifierKey()
 	_, err = h.RetireKey(ctx, "a", "operator")
@@ -127,17 +127,17 @@ func TestKeysAreRotatedInTurn(t *testing.T) {
 	h = host(t, database, keys)
 	l, err = h.Ledger("a")
 	require.NoError(t, err)
-	require.Equal(t, first, l.Keys().Overlapping().String())
+	require.Equal(t, first, l.KeyHistory().OverlapKey().String())
 	head := l.Head()
-	_, err = proofs.OpenCheckpoint(head.Checkpoint, l.Keys().Overlapping())
+	_, err = proofs.OpenCheckpoint(head.Checkpoint, l.KeyHistory().OverlapKey())
 	require.NoError(t, err)
 
 	_, err = h.RetireKey(ctx, "a", "operator")
 	require.NoError(t, err)
 	require.NoFileExists(t, keys.PreviousPath("a"))
-	_, err = proofs.OpenCheckpoint(l.Head().Checkpoint, l.Keys().Verifiers()[1])
+	_, err = proofs.OpenCheckpoint(l.Head().Checkpoint, l.KeyHistory().Verifiers()[1])
 	require.ErrorIs(t, err, proofs.ErrWrongKey)
-	_, err = proofs.OpenCheckpoint(head.Checkpoint, l.Keys().Verifiers()[1])
+	_, err = proofs.OpenCheckpoint(head.Checkpoint, l.KeyHistory().Verifiers()[1])
 	require.NoError(t, err, "its earlier signatures stay valid")
 
 	foreign, err := proofs.GenerateKey().Signer("other.example")
@@ -152,7 +152,7 @@ func TestKeysAreRotatedInTurn(t *testing.T) {
 func TestInterruptedRotations(t *testing.T) {
 	type state struct {
 		*testing.T
-		keys    keystore.Files
+		keys    keystore.KeyFiles
 		l       *ledger.Ledger
 		h       *ledger.Host
 		rotated bool
@@ -199,14 +199,14 @@ func TestInterruptedRotations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			database := memory.New()
-			s := &state{T: t, keys: keystore.Files{Dir: t.TempDir()}}
+			s := &state{T: t, keys: keystore.KeyFiles{Dir: t.TempDir()}}
 			s.h = host(t, database, s.keys)
 			var err error
-			s.l, err = s.h.Create(t.Context(), ledger.New{Name: "a"})
+			s.l, err = s.h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 			require.NoError(t, err)
 			first := s.l.VerifierKey()
 			cut(s)
-			before := s.l.Keys()
+			before := s.l.KeyHistory()
 			require.NoError(t, s.h.Close())
 
 			h := host(t, database, s.keys)
@@ -216,8 +216,8 @@ func TestInterruptedRotations(t *testing.T) {
 			require.Equal(t, s.rotated, l.VerifierKey() != first)
 			ack, err := l.Submit(submission(t, l, ipc(t, "after", "x"), ""))
 			require.NoError(t, err)
-			require.NoError(t, verifyBy(l, ack, l.Keys().Verifiers()...))
-			overlapping := l.Keys().Overlapping()
+			require.NoError(t, verifyBy(l, ack, l.KeyHistory().Verifiers()...))
+			overlapping := l.KeyHistory().OverlapKey()
 			require.Equal(t, overlapping != nil, verifyBy(l, ack, before.Verifiers()[len(before.Verifiers())-1]) == nil && s.rotated)
 			if overlapping != nil {
 				require.FileExists(t, s.keys.PreviousPath("a"))
@@ -239,7 +239,7 @@ func TestInterruptedRotations(t *testing.T) {
 func TestRotationOfUnknownOutcome(t *testing.T) {
 	for fault, rotated := range map[storagetest.Fault]bool{storagetest.Before: false, storagetest.After: true} {
 		inner := store(t, memory.New())
-		f := storagetest.NewFaulty(inner)
+		f := storagetest.NewFaultyStore(inner)
 		c := config(t)
 		c.Fatal = func(error) { runtime.Goexit() }
 		l, err := ledger.Open(t.Context(), f, c)
@@ -259,6 +259,6 @@ func TestRotationOfUnknownOutcome(t *testing.T) {
 			_, err = again.RotateKey(next, "operator")
 			require.NoError(t, err)
 		}
-		require.NotNil(t, again.Keys().Overlapping())
+		require.NotNil(t, again.KeyHistory().OverlapKey())
 	}
 }

@@ -15,12 +15,12 @@ import (
 // was logged, the next call completes it. If it was interrupted later, the next start of the server
 // does.
 func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
-	return h.changeKeys(ctx, name, func(l *Ledger, keys RotatingKeys) (Ack, error) {
+	return h.changeKeys(ctx, name, func(l *Ledger, keys RotatingKeyStore) (Ack, error) {
 		// Check this before nextKey generates a key.
-		if err := l.Writable(ctx); err != nil {
+		if err := l.CheckWritable(ctx); err != nil {
 			return Ack{}, fmt.Errorf("changing the keys of ledger %q: %w", name, err)
 		}
-		if l.Keys().Overlapping() != nil {
+		if l.KeyHistory().OverlapKey() != nil {
 			return Ack{}, fmt.Errorf("ledger %q: %w", name, ErrOverlap)
 		}
 		next, err := nextKey(keys, l)
@@ -37,11 +37,11 @@ func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 // RetireKey ends the overlap that RotateKey began. It returns ErrUnknown, ErrKeysFixed,
 // ErrNoOverlap, or an error of Submit. The retired key may be missing.
 func (h *Host) RetireKey(ctx context.Context, name, actor string) (Ack, error) {
-	return h.changeKeys(ctx, name, func(l *Ledger, _ RotatingKeys) (Ack, error) { return l.RetireKey(actor) })
+	return h.changeKeys(ctx, name, func(l *Ledger, _ RotatingKeyStore) (Ack, error) { return l.RetireKey(actor) })
 }
 
 // changeKeys changes the keys of a ledger, and then updates the stored keys to match its log.
-func (h *Host) changeKeys(ctx context.Context, name string, change func(*Ledger, RotatingKeys) (Ack, error)) (Ack, error) {
+func (h *Host) changeKeys(ctx context.Context, name string, change func(*Ledger, RotatingKeyStore) (Ack, error)) (Ack, error) {
 	if err := ctx.Err(); err != nil {
 		return Ack{}, err
 	}
@@ -51,7 +51,7 @@ func (h *Host) changeKeys(ctx context.Context, name string, change func(*Ledger,
 	if err != nil {
 		return Ack{}, err
 	}
-	keys, ok := h.keys.(RotatingKeys)
+	keys, ok := h.keys.(RotatingKeyStore)
 	if !ok {
 		return Ack{}, fmt.Errorf("ledger %q: %w", name, ErrKeysFixed)
 	}
@@ -59,7 +59,7 @@ func (h *Host) changeKeys(ctx context.Context, name string, change func(*Ledger,
 	if err != nil {
 		return Ack{}, err
 	}
-	if err := keys.Reconcile(name, l.Keys()); err != nil {
+	if err := keys.Reconcile(name, l.KeyHistory()); err != nil {
 		return Ack{}, fmt.Errorf("the keys of ledger %q changed with event %d, but the stored keys could not be updated; the next start tries again: %w", name, ack.Seq, err)
 	}
 	return ack, nil
@@ -67,8 +67,8 @@ func (h *Host) changeKeys(ctx context.Context, name string, change func(*Ledger,
 
 // nextKey returns the signer for the next rotation. An operator or an interrupted rotation may
 // have stored it; if not, nextKey generates and stores one.
-func nextKey(keys RotatingKeys, l *Ledger) (*proofs.Signer, error) {
-	next, err := keys.Next(l.Name(), l.Keys())
+func nextKey(keys RotatingKeyStore, l *Ledger) (*proofs.Signer, error) {
+	next, err := keys.LoadNext(l.Name(), l.KeyHistory())
 	if err == nil || !errors.Is(err, storage.ErrNotFound) {
 		return next, err
 	}

@@ -30,7 +30,7 @@ func TestMissingKeys(t *testing.T) {
 	require.NoError(t, l.Close())
 
 	l = open(t, s, config(t))
-	require.ErrorAs(t, l.Writable(t.Context()), new(*ledger.SigningError), "the old key does not continue alone")
+	require.ErrorAs(t, l.CheckWritable(t.Context()), new(*ledger.SigningError), "the old key does not continue alone")
 	_, err = l.RetireKey("operator")
 	require.ErrorAs(t, err, new(*ledger.SigningError))
 	require.NoError(t, l.Close())
@@ -41,7 +41,7 @@ func TestMissingKeys(t *testing.T) {
 	_, err = l.Submit(submission(t, l, ipc(t, "new key alone", "x"), ""))
 	require.ErrorIs(t, err, ledger.ErrKeyMissing)
 	require.ErrorContains(t, err, "keys/default.key.previous")
-	require.ErrorIs(t, l.Writable(t.Context()), ledger.ErrKeyMissing)
+	require.ErrorIs(t, l.CheckWritable(t.Context()), ledger.ErrKeyMissing)
 	_, err = l.Checkpoint(t.Context(), l.Head(), 1)
 	require.ErrorIs(t, err, ledger.ErrKeyMissing, "nothing is signed")
 	_, err = l.RotateKey(next, "operator")
@@ -53,7 +53,7 @@ func TestMissingKeys(t *testing.T) {
 	c.Signer, c.Signers = next, []*proofs.Signer{signer(t)}
 	l = open(t, s, c)
 	ack := post(t, l, ipc(t, "the key is back", "x"), "")
-	_, err = l.Keys().OpenCheckpoint(ack.Head.Checkpoint, next.Verifier())
+	_, err = l.KeyHistory().OpenCheckpoint(ack.Head.Checkpoint, next.Verifier())
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 
@@ -66,18 +66,18 @@ func TestMissingKeys(t *testing.T) {
 	ack = post(t, l, ipc(t, "new key alone", "x"), "")
 	require.ErrorIs(t, verifyBy(l, ack, signer(t).Verifier()), proofs.ErrWrongKey)
 	for _, ack := range []ledger.Ack{retired, ack} {
-		_, err = l.Keys().OpenCheckpoint(ack.Head.Checkpoint, signer(t).Verifier())
+		_, err = l.KeyHistory().OpenCheckpoint(ack.Head.Checkpoint, signer(t).Verifier())
 		require.NoError(t, err, "all keys that are in force have signed")
-		require.Len(t, l.Keys().InForce(ack.Head.Size), 1)
+		require.Len(t, l.KeyHistory().SigningKeysAt(ack.Head.Size), 1)
 	}
-	require.NoError(t, l.Writable(t.Context()))
+	require.NoError(t, l.CheckWritable(t.Context()))
 	_, err = l.Checkpoint(t.Context(), l.Head(), 1)
 	require.NoError(t, err)
 
 	_, err = host(t, memory.New(), &fixedKeys{}).RotateKey(t.Context(), "a", "operator")
 	require.ErrorIs(t, err, ledger.ErrUnknown)
 	h := host(t, memory.New(), &fixedKeys{signer: signer(t)})
-	_, err = h.Create(t.Context(), ledger.New{Name: "a"})
+	_, err = h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
 	_, err = h.RotateKey(t.Context(), "a", "operator")
 	require.ErrorIs(t, err, ledger.ErrKeysFixed)
@@ -95,12 +95,12 @@ func (k *fixedKeys) Load(string) (*proofs.Signer, error) {
 	}
 	return k.signer, nil
 }
-func (k *fixedKeys) Staged(string) (*proofs.Signer, error) { return k.signer, nil }
-func (k *fixedKeys) Stage(string, *proofs.Signer) error    { return errors.New("fixed") }
-func (k *fixedKeys) Confirm(string) error                  { k.confirmed = true; return nil }
+func (k *fixedKeys) LoadStaged(string) (*proofs.Signer, error) { return k.signer, nil }
+func (k *fixedKeys) Stage(string, *proofs.Signer) error        { return errors.New("fixed") }
+func (k *fixedKeys) Confirm(string) error                      { k.confirmed = true; return nil }
 
 // keyFolder returns the content of each file in a folder of keys.
-func keyFolder(t *testing.T, keys keystore.Files) map[string]string {
+func keyFolder(t *testing.T, keys keystore.KeyFiles) map[string]string {
 	entries, err := os.ReadDir(keys.Dir)
 	require.NoError(t, err)
 	files := make(map[string]string)
@@ -128,7 +128,7 @@ func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 		for _, marked := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/mark %t", name, marked), func(t *testing.T) {
 				ctx := t.Context()
-				keys, marks := keystore.Files{Dir: t.TempDir()}, keystore.Marks{Dir: t.TempDir()}
+				keys, marks := keystore.KeyFiles{Dir: t.TempDir()}, keystore.MarkFiles{Dir: t.TempDir()}
 				dir := t.TempDir()
 				start := func() (*ledger.Host, func()) {
 					database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: discard()})
@@ -146,7 +146,7 @@ func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 				}
 				h, stop := start()
 				for _, name := range []string{"a", "b"} {
-					_, err := h.Create(ctx, ledger.New{Name: name})
+					_, err := h.Create(ctx, ledger.CreateOptions{Name: name})
 					require.NoError(t, err)
 				}
 				for _, change := range k.before {
@@ -174,22 +174,22 @@ func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 				require.NoError(t, err)
 				_, err = l.Submit(submission(t, l, ipc(t, "after", "x"), ""))
 				require.ErrorIs(t, err, highwater.ErrRollback)
-				require.ErrorIs(t, l.Writable(ctx), highwater.ErrRollback)
+				require.ErrorIs(t, l.CheckWritable(ctx), highwater.ErrRollback)
 				for _, change := range []change{rotate, retire} {
 					_, err = change(h, ctx, "a", "operator")
 					require.ErrorIs(t, err, highwater.ErrRollback)
 				}
-				_, err = l.Keys().OpenCheckpoint(l.Head().Checkpoint, l.Keys().Verifiers()...)
+				_, err = l.KeyHistory().OpenCheckpoint(l.Head().Checkpoint, l.KeyHistory().Verifiers()...)
 				require.NoError(t, err)
 				b, err := h.Ledger("b")
 				require.NoError(t, err)
 				_, err = b.Submit(submission(t, b, ipc(t, "after", "x"), ""))
 				require.NoError(t, err)
 				require.Equal(t, kept, keyFolder(t, keys))
-				_, err = h.Create(ctx, ledger.New{Name: "c"})
+				_, err = h.Create(ctx, ledger.CreateOptions{Name: "c"})
 				require.NoError(t, err)
 				require.NoError(t, l.Freeze(ctx))
-				require.NoError(t, l.Writable(ctx), "a frozen ledger reports no missing key")
+				require.NoError(t, l.CheckWritable(ctx), "a frozen ledger reports no missing key")
 				require.Equal(t, size, l.Head().Size)
 				stop()
 				require.NoError(t, os.Remove(keys.Path("c")))
@@ -204,7 +204,7 @@ func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 				require.NoError(t, err)
 				ack, err := l.Submit(submission(t, l, ipc(t, "after", "x"), ""))
 				require.NoError(t, err)
-				_, err = l.Keys().OpenCheckpoint(ack.Head.Checkpoint, l.Keys().Verifiers()...)
+				_, err = l.KeyHistory().OpenCheckpoint(ack.Head.Checkpoint, l.KeyHistory().Verifiers()...)
 				require.NoError(t, err)
 				stop()
 			})
@@ -238,7 +238,7 @@ func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 	}
 	for states := range 5 * 5 * 5 {
 		dir := t.TempDir()
-		keys := keystore.Files{Dir: dir}
+		keys := keystore.KeyFiles{Dir: dir}
 		held := make(map[int]bool)
 		for i, path := range []string{keys.Path("a"), keys.PreviousPath("a"), keys.NextPath("a")} {
 			which := states
@@ -285,21 +285,21 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 		return func(t *testing.T) { require.NoError(t, os.WriteFile(path, []byte(text+"\n"), 0o600)) }
 	}
 	for name, k := range map[string]struct {
-		harm func(keys keystore.Files, first string) func(*testing.T)
+		harm func(keys keystore.KeyFiles, first string) func(*testing.T)
 		says string
 	}{
-		"lost": {func(keys keystore.Files, _ string) func(*testing.T) {
+		"lost": {func(keys keystore.KeyFiles, _ string) func(*testing.T) {
 			return func(t *testing.T) { require.NoError(t, os.Remove(keys.Path("a"))) }
 		}, "is missing or damaged. The operator must put it back as keys/a.key"},
-		"an older one":      {func(keys keystore.Files, first string) func(*testing.T) { return put(keys.Path("a"), first) }, "put it back as keys/a.key"},
-		"of another origin": {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.Path("a"), foreign.Secret()) }, "put it back as keys/a.key"},
-		"damaged":           {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.Path("a"), "PRIVATE+KEY+x") }, "put it back as keys/a.key"},
-		"a foreign previous key": {func(keys keystore.Files, _ string) func(*testing.T) {
+		"an older one":      {func(keys keystore.KeyFiles, first string) func(*testing.T) { return put(keys.Path("a"), first) }, "put it back as keys/a.key"},
+		"of another origin": {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.Path("a"), foreign.Secret()) }, "put it back as keys/a.key"},
+		"damaged":           {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.Path("a"), "PRIVATE+KEY+x") }, "put it back as keys/a.key"},
+		"a foreign previous key": {func(keys keystore.KeyFiles, _ string) func(*testing.T) {
 			return put(keys.PreviousPath("a"), foreign.Secret())
 		}, "keys/a.key.previous holds a key that does not belong to the ledger; move it away"},
-		"a damaged previous key": {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.PreviousPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
-		"a damaged next key":     {func(keys keystore.Files, _ string) func(*testing.T) { return put(keys.NextPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
-		"lost, a foreign key staged": {func(keys keystore.Files, _ string) func(*testing.T) {
+		"a damaged previous key": {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.PreviousPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
+		"a damaged next key":     {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.NextPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
+		"lost, a foreign key staged": {func(keys keystore.KeyFiles, _ string) func(*testing.T) {
 			return func(t *testing.T) {
 				require.NoError(t, os.Remove(keys.Path("a")))
 				put(keys.StagedPath("a"), newer.Secret())(t)
@@ -308,7 +308,7 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			database, keys, marks := memory.New(), keystore.Files{Dir: t.TempDir()}, keystore.Marks{Dir: t.TempDir()}
+			database, keys, marks := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}, keystore.MarkFiles{Dir: t.TempDir()}
 			start := func() *ledger.Host {
 				h, err := ledger.OpenHost(ctx, database, keys, func(string) ledger.Config { return ledger.Config{Marks: marks} })
 				require.NoError(t, err)
@@ -316,7 +316,7 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 			}
 			h := start()
 			for _, name := range []string{"a", "b"} {
-				_, err := h.Create(ctx, ledger.New{Name: name, Origin: "log.example/" + name})
+				_, err := h.Create(ctx, ledger.CreateOptions{Name: name, Origin: "log.example/" + name})
 				require.NoError(t, err)
 			}
 			first, err := os.ReadFile(keys.Path("a"))
@@ -338,14 +338,14 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 			head := l.Head()
 			_, err = l.Submit(submission(t, l, ipc(t, "after", "x"), ""))
 			require.ErrorContains(t, err, k.says)
-			require.ErrorContains(t, l.Writable(ctx), k.says)
+			require.ErrorContains(t, l.CheckWritable(ctx), k.says)
 			_, err = h.RotateKey(ctx, "a", "operator")
 			require.Error(t, err)
 			_, err = h.RetireKey(ctx, "a", "operator")
 			require.Error(t, err)
 			signed, err := l.Checkpoint(ctx, head, head.Size)
 			require.NoError(t, err)
-			_, err = l.Keys().OpenCheckpoint(signed, l.Keys().Verifiers()...)
+			_, err = l.KeyHistory().OpenCheckpoint(signed, l.KeyHistory().Verifiers()...)
 			require.NoError(t, err, "the stored checkpoint can be read")
 			_, err = l.Checkpoint(ctx, head, 1)
 			require.ErrorContains(t, err, k.says, "nothing is signed")
@@ -356,7 +356,7 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 			require.NoError(t, err)
 			_, err = h.RotateKey(ctx, "b", "operator")
 			require.NoError(t, err)
-			_, err = h.Create(ctx, ledger.New{Name: "c"})
+			_, err = h.Create(ctx, ledger.CreateOptions{Name: "c"})
 			require.NoError(t, err)
 			require.NoError(t, h.Close())
 			after := keyFolder(t, keys)

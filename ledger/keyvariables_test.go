@@ -21,24 +21,24 @@ func TestKeysFromVariables(t *testing.T) {
 	two, err := proofs.GenerateKey().Signer("log.example/a-b")
 	require.NoError(t, err)
 	environment := make(map[string]string)
-	keys := keystore.Variables{Files: keystore.Files{Dir: t.TempDir()}, Lookup: func(name string) (string, bool) {
+	keys := keystore.KeyVariables{KeyFiles: keystore.KeyFiles{Dir: t.TempDir()}, Lookup: func(name string) (string, bool) {
 		value, set := environment[name]
 		return value, set
 	}}
 	const variable = "COLOPHON_SIGNING_KEY_A_B"
-	require.Equal(t, variable, keys.Variable("a-b"))
+	require.Equal(t, variable, keys.VariableName("a-b"))
 	database := memory.New()
 	environment[variable] = one.Secret()
 	h := host(t, database, keys)
-	l, err := h.Create(ctx, ledger.New{Name: "a-b"})
+	l, err := h.Create(ctx, ledger.CreateOptions{Name: "a-b"})
 	require.NoError(t, err)
 	require.Equal(t, one.Verifier().String(), l.VerifierKey())
-	other, err := h.Create(ctx, ledger.New{Name: "other"})
+	other, err := h.Create(ctx, ledger.CreateOptions{Name: "other"})
 	require.NoError(t, err)
 	require.FileExists(t, keys.Path("other"), "a ledger without a variable has its key in a file")
 	_, err = h.RotateKey(ctx, "other", "operator")
 	require.NoError(t, err)
-	require.NotNil(t, other.Keys().Overlapping())
+	require.NotNil(t, other.KeyHistory().OverlapKey())
 	_, err = h.RotateKey(ctx, "a-b", "operator")
 	require.ErrorIs(t, err, ledger.ErrKeysFixed)
 	require.NoError(t, h.Close())
@@ -70,7 +70,7 @@ func TestKeysFromVariables(t *testing.T) {
 	}
 
 	// If the database is lost and the key is not, no second log is signed with that key.
-	_, err = host(t, memory.New(), keys).Create(ctx, ledger.New{Name: "a-b"})
+	_, err = host(t, memory.New(), keys).Create(ctx, ledger.CreateOptions{Name: "a-b"})
 	require.ErrorIs(t, err, ledger.ErrKeyWithoutLedger)
 	environment[variable] = one.Secret()
 	_, err = keys.Load("a-b")
@@ -80,22 +80,22 @@ func TestKeysFromVariables(t *testing.T) {
 	require.ErrorIs(t, err, proofs.ErrMalformed)
 	require.NotContains(t, err.Error(), "PRIVATE")
 	environment[variable] = one.Secret()
-	require.NoError(t, keys.Files.Stage("a-b", one))
-	require.NoError(t, keys.Files.Confirm("a-b"))
+	require.NoError(t, keys.KeyFiles.Stage("a-b", one))
+	require.NoError(t, keys.KeyFiles.Confirm("a-b"))
 	_, err = keys.Load("a-b")
 	require.ErrorContains(t, err, "remove one of them")
 
 	// The key moves from a file to a variable.
 	delete(environment, variable)
 	moved := memory.New()
-	h = host(t, moved, keystore.Variables{Files: keystore.Files{Dir: t.TempDir()}, Lookup: keys.Lookup})
-	_, err = h.Create(ctx, ledger.New{Name: "c"})
+	h = host(t, moved, keystore.KeyVariables{KeyFiles: keystore.KeyFiles{Dir: t.TempDir()}, Lookup: keys.Lookup})
+	_, err = h.Create(ctx, ledger.CreateOptions{Name: "c"})
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
-	h = host(t, moved, keystore.Variables{Files: keystore.Files{Dir: t.TempDir()}, Lookup: keys.Lookup})
+	h = host(t, moved, keystore.KeyVariables{KeyFiles: keystore.KeyFiles{Dir: t.TempDir()}, Lookup: keys.Lookup})
 	l, err = h.Ledger("c")
 	require.NoError(t, err)
-	require.ErrorAs(t, l.Writable(ctx), new(*ledger.SigningError))
+	require.ErrorAs(t, l.CheckWritable(ctx), new(*ledger.SigningError))
 }
 
 // If the keys in variables are newer than the database, nothing is signed, and the file that names
@@ -109,13 +109,13 @@ func TestVariablesThatDoNotFitTheLog(t *testing.T) {
 	value := one.Secret()
 	lookup := func(string) (string, bool) { return value, true }
 	older := memory.New()
-	h := host(t, older, keystore.Variables{Files: keystore.Files{Dir: t.TempDir()}, Lookup: lookup})
-	_, err = h.Create(ctx, ledger.New{Name: "a"})
+	h := host(t, older, keystore.KeyVariables{KeyFiles: keystore.KeyFiles{Dir: t.TempDir()}, Lookup: lookup})
+	_, err = h.Create(ctx, ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
-	newest, keys := memory.New(), keystore.Variables{Files: keystore.Files{Dir: t.TempDir()}, Lookup: lookup}
+	newest, keys := memory.New(), keystore.KeyVariables{KeyFiles: keystore.KeyFiles{Dir: t.TempDir()}, Lookup: lookup}
 	h = host(t, newest, keys)
-	_, err = h.Create(ctx, ledger.New{Name: "a"})
+	_, err = h.Create(ctx, ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
 	value += " " + two.Secret()
 	_, err = h.RotateKey(ctx, "a", "operator")
@@ -125,7 +125,7 @@ func TestVariablesThatDoNotFitTheLog(t *testing.T) {
 	h = host(t, older, keys)
 	l, err := h.Ledger("a")
 	require.NoError(t, err)
-	require.ErrorIs(t, l.Writable(ctx), highwater.ErrRollback)
+	require.ErrorIs(t, l.CheckWritable(ctx), highwater.ErrRollback)
 	require.NoError(t, h.Close())
 	signed, err := os.ReadFile(keys.SignedPath("a"))
 	require.NoError(t, err)
@@ -135,10 +135,10 @@ func TestVariablesThatDoNotFitTheLog(t *testing.T) {
 	h = host(t, newest, keys)
 	l, err = h.Ledger("a")
 	require.NoError(t, err)
-	require.ErrorIs(t, l.Writable(ctx), ledger.ErrKeyMissing)
+	require.ErrorIs(t, l.CheckWritable(ctx), ledger.ErrKeyMissing)
 	_, err = h.RotateKey(ctx, "a", "operator")
 	require.ErrorIs(t, err, ledger.ErrKeyMissing)
 	_, err = h.RetireKey(ctx, "a", "operator")
 	require.NoError(t, err)
-	require.NoError(t, l.Writable(ctx))
+	require.NoError(t, l.CheckWritable(ctx))
 }

@@ -55,7 +55,7 @@ type Config struct {
 	// the next rotation. The log decides which of all keys sign.
 	Signers []*proofs.Signer
 	// Marks stores the high-water mark (spec: High-water mark); nil stores none.
-	Marks Marks
+	Marks MarkStore
 	// MarkShown makes a ledger that is only read keep a mark too: the checkpoint of the last head
 	// that it has published. Open returns highwater.ErrRollback if the store does not extend that
 	// checkpoint.
@@ -134,7 +134,7 @@ func (c Config) withDefaults() Config {
 type Ledger struct {
 	config Config
 	store  storage.Store
-	info   storage.Info // as read at the start; queue knows whether the ledger is frozen now
+	info   storage.LedgerInfo // as read at the start; queue knows whether the ledger is frozen now
 	reader reader
 
 	queue     *queue
@@ -192,7 +192,7 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 	}
 	go l.sequencer.run()
 	if l.marks != nil {
-		if l.Writable(ctx) == nil {
+		if l.CheckWritable(ctx) == nil {
 			signal(l.marks.moved) // write a first mark if there is none
 		}
 		go l.marks.run()
@@ -209,7 +209,7 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 }
 
 // newLedger assembles a ledger. Its config must have the defaults filled in.
-func newLedger(store storage.Store, info storage.Info, config Config) *Ledger {
+func newLedger(store storage.Store, info storage.LedgerInfo, config Config) *Ledger {
 	l := &Ledger{
 		config: config, store: store, info: info, standby: config.standby,
 		reader: reader{store, proofs.NewTileCache(config.CachedTiles)},
@@ -227,7 +227,7 @@ func newLedger(store storage.Store, info storage.Info, config Config) *Ledger {
 func (l *Ledger) Name() string { return l.info.Name }
 
 // Info returns the ledger's description at this moment.
-func (l *Ledger) Info() storage.Info {
+func (l *Ledger) Info() storage.LedgerInfo {
 	info := l.info
 	info.Frozen = l.queue.isFrozen()
 	return info
@@ -239,9 +239,9 @@ const (
 	RejectMismatch = "reject" // refuse the record, and append the refusal
 )
 
-// OnMismatch returns AcceptMismatch or RejectMismatch: the default for requests that do not
+// MismatchPolicy returns AcceptMismatch or RejectMismatch: the default for requests that do not
 // choose.
-func (l *Ledger) OnMismatch() string {
+func (l *Ledger) MismatchPolicy() string {
 	if l.info.RejectMismatch {
 		return RejectMismatch
 	}
@@ -251,8 +251,8 @@ func (l *Ledger) OnMismatch() string {
 // Head returns the last durable state.
 func (l *Ledger) Head() *Head { return l.sequencer.head.Load() }
 
-// Queue returns the number of submissions that wait for the sequencer.
-func (l *Ledger) Queue() int { return l.queue.len() }
+// QueueLength returns the number of submissions that wait for the sequencer.
+func (l *Ledger) QueueLength() int { return l.queue.len() }
 
 // Freeze makes the ledger refuse all later writes for good, durably. Submissions that the ledger
 // has already accepted are committed first. The last checkpoint is final (spec: Frozen ledgers).
@@ -296,12 +296,12 @@ func end(l *Ledger, reason error) {
 	}
 }
 
-// Writable returns nil if the ledger accepts writes. It returns storage.ErrNoSpace while disk space
+// CheckWritable returns nil if the ledger accepts writes. It returns storage.ErrNoSpace while disk space
 // is short. Unless the ledger is frozen, it returns highwater.ErrRollback, ErrKeyMissing, or a
 // SigningError if the ledger must not sign.
-func (l *Ledger) Writable(ctx context.Context) error {
+func (l *Ledger) CheckWritable(ctx context.Context) error {
 	if err := l.signing.check(); err != nil && !l.queue.isFrozen() {
 		return fmt.Errorf("ledger %q: %w", l.info.Name, err)
 	}
-	return l.store.Writable(ctx)
+	return l.store.CheckWritable(ctx)
 }

@@ -21,7 +21,7 @@ import (
 func TestFirstEventDescribesTheLedger(t *testing.T) {
 	l := memoryLedger(t)
 	require.EqualValues(t, 1, l.Head().Size)
-	entry, err := l.Store().Entry(t.Context(), 0)
+	entry, err := l.Reader().Entry(t.Context(), 0)
 	require.NoError(t, err)
 	r, err := proofs.NewReceipt(entry)
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func TestOnceUnderAKey(t *testing.T) {
 func TestRefusalClaimsNoKeyAndYieldsToAReplay(t *testing.T) {
 	l := memoryLedger(t)
 	mistaken := func(output string) *record.Record { // returns a record with a claim that does not match
-		r, err := record.DefaultLimits().For(memberSecret).Parse(record.IPCRecord, fmt.Appendf(nil, `{"run_id":"run/1","payload":{"seed":1},"output":%q,"output_hash":"%064d","model":"m","temperature":0.5,"max_tokens":10}`, output, 0))
+		r, err := record.DefaultLimits().WithMemberSecret(memberSecret).Parse(record.IPCRecord, fmt.Appendf(nil, `{"run_id":"run/1","payload":{"seed":1},"output":%q,"output_hash":"%064d","model":"m","temperature":0.5,"max_tokens":10}`, output, 0))
 		require.NoError(t, err)
 		return r
 	}
@@ -173,7 +173,7 @@ func TestFullQueueRefusesSubmissions(t *testing.T) {
 		tickets = append(tickets, ticket)
 	}
 	enqueue()
-	require.Eventually(t, func() bool { return l.Queue() == 0 }, time.Minute, time.Millisecond, "the first is being committed")
+	require.Eventually(t, func() bool { return l.QueueLength() == 0 }, time.Minute, time.Millisecond, "the first is being committed")
 	for range 3 {
 		enqueue()
 	}
@@ -267,12 +267,12 @@ func TestFreezeWaitsForPendingCommits(t *testing.T) {
 }
 
 func TestWritesAreRefusedWithoutSpace(t *testing.T) {
-	f := storagetest.NewFaulty(store(t, memory.New()))
+	f := storagetest.NewFaultyStore(store(t, memory.New()))
 	l := open(t, f, config(t))
-	f.SetWritable(storage.ErrNoSpace)
+	f.SetWritableError(storage.ErrNoSpace)
 	_, err := l.Submit(submission(t, l, ipc(t, "run", "a"), ""))
 	require.ErrorIs(t, err, storage.ErrNoSpace)
-	f.SetWritable(nil)
+	f.SetWritableError(nil)
 	ack := post(t, l, ipc(t, "run", "a"), "")
 	require.Equal(t, ledger.Appended, ack.Outcome, "the refused record claimed no key")
 	require.EqualValues(t, 1, ack.Seq)

@@ -12,9 +12,9 @@ import (
 	"colophon/storage"
 )
 
-// Marks stores the high-water mark of each ledger (spec: High-water mark): the largest
+// MarkStore stores the high-water mark of each ledger (spec: High-water mark): the largest
 // checkpoint that the ledger has signed. A restore of the store must not restore the marks.
-type Marks interface {
+type MarkStore interface {
 	// Mark returns the checkpoint as a signed note, or storage.ErrNotFound.
 	Mark(ledger string) ([]byte, error)
 	// SetMark replaces the checkpoint atomically.
@@ -64,7 +64,7 @@ func (l *Ledger) recoverMark(ctx context.Context) error {
 		config: &l.config, name: l.info.Name, head: &l.sequencer.head,
 		moved: l.sequencer.headMoved, stopped: l.queue.ended, done: make(chan struct{}),
 	}
-	switch err := marks.check(ctx, l.store, l.Keys().Verifiers()...); {
+	switch err := marks.check(ctx, l.store, l.KeyHistory().Verifiers()...); {
 	case errors.Is(err, highwater.ErrRollback):
 		l.signing.refuse(err)
 	case err != nil:
@@ -82,7 +82,7 @@ func recoverShown(ctx context.Context, l *Ledger) error {
 		return nil
 	}
 	marks := &markKeeper{config: &l.config, name: l.info.Name, head: &l.sequencer.head}
-	if err := marks.check(ctx, l.store, l.Keys().Verifiers()...); err != nil {
+	if err := marks.check(ctx, l.store, l.KeyHistory().Verifiers()...); err != nil {
 		return fmt.Errorf("opening ledger %q: %w", l.info.Name, err)
 	}
 	markShown(l, true)

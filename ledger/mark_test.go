@@ -22,7 +22,7 @@ import (
 )
 
 // marked opens a ledger that keeps a mark in a folder.
-func marked(t testing.TB, s storage.Store, marks ledger.Marks) *ledger.Ledger {
+func marked(t testing.TB, s storage.Store, marks ledger.MarkStore) *ledger.Ledger {
 	c := config(t)
 	c.Marks = marks
 	return open(t, s, c)
@@ -31,7 +31,7 @@ func marked(t testing.TB, s storage.Store, marks ledger.Marks) *ledger.Ledger {
 // grown makes a ledger with size events and closes it. It returns the checkpoint of each size
 // and the last mark.
 func grown(t testing.TB, s storage.Store, size int) (checkpoints [][]byte, mark []byte) {
-	marks := keystore.Marks{Dir: t.TempDir()}
+	marks := keystore.MarkFiles{Dir: t.TempDir()}
 	l := marked(t, s, marks)
 	checkpoints = append(checkpoints, nil, l.Head().Checkpoint)
 	for range size - 1 {
@@ -75,13 +75,13 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := store(t, memory.New())
 			_, own := grown(t, s, 8)
-			marks := keystore.Marks{Dir: t.TempDir()}
+			marks := keystore.MarkFiles{Dir: t.TempDir()}
 			require.NoError(t, marks.SetMark(ledger.Default, k.mark))
 			l := marked(t, s, marks)
 			_, err := l.Submit(submission(t, l, ipc(t, "", "x"), ""))
 			require.ErrorIs(t, err, highwater.ErrRollback)
 			require.ErrorContains(t, err, k.says)
-			require.ErrorIs(t, l.Writable(t.Context()), highwater.ErrRollback)
+			require.ErrorIs(t, l.CheckWritable(t.Context()), highwater.ErrRollback)
 			_, err = l.RotateKey(foreign, "operator")
 			require.ErrorIs(t, err, highwater.ErrRollback)
 			_, err = l.Checkpoint(t.Context(), l.Head(), 3)
@@ -91,7 +91,7 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 			require.Equal(t, string(own), string(last))
 			require.NoError(t, walk(t, l))
 			require.NoError(t, l.Freeze(t.Context()))
-			require.NoError(t, l.Writable(t.Context()), "a frozen ledger reports no rollback")
+			require.NoError(t, l.CheckWritable(t.Context()), "a frozen ledger reports no rollback")
 			require.NoError(t, l.Close())
 			left, err := marks.Mark(ledger.Default)
 			require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 func TestLostMark(t *testing.T) {
 	s := store(t, memory.New())
 	grown(t, s, 4)
-	marks := keystore.Marks{Dir: filepath.Join(t.TempDir(), "marks")}
+	marks := keystore.MarkFiles{Dir: filepath.Join(t.TempDir(), "marks")}
 	l := marked(t, s, marks)
 	post(t, l, ipc(t, "", "x"), "")
 	require.NoError(t, l.Close())
@@ -121,14 +121,14 @@ func TestMissingMarkIsLogged(t *testing.T) {
 	var log strings.Builder
 	c := config(t)
 	c.Log = slog.New(slog.NewTextHandler(&log, nil))
-	c.Marks = keystore.Marks{Dir: filepath.Join(t.TempDir(), "marks")}
+	c.Marks = keystore.MarkFiles{Dir: filepath.Join(t.TempDir(), "marks")}
 	require.NoError(t, open(t, s, c).Close())
 	require.Contains(t, log.String(), "this store could be an older copy")
 }
 
 // brokenMarks fails to write marks while broken is set, and counts the attempts.
 type brokenMarks struct {
-	keystore.Marks
+	keystore.MarkFiles
 	mu             sync.Mutex
 	broken         bool // guarded by mu
 	tried, written int  // guarded by mu
@@ -142,12 +142,12 @@ func (m *brokenMarks) SetMark(name string, checkpoint []byte) error {
 		return errors.New("no space")
 	}
 	m.written++
-	return m.Marks.SetMark(name, checkpoint)
+	return m.MarkFiles.SetMark(name, checkpoint)
 }
 
 // Commits continue while marks cannot be written. Not every commit writes a mark.
 func TestCommitsContinueWithoutMarks(t *testing.T) {
-	marks := &brokenMarks{Marks: keystore.Marks{Dir: t.TempDir()}, broken: true}
+	marks := &brokenMarks{MarkFiles: keystore.MarkFiles{Dir: t.TempDir()}, broken: true}
 	l := marked(t, store(t, memory.New()), marks)
 	for range 200 {
 		post(t, l, ipc(t, "", "x"), "")
@@ -165,7 +165,7 @@ func TestCommitsContinueWithoutMarks(t *testing.T) {
 
 // A mark that could not be written is written later, even without another commit.
 func TestMarksCatchUp(t *testing.T) {
-	marks := &brokenMarks{Marks: keystore.Marks{Dir: t.TempDir()}, broken: true}
+	marks := &brokenMarks{MarkFiles: keystore.MarkFiles{Dir: t.TempDir()}, broken: true}
 	l := marked(t, store(t, memory.New()), marks)
 	reached := func(n *int) func() bool {
 		return func() bool {
@@ -186,18 +186,18 @@ func TestMarksCatchUp(t *testing.T) {
 
 // No ledger is created under a name that has a mark but no ledger in the database.
 func TestMarkWithoutLedger(t *testing.T) {
-	marks := keystore.Marks{Dir: t.TempDir()}
+	marks := keystore.MarkFiles{Dir: t.TempDir()}
 	config := func(string) ledger.Config { return ledger.Config{Marks: marks} }
-	h, err := ledger.OpenHost(context.Background(), memory.New(), keystore.Files{Dir: t.TempDir()}, config)
+	h, err := ledger.OpenHost(context.Background(), memory.New(), keystore.KeyFiles{Dir: t.TempDir()}, config)
 	require.NoError(t, err)
-	_, err = h.Create(t.Context(), ledger.New{Name: "a"})
+	_, err = h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
-	h, err = ledger.OpenHost(context.Background(), memory.New(), keystore.Files{Dir: t.TempDir()}, config)
+	h, err = ledger.OpenHost(context.Background(), memory.New(), keystore.KeyFiles{Dir: t.TempDir()}, config)
 	require.NoError(t, err)
-	_, err = h.Create(t.Context(), ledger.New{Name: "a"})
+	_, err = h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 	require.ErrorIs(t, err, ledger.ErrMarkWithoutLedger)
-	_, err = h.Create(t.Context(), ledger.New{Name: "b"})
+	_, err = h.Create(t.Context(), ledger.CreateOptions{Name: "b"})
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
 }

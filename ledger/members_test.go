@@ -22,7 +22,7 @@ import (
 func TestMemberSecretIsKept(t *testing.T) {
 	database := memory.New()
 	empty := func(name string) storage.Store {
-		s, err := database.Create(t.Context(), storage.Info{Name: name, Origin: signer(t).Origin(), Created: time.Unix(0, 0).UTC()})
+		s, err := database.Create(t.Context(), storage.LedgerInfo{Name: name, Origin: signer(t).Origin(), Created: time.Unix(0, 0).UTC()})
 		require.NoError(t, err)
 		return s
 	}
@@ -39,12 +39,12 @@ func TestMemberSecretIsKept(t *testing.T) {
 
 	l = open(t, s, config(t))
 	require.Equal(t, secret.Bytes(), l.MemberSecret().Bytes())
-	r, err := record.DefaultLimits().For(l.MemberSecret()).Parse(record.IPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))
+	r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.IPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))
 	require.NoError(t, err)
 	require.Contains(t, string(post(t, l, r, "").Entry), `"payload_members":{"/a":"`)
 	require.NoError(t, l.Close())
 
-	report, err := audit.Log(t.Context(), storeaudit.Source(s), audit.Options{Verifiers: []*proofs.Verifier{signer(t).Verifier()}})
+	report, err := audit.WalkLog(t.Context(), storeaudit.NewSource(s), audit.Options{Verifiers: []*proofs.Verifier{signer(t).Verifier()}})
 	require.NoError(t, err)
 	require.Nil(t, report.Damage)
 }
@@ -74,7 +74,7 @@ func TestWrongMemberSecret(t *testing.T) {
 			_, err := ledger.Open(t.Context(), s, config(t))
 			require.ErrorIs(t, err, ledger.ErrDamaged)
 			require.ErrorContains(t, err, c.says)
-			report, err := audit.Log(t.Context(), storeaudit.Source(s), audit.Options{Verifiers: []*proofs.Verifier{signer(t).Verifier()}})
+			report, err := audit.WalkLog(t.Context(), storeaudit.NewSource(s), audit.Options{Verifiers: []*proofs.Verifier{signer(t).Verifier()}})
 			require.NoError(t, err)
 			require.ErrorContains(t, report.Damage, `content: "member_secret", at entry 0: altered`)
 		})
@@ -85,7 +85,7 @@ func TestWrongMemberSecret(t *testing.T) {
 		_, err := ledger.Open(t.Context(), withoutSettings{s}, config(t))
 		require.ErrorIs(t, err, ledger.ErrDamaged)
 		require.ErrorContains(t, err, "is missing")
-		report, err := audit.Log(t.Context(), storeaudit.Source(withoutSettings{s}), audit.Options{Verifiers: []*proofs.Verifier{signer(t).Verifier()}})
+		report, err := audit.WalkLog(t.Context(), storeaudit.NewSource(withoutSettings{s}), audit.Options{Verifiers: []*proofs.Verifier{signer(t).Verifier()}})
 		require.NoError(t, err)
 		require.ErrorContains(t, report.Damage, `content: "member_secret", at entry 0: missing`)
 	})
@@ -103,7 +103,7 @@ func (withoutSettings) Setting(context.Context, string) ([]byte, error) {
 func TestLedgersOfEarlierVersionsHaveNoMembers(t *testing.T) {
 	s := store(t, memory.New())
 	signer := signer(t)
-	body := record.AppendLedgerCreated(nil, record.Event{Actor: "anonymous", Ledger: ledger.Default}, signer.Origin(), signer.Verifier().String(), nil)
+	body := record.AppendLedgerCreated(nil, record.EventContext{Actor: "anonymous", Ledger: ledger.Default}, signer.Origin(), signer.Verifier().String(), nil)
 	at := time.Unix(1, 0)
 	body = record.AppendSuffix(body, 0, at)
 	entry := proofs.AppendEntry(nil, proofs.Hash{}, body)
@@ -121,12 +121,12 @@ func TestLedgersOfEarlierVersionsHaveNoMembers(t *testing.T) {
 	for range 2 { // the same before and after a restart
 		l := open(t, s, config(t))
 		require.Nil(t, l.MemberSecret())
-		r, err := record.DefaultLimits().For(l.MemberSecret()).Parse(record.IPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))
+		r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.IPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))
 		require.NoError(t, err)
 		require.NotContains(t, string(post(t, l, r, "").Entry), "payload_members")
 		require.NoError(t, l.Close())
 	}
-	report, err := audit.Log(t.Context(), storeaudit.Source(s), audit.Options{Verifiers: []*proofs.Verifier{signer.Verifier()}})
+	report, err := audit.WalkLog(t.Context(), storeaudit.NewSource(s), audit.Options{Verifiers: []*proofs.Verifier{signer.Verifier()}})
 	require.NoError(t, err)
 	require.Nil(t, report.Damage)
 	require.EqualValues(t, 3, report.Size)

@@ -10,7 +10,7 @@ import (
 // the key. The error is a *strict.Error if the entry would be too large. The submission shares
 // the record's memory.
 func (l *Ledger) Prepare(r *record.Record, actor, key string) (Submission, error) {
-	e := record.Event{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
+	e := record.EventContext{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
 	body := r.Body(e)
 	if err := record.CheckSize(body); err != nil {
 		return Submission{}, err
@@ -24,7 +24,7 @@ func (l *Ledger) Prepare(r *record.Record, actor, key string) (Submission, error
 // match (spec: Refusals). If the record is already in the log under key, the outcome is
 // Replayed instead.
 func (l *Ledger) PrepareRefusal(r *record.Record, actor, key string) Submission {
-	e := record.Event{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
+	e := record.EventContext{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
 	s := keyed(r, e)
 	s.Body, s.Refused = r.AppendRefusal(nil, e, record.RefusedMismatch, 0), true
 	return s
@@ -34,9 +34,9 @@ func (l *Ledger) PrepareRefusal(r *record.Record, actor, key string) Submission 
 // Redactions). key is the client's idempotency key; without one every request appends an
 // event. The error is a *strict.Error if the entry would be too large.
 func (l *Ledger) PrepareVerb(v *record.Verb, actor, key string) (Submission, error) {
-	e := record.Event{Actor: actor, Ledger: l.info.Name}
+	e := record.EventContext{Actor: actor, Ledger: l.info.Name}
 	if key != "" {
-		digest := HeaderKey(key)
+		digest := IdempotencyKeyDigest(key)
 		e.Key = &digest
 	}
 	body := v.AppendBody(nil, e)
@@ -46,16 +46,16 @@ func (l *Ledger) PrepareVerb(v *record.Verb, actor, key string) (Submission, err
 	return Submission{
 		Body:    body,
 		Key:     e.Key,
-		Record:  record.KeyedDigest(v.Kind, v.Digest),
+		Record:  record.KindDigest(v.Kind, v.Digest),
 		Refusal: func(first uint64) []byte { return v.AppendRefusal(nil, e, first) },
 	}, nil
 }
 
 // keyed returns a submission that has only the fields that depend on the idempotency key.
-func keyed(r *record.Record, e record.Event) Submission {
+func keyed(r *record.Record, e record.EventContext) Submission {
 	return Submission{
 		Key:    e.Key,
-		Record: record.KeyedDigest(r.Kind, r.Digest),
+		Record: record.KindDigest(r.Kind, r.Digest),
 		Refusal: func(first uint64) []byte {
 			return r.AppendRefusal(nil, e, record.RefusedKey, first)
 		},
@@ -66,7 +66,7 @@ func keyDigest(r *record.Record, key string) *proofs.Hash {
 	var digest proofs.Hash
 	switch {
 	case key != "":
-		digest = HeaderKey(key)
+		digest = IdempotencyKeyDigest(key)
 	case r.RunID != "":
 		digest = record.RunKey(r.Kind, r.RunID)
 	default:

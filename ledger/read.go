@@ -24,9 +24,9 @@ func (r reader) prover(ctx context.Context, head *Head) *proofs.Prover {
 	return proofs.NewProver(head.view, r.cache, r.tiles(ctx))
 }
 
-// Store returns a reader of the ledger. Reads see the last durable state and never wait for
+// Reader returns a reader of the ledger. Reads see the last durable state and never wait for
 // the sequencer.
-func (l *Ledger) Store() storage.Reader { return l.store }
+func (l *Ledger) Reader() storage.Reader { return l.store }
 
 // Archive makes the store of a ledger drop archived entries (storage.Archiver). It returns an error
 // if the store cannot do that.
@@ -38,27 +38,27 @@ func Archive(ctx context.Context, l *Ledger, a storage.Archived, keep []uint64) 
 	return archiver.Archive(ctx, a, keep)
 }
 
-// Published returns the log up to the published head, for an index. The store has a commit a
+// PublishedLog returns the log up to the published head, for an index. The store has a commit a
 // moment before its head is published. An index that read the store directly could return
 // answers for a size that no proof and no checkpoint covers yet.
-func (l *Ledger) Published() Published { return Published{l} }
+func (l *Ledger) PublishedLog() PublishedLog { return PublishedLog{l} }
 
-// Published is the log of a ledger up to its published head.
-type Published struct{ ledger *Ledger }
+// PublishedLog is the log of a ledger up to its published head.
+type PublishedLog struct{ ledger *Ledger }
 
 // Head returns the published head.
-func (p Published) Head(ctx context.Context) (storage.Head, error) {
+func (p PublishedLog) Head(ctx context.Context) (storage.Head, error) {
 	return p.ledger.Head().Head, ctx.Err()
 }
 
 // Entry returns the entry of the event at seq.
-func (p Published) Entry(ctx context.Context, seq uint64) ([]byte, error) {
+func (p PublishedLog) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	return p.ledger.store.Entry(ctx, seq)
 }
 
 // Entries yields the entries from a seq up to the head that is published when the iteration
 // begins.
-func (p Published) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
+func (p PublishedLog) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
 		size := p.ledger.Head().Size
 		for entry, err := range p.ledger.store.Entries(ctx, from) {
@@ -83,7 +83,7 @@ func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byt
 		return head.Checkpoint, nil
 	}
 	if err := l.signing.check(); err != nil {
-		if note := l.shown.Of(size); note != nil {
+		if note := l.shown.Get(size); note != nil {
 			return note, nil
 		}
 		return nil, fmt.Errorf("signing the checkpoint of size %d: %w", size, err)
@@ -95,14 +95,14 @@ func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byt
 	return proofs.SignCheckpoint(proofs.Checkpoint{Origin: l.info.Origin, Size: size, Root: root}, l.signing.keys.Load().signers...)
 }
 
-// CanSign returns nil if this server signs for the ledger now. It returns storage.ErrNotHeld if
+// CheckSigning returns nil if this server signs for the ledger now. It returns storage.ErrNotHeld if
 // another server does, or the reason why none can.
-func (p Published) CanSign() error { return p.ledger.signing.check() }
+func (p PublishedLog) CheckSigning() error { return p.ledger.signing.check() }
 
 // SignExport returns the note of an export manifest, signed with the keys that sign the next
 // checkpoint. It returns the error of CanSign if this server does not sign.
-func (p Published) SignExport(m *proofs.ExportManifest) ([]byte, error) {
-	if err := p.CanSign(); err != nil {
+func (p PublishedLog) SignExport(m *proofs.ExportManifest) ([]byte, error) {
+	if err := p.CheckSigning(); err != nil {
 		return nil, fmt.Errorf("signing an export: %w", err)
 	}
 	return proofs.SignExport(m, p.ledger.signing.keys.Load().signers...)

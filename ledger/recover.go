@@ -147,7 +147,7 @@ func (l *Ledger) appendFirstEvent(ctx context.Context) error {
 		return err
 	}
 	l.members = secret
-	body := record.AppendLedgerCreated(nil, record.Event{Actor: l.config.Creator, Ledger: l.info.Name}, l.info.Origin, l.VerifierKey(), l.members)
+	body := record.AppendLedgerCreated(nil, record.EventContext{Actor: l.config.Creator, Ledger: l.info.Name}, l.info.Origin, l.VerifierKey(), l.members)
 	_, err = l.Submit(Submission{Body: body})
 	return err
 }
@@ -178,7 +178,7 @@ func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: decoding the first event: %w", ErrDamaged, err)
 	}
-	commitment := e.Created().MemberSecretHash
+	commitment := e.LedgerCreation().MemberSecretHash
 	if commitment == nil {
 		return nil
 	}

@@ -20,10 +20,10 @@ const maxWithdrawn = 4 << 10
 // the write-ahead log.
 const withdrawnBytes = 128
 
-// Withdrawal returns the redaction of the record at seq, with the digests of its content. The
+// RedactionOf returns the redaction of the record at seq, with the digests of its content. The
 // sequencer sets By. Digests is empty if the event names no content; only records name
 // content.
-func (l *Ledger) Withdrawal(ctx context.Context, seq uint64) (storage.Redaction, error) {
+func (l *Ledger) RedactionOf(ctx context.Context, seq uint64) (storage.Redaction, error) {
 	contents, err := l.reader.contents(ctx, new(event.Decoder), seq)
 	if err != nil {
 		return storage.Redaction{}, err

@@ -9,33 +9,33 @@ import (
 	"colophon/proofs"
 )
 
-// Erasure describes the effect of redacting a set of records.
-type Erasure struct {
-	Records         uint64 // number of records whose content would be redacted
-	AlreadyRedacted uint64 // number of records that an earlier event redacted
-	WithoutContent  uint64 // number of events that name no content
-	Erased          Pieces // content that no other record needs
-	Kept            Pieces // content that other records need
-	NeededBy        uint64 // number of other records that need content of the set
+// RedactionPlan describes the effect of redacting a set of records.
+type RedactionPlan struct {
+	Records         uint64     // number of records whose content would be redacted
+	AlreadyRedacted uint64     // number of records that an earlier event redacted
+	WithoutContent  uint64     // number of events that name no content
+	Erased          PieceCount // content that no other record needs
+	Kept            PieceCount // content that other records need
+	NeededBy        uint64     // number of other records that need content of the set
 	// First lists the first of Records, and FirstAlready the first of AlreadyRedacted, at most
 	// MaxListed each.
 	First        []uint64
-	FirstAlready []AlreadyRedacted
+	FirstAlready []EarlierRedaction
 }
 
 // MaxListed limits the lists of an Erasure.
 const MaxListed = 100
 
-// Pieces counts pieces of content. A piece is counted once, however many records name it.
-type Pieces struct{ Count, Bytes uint64 }
+// PieceCount counts pieces of content. A piece is counted once, however many records name it.
+type PieceCount struct{ Count, Bytes uint64 }
 
-// AlreadyRedacted is a record and the event that has redacted it.
-type AlreadyRedacted struct{ Seq, By uint64 }
+// EarlierRedaction is a record and the event that has redacted it.
+type EarlierRedaction struct{ Seq, By uint64 }
 
 // PlanRedaction returns what Redact would do to the records of a set at present. For each piece of
 // content it reads all records that need it. Because a set can be large, PlanRedaction calls rest
 // between its steps; if rest returns an error, PlanRedaction stops and returns it.
-func (l *Ledger) PlanRedaction(ctx context.Context, of *seqs.Set, rest func() error) (*Erasure, error) {
+func (l *Ledger) PlanRedaction(ctx context.Context, of *seqs.Set, rest func() error) (*RedactionPlan, error) {
 	p := planning{reader: l.reader, of: of, rest: rest, uses: make(map[proofs.Hash]pieceUse)}
 	for seq := range of.All() {
 		if err := rest(); err != nil {
@@ -57,7 +57,7 @@ type planning struct {
 	others  seqs.Set                 // records outside the set that need its content
 	uses    map[proofs.Hash]pieceUse // uses of pieces that several records need
 	decoder event.Decoder
-	plan    Erasure
+	plan    RedactionPlan
 }
 
 // pieceUse describes which records need a piece of content.
@@ -80,7 +80,7 @@ func (p *planning) record(ctx context.Context, seq uint64) error {
 	if redacted {
 		p.plan.AlreadyRedacted++
 		if len(p.plan.FirstAlready) < MaxListed {
-			p.plan.FirstAlready = append(p.plan.FirstAlready, AlreadyRedacted{seq, by})
+			p.plan.FirstAlready = append(p.plan.FirstAlready, EarlierRedaction{seq, by})
 		}
 		return nil
 	}

@@ -43,7 +43,7 @@ func redact(t testing.TB, l *ledger.Ledger, seqs ...uint64) (events, records int
 // content returns the stored content of a text, or "" if there is none.
 func content(t testing.TB, l *ledger.Ledger, text string) string {
 	t.Helper()
-	b, err := l.Store().Content(t.Context(), sha256.Sum256([]byte(text)))
+	b, err := l.Reader().Content(t.Context(), sha256.Sum256([]byte(text)))
 	if !errors.Is(err, storage.ErrNotFound) {
 		require.NoError(t, err)
 	}
@@ -57,10 +57,10 @@ func TestRedactionErasesUnneededContent(t *testing.T) {
 	}
 	plan, err := l.PlanRedaction(t.Context(), setOf(0, 1, 3), unrested)
 	require.NoError(t, err)
-	require.Equal(t, &ledger.Erasure{
+	require.Equal(t, &ledger.RedactionPlan{
 		Records: 2, WithoutContent: 1, First: []uint64{1, 3}, NeededBy: 2,
-		Erased: ledger.Pieces{Count: 2, Bytes: plan.Erased.Bytes},
-		Kept:   ledger.Pieces{Count: 3, Bytes: plan.Kept.Bytes},
+		Erased: ledger.PieceCount{Count: 2, Bytes: plan.Erased.Bytes},
+		Kept:   ledger.PieceCount{Count: 3, Bytes: plan.Kept.Bytes},
 	}, plan, "the first record's own payload and output are erased")
 	require.Greater(t, plan.Erased.Bytes, uint64(len("output 0")))
 
@@ -72,7 +72,7 @@ func TestRedactionErasesUnneededContent(t *testing.T) {
 	require.NotEmpty(t, content(t, l, "output 2"), "another record needs it")
 	require.NotEmpty(t, content(t, l, "Be brief."))
 	for seq, want := range map[uint64]uint64{1: 5, 3: 5} {
-		by, err := l.Store().Redaction(t.Context(), seq)
+		by, err := l.Reader().Redaction(t.Context(), seq)
 		require.NoError(t, err)
 		require.Equal(t, want, by)
 	}
@@ -86,8 +86,8 @@ func TestRedactionErasesUnneededContent(t *testing.T) {
 	}
 	plan, err = l.PlanRedaction(t.Context(), setOf(1, 2, 3, 4), unrested)
 	require.NoError(t, err)
-	require.Equal(t, &ledger.Erasure{AlreadyRedacted: 4,
-		FirstAlready: []ledger.AlreadyRedacted{{Seq: 1, By: 5}, {Seq: 2, By: 6}, {Seq: 3, By: 5}, {Seq: 4, By: 6}}}, plan)
+	require.Equal(t, &ledger.RedactionPlan{AlreadyRedacted: 4,
+		FirstAlready: []ledger.EarlierRedaction{{Seq: 1, By: 5}, {Seq: 2, By: 6}, {Seq: 3, By: 5}, {Seq: 4, By: 6}}}, plan)
 	events, _ = redact(t, l, 0, 1, 2, 3, 4, 5)
 	require.Zero(t, events, "there is nothing left to erase")
 	require.NoError(t, walk(t, l))
@@ -100,7 +100,7 @@ func TestRedactionEvent(t *testing.T) {
 		post(t, l, ipc(t, "", fmt.Sprint(i)), "")
 	}
 	redact(t, l, 1, 2, 4)
-	entry, err := l.Store().Entry(t.Context(), 6)
+	entry, err := l.Reader().Entry(t.Context(), 6)
 	require.NoError(t, err)
 	var event struct {
 		Actor, Kind string
@@ -142,7 +142,7 @@ func TestKeyOfARedaction(t *testing.T) {
 		require.NoError(t, err)
 		s, err := l.PrepareVerb(v, ledger.Anonymous, key)
 		require.NoError(t, err)
-		w, err := l.Withdrawal(t.Context(), 1)
+		w, err := l.RedactionOf(t.Context(), 1)
 		require.NoError(t, err)
 		require.Len(t, w.Digests, 3)
 		s.Redactions = []storage.Redaction{w}
@@ -157,7 +157,7 @@ func TestKeyOfARedaction(t *testing.T) {
 	require.Equal(t, ledger.Replayed, withdraw("r", "key").Outcome)
 	require.Equal(t, ledger.Conflicted, withdraw("q", "key").Outcome)
 	require.Equal(t, ledger.Appended, withdraw("r", "").Outcome, "the redaction is logged again, without effect")
-	by, err := l.Store().Redaction(t.Context(), 1)
+	by, err := l.Reader().Redaction(t.Context(), 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, by)
 	require.NoError(t, walk(t, l))
@@ -176,7 +176,7 @@ func TestRedactionsAtOnce(t *testing.T) {
 		redact(t, l, uint64(1+i), uint64(2+i), uint64(3+i))
 	})
 	for seq := uint64(1); seq <= 22; seq++ {
-		_, err := l.Store().Redaction(t.Context(), seq)
+		_, err := l.Reader().Redaction(t.Context(), seq)
 		require.NoError(t, err)
 	}
 	require.NoError(t, walk(t, l))
@@ -278,7 +278,7 @@ func TestRedactionDoesWhatItsPlanSays(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 4).Draw(rt, "redactions") {
 			seqs := rapid.SliceOfDistinct(rapid.Uint64Range(0, uint64(records)), rapid.ID).Draw(rt, "seqs")
-			want := ledger.Pieces{}
+			want := ledger.PieceCount{}
 			for text, needs := range held {
 				before := len(needs)
 				for _, seq := range seqs {
@@ -324,7 +324,7 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	for i := range 3 {
 		post(t, l, ipc(t, "", fmt.Sprint(i)), "")
 	}
-	x, err := database.Tamper(ledger.Default)
+	x, err := database.Tamperer(ledger.Default)
 	require.NoError(t, err)
 	require.NoError(t, x.SetRedaction(1, 0))
 	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 0 redacts it, but that event does not come after it")
@@ -340,7 +340,7 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	require.ErrorContains(t, walk(t, l), "redaction: at entry 4: it redacts record 1, which is not redacted in storage")
 	require.NoError(t, x.SetRedaction(1, 4))
 	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: it is kept for record 1, which event 4 has redacted")
-	w, err := l.Withdrawal(t.Context(), 1)
+	w, err := l.RedactionOf(t.Context(), 1)
 	require.NoError(t, err)
 	for _, digest := range w.Digests {
 		require.NoError(t, x.DeleteReference(digest, 1))

@@ -127,7 +127,7 @@ func (s *sequencer) commit(ctx context.Context, b *batch) error {
 // checkSpace returns an error while disk space is short. It logs only when the shortage begins
 // and when it ends.
 func (s *sequencer) checkSpace(ctx context.Context) error {
-	err := s.store.Writable(ctx)
+	err := s.store.CheckWritable(ctx)
 	switch short := err != nil; {
 	case short && !s.short:
 		s.config.Log.Error("refusing writes", "error", err)
@@ -173,7 +173,7 @@ type newEvent struct {
 // batch, and decides which events to append. It does not change the sequencer.
 func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 	next := &assembly{events: make([]newEvent, 0, len(b.items))}
-	next.storage.Keys = make([]storage.Key, 0, len(b.items))
+	next.storage.Keys = make([]storage.Claim, 0, len(b.items))
 	size := s.head.Load().Size
 	holders, err := s.holders(ctx, b)
 	if err != nil {
@@ -196,7 +196,7 @@ func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 		case !held && it.Refused:
 			next.events = append(next.events, own)
 		case !held:
-			key := storage.Key{Key: *it.Key, Record: it.Record, Seq: seq}
+			key := storage.Claim{Claim: *it.Key, Record: it.Record, Seq: seq}
 			holders[*it.Key] = key
 			next.storage.Keys = append(next.storage.Keys, key)
 			next.events = append(next.events, own)
@@ -218,7 +218,7 @@ func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 }
 
 // holders returns the stored claims of the batch's keys.
-func (s *sequencer) holders(ctx context.Context, b *batch) (map[proofs.Hash]storage.Key, error) {
+func (s *sequencer) holders(ctx context.Context, b *batch) (map[proofs.Hash]storage.Claim, error) {
 	keys := make([]proofs.Hash, 0, len(b.items))
 	for _, it := range b.items {
 		if it.Key != nil {
@@ -232,9 +232,9 @@ func (s *sequencer) holders(ctx context.Context, b *batch) (map[proofs.Hash]stor
 	if err != nil {
 		return nil, fmt.Errorf("looking up idempotency keys: %w", err)
 	}
-	holders := make(map[proofs.Hash]storage.Key, len(keys))
+	holders := make(map[proofs.Hash]storage.Claim, len(keys))
 	for _, claim := range claims {
-		holders[claim.Key] = claim
+		holders[claim.Claim] = claim
 	}
 	return holders, nil
 }

@@ -21,8 +21,8 @@ const (
 	PublicLog  = "public"  // anyone may read it
 )
 
-// Public reports whether anyone may read the transparency log.
-func (l *Ledger) Public() bool { return l.public.Load() }
+// IsPublic reports whether anyone may read the transparency log.
+func (l *Ledger) IsPublic() bool { return l.public.Load() }
 
 // SetPublic sets the visibility of the transparency log, durably. It logs no event, and works
 // on a frozen ledger too. Making a log private takes effect at once, even if storing it fails.
@@ -44,9 +44,9 @@ const (
 // sources. Callers of Submit must check that themselves.
 func (l *Ledger) RejectsUnregistered() bool { return l.rejectsUnregistered.Load() }
 
-// RejectUnregistered sets whether the ledger refuses citation sets that cite unregistered sources,
+// SetRejectUnregistered sets whether the ledger refuses citation sets that cite unregistered sources,
 // durably. It logs no event, and works on a frozen ledger too.
-func (l *Ledger) RejectUnregistered(ctx context.Context, reject bool) error {
+func (l *Ledger) SetRejectUnregistered(ctx context.Context, reject bool) error {
 	return set(ctx, l, sourcesSetting, reject, false, &l.rejectsUnregistered)
 }
 
@@ -60,11 +60,11 @@ const (
 	HashTelemetry = "hashes" // keep only its hashes
 )
 
-// SetTelemetryContent sets, durably, whether the ledger keeps only the hashes of generations that
+// SetTelemetryHashesOnly sets, durably, whether the ledger keeps only the hashes of generations that
 // arrive as telemetry. Callers of Submit must leave the content out themselves. SetTelemetryContent
 // logs no event, and works on a frozen ledger too. Keeping less takes effect at once, even if
 // storing the setting fails.
-func (l *Ledger) SetTelemetryContent(ctx context.Context, hashes bool) error {
+func (l *Ledger) SetTelemetryHashesOnly(ctx context.Context, hashes bool) error {
 	return set(ctx, l, telemetrySetting, hashes, hashes, &l.hashesTelemetry)
 }
 
@@ -78,7 +78,7 @@ type Settings struct {
 // Settings returns the current values of the settings.
 func (l *Ledger) Settings() Settings {
 	return Settings{
-		Log: valueOf(logSetting, l.Public()), UnregisteredSources: valueOf(sourcesSetting, l.RejectsUnregistered()),
+		Log: valueOf(logSetting, l.IsPublic()), UnregisteredSources: valueOf(sourcesSetting, l.RejectsUnregistered()),
 		TelemetryContent: valueOf(telemetrySetting, l.hashesTelemetry.Load()),
 	}
 }
@@ -161,10 +161,10 @@ func recoverSetting(ctx context.Context, store storage.Store, name string, secon
 	return nil
 }
 
-// Public reports whether the host has a ledger with that name and a public log.
-func (h *Host) Public(name string) bool {
+// IsPublicLog reports whether the host has a ledger with that name and a public log.
+func (h *Host) IsPublicLog(name string) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	l, ok := h.ledgers[name]
-	return ok && l.Public()
+	return ok && l.IsPublic()
 }

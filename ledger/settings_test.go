@@ -15,28 +15,28 @@ import (
 )
 
 func TestVisibilityIsKept(t *testing.T) {
-	database, keys := memory.New(), keystore.Files{Dir: t.TempDir()}
+	database, keys := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}
 	h := host(t, database, keys)
-	l, err := h.Create(t.Context(), ledger.New{Name: "a"})
+	l, err := h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
 	require.Equal(t, ledger.PrivateLog, l.Settings().Log)
 	size := l.Head().Size
 	for _, public := range []bool{true, true, false, true} {
 		require.NoError(t, l.SetPublic(t.Context(), public))
-		require.Equal(t, public, h.Public("a"))
+		require.Equal(t, public, h.IsPublicLog("a"))
 		require.NoError(t, h.Close())
 		h = host(t, database, keys)
 		l, err = h.Ledger("a")
 		require.NoError(t, err)
-		require.Equal(t, public, l.Public())
+		require.Equal(t, public, l.IsPublic())
 	}
 	require.Equal(t, ledger.PublicLog, l.Settings().Log)
-	require.False(t, h.Public("b"))
+	require.False(t, h.IsPublicLog("b"))
 	require.Equal(t, size, l.Head().Size, "the change is not an event")
 
 	require.NoError(t, l.Freeze(t.Context()))
 	require.NoError(t, l.SetPublic(t.Context(), false))
-	require.False(t, l.Public())
+	require.False(t, l.IsPublic())
 }
 
 // forgetful is a store that fails to store the settings that an operator makes.
@@ -56,14 +56,14 @@ func TestVisibilityThatCannotBeStored(t *testing.T) {
 	s := store(t, memory.New())
 	l := open(t, forgetful{s}, config(t))
 	require.ErrorIs(t, l.SetPublic(t.Context(), true), errSetting)
-	require.False(t, l.Public())
+	require.False(t, l.IsPublic())
 	require.NoError(t, l.Close())
 
 	require.NoError(t, s.SetSetting(t.Context(), "log", []byte(ledger.PublicLog)))
 	l = open(t, forgetful{s}, config(t))
-	require.True(t, l.Public())
+	require.True(t, l.IsPublic())
 	require.ErrorIs(t, l.SetPublic(t.Context(), false), errSetting)
-	require.False(t, l.Public())
+	require.False(t, l.IsPublic())
 }
 
 func TestUnknownSettings(t *testing.T) {
@@ -83,19 +83,19 @@ func TestUnregisteredSourcesAreKept(t *testing.T) {
 	size := l.Head().Size
 	require.Equal(t, ledger.AcceptUnregistered, l.Settings().UnregisteredSources)
 	for _, reject := range []bool{true, true, false, true} {
-		require.NoError(t, l.RejectUnregistered(t.Context(), reject))
+		require.NoError(t, l.SetRejectUnregistered(t.Context(), reject))
 		require.Equal(t, reject, l.RejectsUnregistered())
 		require.NoError(t, l.Close())
 		l = open(t, s, config(t))
 		require.Equal(t, reject, l.RejectsUnregistered())
 	}
 	require.Equal(t, ledger.RejectUnregistered, l.Settings().UnregisteredSources)
-	require.False(t, l.Public(), "the other setting is unchanged")
+	require.False(t, l.IsPublic(), "the other setting is unchanged")
 	require.Equal(t, size, l.Head().Size, "the change is not an event")
 	require.NoError(t, l.Close())
 
 	l = open(t, forgetful{s}, config(t))
-	require.ErrorIs(t, l.RejectUnregistered(t.Context(), false), errSetting)
+	require.ErrorIs(t, l.SetRejectUnregistered(t.Context(), false), errSetting)
 	require.True(t, l.RejectsUnregistered())
 }
 
@@ -107,7 +107,7 @@ func TestTelemetryContentIsKept(t *testing.T) {
 	size := l.Head().Size
 	require.Equal(t, ledger.KeepTelemetry, l.Settings().TelemetryContent)
 	for _, hashes := range []bool{true, true, false, true} {
-		require.NoError(t, l.SetTelemetryContent(t.Context(), hashes))
+		require.NoError(t, l.SetTelemetryHashesOnly(t.Context(), hashes))
 		require.Equal(t, hashes, l.Settings().TelemetryContent == ledger.HashTelemetry)
 		require.NoError(t, l.Close())
 		l = open(t, s, config(t))
@@ -118,22 +118,22 @@ func TestTelemetryContentIsKept(t *testing.T) {
 	require.NoError(t, l.Close())
 
 	l = open(t, forgetful{s}, config(t))
-	require.ErrorIs(t, l.SetTelemetryContent(t.Context(), false), errSetting)
+	require.ErrorIs(t, l.SetTelemetryHashesOnly(t.Context(), false), errSetting)
 	require.Equal(t, ledger.HashTelemetry, l.Settings().TelemetryContent)
 	require.NoError(t, l.Close())
 	require.NoError(t, s.SetSetting(t.Context(), "otlp_content", []byte(ledger.KeepTelemetry)))
 	l = open(t, forgetful{s}, config(t))
-	require.ErrorIs(t, l.SetTelemetryContent(t.Context(), true), errSetting)
+	require.ErrorIs(t, l.SetTelemetryHashesOnly(t.Context(), true), errSetting)
 	require.Equal(t, ledger.HashTelemetry, l.Settings().TelemetryContent)
 }
 
 // The first event names the actor that created the ledger.
 func TestCreatorOfALedger(t *testing.T) {
-	h := host(t, memory.New(), keystore.Files{Dir: t.TempDir()})
+	h := host(t, memory.New(), keystore.KeyFiles{Dir: t.TempDir()})
 	for actor, want := range map[string]string{"alice": "alice", "": ledger.Anonymous} {
-		l, err := h.Create(t.Context(), ledger.New{Name: "of-" + want, Actor: actor})
+		l, err := h.Create(t.Context(), ledger.CreateOptions{Name: "of-" + want, Actor: actor})
 		require.NoError(t, err)
-		entry, err := l.Store().Entry(t.Context(), 0)
+		entry, err := l.Reader().Entry(t.Context(), 0)
 		require.NoError(t, err)
 		var event struct {
 			Actor string `json:"actor"`

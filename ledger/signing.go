@@ -26,7 +26,7 @@ type signing struct {
 // log's newest key is missing, if the configured key is newer than the log, or if a stored key does
 // not belong to the log.
 func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, error) {
-	history, err := StoredKeys(ctx, log)
+	history, err := ReadKeyHistory(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (s *signing) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signe
 		return nil, nil
 	}
 	signers = append(signers, newest)
-	overlapping := history.Overlapping()
+	overlapping := history.OverlapKey()
 	if overlapping == nil {
 		return signers, nil
 	}

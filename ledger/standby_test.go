@@ -50,7 +50,7 @@ type leasedStore struct {
 	of *leasing
 }
 
-func (s leasedStore) Held() bool { return s.of.held() }
+func (s leasedStore) HoldsLease() bool { return s.of.held() }
 
 func (s leasedStore) Head(ctx context.Context) (storage.Head, error) {
 	if s.of.older != nil {
@@ -60,7 +60,7 @@ func (s leasedStore) Head(ctx context.Context) (storage.Head, error) {
 }
 
 func (s leasedStore) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
-	if !s.Held() {
+	if !s.HoldsLease() {
 		return storage.ErrNotHeld
 	}
 	return s.Store.Commit(ctx, old, b)
@@ -70,7 +70,7 @@ func (s leasedStore) Commit(ctx context.Context, old storage.Head, b storage.Bat
 // default, and holds its lease.
 func sharedHosts(t *testing.T) (l *lease, databases [2]*leasing, hosts [2]*ledger.Host, lost [2]chan error) {
 	l = &lease{Database: memory.New()}
-	keys := keystore.Files{Dir: t.TempDir()}
+	keys := keystore.KeyFiles{Dir: t.TempDir()}
 	for i := range hosts {
 		databases[i] = &leasing{lease: l}
 		if i == 0 {
@@ -84,7 +84,7 @@ func sharedHosts(t *testing.T) (l *lease, databases [2]*leasing, hosts [2]*ledge
 		hosts[i] = host
 		t.Cleanup(func() { require.NoError(t, host.Close()) })
 		if i == 0 {
-			_, err := host.Create(t.Context(), ledger.New{Name: ledger.Default})
+			_, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
 			require.NoError(t, err)
 		}
 	}
@@ -107,13 +107,13 @@ func openLedger(t *testing.T, h *ledger.Host) *ledger.Ledger {
 func TestStandby(t *testing.T) {
 	_, _, hosts, _ := sharedHosts(t)
 	writer, reader := openLedger(t, hosts[0]), openLedger(t, hosts[1])
-	require.True(t, hosts[0].Role(ledger.Default) == ledger.Writer)
-	require.Equal(t, ledger.Reader, hosts[1].Role(ledger.Default))
+	require.True(t, hosts[0].Role(ledger.Default) == ledger.RoleWriter)
+	require.Equal(t, ledger.RoleReader, hosts[1].Role(ledger.Default))
 	var seen []ledger.Commit
 	reader.OnCommit(func(c ledger.Commit) { seen = append(seen, c) })
 	_, err := reader.Submit(event(t, reader))
 	require.ErrorIs(t, err, storage.ErrNotHeld)
-	require.ErrorIs(t, reader.Writable(t.Context()), storage.ErrNotHeld)
+	require.ErrorIs(t, reader.CheckWritable(t.Context()), storage.ErrNotHeld)
 	require.ErrorIs(t, reader.Freeze(t.Context()), storage.ErrNotHeld)
 	_, err = hosts[1].RotateKey(t.Context(), ledger.Default, "x")
 	require.ErrorIs(t, err, storage.ErrNotHeld)
@@ -129,7 +129,7 @@ func TestStandby(t *testing.T) {
 	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.Default))
 	require.Equal(t, writer.Head().Root, reader.Head().Root)
 	require.Equal(t, writer.Head().Checkpoint, reader.Head().Checkpoint)
-	require.True(t, reader.Public())
+	require.True(t, reader.IsPublic())
 	require.Len(t, seen, 1)
 	require.Equal(t, 3, seen[0].Events)
 	require.True(t, seen[0].Elsewhere)
@@ -152,13 +152,13 @@ func TestLostLedger(t *testing.T) {
 	require.NoError(t, err)
 	var seen int
 	writer.OnCommit(func(c ledger.Commit) { seen += c.Events })
-	published := writer.Published()
+	published := writer.PublishedLog()
 
 	l.give(databases[1])
-	require.NoError(t, hosts[1].CanSign(t.Context(), ledger.Default))
+	require.NoError(t, hosts[1].CheckSigning(t.Context(), ledger.Default))
 	second, err := hosts[1].Reopen(t.Context(), ledger.Default)
 	require.NoError(t, err)
-	require.Equal(t, ledger.Writer, hosts[1].Role(ledger.Default))
+	require.Equal(t, ledger.RoleWriter, hosts[1].Role(ledger.Default))
 	_, err = second.Submit(event(t, second))
 	require.NoError(t, err)
 
@@ -166,14 +166,14 @@ func TestLostLedger(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrNotHeld)
 	require.NotErrorIs(t, err, ledger.ErrOutcomeUnknown)
 	require.ErrorIs(t, <-lost[0], storage.ErrNotHeld)
-	require.Equal(t, ledger.Closed, hosts[0].Role(ledger.Default))
+	require.Equal(t, ledger.RoleClosed, hosts[0].Role(ledger.Default))
 	_, err = writer.Submit(event(t, writer))
 	require.ErrorIs(t, err, storage.ErrNotHeld)
 	require.Equal(t, uint64(2), writer.Head().Size)
 
 	reader, err := hosts[0].Reopen(t.Context(), ledger.Default)
 	require.NoError(t, err)
-	require.Equal(t, ledger.Reader, hosts[0].Role(ledger.Default))
+	require.Equal(t, ledger.RoleReader, hosts[0].Role(ledger.Default))
 	require.Equal(t, second.Head().Root, reader.Head().Root)
 	_, err = second.Submit(event(t, second))
 	require.NoError(t, err)
@@ -207,17 +207,17 @@ func TestClosedStandby(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.Default))
 	require.Equal(t, uint64(1), openLedger(t, hosts[1]).Head().Size)
-	require.Equal(t, ledger.Closed, hosts[1].Role(ledger.Default))
+	require.Equal(t, ledger.RoleClosed, hosts[1].Role(ledger.Default))
 }
 
 // A host without the key cannot sign, but still follows the ledger.
 func TestStandbyWithoutKey(t *testing.T) {
 	l, _, hosts, _ := sharedHosts(t)
 	other := &leasing{lease: l}
-	host, err := ledger.OpenHost(t.Context(), other, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), other, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
-	require.ErrorIs(t, host.CanSign(t.Context(), ledger.Default), storage.ErrNotFound)
+	require.ErrorIs(t, host.CheckSigning(t.Context(), ledger.Default), storage.ErrNotFound)
 	_, err = openLedger(t, hosts[0]).Submit(event(t, openLedger(t, hosts[0])))
 	require.NoError(t, err)
 	require.NoError(t, host.Refresh(t.Context(), ledger.Default))
@@ -232,7 +232,7 @@ func TestStandbyWithoutKey(t *testing.T) {
 // A host does not follow a store that has lost events.
 func TestStandbyOfAnOlderStore(t *testing.T) {
 	_, databases, hosts, _ := sharedHosts(t)
-	older, err := openLedger(t, hosts[0]).Store().Head(t.Context())
+	older, err := openLedger(t, hosts[0]).Reader().Head(t.Context())
 	require.NoError(t, err)
 	_, err = openLedger(t, hosts[0]).Submit(event(t, openLedger(t, hosts[0])))
 	require.NoError(t, err)
@@ -249,14 +249,14 @@ func TestStandbyOfAnOlderStore(t *testing.T) {
 func TestMarkOfThePublishedHead(t *testing.T) {
 	_, databases, hosts, _ := sharedHosts(t)
 	writer := openLedger(t, hosts[0])
-	marks := keystore.Marks{Dir: t.TempDir()}
+	marks := keystore.MarkFiles{Dir: t.TempDir()}
 	other := &leasing{lease: databases[0].lease}
 	open := func() (*ledger.Host, error) {
-		return ledger.OpenHost(t.Context(), other, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{Marks: marks, MarkShown: true} })
+		return ledger.OpenHost(t.Context(), other, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{Marks: marks, MarkShown: true} })
 	}
 	host, err := open()
 	require.NoError(t, err)
-	older, err := writer.Store().Head(t.Context())
+	older, err := writer.Reader().Head(t.Context())
 	require.NoError(t, err)
 	for range 3 {
 		_, err := writer.Submit(event(t, writer))
@@ -291,7 +291,7 @@ func TestMarkOfThePublishedHead(t *testing.T) {
 // replaced is a ledger that this server only reads, and whose store can be replaced.
 type replaced struct{ storage.Store }
 
-func (*replaced) Held() bool { return false }
+func (*replaced) HoldsLease() bool { return false }
 
 type replacedDatabase struct {
 	storage.Database
@@ -312,7 +312,7 @@ func TestStandbyOfAFork(t *testing.T) {
 		}
 	}
 	shared := &replaced{stores[0]}
-	host, err := ledger.OpenHost(t.Context(), replacedDatabase{logs[0], shared}, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), replacedDatabase{logs[0], shared}, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
 	require.NoError(t, host.Refresh(t.Context(), ledger.Default))

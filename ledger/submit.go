@@ -68,8 +68,8 @@ type Ack struct {
 	Head *Head
 }
 
-// HeaderKey returns the digest of a client's idempotency key (spec: Idempotency).
-func HeaderKey(key string) proofs.Hash {
+// IdempotencyKeyDigest returns the digest of a client's idempotency key (spec: Idempotency).
+func IdempotencyKeyDigest(key string) proofs.Hash {
 	return sha256.Sum256([]byte("key\x00" + key))
 }
 
@@ -94,7 +94,7 @@ func (t Ticket) Wait() (Ack, error) {
 	}
 	// Callers do this in parallel; the sequencer would do it one by one.
 	var err error
-	if ack.Entry, err = t.ledger.reader.checkClaim(storage.Key{Key: *t.item.Key, Record: t.item.Record, Seq: ack.First}); err != nil {
+	if ack.Entry, err = t.ledger.reader.checkClaim(storage.Claim{Claim: *t.item.Key, Record: t.item.Record, Seq: ack.First}); err != nil {
 		return Ack{}, err
 	}
 	return ack, nil

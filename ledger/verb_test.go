@@ -50,7 +50,7 @@ func postPath(t testing.TB, l *ledger.Ledger) record.CurrentPath {
 func TestVerbsAreEvents(t *testing.T) {
 	l := memoryLedger(t)
 	post(t, l, ipc(t, "", "a"), "")
-	validation := (&record.ValidationRequest{Validated: true}).Of(postPath(t, l))
+	validation := (&record.ValidationRequest{Validated: true}).VerbFor(postPath(t, l))
 	registration, err := record.ParseRegistration("s", []byte(`{"chunk_hashes":[]}`))
 	require.NoError(t, err)
 	revocation, err := record.ParseRevocation("s", nil)
@@ -101,7 +101,7 @@ func TestKeysOfVerbs(t *testing.T) {
 	require.Equal(t, ledger.Conflicted, post(t, l, ipc(t, "", "a"), "key").Outcome)
 
 	validate := func(current record.CurrentPath) ledger.Ack {
-		return change(t, l, (&record.ValidationRequest{Validated: true}).Of(current), "validation")
+		return change(t, l, (&record.ValidationRequest{Validated: true}).VerbFor(current), "validation")
 	}
 	require.Equal(t, ledger.Appended, validate(postPath(t, l)).Outcome)
 	require.Equal(t, ledger.Replayed, validate(postPath(t, l)).Outcome)
@@ -137,9 +137,9 @@ func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
 	post(t, l, ipc(t, "", "a"), "")
 	change(t, l, stateChange(t, 1, "r"), "key")
 	require.NoError(t, walk(t, l))
-	x, err := database.Tamper(ledger.Default)
+	x, err := database.Tamperer(ledger.Default)
 	require.NoError(t, err)
-	k, err := s.Key(t.Context(), ledger.HeaderKey("key"))
+	k, err := s.Key(t.Context(), ledger.IdempotencyKeyDigest("key"))
 	require.NoError(t, err)
 	k.Record[0] ^= 1
 	require.NoError(t, x.SetKey(k))

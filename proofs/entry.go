@@ -29,8 +29,8 @@ type Chain struct {
 	Tip  Hash   // event_hash of the last entry; zero before the first
 }
 
-// Link holds what one entry contributes to the chain and the tree.
-type Link struct {
+// LinkedEntry holds what one entry contributes to the chain and the tree.
+type LinkedEntry struct {
 	Event Hash   // event_hash
 	Leaf  Hash   // leaf hash, for the tree at index seq
 	Body  []byte // the event body; shares the entry's memory
@@ -39,15 +39,15 @@ type Link struct {
 // Next verifies that entry links to the previous one, advances the chain, and returns the
 // entry's hashes. It returns ErrChainLink if the entry links to another event. After an error
 // the chain is unchanged.
-func (c *Chain) Next(entry []byte) (Link, error) {
+func (c *Chain) Next(entry []byte) (LinkedEntry, error) {
 	prev, body, err := SplitEntry(entry)
 	if err != nil {
-		return Link{}, fmt.Errorf("entry %d: %w", c.Size, err)
+		return LinkedEntry{}, fmt.Errorf("entry %d: %w", c.Size, err)
 	}
 	if prev != c.Tip {
-		return Link{}, fmt.Errorf("%w: entry %d names %x as the previous event, but that event's hash is %x", ErrChainLink, c.Size, prev, c.Tip)
+		return LinkedEntry{}, fmt.Errorf("%w: entry %d names %x as the previous event, but that event's hash is %x", ErrChainLink, c.Size, prev, c.Tip)
 	}
-	link := Link{Event: EventHash(prev, body), Leaf: LeafHash(entry), Body: body}
+	link := LinkedEntry{Event: EventHash(prev, body), Leaf: LeafHash(entry), Body: body}
 	c.Size++
 	c.Tip = link.Event
 	return link, nil

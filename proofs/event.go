@@ -66,7 +66,7 @@ func incomplete(event pyjson.Value) []byte {
 		{"input", hashes.Member("input_hash")}, {"system_prompt", hashes.Member("system_prompt_hash")}, {"output", hashes.Member("output_hash")},
 		{"temperature", record.Member("temperature")}, {"max_tokens", record.Member("max_tokens")}, {"seed", record.Member("seed")},
 	} {
-		if !part.value.Given() {
+		if !part.value.IsGiven() {
 			list = pyjson.AppendString(append(list, ','), []byte(part.name))
 		}
 	}

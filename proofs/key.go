@@ -152,9 +152,9 @@ func ParseVerifier(vkey string) (*Verifier, error) {
 	return &Verifier{Verifier: v, public: public, vkey: vkey}, nil
 }
 
-// Until returns a copy of v for a key that was retired at size: its signature is not accepted on
+// WithRetirement returns a copy of v for a key that was retired at size: its signature is not accepted on
 // checkpoints of larger trees (spec: Key rotation).
-func (v *Verifier) Until(size uint64) *Verifier {
+func (v *Verifier) WithRetirement(size uint64) *Verifier {
 	retired := *v
 	retired.until = &size
 	return &retired

@@ -54,7 +54,7 @@ func BeginKeyHistory(entry []byte) (*KeyHistory, error) {
 // out of order or names the wrong keys; ErrOrigin, ErrWrongKey, or ErrSignature if the handover is
 // wrong. After an error the history is unchanged.
 func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
-	current, overlapping := h.Current(), h.Overlapping()
+	current, overlapping := h.Current(), h.OverlapKey()
 	switch {
 	case c.Step == KeyIntroduced && overlapping != nil:
 		return fmt.Errorf("%w: another key is introduced while %s still overlaps with the newest key", ErrMalformed, overlapping)
@@ -69,7 +69,7 @@ func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
 	}
 	last := len(h.keys) - 1
 	if c.Step == KeyRetired {
-		h.keys[last-1].Verifier = h.keys[last-1].Verifier.Until(seq)
+		h.keys[last-1].Verifier = h.keys[last-1].Verifier.WithRetirement(seq)
 		return nil
 	}
 	if err := verifyHandover(c.Handover, current, c.Next); err != nil {
@@ -122,9 +122,9 @@ func (h *KeyHistory) Clone() *KeyHistory { return &KeyHistory{keys: slices.Clone
 // Current returns the newest key.
 func (h *KeyHistory) Current() *Verifier { return h.keys[len(h.keys)-1].Verifier }
 
-// Overlapping returns the previous key while both it and the newest key sign, and nil
+// OverlapKey returns the previous key while both it and the newest key sign, and nil
 // otherwise.
-func (h *KeyHistory) Overlapping() *Verifier {
+func (h *KeyHistory) OverlapKey() *Verifier {
 	if len(h.keys) == 1 {
 		return nil
 	}
@@ -135,11 +135,11 @@ func (h *KeyHistory) Overlapping() *Verifier {
 	return before
 }
 
-// Changes returns the number of key_rotated events in the history.
-func (h *KeyHistory) Changes() int { return len(h.ChangedAt()) }
+// NumChanges returns the number of key_rotated events in the history.
+func (h *KeyHistory) NumChanges() int { return len(h.ChangeSeqs()) }
 
-// ChangedAt returns the seqs of the key_rotated events in the history, in ascending order.
-func (h *KeyHistory) ChangedAt() []uint64 {
+// ChangeSeqs returns the seqs of the key_rotated events in the history, in ascending order.
+func (h *KeyHistory) ChangeSeqs() []uint64 {
 	var seqs []uint64
 	for _, k := range h.keys[:len(h.keys)-1] {
 		seqs = append(seqs, k.ReplacedAt)
@@ -170,9 +170,9 @@ func (h *KeyHistory) VerifiersFrom(trusted ...*Verifier) []*Verifier {
 	return h.Verifiers()[:len(h.keys)-first]
 }
 
-// InForce returns the keys that sign checkpoints of this size, newest first: one key, or two
+// SigningKeysAt returns the keys that sign checkpoints of this size, newest first: one key, or two
 // during an overlap.
-func (h *KeyHistory) InForce(size uint64) []*Verifier {
+func (h *KeyHistory) SigningKeysAt(size uint64) []*Verifier {
 	var list []*Verifier
 	for i, k := range slices.Backward(h.keys) {
 		if i > 0 && size <= h.keys[i-1].ReplacedAt {
@@ -194,7 +194,7 @@ func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkp
 	if err != nil {
 		return Checkpoint{}, err
 	}
-	for _, key := range h.InForce(checkpoint.Size) {
+	for _, key := range h.SigningKeysAt(checkpoint.Size) {
 		if _, err := OpenCheckpoint(signed, key); err != nil {
 			return Checkpoint{}, fmt.Errorf("every key of the log at size %d must sign its checkpoint: %w", checkpoint.Size, err)
 		}
@@ -202,12 +202,12 @@ func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkp
 	return checkpoint, nil
 }
 
-// OpenGrown opens a checkpoint of a log that may have grown: the history covers only the first
+// OpenLaterCheckpoint opens a checkpoint of a log that may have grown: the history covers only the first
 // known entries. For a checkpoint up to that size it does the same as the method OpenCheckpoint. A
 // larger checkpoint must be signed by the newest key of the history, by a trusted key that the
 // history does not contain yet, or by one of successors. The signature of an older key alone does
 // not suffice. The errors are those of the function OpenCheckpoint.
-func (h *KeyHistory) OpenGrown(signed []byte, known uint64, trusted, successors []*Verifier) (Checkpoint, error) {
+func (h *KeyHistory) OpenLaterCheckpoint(signed []byte, known uint64, trusted, successors []*Verifier) (Checkpoint, error) {
 	later := slices.DeleteFunc(slices.Concat(trusted, successors), h.Contains)
 	checkpoint, err := OpenCheckpoint(signed, slices.Concat(h.VerifiersFrom(trusted...), later)...)
 	switch {
@@ -233,8 +233,8 @@ func (h *KeyHistory) Verifiers() []*Verifier {
 	return list
 }
 
-// Replaced returns all keys except the newest, starting with the most recently replaced.
-func (h *KeyHistory) Replaced() []LogKey {
+// ReplacedKeys returns all keys except the newest, starting with the most recently replaced.
+func (h *KeyHistory) ReplacedKeys() []LogKey {
 	before := slices.Clone(h.keys[:len(h.keys)-1])
 	slices.Reverse(before)
 	return before
@@ -297,7 +297,7 @@ type replacedText struct {
 // MarshalJSON implements json.Marshaler. ParseLogKey reads the text.
 func (h *KeyHistory) MarshalJSON() ([]byte, error) {
 	text := logKeyText{Origin: h.Current().Name(), VerifierKey: h.Current().String(), Retired: []replacedText{}}
-	for _, k := range h.Replaced() {
+	for _, k := range h.ReplacedKeys() {
 		row := replacedText{VerifierKey: k.Verifier.String(), ReplacedAt: k.ReplacedAt, Handover: string(k.Handover)}
 		if size, retired := k.Verifier.SignedUpTo(); retired {
 			row.SignedUpTo = &size
@@ -325,7 +325,7 @@ type seqChange struct {
 func (r *reader) replaced(v pyjson.Value, previous, next *Verifier) []seqChange {
 	r.only(v, "retired", "verifier_key", "replaced_at", "signed_up_to", "handover")
 	var changes []seqChange
-	if until := v.Member("signed_up_to"); until.Given() {
+	if until := v.Member("signed_up_to"); until.IsGiven() {
 		changes = append(changes, seqChange{r.count(until, "signed_up_to"), KeyChange{Step: KeyRetired, Previous: previous, Next: next}})
 	}
 	introduced := KeyChange{Step: KeyIntroduced, Previous: previous, Next: next, Handover: []byte(r.text(v.Member("handover"), "handover"))}

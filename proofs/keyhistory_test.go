@@ -58,7 +58,7 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 			require.NoError(t, h.Add(seq, introduced(t, signers[i], next)))
 			changes++
 			require.ErrorIs(t, h.Add(seq+1, introduced(t, next, signers[i])), ErrMalformed, "three keys cannot overlap")
-			require.Equal(t, signers[i].Verifier().String(), h.Overlapping().String())
+			require.Equal(t, signers[i].Verifier().String(), h.OverlapKey().String())
 			if i == len(signers)-2 && rapid.Bool().Draw(t, "overlapping") {
 				break
 			}
@@ -66,11 +66,11 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 			require.NoError(t, h.Add(seq, retired(signers[i], next)))
 			changes++
 			until[i] = seq
-			require.Nil(t, h.Overlapping())
+			require.Nil(t, h.OverlapKey())
 			require.ErrorIs(t, h.Add(seq+1, retired(signers[i], next)), ErrMalformed)
 			require.ErrorIs(t, h.Add(seq+1, introduced(t, next, signers[i])), ErrMalformed, "a replaced key cannot be introduced again")
 		}
-		require.Equal(t, changes, h.Changes())
+		require.Equal(t, changes, h.NumChanges())
 		again, err := ParseLogKey(logKey(t, h))
 		require.NoError(t, err)
 		require.Equal(t, string(logKey(t, h)), string(logKey(t, again)))
@@ -93,7 +93,7 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 // requireInForce compares the results of InForce and VerifiersFrom with those of a naive walk over
 // the changes.
 func requireInForce(t *rapid.T, h *KeyHistory, signers []*Signer, sizes uint64) {
-	changes := h.ChangedAt()
+	changes := h.ChangeSeqs()
 	for size := uint64(1); size < sizes; size++ {
 		oldest, newest := 0, 0
 		for i, at := range changes {
@@ -109,8 +109,8 @@ func requireInForce(t *rapid.T, h *KeyHistory, signers []*Signer, sizes uint64) 
 		for i := newest; i >= oldest; i-- {
 			want = append(want, signers[i])
 		}
-		require.Equal(t, len(want), len(h.InForce(size)))
-		for i, key := range h.InForce(size) {
+		require.Equal(t, len(want), len(h.SigningKeysAt(size)))
+		for i, key := range h.SigningKeysAt(size) {
 			require.Equal(t, want[i].Verifier().String(), key.String())
 		}
 		signed, err := SignCheckpoint(Checkpoint{Origin: testOrigin, Size: size}, want...)
@@ -133,11 +133,11 @@ func TestBothSignaturesCount(t *testing.T) {
 	a, b, c := testSigner(t, testOrigin, 1), testSigner(t, testOrigin, 2), testSigner(t, testOrigin, 3)
 	signed, err := SignCheckpoint(Checkpoint{Origin: testOrigin, Size: 7}, b, a)
 	require.NoError(t, err)
-	for _, keys := range [][]*Verifier{{a.Verifier()}, {b.Verifier()}, {a.Verifier().Until(6), b.Verifier()}, {a.Verifier().Until(7)}} {
+	for _, keys := range [][]*Verifier{{a.Verifier()}, {b.Verifier()}, {a.Verifier().WithRetirement(6), b.Verifier()}, {a.Verifier().WithRetirement(7)}} {
 		_, err := OpenCheckpoint(signed, keys...)
 		require.NoError(t, err)
 	}
-	_, err = OpenCheckpoint(signed, a.Verifier().Until(6), c.Verifier())
+	_, err = OpenCheckpoint(signed, a.Verifier().WithRetirement(6), c.Verifier())
 	require.ErrorIs(t, err, ErrRetired)
 	_, err = OpenCheckpoint(signed, c.Verifier())
 	require.ErrorIs(t, err, ErrWrongKey)

@@ -13,11 +13,11 @@ import (
 // NestedFormat names the format and version of nested proofs.
 const NestedFormat = "colophon-nested-proof@1"
 
-// Nested proves one part of a record: a stage of a run-DAG, by its path to the run's root, or
+// NestedProof proves one part of a record: a stage of a run-DAG, by its path to the run's root, or
 // a citation of a citation set. Its receipt proves the record itself, up to the checkpoint.
 // The proof reveals the record's event, which has no content, and at most the text of this one
 // part (spec: Nested proofs).
-type Nested struct {
+type NestedProof struct {
 	Receipt  *Receipt        // must have its Proof
 	Stage    *NestedStage    // nil if Citation is set
 	Citation *NestedCitation // nil if Stage is set
@@ -51,7 +51,7 @@ const maxStagePath = 16
 
 // AppendJSON appends the proof as one JSON object in valid UTF-8. It returns ErrMalformed if
 // n.Text is not WTF-8.
-func (n *Nested) AppendJSON(dst []byte) ([]byte, error) {
+func (n *NestedProof) AppendJSON(dst []byte) ([]byte, error) {
 	dst = append(dst, `{"format":"`+NestedFormat+`",`...)
 	if n.Stage != nil {
 		dst = n.Stage.appendJSON(append(dst, `"stage":`...))
@@ -85,15 +85,15 @@ func (s *NestedStage) appendJSON(dst []byte) []byte {
 	return append(dst, `]}`...)
 }
 
-// IsNested reports whether text is JSON in any version of the format of nested proofs.
-func IsNested(text []byte) bool {
+// IsNestedProof reports whether text is JSON in any version of the format of nested proofs.
+func IsNestedProof(text []byte) bool {
 	var doc pyjson.Document
 	return doc.Parse(text) == nil && bytes.HasPrefix(doc.Root().Member("format").Text(), []byte("colophon-nested-proof@"))
 }
 
-// ParseNested parses a nested proof strictly. It returns ErrMalformed if a member is missing,
+// ParseNestedProof parses a nested proof strictly. It returns ErrMalformed if a member is missing,
 // unknown, duplicate, or has a value of the wrong type.
-func ParseNested(text []byte) (*Nested, error) {
+func ParseNestedProof(text []byte) (*NestedProof, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
 		return nil, fmt.Errorf("%w: parsing the nested proof: %w", ErrMalformed, err)
@@ -103,7 +103,7 @@ func ParseNested(text []byte) (*Nested, error) {
 	if format := in.text(root.Member("format"), "format"); in.err == nil && format != NestedFormat {
 		in.fail("format is %.100q, but only %q is known", format, NestedFormat)
 	}
-	n := new(Nested)
+	n := new(NestedProof)
 	stage, citation := root.Member("stage"), root.Member("citation")
 	switch {
 	case (stage.Kind() == pyjson.Absent) == (citation.Kind() == pyjson.Absent):
@@ -155,7 +155,7 @@ func (r *reader) stage(v pyjson.Value) *NestedStage {
 // Verify checks everything except the text. It verifies the receipt, with the errors of
 // Receipt.Verify. It then verifies that the event has the part with this hash at this index
 // (ErrField), and that the path leads from the stage to the run's root in the event (ErrPath).
-func (n *Nested) Verify(verifiers ...*Verifier) error {
+func (n *NestedProof) Verify(verifiers ...*Verifier) error {
 	if err := n.Receipt.Verify(verifiers...); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func recorded(t require.TestingT, kind record.Kind, posted string) (*Receipt, *V
 	r, err := record.Parse(kind, []byte(posted))
 	require.NoError(t, err)
 	defer r.Release()
-	body := r.AppendBody(nil, record.Event{Actor: "lab", Ledger: "default"})
+	body := r.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default"})
 	return sealed(t, record.AppendSuffix(body, 0, time.Unix(1767323045, 0)))
 }
 
@@ -33,7 +33,7 @@ func sealed(t require.TestingT, body []byte) (*Receipt, *Verifier) {
 	require.NoError(t, err)
 	receipt, err := NewReceipt(entry)
 	require.NoError(t, err)
-	receipt.Proof = &Proof{Event: body, Inclusion: Inclusion{TreeSize: 1, Hashes: []Hash{}}, Checkpoint: signed}
+	receipt.Proof = &Proof{Event: body, Inclusion: InclusionProof{TreeSize: 1, Hashes: []Hash{}}, Checkpoint: signed}
 	return receipt, signer.Verifier()
 }
 
@@ -50,7 +50,7 @@ func runOf(names ...string) (posted string, stages []rules.Stage) {
 
 // stageProof returns the nested proof of a stage. Its path comes from the code that
 // computes the roots of runs.
-func stageProof(t require.TestingT, receipt *Receipt, stages []rules.Stage, index int) *Nested {
+func stageProof(t require.TestingT, receipt *Receipt, stages []rules.Stage, index int) *NestedProof {
 	names := make([]rules.Stage, len(stages)) // named by their index, so that no two names are equal
 	for i, s := range stages {
 		names[i] = rules.Stage{Name: fmt.Sprint(i), Hash: s.Hash}
@@ -62,23 +62,23 @@ func stageProof(t require.TestingT, receipt *Receipt, stages []rules.Stage, inde
 	for _, step := range p.Path {
 		s.Path = append(s.Path, PathStep(step))
 	}
-	return &Nested{Receipt: receipt, Stage: s}
+	return &NestedProof{Receipt: receipt, Stage: s}
 }
 
 const twoCitations = `{"subject":"s","citations":[{"source_id":"x","text":"One  chunk.","weight":0.5},{"source_id":"y","text":"Another.","weight":1}]}`
 
-func citationProof(t require.TestingT, index uint64) (*Nested, *Verifier) {
+func citationProof(t require.TestingT, index uint64) (*NestedProof, *Verifier) {
 	receipt, key := recorded(t, record.CitationSet, twoCitations)
 	hashes := []string{rules.ChunkHash([]byte("One chunk.")), rules.ChunkHash([]byte("Another."))}
-	return &Nested{Receipt: receipt, Citation: &NestedCitation{index, hashes[index]}}, key
+	return &NestedProof{Receipt: receipt, Citation: &NestedCitation{index, hashes[index]}}, key
 }
 
 // reread encodes a proof and parses it again.
-func reread(t require.TestingT, n *Nested) *Nested {
+func reread(t require.TestingT, n *NestedProof) *NestedProof {
 	text, err := n.AppendJSON(nil)
 	require.NoError(t, err)
-	require.True(t, IsNested(text))
-	parsed, err := ParseNested(text)
+	require.True(t, IsNestedProof(text))
+	parsed, err := ParseNestedProof(text)
 	require.NoError(t, err, "%s", text)
 	again, err := parsed.AppendJSON(nil)
 	require.NoError(t, err)
@@ -112,25 +112,25 @@ func TestNestedProofsRefuse(t *testing.T) {
 	posted, stages := runOf("question", "retrieval", "context", "prompt", "answer", "verify", "final_label")
 	run, key := recorded(t, record.RunDAG, posted)
 	for name, c := range map[string]struct {
-		change func(n *Nested)
+		change func(n *NestedProof)
 		want   error
 	}{
-		"another hash":        {func(n *Nested) { n.Stage.Hash[0] ^= 1 }, ErrField},
-		"another root":        {func(n *Nested) { n.Stage.Root[31] ^= 1 }, ErrField},
-		"another name":        {func(n *Nested) { n.Stage.Name = "render" }, ErrField},
-		"another stage":       {func(n *Nested) { n.Stage.Index = 5 }, ErrField},
-		"no such stage":       {func(n *Nested) { n.Stage.Index = 7 }, ErrField},
-		"a huge index":        {func(n *Nested) { n.Stage.Index = 1 << 63 }, ErrField},
-		"no path":             {func(n *Nested) { n.Stage.Path = nil }, ErrPath},
-		"short path":          {func(n *Nested) { n.Stage.Path = n.Stage.Path[:2] }, ErrPath},
-		"long path":           {func(n *Nested) { n.Stage.Path = append(n.Stage.Path, n.Stage.Path[0]) }, ErrPath},
-		"another sibling":     {func(n *Nested) { n.Stage.Path[1].Sibling[4] ^= 1 }, ErrPath},
-		"another side":        {func(n *Nested) { n.Stage.Path[0].IsLeft = true }, ErrPath},
-		"path in other order": {func(n *Nested) { n.Stage.Path[0], n.Stage.Path[1] = n.Stage.Path[1], n.Stage.Path[0] }, ErrPath},
-		"a citation":          {func(n *Nested) { n.Stage, n.Citation = nil, &NestedCitation{} }, ErrField},
-		"another checkpoint":  {func(n *Nested) { n.Receipt.Proof.Checkpoint[0] ^= 1 }, ErrSignature},
-		"another event":       {func(n *Nested) { n.Receipt.Proof.Event[12] ^= 1 }, ErrChainLink},
-		"a minimal receipt":   {func(n *Nested) { n.Receipt.Proof = nil }, ErrNoProof},
+		"another hash":        {func(n *NestedProof) { n.Stage.Hash[0] ^= 1 }, ErrField},
+		"another root":        {func(n *NestedProof) { n.Stage.Root[31] ^= 1 }, ErrField},
+		"another name":        {func(n *NestedProof) { n.Stage.Name = "render" }, ErrField},
+		"another stage":       {func(n *NestedProof) { n.Stage.Index = 5 }, ErrField},
+		"no such stage":       {func(n *NestedProof) { n.Stage.Index = 7 }, ErrField},
+		"a huge index":        {func(n *NestedProof) { n.Stage.Index = 1 << 63 }, ErrField},
+		"no path":             {func(n *NestedProof) { n.Stage.Path = nil }, ErrPath},
+		"short path":          {func(n *NestedProof) { n.Stage.Path = n.Stage.Path[:2] }, ErrPath},
+		"long path":           {func(n *NestedProof) { n.Stage.Path = append(n.Stage.Path, n.Stage.Path[0]) }, ErrPath},
+		"another sibling":     {func(n *NestedProof) { n.Stage.Path[1].Sibling[4] ^= 1 }, ErrPath},
+		"another side":        {func(n *NestedProof) { n.Stage.Path[0].IsLeft = true }, ErrPath},
+		"path in other order": {func(n *NestedProof) { n.Stage.Path[0], n.Stage.Path[1] = n.Stage.Path[1], n.Stage.Path[0] }, ErrPath},
+		"a citation":          {func(n *NestedProof) { n.Stage, n.Citation = nil, &NestedCitation{} }, ErrField},
+		"another checkpoint":  {func(n *NestedProof) { n.Receipt.Proof.Checkpoint[0] ^= 1 }, ErrSignature},
+		"another event":       {func(n *NestedProof) { n.Receipt.Proof.Event[12] ^= 1 }, ErrChainLink},
+		"a minimal receipt":   {func(n *NestedProof) { n.Receipt.Proof = nil }, ErrNoProof},
 	} {
 		n := reread(t, stageProof(t, run, stages, 4))
 		require.NoError(t, n.Verify(key))
@@ -143,11 +143,11 @@ func TestNestedProofsRefuse(t *testing.T) {
 	n.Stage.Path[0].Sibling[0] ^= 1
 	require.ErrorIs(t, n.Verify(key), ErrPath)
 
-	for name, change := range map[string]func(n *Nested){
-		"another hash":     func(n *Nested) { n.Citation.ChunkHash = rules.ChunkHash(nil) },
-		"another citation": func(n *Nested) { n.Citation.Index = 0 },
-		"no such citation": func(n *Nested) { n.Citation.Index = 2 },
-		"a stage":          func(n *Nested) { n.Stage, n.Citation = &NestedStage{}, nil },
+	for name, change := range map[string]func(n *NestedProof){
+		"another hash":     func(n *NestedProof) { n.Citation.ChunkHash = rules.ChunkHash(nil) },
+		"another citation": func(n *NestedProof) { n.Citation.Index = 0 },
+		"no such citation": func(n *NestedProof) { n.Citation.Index = 2 },
+		"a stage":          func(n *NestedProof) { n.Stage, n.Citation = &NestedStage{}, nil },
 	} {
 		n, key := citationProof(t, 1)
 		change(n)
@@ -225,12 +225,12 @@ func TestParseNestedRefuses(t *testing.T) {
 		"receipt is empty": string(citation[:bytes.Index(citation, []byte(`"receipt"`))]) + `"receipt":{}}`,
 		"more behind":      string(stage) + "x",
 	} {
-		_, err := ParseNested([]byte(text))
+		_, err := ParseNestedProof([]byte(text))
 		require.ErrorIs(t, err, ErrMalformed, name)
 	}
-	require.True(t, IsNested([]byte(`{"format":"colophon-nested-proof@2"}`)), "a later version is recognised")
+	require.True(t, IsNestedProof([]byte(`{"format":"colophon-nested-proof@2"}`)), "a later version is recognised")
 	for _, text := range []string{"", "{}", `{"format":"other"}`, `[]`, `"colophon-nested-proof@1"`, "c2sp.org/tlog-proof@v1\n"} {
-		require.False(t, IsNested([]byte(text)), text)
+		require.False(t, IsNestedProof([]byte(text)), text)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestEveryByteOfANestedProofCounts(t *testing.T) {
 	for i := range len(text) * 8 {
 		changed := bytes.Clone(text)
 		changed[i/8] ^= 1 << (i % 8)
-		if parsed, err := ParseNested(changed); err == nil {
+		if parsed, err := ParseNestedProof(changed); err == nil {
 			require.Error(t, parsed.Verify(key), "bit %d: %s", i, changed)
 		}
 	}
@@ -259,12 +259,12 @@ func FuzzParseNested(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		n, err := ParseNested(text)
+		n, err := ParseNestedProof(text)
 		if err != nil {
 			require.ErrorIs(t, err, ErrMalformed)
 			return
 		}
-		require.True(t, IsNested(text))
+		require.True(t, IsNestedProof(text))
 		reread(t, n)
 		if n.Verify(key) == nil && n.Stage != nil {
 			require.Equal(t, stageProof(t, run, stages, int(n.Stage.Index)).Stage, n.Stage)

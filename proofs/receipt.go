@@ -48,12 +48,12 @@ type Receipt struct {
 // Proof is the part of a receipt that allows verification without the ledger.
 type Proof struct {
 	Event      []byte // the whole event body, canonical JSON
-	Inclusion  Inclusion
+	Inclusion  InclusionProof
 	Checkpoint []byte // signed note
 }
 
-// Inclusion is an inclusion proof (RFC 6962).
-type Inclusion struct {
+// InclusionProof is an inclusion proof (RFC 6962).
+type InclusionProof struct {
 	LeafIndex uint64
 	TreeSize  uint64
 	Hashes    []Hash
@@ -115,7 +115,7 @@ func (p *Proof) appendJSON(dst []byte) []byte {
 }
 
 // AppendJSON appends an object with the members leaf_index, tree_size, and hashes.
-func (i *Inclusion) AppendJSON(dst []byte) []byte {
+func (i *InclusionProof) AppendJSON(dst []byte) []byte {
 	dst = strconv.AppendUint(append(dst, `{"leaf_index":`...), i.LeafIndex, 10)
 	dst = strconv.AppendUint(append(dst, `,"tree_size":`...), i.TreeSize, 10)
 	dst = AppendHashes(append(dst, `,"hashes":`...), i.Hashes)
@@ -213,7 +213,7 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 		in.only(inclusion, "inclusion", "leaf_index", "tree_size", "hashes")
 		r.Proof = &Proof{
 			Event: in.object(event, "event"),
-			Inclusion: Inclusion{
+			Inclusion: InclusionProof{
 				LeafIndex: in.count(inclusion.Member("leaf_index"), "inclusion leaf_index"),
 				TreeSize:  in.count(inclusion.Member("tree_size"), "inclusion tree_size"),
 				Hashes:    in.hashList(inclusion.Member("hashes"), "inclusion hashes"),

@@ -66,7 +66,7 @@ func (l *testLog) receipt(t testing.TB, seq, size uint64) *Receipt {
 	require.NoError(t, err)
 	r.Proof = &Proof{
 		Event:      l.entries[seq][HashSize:],
-		Inclusion:  Inclusion{LeafIndex: seq, TreeSize: size, Hashes: path},
+		Inclusion:  InclusionProof{LeafIndex: seq, TreeSize: size, Hashes: path},
 		Checkpoint: l.checkpoint(t, size),
 	}
 	return r
@@ -208,7 +208,7 @@ func TestReceiptOfAMisplacedEvent(t *testing.T) {
 	signed, err := signer.Sign(Checkpoint{testOrigin, 1, LeafHash(entry)})
 	require.NoError(t, err)
 	r.Seq = 0
-	r.Proof = &Proof{Event: entry[HashSize:], Inclusion: Inclusion{TreeSize: 1}, Checkpoint: signed}
+	r.Proof = &Proof{Event: entry[HashSize:], Inclusion: InclusionProof{TreeSize: 1}, Checkpoint: signed}
 	require.ErrorIs(t, r.Verify(signer.Verifier()), ErrField)
 	proof, err := r.TlogProof()
 	require.NoError(t, err)
@@ -225,7 +225,7 @@ func TestReceiptOfOtherBytes(t *testing.T) {
 		r := &Receipt{
 			Ledger: "l", Kind: "k", Time: "t", EventHash: EventHash(Hash{}, []byte(body)), LeafHash: LeafHash(entry),
 			Hashes: []byte("{}"), Checks: []byte("{}"),
-			Proof: &Proof{Event: []byte(body), Inclusion: Inclusion{TreeSize: 1}, Checkpoint: signed},
+			Proof: &Proof{Event: []byte(body), Inclusion: InclusionProof{TreeSize: 1}, Checkpoint: signed},
 		}
 		require.ErrorIs(t, r.Verify(signer.Verifier()), ErrMalformed, body)
 		proof, err := r.TlogProof()

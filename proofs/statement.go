@@ -142,13 +142,13 @@ func parseExport(text string) (*ExportManifest, error) {
 	return m, nil
 }
 
-// Covers returns ErrInclusion unless the manifest covers exactly the rows that have these leaf
+// VerifyRows returns ErrInclusion unless the manifest covers exactly the rows that have these leaf
 // hashes, in this order, and rest, the answer without its rows.
-func (m *ExportManifest) Covers(leaves []Hash, rest []byte) error {
+func (m *ExportManifest) VerifyRows(leaves []Hash, rest []byte) error {
 	switch {
 	case uint64(len(leaves)) != m.Rows:
 		return fmt.Errorf("%w: there are %d rows, but the signed manifest covers %d", ErrInclusion, len(leaves), m.Rows)
-	case RowsRoot(leaves) != m.RowsRoot:
+	case RootOfLeaves(leaves) != m.RowsRoot:
 		return fmt.Errorf("%w: the rows are not those of the signed manifest", ErrInclusion)
 	case sum(rest, nil) != m.Rest:
 		return fmt.Errorf("%w: the rest of the answer is not that of the signed manifest", ErrInclusion)
@@ -156,8 +156,8 @@ func (m *ExportManifest) Covers(leaves []Hash, rest []byte) error {
 	return nil
 }
 
-// RowsRoot returns the RFC 6962 root of the tree with these leaf hashes.
-func RowsRoot(leaves []Hash) Hash {
+// RootOfLeaves returns the RFC 6962 root of the tree with these leaf hashes.
+func RootOfLeaves(leaves []Hash) Hash {
 	tree, err := OpenTree(0, nil, nil)
 	if err != nil {
 		panic(err) // OpenTree reads nothing for an empty tree

@@ -59,7 +59,7 @@ func TestExportManifests(t *testing.T) {
 	require.NoError(t, err)
 	m := &ExportManifest{
 		Checkpoint: Checkpoint{Origin: one.Origin(), Size: 7, Root: Hash{9}},
-		Question:   "/records?kind=ipc_record", Rows: 2, RowsRoot: RowsRoot([]Hash{{1}, {2}}), Rest: sha256.Sum256([]byte("{}")),
+		Question:   "/records?kind=ipc_record", Rows: 2, RowsRoot: RootOfLeaves([]Hash{{1}, {2}}), Rest: sha256.Sum256([]byte("{}")),
 	}
 	signed, err := SignExport(m, one)
 	require.NoError(t, err)
@@ -68,10 +68,10 @@ func TestExportManifests(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, m, opened)
 	require.Equal(t, m.Digest(), opened.Digest())
-	require.NoError(t, opened.Covers([]Hash{{1}, {2}}, []byte("{}")))
-	require.ErrorIs(t, opened.Covers([]Hash{{2}, {1}}, []byte("{}")), ErrInclusion)
-	require.ErrorIs(t, opened.Covers([]Hash{{1}}, []byte("{}")), ErrInclusion)
-	require.ErrorIs(t, opened.Covers([]Hash{{1}, {2}}, []byte(`{"as_of":8}`)), ErrInclusion)
+	require.NoError(t, opened.VerifyRows([]Hash{{1}, {2}}, []byte("{}")))
+	require.ErrorIs(t, opened.VerifyRows([]Hash{{2}, {1}}, []byte("{}")), ErrInclusion)
+	require.ErrorIs(t, opened.VerifyRows([]Hash{{1}}, []byte("{}")), ErrInclusion)
+	require.ErrorIs(t, opened.VerifyRows([]Hash{{1}, {2}}, []byte(`{"as_of":8}`)), ErrInclusion)
 
 	for i := range signed { // a change of any byte is detected
 		changed := []byte(string(signed))
@@ -79,7 +79,7 @@ func TestExportManifests(t *testing.T) {
 		_, err := OpenExport(changed, one.Verifier())
 		require.Error(t, err, "byte %d", i)
 	}
-	until := one.Verifier().Until(6)
+	until := one.Verifier().WithRetirement(6)
 	_, err = OpenExport(signed, until)
 	require.ErrorIs(t, err, ErrRetired)
 	stranger, err := NewKey([32]byte{3}).Signer("log.example/one")
@@ -109,7 +109,7 @@ func TestExportManifests(t *testing.T) {
 
 // RowsRoot equals the root of a log's tree with the same leaves.
 func TestRowsRoot(t *testing.T) {
-	require.Equal(t, EmptyRoot(), RowsRoot(nil))
+	require.Equal(t, EmptyRoot(), RootOfLeaves(nil))
 	tree, err := OpenTree(0, nil, nil)
 	require.NoError(t, err)
 	var leaves []Hash
@@ -117,6 +117,6 @@ func TestRowsRoot(t *testing.T) {
 		leaf := LeafHash([]byte{byte(i), byte(i >> 8)})
 		tree.Append(leaf)
 		leaves = append(leaves, leaf)
-		require.Equal(t, tree.Root(), RowsRoot(leaves))
+		require.Equal(t, tree.Root(), RootOfLeaves(leaves))
 	}
 }

@@ -91,8 +91,8 @@ func (p TilePath) String() string {
 	return string(b)
 }
 
-// In reports whether a tree of this size has the tile at p.Width or wider. A partial tile
+// ExistsAt reports whether a tree of this size has the tile at p.Width or wider. A partial tile
 // stays available after the tile has grown.
-func (p TilePath) In(size uint64) bool {
+func (p TilePath) ExistsAt(size uint64) bool {
 	return p.Width <= TileWidth(p.Level, p.Index, size)
 }

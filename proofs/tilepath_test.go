@@ -82,13 +82,13 @@ func TestTileWidth(t *testing.T) {
 	require.Equal(t, 0, TileWidth(0, 0, 0))
 	require.Equal(t, 0, TileWidth(0, 1<<64-1, 1<<64-1))
 
-	require.True(t, TilePath{Index: 273, Width: 112}.In(size))
-	require.True(t, TilePath{Index: 273, Width: 1}.In(size))
-	require.True(t, TilePath{Index: 3, Width: 7}.In(size), "a partial tile stays available when the tile is full")
-	require.False(t, TilePath{Index: 273, Width: 113}.In(size))
-	require.False(t, TilePath{Index: 273, Width: 256}.In(size))
-	require.False(t, TilePath{Index: 274, Width: 1}.In(size))
-	require.True(t, TilePath{Entries: true, Index: 273, Width: 112}.In(size))
+	require.True(t, TilePath{Index: 273, Width: 112}.ExistsAt(size))
+	require.True(t, TilePath{Index: 273, Width: 1}.ExistsAt(size))
+	require.True(t, TilePath{Index: 3, Width: 7}.ExistsAt(size), "a partial tile stays available when the tile is full")
+	require.False(t, TilePath{Index: 273, Width: 113}.ExistsAt(size))
+	require.False(t, TilePath{Index: 273, Width: 256}.ExistsAt(size))
+	require.False(t, TilePath{Index: 274, Width: 1}.ExistsAt(size))
+	require.True(t, TilePath{Entries: true, Index: 273, Width: 112}.ExistsAt(size))
 }
 
 func FuzzParseTilePath(f *testing.F) {

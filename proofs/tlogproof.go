@@ -129,7 +129,7 @@ func (p *TlogProof) VerifyEntry(entry []byte, verifiers ...*Verifier) (*Receipt,
 	}
 	r.Proof = &Proof{
 		Event:      entry[HashSize:],
-		Inclusion:  Inclusion{LeafIndex: p.Index, TreeSize: checkpoint.Size, Hashes: p.Hashes},
+		Inclusion:  InclusionProof{LeafIndex: p.Index, TreeSize: checkpoint.Size, Hashes: p.Hashes},
 		Checkpoint: p.Checkpoint,
 	}
 	return r, nil

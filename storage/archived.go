@@ -47,13 +47,13 @@ func ReadArchived(ctx context.Context, log Reader) (Archived, error) {
 // ArchivedError if the entry was archived, and an error that wraps ErrDamaged otherwise.
 func MissingEntry(ctx context.Context, log Reader, seq, size uint64) error {
 	return unlessArchived(ctx, log, fmt.Errorf("%w: entry %d of %d is missing", ErrDamaged, seq, size),
-		func(a Archived) bool { return a.Has(seq) })
+		func(a Archived) bool { return a.CoversEntry(seq) })
 }
 
 // MissingTile returns the error for a tile that is not stored: an ArchivedError if the tile was
 // archived, and otherwise ErrNotFound.
 func MissingTile(ctx context.Context, log Reader, level uint8, index uint64) error {
-	return unlessArchived(ctx, log, ErrNotFound, func(a Archived) bool { return a.HasTile(level, index) })
+	return unlessArchived(ctx, log, ErrNotFound, func(a Archived) bool { return a.CoversTile(level, index) })
 }
 
 // unlessArchived returns err, or an ArchivedError if has reports that the missing item was
@@ -69,16 +69,16 @@ func unlessArchived(ctx context.Context, log Reader, err error, has func(Archive
 	return err
 }
 
-// Text returns a as a value of ArchiveSetting, which ParseArchived reads.
-func (a Archived) Text() []byte {
+// SettingValue returns a as a value of ArchiveSetting, which ParseArchived reads.
+func (a Archived) SettingValue() []byte {
 	text, _ := json.Marshal(a) // cannot fail
 	return text
 }
 
-// Follows returns an error unless a can replace before in a ledger with size entries: a.Below must
+// CheckReplaces returns an error unless a can replace before in a ledger with size entries: a.Below must
 // be a multiple of TileHashes, at least before.Below, and less than size, so that the last entry
 // stays in the store.
-func (a Archived) Follows(before Archived, size uint64) error {
+func (a Archived) CheckReplaces(before Archived, size uint64) error {
 	switch {
 	case a.Below%TileHashes != 0:
 		return fmt.Errorf("%d entries do not fill whole tiles", a.Below)
@@ -90,11 +90,11 @@ func (a Archived) Follows(before Archived, size uint64) error {
 	return nil
 }
 
-// Has reports whether an entry may be missing from the store.
-func (a Archived) Has(seq uint64) bool { return seq < a.Below }
+// CoversEntry reports whether an entry may be missing from the store.
+func (a Archived) CoversEntry(seq uint64) bool { return seq < a.Below }
 
-// HasTile reports whether a tile may be missing from the store.
-func (a Archived) HasTile(level uint8, index uint64) bool {
+// CoversTile reports whether a tile may be missing from the store.
+func (a Archived) CoversTile(level uint8, index uint64) bool {
 	return level == 0 && index < a.Below/TileHashes
 }
 

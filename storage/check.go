@@ -9,7 +9,7 @@ type KeyChecker interface {
 	// logs maps the name of a ledger to a summary of its log; the keys of ledgers that it does not
 	// contain are not checked. The caller must make sure that nothing writes to the database.
 	// progress, if not nil, is called from time to time with the number of keys read so far.
-	CheckKeys(ctx context.Context, logs map[string]LogSummary, progress func(keys uint64)) ([]*Stray, error)
+	CheckKeys(ctx context.Context, logs map[string]LogSummary, progress func(keys uint64)) ([]*StrayKey, error)
 }
 
 // LogSummary is the result of a walk over a ledger's log. The walk has already checked that
@@ -44,8 +44,8 @@ const (
 	StrayDatabase  StrayKind = "database" // anything else
 )
 
-// Stray is a stored key that does not follow from any log.
-type Stray struct {
+// StrayKey is a stored key that does not follow from any log.
+type StrayKey struct {
 	Ledger  string // empty for the database itself
 	Kind    StrayKind
 	Seq     uint64 // the event that the key concerns, or the ledger's size if it concerns none
@@ -53,4 +53,4 @@ type Stray struct {
 }
 
 // Error returns the kind and the message, separated by a colon.
-func (s *Stray) Error() string { return string(s.Kind) + ": " + s.Message }
+func (s *StrayKey) Error() string { return string(s.Kind) + ": " + s.Message }

@@ -48,8 +48,8 @@ var (
 // Hash is a SHA-256 value.
 type Hash = [32]byte
 
-// Info describes a ledger. After creation, only Frozen can change.
-type Info struct {
+// LedgerInfo describes a ledger. After creation, only Frozen can change.
+type LedgerInfo struct {
 	Name    string    // lower-case letters, digits and '-', at most 64 bytes
 	Origin  string    // checkpoint origin (spec: Origin and keys)
 	Created time.Time // UTC
@@ -84,9 +84,9 @@ type Redaction struct {
 	Digests []Hash
 }
 
-// Key is an idempotency key, the record that claimed it, and that record's event.
-type Key struct {
-	Key    Hash // digest of the key itself (spec: Idempotency)
+// Claim is an idempotency key, the record that claimed it, and that record's event.
+type Claim struct {
+	Claim  Hash // digest of the key itself (spec: Idempotency)
 	Record Hash // digest of the record that claimed it
 	Seq    uint64
 }
@@ -114,7 +114,7 @@ type Batch struct {
 	Redactions []Redaction
 	// Keys are claimed by events of this batch. If a key has already been claimed, the claim passes
 	// to the later event.
-	Keys []Key
+	Keys []Claim
 }
 
 // Reader reads one ledger. It never waits for a writer. Its methods are safe for concurrent use,
@@ -142,8 +142,8 @@ type Reader interface {
 	// been erased. It covers records below the head at the time of the call. Records that are
 	// redacted during the iteration can be missing.
 	References(ctx context.Context, digest Hash) iter.Seq2[uint64, error]
-	// Referenced reports whether References would yield seq for that content.
-	Referenced(ctx context.Context, digest Hash, seq uint64) (bool, error)
+	// HasReference reports whether References would yield seq for that content.
+	HasReference(ctx context.Context, digest Hash, seq uint64) (bool, error)
 	// Redaction returns the seq of the event that withdrew the content of the record at seq,
 	// or ErrNotFound if no event below the head withdrew it.
 	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
@@ -154,10 +154,10 @@ type Reader interface {
 	Redactions(ctx context.Context) iter.Seq2[Redaction, error]
 	// Key returns the claim of an idempotency key, or ErrNotFound if no event below the head claims
 	// it.
-	Key(ctx context.Context, key Hash) (Key, error)
+	Key(ctx context.Context, key Hash) (Claim, error)
 	// Keys looks up several idempotency keys together. It returns one claim for each key that has
 	// been claimed, in no particular order.
-	Keys(ctx context.Context, keys []Hash) ([]Key, error)
+	Keys(ctx context.Context, keys []Hash) ([]Claim, error)
 	// Setting returns a named value of this ledger, or ErrNotFound if it is not set.
 	Setting(ctx context.Context, name string) ([]byte, error)
 }
@@ -172,7 +172,7 @@ type Entry struct {
 type Store interface {
 	Reader
 	// Info returns the ledger's current description.
-	Info(ctx context.Context) (Info, error)
+	Info(ctx context.Context) (LedgerInfo, error)
 	// Commit makes b durable, atomically and with one sync, if the stored head still equals old in
 	// Size and Tip. Otherwise it returns ErrConflict. For a frozen ledger it returns ErrFrozen.
 	// Once Commit has returned nil, all of b survives a power failure. If b.Check returns an error,
@@ -182,28 +182,28 @@ type Store interface {
 	Freeze(ctx context.Context) error
 	// SetSetting stores a named value, durably. It replaces an earlier value.
 	SetSetting(ctx context.Context, name string, value []byte) error
-	// Writable returns nil if a commit can be tried, and ErrNoSpace if there is too little space.
-	Writable(ctx context.Context) error
+	// CheckWritable returns nil if a commit can be tried, and ErrNoSpace if there is too little space.
+	CheckWritable(ctx context.Context) error
 }
 
-// Leased is a Store of a database that several servers may share. Only the server that holds a
+// LeasedStore is a Store of a database that several servers may share. Only the server that holds a
 // ledger's lease can write to it; on any other server, every write returns ErrNotHeld.
-type Leased interface {
+type LeasedStore interface {
 	Store
-	// Held reports whether this server holds the ledger's lease. It never waits for a write.
-	Held() bool
+	// HoldsLease reports whether this server holds the ledger's lease. It never waits for a write.
+	HoldsLease() bool
 }
 
 // Database holds all ledgers of one server.
 type Database interface {
 	// Ledgers returns the descriptions of the ledgers, sorted by name.
-	Ledgers(ctx context.Context) ([]Info, error)
+	Ledgers(ctx context.Context) ([]LedgerInfo, error)
 	// Ledger opens a ledger, or returns ErrNotFound if it does not exist. Stores that are opened
 	// under the same name share their state.
 	Ledger(ctx context.Context, name string) (Store, error)
 	// Create creates an empty ledger, durably. It returns ErrConflict if a ledger of this name
 	// exists.
-	Create(ctx context.Context, info Info) (Store, error)
+	Create(ctx context.Context, info LedgerInfo) (Store, error)
 	// Close releases everything. No Store may be used after that.
 	Close() error
 }

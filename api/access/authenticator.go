@@ -21,11 +21,11 @@ import (
 var (
 	// ErrNoCredentials means that the request has no credentials.
 	ErrNoCredentials = errors.New("access: no credentials")
-	// ErrInvalid means that the request has credentials that are not valid.
-	ErrInvalid = errors.New("access: invalid credentials")
-	// ErrStale means that the server cannot read the shared token store, and so does not know
+	// ErrInvalidCredentials means that the request has credentials that are not valid.
+	ErrInvalidCredentials = errors.New("access: invalid credentials")
+	// ErrStaleTokens means that the server cannot read the shared token store, and so does not know
 	// whether the token is revoked.
-	ErrStale = errors.New("access: the shared token store cannot be read")
+	ErrStaleTokens = errors.New("access: the shared token store cannot be read")
 	// ErrUnverified means that mayVerify did not allow AuthenticateWithin to verify the
 	// signature.
 	ErrUnverified = errors.New("access: the signature was not verified")
@@ -36,7 +36,7 @@ type Config struct {
 	// Dir is the folder of the token store. It need not exist.
 	Dir string
 	// If Shared is not nil, it holds the tokens, and Dir holds none.
-	Shared Shared
+	Shared SharedStore
 	// Rules grant scopes to tokens of issuers and to client certificates.
 	Rules Rules
 	// TrustsAuthority reports whether an authority is trusted now to sign client certificates,
@@ -107,25 +107,25 @@ func (a *Authenticator) Close() {
 	a.tokens.close()
 }
 
-// Required reports whether a request needs an identity. It does if tokens exist, even revoked
+// RequiresIdentity reports whether a request needs an identity. It does if tokens exist, even revoked
 // or expired ones; if tokens existed and their file is missing or damaged; or if an issuer or
 // certificates are configured.
-func (a *Authenticator) Required() bool {
+func (a *Authenticator) RequiresIdentity() bool {
 	return a != nil && (len(a.issuers) > 0 || len(a.certificates) > 0 || a.tokens.exist())
 }
 
-// SignIn describes the credentials that an Authenticator accepts.
-type SignIn struct {
+// SignInMethods describes the credentials that an Authenticator accepts.
+type SignInMethods struct {
 	Required, Tokens, Certificates bool
-	Issuers                        []OIDC // the issuers with a ConsoleClientID
+	Issuers                        []IssuerRule // the issuers with a ConsoleClientID
 }
 
-// SignIn describes the accepted credentials. It returns the zero value if none are required.
-func (a *Authenticator) SignIn() SignIn {
-	if !a.Required() {
-		return SignIn{}
+// SignInMethods describes the accepted credentials. It returns the zero value if none are required.
+func (a *Authenticator) SignInMethods() SignInMethods {
+	if !a.RequiresIdentity() {
+		return SignInMethods{}
 	}
-	s := SignIn{Required: true, Tokens: a.tokens.exist(), Certificates: len(a.certificates) > 0}
+	s := SignInMethods{Required: true, Tokens: a.tokens.exist(), Certificates: len(a.certificates) > 0}
 	for _, i := range a.issuers {
 		if i.config.ConsoleClientID != "" {
 			s.Issuers = append(s.Issuers, i.config)
@@ -134,9 +134,9 @@ func (a *Authenticator) SignIn() SignIn {
 	return s
 }
 
-// ConsoleOrigins returns the origins to which the console sends requests while a person signs
+// SignInOrigins returns the origins to which the console sends requests while a person signs
 // in: those of the issuers with a ConsoleClientID, and of their token endpoints.
-func (a *Authenticator) ConsoleOrigins() []string {
+func (a *Authenticator) SignInOrigins() []string {
 	if a == nil {
 		return nil
 	}
@@ -152,7 +152,7 @@ func (a *Authenticator) ConsoleOrigins() []string {
 // Summary names the accepted credentials, such as "3 tokens, OIDC from
 // https://id.example.org". It returns "" if none are required.
 func (a *Authenticator) Summary() string {
-	if !a.Required() {
+	if !a.RequiresIdentity() {
 		return ""
 	}
 	var parts []string
@@ -179,22 +179,22 @@ func (a *Authenticator) Summary() string {
 // store, within a second (Shared). A handler whose response takes long must call Authenticate
 // again.
 func (a *Authenticator) Authenticate(r *http.Request) (*Identity, error) {
-	return a.AuthenticateWithin(r, func() bool { return true })
+	return a.AuthenticateLimited(r, func() bool { return true })
 }
 
-// AuthenticateWithin is like Authenticate, for callers that limit expensive checks. It calls
+// AuthenticateLimited is like Authenticate, for callers that limit expensive checks. It calls
 // mayVerify before it verifies the signature of an issuer's token, and only if no cheap check
 // has failed. If mayVerify returns false, the error is ErrUnverified.
-func (a *Authenticator) AuthenticateWithin(r *http.Request, mayVerify func() bool) (*Identity, error) {
+func (a *Authenticator) AuthenticateLimited(r *http.Request, mayVerify func() bool) (*Identity, error) {
 	if a == nil {
 		return nil, ErrNoCredentials
 	}
 	identity, err := a.identify(r, mayVerify)
-	if err == nil || errors.Is(err, ErrNoCredentials) || errors.Is(err, ErrUnverified) || errors.Is(err, ErrStale) {
+	if err == nil || errors.Is(err, ErrNoCredentials) || errors.Is(err, ErrUnverified) || errors.Is(err, ErrStaleTokens) {
 		return identity, err
 	}
 	a.log.DebugContext(r.Context(), "credentials refused", "address", r.RemoteAddr, "reason", err)
-	return nil, ErrInvalid
+	return nil, ErrInvalidCredentials
 }
 
 func (a *Authenticator) identify(r *http.Request, mayVerify func() bool) (*Identity, error) {

@@ -15,7 +15,7 @@ import (
 
 func TestNothingIsRequiredWithoutTokens(t *testing.T) {
 	b := open(t, Rules{})
-	require.False(t, b.Required())
+	require.False(t, b.RequiresIdentity())
 	require.Empty(t, b.Summary())
 	_, err := b.Authenticate(httpGet())
 	require.ErrorIs(t, err, ErrNoCredentials)
@@ -23,7 +23,7 @@ func TestNothingIsRequiredWithoutTokens(t *testing.T) {
 	b.refuses(with("Bearer abc"), "no issuer is configured")
 
 	made := b.token("one") // created while the server is running
-	require.True(t, b.Required())
+	require.True(t, b.RequiresIdentity())
 	require.Equal(t, "1 token", b.Summary())
 	b.accepts(with("Bearer "+made.Text), "one")
 	b.token("two")
@@ -38,7 +38,7 @@ func httpGet() *http.Request {
 
 func TestANilAuthenticatorRequiresNothing(t *testing.T) {
 	var a *Authenticator
-	require.False(t, a.Required())
+	require.False(t, a.RequiresIdentity())
 	require.Empty(t, a.Summary())
 	_, err := a.Authenticate(with("Bearer abc"))
 	require.ErrorIs(t, err, ErrNoCredentials)
@@ -56,8 +56,8 @@ func TestTokens(t *testing.T) {
 	b := open(t, Rules{})
 	one, two := b.token("one"), b.token("two")
 	identity := b.accepts(with("bearer "+one.Text), "one")
-	require.Equal(t, Write, identity.On("default"))
-	require.Zero(t, identity.On("other"))
+	require.Equal(t, ScopeWrite, identity.ScopesOn("default"))
+	require.Zero(t, identity.ScopesOn("other"))
 	b.accepts(with("Bearer "+two.Text), "two")
 
 	secret := two.Text[len(tokenPrefix)+17:]
@@ -89,10 +89,10 @@ func TestRevocationHoldsAtOnce(t *testing.T) {
 	_, err = b.store.Revoke("two")
 	require.NoError(t, err)
 	b.refuses(with("Bearer "+two.Text), "is revoked")
-	require.True(t, b.Required(), "after the last revocation, requests still need a token")
+	require.True(t, b.RequiresIdentity(), "after the last revocation, requests still need a token")
 	require.Equal(t, "no valid token", b.Summary())
 	b.reopen(Rules{})
-	require.True(t, b.Required())
+	require.True(t, b.RequiresIdentity())
 }
 
 func TestExpiry(t *testing.T) {
@@ -102,7 +102,7 @@ func TestExpiry(t *testing.T) {
 	b.accepts(with("Bearer "+made.Text), "one")
 	b.clock.add(time.Nanosecond)
 	b.refuses(with("Bearer "+made.Text), "is expired")
-	require.True(t, b.Required())
+	require.True(t, b.RequiresIdentity())
 }
 
 func TestADamagedFileLetsNobodyIn(t *testing.T) {
@@ -131,7 +131,7 @@ func TestADamagedFileLetsNobodyIn(t *testing.T) {
 	} {
 		require.NoError(t, d.damage())
 		before := len(b.log.String())
-		require.True(t, b.Required(), d.said)
+		require.True(t, b.RequiresIdentity(), d.said)
 		b.refuses(with("Bearer "+made.Text), "no token is accepted")
 		b.refuses(with("Bearer "+made.Text), "no token is accepted")
 		said := b.log.String()[before:]
@@ -145,7 +145,7 @@ func TestADamagedFileLetsNobodyIn(t *testing.T) {
 	// A folder whose file is missing was once a token store.
 	require.NoError(t, os.RemoveAll(b.store.Dir))
 	b.refuses(with("Bearer "+made.Text), "is missing")
-	require.True(t, b.Required())
+	require.True(t, b.RequiresIdentity())
 }
 
 func TestOneRequestReadsForAll(t *testing.T) {
@@ -242,6 +242,6 @@ func TestLastUseForgets(t *testing.T) {
 }
 
 func TestOpenRefusesRulesThatAreNone(t *testing.T) {
-	_, err := Open(Config{Dir: t.TempDir(), Rules: Rules{OIDC: []OIDC{{}}}, Log: slog.New(slog.DiscardHandler)})
+	_, err := Open(Config{Dir: t.TempDir(), Rules: Rules{OIDC: []IssuerRule{{}}}, Log: slog.New(slog.DiscardHandler)})
 	require.ErrorContains(t, err, "oidc[0].issuer")
 }

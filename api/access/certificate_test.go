@@ -92,7 +92,7 @@ func TestCertificateRules(t *testing.T) {
 	} {
 		identity, err := match(r)
 		require.NoError(t, err)
-		require.Equal(t, &Identity{Actor: "mtls:p", Grants: []Grant{{Ledgers: []string{"default"}, Scopes: Write}}}, identity)
+		require.Equal(t, &Identity{Actor: "mtls:p", Grants: []Grant{{Ledgers: []string{"default"}, Scopes: ScopeWrite}}}, identity)
 	}
 	for _, r := range []CertificateRule{
 		rule("CN=pipeline", "", "p", "write"), rule("pipeline", "", "p", "write"), rule("", "dns:p@example.org", "p", "write"),
@@ -104,7 +104,7 @@ func TestCertificateRules(t *testing.T) {
 	identity, err := match(rule("CN=x", "", "x", "admin"), rule("", "ip:192.0.2.1", "p", "read"), rule(subject, "", "other", "admin"), rule(subject, "", "p", "write"))
 	require.NoError(t, err)
 	require.Equal(t, "mtls:p", identity.Actor)
-	require.Equal(t, Read|Write, identity.On("default"), "the grants of one name add up")
+	require.Equal(t, ScopeRead|ScopeWrite, identity.ScopesOn("default"), "the grants of one name add up")
 
 	_, err = matchCertificate(nil, &x509.Certificate{RawSubject: []byte{1}})
 	require.ErrorContains(t, err, "reading the subject")

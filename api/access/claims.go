@@ -81,7 +81,7 @@ const clockSkew = 5 * time.Minute
 
 // check returns an error unless the issuer made the token for this server and the token is
 // valid now.
-func (c *claims) check(o OIDC, now time.Time) error {
+func (c *claims) check(o IssuerRule, now time.Time) error {
 	if c.issuer() != o.Issuer {
 		return fmt.Errorf("the token comes from the issuer %q, not %q", c.issuer(), o.Issuer)
 	}
@@ -95,7 +95,7 @@ func (c *claims) check(o OIDC, now time.Time) error {
 	if expiry.Before(now) {
 		return fmt.Errorf("the token expired at %s", expiry.UTC().Format(time.RFC3339))
 	}
-	if !c.value("nbf").Given() {
+	if !c.value("nbf").IsGiven() {
 		return nil
 	}
 	begin, err := numericDate(c.value("nbf"))

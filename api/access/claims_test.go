@@ -59,7 +59,7 @@ func TestClaimsMeanOneThing(t *testing.T) {
 	} {
 		before := len(b.log.String())
 		_, err := b.Authenticate(with("Bearer " + c.token))
-		require.Equal(t, ErrInvalid, err, name)
+		require.Equal(t, ErrInvalidCredentials, err, name)
 		require.Contains(t, b.log.String()[before:], c.reason, name)
 	}
 	b.accepts(with("Bearer "+sign(t, jose.RS256, p.keys["first"], "first", holds)), "oidc:alice")
@@ -73,15 +73,15 @@ func TestSignaturesAreVerifiedWhereTheyDecide(t *testing.T) {
 	made := b.token("one")
 	asked := 0
 	judge := func(token string, may bool) error {
-		_, err := b.AuthenticateWithin(with("Bearer "+token), func() bool { asked++; return may })
+		_, err := b.AuthenticateLimited(with("Bearer "+token), func() bool { asked++; return may })
 		return err
 	}
 	good := sign(t, jose.RS256, p.keys["first"], "first", p.claims())
 	require.NoError(t, judge(made.Text, false))
-	require.Equal(t, ErrInvalid, judge(made.Text+"a", false))
-	require.Equal(t, ErrInvalid, judge("abc", false))
-	require.Equal(t, ErrInvalid, judge(sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("exp", p.clock.now().Unix()-1))), false))
-	require.Equal(t, ErrInvalid, judge(sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("aud", "other"))), false))
+	require.Equal(t, ErrInvalidCredentials, judge(made.Text+"a", false))
+	require.Equal(t, ErrInvalidCredentials, judge("abc", false))
+	require.Equal(t, ErrInvalidCredentials, judge(sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("exp", p.clock.now().Unix()-1))), false))
+	require.Equal(t, ErrInvalidCredentials, judge(sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("aud", "other"))), false))
 	require.Zero(t, asked)
 	require.Equal(t, ErrUnverified, judge(good, false))
 	require.Equal(t, 1, p.times("/keys"), "the keys were fetched with the discovery only")
@@ -109,10 +109,10 @@ func FuzzClaims(f *testing.F) {
 		if json.Unmarshal(payload, &read) != nil {
 			return // the number is out of range
 		}
-		require.Equal(t, read.Issuer != nil, c.value("iss").Given())
-		require.Equal(t, read.Expiry != nil, c.value("exp").Given())
-		require.Equal(t, read.Subject != nil, c.value("sub").Given())
-		if c.check(OIDC{Issuer: c.issuer(), Audience: "b"}, time.Unix(0, 0)) == nil {
+		require.Equal(t, read.Issuer != nil, c.value("iss").IsGiven())
+		require.Equal(t, read.Expiry != nil, c.value("exp").IsGiven())
+		require.Equal(t, read.Subject != nil, c.value("sub").IsGiven())
+		if c.check(IssuerRule{Issuer: c.issuer(), Audience: "b"}, time.Unix(0, 0)) == nil {
 			require.Contains(t, texts(c.value("aud")), "b")
 			require.IsType(t, 0.0, read.Expiry)
 		}

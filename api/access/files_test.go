@@ -32,7 +32,7 @@ func TestOnlyARegularFileHasTokens(t *testing.T) {
 		before := len(b.log.String())
 		b.refuses(with("Bearer "+made.Text), "no token is accepted")
 		b.refuses(with("Bearer "+made.Text), "is not a regular file")
-		require.True(t, b.Required(), name)
+		require.True(t, b.RequiresIdentity(), name)
 		require.Equal(t, 1, strings.Count(b.log.String()[before:], "level=ERROR"), name)
 		_, err := b.store.List()
 		require.ErrorContains(t, err, "is not a regular file", name)
@@ -55,7 +55,7 @@ func TestDanglingLinksCountAsStores(t *testing.T) {
 	b := open(t, Rules{}) // without tokens
 	require.NoError(t, os.MkdirAll(b.store.Dir, 0o700))
 	require.NoError(t, os.Symlink("x", filepath.Join(b.store.Dir, tokensFile)))
-	require.True(t, b.Required())
+	require.True(t, b.RequiresIdentity())
 }
 
 func TestLastUsesAreInARegularFile(t *testing.T) {

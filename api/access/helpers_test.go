@@ -72,7 +72,7 @@ func (b *bench) token(name string) CreatedToken {
 
 func create(t testing.TB, s Store, name string, expires time.Time) CreatedToken {
 	t.Helper()
-	made, err := s.Create(NewToken{Name: name, Grants: []Grant{{Ledgers: []string{"default"}, Scopes: Write}}, Expires: expires})
+	made, err := s.Create(TokenSpec{Name: name, Grants: []Grant{{Ledgers: []string{"default"}, Scopes: ScopeWrite}}, Expires: expires})
 	require.NoError(t, err)
 	return made
 }
@@ -91,7 +91,7 @@ func (b *bench) refuses(r *http.Request, reason string) {
 	before := len(b.log.String())
 	identity, err := b.Authenticate(r)
 	require.Nil(b.t, identity)
-	require.Equal(b.t, ErrInvalid, err)
+	require.Equal(b.t, ErrInvalidCredentials, err)
 	said := b.log.String()[before:]
 	require.Contains(b.t, said, reason)
 	for _, value := range r.Header.Values("Authorization") {

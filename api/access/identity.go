@@ -27,20 +27,20 @@ type Identity struct {
 	Grants []Grant
 }
 
-// On returns the caller's scopes on a ledger, including those for all ledgers.
-func (i *Identity) On(ledger string) Scopes {
+// ScopesOn returns the caller's scopes on a ledger, including those for all ledgers.
+func (i *Identity) ScopesOn(ledger string) Scopes {
 	return i.where(func(names []string) bool {
 		return slices.Contains(names, ledger) || slices.Contains(names, AllLedgers)
 	})
 }
 
-// Everywhere returns the caller's scopes on all ledgers, including future ones.
-func (i *Identity) Everywhere() Scopes {
+// ScopesOnAll returns the caller's scopes on all ledgers, including future ones.
+func (i *Identity) ScopesOnAll() Scopes {
 	return i.where(func(names []string) bool { return slices.Contains(names, AllLedgers) })
 }
 
-// Anywhere returns the scopes that the caller has on at least one ledger.
-func (i *Identity) Anywhere() Scopes {
+// ScopesOnAny returns the scopes that the caller has on at least one ledger.
+func (i *Identity) ScopesOnAny() Scopes {
 	return i.where(func(names []string) bool { return len(names) > 0 })
 }
 

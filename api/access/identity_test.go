@@ -36,19 +36,19 @@ func TestUnknownScopes(t *testing.T) {
 
 func TestWhereAnIdentityMayWhat(t *testing.T) {
 	i := &Identity{Grants: []Grant{
-		{Ledgers: []string{"a", "b"}, Scopes: Write},
-		{Ledgers: []string{"b"}, Scopes: Read},
-		{Ledgers: []string{AllLedgers}, Scopes: Log},
-		{Scopes: Admin}, // grants no ledger
+		{Ledgers: []string{"a", "b"}, Scopes: ScopeWrite},
+		{Ledgers: []string{"b"}, Scopes: ScopeRead},
+		{Ledgers: []string{AllLedgers}, Scopes: ScopeLog},
+		{Scopes: ScopeAdmin}, // grants no ledger
 	}}
-	require.Equal(t, Write|Log, i.On("a"))
-	require.Equal(t, Write|Read|Log, i.On("b"))
-	require.Equal(t, Log, i.On("c"))
-	require.Equal(t, Log, i.Everywhere())
-	require.Equal(t, Write|Read|Log, i.Anywhere())
-	require.Zero(t, (&Identity{}).On("a"))
+	require.Equal(t, ScopeWrite|ScopeLog, i.ScopesOn("a"))
+	require.Equal(t, ScopeWrite|ScopeRead|ScopeLog, i.ScopesOn("b"))
+	require.Equal(t, ScopeLog, i.ScopesOn("c"))
+	require.Equal(t, ScopeLog, i.ScopesOnAll())
+	require.Equal(t, ScopeWrite|ScopeRead|ScopeLog, i.ScopesOnAny())
+	require.Zero(t, (&Identity{}).ScopesOn("a"))
 	// A star in a request names no ledger.
-	require.Zero(t, (&Identity{Grants: []Grant{{Ledgers: []string{"a"}, Scopes: Write}}}).On(AllLedgers))
+	require.Zero(t, (&Identity{Grants: []Grant{{Ledgers: []string{"a"}, Scopes: ScopeWrite}}}).ScopesOn(AllLedgers))
 }
 
 func TestNames(t *testing.T) {
@@ -61,11 +61,11 @@ func TestNames(t *testing.T) {
 }
 
 func TestGrants(t *testing.T) {
-	require.NoError(t, Grant{Ledgers: []string{"default", AllLedgers}, Scopes: Read}.check())
+	require.NoError(t, Grant{Ledgers: []string{"default", AllLedgers}, Scopes: ScopeRead}.check())
 	require.ErrorContains(t, Grant{Ledgers: []string{"default"}}.check(), "no scope")
-	require.ErrorContains(t, Grant{Scopes: Read}.check(), "no ledger")
+	require.ErrorContains(t, Grant{Scopes: ScopeRead}.check(), "no ledger")
 	for _, name := range []string{"", "De", "a.b", "**", "a,b", "-a", strings.Repeat("a", 65)} {
-		require.ErrorContains(t, Grant{Ledgers: []string{name}, Scopes: Read}.check(), "is neither the name of a ledger", "%q", name)
+		require.ErrorContains(t, Grant{Ledgers: []string{name}, Scopes: ScopeRead}.check(), "is neither the name of a ledger", "%q", name)
 	}
 	require.ErrorContains(t, checkGrants(nil), "the token has no grants")
 }

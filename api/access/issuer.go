@@ -34,7 +34,7 @@ var algorithms = []string{
 }
 
 type issuer struct {
-	config OIDC
+	config IssuerRule
 	prefix string // prefix of the names of its actors
 	rules  []claimRule
 	log    *slog.Logger
@@ -60,7 +60,7 @@ type claimRule struct {
 
 // newIssuer returns an issuer with a configuration that Rules.check has accepted. Cancelling
 // ctx cancels its discoveries.
-func newIssuer(ctx context.Context, o OIDC, config Config) *issuer {
+func newIssuer(ctx context.Context, o IssuerRule, config Config) *issuer {
 	i := &issuer{config: o, prefix: "oidc:", log: config.Log.With("issuer", o.Issuer), now: config.Now, ctx: ctx, timeout: issuerTimeout}
 	if o.Name != "" {
 		i.prefix += o.Name + ":"

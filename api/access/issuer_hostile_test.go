@@ -123,7 +123,7 @@ func TestKeysAreNotConfused(t *testing.T) {
 		"long id":              sign(t, jose.RS256, stranger, strings.Repeat("k", 8000), p.claims()),
 	} {
 		_, err := b.Authenticate(with("Bearer " + token))
-		require.Equal(t, ErrInvalid, err, name)
+		require.Equal(t, ErrInvalidCredentials, err, name)
 	}
 	require.Zero(t, p.times("/evil"))
 	require.Equal(t, 1, p.times("/keys"))
@@ -169,7 +169,7 @@ func TestUnusableKeySetsAreRefused(t *testing.T) {
 		p.answerKeys(func() []byte { return c.keys })
 		b := p.trusting()
 		_, err := b.Authenticate(p.token("first"))
-		require.Equal(t, ErrInvalid, err, name)
+		require.Equal(t, ErrInvalidCredentials, err, name)
 		require.Contains(t, b.log.String(), c.reason, name)
 		require.Less(t, len(b.log.String()), 2000, name)
 	}
@@ -210,7 +210,7 @@ func TestAStormOfUnknownKeys(t *testing.T) {
 	for n := range 50 {
 		token := "Bearer " + sign(t, jose.RS256, stranger, fmt.Sprint("unknown", n), p.claims())
 		wait.Go(func() {
-			if _, err := b.Authenticate(with(token)); err != ErrInvalid {
+			if _, err := b.Authenticate(with(token)); err != ErrInvalidCredentials {
 				t.Error(err)
 			}
 		})
@@ -237,7 +237,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 	p.url = slow.URL // the documents name this URL, too
 	other := newProvider(t)
 	other.clock = p.clock
-	rules := Rules{OIDC: append(p.rules(func(o *OIDC) { o.Name = "p" }).OIDC, other.rules(func(o *OIDC) { o.Name = "q" }).OIDC...)}
+	rules := Rules{OIDC: append(p.rules(func(o *IssuerRule) { o.Name = "p" }).OIDC, other.rules(func(o *IssuerRule) { o.Name = "q" }).OIDC...)}
 	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
 	for _, path := range []string{discoverySuffix, "/keys"} {
@@ -272,7 +272,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 			b.accepts(p.token("first"), "oidc:p:alice")
 		}
 		close(h.ends)
-		require.Equal(t, ErrInvalid, <-given)
+		require.Equal(t, ErrInvalidCredentials, <-given)
 
 		h = &hanging{path: path, asked: h.asked, ends: make(chan struct{})}
 		hangs.Store(h)
@@ -345,6 +345,6 @@ func TestClocksThatJump(t *testing.T) {
 	b.accepts(p.token("first", set("iss", p.url)), "oidc:alice")
 	for _, exp := range []any{1e308, -1, "2030-01-01", "9999999999", nil, true, []int{1}, json.Number("1e400")} {
 		_, err := b.Authenticate(p.token("first", set("exp", exp)))
-		require.Equal(t, ErrInvalid, err, "%v", exp)
+		require.Equal(t, ErrInvalidCredentials, err, "%v", exp)
 	}
 }

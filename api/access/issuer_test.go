@@ -112,8 +112,8 @@ func (p *provider) write(w http.ResponseWriter, document any) {
 }
 
 // rules returns the rules of a server that trusts the provider.
-func (p *provider) rules(change ...func(*OIDC)) Rules {
-	o := OIDC{Issuer: p.url, Audience: "colophon", Rules: []ClaimRule{
+func (p *provider) rules(change ...func(*IssuerRule)) Rules {
+	o := IssuerRule{Issuer: p.url, Audience: "colophon", Rules: []ClaimRule{
 		{Claim: "groups", Value: "writers", Ledgers: []string{"default"}, Scopes: []string{"write"}},
 		{Claim: "iss", Value: p.url, Ledgers: []string{AllLedgers}, Scopes: []string{"log"}},
 		{Claim: "scope", Value: "ledger:read", Ledgers: []string{"default"}, Scopes: []string{"read"}},
@@ -121,7 +121,7 @@ func (p *provider) rules(change ...func(*OIDC)) Rules {
 	for _, f := range change {
 		f(&o)
 	}
-	return Rules{OIDC: []OIDC{o}}
+	return Rules{OIDC: []IssuerRule{o}}
 }
 
 // claims returns valid claims with the given changes.
@@ -168,7 +168,7 @@ func (p *provider) token(id string, change ...func(map[string]any)) *http.Reques
 }
 
 // trusting returns a bench that trusts the provider and shares its clock.
-func (p *provider) trusting(change ...func(*OIDC)) *bench {
+func (p *provider) trusting(change ...func(*IssuerRule)) *bench {
 	p.t.Helper()
 	b := &bench{t: p.t, clock: p.clock, log: new(locked.Buffer), store: Store{Dir: p.t.TempDir() + "/access", Now: p.clock.now}}
 	b.reopen(p.rules(change...))
@@ -178,17 +178,17 @@ func (p *provider) trusting(change ...func(*OIDC)) *bench {
 func TestTokensOfAnIssuer(t *testing.T) {
 	p := newProvider(t)
 	b := p.trusting()
-	require.True(t, b.Required())
+	require.True(t, b.RequiresIdentity())
 	require.Zero(t, p.times(discoverySuffix), "a server starts without its issuer")
 	identity := b.accepts(p.token("first"), "oidc:alice")
-	require.Equal(t, Log, identity.On("default"))
+	require.Equal(t, ScopeLog, identity.ScopesOn("default"))
 	identity = b.accepts(p.token("first", set("groups", []any{7, "readers", nil, "writers"}), set("scope", "openid ledger:read")), "oidc:alice")
-	require.Equal(t, Write|Read|Log, identity.On("default"))
-	require.Equal(t, Log, identity.On("other"))
+	require.Equal(t, ScopeWrite|ScopeRead|ScopeLog, identity.ScopesOn("default"))
+	require.Equal(t, ScopeLog, identity.ScopesOn("other"))
 	identity = b.accepts(p.token("first", set("groups", "writers")), "oidc:alice")
-	require.Equal(t, Write|Log, identity.On("default"))
+	require.Equal(t, ScopeWrite|ScopeLog, identity.ScopesOn("default"))
 	identity = b.accepts(p.token("first", set("groups", "writers readers"), set("scope", map[string]any{"ledger:read": true})), "oidc:alice")
-	require.Equal(t, Log, identity.On("default"))
+	require.Equal(t, ScopeLog, identity.ScopesOn("default"))
 	// A token without kid is tried with each key. It is valid in the last second of exp.
 	b.accepts(with("Bearer "+sign(t, jose.PS512, p.keys["first"], "", p.claims(set("aud", "colophon"), set("exp", p.clock.now().Unix())))), "oidc:alice")
 	b.accepts(p.token("first", set("nbf", p.clock.now().Add(4*time.Minute).Unix())), "oidc:alice")
@@ -200,12 +200,12 @@ func TestTokensOfAnIssuer(t *testing.T) {
 // discovery has named it, that of the token endpoint.
 func TestConsoleOrigins(t *testing.T) {
 	p := newProvider(t)
-	require.Empty(t, p.trusting().ConsoleOrigins())
-	require.Empty(t, (*Authenticator)(nil).ConsoleOrigins())
-	b := p.trusting(func(o *OIDC) { o.ConsoleClientID = "console" })
-	require.Equal(t, p.url, b.ConsoleOrigins()[0])
+	require.Empty(t, p.trusting().SignInOrigins())
+	require.Empty(t, (*Authenticator)(nil).SignInOrigins())
+	b := p.trusting(func(o *IssuerRule) { o.ConsoleClientID = "console" })
+	require.Equal(t, p.url, b.SignInOrigins()[0])
 	b.accepts(p.token("first"), "oidc:alice") // waits for a discovery
-	require.Equal(t, []string{p.url, "https://tokens.example.org"}, b.ConsoleOrigins())
+	require.Equal(t, []string{p.url, "https://tokens.example.org"}, b.SignInOrigins())
 }
 
 // originOf returns no origin with a semicolon or a space, because it would begin another part
@@ -274,7 +274,7 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 		before := len(b.log.String())
 		identity, err := b.Authenticate(with("Bearer " + c.token))
 		require.Nil(t, identity, name)
-		require.Equal(t, ErrInvalid, err, name)
+		require.Equal(t, ErrInvalidCredentials, err, name)
 		said := b.log.String()[before:]
 		require.Contains(t, said, c.reason, name)
 		require.NotContains(t, said, c.token, name)
@@ -392,7 +392,7 @@ func TestOneQuestionForAll(t *testing.T) {
 	}()
 	<-asked
 	leave()
-	require.Equal(t, ErrInvalid, <-left)
+	require.Equal(t, ErrInvalidCredentials, <-left)
 	var wait sync.WaitGroup
 	for range 5 {
 		wait.Go(func() {
@@ -423,7 +423,7 @@ func TestWhatAnIssuerMayNotAnswer(t *testing.T) {
 		p.setAnswer(answer)
 		b := p.trusting()
 		_, err := b.Authenticate(p.token("first"))
-		require.Equal(t, ErrInvalid, err)
+		require.Equal(t, ErrInvalidCredentials, err)
 		require.Contains(t, b.log.String(), reason)
 		require.Less(t, len(b.log.String()), 2000)
 	}
@@ -435,17 +435,17 @@ func TestAnIssuerThatCannotBeReached(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	url := server.URL
 	server.Close()
-	b := p.trusting(func(o *OIDC) { o.Issuer = url })
+	b := p.trusting(func(o *IssuerRule) { o.Issuer = url })
 	b.refuses(p.token("first", set("iss", url)), "does not respond")
 	require.Contains(t, b.log.String(), "connection refused")
 }
 
 func TestActorsOfSeveralIssuers(t *testing.T) {
 	p, q := newProvider(t), newProvider(t)
-	named := func(p *provider, name, claim string) OIDC {
-		return p.rules(func(o *OIDC) { o.Name, o.NameClaim = name, claim }).OIDC[0]
+	named := func(p *provider, name, claim string) IssuerRule {
+		return p.rules(func(o *IssuerRule) { o.Name, o.NameClaim = name, claim }).OIDC[0]
 	}
-	b := open(t, Rules{OIDC: []OIDC{named(p, "p", ""), named(q, "q", "email")}})
+	b := open(t, Rules{OIDC: []IssuerRule{named(p, "p", ""), named(q, "q", "email")}})
 	b.accepts(p.token("first"), "oidc:p:alice")
 	b.accepts(q.token("first", set("email", "alice@example.org")), "oidc:q:alice@example.org")
 	b.refuses(p.token("first", set("iss", q.url)), "failed to verify")

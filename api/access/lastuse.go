@@ -21,7 +21,7 @@ const lastUseEvery = time.Minute
 // minute of uses, and nothing is written while the disk is full.
 type lastUses struct {
 	path   string
-	shared Shared // used in place of path, unless it is nil
+	shared SharedStore // used in place of path, unless it is nil
 	log    *slog.Logger
 
 	mu      sync.Mutex // guards the fields up to written; never held during I/O
@@ -129,7 +129,7 @@ func (l *lastUses) share(table *tokenTable) {
 
 // storeLastUses stores each last-use time that is later than the shared one. It leaves out tokens that no
 // longer exist.
-func storeLastUses(ctx context.Context, shared Shared, own map[string]time.Time, table *tokenTable) error {
+func storeLastUses(ctx context.Context, shared SharedStore, own map[string]time.Time, table *tokenTable) error {
 	times, version, err := loadLastUses(ctx, shared)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func storeLastUses(ctx context.Context, shared Shared, own map[string]time.Time,
 	return shared.SetValue(ctx, sharedLastUses, version, text)
 }
 
-func loadLastUses(ctx context.Context, shared Shared) (times map[string]time.Time, version int64, err error) {
+func loadLastUses(ctx context.Context, shared SharedStore) (times map[string]time.Time, version int64, err error) {
 	text, version, err := shared.Value(ctx, sharedLastUses)
 	if err != nil || version == 0 {
 		return nil, 0, err

@@ -22,7 +22,7 @@ const (
 // poll is the server's view of a shared token store. A goroutine checks the version of the
 // tokens, and reads the tokens when the version has changed.
 type poll struct {
-	shared            Shared
+	shared            SharedStore
 	log               *slog.Logger
 	now               func() time.Time
 	every, staleAfter time.Duration
@@ -120,7 +120,7 @@ func (p *poll) read(ctx context.Context) (*tokenTable, int64, error) {
 func (p *poll) current() *tokenTable {
 	table := p.table.Load()
 	if since := time.Since(*p.looked.Load()); since > p.staleAfter {
-		return &tokenTable{exists: table.exists, fault: fmt.Errorf("%w: the last successful read was %v ago", ErrStale, since.Truncate(time.Second))}
+		return &tokenTable{exists: table.exists, fault: fmt.Errorf("%w: the last successful read was %v ago", ErrStaleTokens, since.Truncate(time.Second))}
 	}
 	return table
 }

@@ -19,13 +19,13 @@ import (
 // Rules grant scopes to tokens of OpenID Connect issuers and to client certificates. The
 // grants of all matching rules add up.
 type Rules struct {
-	OIDC []OIDC            `yaml:"oidc"`
+	OIDC []IssuerRule      `yaml:"oidc"`
 	MTLS []CertificateRule `yaml:"mtls"`
 }
 
-// OIDC configures an issuer. Its ID tokens, and its access tokens if they are JWTs, are
+// IssuerRule configures an issuer. Its ID tokens, and its access tokens if they are JWTs, are
 // accepted.
-type OIDC struct {
+type IssuerRule struct {
 	// Issuer is the issuer's URL, exactly as in its tokens and its discovery document,
 	// including a final slash if they have one. It must be https, except on this machine.
 	Issuer string `yaml:"issuer"`
@@ -71,7 +71,7 @@ const maxRulesFile = 1 << 20
 
 // ReadRules reads and checks a YAML file of rules. The error names every entry that is wrong.
 func ReadRules(path string) (Rules, error) {
-	if err := safefile.CheckNamed(path, false); err != nil {
+	if err := safefile.CheckUserFile(path, false); err != nil {
 		return Rules{}, err
 	}
 	file, err := os.Open(path)
@@ -129,7 +129,7 @@ func (r Rules) check() error {
 	return errors.Join(errs...)
 }
 
-func (o OIDC) check(place string, several bool) error {
+func (o IssuerRule) check(place string, several bool) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(place+"."+format, args...)) }
 	if !trustworthy(o.Issuer) {

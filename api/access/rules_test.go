@@ -28,7 +28,7 @@ func TestRules(t *testing.T) {
 	rules, err := ReadRules(path)
 	require.NoError(t, err)
 	require.Equal(t, Rules{
-		OIDC: []OIDC{{Issuer: "https://id.example.org", Audience: "colophon", NameClaim: "email", Rules: []ClaimRule{
+		OIDC: []IssuerRule{{Issuer: "https://id.example.org", Audience: "colophon", NameClaim: "email", Rules: []ClaimRule{
 			{Claim: "groups", Value: "writers", Ledgers: []string{"default"}, Scopes: []string{"write", "read"}},
 			{Claim: "iss", Value: "https://id.example.org", Ledgers: []string{"*"}, Scopes: []string{"log"}},
 		}}},
@@ -38,7 +38,7 @@ func TestRules(t *testing.T) {
 		},
 	}, rules)
 	b := open(t, rules)
-	require.True(t, b.Required())
+	require.True(t, b.RequiresIdentity())
 	require.Equal(t, "OIDC from https://id.example.org, client certificates", b.Summary())
 	b.token("one")
 	require.Equal(t, "1 token, OIDC from https://id.example.org, client certificates", b.Summary())
@@ -85,14 +85,14 @@ func TestWrongRulesNameThePlace(t *testing.T) {
 }
 
 func TestSeveralIssuersHaveNames(t *testing.T) {
-	issuer := func(url, name string) OIDC {
-		return OIDC{Issuer: url, Audience: "a", Name: name, Rules: []ClaimRule{{Claim: "sub", Value: "x", Ledgers: []string{"a"}, Scopes: []string{"read"}}}}
+	issuer := func(url, name string) IssuerRule {
+		return IssuerRule{Issuer: url, Audience: "a", Name: name, Rules: []ClaimRule{{Claim: "sub", Value: "x", Ledgers: []string{"a"}, Scopes: []string{"read"}}}}
 	}
-	require.NoError(t, Rules{OIDC: []OIDC{issuer("https://a.example", "")}}.check())
-	require.NoError(t, Rules{OIDC: []OIDC{issuer("https://a.example", "a"), issuer("https://b.example", "b")}}.check())
-	require.ErrorContains(t, Rules{OIDC: []OIDC{issuer("https://a.example", "a"), issuer("https://b.example", "")}}.check(), "oidc[1].name")
-	require.ErrorContains(t, Rules{OIDC: []OIDC{issuer("https://a.example", "a"), issuer("https://b.example", "a")}}.check(), "oidc[1]: an earlier entry")
-	require.ErrorContains(t, Rules{OIDC: []OIDC{issuer("https://a.example", "a"), issuer("https://a.example", "b")}}.check(), "oidc[1]: an earlier entry")
+	require.NoError(t, Rules{OIDC: []IssuerRule{issuer("https://a.example", "")}}.check())
+	require.NoError(t, Rules{OIDC: []IssuerRule{issuer("https://a.example", "a"), issuer("https://b.example", "b")}}.check())
+	require.ErrorContains(t, Rules{OIDC: []IssuerRule{issuer("https://a.example", "a"), issuer("https://b.example", "")}}.check(), "oidc[1].name")
+	require.ErrorContains(t, Rules{OIDC: []IssuerRule{issuer("https://a.example", "a"), issuer("https://b.example", "a")}}.check(), "oidc[1]: an earlier entry")
+	require.ErrorContains(t, Rules{OIDC: []IssuerRule{issuer("https://a.example", "a"), issuer("https://a.example", "b")}}.check(), "oidc[1]: an earlier entry")
 }
 
 func TestTrustworthyURLs(t *testing.T) {

@@ -11,16 +11,16 @@ type Scopes uint8
 
 // The scopes. Each comment begins with the name in tokens and configuration.
 const (
-	Write   Scopes = 1 << iota // write: records and the verbs that change their state
-	Read                       // read: records, queries, counters, and everything that log allows
-	Content                    // content: content outside the log, which can be private
-	Log                        // log: events, proofs, receipts, the transparency log
-	Admin                      // admin: create, publish and freeze ledgers, erase content
-	Metrics                    // metrics: the server's metrics
+	ScopeWrite   Scopes = 1 << iota // write: records and the verbs that change their state
+	ScopeRead                       // read: records, queries, counters, and everything that log allows
+	ScopeContent                    // content: content outside the log, which can be private
+	ScopeLog                        // log: events, proofs, receipts, the transparency log
+	ScopeAdmin                      // admin: create, publish and freeze ledgers, erase content
+	ScopeMetrics                    // metrics: the server's metrics
 )
 
 // AllScopes is every scope.
-const AllScopes = Write | Read | Content | Log | Admin | Metrics
+const AllScopes = ScopeWrite | ScopeRead | ScopeContent | ScopeLog | ScopeAdmin | ScopeMetrics
 
 // scopeNames are the names of the scopes by bit number.
 var scopeNames = [...]string{"write", "read", "content", "log", "admin", "metrics"}

@@ -13,10 +13,10 @@ import (
 	"colophon/storage"
 )
 
-// Shared keeps named values that several servers share. Every server reads a change of the
+// SharedStore keeps named values that several servers share. Every server reads a change of the
 // tokens within PollEvery. If a server cannot read them for StaleAfter, it refuses all tokens
 // with ErrStale until it can read them again.
-type Shared interface {
+type SharedStore interface {
 	// Version returns the version of a value, or 0 if the value is not stored. Each change
 	// increases the version.
 	Version(ctx context.Context, name string) (int64, error)
@@ -42,7 +42,7 @@ const maxConflicts = 10
 
 // loadShared returns the shared tokens and the version of their list. The version is 0 if
 // there is no list.
-func loadShared(ctx context.Context, shared Shared) (tokens []Token, version int64, err error) {
+func loadShared(ctx context.Context, shared SharedStore) (tokens []Token, version int64, err error) {
 	text, version, err := shared.Value(ctx, sharedTokens)
 	if err != nil || version == 0 {
 		return nil, 0, err
@@ -77,8 +77,8 @@ func (s Store) changeShared(f func([]Token) ([]Token, error)) error {
 	}
 }
 
-// Text returns the list of tokens in its stored form, or nil if there is no list.
-func (s Store) Text() ([]byte, error) {
+// ExportTokens returns the list of tokens in its stored form, or nil if there is no list.
+func (s Store) ExportTokens() ([]byte, error) {
 	var tokens []Token
 	var err error
 	if s.Shared == nil {
@@ -99,8 +99,8 @@ func (s Store) Text() ([]byte, error) {
 	return encodeTokens(tokens)
 }
 
-// SetText durably replaces all tokens with those in a list that Text has returned.
-func (s Store) SetText(text []byte) error {
+// ReplaceTokens durably replaces all tokens with those in a list that Text has returned.
+func (s Store) ReplaceTokens(text []byte) error {
 	tokens, err := parseTokens(text)
 	if err != nil {
 		return err
@@ -116,11 +116,11 @@ func (s Store) SetText(text []byte) error {
 // movedTokensFile is the name that TakeOver gives to a tokens file whose tokens it has moved.
 const movedTokensFile = "tokens.moved.json"
 
-// TakeOver moves the tokens of a folder into the shared store, once. If the store already has
+// MoveTokens moves the tokens of a folder into the shared store, once. If the store already has
 // tokens, TakeOver refuses a folder with a token that is not among them. If the store has no
 // tokens, it refuses a folder without a tokens file. If the store has tokens, TakeOver creates
 // the folder, so that the next TakeOver notices if the store has lost them.
-func TakeOver(dir string, shared Shared) error {
+func MoveTokens(dir string, shared SharedStore) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
 	defer cancel()
 	stored, version, err := loadShared(ctx, shared)

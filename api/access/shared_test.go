@@ -95,21 +95,21 @@ func becomes(t *testing.T, a *Authenticator, token string, want error) {
 func TestSharedTokens(t *testing.T) {
 	v := newValues()
 	a, b := sharing(t, v), sharing(t, v)
-	require.False(t, a.Required())
+	require.False(t, a.RequiresIdentity())
 	s := Store{Shared: v, Now: time.Now}
-	grants := []Grant{{Ledgers: []string{"default"}, Scopes: Read}}
-	one, err := s.Create(NewToken{Name: "one", Grants: grants})
+	grants := []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}
+	one, err := s.Create(TokenSpec{Name: "one", Grants: grants})
 	require.NoError(t, err)
 	require.True(t, one.First)
 	becomes(t, a, one.Text, nil)
 	becomes(t, b, one.Text, nil)
-	require.True(t, a.Required())
-	_, err = s.Create(NewToken{Name: "one", Grants: grants})
+	require.True(t, a.RequiresIdentity())
+	_, err = s.Create(TokenSpec{Name: "one", Grants: grants})
 	require.ErrorContains(t, err, "a token \"one\" already exists")
 	_, err = s.Revoke("one")
 	require.NoError(t, err)
-	becomes(t, a, one.Text, ErrInvalid)
-	becomes(t, b, one.Text, ErrInvalid)
+	becomes(t, a, one.Text, ErrInvalidCredentials)
+	becomes(t, b, one.Text, ErrInvalidCredentials)
 	list, err := s.List()
 	require.NoError(t, err)
 	require.Len(t, list, 1)
@@ -121,12 +121,12 @@ func TestLostSharedTokens(t *testing.T) {
 	v := newValues()
 	a := sharing(t, v)
 	s := Store{Shared: v, Now: time.Now}
-	one, err := s.Create(NewToken{Name: "one", Grants: []Grant{{Ledgers: []string{"default"}, Scopes: Read}}})
+	one, err := s.Create(TokenSpec{Name: "one", Grants: []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}})
 	require.NoError(t, err)
 	becomes(t, a, one.Text, nil)
 	v.drop(sharedTokens)
-	becomes(t, a, one.Text, ErrInvalid)
-	require.True(t, a.Required())
+	becomes(t, a, one.Text, ErrInvalidCredentials)
+	require.True(t, a.RequiresIdentity())
 	require.NoError(t, v.SetValue(t.Context(), sharedTokens, 0, []byte("{")))
 	_, err = Open(Config{Dir: t.TempDir(), Shared: v})
 	require.ErrorContains(t, err, "damaged")
@@ -139,7 +139,7 @@ func TestLostSharedTokens(t *testing.T) {
 func TestStaleTokens(t *testing.T) {
 	v := newValues()
 	s := Store{Shared: v, Now: time.Now}
-	one, err := s.Create(NewToken{Name: "one", Grants: []Grant{{Ledgers: []string{"default"}, Scopes: Read}}})
+	one, err := s.Create(TokenSpec{Name: "one", Grants: []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}})
 	require.NoError(t, err)
 	config := Config{Shared: v}.withDefaults()
 	p, err := openPoll(config)
@@ -151,8 +151,8 @@ func TestStaleTokens(t *testing.T) {
 	require.Error(t, p.look(t.Context()))
 	require.NoError(t, ask(a, one.Text), "until StaleAfter, the last list is used")
 	p.staleAfter = 0
-	require.ErrorIs(t, ask(a, one.Text), ErrStale)
-	require.True(t, a.Required())
+	require.ErrorIs(t, ask(a, one.Text), ErrStaleTokens)
+	require.True(t, a.RequiresIdentity())
 	v.fail(nil)
 	p.staleAfter = time.Hour
 	require.NoError(t, p.look(t.Context()))
@@ -168,7 +168,7 @@ func TestConcurrentSharedChanges(t *testing.T) {
 	var group errgroup.Group
 	for i := range 8 {
 		group.Go(func() error {
-			_, err := Store{Shared: v, Now: time.Now}.Create(NewToken{Name: fmt.Sprintf("t%d", i), Grants: []Grant{{Ledgers: []string{"default"}, Scopes: Read}}})
+			_, err := Store{Shared: v, Now: time.Now}.Create(TokenSpec{Name: fmt.Sprintf("t%d", i), Grants: []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}})
 			return err
 		})
 	}
@@ -182,10 +182,10 @@ func TestConcurrentSharedChanges(t *testing.T) {
 func TestSharedLastUses(t *testing.T) {
 	v := newValues()
 	s := Store{Shared: v, Now: time.Now}
-	grants := []Grant{{Ledgers: []string{"default"}, Scopes: Read}}
-	one, err := s.Create(NewToken{Name: "one", Grants: grants})
+	grants := []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}
+	one, err := s.Create(TokenSpec{Name: "one", Grants: grants})
 	require.NoError(t, err)
-	two, err := s.Create(NewToken{Name: "two", Grants: grants})
+	two, err := s.Create(TokenSpec{Name: "two", Grants: grants})
 	require.NoError(t, err)
 	early, late := newClock(), newClock()
 	late.add(time.Hour)
@@ -206,64 +206,64 @@ func TestSharedLastUses(t *testing.T) {
 
 // TakeOver moves the tokens of a folder into the shared store once.
 func TestTakeOver(t *testing.T) {
-	grants := []Grant{{Ledgers: []string{"default"}, Scopes: Read}}
+	grants := []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}
 	folder := func() Store { return Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now} }
 	v := newValues()
 	none := folder()
-	require.NoError(t, TakeOver(none.Dir, v))
+	require.NoError(t, MoveTokens(none.Dir, v))
 	require.NoDirExists(t, none.Dir)
 
 	own := folder()
-	one, err := own.Create(NewToken{Name: "one", Grants: grants})
+	one, err := own.Create(TokenSpec{Name: "one", Grants: grants})
 	require.NoError(t, err)
 	before, err := os.ReadFile(filepath.Join(own.Dir, tokensFile))
 	require.NoError(t, err)
-	require.NoError(t, TakeOver(own.Dir, v))
+	require.NoError(t, MoveTokens(own.Dir, v))
 	require.NoFileExists(t, filepath.Join(own.Dir, tokensFile))
 	require.NoError(t, ask(sharing(t, v), one.Text))
 	_, err = Open(Config{Dir: own.Dir})
 	require.Error(t, err, "the folder alone accepts no token")
-	require.NoError(t, TakeOver(own.Dir, v), "again")
+	require.NoError(t, MoveTokens(own.Dir, v), "again")
 
 	// An earlier call was interrupted before it renamed the file, and the token has been
 	// revoked since.
 	_, err = Store{Shared: v, Now: time.Now}.Revoke("one")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(own.Dir, tokensFile), before, 0o600))
-	require.NoError(t, TakeOver(own.Dir, v))
+	require.NoError(t, MoveTokens(own.Dir, v))
 	require.NoFileExists(t, filepath.Join(own.Dir, tokensFile))
-	require.ErrorIs(t, ask(sharing(t, v), one.Text), ErrInvalid)
+	require.ErrorIs(t, ask(sharing(t, v), one.Text), ErrInvalidCredentials)
 
 	// A second folder has a token that the store does not have.
 	other := folder()
-	_, err = other.Create(NewToken{Name: "two", Grants: grants})
+	_, err = other.Create(TokenSpec{Name: "two", Grants: grants})
 	require.NoError(t, err)
-	require.ErrorContains(t, TakeOver(other.Dir, v), `has token "two"`)
+	require.ErrorContains(t, MoveTokens(other.Dir, v), `has token "two"`)
 	require.FileExists(t, filepath.Join(other.Dir, tokensFile))
 
 	// A server that has seen tokens does not start without them.
 	seen := folder()
-	require.NoError(t, TakeOver(seen.Dir, v))
+	require.NoError(t, MoveTokens(seen.Dir, v))
 	require.DirExists(t, seen.Dir)
 	v.drop(sharedTokens)
-	require.ErrorContains(t, TakeOver(seen.Dir, v), "has no token file, and the database has no tokens")
+	require.ErrorContains(t, MoveTokens(seen.Dir, v), "has no token file, and the database has no tokens")
 }
 
 // A list that Text returns for one kind of store can be passed to SetText of the other kind.
 func TestTextOfTokens(t *testing.T) {
 	shared, folder := Store{Shared: newValues(), Now: time.Now}, Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	for _, s := range []Store{shared, folder} {
-		text, err := s.Text()
+		text, err := s.ExportTokens()
 		require.NoError(t, err)
 		require.Nil(t, text)
 	}
-	_, err := shared.Create(NewToken{Name: "one", Grants: []Grant{{Ledgers: []string{"default"}, Scopes: Read}}})
+	_, err := shared.Create(TokenSpec{Name: "one", Grants: []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}})
 	require.NoError(t, err)
-	text, err := shared.Text()
+	text, err := shared.ExportTokens()
 	require.NoError(t, err)
-	require.NoError(t, folder.SetText(text))
-	got, err := folder.Text()
+	require.NoError(t, folder.ReplaceTokens(text))
+	got, err := folder.ExportTokens()
 	require.NoError(t, err)
 	require.Equal(t, string(text), string(got))
-	require.Error(t, folder.SetText([]byte("{}")))
+	require.Error(t, folder.ReplaceTokens([]byte("{}")))
 }

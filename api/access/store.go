@@ -17,20 +17,20 @@ import (
 type Store struct {
 	Dir string
 	// If Shared is not nil, it holds the tokens, and Dir holds none.
-	Shared Shared
+	Shared SharedStore
 	// Now returns the current time. Times are stored in whole seconds.
 	Now func() time.Time
 }
 
-// NewToken describes a token to create.
-type NewToken struct {
+// TokenSpec describes a token to create.
+type TokenSpec struct {
 	Name    string
 	Grants  []Grant
 	Expires time.Time // zero means never
 }
 
 // Check returns an error if the token cannot be created. It does not look at other tokens.
-func (n NewToken) Check(now time.Time) error {
+func (n TokenSpec) Check(now time.Time) error {
 	if err := checkName(n.Name); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ type CreatedToken struct {
 }
 
 // Create durably creates a token and, if necessary, the folder of the store.
-func (s Store) Create(n NewToken) (CreatedToken, error) {
+func (s Store) Create(n TokenSpec) (CreatedToken, error) {
 	now := s.Now().UTC().Truncate(time.Second)
 	if err := n.Check(now); err != nil {
 		return CreatedToken{}, err
@@ -116,24 +116,24 @@ func (s Store) Revoke(nameOrID string) (revoked Token, err error) {
 	return revoked, err
 }
 
-// Listed is a token and the time of its last use, if known.
-type Listed struct {
+// ListedToken is a token and the time of its last use, if known.
+type ListedToken struct {
 	Token
 	LastUse time.Time // zero means unknown
 }
 
 // List returns all tokens, including revoked ones, in order of creation. A running server writes the last-use
 // times at most once a minute.
-func (s Store) List() ([]Listed, error) {
+func (s Store) List() ([]ListedToken, error) {
 	tokens, uses, err := s.read()
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Listed, len(tokens))
+	list := make([]ListedToken, len(tokens))
 	for i, t := range tokens {
-		list[i] = Listed{Token: t, LastUse: uses[t.ID]}
+		list[i] = ListedToken{Token: t, LastUse: uses[t.ID]}
 	}
-	slices.SortStableFunc(list, func(a, b Listed) int { return cmp.Compare(a.Created.Unix(), b.Created.Unix()) })
+	slices.SortStableFunc(list, func(a, b ListedToken) int { return cmp.Compare(a.Created.Unix(), b.Created.Unix()) })
 	return list, nil
 }
 

@@ -39,7 +39,7 @@ func TestTokensAreMadeListedAndRevoked(t *testing.T) {
 
 	list, err = s.List()
 	require.NoError(t, err)
-	require.Equal(t, []Listed{{Token: first.Token}, {Token: second.Token}}, list)
+	require.Equal(t, []ListedToken{{Token: first.Token}, {Token: second.Token}}, list)
 	require.Equal(t, "active", list[1].State(clock.now()))
 	require.Equal(t, "expired", list[1].State(clock.now().Add(time.Hour)))
 
@@ -71,7 +71,7 @@ func TestTimesAreKeptInSeconds(t *testing.T) {
 func TestNamesAreUniqueUntilRevoked(t *testing.T) {
 	s, _ := newStore(t)
 	first := create(t, s, "one", time.Time{})
-	_, err := s.Create(NewToken{Name: "one", Grants: first.Grants})
+	_, err := s.Create(TokenSpec{Name: "one", Grants: first.Grants})
 	require.ErrorContains(t, err, `a token "one" already exists`)
 	_, err = s.Revoke("one")
 	require.NoError(t, err)
@@ -85,13 +85,13 @@ func TestNamesAreUniqueUntilRevoked(t *testing.T) {
 
 func TestInvalidTokensAreNotCreated(t *testing.T) {
 	s, clock := newStore(t)
-	good := []Grant{{Ledgers: []string{"default"}, Scopes: Read}}
-	for want, n := range map[string]NewToken{
+	good := []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}
+	for want, n := range map[string]TokenSpec{
 		"is not a valid name":  {Name: "No", Grants: good},
 		"no grants":            {Name: "a"},
 		"no scope":             {Name: "a", Grants: []Grant{{Ledgers: []string{"default"}}}},
-		"already":              {Name: "a", Grants: good, Expires: clock.now()},
-		"the name of a ledger": {Name: "a", Grants: []Grant{{Ledgers: []string{"A"}, Scopes: Read}}},
+		"not in the future":    {Name: "a", Grants: good, Expires: clock.now()},
+		"the name of a ledger": {Name: "a", Grants: []Grant{{Ledgers: []string{"A"}, Scopes: ScopeRead}}},
 	} {
 		_, err := s.Create(n)
 		require.ErrorContains(t, err, want)
@@ -131,13 +131,13 @@ func TestTheStoreIsPrivate(t *testing.T) {
 func TestNoWriterLosesAnothersChange(t *testing.T) {
 	s, _ := newStore(t)
 	const writers, each = 4, 5
-	grants := []Grant{{Ledgers: []string{"default"}, Scopes: Write}}
+	grants := []Grant{{Ledgers: []string{"default"}, Scopes: ScopeWrite}}
 	var group errgroup.Group
 	for w := range writers {
 		group.Go(func() error {
 			own := Store{Dir: s.Dir, Now: s.Now}
 			for i := range each {
-				if _, err := own.Create(NewToken{Name: fmt.Sprintf("w%d-%d", w, i), Grants: grants}); err != nil {
+				if _, err := own.Create(TokenSpec{Name: fmt.Sprintf("w%d-%d", w, i), Grants: grants}); err != nil {
 					return err
 				}
 				if i == 0 {
@@ -191,9 +191,9 @@ func TestAChangeThatCannotBeWritten(t *testing.T) {
 func TestAStoreThatCannotBeMade(t *testing.T) {
 	s, _ := newStore(t)
 	data := filepath.Dir(s.Dir)
-	grants := []Grant{{Ledgers: []string{"default"}, Scopes: Read}}
+	grants := []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}
 	require.NoError(t, os.WriteFile(data, nil, 0o600))
-	_, err := s.Create(NewToken{Name: "one", Grants: grants})
+	_, err := s.Create(TokenSpec{Name: "one", Grants: grants})
 	require.ErrorContains(t, err, "creating the token folder")
 	_, err = Open(Config{Dir: s.Dir})
 	require.ErrorContains(t, err, "looking for tokens")
@@ -201,7 +201,7 @@ func TestAStoreThatCannotBeMade(t *testing.T) {
 	// A dangling link is neither a folder nor absent.
 	require.NoError(t, os.Mkdir(data, 0o700))
 	require.NoError(t, os.Symlink("nowhere", s.Dir))
-	_, err = s.Create(NewToken{Name: "one", Grants: grants})
+	_, err = s.Create(TokenSpec{Name: "one", Grants: grants})
 	require.Error(t, err)
 }
 
@@ -311,7 +311,7 @@ func TestAClearedStoreAcceptsNothing(t *testing.T) {
 	require.NoError(t, b.store.Clear())
 	b.refuses(with("Bearer "+made.Text), "there is no token with id")
 	b.reopen(Rules{})
-	require.True(t, b.Required())
+	require.True(t, b.RequiresIdentity())
 	fresh := b.token("one")
 	b.accepts(with("Bearer "+fresh.Text), "one")
 }
@@ -319,7 +319,7 @@ func TestAClearedStoreAcceptsNothing(t *testing.T) {
 // The expiry of a token follows the clock, even if the clock is set back. Its revocation does not.
 func TestTokensAndAClockThatJumps(t *testing.T) {
 	b := open(t, Rules{})
-	made, err := b.store.Create(NewToken{Name: "one", Grants: []Grant{{Ledgers: []string{AllLedgers}, Scopes: Read}}, Expires: b.clock.now().Add(time.Hour)})
+	made, err := b.store.Create(TokenSpec{Name: "one", Grants: []Grant{{Ledgers: []string{AllLedgers}, Scopes: ScopeRead}}, Expires: b.clock.now().Add(time.Hour)})
 	require.NoError(t, err)
 	b.accepts(with("Bearer "+made.Text), "one")
 	b.clock.add(2 * time.Hour)

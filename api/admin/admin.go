@@ -9,9 +9,9 @@ import (
 
 // Handlers serves the administration routes.
 type Handlers struct {
-	*call.Shared
+	*call.ServerState
 	// Frozen is called after a ledger has been frozen.
 	Frozen func(*ledger.Ledger)
 	// Snapshots copies the database for a backup. It is nil if the storage cannot make copies.
-	Snapshots Snapshot
+	Snapshots SnapshotFunc
 }

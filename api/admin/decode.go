@@ -21,23 +21,23 @@ func decode(c *call.Call, to map[string]*string) error {
 	if err := c.BeginDecoding(body); err != nil {
 		return err
 	}
-	defer c.EndHeavy()
+	defer c.EndHeavyWork()
 	var document pyjson.Document
 	if err := document.ParseWithin(body.Bytes(), record.DefaultLimits().Values); err != nil {
-		return problem.At(http.StatusBadRequest, "", "the request is malformed: "+err.Error())
+		return problem.AtPointer(http.StatusBadRequest, "", "the request is malformed: "+err.Error())
 	}
 	if document.Root().Kind() != pyjson.Object {
-		return problem.At(http.StatusUnprocessableEntity, "", "must be an object")
+		return problem.AtPointer(http.StatusUnprocessableEntity, "", "must be an object")
 	}
 	for name, value := range document.Root().Members() {
 		pointer := string(pyjson.AppendPointer(nil, name.Text()))
 		target, known := to[string(name.Text())]
 		switch {
 		case !known:
-			return problem.At(http.StatusBadRequest, pointer, "unknown member; remove it or correct its name")
-		case !value.Given():
+			return problem.AtPointer(http.StatusBadRequest, pointer, "unknown member; remove it or correct its name")
+		case !value.IsGiven():
 		case value.Kind() != pyjson.String || pyjson.HasLoneSurrogate(value.Text()):
-			return problem.At(http.StatusUnprocessableEntity, pointer, "must be a string of valid UTF-8")
+			return problem.AtPointer(http.StatusUnprocessableEntity, pointer, "must be a string of valid UTF-8")
 		default:
 			*target = string(value.Text())
 		}

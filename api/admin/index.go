@@ -21,19 +21,19 @@ func (h *Handlers) IndexPart(c *call.Call) error {
 	var size uint64
 	var given bool
 	cursor, rows := "", "true"
-	if err := c.Query(call.Count("as_of", &size, &given), call.Text("cursor", &cursor), call.Text("rows", &rows)); err != nil {
+	if err := c.ParseParameters(call.CountParameter("as_of", &size, &given), call.TextParameter("cursor", &cursor), call.TextParameter("rows", &rows)); err != nil {
 		return err
 	}
 	from, err := hex.DecodeString(cursor)
 	switch {
 	case given && size == 0:
-		return problem.Invalid("as_of", "must be at least 1")
+		return problem.InvalidParameter("as_of", "must be at least 1")
 	case err != nil:
-		return problem.Invalid("cursor", "must be the value of next in an earlier answer")
+		return problem.InvalidParameter("cursor", "must be the value of next in an earlier answer")
 	case cursor != "" && !given:
-		return problem.Invalid("as_of", "is required with cursor: the as_of of the earlier answer")
+		return problem.InvalidParameter("as_of", "is required with cursor: the as_of of the earlier answer")
 	case rows != "true" && rows != "false":
-		return problem.Invalid("rows", "must be true or false")
+		return problem.InvalidParameter("rows", "must be true or false")
 	case cursor == "":
 		from = nil
 	}
@@ -46,7 +46,7 @@ func (h *Handlers) IndexPart(c *call.Call) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), h.Limits.Load.IndexWait)
 	defer cancel()
-	part, err := index.ReadPart(ctx, h.Index.Follower(l.Name()), size, from)
+	part, err := index.ReadSnapshotPart(ctx, h.Index.Follower(l.Name()), size, from)
 	if err != nil {
 		if ctx.Err() != nil && c.Request().Context().Err() == nil {
 			err = index.ErrAhead

@@ -16,7 +16,7 @@ func (h *Handlers) ChangeKeys(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
 	var step string
@@ -30,23 +30,23 @@ func (h *Handlers) ChangeKeys(c *call.Call) error {
 	case "retire":
 		ack, err = h.Host.RetireKey(c.Request().Context(), l.Name(), c.Actor())
 	default:
-		return problem.At(http.StatusUnprocessableEntity, "/step", "must be rotate or retire")
+		return problem.AtPointer(http.StatusUnprocessableEntity, "/step", "must be rotate or retire")
 	}
 	if err != nil {
 		return err
 	}
 	var keys []string
-	for _, v := range signing(l.Keys()) {
+	for _, v := range signing(l.KeyHistory()) {
 		keys = append(keys, v.String())
 	}
 	h.Log.Info("signing key changed", "ledger", l.Name(), "event", ack.Seq, "actor", c.Actor(), "signing", keys)
-	return receipts.AnswerAppended(c, l, ack, false)
+	return receipts.AnswerAck(c, l, ack, false)
 }
 
 // signing returns the keys that currently sign: one, or two during an overlap.
 func signing(keys *proofs.KeyHistory) []*proofs.Verifier {
 	list := []*proofs.Verifier{keys.Current()}
-	if overlapping := keys.Overlapping(); overlapping != nil {
+	if overlapping := keys.OverlapKey(); overlapping != nil {
 		list = append(list, overlapping)
 	}
 	return list

@@ -39,19 +39,19 @@ func describe(c *call.Call, l *ledger.Ledger) ledgerRow {
 	info, head, settings := l.Info(), l.Head(), l.Settings()
 	return ledgerRow{
 		Name: info.Name, Origin: info.Origin, VerifierKey: l.VerifierKey(), Created: info.Created.UTC(),
-		Frozen: info.Frozen, OnMismatch: l.OnMismatch(), Log: settings.Log, UnregisteredSources: settings.UnregisteredSources, OTLPContent: settings.TelemetryContent, TreeSize: head.Size,
-		RootHash: head.Root, Tip: head.Tip, LastEvent: time.UnixMicro(head.Time).UTC(), Scopes: c.Identity().On(info.Name).Names(),
+		Frozen: info.Frozen, OnMismatch: l.MismatchPolicy(), Log: settings.Log, UnregisteredSources: settings.UnregisteredSources, OTLPContent: settings.TelemetryContent, TreeSize: head.Size,
+		RootHash: head.Root, Tip: head.Tip, LastEvent: time.UnixMicro(head.Time).UTC(), Scopes: c.Identity().ScopesOn(info.Name).Names(),
 	}
 }
 
 // ListLedgers sends the ledgers on which the caller has any scope.
 func (h *Handlers) ListLedgers(c *call.Call) error {
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
 	rows := []ledgerRow{}
 	for _, l := range h.Host.Ledgers() {
-		if c.Identity().On(l.Name()) != 0 {
+		if c.Identity().ScopesOn(l.Name()) != 0 {
 			rows = append(rows, describe(c, l))
 		}
 	}
@@ -65,7 +65,7 @@ func (h *Handlers) DescribeLedger(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
 	return c.AnswerJSON(http.StatusOK, describe(c, l))
@@ -73,24 +73,24 @@ func (h *Handlers) DescribeLedger(c *call.Call) error {
 
 // CreateLedger creates a ledger with its own signing key.
 func (h *Handlers) CreateLedger(c *call.Call) error {
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
-	n := ledger.New{Actor: c.Actor()}
+	n := ledger.CreateOptions{Actor: c.Actor()}
 	if err := decode(c, map[string]*string{"name": &n.Name, "origin": &n.Origin, "on_mismatch": &n.OnMismatch}); err != nil {
 		return err
 	}
 	switch n.OnMismatch {
 	case "", ledger.AcceptMismatch, ledger.RejectMismatch:
 	default:
-		return problem.At(http.StatusUnprocessableEntity, "/on_mismatch", "must be accept or reject")
+		return problem.AtPointer(http.StatusUnprocessableEntity, "/on_mismatch", "must be accept or reject")
 	}
 	l, err := h.Host.Create(c.Request().Context(), n)
 	switch {
 	case errors.Is(err, ledger.ErrName):
-		return problem.At(http.StatusUnprocessableEntity, "/name", ledger.ErrName.Error())
+		return problem.AtPointer(http.StatusUnprocessableEntity, "/name", ledger.ErrName.Error())
 	case errors.Is(err, ledger.ErrOrigin):
-		return problem.At(http.StatusUnprocessableEntity, "/origin", ledger.ErrOrigin.Error())
+		return problem.AtPointer(http.StatusUnprocessableEntity, "/origin", ledger.ErrOrigin.Error())
 	case err != nil:
 		return err
 	}
@@ -104,7 +104,7 @@ func (h *Handlers) Freeze(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
 	if err := l.Freeze(c.Request().Context()); err != nil {
@@ -122,7 +122,7 @@ func (h *Handlers) ChangeVisibility(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
 	var log string
@@ -130,7 +130,7 @@ func (h *Handlers) ChangeVisibility(c *call.Call) error {
 		return err
 	}
 	if log != ledger.PublicLog && log != ledger.PrivateLog {
-		return problem.At(http.StatusUnprocessableEntity, "/log", "must be public or private")
+		return problem.AtPointer(http.StatusUnprocessableEntity, "/log", "must be public or private")
 	}
 	if err := l.SetPublic(c.Request().Context(), log == ledger.PublicLog); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (h *Handlers) ChangeUnregisteredSources(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
 	var policy string
@@ -154,9 +154,9 @@ func (h *Handlers) ChangeUnregisteredSources(c *call.Call) error {
 		return err
 	}
 	if policy != ledger.AcceptUnregistered && policy != ledger.RejectUnregistered {
-		return problem.At(http.StatusUnprocessableEntity, "/unregistered_sources", "must be accept or reject")
+		return problem.AtPointer(http.StatusUnprocessableEntity, "/unregistered_sources", "must be accept or reject")
 	}
-	if err := l.RejectUnregistered(c.Request().Context(), policy == ledger.RejectUnregistered); err != nil {
+	if err := l.SetRejectUnregistered(c.Request().Context(), policy == ledger.RejectUnregistered); err != nil {
 		return err
 	}
 	h.Log.Info("policy for unregistered sources changed", "ledger", l.Name(), "unregistered_sources", policy, "actor", c.Actor())
@@ -170,7 +170,7 @@ func (h *Handlers) ChangeOTLPContent(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
 	var content string
@@ -178,9 +178,9 @@ func (h *Handlers) ChangeOTLPContent(c *call.Call) error {
 		return err
 	}
 	if content != ledger.KeepTelemetry && content != ledger.HashTelemetry {
-		return problem.At(http.StatusUnprocessableEntity, "/otlp_content", "must be keep or hashes")
+		return problem.AtPointer(http.StatusUnprocessableEntity, "/otlp_content", "must be keep or hashes")
 	}
-	if err := l.SetTelemetryContent(c.Request().Context(), content == ledger.HashTelemetry); err != nil {
+	if err := l.SetTelemetryHashesOnly(c.Request().Context(), content == ledger.HashTelemetry); err != nil {
 		return err
 	}
 	h.Log.Info("policy for the content of OTLP changed", "ledger", l.Name(), "otlp_content", content, "actor", c.Actor())

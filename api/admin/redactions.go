@@ -40,7 +40,7 @@ type redactedRecord struct {
 	RedactedBy uint64 `json:"redacted_by"`
 }
 
-func redactionOf(asOf uint64, dryRun bool, e *ledger.Erasure) *redaction {
+func redactionOf(asOf uint64, dryRun bool, e *ledger.RedactionPlan) *redaction {
 	r := &redaction{
 		AsOf: asOf, DryRun: dryRun,
 		Records: e.Records, AlreadyRedacted: e.AlreadyRedacted, WithoutContent: e.WithoutContent,

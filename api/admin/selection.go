@@ -27,7 +27,7 @@ func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) 
 	if l, err = c.Ledger(); err != nil {
 		return nil, nil, nil, err
 	}
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return nil, nil, nil, err
 	}
 	body, err := c.ReadBody()
@@ -40,7 +40,7 @@ func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) 
 	}
 	request, err = parse(body.Bytes())
 	body.Release()
-	c.EndHeavy()
+	c.EndHeavyWork()
 	c.EndWrite()
 	if err != nil {
 		return nil, nil, nil, err
@@ -62,7 +62,7 @@ func addReceipt(c *call.Call, l *ledger.Ledger, ack ledger.Ack, list *[]json.Raw
 	if err != nil {
 		return fmt.Errorf("making the receipt of event %d: %w", ack.Seq, err)
 	}
-	receipt, err = receipts.Prove(c.Request().Context(), l, receipt, ack.Entry, ack.Head, ack.Head.Size, c.Preference() == "minimal")
+	receipt, err = receipts.AddProof(c.Request().Context(), l, receipt, ack.Entry, ack.Head, ack.Head.Size, c.ReturnPreference() == "minimal")
 	if err == nil {
 		*list = append(*list, receipt.AppendJSON(nil))
 	}
@@ -76,7 +76,7 @@ func halfway(err error, records uint64, what, verb string) error {
 	if err == nil || records == 0 {
 		return err
 	}
-	p, internal := problem.Of(err)
+	p, internal := problem.FromError(err)
 	if internal {
 		return err
 	}
@@ -91,16 +91,16 @@ func (h *Handlers) selectRecords(c *call.Call, l *ledger.Ledger, request *record
 	size := head.Size
 	if request.AsOf != nil {
 		if size = *request.AsOf; size == 0 {
-			return nil, 0, problem.At(http.StatusUnprocessableEntity, "/as_of", "must be at least 1: every ledger has at least one event")
+			return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, "/as_of", "must be at least 1: every ledger has at least one event")
 		}
 		if size > head.Size {
-			return nil, 0, problem.At(http.StatusUnprocessableEntity, "/as_of", fmt.Sprintf("is beyond the head: the ledger has %d events", head.Size))
+			return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, "/as_of", fmt.Sprintf("is beyond the head: the ledger has %d events", head.Size))
 		}
 	}
 	set := new(seqs.Set)
 	for i, seq := range request.Seqs {
 		if seq >= size {
-			return nil, 0, problem.At(http.StatusUnprocessableEntity, fmt.Sprintf("/seqs/%d", i),
+			return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, fmt.Sprintf("/seqs/%d", i),
 				fmt.Sprintf("there is no event %d among the first %d", seq, size))
 		}
 		set.Add(seq)
@@ -140,7 +140,7 @@ func inFilter(err error, status int) error {
 	if refused.Name != "" {
 		pointer = pyjson.AppendPointer(pointer, []byte(refused.Name))
 	}
-	return problem.At(status, string(pointer), refused.Detail)
+	return problem.AtPointer(status, string(pointer), refused.Detail)
 }
 
 // findPage is the maximum number of records per index lookup.
@@ -150,10 +150,10 @@ const findPage = 1000
 // too many.
 func (h *Handlers) collectMatches(c *call.Call, view *index.View, f *query.RecordFilter, set *seqs.Set) error {
 	most := h.Limits.Load.MaxSelected
-	tooMany := problem.At(http.StatusUnprocessableEntity, "/filter", fmt.Sprintf(
+	tooMany := problem.AtPointer(http.StatusUnprocessableEntity, "/filter", fmt.Sprintf(
 		"selects among more than %d records; send several requests with since and until, or raise --max-selected", most))
 	if !f.ByOccurrence {
-		switch more, err := records.Exceeds(view, f.Filter, most); {
+		switch more, err := records.ListExceeds(view, f.Filter, most); {
 		case err != nil:
 			return err
 		case more:
@@ -190,8 +190,8 @@ func bodyFilter(members map[string]string) (*query.RecordFilter, error) {
 		return nil, inFilter(err, http.StatusBadRequest)
 	case err != nil:
 		return nil, inFilter(err, http.StatusUnprocessableEntity)
-	case f.All():
-		return nil, problem.At(http.StatusUnprocessableEntity, "/filter", "selects all records of the ledger; narrow it down")
+	case f.SelectsAll():
+		return nil, problem.AtPointer(http.StatusUnprocessableEntity, "/filter", "selects all records of the ledger; narrow it down")
 	}
 	return &f, nil
 }

@@ -9,18 +9,18 @@ import (
 	"colophon/api/problem"
 )
 
-// Snapshot makes a consistent copy of the database for a backup on the same machine, and
+// SnapshotFunc makes a consistent copy of the database for a backup on the same machine, and
 // returns the name of the copy's folder. erasing is the number of erased pieces of content
 // that might still be in the copied files. The error wraps ErrNoSnapshot if no backup is
 // waiting for a copy.
-type Snapshot func(ctx context.Context) (name string, erasing int, err error)
+type SnapshotFunc func(ctx context.Context) (name string, erasing int, err error)
 
 // ErrNoSnapshot means that a Snapshot made no copy. Clients read the text of the error.
 var ErrNoSnapshot = errors.New("no copy was made")
 
 // MakeSnapshot makes a copy for `colophon backup`.
 func (h *Handlers) MakeSnapshot(c *call.Call) error {
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
 	if h.Snapshots == nil {

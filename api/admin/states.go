@@ -55,7 +55,7 @@ func (h *Handlers) ChangeStates(c *call.Call) error {
 // adds the counts of all wanted records to the answer.
 func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Set, state record.State, answer *stateChanges) (others *seqs.Set, err error) {
 	head, ctx := l.Head(), c.Request().Context()
-	c.EndHeavy() // released before the handler waits
+	c.EndHeavyWork() // released before the handler waits
 	follower, err := h.WaitForIndex(ctx, l, head.Size)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Se
 func (h *Handlers) changeStates(c *call.Call, l *ledger.Ledger, of *seqs.Set, request *record.StateRequest, answer *stateChanges) error {
 	changes := func(yield func(*record.Verb) bool) {
 		for seq := range of.All() {
-			if !yield(request.Change(seq)) {
+			if !yield(request.VerbFor(seq)) {
 				return
 			}
 		}

@@ -24,7 +24,7 @@ import (
 
 // Handlers serves the route of batches.
 type Handlers struct {
-	*call.Shared
+	*call.ServerState
 	Records *records.Handlers
 	// SpoolDir is the folder for temporary files, which hold results that clients have not read
 	// yet.
@@ -50,24 +50,24 @@ func (h *Handlers) Batch(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	o, err := h.Records.Options(c, l)
+	o, err := h.Records.ReadOptions(c, l)
 	if err != nil {
 		return err
 	}
 	if o.Key != "" {
 		return problem.New(http.StatusBadRequest, "the header Idempotency-Key is for a single record; give each line its own idempotency_key")
 	}
-	o.Minimal = c.Preference() != "representation"
+	o.Minimal = c.ReturnPreference() != "representation"
 	if err := call.CheckContentType(c.Request(), call.NDJSON); err != nil {
 		return err
 	}
-	open, err := limits.Decompressor(c.Request().Header.Get(echo.HeaderContentEncoding), c.HoldWriting)
+	open, err := limits.Decompressor(c.Request().Header.Get(echo.HeaderContentEncoding), c.HoldWriteMemory)
 	if err != nil {
 		return err
 	}
 	who := c.Caller()
 	if !h.Limits.Batches.TakeShare(who) {
-		return limits.Refuse(limits.RefusedBatches, http.StatusServiceUnavailable, time.Second,
+		return limits.NewRefusal(limits.RefusedBatches, http.StatusServiceUnavailable, time.Second,
 			"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Load.Batches)
 	}
 	defer h.Limits.Batches.Release(who)
@@ -75,8 +75,8 @@ func (h *Handlers) Batch(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	b := &batch{Handlers: h, ledger: l, values: h.Values.For(l.MemberSecret()), options: o, open: open, body: c.Request().Body, exchange: exchange,
-		caller: who, holder: c.Holder(), allowed: c.StillAllowed(access.Write)}
+	b := &batch{Handlers: h, ledger: l, values: h.Values.WithMemberSecret(l.MemberSecret()), options: o, open: open, body: c.Request().Body, exchange: exchange,
+		caller: who, holder: c.Holder(), allowed: c.ScopeRechecker(access.ScopeWrite)}
 	return b.run(c.Request().Context(), c.Response())
 }
 
@@ -86,24 +86,24 @@ type batch struct {
 	ledger  *ledger.Ledger
 	values  record.Limits // limits of a record
 	options records.Options
-	open    limits.Opener
+	open    limits.DecompressFunc
 	body    io.Reader
 	*exchange
 	caller  string        // caller whose rate limit applies to the lines
 	holder  limits.Holder // holder whose share of memory the lines use
 	allowed func() error  // returns an error once the caller may no longer write
-	results *call.Reply   // results of the chunk that is being answered; only the goroutine that answers uses it
+	results *call.Buffer  // results of the chunk that is being answered; only the goroutine that answers uses it
 }
 
 // chunk is a group of lines that go through the stages together.
 type chunk struct {
 	buffer []byte
-	share  limits.Share // share of the memory for bodies
+	share  limits.MemoryShare // share of the memory for bodies
 	lines  []lineSpan
 	items  []batchItem
 	parsed chan struct{} // closed when items are ready to be enqueued
 	// writing is nil unless begin has marked the lines as a write that is in progress.
-	writing *limits.ReadTurns
+	writing *limits.ReadScheduler
 }
 
 var chunks = sync.Pool{New: func() any { return new(chunk) }}
@@ -114,7 +114,7 @@ const maxPooledChunk = 4 * chunkBytes
 // newChunk returns an empty chunk for a caller. release returns it to the pool.
 func newChunk(budget *limits.Budget, who limits.Holder) *chunk {
 	c := chunks.Get().(*chunk)
-	c.share, c.parsed = limits.Share{Budget: budget, Who: who}, make(chan struct{})
+	c.share, c.parsed = limits.MemoryShare{Budget: budget, Who: who}, make(chan struct{})
 	return c
 }
 
@@ -156,7 +156,7 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 	defer cancel()
 	read := make(chan *chunk, queued)
 	waiting := make(chan *chunk, queued)
-	out := newSpool(b.spoolBounds(func() error { return b.ledger.Writable(ctx) }))
+	out := newSpool(b.spoolBounds(func() error { return b.ledger.CheckWritable(ctx) }))
 	written := make(chan error, 1)
 	go b.read(ctx, read)
 	go b.enqueue(ctx, read, waiting)
@@ -249,7 +249,7 @@ func (b *batch) fill(lines *lineReader, c *chunk) (more bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			lines.number++
-			c.lines = append(c.lines, lineSpan{number: lines.number, err: problem.Panicked(r)})
+			c.lines = append(c.lines, lineSpan{number: lines.number, err: problem.FromPanic(r)})
 		}
 	}()
 	return lines.fill(c)
@@ -284,7 +284,7 @@ func (b *batch) prepare(ctx context.Context, item *batchItem, text []byte) {
 	case line.Verb != nil:
 		item.submission, item.err = records.PrepareVerb(ctx, b.ledger, line.Verb, o)
 	case line.Record != nil:
-		item.submission, item.refused, item.err = records.Prepare(b.ledger, line.Record, o)
+		item.submission, item.refused, item.err = records.PrepareRecord(b.ledger, line.Record, o)
 	}
 }
 
@@ -331,7 +331,7 @@ func (b *batch) checkSources(ctx context.Context, c *chunk) {
 	if !b.ledger.RejectsUnregistered() {
 		return
 	}
-	sources := b.Records.CheckSources(b.ledger)
+	sources := b.Records.NewSourceCheck(b.ledger)
 	defer sources.Close()
 	for i := range c.items {
 		if item := &c.items[i]; item.err == nil && item.record != nil && !item.refused {
@@ -344,7 +344,7 @@ func (b *batch) checkSources(ctx context.Context, c *chunk) {
 // the goroutine of a request, so a panic in another one would stop the server.
 func (item *batchItem) recover() {
 	if r := recover(); r != nil {
-		item.err = problem.Panicked(r)
+		item.err = problem.FromPanic(r)
 	}
 }
 
@@ -380,13 +380,13 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 			statuses[status]++
 			continue
 		}
-		p, internal := problem.Of(err)
+		p, internal := problem.FromError(err)
 		if internal && !logged && ctx.Err() == nil {
 			logged = true
 			b.Log.Error("line of a batch failed", "ledger", b.ledger.Name(), "error", err)
 		}
 		p.Line = c.lines[i].number
-		b.Counts.Count(p.Why)
+		b.Counts.CountRefusal(p.Reason)
 		statuses[p.Status]++
 		text = p.AppendLine(text)
 	}
@@ -401,7 +401,7 @@ func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (text [
 	// If this line panics, the later lines must still be awaited.
 	defer func() {
 		if r := recover(); r != nil {
-			err = problem.Panicked(r)
+			err = problem.FromPanic(r)
 		}
 	}()
 	if item.err != nil {
@@ -434,7 +434,7 @@ func (c *chunk) cut(start int, held int64) {
 }
 
 // begin marks the lines as a write that is in progress.
-func (c *chunk) begin(t *limits.ReadTurns) {
+func (c *chunk) begin(t *limits.ReadScheduler) {
 	c.writing = t
 	t.BeginWrite()
 }

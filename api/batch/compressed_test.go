@@ -18,7 +18,7 @@ import (
 // linesOf reads a compressed body as a batch does.
 func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
 	t.Helper()
-	open, err := limits.Decompressor(encoding, bodies.Unbounded)
+	open, err := limits.Decompressor(encoding, bodies.HoldUnbounded)
 	require.NoError(t, err)
 	memory := limits.NewBudget(1<<30, time.Minute, limits.RefusedBodyMemory, "bodies")
 	reader := newLineReader(t.Context(), open, strings.NewReader(body), 8<<20)
@@ -36,7 +36,7 @@ func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
 // A body as repetitive as records can be is accepted, however long it is.
 func TestRepetitiveBatchesPass(t *testing.T) {
 	var text strings.Builder
-	for i := 0; text.Len() < limits.FreeExpansion*3/2; i++ {
+	for i := 0; text.Len() < limits.UncheckedOutput*3/2; i++ {
 		fmt.Fprintf(&text, `{"kind":"ipc_record","record":{"run_id":"%d","payload":{"seed":1},"output":"x","model":"m","temperature":0.5,"max_tokens":10}}`+"\n", i)
 	}
 	body := bodies.Gzip(t, text.String())
@@ -50,8 +50,8 @@ func TestZstdWindowsAreNotAllocated(t *testing.T) {
 	huge := binary.LittleEndian.AppendUint64([]byte{0x28, 0xB5, 0x2F, 0xFD, 0xE0}, 1<<30)
 	huge = append(huge, 0x01, 0x00, 0x00) // a last block, raw and empty
 	var lines []lineSpan
-	require.Less(t, bodies.Allocated(func() { lines = linesOf(t, "zstd", string(huge)) }), uint64(limits.MaxWindow))
-	require.Equal(t, http.StatusRequestEntityTooLarge, limits.BodyError(lines[0].err).Status)
+	require.Less(t, bodies.AllocatedBytes(func() { lines = linesOf(t, "zstd", string(huge)) }), uint64(limits.MaxWindow))
+	require.Equal(t, http.StatusRequestEntityTooLarge, limits.BodyRefusal(lines[0].err).Status)
 }
 
 // The cost of reading a body is at most proportional to its length, however it is divided into members, frames,
@@ -71,9 +71,9 @@ func TestManyMembers(t *testing.T) {
 		"short lines":        {"identity", func(n int) string { return strings.Repeat("x\n", n) }, 512},
 	} {
 		t.Run(name, func(t *testing.T) {
-			once := bodies.Allocated(func() { linesOf(t, c.encoding, c.body(1)) })
+			once := bodies.AllocatedBytes(func() { linesOf(t, c.encoding, c.body(1)) })
 			body := c.body(20_000)
-			many := bodies.Allocated(func() { linesOf(t, c.encoding, body) })
+			many := bodies.AllocatedBytes(func() { linesOf(t, c.encoding, body) })
 			require.Less(t, many, once+20_000*c.each)
 		})
 	}

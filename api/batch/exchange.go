@@ -32,7 +32,7 @@ func (h *Handlers) exchange(c *call.Call) (*exchange, error) {
 	if err := e.controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, fmt.Errorf("enabling full duplex: %w", err)
 	}
-	c.Writer().Stream(2 * e.idle)
+	c.Writer().BeginStream(2 * e.idle)
 	response.Header().Set(echo.HeaderContentType, call.NDJSON)
 	response.WriteHeader(http.StatusOK)
 	return e, e.controller.Flush()

@@ -28,7 +28,7 @@ const maxNativeValues = 20_000
 
 // nativeLine has the parts, other than the record, of a line with a format.
 type nativeLine struct {
-	entry formats.Entry
+	entry formats.Conversion
 }
 
 // hasFormat reports whether a line was refused because of a member format.
@@ -83,7 +83,7 @@ func nativeOptions(root pyjson.Value, o *formats.Options) (format formats.Format
 		}
 		switch m {
 		case "format":
-			format, err = formats.Parse(text, formats.All)
+			format, err = formats.Parse(text, formats.BatchFormats)
 		case "idempotency_key":
 			key = text
 		case "zone":
@@ -107,7 +107,7 @@ func nativeOptions(root pyjson.Value, o *formats.Options) (format formats.Format
 
 // onlyEntry returns the only entry that has a record, with the members of all entries. It
 // returns an error unless exactly one entry has a record.
-func onlyEntry(entries []formats.Entry) (only formats.Entry, err error) {
+func onlyEntry(entries []formats.Conversion) (only formats.Conversion, err error) {
 	n := 0
 	for _, e := range entries {
 		switch {
@@ -125,7 +125,7 @@ func onlyEntry(entries []formats.Entry) (only formats.Entry, err error) {
 	case n != 1:
 		return only, unprocessable("/record", fmt.Sprintf("has %d entries, but a line has only one record; send a line for each", n))
 	case only.Record == nil:
-		return only, unprocessable("/record", only.Left)
+		return only, unprocessable("/record", only.Reason)
 	}
 	return only, nil
 }
@@ -153,11 +153,11 @@ func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nati
 	w := pyjson.Builder{B: append(receipt[:len(receipt)-1], `,"imported":`...)}
 	w.OpenOrdered()
 	if c := native.entry.Change; c != nil {
-		w.Name("change")
+		w.BeginMember("change")
 		w.OpenOrdered()
 		w.Text("kind", []byte(c.Kind()))
 		if event, err := b.follow(ctx, &native.entry, seq); err != nil {
-			p, internal := problem.Of(err)
+			p, internal := problem.FromError(err)
 			if internal {
 				b.Log.Error("a line of a batch was recorded, but the change that belongs to it failed", "ledger", b.ledger.Name(), "error", err)
 			}
@@ -167,13 +167,13 @@ func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nati
 		}
 		w.Close()
 	}
-	w.Name("members")
+	w.BeginMember("members")
 	w.B = append(w.B, '[')
 	for i, m := range native.entry.Members {
 		w.Comma(i)
 		w.OpenOrdered()
 		w.Text("as", []byte(m.As))
-		w.Text("fate", []byte(m.Fate))
+		w.Text("fate", []byte(m.Outcome))
 		w.Text("pointer", []byte(m.Pointer))
 		w.Close()
 	}
@@ -183,7 +183,7 @@ func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nati
 }
 
 // follow records the change that belongs to a record, and returns the seq of its event.
-func (b *batch) follow(ctx context.Context, e *formats.Entry, seq uint64) (event uint64, err error) {
+func (b *batch) follow(ctx context.Context, e *formats.Conversion, seq uint64) (event uint64, err error) {
 	v, err := b.change(ctx, e, seq)
 	if err != nil {
 		return 0, err
@@ -206,7 +206,7 @@ func (b *batch) follow(ctx context.Context, e *formats.Entry, seq uint64) (event
 
 // change returns the verb for the change of an entry. It accepts what a separate request for
 // the change would accept.
-func (b *batch) change(ctx context.Context, e *formats.Entry, seq uint64) (*record.Verb, error) {
+func (b *batch) change(ctx context.Context, e *formats.Conversion, seq uint64) (*record.Verb, error) {
 	c := e.Change
 	if c.State != "" {
 		var w pyjson.Builder
@@ -236,8 +236,8 @@ func (b *batch) change(ctx context.Context, e *formats.Entry, seq uint64) (*reco
 	}
 	path := record.CurrentPath{Project: e.Project(), PathID: c.Path, Build: p.Build, RecordSeq: p.Seq, ContentFingerprint: p.ContentFingerprint}
 	request := record.ValidationRequest{Validated: true, Reason: []byte(c.Reason),
-		Origin: fields.Origin{OriginalActor: textOrNil(c.OriginalActor), Timestamp: textOrNil(c.Timestamp)}}
-	return request.Of(path), nil
+		OriginalAction: fields.OriginalAction{OriginalActor: textOrNil(c.OriginalActor), Timestamp: textOrNil(c.Timestamp)}}
+	return request.VerbFor(path), nil
 }
 
 func textOrNil(text string) []byte {

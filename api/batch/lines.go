@@ -16,7 +16,7 @@ import (
 // long, or a body that breaks off, does not affect earlier lines.
 type lineReader struct {
 	ctx    context.Context
-	open   limits.Opener
+	open   limits.DecompressFunc
 	body   io.Reader
 	max    int // largest size of a line in bytes
 	most   int // largest number of lines of a chunk
@@ -28,7 +28,7 @@ type lineReader struct {
 
 var lineBuffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 64<<10) }}
 
-func newLineReader(ctx context.Context, open limits.Opener, body io.Reader, max int) *lineReader {
+func newLineReader(ctx context.Context, open limits.DecompressFunc, body io.Reader, max int) *lineReader {
 	return &lineReader{ctx: ctx, open: open, body: body, max: max, most: chunkLines}
 }
 
@@ -44,7 +44,7 @@ func (r *lineReader) fill(c *chunk) (more bool) {
 		r.buffer.Reset(plain)
 	}
 	for n := 0; n < r.most && len(c.buffer) < chunkBytes; n++ {
-		start, held := len(c.buffer), c.share.Held
+		start, held := len(c.buffer), c.share.Bytes
 		refused, err := r.line(c)
 		if err != nil && !errors.Is(err, io.EOF) {
 			c.cut(start, held)
@@ -73,7 +73,7 @@ func (r *lineReader) atHand() bool {
 // line appends the next line to c.buffer, without its line end. If the line is refused, it
 // appends nothing.
 func (r *lineReader) line(c *chunk) (refused, err error) {
-	start, held := len(c.buffer), c.share.Held
+	start, held := len(c.buffer), c.share.Bytes
 	for {
 		part, err := r.buffer.ReadSlice('\n')
 		part = bytes.TrimSuffix(part, []byte("\n"))
@@ -91,9 +91,9 @@ func (r *lineReader) line(c *chunk) (refused, err error) {
 // keep appends a part of the line that begins at start, unless the line would be too long.
 func (r *lineReader) keep(c *chunk, start int, part []byte) error {
 	if len(c.buffer)-start+len(part) > r.max {
-		return limits.Refuse(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the line is longer than %d bytes; it was not recorded", r.max)
+		return limits.NewRefusal(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the line is longer than %d bytes; it was not recorded", r.max)
 	}
-	if err := c.share.Take(r.ctx, limits.Weight(part)); err != nil {
+	if err := c.share.Take(r.ctx, limits.MemoryBound(part)); err != nil {
 		return err
 	}
 	c.buffer = append(c.buffer, part...)
@@ -110,7 +110,7 @@ func (r *lineReader) add(c *chunk, start int, refused error) {
 
 // broken adds a line that reports that the body cannot be read to its end. It returns false.
 func (r *lineReader) broken(c *chunk, err error) (more bool) {
-	r.end(c, limits.BodyError(err))
+	r.end(c, limits.BodyRefusal(err))
 	return false
 }
 

@@ -54,8 +54,8 @@ func FuzzLines(f *testing.F) {
 				number++
 				require.Equal(t, number, l.number)
 			}
-			require.Equal(t, memory.InUse(), c.share.Held)
-			require.GreaterOrEqual(t, c.share.Held, int64(kept))
+			require.Equal(t, memory.InUse(), c.share.Bytes)
+			require.GreaterOrEqual(t, c.share.Bytes, int64(kept))
 			c.release()
 			require.Zero(t, memory.InUse())
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // results pools the buffers for the results of batches.
-var results = call.ReplyPool{MaxKept: 2 << 20}
+var results = call.BufferPool{MaxKept: 2 << 20}
 
 // spool holds results that the client has not read yet: in memory up to a limit, and beyond it
 // in a temporary file. It has one writer and one reader.
@@ -23,13 +23,13 @@ type spool struct {
 
 	mu       sync.Mutex // guards the fields below
 	changed  sync.Cond
-	buffer   *call.Reply // precedes the contents of the file
-	file     *os.File    // nil until the memory limit has been reached
-	from, to int64       // the unread part of the file
-	held     int64       // the spool's share of the space for all files
-	err      error       // why nothing more can be written; earlier results can still be read
-	finished bool        // nothing more will be written
-	broken   bool        // nothing more will be read
+	buffer   *call.Buffer // precedes the contents of the file
+	file     *os.File     // nil until the memory limit has been reached
+	from, to int64        // the unread part of the file
+	held     int64        // the spool's share of the space for all files
+	err      error        // why nothing more can be written; earlier results can still be read
+	finished bool         // nothing more will be written
+	broken   bool         // nothing more will be read
 }
 
 // spoolBounds holds the limits of a spool.
@@ -97,11 +97,11 @@ func (s *spool) writeFile(b []byte) error {
 // reserve makes sure that size bytes of space are reserved for the file.
 func (s *spool) reserve(size int64) error {
 	if size > s.maxFile {
-		return limits.Refuse(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "the client has not read %d bytes of results; read the results while you send lines", s.maxFile)
+		return limits.NewRefusal(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "the client has not read %d bytes of results; read the results while you send lines", s.maxFile)
 	}
 	more := size - s.held
 	if more > 0 && !s.all.Take(more) {
-		return limits.Refuse(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "clients have not read %d bytes of results in total; read the results while you send lines", s.all.Limit)
+		return limits.NewRefusal(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "clients have not read %d bytes of results in total; read the results while you send lines", s.all.Limit)
 	}
 	s.held = max(s.held, size)
 	return nil
@@ -141,7 +141,7 @@ func (s *spool) drain(w io.Writer, flush func() error) (err error) {
 
 // next waits for results, and returns an empty reply when there will be no more. idle means that no more
 // results are available for now. The caller has sent the results in before, whose buffer next reuses.
-func (s *spool) next(before *call.Reply) (taken *call.Reply, idle bool, err error) {
+func (s *spool) next(before *call.Buffer) (taken *call.Buffer, idle bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	taken = before

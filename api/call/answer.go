@@ -12,35 +12,35 @@ import (
 	"colophon/api/limits"
 )
 
-// Reply is a buffer for an answer or a part of one. With it, the server can send an answer in
+// Buffer is a buffer for an answer or a part of one. With it, the server can send an answer in
 // one piece, with its length.
-type Reply struct {
+type Buffer struct {
 	Text []byte
-	pool *ReplyPool
+	pool *BufferPool
 }
 
-// ReplyPool reuses the buffers of sent answers.
-type ReplyPool struct {
+// BufferPool reuses the buffers of sent answers.
+type BufferPool struct {
 	buffers sync.Pool
 	MaxKept int // the capacity in bytes up to which a buffer is kept
 }
 
 // replies pools the buffers for single answers.
-var replies = ReplyPool{MaxKept: 64 << 10}
+var replies = BufferPool{MaxKept: 64 << 10}
 
 // Get returns an empty reply. The caller releases it.
-func (p *ReplyPool) Get() *Reply {
-	if r, kept := p.buffers.Get().(*Reply); kept {
+func (p *BufferPool) Get() *Buffer {
+	if r, kept := p.buffers.Get().(*Buffer); kept {
 		return r
 	}
-	return &Reply{pool: p}
+	return &Buffer{pool: p}
 }
 
-// NewReply returns an empty reply for a single answer. The caller releases it.
-func NewReply() *Reply { return replies.Get() }
+// NewBuffer returns an empty reply for a single answer. The caller releases it.
+func NewBuffer() *Buffer { return replies.Get() }
 
 // Release returns the buffer to its pool. The caller must not use the reply afterwards.
-func (r *Reply) Release() {
+func (r *Buffer) Release() {
 	if cap(r.Text) <= r.pool.MaxKept {
 		r.Text = r.Text[:0]
 		r.pool.buffers.Put(r)
@@ -54,9 +54,9 @@ const (
 	maxGathered = 32 << 10
 )
 
-// Memory returns the memory, in bytes, that the text occupies until it is sent. It returns 0
+// MemoryBytes returns the memory, in bytes, that the text occupies until it is sent. It returns 0
 // for a small text, because the operating system buffers a small text at once.
-func (r *Reply) Memory() int64 {
+func (r *Buffer) MemoryBytes() int64 {
 	if len(r.Text) <= smallAnswer {
 		return 0
 	}
@@ -64,14 +64,14 @@ func (r *Reply) Memory() int64 {
 }
 
 // Send sends the text as the whole body of the response.
-func (r *Reply) Send(c *Call, status int, contentType string) error {
-	if err := c.Hold(r.Memory()); err != nil {
+func (r *Buffer) Send(c *Call, status int, contentType string) error {
+	if err := c.HoldReadMemory(r.MemoryBytes()); err != nil {
 		return err
 	}
 	request := c.Request()
 	if conn, counted := limits.ConnectionOf(request); counted && len(r.Text) >= minGathered && len(r.Text) <= maxGathered &&
 		request.ProtoMajor == 1 && request.TLS == nil && !c.writer.IsHead() {
-		conn.SendWhole(len(r.Text))
+		conn.BufferResponse(len(r.Text))
 	}
 	h := c.Response().Header()
 	h.Set(echo.HeaderContentType, contentType)
@@ -82,7 +82,7 @@ func (r *Reply) Send(c *Call, status int, contentType string) error {
 }
 
 // Write implements io.Writer.
-func (r *Reply) Write(b []byte) (int, error) {
+func (r *Buffer) Write(b []byte) (int, error) {
 	r.Text = append(r.Text, b...)
 	return len(b), nil
 }
@@ -93,15 +93,15 @@ const smallAnswer = 8 << 10
 
 // AnswerText sends a text that is entirely in memory and belongs only to this answer.
 func (c *Call) AnswerText(status int, contentType string, text []byte) error {
-	if err := c.Hold(int64(cap(text))); err != nil {
+	if err := c.HoldReadMemory(int64(cap(text))); err != nil {
 		return err
 	}
 	return c.Blob(status, contentType, text)
 }
 
-// AnswerShared sends a text that many answers share. It does not count against the memory
+// AnswerSharedText sends a text that many answers share. It does not count against the memory
 // budget.
-func (c *Call) AnswerShared(contentType string, text []byte) error {
+func (c *Call) AnswerSharedText(contentType string, text []byte) error {
 	return c.Blob(http.StatusOK, contentType, text)
 }
 
@@ -115,7 +115,7 @@ func EncodeJSON(w io.Writer, value any) error {
 
 // AnswerJSON sends a value as JSON.
 func (c *Call) AnswerJSON(status int, value any) error {
-	answer := NewReply()
+	answer := NewBuffer()
 	defer answer.Release()
 	if err := EncodeJSON(answer, value); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 // Body is a request body in memory, with its share of the memory budget.
 type Body struct {
 	bytes.Buffer
-	share limits.Share
+	share limits.MemoryShare
 }
 
 var bodies = sync.Pool{New: func() any { return new(Body) }}
@@ -45,9 +45,9 @@ func (c *Call) ReadBody() (*Body, error) {
 	return c.readBodyInto(c.shared.Limits.Writing)
 }
 
-// ReadQuestion is like ReadBody, for a request that records nothing. It uses the memory budget
+// ReadQueryBody is like ReadBody, for a request that records nothing. It uses the memory budget
 // for reading.
-func (c *Call) ReadQuestion() (*Body, error) {
+func (c *Call) ReadQueryBody() (*Body, error) {
 	return c.readBodyInto(c.shared.Limits.Reading)
 }
 
@@ -74,11 +74,11 @@ func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 		source = http.MaxBytesReader(c.Response(), source, most)
 	}
 	body := bodies.Get().(*Body)
-	body.share = limits.Share{Budget: budget, Who: c.Holder()}
+	body.share = limits.MemoryShare{Budget: budget, Who: c.Holder()}
 	body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead) // room for one read up to io.EOF
 	if _, err := body.ReadFrom(body.share.Meter(r.Context(), source)); err != nil {
 		body.Release()
-		if slow := limits.SlowBody(err, c.shared.Limits.Load.BodyTimeout); slow != nil {
+		if slow := limits.SlowBodyRefusal(err, c.shared.Limits.Load.BodyTimeout); slow != nil {
 			return nil, slow
 		}
 		return nil, unreadable(err)
@@ -89,13 +89,13 @@ func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 	return body, nil
 }
 
-// ReadEncoded reads the body of a write in any media type, and decompresses it with open. Both
+// ReadEncodedBody reads the body of a write in any media type, and decompresses it with open. Both
 // the compressed and the decompressed body have at most MaxBody bytes. The caller must release
 // the body.
-func (c *Call) ReadEncoded(open limits.Opener) (*Body, error) {
+func (c *Call) ReadEncodedBody(open limits.DecompressFunc) (*Body, error) {
 	r, most := c.Request(), int64(c.shared.Limits.Load.MaxBody)
 	body := bodies.Get().(*Body)
-	body.share = limits.Share{Budget: c.shared.Limits.Writing, Who: c.Holder()}
+	body.share = limits.MemoryShare{Budget: c.shared.Limits.Writing, Who: c.Holder()}
 	plain, err := open(http.MaxBytesReader(c.Response(), r.Body, most))
 	if err == nil {
 		body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead)
@@ -107,7 +107,7 @@ func (c *Call) ReadEncoded(open limits.Opener) (*Body, error) {
 	}
 	if err != nil {
 		body.Release()
-		if slow := limits.SlowBody(err, c.shared.Limits.Load.BodyTimeout); slow != nil {
+		if slow := limits.SlowBodyRefusal(err, c.shared.Limits.Load.BodyTimeout); slow != nil {
 			return nil, slow
 		}
 		return nil, unreadable(err)
@@ -143,5 +143,5 @@ func CheckContentType(r *http.Request, want string) error {
 	return nil
 }
 
-// Hold takes n more bytes of the memory budget for a body.
-func (b *Body) Hold(ctx context.Context, n int64) error { return b.share.Take(ctx, n) }
+// HoldMemory takes n more bytes of the memory budget for a body.
+func (b *Body) HoldMemory(ctx context.Context, n int64) error { return b.share.Take(ctx, n) }

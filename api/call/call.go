@@ -16,9 +16,9 @@ import (
 	"colophon/ledger/record"
 )
 
-// Shared is the state that all calls of a server share. It does not change while the server
+// ServerState is the state that all calls of a server share. It does not change while the server
 // runs.
-type Shared struct {
+type ServerState struct {
 	Host   *ledger.Host
 	Index  *index.Store
 	Log    *slog.Logger
@@ -36,12 +36,14 @@ type Shared struct {
 	Values record.Limits // limits of a record's values
 }
 
-// MaxContent returns the largest size of one record's content, in bytes.
-func (s *Shared) MaxContent() int64 { return int64(max(s.Limits.Load.MaxBody, s.Limits.Load.MaxLine)) }
+// MaxContentBytes returns the largest size of one record's content, in bytes.
+func (s *ServerState) MaxContentBytes() int64 {
+	return int64(max(s.Limits.Load.MaxBody, s.Limits.Load.MaxLine))
+}
 
 // Identify authenticates a request. Without authentication every caller has all scopes.
-func (s *Shared) Identify(r *http.Request) (*access.Identity, error) {
-	if !s.Access.Required() {
+func (s *ServerState) Identify(r *http.Request) (*access.Identity, error) {
+	if !s.Access.RequiresIdentity() {
 		return s.Unrestricted, nil
 	}
 	return s.Access.Authenticate(r)
@@ -51,12 +53,12 @@ func (s *Shared) Identify(r *http.Request) (*access.Identity, error) {
 // it.
 type Call struct {
 	echo.Context
-	shared   *Shared
+	shared   *ServerState
 	identity *access.Identity // the caller; nil until SetIdentity
-	incoming limits.Body
+	incoming limits.TimedBody
 	writer   limits.Writer
-	answer   limits.Share // share of the memory for reading; released when the call ends
-	stream   string       // the client against which its HTTP/2 slot is counted; "" if it holds none
+	answer   limits.MemoryShare // share of the memory for reading; released when the call ends
+	stream   string             // the client against which its HTTP/2 slot is counted; "" if it holds none
 	// committed means that the ledger has recorded what the call requested. The memory budget
 	// must not refuse the answer then; the recorded event limits its size.
 	committed bool
@@ -65,9 +67,9 @@ type Call struct {
 // Handler answers the requests of a route.
 type Handler func(c *Call) error
 
-// New prepares a call. It treats HEAD like GET; net/http drops the body of the answer.
-func (s *Shared) New(context echo.Context, w http.ResponseWriter, r *http.Request) *Call {
-	c := &Call{Context: context, shared: s, answer: limits.Share{Budget: s.Limits.Reading}}
+// NewCall prepares a call. It treats HEAD like GET; net/http drops the body of the answer.
+func (s *ServerState) NewCall(context echo.Context, w http.ResponseWriter, r *http.Request) *Call {
+	c := &Call{Context: context, shared: s, answer: limits.MemoryShare{Budget: s.Limits.Reading}}
 	head := r.Method == http.MethodHead
 	c.writer = limits.NewWriter(w, s.Limits.Load.WriteTimeout, head, s.Counts)
 	if head {
@@ -152,36 +154,36 @@ func (c *Call) Holder() limits.Holder {
 	return limits.Holder{Address: c.Address()}
 }
 
-// HoldWriting takes memory for writes on behalf of the caller of a request.
-func (c *Call) HoldWriting(bytes int64) (release func(), err error) {
-	own := &limits.Share{Budget: c.shared.Limits.Writing, Who: c.Holder()}
+// HoldWriteMemory takes memory for writes on behalf of the caller of a request.
+func (c *Call) HoldWriteMemory(bytes int64) (release func(), err error) {
+	own := &limits.MemoryShare{Budget: c.shared.Limits.Writing, Who: c.Holder()}
 	return own.Release, own.Take(c.Request().Context(), bytes)
 }
 
-// Hold makes the call hold exactly n bytes of the memory for reading until it ends. A handler
+// HoldReadMemory makes the call hold exactly n bytes of the memory for reading until it ends. A handler
 // whose answer can have any length calls Hold before it writes the header. While the handler
 // builds a large answer, the call holds the memory for that work instead; see BeginAnswer.
 // Before Hold waits for more memory, it releases the call's slot for heavy work.
-func (c *Call) Hold(n int64) error {
+func (c *Call) HoldReadMemory(n int64) error {
 	if c.committed { // the answer must not be refused
 		return nil
 	}
 	if n <= smallAnswer {
 		n = 0
 	}
-	if n <= c.answer.Held {
+	if n <= c.answer.Bytes {
 		c.answer.Shrink(n)
 		return nil
 	}
 	c.writer.ReleaseSlot()
 	c.answer.Who = c.Holder()
-	return c.answer.Take(c.Request().Context(), n-c.answer.Held)
+	return c.answer.Take(c.Request().Context(), n-c.answer.Bytes)
 }
 
 // BeginAnswer makes the call hold n bytes of memory for an answer, and then take a turn to
 // compute it (BeginRead).
 func (c *Call) BeginAnswer(n int64) error {
-	if err := c.Hold(n); err != nil {
+	if err := c.HoldReadMemory(n); err != nil {
 		return err
 	}
 	return c.BeginRead()
@@ -199,7 +201,7 @@ func (c *Call) BeginRead() error {
 	if c.Response().Committed {
 		return c.writer.Turn.Take(ctx, turns, c.Holder)
 	}
-	return c.writer.Turn.TakeWithin(ctx, turns, c.Holder)
+	return c.writer.Turn.TakeOrRefuse(ctx, turns, c.Holder)
 }
 
 // BeginWrite ends the turn of the request, and marks the request as a write in progress.
@@ -223,11 +225,11 @@ func (c *Call) BeginDecoding(body *Body) error {
 	if body.share.Budget == c.shared.Limits.Reading {
 		return c.BeginRead()
 	}
-	if body.share.Held < limits.HeavyMemory {
+	if body.share.Bytes < limits.HeavyMemory {
 		return nil
 	}
 	return c.writer.Slot.Take(c.Request().Context(), &c.shared.Limits.Heavy)
 }
 
-// EndHeavy ends the turn of a request, and releases its slot for heavy work.
-func (c *Call) EndHeavy() { c.writer.ReleaseSlot() }
+// EndHeavyWork ends the turn of a request, and releases its slot for heavy work.
+func (c *Call) EndHeavyWork() { c.writer.ReleaseSlot() }

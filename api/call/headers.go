@@ -14,8 +14,8 @@ const AsOfHeader = "Colophon-As-Of"
 // NDJSON is the media type of lines of JSON.
 const NDJSON = "application/x-ndjson"
 
-// Preference returns the value of return in the Prefer header (RFC 7240), or "".
-func (c *Call) Preference() string {
+// ReturnPreference returns the value of return in the Prefer header (RFC 7240), or "".
+func (c *Call) ReturnPreference() string {
 	for _, header := range c.Request().Header.Values("Prefer") {
 		for p := range strings.SplitSeq(header, ",") {
 			p, _, _ = strings.Cut(p, ";")
@@ -28,9 +28,9 @@ func (c *Call) Preference() string {
 	return ""
 }
 
-// PreferredType returns the media type with the highest quality in Accept, in lower case and
+// PreferredMediaType returns the media type with the highest quality in Accept, in lower case and
 // without parameters. If several have the same quality, the first one wins.
-func PreferredType(r *http.Request) (best string) {
+func PreferredMediaType(r *http.Request) (best string) {
 	most := 0.0
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values(echo.HeaderAccept), ","), ",") {
 		name, parameters, _ := strings.Cut(strings.ToLower(part), ";")

@@ -22,9 +22,9 @@ func TestPreferredType(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Accept", accept)
-		require.Equal(t, want, PreferredType(r), accept)
+		require.Equal(t, want, PreferredMediaType(r), accept)
 	}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header["Accept"] = []string{"a/b;q=0.5", "c/d"}
-	require.Equal(t, "c/d", PreferredType(r))
+	require.Equal(t, "c/d", PreferredMediaType(r))
 }

@@ -14,19 +14,19 @@ import (
 
 // WaitForIndex returns the index of a ledger once it has folded size events. It blocks for up
 // to IndexWait, then returns a 503.
-func (s *Shared) WaitForIndex(ctx context.Context, l *ledger.Ledger, size uint64) (*index.Follower, error) {
+func (s *ServerState) WaitForIndex(ctx context.Context, l *ledger.Ledger, size uint64) (*index.Follower, error) {
 	follower, behind, err := s.WaitForIndexOrLag(ctx, l, size)
 	if err == nil && behind {
 		has := follower.Size()
-		err = limits.Refuse("", http.StatusServiceUnavailable, s.Limits.Load.IndexWait,
+		err = limits.NewRefusal("", http.StatusServiceUnavailable, s.Limits.Load.IndexWait,
 			"the index has %d events of the ledger, %d fewer than this answer needs; the index is catching up, try again later", has, size-min(size, has))
 	}
 	return follower, err
 }
 
-// ViewNow returns a view of a ledger's index at the current head, so that the view covers every
+// WaitForView returns a view of a ledger's index at the current head, so that the view covers every
 // acknowledged write. It waits like WaitForIndex.
-func (s *Shared) ViewNow(ctx context.Context, l *ledger.Ledger) (*index.View, error) {
+func (s *ServerState) WaitForView(ctx context.Context, l *ledger.Ledger) (*index.View, error) {
 	head := l.Head().Size
 	follower, err := s.WaitForIndex(ctx, l, head)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *Shared) ViewNow(ctx context.Context, l *ledger.Ledger) (*index.View, er
 
 // WaitForIndexOrLag returns the index of a ledger once it has folded size events. It blocks
 // for up to IndexWait, then returns behind as true.
-func (s *Shared) WaitForIndexOrLag(ctx context.Context, l *ledger.Ledger, size uint64) (follower *index.Follower, behind bool, err error) {
+func (s *ServerState) WaitForIndexOrLag(ctx context.Context, l *ledger.Ledger, size uint64) (follower *index.Follower, behind bool, err error) {
 	follower = s.Index.Follower(l.Name())
 	limited, cancel := context.WithTimeout(ctx, s.Limits.Load.IndexWait)
 	defer cancel()
@@ -61,7 +61,7 @@ const (
 
 // WaitForRecentEvents waits up to recentEventsWait until the index has folded size events.
 // Afterwards, the caller answers from the index even if it still lags.
-func (s *Shared) WaitForRecentEvents(ctx context.Context, follower *index.Follower, size uint64) {
+func (s *ServerState) WaitForRecentEvents(ctx context.Context, follower *index.Follower, size uint64) {
 	if follower.Size()+maxRecentEvents < size {
 		return
 	}

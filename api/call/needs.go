@@ -18,41 +18,41 @@ type Target uint8
 
 const (
 	NoLedger   Target = iota // no scope is needed
-	TheLedger                // on the ledger of the path
-	TheLog                   // on the ledger of the path, unless its log is public
+	PathLedger               // on the ledger of the path
+	PathLog                  // on the ledger of the path, unless its log is public
 	AnyLedger                // on at least one ledger
 	AllLedgers               // on all ledgers
 )
 
-// Needs are the scopes that a caller must have: at least one of any, and every one of all.
-type Needs struct {
+// RequiredScopes are the scopes that a caller must have: at least one of any, and every one of all.
+type RequiredScopes struct {
 	On       Target
 	Any, All access.Scopes
 }
 
-// Unauthorized returns the 401 for both missing and invalid credentials.
-func Unauthorized() *problem.Problem {
+// UnauthorizedProblem returns the 401 for both missing and invalid credentials.
+func UnauthorizedProblem() *problem.Problem {
 	return problem.New(http.StatusUnauthorized, "this request needs valid credentials: send Authorization: Bearer and a token, "+
 		"which the operator creates with colophon token create")
 }
 
-// TokensUnknown returns the 503 for access.ErrStale.
-func TokensUnknown() *problem.Problem {
+// StaleTokensProblem returns the 503 for access.ErrStale.
+func StaleTokensProblem() *problem.Problem {
 	return problem.New(http.StatusServiceUnavailable, "the server cannot read which tokens are revoked, so it accepts none; nothing was written, try again later")
 }
 
 // Check returns nil if the identity has the needed scopes. It returns 403 if the identity has
 // other scopes on the ledger, and 404 if it has none, whether or not the ledger exists.
-func (n Needs) Check(i *access.Identity, name string) error {
+func (n RequiredScopes) Check(i *access.Identity, name string) error {
 	var has access.Scopes
 	place := "on any ledger"
 	switch n.On {
 	case AnyLedger:
-		has = i.Anywhere()
+		has = i.ScopesOnAny()
 	case AllLedgers:
-		has, place = i.Everywhere(), "on all ledgers"
+		has, place = i.ScopesOnAll(), "on all ledgers"
 	default:
-		has, place = i.On(name), "on the ledger "+strconv.Quote(name)
+		has, place = i.ScopesOn(name), "on the ledger "+strconv.Quote(name)
 		if has == 0 {
 			return fmt.Errorf("ledger %q: %w", name, ledger.ErrUnknown)
 		}
@@ -72,7 +72,7 @@ func (n Needs) Check(i *access.Identity, name string) error {
 }
 
 // missing names the scopes that are not in has. It returns "" if has suffices.
-func (n Needs) missing(has access.Scopes) string {
+func (n RequiredScopes) missing(has access.Scopes) string {
 	if lacking := n.All &^ has; lacking != 0 {
 		return strings.ReplaceAll(lacking.String(), ",", " and ")
 	}
@@ -84,20 +84,22 @@ func (n Needs) missing(has access.Scopes) string {
 
 // ShowsContent reports whether the answer can contain content. Caches must not keep such an
 // answer, because content can be erased (spec: Redactions).
-func (n Needs) ShowsContent() bool { return n.Any == access.Content || n.All&access.Content != 0 }
+func (n RequiredScopes) ShowsContent() bool {
+	return n.Any == access.ScopeContent || n.All&access.ScopeContent != 0
+}
 
 // RequireScope checks that the caller has one more scope on the ledger of the path.
 func (c *Call) RequireScope(scope access.Scopes) error {
-	return Needs{On: TheLedger, All: scope}.Check(c.Identity(), c.Param("ledger"))
+	return RequiredScopes{On: PathLedger, All: scope}.Check(c.Identity(), c.Param("ledger"))
 }
 
 // recheck is the minimum time between two access checks of a long request.
 const recheck = time.Second / 2
 
-// StillAllowed returns a function that checks whether the caller still has any of these
+// ScopeRechecker returns a function that checks whether the caller still has any of these
 // scopes, because tokens can be revoked or expire while a batch or stream is in progress. It
 // checks at most once per recheck. Only one goroutine may use it.
-func (c *Call) StillAllowed(scopes access.Scopes) func() error {
+func (c *Call) ScopeRechecker(scopes access.Scopes) func() error {
 	r, name, looked := c.Request(), c.Param("ledger"), time.Now()
 	return func() error {
 		now := time.Now()
@@ -106,12 +108,12 @@ func (c *Call) StillAllowed(scopes access.Scopes) func() error {
 		}
 		looked = now
 		identity, err := c.shared.Identify(r)
-		if errors.Is(err, access.ErrStale) {
-			return TokensUnknown()
+		if errors.Is(err, access.ErrStaleTokens) {
+			return StaleTokensProblem()
 		}
 		if err != nil {
-			return Unauthorized()
+			return UnauthorizedProblem()
 		}
-		return Needs{On: TheLedger, Any: scopes}.Check(identity, name)
+		return RequiredScopes{On: PathLedger, Any: scopes}.Check(identity, name)
 	}
 }

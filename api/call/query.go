@@ -18,9 +18,9 @@ type Parameter struct {
 	set  func(value string) error
 }
 
-// Query reads the query parameters. It refuses unknown and repeated parameters instead of
+// ParseParameters reads the query parameters. It refuses unknown and repeated parameters instead of
 // ignoring them.
-func (c *Call) Query(known ...Parameter) error {
+func (c *Call) ParseParameters(known ...Parameter) error {
 	if c.Request().URL.RawQuery == "" {
 		return nil
 	}
@@ -37,10 +37,10 @@ func (c *Call) Query(known ...Parameter) error {
 			return unknown(name, known)
 		}
 		if len(values) != 1 {
-			return problem.Invalid(name, "given more than once")
+			return problem.InvalidParameter(name, "given more than once")
 		}
 		if !utf8.ValidString(values[0]) {
-			return problem.Invalid(name, "must be valid UTF-8")
+			return problem.InvalidParameter(name, "must be valid UTF-8")
 		}
 		if err := p.read(values[0]); err != nil {
 			return err
@@ -53,7 +53,7 @@ func (c *Call) Query(known ...Parameter) error {
 // unset variable in a script.
 func (p *Parameter) read(value string) error {
 	if value == "" {
-		return problem.Invalid(p.name, "must not be empty")
+		return problem.InvalidParameter(p.name, "must not be empty")
 	}
 	return p.set(value)
 }
@@ -61,14 +61,14 @@ func (p *Parameter) read(value string) error {
 // unknown returns the 400 for an unknown parameter. It lists the known ones.
 func unknown(name string, known []Parameter) *problem.Problem {
 	if len(known) == 0 {
-		return problem.Invalid(name, "unknown query parameter; this route has none")
+		return problem.InvalidParameter(name, "unknown query parameter; this route has none")
 	}
 	names := make([]string, len(known))
 	for i, p := range known {
 		names[i] = p.name
 	}
 	slices.Sort(names)
-	return problem.Invalid(name, "unknown query parameter; the known ones are %s", strings.Join(slices.Compact(names), ", "))
+	return problem.InvalidParameter(name, "unknown query parameter; the known ones are %s", strings.Join(slices.Compact(names), ", "))
 }
 
 func lookup(known []Parameter, name string) *Parameter {
@@ -80,17 +80,17 @@ func lookup(known []Parameter, name string) *Parameter {
 	return nil
 }
 
-// Text is a parameter whose value is any text that is not empty.
-func Text(name string, to *string) Parameter {
+// TextParameter is a parameter whose value is any text that is not empty.
+func TextParameter(name string, to *string) Parameter {
 	return Parameter{name: name, set: func(value string) error {
 		*to = value
 		return nil
 	}}
 }
 
-// Count is a parameter whose value is from 0 to 2^64-1. If given is not nil, it is set when
+// CountParameter is a parameter whose value is from 0 to 2^64-1. If given is not nil, it is set when
 // the parameter is present.
-func Count(name string, to *uint64, given *bool) Parameter {
+func CountParameter(name string, to *uint64, given *bool) Parameter {
 	return Parameter{name: name, set: func(value string) error {
 		n, err := query.ParseCount(name, value)
 		if err == nil {
@@ -103,8 +103,8 @@ func Count(name string, to *uint64, given *bool) Parameter {
 	}}
 }
 
-// Limit is the parameter for the largest number of rows per page, from 1 to maxPage.
-func Limit(to *int, maxPage int) Parameter {
+// LimitParameter is the parameter for the largest number of rows per page, from 1 to maxPage.
+func LimitParameter(to *int, maxPage int) Parameter {
 	return Parameter{name: "limit", set: func(value string) error {
 		n, err := query.ParseLimit(value, maxPage)
 		if err == nil {
@@ -114,33 +114,33 @@ func Limit(to *int, maxPage int) Parameter {
 	}}
 }
 
-// Elements returns the path parameters of a query, percent-decoded. The ledger is not one of
+// PathParameters returns the path parameters of a query, percent-decoded. The ledger is not one of
 // them.
-func (c *Call) Elements() (query.Parameters, error) {
+func (c *Call) PathParameters() (query.Parameters, error) {
 	elements := make(query.Parameters)
 	for _, name := range c.ParamNames() {
 		if name == "ledger" {
 			continue
 		}
 		var err error
-		if elements[name], err = c.Element(name); err != nil {
+		if elements[name], err = c.PathValue(name); err != nil {
 			return nil, err
 		}
 	}
 	return elements, nil
 }
 
-// Element returns the value of a path parameter, percent-decoded.
-func (c *Call) Element(name string) (string, error) {
+// PathValue returns the value of a path parameter, percent-decoded.
+func (c *Call) PathValue(name string) (string, error) {
 	value := c.Param(name)
 	if c.Request().URL.RawPath != "" { // otherwise Echo has decoded the element
 		var err error
 		if value, err = url.PathUnescape(value); err != nil {
-			return "", problem.Invalid(name, "is not percent-encoded text")
+			return "", problem.InvalidParameter(name, "is not percent-encoded text")
 		}
 	}
 	if !utf8.ValidString(value) {
-		return "", problem.Invalid(name, "is not valid UTF-8")
+		return "", problem.InvalidParameter(name, "is not valid UTF-8")
 	}
 	return value, nil
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Body is the body of a request over HTTP/1. Before net/http sends the response, and before it
+// TimedBody is the body of a request over HTTP/1. Before net/http sends the response, and before it
 // reuses the connection, it reads part of a body that no handler has read; Body limits how
 // long that takes. It belongs to the goroutine that reads.
-type Body struct {
+type TimedBody struct {
 	io.ReadCloser
 	controller      *http.ResponseController
 	expectsContinue bool  // the client waits for 100 Continue
@@ -22,7 +22,7 @@ type Body struct {
 // Limit lets the body of r take at most patience to arrive, whether or not a handler reads it. It returns the
 // request to serve. Over HTTP/1, i becomes the body of that request, and w drains i before it sends the
 // response.
-func (i *Body) Limit(r *http.Request, w *Writer, patience time.Duration) *http.Request {
+func (i *TimedBody) Limit(r *http.Request, w *Writer, patience time.Duration) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
 	}
@@ -32,14 +32,14 @@ func (i *Body) Limit(r *http.Request, w *Writer, patience time.Duration) *http.R
 	if r.ProtoMajor != 1 {
 		return r
 	}
-	*i = Body{ReadCloser: r.Body, controller: &w.controller, expectsContinue: r.Header.Get("Expect") != ""}
+	*i = TimedBody{ReadCloser: r.Body, controller: &w.controller, expectsContinue: r.Header.Get("Expect") != ""}
 	bounded := r.WithContext(r.Context()) // net/http owns the original
 	bounded.Body, w.body = i, i
 	return bounded
 }
 
 // Read implements io.Reader.
-func (i *Body) Read(p []byte) (int, error) {
+func (i *TimedBody) Read(p []byte) (int, error) {
 	n, err := i.ReadCloser.Read(p)
 	i.err = err
 	return n, err
@@ -47,7 +47,7 @@ func (i *Body) Read(p []byte) (int, error) {
 
 // drain reads the rest of a short body. It runs before the response. If the body is longer than
 // DrainBytes, the connection is closed after the response.
-func (i *Body) drain(h http.Header) {
+func (i *TimedBody) drain(h http.Header) {
 	if errors.Is(i.err, io.EOF) {
 		return
 	}

@@ -25,7 +25,7 @@ type connections struct {
 	Open           atomic.Int64 // number of regular and spare connections, for metrics
 }
 
-func newConnections(load Load) *connections {
+func newConnections(load ServerLimits) *connections {
 	return &connections{Regular: newSlots(load.Connections), spare: newSlots(spareConnections(load.Connections)), proxies: load.TrustedProxies}
 }
 
@@ -78,15 +78,15 @@ func network(ip netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(ip, bits).Masked()
 }
 
-// Listen returns a listener that limits the connections that l accepts. It calls refused for
+// LimitListener returns a listener that limits the connections that l accepts. It calls refused for
 // each connection that is closed at once.
-func (c *connections) Listen(l net.Listener, refused func()) net.Listener {
+func (c *connections) LimitListener(l net.Listener, refused func()) net.Listener {
 	return &boundedListener{Listener: l, connections: c, refused: refused}
 }
 
-// MaxOpen returns the largest number of connections that a server can have open at the same
+// MaxOpenConnections returns the largest number of connections that a server can have open at the same
 // time.
-func MaxOpen(load Load) int {
+func MaxOpenConnections(load ServerLimits) int {
 	limit := load.WithDefaults().Connections
 	return limit + spareConnections(limit)
 }
@@ -148,10 +148,12 @@ func (c *connection) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// SendWhole makes the connection send the next response, whose body has this number of bytes,
+// BufferResponse makes the connection send the next response, whose body has this number of bytes,
 // in one write. net/http would write pieces of 4 KiB, each of which costs both sides a system
 // call and wakes the client up. Only the goroutine that writes the response can call it.
-func (c *connection) SendWhole(body int) { c.gathered, c.body = gatherBuffers.Get().(*[]byte), body }
+func (c *connection) BufferResponse(body int) {
+	c.gathered, c.body = gatherBuffers.Get().(*[]byte), body
+}
 
 var gatherBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
@@ -239,8 +241,8 @@ func plain(c net.Conn) net.Conn {
 	return c
 }
 
-// NoteState is the ConnState of an http.Server whose listener is from Listen.
-func NoteState(c net.Conn, state http.ConnState) {
+// OnStateChange is the ConnState of an http.Server whose listener is from Listen.
+func OnStateChange(c net.Conn, state http.ConnState) {
 	if counted, is := plain(c).(*connection); is {
 		counted.waiting.Store(state == http.StateNew || state == http.StateIdle)
 	}
@@ -253,10 +255,10 @@ func ConnectionOf(r *http.Request) (*connection, bool) {
 	return c, counted
 }
 
-// Crowded reports whether a request arrived on a spare connection, which means that it exceeds
+// OverConnectionLimit reports whether a request arrived on a spare connection, which means that it exceeds
 // Load.Connections. last means that the connection must be closed after this response, because
 // it is a spare one or because few connections remain.
-func Crowded(r *http.Request) (beyond, last bool) {
+func OverConnectionLimit(r *http.Request) (beyond, last bool) {
 	c, counted := ConnectionOf(r)
 	if !counted {
 		return false, false

@@ -28,13 +28,13 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error {
 // A request has less time to arrive while few connections are left. A connection that exceeds
 // the limit has little time for its request and its response.
 func TestDeadlinesOfConnections(t *testing.T) {
-	all := newConnections(Load{Connections: 4})
+	all := newConnections(ServerLimits{Connections: 4})
 	noted := new(deadlines)
 	c := &connection{Conn: noted, all: all, kind: all.Regular}
 	later := time.Now().Add(time.Hour)
 	for _, crowd := range []bool{false, true} {
 		for state, waits := range map[http.ConnState]bool{http.StateNew: true, http.StateIdle: true, http.StateActive: false} {
-			NoteState(c, state)
+			OnStateChange(c, state)
 			require.NoError(t, c.SetDeadline(later))
 			require.Equal(t, later, noted.write)
 			if waits && crowd {
@@ -60,7 +60,7 @@ func TestDeadlinesOfConnections(t *testing.T) {
 
 // An IPv4 address or an IPv6 /64 takes one slot.
 func TestNetworks(t *testing.T) {
-	all := newConnections(Load{Connections: 2})
+	all := newConnections(ServerLimits{Connections: 2})
 	from := func(ip string) bool {
 		kind, _ := all.take(&net.TCPAddr{IP: net.ParseIP(ip), Zone: "eth0"})
 		return kind == all.Regular

@@ -12,13 +12,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Opener returns the decompressed form of a body.
-type Opener func(io.Reader) (io.ReadCloser, error)
+// DecompressFunc returns the decompressed form of a body.
+type DecompressFunc func(io.Reader) (io.ReadCloser, error)
 
 // Decompressor returns the Opener for a Content-Encoding, or a 415 Refusal. If the output
 // grows out of proportion to the input, Read returns a 413 Refusal. The decompressor takes its
 // own memory from hold, and Close releases it.
-func Decompressor(encoding string, hold HoldMemory) (Opener, error) {
+func Decompressor(encoding string, hold HoldMemoryFunc) (DecompressFunc, error) {
 	switch strings.ToLower(encoding) {
 	case "", "identity":
 		return func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil }, nil
@@ -27,7 +27,7 @@ func Decompressor(encoding string, hold HoldMemory) (Opener, error) {
 	case "zstd":
 		return proportionate(func(body io.Reader) (io.ReadCloser, error) { return openZstd(body, hold) }), nil
 	}
-	return nil, Refuse("", http.StatusUnsupportedMediaType, 0, "Content-Encoding must be gzip, zstd or identity")
+	return nil, NewRefusal("", http.StatusUnsupportedMediaType, 0, "Content-Encoding must be gzip, zstd or identity")
 }
 
 // resetter is a decompressor that can be reused.
@@ -50,12 +50,12 @@ var (
 	}}
 )
 
-// HoldMemory takes this number of bytes of memory until release is called.
-type HoldMemory func(bytes int64) (release func(), err error)
+// HoldMemoryFunc takes this number of bytes of memory until release is called.
+type HoldMemoryFunc func(bytes int64) (release func(), err error)
 
 // openZstd takes memory for the largest window, because any frame of a body can declare that
 // window. The decompressor then allocates it, even for a short body.
-func openZstd(body io.Reader, hold HoldMemory) (io.ReadCloser, error) {
+func openZstd(body io.Reader, hold HoldMemoryFunc) (io.ReadCloser, error) {
 	release, err := hold(MaxWindow + besideWindow)
 	if err != nil {
 		return nil, err
@@ -127,12 +127,12 @@ const (
 // exceed maxExpansion times the input. Deflate can expand its input about 1,000 times and zstd
 // 100,000 times; records expand 5 to 50 times.
 const (
-	FreeExpansion = 64 << 20
-	maxExpansion  = 250
+	UncheckedOutput = 64 << 20
+	maxExpansion    = 250
 )
 
 // proportionate returns an Opener that limits the output of a body in proportion to its input.
-func proportionate(open Opener) Opener {
+func proportionate(open DecompressFunc) DecompressFunc {
 	return func(body io.Reader) (io.ReadCloser, error) {
 		sent := &counter{body: body}
 		plain, err := open(sent)
@@ -167,27 +167,27 @@ type expansion struct {
 func (e *expansion) Read(p []byte) (int, error) {
 	n, err := e.ReadCloser.Read(p)
 	e.bytes += int64(n)
-	if e.bytes > FreeExpansion && e.bytes/maxExpansion > e.sent.bytes {
-		return 0, Refuse(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
+	if e.bytes > UncheckedOutput && e.bytes/maxExpansion > e.sent.bytes {
+		return 0, NewRefusal(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
 			"%d bytes of the body decompress to more than %d times that size; the lines before this one were answered, but the rest was not read", e.sent.bytes, maxExpansion)
 	}
 	return n, err
 }
 
-// BodyError returns the Refusal that explains why the body of a batch cannot be read to its
+// BodyRefusal returns the Refusal that explains why the body of a batch cannot be read to its
 // end.
-func BodyError(err error) *Refusal {
+func BodyRefusal(err error) *Refusal {
 	var p *Refusal
 	switch {
 	case errors.As(err, &p):
 		return p
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return Refuse(RefusedSlowSender, http.StatusRequestTimeout, 0,
+		return NewRefusal(RefusedSlowSender, http.StatusRequestTimeout, 0,
 			"no line arrived in time, so the batch ends here; the lines before this one are answered, send the rest again")
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return Refuse(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
+		return NewRefusal(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
 			"the zstd window is larger than %d bytes; compress without --long and --ultra", MaxWindow)
 	}
-	return Refuse("", http.StatusBadRequest, 0, "the body ends early or does not match its Content-Encoding (%v); "+
+	return NewRefusal("", http.StatusBadRequest, 0, "the body ends early or does not match its Content-Encoding (%v); "+
 		"the lines before this one are answered, send the rest again", err)
 }

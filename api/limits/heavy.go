@@ -44,7 +44,7 @@ func (s *heavySlot) Take(ctx context.Context, work *HeavyWork) error {
 		s.work = work
 		return nil
 	}
-	return Refuse(RefusedHeavy, http.StatusServiceUnavailable, work.wait,
+	return NewRefusal(RefusedHeavy, http.StatusServiceUnavailable, work.wait,
 		"too many large requests are in progress (at most %d at once); nothing was recorded, try again later", cap(work.Cores))
 }
 

@@ -51,14 +51,14 @@ type Refusal struct {
 // Error implements error.
 func (e *Refusal) Error() string { return e.Detail }
 
-// Refuse returns the error of a request that is refused.
-func Refuse(why Reason, status int, wait time.Duration, format string, args ...any) *Refusal {
+// NewRefusal returns the error of a request that is refused.
+func NewRefusal(why Reason, status int, wait time.Duration, format string, args ...any) *Refusal {
 	return &Refusal{why, status, wait, fmt.Sprintf(format, args...)}
 }
 
 // Limits enforces a Load.
 type Limits struct {
-	Load        Load
+	Load        ServerLimits
 	Rates       *rates
 	Writing     *Budget // for bodies of writes
 	Reading     *Budget // for responses, and for bodies of requests that record nothing
@@ -72,12 +72,12 @@ type Limits struct {
 	// Parsing holds a token for each chunk of a batch that is being parsed. It has one token
 	// per core, so that the sequencer and the index never wait behind more chunks than that.
 	Parsing chan struct{}
-	Reads   *ReadTurns
+	Reads   *ReadScheduler
 	Spools  *SpoolSpace
-	Pace    *FollowPace
+	Pace    *FollowerLimiter
 }
 
-func New(load Load) *Limits {
+func New(load ServerLimits) *Limits {
 	return &Limits{
 		Load:        load,
 		Rates:       newRates(load),
@@ -91,17 +91,17 @@ func New(load Load) *Limits {
 		Redactions:  newTurns(load.Wait),
 		Parsing:     make(chan struct{}, runtime.GOMAXPROCS(0)),
 		Heavy:       newHeavyWork(max(2, runtime.GOMAXPROCS(0)/2), load.Wait),
-		Reads:       NewReadTurns(runtime.GOMAXPROCS(0), load.Wait),
+		Reads:       NewReadScheduler(runtime.GOMAXPROCS(0), load.Wait),
 		Spools:      &SpoolSpace{Limit: int64(load.Spool)},
-		Pace:        NewFollowPace(int64(load.FollowRate)),
+		Pace:        NewFollowerLimiter(int64(load.FollowRate)),
 	}
 }
 
-// SlowBody returns a 408 Refusal if err means that a body did not arrive in time, otherwise
+// SlowBodyRefusal returns a 408 Refusal if err means that a body did not arrive in time, otherwise
 // nil.
-func SlowBody(err error, within time.Duration) *Refusal {
+func SlowBodyRefusal(err error, within time.Duration) *Refusal {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil
 	}
-	return Refuse(RefusedSlowSender, http.StatusRequestTimeout, 0, "the body did not arrive within %s", within)
+	return NewRefusal(RefusedSlowSender, http.StatusRequestTimeout, 0, "the body did not arrive within %s", within)
 }

@@ -13,10 +13,10 @@ import (
 	"colophon/ledger/record"
 )
 
-// Load holds the limits for what clients can demand of a server, per second and at the same
+// ServerLimits holds the limits for what clients can demand of a server, per second and at the same
 // time. A zero field means its default. Each limit is a field here and a line in settings,
 // which has its default and its flag.
-type Load struct {
+type ServerLimits struct {
 	// RequestRate is the number of requests per second that an identity can make, and also the
 	// number of lines per second that its batches can have in addition. A client without
 	// credentials is identified by its address. 0 means unlimited.
@@ -104,7 +104,7 @@ type setting struct {
 }
 
 // settings lists all limits.
-func (l *Load) settings() []setting {
+func (l *ServerLimits) settings() []setting {
 	return []setting{
 		{"rate-limit", &l.RequestRate, nil, "largest `number` of requests per second by one identity, and of lines per second in its batches; 0 means no limit"},
 		{"address-rate-limit", &l.AddressRate, nil, "largest `number` of requests per second from one address; 0 means no limit"},
@@ -139,7 +139,7 @@ func (l *Load) settings() []setting {
 }
 
 // WithDefaults returns a copy in which each zero field has its default.
-func (l Load) WithDefaults() Load {
+func (l ServerLimits) WithDefaults() ServerLimits {
 	for _, s := range l.settings() {
 		if field := reflect.ValueOf(s.field).Elem(); field.IsZero() && s.normal != nil {
 			field.Set(reflect.ValueOf(s.normal).Convert(field.Type()))
@@ -150,7 +150,7 @@ func (l Load) WithDefaults() Load {
 
 // Bind creates a flag for every limit that has a name. The current values of the fields are
 // the flags' defaults.
-func (l *Load) Bind(flags *pflag.FlagSet) {
+func (l *ServerLimits) Bind(flags *pflag.FlagSet) {
 	for _, s := range l.settings() {
 		if s.name == "" {
 			continue
@@ -181,7 +181,7 @@ const (
 
 // Check returns an error for limits that contradict each other or that no server could
 // enforce.
-func (l Load) Check() error {
+func (l ServerLimits) Check() error {
 	for _, s := range l.settings() {
 		field := reflect.ValueOf(s.field).Elem()
 		if field.CanInt() && field.Int() < 0 || field.CanFloat() && !(field.Float() >= 0) { // NaN is refused too
@@ -214,7 +214,7 @@ func atLeast(name string, memory size.Bytes, factor, largest size.Bytes) error {
 	return nil
 }
 
-// Values returns the limits of a record.
-func (l Load) Values() record.Limits {
+// RecordLimits returns the limits of a record.
+func (l ServerLimits) RecordLimits() record.Limits {
 	return record.Limits{Labels: l.MaxLabels, LabelBytes: l.MaxLabelBytes, Values: l.MaxValues}
 }

@@ -13,28 +13,28 @@ import (
 )
 
 func TestLoadLimitsAreChecked(t *testing.T) {
-	good := Load{}.WithDefaults()
+	good := ServerLimits{}.WithDefaults()
 	require.NoError(t, good.Check())
-	for want, spoil := range map[string]func(*Load){
-		"rate-limit: must not be negative":           func(c *Load) { c.RequestRate = math.NaN() },
-		"address-rate-limit: must be at least 1":     func(c *Load) { c.AddressRate = 0.5 },
-		"failed-auth-limit: must not be negative":    func(c *Load) { c.FailureRate = -1 },
-		"rate-burst: must not be negative":           func(c *Load) { c.RateBurst = -time.Second },
-		"max-connections: must not be negative":      func(c *Load) { c.Connections = -1 },
-		"max-wait: must not be negative":             func(c *Load) { c.Wait = -1 },
-		"max-batches: must not be negative":          func(c *Load) { c.Batches = -1 },
-		"max-followers: must not be negative":        func(c *Load) { c.Followers = -1 },
-		"max-values: must not be negative":           func(c *Load) { c.MaxValues = -1 },
-		"body-timeout: must not be negative":         func(c *Load) { c.BodyTimeout = -1 },
-		"batch-idle: must not be negative":           func(c *Load) { c.BatchIdle = -1 },
-		"write-timeout: must not be negative":        func(c *Load) { c.WriteTimeout = -1 },
-		"max-labels: must not be negative":           func(c *Load) { c.MaxLabels = -1 },
-		"max-label-bytes: must not be negative":      func(c *Load) { c.MaxLabelBytes = -1 },
-		"index-wait: must not be negative":           func(c *Load) { c.IndexWait = -1 },
-		"max-page: 0: a page has at least one row":   func(c *Load) { c.MaxPage = 0 },
-		"max-selected: 0: a filter selects at least": func(c *Load) { c.MaxSelected = 0 },
-		"max-body-memory: must be at least 64MiB,":   func(c *Load) { c.BodyMemory = 63 << 20 },
-		"max-answer-memory: must be at least 96MiB,": func(c *Load) { c.AnswerMemory = 95 << 20 },
+	for want, spoil := range map[string]func(*ServerLimits){
+		"rate-limit: must not be negative":           func(c *ServerLimits) { c.RequestRate = math.NaN() },
+		"address-rate-limit: must be at least 1":     func(c *ServerLimits) { c.AddressRate = 0.5 },
+		"failed-auth-limit: must not be negative":    func(c *ServerLimits) { c.FailureRate = -1 },
+		"rate-burst: must not be negative":           func(c *ServerLimits) { c.RateBurst = -time.Second },
+		"max-connections: must not be negative":      func(c *ServerLimits) { c.Connections = -1 },
+		"max-wait: must not be negative":             func(c *ServerLimits) { c.Wait = -1 },
+		"max-batches: must not be negative":          func(c *ServerLimits) { c.Batches = -1 },
+		"max-followers: must not be negative":        func(c *ServerLimits) { c.Followers = -1 },
+		"max-values: must not be negative":           func(c *ServerLimits) { c.MaxValues = -1 },
+		"body-timeout: must not be negative":         func(c *ServerLimits) { c.BodyTimeout = -1 },
+		"batch-idle: must not be negative":           func(c *ServerLimits) { c.BatchIdle = -1 },
+		"write-timeout: must not be negative":        func(c *ServerLimits) { c.WriteTimeout = -1 },
+		"max-labels: must not be negative":           func(c *ServerLimits) { c.MaxLabels = -1 },
+		"max-label-bytes: must not be negative":      func(c *ServerLimits) { c.MaxLabelBytes = -1 },
+		"index-wait: must not be negative":           func(c *ServerLimits) { c.IndexWait = -1 },
+		"max-page: 0: a page has at least one row":   func(c *ServerLimits) { c.MaxPage = 0 },
+		"max-selected: 0: a filter selects at least": func(c *ServerLimits) { c.MaxSelected = 0 },
+		"max-body-memory: must be at least 64MiB,":   func(c *ServerLimits) { c.BodyMemory = 63 << 20 },
+		"max-answer-memory: must be at least 96MiB,": func(c *ServerLimits) { c.AnswerMemory = 95 << 20 },
 	} {
 		c := good
 		spoil(&c)
@@ -45,13 +45,13 @@ func TestLoadLimitsAreChecked(t *testing.T) {
 // Every field has exactly one setting, and every flag sets its field to the default that the
 // flag's help shows.
 func TestEveryLimitIsASetting(t *testing.T) {
-	load := Load{}.WithDefaults()
-	require.Len(t, load.settings(), reflect.TypeFor[Load]().NumField())
+	load := ServerLimits{}.WithDefaults()
+	require.Len(t, load.settings(), reflect.TypeFor[ServerLimits]().NumField())
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	load.Bind(flags)
 	for i, s := range load.settings() {
 		name := cmp.Or(s.name, "-")
-		field, tagged := reflect.TypeFor[Load]().FieldByNameFunc(func(field string) bool {
+		field, tagged := reflect.TypeFor[ServerLimits]().FieldByNameFunc(func(field string) bool {
 			return reflect.ValueOf(&load).Elem().FieldByName(field).Addr().Interface() == s.field
 		})
 		require.True(t, tagged, i)
@@ -59,7 +59,7 @@ func TestEveryLimitIsASetting(t *testing.T) {
 		require.Equal(t, s.name != "", flags.Lookup(s.name) != nil, name)
 	}
 	flags.VisitAll(func(f *pflag.Flag) { require.NoError(t, flags.Set(f.Name, f.DefValue), f.Name) })
-	require.Equal(t, Load{}.WithDefaults(), load)
+	require.Equal(t, ServerLimits{}.WithDefaults(), load)
 }
 
 func TestNetworksReadWhatTheyWrite(t *testing.T) {

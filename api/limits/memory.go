@@ -50,7 +50,7 @@ type holding struct {
 
 // waiter is a share that waits for n bytes.
 type waiter struct {
-	share *Share
+	share *MemoryShare
 	n     int64
 	ready chan struct{} // closed when the bytes are granted
 }
@@ -66,20 +66,20 @@ func (b *Budget) InUse() int64 {
 	return b.taken
 }
 
-// Share is what one body or response holds of a budget. It belongs to one goroutine at a time.
-type Share struct {
+// MemoryShare is what one body or response holds of a budget. It belongs to one goroutine at a time.
+type MemoryShare struct {
 	Budget  *Budget
 	Who     Holder
-	Held    int64
+	Bytes   int64
 	holding *holding // nil while nothing is held; guarded by budget.mu
 }
 
 // Take adds n bytes. If they are not free, it waits. After Load.Wait, it returns a 503
 // Refusal; the share keeps what it already holds. A share never gets more than half of the
 // budget: a larger request gets half, without an error.
-func (s *Share) Take(ctx context.Context, n int64) error {
+func (s *MemoryShare) Take(ctx context.Context, n int64) error {
 	b := s.Budget
-	if n = min(n, b.Limit/2-s.Held); n <= 0 {
+	if n = min(n, b.Limit/2-s.Bytes); n <= 0 {
 		return nil
 	}
 	b.mu.Lock()
@@ -122,15 +122,15 @@ func (w *waiter) await(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return Refuse(b.why, http.StatusServiceUnavailable, b.wait,
+	return NewRefusal(b.why, http.StatusServiceUnavailable, b.wait,
 		"the memory for %s is used up, by this caller or in total (limit %d bytes); nothing was recorded, try again later", b.of, b.Limit)
 }
 
 // fits reports whether a share can get n more bytes: its holder gets at most half of what is
 // left. The caller holds mu.
-func (b *Budget) fits(s *Share, n int64) bool {
+func (b *Budget) fits(s *MemoryShare, n int64) bool {
 	left := b.Limit - b.taken
-	if s.Held == 0 && b.claimant != nil && b.claimant.share != s {
+	if s.Bytes == 0 && b.claimant != nil && b.claimant.share != s {
 		left -= b.claimed
 	}
 	return s.holding.bytes+n <= left
@@ -142,7 +142,7 @@ func (b *Budget) claim() {
 		return
 	}
 	for _, w := range b.waiting {
-		if w.share.holding.bytes == w.share.Held {
+		if w.share.holding.bytes == w.share.Bytes {
 			b.claimant, b.claimed = w, min(w.n, (b.Limit-b.taken)/2)
 			return
 		}
@@ -168,14 +168,14 @@ func (b *Budget) serve() {
 	b.claim()
 }
 
-func (b *Budget) grant(s *Share, n int64) {
-	s.Held += n
+func (b *Budget) grant(s *MemoryShare, n int64) {
+	s.Bytes += n
 	s.holding.bytes += n
 	b.taken += n
 }
 
 // join attaches the share to the holding of its holder. The caller holds mu.
-func (s *Share) join() {
+func (s *MemoryShare) join() {
 	h, known := s.Budget.holders[s.Who]
 	if !known {
 		h = new(holding)
@@ -186,8 +186,8 @@ func (s *Share) join() {
 }
 
 // leaveIfEmpty detaches a share that holds nothing from its holding. The caller holds mu.
-func (s *Share) leaveIfEmpty() {
-	if s.Held > 0 {
+func (s *MemoryShare) leaveIfEmpty() {
+	if s.Bytes > 0 {
 		return
 	}
 	if s.holding.shares--; s.holding.shares == 0 {
@@ -197,15 +197,15 @@ func (s *Share) leaveIfEmpty() {
 }
 
 // Shrink releases what is held beyond n bytes.
-func (s *Share) Shrink(n int64) {
-	back := s.Held - n
+func (s *MemoryShare) Shrink(n int64) {
+	back := s.Bytes - n
 	if back <= 0 {
 		return
 	}
 	b := s.Budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s.Held = n
+	s.Bytes = n
 	s.holding.bytes -= back
 	b.taken -= back
 	s.leaveIfEmpty()
@@ -215,16 +215,18 @@ func (s *Share) Shrink(n int64) {
 	b.serve()
 }
 
-func (s *Share) Release() { s.Shrink(0) }
+func (s *MemoryShare) Release() { s.Shrink(0) }
 
 // Meter returns a reader of body that takes memory for the share as it reads: Weight of the
 // bytes. If the memory is not free, Read returns the error of Take.
-func (s *Share) Meter(ctx context.Context, body io.Reader) io.Reader { return meter{ctx, body, s} }
+func (s *MemoryShare) Meter(ctx context.Context, body io.Reader) io.Reader {
+	return meter{ctx, body, s}
+}
 
 type meter struct {
 	ctx   context.Context
 	body  io.Reader
-	share *Share
+	share *MemoryShare
 }
 
 // meterStep is the largest number of bytes that are read before they are counted.
@@ -234,17 +236,17 @@ const meterStep = 64 << 10
 func (m meter) Read(p []byte) (int, error) {
 	n, err := m.body.Read(p[:min(len(p), meterStep)])
 	if n > 0 {
-		if short := m.share.Take(m.ctx, Weight(p[:n])); short != nil {
+		if short := m.share.Take(m.ctx, MemoryBound(p[:n])); short != nil {
 			return 0, short
 		}
 	}
 	return n, err
 }
 
-// Weight returns an upper bound on the memory that a part of a body needs while it is
+// MemoryBound returns an upper bound on the memory that a part of a body needs while it is
 // processed: BodyCopies times its bytes, and ValueBytes for each value or name. It counts the
 // punctuation that each value or name has in JSON, even inside strings.
-func Weight(b []byte) int64 {
+func MemoryBound(b []byte) int64 {
 	values := 0
 	for _, sign := range [...]string{",", ":", "[", "{"} {
 		values += bytes.Count(b, []byte(sign))

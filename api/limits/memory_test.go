@@ -20,7 +20,7 @@ func budget(limit int64, wait time.Duration) *Budget {
 
 // Many small values take more memory than their bytes.
 func TestWeight(t *testing.T) {
-	require.EqualValues(t, 5*BodyCopies, Weight([]byte(`"abc"`)))
+	require.EqualValues(t, 5*BodyCopies, MemoryBound([]byte(`"abc"`)))
 	for _, text := range []string{`[1,2,3]`, `{"a":{"b":[{},[],[[]]]}}`, `[[1,"x"],{"k":null,"l":[true,false]}]`, `1`, `"x"`} {
 		values := strings.Count(text, ",") + strings.Count(text, ":") + strings.Count(text, "[") + strings.Count(text, "{") + 1
 		require.NoError(t, new(pyjson.Document).ParseWithin([]byte(text), values), "%s has at most as many values as punctuation characters", text)
@@ -29,7 +29,7 @@ func TestWeight(t *testing.T) {
 
 func TestShares(t *testing.T) {
 	m := budget(100, time.Hour)
-	a, b := Share{Budget: m, Who: Holder{Name: "a"}}, Share{Budget: m, Who: Holder{Name: "b"}}
+	a, b := MemoryShare{Budget: m, Who: Holder{Name: "a"}}, MemoryShare{Budget: m, Who: Holder{Name: "b"}}
 	require.NoError(t, a.Take(t.Context(), 50))
 	a.Shrink(70) // the share holds less
 	require.EqualValues(t, 50, m.InUse())
@@ -48,7 +48,7 @@ func TestShares(t *testing.T) {
 	require.EqualValues(t, 50, m.InUse())
 	a.Release()
 	require.Empty(t, m.holders)
-	new(Share).Release()
+	new(MemoryShare).Release()
 }
 
 // A caller gets at most half of what is left. Another caller gets memory at once, and a
@@ -57,17 +57,17 @@ func TestCallersShareMemory(t *testing.T) {
 	const size = 10
 	m := budget(100, time.Hour)
 	hog, other := Holder{Name: "hog"}, Holder{Name: "other"}
-	var held []*Share
+	var held []*MemoryShare
 	for range 5 {
-		s := &Share{Budget: m, Who: hog}
+		s := &MemoryShare{Budget: m, Who: hog}
 		require.NoError(t, s.Take(t.Context(), size))
 		held = append(held, s)
 	}
-	waiting := &Share{Budget: m, Who: hog}
+	waiting := &MemoryShare{Budget: m, Who: hog}
 	granted := make(chan error)
 	go func() { granted <- waiting.Take(t.Context(), size) }()
 	require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.waiting) == 1 }, time.Minute, time.Millisecond)
-	one, two := &Share{Budget: m, Who: other}, &Share{Budget: m, Who: other}
+	one, two := &MemoryShare{Budget: m, Who: other}, &MemoryShare{Budget: m, Who: other}
 	require.NoError(t, one.Take(t.Context(), 2*size), "the budget has room, although another share waits")
 	require.NoError(t, two.Take(t.Context(), size/2))
 	one.Release()
@@ -102,16 +102,16 @@ func TestLargeSharesAreNotStarved(t *testing.T) {
 	const size = 10
 	m := budget(100, time.Hour)
 	callers := 0
-	next := func() *Share {
+	next := func() *MemoryShare {
 		callers++
-		return &Share{Budget: m, Who: Holder{Name: fmt.Sprint(callers)}}
+		return &MemoryShare{Budget: m, Who: Holder{Name: fmt.Sprint(callers)}}
 	}
-	var held []*Share
+	var held []*MemoryShare
 	for range 10 {
 		held = append(held, next())
 		require.NoError(t, held[len(held)-1].Take(t.Context(), size))
 	}
-	large := &Share{Budget: m, Who: Holder{Name: "large"}}
+	large := &MemoryShare{Budget: m, Who: Holder{Name: "large"}}
 	granted := make(chan error, 1)
 	go func() { granted <- large.Take(t.Context(), 50) }()
 	awaitWaiting(t, m, 1)
@@ -145,15 +145,15 @@ func TestLargeSharesAreNotStarved(t *testing.T) {
 // stops waiting.
 func TestClaimsOnMemory(t *testing.T) {
 	m := budget(100, time.Hour)
-	one, two := &Share{Budget: m, Who: Holder{Name: "one"}}, &Share{Budget: m, Who: Holder{Name: "two"}}
+	one, two := &MemoryShare{Budget: m, Who: Holder{Name: "one"}}, &MemoryShare{Budget: m, Who: Holder{Name: "two"}}
 	require.NoError(t, one.Take(t.Context(), 40))
 	require.NoError(t, two.Take(t.Context(), 30))
 	ctx, cancel := context.WithCancel(t.Context())
-	large := &Share{Budget: m, Who: Holder{Name: "large"}}
+	large := &MemoryShare{Budget: m, Who: Holder{Name: "large"}}
 	left := make(chan error)
 	go func() { left <- large.Take(ctx, 50) }()
 	awaitWaiting(t, m, 1)
-	small := &Share{Budget: m, Who: Holder{Name: "small"}}
+	small := &MemoryShare{Budget: m, Who: Holder{Name: "small"}}
 	require.ErrorIs(t, small.Take(leaving(), 20), context.Canceled, "half of what is free is claimed")
 	waits := make(chan error)
 	go func() { waits <- small.Take(t.Context(), 20) }()
@@ -164,7 +164,7 @@ func TestClaimsOnMemory(t *testing.T) {
 	small.Release()
 	go func() { left <- large.Take(t.Context(), 50) }()
 	awaitWaiting(t, m, 1)
-	require.NoError(t, (&Share{Budget: m, Who: Holder{Name: "other"}}).Take(t.Context(), 15))
+	require.NoError(t, (&MemoryShare{Budget: m, Who: Holder{Name: "other"}}).Take(t.Context(), 15))
 	require.NoError(t, two.Take(leaving(), 0))
 	two.Shrink(1)
 	require.NoError(t, two.Take(leaving(), 15), "a claim does not delay a share that holds memory")
@@ -179,27 +179,27 @@ func TestMemoryBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 100
 		m := budget(limit, 0)
-		var shares []*Share
+		var shares []*MemoryShare
 		for range 8 {
-			shares = append(shares, &Share{Budget: m, Who: Holder{Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "who")}})
+			shares = append(shares, &MemoryShare{Budget: m, Who: Holder{Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "who")}})
 		}
 		for range rapid.IntRange(0, 100).Draw(t, "steps") {
 			s := rapid.SampledFrom(shares).Draw(t, "share")
 			n := rapid.Int64Range(0, 2*limit).Draw(t, "bytes")
-			left, held := limit-m.InUse(), s.Held
+			left, held := limit-m.InUse(), s.Bytes
 			if rapid.Bool().Draw(t, "give") {
 				s.Shrink(n)
 			} else {
 				_ = s.Take(context.Background(), n) // a refusal is no failure here
 			}
-			if got := s.Held - held; got > 0 {
+			if got := s.Bytes - held; got > 0 {
 				require.LessOrEqual(t, m.holders[s.Who].bytes, left)
 			}
 			total, of, several := int64(0), make(map[Holder]int64), make(map[Holder]int)
 			for _, s := range shares {
-				total += s.Held
-				of[s.Who] += s.Held
-				if s.Held > 0 {
+				total += s.Bytes
+				of[s.Who] += s.Bytes
+				if s.Bytes > 0 {
 					several[s.Who]++
 				}
 			}

@@ -31,8 +31,8 @@ func NewMetrics() Metrics {
 	return m
 }
 
-// Count counts a refusal; an empty reason is not counted.
-func (m Metrics) Count(why Reason) {
+// CountRefusal counts a refusal; an empty reason is not counted.
+func (m Metrics) CountRefusal(why Reason) {
 	if why != "" {
 		m.Refused.WithLabelValues(string(why)).Inc()
 	}

@@ -9,16 +9,16 @@ import (
 // minPace is the smallest burst of a FollowPace in bytes: a few blocks of events.
 const minPace = 256 << 10
 
-// FollowPace limits the bytes per second that are sent to all followers together.
-type FollowPace struct{ Limiter *rate.Limiter }
+// FollowerLimiter limits the bytes per second that are sent to all followers together.
+type FollowerLimiter struct{ Limiter *rate.Limiter }
 
-func NewFollowPace(perSecond int64) *FollowPace {
-	return &FollowPace{rate.NewLimiter(rate.Limit(perSecond), int(max(perSecond/8, minPace)))}
+func NewFollowerLimiter(perSecond int64) *FollowerLimiter {
+	return &FollowerLimiter{rate.NewLimiter(rate.Limit(perSecond), int(max(perSecond/8, minPace)))}
 }
 
 // Delay returns how long a follower must wait after the given number of bytes have been sent to
 // it. Followers wait in turn, one block each, so all get equal shares.
-func (p *FollowPace) Delay(bytes int) time.Duration {
+func (p *FollowerLimiter) Delay(bytes int) time.Duration {
 	now := time.Now()
 	return p.Limiter.ReserveN(now, min(bytes, p.Limiter.Burst())).DelayFrom(now)
 }

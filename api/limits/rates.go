@@ -16,7 +16,7 @@ import (
 // rates has the token buckets of recently seen identities and addresses. It drops all other
 // buckets. A bucket that is created again is full.
 type rates struct {
-	load Load
+	load ServerLimits
 
 	mu         sync.Mutex // guards the fields below
 	identities RecentMap[string, *identityRates]
@@ -39,7 +39,7 @@ const remembered = 1 << 14
 // times.
 const FailureBurst = 20
 
-func newRates(load Load) *rates {
+func newRates(load ServerLimits) *rates {
 	return &rates{load: load, identities: NewRecentMap[string, *identityRates](remembered),
 		addresses: NewRecentMap[netip.Prefix, *addressRates](remembered)}
 }
@@ -70,24 +70,24 @@ func (r *rates) address(a netip.Prefix) *addressRates {
 	})
 }
 
-// CheckAddress takes a token of an address. It returns a 429 Refusal if the bucket is empty.
-func (r *rates) CheckAddress(address func() netip.Prefix) error {
+// TakeAddressToken takes a token of an address. It returns a 429 Refusal if the bucket is empty.
+func (r *rates) TakeAddressToken(address func() netip.Prefix) error {
 	if r.load.AddressRate == 0 {
 		return nil
 	}
 	if wait := spend(r.address(address()).requests); wait > 0 {
-		return Refuse(RefusedAddressRate, http.StatusTooManyRequests, wait, "too many requests from this address: %g per second are allowed", r.load.AddressRate)
+		return NewRefusal(RefusedAddressRate, http.StatusTooManyRequests, wait, "too many requests from this address: %g per second are allowed", r.load.AddressRate)
 	}
 	return nil
 }
 
-// CheckIdentity takes a token of an identity. It returns a 429 Refusal if the bucket is empty.
-func (r *rates) CheckIdentity(name func() string) error {
+// TakeIdentityToken takes a token of an identity. It returns a 429 Refusal if the bucket is empty.
+func (r *rates) TakeIdentityToken(name func() string) error {
 	if r.load.RequestRate == 0 {
 		return nil
 	}
 	if wait := spend(r.identity(name()).requests); wait > 0 {
-		return Refuse(RefusedRate, http.StatusTooManyRequests, wait, "too many requests: %g per second are allowed", r.load.RequestRate)
+		return NewRefusal(RefusedRate, http.StatusTooManyRequests, wait, "too many requests: %g per second are allowed", r.load.RequestRate)
 	}
 	return nil
 }
@@ -138,15 +138,15 @@ func (r *rates) CheckLines(name string) error {
 		return nil
 	}
 	if wait := spend(r.identity(name).lines); wait > 0 {
-		return Refuse(RefusedRate, http.StatusTooManyRequests, wait, "too many records: %g per second are allowed", r.load.RequestRate)
+		return NewRefusal(RefusedRate, http.StatusTooManyRequests, wait, "too many records: %g per second are allowed", r.load.RequestRate)
 	}
 	return nil
 }
 
-// OweLines takes tokens for count lines that have already been recorded. It does not wait, even
+// ChargeLines takes tokens for count lines that have already been recorded. It does not wait, even
 // if there are not enough tokens. If a request waited for its tokens, a client that gave up and
 // repeated the request would have to wait for them again, possibly forever.
-func (r *rates) OweLines(name string, count int) {
+func (r *rates) ChargeLines(name string, count int) {
 	if r.load.RequestRate == 0 {
 		return
 	}
@@ -158,9 +158,9 @@ func (r *rates) OweLines(name string, count int) {
 	}
 }
 
-// MayVerify reports whether the server should verify a signature from an address. It returns
+// MayVerifySignature reports whether the server should verify a signature from an address. It returns
 // false if too many signatures from that address were invalid.
-func (r *rates) MayVerify(a netip.Prefix) bool { return r.address(a).signatures.Tokens() >= 1 }
+func (r *rates) MayVerifySignature(a netip.Prefix) bool { return r.address(a).signatures.Tokens() >= 1 }
 
 // CountFailure counts invalid credentials and, if verified is set, an invalid signature. It
 // returns a 429 Refusal if an address has sent too many.
@@ -183,12 +183,12 @@ func guessing(wait time.Duration) error {
 	if wait <= 0 {
 		return nil
 	}
-	return Refuse(RefusedCredentials, http.StatusTooManyRequests, wait, "too many invalid credentials came from this address; try again later")
+	return NewRefusal(RefusedCredentials, http.StatusTooManyRequests, wait, "too many invalid credentials came from this address; try again later")
 }
 
-// HoldBad delays the answer to a bad request if its address has sent too many. It does not
+// DelayBadRequest delays the answer to a bad request if its address has sent too many. It does not
 // delay other requests. The wait ends early when ctx is done.
-func (r *rates) HoldBad(ctx context.Context, address func() netip.Prefix, write bool) {
+func (r *rates) DelayBadRequest(ctx context.Context, address func() netip.Prefix, write bool) {
 	if wait := r.holdBad(address(), write, time.Now()); wait > 0 {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()

@@ -11,30 +11,30 @@ import (
 )
 
 func TestLinesWaitUntilTheClientIsGone(t *testing.T) {
-	r := newRates(Load{RequestRate: 1e-9}.WithDefaults())
+	r := newRates(ServerLimits{RequestRate: 1e-9}.WithDefaults())
 	ctx, cancel := context.WithCancel(t.Context())
 	passed := 0
 	require.ErrorIs(t, r.WaitForLines(ctx, "somebody", 3, func() { passed++; cancel() }), context.Canceled)
 	require.Equal(t, 1, passed)
 	require.Equal(t, 1, r.LinesAtOnce(128))
-	require.Equal(t, 128, newRates(Load{}.WithDefaults()).LinesAtOnce(128))
-	require.NoError(t, newRates(Load{}.WithDefaults()).WaitForLines(ctx, "somebody", 1e9, func() { passed++ }))
+	require.Equal(t, 128, newRates(ServerLimits{}.WithDefaults()).LinesAtOnce(128))
+	require.NoError(t, newRates(ServerLimits{}.WithDefaults()).WaitForLines(ctx, "somebody", 1e9, func() { passed++ }))
 	require.Equal(t, 1, passed)
 }
 
 // After OweLines, CheckLines refuses further lines of the identity until it has tokens again.
 // Without a rate limit, it refuses nothing.
 func TestOwedLines(t *testing.T) {
-	r := newRates(Load{RequestRate: 1e-6, RateBurst: 1e7 * time.Second}.WithDefaults())
+	r := newRates(ServerLimits{RequestRate: 1e-6, RateBurst: 1e7 * time.Second}.WithDefaults())
 	require.NoError(t, r.CheckLines("somebody"))
-	r.OweLines("somebody", 50)
+	r.ChargeLines("somebody", 50)
 	var refused *Refusal
 	require.ErrorAs(t, r.CheckLines("somebody"), &refused)
 	require.Equal(t, RefusedRate, refused.Reason)
 	require.Positive(t, refused.Wait)
 	require.NoError(t, r.CheckLines("another"))
-	free := newRates(Load{}.WithDefaults())
-	free.OweLines("somebody", 1e9)
+	free := newRates(ServerLimits{}.WithDefaults())
+	free.ChargeLines("somebody", 1e9)
 	require.NoError(t, free.CheckLines("somebody"))
 }
 
@@ -68,7 +68,7 @@ func TestRecentMap(t *testing.T) {
 // If an address sends too many bad requests, the answers to further ones are delayed, but none
 // by more than BadHold.
 func TestBadRequestsAreHeld(t *testing.T) {
-	load := Load{BadRate: 2, RateBurst: 2 * time.Second}.WithDefaults()
+	load := ServerLimits{BadRate: 2, RateBurst: 2 * time.Second}.WithDefaults()
 	r := newRates(load)
 	one, two := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
 	now := time.Now()

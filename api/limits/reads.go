@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ReadTurns shares the cores between writes and the requests that record nothing. Go's
+// ReadScheduler shares the cores between writes and the requests that record nothing. Go's
 // scheduler has no priorities, so without turns each step of a commit would wait behind every
 // read that computes.
 //
@@ -21,7 +21,7 @@ import (
 //
 // make hostile shows the effect: during the attack, writes reach 86 % of their usual speed
 // with turns, and 64 % without them (docs/performance.md).
-type ReadTurns struct {
+type ReadScheduler struct {
 	cores int
 	wait  time.Duration // longest wait of a request for its turn
 
@@ -62,38 +62,38 @@ type readWaiter struct {
 	gone  bool          // the request no longer waits
 }
 
-// NewReadTurns returns turns on this number of cores.
-func NewReadTurns(cores int, wait time.Duration) *ReadTurns {
-	return &ReadTurns{cores: cores, wait: wait, start: time.Now().Add(-lull), callers: make(map[Holder]*readCaller)}
+// NewReadScheduler returns turns on this number of cores.
+func NewReadScheduler(cores int, wait time.Duration) *ReadScheduler {
+	return &ReadScheduler{cores: cores, wait: wait, start: time.Now().Add(-lull), callers: make(map[Holder]*readCaller)}
 }
 
 // BeginWrite notes that a write is in progress: its body has arrived, but its answer has not
 // begun.
-func (t *ReadTurns) BeginWrite() { t.writes.Add(1) }
+func (t *ReadScheduler) BeginWrite() { t.writes.Add(1) }
 
 // EndWrite undoes BeginWrite.
-func (t *ReadTurns) EndWrite() {
+func (t *ReadScheduler) EndWrite() {
 	t.ended.Store(int64(time.Since(t.start)))
 	t.writes.Add(-1)
 }
 
 // writing reports whether a write is in progress, or ended less than lull ago.
-func (t *ReadTurns) writing(now time.Time) bool {
+func (t *ReadScheduler) writing(now time.Time) bool {
 	return t.writes.Load() > 0 || now.Sub(t.start)-time.Duration(t.ended.Load()) < lull
 }
 
 // room reports whether fewer turns run than are allowed at the same time. The caller holds mu.
-func (t *ReadTurns) room(now time.Time) bool {
+func (t *ReadScheduler) room(now time.Time) bool {
 	return t.working < max(1, t.cores-1) || t.working < t.cores && !t.writing(now)
 }
 
 // free reports whether a turn can begin now. The caller holds mu.
-func (t *ReadTurns) free(now time.Time) bool {
+func (t *ReadScheduler) free(now time.Time) bool {
 	return t.room(now) && (!now.Before(t.rested) || !t.writing(now))
 }
 
 // begin begins as many of the waiting turns as are allowed. The caller holds mu.
-func (t *ReadTurns) begin(now time.Time) {
+func (t *ReadScheduler) begin(now time.Time) {
 	for len(t.waiting) > 0 && t.free(now) {
 		if w := t.next(); !w.gone {
 			t.working++
@@ -117,7 +117,7 @@ func (t *ReadTurns) begin(now time.Time) {
 }
 
 // next removes the request that is next in rotation, and returns it. The caller holds mu.
-func (t *ReadTurns) next() *readWaiter {
+func (t *ReadScheduler) next() *readWaiter {
 	caller := t.waiting[0]
 	t.waiting = t.waiting[1:]
 	w := caller.queue[0]
@@ -130,7 +130,7 @@ func (t *ReadTurns) next() *readWaiter {
 }
 
 // join adds a request of a caller to the waiting ones.
-func (t *ReadTurns) join(who Holder) *readWaiter {
+func (t *ReadScheduler) join(who Holder) *readWaiter {
 	w := &readWaiter{ready: make(chan struct{})}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -146,7 +146,7 @@ func (t *ReadTurns) join(who Holder) *readWaiter {
 }
 
 // leave ends the wait of a request. It returns true if the request's turn had not begun.
-func (t *ReadTurns) leave(w *readWaiter) bool {
+func (t *ReadScheduler) leave(w *readWaiter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	select {
@@ -159,7 +159,7 @@ func (t *ReadTurns) leave(w *readWaiter) bool {
 }
 
 // end ends a turn that began at the given time, and begins waiting turns if it can.
-func (t *ReadTurns) end(began time.Time) {
+func (t *ReadScheduler) end(began time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.working--
@@ -180,7 +180,7 @@ func (t *ReadTurns) end(began time.Time) {
 }
 
 // InUse returns the number of turns that are running.
-func (t *ReadTurns) InUse() int {
+func (t *ReadScheduler) InUse() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.working
@@ -189,12 +189,12 @@ func (t *ReadTurns) InUse() int {
 // ReadTurn is the turn of one request. It belongs to the goroutine of the request. The zero
 // ReadTurn holds no turn.
 type ReadTurn struct {
-	turns *ReadTurns // nil while no turn is held
+	turns *ReadScheduler // nil while no turn is held
 	began time.Time
 }
 
 // try begins a turn if one is free. It reports whether s holds a turn afterwards.
-func (s *ReadTurn) try(t *ReadTurns) bool {
+func (s *ReadTurn) try(t *ReadScheduler) bool {
 	if s.turns != nil {
 		return true
 	}
@@ -211,7 +211,7 @@ func (s *ReadTurn) try(t *ReadTurns) bool {
 
 // Take waits for a turn until ctx ends. who returns the caller; Take calls it only if the
 // request must wait.
-func (s *ReadTurn) Take(ctx context.Context, t *ReadTurns, who func() Holder) error {
+func (s *ReadTurn) Take(ctx context.Context, t *ReadScheduler, who func() Holder) error {
 	if s.try(t) {
 		return nil
 	}
@@ -227,8 +227,8 @@ func (s *ReadTurn) Take(ctx context.Context, t *ReadTurns, who func() Holder) er
 	return nil
 }
 
-// TakeWithin is like Take, but after Load.Wait it returns a 503 Refusal.
-func (s *ReadTurn) TakeWithin(ctx context.Context, t *ReadTurns, who func() Holder) error {
+// TakeOrRefuse is like Take, but after Load.Wait it returns a 503 Refusal.
+func (s *ReadTurn) TakeOrRefuse(ctx context.Context, t *ReadScheduler, who func() Holder) error {
 	if s.try(t) {
 		return nil
 	}
@@ -238,7 +238,7 @@ func (s *ReadTurn) TakeWithin(ctx context.Context, t *ReadTurns, who func() Hold
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	return Refuse(RefusedHeavy, http.StatusServiceUnavailable, t.wait,
+	return NewRefusal(RefusedHeavy, http.StatusServiceUnavailable, t.wait,
 		"too many requests are waiting for a core; nothing was recorded, try again later")
 }
 

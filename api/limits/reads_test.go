@@ -16,7 +16,7 @@ func caller(name string) func() Holder { return func() Holder { return Holder{Na
 
 // work takes a turn for a caller, sends the caller's name to begun, and ends the turn when it
 // receives from finish.
-func work(ctx context.Context, turns *ReadTurns, name string, begun chan<- string, finish <-chan struct{}) {
+func work(ctx context.Context, turns *ReadScheduler, name string, begun chan<- string, finish <-chan struct{}) {
 	var turn ReadTurn
 	if turn.Take(ctx, turns, caller(name)) != nil {
 		return
@@ -29,7 +29,7 @@ func work(ctx context.Context, turns *ReadTurns, name string, begun chan<- strin
 // Reads use all cores. While a write is in progress, they leave one core to writes.
 func TestReadsLeaveACoreToWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewReadTurns(3, time.Hour)
+		turns := NewReadScheduler(3, time.Hour)
 		begun, finish := make(chan string, 10), make(chan struct{})
 		for range 10 {
 			go work(t.Context(), turns, "a", begun, finish)
@@ -58,7 +58,7 @@ func TestReadsRestBesideWrites(t *testing.T) {
 	for writes, rest := range map[int]time.Duration{0: 0, 1: 0, 2: 10 * time.Millisecond, 3: 20 * time.Millisecond, 100: mostRest * 10 * time.Millisecond} {
 		t.Run(strconv.Itoa(writes), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				turns := NewReadTurns(2, time.Hour)
+				turns := NewReadScheduler(2, time.Hour)
 				for range writes {
 					turns.BeginWrite()
 				}
@@ -79,7 +79,7 @@ func TestReadsRestBesideWrites(t *testing.T) {
 // A caller with one request waits for at most one turn of each other caller.
 func TestTurnsRotate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewReadTurns(1, time.Hour)
+		turns := NewReadScheduler(1, time.Hour)
 		begun, finish := make(chan string, 100), make(chan struct{})
 		for range 20 {
 			go work(t.Context(), turns, "many", begun, finish)
@@ -102,7 +102,7 @@ func TestTurnsRotate(t *testing.T) {
 // Work that calls Yield lets another caller compute once its own turn has lasted longestTurn.
 func TestLongTurnsRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewReadTurns(1, time.Hour)
+		turns := NewReadScheduler(1, time.Hour)
 		var turn ReadTurn
 		require.NoError(t, turn.Yield(t.Context(), caller("long")))
 		require.Zero(t, turns.InUse(), "Yield takes no turn if none is held")
@@ -133,18 +133,18 @@ func TestLongTurnsRest(t *testing.T) {
 // A request that gives up no longer delays the next one.
 func TestTurnsAreWaitedForWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewReadTurns(1, time.Second)
+		turns := NewReadScheduler(1, time.Second)
 		var first, second, third ReadTurn
 		require.NoError(t, first.Take(t.Context(), turns, caller("a")))
 		var refused *Refusal
-		require.ErrorAs(t, second.TakeWithin(t.Context(), turns, caller("b")), &refused)
+		require.ErrorAs(t, second.TakeOrRefuse(t.Context(), turns, caller("b")), &refused)
 		require.Equal(t, RefusedHeavy, refused.Reason)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.ErrorIs(t, second.TakeWithin(ctx, turns, caller("b")), context.Canceled)
+		require.ErrorIs(t, second.TakeOrRefuse(ctx, turns, caller("b")), context.Canceled)
 		first.Release()
 		first.Release()
-		require.NoError(t, third.TakeWithin(t.Context(), turns, caller("c")))
+		require.NoError(t, third.TakeOrRefuse(t.Context(), turns, caller("c")))
 		third.Release()
 		require.Zero(t, turns.InUse())
 	})
@@ -153,7 +153,7 @@ func TestTurnsAreWaitedForWithin(t *testing.T) {
 // All requests end and all turns are returned, in whatever order requests arrive and give up.
 func TestNoTurnIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := NewReadTurns(2, 50*time.Millisecond)
+		turns := NewReadScheduler(2, 50*time.Millisecond)
 		for i := range 500 {
 			go func() {
 				r := rand.New(rand.NewPCG(1, uint64(i)))
@@ -167,7 +167,7 @@ func TestNoTurnIsLost(t *testing.T) {
 					}
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(r.IntN(60))*time.Millisecond)
 					var turn ReadTurn
-					if turn.TakeWithin(ctx, turns, caller(strconv.Itoa(i%7))) == nil {
+					if turn.TakeOrRefuse(ctx, turns, caller(strconv.Itoa(i%7))) == nil {
 						time.Sleep(time.Duration(r.IntN(2000)) * time.Microsecond)
 						turn.Release()
 					}

@@ -16,10 +16,10 @@ const (
 // CheckURL returns a 414 Refusal if a URL is too long.
 func CheckURL(u *url.URL) error {
 	if len(u.EscapedPath())+len(u.RawQuery) > MaxURL {
-		return Refuse(RefusedURL, http.StatusRequestURITooLong, 0, "the URL is longer than %d bytes", MaxURL)
+		return NewRefusal(RefusedURL, http.StatusRequestURITooLong, 0, "the URL is longer than %d bytes", MaxURL)
 	}
 	if strings.Count(u.RawQuery, "&") >= MaxParameters {
-		return Refuse(RefusedURL, http.StatusRequestURITooLong, 0, "the query has more than %d parameters", MaxParameters)
+		return NewRefusal(RefusedURL, http.StatusRequestURITooLong, 0, "the query has more than %d parameters", MaxParameters)
 	}
 	return nil
 }

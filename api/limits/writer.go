@@ -18,11 +18,11 @@ type Writer struct {
 	limit      time.Duration
 	head       bool // the request is HEAD, so the body is not sent
 	metrics    Metrics
-	body       *Body // drained before the response; nil means nothing to drain
+	body       *TimedBody // drained before the response; nil means nothing to drain
 	renewed    time.Time
-	Slot       heavySlot  // released before a write waits for the client
-	Turn       ReadTurn   // ended before a write waits for the client
-	writing    *ReadTurns // nil unless the request is a write in progress
+	Slot       heavySlot      // released before a write waits for the client
+	Turn       ReadTurn       // ended before a write waits for the client
+	writing    *ReadScheduler // nil unless the request is a write in progress
 }
 
 // NewWriter returns a writer to w. The client has at most limit to read each piece. head means
@@ -34,10 +34,10 @@ func NewWriter(w http.ResponseWriter, limit time.Duration, head bool, metrics Me
 // IsHead reports whether the request is HEAD, so that the body is not sent.
 func (w *Writer) IsHead() bool { return w.head }
 
-// Stream prepares the writer for a response that is sent while the body is read. The client
+// BeginStream prepares the writer for a response that is sent while the body is read. The client
 // then has at most limit to read each piece, and the writer does not drain the body before the
 // response.
-func (w *Writer) Stream(limit time.Duration) { w.limit, w.body = limit, nil }
+func (w *Writer) BeginStream(limit time.Duration) { w.limit, w.body = limit, nil }
 
 // ReleaseSlot releases the slot for heavy work and ends the turn, if the request holds one.
 func (w *Writer) ReleaseSlot() {
@@ -47,7 +47,7 @@ func (w *Writer) ReleaseSlot() {
 
 // BeginWrite notes that the request is a write in progress, until its answer begins or
 // EndWrite is called.
-func (w *Writer) BeginWrite(t *ReadTurns) {
+func (w *Writer) BeginWrite(t *ReadScheduler) {
 	w.EndWrite()
 	w.writing = t
 	t.BeginWrite()
@@ -121,7 +121,7 @@ func (w *Writer) ClearDeadline() {
 // metrics.
 func (w *Writer) noted(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		w.metrics.Count(RefusedSlowReader)
+		w.metrics.CountRefusal(RefusedSlowReader)
 	}
 	return err
 }

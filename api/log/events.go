@@ -47,17 +47,17 @@ func (h *Handlers) Events(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	if call.PreferredType(c.Request()) == eventStream {
+	if call.PreferredMediaType(c.Request()) == eventStream {
 		return h.followEvents(c, l)
 	}
 	var from uint64
 	rows := min(query.DefaultPage, h.Limits.Load.MaxPage)
-	if err := c.Query(call.Count("from", &from, nil), call.Limit(&rows, h.Limits.Load.MaxPage)); err != nil {
+	if err := c.ParseParameters(call.CountParameter("from", &from, nil), call.LimitParameter(&rows, h.Limits.Load.MaxPage)); err != nil {
 		return err
 	}
 	head := l.Head()
 	if from > head.Size {
-		return problem.Invalid("from", "is beyond the head: the ledger has %d events", head.Size)
+		return problem.InvalidParameter("from", "is beyond the head: the ledger has %d events", head.Size)
 	}
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, call.NDJSON)
@@ -77,9 +77,9 @@ const blockMemory = 2 << 20
 // iterator open while it sends a block, because the iterator would pin memory of the store for
 // as long as the client takes to read.
 func sendEvents(c *call.Call, l *ledger.Ledger, from, to uint64) error {
-	text := call.NewReply()
+	text := call.NewBuffer()
 	defer text.Release()
-	if err := c.Hold(blockMemory); err != nil {
+	if err := c.HoldReadMemory(blockMemory); err != nil {
 		return err
 	}
 	for from < to {
@@ -90,7 +90,7 @@ func sendEvents(c *call.Call, l *ledger.Ledger, from, to uint64) error {
 		if from, err = appendEvents(c.Request().Context(), text, l, from, to); err != nil {
 			return err
 		}
-		if err := c.Hold(int64(cap(text.Text))); err != nil {
+		if err := c.HoldReadMemory(int64(cap(text.Text))); err != nil {
 			return err
 		}
 		if _, err := c.Response().Write(text.Text); err != nil {
@@ -102,8 +102,8 @@ func sendEvents(c *call.Call, l *ledger.Ledger, from, to uint64) error {
 }
 
 // appendEvents appends one block of lines. next is the seq after the last line.
-func appendEvents(ctx context.Context, text *call.Reply, l *ledger.Ledger, from, to uint64) (next uint64, err error) {
-	for entry, err := range l.Store().Entries(ctx, from) {
+func appendEvents(ctx context.Context, text *call.Buffer, l *ledger.Ledger, from, to uint64) (next uint64, err error) {
+	for entry, err := range l.Reader().Entries(ctx, from) {
 		if err != nil {
 			return from, fmt.Errorf("reading entries from %d: %w", from, err)
 		}
@@ -121,14 +121,14 @@ func appendEvents(ctx context.Context, text *call.Reply, l *ledger.Ledger, from,
 	return to, nil
 }
 
-// Event sends the event whose event_hash equals the hash in the path, or begins with the digits
+// EventByHash sends the event whose event_hash equals the hash in the path, or begins with the digits
 // in the path.
-func (h *Handlers) Event(c *call.Call) error {
+func (h *Handlers) EventByHash(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
 	}
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
@@ -142,7 +142,7 @@ func (h *Handlers) Event(c *call.Call) error {
 	seq, err := h.Index.Follower(l.Name()).Find(ctx, hash, 0)
 	if errors.Is(err, storage.ErrNotFound) {
 		var follower *index.Follower
-		c.EndHeavy() // release the turn while waiting for the index
+		c.EndHeavyWork() // release the turn while waiting for the index
 		if follower, err = h.WaitForIndex(ctx, l, head.Size); err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (h *Handlers) Event(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	entry, err := l.Store().Entry(ctx, seq)
+	entry, err := l.Reader().Entry(ctx, seq)
 	if err != nil {
 		return err
 	}
@@ -171,15 +171,15 @@ var hashPrefix = regexp.MustCompile(`^[0-9a-f]{8,63}$`)
 // eventWith returns the hash of the only event whose hash begins with these digits.
 func (h *Handlers) eventWith(c *call.Call, l *ledger.Ledger, head *ledger.Head, digits string) (hash proofs.Hash, err error) {
 	if !hashPrefix.MatchString(digits) {
-		return hash, problem.Invalid("event_hash", "must be 64 lower-case hexadecimal digits, or at least the first 8")
+		return hash, problem.InvalidParameter("event_hash", "must be 64 lower-case hexadecimal digits, or at least the first 8")
 	}
-	c.EndHeavy() // release the turn while waiting for the index
+	c.EndHeavyWork() // release the turn while waiting for the index
 	ctx := c.Request().Context()
 	follower, err := h.WaitForIndex(ctx, l, head.Size)
 	if err != nil {
 		return hash, err
 	}
-	found, err := index.FindPrefix(ctx, follower, digits, head.Size)
+	found, err := index.FindByHashPrefix(ctx, follower, digits, head.Size)
 	switch {
 	case err != nil:
 		return hash, err
@@ -192,5 +192,5 @@ func (h *Handlers) eventWith(c *call.Call, l *ledger.Ledger, head *ledger.Head, 
 	for i, e := range found {
 		list[i] = hex.EncodeToString(e.Hash[:])
 	}
-	return hash, problem.Invalid("event_hash", "matches several hashes: %s; give more digits", strings.Join(list, ", "))
+	return hash, problem.InvalidParameter("event_hash", "matches several hashes: %s; give more digits", strings.Join(list, ", "))
 }

@@ -30,7 +30,7 @@ func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	return h.follow(c, l, size, access.Log|access.Read, func(f *follower) error {
+	return h.follow(c, l, size, access.ScopeLog|access.ScopeRead, func(f *follower) error {
 		f.next = next
 		return f.run(c.Request().Context())
 	})
@@ -41,7 +41,7 @@ func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
 func (h *Handlers) follow(c *call.Call, l *ledger.Ledger, size uint64, scopes access.Scopes, run func(*follower) error) error {
 	who := c.Caller()
 	if !h.Limits.Followers.TakeShare(who) {
-		return limits.Refuse(limits.RefusedFollowers, http.StatusServiceUnavailable, h.Limits.Load.Heartbeat,
+		return limits.NewRefusal(limits.RefusedFollowers, http.StatusServiceUnavailable, h.Limits.Load.Heartbeat,
 			"too many event streams are open: the server allows %d in total, and each caller only a share of them; close some, or try again later", h.Limits.Load.Followers)
 	}
 	defer h.Limits.Followers.Release(who)
@@ -59,7 +59,7 @@ func (h *Handlers) follow(c *call.Call, l *ledger.Ledger, size uint64, scopes ac
 	beat := time.NewTicker(h.Limits.Load.Heartbeat)
 	defer beat.Stop()
 	err := run(&follower{ledger: l, stream: h.streams.stream(l), frames: h.streams.frames, pace: h.Limits.Pace, out: out,
-		hold: c.Hold, allowed: c.StillAllowed(scopes), ending: h.streams.ending, beat: beat.C})
+		hold: c.HoldReadMemory, allowed: c.ScopeRechecker(scopes), ending: h.streams.ending, beat: beat.C})
 	if errors.Is(err, errUnread) {
 		return nil // the client has disconnected
 	}
@@ -70,7 +70,7 @@ func (h *Handlers) follow(c *call.Call, l *ledger.Ledger, size uint64, scopes ac
 // Last-Event-ID and from; Last-Event-ID wins.
 func followFrom(c *call.Call, size uint64) (uint64, error) {
 	from := size
-	if err := c.Query(call.Count("from", &from, nil)); err != nil {
+	if err := c.ParseParameters(call.CountParameter("from", &from, nil)); err != nil {
 		return 0, err
 	}
 	const name = "Last-Event-ID"
@@ -80,12 +80,12 @@ func followFrom(c *call.Call, size uint64) (uint64, error) {
 			return 0, err
 		}
 		if seen >= size {
-			return 0, problem.Invalid(name, "is beyond the head: the ledger has %d events, the last with the id %d; the id may be of another ledger", size, size-1)
+			return 0, problem.InvalidParameter(name, "is beyond the head: the ledger has %d events, the last with the id %d; the id may be of another ledger", size, size-1)
 		}
 		return seen + 1, nil
 	}
 	if from > size {
-		return 0, problem.Invalid("from", "is beyond the head: the ledger has %d events", size)
+		return 0, problem.InvalidParameter("from", "is beyond the head: the ledger has %d events", size)
 	}
 	return from, nil
 }
@@ -96,7 +96,7 @@ type follower struct {
 	ledger  *ledger.Ledger
 	stream  *stream
 	frames  *frames
-	pace    *limits.FollowPace
+	pace    *limits.FollowerLimiter
 	out     *limits.Writer
 	allowed func() error            // returns an error once the client has lost the right to follow
 	hold    func(bytes int64) error // holds memory for answers while a block is sent

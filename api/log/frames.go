@@ -86,7 +86,7 @@ func (f *frames) fill(b *block, l *ledger.Ledger, from, head uint64) {
 	defer f.encoders.Release(1)
 	end := min(head, from-from%blockEvents+blockEvents)
 	b.next = from
-	for entry, err := range l.Store().Entries(ctx, from) {
+	for entry, err := range l.Reader().Entries(ctx, from) {
 		if err == nil {
 			b.bytes, err = appendFrame(b.bytes, entry.Seq, entry.Bytes)
 		}

@@ -19,10 +19,10 @@ import (
 func open(t *testing.T) (*ledger.Ledger, *memory.Database) {
 	t.Helper()
 	database := memory.New()
-	host, err := ledger.OpenHost(t.Context(), database, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
-	l, err := host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	l, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
 	require.NoError(t, err)
 	return l, database
 }
@@ -101,7 +101,7 @@ func TestDamageIsNotCached(t *testing.T) {
 	for i := range 40 {
 		write(t, l, record.IPCRecord, ipcRecord(strconv.Itoa(i)))
 	}
-	tamper, err := database.Tamper(ledger.Default)
+	tamper, err := database.Tamperer(ledger.Default)
 	require.NoError(t, err)
 	require.NoError(t, tamper.DeleteEntry(20))
 	f := newFrames()

@@ -9,20 +9,24 @@ import (
 
 // Handlers serves the routes of the log.
 type Handlers struct {
-	*call.Shared
+	*call.ServerState
 	streams   *streams
 	summaries summaries
 }
 
 // New returns the handlers. Open must be called for each ledger before the first request.
-func New(shared *call.Shared) *Handlers { return &Handlers{Shared: shared, streams: newStreams()} }
+func New(shared *call.ServerState) *Handlers {
+	return &Handlers{ServerState: shared, streams: newStreams()}
+}
 
-// Open creates the stream of a ledger. It must be called before the ledger accepts writes. The
+// OpenStream creates the stream of a ledger. It must be called before the ledger accepts writes. The
 // returned function notifies the followers of a commit, and never blocks.
-func (h *Handlers) Open(l *ledger.Ledger) (committed func()) { return h.streams.open(l).committed }
+func (h *Handlers) OpenStream(l *ledger.Ledger) (committed func()) {
+	return h.streams.open(l).committed
+}
 
-// Frozen notifies the followers of a ledger that no more events will follow.
-func (h *Handlers) Frozen(l *ledger.Ledger) { h.streams.stream(l).freeze() }
+// NotifyFrozen notifies the followers of a ledger that no more events will follow.
+func (h *Handlers) NotifyFrozen(l *ledger.Ledger) { h.streams.stream(l).freeze() }
 
-// End ends the streams of all followers.
-func (h *Handlers) End() { h.streams.end() }
+// EndStreams ends the streams of all followers.
+func (h *Handlers) EndStreams() { h.streams.end() }

@@ -28,18 +28,18 @@ const (
 	liveEvents = 10          // number of the newest events in a summary
 )
 
-// Live sends a summary of a ledger: its size, its counters, and its newest events. If the
+// LiveSummary sends a summary of a ledger: its size, its counters, and its newest events. If the
 // client prefers an event stream, Live sends a summary whenever the ledger has grown, at most
 // one per second. The id of a summary is the tree size.
-func (h *Handlers) Live(c *call.Call) error {
+func (h *Handlers) LiveSummary(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
 	}
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
-	if call.PreferredType(c.Request()) != eventStream {
+	if call.PreferredMediaType(c.Request()) != eventStream {
 		now, err := h.summaries.at(c.Request().Context(), l, h.Index.Follower(l.Name()))
 		if err != nil {
 			return err
@@ -47,7 +47,7 @@ func (h *Handlers) Live(c *call.Call) error {
 		c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
 		return c.AnswerText(http.StatusOK, echo.MIMEApplicationJSON, now.data)
 	}
-	return h.follow(c, l, l.Head().Size, access.Read, func(f *follower) error {
+	return h.follow(c, l, l.Head().Size, access.ScopeRead, func(f *follower) error {
 		return f.runLive(c.Request().Context(), func(ctx context.Context) (*summary, error) {
 			return h.summaries.at(ctx, l, h.Index.Follower(l.Name()))
 		})
@@ -117,7 +117,7 @@ type summaries struct {
 func (s *summaries) at(ctx context.Context, l *ledger.Ledger, follower *index.Follower) (*summary, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	counted, size := follower.Counted() // read before the head, so that the index is never ahead
+	counted, size := follower.Counts() // read before the head, so that the index is never ahead
 	head := l.Head()
 	now := sizes{head.Size, size}
 	if last := s.of[l.Name()]; last != nil && last.sizes == now {
@@ -165,7 +165,7 @@ func summarise(ctx context.Context, l *ledger.Ledger, head *ledger.Head, counted
 func newest(ctx context.Context, l *ledger.Ledger, size uint64) ([]wire.LiveEvent, error) {
 	list := []wire.LiveEvent{}
 	var decoder event.Decoder
-	for entry, err := range l.Store().Entries(ctx, size-min(size, liveEvents)) {
+	for entry, err := range l.Reader().Entries(ctx, size-min(size, liveEvents)) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the newest events: %w", err)
 		}

@@ -22,27 +22,27 @@ type part struct {
 	citationGiven bool
 }
 
-// Proof sends the nested proof of one part of a record. The proof leads from the part's hash
+// NestedProof sends the nested proof of one part of a record. The proof leads from the part's hash
 // to the record's event and, with the receipt, to the tree of the requested size, by default
 // that of the head.
-func (h *Handlers) Proof(c *call.Call) error {
+func (h *Handlers) NestedProof(c *call.Call) error {
 	l, head, seq, err := c.EventInPath()
 	if err != nil {
 		return err
 	}
 	var p part
 	size := head.Size
-	if err := c.Query(call.Text("stage", &p.stage), call.Count("citation", &p.citation, &p.citationGiven), call.Count("tree_size", &size, nil)); err != nil {
+	if err := c.ParseParameters(call.TextParameter("stage", &p.stage), call.CountParameter("citation", &p.citation, &p.citationGiven), call.CountParameter("tree_size", &size, nil)); err != nil {
 		return err
 	}
 	if (p.stage != "") == p.citationGiven {
-		return problem.Invalid("stage", "give either stage or citation, the part of the record to prove")
+		return problem.InvalidParameter("stage", "give either stage or citation, the part of the record to prove")
 	}
 	if size > head.Size || seq >= size {
-		return problem.Invalid("tree_size", "must be from %d to %d, the size of the ledger", seq+1, head.Size)
+		return problem.InvalidParameter("tree_size", "must be from %d to %d, the size of the ledger", seq+1, head.Size)
 	}
 	const minimal = false
-	receipt, err := receipts.At(c.Request().Context(), l, seq, head, size, minimal)
+	receipt, err := receipts.ForEvent(c.Request().Context(), l, seq, head, size, minimal)
 	if err != nil {
 		return err
 	}
@@ -58,13 +58,13 @@ func (h *Handlers) Proof(c *call.Call) error {
 }
 
 // prove finds the part in the event of a receipt and proves it.
-func (p *part) prove(r *proofs.Receipt) (*proofs.Nested, error) {
+func (p *part) prove(r *proofs.Receipt) (*proofs.NestedProof, error) {
 	var decoder event.Decoder
 	e, err := decoder.Decode(proofs.AppendEntry(nil, r.PrevEventHash, r.Proof.Event))
 	if err != nil {
 		return nil, fmt.Errorf("parsing event %d: %w", r.Seq, err)
 	}
-	nested := &proofs.Nested{Receipt: r}
+	nested := &proofs.NestedProof{Receipt: r}
 	switch {
 	case p.citationGiven && e.Kind != record.CitationSet:
 		return nil, problem.New(http.StatusNotFound, "event %d is a %s: only a citation_set has citations", r.Seq, e.Kind)
@@ -84,7 +84,7 @@ func (p *part) prove(r *proofs.Receipt) (*proofs.Nested, error) {
 
 // nestedStage proves that a stage is in the tree of its run.
 func nestedStage(e *event.Event, name string) (*proofs.NestedStage, error) {
-	found, own, err := query.StageIn(e.Seq, e.DAG().Stages, name)
+	found, own, err := query.ProveStageOfRun(e.Seq, e.DAG().Stages, name)
 	if err != nil {
 		return nil, err
 	}

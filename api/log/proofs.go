@@ -18,7 +18,7 @@ import (
 // 6962, the size of the tree to which the proof leads, and the checkpoint of that tree. It
 // omits a nil checkpoint.
 func hashList(c *call.Call, size uint64, hashes []proofs.Hash, checkpoint []byte) error {
-	answer := call.NewReply()
+	answer := call.NewBuffer()
 	defer answer.Release()
 	answer.Text = strconv.AppendUint(append(answer.Text, `{"as_of":`...), size, 10)
 	answer.Text = proofs.AppendHashes(append(answer.Text, `,"hashes":`...), hashes)
@@ -29,24 +29,24 @@ func hashList(c *call.Call, size uint64, hashes []proofs.Hash, checkpoint []byte
 	return answer.Send(c, http.StatusOK, echo.MIMEApplicationJSON)
 }
 
-// Inclusion sends the inclusion proof of an event.
-func (h *Handlers) Inclusion(c *call.Call) error {
+// InclusionProof sends the inclusion proof of an event.
+func (h *Handlers) InclusionProof(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
 	}
 	head := l.Head()
 	seq, size, given := uint64(0), head.Size, false
-	if err := c.Query(call.Count("seq", &seq, &given), call.Count("tree_size", &size, nil)); err != nil {
+	if err := c.ParseParameters(call.CountParameter("seq", &seq, &given), call.CountParameter("tree_size", &size, nil)); err != nil {
 		return err
 	}
 	switch {
 	case !given:
-		return problem.Invalid("seq", "is required")
+		return problem.InvalidParameter("seq", "is required")
 	case size > head.Size:
-		return problem.Invalid("tree_size", "is beyond the head: the ledger has %d events", head.Size)
+		return problem.InvalidParameter("tree_size", "is beyond the head: the ledger has %d events", head.Size)
 	case seq >= size:
-		return problem.Invalid("seq", "must be below the tree size, %d", size)
+		return problem.InvalidParameter("seq", "must be below the tree size, %d", size)
 	}
 	path, err := l.Prover(c.Request().Context(), head).Inclusion(seq, size)
 	if err != nil {
@@ -55,24 +55,24 @@ func (h *Handlers) Inclusion(c *call.Call) error {
 	return hashList(c, size, path, nil)
 }
 
-// Consistency sends the consistency proof between two tree sizes.
-func (h *Handlers) Consistency(c *call.Call) error {
+// ConsistencyProof sends the consistency proof between two tree sizes.
+func (h *Handlers) ConsistencyProof(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
 	}
 	head := l.Head()
 	first, second, given := uint64(0), head.Size, false
-	if err := c.Query(call.Count("first", &first, &given), call.Count("second", &second, nil)); err != nil {
+	if err := c.ParseParameters(call.CountParameter("first", &first, &given), call.CountParameter("second", &second, nil)); err != nil {
 		return err
 	}
 	switch {
 	case !given || first == 0:
-		return problem.Invalid("first", "is required, and at least 1")
+		return problem.InvalidParameter("first", "is required, and at least 1")
 	case second > head.Size:
-		return problem.Invalid("second", "is beyond the head: the ledger has %d events", head.Size)
+		return problem.InvalidParameter("second", "is beyond the head: the ledger has %d events", head.Size)
 	case first > second:
-		return problem.Invalid("first", "must not exceed second, %d", second)
+		return problem.InvalidParameter("first", "must not exceed second, %d", second)
 	}
 	path, err := l.Prover(c.Request().Context(), head).Consistency(first, second)
 	if err != nil {
@@ -93,19 +93,19 @@ func (h *Handlers) Receipt(c *call.Call) error {
 		return err
 	}
 	size := head.Size
-	if err := c.Query(call.Count("tree_size", &size, nil)); err != nil {
+	if err := c.ParseParameters(call.CountParameter("tree_size", &size, nil)); err != nil {
 		return err
 	}
 	if size > head.Size || seq >= size {
-		return problem.Invalid("tree_size", "must be from %d to %d, the size of the ledger", seq+1, head.Size)
+		return problem.InvalidParameter("tree_size", "must be from %d to %d, the size of the ledger", seq+1, head.Size)
 	}
-	minimal := c.Preference() == "minimal"
-	r, err := receipts.At(c.Request().Context(), l, seq, head, size, minimal)
+	minimal := c.ReturnPreference() == "minimal"
+	r, err := receipts.ForEvent(c.Request().Context(), l, seq, head, size, minimal)
 	if err != nil {
 		return err
 	}
 	c.Response().Header().Set(echo.HeaderVary, "Accept, Prefer")
-	if minimal || call.PreferredType(c.Request()) != echo.MIMETextPlain {
+	if minimal || call.PreferredMediaType(c.Request()) != echo.MIMETextPlain {
 		return receipts.Answer(c, http.StatusOK, r)
 	}
 	proof, err := r.TlogProof()

@@ -35,7 +35,7 @@ func (h *Handlers) cacheable(l *ledger.Ledger, header http.Header) {
 }
 
 // open reports whether a client can read the ledger's log without credentials.
-func (h *Handlers) open(l *ledger.Ledger) bool { return !h.Access.Required() || l.Public() }
+func (h *Handlers) open(l *ledger.Ledger) bool { return !h.Access.RequiresIdentity() || l.IsPublic() }
 
 // Checkpoint sends the last signed checkpoint.
 func (h *Handlers) Checkpoint(c *call.Call) error {
@@ -43,7 +43,7 @@ func (h *Handlers) Checkpoint(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
 	if h.open(l) {
@@ -53,7 +53,7 @@ func (h *Handlers) Checkpoint(c *call.Call) error {
 	if unchanged(c, checkpoint, "") {
 		return c.NoContent(http.StatusNotModified)
 	}
-	return c.AnswerShared("text/plain; charset=utf-8", checkpoint)
+	return c.AnswerSharedText("text/plain; charset=utf-8", checkpoint)
 }
 
 // Tile sends a hash tile or an entry bundle. It responds with 404 both for a malformed path
@@ -65,7 +65,7 @@ func (h *Handlers) Tile(c *call.Call) error {
 	}
 	path, err := proofs.ParseTilePath("tile/" + c.Param("*"))
 	head := l.Head()
-	if err != nil || !path.In(head.Size) || len(c.QueryParams()) > 0 {
+	if err != nil || !path.ExistsAt(head.Size) || len(c.QueryParams()) > 0 {
 		return problem.New(http.StatusNotFound, "no such tile at size %d", head.Size)
 	}
 	var body []byte
@@ -129,7 +129,7 @@ func answerGzip(c *call.Call, body []byte) error {
 	if unchanged(c, body, "-gzip") {
 		return c.NoContent(http.StatusNotModified)
 	}
-	answer := call.NewReply()
+	answer := call.NewBuffer()
 	defer answer.Release()
 	z := gzipWriters.Get().(*gzip.Writer)
 	z.Reset(answer)
@@ -150,7 +150,7 @@ func (h *Handlers) bundle(c *call.Call, l *ledger.Ledger, path proofs.TilePath) 
 	const copies = 3
 	body, room := []byte(nil), 0
 	first := path.Index * proofs.FullTile
-	for entry, err := range l.Store().Entries(c.Request().Context(), first) {
+	for entry, err := range l.Reader().Entries(c.Request().Context(), first) {
 		if err != nil {
 			return nil, err
 		}
@@ -170,15 +170,15 @@ func (h *Handlers) bundle(c *call.Call, l *ledger.Ledger, path proofs.TilePath) 
 	return body, nil
 }
 
-// Key sends the current verifier key of the log and its predecessors, in the format that
+// VerifierKeys sends the current verifier key of the log and its predecessors, in the format that
 // proofs.ParseLogKey parses.
-func (h *Handlers) Key(c *call.Call) error {
+func (h *Handlers) VerifierKeys(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
 	}
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
-	return c.AnswerJSON(http.StatusOK, l.Keys())
+	return c.AnswerJSON(http.StatusOK, l.KeyHistory())
 }

@@ -82,7 +82,7 @@ func elements(message []byte, of shape, depth int) (count int) {
 			if inner := of[n]; inner != nil {
 				count += elements(value, inner, depth+1)
 			} else if looksLikeJSON(value) {
-				count += int(jsonCopies * limits.Weight(value) / itemMemory)
+				count += int(jsonCopies * limits.MemoryBound(value) / itemMemory)
 			}
 		}
 		message = message[size:]
@@ -145,7 +145,7 @@ func (r *spanReader) read(i item) (_ genai.Item, ok bool) {
 	if r.items.json {
 		hexIDs(&r.span.TraceId, &r.span.SpanId, &r.span.ParentSpanId)
 	}
-	return r.Span(&r.span), true
+	return r.ReadSpan(&r.span), true
 }
 
 // logReader implements itemReader for log records. It collects those that are messages of a
@@ -179,7 +179,7 @@ func (r *logReader) read(i item) (_ genai.Item, ok bool) {
 		r.record = nil
 		return genai.Item{}, false
 	}
-	return r.LogRecord(r.record), true
+	return r.ReadLogRecord(r.record), true
 }
 
 // broken returns the item for a span or log record that cannot be decoded. what is its kind.

@@ -33,13 +33,13 @@ type export struct {
 	holder limits.Holder // holder whose share of memory the items use
 	hashes bool          // the ledger keeps no content
 	values record.Limits
-	labels genai.Limits
+	labels genai.LabelLimits
 }
 
 // chunk is a group of items that go through the stages together.
 type chunk struct {
 	items    []item
-	share    limits.Share // memory for the decoded items
+	share    limits.MemoryShare // memory for the decoded items
 	parsed   chan struct{}
 	results  []prepared
 	messages []logMessage
@@ -88,7 +88,7 @@ func (e *export) run(ctx context.Context) (*result, error) {
 	parsed := make(chan *chunk, queued)
 	go e.parseAll(ctx, parsed)
 	var chunks []*chunk
-	var messages genai.Messages
+	var messages genai.MessageCollector
 	var failed error
 	for c := range parsed {
 		<-c.parsed
@@ -159,7 +159,7 @@ func (e *export) parseAll(ctx context.Context, parsed chan<- *chunk) {
 }
 
 func (e *export) newChunk(items []item) *chunk {
-	return &chunk{items: items, share: limits.Share{Budget: e.Limits.Writing, Who: e.holder}, parsed: make(chan struct{})}
+	return &chunk{items: items, share: limits.MemoryShare{Budget: e.Limits.Writing, Who: e.holder}, parsed: make(chan struct{})}
 }
 
 // parse decodes and prepares the items of a chunk.
@@ -184,7 +184,7 @@ func (e *export) parse(c *chunk) {
 func (e *export) read(reader itemReader, i item) (p prepared, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
-			e.Log.Error("recording an OTLP item failed", "ledger", e.ledger.Name(), "error", problem.Panicked(r))
+			e.Log.Error("recording an OTLP item failed", "ledger", e.ledger.Name(), "error", problem.FromPanic(r))
 			p, ok = prepared{Item: genai.Item{Source: "an item", Count: 1, Err: errFailed}}, true
 		}
 	}()
@@ -198,7 +198,7 @@ func (e *export) read(reader itemReader, i item) (p prepared, ok bool) {
 var errFailed = errors.New("the server failed; its log names the cause")
 
 // parseMessages prepares the generations whose messages are log records.
-func (e *export) parseMessages(messages *genai.Messages) *chunk {
+func (e *export) parseMessages(messages *genai.MessageCollector) *chunk {
 	e.Limits.Parsing <- struct{}{}
 	defer func() { <-e.Limits.Parsing }()
 	c := e.newChunk(nil)

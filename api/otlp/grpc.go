@@ -20,12 +20,12 @@ import (
 // call is fixed. Without this header, the call is for the ledger "default".
 const LedgerHeader = "Colophon-Ledger"
 
-// GRPC serves OTLP over gRPC. It converts each call to the equivalent HTTP request, so that
+// GRPCHandler serves OTLP over gRPC. It converts each call to the equivalent HTTP request, so that
 // access control, limits, and forwarding to other servers are the same.
 //
 // The gRPC library would read whole messages before the server could count them against its
 // memory budget. A call has one message in each direction, so little of the protocol is needed.
-type GRPC struct {
+type GRPCHandler struct {
 	// Next handles the equivalent HTTP requests.
 	Next http.Handler
 	// Patience is how long the first bytes of a message can take to arrive.
@@ -37,7 +37,7 @@ type GRPC struct {
 const prefixBytes = 5
 
 // ServeHTTP answers one call.
-func (g GRPC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g GRPCHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor != 2 || r.Method != http.MethodPost || !isGRPC(r.Header.Get(echo.HeaderContentType)) {
 		w.Header().Set(echo.HeaderContentType, "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusUnsupportedMediaType)
@@ -63,7 +63,7 @@ func isGRPC(contentType string) bool {
 }
 
 // request returns the HTTP request that is equivalent to a call.
-func (g GRPC) request(w http.ResponseWriter, r *http.Request) (*http.Request, *failure) {
+func (g GRPCHandler) request(w http.ResponseWriter, r *http.Request) (*http.Request, *failure) {
 	var signal *Signal
 	for _, s := range signals {
 		if r.URL.Path == s.service {

@@ -24,7 +24,7 @@ import (
 
 // Handlers serves the routes of OTLP.
 type Handlers struct {
-	*call.Shared
+	*call.ServerState
 	Counts Metrics
 }
 
@@ -93,21 +93,21 @@ func mediaOf(r *http.Request) string {
 	return media
 }
 
-// Export returns the handler that records the generations of a request.
-func (h *Handlers) Export(signal *Signal) call.Handler {
+// ExportHandler returns the handler that records the generations of a request.
+func (h *Handlers) ExportHandler(signal *Signal) call.Handler {
 	return func(c *call.Call) error {
 		l, err := c.Ledger()
 		if err != nil {
 			return err
 		}
-		if err := c.Query(); err != nil {
+		if err := c.ParseParameters(); err != nil {
 			return err
 		}
 		media := mediaOf(c.Request())
 		if media == "" {
 			return problem.New(http.StatusUnsupportedMediaType, "Content-Type must be %s or %s", Protobuf, JSON)
 		}
-		open, err := limits.Decompressor(c.Request().Header.Get(echo.HeaderContentEncoding), c.HoldWriting)
+		open, err := limits.Decompressor(c.Request().Header.Get(echo.HeaderContentEncoding), c.HoldWriteMemory)
 		if err != nil {
 			return err
 		}
@@ -116,11 +116,11 @@ func (h *Handlers) Export(signal *Signal) call.Handler {
 			return err
 		}
 		if !h.Limits.Batches.TakeShare(who) {
-			return limits.Refuse(limits.RefusedBatches, http.StatusServiceUnavailable, time.Second,
+			return limits.NewRefusal(limits.RefusedBatches, http.StatusServiceUnavailable, time.Second,
 				"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Load.Batches)
 		}
 		defer h.Limits.Batches.Release(who)
-		body, err := c.ReadEncoded(open)
+		body, err := c.ReadEncodedBody(open)
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (h *Handlers) Export(signal *Signal) call.Handler {
 		result, err := h.record(c, l, signal, media, body)
 		if result != nil {
 			h.Counts.count(result)
-			h.Limits.Rates.OweLines(who, result.recorded)
+			h.Limits.Rates.ChargeLines(who, result.recorded)
 		}
 		if err != nil {
 			return err
@@ -142,7 +142,7 @@ func (h *Handlers) Export(signal *Signal) call.Handler {
 // the repetition adds only the missing records.
 func (h *Handlers) record(c *call.Call, l *ledger.Ledger, signal *Signal, media string, body *call.Body) (*result, error) {
 	// The decoded items and the records that are made from them need memory, too.
-	if err := body.Hold(c.Request().Context(), int64(2*body.Len())); err != nil {
+	if err := body.HoldMemory(c.Request().Context(), int64(2*body.Len())); err != nil {
 		return nil, err
 	}
 	items, err := split(signal, media, body.Bytes(), h.Values.Values)
@@ -150,17 +150,17 @@ func (h *Handlers) record(c *call.Call, l *ledger.Ledger, signal *Signal, media 
 		return nil, err
 	}
 	defer items.release()
-	values := h.Values.For(l.MemberSecret())
+	values := h.Values.WithMemberSecret(l.MemberSecret())
 	e := &export{
 		Handlers: h, ledger: l, signal: signal, items: items, actor: c.Actor(), holder: c.Holder(), hashes: l.Settings().TelemetryContent == ledger.HashTelemetry, values: values,
-		labels: genai.Limits{Labels: values.Labels, LabelBytes: values.LabelBytes},
+		labels: genai.LabelLimits{Labels: values.Labels, LabelBytes: values.LabelBytes},
 	}
 	return e.run(c.Request().Context())
 }
 
 // answer sends message as a 200 response in the media type of the request.
 func answer(c *call.Call, media string, message proto.Message) error {
-	reply := call.NewReply()
+	reply := call.NewBuffer()
 	defer reply.Release()
 	var err error
 	if media == JSON {

@@ -115,7 +115,7 @@ func fields(message []byte, number protowire.Number, f func([]byte) error) error
 // add adds an item. It returns a 413 Refusal if the request already has MaxItems.
 func (s *items) add(raw []byte, resource int) error {
 	if len(s.list) == MaxItems {
-		return limits.Refuse(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0,
+		return limits.NewRefusal(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0,
 			"the request has more than %d spans or log records; send fewer at once", MaxItems)
 	}
 	s.list = append(s.list, item{raw, resource})
@@ -124,7 +124,7 @@ func (s *items) add(raw []byte, resource int) error {
 
 func (s *items) splitJSON(signal *Signal, root pyjson.Value) error {
 	if root.Kind() != pyjson.Object {
-		return problem.At(http.StatusBadRequest, "", "must be an object with "+signal.jsonNames[0][0])
+		return problem.AtPointer(http.StatusBadRequest, "", "must be an object with "+signal.jsonNames[0][0])
 	}
 	groups, err := listIn(root, signal.jsonNames[0])
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *items) splitJSON(signal *Signal, root pyjson.Value) error {
 	}
 	for group := range groups.Elements() {
 		resource := -1
-		if given := group.Member("resource"); given.Given() {
+		if given := group.Member("resource"); given.IsGiven() {
 			resource = len(s.resources)
 			s.resources = append(s.resources, given.Raw())
 		}
@@ -160,11 +160,11 @@ func (s *items) splitJSON(signal *Signal, root pyjson.Value) error {
 func listIn(v pyjson.Value, names []string) (list pyjson.Value, err error) {
 	for _, name := range names {
 		list = v.Member(name)
-		if !list.Given() {
+		if !list.IsGiven() {
 			continue
 		}
 		if list.Kind() != pyjson.Array {
-			return list, problem.At(http.StatusBadRequest, "/"+name, "must be an array")
+			return list, problem.AtPointer(http.StatusBadRequest, "/"+name, "must be an array")
 		}
 		return list, nil
 	}

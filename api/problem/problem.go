@@ -41,10 +41,10 @@ type Problem struct {
 	// Receipt is the receipt of the event that records the refusal.
 	Receipt json.RawMessage `json:"receipt,omitempty"`
 
-	// Why is set if a limit of the server refused the request. Wait is then the time after
+	// Reason is set if a limit of the server refused the request. Wait is then the time after
 	// which the client can retry.
-	Why  limits.Reason `json:"-"`
-	Wait time.Duration `json:"-"`
+	Reason limits.Reason `json:"-"`
+	Wait   time.Duration `json:"-"`
 }
 
 // AppendLine appends a problem as one line of JSON.
@@ -74,15 +74,15 @@ func New(status int, format string, args ...any) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Invalid returns the 400 for one query parameter or path element.
-func Invalid(name, format string, args ...any) *Problem {
+// InvalidParameter returns the 400 for one query parameter or path element.
+func InvalidParameter(name, format string, args ...any) *Problem {
 	p := New(http.StatusBadRequest, "%s: %s", name, fmt.Sprintf(format, args...))
 	p.Errors = []Place{{Pointer: "/" + name, Detail: fmt.Sprintf(format, args...)}}
 	return p
 }
 
-// At returns a problem about one place in the request.
-func At(status int, pointer, detail string) *Problem {
+// AtPointer returns a problem about one place in the request.
+func AtPointer(status int, pointer, detail string) *Problem {
 	p := New(status, "%s: %s", pointer, detail)
 	p.Errors = []Place{{Pointer: pointer, Detail: detail}}
 	return p
@@ -116,8 +116,8 @@ var sentinels = []struct {
 	{ledger.ErrKeyWithoutLedger, true, http.StatusConflict, ledger.ErrKeyWithoutLedger.Error(), ""},
 	{index.ErrRebuilding, false, http.StatusServiceUnavailable, "the index was damaged and is being rebuilt; try again later", ""},
 	{index.ErrAhead, false, http.StatusServiceUnavailable, "the index is being rebuilt and does not cover this answer yet; try again later", ""},
-	{index.ErrPassed, false, http.StatusConflict, "the index is no longer at this size, and its rows at this size are not kept; begin again without as_of and cursor", ""},
-	{index.ErrHeld, false, http.StatusServiceUnavailable, "other servers are reading the index; try again later", ""},
+	{index.ErrSizePassed, false, http.StatusConflict, "the index is no longer at this size, and its rows at this size are not kept; begin again without as_of and cursor", ""},
+	{index.ErrTooManySnapshots, false, http.StatusServiceUnavailable, "other servers are reading the index; try again later", ""},
 	{storage.ErrNotHeld, false, http.StatusServiceUnavailable, "no server writes the ledger at this moment, or the ledger is moving to another server; nothing was written, try again", ""},
 	{storage.ErrUnavailable, true, http.StatusServiceUnavailable, "the database of the server does not answer; try again", ""},
 	{storage.ErrLogOnly, false, http.StatusNotFound, "this server follows a published copy, which has only the log: no content, no texts, and no secret of payload members; ask the server that writes the ledger", ""},
@@ -127,13 +127,13 @@ var sentinels = []struct {
 // refusalProblem converts a refusal to a problem.
 func refusalProblem(e *limits.Refusal) *Problem {
 	p := New(e.Status, "%s", e.Detail)
-	p.Why, p.Wait = e.Reason, e.Wait
+	p.Reason, p.Wait = e.Reason, e.Wait
 	return p
 }
 
-// Of returns the problem for an error. internal means that the server is at fault and must log
+// FromError returns the problem for an error. internal means that the server is at fault and must log
 // the error.
-func Of(err error) (p *Problem, internal bool) {
+func FromError(err error) (p *Problem, internal bool) {
 	var (
 		refused      *limits.Refusal
 		signingError *ledger.SigningError
@@ -154,9 +154,9 @@ func Of(err error) (p *Problem, internal bool) {
 	case errors.As(err, &question):
 		return questionProblem(question), false
 	case errors.Is(err, index.ErrPosition):
-		return Invalid("cursor", "belongs to another query; use the value of next in an earlier answer to this query"), false
+		return InvalidParameter("cursor", "belongs to another query; use the value of next in an earlier answer to this query"), false
 	case errors.As(err, &tooLarge):
-		return refusalProblem(limits.Refuse(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the body is longer than %d bytes; split it", tooLarge.Limit)), false
+		return refusalProblem(limits.NewRefusal(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the body is longer than %d bytes; split it", tooLarge.Limit)), false
 	case errors.As(err, &httpError) && (httpError.Code == http.StatusNotFound || httpError.Code == http.StatusMethodNotAllowed):
 		return New(httpError.Code, "no route has this path and method; /docs lists all routes"), false
 	case errors.As(err, &httpError):
@@ -164,7 +164,7 @@ func Of(err error) (p *Problem, internal bool) {
 	}
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
-			return refusalProblem(limits.Refuse(s.why, s.status, 0, "%s", s.detail)), s.logged
+			return refusalProblem(limits.NewRefusal(s.why, s.status, 0, "%s", s.detail)), s.logged
 		}
 	}
 	return New(http.StatusInternalServerError, "the server failed; its log names the cause"), true
@@ -188,12 +188,12 @@ func questionProblem(e *query.Error) *Problem {
 	case e.Reason == query.NotFound:
 		return New(http.StatusNotFound, "%s", e.Detail)
 	case e.Reason == query.WrongKind:
-		return At(http.StatusUnprocessableEntity, "/"+e.Name, e.Detail)
+		return AtPointer(http.StatusUnprocessableEntity, "/"+e.Name, e.Detail)
 	case e.Name == "":
 		return New(http.StatusBadRequest, "%s", e.Detail)
 	}
-	return Invalid(e.Name, "%s", e.Detail)
+	return InvalidParameter(e.Name, "%s", e.Detail)
 }
 
-// Panicked returns the error for a panic that was recovered. Its text appears only in the log.
-func Panicked(r any) error { return fmt.Errorf("panic: %v\n%s", r, debug.Stack()) }
+// FromPanic returns the error for a panic that was recovered. Its text appears only in the log.
+func FromPanic(r any) error { return fmt.Errorf("panic: %v\n%s", r, debug.Stack()) }

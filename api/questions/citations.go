@@ -26,7 +26,7 @@ func (h *Handlers) CitationsDocument(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	elements, err := c.Elements()
+	elements, err := c.PathParameters()
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (h *Handlers) CitationsDocument(c *call.Call) error {
 		return err
 	}
 	// The store holds the texts once. The document holds them twice, because its buffer grows.
-	if err := c.BeginAnswer(6 * h.MaxContent()); err != nil {
+	if err := c.BeginAnswer(6 * h.MaxContentBytes()); err != nil {
 		return err
 	}
 	texts, err := textsOf(view.Context, l, set.Seq)
@@ -70,12 +70,12 @@ func (h *Handlers) CitationsDocument(c *call.Call) error {
 func (h *Handlers) PinnedRetrieval(c *call.Call) error {
 	// The body is read before a view is opened, because a slow client must not keep a view
 	// open.
-	body, err := c.ReadQuestion()
+	body, err := c.ReadQueryBody()
 	if err != nil {
 		return err
 	}
 	defer body.Release()
-	if err := body.Hold(c.Request().Context(), RetrievalMemory(body.Bytes())); err != nil {
+	if err := body.HoldMemory(c.Request().Context(), RetrievalMemory(body.Bytes())); err != nil {
 		return err
 	}
 	if err := c.BeginDecoding(body); err != nil {
@@ -85,7 +85,7 @@ func (h *Handlers) PinnedRetrieval(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	elements, err := c.Elements()
+	elements, err := c.PathParameters()
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (h *Handlers) PinnedRetrieval(c *call.Call) error {
 	}
 	answer, err := query.Retrieve(view, &set, chunks, topK, func(size int64) error {
 		if most := 2 * int64(h.Limits.Load.MaxBody); size > most {
-			return problem.At(http.StatusUnprocessableEntity, "/top_k", fmt.Sprintf("the chunks of the answer take %d bytes, but at most %d are allowed; request fewer", size, most))
+			return problem.AtPointer(http.StatusUnprocessableEntity, "/top_k", fmt.Sprintf("the chunks of the answer take %d bytes, but at most %d are allowed; request fewer", size, most))
 		}
 		return c.BeginAnswer(pageMemory + 4*size)
 	})
@@ -121,7 +121,7 @@ func decodeRetrieval(body []byte) (chunks []rules.Chunk, topK int, err error) {
 		return nil, 0, err
 	}
 	if r.Required != nil {
-		return nil, 0, problem.At(http.StatusBadRequest, "/required_chunk_hashes", "unknown member; the citation set determines the required chunks")
+		return nil, 0, problem.AtPointer(http.StatusBadRequest, "/required_chunk_hashes", "unknown member; the citation set determines the required chunks")
 	}
 	return r.Chunks, r.TopK, nil
 }

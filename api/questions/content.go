@@ -33,7 +33,7 @@ type eventContent struct {
 // redaction that erased the bytes in the meantime. readErr is the error of that read;
 // redactedSince returns it only if there is no redaction.
 func redactedSince(ctx context.Context, l *ledger.Ledger, seq uint64, readErr error) (by *uint64, err error) {
-	if by, err = query.RedactedBy(ctx, l.Store(), seq); by == nil && err == nil {
+	if by, err = query.RedactedBy(ctx, l.Reader(), seq); by == nil && err == nil {
 		err = readErr
 	}
 	return by, err
@@ -42,7 +42,7 @@ func redactedSince(ctx context.Context, l *ledger.Ledger, seq uint64, readErr er
 // Content sends the exact bytes of a record's content (spec: Content). For a redacted record
 // it responds with 410, even if another record keeps the same bytes.
 func (h *Handlers) Content(c *call.Call) error {
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
 	l, _, seq, err := c.EventInPath()
@@ -51,10 +51,10 @@ func (h *Handlers) Content(c *call.Call) error {
 	}
 	name, err := url.PathUnescape(c.Param("*"))
 	if err != nil {
-		return problem.Invalid("name", "is not a path")
+		return problem.InvalidParameter("name", "is not a path")
 	}
 	ctx := c.Request().Context()
-	entry, err := l.Store().Entry(ctx, seq)
+	entry, err := l.Reader().Entry(ctx, seq)
 	if err != nil {
 		return fmt.Errorf("reading entry %d: %w", seq, err)
 	}
@@ -78,14 +78,14 @@ func (h *Handlers) Content(c *call.Call) error {
 	if err != nil {
 		return fmt.Errorf("parsing event %d: the digest of content %q: %w", seq, name, err)
 	}
-	memory := 3 * h.MaxContent() // for the bytes in the store, and a copy
+	memory := 3 * h.MaxContentBytes() // for the bytes in the store, and a copy
 	if within != "" {
 		memory *= 4 // parsing the bytes takes memory too
 	}
 	if err := c.BeginAnswer(memory); err != nil {
 		return err
 	}
-	body, err := l.Store().Content(ctx, digest)
+	body, err := l.Reader().Content(ctx, digest)
 	if err != nil { // missing content means damage, unless it is redacted
 		err = fmt.Errorf("reading content %q of event %d: %w", name, seq, err)
 	}
@@ -129,7 +129,7 @@ func redacted(seq uint64, by *uint64) *problem.Problem {
 
 // textsOf returns the texts of a set's citations, keyed by the index of the citation.
 func textsOf(ctx context.Context, l *ledger.Ledger, seq uint64) (map[int][]byte, error) {
-	entry, err := l.Store().Entry(ctx, seq)
+	entry, err := l.Reader().Entry(ctx, seq)
 	if err != nil {
 		return nil, fmt.Errorf("reading entry %d: %w", seq, err)
 	}
@@ -147,7 +147,7 @@ func textsOf(ctx context.Context, l *ledger.Ledger, seq uint64) (map[int][]byte,
 		if err != nil {
 			return nil, fmt.Errorf("parsing event %d: the digest of content %q: %w", seq, name, err)
 		}
-		text, err := l.Store().Content(ctx, digest)
+		text, err := l.Reader().Content(ctx, digest)
 		if err != nil {
 			return nil, fmt.Errorf("reading content %q of event %d: %w", name, seq, err)
 		}

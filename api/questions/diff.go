@@ -18,21 +18,21 @@ import (
 
 // figuresOf returns the source of figures about texts for an answer that already holds held
 // bytes of memory. Because the answer then shows content, figuresOf forbids caches to keep it.
-func (h *Handlers) figuresOf(c *call.Call, l *ledger.Ledger, held int64) *figures.Texts {
+func (h *Handlers) figuresOf(c *call.Call, l *ledger.Ledger, held int64) *figures.TextComparer {
 	const copies = 2 // one in the store, one in the answer
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
-	return &figures.Texts{Log: textLog{logAt{l, l.Head()}}, Cache: h.Figures, PerByte: copies,
-		Hold: func(bytes int64) error { return c.BeginAnswer(held + bytes) }}
+	return &figures.TextComparer{Log: textLog{logAt{l, l.Head()}}, Cache: h.Figures, PerByte: copies,
+		Reserve: func(bytes int64) error { return c.BeginAnswer(held + bytes) }}
 }
 
 // namesOf returns the source of names for an answer. If the caller may read content, the names
 // can show content, and namesOf forbids caches to keep the answer.
-func (h *Handlers) namesOf(c *call.Call, l *ledger.Ledger) *figures.Names {
-	content := c.RequireScope(access.Content) == nil
+func (h *Handlers) namesOf(c *call.Call, l *ledger.Ledger) *figures.NameFinder {
+	content := c.RequireScope(access.ScopeContent) == nil
 	if content {
 		c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	}
-	return &figures.Names{Log: textLog{logAt{l, l.Head()}}, Cache: h.Figures, Content: content}
+	return &figures.NameFinder{Log: textLog{logAt{l, l.Head()}}, Cache: h.Figures, MayReadContent: content}
 }
 
 // textLog implements figures.Log.
@@ -45,7 +45,7 @@ func (l textLog) RedactedBy(ctx context.Context, seq uint64) (*uint64, error) {
 
 // Content returns the content with this digest.
 func (l textLog) Content(ctx context.Context, digest proofs.Hash) ([]byte, error) {
-	return l.Store().Content(ctx, digest)
+	return l.Reader().Content(ctx, digest)
 }
 
 // diffMemory limits the memory for a diff, in bytes for each byte of its texts: the texts are
@@ -59,7 +59,7 @@ func (h *Handlers) Diff(c *call.Call) error {
 	var seqs [2]uint64
 	var given [2]bool
 	of := figures.Output
-	if err := c.Query(call.Count("a", &seqs[0], &given[0]), call.Count("b", &seqs[1], &given[1]), call.Text("of", &of)); err != nil {
+	if err := c.ParseParameters(call.CountParameter("a", &seqs[0], &given[0]), call.CountParameter("b", &seqs[1], &given[1]), call.TextParameter("of", &of)); err != nil {
 		return err
 	}
 	l, err := c.Ledger()
@@ -68,19 +68,19 @@ func (h *Handlers) Diff(c *call.Call) error {
 	}
 	for i, name := range [...]string{"a", "b"} {
 		if !given[i] {
-			return problem.Invalid(name, "is required: the seq of a record")
+			return problem.InvalidParameter(name, "is required: the seq of a record")
 		}
 		if size := l.Head().Size; seqs[i] >= size {
-			return problem.Invalid(name, "there is no event %d: the ledger has %d events", seqs[i], size)
+			return problem.InvalidParameter(name, "there is no event %d: the ledger has %d events", seqs[i], size)
 		}
 	}
 	texts := h.figuresOf(c, l, 0)
 	texts.PerByte = diffMemory
 	answer, err := texts.Diff(c.Request().Context(), of, seqs[0], seqs[1])
 	var (
-		absent *figures.MissingError
+		absent *figures.MissingContentError
 		erased *figures.RedactedError
-		long   *figures.SizeError
+		long   *figures.TextsTooLongError
 	)
 	switch {
 	case errors.As(err, &absent):
@@ -88,7 +88,7 @@ func (h *Handlers) Diff(c *call.Call) error {
 	case errors.As(err, &erased):
 		return redacted(erased.Seq, &erased.By)
 	case errors.As(err, &long):
-		return problem.At(http.StatusUnprocessableEntity, "/of", err.Error())
+		return problem.AtPointer(http.StatusUnprocessableEntity, "/of", err.Error())
 	case err != nil:
 		return err
 	}

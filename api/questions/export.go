@@ -36,7 +36,7 @@ func (h *Handlers) Export(c *call.Call) error {
 	}
 	defer e.text.Release()
 	// The checks come first, because no error can be reported after the answer has begun.
-	if err := l.Published().CanSign(); err != nil {
+	if err := l.PublishedLog().CheckSigning(); err != nil {
 		return err
 	}
 	for first := true; first || e.cursor != ""; first = false {
@@ -62,7 +62,7 @@ type export struct {
 	size     uint64     // 0 before the first page if the request names none
 	allowed  func() error
 
-	text   *call.Reply // lines to send
+	text   *call.Buffer // lines to send
 	tree   *proofs.Tree
 	rest   json.RawMessage // the first page without its rows
 	cursor string          // cursor of the next page; "" after the last page
@@ -71,29 +71,29 @@ type export struct {
 // newExport parses the parameters of an export.
 func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 	var asked string
-	e := &export{Handlers: h, call: c, ledger: l, allowed: c.StillAllowed(access.Read)}
+	e := &export{Handlers: h, call: c, ledger: l, allowed: c.ScopeRechecker(access.ScopeRead)}
 	var sized bool
-	if err := c.Query(call.Text("question", &asked), call.Count("as_of", &e.size, &sized)); err != nil {
+	if err := c.ParseParameters(call.TextParameter("question", &asked), call.CountParameter("as_of", &e.size, &sized)); err != nil {
 		return nil, err
 	}
 	if asked == "" {
-		return nil, problem.Invalid("question", "is missing; give the path of a list or question below the ledger's, such as /records?kind=ipc_record")
+		return nil, problem.InvalidParameter("question", "is missing; give the path of a list or question below the ledger's, such as /records?kind=ipc_record")
 	}
 	if sized && e.size == 0 {
-		return nil, problem.Invalid("as_of", "must be at least 1: every ledger has at least one event")
+		return nil, problem.InvalidParameter("as_of", "must be at least 1: every ledger has at least one event")
 	}
 	path, rawQuery, _ := strings.Cut(asked, "?")
 	var ok bool
-	if e.question, e.elements, ok = query.Find(path); !ok || e.question.Ask == nil {
-		return nil, problem.Invalid("question", "%.200q is not a list or question that can be exported; /docs lists them, and a path is given without /v1/ledgers/%s", path, l.Name())
+	if e.question, e.elements, ok = query.FindQuestion(path); !ok || e.question.Ask == nil {
+		return nil, problem.InvalidParameter("question", "%.200q is not a list or question that can be exported; /docs lists them, and a path is given without /v1/ledgers/%s", path, l.Name())
 	}
 	var err error
 	if e.values, err = url.ParseQuery(rawQuery); err != nil {
-		return nil, problem.Invalid("question", "the query is malformed: %v", err)
+		return nil, problem.InvalidParameter("question", "the query is malformed: %v", err)
 	}
 	for _, name := range []string{"as_of", "limit", "cursor", "after", e.question.SecondCursor} {
 		if e.values.Has(name) {
-			return nil, problem.Invalid("question", "cannot have the parameter %s: an export has all rows, and its tree size is the parameter as_of of the export", name)
+			return nil, problem.InvalidParameter("question", "cannot have the parameter %s: an export has all rows, and its tree size is the parameter as_of of the export", name)
 		}
 	}
 	given := make(query.Parameters)
@@ -101,11 +101,11 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 		given[name] = e.values.Get(name)
 	}
 	if e.question.AtHead != nil && e.question.AtHead(given) {
-		return nil, problem.Invalid("question", "cannot be exported with sort: rankings are kept for the head only")
+		return nil, problem.InvalidParameter("question", "cannot be exported with sort: rankings are kept for the head only")
 	}
 	e.path = canonicalPath(path)
 	e.tree, err = proofs.OpenTree(0, nil, nil)
-	e.text = call.NewReply()
+	e.text = call.NewBuffer()
 	return e, err
 }
 
@@ -141,7 +141,7 @@ func (e *export) page(first bool) error {
 		return err
 	}
 	defer view.Close()
-	answer, err := request.Ask(view)
+	answer, err := request.Answer(view)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (e *export) page(first bool) error {
 // add appends the rows of a page as lines, and sets the cursor of the next page. An answer that
 // is not a list becomes one row.
 func (e *export) add(first bool, answer any) error {
-	whole := call.NewReply()
+	whole := call.NewBuffer()
 	defer whole.Release()
 	if appender, is := answer.(interface{ AppendJSON([]byte) []byte }); is {
 		whole.Text = appender.AppendJSON(whole.Text)
@@ -189,7 +189,7 @@ func (e *export) add(first bool, answer any) error {
 	} else {
 		members = map[string]json.RawMessage{}
 	}
-	rest := new(call.Reply)
+	rest := new(call.Buffer)
 	err := call.EncodeJSON(rest, members) // sorts the members
 	e.rest = bytes.TrimSuffix(rest.Text, []byte("\n"))
 	return err
@@ -205,7 +205,7 @@ func (e *export) row(text []byte) {
 
 // send sends the lines that are ready. The first call begins the response.
 func (e *export) send() error {
-	if err := e.call.Hold(int64(cap(e.text.Text))); err != nil {
+	if err := e.call.HoldReadMemory(int64(cap(e.text.Text))); err != nil {
 		return err
 	}
 	if !e.call.Response().Committed {
@@ -238,7 +238,7 @@ func (e *export) finish() error {
 	if len(e.values) > 0 {
 		question += "?" + e.values.Encode()
 	}
-	note, err := e.ledger.Published().SignExport(&proofs.ExportManifest{
+	note, err := e.ledger.PublishedLog().SignExport(&proofs.ExportManifest{
 		Checkpoint: proofs.Checkpoint{Origin: e.ledger.Info().Origin, Size: e.size, Root: root},
 		Question:   question,
 		Rows:       e.tree.Size(), RowsRoot: e.tree.Root(), Rest: sha256.Sum256(e.rest),

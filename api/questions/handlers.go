@@ -11,7 +11,7 @@ import (
 
 // Handlers serves the query routes.
 type Handlers struct {
-	*call.Shared
+	*call.ServerState
 	Figures *figures.Cache
 	totals  effects.Cache
 }

@@ -15,7 +15,7 @@ import (
 // LookUp sends the live run-DAG that matches a question and the other dimensions of a cache key, together with
 // its answer. It tries the strict question first, then its equivalence class.
 func (h *Handlers) LookUp(c *call.Call) error {
-	body, err := c.ReadQuestion()
+	body, err := c.ReadQueryBody()
 	if err != nil {
 		return err
 	}
@@ -32,11 +32,11 @@ func (h *Handlers) LookUp(c *call.Call) error {
 		return err
 	}
 	defer view.Close()
-	found, err := query.LookUp(view, modes)
+	found, err := query.RunByQuestion(view, modes)
 	if err != nil {
 		return err
 	}
-	if err := c.BeginAnswer(12 * h.MaxContent()); err != nil { // for the content, its parsed form, and the answer
+	if err := c.BeginAnswer(12 * h.MaxContentBytes()); err != nil { // for the content, its parsed form, and the answer
 		return err
 	}
 	l, err := c.Ledger()
@@ -76,7 +76,7 @@ func answerOf(view *query.View, l *ledger.Ledger, seq uint64) (json.RawMessage, 
 		if err != nil {
 			return nil, fmt.Errorf("parsing event %d: the digest of content %q: %w", seq, name, err)
 		}
-		text, err := l.Store().Content(view.Context, digest)
+		text, err := l.Reader().Content(view.Context, digest)
 		if err != nil {
 			return nil, fmt.Errorf("reading content %q of event %d: %w", name, seq, err)
 		}

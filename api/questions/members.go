@@ -21,7 +21,7 @@ func missingSecret(ctx context.Context, l *ledger.Ledger) error {
 	if l.MemberSecret() != nil {
 		return nil
 	}
-	_, err := l.Store().Setting(ctx, ledger.MemberSetting)
+	_, err := l.Reader().Setting(ctx, ledger.MemberSetting)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil
 	}
@@ -31,7 +31,7 @@ func missingSecret(ctx context.Context, l *ledger.Ledger) error {
 // MemberSecret sends the secret of payload members (spec: Payload members). With it, a caller
 // can test guesses of values, so only callers with the scope content get it.
 func (h *Handlers) MemberSecret(c *call.Call) error {
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
 	l, err := c.Ledger()

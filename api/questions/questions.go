@@ -13,10 +13,10 @@ import (
 	"colophon/proofs"
 )
 
-// Ask returns the handler of a query.
-func (h *Handlers) Ask(q *query.Question) call.Handler {
+// QueryHandler returns the handler of a query.
+func (h *Handlers) QueryHandler(q *query.Question) call.Handler {
 	return func(c *call.Call) error {
-		elements, err := c.Elements()
+		elements, err := c.PathParameters()
 		if err != nil {
 			return err
 		}
@@ -25,7 +25,7 @@ func (h *Handlers) Ask(q *query.Question) call.Handler {
 			return err
 		}
 		defer view.Close()
-		answer, err := request.Ask(view)
+		answer, err := request.Answer(view)
 		if err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func sendAnswer(c *call.Call, view *query.View, answer any) error {
 	if !is {
 		return c.AnswerJSON(http.StatusOK, answer)
 	}
-	text := call.NewReply()
+	text := call.NewBuffer()
 	defer text.Release()
 	text.Text = append(appender.AppendJSON(text.Text), '\n')
 	return text.Send(c, http.StatusOK, echo.MIMEApplicationJSON)
@@ -59,14 +59,14 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 	if err != nil {
 		return nil, nil, err
 	}
-	c.EndHeavy() // release the slot of the body before the wait for the index
+	c.EndHeavyWork() // release the slot of the body before the wait for the index
 	ctx := c.Request().Context()
-	follower, err := h.WaitForIndex(ctx, l, request.Needs)
+	follower, err := h.WaitForIndex(ctx, l, request.MinIndexSize)
 	if err != nil {
 		return nil, nil, err
 	}
 	memory := answerMemory(request)
-	if err := c.Hold(memory); err != nil {
+	if err := c.HoldReadMemory(memory); err != nil {
 		return nil, nil, err
 	}
 	if request.Size == 0 {
@@ -80,7 +80,7 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 		return nil, nil, err
 	}
 	view.Log, view.Totals = logAt{l, l.Head()}, &h.totals // the head is read after the view, so that it covers the view
-	if request.Figures && c.RequireScope(access.Content) == nil {
+	if request.Figures && c.RequireScope(access.ScopeContent) == nil {
 		view.Texts = h.figuresOf(c, l, memory)
 	}
 	if request.Named {
@@ -110,12 +110,12 @@ type logAt struct {
 
 // Entry returns the entry of an event.
 func (l logAt) Entry(ctx context.Context, seq uint64) ([]byte, error) {
-	return l.Store().Entry(ctx, seq)
+	return l.Reader().Entry(ctx, seq)
 }
 
 // Redaction returns the event that redacts a record, or storage.ErrNotFound.
 func (l logAt) Redaction(ctx context.Context, seq uint64) (uint64, error) {
-	return l.Store().Redaction(ctx, seq)
+	return l.Reader().Redaction(ctx, seq)
 }
 
 // Prover returns a prover for the tree at the head.

@@ -17,9 +17,9 @@ import (
 	"colophon/proofs"
 )
 
-// Reproduce reports whether a re-run reproduced the recorded output. It records nothing.
-func (h *Handlers) Reproduce(c *call.Call) error {
-	body, err := c.ReadQuestion()
+// CompareRerun reports whether a re-run reproduced the recorded output. It records nothing.
+func (h *Handlers) CompareRerun(c *call.Call) error {
+	body, err := c.ReadQueryBody()
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (h *Handlers) Reproduce(c *call.Call) error {
 	if err := missingSecret(c.Request().Context(), l); err != nil {
 		return err
 	}
-	limits := h.Values.For(l.MemberSecret())
+	limits := h.Values.WithMemberSecret(l.MemberSecret())
 	_, view, err := h.openView(c, &query.Reproduction, query.Parameters{"seq": strconv.FormatUint(seq, 10)}, c.Request().URL.RawQuery)
 	if err != nil {
 		return err
@@ -60,31 +60,31 @@ var rerunNames = []string{"payload", "input_hash", "payload_schema", "system_pro
 // record that it repeats.
 func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyjson.Value, seq uint64, err error) {
 	if err := document.ParseWithin(body, record.DefaultLimits().Values); err != nil {
-		return nil, 0, problem.At(http.StatusBadRequest, "", "the request is malformed: "+err.Error())
+		return nil, 0, problem.AtPointer(http.StatusBadRequest, "", "the request is malformed: "+err.Error())
 	}
 	root := document.Root()
 	if root.Kind() != pyjson.Object {
-		return nil, 0, problem.At(http.StatusUnprocessableEntity, "", "must be an object")
+		return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, "", "must be an object")
 	}
 	request = make(map[string]pyjson.Value)
 	for name, value := range root.Members() {
 		switch text := string(name.Text()); {
 		case text != "seq" && !slices.Contains(rerunNames, text):
-			return nil, 0, problem.At(http.StatusBadRequest, string(pyjson.AppendPointer(nil, name.Text())), "unknown member; remove it or correct its name")
-		case value.Given():
+			return nil, 0, problem.AtPointer(http.StatusBadRequest, string(pyjson.AppendPointer(nil, name.Text())), "unknown member; remove it or correct its name")
+		case value.IsGiven():
 			request[text] = value
 		}
 	}
-	if !request["seq"].Given() {
-		return nil, 0, problem.At(http.StatusUnprocessableEntity, "/seq", "is required: the seq of the IPC record that was run again")
+	if !request["seq"].IsGiven() {
+		return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, "/seq", "is required: the seq of the IPC record that was run again")
 	}
 	number, _ := request["seq"].AppendInteger(nil)
 	if seq, err = query.ParseCount("seq", string(number)); err != nil {
-		return nil, 0, problem.At(http.StatusUnprocessableEntity, "/seq", "must be a number: the seq of the IPC record that was run again")
+		return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, "/seq", "must be a number: the seq of the IPC record that was run again")
 	}
 	delete(request, "seq")
-	if _, ok := request["output"]; !ok && !request["output_hash"].Given() {
-		return nil, 0, problem.At(http.StatusUnprocessableEntity, "/output", "the output of the re-run is required; give output or output_hash")
+	if _, ok := request["output"]; !ok && !request["output_hash"].IsGiven() {
+		return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, "/output", "the output of the re-run is required; give output or output_hash")
 	}
 	return request, seq, nil
 }
@@ -96,7 +96,7 @@ func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyj
 // might have changed.
 func rerun(limits record.Limits, request map[string]pyjson.Value, recorded *records.IPCRecord) (event.IPC, error) {
 	rerun, err := rerunWith(limits, request, recorded, recorded.Seed)
-	if err != nil || !request["payload"].Member("seed").Given() || string(rerun.InputHash) == string(recorded.InputHash) {
+	if err != nil || !request["payload"].Member("seed").IsGiven() || string(rerun.InputHash) == string(recorded.InputHash) {
 		return rerun, err
 	}
 	return rerunWith(limits, request, recorded, nil) // a different payload has its own seed
@@ -110,7 +110,7 @@ func rerunWith(limits record.Limits, request map[string]pyjson.Value, recorded *
 		return event.IPC{}, err
 	}
 	defer r.Release()
-	entry := r.AppendBody(make([]byte, proofs.HashSize), record.Event{})
+	entry := r.AppendBody(make([]byte, proofs.HashSize), record.EventContext{})
 	var decoder event.Decoder
 	e, err := decoder.Decode(record.AppendSuffix(entry, 0, time.Time{}))
 	if err != nil {
@@ -161,7 +161,7 @@ func quoted(text []byte) []byte {
 // schemaOf returns, as JSON, the payload schema for a request that names none: the recorded
 // schema. It returns nil if the request has no payload.
 func schemaOf(payload pyjson.Value, recorded *records.IPCRecord) []byte {
-	if !payload.Given() {
+	if !payload.IsGiven() {
 		return nil
 	}
 	return quoted(recorded.PayloadSchema())

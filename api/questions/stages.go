@@ -12,7 +12,7 @@ import (
 // StageProof sends the proof of a stage in the tree of its run, with the receipt of the run at
 // the size of the answer (spec: Stage proofs).
 func (h *Handlers) StageProof(c *call.Call) error {
-	elements, err := c.Elements()
+	elements, err := c.PathParameters()
 	if err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (h *Handlers) StageProof(c *call.Call) error {
 		return err
 	}
 	log := view.Log.(logAt)
-	receipt, err := receipts.At(view.Context, log.Ledger, proof.Seq, log.head, proof.AsOf, false)
+	receipt, err := receipts.ForEvent(view.Context, log.Ledger, proof.Seq, log.head, proof.AsOf, false)
 	if err != nil {
 		return err
 	}

@@ -31,10 +31,10 @@ func (h *Handlers) Stats(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
-	c.EndHeavy() // release the turn while waiting for the index
+	c.EndHeavyWork() // release the turn while waiting for the index
 	follower, _, err := h.WaitForIndexOrLag(c.Request().Context(), l, l.Head().Size)
 	if err != nil {
 		return err

@@ -14,27 +14,27 @@ import (
 	"colophon/proofs"
 )
 
-// At returns the receipt of the event at seq, with its proof in the tree of this size. If
+// ForEvent returns the receipt of the event at seq, with its proof in the tree of this size. If
 // minimal is set, the receipt has no proof.
-func At(ctx context.Context, l *ledger.Ledger, seq uint64, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
-	entry, err := l.Store().Entry(ctx, seq)
+func ForEvent(ctx context.Context, l *ledger.Ledger, seq uint64, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
+	entry, err := l.Reader().Entry(ctx, seq)
 	if err != nil {
 		return nil, fmt.Errorf("reading entry %d: %w", seq, err)
 	}
-	return From(ctx, l, seq, entry, head, size, minimal)
+	return ForEntry(ctx, l, seq, entry, head, size, minimal)
 }
 
-// From returns the same receipt as At, for an entry that the caller has already read.
-func From(ctx context.Context, l *ledger.Ledger, seq uint64, entry []byte, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
+// ForEntry returns the same receipt as At, for an entry that the caller has already read.
+func ForEntry(ctx context.Context, l *ledger.Ledger, seq uint64, entry []byte, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
 	r, err := proofs.NewReceipt(entry)
 	if err != nil {
 		return nil, fmt.Errorf("making the receipt of event %d: %w", seq, err)
 	}
-	return Prove(ctx, l, r, entry, head, size, minimal)
+	return AddProof(ctx, l, r, entry, head, size, minimal)
 }
 
-// Prove adds the proof to a receipt, unless minimal is set.
-func Prove(ctx context.Context, l *ledger.Ledger, r *proofs.Receipt, entry []byte, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
+// AddProof adds the proof to a receipt, unless minimal is set.
+func AddProof(ctx context.Context, l *ledger.Ledger, r *proofs.Receipt, entry []byte, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
 	if minimal {
 		return r, nil
 	}
@@ -48,7 +48,7 @@ func Prove(ctx context.Context, l *ledger.Ledger, r *proofs.Receipt, entry []byt
 	}
 	r.Proof = &proofs.Proof{
 		Event:      entry[proofs.HashSize:],
-		Inclusion:  proofs.Inclusion{LeafIndex: r.Seq, TreeSize: size, Hashes: path},
+		Inclusion:  proofs.InclusionProof{LeafIndex: r.Seq, TreeSize: size, Hashes: path},
 		Checkpoint: checkpoint,
 	}
 	return r, nil
@@ -56,20 +56,20 @@ func Prove(ctx context.Context, l *ledger.Ledger, r *proofs.Receipt, entry []byt
 
 // Answer sends a receipt.
 func Answer(c *call.Call, status int, r *proofs.Receipt) error {
-	answer := call.NewReply()
+	answer := call.NewBuffer()
 	defer answer.Release()
 	answer.Text = r.AppendJSON(answer.Text)
 	return answer.Send(c, status, echo.MIMEApplicationJSON)
 }
 
-// AnswerAppended sends the receipt of an event that is not a record.
-func AnswerAppended(c *call.Call, l *ledger.Ledger, ack ledger.Ack, minimal bool) error {
+// AnswerAck sends the receipt of an event that is not a record.
+func AnswerAck(c *call.Call, l *ledger.Ledger, ack ledger.Ack, minimal bool) error {
 	c.MarkCommitted()
 	receipt, err := proofs.NewReceipt(ack.Entry)
 	if err != nil {
 		return fmt.Errorf("making the receipt of event %d: %w", ack.Seq, err)
 	}
-	if receipt, err = Prove(c.Request().Context(), l, receipt, ack.Entry, ack.Head, ack.Head.Size, minimal); err != nil {
+	if receipt, err = AddProof(c.Request().Context(), l, receipt, ack.Entry, ack.Head, ack.Head.Size, minimal); err != nil {
 		return err
 	}
 	c.Response().Header().Set(echo.HeaderLocation, Location(l, receipt))

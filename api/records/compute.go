@@ -11,16 +11,16 @@ import (
 	"colophon/ledger/record"
 )
 
-// Compute sends the hashes and checks of a record. It records nothing.
-func (h *Handlers) Compute(c *call.Call) error {
-	if err := c.Query(); err != nil {
+// ComputeHashes sends the hashes and checks of a record. It records nothing.
+func (h *Handlers) ComputeHashes(c *call.Call) error {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
 	kind, ok := computeKind(c.Param("kind"))
 	if !ok {
 		return problem.New(http.StatusNotFound, "kind must be one of ipc_record, run_dag, citation_set, path_fingerprint")
 	}
-	body, err := c.ReadQuestion()
+	body, err := c.ReadQueryBody()
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (h *Handlers) Compute(c *call.Call) error {
 		return err
 	}
 	defer r.release()
-	answer := call.NewReply()
+	answer := call.NewBuffer()
 	defer answer.Release()
 	answer.Text = r.AppendComputed(answer.Text)
 	return answer.Send(c, http.StatusOK, echo.MIMEApplicationJSON)
@@ -67,10 +67,10 @@ func (h *Handlers) ComputeQuestionHash(c *call.Call) error {
 
 // computeAlone sends what compute returns for the body.
 func computeAlone(c *call.Call, compute func(body []byte) (any, error)) error {
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
-	body, err := c.ReadQuestion()
+	body, err := c.ReadQueryBody()
 	if err != nil {
 		return err
 	}

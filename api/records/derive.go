@@ -47,7 +47,7 @@ func (h *Handlers) derive(ctx context.Context, l *ledger.Ledger, seq uint64, kin
 		return nil, err
 	}
 	defer view.Close()
-	found, err := facts.Of(ctx, view, seq, kind)
+	found, err := facts.Derive(ctx, view, seq, kind)
 	if err != nil {
 		return nil, fmt.Errorf("deriving the facts of event %d: %w", seq, err)
 	}

@@ -21,13 +21,13 @@ type Options struct {
 	Actor   string // the actor in the events
 }
 
-// Options reads the options of a request that writes to l.
-func (h *Handlers) Options(c *call.Call, l *ledger.Ledger) (Options, error) {
-	o := Options{Key: c.Request().Header.Get("Idempotency-Key"), Actor: c.Actor(), Reject: l.OnMismatch() == ledger.RejectMismatch}
+// ReadOptions reads the options of a request that writes to l.
+func (h *Handlers) ReadOptions(c *call.Call, l *ledger.Ledger) (Options, error) {
+	o := Options{Key: c.Request().Header.Get("Idempotency-Key"), Actor: c.Actor(), Reject: l.MismatchPolicy() == ledger.RejectMismatch}
 	if len(o.Key) > record.MaxKey || !utf8.ValidString(o.Key) {
 		return o, problem.New(http.StatusBadRequest, "Idempotency-Key: must be valid UTF-8 of at most %d bytes", record.MaxKey)
 	}
-	o.Minimal = c.Preference() == "minimal"
+	o.Minimal = c.ReturnPreference() == "minimal"
 	if c.Request().URL.RawQuery == "" {
 		return o, nil
 	}
@@ -40,7 +40,7 @@ func (o Options) withQuery(c *call.Call) (Options, error) {
 	if o.Reject {
 		mode = ledger.RejectMismatch
 	}
-	if err := c.Query(call.Text("on_mismatch", &mode), call.Text("derive", &derive)); err != nil {
+	if err := c.ParseParameters(call.TextParameter("on_mismatch", &mode), call.TextParameter("derive", &derive)); err != nil {
 		return o, err
 	}
 	var err error
@@ -49,12 +49,12 @@ func (o Options) withQuery(c *call.Call) (Options, error) {
 	}
 	if o.Derive {
 		// Derived facts reveal other records.
-		if err := c.RequireScope(access.Read); err != nil {
+		if err := c.RequireScope(access.ScopeRead); err != nil {
 			return o, err
 		}
 	}
 	if mode != ledger.AcceptMismatch && mode != ledger.RejectMismatch {
-		return o, problem.Invalid("on_mismatch", "must be accept or reject")
+		return o, problem.InvalidParameter("on_mismatch", "must be accept or reject")
 	}
 	o.Reject = mode == ledger.RejectMismatch
 	return o, nil

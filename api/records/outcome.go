@@ -32,12 +32,12 @@ func (out *Outcome) Receipt(ctx context.Context, l *ledger.Ledger) (*proofs.Rece
 	if ack.Outcome == ledger.Replayed {
 		entry, err := ack.Entry, error(nil)
 		if entry == nil { // the record has been redacted in the meantime
-			entry, err = l.Store().Entry(ctx, ack.First)
+			entry, err = l.Reader().Entry(ctx, ack.First)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading entry %d: %w", ack.First, err)
 		}
-		r, err := receipts.From(ctx, l, ack.First, entry, ack.Head, ack.Head.Size, out.Minimal)
+		r, err := receipts.ForEntry(ctx, l, ack.First, entry, ack.Head, ack.Head.Size, out.Minimal)
 		if err == nil {
 			r.Replayed = true
 		}
@@ -50,7 +50,7 @@ func (out *Outcome) Receipt(ctx context.Context, l *ledger.Ledger) (*proofs.Rece
 			return nil, fmt.Errorf("making the receipt of event %d: %w", ack.Seq, err)
 		}
 		minimal := out.Minimal && !refused // the receipt of a refusal proves that the check ran (spec: Refusals)
-		return receipts.Prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, minimal)
+		return receipts.AddProof(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, minimal)
 	}
 	r := &proofs.Receipt{
 		Ledger:        l.Name(),
@@ -64,8 +64,8 @@ func (out *Outcome) Receipt(ctx context.Context, l *ledger.Ledger) (*proofs.Rece
 		Checks:        out.Record.ChecksJSON(),
 	}
 	r.Shape, r.FailureStage = out.Record.RunShape()
-	r.Incomplete = record.IncompleteOf(out.Record)
-	return receipts.Prove(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, out.Minimal)
+	r.Incomplete = record.MissingParts(out.Record)
+	return receipts.AddProof(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, out.Minimal)
 }
 
 // answer sends the response to a single write.
@@ -84,7 +84,7 @@ func (h *Handlers) answer(c *call.Call, l *ledger.Ledger, out *Outcome) error {
 		c.Response().Header().Set("Idempotent-Replayed", "true")
 	}
 	c.Response().Header().Set(echo.HeaderLocation, receipts.Location(l, receipt))
-	answer := call.NewReply()
+	answer := call.NewBuffer()
 	defer answer.Release()
 	answer.Text = h.AppendReceipt(c.Request().Context(), answer.Text, l, out, receipt)
 	return answer.Send(c, status, echo.MIMEApplicationJSON)

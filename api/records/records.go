@@ -11,7 +11,7 @@ import (
 
 // Handlers serves the routes that write records.
 type Handlers struct {
-	*call.Shared
+	*call.ServerState
 	// Appended measures, by ledger, how long single records and verbs wait for their commit.
 	Appended *prometheus.HistogramVec
 }

@@ -35,7 +35,7 @@ func (h *Handlers) Redact(c *call.Call) error {
 	}
 	v, err := record.ParseRedaction(seq, body.Bytes())
 	body.Release()
-	c.EndHeavy()
+	c.EndHeavyWork()
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (h *Handlers) Redact(c *call.Call) error {
 		return refusal
 	}
 	ctx := c.Request().Context()
-	switch by, err := query.RedactedBy(ctx, l.Store(), seq); {
+	switch by, err := query.RedactedBy(ctx, l.Reader(), seq); {
 	case err != nil:
 		return err
 	case by != nil:
@@ -56,7 +56,7 @@ func (h *Handlers) Redact(c *call.Call) error {
 			return h.answer(c, l, &Outcome{Minimal: o.Minimal, Ack: ledger.Ack{Outcome: ledger.Replayed, First: *by, Head: l.Head()}})
 		}
 	}
-	withdrawn, err := l.Withdrawal(ctx, seq)
+	withdrawn, err := l.RedactionOf(ctx, seq)
 	if err != nil {
 		return err
 	}
@@ -77,12 +77,12 @@ func keyHeld(ctx context.Context, l *ledger.Ledger, key string) (bool, error) {
 	if key == "" {
 		return false, nil
 	}
-	return digestHeld(ctx, l, ledger.HeaderKey(key))
+	return digestHeld(ctx, l, ledger.IdempotencyKeyDigest(key))
 }
 
 // digestHeld reports whether an event holds an idempotency key, which is given by its digest.
 func digestHeld(ctx context.Context, l *ledger.Ledger, key proofs.Hash) (bool, error) {
-	_, err := l.Store().Key(ctx, key)
+	_, err := l.Reader().Key(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return false, nil
 	}

@@ -19,20 +19,20 @@ import (
 // time of the first such set, so that it knows every registration and revocation that was
 // acknowledged before. Only one goroutine may use it, and it must be closed.
 type SourceCheck struct {
-	shared     *call.Shared
+	shared     *call.ServerState
 	ledger     *ledger.Ledger
 	view       *index.View // nil before the first set
 	registered map[string]bool
 }
 
-// CheckSources returns a SourceCheck for a ledger. The caller must close it.
-func (h *Handlers) CheckSources(l *ledger.Ledger) *SourceCheck {
-	return &SourceCheck{shared: h.Shared, ledger: l}
+// NewSourceCheck returns a SourceCheck for a ledger. The caller must close it.
+func (h *Handlers) NewSourceCheck(l *ledger.Ledger) *SourceCheck {
+	return &SourceCheck{shared: h.ServerState, ledger: l}
 }
 
 // checkSources checks the sources of one record. Check says what it returns.
 func (h *Handlers) checkSources(ctx context.Context, l *ledger.Ledger, r *record.Record, sub *ledger.Submission) error {
-	check := h.CheckSources(l)
+	check := h.NewSourceCheck(l)
 	defer check.Close()
 	return check.Check(ctx, r, sub)
 }
@@ -103,7 +103,7 @@ func (s *SourceCheck) open(ctx context.Context) (err error) {
 	if s.view != nil {
 		return nil
 	}
-	s.view, err = s.shared.ViewNow(ctx, s.ledger)
+	s.view, err = s.shared.WaitForView(ctx, s.ledger)
 	s.registered = make(map[string]bool)
 	return err
 }

@@ -24,10 +24,10 @@ func (h *Handlers) ValidatePath(c *call.Call) error {
 		return err
 	}
 	var path record.CurrentPath
-	if path.Project, err = c.Element("project"); err != nil {
+	if path.Project, err = c.PathValue("project"); err != nil {
 		return err
 	}
-	if path.PathID, err = c.Element("path_id"); err != nil {
+	if path.PathID, err = c.PathValue("path_id"); err != nil {
 		return err
 	}
 	body, err := c.ReadBody()
@@ -39,7 +39,7 @@ func (h *Handlers) ValidatePath(c *call.Call) error {
 		if err != nil {
 			return nil, err
 		}
-		c.EndHeavy() // release the slot of the body before the wait for the index
+		c.EndHeavyWork() // release the slot of the body before the wait for the index
 		return h.validation(c.Request().Context(), l, o.Key, request, path)
 	})
 }
@@ -61,7 +61,7 @@ func (h *Handlers) PrepareValidation(ctx context.Context, l *ledger.Ledger, line
 // has the key, validation returns the change even then, because the ledger then replays or
 // refuses the request (spec: Idempotency).
 func (h *Handlers) validation(ctx context.Context, l *ledger.Ledger, key string, request *record.ValidationRequest, path record.CurrentPath) (*record.Verb, error) {
-	view, err := h.ViewNow(ctx, l)
+	view, err := h.WaitForView(ctx, l)
 	if err != nil {
 		return nil, err
 	}
@@ -82,26 +82,26 @@ func (h *Handlers) validation(ctx context.Context, l *ledger.Ledger, key string,
 	case request.ContentFingerprint != nil && string(request.ContentFingerprint) != p.ContentFingerprint:
 		refusal = problem.New(http.StatusConflict, "the path has a different content_fingerprint in that build; read the path again and validate its current fingerprint")
 	default:
-		return request.Of(path), nil
+		return request.VerbFor(path), nil
 	}
 	held, err := keyHeld(ctx, l, key)
 	if err == nil && !held {
 		err = refusal
 	}
-	return request.Of(path), err
+	return request.VerbFor(path), err
 }
 
-// ValidatePaths validates many paths of a build, or withdraws their validations. By default it
+// ValidateSelectedPaths validates many paths of a build, or withdraws their validations. By default it
 // only reports what it would do. Each path gets a separate event.
-func (h *Handlers) ValidatePaths(c *call.Call) error {
+func (h *Handlers) ValidateSelectedPaths(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
 	}
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return err
 	}
-	project, err := c.Element("project")
+	project, err := c.PathValue("project")
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (h *Handlers) ValidatePaths(c *call.Call) error {
 	}
 	request, err := parseValidations(body.Bytes())
 	body.Release()
-	c.EndHeavy()
+	c.EndHeavyWork()
 	c.EndWrite()
 	if err != nil {
 		return err
@@ -139,12 +139,12 @@ func (h *Handlers) ValidatePaths(c *call.Call) error {
 
 // planValidations selects the paths of a request at its as_of, and excludes those that have
 // changed since.
-func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest) (answer *wire.PathValidations, err error) {
+func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest) (answer *wire.PathValidationsResult, err error) {
 	head := l.Head().Size
 	size := head
 	if request.AsOf != nil {
 		if size = *request.AsOf; size == 0 || size > head {
-			return nil, problem.At(http.StatusUnprocessableEntity, "/as_of", fmt.Sprintf("is not a size of the ledger, which has %d events", head))
+			return nil, problem.AtPointer(http.StatusUnprocessableEntity, "/as_of", fmt.Sprintf("is not a size of the ledger, which has %d events", head))
 		}
 	}
 	ctx := c.Request().Context()
@@ -166,7 +166,7 @@ func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project strin
 	}
 	defer func() { err = errors.Join(err, now.Close()) }()
 	build := string(request.Build)
-	answer = &wire.PathValidations{AsOf: size, DryRun: request.DryRun, Build: build, Validated: request.Validated,
+	answer = &wire.PathValidationsResult{AsOf: size, DryRun: request.DryRun, Build: build, Validated: request.Validated,
 		Paths: []wire.ValidatedPath{}, Refused: []wire.RefusedPath{}}
 	selected, err := selectPaths(c, then, project, build, request, answer)
 	if err != nil {
@@ -190,7 +190,7 @@ func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project strin
 
 // selectPaths returns the paths of a request as a view has them. It adds to answer.Refused the
 // listed paths to which the request cannot apply.
-func selectPaths(c *call.Call, v *index.View, project, build string, request *validationsRequest, answer *wire.PathValidations) (selected []paths.Path, err error) {
+func selectPaths(c *call.Call, v *index.View, project, build string, request *validationsRequest, answer *wire.PathValidationsResult) (selected []paths.Path, err error) {
 	for _, listed := range request.Paths {
 		p, known, err := paths.Get(v, project, listed.PathID, &build)
 		switch {
@@ -234,14 +234,14 @@ func selectPaths(c *call.Call, v *index.View, project, build string, request *va
 
 // validate writes the events of a plan in its order. The events share commits. If it fails
 // after some of the events, the error says how many are written.
-func (h *Handlers) validate(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest, plan *wire.PathValidations) error {
+func (h *Handlers) validate(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest, plan *wire.PathValidationsResult) error {
 	changes := func(yield func(*record.Verb) bool) {
 		for _, p := range plan.Paths {
 			current := record.CurrentPath{Project: project, PathID: p.PathID, Build: &plan.Build, RecordSeq: p.RecordSeq}
 			if p.ContentFingerprint != nil {
 				current.ContentFingerprint = *p.ContentFingerprint
 			}
-			if !yield(request.Of(current)) {
+			if !yield(request.VerbFor(current)) {
 				return
 			}
 		}
@@ -258,7 +258,7 @@ func (h *Handlers) validate(c *call.Call, l *ledger.Ledger, project string, requ
 	if failed == nil || written == 0 {
 		return failed
 	}
-	p, internal := problem.Of(failed)
+	p, internal := problem.FromError(failed)
 	if internal {
 		return failed
 	}

@@ -43,18 +43,18 @@ func parseValidations(body []byte) (*validationsRequest, error) {
 	}
 	var d strict.Decoder
 	o := d.Object(document.Root(), "", "validated", "reason", "build", "original_actor", "timestamp", "paths", "status", "dry_run", "as_of")
-	r.Validated, r.Reason = o.RequiredFlag("validated"), o.Text("reason", fields.MaxReason)
-	r.Build, r.Origin = o.RequiredText("build", maxText), record.ReadOrigin(o)
-	r.Paths, r.DryRun, r.AsOf = readPaths(o, "paths"), o.Flag("dry_run", true), o.Seq("as_of")
+	r.Validated, r.Reason = o.RequiredBool("validated"), o.Text("reason", fields.MaxReason)
+	r.Build, r.OriginalAction = o.RequiredText("build", maxText), record.ReadOriginalAction(o)
+	r.Paths, r.DryRun, r.AsOf = readPaths(o, "paths"), o.Bool("dry_run", true), o.Seq("as_of")
 	r.Status = string(o.Text("status", maxText))
-	if o.Member("status").Given() && !slices.Contains(paths.Categories[:], paths.Category(r.Status)) {
-		o.Invalid("status", `must be "new", "modified", "unchanged", or "incomparable"`)
+	if o.Member("status").IsGiven() && !slices.Contains(paths.Categories[:], paths.Category(r.Status)) {
+		o.ReportInvalid("status", `must be "new", "modified", "unchanged", or "incomparable"`)
 	}
-	if o.Member("paths").Given() && o.Member("status").Given() {
-		o.Invalid("status", "selects paths, but so does the member paths; give only one of them")
+	if o.Member("paths").IsGiven() && o.Member("status").IsGiven() {
+		o.ReportInvalid("status", "selects paths, but so does the member paths; give only one of them")
 	}
 	if !r.DryRun && r.AsOf == nil {
-		o.Invalid("as_of", "is required if dry_run is false; give the as_of that the dry run returned")
+		o.ReportInvalid("as_of", "is required if dry_run is false; give the as_of that the dry run returned")
 	}
 	return r, d.Err()
 }
@@ -62,13 +62,13 @@ func parseValidations(body []byte) (*validationsRequest, error) {
 // readPaths reads a list of distinct paths.
 func readPaths(o strict.Object, name string) (list []listedPath) {
 	given := o.Array(name)
-	if n := given.Len(); given.Given() && (n == 0 || n > maxValidations) {
-		o.Invalid(name, "has %d elements; from 1 to %d are allowed", n, maxValidations)
+	if n := given.Len(); given.IsGiven() && (n == 0 || n > maxValidations) {
+		o.ReportInvalid(name, "has %d elements; from 1 to %d are allowed", n, maxValidations)
 		return nil
 	}
 	seen := make(map[string]bool)
 	for e := range given.Elements() {
-		at := o.Element(name, len(list))
+		at := o.ElementPointer(name, len(list))
 		path := o.D.Object(e, at, "path_id", "content_fingerprint")
 		if o.D.Full() {
 			return nil
@@ -76,7 +76,7 @@ func readPaths(o strict.Object, name string) (list []listedPath) {
 		p := listedPath{PathID: string(path.RequiredText("path_id", maxText)),
 			ContentFingerprint: string(path.Fingerprint("content_fingerprint"))}
 		if seen[p.PathID] {
-			o.D.Invalid(at+"/path_id", "is listed twice")
+			o.D.ReportInvalid(at+"/path_id", "is listed twice")
 		}
 		seen[p.PathID] = true
 		list = append(list, p)

@@ -31,8 +31,8 @@ func (h *Handlers) ChangeState(c *call.Call) error {
 	return h.aboutRecord(c, record.RecordStateChanged, record.ParseStateChange)
 }
 
-// Note records a note on a record.
-func (h *Handlers) Note(c *call.Call) error {
+// AddNote records a note on a record.
+func (h *Handlers) AddNote(c *call.Call) error {
 	return h.aboutRecord(c, record.Note, record.ParseNote)
 }
 
@@ -71,7 +71,7 @@ func checkTarget(ctx context.Context, l *ledger.Ledger, verb record.Kind, seq ui
 	if seq >= l.Head().Size {
 		return refusal
 	}
-	entry, err := l.Store().Entry(ctx, seq)
+	entry, err := l.Reader().Entry(ctx, seq)
 	if err != nil {
 		return fmt.Errorf("reading entry %d: %w", seq, err)
 	}
@@ -138,10 +138,10 @@ func (h *Handlers) verb(c *call.Call) (*ledger.Ledger, Options, error) {
 	if err != nil {
 		return nil, Options{}, err
 	}
-	if err := c.Query(); err != nil {
+	if err := c.ParseParameters(); err != nil {
 		return nil, Options{}, err
 	}
-	o, err := h.Options(c, l)
+	o, err := h.ReadOptions(c, l)
 	return l, o, err
 }
 
@@ -159,7 +159,7 @@ func (h *Handlers) submitVerb(c *call.Call, l *ledger.Ledger, o Options, body *c
 	if err != nil {
 		return err
 	}
-	c.EndHeavy()
+	c.EndHeavyWork()
 	sub, err := l.PrepareVerb(v, o.Actor, o.Key)
 	if err != nil {
 		return err
@@ -178,13 +178,13 @@ func (h *Handlers) submitPrepared(c *call.Call, l *ledger.Ledger, o Options, sub
 	if ack.Outcome != ledger.Appended {
 		return h.answer(c, l, &Outcome{Minimal: o.Minimal, Key: o.Key, Ack: ack})
 	}
-	return receipts.AnswerAppended(c, l, ack, o.Minimal)
+	return receipts.AnswerAck(c, l, ack, o.Minimal)
 }
 
 func sourceID(c *call.Call) (string, error) {
-	id, err := c.Element("source_id")
+	id, err := c.PathValue("source_id")
 	if err == nil && len(id) > fields.MaxSourceID {
-		err = problem.Invalid("source_id", "is %d bytes long, but at most %d are allowed", len(id), fields.MaxSourceID)
+		err = problem.InvalidParameter("source_id", "is %d bytes long, but at most %d are allowed", len(id), fields.MaxSourceID)
 	}
 	return id, err
 }
@@ -194,8 +194,8 @@ func sourceID(c *call.Call) (string, error) {
 // (spec: Idempotency). It looks the key up last, so that it finds the key of every revocation
 // that the index has seen.
 func (h *Handlers) checkRegistered(c *call.Call, l *ledger.Ledger, id, key string) error {
-	c.EndHeavy() // release the slot of the body before the wait for the index
-	view, err := h.ViewNow(c.Request().Context(), l)
+	c.EndHeavyWork() // release the slot of the body before the wait for the index
+	view, err := h.WaitForView(c.Request().Context(), l)
 	if err != nil {
 		return err
 	}

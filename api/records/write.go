@@ -33,7 +33,7 @@ func (p postedRecord) release() {
 // record belongs, and nil if it belongs to none. The caller must release the record. On an
 // error, parseRecord releases the body.
 func (h *Handlers) parseRecord(kind record.Kind, body *call.Body, members *members.Secret) (postedRecord, error) {
-	r, err := h.Values.For(members).Parse(kind, body.Bytes())
+	r, err := h.Values.WithMemberSecret(members).Parse(kind, body.Bytes())
 	if err != nil {
 		body.Release()
 		return postedRecord{}, err
@@ -41,14 +41,14 @@ func (h *Handlers) parseRecord(kind record.Kind, body *call.Body, members *membe
 	return postedRecord{r, body}, nil
 }
 
-// Write returns the handler that writes a record of one kind.
-func (h *Handlers) Write(kind record.Kind) call.Handler {
+// WriteHandler returns the handler that writes a record of one kind.
+func (h *Handlers) WriteHandler(kind record.Kind) call.Handler {
 	return func(c *call.Call) error {
 		l, err := c.Ledger()
 		if err != nil {
 			return err
 		}
-		o, err := h.Options(c, l)
+		o, err := h.ReadOptions(c, l)
 		if err != nil {
 			return err
 		}
@@ -65,11 +65,11 @@ func (h *Handlers) Write(kind record.Kind) call.Handler {
 			return err
 		}
 		defer r.release()
-		sub, refused, err := Prepare(l, r.Record, o)
+		sub, refused, err := PrepareRecord(l, r.Record, o)
 		if err != nil {
 			return err
 		}
-		c.EndHeavy()
+		c.EndHeavyWork()
 		if kind == record.CitationSet && !refused {
 			if err := h.checkSources(c.Request().Context(), l, r.Record, &sub); err != nil {
 				return err
@@ -85,9 +85,9 @@ func (h *Handlers) Write(kind record.Kind) call.Handler {
 	}
 }
 
-// Prepare returns the submission of a record. If a claimed hash is wrong and the options say
+// PrepareRecord returns the submission of a record. If a claimed hash is wrong and the options say
 // that such a record is refused, it returns the submission of the refusal.
-func Prepare(l *ledger.Ledger, r *record.Record, o Options) (sub ledger.Submission, refused bool, err error) {
+func PrepareRecord(l *ledger.Ledger, r *record.Record, o Options) (sub ledger.Submission, refused bool, err error) {
 	if o.Reject && len(r.Mismatches()) > 0 {
 		return l.PrepareRefusal(r, o.Actor, o.Key), true, nil
 	}

@@ -39,9 +39,9 @@ const documentedServer = "http://127.0.0.1:8080"
 // hostForm matches the Host headers that are safe in a command that people paste.
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)
 
-// Contract returns openapi.yaml as JSON. Its commands address the server to which r was sent.
+// OpenAPIJSON returns openapi.yaml as JSON. Its commands address the server to which r was sent.
 // If token is set, they send the token in $COLOPHON_TOKEN.
-func Contract(r *http.Request, token bool) ([]byte, error) {
+func OpenAPIJSON(r *http.Request, token bool) ([]byte, error) {
 	text, err := contract()
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ type described struct {
 // operations returns the operations of the contract, by "METHOD path".
 func operations(t *testing.T) map[string]described {
 	t.Helper()
-	text, err := Contract(&http.Request{}, false)
+	text, err := OpenAPIJSON(&http.Request{}, false)
 	require.NoError(t, err)
 	var c struct {
 		Servers []struct{ URL string }
@@ -91,11 +91,11 @@ func TestCommandsAddressTheServerOfTheRequest(t *testing.T) {
 		"ledger.example:8443": "http://ledger.example:8443", "[::1]:80": "http://[::1]:80",
 		"": documentedServer, "a'$(b)": documentedServer, "<b>": documentedServer,
 	} {
-		text, err := Contract(&http.Request{Host: host}, false)
+		text, err := OpenAPIJSON(&http.Request{Host: host}, false)
 		require.NoError(t, err)
 		require.Contains(t, string(text), "curl -sS '"+want+"/v1/ledgers'")
 	}
-	text, err := Contract(&http.Request{Host: "a", Header: http.Header{"X-Forwarded-Proto": {"https"}}}, true)
+	text, err := OpenAPIJSON(&http.Request{Host: "a", Header: http.Header{"X-Forwarded-Proto": {"https"}}}, true)
 	require.NoError(t, err)
 	require.Contains(t, string(text), `curl -sS -H \"Authorization: Bearer $COLOPHON_TOKEN\" 'https://a/v1/ledgers'`)
 	require.True(t, json.Valid(text))

@@ -30,14 +30,14 @@ type Costs struct {
 
 	// The fields below apply to each server that follows the ledger. At most once per LookPause, it polls the
 	// head, and then reads, verifies, and indexes the new records.
-	LookPause      time.Duration
-	Look, Follow   time.Duration // following server's times per poll and per record
-	LookDatabase   time.Duration // database's time per poll
+	PollInterval   time.Duration
+	Poll, Follow   time.Duration // following server's times per poll and per record
+	PollDatabase   time.Duration // database's time per poll
 	FollowDatabase time.Duration // database's time per record that a follower reads
 }
 
-// Setup states what is simulated, and on which machines it runs.
-type Setup struct {
+// Scenario states what is simulated, and on which machines it runs.
+type Scenario struct {
 	Servers int
 	Ledgers int // number of ledgers; distributed evenly over the servers
 	Clients int // number of clients; distributed evenly over the ledgers; each posts again when its record is answered
@@ -59,7 +59,7 @@ type Prediction struct {
 }
 
 // Simulate simulates clients that post the given number of records.
-func Simulate(c Costs, s Setup, records int) Prediction {
+func Simulate(c Costs, s Scenario, records int) Prediction {
 	w := &world{costs: c, left: records}
 	var servers []*machine
 	if s.Together {
@@ -211,11 +211,11 @@ func (f *follower) look() {
 	f.looking = true
 	w := f.world
 	w.timers.add(max(w.now, f.next), func() {
-		f.next = w.now + w.costs.LookPause
+		f.next = w.now + w.costs.PollInterval
 		n := time.Duration(f.unseen)
 		f.unseen = 0
-		w.work(w.database, w.costs.LookDatabase+n*w.costs.FollowDatabase, func() {
-			w.work(f.server, w.costs.Look+n*w.costs.Follow, func() {
+		w.work(w.database, w.costs.PollDatabase+n*w.costs.FollowDatabase, func() {
+			w.work(f.server, w.costs.Poll+n*w.costs.Follow, func() {
 				f.looking = false
 				f.look()
 			})

@@ -14,7 +14,7 @@ var costs = Costs{Client: 10 * us, Before: 40 * us, Sequence: 10 * us, After: 10
 
 // A single client waits for each step of its record. The index works while the next record is processed.
 func TestOneClient(t *testing.T) {
-	p := Simulate(costs, Setup{Servers: 1, Ledgers: 1, Clients: 1, ServerCores: 2, Together: true}, 1000)
+	p := Simulate(costs, Scenario{Servers: 1, Ledgers: 1, Clients: 1, ServerCores: 2, Together: true}, 1000)
 	require.Equal(t, 1240*us, p.P50)
 	require.InEpsilon(t, 1e6/1250, p.Rate, 0.01)
 	require.InEpsilon(t, 1, p.PerCommit, 1e-9)
@@ -24,7 +24,7 @@ func TestOneClient(t *testing.T) {
 func TestManyClientsAreBoundByCores(t *testing.T) {
 	costs := costs
 	costs.Wait = 10 * us
-	p := Simulate(costs, Setup{Servers: 1, Ledgers: 4, Clients: 64, ServerCores: 2, Together: true}, 50_000)
+	p := Simulate(costs, Scenario{Servers: 1, Ledgers: 4, Clients: 64, ServerCores: 2, Together: true}, 50_000)
 	work := 140 + 150/p.PerCommit // µs of processor time per record
 	require.InEpsilon(t, 2e6/work, p.Rate, 0.02)
 	require.Greater(t, p.PerCommit, 3.0)
@@ -37,7 +37,7 @@ func TestWhatBindsALedger(t *testing.T) {
 	slow := costs
 	slow.Wait = 50 * time.Millisecond
 	rate := func(servers, ledgers int) float64 {
-		return Simulate(slow, Setup{Servers: servers, Ledgers: ledgers, Clients: 64 * ledgers, ServerCores: 2, DatabaseCores: 8}, 20_000).Rate
+		return Simulate(slow, Scenario{Servers: servers, Ledgers: ledgers, Clients: 64 * ledgers, ServerCores: 2, DatabaseCores: 8}, 20_000).Rate
 	}
 	// The first record that is answered and posted again begins a commit. The other records share the next
 	// commit.
@@ -54,7 +54,7 @@ func TestFollowers(t *testing.T) {
 	costs := costs
 	costs.Wait, costs.Follow, costs.FollowDatabase = 10*us, 60*us, 20*us
 	rate := func(servers int) float64 {
-		p := Simulate(costs, Setup{Servers: servers, Ledgers: 4, Clients: 64, ServerCores: 2, Together: true}, 50_000)
+		p := Simulate(costs, Scenario{Servers: servers, Ledgers: 4, Clients: 64, ServerCores: 2, Together: true}, 50_000)
 		work := 140 + 150/p.PerCommit + float64(servers-1)*80 // µs of processor time per record
 		require.InEpsilon(t, 2e6/work, p.Rate, 0.05, servers)
 		return p.Rate
@@ -63,12 +63,12 @@ func TestFollowers(t *testing.T) {
 	require.Greater(t, alone, 1.3*rate(2))
 	require.Greater(t, rate(2), 1.1*rate(3))
 
-	costs.Look, costs.LookDatabase = 200*us, 300*us
+	costs.Poll, costs.PollDatabase = 200*us, 300*us
 	often := rateOf(costs)
-	costs.LookPause = 20 * time.Millisecond
+	costs.PollInterval = 20 * time.Millisecond
 	require.Greater(t, rateOf(costs), 1.05*often)
 }
 
 func rateOf(c Costs) float64 {
-	return Simulate(c, Setup{Servers: 2, Ledgers: 4, Clients: 64, ServerCores: 2, Together: true}, 20_000).Rate
+	return Simulate(c, Scenario{Servers: 2, Ledgers: 4, Clients: 64, ServerCores: 2, Together: true}, 20_000).Rate
 }

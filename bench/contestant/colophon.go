@@ -42,12 +42,12 @@ func openNode(ctx context.Context, dir string, indexed bool) (n *node, err error
 		return n, fmt.Errorf("opening the database: %w", err)
 	}
 	config := func(string) ledger.Config { return ledger.Config{Log: log} }
-	if n.host, err = ledger.OpenHost(ctx, n.database, keystore.Files{Dir: filepath.Join(dir, "keys")}, config); err != nil {
+	if n.host, err = ledger.OpenHost(ctx, n.database, keystore.KeyFiles{Dir: filepath.Join(dir, "keys")}, config); err != nil {
 		return n, fmt.Errorf("opening the ledgers: %w", err)
 	}
 	n.ledger, err = n.host.Ledger(ledger.Default)
 	if errors.Is(err, ledger.ErrUnknown) {
-		n.ledger, err = n.host.Create(ctx, ledger.New{Name: ledger.Default})
+		n.ledger, err = n.host.Create(ctx, ledger.CreateOptions{Name: ledger.Default})
 	}
 	if err != nil {
 		return n, fmt.Errorf("opening the ledger: %w", err)
@@ -63,7 +63,7 @@ func (n *node) follow(dir string, log *slog.Logger) (err error) {
 	if n.index, err = query.Open(index.Config{Dir: dir, Log: log}); err != nil {
 		return fmt.Errorf("opening the index: %w", err)
 	}
-	if n.follower, err = n.index.Follow(n.ledger.Name(), n.ledger.Published()); err != nil {
+	if n.follower, err = n.index.Follow(n.ledger.Name(), n.ledger.PublishedLog()); err != nil {
 		return fmt.Errorf("following the ledger: %w", err)
 	}
 	n.ledger.OnCommit(func(ledger.Commit) { n.follower.Wake() })
@@ -89,7 +89,7 @@ func (n *node) close() error {
 // append appends a record in the same steps as the API: it decodes, checks, and submits the record,
 // and waits until it is durable. The caller must release the record.
 func (n *node) append(ctx context.Context, body []byte) (*record.Record, ledger.Ack, error) {
-	r, err := record.DefaultLimits().For(n.ledger.MemberSecret()).Parse(record.IPCRecord, body)
+	r, err := record.DefaultLimits().WithMemberSecret(n.ledger.MemberSecret()).Parse(record.IPCRecord, body)
 	if err != nil {
 		return nil, ledger.Ack{}, err
 	}
@@ -125,7 +125,7 @@ func (n *node) add(ctx context.Context, body []byte) ([]byte, error) {
 		Hashes: r.HashesJSON(), Checks: r.ChecksJSON(),
 		Proof: &proofs.Proof{
 			Event:      ack.Entry[proofs.HashSize:],
-			Inclusion:  proofs.Inclusion{LeafIndex: ack.Seq, TreeSize: ack.Head.Size, Hashes: path},
+			Inclusion:  proofs.InclusionProof{LeafIndex: ack.Seq, TreeSize: ack.Head.Size, Hashes: path},
 			Checkpoint: ack.Head.Checkpoint,
 		},
 	}
@@ -138,21 +138,21 @@ func (n *node) caughtUp(ctx context.Context, records int) error {
 	return n.follower.Wait(ctx, uint64(records)+1)
 }
 
-// Receipts verifies full receipts with a ledger's key.
-type Receipts struct{ verifier *proofs.Verifier }
+// ReceiptVerifier verifies full receipts with a ledger's key.
+type ReceiptVerifier struct{ verifier *proofs.Verifier }
 
-// NewReceipts returns a Receipts that uses the given verifier key.
-func NewReceipts(key string) (*Receipts, error) {
+// NewReceiptVerifier returns a Receipts that uses the given verifier key.
+func NewReceiptVerifier(key string) (*ReceiptVerifier, error) {
 	verifier, err := proofs.ParseVerifier(key)
 	if err != nil {
 		return nil, fmt.Errorf("parsing the verifier key: %w", err)
 	}
-	return &Receipts{verifier}, nil
+	return &ReceiptVerifier{verifier}, nil
 }
 
 // Verify checks that answer is the receipt of a body of the corpus, that the receipt proves its
 // event, and that every claim is right. If minimal is set, the receipt has no proof to check.
-func (v *Receipts) Verify(answer, body []byte, minimal bool) error {
+func (v *ReceiptVerifier) Verify(answer, body []byte, minimal bool) error {
 	receipt, err := proofs.ParseReceipt(answer)
 	if err != nil {
 		return err
@@ -183,13 +183,13 @@ type claims struct {
 	IPC    string `json:"ipc_id"`
 }
 
-// Colophon measures a ledger in this process, together with its index.
-func Colophon(ctx context.Context, config Config) (Measurement, error) {
+// MeasureColophon measures a ledger in this process, together with its index.
+func MeasureColophon(ctx context.Context, config Config) (Measurement, error) {
 	n, err := openNode(ctx, config.Dir, true)
 	if err != nil {
 		return Measurement{}, err
 	}
-	receipts, err := NewReceipts(n.ledger.VerifierKey())
+	receipts, err := NewReceiptVerifier(n.ledger.VerifierKey())
 	if err != nil {
 		return Measurement{}, errors.Join(err, n.close())
 	}

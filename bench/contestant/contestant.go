@@ -47,9 +47,9 @@ type Measurement struct {
 	Verified int `json:"verified_answers"`
 }
 
-// Measure computes a Measurement from the results of the clients, the elapsed time, and the
+// NewMeasurement computes a Measurement from the results of the clients, the elapsed time, and the
 // resources that the process used in that time.
-func Measure(r *load.Result, elapsed time.Duration, use system.Use) Measurement {
+func NewMeasurement(r *load.Result, elapsed time.Duration, use system.UsageDelta) Measurement {
 	n := float64(r.Records)
 	m := Measurement{
 		Records: r.Records, Seconds: elapsed.Seconds(), Rate: n / elapsed.Seconds(),
@@ -97,20 +97,20 @@ type appended struct {
 
 // run measures how fast callers append records to a log.
 func (c Config) run(ctx context.Context, log appended) (m Measurement, err error) {
-	bodies, err := corpus.New(c.Seed).Make(0, c.Bodies)
+	bodies, err := corpus.New(c.Seed).MakeBodies(0, c.Bodies)
 	if err != nil {
 		return m, err
 	}
-	deck := &load.Deck{Bodies: bodies}
+	deck := &load.BodyQueue{Bodies: bodies}
 	warmed, err := c.append(ctx, c.Warm, log, deck)
 	if err != nil {
 		return m, err
 	}
 	debug.FreeOSMemory()
-	if err := system.ForgetPeak(os.Getpid()); err != nil {
+	if err := system.ResetPeakMemory(os.Getpid()); err != nil {
 		return m, err
 	}
-	meter, err := system.Watch(os.Getpid(), c.Dir)
+	meter, err := system.StartMeter(os.Getpid(), c.Dir)
 	if err != nil {
 		return m, err
 	}
@@ -130,9 +130,9 @@ func (c Config) run(ctx context.Context, log appended) (m Measurement, err error
 	if err != nil {
 		return m, err
 	}
-	ahead, _ := bodies.Bytes()
+	ahead, _ := bodies.TotalBytes()
 	use.Peak -= ahead
-	m = Measure(result, elapsed, use)
+	m = NewMeasurement(result, elapsed, use)
 	if m.Verified, err = log.verifyAll(ctx, bodies, append(warmed.Samples, result.Samples...)); err != nil {
 		return m, err
 	}
@@ -142,15 +142,15 @@ func (c Config) run(ctx context.Context, log appended) (m Measurement, err error
 }
 
 // append makes each caller append one record after another for the given time.
-func (c Config) append(ctx context.Context, time time.Duration, log appended, deck *load.Deck) (*load.Result, error) {
+func (c Config) append(ctx context.Context, time time.Duration, log appended, deck *load.BodyQueue) (*load.Result, error) {
 	return during(ctx, time, make([]struct{}, c.Callers), func(_ struct{}, r *load.Result) (bool, error) {
 		return log.one(context.WithoutCancel(ctx), deck, r)
 	})
 }
 
 // one appends the next record. It returns false if no record is left.
-func (a appended) one(ctx context.Context, deck *load.Deck, r *load.Result) (more bool, err error) {
-	i, ok := deck.Deal(1)
+func (a appended) one(ctx context.Context, deck *load.BodyQueue, r *load.Result) (more bool, err error) {
+	i, ok := deck.Take(1)
 	if !ok {
 		return false, nil
 	}
@@ -159,8 +159,8 @@ func (a appended) one(ctx context.Context, deck *load.Deck, r *load.Result) (mor
 	if err != nil {
 		return false, fmt.Errorf("record %d: %w", i, err)
 	}
-	r.Done(begin, 1)
-	r.Keep(i, answer)
+	r.AddRequest(begin, 1)
+	r.KeepSample(i, answer)
 	return true, nil
 }
 
@@ -179,5 +179,5 @@ func (a appended) verifyAll(ctx context.Context, bodies *corpus.Bodies, samples 
 func during[C any](ctx context.Context, time time.Duration, clients []C, work func(C, *load.Result) (bool, error)) (*load.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, time)
 	defer cancel()
-	return load.Each(ctx, clients, work)
+	return load.RunClients(ctx, clients, work)
 }

@@ -81,8 +81,8 @@ func (l *immudbLog) verify(ctx context.Context, answer, body []byte) error {
 	return nil
 }
 
-// Immudb measures immudb's embedded store.
-func Immudb(ctx context.Context, config Config) (Measurement, error) {
+// MeasureImmudb measures immudb's embedded store.
+func MeasureImmudb(ctx context.Context, config Config) (Measurement, error) {
 	l, err := openImmudb(config)
 	if err != nil {
 		return Measurement{}, err

@@ -17,9 +17,9 @@ import (
 	"colophon/proofs"
 )
 
-// Proving holds the measurements of inclusion proofs for random leaves in trees of one size, with
+// ProofMeasurement holds the measurements of inclusion proofs for random leaves in trees of one size, with
 // one prover per core.
-type Proving struct {
+type ProofMeasurement struct {
 	Proofs   int     `json:"proofs"`
 	Rate     float64 `json:"proofs_per_second"`
 	CPU      float64 `json:"cpu_us_per_proof"`
@@ -36,7 +36,7 @@ type prover interface {
 }
 
 // proveAll measures provers on a tree of this size. A warm-up fills the caches first.
-func (c Config) proveAll(ctx context.Context, size uint64, newProver func() (prover, error)) (p Proving, err error) {
+func (c Config) proveAll(ctx context.Context, size uint64, newProver func() (prover, error)) (p ProofMeasurement, err error) {
 	provers := make([]*proverWork, runtime.GOMAXPROCS(0))
 	for i := range provers {
 		made, err := newProver()
@@ -49,7 +49,7 @@ func (c Config) proveAll(ctx context.Context, size uint64, newProver func() (pro
 	if _, err := during(ctx, c.Warm, provers, work); err != nil {
 		return p, err
 	}
-	meter, err := system.Watch(os.Getpid(), c.Dir)
+	meter, err := system.StartMeter(os.Getpid(), c.Dir)
 	if err != nil {
 		return p, err
 	}
@@ -61,7 +61,7 @@ func (c Config) proveAll(ctx context.Context, size uint64, newProver func() (pro
 	if err != nil {
 		return p, err
 	}
-	p = Proving{Proofs: result.Records, Rate: float64(result.Records) / result.Elapsed.Seconds(),
+	p = ProofMeasurement{Proofs: result.Records, Rate: float64(result.Records) / result.Elapsed.Seconds(),
 		CPU: float64(use.CPU.Microseconds()) / float64(result.Records), Peak: float64(use.Peak)}
 	for _, w := range provers {
 		if err := w.prover.verify(ctx, w.index, w.path); err != nil {
@@ -91,7 +91,7 @@ func (w *proverWork) some(ctx context.Context, r *load.Result) (err error) {
 			return fmt.Errorf("proving leaf %d of %d: %w", w.index, w.size, err)
 		}
 	}
-	r.Done(begin, few)
+	r.AddRequest(begin, few)
 	return nil
 }
 
@@ -100,7 +100,7 @@ func fill(ctx context.Context, from, to uint64, add func(ctx context.Context, i 
 	const callers = 8192
 	var next atomic.Uint64
 	next.Store(from)
-	_, err := load.Each(ctx, make([]struct{}, callers), func(struct{}, *load.Result) (bool, error) {
+	_, err := load.RunClients(ctx, make([]struct{}, callers), func(struct{}, *load.Result) (bool, error) {
 		i := next.Add(1) - 1
 		if i >= to {
 			return false, nil
@@ -128,11 +128,11 @@ func FillColophon(ctx context.Context, config Config) error {
 	return errors.Join(err, n.close())
 }
 
-// ColophonProofs measures the prover of a ledger, with the storage and the caches of the server.
-func ColophonProofs(ctx context.Context, config Config) (Proving, error) {
+// MeasureColophonProofs measures the prover of a ledger, with the storage and the caches of the server.
+func MeasureColophonProofs(ctx context.Context, config Config) (ProofMeasurement, error) {
 	n, err := openNode(ctx, config.Dir, false)
 	if err != nil {
-		return Proving{}, err
+		return ProofMeasurement{}, err
 	}
 	head := n.ledger.Head()
 	p, err := config.proveAll(ctx, head.Size, func() (prover, error) { return &ledgerProver{n}, nil })
@@ -148,7 +148,7 @@ func (p *ledgerProver) prove(ctx context.Context, index uint64) ([]proofs.Hash, 
 }
 
 func (p *ledgerProver) verify(ctx context.Context, index uint64, path []proofs.Hash) error {
-	entry, err := p.ledger.Store().Entry(ctx, index)
+	entry, err := p.ledger.Reader().Entry(ctx, index)
 	if err != nil {
 		return err
 	}

@@ -93,8 +93,8 @@ func VerifyTessera(ctx context.Context, dir string, size uint64, answer, body []
 	return nil
 }
 
-// Tessera measures a Tessera log in this process.
-func Tessera(ctx context.Context, config Config) (Measurement, error) {
+// MeasureTessera measures a Tessera log in this process.
+func MeasureTessera(ctx context.Context, config Config) (Measurement, error) {
 	t, err := openTessera(ctx, config)
 	if err != nil {
 		return Measurement{}, err

@@ -30,13 +30,13 @@ func FillTessera(ctx context.Context, config Config) error {
 	return errors.Join(err, t.close(ctx))
 }
 
-// TesseraProofs measures the proof builder of Tessera's client on the files of the POSIX driver. A
+// MeasureTesseraProofs measures the proof builder of Tessera's client on the files of the POSIX driver. A
 // builder is fastest if it is reused for trees of one size, because it keeps every tile that it has
 // read. If Fresh is set, each proof uses a new builder, as on a server whose log grows.
-func TesseraProofs(ctx context.Context, config Config) (Proving, error) {
+func MeasureTesseraProofs(ctx context.Context, config Config) (ProofMeasurement, error) {
 	checkpoint, err := readCheckpoint(ctx, config.Dir)
 	if err != nil {
-		return Proving{}, err
+		return ProofMeasurement{}, err
 	}
 	return config.proveAll(ctx, checkpoint.Size, func() (prover, error) {
 		p := &tesseraProver{files: client.FileFetcher{Root: config.Dir}, checkpoint: checkpoint, fresh: config.Fresh}

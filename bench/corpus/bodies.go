@@ -26,8 +26,8 @@ type part struct {
 	unique int
 }
 
-// Make generates count records, beginning with record first. The caller must call Free.
-func (c *Corpus) Make(first uint64, count int) (*Bodies, error) {
+// MakeBodies generates count records, beginning with record first. The caller must call Free.
+func (c *Corpus) MakeBodies(first uint64, count int) (*Bodies, error) {
 	b := &Bodies{count: count, parts: make([]part, (count+partRecords-1)/partRecords)}
 	errs := make([]error, len(b.parts))
 	var all sync.WaitGroup
@@ -95,9 +95,9 @@ func (b *Bodies) Body(i int) []byte {
 	return p.text[begin:p.ends[i]:p.ends[i]]
 }
 
-// Bytes returns the total length of all records, and how many of these bytes are unique in the
+// TotalBytes returns the total length of all records, and how many of these bytes are unique in the
 // corpus, as Append counts them.
-func (b *Bodies) Bytes() (all, unique int64) {
+func (b *Bodies) TotalBytes() (all, unique int64) {
 	for i := range b.parts {
 		all += int64(len(b.parts[i].text))
 		unique += int64(b.parts[i].unique)

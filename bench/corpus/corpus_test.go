@@ -47,7 +47,7 @@ func TestRecordsAreReproducible(t *testing.T) {
 func TestBodies(t *testing.T) {
 	c := corpus.New(1)
 	const first, count = 100, 5000
-	b, err := c.Make(first, count)
+	b, err := c.MakeBodies(first, count)
 	require.NoError(t, err)
 	require.Equal(t, count, b.Len())
 	var all, unique int64
@@ -56,7 +56,7 @@ func TestBodies(t *testing.T) {
 		require.Equal(t, string(want), string(b.Body(i)))
 		all, unique = all+int64(len(want)), unique+int64(u)
 	}
-	gotAll, gotUnique := b.Bytes()
+	gotAll, gotUnique := b.TotalBytes()
 	require.Equal(t, []int64{all, unique}, []int64{gotAll, gotUnique})
 	require.NoError(t, b.Free())
 }

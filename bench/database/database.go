@@ -27,8 +27,8 @@ func Start(connections int) (*Database, error) {
 	return &Database{Server: server}, err
 }
 
-// Connected calls f with a new connection, which it closes afterwards.
-func (d *Database) Connected(ctx context.Context, f func(*pgx.Conn) error, options ...string) error {
+// WithConnection calls f with a new connection, which it closes afterwards.
+func (d *Database) WithConnection(ctx context.Context, f func(*pgx.Conn) error, options ...string) error {
 	conn, err := pgx.Connect(ctx, d.URL(options...))
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (d *Database) Connected(ctx context.Context, f func(*pgx.Conn) error, optio
 }
 
 func (d *Database) exec(ctx context.Context, statements ...string) error {
-	return d.Connected(ctx, func(conn *pgx.Conn) error {
+	return d.WithConnection(ctx, func(conn *pgx.Conn) error {
 		for _, statement := range statements {
 			if _, err := conn.Exec(ctx, statement); err != nil {
 				return fmt.Errorf("%s: %w", statement, err)
@@ -80,16 +80,16 @@ func (d *Database) Usage(ctx context.Context) (u Usage, err error) {
 	if u.CPU, err = system.ChildrenCPU(pid); err != nil {
 		return u, err
 	}
-	err = d.Connected(ctx, func(conn *pgx.Conn) error {
+	err = d.WithConnection(ctx, func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT (pg_current_wal_lsn() - '0/0')::bigint`).Scan(&u.WAL)
 	})
 	return u, err
 }
 
-// Tables returns the size in bytes of each table of a schema, including indexes, by table name.
-func (d *Database) Tables(ctx context.Context, schema string) (bytes map[string]int64, err error) {
+// TableSizes returns the size in bytes of each table of a schema, including indexes, by table name.
+func (d *Database) TableSizes(ctx context.Context, schema string) (bytes map[string]int64, err error) {
 	bytes = make(map[string]int64)
-	err = d.Connected(ctx, func(conn *pgx.Conn) error {
+	err = d.WithConnection(ctx, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, `SELECT c.relname, pg_total_relation_size(c.oid)::bigint FROM pg_class c
 			JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`, schema)
 		if err != nil {
@@ -115,13 +115,13 @@ type Waits struct {
 // watchPause is the time between two samples of Watch.
 const watchPause = 20 * time.Millisecond
 
-// Watch samples what the sessions wait for until the caller calls end, which returns the means.
-func (d *Database) Watch(ctx context.Context) (end func() (Waits, error)) {
+// SampleWaits samples what the sessions wait for until the caller calls end, which returns the means.
+func (d *Database) SampleWaits(ctx context.Context) (end func() (Waits, error)) {
 	ctx, stop := context.WithCancel(ctx)
 	var locks, disk, looks int64
 	done := make(chan error, 1)
 	go func() {
-		done <- d.Connected(ctx, func(conn *pgx.Conn) error {
+		done <- d.WithConnection(ctx, func(conn *pgx.Conn) error {
 			for ; ; looks++ {
 				var l, s int64
 				err := conn.QueryRow(ctx, `SELECT count(*) FILTER (WHERE wait_event_type IN ('Lock', 'LWLock', 'BufferPin')),

@@ -23,8 +23,8 @@ const sendBytes = 128 << 10
 
 // batch posts as many records as target.Lines states. It reads the response while it sends, because
 // the server answers while it reads. It returns false if not enough records are left.
-func (c *Conn) batch(target Target, deck *Deck, r *Result) (more bool, err error) {
-	first, ok := deck.Deal(target.Lines)
+func (c *Conn) batch(target Target, deck *BodyQueue, r *Result) (more bool, err error) {
+	first, ok := deck.Take(target.Lines)
 	if !ok {
 		return false, nil
 	}
@@ -41,13 +41,13 @@ func (c *Conn) batch(target Target, deck *Deck, r *Result) (more bool, err error
 	if answered != target.Lines {
 		return false, fmt.Errorf("batch of %d lines from record %d: the server answered only %d lines", target.Lines, first, answered)
 	}
-	r.Done(begin, target.Lines)
+	r.AddRequest(begin, target.Lines)
 	return true, nil
 }
 
 // sendLines writes a batch with the records that begin at first. It uses only the output side of
 // the connection.
-func (c *Conn) sendLines(target Target, deck *Deck, first int) error {
+func (c *Conn) sendLines(target Target, deck *BodyQueue, first int) error {
 	length := target.Lines * (len(lineBegin) + len(lineEnd))
 	for i := range target.Lines {
 		length += len(deck.Body(first + i))
@@ -72,7 +72,7 @@ func (c *Conn) sendLines(target Target, deck *Deck, first int) error {
 // receiveLines reads the response to a batch and counts its receipts. It returns an error if a line
 // is not a receipt.
 func (c *Conn) receiveLines(target Target, first int, r *Result) (lines int, err error) {
-	status, body, err := c.Begin()
+	status, body, err := c.ReadHead()
 	if err != nil {
 		return 0, fmt.Errorf("receiving the answer to a batch from record %d: %w", first, err)
 	}
@@ -94,7 +94,7 @@ func (c *Conn) receiveLines(target Target, first int, r *Result) (lines int, err
 			if !bytes.HasPrefix(text, receiptBegin) {
 				return lines, fmt.Errorf("record %d: %.500s", first+lines, text[:end])
 			}
-			r.Keep(first+lines, text[:end])
+			r.KeepSample(first+lines, text[:end])
 			lines++
 			text = text[end+1:]
 		}

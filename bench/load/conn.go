@@ -52,9 +52,9 @@ func CloseAll(connections []*Conn) error {
 	return errors.Join(errs...)
 }
 
-// Post returns the beginning of a request with a body: the request line, the headers, and the name
+// PostHead returns the beginning of a request with a body: the request line, the headers, and the name
 // of the header Content-Length.
-func Post(path string, headers ...string) []byte {
+func PostHead(path string, headers ...string) []byte {
 	head := []byte("POST " + path + " HTTP/1.1\r\nHost: localhost\r\n")
 	for _, h := range headers {
 		head = append(append(head, h...), "\r\n"...)
@@ -81,7 +81,7 @@ func (c *Conn) Get(path string) (status int, body []byte, err error) {
 
 // Receive reads a response and appends its body to dst.
 func (c *Conn) Receive(dst []byte) (status int, all []byte, err error) {
-	status, body, err := c.Begin()
+	status, body, err := c.ReadHead()
 	if err != nil {
 		return 0, dst, err
 	}
@@ -91,9 +91,9 @@ func (c *Conn) Receive(dst []byte) (status int, all []byte, err error) {
 	return status, dst, err
 }
 
-// Begin reads the status line and the headers of a response. The caller must read the whole body
+// ReadHead reads the status line and the headers of a response. The caller must read the whole body
 // before it uses the connection again.
-func (c *Conn) Begin() (status int, body Body, err error) {
+func (c *Conn) ReadHead() (status int, body Body, err error) {
 	body.from = c
 	line, err := c.line()
 	if err != nil {

@@ -29,16 +29,16 @@ type Sample struct {
 // sampleEvery is the number of records per sample.
 const sampleEvery = 1021
 
-// Done adds a request for a number of consecutive records. The request was sent at begin and has
+// AddRequest adds a request for a number of consecutive records. The request was sent at begin and has
 // just been answered.
-func (r *Result) Done(begin time.Time, records int) {
+func (r *Result) AddRequest(begin time.Time, records int) {
 	r.Latencies = append(r.Latencies, time.Since(begin))
 	r.Requests++
 	r.Records += records
 }
 
-// Keep copies the answer for a record if the record is to be sampled.
-func (r *Result) Keep(record int, answer []byte) {
+// KeepSample copies the answer for a record if the record is to be sampled.
+func (r *Result) KeepSample(record int, answer []byte) {
 	if record%sampleEvery == 0 {
 		r.Samples = append(r.Samples, Sample{record, slices.Clone(answer)})
 	}
@@ -53,22 +53,22 @@ func (r *Result) Quantile(q float64) time.Duration {
 	return r.Latencies[min(int(q*float64(len(r.Latencies))), len(r.Latencies)-1)]
 }
 
-// Deck hands out each body once. It is safe for concurrent use.
-type Deck struct {
+// BodyQueue hands out each body once. It is safe for concurrent use.
+type BodyQueue struct {
 	*corpus.Bodies
 	next atomic.Int64
 }
 
-// Deal takes the next n bodies, and returns the index of the first. ok is false if fewer than n are
+// Take takes the next n bodies, and returns the index of the first. ok is false if fewer than n are
 // left.
-func (d *Deck) Deal(n int) (first int, ok bool) {
+func (d *BodyQueue) Take(n int) (first int, ok bool) {
 	first = int(d.next.Add(int64(n))) - n
 	return first, first+n <= d.Len()
 }
 
-// Each makes every client work in its own goroutine until ctx is done, the client has no more work,
+// RunClients makes every client work in its own goroutine until ctx is done, the client has no more work,
 // or a client fails. work adds to the client's own Result; Each returns the sum of these.
-func Each[C any](ctx context.Context, clients []C, work func(client C, r *Result) (more bool, err error)) (*Result, error) {
+func RunClients[C any](ctx context.Context, clients []C, work func(client C, r *Result) (more bool, err error)) (*Result, error) {
 	results := make([]Result, len(clients))
 	var failed error
 	var once sync.Once
@@ -112,10 +112,10 @@ type Client struct {
 	Target
 }
 
-// Drive makes every client send one request after another until ctx is done or the deck is empty.
+// SendBodies makes every client send one request after another until ctx is done or the deck is empty.
 // It checks the status of every response.
-func Drive(ctx context.Context, clients []Client, deck *Deck) (*Result, error) {
-	return Each(ctx, clients, func(c Client, r *Result) (bool, error) {
+func SendBodies(ctx context.Context, clients []Client, deck *BodyQueue) (*Result, error) {
+	return RunClients(ctx, clients, func(c Client, r *Result) (bool, error) {
 		if c.Lines > 0 {
 			return c.batch(c.Target, deck, r)
 		}
@@ -123,8 +123,8 @@ func Drive(ctx context.Context, clients []Client, deck *Deck) (*Result, error) {
 	})
 }
 
-// Clients returns a client for each connection. All clients send the same kind of request.
-func Clients(connections []*Conn, target Target) []Client {
+// NewClients returns a client for each connection. All clients send the same kind of request.
+func NewClients(connections []*Conn, target Target) []Client {
 	clients := make([]Client, len(connections))
 	for i, c := range connections {
 		clients[i] = Client{c, target}
@@ -133,8 +133,8 @@ func Clients(connections []*Conn, target Target) []Client {
 }
 
 // single posts one record. It returns false if no record is left.
-func (c *Conn) single(target Target, deck *Deck, r *Result) (more bool, err error) {
-	i, ok := deck.Deal(1)
+func (c *Conn) single(target Target, deck *BodyQueue, r *Result) (more bool, err error) {
+	i, ok := deck.Take(1)
 	if !ok {
 		return false, nil
 	}
@@ -147,10 +147,10 @@ func (c *Conn) single(target Target, deck *Deck, r *Result) (more bool, err erro
 		return false, fmt.Errorf("receiving the answer to record %d: %w", i, err)
 	}
 	c.answer = answer
-	r.Done(begin, 1)
+	r.AddRequest(begin, 1)
 	if status != target.Status {
 		return false, fmt.Errorf("record %d: status %d, want %d: %.500s", i, status, target.Status, answer)
 	}
-	r.Keep(i, answer)
+	r.KeepSample(i, answer)
 	return true, nil
 }

@@ -21,14 +21,14 @@ import (
 // number of lines, or singly if lines is 0.
 func drive(t *testing.T, handler http.HandlerFunc, connections, records, lines int) (*load.Result, *corpus.Bodies, error) {
 	t.Helper()
-	bodies, err := corpus.New(1).Make(0, records)
+	bodies, err := corpus.New(1).MakeBodies(0, records)
 	require.NoError(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	opened, err := load.DialAll(server.Listener.Addr().String(), connections)
 	require.NoError(t, err)
-	target := load.Target{Head: load.Post("/add", "X-Kind: test"), Status: http.StatusCreated, Lines: lines}
-	r, err := load.Drive(t.Context(), load.Clients(opened, target), &load.Deck{Bodies: bodies})
+	target := load.Target{Head: load.PostHead("/add", "X-Kind: test"), Status: http.StatusCreated, Lines: lines}
+	r, err := load.SendBodies(t.Context(), load.NewClients(opened, target), &load.BodyQueue{Bodies: bodies})
 	_ = load.CloseAll(opened) // a connection that failed has already been closed
 	return r, bodies, err
 }

@@ -28,7 +28,7 @@ type fsyncCounter struct{ counters []int }
 // countFsyncs starts to count. It returns nil if syncs cannot be counted, because tracefs is not
 // mounted, only root is allowed to count, or the file system has no such tracepoint.
 func countFsyncs(pid int, folder string) (*fsyncCounter, error) {
-	event, ok := fsyncEvents[Filesystem(folder)]
+	event, ok := fsyncEvents[FilesystemType(folder)]
 	if !ok {
 		return nil, nil
 	}

@@ -25,7 +25,7 @@ type Machine struct {
 // ThisMachine describes this machine. folder is where the contestants write. modules lists the
 // modules whose versions are included.
 func ThisMachine(folder string, modules ...string) (Machine, error) {
-	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Filesystem: Filesystem(folder), Modules: make(map[string]string)}
+	m := Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Filesystem: FilesystemType(folder), Modules: make(map[string]string)}
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
 		return m, fmt.Errorf("reading the kernel's version: %w", err)
@@ -57,8 +57,8 @@ func ThisMachine(folder string, modules ...string) (Machine, error) {
 	return m, nil
 }
 
-// Filesystem returns the type of the file system that contains a folder, or "" if it is not known.
-func Filesystem(folder string) string {
+// FilesystemType returns the type of the file system that contains a folder, or "" if it is not known.
+func FilesystemType(folder string) string {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
 		return ""

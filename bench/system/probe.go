@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Probe holds how long this disk takes to append 4 KiB to a file and sync the file.
-type Probe struct {
+// DiskLatency holds how long this disk takes to append 4 KiB to a file and sync the file.
+type DiskLatency struct {
 	P50 time.Duration `json:"p50_ns"`
 	P99 time.Duration `json:"p99_ns"`
 }
 
 // ProbeDisk measures the given number of writes and syncs in a folder.
-func ProbeDisk(folder string, syncs int) (p Probe, err error) {
+func ProbeDisk(folder string, syncs int) (p DiskLatency, err error) {
 	file, err := os.CreateTemp(folder, "probe")
 	if err != nil {
 		return p, fmt.Errorf("probing the disk: %w", err)
@@ -33,5 +33,5 @@ func ProbeDisk(folder string, syncs int) (p Probe, err error) {
 		times[i] = time.Since(begin)
 	}
 	slices.Sort(times)
-	return Probe{P50: times[syncs/2], P99: times[syncs*99/100]}, nil
+	return DiskLatency{P50: times[syncs/2], P99: times[syncs*99/100]}, nil
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Use states what a process used between two points in time.
-type Use struct {
+// UsageDelta states what a process used between two points in time.
+type UsageDelta struct {
 	CPU     time.Duration // user and system time
 	Peak    int64         // peak memory (VmHWM) in bytes since the process started or ForgetPeak was called
 	Written int64         // bytes that the process caused to be written to disk
@@ -25,8 +25,8 @@ type Meter struct {
 	fsyncs *fsyncCounter // nil if syncs cannot be counted
 }
 
-// Watch starts to measure a process that writes to files in folder. The caller must call Stop once.
-func Watch(pid int, folder string) (*Meter, error) {
+// StartMeter starts to measure a process that writes to files in folder. The caller must call Stop once.
+func StartMeter(pid int, folder string) (*Meter, error) {
 	m := &Meter{pid: pid}
 	var err error
 	if m.fsyncs, err = countFsyncs(pid, folder); err != nil {
@@ -39,12 +39,12 @@ func Watch(pid int, folder string) (*Meter, error) {
 }
 
 // Stop returns what the process has used since Watch.
-func (m *Meter) Stop() (Use, error) {
+func (m *Meter) Stop() (UsageDelta, error) {
 	after, err := UsageOf(m.pid)
 	if err != nil {
-		return Use{}, err
+		return UsageDelta{}, err
 	}
-	use := Use{CPU: after.CPU - m.before.CPU, Peak: after.Peak, Written: after.Written - m.before.Written, Fsyncs: -1}
+	use := UsageDelta{CPU: after.CPU - m.before.CPU, Peak: after.Peak, Written: after.Written - m.before.Written, Fsyncs: -1}
 	if m.fsyncs != nil {
 		use.Fsyncs, err = m.fsyncs.stop()
 	}

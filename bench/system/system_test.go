@@ -14,7 +14,7 @@ import (
 // A meter measures the memory, and the syncs if possible, of this process.
 func TestMeter(t *testing.T) {
 	dir := t.TempDir()
-	meter, err := system.Watch(os.Getpid(), dir)
+	meter, err := system.StartMeter(os.Getpid(), dir)
 	require.NoError(t, err)
 	const syncs = 7
 	_, err = system.ProbeDisk(dir, syncs)
@@ -35,7 +35,7 @@ func TestForgetPeak(t *testing.T) {
 	require.NoError(t, unix.Munmap(memory))
 	before, err := system.UsageOf(os.Getpid())
 	require.NoError(t, err)
-	require.NoError(t, system.ForgetPeak(os.Getpid()))
+	require.NoError(t, system.ResetPeakMemory(os.Getpid()))
 	after, err := system.UsageOf(os.Getpid())
 	require.NoError(t, err)
 	require.Greater(t, before.Peak-after.Peak, int64(size/2))

@@ -107,8 +107,8 @@ func cpuOf(fields []string) (used time.Duration, err error) {
 	return used, nil
 }
 
-// ForgetPeak resets the recorded peak memory of a process to its current memory.
-func ForgetPeak(pid int) error {
+// ResetPeakMemory resets the recorded peak memory of a process to its current memory.
+func ResetPeakMemory(pid int) error {
 	if err := os.WriteFile("/proc/"+strconv.Itoa(pid)+"/clear_refs", []byte("5"), 0); err != nil {
 		return fmt.Errorf("resetting the memory peak: %w", err)
 	}

@@ -5,7 +5,7 @@ import "encoding/json"
 // CitationDriftRow describes how a citation set differs from the previous one. Against and Jaccard
 // are nil in the first row.
 type CitationDriftRow struct {
-	Row
+	RowMembers
 	RunID   *string  `json:"run_id"`
 	Time    Time     `json:"time"`
 	Against *uint64  `json:"against"`
@@ -15,9 +15,9 @@ type CitationDriftRow struct {
 	Jaccard *float64 `json:"jaccard"` // similarity of the two sets of chunks, 0 to 1, with six decimals
 }
 
-// Conflict is a chunk that citations attribute to several sources.
-type Conflict struct {
-	Row
+// ChunkConflict is a chunk that citations attribute to several sources.
+type ChunkConflict struct {
+	RowMembers
 	ChunkHash   string      `json:"chunk_hash"`
 	SourceCount uint64      `json:"source_count"`
 	Sources     []SourceUse `json:"sources"`
@@ -29,9 +29,9 @@ type SourceUse struct {
 	Seq      uint64 `json:"seq"`
 }
 
-// StaleRow is a citation set that cites a superseded chunk.
-type StaleRow struct {
-	Row
+// StaleCitationRow is a citation set that cites a superseded chunk.
+type StaleCitationRow struct {
+	RowMembers
 	RunID        *string `json:"run_id"`
 	Subject      string  `json:"subject"`
 	SourceID     string  `json:"source_id"`
@@ -40,9 +40,9 @@ type StaleRow struct {
 	How          string  `json:"how"`           // recited, registered or not_listed
 }
 
-// CitedRow is a citation set that cites a chunk or a source.
-type CitedRow struct {
-	Row
+// CitingRow is a citation set that cites a chunk or a source.
+type CitingRow struct {
+	RowMembers
 	RunID     *string       `json:"run_id"`
 	Subject   string        `json:"subject"`
 	Time      Time          `json:"time"`
@@ -96,8 +96,8 @@ type RetrievalChunk struct {
 
 // PinnedRetrieval holds the chunks that a retrieval must use to cite the same chunks as the set.
 type PinnedRetrieval struct {
-	View
-	Row
+	TreeView
+	RowMembers
 	Chunks  []PinnedChunk `json:"chunks"`
 	Missing []string      `json:"missing"` // chunk hashes that no source has
 	Cut     []string      `json:"cut"`     // chunk hashes that were left out because of top_k
@@ -113,7 +113,7 @@ type PinnedChunk struct {
 // Source is a source in the state of its last registration or revocation. Its Seq is that of this
 // event.
 type Source struct {
-	Row
+	RowMembers
 	SourceID   string  `json:"source_id"`
 	Registered bool    `json:"registered"`
 	Time       Time    `json:"time"`
@@ -124,7 +124,7 @@ type Source struct {
 
 // SourceAnswer is a source with its chunks.
 type SourceAnswer struct {
-	View
+	TreeView
 	Source
 	ChunkHashes []string `json:"chunk_hashes"`
 }

@@ -27,7 +27,7 @@ type RunPage[T any] struct {
 
 // Generation describes an IPC record in responses about drift.
 type Generation struct {
-	Row
+	RowMembers
 	RunID      *string   `json:"run_id"`
 	Time       Time      `json:"time"`
 	IPCID      *string   `json:"ipc_id"`
@@ -42,8 +42,8 @@ type AttributedRecord struct {
 	Mismatches []string `json:"mismatches"` // names of hashes whose claims were wrong
 }
 
-// Difference is a variable that differs between two runs.
-type Difference struct {
+// VariableDifference is a variable that differs between two runs.
+type VariableDifference struct {
 	Variable string          `json:"variable"`
 	A        json.RawMessage `json:"a"`
 	B        json.RawMessage `json:"b"`
@@ -67,39 +67,39 @@ type MemberDifference struct {
 
 // Attribution describes what caused the change from record A to record B.
 type Attribution struct {
-	View
+	TreeView
 	IPCChange
 	// Text describes how much the texts changed. It is present only if text=true and the caller is allowed
 	// to read content.
-	Text *AttributionTexts `json:"text,omitempty"`
+	Text *AttributionTextChanges `json:"text,omitempty"`
 }
 
 // IPCChange describes the change from IPC record A to IPC record B.
 type IPCChange struct {
-	A             AttributedRecord `json:"a"`
-	B             AttributedRecord `json:"b"`
-	Cause         Cause            `json:"cause"`
-	OutputChanged bool             `json:"output_changed"`
-	Differences   []Difference     `json:"differences"`
-	Says          string           `json:"says"` // the change in one sentence
+	A             AttributedRecord     `json:"a"`
+	B             AttributedRecord     `json:"b"`
+	Cause         Cause                `json:"cause"`
+	OutputChanged bool                 `json:"output_changed"`
+	Differences   []VariableDifference `json:"differences"`
+	Summary       string               `json:"says"` // the change in one sentence
 }
 
 // Group describes the runs that have a value in common. Its Seq is that of the last of these
 // runs.
 type Group struct {
-	Row
-	By              string  `json:"by"`
-	Value           string  `json:"value"`
-	Name            *Name   `json:"name,omitempty"` // only with names=true
-	Runs            uint64  `json:"runs"`
-	DistinctOutputs uint64  `json:"distinct_outputs"`
-	Stability       Decimal `json:"stability"`    // share of the runs that have the most common output
-	EntropyBits     Decimal `json:"entropy_bits"` // entropy of the outputs in bits
-	Flips           uint64  `json:"flips"`        // number of runs whose output differs from that of the previous run
-	FirstSeq        uint64  `json:"first_seq"`
-	FirstTime       Time    `json:"first_time"`
-	LastSeq         uint64  `json:"last_seq"`
-	LastTime        Time    `json:"last_time"`
+	RowMembers
+	By              string    `json:"by"`
+	Value           string    `json:"value"`
+	Name            *HashName `json:"name,omitempty"` // only with names=true
+	Runs            uint64    `json:"runs"`
+	DistinctOutputs uint64    `json:"distinct_outputs"`
+	Stability       Decimal   `json:"stability"`    // share of the runs that have the most common output
+	EntropyBits     Decimal   `json:"entropy_bits"` // entropy of the outputs in bits
+	Flips           uint64    `json:"flips"`        // number of runs whose output differs from that of the previous run
+	FirstSeq        uint64    `json:"first_seq"`
+	FirstTime       Time      `json:"first_time"`
+	LastSeq         uint64    `json:"last_seq"`
+	LastTime        Time      `json:"last_time"`
 }
 
 // GroupAnswer is a group with one page of its outputs and one page of its runs.
@@ -112,11 +112,11 @@ type GroupAnswer struct {
 
 // GroupOutput is one of a group's outputs. Its Seq is that of the first run that had it.
 type GroupOutput struct {
-	Row
-	OutputHash string  `json:"output_hash"`
-	Name       *Name   `json:"name,omitempty"` // only with names=true
-	Runs       uint64  `json:"runs"`
-	Share      Decimal `json:"share"` // share of the group's runs
+	RowMembers
+	OutputHash string    `json:"output_hash"`
+	Name       *HashName `json:"name,omitempty"` // only with names=true
+	Runs       uint64    `json:"runs"`
+	Share      Decimal   `json:"share"` // share of the group's runs
 }
 
 // GroupMember is one run of a group.
@@ -129,12 +129,12 @@ type GroupMember struct {
 // OutputChanged are nil in the first row.
 type TimelineRow struct {
 	Generation
-	State         State        `json:"state"`
-	Against       *uint64      `json:"against"`
-	Cause         *Cause       `json:"cause"`
-	OutputChanged *bool        `json:"output_changed"`
-	Differences   []Difference `json:"differences"`
-	Text          *TextChange  `json:"text,omitempty"` // how much the output changed since the previous run; present under the same conditions as in [Attribution]
+	State         State                `json:"state"`
+	Against       *uint64              `json:"against"`
+	Cause         *Cause               `json:"cause"`
+	OutputChanged *bool                `json:"output_changed"`
+	Differences   []VariableDifference `json:"differences"`
+	Text          *TextChange          `json:"text,omitempty"` // how much the output changed since the previous run; present under the same conditions as in [Attribution]
 }
 
 // EffectsAnswer has one page of the pairs of runs that differ in one variable only, and the
@@ -146,7 +146,7 @@ type EffectsAnswer struct {
 	Changed   uint64 `json:"changed"`
 	Unchanged uint64 `json:"unchanged"`
 	// Text summarises how much the outputs changed. Only the first page has it.
-	Text *EffectTexts `json:"text,omitempty"`
+	Text *EffectTextSummary `json:"text,omitempty"`
 }
 
 // EffectPair is a pair of runs that differ in one variable only. Its Seq is that of run A.
@@ -178,14 +178,14 @@ type Rerun struct {
 
 // Reproduction compares a re-run with its record.
 type Reproduction struct {
-	View
-	Record        Generation   `json:"record"`
-	IPCID         HashPair     `json:"ipc_id"`
-	OutputHash    HashPair     `json:"output_hash"`
-	Cause         Cause        `json:"cause"`
-	OutputChanged bool         `json:"output_changed"`
-	Differences   []Difference `json:"differences"`
-	Says          string       `json:"says"` // the result in one sentence
+	TreeView
+	Record        Generation           `json:"record"`
+	IPCID         HashPair             `json:"ipc_id"`
+	OutputHash    HashPair             `json:"output_hash"`
+	Cause         Cause                `json:"cause"`
+	OutputChanged bool                 `json:"output_changed"`
+	Differences   []VariableDifference `json:"differences"`
+	Says          string               `json:"says"` // the result in one sentence
 }
 
 // HashPair holds a hash of the record and the same hash of the re-run. Match is false if either is nil.
@@ -197,19 +197,19 @@ type HashPair struct {
 
 // RunValue is a value that runs have. Its Seq is that of the first run with the value.
 type RunValue struct {
-	Row
+	RowMembers
 	Value string `json:"value"` // a number as JSON, or a label's name
 }
 
 // Rates counts the records of a ledger in consecutive periods.
 type Rates struct {
-	View
-	Step uint64 `json:"step"` // length of a period, in seconds
-	Rows []Rate `json:"rows"` // oldest first, without gaps
+	TreeView
+	Step uint64       `json:"step"` // length of a period, in seconds
+	Rows []RatePeriod `json:"rows"` // oldest first, without gaps
 }
 
-// Rate counts what was recorded from Since up to but not including Until.
-type Rate struct {
+// RatePeriod counts what was recorded from Since up to but not including Until.
+type RatePeriod struct {
 	Since      Time    `json:"since"`
 	Until      Time    `json:"until"`
 	FirstSeq   *uint64 `json:"first_seq,omitempty"` // seq of the first event; nil if there is none

@@ -40,7 +40,7 @@ type LiveEvent struct {
 // Event is the body of an event: what the log entry contains after prev_event_hash.
 type Event struct {
 	Actor  string          `json:"actor"` // name of the caller's token, or anonymous
-	Checks Checks          `json:"checks"`
+	Checks CheckMap        `json:"checks"`
 	Kind   Kind            `json:"kind"`
 	Ledger string          `json:"ledger"`
 	Record json.RawMessage `json:"record"` // see [Event.Decode]
@@ -86,8 +86,8 @@ func (e *Event) Decode() (any, error) {
 	return record, nil
 }
 
-// Recorded holds the members that are common to the events of all four kinds of records.
-type Recorded struct {
+// RecordMembers holds the members that are common to the events of all four kinds of records.
+type RecordMembers struct {
 	Content        map[string]ContentDigest `json:"content,omitempty"` // keys are the names under which the content can be fetched
 	Digest         string                   `json:"digest"`            // SHA-256 of the record in canonical JSON
 	IdempotencyKey string                   `json:"idempotency_key,omitempty"`
@@ -103,15 +103,15 @@ type ContentDigest struct {
 	Size   uint64 `json:"size"`
 }
 
-// Requested holds the members that are common to the events of all other requests.
-type Requested struct {
+// RequestMembers holds the members that are common to the events of all other requests.
+type RequestMembers struct {
 	Digest         string `json:"digest"`                    // SHA-256 of the request in canonical JSON
 	IdempotencyKey string `json:"idempotency_key,omitempty"` // digest of the key
 }
 
 // IPCRecordEvent is an [IPCRecord] as recorded in the log.
 type IPCRecordEvent struct {
-	Recorded
+	RecordMembers
 	Environment map[string]string `json:"environment,omitempty"`
 	Hashes      Hashes            `json:"hashes"`
 	MaxTokens   json.Number       `json:"max_tokens,omitempty"`
@@ -127,7 +127,7 @@ type IPCRecordEvent struct {
 
 // RunDAGEvent is a [RunDAG] as recorded in the log.
 type RunDAGEvent struct {
-	Recorded
+	RecordMembers
 	AnswerMode      *string            `json:"answer_mode,omitempty"`
 	AuditMode       *string            `json:"audit_mode,omitempty"`
 	CacheDimensions map[string]*string `json:"cache_dimensions,omitempty"` // nil if the texts are too long for the event
@@ -151,14 +151,14 @@ type RunDAGEvent struct {
 
 // CitationSetEvent is a [CitationSet] as recorded in the log.
 type CitationSetEvent struct {
-	Recorded
+	RecordMembers
 	Citations []CitationRow `json:"citations"`
 	Subject   string        `json:"subject"`
 }
 
 // PathFingerprintEvent is a [PathFingerprint] as recorded in the log.
 type PathFingerprintEvent struct {
-	Recorded
+	RecordMembers
 	Base        *string  `json:"base,omitempty"`
 	Branch      *string  `json:"branch,omitempty"`
 	Build       *string  `json:"build,omitempty"`
@@ -170,25 +170,25 @@ type PathFingerprintEvent struct {
 
 // RecordStateChangedEvent is a [StateChange] as recorded in the log.
 type RecordStateChangedEvent struct {
-	Requested
+	RequestMembers
 	Reason    string `json:"reason"`
 	RecordSeq uint64 `json:"record_seq"`
 	State     State  `json:"state"`
-	Origin
+	ActionOrigin
 }
 
 // NoteEvent is a [Note] as recorded in the log.
 type NoteEvent struct {
-	Requested
+	RequestMembers
 	RecordSeq uint64  `json:"record_seq"`
 	Text      *string `json:"text,omitempty"`
 	Topic     string  `json:"topic"`
-	Origin
+	ActionOrigin
 }
 
 // PathValidatedEvent is a [PathValidation] as recorded in the log.
 type PathValidatedEvent struct {
-	Requested
+	RequestMembers
 	Build              *string  `json:"build,omitempty"`     // the build of the record
 	ContentFingerprint *string  `json:"content_fingerprint"` // the validated fingerprint
 	Names              []string `json:"names,omitempty"`     // which of build and content_fingerprint the request contained
@@ -197,12 +197,12 @@ type PathValidatedEvent struct {
 	Reason             *string  `json:"reason,omitempty"`
 	RecordSeq          uint64   `json:"record_seq"` // seq of the path's latest record in that build at that time
 	Validated          bool     `json:"validated"`
-	Origin
+	ActionOrigin
 }
 
 // SourceEvent is a [SourceRegistration] or a [SourceRevocation] as recorded in the log.
 type SourceEvent struct {
-	Requested
+	RequestMembers
 	ChunkHashes []string `json:"chunk_hashes,omitzero"`
 	Reason      *string  `json:"reason,omitempty"`
 	SourceID    string   `json:"source_id"`
@@ -211,7 +211,7 @@ type SourceEvent struct {
 
 // ContentRedactedEvent records that the content of records was withdrawn.
 type ContentRedactedEvent struct {
-	Requested
+	RequestMembers
 	Reason string     `json:"reason"`
 	Seqs   []SeqRange `json:"seqs"`
 }

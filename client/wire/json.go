@@ -41,17 +41,17 @@ func (d Decimal) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(d), 'f', 6, 64), nil
 }
 
-// Int returns an integer as a [json.Number], the type of members that accept integers of any size.
+// IntNumber returns an integer as a [json.Number], the type of members that accept integers of any size.
 // For an integer that T cannot hold, write a json.Number of its decimal digits.
-func Int[T ~int | ~int32 | ~int64 | ~uint32 | ~uint64](n T) json.Number {
+func IntNumber[T ~int | ~int32 | ~int64 | ~uint32 | ~uint64](n T) json.Number {
 	if n < 0 {
 		return json.Number(strconv.FormatInt(int64(n), 10))
 	}
 	return json.Number(strconv.FormatUint(uint64(n), 10))
 }
 
-// ErrText means that a string is neither UTF-8 nor WTF-8.
-var ErrText = errors.New("wire: text is neither valid UTF-8 nor WTF-8")
+// ErrInvalidText means that a string is neither UTF-8 nor WTF-8.
+var ErrInvalidText = errors.New("wire: text is neither valid UTF-8 nor WTF-8")
 
 // Marshal encodes a request. It differs from [json.Marshal] in three ways: it copies every
 // [json.RawMessage] byte for byte, including white space; it sends lone surrogates as escapes;
@@ -181,7 +181,7 @@ func appendText(dst []byte, text string) ([]byte, error) {
 		}
 		// A surrogate in WTF-8 is 0xED, a byte from 0xA0 to 0xBF, and a continuation byte.
 		if len(text) < 3 || text[0] != 0xED || text[1]&0xE0 != 0xA0 || text[2]&0xC0 != 0x80 {
-			return nil, fmt.Errorf("%w: byte 0x%02x", ErrText, text[0])
+			return nil, fmt.Errorf("%w: byte 0x%02x", ErrInvalidText, text[0])
 		}
 		dst = fmt.Appendf(dst, `\ud%x%02x`, 0x8|text[1]>>2&0x7, text[1]&0x3<<6|text[2]&0x3F)
 		text = text[3:]

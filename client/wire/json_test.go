@@ -25,7 +25,7 @@ func TestMarshalKeepsBytes(t *testing.T) {
 		"empty texts":     {wire.IPCRecord{Output: new(""), Temperature: new(0.0)}, `{"output":"","model":"","temperature":0}`},
 		"empty lists":     {wire.SourceRegistration{ChunkHashes: []string{}}, `{"chunk_hashes":[]}`},
 		"no lists":        {wire.SourceRegistration{}, `{}`},
-		"large integers":  {wire.IPCRecord{Seed: "123456789012345678901234567890", MaxTokens: wire.Int(-7)}, `{"model":"","max_tokens":-7,"seed":123456789012345678901234567890}`},
+		"large integers":  {wire.IPCRecord{Seed: "123456789012345678901234567890", MaxTokens: wire.IntNumber(-7)}, `{"model":"","max_tokens":-7,"seed":123456789012345678901234567890}`},
 	} {
 		text, err := wire.Marshal(test.value)
 		require.NoError(t, err, name)
@@ -49,7 +49,7 @@ func TestMarshalRefuses(t *testing.T) {
 		require.Error(t, err, name)
 	}
 	_, err := wire.Marshal(wire.StateChange{Reason: "\xff"})
-	require.ErrorIs(t, err, wire.ErrText)
+	require.ErrorIs(t, err, wire.ErrInvalidText)
 }
 
 // Marshal and encoding/json produce equal JSON for values that both can encode.
@@ -57,11 +57,11 @@ func TestMarshalIsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, optional := rapid.String(), rapid.Ptr(rapid.String(), true)
 		value := wire.RunDAG{
-			Common:       wire.Common{RunID: text.Draw(t, "run"), Labels: rapid.MapOf(text, text).Draw(t, "labels")},
-			Question:     optional.Draw(t, "question"),
-			SourceRoots:  rapid.SliceOf(text).Draw(t, "roots"),
-			RejectInputs: &wire.RejectInputs{RejectionReason: text.Draw(t, "reason"), AnswerText: optional.Draw(t, "answer")},
-			Inputs:       &wire.RunInputs{NQuotes: wire.Int(rapid.Int().Draw(t, "quotes")), NVerified: "1", Sources: []wire.RunSource{{Score: json.RawMessage(`1`)}}},
+			CommonMembers: wire.CommonMembers{RunID: text.Draw(t, "run"), Labels: rapid.MapOf(text, text).Draw(t, "labels")},
+			Question:      optional.Draw(t, "question"),
+			SourceRoots:   rapid.SliceOf(text).Draw(t, "roots"),
+			RejectInputs:  &wire.RejectInputs{RejectionReason: text.Draw(t, "reason"), AnswerText: optional.Draw(t, "answer")},
+			Inputs:        &wire.RunInputs{NQuotes: wire.IntNumber(rapid.Int().Draw(t, "quotes")), NVerified: "1", Sources: []wire.RunSource{{Score: json.RawMessage(`1`)}}},
 		}
 		ours, err := wire.Marshal(value)
 		require.NoError(t, err)

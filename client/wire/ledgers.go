@@ -1,15 +1,15 @@
 package wire
 
-// NewLedger is the request to create a ledger. Origin and OnMismatch have defaults.
-type NewLedger struct {
+// CreateLedgerRequest is the request to create a ledger. Origin and OnMismatch have defaults.
+type CreateLedgerRequest struct {
 	Name       string `json:"name"`
 	Origin     string `json:"origin,omitempty"`
 	OnMismatch string `json:"on_mismatch,omitempty"` // accept (default) or reject
 }
 
-// Ledgers lists the ledgers for which the caller has a grant.
-type Ledgers struct {
-	Ledgers []LedgerDescription `json:"ledgers"`
+// LedgerList lists the ledgers for which the caller has a grant.
+type LedgerList struct {
+	LedgerList []LedgerDescription `json:"ledgers"`
 }
 
 // LedgerDescription describes a ledger.
@@ -53,8 +53,8 @@ type OTLPContentChange struct {
 	OTLPContent string `json:"otlp_content"` // keep or hashes
 }
 
-// KeyStep is one step of a key rotation.
-type KeyStep struct {
+// KeyRotationStep is one step of a key rotation.
+type KeyRotationStep struct {
 	Step string `json:"step"` // rotate or retire
 }
 
@@ -63,9 +63,9 @@ type MemberSecret struct {
 	MemberSecret string `json:"member_secret"` // 64 hexadecimal digits
 }
 
-// LogKey lists the verifier keys of a log as the server states them. proofs.ParseLogKey checks the
+// KeyHistory lists the verifier keys of a log as the server states them. proofs.ParseLogKey checks the
 // handovers.
-type LogKey struct {
+type KeyHistory struct {
 	Origin      string        `json:"origin"`
 	VerifierKey string        `json:"verifier_key"` // the newest key
 	Retired     []ReplacedKey `json:"retired"`      // most recently replaced first
@@ -91,10 +91,10 @@ type Stats struct {
 
 // CheckCount is the number of checks with one result.
 type CheckCount struct {
-	Kind   Kind   `json:"kind"`
-	Field  string `json:"field"`
-	Result Result `json:"result"`
-	Count  uint64 `json:"count"`
+	Kind   Kind        `json:"kind"`
+	Field  string      `json:"field"`
+	Result CheckResult `json:"result"`
+	Count  uint64      `json:"count"`
 }
 
 // Snapshot is a copy of the database that a server has made for a backup.
@@ -109,8 +109,8 @@ type Version struct {
 	Go      string `json:"go"`
 }
 
-// SignIn describes how callers sign in to a server.
-type SignIn struct {
+// SignInMethods describes how callers sign in to a server.
+type SignInMethods struct {
 	Version      string         `json:"version"`      // the server's version
 	Required     bool           `json:"required"`     // the server answers no request without credentials
 	Tokens       bool           `json:"tokens"`       // the server accepts API tokens
@@ -125,8 +125,8 @@ type SignInIssuer struct {
 	ClientID string `json:"client_id"` // ID of a public client, which has no secret
 }
 
-// HashList is an inclusion or consistency proof (RFC 6962).
-type HashList struct {
+// ProofAnswer is an inclusion or consistency proof (RFC 6962).
+type ProofAnswer struct {
 	AsOf       uint64   `json:"as_of"` // size of the tree whose root the proof yields
 	Hashes     []string `json:"hashes"`
 	Checkpoint string   `json:"checkpoint,omitempty"` // checkpoint of that tree; present only if the tree is that of the head and the server sends it
@@ -134,7 +134,7 @@ type HashList struct {
 
 // ProducerRow describes what a producer has delivered. Its Seq is that of the latest record.
 type ProducerRow struct {
-	Row
+	RowMembers
 	ID         string `json:"id"`
 	Records    uint64 `json:"records"`
 	CompleteTo uint64 `json:"complete_to"` // highest number up to which none is missing
@@ -145,7 +145,7 @@ type ProducerRow struct {
 
 // ProducerAnswer is a producer with one page of its gaps and one page of its duplicates.
 type ProducerAnswer struct {
-	View
+	TreeView
 	ProducerRow
 	Gaps       []ProducerGap       `json:"gaps"`
 	Duplicates []ProducerDuplicate `json:"duplicates"`
@@ -160,7 +160,7 @@ type ProducerGap struct {
 
 // ProducerDuplicate is a record that repeats a number of its producer.
 type ProducerDuplicate struct {
-	Row
+	RowMembers
 	ProducerSeq uint64 `json:"producer_seq"`
 	FirstSeq    uint64 `json:"first_seq"` // seq of the first record with the number
 }

@@ -1,9 +1,9 @@
 package wire
 
-// Project describes a project, which is a story with its paths. Its Seq is that of its latest record.
-type Project struct {
-	Row
-	Project    string `json:"project"`
+// ProjectRow describes a project, which is a story with its paths. Its Seq is that of its latest record.
+type ProjectRow struct {
+	RowMembers
+	ProjectRow string `json:"project"`
 	Paths      uint64 `json:"paths"`
 	Builds     uint64 `json:"builds"`
 	Collisions uint64 `json:"collisions"`
@@ -12,7 +12,7 @@ type Project struct {
 // Path describes a path by its latest record or, if the query names a build, by its latest record in that
 // build.
 type Path struct {
-	Row
+	RowMembers
 	PathID   string   `json:"path_id"`
 	Route    []string `json:"route"`
 	Category string   `json:"category"` // new, modified, unchanged, or incomparable
@@ -37,7 +37,7 @@ type PathStatus struct {
 // PathVersion is the status of a path after one event, in the build of the record. The event is either a
 // record or a validation.
 type PathVersion struct {
-	Row
+	RowMembers
 	Kind      Kind   `json:"kind"`
 	Time      Time   `json:"time"`
 	RecordSeq uint64 `json:"record_seq"` // seq of the event itself or, for a validation, of the validated record
@@ -50,7 +50,7 @@ type PathVersion struct {
 
 // Build counts the paths of a build by category. Its Seq is that of the build's first record.
 type Build struct {
-	Row
+	RowMembers
 	Build       string  `json:"build"`
 	Branch      *string `json:"branch"`
 	Base        *string `json:"base"`                   // the build with which this one is compared
@@ -71,20 +71,20 @@ type Build struct {
 // PathDifference describes a path in two builds, A and B. Its Seq is that of the path's record in B, or in A
 // if the path is gone.
 type PathDifference struct {
-	Row
-	PathID       string    `json:"path_id"`
-	Route        []string  `json:"route"`
-	Status       string    `json:"status"` // status of B compared with A: new, modified, unchanged, incomparable, or gone
-	LinksChanged bool      `json:"links_changed"`
-	A            *PathSide `json:"a"` // A or B is nil if that build lacks the path
-	B            *PathSide `json:"b"`
+	RowMembers
+	PathID       string        `json:"path_id"`
+	Route        []string      `json:"route"`
+	Status       string        `json:"status"` // status of B compared with A: new, modified, unchanged, incomparable, or gone
+	LinksChanged bool          `json:"links_changed"`
+	A            *ComparedPath `json:"a"` // A or B is nil if that build lacks the path
+	B            *ComparedPath `json:"b"`
 	// Renamed lists at most 5 paths that might be the same path under another route: for a new path, paths
 	// that are gone and had the same content; for a path that is gone, new paths with the same content.
 	Renamed []PathRename `json:"renamed"`
 }
 
-// PathSide is a path in one of two builds.
-type PathSide struct {
+// ComparedPath is a path in one of two builds.
+type ComparedPath struct {
 	Seq                   uint64  `json:"seq"`
 	Validated             bool    `json:"validated"`
 	ValidatedBefore       uint64  `json:"validated_before,omitempty"` // as in PathStatus
@@ -100,9 +100,9 @@ type PathRename struct {
 	Route  []string `json:"route"`
 }
 
-// Collision is a path whose path_id already belonged to another route.
-type Collision struct {
-	Row
+// PathCollision is a path whose path_id already belonged to another route.
+type PathCollision struct {
+	RowMembers
 	PathID string          `json:"path_id"`
 	Route  []string        `json:"route"`
 	Holder CollisionHolder `json:"holder"`
@@ -121,21 +121,21 @@ type PathValidationsRequest struct {
 	Validated bool    `json:"validated"`
 	Build     string  `json:"build"`
 	Reason    *string `json:"reason,omitempty"`
-	Origin
-	Paths  []ListedPath `json:"paths,omitempty"`   // at most 1,000
-	Status string       `json:"status,omitempty"`  // new, modified, unchanged, or incomparable
-	DryRun *bool        `json:"dry_run,omitempty"` // default true
-	AsOf   *uint64      `json:"as_of,omitempty"`
+	ActionOrigin
+	Paths  []ExpectedPath `json:"paths,omitempty"`   // at most 1,000
+	Status string         `json:"status,omitempty"`  // new, modified, unchanged, or incomparable
+	DryRun *bool          `json:"dry_run,omitempty"` // default true
+	AsOf   *uint64        `json:"as_of,omitempty"`
 }
 
-// ListedPath names a path and the fingerprint that it must have. A nil fingerprint means any.
-type ListedPath struct {
+// ExpectedPath names a path and the fingerprint that it must have. A nil fingerprint means any.
+type ExpectedPath struct {
 	PathID             string  `json:"path_id"`
 	ContentFingerprint *string `json:"content_fingerprint,omitempty"`
 }
 
-// PathValidations is the result of a [PathValidationsRequest], or what the result would be.
-type PathValidations struct {
+// PathValidationsResult is the result of a [PathValidationsRequest], or what the result would be.
+type PathValidationsResult struct {
 	AsOf      uint64          `json:"as_of"`
 	DryRun    bool            `json:"dry_run"`
 	Build     string          `json:"build"`

@@ -9,12 +9,12 @@ type Record interface {
 	// RecordKind returns one of the four kinds of records or, for any other line of a batch, the kind of
 	// its event.
 	RecordKind() Kind
-	// Run returns the run_id, or "" if the record has none.
-	Run() string
+	// RecordRunID returns the run_id, or "" if the record has none.
+	RecordRunID() string
 }
 
-// Common holds the members that are common to records of all kinds.
-type Common struct {
+// CommonMembers holds the members that are common to records of all kinds.
+type CommonMembers struct {
 	// RunID names the run to which the record belongs, in at most 1,024 bytes; "" means no run. Among
 	// records of one kind, it is also the idempotency key, unless the request has its own key.
 	RunID string `json:"run_id,omitempty"`
@@ -27,7 +27,7 @@ type Common struct {
 	Producer *Producer         `json:"producer,omitempty"`
 }
 
-func (c Common) Run() string { return c.RunID }
+func (c CommonMembers) RecordRunID() string { return c.RunID }
 
 // Producer names the producer of a record and contains the producer's own number for the record. If a
 // producer numbers its records from 1 without gaps, a gap reveals a record that was never posted.
@@ -39,7 +39,7 @@ type Producer struct {
 // IPCRecord is one generation. Payload or InputHash is required. Hashes are claims, which the ledger
 // checks if the record has the content.
 type IPCRecord struct {
-	Common
+	CommonMembers
 	Payload          json.RawMessage `json:"payload,omitempty"` // a JSON object
 	InputHash        string          `json:"input_hash,omitempty"`
 	PayloadSchema    string          `json:"payload_schema,omitempty"` // "" or axis-payload-1
@@ -70,7 +70,7 @@ type Environment struct {
 // RunDAG holds the stages of a question-answering run. One of DAG, Inputs and RejectInputs is
 // required. Its texts and free JSON can contain lone surrogates.
 type RunDAG struct {
-	Common
+	CommonMembers
 	DAG             *DAG             `json:"dag,omitempty"`
 	Inputs          *RunInputs       `json:"inputs,omitempty"`
 	RejectInputs    *RejectInputs    `json:"reject_inputs,omitempty"`
@@ -187,7 +187,7 @@ type CacheDimensions struct {
 
 // CitationSet holds the citations that support an answer.
 type CitationSet struct {
-	Common
+	CommonMembers
 	Subject   string     `json:"subject"`
 	Citations []Citation `json:"citations"`
 }
@@ -206,7 +206,7 @@ type Citation struct {
 
 // PathFingerprint describes a route through a branching story, and its content.
 type PathFingerprint struct {
-	Common
+	CommonMembers
 	Project               string   `json:"project"`
 	Build                 *string  `json:"build,omitempty"`
 	Branch                *string  `json:"branch,omitempty"` // the branch to which the build belongs
@@ -232,8 +232,8 @@ type RawRecord struct {
 // RecordKind implements [Record].
 func (r RawRecord) RecordKind() Kind { return r.Kind }
 
-// Run implements [Record]. It returns the member run_id, or "" if JSON is not an object.
-func (r RawRecord) Run() string {
+// RecordRunID implements [Record]. It returns the member run_id, or "" if JSON is not an object.
+func (r RawRecord) RecordRunID() string {
 	var run struct {
 		RunID string `json:"run_id"`
 	}
@@ -264,8 +264,8 @@ type NativeLine struct {
 	RunID          string          `json:"run_id,omitempty"`          // run_id of the citations
 }
 
-// Imported describes where each member of a [NativeLine] was recorded.
-type Imported struct {
+// ImportResult describes where each member of a [NativeLine] was recorded.
+type ImportResult struct {
 	Change  *ImportedChange  `json:"change,omitempty"` // the change that the server recorded after the record
 	Members []ImportedMember `json:"members"`
 }
@@ -281,13 +281,13 @@ type ImportedChange struct {
 // ImportedMember describes where one member was recorded.
 type ImportedMember struct {
 	Pointer string `json:"pointer"`
-	Fate    string `json:"fate"` // taken as, kept as label, kept as content, or left
+	Outcome string `json:"fate"` // taken as, kept as label, kept as content, or left
 	As      string `json:"as"`   // where the member is in the record or, if it was left out, why
 }
 
-// Origin names who acted in another system, a person or a service, and when. The event also has the
+// ActionOrigin names who acted in another system, a person or a service, and when. The event also has the
 // ledger's own actor and time.
-type Origin struct {
+type ActionOrigin struct {
 	OriginalActor string `json:"original_actor,omitempty"` // at most 1,024 bytes
 	Timestamp     string `json:"timestamp,omitempty"`      // RFC 3339 with any offset
 }
@@ -296,7 +296,7 @@ type Origin struct {
 type StateChange struct {
 	State  State  `json:"state"`
 	Reason string `json:"reason"`
-	Origin
+	ActionOrigin
 }
 
 // StateChangeLine is a [StateChange] as a line of a batch.
@@ -308,8 +308,8 @@ type StateChangeLine struct {
 // RecordKind implements [Record].
 func (StateChangeLine) RecordKind() Kind { return KindRecordStateChanged }
 
-// Run implements [Record].
-func (StateChangeLine) Run() string { return "" }
+// RecordRunID implements [Record].
+func (StateChangeLine) RecordRunID() string { return "" }
 
 // ValidationLine is a [PathValidation] as a line of a batch.
 type ValidationLine struct {
@@ -321,8 +321,8 @@ type ValidationLine struct {
 // RecordKind implements [Record].
 func (ValidationLine) RecordKind() Kind { return KindPathValidated }
 
-// Run implements [Record].
-func (ValidationLine) Run() string { return "" }
+// RecordRunID implements [Record].
+func (ValidationLine) RecordRunID() string { return "" }
 
 // NoteLine is a [Note] as a line of a batch.
 type NoteLine struct {
@@ -333,12 +333,12 @@ type NoteLine struct {
 // RecordKind implements [Record].
 func (NoteLine) RecordKind() Kind { return KindNote }
 
-// Run implements [Record].
-func (NoteLine) Run() string { return "" }
+// RecordRunID implements [Record].
+func (NoteLine) RecordRunID() string { return "" }
 
-// StateRequest sets the state of the records that either Filter or Seqs selects. It changes records only
+// StateChangeRequest sets the state of the records that either Filter or Seqs selects. It changes records only
 // if DryRun is false and AsOf is the value that the dry run returned.
-type StateRequest struct {
+type StateChangeRequest struct {
 	StateChange
 	// Filter holds parameters of GET /records by name. Values are strings or integers. A nil map means no
 	// filter.
@@ -348,8 +348,8 @@ type StateRequest struct {
 	AsOf   *uint64        `json:"as_of,omitempty"`
 }
 
-// StateChanges is the result of a [StateRequest], or what the result would be.
-type StateChanges struct {
+// StateChangeResult is the result of a [StateRequest], or what the result would be.
+type StateChangeResult struct {
 	AsOf         uint64     `json:"as_of"`
 	DryRun       bool       `json:"dry_run"`
 	Records      uint64     `json:"records"`       // number of records that change; one event changes each
@@ -363,7 +363,7 @@ type StateChanges struct {
 type Note struct {
 	Topic string  `json:"topic"`          // what the note is about, such as review: 1 to 128 bytes
 	Text  *string `json:"text,omitempty"` // at most 4,096 bytes; the event contains it
-	Origin
+	ActionOrigin
 }
 
 // PathValidation states whether a path's content is correct.
@@ -372,7 +372,7 @@ type PathValidation struct {
 	Reason             *string `json:"reason,omitempty"`
 	Build              *string `json:"build,omitempty"`               // nil means the build of the path's latest record
 	ContentFingerprint *string `json:"content_fingerprint,omitempty"` // the fingerprint that the path must have in that build
-	Origin
+	ActionOrigin
 }
 
 // SourceRegistration registers a source. A nil ChunkHashes means that the chunks are not
@@ -405,30 +405,30 @@ type RedactionRequest struct {
 	AsOf   *uint64        `json:"as_of,omitempty"`
 }
 
-// Redaction is the result of a [RedactionRequest], or what the result would be.
-type Redaction struct {
-	AsOf                 uint64          `json:"as_of"`
-	DryRun               bool            `json:"dry_run"`
-	Records              uint64          `json:"records"`
-	AlreadyRedacted      uint64          `json:"already_redacted"`
-	WithoutContent       uint64          `json:"without_content"`
-	Erased               ContentPieces   `json:"erased"` // content that no other record needs
-	Kept                 ContentPieces   `json:"kept"`   // content that other records need
-	NeededBy             uint64          `json:"needed_by"`
-	FirstSeqs            []uint64        `json:"first_seqs"`
-	FirstAlreadyRedacted []RedactedEvent `json:"first_already_redacted"`
-	Events               *uint64         `json:"events,omitempty"`
-	Receipts             []*Receipt      `json:"receipts,omitempty"` // receipts of the first events only; to get all, list the content_redacted events
+// RedactionResult is the result of a [RedactionRequest], or what the result would be.
+type RedactionResult struct {
+	AsOf                 uint64           `json:"as_of"`
+	DryRun               bool             `json:"dry_run"`
+	Records              uint64           `json:"records"`
+	AlreadyRedacted      uint64           `json:"already_redacted"`
+	WithoutContent       uint64           `json:"without_content"`
+	Erased               PieceCount       `json:"erased"` // content that no other record needs
+	Kept                 PieceCount       `json:"kept"`   // content that other records need
+	NeededBy             uint64           `json:"needed_by"`
+	FirstSeqs            []uint64         `json:"first_seqs"`
+	FirstAlreadyRedacted []RedactedRecord `json:"first_already_redacted"`
+	Events               *uint64          `json:"events,omitempty"`
+	Receipts             []*Receipt       `json:"receipts,omitempty"` // receipts of the first events only; to get all, list the content_redacted events
 }
 
-// ContentPieces counts pieces of content and their bytes.
-type ContentPieces struct {
+// PieceCount counts pieces of content and their bytes.
+type PieceCount struct {
 	Pieces uint64 `json:"pieces"`
 	Bytes  uint64 `json:"bytes"`
 }
 
-// RedactedEvent is a record and the event that withdrew its content.
-type RedactedEvent struct {
+// RedactedRecord is a record and the event that withdrew its content.
+type RedactedRecord struct {
 	Seq        uint64 `json:"seq"`
 	RedactedBy uint64 `json:"redacted_by"`
 }
@@ -444,20 +444,20 @@ type Receipt struct {
 	PrevEventHash string           `json:"prev_event_hash"`
 	LeafHash      string           `json:"leaf_hash"`
 	Hashes        Hashes           `json:"hashes"`
-	Checks        Checks           `json:"checks"`
+	Checks        CheckMap         `json:"checks"`
 	Shape         string           `json:"shape,omitempty"`        // only for run-DAGs: quote, pointer, reject or unrecognised
 	FailureStage  Nullable[string] `json:"failure_stage,omitzero"` // only for run-DAGs: null, retrieval, context or answer
 	Replayed      bool             `json:"replayed,omitempty"`     // the record was already posted with this idempotency key, and this is its first receipt
-	Derived
-	Imported   *Imported       `json:"imported,omitempty"` // only for a NativeLine
+	DerivedMembers
+	Imported   *ImportResult   `json:"imported,omitempty"` // only for a NativeLine
 	Event      json.RawMessage `json:"event,omitempty"`    // an [Event], exactly as it is hashed
-	Inclusion  *Inclusion      `json:"inclusion,omitempty"`
+	Inclusion  *InclusionProof `json:"inclusion,omitempty"`
 	Checkpoint string          `json:"checkpoint,omitempty"` // signed note
 }
 
-// Derived holds what follows from other events. No proof covers it. Without derive=true, only Incomplete
+// DerivedMembers holds what follows from other events. No proof covers it. Without derive=true, only Incomplete
 // can be set.
-type Derived struct {
+type DerivedMembers struct {
 	Drift               *DerivedDrift      `json:"drift,omitempty"`
 	Incomplete          []string           `json:"incomplete,omitempty"` // parts that an IPC record lacks; set even without derive=true
 	Divergence          *DerivedDivergence `json:"divergence,omitempty"`
@@ -481,10 +481,10 @@ type DerivedDrift struct {
 // DerivedDivergence names the first stage in which a run-DAG differs from the previous one, and what
 // caused the difference.
 type DerivedDivergence struct {
-	Against             uint64   `json:"against"`
-	FirstDivergingStage *string  `json:"first_diverging_stage"` // nil if no stage differs
-	Cause               RunCause `json:"cause"`
-	DifferingDimensions []string `json:"differing_dimensions"` // dimensions of the cache key that differ; nil if one of the runs has no dimensions
+	Against             uint64      `json:"against"`
+	FirstDivergingStage *string     `json:"first_diverging_stage"` // nil if no stage differs
+	Cause               RunDAGCause `json:"cause"`
+	DifferingDimensions []string    `json:"differing_dimensions"` // dimensions of the cache key that differ; nil if one of the runs has no dimensions
 }
 
 // DerivedConflict is a chunk of a citation set that is also cited under other sources.
@@ -494,9 +494,9 @@ type DerivedConflict struct {
 	Sources     []SourceUse `json:"sources"`
 }
 
-// Computed holds what a ledger would record for a given record.
-type Computed struct {
-	Checks Checks          `json:"checks"`
+// ComputeAnswer holds what a ledger would record for a given record.
+type ComputeAnswer struct {
+	Checks CheckMap        `json:"checks"`
 	Hashes Hashes          `json:"hashes"`
 	Kind   Kind            `json:"kind"`
 	Record json.RawMessage `json:"record"` // as in [Event]
@@ -504,24 +504,24 @@ type Computed struct {
 
 // RecordRow is one event together with what follows from later events.
 type RecordRow struct {
-	View
-	Row
-	Kind          Kind    `json:"kind"`
-	Time          Time    `json:"time"`
-	EventHash     string  `json:"event_hash"`
-	PrevEventHash string  `json:"prev_event_hash"`
-	LeafHash      string  `json:"leaf_hash"`
-	Hashes        Hashes  `json:"hashes"`
-	Checks        Checks  `json:"checks"`
-	State         State   `json:"state,omitempty"`
-	RedactedBy    *uint64 `json:"redacted_by,omitempty"`
-	Derived
+	TreeView
+	RowMembers
+	Kind          Kind     `json:"kind"`
+	Time          Time     `json:"time"`
+	EventHash     string   `json:"event_hash"`
+	PrevEventHash string   `json:"prev_event_hash"`
+	LeafHash      string   `json:"leaf_hash"`
+	Hashes        Hashes   `json:"hashes"`
+	Checks        CheckMap `json:"checks"`
+	State         State    `json:"state,omitempty"`
+	RedactedBy    *uint64  `json:"redacted_by,omitempty"`
+	DerivedMembers
 	Event json.RawMessage `json:"event"` // an [Event], exactly as it is hashed
 }
 
 // ListedRecord is one record of a list.
 type ListedRecord struct {
-	Row
+	RowMembers
 	Kind         Kind              `json:"kind"`
 	Time         Time              `json:"time"`
 	EventHash    string            `json:"event_hash"`
@@ -534,26 +534,26 @@ type ListedRecord struct {
 	Inconsistent []string          `json:"inconsistent,omitempty"` // names of the rules that the run-DAG's verdict breaks
 	Incomplete   []string          `json:"incomplete,omitempty"`   // parts that the IPC record lacks
 	Labels       map[string]string `json:"labels"`
-	Name         *Name             `json:"name,omitempty"` // only with names=true
+	Name         *HashName         `json:"name,omitempty"` // only with names=true
 	Links        RecordLinks       `json:"links"`
 	Event        json.RawMessage   `json:"event,omitempty"` // an [Event], exactly as it is hashed
 }
 
 // SearchAnswer lists everything that a text can refer to.
 type SearchAnswer struct {
-	View
+	TreeView
 	Rows     []SearchHit `json:"rows"`     // at most 50; values that match exactly come first
 	Complete bool        `json:"complete"` // false if the search did not cover the whole ledger
 }
 
 // SearchHit is a value that was found. Its Seq is that of a record with the value.
 type SearchHit struct {
-	Row
+	RowMembers
 	// Type is event, event_hash, label (Value is then the name of a label), or the parameter of GET
 	// /records that filters by the value.
-	Type  string `json:"type"`
-	Value string `json:"value"`
-	Name  *Name  `json:"name,omitempty"`
+	Type  string    `json:"type"`
+	Value string    `json:"value"`
+	Name  *HashName `json:"name,omitempty"`
 }
 
 // RecordLinks holds paths of related resources on the server.
@@ -575,11 +575,11 @@ type NestedProof struct {
 
 // NestedStage is a stage and the Merkle path from it to the root of its run-DAG.
 type NestedStage struct {
-	Name  string     `json:"name"`
-	Index uint64     `json:"index"`
-	Hash  string     `json:"hash"`
-	Root  string     `json:"root"`
-	Path  []PathStep `json:"path"` // from the leaf upwards
+	Name  string       `json:"name"`
+	Index uint64       `json:"index"`
+	Hash  string       `json:"hash"`
+	Root  string       `json:"root"`
+	Path  []MerkleStep `json:"path"` // from the leaf upwards
 }
 
 // NestedCitation is one citation of a set. Index counts from 0.
@@ -588,8 +588,8 @@ type NestedCitation struct {
 	ChunkHash string `json:"chunk_hash"`
 }
 
-// PathStep is one sibling hash on the Merkle path from a stage to the root of its run-DAG.
-type PathStep struct {
+// MerkleStep is one sibling hash on the Merkle path from a stage to the root of its run-DAG.
+type MerkleStep struct {
 	Sibling string `json:"sibling"`
 	IsLeft  bool   `json:"is_left"`
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// RunElement escapes a run_id for use as a path element. It also escapes the run_id "compare",
+// EscapeRunID escapes a run_id for use as a path element. It also escapes the run_id "compare",
 // because /runs/compare is another route, and run_ids that consist of dots, because proxies remove
 // those.
-func RunElement(runID string) string {
+func EscapeRunID(runID string) string {
 	switch runID {
 	case "compare":
 		return "%63ompare"
@@ -21,9 +21,9 @@ func RunElement(runID string) string {
 // RunsComparison describes how run B differs from run A in their IPC records, run-DAGs, and
 // citation sets. Each part is nil unless both runs have such a record.
 type RunsComparison struct {
-	View
-	A            RunRecords         `json:"a"`
-	B            RunRecords         `json:"b"`
+	TreeView
+	A            ComparedRun        `json:"a"`
+	B            ComparedRun        `json:"b"`
 	Cause        *Cause             `json:"cause"` // what caused the change between the IPC records
 	IPCRecords   *IPCChange         `json:"ipc_records"`
 	RunDAGs      *RunDAGChange      `json:"run_dags"`
@@ -32,12 +32,12 @@ type RunsComparison struct {
 	SourcesChanged bool             `json:"sources_changed"`
 	LostChunks     []LostChunk      `json:"lost_chunks"`
 	Reregistered   []Reregistration `json:"reregistered"`
-	Says           string           `json:"says"` // the comparison in one sentence
+	Summary        string           `json:"says"` // the comparison in one sentence
 }
 
-// RunRecords names the records that are compared: the latest of each kind in a run. A seq is nil if
+// ComparedRun names the records that are compared: the latest of each kind in a run. A seq is nil if
 // the run has no record of that kind.
-type RunRecords struct {
+type ComparedRun struct {
 	RunID       string  `json:"run_id"`
 	IPCRecord   *uint64 `json:"ipc_record"`
 	RunDAG      *uint64 `json:"run_dag"`
@@ -56,12 +56,12 @@ type CitationSetChange struct {
 	Kept         []string       `json:"kept"`
 	OtherSources []ChunkSources `json:"other_sources"` // kept chunks that the two sets cite from different sources
 	Jaccard      float64        `json:"jaccard"`       // similarity of the two sets of chunks, 0 to 1, with six decimals
-	Says         string         `json:"says"`          // the change in one sentence
+	Summary      string         `json:"says"`          // the change in one sentence
 }
 
 // ComparedSet is a citation set in a comparison.
 type ComparedSet struct {
-	Row
+	RowMembers
 	Subject string `json:"subject"`
 	Time    Time   `json:"time"`
 }
@@ -77,7 +77,7 @@ type ChunkSources struct {
 // LostChunk is a chunk that a set cites but that its source no longer lists. Seq is that of the
 // set.
 type LostChunk struct {
-	Row
+	RowMembers
 	SourceID     string `json:"source_id"`
 	ChunkHash    string `json:"chunk_hash"`
 	Registration uint64 `json:"registration"` // seq of the event that registered the source without the chunk

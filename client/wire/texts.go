@@ -13,33 +13,33 @@ type TextLength struct {
 // TextChange describes how much a text changed from A to B. It covers only content that has not been erased. A
 // is nil if there is no text with which to compare B.
 type TextChange struct {
-	Unavailable  Unavailable `json:"unavailable,omitempty"` // why there are no figures
-	A            *TextLength `json:"a,omitempty"`
-	B            *TextLength `json:"b,omitempty"`
-	Similarity   *Decimal    `json:"similarity,omitempty"`    // share of words and punctuation marks that stay the same, 0 to 1
-	LengthChange *Decimal    `json:"length_change,omitempty"` // number of words of B divided by that of A, minus 1; nil if A has no words
-	Bounded      bool        `json:"bounded,omitempty"`       // the texts are long, so Similarity is only a lower bound
+	Unavailable  UnavailableReason `json:"unavailable,omitempty"` // why there are no figures
+	A            *TextLength       `json:"a,omitempty"`
+	B            *TextLength       `json:"b,omitempty"`
+	Similarity   *Decimal          `json:"similarity,omitempty"`    // share of words and punctuation marks that stay the same, 0 to 1
+	LengthChange *Decimal          `json:"length_change,omitempty"` // number of words of B divided by that of A, minus 1; nil if A has no words
+	Bounded      bool              `json:"bounded,omitempty"`       // the texts are long, so Similarity is only a lower bound
 }
 
-// Unavailable states why there are no figures about a text.
-type Unavailable string
+// UnavailableReason states why there are no figures about a text.
+type UnavailableReason string
 
 // Reasons why there are no figures.
 const (
-	TextRedacted  Unavailable = "redacted"   // the content of a record has been withdrawn
-	TextNotPosted Unavailable = "not_posted" // a record was posted without the text
-	TextLimit     Unavailable = "limit"      // earlier rows of the response used up the work allowed for one response
+	TextRedacted  UnavailableReason = "redacted"   // the content of a record has been withdrawn
+	TextNotPosted UnavailableReason = "not_posted" // a record was posted without the text
+	TextLimit     UnavailableReason = "limit"      // earlier rows of the response used up the work allowed for one response
 )
 
-// AttributionTexts describes how much each of three texts changed between two runs.
-type AttributionTexts struct {
+// AttributionTextChanges describes how much each of three texts changed between two runs.
+type AttributionTextChanges struct {
 	Output  TextChange `json:"output"`
 	Prompt  TextChange `json:"prompt"` // the system prompt
 	Payload TextChange `json:"payload"`
 }
 
-// EffectTexts summarises how much the outputs of pairs of runs differ.
-type EffectTexts struct {
+// EffectTextSummary summarises how much the outputs of pairs of runs differ.
+type EffectTextSummary struct {
 	Pairs       uint64 `json:"pairs"`       // number of pairs that the figures below cover
 	Sample      bool   `json:"sample"`      // the pairs are a sample of all pairs
 	Unavailable uint64 `json:"unavailable"` // number of further pairs in the sample whose texts cannot be read
@@ -52,8 +52,8 @@ type EffectTexts struct {
 	// interval includes 1.
 	SimilarityHistogram []uint64 `json:"similarity_histogram"`
 	// WordsHistogram counts the outputs by their length, in at most ten intervals of equal width.
-	WordsHistogram []WordsPart   `json:"words_histogram"`
-	MostChanged    []ChangedPair `json:"most_changed"` // the least similar pair comes first; at most one page
+	WordsHistogram []WordsInterval `json:"words_histogram"`
+	MostChanged    []ChangedPair   `json:"most_changed"` // the least similar pair comes first; at most one page
 }
 
 // Quartiles are the three values that divide sorted figures into four parts.
@@ -63,8 +63,8 @@ type Quartiles struct {
 	Q3     Decimal `json:"q3"`
 }
 
-// WordsPart counts the outputs that have at least From words but fewer than Below.
-type WordsPart struct {
+// WordsInterval counts the outputs that have at least From words but fewer than Below.
+type WordsInterval struct {
 	From  uint64 `json:"from"`
 	Below uint64 `json:"below"`
 	A     uint64 `json:"a"` // number of outputs of the runs with the value A
@@ -73,11 +73,11 @@ type WordsPart struct {
 
 // ChangedPair holds the seqs of two runs, and how much the output changed.
 type ChangedPair struct {
-	A            uint64   `json:"a"`
-	B            uint64   `json:"b"`
-	Similarity   Decimal  `json:"similarity"`
-	LengthChange *Decimal `json:"length_change,omitempty"`
-	Name         *Name    `json:"name,omitempty"` // names of the input; only with names=true
+	A            uint64    `json:"a"`
+	B            uint64    `json:"b"`
+	Similarity   Decimal   `json:"similarity"`
+	LengthChange *Decimal  `json:"length_change,omitempty"`
+	Name         *HashName `json:"name,omitempty"` // names of the input; only with names=true
 }
 
 // TextDiff holds the difference between two texts, word by word.
@@ -115,8 +115,8 @@ const (
 	EditInsert EditOp = "insert" // only B contains the part
 )
 
-// Name is a readable name for a hash. At least one of Label and Words is present.
-type Name struct {
+// HashName is a readable name for a hash. At least one of Label and Words is present.
+type HashName struct {
 	// Label is the value of the label prompt, system_prompt or config, if the first and the last run with the
 	// system prompt both have it.
 	Label string `json:"label,omitempty"`
@@ -130,7 +130,7 @@ type Name struct {
 type RunNames struct {
 	Model        string      `json:"model"`
 	Temperature  json.Number `json:"temperature,omitempty"`
-	Input        *Name       `json:"input,omitempty"`
-	SystemPrompt *Name       `json:"system_prompt,omitempty"`
-	Output       *Name       `json:"output,omitempty"`
+	Input        *HashName   `json:"input,omitempty"`
+	SystemPrompt *HashName   `json:"system_prompt,omitempty"`
+	Output       *HashName   `json:"output,omitempty"`
 }

@@ -31,10 +31,10 @@ type State string
 // States. Queries about drift leave out all records that are not live, unless the parameter state
 // is any.
 const (
-	Live        State = "live"
-	Failed      State = "failed"
-	Stale       State = "stale"
-	Quarantined State = "quarantined"
+	StateLive        State = "live"
+	StateFailed      State = "failed"
+	StateStale       State = "stale"
+	StateQuarantined State = "quarantined"
 )
 
 // Time is a time in RFC 3339 and UTC, exactly as the ledger wrote it. It is kept as text because
@@ -56,14 +56,14 @@ func (h Hashes) Get(name string) string {
 	return ""
 }
 
-// Checks maps the name of each hash to the ledger's check of it. Checks of a run-DAG's stages have
+// CheckMap maps the name of each hash to the ledger's check of it. Checks of a run-DAG's stages have
 // names such as "stage:answer".
-type Checks map[string]Check
+type CheckMap map[string]Check
 
-// Mismatches reports whether any claim of the record disagrees with its content.
-func (c Checks) Mismatches() bool {
+// HasMismatch reports whether any claim of the record disagrees with its content.
+func (c CheckMap) HasMismatch() bool {
 	for _, check := range c {
-		if check.Result == Mismatch {
+		if check.Result == ResultMismatch {
 			return true
 		}
 	}
@@ -72,45 +72,45 @@ func (c Checks) Mismatches() bool {
 
 // Check is the result of comparing a claimed hash with the one that the ledger computed.
 type Check struct {
-	Result   Result           `json:"result"`
+	Result   CheckResult      `json:"result"`
 	Claimed  Nullable[string] `json:"claimed,omitzero"`  // set for a mismatch, and for a claim that is not in Hashes
 	Computed Nullable[string] `json:"computed,omitzero"` // set for a mismatch; null for a stage that the ledger did not build
 }
 
-// Result is the outcome of a check.
-type Result string
+// CheckResult is the outcome of a check.
+type CheckResult string
 
 // Outcomes of a check.
 const (
-	Match         Result = "match"        // content and claim agree
-	Mismatch      Result = "mismatch"     // content and claim differ
-	ComputedAlone Result = "computed"     // content without a claim
-	ClaimedAlone  Result = "claimed"      // a claim without content, so nothing was recomputed
-	Inconsistent  Result = "inconsistent" // a verdict that breaks the rule after which the check is named
+	ResultMatch        CheckResult = "match"        // content and claim agree
+	ResultMismatch     CheckResult = "mismatch"     // content and claim differ
+	ResultComputed     CheckResult = "computed"     // content without a claim
+	ResultClaimed      CheckResult = "claimed"      // a claim without content, so nothing was recomputed
+	ResultInconsistent CheckResult = "inconsistent" // a verdict that breaks the rule after which the check is named
 )
 
-// Inclusion is the inclusion proof of a leaf (RFC 6962).
-type Inclusion struct {
+// InclusionProof is the inclusion proof of a leaf (RFC 6962).
+type InclusionProof struct {
 	LeafIndex uint64   `json:"leaf_index"`
 	TreeSize  uint64   `json:"tree_size"`
 	Hashes    []string `json:"hashes"`
 }
 
-// View states the tree size at which an answer of the index is valid.
-type View struct {
+// TreeView states the tree size at which an answer of the index is valid.
+type TreeView struct {
 	AsOf       uint64 `json:"as_of"`
 	Checkpoint string `json:"checkpoint,omitempty"` // signed note for the size as_of; only with proofs=true
 }
 
-// Row holds the members that all rows of responses share.
-type Row struct {
-	Seq       uint64     `json:"seq"`                 // seq of the event that the row describes
-	Inclusion *Inclusion `json:"inclusion,omitempty"` // inclusion proof of that event; only with proofs=true
+// RowMembers holds the members that all rows of responses share.
+type RowMembers struct {
+	Seq       uint64          `json:"seq"`                 // seq of the event that the row describes
+	Inclusion *InclusionProof `json:"inclusion,omitempty"` // inclusion proof of that event; only with proofs=true
 }
 
 // Page is one page of a list.
 type Page[T any] struct {
-	View
+	TreeView
 	Rows []T    `json:"rows"`
 	Next string `json:"next,omitempty"` // cursor of the next page; "" at the end
 }

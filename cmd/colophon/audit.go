@@ -89,7 +89,7 @@ func newAudit(c *cli.Console) *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&o.key, "key", c.Environment("COLOPHON_KEY", ""), "verifier `key` of the ledger, or a file with it, or COLOPHON_KEY")
+	flags.StringVar(&o.key, "key", c.EnvOr("COLOPHON_KEY", ""), "verifier `key` of the ledger, or a file with it, or COLOPHON_KEY")
 	flags.StringVar(&o.State, "state", "", "`file` that stores the state of the audit; created if it does not exist, together with the folder FILE.d")
 	flags.StringArrayVar(&o.against, "against", nil, "`file` with a checkpoint of the ledger that someone has seen; may be repeated")
 	flags.BoolVar(&o.Copy, "copy", false, "URL is that of a published copy, which has only the log")
@@ -113,15 +113,15 @@ func (o *auditFlags) run(ctx context.Context, c *cli.Console) (err error) {
 	if o.Server, err = o.source(c); err != nil {
 		return err
 	}
-	if o.Keys, err = c.ReadKeys(o.key); err != nil {
+	if o.Keys, err = c.ReadSufficientKeys(o.key); err != nil {
 		return err
 	}
 	for _, name := range o.against {
 		note, err := os.ReadFile(name)
 		if err != nil {
-			return cli.Refused("--against: %w", err)
+			return cli.StateErrorf("--against: %w", err)
 		}
-		o.Against = append(o.Against, monitor.Note{Name: name, Text: note})
+		o.Against = append(o.Against, monitor.NamedCheckpoint{Name: name, Text: note})
 	}
 	if o.replayIndex {
 		o.Answers = replay.New(o.replay)
@@ -149,7 +149,7 @@ func (o *auditFlags) run(ctx context.Context, c *cli.Console) (err error) {
 // source returns the server or bucket from which the audit reads the log.
 func (o *auditFlags) source(c *cli.Console) (fetch.Server, error) {
 	if o.bucket != "" {
-		return logurl.FetchFromBucket(o.bucket)
+		return logurl.BucketServer(o.bucket)
 	}
 	server, err := o.server.Connect(c)
 	if err != nil {
@@ -162,7 +162,7 @@ func (o *auditFlags) source(c *cli.Console) (fetch.Server, error) {
 // compressed responses unless the server is on this machine.
 func fetchFrom(s *remote.Server) fetch.Server {
 	u, err := url.Parse(s.URL)
-	return fetch.Server{URL: s.URL, Token: s.Token, Transport: s.Transport, Compress: err == nil && !cli.Loopback(u.Hostname()), Explain: s.Explain}
+	return fetch.Server{URL: s.URL, Token: s.Token, Transport: s.Transport, Compress: err == nil && !cli.IsLoopback(u.Hostname()), Explain: s.Explain}
 }
 
 // auditMemory is the memory limit of the Go runtime during an audit, in bytes. Near the limit, the

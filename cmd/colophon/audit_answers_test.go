@@ -60,7 +60,7 @@ func liar(t *testing.T, w *ledgertest.Ledger, l lie) (url string) {
 	data := w.Copy(t)
 	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
 	require.NoError(t, err)
-	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.Spool(data), Version: "test", Load: limits.Load{MaxPage: 40}})
+	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.SpoolFolder(data), Version: "test", ServerLimits: limits.ServerLimits{MaxPage: 40}})
 	require.NoError(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, remote.LedgerPath(ledger.Default))
@@ -170,7 +170,7 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "counts at a size that the log does not have", about: onPath("/stats"), change: func(a map[string]any) { a["as_of"], a["tree_size"] = w.Size+1, w.Size+1 }, want: answer("/stats", "", "the answer claims a size that the log does not have")},
 		{name: "another checkpoint of a stage", about: under("/run-dags/", "/stage-proof/answer"), change: func(a map[string]any) {
 			r := a["receipt"].(map[string]any)
-			r["checkpoint"] = strings.Replace(r["checkpoint"].(string), "\n"+cli.Decimal(w.Size)+"\n", "\n"+cli.Decimal(w.Size+1)+"\n", 1)
+			r["checkpoint"] = strings.Replace(r["checkpoint"].(string), "\n"+cli.FormatUint(w.Size)+"\n", "\n"+cli.FormatUint(w.Size+1)+"\n", 1)
 		}, want: answer("/run-dags/", "receipt", "it differs")},
 		{name: "another event", about: onPath("/events"), text: func(text string) string { return strings.Replace(text, `"anonymous"`, `"somebody"`, 1) }, want: answer("/events?", "", "the line differs")},
 		{name: "too many values", about: onPath("/sources"), text: func(string) string { return `{"a":[` + strings.Repeat("1,", maxValues) + `1]}` }, want: answer("/sources", "", "")},
@@ -178,7 +178,7 @@ func TestLiesAreNamed(t *testing.T) {
 			return strings.Replace(text, `colophon_ledger_citation_conflicts_total{ledger="default"} 0`, `colophon_ledger_citation_conflicts_total{ledger="default"} 0 1000`, 1)
 		}, want: monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics"}},
 		{name: "a tree size that is too large by one", about: onPath("/metrics"), text: func(text string) string {
-			return strings.Replace(text, `colophon_ledger_tree_size{ledger="default"} `+cli.Decimal(w.Size), `colophon_ledger_tree_size{ledger="default"} `+cli.Decimal(w.Size+1), 1)
+			return strings.Replace(text, `colophon_ledger_tree_size{ledger="default"} `+cli.FormatUint(w.Size), `colophon_ledger_tree_size{ledger="default"} `+cli.FormatUint(w.Size+1), 1)
 		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_tree_size", Message: "the size is larger than the log"}},
 		{name: "a record is hidden", about: onPath("/records", "events=true"), change: without(7), want: answer("/records?events=true", "rows[7]", "a row is left out")},
 		{name: "the first record is hidden", about: onPath("/records", "kind=run_dag"), change: without(0), want: answer("/records?kind=run_dag", "rows[0]", "a row is left out")},
@@ -196,8 +196,8 @@ func TestLiesAreNamed(t *testing.T) {
 			}
 			return rows
 		}), want: answer("/records?events=true", "", "the row differs")},
-		{name: "an erasure is made up", about: onPath("/records/"+cli.Decimal(w.At["dag"]), "derive=true"), change: func(a map[string]any) { a["redacted_by"] = 3 },
-			want: answer("/records/"+cli.Decimal(w.At["dag"])+"?derive=true", "redacted_by", "it differs")},
+		{name: "an erasure is made up", about: onPath("/records/"+cli.FormatUint(w.At["dag"]), "derive=true"), change: func(a map[string]any) { a["redacted_by"] = 3 },
+			want: answer("/records/"+cli.FormatUint(w.At["dag"])+"?derive=true", "redacted_by", "it differs")},
 		{name: "an erasure by an invalid event", about: onPath("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = "nobody" }),
 			want: answer("/records?kind=run_dag", "rows[0]", "the row differs")},
 		{name: "a mismatch is hidden", about: onPath("/records", "mismatch=output_hash"), change: without(0), want: answer("/records?mismatch=output_hash", "rows[0]", "a row is left out")},
@@ -348,7 +348,7 @@ func TestReportsNameTheSeed(t *testing.T) {
 	second, _ := audited(t, url, world.Key, "--replay-index", "--sample", "1")
 	require.NotEqual(t, first.Seed, second.Seed)
 	require.NotZero(t, first.Seed)
-	again, _ := audited(t, url, world.Key, "--replay-index", "--sample", "1", "--seed", cli.Decimal(first.Seed))
+	again, _ := audited(t, url, world.Key, "--replay-index", "--sample", "1", "--seed", cli.FormatUint(first.Seed))
 	require.Equal(t, []uint64{first.Seed, first.Queries, first.Rows}, []uint64{again.Seed, again.Queries, again.Rows})
 	text := commandLine(t.Context(), "audit", url, "--key", world.Key, "--replay-index", "--sample", "1", "--seed", "9")
 	require.Contains(t, text.stdout, "--seed 9 repeats the same choices")

@@ -274,13 +274,13 @@ func TestAuditExitCodes(t *testing.T) {
 		codes[e.code], kinds[string(e.kind)] = true, true
 		require.Contains(t, help.stdout, e.meaning)
 	}
-	for _, v := range verify.Verdicts() {
+	for _, v := range verify.AllVerdicts() {
 		require.False(t, codes[v.Code], "verify also uses the exit code %d", v.Code)
 	}
 	documented, err := os.ReadFile(filepath.Join("..", "..", "docs", "audit.md"))
 	require.NoError(t, err)
 	for _, e := range auditExits {
-		require.Contains(t, string(documented), "| "+cli.Decimal(uint64(e.code))+" | `"+string(e.kind)+"` |")
+		require.Contains(t, string(documented), "| "+cli.FormatUint(uint64(e.code))+" | `"+string(e.kind)+"` |")
 	}
 }
 

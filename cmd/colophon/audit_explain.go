@@ -16,7 +16,7 @@ import (
 // and what to do.
 func explainAudit(ctx context.Context, o monitor.Options, err error) error {
 	var state *monitor.StateError
-	var note *monitor.NoteError
+	var note *monitor.CheckpointError
 	var uncheckable *monitor.UncheckableError
 	var exit *cli.ExitError
 	switch {
@@ -29,7 +29,7 @@ func explainAudit(ctx context.Context, o monitor.Options, err error) error {
 	case errors.As(err, &state):
 		return explainState(state)
 	case errors.As(err, &note):
-		return cli.Refused("--against: %w", note)
+		return cli.StateErrorf("--against: %w", note)
 	case errors.As(err, &uncheckable):
 		return cli.Exitf(cli.ExitFailed, "%w", uncheckable)
 	case errors.Is(err, fetch.ErrForbidden):
@@ -50,16 +50,16 @@ func explainState(e *monitor.StateError) error {
 	case monitor.ErrStateInUse:
 		return cli.Exitf(cli.ExitInUse, "--state: another audit uses %s: %w\nWait for it, or name another file", e.File, e.Err)
 	case monitor.ErrStateDamaged:
-		return cli.Refused("--state: %s: %w\nThis says nothing about the ledger: a disk or a program has changed what the last audit wrote. "+
+		return cli.StateErrorf("--state: %s: %w\nThis says nothing about the ledger: a disk or a program has changed what the last audit wrote. "+
 			"Restore copies of this file and of %s that were made at the same time. Without copies, remove both and audit the log from its beginning. That audit does not know what earlier audits saw; "+
 			"if you have checkpoints of the ledger, give them with --against", e.File, e.Err, e.Folder)
 	case monitor.ErrStateMismatch:
-		return cli.Refused("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning. That audit does not know what earlier audits saw", e.File, e.Err, e.Folder)
+		return cli.StateErrorf("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning. That audit does not know what earlier audits saw", e.File, e.Err, e.Folder)
 	case monitor.ErrStateIncomplete:
-		return cli.Refused("--state: %s is missing, but %s from an earlier audit exists. With a new file, what that audit saw would be forgotten\n"+
+		return cli.StateErrorf("--state: %s is missing, but %s from an earlier audit exists. With a new file, what that audit saw would be forgotten\n"+
 			"Restore the file, or remove the folder too and audit the log from its beginning", e.File, e.Folder)
 	}
-	return cli.Refused("--state: %w", e.Err)
+	return cli.StateErrorf("--state: %w", e.Err)
 }
 
 // nextAudit returns a clause that states where the next audit will begin.

@@ -49,7 +49,7 @@ func TestUnfinishedAuditsSayHowToContinue(t *testing.T) {
 		{t.Context(), "seen", fmt.Errorf("audit: %w", &os.PathError{Op: "write", Path: "seen.d/facts", Err: syscall.ENOSPC}), cli.ExitFailed, []string{"seen.d/facts", "Free space"}},
 		{t.Context(), "", fmt.Errorf("/producers: %w", &monitor.UncheckableError{What: "the answers", Reason: "403 not yours"}), cli.ExitFailed, []string{"the answers cannot be audited: 403 not yours"}},
 		{t.Context(), "", fmt.Errorf("fetching: %w", fetch.UnavailableError{Reason: fetch.ErrForbidden}), cli.ExitFailed, []string{fetch.ErrForbidden.Error()}},
-		{t.Context(), "seen", &monitor.NoteError{Name: "theirs", Err: errors.New("not signed")}, cli.ExitUsage, []string{"--against: theirs: not signed"}},
+		{t.Context(), "seen", &monitor.CheckpointError{Name: "theirs", Err: errors.New("not signed")}, cli.ExitUsage, []string{"--against: theirs: not signed"}},
 		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateInUse, Err: errors.New("locked")}, cli.ExitInUse, []string{"--state: another audit uses seen: locked", "Wait for it"}},
 		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateDamaged, Err: errors.New("a checksum")}, cli.ExitUsage, []string{"--state: seen: a checksum", "This says nothing about the ledger", "seen.d"}},
 		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateMismatch, Err: errors.New("version 3")}, cli.ExitUsage, []string{"--state: seen: version 3", "Name another file, or remove this one and seen.d"}},
@@ -73,6 +73,6 @@ func TestSummariesSayWhatWasNotChecked(t *testing.T) {
 	require.Contains(t, r.String(), "default: clean: 3 events")
 	r.Unchecked = []string{"metrics: 404"}
 	require.Contains(t, r.String(), "default: clean, except for what is NOT CHECKED: 3 events")
-	r.Walked, r.Earlier = 1, &monitor.CheckedAt{Size: 2, Time: "2026-01-02T03:04:05Z"}
+	r.Walked, r.Earlier = 1, &monitor.LastSuccess{Size: 2, Time: "2026-01-02T03:04:05Z"}
 	require.Contains(t, r.String(), "default: clean, except for what is NOT CHECKED: 1 new event checked now; 2 of 3 events were checked before, last at 2026-01-02T03:04:05Z, and were not fetched again")
 }

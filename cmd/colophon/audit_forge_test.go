@@ -37,7 +37,7 @@ type forge struct {
 	t       testing.TB
 	world   *ledgertest.Ledger
 	data    string
-	x       *pebbletest.Tamper
+	x       *pebbletest.Tamperer
 	entries [][]byte
 	tiles   map[[2]uint64][]byte
 	head    storage.Head
@@ -52,7 +52,7 @@ func newForge(t testing.TB, w *ledgertest.Ledger, data string) *forge {
 	var err error
 	f.signer, err = datadir.Keys(data).Load(ledger.Default)
 	require.NoError(t, err)
-	f.x, err = pebbletest.OpenTamper(nil, datadir.Database(data), ledger.Default)
+	f.x, err = pebbletest.OpenTamperer(nil, datadir.DatabaseFolder(data), ledger.Default)
 	require.NoError(t, err)
 	return f
 }
@@ -233,7 +233,7 @@ type rawServer struct {
 // openRaw opens the default ledger of a folder. The database is closed when the test ends.
 func openRaw(t testing.TB, data string) storage.Reader {
 	t.Helper()
-	database, err := pebble.Open(context.Background(), pebble.Config{Dir: datadir.Database(data)})
+	database, err := pebble.Open(context.Background(), pebble.Config{Dir: datadir.DatabaseFolder(data)})
 	require.NoError(t, err)
 	store, err := database.Ledger(context.Background(), ledger.Default)
 	require.NoError(t, err)

@@ -58,7 +58,7 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 		name, path string
 		answer     func(http.ResponseWriter, *http.Request)
 		code       int
-		kind       audit.Kind
+		kind       audit.DamageKind
 		seq        uint64
 	}{
 		{"endless checkpoint", checkpoint, func(w http.ResponseWriter, _ *http.Request) { endless(w, zeros) }, 31, audit.KindCheckpoint, 0},
@@ -130,7 +130,7 @@ func TestContentThatIsNotServed(t *testing.T) {
 		name   string
 		answer func(http.ResponseWriter)
 		code   int
-		kind   audit.Kind
+		kind   audit.DamageKind
 	}{
 		{"not there", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, 43, audit.KindContent},
 		{"the server fails", func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, 43, audit.KindContent},
@@ -149,7 +149,7 @@ func TestContentThatIsNotServed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
-				if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(seq)+"/content/") {
+				if !strings.Contains(r.URL.Path, "/records/"+cli.FormatUint(seq)+"/content/") {
 					return false
 				}
 				c.answer(answer)
@@ -171,11 +171,11 @@ func TestWrongRedactionsAreReported(t *testing.T) {
 	store := openRaw(t, w.Data)
 	for by, code := range map[uint64]int{w.At["redaction"]: 0, w.At["stale"]: 42, w.At["redaction"] + 1: 42, 1: 42, w.Size + 9: 42} {
 		url := (&rawServer{store, func(answer http.ResponseWriter, r *http.Request) bool {
-			if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.At["secret"])+"/content/") {
+			if !strings.Contains(r.URL.Path, "/records/"+cli.FormatUint(w.At["secret"])+"/content/") {
 				return false
 			}
 			answer.WriteHeader(http.StatusGone)
-			_, _ = answer.Write([]byte(`{"redacted_by":` + cli.Decimal(by) + `}`))
+			_, _ = answer.Write([]byte(`{"redacted_by":` + cli.FormatUint(by) + `}`))
 			return true
 		}}).serve(t)
 		report, o := audited(t, url, w.Key, "--content")

@@ -57,15 +57,15 @@ func TestMemoryIsBounded(t *testing.T) {
 	w := ledgertest.New(t, 100, 0, 0)
 	honest, stop := ledgertest.Serve(t, w.Data)
 	defer stop()
-	rows := []byte(`{"as_of":` + cli.Decimal(w.Size) + `,"rows":[` + strings.Repeat(`{"seq":1,"kind":"ipc_record"},`, 2_000_000) + `{}]}`)
+	rows := []byte(`{"as_of":` + cli.FormatUint(w.Size) + `,"rows":[` + strings.Repeat(`{"seq":1,"kind":"ipc_record"},`, 2_000_000) + `{}]}`)
 	var members strings.Builder
 	fmt.Fprintf(&members, `{"as_of":%d,"rows":[]`, w.Size)
 	for i := range 3_000_000 {
 		fmt.Fprintf(&members, `,"%x":1`, i)
 	}
 	members.WriteByte('}')
-	nested := []byte(`{"as_of":` + cli.Decimal(w.Size) + `,"rows":[` + strings.Repeat(`[1,`, 100_000))
-	one := []byte(`{"as_of":` + cli.Decimal(w.Size) + `,"rows":["` + strings.Repeat("x", maxAnswer-100) + `"]}`)
+	nested := []byte(`{"as_of":` + cli.FormatUint(w.Size) + `,"rows":[` + strings.Repeat(`[1,`, 100_000))
+	one := []byte(`{"as_of":` + cli.FormatUint(w.Size) + `,"rows":["` + strings.Repeat("x", maxAnswer-100) + `"]}`)
 	for name, lie := range map[string]struct {
 		path string
 		body []byte

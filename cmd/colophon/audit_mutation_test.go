@@ -20,7 +20,7 @@ import (
 // named is the kind and the position of the damage that a command must report for a mutation. The
 // zero value means that the command cannot detect the mutation.
 type named struct {
-	kind audit.Kind
+	kind audit.DamageKind
 	seq  uint64
 	tile string
 	name string // name of the content or the check; "" means any
@@ -59,7 +59,7 @@ func TestMutationsAreNamed(t *testing.T) {
 
 	mutations := auditMutations(w)
 	require.GreaterOrEqual(t, len(mutations), 40)
-	met := make(map[audit.Kind]bool)
+	met := make(map[audit.DamageKind]bool)
 	for _, m := range append(mutations, auditMutation{name: "control", change: func(*forge) {}}) {
 		t.Run(m.name, func(t *testing.T) {
 			data := w.Copy(t)
@@ -107,7 +107,7 @@ func requireFsck(t *testing.T, w *ledgertest.Ledger, data string, want named) {
 	}
 	require.NotNil(t, d, "fsck")
 	require.Equal(t, 1, o.code)
-	got := named{audit.Kind(d.Kind), d.Seq, d.Tile, ""}
+	got := named{audit.DamageKind(d.Kind), d.Seq, d.Tile, ""}
 	if want.name != "" {
 		got.name = want.name
 		require.Equal(t, want.name, d.Content)
@@ -237,7 +237,7 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 			require.NoError(f.t, f.x.SetHead(f.head))
 		}
 	}
-	at := func(kind audit.Kind, seq uint64) named { return named{kind: kind, seq: seq} }
+	at := func(kind audit.DamageKind, seq uint64) named { return named{kind: kind, seq: seq} }
 	signedBy := func(origin string) func(*forge) {
 		return head(func(f *forge, h *storage.Head) {
 			signer, err := proofs.GenerateKey().Signer(origin)
@@ -281,7 +281,7 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 // A fork or a rollback that is signed with the right key is a valid log. Only an auditor that has
 // seen the other tree detects it, or fsck by comparing the log with the high-water mark.
 func forkMutations(w *ledgertest.Ledger) []auditMutation {
-	at := func(kind audit.Kind, seq uint64) named { return named{kind: kind, seq: seq} }
+	at := func(kind audit.DamageKind, seq uint64) named { return named{kind: kind, seq: seq} }
 	fork := func(from uint64) func(*forge) {
 		return func(f *forge) { f.rewrite(from, `"actor":"anonymous"`, `"actor":"somebody"`) }
 	}
@@ -505,16 +505,16 @@ func hashAfter(f *forge, event, before string) string {
 
 func keyMutations(w *ledgertest.Ledger) []auditMutation {
 	key := func(seq uint64) named { return named{kind: audit.KindKey, seq: seq} }
-	store := func(change func(f *forge, k *storage.Key)) func(*forge) {
+	store := func(change func(f *forge, k *storage.Claim)) func(*forge) {
 		return func(f *forge) {
-			k := storage.Key{Key: f.keyOf("ipc"), Seq: f.seq("ipc")}
+			k := storage.Claim{Claim: f.keyOf("ipc"), Seq: f.seq("ipc")}
 			change(f, &k)
 			require.NoError(f.t, f.x.SetKey(k))
 		}
 	}
 	return []auditMutation{
-		inside("flip a byte of a key's record", store(func(_ *forge, k *storage.Key) { k.Record[0] ^= 1 }), key(w.At["ipc"]), named{}),
-		inside("a key leads to another event", store(func(_ *forge, k *storage.Key) { k.Seq-- }), key(w.At["ipc"]), named{}),
+		inside("flip a byte of a key's record", store(func(_ *forge, k *storage.Claim) { k.Record[0] ^= 1 }), key(w.At["ipc"]), named{}),
+		inside("a key leads to another event", store(func(_ *forge, k *storage.Claim) { k.Seq-- }), key(w.At["ipc"]), named{}),
 		{"one key for two events", func(f *forge) {
 			f.add(replaced(f, f.bodyOf(f.seq("mismatch")), fmt.Sprintf("%x", f.keyOf("mismatch")), fmt.Sprintf("%x", f.keyOf("ipc"))))
 		}, key(w.Size), key(w.Size), key(w.Size), key(w.Size)},

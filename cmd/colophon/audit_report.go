@@ -14,7 +14,7 @@ import (
 // of verify.
 type auditExit struct {
 	code    int
-	kind    audit.Kind
+	kind    audit.DamageKind
 	meaning string
 }
 
@@ -87,7 +87,7 @@ func (r auditReport) print(c *cli.Console, asJSON, lines bool) error {
 		}
 		return cli.PrintJSONLine(c.Out, text)
 	case asJSON:
-		return cli.WriteJSON(c, r)
+		return cli.PrintAsJSON(c, r)
 	}
 	_, err := fmt.Fprint(c.Out, r)
 	return err
@@ -120,10 +120,10 @@ func (r auditReport) String() string {
 	case len(r.Findings) > 0:
 		fmt.Fprintf(&b, "  what now  %s\n", auditAdvice(r.Findings[0].Kind))
 	case r.Earlier == nil:
-		fmt.Fprintf(&b, "%s: %s: %s, %d uses of idempotency keys\n", r.Ledger, clean, cli.Counted(r.Size, "event"), r.KeyUses)
+		fmt.Fprintf(&b, "%s: %s: %s, %d uses of idempotency keys\n", r.Ledger, clean, cli.FormatCount(r.Size, "event"), r.KeyUses)
 	default:
 		fmt.Fprintf(&b, "%s: %s: %s checked now; %d of %s were checked before, last at %s, and were not fetched again\n", r.Ledger, clean,
-			cli.Counted(r.Walked, "new event"), r.Size-r.Walked, cli.Counted(r.Size, "event"), r.Earlier.Time)
+			cli.FormatCount(r.Walked, "new event"), r.Size-r.Walked, cli.FormatCount(r.Size, "event"), r.Earlier.Time)
 	}
 	if r.Clean && r.States != nil {
 		fmt.Fprintf(&b, "  period    %s to %s\n", r.FirstTime, r.LastTime)
@@ -145,7 +145,7 @@ func (r auditReport) String() string {
 	for _, skipped := range r.Skipped {
 		last := ""
 		if skipped.Last != nil {
-			last = fmt.Sprintf("; last checked at %s, when the log had %s", skipped.Last.Time, cli.Counted(skipped.Last.Size, "event"))
+			last = fmt.Sprintf("; last checked at %s, when the log had %s", skipped.Last.Time, cli.FormatCount(skipped.Last.Size, "event"))
 		}
 		fmt.Fprintf(&b, "  skipped   %s (%s checks it)%s\n", skipped.What, auditFlagOf[skipped.What], last)
 	}
@@ -159,7 +159,7 @@ func (r auditReport) String() string {
 }
 
 // auditAdvice returns what the reader of a finding of this kind should do.
-func auditAdvice(kind audit.Kind) string {
+func auditAdvice(kind audit.DamageKind) string {
 	switch kind {
 	case audit.KindSignature, audit.KindCheckpoint:
 		return `check that the URL and the key belong to the same ledger, and that the key comes from a source

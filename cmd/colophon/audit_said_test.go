@@ -43,18 +43,18 @@ func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	report, o := audited(t, url, w.Key, "--state", state)
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 	require.Zero(t, report.Walked)
-	require.Equal(t, &monitor.CheckedAt{Size: w.Size, Time: first.Time}, report.Earlier)
-	require.Equal(t, []monitor.SkippedCheck{{What: monitor.CheckContent, Last: &monitor.CheckedAt{Size: w.Size, Time: first.Time}}, {What: monitor.CheckAnswers}, {What: monitor.CheckReceipts}}, report.Skipped)
+	require.Equal(t, &monitor.LastSuccess{Size: w.Size, Time: first.Time}, report.Earlier)
+	require.Equal(t, []monitor.SkippedCheck{{What: monitor.CheckContent, Last: &monitor.LastSuccess{Size: w.Size, Time: first.Time}}, {What: monitor.CheckAnswers}, {What: monitor.CheckReceipts}}, report.Skipped)
 	text := commandLine(t.Context(), "audit", url, "--key", w.Key, "--state", state).stdout
-	require.Contains(t, text, "default: clean: 0 new events checked now; "+cli.Decimal(w.Size)+" of "+cli.Decimal(w.Size)+" events were checked before, last at ")
+	require.Contains(t, text, "default: clean: 0 new events checked now; "+cli.FormatUint(w.Size)+" of "+cli.FormatUint(w.Size)+" events were checked before, last at ")
 	require.Contains(t, text, ", and were not fetched again")
-	require.Contains(t, text, "skipped   content (--content checks it); last checked at "+first.Time+", when the log had "+cli.Decimal(w.Size)+" events")
+	require.Contains(t, text, "skipped   content (--content checks it); last checked at "+first.Time+", when the log had "+cli.FormatUint(w.Size)+" events")
 	require.Contains(t, text, "skipped   answers (--replay-index checks it)\n")
 
 	whole, _ := audited(t, url, w.Key, "--state", state, "--content")
 	require.False(t, whole.Clean, "an audit that fetches the entry must find the change")
 	again, _ := audited(t, url, w.Key, "--state", state)
-	require.Equal(t, &monitor.CheckedAt{Size: w.Size, Time: first.Time}, again.Skipped[0].Last, "content that failed the check must not be reported as checked")
+	require.Equal(t, &monitor.LastSuccess{Size: w.Size, Time: first.Time}, again.Skipped[0].Last, "content that failed the check must not be reported as checked")
 }
 
 // A report contains the period that the log covers, the number of failed claims, and the states.
@@ -78,7 +78,7 @@ func TestReportsHaveTotals(t *testing.T) {
 	}
 	set := func(name, state string) {
 		t.Helper()
-		status, answer := ledgertest.Send(t, "POST", url+"/records/"+cli.Decimal(w.At[name])+"/state", `{"state":"`+state+`","reason":"r"}`, "application/json")
+		status, answer := ledgertest.Send(t, "POST", url+"/records/"+cli.FormatUint(w.At[name])+"/state", `{"state":"`+state+`","reason":"r"}`, "application/json")
 		require.Equal(t, http.StatusCreated, status, answer)
 	}
 	check(2, 1, map[string]uint64{"live": 26, "failed": 0, "stale": 1, "quarantined": 0})
@@ -99,7 +99,7 @@ func TestReportsHaveTotals(t *testing.T) {
 // timeAt returns the time of an event.
 func timeAt(t *testing.T, url string, seq uint64) string {
 	t.Helper()
-	_, answer := ledgertest.Send(t, "GET", url+"/records/"+cli.Decimal(seq), "", "")
+	_, answer := ledgertest.Send(t, "GET", url+"/records/"+cli.FormatUint(seq), "", "")
 	_, rest, found := strings.Cut(answer, `"time":"`)
 	require.True(t, found, answer)
 	at, _, _ := strings.Cut(rest, `"`)

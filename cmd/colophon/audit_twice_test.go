@@ -110,7 +110,7 @@ func TestRedactionsFollowTheWalkedEvent(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	store := openRaw(t, w.Data)
 	served := func(answer http.ResponseWriter, r *http.Request) bool {
-		if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.At["secret"])+"/content/") {
+		if !strings.Contains(r.URL.Path, "/records/"+cli.FormatUint(w.At["secret"])+"/content/") {
 			return false
 		}
 		content := `{"q":"A secret?"}`
@@ -140,7 +140,7 @@ func TestContentThatBecomesForbidden(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	var asked atomic.Int32
 	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
-		if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.At["secret"])+"/content/") {
+		if !strings.Contains(r.URL.Path, "/records/"+cli.FormatUint(w.At["secret"])+"/content/") {
 			return false
 		}
 		switch asked.Add(1) {
@@ -165,7 +165,7 @@ func TestContentIsReadUpToItsSize(t *testing.T) {
 	const maxContent = 64 << 20 // maximum size of a piece of content
 	var sent atomic.Int64
 	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
-		if !strings.Contains(r.URL.Path, "/records/"+cli.Decimal(w.At["other"])+"/content/") {
+		if !strings.Contains(r.URL.Path, "/records/"+cli.FormatUint(w.At["other"])+"/content/") {
 			return false
 		}
 		for piece := make([]byte, 1<<20); sent.Load() < 2*maxContent; {
@@ -190,7 +190,7 @@ func TestReceiptsMatchTheWalkedLog(t *testing.T) {
 	server, err := url.Parse(strings.TrimSuffix(ledgerURL, remote.LedgerPath("default")))
 	require.NoError(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(server)
-	path := "/records/" + cli.Decimal(w.At["other"]) + "/content"
+	path := "/records/" + cli.FormatUint(w.At["other"]) + "/content"
 	var redacted sync.Once
 	front := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, path) {

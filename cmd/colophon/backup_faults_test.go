@@ -40,7 +40,7 @@ func TestBackupsNeverGoBackInTime(t *testing.T) {
 	ahead.Made = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
 	_, err := ahead.Sign(datadir.SigningKeys(&cli.Console{Env: func(string) (string, bool) { return "", false }}, s.data))
 	require.NoError(t, err)
-	_, err = backup.Store{Dir: s.backups}.Finish(ahead)
+	_, err = backup.Store{Dir: s.backups}.WriteManifest(ahead)
 	require.NoError(t, err)
 
 	s.post(2)
@@ -68,14 +68,14 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 		_, err := m.Sign(datadir.SigningKeys(environment, s.data))
 		require.NoError(t, err)
 		change(&m)
-		name, err := store.Finish(&m)
+		name, err := store.WriteManifest(&m)
 		require.NoError(t, err)
 		return name
 	}
 	text := []byte("of a backup that a wrong clock might have dated")
 	sum := sha256.Sum256(text)
 	digest := hex.EncodeToString(sum[:])
-	require.NoError(t, os.WriteFile(store.File(digest), text, 0o600))
+	require.NoError(t, os.WriteFile(store.FilePath(digest), text, 0o600))
 	far := time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
 	planted := []string{
 		forge(time.Now().UTC().Add(25*time.Hour).Truncate(time.Microsecond), func(m *backup.Manifest) { m.Note = "" }),
@@ -83,7 +83,7 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 		forge(far.Add(time.Microsecond), func(m *backup.Manifest) {
 			m.Files = []backup.StoredFile{{Name: "db/x", SHA256: digest, Size: int64(len(text))}}
 		}),
-		time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC).Format(backup.BackupName),
+		time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC).Format(backup.BackupNameLayout),
 		"backup-20250101T000000.000000Z.1",
 		"backup-of mine",
 		"backup-99999999T000000.000000Z",
@@ -93,7 +93,7 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 	}
 	slices.Sort(planted)
 	counted := func() []string {
-		names, ignored, err := store.Counted(time.Now(), func(*backup.Manifest) bool { return false })
+		names, ignored, err := store.Classify(time.Now(), func(*backup.Manifest) bool { return false })
 		require.NoError(t, err)
 		require.Equal(t, planted, ignored)
 		return names
@@ -106,11 +106,11 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 		}
 		names := counted()
 		require.Len(t, names, keep)
-		m, err := store.Read(names[keep-1])
+		m, err := store.ReadManifest(names[keep-1])
 		require.NoError(t, err)
 		require.EqualValues(t, 1+s.posted, m.Ledgers[0].Size, "the newest signed backup must be restored")
 		require.WithinDuration(t, time.Now(), m.Made, time.Hour)
-		require.FileExists(t, store.File(digest), "the unsigned backup must be kept, because it might be real")
+		require.FileExists(t, store.FilePath(digest), "the unsigned backup must be kept, because it might be real")
 	}
 	for _, args := range [][]string{{"--key", s.key()}, {"--unauthenticated"}} {
 		data := filepath.Join(t.TempDir(), "data")
@@ -122,7 +122,7 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}
 	require.Contains(t, s.colophon(cli.ExitUsage, args...), "no backup in "+s.backups+" can be chosen as the newest")
-	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.BackupName))...), "the backup is not signed", "the backup that --backup names must be read")
+	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.BackupNameLayout))...), "the backup is not signed", "the backup that --backup names must be read")
 }
 
 // Two restores into the same folder never run at the same time, and a restore adds nothing to a
@@ -133,20 +133,20 @@ func TestRestoresDoNotRunAtOnce(t *testing.T) {
 	s.backup()
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}
-	require.NoError(t, os.MkdirAll(datadir.Restoring(data), 0o700))
-	lock, err := folderlock.Take(datadir.Restoring(data))
+	require.NoError(t, os.MkdirAll(datadir.RestoreFolder(data), 0o700))
+	lock, err := folderlock.Take(datadir.RestoreFolder(data))
 	require.NoError(t, err)
 	require.Contains(t, s.colophon(cli.ExitInUse, args...), "another restore into "+data+" is running")
 	require.NoError(t, lock.Close())
 	s.colophon(cli.ExitOK, args...)
-	require.NoDirExists(t, datadir.Restoring(data))
+	require.NoDirExists(t, datadir.RestoreFolder(data))
 	require.Contains(t, s.colophon(cli.ExitUsage, args...), "is not empty")
 	for _, name := range []string{"access", "index", "notes.txt"} {
 		data := filepath.Join(t.TempDir(), "data")
 		require.NoError(t, os.MkdirAll(filepath.Join(data, name), 0o700))
 		said := s.colophon(cli.ExitUsage, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key())
 		require.Contains(t, said, `is not empty (it has "`+name+`")`)
-		require.NoDirExists(t, datadir.Database(data))
+		require.NoDirExists(t, datadir.DatabaseFolder(data))
 	}
 }
 
@@ -183,7 +183,7 @@ func TestBackupsReportPendingErasures(t *testing.T) {
 	s.post(1)
 	database := s.opened()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, _, err := datadir.SnapshotsOf(s.data).Answer(r.Context(), database); err != nil {
+		if _, _, err := datadir.SnapshotFolderOf(s.data).CopyForProcess(r.Context(), database); err != nil {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
@@ -200,7 +200,7 @@ func TestBackupsAreVerified(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	database := s.opened()
-	bad, err := database.Create(t.Context(), storage.Info{Name: "bad", Origin: "log.example/bad"})
+	bad, err := database.Create(t.Context(), storage.LedgerInfo{Name: "bad", Origin: "log.example/bad"})
 	require.NoError(t, err)
 	good, err := database.Ledger(t.Context(), ledger.Default)
 	require.NoError(t, err)
@@ -213,13 +213,13 @@ func TestBackupsAreVerified(t *testing.T) {
 	require.NoError(t, bad.Commit(t.Context(), storage.Head{}, storage.Batch{
 		Head: head, Entries: [][]byte{first}, Tiles: []storage.Tile{{Hashes: leaf[:]}},
 	}))
-	held, err := datadir.SnapshotsOf(s.data).Lock()
+	held, err := datadir.SnapshotFolderOf(s.data).Lock()
 	require.NoError(t, err)
-	_, err = datadir.SnapshotsOf(s.data).Make(t.Context(), database)
+	_, err = datadir.SnapshotFolderOf(s.data).CopyDatabase(t.Context(), database)
 	require.NoError(t, err)
 	other := filepath.Join(t.TempDir(), "other")
 	require.NoError(t, os.MkdirAll(other, 0o700))
-	require.NoError(t, os.Rename(datadir.SnapshotsOf(s.data).Database(), datadir.Database(other)))
+	require.NoError(t, os.Rename(datadir.SnapshotFolderOf(s.data).DatabasePath(), datadir.DatabaseFolder(other)))
 	require.NoError(t, held.Close())
 	require.Contains(t, s.colophon(cli.ExitFailed, "backup", "--data", other, "--to", s.backups), `ledger "bad"`)
 	require.Empty(t, s.manifests())
@@ -258,14 +258,14 @@ func TestCopiesOfKilledBackupsAreRemoved(t *testing.T) {
 		func() {
 			p := startProcess(t, s.data)
 			require.True(t, p.up, "%s", p.said)
-			require.NoDirExists(t, datadir.SnapshotsOf(s.data).Database())
+			require.NoDirExists(t, datadir.SnapshotFolderOf(s.data).DatabasePath())
 			require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
 			require.Equal(t, cli.ExitOK, p.wait())
 		},
 	} {
-		require.NoError(t, os.MkdirAll(datadir.SnapshotsOf(s.data).Database(), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(datadir.SnapshotsOf(s.data).Database(), "000001.log"), []byte("secret"), 0o600))
+		require.NoError(t, os.MkdirAll(datadir.SnapshotFolderOf(s.data).DatabasePath(), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(datadir.SnapshotFolderOf(s.data).DatabasePath(), "000001.log"), []byte("secret"), 0o600))
 		next()
-		require.NoDirExists(t, datadir.SnapshotsOf(s.data).Database())
+		require.NoDirExists(t, datadir.SnapshotFolderOf(s.data).DatabasePath())
 	}
 }

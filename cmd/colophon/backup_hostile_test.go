@@ -27,8 +27,8 @@ import (
 // meantime.
 func (s *stored) opened() *pebble.Database {
 	s.Helper()
-	log := (&cli.Console{Err: io.Discard}).Warnings()
-	database, err := pebble.Open(s.Context(), pebble.Config{Dir: datadir.Database(s.data), Logger: log})
+	log := (&cli.Console{Err: io.Discard}).WarningLogger()
+	database, err := pebble.Open(s.Context(), pebble.Config{Dir: datadir.DatabaseFolder(s.data), Logger: log})
 	require.NoError(s, err)
 	s.Cleanup(func() { require.NoError(s, database.Close()) })
 	return database
@@ -47,7 +47,7 @@ func TestBackupsDoNotTrustServers(t *testing.T) {
 		said := s.colophon(cli.ExitUsage, "backup", "--data", s.data, "--to", s.backups, "--server", server.URL)
 		require.Contains(t, said, "does not use the data folder")
 		server.Close()
-		require.FileExists(t, filepath.Join(datadir.Database(s.data), "LOCK"))
+		require.FileExists(t, filepath.Join(datadir.DatabaseFolder(s.data), "LOCK"))
 		require.FileExists(t, datadir.Keys(s.data).Path("default"))
 		require.Empty(t, s.manifests())
 	}
@@ -58,27 +58,27 @@ func TestBackupsDoNotTrustServers(t *testing.T) {
 func TestSnapshotsServeOneBackup(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
-	database, copies := s.opened(), datadir.SnapshotsOf(s.data)
-	_, _, err := copies.Answer(t.Context(), database)
+	database, copies := s.opened(), datadir.SnapshotFolderOf(s.data)
+	_, _, err := copies.CopyForProcess(t.Context(), database)
 	require.ErrorIs(t, err, admin.ErrNoSnapshot, "no folder")
 	require.NoError(t, copies.Clear())
-	_, _, err = copies.Answer(t.Context(), database)
+	_, _, err = copies.CopyForProcess(t.Context(), database)
 	require.ErrorIs(t, err, admin.ErrNoSnapshot, "no backup waits for a copy")
 
 	held, err := copies.Lock()
 	require.NoError(t, err)
-	require.NoError(t, copies.Sweep(), "no copy yet")
-	name, _, err := copies.Answer(t.Context(), database)
+	require.NoError(t, copies.RemoveLeftover(), "no copy yet")
+	name, _, err := copies.CopyForProcess(t.Context(), database)
 	require.NoError(t, err)
 	require.DirExists(t, filepath.Join(copies.Dir, name, "db"))
-	_, _, err = copies.Answer(t.Context(), database)
+	_, _, err = copies.CopyForProcess(t.Context(), database)
 	require.ErrorIs(t, err, admin.ErrNoSnapshot)
 	require.ErrorContains(t, err, "has its copy")
-	require.ErrorIs(t, copies.Sweep(), datadir.ErrSnapshotHeld)
-	require.DirExists(t, copies.Database())
+	require.ErrorIs(t, copies.RemoveLeftover(), datadir.ErrSnapshotHeld)
+	require.DirExists(t, copies.DatabasePath())
 	require.NoError(t, held.Close()) // the operating system does this when a backup is killed
-	require.NoError(t, copies.Sweep())
-	require.NoDirExists(t, copies.Database())
+	require.NoError(t, copies.RemoveLeftover())
+	require.NoDirExists(t, copies.DatabasePath())
 }
 
 // Two backups from the same data folder, or into the same backup folder, never run at the
@@ -88,7 +88,7 @@ func TestBackupsDoNotRunAtOnce(t *testing.T) {
 	s.post(1)
 	s.backup()
 	for _, k := range []struct{ dir, says string }{
-		{s.backups, "another backup to"}, {datadir.SnapshotsOf(s.data).Dir, "another backup of this data folder"},
+		{s.backups, "another backup to"}, {datadir.SnapshotFolderOf(s.data).Dir, "another backup of this data folder"},
 	} {
 		lock, err := folderlock.Take(k.dir)
 		require.NoError(t, err)
@@ -106,18 +106,18 @@ func TestManifestsNameFilesOfTheBackupOnly(t *testing.T) {
 	s.post(1)
 	s.backup()
 	store := backup.Store{Dir: s.backups}
-	names, err := store.Names()
+	names, err := store.BackupNames()
 	require.NoError(t, err)
 	good, file := s.manifests()[0], s.manifests()[0].Files[0]
 
-	require.NoError(t, os.WriteFile(store.File(file.SHA256), make([]byte, file.Size+1000), 0o600))
+	require.NoError(t, os.WriteFile(store.FilePath(file.SHA256), make([]byte, file.Size+1000), 0o600))
 	dir := t.TempDir()
 	require.ErrorContains(t, backup.RestoreFile(store, file, dir), "the backup is damaged")
 	info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(file.Name)))
 	require.NoError(t, err)
 	require.Equal(t, file.Size+1, info.Size(), "the rest must not be read")
-	require.NoError(t, os.Remove(store.File(file.SHA256)))
-	require.NoError(t, os.Mkdir(store.File(file.SHA256), 0o700))
+	require.NoError(t, os.Remove(store.FilePath(file.SHA256)))
+	require.NoError(t, os.Mkdir(store.FilePath(file.SHA256), 0o700))
 	require.ErrorContains(t, backup.RestoreFile(store, file, dir), "is not a regular file")
 
 	path := filepath.Join(s.backups, names[0]+".json")
@@ -126,7 +126,7 @@ func TestManifestsNameFilesOfTheBackupOnly(t *testing.T) {
 	for _, digest := range []string{"../../x", "", strings.ToUpper(good.Files[0].SHA256), good.Files[0].SHA256 + "0"} {
 		changed := strings.Replace(string(text), good.Files[0].SHA256, digest, 1)
 		require.NoError(t, os.WriteFile(path, []byte(changed), 0o600))
-		_, err := store.Read(names[0])
+		_, err := store.ReadManifest(names[0])
 		require.ErrorContains(t, err, "is damaged", "%q", digest)
 	}
 }
@@ -143,13 +143,13 @@ func TestBackupsTrustNoStoredFile(t *testing.T) {
 				continue
 			}
 			store := backup.Store{Dir: s.backups}
-			text, err := os.ReadFile(store.File(f.SHA256))
+			text, err := os.ReadFile(store.FilePath(f.SHA256))
 			require.NoError(t, err)
 			text[len(text)/2] ^= 1
-			require.NoError(t, os.WriteFile(store.File(f.SHA256), text, 0o600)) // damaged content of the same length
+			require.NoError(t, os.WriteFile(store.FilePath(f.SHA256), text, 0o600)) // damaged content of the same length
 			sum := sha256.Sum256(text)
 			m.Files[i].SHA256 = hex.EncodeToString(sum[:]) // the replacement is stored under its own digest
-			require.NoError(t, os.WriteFile(store.File(m.Files[i].SHA256), text, 0o600))
+			require.NoError(t, os.WriteFile(store.FilePath(m.Files[i].SHA256), text, 0o600))
 		}
 	})
 	planted := s.manifests()[0]

@@ -22,7 +22,7 @@ type linked struct {
 	*stored
 	store    backup.Store
 	manifest *backup.Manifest
-	source   backup.Source
+	source   backup.SourceFile
 	outside  string
 	before   map[string]string // contents of the files in the folder outside, by name, before the test
 }
@@ -39,7 +39,7 @@ func newLinked(t *testing.T) *linked {
 	require.NoError(t, os.WriteFile(path, []byte("a file that no backup has"), 0o600))
 	info, err := os.Stat(path)
 	require.NoError(t, err)
-	l.source = backup.Source{Name: "db/source", Path: path, Info: info}
+	l.source = backup.SourceFile{Name: "db/source", Path: path, Info: info}
 	return l
 }
 
@@ -69,16 +69,16 @@ func (l *linked) plant(name string) {
 // step reads, writes, or removes anything through the link.
 func TestBackupStepsFollowNoLink(t *testing.T) {
 	steps := map[string]func(l *linked) error{
-		"make":  func(l *linked) error { return l.store.Make() },
-		"names": func(l *linked) error { _, err := l.store.Names(); return err },
+		"make":  func(l *linked) error { return l.store.CreateFolders() },
+		"names": func(l *linked) error { _, err := l.store.BackupNames(); return err },
 		"add":   func(l *linked) error { _, _, err := l.store.Add(l.source); return err },
 		"finish": func(l *linked) error {
 			m := *l.manifest
 			m.Made = m.Made.Add(time.Second)
-			_, err := l.store.Finish(&m)
+			_, err := l.store.WriteManifest(&m)
 			return err
 		},
-		"read":  func(l *linked) error { _, err := l.store.Read(l.manifest.Name()); return err },
+		"read":  func(l *linked) error { _, err := l.store.ReadManifest(l.manifest.Name()); return err },
 		"open":  func(l *linked) error { _, err := l.store.OpenFile(l.manifest.Files[0]); return err },
 		"prune": func(l *linked) error { return l.prune(1) },
 	}
@@ -88,9 +88,9 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 		refused []string // the steps that use the file or folder, and therefore must fail
 	}{
 		"files":         {func(*linked) string { return "files" }, "is a link or a file, not a folder", []string{"make", "names", "add", "finish", "read", "open", "prune"}},
-		"incomplete":    {func(*linked) string { return backup.Incomplete }, "is not a regular file", []string{"add", "finish"}},
+		"incomplete":    {func(*linked) string { return backup.IncompleteName }, "is not a regular file", []string{"add", "finish"}},
 		"a manifest":    {func(l *linked) string { return l.manifest.Name() + ".json" }, "is not a regular file", []string{"read", "prune"}},
-		"a stored file": {func(l *linked) string { return backup.FileIn(l.manifest.Files[0].SHA256) }, "is not a regular file", []string{"open"}},
+		"a stored file": {func(l *linked) string { return backup.RelativeFilePath(l.manifest.Files[0].SHA256) }, "is not a regular file", []string{"open"}},
 	} {
 		for step, do := range steps {
 			t.Run(name+", "+step, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 				if step == "prune" { // prune removes the files of an older backup, but still reads those of the remaining backup
 					m := *l.manifest
 					m.Made = m.Made.Add(-time.Second)
-					_, err := l.store.Finish(&m)
+					_, err := l.store.WriteManifest(&m)
 					require.NoError(t, err)
 				}
 				l.plant(c.planted(l))
@@ -120,18 +120,18 @@ func TestBackupsReplaceLinks(t *testing.T) {
 	l := newLinked(t)
 	f, _, err := l.store.Add(l.source)
 	require.NoError(t, err)
-	require.NoError(t, os.Rename(l.store.File(f.SHA256), filepath.Join(l.outside, "files", f.SHA256)))
+	require.NoError(t, os.Rename(l.store.FilePath(f.SHA256), filepath.Join(l.outside, "files", f.SHA256)))
 	l.before = l.found()
-	l.plant(backup.FileIn(f.SHA256))
+	l.plant(backup.RelativeFilePath(f.SHA256))
 	_, copied, err := l.store.Add(l.source)
 	require.NoError(t, err)
 	require.Equal(t, f.Size, copied)
-	require.NoError(t, safefile.CheckRegular(l.store.File(f.SHA256)))
+	require.NoError(t, safefile.CheckRegular(l.store.FilePath(f.SHA256)))
 
 	l.plant(l.manifest.Name() + ".json")
-	_, err = l.store.Finish(l.manifest)
+	_, err = l.store.WriteManifest(l.manifest)
 	require.NoError(t, err)
-	_, err = l.store.Read(l.manifest.Name())
+	_, err = l.store.ReadManifest(l.manifest.Name())
 	require.NoError(t, err)
 	require.Equal(t, l.before, l.found())
 }
@@ -143,7 +143,7 @@ func TestBackupsWhileFilesAreSwapped(t *testing.T) {
 	stored := l.manifest.Files[0]
 	require.NoError(t, os.WriteFile(filepath.Join(l.outside, "files", stored.SHA256), []byte("precious"), 0o600))
 	l.before = l.found()
-	files, kept := l.store.Files(), l.store.Files()+".kept"
+	files, kept := l.store.FilesFolder(), l.store.FilesFolder()+".kept"
 	stop, stopped := make(chan struct{}), make(chan error)
 	go func() {
 		swap := func() error {

@@ -35,8 +35,8 @@ func newStored(t *testing.T) *stored {
 // post posts n records whose texts do not compress. It opens and closes the database.
 func (s *stored) post(n int) {
 	s.Helper()
-	log := (&cli.Console{Err: io.Discard}).Warnings()
-	database, err := pebble.Open(s.Context(), pebble.Config{Dir: datadir.Database(s.data), Logger: log})
+	log := (&cli.Console{Err: io.Discard}).WarningLogger()
+	database, err := pebble.Open(s.Context(), pebble.Config{Dir: datadir.DatabaseFolder(s.data), Logger: log})
 	require.NoError(s, err)
 	host, err := ledger.OpenHost(s.Context(), database, datadir.Keys(s.data), func(string) ledger.Config {
 		return ledger.Config{Marks: datadir.Marks(s.data)}
@@ -44,12 +44,12 @@ func (s *stored) post(n int) {
 	require.NoError(s, err)
 	l, err := host.Ledger(ledger.Default)
 	if err != nil {
-		l, err = host.Create(s.Context(), ledger.New{Name: ledger.Default})
+		l, err = host.Create(s.Context(), ledger.CreateOptions{Name: ledger.Default})
 		require.NoError(s, err)
 	}
 	for range n {
 		s.posted++
-		r, err := record.DefaultLimits().For(l.MemberSecret()).Parse(record.IPCRecord, fmt.Appendf(nil, `{"payload":{},"output":"%d %s","model":"m","temperature":0,"max_tokens":1}`, s.posted, strings.Repeat(fmt.Sprint(s.posted*7919), 300)))
+		r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.IPCRecord, fmt.Appendf(nil, `{"payload":{},"output":"%d %s","model":"m","temperature":0,"max_tokens":1}`, s.posted, strings.Repeat(fmt.Sprint(s.posted*7919), 300)))
 		require.NoError(s, err)
 		submission, err := l.Prepare(r, ledger.Anonymous, "")
 		require.NoError(s, err)
@@ -97,7 +97,7 @@ func (s *stored) restore(args ...string) string {
 // files returns the sizes of the files that the backups share, by file name.
 func (s *stored) files() map[string]int64 {
 	s.Helper()
-	entries, err := os.ReadDir(backup.Store{Dir: s.backups}.Files())
+	entries, err := os.ReadDir(backup.Store{Dir: s.backups}.FilesFolder())
 	require.NoError(s, err)
 	sizes := make(map[string]int64)
 	for _, entry := range entries {
@@ -111,11 +111,11 @@ func (s *stored) files() map[string]int64 {
 func (s *stored) manifests() []*backup.Manifest {
 	s.Helper()
 	store := backup.Store{Dir: s.backups}
-	names, err := store.Names()
+	names, err := store.BackupNames()
 	require.NoError(s, err)
 	var list []*backup.Manifest
 	for _, name := range names {
-		m, err := store.Read(name)
+		m, err := store.ReadManifest(name)
 		require.NoError(s, err)
 		list = append(list, m)
 	}
@@ -125,7 +125,7 @@ func (s *stored) manifests() []*backup.Manifest {
 // prune removes all but the newest keep backups, as backup --keep does.
 func (s *stored) prune(keep int) error {
 	store := backup.Store{Dir: s.backups}
-	names, err := store.Names()
+	names, err := store.BackupNames()
 	return errors.Join(err, store.Prune(keep, names, nil))
 }
 
@@ -159,7 +159,7 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	require.EqualValues(t, 401, manifests[0].Ledgers[0].Size)
 	require.EqualValues(t, 404, manifests[1].Ledgers[0].Size)
 	store := backup.Store{Dir: s.backups}
-	names, err := store.Names()
+	names, err := store.BackupNames()
 	require.NoError(t, err)
 	s.restore()
 	s.restore("--backup", names[0])
@@ -187,14 +187,14 @@ func TestInterruptedBackupsDoNotCount(t *testing.T) {
 	require.NotZero(t, run(ctx, []string{"backup", "--data", s.data, "--to", s.backups}, strings.NewReader(""), io.Discard, io.Discard,
 		func(string) (string, bool) { return "", false }))
 	store := backup.Store{Dir: s.backups}
-	require.NoError(t, store.Make())
-	names, err := store.Names()
+	require.NoError(t, store.CreateFolders())
+	names, err := store.BackupNames()
 	require.NoError(t, err)
 	require.Empty(t, names)
 
 	s.backup()
 	whole := s.files()
-	name, err := store.Names()
+	name, err := store.BackupNames()
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(filepath.Join(s.backups, name[0]+".json")))
 	require.NoError(t, os.WriteFile(filepath.Join(s.backups, "incomplete"), []byte("half"), 0o600))
@@ -202,7 +202,7 @@ func TestInterruptedBackupsDoNotCount(t *testing.T) {
 	for name, size := range whole {
 		if size > 4096 {
 			missing = name
-			require.NoError(t, os.WriteFile(store.File(name), []byte("half"), 0o600))
+			require.NoError(t, os.WriteFile(store.FilePath(name), []byte("half"), 0o600))
 			break
 		}
 	}
@@ -210,7 +210,7 @@ func TestInterruptedBackupsDoNotCount(t *testing.T) {
 	s.colophon(cli.ExitUsage, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest")
 	s.backup()
 	s.restore()
-	require.NoDirExists(t, datadir.SnapshotsOf(s.data).Database(), "no copy may be left behind")
+	require.NoDirExists(t, datadir.SnapshotFolderOf(s.data).DatabasePath(), "no copy may be left behind")
 }
 
 // An interrupted restore can be repeated. A restore from damaged files creates no data folder.
@@ -224,7 +224,7 @@ func TestRestoresVerify(t *testing.T) {
 		if f.Size == 0 {
 			continue
 		}
-		path := backup.Store{Dir: s.backups}.File(f.SHA256)
+		path := backup.Store{Dir: s.backups}.FilePath(f.SHA256)
 		good, err := os.ReadFile(path)
 		require.NoError(t, err)
 		bad := append([]byte{}, good...)
@@ -237,11 +237,11 @@ func TestRestoresVerify(t *testing.T) {
 		}
 		require.NoError(t, os.WriteFile(path, good, 0o600))
 	}
-	require.NoError(t, os.MkdirAll(datadir.Database(datadir.Restoring(data)), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(datadir.Database(datadir.Restoring(data)), "000009.sst"), []byte("half"), 0o600))
+	require.NoError(t, os.MkdirAll(datadir.DatabaseFolder(datadir.RestoreFolder(data)), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(datadir.DatabaseFolder(datadir.RestoreFolder(data)), "000009.sst"), []byte("half"), 0o600))
 	s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--with-tokens", "--key", s.key())
-	require.NoDirExists(t, datadir.Restoring(data))
-	require.DirExists(t, datadir.Access(data))
+	require.NoDirExists(t, datadir.RestoreFolder(data))
+	require.DirExists(t, datadir.TokenFolder(data))
 	s.colophon(cli.ExitOK, "fsck", "--data", data)
 
 	manifest := s.manifests()[0]
@@ -259,7 +259,7 @@ func TestBackupsLeaveKeysOut(t *testing.T) {
 	require.NoError(t, err)
 	holds := func() bool {
 		for name := range s.files() {
-			text, err := os.ReadFile(backup.Store{Dir: s.backups}.File(name))
+			text, err := os.ReadFile(backup.Store{Dir: s.backups}.FilePath(name))
 			require.NoError(t, err)
 			if strings.Contains(string(text), strings.TrimSpace(string(key))) {
 				return true

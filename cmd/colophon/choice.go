@@ -35,8 +35,8 @@ func (r *recordChoice) bind(flags *pflag.FlagSet) {
 	for _, f := range filterFlags {
 		flags.String(f.flag, "", f.usage)
 	}
-	cli.MomentVar(flags, "since", "records written at this `time` or later")
-	cli.MomentVar(flags, "until", "records written before this `time`")
+	cli.AddTimeFlag(flags, "since", "records written at this `time` or later")
+	cli.AddTimeFlag(flags, "until", "records written before this `time`")
 	flags.StringArrayVar(&r.labels, "label", nil, "records with this label, `NAME=VALUE`; may be repeated")
 	flags.StringArrayVar(&r.where, "where", nil, "records that pass any other filter of GET /records, `NAME=VALUE`; may be repeated")
 }

@@ -46,7 +46,7 @@ func TestServersOnOneStore(t *testing.T) {
 		"spread":          spread,
 	} {
 		t.Run(name, func(t *testing.T) {
-			test(&cluster{T: t, store: database.URL("search_path", database.Schema(t))})
+			test(&cluster{T: t, store: database.URL("search_path", database.CreateSchema(t))})
 		})
 	}
 }

@@ -41,7 +41,7 @@ func TestJSONKeepsItsValues(t *testing.T) {
 		said := rapid.String().Draw(t, "said")
 		var out bytes.Buffer
 		c := cli.New(nil, &out, nil, nil)
-		require.NoError(t, cli.WriteJSON(c, said))
+		require.NoError(t, cli.PrintAsJSON(c, said))
 		require.True(t, utf8.Valid(out.Bytes()))
 		for _, r := range out.String() {
 			require.False(t, r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r), "%q", r)

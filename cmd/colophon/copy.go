@@ -13,7 +13,7 @@ import (
 
 // openCopy opens the published copy of a log at a URL, and reads its keys and its head. trusted are
 // the keys from which the copy's keys must follow.
-func openCopy(ctx context.Context, text string, trusted []*proofs.Verifier) (*verify.Copy, error) {
+func openCopy(ctx context.Context, text string, trusted []*proofs.Verifier) (*verify.PublishedCopy, error) {
 	at, err := logurl.Parse(text)
 	if err != nil {
 		return nil, err
@@ -39,6 +39,6 @@ func openCopy(ctx context.Context, text string, trusted []*proofs.Verifier) (*ve
 	if err != nil {
 		return nil, err
 	}
-	return &verify.Copy{Name: text, Keys: keys, Checkpoint: log.Checkpoint(),
+	return &verify.PublishedCopy{Name: text, Keys: keys, Checkpoint: log.Checkpoint(),
 		Tile: func(level uint8, index uint64) ([]byte, error) { return log.Tile(ctx, level, index) }}, nil
 }

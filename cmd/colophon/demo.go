@@ -35,13 +35,13 @@ read, and content for texts.`,
 			}
 			tour := &demo.Tour{Console: c, Ledger: s.Ledger(name)}
 			err = tour.Load(command.Context())
-			if errors.Is(err, demo.ErrOther) {
-				return cli.Exitf(cli.ExitFailed, "%s: %w; nothing was posted. Create a ledger for the example: colophon ledger create demo && colophon demo --ledger demo", cli.Plain(name), err)
+			if errors.Is(err, demo.ErrOtherRecords) {
+				return cli.Exitf(cli.ExitFailed, "%s: %w; nothing was posted. Create a ledger for the example: colophon ledger create demo && colophon demo --ledger demo", cli.QuoteCell(name), err)
 			}
 			if err == nil {
-				err = tour.Questions(command.Context())
+				err = tour.PrintAnswers(command.Context())
 			}
-			return s.Exit(err)
+			return s.ExplainExit(err)
 		},
 	}
 	server.Bind(c, command.Flags())

@@ -49,7 +49,7 @@ func newDoctor(c *cli.Console) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			o.Flags = command.Flags()
-			if c.Environment("COLOPHON_SERVER", "") == "" && !command.Flags().Changed("server") {
+			if c.EnvOr("COLOPHON_SERVER", "") == "" && !command.Flags().Changed("server") {
 				o.Server.URL = ""
 			}
 			report, err := doctor.Examine(command.Context(), c, o)
@@ -64,7 +64,7 @@ func newDoctor(c *cli.Console) *cobra.Command {
 	}
 	flags := command.Flags()
 	settings.Bind(flags)
-	flags.StringVar(&o.ConfigFile, "config", c.Environment("COLOPHON_CONFIG", ""), "YAML `file` with settings of serve, or COLOPHON_CONFIG")
+	flags.StringVar(&o.ConfigFile, "config", c.EnvOr("COLOPHON_CONFIG", ""), "YAML `file` with settings of serve, or COLOPHON_CONFIG")
 	o.Server.Bind(c, flags)
 	url := flags.Lookup("server")
 	url.Usage, url.DefValue = url.Usage+"; default from the server's settings", ""
@@ -79,7 +79,7 @@ func doctorOutcome(report doctor.Report, strict bool) error {
 	switch {
 	case report.Verdict == doctor.Wrong:
 		return &cli.ExitError{Code: cli.ExitFailed}
-	case strict && !report.Complete():
+	case strict && !report.AllChecked():
 		return cli.Exitf(cli.ExitUnchecked, "some checks were skipped, and --strict is set; the report says why")
 	}
 	return nil
@@ -88,7 +88,7 @@ func doctorOutcome(report doctor.Report, strict bool) error {
 // printReport prints the report as JSON, or as a table that fits the width of the terminal.
 func printReport(c *cli.Console, report doctor.Report, asJSON bool) error {
 	if asJSON {
-		return cli.WriteJSON(c, report)
+		return cli.PrintAsJSON(c, report)
 	}
 	_, err := fmt.Fprint(c.Out, report.Text(terminalWidth(c.Out)))
 	return err
@@ -96,7 +96,7 @@ func printReport(c *cli.Console, report doctor.Report, asJSON bool) error {
 
 // terminalWidth returns the number of characters per line, and 0 if out is not a terminal.
 func terminalWidth(out io.Writer) int {
-	file, ok := cli.Unfiltered(out).(*os.File)
+	file, ok := cli.UnfilteredWriter(out).(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return 0
 	}

@@ -22,13 +22,13 @@ type exportCommand struct {
 	*cli.Console
 	server  remote.Options
 	file    string
-	options export.Options
+	options export.PackOptions
 	chosen  recordChoice
 	table   export.TableOptions
 }
 
 func newExport(c *cli.Console) *cobra.Command {
-	e := &exportCommand{Console: c, options: export.Options{MaxContent: 64 << 20}}
+	e := &exportCommand{Console: c, options: export.PackOptions{MaxContent: 64 << 20}}
 	command := &cobra.Command{
 		Use:   "export {--pack FILE [SEQ...] | --format FORMAT --out FILE --question PATH}",
 		Short: "Write an audit pack, or the rows of a question as Parquet, CSV or NDJSON",
@@ -78,11 +78,11 @@ func (e *exportCommand) run(command *cobra.Command, args []string) error {
 	if err != nil {
 		return cli.Exitf(cli.ExitUsage, "%w", err)
 	}
-	server, err := e.server.Connect(e.Console, client.WithMaxAnswer(max(64<<20, int64(e.options.MaxContent))))
+	server, err := e.server.Connect(e.Console, client.WithMaxResponseBytes(max(64<<20, int64(e.options.MaxContent))))
 	if err != nil {
 		return err
 	}
-	p, report, err := export.Make(command.Context(), e.Console, server, e.options, seqs, filter)
+	p, report, err := export.BuildPack(command.Context(), e.Console, server, e.options, seqs, filter)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (e *exportCommand) runTable(command *cobra.Command, args []string) error {
 	}
 	digest := done.Manifest.Digest()
 	_, err = fmt.Fprintf(e.Out, "%s: %s of %s at tree size %d of ledger %s\nManifest: %s%s, digest %x\nCheck both with: colophon verify %[1]s --key %[9]s\n",
-		e.table.File, cli.Counted(done.Manifest.Rows, "row"), done.Manifest.Question, done.Manifest.Size, e.table.Ledger,
+		e.table.File, cli.FormatCount(done.Manifest.Rows, "row"), done.Manifest.Question, done.Manifest.Size, e.table.Ledger,
 		e.table.File, table.ManifestSuffix, digest, done.Key)
 	return err
 }
@@ -158,7 +158,7 @@ func (e *exportCommand) write(html []byte) error {
 
 // conclude prints what the audit pack contains and how to verify it.
 func (e *exportCommand) conclude(p *pack.Pack, r pack.Report) error {
-	content := fmt.Sprintf("%s of content, %s with erased content", cli.Counted(uint64(len(p.Contents)), "piece"), cli.Counted(uint64(r.Redacted), "record"))
+	content := fmt.Sprintf("%s of content, %s with erased content", cli.FormatCount(uint64(len(p.Contents)), "piece"), cli.FormatCount(uint64(r.Redacted), "record"))
 	switch p.Content {
 	case pack.ContentLeftOut:
 		content = "no content"
@@ -166,6 +166,6 @@ func (e *exportCommand) conclude(p *pack.Pack, r pack.Report) error {
 		content = "no content, because the token may not read it"
 	}
 	_, err := fmt.Fprintf(e.Out, "%s: %s of ledger %s at tree size %d, %s\nOpen it in a browser, or: colophon verify %s --key %s\n",
-		e.file, cli.Counted(uint64(r.Records), "event"), p.Ledger, r.Checkpoint.Size, content, e.file, p.Keys[0])
+		e.file, cli.FormatCount(uint64(r.Records), "event"), p.Ledger, r.Checkpoint.Size, content, e.file, p.Keys[0])
 	return err
 }

@@ -34,9 +34,9 @@ import (
 // returns the server's URL and the verifier key of its ledger.
 func exportedServer(t *testing.T) (url, key string) {
 	t.Helper()
-	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	l, err := host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	l, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
 	require.NoError(t, err)
 	folded, err := query.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestExportedPacksVerify(t *testing.T) {
 	} {
 		require.Contains(t, p.Text(t, `details[data-seq="`+seq+`"]`), says, seq)
 	}
-	require.Empty(t, p.Notes().Errors)
+	require.Empty(t, p.Activity().Errors)
 }
 
 // If the dimensions of a run are too long for its event, audit and verify list what they cannot

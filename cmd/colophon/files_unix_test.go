@@ -63,8 +63,8 @@ func TestBackupsFollowNoLink(t *testing.T) {
 	s.backup()
 	store := backup.Store{Dir: s.backups}
 	for name := range s.files() { // a link is not a regular file
-		require.NoError(t, os.Rename(store.File(name), store.File(name)+".kept"))
-		require.NoError(t, os.Symlink(store.File(name)+".kept", store.File(name)))
+		require.NoError(t, os.Rename(store.FilePath(name), store.FilePath(name)+".kept"))
+		require.NoError(t, os.Symlink(store.FilePath(name)+".kept", store.FilePath(name)))
 	}
 	require.Contains(t, s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key()),
 		"not a regular file")
@@ -92,11 +92,11 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 		{"backup", "--data", s.data, "--to", s.backups},
 		{"restore", "--data", s.data, "--from", s.backups, "--key", key},
 	}
-	require.NoError(t, os.MkdirAll(datadir.Spool(s.data), 0o700))
-	require.NoError(t, os.MkdirAll(datadir.Access(s.data), 0o700))
+	require.NoError(t, os.MkdirAll(datadir.SpoolFolder(s.data), 0o700))
+	require.NoError(t, os.MkdirAll(datadir.TokenFolder(s.data), 0o700))
 	for _, dir := range []string{
-		s.data, datadir.Database(s.data), datadir.Index(s.data), datadir.Spool(s.data), datadir.SnapshotsOf(s.data).Dir,
-		datadir.Keys(s.data).Dir, datadir.Marks(s.data).Dir, datadir.Access(s.data),
+		s.data, datadir.DatabaseFolder(s.data), datadir.IndexFolder(s.data), datadir.SpoolFolder(s.data), datadir.SnapshotFolderOf(s.data).Dir,
+		datadir.Keys(s.data).Dir, datadir.Marks(s.data).Dir, datadir.TokenFolder(s.data),
 	} {
 		require.NoError(t, os.Chmod(dir, 0o777), "%s", dir)
 		for _, args := range commands {
@@ -145,9 +145,9 @@ func TestKeysOfAnotherUser(t *testing.T) {
 	require.Contains(t, s.colophon(cli.ExitFailed, rotate...), "belongs to another user")
 	require.NoError(t, os.Chown(datadir.Marks(s.data).Path(ledger.Default), 0, 0))
 	s.token(s.data, "one")
-	require.NoError(t, os.Chown(filepath.Join(datadir.Access(s.data), "tokens.json"), stranger, stranger))
+	require.NoError(t, os.Chown(filepath.Join(datadir.TokenFolder(s.data), "tokens.json"), stranger, stranger))
 	require.Contains(t, s.colophon(cli.ExitUsage, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "belongs to another user")
-	require.NoError(t, os.Chown(filepath.Join(datadir.Access(s.data), "tokens.json"), 0, 0))
+	require.NoError(t, os.Chown(filepath.Join(datadir.TokenFolder(s.data), "tokens.json"), 0, 0))
 	s.colophon(cli.ExitOK, rotate...)
 
 	// The whole folder can belong to another user, for whom the administrator runs the command.
@@ -176,8 +176,8 @@ func TestLockFilesMustNotBeLinks(t *testing.T) {
 
 	s := newStored(t)
 	s.post(1)
-	require.NoError(t, os.MkdirAll(datadir.Access(s.data), 0o700))
-	require.NoError(t, os.Symlink(path+"x", filepath.Join(datadir.Access(s.data), "tokens.lock")))
+	require.NoError(t, os.MkdirAll(datadir.TokenFolder(s.data), 0o700))
+	require.NoError(t, os.Symlink(path+"x", filepath.Join(datadir.TokenFolder(s.data), "tokens.lock")))
 	require.Contains(t, s.colophon(cli.ExitFailed, "token", "create", "--data", s.data, "--name", "one", "--scope", "read"), "not a regular file")
 	require.NoFileExists(t, path+"x")
 }

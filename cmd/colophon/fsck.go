@@ -66,7 +66,7 @@ uses the folder.`,
 			return fsck(command.Context(), c, o)
 		},
 	}
-	command.Flags().StringVar(&o.data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
+	command.Flags().StringVar(&o.data, "data", c.EnvOr("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
 	url.bind(command.Flags(), "log")
 	command.Flags().StringVar(&o.ledger, "ledger", "", "`name` of the one ledger to check; default all")
 	command.Flags().StringVar(&o.key, "key", "", "verifier `key`, or a file with verifier keys; default from the folder's keys")
@@ -91,7 +91,7 @@ func checkData(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, e
 	if o.store != "" {
 		return checkStore(ctx, c, o)
 	}
-	database, err := datadir.OpenWith(ctx, c, o.data, pebble.Config{ReadOnly: true})
+	database, err := datadir.OpenWithConfig(ctx, c, o.data, pebble.Config{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
@@ -104,10 +104,10 @@ func checkData(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, e
 
 // checkStore checks the ledgers of a PostgreSQL database, with the keys from the data folder.
 func checkStore(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, error) {
-	if err := datadir.Check(o.data); err != nil {
+	if err := datadir.CheckPermissions(o.data); err != nil {
 		return nil, err
 	}
-	database, err := postgres.Open(ctx, postgres.Config{URL: o.store, Logger: c.Warnings(), ReadOnly: true})
+	database, err := postgres.Open(ctx, postgres.Config{URL: o.store, Logger: c.WarningLogger(), ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
@@ -117,10 +117,10 @@ func checkStore(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, 
 
 // notePending warns if files of the database might still contain erased content.
 func notePending(ctx context.Context, c *cli.Console, database *pebble.Database) error {
-	pending, err := database.Erasing(ctx)
+	pending, err := database.PendingErasures(ctx)
 	if err == nil && pending.Pieces > 0 {
 		c.Say("%s of erased content may still be in files of the database; the next start of the server removes it",
-			cli.Counted(uint64(pending.Pieces), "piece"))
+			cli.FormatCount(uint64(pending.Pieces), "piece"))
 	}
 	return err
 }
@@ -151,7 +151,7 @@ type damage struct {
 
 // unreadable converts an error of the storage to damage.
 func unreadable(err error) *damage {
-	if stray := (*storage.Stray)(nil); errors.As(err, &stray) {
+	if stray := (*storage.StrayKey)(nil); errors.As(err, &stray) {
 		return strayDamage(stray)
 	}
 	message := err.Error() + "; restore the folder from a backup"
@@ -229,7 +229,7 @@ func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Databas
 }
 
 // strayDamage converts a stray key to damage.
-func strayDamage(s *storage.Stray) *damage {
+func strayDamage(s *storage.StrayKey) *damage {
 	message := s.Message + "; copy the folder as it is, and restore it from a backup"
 	position := fmt.Sprintf("at entry %d: ", s.Seq)
 	switch {
@@ -242,7 +242,7 @@ func strayDamage(s *storage.Stray) *damage {
 }
 
 // keysWithoutLedger returns an error if a signing key exists whose ledger does not.
-func keysWithoutLedger(data string, infos []storage.Info) error {
+func keysWithoutLedger(data string, infos []storage.LedgerInfo) error {
 	const suffix = ".key"
 	files, err := filepath.Glob(filepath.Join(datadir.Keys(data).Dir, "*"+suffix))
 	if err != nil {
@@ -250,7 +250,7 @@ func keysWithoutLedger(data string, infos []storage.Info) error {
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), suffix)
-		if !slices.ContainsFunc(infos, func(info storage.Info) bool { return info.Name == name }) {
+		if !slices.ContainsFunc(infos, func(info storage.LedgerInfo) bool { return info.Name == name }) {
 			return cli.Exitf(cli.ExitFailed, "ledger %q is missing, but its signing key %s exists; restore the folder from a backup", name, file)
 		}
 	}
@@ -259,7 +259,7 @@ func keysWithoutLedger(data string, infos []storage.Info) error {
 
 // checkLedger checks one ledger. It returns no report if the log is damaged.
 func checkLedger(
-	ctx context.Context, c *cli.Console, o fsckOptions, database storage.Database, infos []storage.Info, info storage.Info,
+	ctx context.Context, c *cli.Console, o fsckOptions, database storage.Database, infos []storage.LedgerInfo, info storage.LedgerInfo,
 ) (finding, *audit.Report, error) {
 	trusted, err := ledgerKeys(c, o, infos, info)
 	if err != nil {
@@ -279,7 +279,7 @@ func checkLedger(
 	}
 	bar := cli.NewProgress(c, int64(head.Size), "checking "+info.Name)
 	defer bar.Finish()
-	report, err := audit.Log(ctx, storeaudit.Source(store), audit.Options{
+	report, err := audit.WalkLog(ctx, storeaudit.NewSource(store), audit.Options{
 		Verifiers: trusted, Successors: successors,
 		Ledger:   info.Name,
 		Progress: func(done, _ uint64) { bar.Set(done) },
@@ -301,7 +301,7 @@ func checkLedger(
 	if d != nil {
 		report = nil
 	} else if d = older; d == nil {
-		if d, err = datadir.CheckMark(ctx, o.data, info.Name, store, slices.Concat(trusted, successors)); err != nil {
+		if d, err = datadir.CheckHighWaterMark(ctx, o.data, info.Name, store, slices.Concat(trusted, successors)); err != nil {
 			return finding{}, nil, err
 		}
 	}
@@ -315,9 +315,9 @@ func checkLedger(
 // successors. older is nil unless the key in the folder is newer than the database. In that case,
 // trusted holds the keys of the log instead of the given ones.
 func keysOf(
-	ctx context.Context, o fsckOptions, store storage.Reader, info storage.Info, given []*proofs.Verifier,
+	ctx context.Context, o fsckOptions, store storage.Reader, info storage.LedgerInfo, given []*proofs.Verifier,
 ) (trusted, successors []*proofs.Verifier, older *audit.Damage, err error) {
-	history, err := ledger.StoredKeys(ctx, store)
+	history, err := ledger.ReadKeyHistory(ctx, store)
 	if err != nil && !errors.Is(err, ledger.ErrDamaged) {
 		return nil, nil, nil, err
 	}
@@ -348,15 +348,15 @@ func keysOf(
 // ledgerKeys returns the trusted keys of a ledger: those of --key that are named for its origin or,
 // without --key, the key in the folder. If no key of --key is named for the origin of any ledger,
 // the keys apply to every ledger.
-func ledgerKeys(c *cli.Console, o fsckOptions, infos []storage.Info, info storage.Info) ([]*proofs.Verifier, error) {
+func ledgerKeys(c *cli.Console, o fsckOptions, infos []storage.LedgerInfo, info storage.LedgerInfo) ([]*proofs.Verifier, error) {
 	if o.key != "" {
-		given, err := c.ReadKeys(o.key)
+		given, err := c.ReadSufficientKeys(o.key)
 		if err != nil {
 			return nil, err
 		}
 		own := slices.DeleteFunc(slices.Clone(given), func(v *proofs.Verifier) bool { return v.Name() != info.Origin })
 		others := slices.ContainsFunc(given, func(v *proofs.Verifier) bool {
-			return slices.ContainsFunc(infos, func(i storage.Info) bool { return i.Origin == v.Name() })
+			return slices.ContainsFunc(infos, func(i storage.LedgerInfo) bool { return i.Origin == v.Name() })
 		})
 		switch {
 		case len(own) > 0:
@@ -382,7 +382,7 @@ func reportFindings(c *cli.Console, o fsckOptions, findings []finding, folder *d
 			Ledgers []finding `json:"ledgers"`
 			Damage  *damage   `json:"damage,omitempty"` // damage of the folder as a whole
 		}{clean, append([]finding{}, findings...), folder}
-		if err := cli.WriteJSON(c, report); err != nil {
+		if err := cli.PrintAsJSON(c, report); err != nil {
 			return err
 		}
 	} else {
@@ -409,19 +409,19 @@ func (f finding) String() string {
 		return fmt.Sprintf("%s: DAMAGED: %s\n  what now  %s", f.Ledger, f.Damage.text, fsckWhatNow(f.Damage.Kind))
 	}
 	return fmt.Sprintf("%s: clean: %s, %d contents, %d idempotency keys, %d redacted contents", f.Ledger,
-		cli.Counted(f.Events, "event"), f.Contents, f.Keys, f.Redacted)
+		cli.FormatCount(f.Events, "event"), f.Contents, f.Keys, f.Redacted)
 }
 
 // checkSignatureCount returns damage if the checkpoint of a stored head has more or fewer
 // signatures than there are keys that sign at its size. The caller has verified the signatures of
 // these keys.
 func checkSignatureCount(ctx context.Context, store storage.Reader, head storage.Head) (*audit.Damage, error) {
-	history, err := ledger.StoredKeys(ctx, store)
+	history, err := ledger.ReadKeyHistory(ctx, store)
 	if err != nil {
 		return nil, err
 	}
 	_, signatures, _ := bytes.Cut(head.Checkpoint, []byte("\n\n"))
-	if got, want := bytes.Count(signatures, []byte("\n")), len(history.InForce(head.Size)); got != want {
+	if got, want := bytes.Count(signatures, []byte("\n")), len(history.SigningKeysAt(head.Size)); got != want {
 		return &audit.Damage{Kind: audit.KindSignature, Seq: head.Size, Message: fmt.Sprintf("the stored checkpoint has %d signatures, but it must have %d at this size", got, want)}, nil
 	}
 	return nil, nil

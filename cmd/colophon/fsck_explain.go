@@ -5,7 +5,7 @@ import "colophon/proofs/audit"
 // fsckWhatNow returns what to do about a kind of damage. It treats an unknown kind as damage of the
 // folder.
 func fsckWhatNow(kind string) string {
-	switch audit.Kind(kind) {
+	switch audit.DamageKind(kind) {
 	case audit.KindRollback, audit.KindFork:
 		return `keep the server stopped: the ledger signed more than this folder holds. Look for a later folder or
             backup, and read "The high-water mark" in docs/backup.md before you accept this one`

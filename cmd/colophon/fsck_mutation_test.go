@@ -75,7 +75,7 @@ func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (find
 		return nil, err
 	}
 	c := cli.New(strings.NewReader(""), io.Discard, io.Discard, func(string) (string, bool) { return "", false })
-	database, err := pebble.Open(ctx, pebble.Config{Dir: "db", FS: files, Logger: c.Warnings(), ReadOnly: true, CacheBytes: 1 << 20})
+	database, err := pebble.Open(ctx, pebble.Config{Dir: "db", FS: files, Logger: c.WarningLogger(), ReadOnly: true, CacheBytes: 1 << 20})
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func harmless(family, change string) string {
 // fsck reports every change to a single key, except for those that are harmless.
 func TestEveryKeyIsChecked(t *testing.T) {
 	data := newFsckWorld(t)
-	all, err := pebbletest.Dump(nil, datadir.Database(data))
+	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(data))
 	require.NoError(t, err)
 	requireClean := func(all []pebbletest.KeyValue) {
 		t.Helper()
@@ -264,7 +264,7 @@ func TestEveryKeyIsChecked(t *testing.T) {
 // and is no longer stored.
 func pendingErasure(t *testing.T, data string, all []pebbletest.KeyValue) []pebbletest.KeyValue {
 	t.Helper()
-	database, err := pebble.Open(t.Context(), pebble.Config{Dir: datadir.Database(data), ReadOnly: true})
+	database, err := pebble.Open(t.Context(), pebble.Config{Dir: datadir.DatabaseFolder(data), ReadOnly: true})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, database.Close()) }()
 	store, err := database.Ledger(t.Context(), ledger.Default)
@@ -300,7 +300,7 @@ func numberOf(t *testing.T, all []pebbletest.KeyValue, name string) uint32 {
 // fsck reports keys that were planted or lost, with the kind and the position of the damage.
 func TestFsckNamesStrays(t *testing.T) {
 	data := newFsckWorld(t)
-	all, err := pebbletest.Dump(nil, datadir.Database(data))
+	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(data))
 	require.NoError(t, err)
 	number := numberOf(t, all, ledger.Default)
 	key := func(kind byte, rest ...any) []byte {
@@ -381,12 +381,12 @@ func TestFsckNamesStrays(t *testing.T) {
 // fsck does not change any file of the folder, and reports pending erasures.
 func TestFsckWritesNothing(t *testing.T) {
 	data := newFsckWorld(t)
-	all, err := pebbletest.Dump(nil, datadir.Database(data))
+	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(data))
 	require.NoError(t, err)
 	all = pendingErasure(t, data, all)
-	require.NoError(t, os.RemoveAll(datadir.Database(data)))
-	require.NoError(t, os.MkdirAll(datadir.Database(data), 0o700))
-	require.NoError(t, pebbletest.Load(nil, datadir.Database(data), all))
+	require.NoError(t, os.RemoveAll(datadir.DatabaseFolder(data)))
+	require.NoError(t, os.MkdirAll(datadir.DatabaseFolder(data), 0o700))
+	require.NoError(t, pebbletest.Load(nil, datadir.DatabaseFolder(data), all))
 	before := readAll(t, data)
 	o := commandLine(t.Context(), "fsck", "--data", data)
 	require.Equal(t, cli.ExitOK, o.code, "%s%s", o.stdout, o.stderr)
@@ -413,7 +413,7 @@ func readAll(t *testing.T, dir string) map[string]string {
 // would overwrite an existing one.
 func TestServeRefusesHiddenLedgers(t *testing.T) {
 	sound := newFsckWorld(t)
-	all, err := pebbletest.Dump(nil, datadir.Database(sound))
+	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(sound))
 	require.NoError(t, err)
 	// Opening the database continues pending erasures even if the ledgers are damaged. Without
 	// pending erasures, opening it changes nothing.
@@ -439,12 +439,12 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 				}
 				return os.Chmod(path, 0o600)
 			}))
-			require.NoError(t, pebbletest.Load(nil, datadir.Database(data), put(all, c.key, c.value)))
+			require.NoError(t, pebbletest.Load(nil, datadir.DatabaseFolder(data), put(all, c.key, c.value)))
 			o := commandLine(t.Context(), "serve", "--data", data, "--listen", "127.0.0.1:0")
 			require.Equal(t, cli.ExitDamaged, o.code, "%s%s", o.stdout, o.stderr)
 			require.Contains(t, o.stderr, c.says)
 			require.Contains(t, o.stderr, "Nothing was changed. Run \"colophon fsck --data "+data)
-			after, err := pebbletest.Dump(nil, datadir.Database(data))
+			after, err := pebbletest.Dump(nil, datadir.DatabaseFolder(data))
 			require.NoError(t, err)
 			require.Equal(t, put(all, c.key, c.value), after)
 		})
@@ -454,7 +454,7 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 // fsck cannot check settings that no event contains. Its help and the documentation state this.
 func TestFsckCannotCheckSettings(t *testing.T) {
 	data := newFsckWorld(t)
-	all, err := pebbletest.Dump(nil, datadir.Database(data))
+	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(data))
 	require.NoError(t, err)
 	info := binary.BigEndian.AppendUint32([]byte{'i'}, numberOf(t, all, ledger.Default))
 	i := slices.IndexFunc(all, func(kv pebbletest.KeyValue) bool { return bytes.Equal(kv.Key, info) })

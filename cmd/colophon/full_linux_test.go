@@ -133,11 +133,11 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 		{"no room, and no index", 0, func(*stored) {}, http.StatusServiceUnavailable},
 		{"no room, and an index of another layout", 0, func(s *stored) {
 			s.colophon(cli.ExitOK, "reindex", "--data", s.data)
-			require.NoError(s, os.WriteFile(filepath.Join(datadir.Index(s.data), "LAYOUT"), []byte("another\n"), 0o600))
+			require.NoError(s, os.WriteFile(filepath.Join(datadir.IndexFolder(s.data), "LAYOUT"), []byte("another\n"), 0o600))
 		}, http.StatusServiceUnavailable},
 		{"no room, and a damaged index", 0, func(s *stored) {
 			s.colophon(cli.ExitOK, "reindex", "--data", s.data)
-			manifests, err := filepath.Glob(filepath.Join(datadir.Index(s.data), "MANIFEST-*"))
+			manifests, err := filepath.Glob(filepath.Join(datadir.IndexFolder(s.data), "MANIFEST-*"))
 			require.NoError(s, err)
 			require.NotEmpty(s, manifests)
 			for _, path := range manifests {
@@ -214,7 +214,7 @@ func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 	for i := range texts {
 		texts[i] = s.token(s.data, fmt.Sprint("t", i))
 	}
-	reserve := filepath.Join(datadir.Access(s.data), access.ReserveFile)
+	reserve := filepath.Join(datadir.TokenFolder(s.data), access.ReserveFile)
 	require.FileExists(t, reserve)
 	free := ballast(t, disk, 0)
 	server := startFull(t, s.data)
@@ -291,7 +291,7 @@ func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	said := s.colophon(cli.ExitFailed, "backup", "--data", s.data, "--to", s.backups)
 	require.Contains(t, said, "The backup is incomplete and cannot be restored. Free space in "+s.backups)
 	require.Empty(t, s.manifests())
-	require.NoDirExists(t, datadir.SnapshotsOf(s.data).Database(), "no copy may be left behind")
+	require.NoDirExists(t, datadir.SnapshotFolderOf(s.data).DatabasePath(), "no copy may be left behind")
 	free()
 	s.backup()
 	require.FileExists(t, filepath.Join(s.backups, s.manifests()[0].Name()+".json"))

@@ -100,7 +100,7 @@ arguments or no such file, 3 the server cannot be reached.`,
 	command.Flags().StringVar(&o.ledger, "ledger", ledger.Default, "`name` of the ledger")
 	command.Flags().StringVar(&o.onMismatch, "on-mismatch", "", "accept or reject records whose claims do not match their content (`policy`); the default is the setting of the ledger")
 	flags := command.Flags()
-	flags.StringVar(&o.format, "format", "", "the `format` of the files: "+formats.Names(formats.OfFiles)+"; the default is lines in the form of POST /batch")
+	flags.StringVar(&o.format, "format", "", "the `format` of the files: "+formats.JoinNames(formats.ImportFormats)+"; the default is lines in the form of POST /batch")
 	flags.StringVar(&o.kind, "kind", "", "`kind` of the records in the files, if they stand alone, without {\"kind\": …, \"record\": …}")
 	flags.StringVar(&o.zone, "zone", "", "time `zone` of times that name none: UTC, +01:00, Europe/Berlin; without --zone, such a time becomes a label")
 	flags.StringVar(&o.project, "project", "", "`name` of the project of a validation cache")
@@ -120,7 +120,7 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 		return cli.Exitf(cli.ExitUsage, "--on-mismatch: %q is not valid; give accept or reject", o.onMismatch)
 	}
 	if o.kind != "" && !slices.Contains(record.Kinds[:], record.Kind(o.kind)) {
-		return cli.Exitf(cli.ExitUsage, "--kind: %q is not a kind of record; give %s", o.kind, strings.Join(completion.Names("", record.Kinds[:]), ", "))
+		return cli.Exitf(cli.ExitUsage, "--kind: %q is not a kind of record; give %s", o.kind, strings.Join(completion.WithPrefix("", record.Kinds[:]), ", "))
 	}
 	native, err := o.native()
 	if err != nil {
@@ -162,7 +162,7 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 		attempts = failures + 1
 		bar.Say("%v; trying again in %.1f s (%d of %d)", server.Explain(err), pause.Seconds(), failures, o.retries)
 	}
-	patient, err := server.NewClient(client.WithRetries(client.Retries{Attempts: max(0, o.retries) + 1, Longest: time.Minute, Notify: notify}))
+	patient, err := server.NewClient(client.WithRetries(client.Retries{Attempts: max(0, o.retries) + 1, LongestPause: time.Minute, Notify: notify}))
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func report(c *cli.Console, tally *importer.Tally, err error) error {
 
 // native reads the flags that describe files of other systems. Without --format, the lines of the
 // files are those of a batch, and it returns nil.
-func (o *importOptions) native() (*importer.Native, error) {
+func (o *importOptions) native() (*importer.NativeOptions, error) {
 	if o.format == "" {
 		if o.zone != "" || o.project != "" || o.subject != "" || o.report != "" || o.dryRun {
 			return nil, errors.New("--zone, --project, --subject, --report, and --dry-run need --format")
@@ -199,11 +199,11 @@ func (o *importOptions) native() (*importer.Native, error) {
 	if o.kind != "" {
 		return nil, errors.New("--kind and --format exclude each other: the format determines the kinds")
 	}
-	format, err := formats.Parse(o.format, formats.OfFiles)
+	format, err := formats.Parse(o.format, formats.ImportFormats)
 	if err != nil {
 		return nil, fmt.Errorf("--format: %w", err)
 	}
-	n := &importer.Native{Format: format, Project: o.project, Subject: o.subject, DryRun: o.dryRun}
+	n := &importer.NativeOptions{Format: format, Project: o.project, Subject: o.subject, DryRun: o.dryRun}
 	if o.zone != "" {
 		if n.Zone, err = formats.ParseZone(o.zone); err != nil {
 			return nil, fmt.Errorf("--zone: %w", err)
@@ -219,11 +219,11 @@ func explainImport(ctx context.Context, server *remote.Server, err error, attemp
 	case ctx.Err() != nil:
 		return cli.Exitf(cli.ExitFailed, "interrupted; run the same import again to continue")
 	case errors.Is(err, client.ErrMisdirected):
-		return server.Exit(err)
+		return server.ExplainExit(err)
 	case errors.As(err, &problem) && !problem.Temporary():
 		return fmt.Errorf("the server refuses the import: %w", server.Explain(err))
 	}
-	return cli.Exitf(cli.ExitUnreachable, "giving up after %s: %w\nRun the same import again to continue", cli.Counted(uint64(attempts), "attempt"), server.Explain(err))
+	return cli.Exitf(cli.ExitUnreachable, "giving up after %s: %w\nRun the same import again to continue", cli.FormatCount(uint64(attempts), "attempt"), server.Explain(err))
 }
 
 // printTally prints the table to standard output. It prints the first failures, and the first
@@ -239,7 +239,7 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 	fmt.Fprintf(&table, row, "total", total.Accepted, total.Replayed, total.Mismatched, total.Incomplete, total.Refused)
 	for _, part := range fields.IPCParts {
 		if n := t.Lacking[part]; n > 0 {
-			fmt.Fprintf(&table, "%s without %s\n", cli.Counted(uint64(n), "record"), part)
+			fmt.Fprintf(&table, "%s without %s\n", cli.FormatCount(uint64(n), "record"), part)
 		}
 	}
 	if len(t.Members) > 0 {
@@ -247,10 +247,10 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 	}
 	for _, m := range t.Members {
 		colon := ""
-		if m.Fate == formats.Left {
+		if m.Outcome == formats.Left {
 			colon = ":" // the reason follows the colon
 		}
-		fmt.Fprintf(&table, "%10d  %s: %s%s %s\n", m.Count, m.Pattern, m.Fate, colon, m.As)
+		fmt.Fprintf(&table, "%10d  %s: %s%s %s\n", m.Count, m.Pattern, m.Outcome, colon, m.As)
 	}
 	if _, err := io.WriteString(c.Out, table.String()); err != nil {
 		return err
@@ -320,9 +320,9 @@ func checkWritable(ctx context.Context, server *remote.Server, name string) erro
 	description, err := server.Ledger(name).Describe(ctx)
 	switch {
 	case errors.Is(err, client.ErrNotFound):
-		return cli.Exitf(cli.ExitUsage, "the server has no ledger %q%s; create it with: colophon ledger create %s", name, server.OrNoGrant(), name)
+		return cli.Exitf(cli.ExitUsage, "the server has no ledger %q%s; create it with: colophon ledger create %s", name, server.NoGrantHint(), name)
 	case err != nil:
-		return server.Exit(err)
+		return server.ExplainExit(err)
 	case description.Frozen:
 		return cli.Exitf(cli.ExitFailed, "ledger %q is frozen and accepts no records; name another with --ledger", name)
 	}

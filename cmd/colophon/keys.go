@@ -79,7 +79,7 @@ there are no other changes.`,
 			return k.list(command, args[0])
 		},
 	}
-	command.Flags().StringVar(&k.key, "key", k.Environment("COLOPHON_KEY", ""), "verifier `key` that you trust, or a file with it, or COLOPHON_KEY")
+	command.Flags().StringVar(&k.key, "key", k.EnvOr("COLOPHON_KEY", ""), "verifier `key` that you trust, or a file with it, or COLOPHON_KEY")
 	return command
 }
 
@@ -115,7 +115,7 @@ only the old key then need the new one.`
 				if err != nil {
 					return explainKeys(err)
 				}
-				return k.show(l.Keys())
+				return k.show(l.KeyHistory())
 			})
 		},
 	}
@@ -138,7 +138,7 @@ func (k *keysCommand) change(command *cobra.Command, name, step string) error {
 		return err
 	}
 	if _, err := server.Ledger(name).ChangeKeys(ctx, step); err != nil {
-		return server.Exit(err)
+		return server.ExplainExit(err)
 	}
 	return k.list(command, name)
 }
@@ -155,7 +155,7 @@ func (k *keysCommand) list(command *cobra.Command, name string) error {
 	}
 	keys, err := server.Ledger(name).Log.Keys(ctx)
 	if err != nil {
-		return server.Exit(err)
+		return server.ExplainExit(err)
 	}
 	trusted, err := k.trustedOf(keys)
 	if err != nil {
@@ -206,7 +206,7 @@ func (k *keysCommand) show(keys *proofs.KeyHistory) error {
 // checkedKeys returns the keys of a stored log. It checks that one of them has signed the stored
 // checkpoint.
 func checkedKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, error) {
-	keys, err := ledger.StoredKeys(ctx, log)
+	keys, err := ledger.ReadKeyHistory(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +230,7 @@ func (k *keysCommand) withHost(command *cobra.Command, f func(*ledger.Host) erro
 	if err != nil {
 		return err
 	}
-	host, err := ledger.OpenHost(ctx, database, datadir.SigningKeys(k.Console, k.data), func(string) ledger.Config { return ledger.Config{Log: k.Warnings(), Marks: datadir.Marks(k.data)} })
+	host, err := ledger.OpenHost(ctx, database, datadir.SigningKeys(k.Console, k.data), func(string) ledger.Config { return ledger.Config{Log: k.WarningLogger(), Marks: datadir.Marks(k.data)} })
 	if err != nil {
 		return errors.Join(datadir.ExplainOpen(err, k.data), database.Close())
 	}
@@ -243,7 +243,7 @@ func (k *keysCommand) trustedOf(keys *proofs.KeyHistory) ([]*proofs.Verifier, er
 	if k.key == "" {
 		return nil, nil
 	}
-	trusted, err := k.ReadKeys(k.key)
+	trusted, err := k.ReadSufficientKeys(k.key)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func (k *keysCommand) trustedOf(keys *proofs.KeyHistory) ([]*proofs.Verifier, er
 
 func (k *keysCommand) print(keys *proofs.KeyHistory) error {
 	if k.json {
-		return cli.WriteJSON(k.Console, keys)
+		return cli.PrintAsJSON(k.Console, keys)
 	}
 	return printKeys(k.Out, keys)
 }
@@ -263,7 +263,7 @@ func (k *keysCommand) print(keys *proofs.KeyHistory) error {
 func printKeys(out io.Writer, keys *proofs.KeyHistory) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "signs\t%s\n", keys.Current())
-	for _, r := range keys.Replaced() {
+	for _, r := range keys.ReplacedKeys() {
 		if size, retired := r.Verifier.SignedUpTo(); retired {
 			fmt.Fprintf(table, "signed up to size %d\t%s\n", size, r.Verifier)
 		} else {

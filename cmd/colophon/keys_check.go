@@ -74,7 +74,7 @@ func keysInTree(ctx context.Context, log *fetch.Log, checkpoint proofs.Checkpoin
 	if err != nil {
 		return nil, err
 	}
-	for _, seq := range listed.ChangedAt() {
+	for _, seq := range listed.ChangeSeqs() {
 		if entry, err = entryAt(seq); err == nil {
 			err = found.AddEntry(seq, entry)
 		}

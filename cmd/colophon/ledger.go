@@ -40,7 +40,7 @@ func newLedger(c *cli.Console) *cobra.Command {
 }
 
 func (l *ledgerCommand) newCreate() *cobra.Command {
-	var request wire.NewLedger
+	var request wire.CreateLedgerRequest
 	command := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a ledger with its own key, chain and tree",
@@ -72,7 +72,7 @@ elsewhere, it needs --yes.`,
 		Example: `  colophon ledger freeze generations
   colophon ledger freeze generations --yes`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completion.First(completion.Ledgers(l.Console)),
+		ValidArgsFunction: completion.FirstArgument(completion.Ledgers(l.Console)),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !yes {
 				if err := l.Confirm(command.Context(), args[0], "freezing a ledger cannot be undone", "frozen"); err != nil {
@@ -93,11 +93,11 @@ func (l *ledgerCommand) newList() *cobra.Command {
 		Example: `  colophon ledger list --server http://127.0.0.1:8080`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			list, err := fetchLedgers[wire.Ledgers](command, l, client.Request{Path: "/v1/ledgers"})
+			list, err := fetchLedgers[wire.LedgerList](command, l, client.Request{Path: "/v1/ledgers"})
 			if err != nil || l.json {
 				return err
 			}
-			return printLedgers(l.Out, list.Ledgers)
+			return printLedgers(l.Out, list.LedgerList)
 		},
 	}
 }
@@ -123,7 +123,7 @@ func fetchLedgers[T any](command *cobra.Command, l *ledgerCommand, r client.Requ
 	if err != nil {
 		return nil, err
 	}
-	value, text, err := remote.Ask[T](command.Context(), server, r)
+	value, text, err := remote.DoJSON[T](command.Context(), server, r)
 	if err == nil && l.json {
 		err = cli.PrintJSON(l.Out, text)
 	}
@@ -142,7 +142,7 @@ func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 		if l.Frozen {
 			state = "frozen"
 		}
-		fmt.Fprintf(table, "%s\t%s, %s, mismatches: %s, log: %s\n", l.Name, cli.Counted(l.TreeSize, "event"), state, l.OnMismatch, l.Log)
+		fmt.Fprintf(table, "%s\t%s, %s, mismatches: %s, log: %s\n", l.Name, cli.FormatCount(l.TreeSize, "event"), state, l.OnMismatch, l.Log)
 		if l.UnregisteredSources == "reject" {
 			fmt.Fprintf(table, "  sources\tcitations of unregistered sources are refused\n")
 		}
@@ -162,7 +162,7 @@ func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 func createdAt(l wire.LedgerDescription) string {
 	created, err := l.Created.Parse()
 	if err != nil {
-		return cli.Plain(string(l.Created))
+		return cli.QuoteCell(string(l.Created))
 	}
 	return created.UTC().Format(time.RFC3339)
 }
@@ -185,7 +185,7 @@ command asks for the name of the ledger; elsewhere, it needs --yes.`,
 		Example: `  colophon ledger publish generations
   colophon ledger publish generations --yes`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completion.First(completion.Ledgers(l.Console)),
+		ValidArgsFunction: completion.FirstArgument(completion.Ledgers(l.Console)),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !yes {
 				if err := l.Confirm(command.Context(), args[0], "unpublish does not take back what readers have copied", "published"); err != nil {
@@ -207,7 +207,7 @@ func (l *ledgerCommand) newUnpublish() *cobra.Command {
 the default for new ledgers. Readers and caches keep the copies of the log that they have.`,
 		Example:           `  colophon ledger unpublish generations`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completion.First(completion.Ledgers(l.Console)),
+		ValidArgsFunction: completion.FirstArgument(completion.Ledgers(l.Console)),
 		RunE: func(command *cobra.Command, args []string) error {
 			return l.setVisibility(command, args[0], "private")
 		},
@@ -239,7 +239,7 @@ computes the hashes and drops the texts; a reader can confirm a guess of a short
 What is in the ledger already stays; colophon redact erases it.`,
 		Example:           `  colophon ledger otlp default hashes`,
 		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: completion.First(completion.Ledgers(l.Console)),
+		ValidArgsFunction: completion.FirstArgument(completion.Ledgers(l.Console)),
 		RunE: func(command *cobra.Command, args []string) error {
 			r := client.Request{Method: http.MethodPut, Path: remote.LedgerPath(args[0]) + "/otlp-content"}
 			return l.change(command, r, wire.OTLPContentChange{OTLPContent: args[1]})

@@ -88,7 +88,7 @@ func printLedgerMetrics(ctx context.Context, c *cli.Console, o offlineOptions, d
 
 // foldMetrics prints the metrics of a log's first size events. It builds an index of them in dir.
 func foldMetrics(ctx context.Context, c *cli.Console, name string, log storage.Reader, size uint64, dir string) error {
-	folded, err := query.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.Warnings()})
+	folded, err := query.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.WarningLogger()})
 	if err != nil {
 		return err
 	}

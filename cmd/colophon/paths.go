@@ -108,17 +108,17 @@ func (p *pathsCommand) check(ctx context.Context, dir string) error {
 	}
 	texts, last, err := p.post(ctx, found)
 	if err != nil {
-		return p.server.Exit(err)
+		return p.server.ExplainExit(err)
 	}
 	report, err := p.report(ctx, texts, last)
 	if err != nil {
-		return p.server.Exit(err)
+		return p.server.ExplainExit(err)
 	}
 	if err := report.WriteMarkdown(p.Out); err != nil {
 		return err
 	}
-	if n := report.Unvalidated(); n > 0 {
-		return cli.Exitf(cli.ExitFailed, "%s not validated", cli.Counted(uint64(n), "path"))
+	if n := report.CountUnvalidated(); n > 0 {
+		return cli.Exitf(cli.ExitFailed, "%s not validated", cli.FormatCount(uint64(n), "path"))
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (p *pathsCommand) check(ctx context.Context, dir string) error {
 // post records the paths. It returns their texts by the seq of their records, and the highest of
 // these seqs.
 func (p *pathsCommand) post(ctx context.Context, found []story.Path) (texts map[uint64]string, last uint64, err error) {
-	lines := func(yield func(client.Line) bool) {
+	lines := func(yield func(client.BatchLine) bool) {
 		for _, path := range found {
 			if !yield(p.line(path)) {
 				return
@@ -134,7 +134,7 @@ func (p *pathsCommand) post(ctx context.Context, found []story.Path) (texts map[
 		}
 	}
 	texts = make(map[uint64]string)
-	for result, err := range p.server.Ledger(p.ledger).Records.Batch(ctx, lines, nil) {
+	for result, err := range p.server.Ledger(p.ledger).Records.PostBatch(ctx, lines, nil) {
 		if err == nil {
 			err = result.Err
 		}
@@ -149,14 +149,14 @@ func (p *pathsCommand) post(ctx context.Context, found []story.Path) (texts map[
 
 // line returns the batch line for a path. Its idempotency key is derived from the record, so
 // posting a build again adds nothing.
-func (p *pathsCommand) line(path story.Path) client.Line {
+func (p *pathsCommand) line(path story.Path) client.BatchLine {
 	r := &wire.PathFingerprint{Project: p.project, Build: &p.build, Branch: given(p.branch), Base: given(p.base), Route: path.Route, Content: &path.Content}
 	text, err := json.Marshal(r)
 	if err != nil { // cannot happen: all members are strings
 		panic(err)
 	}
 	digest := sha256.Sum256(text)
-	return client.Line{Record: r, IdempotencyKey: "paths check " + hex.EncodeToString(digest[:])}
+	return client.BatchLine{Record: r, IdempotencyKey: "paths check " + hex.EncodeToString(digest[:])}
 }
 
 // given returns a pointer to the value of a flag, or nil if the value is empty.
@@ -184,14 +184,14 @@ func (p *pathsCommand) report(ctx context.Context, texts map[uint64]string, last
 			if err != nil {
 				return nil, err
 			}
-			c := story.Checked{PathID: row.PathID, Route: row.Route, Status: row.Category, Validated: row.Validated}
+			c := story.CheckedPath{PathID: row.PathID, Route: row.Route, Status: row.Category, Validated: row.Validated}
 			ofFolder(&c, row.Seq, texts)
 			r.Paths = append(r.Paths, c)
 		}
 		return r, nil
 	}
 	r.Base = *base.Base
-	for row, err := range p.paths().Compare(p.project, r.Base, p.build, "", &options).All(ctx) {
+	for row, err := range p.paths().CompareBuilds(p.project, r.Base, p.build, "", &options).All(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -214,8 +214,8 @@ func (p *pathsCommand) baseOf(ctx context.Context, o *client.QueryOptions) (*wir
 	return nil, cli.Exitf(cli.ExitFailed, "the server does not list build %q, which was just posted; check that the URL always reaches the same server", p.build)
 }
 
-func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, texts map[uint64]string) (*story.Checked, error) {
-	c := &story.Checked{PathID: row.PathID, Route: row.Route, Status: row.Status, LinksChanged: row.LinksChanged}
+func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, texts map[uint64]string) (*story.CheckedPath, error) {
+	c := &story.CheckedPath{PathID: row.PathID, Route: row.Route, Status: row.Status, LinksChanged: row.LinksChanged}
 	for _, rename := range row.Renamed {
 		c.Renamed = append(c.Renamed, rename.Route)
 	}
@@ -243,7 +243,7 @@ func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, te
 // ofFolder reports whether the record seq, the latest one of a path in the build, came from the
 // folder. If not, its validation does not apply to the text in the folder, so ofFolder removes the
 // validation from c.
-func ofFolder(c *story.Checked, seq uint64, texts map[uint64]string) bool {
+func ofFolder(c *story.CheckedPath, seq uint64, texts map[uint64]string) bool {
 	_, posted := texts[seq]
 	if !posted {
 		c.Validated = false
@@ -296,7 +296,7 @@ func (v *validateCommand) run(ctx context.Context, ids []string) error {
 	}
 	v.request.Build, v.request.Validated, v.request.Reason = v.build, !v.undo, given(v.reason)
 	for _, id := range ids {
-		v.request.Paths = append(v.request.Paths, wire.ListedPath{PathID: id})
+		v.request.Paths = append(v.request.Paths, wire.ExpectedPath{PathID: id})
 	}
 	done, err := v.paths().ValidateAll(ctx, v.project, v.request)
 	if err == nil && !v.dryRun {
@@ -304,32 +304,32 @@ func (v *validateCommand) run(ctx context.Context, ids []string) error {
 		done, err = v.paths().ValidateAll(ctx, v.project, v.request)
 	}
 	if err != nil {
-		return v.server.Exit(err)
+		return v.server.ExplainExit(err)
 	}
 	if err := v.print(done); err != nil {
 		return err
 	}
 	if len(done.Refused) > 0 {
-		return cli.Exitf(cli.ExitFailed, "%s refused: not in the build, or changed in the meantime", cli.Counted(uint64(len(done.Refused)), "path"))
+		return cli.Exitf(cli.ExitFailed, "%s refused: not in the build, or changed in the meantime", cli.FormatCount(uint64(len(done.Refused)), "path"))
 	}
 	return nil
 }
 
-func (v *validateCommand) print(done *wire.PathValidations) error {
+func (v *validateCommand) print(done *wire.PathValidationsResult) error {
 	if v.json {
-		return cli.WriteJSON(v.Console, done)
+		return cli.PrintAsJSON(v.Console, done)
 	}
 	t := cli.NewTable(v.Out, cli.TextColumn("path"), cli.TextColumn("fingerprint"), cli.NumberColumn("record"), cli.TextColumn("event"))
 	var rows [][]string
 	for _, p := range done.Paths {
-		event := cli.None
+		event := cli.NoValue
 		if p.Seq > 0 {
-			event = cli.Decimal(p.Seq)
+			event = cli.FormatUint(p.Seq)
 		}
-		rows = append(rows, []string{cli.Plain(p.PathID), cli.PlainOr(p.ContentFingerprint), cli.Decimal(p.RecordSeq), event})
+		rows = append(rows, []string{cli.QuoteCell(p.PathID), cli.QuoteOptionalCell(p.ContentFingerprint), cli.FormatUint(p.RecordSeq), event})
 	}
 	for _, p := range done.Refused {
-		rows = append(rows, []string{cli.Plain(p.PathID), cli.None, cli.None, "refused: " + cli.Plain(p.Reason)})
+		rows = append(rows, []string{cli.QuoteCell(p.PathID), cli.NoValue, cli.NoValue, "refused: " + cli.QuoteCell(p.Reason)})
 	}
 	if len(rows) > 0 {
 		if err := t.Write(rows); err != nil {
@@ -339,6 +339,6 @@ func (v *validateCommand) print(done *wire.PathValidations) error {
 	if done.DryRun {
 		v.Say("dry run: nothing was recorded")
 	}
-	v.Say("%s unchanged", cli.Counted(done.Unchanged, "path"))
+	v.Say("%s unchanged", cli.FormatCount(done.Unchanged, "path"))
 	return nil
 }

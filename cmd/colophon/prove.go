@@ -83,16 +83,16 @@ func (p *proveCommand) run(ctx context.Context, arg string) error {
 	return err
 }
 
-func (p *proveCommand) proof(ctx context.Context, server *remote.Server, seq uint64) (*proofs.Nested, error) {
+func (p *proveCommand) proof(ctx context.Context, server *remote.Server, seq uint64) (*proofs.NestedProof, error) {
 	query := url.Values{"stage": {p.stage}}
 	if p.stage == "" {
 		query = url.Values{"citation": {strconv.Itoa(p.citation)}}
 	}
 	answer, err := server.Do(ctx, client.Request{Path: fmt.Sprintf("%s/records/%d/proof", remote.LedgerPath(p.ledger), seq), Query: query})
 	if err != nil {
-		return nil, server.Exit(err)
+		return nil, server.ExplainExit(err)
 	}
-	n, err := proofs.ParseNested(answer.Body)
+	n, err := proofs.ParseNestedProof(answer.Body)
 	if err == nil {
 		err = p.checkAnswer(n, seq)
 	}
@@ -103,7 +103,7 @@ func (p *proveCommand) proof(ctx context.Context, server *remote.Server, seq uin
 }
 
 // checkAnswer checks that the server's proof is for the requested part.
-func (p *proveCommand) checkAnswer(n *proofs.Nested, seq uint64) error {
+func (p *proveCommand) checkAnswer(n *proofs.NestedProof, seq uint64) error {
 	r := n.Receipt
 	switch {
 	case r.Proof == nil:
@@ -119,7 +119,7 @@ func (p *proveCommand) checkAnswer(n *proofs.Nested, seq uint64) error {
 
 // isStage reports whether a proof is for the stage with the given name, which can be NAME#2. It
 // reads the stages from the event in the proof.
-func isStage(n *proofs.Nested, name string) bool {
+func isStage(n *proofs.NestedProof, name string) bool {
 	var event pyjson.Document
 	if n.Stage == nil || event.Parse(n.Receipt.Proof.Event) != nil {
 		return false
@@ -152,26 +152,26 @@ var stageTexts = map[string][]textPlace{
 
 // textOf fetches the text that a proof covers from the record's content. It tries the possible
 // places in order.
-func textOf(ctx context.Context, server *remote.Server, n *proofs.Nested) ([]byte, error) {
+func textOf(ctx context.Context, server *remote.Server, n *proofs.NestedProof) ([]byte, error) {
 	var event pyjson.Document
 	if err := event.Parse(n.Receipt.Proof.Event); err != nil {
 		return nil, fmt.Errorf("reading the event: %w", err)
 	}
 	var places []textPlace
 	if n.Citation != nil {
-		places = []textPlace{{"citations/" + cli.Decimal(n.Citation.Index) + "/text", ""}}
+		places = []textPlace{{"citations/" + cli.FormatUint(n.Citation.Index) + "/text", ""}}
 	} else {
 		places = stageTexts[n.Stage.Name]
 	}
 	for _, at := range places {
-		if !event.Root().Member("record").Member("content").Member(at.content).Given() {
+		if !event.Root().Member("record").Member("content").Member(at.content).IsGiven() {
 			continue
 		}
 		content, err := server.Ledger(n.Receipt.Ledger).Records.Content(ctx, n.Receipt.Seq, at.content)
 		if err != nil {
-			return nil, server.Exit(err)
+			return nil, server.ExplainExit(err)
 		}
-		if text, found := at.in(content); found && verify.HasHash(n, text) {
+		if text, found := at.in(content); found && verify.MatchesText(n, text) {
 			return text, nil
 		}
 	}

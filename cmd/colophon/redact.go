@@ -133,20 +133,20 @@ func (r *redactCommand) filterText() string {
 }
 
 // send sends a request and parses the response. With --json, it also prints the response.
-func (r *redactCommand) send(command *cobra.Command, server *remote.Server, request wire.RedactionRequest) (*wire.Redaction, error) {
+func (r *redactCommand) send(command *cobra.Command, server *remote.Server, request wire.RedactionRequest) (*wire.RedactionResult, error) {
 	body, err := wire.Marshal(request)
 	if err != nil {
 		return nil, err
 	}
 	path := remote.LedgerPath(r.ledger) + "/redactions"
-	answer, text, err := remote.Ask[wire.Redaction](command.Context(), server, client.Request{Method: http.MethodPost, Path: path, Body: body})
+	answer, text, err := remote.DoJSON[wire.RedactionResult](command.Context(), server, client.Request{Method: http.MethodPost, Path: path, Body: body})
 	if err == nil && r.json {
 		err = cli.PrintJSONLine(r.Out, text)
 	}
 	return answer, err
 }
 
-func (r *redactCommand) printPlan(plan *wire.Redaction) error {
+func (r *redactCommand) printPlan(plan *wire.RedactionResult) error {
 	var text bytes.Buffer
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "at tree size\t%d\n", plan.AsOf)
@@ -154,7 +154,7 @@ func (r *redactCommand) printPlan(plan *wire.Redaction) error {
 	fmt.Fprintf(table, "redacted already\t%d\n", plan.AlreadyRedacted)
 	fmt.Fprintf(table, "without content\t%d\n", plan.WithoutContent)
 	fmt.Fprintf(table, "content to be erased\t%s\n", counted(plan.Erased))
-	fmt.Fprintf(table, "content to be kept\t%s, needed by %s\n", counted(plan.Kept), cli.Counted(plan.NeededBy, "other record"))
+	fmt.Fprintf(table, "content to be kept\t%s, needed by %s\n", counted(plan.Kept), cli.FormatCount(plan.NeededBy, "other record"))
 	if err := table.Flush(); err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (r *redactCommand) printPlan(plan *wire.Redaction) error {
 	return err
 }
 
-func (r *redactCommand) printDone(done *wire.Redaction) error {
+func (r *redactCommand) printDone(done *wire.RedactionResult) error {
 	var seqs []uint64
 	events := uint64(len(done.Receipts))
 	if done.Events != nil {
@@ -171,13 +171,13 @@ func (r *redactCommand) printDone(done *wire.Redaction) error {
 	for _, receipt := range done.Receipts {
 		seqs = append(seqs, receipt.Seq)
 	}
-	_, err := fmt.Fprintf(r.Out, "\nredacted %s by %s%s\nOlder backups still have the erased content; colophon backup --keep removes them\n", cli.Counted(done.Records, "record"), cli.Counted(events, "event"), listed(seqs, events))
+	_, err := fmt.Fprintf(r.Out, "\nredacted %s by %s%s\nOlder backups still have the erased content; colophon backup --keep removes them\n", cli.FormatCount(done.Records, "record"), cli.FormatCount(events, "event"), listed(seqs, events))
 	return err
 }
 
 // counted formats a number of pieces and their total size.
-func counted(p wire.ContentPieces) string {
-	return cli.Counted(p.Pieces, "piece") + ", " + cli.Counted(p.Bytes, "byte")
+func counted(p wire.PieceCount) string {
+	return cli.FormatCount(p.Pieces, "piece") + ", " + cli.FormatCount(p.Bytes, "byte")
 }
 
 // listed formats at most ten event numbers. of is the number of all events; an ellipsis follows if
@@ -189,7 +189,7 @@ func listed(seqs []uint64, of uint64) string {
 	}
 	var names []string
 	for _, seq := range seqs[:min(len(seqs), most)] {
-		names = append(names, cli.Decimal(seq))
+		names = append(names, cli.FormatUint(seq))
 	}
 	if uint64(len(names)) < of {
 		names = append(names, "…")

@@ -30,7 +30,7 @@ type offlineOptions struct {
 }
 
 func (o *offlineOptions) bind(c *cli.Console, command *cobra.Command, ledger, usage string) {
-	command.Flags().StringVar(&o.data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
+	command.Flags().StringVar(&o.data, "data", c.EnvOr("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
 	command.Flags().StringVar(&o.ledger, "ledger", ledger, usage)
 }
 
@@ -116,11 +116,11 @@ type reindexer struct {
 
 // checkDir returns the folder for the index that --check builds. The next start of the server
 // removes what an interrupted command leaves there.
-func (r *reindexer) checkDir() string { return filepath.Join(datadir.Spool(r.o.data), "index") }
+func (r *reindexer) checkDir() string { return filepath.Join(datadir.SpoolFolder(r.o.data), "index") }
 
 func (r *reindexer) open() (err error) {
 	config := index.Config{
-		Dir: datadir.Index(r.o.data), Log: r.c.Warnings(), Memory: memory.Share(memory.Usable(), 4, index.DefaultMemory), Rebuild: r.o.ledger == "" && r.from == nil,
+		Dir: datadir.IndexFolder(r.o.data), Log: r.c.WarningLogger(), Memory: memory.CacheSize(memory.UsableBytes(), 4, index.DefaultMemory), Rebuild: r.o.ledger == "" && r.from == nil,
 	}
 	if r.o.check {
 		stored := index.Config{Dir: config.Dir, Log: config.Log, ReadOnly: true}
@@ -188,7 +188,7 @@ func (r *reindexer) ledger(ctx context.Context, name string) error {
 	if err != nil {
 		return explainFold(ctx, err, name)
 	}
-	_, err = fmt.Fprintf(r.c.Out, "%s: %s indexed%s\n", name, cli.Counted(size, "event"), how)
+	_, err = fmt.Fprintf(r.c.Out, "%s: %s indexed%s\n", name, cli.FormatCount(size, "event"), how)
 	return err
 }
 
@@ -209,7 +209,7 @@ func (r *reindexer) refold(ctx context.Context, name string, log storage.Reader,
 // check folds the events that the stored index covers, and compares the rows of both indexes. It
 // returns the size of the stored index, and a phrase about the result for the output.
 func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) (size uint64, how string, err error) {
-	stored, err := r.stored.FollowStopped(ctx, name, log)
+	stored, err := r.stored.AddStoppedFollower(ctx, name, log)
 	if err != nil {
 		// %v and not %w: otherwise a folder without an index would be reported as a full disk.
 		return 0, "", cli.Exitf(cli.ExitFailed, "reading the index of ledger %q: %v\nThe next start of the server rebuilds it", name, err)
@@ -251,7 +251,7 @@ func (r *reindexer) fetch(ctx context.Context, name string, log storage.Reader, 
 			return proofs.NewProver(tree.Snapshot(), nil, tiles).Root(size)
 		},
 	}
-	fetched, digest, err := r.folded.InstallFrom(ctx, name, log, source.Fetch)
+	fetched, digest, err := r.folded.InstallSnapshot(ctx, name, log, source.Fetch)
 	if err != nil {
 		return "", fmt.Errorf("%w\nNothing was changed; without --from, reindex folds the events", r.from.Explain(err))
 	}
@@ -265,7 +265,7 @@ func (r *reindexer) fetch(ctx context.Context, name string, log storage.Reader, 
 
 // digestOf returns the digest of all rows of a ledger's index, in hexadecimal.
 func digestOf(ctx context.Context, f *index.Follower) (string, error) {
-	v, err := f.Latest()
+	v, err := f.LatestView()
 	if err != nil {
 		return "", err
 	}

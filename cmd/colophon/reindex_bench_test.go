@@ -103,15 +103,15 @@ func generation(n, input, output int) string {
 func ingest(b *testing.B, data string, bodies []string) {
 	b.Helper()
 	ctx, log := b.Context(), slog.New(slog.DiscardHandler)
-	database, err := pebble.Open(ctx, pebble.Config{Dir: datadir.Database(data), Logger: log})
+	database, err := pebble.Open(ctx, pebble.Config{Dir: datadir.DatabaseFolder(data), Logger: log})
 	require.NoError(b, err)
-	host, err := ledger.OpenHost(ctx, database, keystore.Files{Dir: b.TempDir()}, func(string) ledger.Config { return ledger.Config{Log: log} })
+	host, err := ledger.OpenHost(ctx, database, keystore.KeyFiles{Dir: b.TempDir()}, func(string) ledger.Config { return ledger.Config{Log: log} })
 	require.NoError(b, err)
-	l, err := host.Create(ctx, ledger.New{Name: ledger.Default})
+	l, err := host.Create(ctx, ledger.CreateOptions{Name: ledger.Default})
 	require.NoError(b, err)
-	folded, err := query.Open(index.Config{Dir: datadir.Index(data), Log: log})
+	folded, err := query.Open(index.Config{Dir: datadir.IndexFolder(data), Log: log})
 	require.NoError(b, err)
-	follower, err := folded.Follow(l.Name(), l.Store())
+	follower, err := folded.Follow(l.Name(), l.Reader())
 	require.NoError(b, err)
 	l.OnCommit(func(ledger.Commit) { follower.Wake() })
 	var next atomic.Int64
@@ -135,7 +135,7 @@ func ingest(b *testing.B, data string, bodies []string) {
 
 // post submits a record body as the API does. It returns when the record is durable.
 func post(ctx context.Context, l *ledger.Ledger, body string) error {
-	r, err := record.DefaultLimits().For(l.MemberSecret()).Parse(record.IPCRecord, []byte(body))
+	r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.IPCRecord, []byte(body))
 	if err != nil {
 		return err
 	}

@@ -94,18 +94,18 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 			return err
 		}
 	}
-	recorded, err := rerun.Read(ctx, server.Ledger(r.ledger), seq)
+	recorded, err := rerun.FetchRecord(ctx, server.Ledger(r.ledger), seq)
 	if err != nil {
-		return server.Exit(err)
+		return server.ExplainExit(err)
 	}
-	request, err := endpoint.Request(recorded, r.prompt)
+	request, err := endpoint.NewRequest(recorded, r.prompt)
 	if err != nil {
 		return err
 	}
 	r.caution(recorded, request)
 	if r.dryRun {
 		if r.json {
-			return cli.WriteJSON(r.Console, request)
+			return cli.PrintAsJSON(r.Console, request)
 		}
 		return request.WriteText(r.Out, endpoint)
 	}
@@ -125,15 +125,15 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 	})
 	switch {
 	case ctx.Err() != nil:
-		err = cli.Exitf(cli.ExitFailed, "interrupted after %s; the runs that were posted stay in the ledger", cli.Counted(uint64(len(report.Runs)), "run"))
+		err = cli.Exitf(cli.ExitFailed, "interrupted after %s; the runs that were posted stay in the ledger", cli.FormatCount(uint64(len(report.Runs)), "run"))
 	case err != nil:
-		err = server.Exit(err)
+		err = server.ExplainExit(err)
 	}
 	if err != nil && len(report.Runs) == 0 {
 		return err
 	}
 	if r.json {
-		return errors.Join(err, cli.WriteJSON(r.Console, report))
+		return errors.Join(err, cli.PrintAsJSON(r.Console, report))
 	}
 	return errors.Join(err, report.WriteText(r.Out))
 }
@@ -141,7 +141,7 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 // arguments checks the command line. It sends no request.
 func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoint, err error) {
 	if seq, err = strconv.ParseUint(arg, 10, 64); err != nil {
-		return 0, nil, cli.NotASeq(arg)
+		return 0, nil, cli.NotSeqError(arg)
 	}
 	switch {
 	case r.endpoint == "":
@@ -154,11 +154,11 @@ func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoi
 	if endpoint, err = rerun.NewEndpoint(r.endpoint, rerun.API(r.api)); err != nil {
 		return 0, nil, err
 	}
-	endpoint.Key, endpoint.KeyVariable, endpoint.Timeout = r.Environment(r.keyVariable, ""), r.keyVariable, r.timeout
+	endpoint.Key, endpoint.KeyVariable, endpoint.Timeout = r.EnvOr(r.keyVariable, ""), r.keyVariable, r.timeout
 	if strings.ContainsFunc(endpoint.Key, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return 0, nil, cli.Exitf(cli.ExitUsage, "%s has characters that a key cannot have, such as spaces; it must contain only the key", r.keyVariable)
 	}
-	if endpoint.Exposed() {
+	if endpoint.ExposesKey() {
 		r.Say("warning: the API key goes to %s unencrypted; use https if others can read the traffic", endpoint)
 	}
 	return seq, endpoint, nil
@@ -167,7 +167,7 @@ func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoi
 // caution warns about everything that can make the comparison misleading: the record's state, its
 // wrong claims, and members that rerun does not send.
 func (r *rerunCommand) caution(recorded *rerun.Record, request *rerun.Request) {
-	if recorded.State != wire.Live {
+	if recorded.State != wire.StateLive {
 		r.Say("event %d is %s, not live", recorded.Seq, recorded.State)
 	}
 	if len(recorded.Mismatches) > 0 {

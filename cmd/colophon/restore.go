@@ -55,7 +55,7 @@ than the backup holds.`,
 	flags := command.Flags()
 	flags.StringVar(&o.From, "from", "", "`folder` of the backups")
 	flags.StringVar(&o.Backup, "backup", "", "`name` of the backup; default the newest")
-	flags.StringVar(&o.Data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` to create, or COLOPHON_DATA")
+	flags.StringVar(&o.Data, "data", c.EnvOr("COLOPHON_DATA", "data"), "`folder` to create, or COLOPHON_DATA")
 	flags.StringArrayVar(&o.Seen, "seen", nil, "`file` with the newest known checkpoint of a ledger; may be repeated")
 	flags.BoolVar(&o.Newest, "newest", false, "confirm that nothing was signed after the backup was made")
 	flags.StringArrayVar(&o.Keys, "key", nil, "verifier `key` that you trust, or a file with keys; every ledger needs one")

@@ -60,9 +60,9 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 			}
 			s.colophon(k.code, args...)
 			if k.code == cli.ExitUsage {
-				require.NoDirExists(t, datadir.Database(data))
+				require.NoDirExists(t, datadir.DatabaseFolder(data))
 			} else {
-				require.DirExists(t, datadir.Database(data))
+				require.DirExists(t, datadir.DatabaseFolder(data))
 			}
 			if k.left == "" {
 				require.NoFileExists(t, datadir.Marks(data).Path(ledger.Default))
@@ -78,15 +78,15 @@ func TestRestoresJudgeEveryLedger(t *testing.T) {
 	s := newStored(t)
 	s.post(2)
 	database := s.opened()
-	_, err := database.Create(t.Context(), storage.Info{Name: "a", Origin: "test.invalid/a"})
+	_, err := database.Create(t.Context(), storage.LedgerInfo{Name: "a", Origin: "test.invalid/a"})
 	require.NoError(t, err)
-	held, err := datadir.SnapshotsOf(s.data).Lock()
+	held, err := datadir.SnapshotFolderOf(s.data).Lock()
 	require.NoError(t, err)
-	_, err = datadir.SnapshotsOf(s.data).Make(t.Context(), database)
+	_, err = datadir.SnapshotFolderOf(s.data).CopyDatabase(t.Context(), database)
 	require.NoError(t, err)
 	other := filepath.Join(t.TempDir(), "other")
 	require.NoError(t, os.MkdirAll(other, 0o700))
-	require.NoError(t, os.Rename(datadir.SnapshotsOf(s.data).Database(), datadir.Database(other)))
+	require.NoError(t, os.Rename(datadir.SnapshotFolderOf(s.data).DatabasePath(), datadir.DatabaseFolder(other)))
 	require.NoError(t, held.Close())
 	s.colophon(cli.ExitOK, "backup", "--data", other, "--to", s.backups)
 

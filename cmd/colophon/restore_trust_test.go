@@ -39,7 +39,7 @@ func (s *stored) plant(name string, text []byte) {
 	s.change(func(m *backup.Manifest) {
 		sum := sha256.Sum256(text)
 		f := backup.StoredFile{Name: name, SHA256: hex.EncodeToString(sum[:]), Size: int64(len(text))}
-		require.NoError(s, os.WriteFile(backup.Store{Dir: s.backups}.File(f.SHA256), text, 0o600))
+		require.NoError(s, os.WriteFile(backup.Store{Dir: s.backups}.FilePath(f.SHA256), text, 0o600))
 		for i := range m.Files {
 			if m.Files[i].Name == name {
 				m.Files[i] = f
@@ -65,19 +65,19 @@ func (s *stored) forge(signers ...*proofs.Signer) {
 // authorized reports whether a data folder accepts a token, and whether it requires tokens.
 func authorized(t *testing.T, data, token string) (accepted, required bool) {
 	t.Helper()
-	a, err := access.Open(access.Config{Dir: datadir.Access(data)})
+	a, err := access.Open(access.Config{Dir: datadir.TokenFolder(data)})
 	require.NoError(t, err)
 	defer a.Close()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/", nil)
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+token)
 	_, err = a.Authenticate(r)
-	return err == nil, a.Required()
+	return err == nil, a.RequiresIdentity()
 }
 
 func (s *stored) token(data, name string) string {
 	s.Helper()
-	made, err := access.Store{Dir: datadir.Access(data), Now: time.Now}.Create(access.NewToken{
+	made, err := access.Store{Dir: datadir.TokenFolder(data), Now: time.Now}.Create(access.TokenSpec{
 		Name: name, Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}},
 	})
 	require.NoError(s, err)
@@ -168,7 +168,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 	require.NoError(t, err)
 	planted := filepath.Join(t.TempDir(), "planted")
 	s.token(planted, "thief")
-	tokens, err := os.ReadFile(filepath.Join(datadir.Access(planted), "tokens.json"))
+	tokens, err := os.ReadFile(filepath.Join(datadir.TokenFolder(planted), "tokens.json"))
 	require.NoError(t, err)
 	for name, forge := range map[string]func(){
 		"a planted token":               func() { s.plant("access/tokens.json", tokens) },
@@ -196,7 +196,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 		require.NoError(t, os.WriteFile(good, whole, 0o600))
 	})
 	t.Run("an older backup under a newer name", func(t *testing.T) {
-		newer := filepath.Join(s.backups, time.Now().UTC().Add(time.Hour).Format(backup.BackupName)+".json")
+		newer := filepath.Join(s.backups, time.Now().UTC().Add(time.Hour).Format(backup.BackupNameLayout)+".json")
 		require.NoError(t, os.WriteFile(newer, whole, 0o600))
 		restore(t, cli.ExitFailed, "its content is for "+name, "--key", s.key())
 		require.NoError(t, os.Remove(newer))
@@ -211,13 +211,13 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	database := s.opened()
 	host, err := ledger.OpenHost(t.Context(), database, datadir.Keys(s.data), func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	other, err := host.Create(t.Context(), ledger.New{Name: "other"})
+	other, err := host.Create(t.Context(), ledger.CreateOptions{Name: "other"})
 	require.NoError(t, err)
 	_, err = host.RotateKey(t.Context(), ledger.Default, "operator")
 	require.NoError(t, err)
 	l, err := host.Ledger(ledger.Default)
 	require.NoError(t, err)
-	previous, current := l.Keys().Overlapping().String(), l.VerifierKey()
+	previous, current := l.KeyHistory().OverlapKey().String(), l.VerifierKey()
 	m := &backup.Manifest{Version: backup.ManifestVersion}
 	m.Ledgers, err = backup.Inspect(t.Context(), database)
 	require.NoError(t, err)
@@ -236,8 +236,8 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	}
 	require.NoError(t, m.Authenticate(keys(current, other.VerifierKey())))
 	require.NoError(t, m.Authenticate(keys(previous, other.VerifierKey())), "during a rotation, either key authenticates the backup")
-	require.ErrorIs(t, m.Authenticate(keys(other.VerifierKey())), backup.ErrNoAnchor)
-	require.ErrorIs(t, m.Authenticate(keys(current)), backup.ErrNoAnchor)
+	require.ErrorIs(t, m.Authenticate(keys(other.VerifierKey())), backup.ErrNoTrustedKey)
+	require.ErrorIs(t, m.Authenticate(keys(current)), backup.ErrNoTrustedKey)
 
 	// The owner of one ledger's key cannot sign for another ledger.
 	thief, err := datadir.Keys(s.data).Load("other")
@@ -286,7 +286,7 @@ func TestRestoresTrustTheNewestKey(t *testing.T) {
 		args := []string{"restore", "--from", s.backups, "--data", data, "--newest"}
 		said := s.colophon(cli.ExitFailed, args...)
 		require.Contains(t, said, "give the key that signed at the time of the backup with --key", name)
-		require.NoDirExists(t, datadir.Database(data))
+		require.NoDirExists(t, datadir.DatabaseFolder(data))
 		s.colophon(cli.ExitOK, append(args, "--key", s.key())...)
 	}
 }

@@ -63,8 +63,8 @@ Anyone can verify a receipt without the server.`,
 	root.SetErr(c.Err)
 	root.AddCommand(
 		newServe(c), newImport(c), newVerify(c), newProve(c), newExport(c), newHash(c),
-		newKeygen(c), newKeys(c), newLedger(c), newToken(c), drift.New(c), drift.NewShow(c), newRerun(c), newState(c), newRedact(c), newPaths(c), newFsck(c), newAudit(c), newDoctor(c), newReindex(c), newBackup(c), newRestore(c), newMigrate(c), newMetrics(c), newDemo(c), newPing(c), newVersion(c),
+		newKeygen(c), newKeys(c), newLedger(c), newToken(c), drift.New(c), drift.NewShowCommand(c), newRerun(c), newState(c), newRedact(c), newPaths(c), newFsck(c), newAudit(c), newDoctor(c), newReindex(c), newBackup(c), newRestore(c), newMigrate(c), newMetrics(c), newDemo(c), newPing(c), newVersion(c),
 	)
-	completion.Flags(c, root)
+	completion.CompleteAllFlags(c, root)
 	return root
 }

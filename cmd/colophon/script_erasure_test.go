@@ -57,7 +57,7 @@ func search(folder string, secret []byte) (found []string, err error) {
 		if err != nil || !entry.IsDir() {
 			return err
 		}
-		names, err := pebbletest.Find(context.Background(), nil, path, secret, indexOrder)
+		names, err := pebbletest.FilesContaining(context.Background(), nil, path, secret, indexOrder)
 		for _, name := range names {
 			found = append(found, filepath.Join(path, name))
 		}

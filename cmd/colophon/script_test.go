@@ -48,7 +48,7 @@ func TestScripts(t *testing.T) {
 		Condition: func(condition string) (bool, error) {
 			switch condition {
 			case "postgres":
-				return postgrestest.Installed()
+				return postgrestest.IsInstalled()
 			case "shared":
 			default:
 				return false, fmt.Errorf("unknown condition %q", condition)

@@ -115,7 +115,7 @@ func scriptDamage(ts *testscript.TestScript, _ bool, args []string) {
 	seq, err := strconv.ParseUint(args[2], 10, 64)
 	ts.Check(err)
 	ctx := context.Background()
-	dir := datadir.Database(ts.MkAbs(args[1]))
+	dir := datadir.DatabaseFolder(ts.MkAbs(args[1]))
 	database, err := pebble.Open(ctx, pebble.Config{Dir: dir})
 	ts.Check(err)
 	store, err := database.Ledger(ctx, ledger.Default)
@@ -123,7 +123,7 @@ func scriptDamage(ts *testscript.TestScript, _ bool, args []string) {
 	change, err := damageOf(ctx, args[0], store, seq)
 	ts.Check(err)
 	ts.Check(database.Close())
-	tamper, err := pebbletest.OpenTamper(nil, dir, ledger.Default)
+	tamper, err := pebbletest.OpenTamperer(nil, dir, ledger.Default)
 	ts.Check(err)
 	ts.Check(change(tamper))
 	ts.Check(tamper.Close())
@@ -148,7 +148,7 @@ func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // damageOf reads the data that is to be damaged, and returns a function that damages it.
-func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64) (func(*pebbletest.Tamper) error, error) {
+func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64) (func(*pebbletest.Tamperer) error, error) {
 	entry, err := store.Entry(ctx, seq)
 	if err != nil {
 		return nil, err
@@ -156,10 +156,10 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 	switch what {
 	case "entry":
 		changed := bytes.Replace(entry, []byte(`"actor":"anonymous"`), []byte(`"actor":"somebodyX"`), 1)
-		return func(t *pebbletest.Tamper) error { return t.SetEntry(seq, changed) }, nil
+		return func(t *pebbletest.Tamperer) error { return t.SetEntry(seq, changed) }, nil
 	case "swap":
 		next, err := store.Entry(ctx, seq+1)
-		return func(t *pebbletest.Tamper) error {
+		return func(t *pebbletest.Tamperer) error {
 			if err := t.SetEntry(seq, next); err != nil {
 				return err
 			}
@@ -168,22 +168,22 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 	case "tile":
 		tile, err := store.Tile(ctx, 0, seq/storage.TileHashes)
 		tile[seq%storage.TileHashes*storage.HashBytes] ^= 1
-		return func(t *pebbletest.Tamper) error { return t.SetTile(0, seq/storage.TileHashes, tile) }, err
+		return func(t *pebbletest.Tamperer) error { return t.SetTile(0, seq/storage.TileHashes, tile) }, err
 	case "content":
 		digest, err := contentOf(entry[proofs.HashSize:])
-		return func(t *pebbletest.Tamper) error { return t.SetContent(digest, []byte("other")) }, err
+		return func(t *pebbletest.Tamperer) error { return t.SetContent(digest, []byte("other")) }, err
 	case "redaction": // stored with the last event as its reason
 		head, err := store.Head(ctx)
-		return func(t *pebbletest.Tamper) error { return t.SetRedaction(seq, head.Size-1) }, err
+		return func(t *pebbletest.Tamperer) error { return t.SetRedaction(seq, head.Size-1) }, err
 	case "reference":
 		digest, err := contentOf(entry[proofs.HashSize:])
-		return func(t *pebbletest.Tamper) error { return t.DeleteReference(digest, seq) }, err
+		return func(t *pebbletest.Tamperer) error { return t.DeleteReference(digest, seq) }, err
 	case "truncate":
-		return func(t *pebbletest.Tamper) error { return t.DeleteEntry(seq) }, nil
+		return func(t *pebbletest.Tamperer) error { return t.DeleteEntry(seq) }, nil
 	case "checkpoint":
 		head, err := store.Head(ctx)
 		head.Checkpoint = bytes.Replace(head.Checkpoint, []byte("\n"+strconv.FormatUint(head.Size, 10)+"\n"), []byte("\n"+strconv.FormatUint(seq, 10)+"\n"), 1)
-		return func(t *pebbletest.Tamper) error { return t.SetHead(head) }, err
+		return func(t *pebbletest.Tamperer) error { return t.SetHead(head) }, err
 	}
 	return nil, fmt.Errorf("damage %s: unknown", what)
 }
@@ -211,7 +211,7 @@ func scriptForge(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
 	signer, err := proofs.GenerateKey().Signer("forger.example")
 	ts.Check(err)
-	store, err := memory.New().Create(ctx, storage.Info{Name: "default", Origin: signer.Origin()})
+	store, err := memory.New().Create(ctx, storage.LedgerInfo{Name: "default", Origin: signer.Origin()})
 	ts.Check(err)
 	l, err := ledger.Open(ctx, store, ledger.Config{Signer: signer})
 	ts.Check(err)
@@ -231,7 +231,7 @@ func scriptForge(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	receipt.Proof = &proofs.Proof{
 		Event:      ack.Entry[proofs.HashSize:],
-		Inclusion:  proofs.Inclusion{LeafIndex: ack.Seq, TreeSize: ack.Head.Size, Hashes: path},
+		Inclusion:  proofs.InclusionProof{LeafIndex: ack.Seq, TreeSize: ack.Head.Size, Hashes: path},
 		Checkpoint: ack.Head.Checkpoint,
 	}
 	writeFile(ts, args[1], receipt.AppendJSON(nil))

@@ -65,6 +65,6 @@ configuration, 4 another process uses the data folder, 5 a ledger is damaged.`,
 		},
 	}
 	flagged.Bind(command.Flags())
-	command.Flags().StringVar(&file, "config", c.Environment("COLOPHON_CONFIG", ""), "YAML `file` with settings, named like these flags, or COLOPHON_CONFIG")
+	command.Flags().StringVar(&file, "config", c.EnvOr("COLOPHON_CONFIG", ""), "YAML `file` with settings, named like these flags, or COLOPHON_CONFIG")
 	return command
 }

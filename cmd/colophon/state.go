@@ -22,7 +22,7 @@ type stateCommand struct {
 	*cli.Console
 	server  remote.Options
 	ledger  string
-	request wire.StateRequest
+	request wire.StateChangeRequest
 	choice  recordChoice
 	dryRun  bool
 	json    bool
@@ -48,7 +48,7 @@ then the result with its first receipts.`,
   colophon state failed 41 42 --reason 'The GPU was on fire.'
   colophon state live 41 --reason 'It was not.' --original-actor ana --timestamp 2025-11-30T12:00:00Z`,
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: completion.First(completion.Fixed(completion.Names("", record.States[:]))),
+		ValidArgsFunction: completion.FirstArgument(completion.FromList(completion.WithPrefix("", record.States[:]))),
 		RunE:              func(command *cobra.Command, args []string) error { return s.run(command, args) },
 	}
 	flags := command.Flags()
@@ -107,30 +107,30 @@ func (s *stateCommand) run(command *cobra.Command, args []string) error {
 	if err != nil || s.json {
 		return err
 	}
-	_, err = fmt.Fprintf(s.Out, "\nchanged %s\n", cli.Counted(done.Records, "record"))
+	_, err = fmt.Fprintf(s.Out, "\nchanged %s\n", cli.FormatCount(done.Records, "record"))
 	return err
 }
 
 // send sends the request and parses the response. With --json, it also prints the response.
-func (s *stateCommand) send(command *cobra.Command, server *remote.Server) (*wire.StateChanges, error) {
+func (s *stateCommand) send(command *cobra.Command, server *remote.Server) (*wire.StateChangeResult, error) {
 	body, err := wire.Marshal(s.request)
 	if err != nil {
 		return nil, err
 	}
 	path := remote.LedgerPath(s.ledger) + "/state-changes"
-	answer, text, err := remote.Ask[wire.StateChanges](command.Context(), server, client.Request{Method: http.MethodPost, Path: path, Body: body})
+	answer, text, err := remote.DoJSON[wire.StateChangeResult](command.Context(), server, client.Request{Method: http.MethodPost, Path: path, Body: body})
 	if err == nil && s.json {
 		err = cli.PrintJSONLine(s.Out, text)
 	}
 	return answer, err
 }
 
-func (s *stateCommand) printPlan(plan *wire.StateChanges) error {
+func (s *stateCommand) printPlan(plan *wire.StateChangeResult) error {
 	var text bytes.Buffer
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "at tree size\t%d\n", plan.AsOf)
 	fmt.Fprintf(table, "records to change\t%d%s\n", plan.Records, listed(plan.FirstSeqs, plan.Records))
-	fmt.Fprintf(table, "%s already\t%d\n", cli.Plain(string(s.request.State)), plan.Already)
+	fmt.Fprintf(table, "%s already\t%d\n", cli.QuoteCell(string(s.request.State)), plan.Already)
 	fmt.Fprintf(table, "without a state\t%d\n", plan.WithoutState)
 	if err := table.Flush(); err != nil {
 		return err

@@ -29,7 +29,7 @@ func (s *storeFlag) bind(flags *pflag.FlagSet, what string) {
 // variable can contain a password.
 func (s *storeFlag) value(c *cli.Console, command *cobra.Command) string {
 	if !command.Flags().Changed("store") {
-		return c.Environment("COLOPHON_STORE", "")
+		return c.EnvOr("COLOPHON_STORE", "")
 	}
 	return s.url
 }
@@ -50,21 +50,21 @@ func openDatabase(ctx context.Context, c *cli.Console, data, url string, readOnl
 func openStored(ctx context.Context, c *cli.Console, data, url string, readOnly bool) (storage.Database, error) {
 	switch {
 	case url == "" && readOnly:
-		return datadir.OpenWith(ctx, c, data, pebble.Config{ReadOnly: true})
+		return datadir.OpenWithConfig(ctx, c, data, pebble.Config{ReadOnly: true})
 	case url == "":
 		return datadir.Open(ctx, c, data)
 	}
-	if err := datadir.Check(data); err != nil {
+	if err := datadir.CheckPermissions(data); err != nil {
 		return nil, err
 	}
-	if err := datadir.CheckUsedElsewhere(data); err != nil {
+	if err := datadir.CheckStoreFolder(data); err != nil {
 		return nil, err
 	}
 	lock, err := folderlock.Take(datadir.StoreMarker(data))
 	if err != nil {
 		return nil, datadir.ExplainOpen(err, data)
 	}
-	database, err := postgres.Open(ctx, postgres.Config{URL: url, Logger: c.Warnings(), ReadOnly: readOnly})
+	database, err := postgres.Open(ctx, postgres.Config{URL: url, Logger: c.WarningLogger(), ReadOnly: readOnly})
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}

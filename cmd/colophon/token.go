@@ -35,15 +35,15 @@ type tokenStore struct {
 
 // withStore opens the token store, calls f, and closes the store.
 func (t *tokenCommand) withStore(command *cobra.Command, f func(tokenStore) error) (err error) {
-	store := tokenStore{Store: access.Store{Dir: datadir.Access(t.data), Now: time.Now}}
+	store := tokenStore{Store: access.Store{Dir: datadir.TokenFolder(t.data), Now: time.Now}}
 	url := t.url.value(t.Console, command)
 	if url == "" {
-		if datadir.IsElsewhere(t.data) {
-			return datadir.ElsewhereError(t.data)
+		if datadir.HasStoreMarker(t.data) {
+			return datadir.OtherDatabaseError(t.data)
 		}
 		return f(store)
 	}
-	database, err := postgres.Open(command.Context(), postgres.Config{URL: url, Logger: t.Warnings()})
+	database, err := postgres.Open(command.Context(), postgres.Config{URL: url, Logger: t.WarningLogger()})
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (t *tokenCommand) withStore(command *cobra.Command, f func(tokenStore) erro
 // place returns the name of the token store for messages: the database or the data folder.
 func (t *tokenCommand) place(store tokenStore) string {
 	if store.database != nil {
-		return store.database.Place()
+		return store.database.Address()
 	}
 	return t.data
 }
@@ -63,7 +63,7 @@ func (t *tokenCommand) place(store tokenStore) string {
 // ledgers returns the names of the ledgers for which a token can be created.
 func (t *tokenCommand) ledgers(ctx context.Context, store tokenStore) ([]string, error) {
 	if store.database == nil {
-		return datadir.KeyNames(t.data)
+		return datadir.LedgersWithKeys(t.data)
 	}
 	infos, err := store.database.Ledgers(ctx)
 	var names []string
@@ -92,7 +92,7 @@ change within a second. If a server cannot reach the database for 5 seconds, it 
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	command.PersistentFlags().StringVar(&t.data, "data", c.Environment("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
+	command.PersistentFlags().StringVar(&t.data, "data", c.EnvOr("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
 	t.url.bind(command.PersistentFlags(), "tokens")
 	command.AddCommand(t.newCreate(), t.newList(), t.newRevoke())
 	return command
@@ -129,11 +129,11 @@ These are the scopes; read includes log, and otherwise no scope includes another
 			if err != nil {
 				return cli.Exitf(cli.ExitUsage, "--scope: %w", err)
 			}
-			request := access.NewToken{Name: name, Grants: []access.Grant{{Ledgers: ledgers, Scopes: granted}}, Expires: expiry}
+			request := access.TokenSpec{Name: name, Grants: []access.Grant{{Ledgers: ledgers, Scopes: granted}}, Expires: expiry}
 			if err := request.Check(now); err != nil {
 				return cli.Exitf(cli.ExitUsage, "%w", err)
 			}
-			if granted&access.Metrics != 0 && !slices.Contains(ledgers, access.AllLedgers) {
+			if granted&access.ScopeMetrics != 0 && !slices.Contains(ledgers, access.AllLedgers) {
 				return cli.Exitf(cli.ExitUsage, "--scope: metrics needs --ledger '*', since it names all ledgers")
 			}
 			return t.withStore(command, func(store tokenStore) error { return t.create(command.Context(), store, request) })
@@ -148,7 +148,7 @@ These are the scopes; read includes log, and otherwise no scope includes another
 
 // create creates a token. It prints only the token to standard output, so that the output can be
 // redirected to a file or a secret store.
-func (t *tokenCommand) create(ctx context.Context, store tokenStore, request access.NewToken) error {
+func (t *tokenCommand) create(ctx context.Context, store tokenStore, request access.TokenSpec) error {
 	_, missing := os.Stat(t.data)
 	made, err := store.Create(request)
 	if err != nil {
@@ -174,7 +174,7 @@ func (t *tokenCommand) create(ctx context.Context, store tokenStore, request acc
 // data folder (made), if the folder is empty, or if the token names unknown ledgers.
 func (t *tokenCommand) warnUnknown(ctx context.Context, store tokenStore, grant access.Grant, made bool) {
 	names, err := t.ledgers(ctx, store)
-	_, noDatabase := os.Stat(datadir.Database(t.data))
+	_, noDatabase := os.Stat(datadir.DatabaseFolder(t.data))
 	switch {
 	case store.database != nil && err == nil:
 	case made && store.database == nil:
@@ -254,7 +254,7 @@ type shownToken struct {
 	LastUse time.Time      `json:"last_use,omitzero"`
 }
 
-func (t *tokenCommand) printJSON(list []access.Listed) error {
+func (t *tokenCommand) printJSON(list []access.ListedToken) error {
 	shown := struct {
 		Tokens []shownToken `json:"tokens"`
 	}{[]shownToken{}}
@@ -268,7 +268,7 @@ func (t *tokenCommand) printJSON(list []access.Listed) error {
 	return errors.Join(err, cli.PrintJSON(t.Out, text))
 }
 
-func (t *tokenCommand) printTable(list []access.Listed) error {
+func (t *tokenCommand) printTable(list []access.ListedToken) error {
 	var rows [][]string
 	for _, l := range list {
 		var scopes, ledgers []string
@@ -287,7 +287,7 @@ func (t *tokenCommand) printTable(list []access.Listed) error {
 // shortTime formats a time to the second. It formats the zero time as cli.None.
 func shortTime(at time.Time) string {
 	if at.IsZero() {
-		return cli.None
+		return cli.NoValue
 	}
 	return at.UTC().Format(time.RFC3339)
 }

@@ -77,14 +77,14 @@ func newVerify(c *cli.Console) *cobra.Command {
 		RunE: func(command *cobra.Command, args []string) error {
 			o.File = args[0]
 			if copied != "" {
-				o.Copy = func(trusted []*proofs.Verifier) (*verify.Copy, error) {
+				o.Copy = func(trusted []*proofs.Verifier) (*verify.PublishedCopy, error) {
 					return openCopy(command.Context(), copied, trusted)
 				}
 			}
 			return verify.Run(c, o)
 		},
 	}
-	command.Flags().StringVar(&o.Key, "key", c.Environment("COLOPHON_KEY", ""), "verifier `key`, or a file with it, or COLOPHON_KEY")
+	command.Flags().StringVar(&o.Key, "key", c.EnvOr("COLOPHON_KEY", ""), "verifier `key`, or a file with it, or COLOPHON_KEY")
 	command.Flags().StringVar(&o.Record, "record", "", "`file` with the record, in the form of a POST request")
 	command.Flags().StringVar(&o.Entry, "entry", "", "`file` with the entry of a .tlog-proof")
 	command.Flags().StringVar(&o.Text, "text", "", "`file` with the text of the stage or citation that a nested proof proves")

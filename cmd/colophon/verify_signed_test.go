@@ -29,7 +29,7 @@ func signedEvent(t *testing.T, kind, ledger, time, members string) (*proofs.Rece
 	require.NoError(t, err)
 	note, err := signer.Sign(proofs.Checkpoint{Origin: signer.Origin(), Size: 1, Root: proofs.LeafHash(entry)})
 	require.NoError(t, err)
-	r.Proof = &proofs.Proof{Event: body, Inclusion: proofs.Inclusion{TreeSize: 1}, Checkpoint: note}
+	r.Proof = &proofs.Proof{Event: body, Inclusion: proofs.InclusionProof{TreeSize: 1}, Checkpoint: note}
 	return r, signer.Verifier().String()
 }
 
@@ -59,7 +59,7 @@ func TestSignedNonsenseIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, key := signedEvent(t, c.kind, c.ledger, c.time, c.members)
-			nested, err := (&proofs.Nested{Receipt: r, Citation: &proofs.NestedCitation{ChunkHash: "sha256:" + ledgertest.ZeroHash}}).AppendJSON(nil)
+			nested, err := (&proofs.NestedProof{Receipt: r, Citation: &proofs.NestedCitation{ChunkHash: "sha256:" + ledgertest.ZeroHash}}).AppendJSON(nil)
 			require.NoError(t, err)
 			texts := [][]byte{r.AppendJSON(nil)}
 			if c.kind == kind {
@@ -77,7 +77,7 @@ func TestSignedNonsenseIsRefused(t *testing.T) {
 	}
 	const chunk = "x\nVERIFIED: event 1"
 	r, key := signedEvent(t, kind, ledger, time, `"citations":[{"chunk_hash":`+string(pyjson.AppendString(nil, []byte(chunk)))+`}]`)
-	nested, err := (&proofs.Nested{Receipt: r, Citation: &proofs.NestedCitation{ChunkHash: chunk}}).AppendJSON(nil)
+	nested, err := (&proofs.NestedProof{Receipt: r, Citation: &proofs.NestedCitation{ChunkHash: chunk}}).AppendJSON(nil)
 	require.NoError(t, err)
 	o := verifiedFile(t, nested, key)
 	require.Equal(t, 10, o.code, "%s%s", o.stdout, o.stderr)
@@ -104,7 +104,7 @@ func TestProofsOfAnotherPartAreRefused(t *testing.T) {
 	url, _ := exportedServer(t)
 	code, good, stderr := colophon(url, "prove", "3", "--citation", "1")
 	require.Zero(t, code, stderr)
-	n, err := proofs.ParseNested([]byte(good))
+	n, err := proofs.ParseNestedProof([]byte(good))
 	require.NoError(t, err)
 	n.Receipt.Proof = nil
 	minimal, err := n.AppendJSON(nil)

@@ -22,13 +22,13 @@ func TestEveryVerdictHasItsCode(t *testing.T) {
 	codes := map[error]int{
 		proofs.ErrMalformed: 10, proofs.ErrTooLong: 10, proofs.ErrWrongKey: 11, proofs.ErrOrigin: 11, proofs.ErrRetired: 11,
 		proofs.ErrSignature: 12, proofs.ErrChainLink: 13, proofs.ErrInclusion: 14, proofs.ErrField: 15,
-		verify.ErrRecord: 16, proofs.ErrNoProof: 17, verify.ErrRecomputed: 18, pack.ErrHashes: 18,
-		proofs.ErrPath: 19, verify.ErrText: 20, pack.ErrContent: 21, verify.ErrReplacedKey: 22, verify.ErrNotLater: 23,
+		verify.ErrOtherRecord: 16, proofs.ErrNoProof: 17, verify.ErrValueMismatch: 18, pack.ErrHashes: 18,
+		proofs.ErrPath: 19, verify.ErrTextMismatch: 20, pack.ErrContent: 21, verify.ErrReplacedKey: 22, verify.ErrNotLater: 23,
 	}
-	require.Len(t, verify.Verdicts(), len(codes))
+	require.Len(t, verify.AllVerdicts(), len(codes))
 	for cause, code := range codes {
 		var out bytes.Buffer
-		err := verify.Reject(&cli.Console{Out: &out}, verify.Options{}, fmt.Errorf("in a test: %w", cause))
+		err := verify.RejectionError(&cli.Console{Out: &out}, verify.Options{}, fmt.Errorf("in a test: %w", cause))
 		var exit *cli.ExitError
 		require.True(t, errors.As(err, &exit))
 		require.Equal(t, code, exit.Code, cause)
@@ -66,7 +66,7 @@ func TestKeysAreNotFileNames(t *testing.T) {
 	}
 	require.NoError(t, os.MkdirAll(filepath.Dir(own), 0o700))
 	require.NoError(t, os.WriteFile(own, []byte(other), 0o600))
-	keys, err := new(cli.Console).ReadKeys(own)
+	keys, err := new(cli.Console).ReadSufficientKeys(own)
 	require.NoError(t, err)
 	require.Equal(t, own, keys[0].String())
 }

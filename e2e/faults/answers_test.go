@@ -78,26 +78,26 @@ func answers(ctx context.Context, f *index.Follower, size uint64) (all map[strin
 		})
 	}
 	of := groups.RunQuery{Value: records.Value{Name: "model", Text: "model-0"}}
-	ask(&q, "timeline", func(p index.Page) ([]runs.Step, []byte, error) { return runs.Timeline(ctx, v, of, p) })
+	ask(&q, "timeline", func(p index.Page) ([]runs.TimelineStep, []byte, error) { return runs.Timeline(ctx, v, of, p) })
 	ask(&q, "effects", func(p index.Page) ([]effects.Pair, []byte, error) {
 		return effects.List(ctx, v, effects.Query{Variable: "model", A: "model-0", B: "model-1"}, p)
 	})
 	for n := range subjects {
 		ask(&q, fmt.Sprint("citation drift ", n), func(p index.Page) ([]citations.Drift, []byte, error) {
-			return citations.Drifts(ctx, v, fmt.Sprintf("subject-%d", n), p)
+			return citations.ListDrift(ctx, v, fmt.Sprintf("subject-%d", n), p)
 		})
 	}
-	ask(&q, "conflicts", func(p index.Page) ([]citations.Conflict, []byte, error) { return citations.Conflicts(v, p) })
-	ask(&q, "sources", func(p index.Page) ([]citations.SourceDetail, []byte, error) { return citations.Sources(ctx, v, p) })
-	ask(&q, "projects", func(p index.Page) ([]paths.Project, []byte, error) { return paths.Projects(v, p) })
+	ask(&q, "conflicts", func(p index.Page) ([]citations.Conflict, []byte, error) { return citations.ListConflicts(v, p) })
+	ask(&q, "sources", func(p index.Page) ([]citations.SourceDetail, []byte, error) { return citations.ListSources(ctx, v, p) })
+	ask(&q, "projects", func(p index.Page) ([]paths.Project, []byte, error) { return paths.ListProjects(v, p) })
 	for n := range projects {
 		project := fmt.Sprintf("project-%d", n)
 		ask(&q, "paths of "+project, func(p index.Page) ([]paths.Row, []byte, error) {
 			return paths.List(ctx, v, project, paths.Filter{}, p)
 		})
-		ask(&q, "builds of "+project, func(p index.Page) ([]paths.Build, []byte, error) { return paths.Builds(ctx, v, project, p) })
+		ask(&q, "builds of "+project, func(p index.Page) ([]paths.Build, []byte, error) { return paths.ListBuilds(ctx, v, project, p) })
 	}
-	failures, err := rundags.CountFailures(ctx, v, index.Bounds{}, false)
+	failures, err := rundags.CountFailures(ctx, v, index.TimeRange{}, false)
 	q.note("failures", failures, err)
 	q.note("counters", counters.TallyOf(f), nil)
 	return q.all, q.err
@@ -162,7 +162,7 @@ func (o *oracle) naive(f *index.Follower) error {
 	if counted := counters.TallyOf(f).Records; !sameCounts(counted, records) {
 		return fmt.Errorf("the index counts the records %v, but the log has %v", counted, records)
 	}
-	v, err := f.Latest()
+	v, err := f.LatestView()
 	if err != nil {
 		return err
 	}

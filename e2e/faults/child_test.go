@@ -71,15 +71,15 @@ func (s session) serve(asked *json.Decoder, say func(childMessage)) error {
 		return f
 	}
 	log := testLog()
-	database, err := openPebble(ctx, faulty.NewFiles(vfs.Default, faults("log", s.Log)), filepath.Join(s.Dir, "db"), nil, log)
+	database, err := openPebble(ctx, faulty.NewFS(vfs.Default, faults("log", s.Log)), filepath.Join(s.Dir, "db"), nil, log)
 	if err != nil {
 		return err
 	}
 	n, err := openNode(ctx, nodeConfig{
 		database:   database,
-		indexFiles: faulty.NewFiles(vfs.Default, faults("index", s.Index)), indexDir: filepath.Join(s.Dir, "index"),
-		keys:  keystore.Files{Dir: filepath.Join(s.Dir, "keys")},
-		marks: keystore.Marks{Dir: filepath.Join(s.Dir, "marks")}, log: log,
+		indexFiles: faulty.NewFS(vfs.Default, faults("index", s.Index)), indexDir: filepath.Join(s.Dir, "index"),
+		keys:  keystore.KeyFiles{Dir: filepath.Join(s.Dir, "keys")},
+		marks: keystore.MarkFiles{Dir: filepath.Join(s.Dir, "marks")}, log: log,
 	})
 	if err != nil {
 		return err

@@ -21,22 +21,26 @@ import (
 // Calls of the file systems of the log and the index fail under a server in another process. The
 // server must exit when it cannot continue safely.
 
-func TestLogFilesFail(t *testing.T)                  { campaign(t, fileRound(faulty.Fail, false)) }
-func TestLogFileCallsTakeEffectButFail(t *testing.T) { campaign(t, fileRound(faulty.Lie, false)) }
-func TestLogFilesHaveNoSpace(t *testing.T)           { campaign(t, fileRound(faulty.NoSpace, false)) }
+func TestLogFilesFail(t *testing.T) { campaign(t, fileRound(faulty.Fail, false)) }
+func TestLogFileCallsTakeEffectButFail(t *testing.T) {
+	campaign(t, fileRound(faulty.FailAfterSuccess, false))
+}
+func TestLogFilesHaveNoSpace(t *testing.T) { campaign(t, fileRound(faulty.NoSpace, false)) }
 func TestLogFilesAreWrittenShort(t *testing.T) {
 	campaign(t, fileRound(faulty.Short, false))
 }
-func TestLogFilesAreSlow(t *testing.T)                 { campaign(t, fileRound(faulty.Slow, false)) }
-func TestLogFilesAreGarbled(t *testing.T)              { campaign(t, fileRound(faulty.Garble, false)) }
-func TestIndexFilesFail(t *testing.T)                  { campaign(t, fileRound(faulty.Fail, true)) }
-func TestIndexFileCallsTakeEffectButFail(t *testing.T) { campaign(t, fileRound(faulty.Lie, true)) }
-func TestIndexFilesHaveNoSpace(t *testing.T)           { campaign(t, fileRound(faulty.NoSpace, true)) }
+func TestLogFilesAreSlow(t *testing.T)    { campaign(t, fileRound(faulty.Slow, false)) }
+func TestLogFilesAreGarbled(t *testing.T) { campaign(t, fileRound(faulty.FlipBit, false)) }
+func TestIndexFilesFail(t *testing.T)     { campaign(t, fileRound(faulty.Fail, true)) }
+func TestIndexFileCallsTakeEffectButFail(t *testing.T) {
+	campaign(t, fileRound(faulty.FailAfterSuccess, true))
+}
+func TestIndexFilesHaveNoSpace(t *testing.T) { campaign(t, fileRound(faulty.NoSpace, true)) }
 func TestIndexFilesAreWrittenShort(t *testing.T) {
 	campaign(t, fileRound(faulty.Short, true))
 }
 func TestIndexFilesAreSlow(t *testing.T)    { campaign(t, fileRound(faulty.Slow, true)) }
-func TestIndexFilesAreGarbled(t *testing.T) { campaign(t, fileRound(faulty.Garble, true)) }
+func TestIndexFilesAreGarbled(t *testing.T) { campaign(t, fileRound(faulty.FlipBit, true)) }
 
 // sessionsOfFiles is the number of sessions per round, all on one folder.
 const sessionsOfFiles = 5
@@ -142,7 +146,7 @@ func (w *fileWorld) inspect(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	c := nodeConfig{keys: keystore.Files{Dir: filepath.Join(beside, "keys")}, marks: keystore.Marks{Dir: filepath.Join(beside, "marks")}}
+	c := nodeConfig{keys: keystore.KeyFiles{Dir: filepath.Join(beside, "keys")}, marks: keystore.MarkFiles{Dir: filepath.Join(beside, "marks")}}
 	return openAndCheck(ctx, left, "data", c, w.history.copy())
 }
 

@@ -27,8 +27,8 @@ type nodeConfig struct {
 	// indexFiles is the file system of the index.
 	indexFiles vfs.FS
 	indexDir   string
-	keys       ledger.Keys
-	marks      ledger.Marks // nil if there are no high-water marks
+	keys       ledger.KeyStore
+	marks      ledger.MarkStore // nil if there are no high-water marks
 	clock      func() time.Time
 	// fatal is passed on as ledger.Config.Fatal.
 	fatal func(error)
@@ -70,7 +70,7 @@ func (n *node) open(ctx context.Context, c nodeConfig) (err error) {
 	}
 	n.ledger, err = n.host.Ledger(ledger.Default)
 	if errors.Is(err, ledger.ErrUnknown) {
-		n.ledger, err = n.host.Create(ctx, ledger.New{Name: ledger.Default})
+		n.ledger, err = n.host.Create(ctx, ledger.CreateOptions{Name: ledger.Default})
 	}
 	if err != nil {
 		return err
@@ -89,9 +89,9 @@ func (n *node) serve() error {
 	if err != nil {
 		return err
 	}
-	n.server, n.url = service.HTTP(), "http://"+listener.Addr().String()
+	n.server, n.url = service.HTTPServer(), "http://"+listener.Addr().String()
 	n.served = make(chan error, 1)
-	go func() { n.served <- n.server.Serve(service.Listen(listener)) }()
+	go func() { n.served <- n.server.Serve(service.LimitListener(listener)) }()
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (n *node) silence(ctx context.Context) error {
 
 // follow starts to index the ledger, without serving.
 func (n *node) follow() (*index.Follower, error) {
-	return n.index.Follow(n.ledger.Name(), n.ledger.Store())
+	return n.index.Follow(n.ledger.Name(), n.ledger.Reader())
 }
 
 // close closes everything, in the same order as the command serve.
@@ -154,8 +154,8 @@ func (k *oneKey) Load(string) (*proofs.Signer, error) {
 	return testSigner()
 }
 
-// Staged implements ledger.Keys.
-func (k *oneKey) Staged(string) (*proofs.Signer, error) { return testSigner() }
+// LoadStaged implements ledger.Keys.
+func (k *oneKey) LoadStaged(string) (*proofs.Signer, error) { return testSigner() }
 
 // Stage implements ledger.Keys.
 func (k *oneKey) Stage(string, *proofs.Signer) error { return nil }

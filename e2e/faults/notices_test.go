@@ -93,46 +93,46 @@ func TestOracleNotices(t *testing.T) {
 	})
 	for name, c := range map[string]struct {
 		says   string
-		change func(t *testing.T, w *storeWorld, x *memory.Tamper, a *ack)
+		change func(t *testing.T, w *storeWorld, x *memory.Tamperer, a *ack)
 	}{
-		"a changed entry": {"oracle, log", func(t *testing.T, _ *storeWorld, x *memory.Tamper, a *ack) {
+		"a changed entry": {"oracle, log", func(t *testing.T, _ *storeWorld, x *memory.Tamperer, a *ack) {
 			require.NoError(t, x.SetEntry(a.seq, []byte("another entry, which is long enough")))
 		}},
-		"changed content": {"oracle, log", func(t *testing.T, _ *storeWorld, x *memory.Tamper, a *ack) {
+		"changed content": {"oracle, log", func(t *testing.T, _ *storeWorld, x *memory.Tamperer, a *ack) {
 			for digest := range a.attempt.contents {
 				require.NoError(t, x.SetContent(digest, []byte("another text")))
 			}
 		}},
-		"a receipt for something else": {"LOST", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, a *ack) {
+		"a receipt for something else": {"LOST", func(_ *testing.T, w *storeWorld, _ *memory.Tamperer, a *ack) {
 			other := w.history.records(1)[0]
 			w.history.sent(other)
 			w.history.acknowledged(other, a.receipt)
 		}},
-		"a receipt that does not verify": {"oracle, receipts", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, _ *ack) {
+		"a receipt that does not verify": {"oracle, receipts", func(_ *testing.T, w *storeWorld, _ *memory.Tamperer, _ *ack) {
 			for _, a := range w.history.acks {
 				if a.receipt.Proof != nil && len(a.receipt.Proof.Inclusion.Hashes) > 0 {
 					a.receipt.Proof.Inclusion.Hashes[0][0] ^= 1
 				}
 			}
 		}},
-		"an event without a request": {"too often; number of times: 1", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, a *ack) {
+		"an event without a request": {"too often; number of times: 1", func(_ *testing.T, w *storeWorld, _ *memory.Tamperer, a *ack) {
 			a.attempt.tries = 0
 			w.history.acks = slices.DeleteFunc(w.history.acks, func(b *ack) bool { return b.attempt == a.attempt })
 		}},
-		"an event without an answer": {"the attempt was never acknowledged", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, a *ack) {
+		"an event without an answer": {"the attempt was never acknowledged", func(_ *testing.T, w *storeWorld, _ *memory.Tamperer, a *ack) {
 			w.history.complete = true
 			w.history.acks = slices.DeleteFunc(w.history.acks, func(b *ack) bool { return b.attempt == a.attempt })
 		}},
-		"a claim of another record": {"oracle, log", func(t *testing.T, w *storeWorld, x *memory.Tamper, a *ack) {
-			require.NoError(t, x.SetKey(storage.Key{Key: a.attempt.storedKey(), Record: storage.Hash{1}, Seq: a.seq}))
+		"a claim of another record": {"oracle, log", func(t *testing.T, w *storeWorld, x *memory.Tamperer, a *ack) {
+			require.NoError(t, x.SetKey(storage.Claim{Claim: a.attempt.storedKey(), Record: storage.Hash{1}, Seq: a.seq}))
 		}},
-		"a forbidden answer": {"it says so", func(_ *testing.T, w *storeWorld, _ *memory.Tamper, _ *ack) {
+		"a forbidden answer": {"it says so", func(_ *testing.T, w *storeWorld, _ *memory.Tamperer, _ *ack) {
 			w.history.broken("it says so")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := usedBy(t, soundly)
-			x, err := w.database.Tamper("default")
+			x, err := w.database.Tamperer("default")
 			require.NoError(t, err)
 			at := slices.IndexFunc(w.history.acks, func(a *ack) bool { return a.attempt.isRecord() && a.attempt.keyed() })
 			c.change(t, w, x, w.history.acks[at])

@@ -91,7 +91,7 @@ func check(ctx context.Context, n *node, h *history) error {
 // log verifies the log (chain, tree and tiles, checkpoint, content, redactions, keys), checks that
 // nothing else is stored, and reads the events.
 func (o *oracle) log() error {
-	report, err := audit.Log(o.ctx, storeaudit.Source(o.node.ledger.Store()),
+	report, err := audit.WalkLog(o.ctx, storeaudit.NewSource(o.node.ledger.Reader()),
 		audit.Options{Verifiers: []*proofs.Verifier{o.verifier}, Ledger: ledger.Default})
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (o *oracle) log() error {
 	}
 	o.events = nil
 	clear(o.found)
-	for entry, err := range o.node.ledger.Store().Entries(o.ctx, 0) {
+	for entry, err := range o.node.ledger.Reader().Entries(o.ctx, 0) {
 		if err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func (a *attempt) keyDigest() string {
 
 func (a *attempt) storedKey() storage.Hash {
 	if a.key != "" {
-		return ledger.HeaderKey(a.key)
+		return ledger.IdempotencyKeyDigest(a.key)
 	}
 	return record.RunKey(a.kind, a.runID)
 }
@@ -267,14 +267,14 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 	}
 	for seq := range acked {
 		// If the record was already redacted, the receipt is for the event that redacted it.
-		if by, err := o.node.ledger.Store().Redaction(o.ctx, a.target); a.kind != record.ContentRedacted || err != nil || by != seq {
+		if by, err := o.node.ledger.Reader().Redaction(o.ctx, a.target); a.kind != record.ContentRedacted || err != nil || by != seq {
 			return fmt.Errorf("LOST: it was acknowledged as event %d, which is a different event", seq)
 		}
 	}
 	if !a.keyed() {
 		return nil
 	}
-	switch claim, err := o.node.ledger.Store().Key(o.ctx, a.storedKey()); {
+	switch claim, err := o.node.ledger.Reader().Key(o.ctx, a.storedKey()); {
 	case errors.Is(err, storage.ErrNotFound) && len(events) == 0:
 		return nil
 	case err != nil:
@@ -288,7 +288,7 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 // contents checks that exactly the content that records in the log need is stored, byte for byte:
 // no content is orphaned, and redacted content is gone.
 func (o *oracle) contents() error {
-	store := o.node.ledger.Store()
+	store := o.node.ledger.Reader()
 	needed := make(map[string]bool)
 	for _, e := range o.events {
 		_, err := store.Redaction(o.ctx, e.seq)
@@ -374,7 +374,7 @@ func (o *oracle) askAgain(a *attempt) error {
 
 // submit submits an attempt to the ledger as the API does.
 func (o *oracle) submit(a *attempt) (ledger.Ack, error) {
-	r, err := record.DefaultLimits().For(o.node.ledger.MemberSecret()).Parse(a.kind, a.body)
+	r, err := record.DefaultLimits().WithMemberSecret(o.node.ledger.MemberSecret()).Parse(a.kind, a.body)
 	if err != nil {
 		return ledger.Ack{}, err
 	}
@@ -410,7 +410,7 @@ func (o *oracle) index() error {
 	if err := o.naive(follower); err != nil {
 		return fmt.Errorf("comparing the index with the events: %w", err)
 	}
-	undisturbed, err := freshAnswers(o.ctx, o.node.ledger.Store(), size)
+	undisturbed, err := freshAnswers(o.ctx, o.node.ledger.Reader(), size)
 	if err != nil {
 		return err
 	}

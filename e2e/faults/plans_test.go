@@ -38,11 +38,11 @@ var targets = []target{
 // callsOf maps a mode to the calls that can fail in this way. A mode that is not listed applies to
 // all calls.
 var callsOf = map[faulty.Mode][]string{
-	faulty.Lie: {faulty.Create, faulty.Compact, faulty.Rename, faulty.Reuse, faulty.Remove, faulty.MkdirAll, faulty.Write, faulty.Sync, faulty.SyncPart, faulty.Close},
+	faulty.FailAfterSuccess: {faulty.Create, faulty.Compact, faulty.Rename, faulty.Reuse, faulty.Remove, faulty.MkdirAll, faulty.Write, faulty.Sync, faulty.SyncPart, faulty.Close},
 	faulty.NoSpace: {faulty.Create, faulty.Compact, faulty.Rename, faulty.Reuse, faulty.MkdirAll, faulty.Write, faulty.Sync,
 		faulty.Preallocate},
-	faulty.Short:  {faulty.Write},
-	faulty.Garble: {faulty.Read},
+	faulty.Short:   {faulty.Write},
+	faulty.FlipBit: {faulty.Read},
 }
 
 // drawPlan chooses at random which calls fail in a session.
@@ -62,7 +62,7 @@ func drawPlan(r *rand.Rand, mode faulty.Mode, index bool) faulty.Plan {
 	switch r.IntN(6) {
 	case 0, 1:
 		// Several changed bits in a log would look like an interrupted write.
-		if mode != faulty.Garble || plan.Path == "*.sst" || plan.Path == "*.blob" {
+		if mode != faulty.FlipBit || plan.Path == "*.sst" || plan.Path == "*.blob" {
 			plan.Count = 1 + r.IntN(5)
 		}
 	case 2:

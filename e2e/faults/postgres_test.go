@@ -24,7 +24,7 @@ import (
 // migration is killed.
 
 func TestPostgres(t *testing.T) {
-	if installed, err := postgrestest.Installed(); err != nil {
+	if installed, err := postgrestest.IsInstalled(); err != nil {
 		t.Fatal(err)
 	} else if !installed {
 		t.Skip("PostgreSQL is not installed")
@@ -50,7 +50,7 @@ func postgresRound(t *testing.T, r *rand.Rand, name string) (done tally, err err
 		return done, err
 	}
 	defer func() { err = errors.Join(err, base.Close()) }()
-	w := &postgresWorld{*newProcessWorld(dir, name, r.Uint64()), base, base.URL("search_path", base.Schema(t))}
+	w := &postgresWorld{*newProcessWorld(dir, name, r.Uint64()), base, base.URL("search_path", base.CreateSchema(t))}
 	done.faults = make(map[string]int)
 	for range kills {
 		known := len(w.history.acks)
@@ -120,7 +120,7 @@ func (w *postgresWorld) inspect(ctx context.Context) error {
 		return fmt.Errorf("opening what the fault left: %w", err)
 	}
 	n, err := openNode(ctx, nodeConfig{database: database, indexFiles: vfs.NewMem(), indexDir: "index",
-		keys: keystore.Files{Dir: filepath.Join(w.data(), "keys")}})
+		keys: keystore.KeyFiles{Dir: filepath.Join(w.data(), "keys")}})
 	if err != nil {
 		return fmt.Errorf("opening what the fault left: %w", err)
 	}
@@ -144,7 +144,7 @@ func (w *postgresWorld) thereAndBack(t *testing.T, r *rand.Rand, done *tally) er
 	if err := w.processWorld.inspect(t.Context()); err != nil { // opens a copy
 		return err
 	}
-	w.url = w.base.URL("search_path", w.base.Schema(t))
+	w.url = w.base.URL("search_path", w.base.CreateSchema(t))
 	if err := w.migrate(t.Context(), r, w.data(), w.url, done); err != nil {
 		return err
 	}

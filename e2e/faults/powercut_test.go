@@ -19,7 +19,7 @@ func TestPowerCut(t *testing.T) { campaign(t, powerRound) }
 
 // cut is what a power failure left of the files, and how many receipts clients had by then.
 type cut struct {
-	files     *pebbletest.Crashable
+	files     *pebbletest.CrashFS
 	acks      int
 	operation int
 	percent   int
@@ -33,7 +33,7 @@ func (c cut) String() string {
 // continues.
 type cutter struct {
 	history *history
-	files   *pebbletest.Crashable
+	files   *pebbletest.CrashFS
 
 	mu   sync.Mutex // guards the fields below
 	r    *rand.Rand
@@ -57,7 +57,7 @@ func (c *cutter) before(operation int) {
 func powerRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	h := newHistory(name, r.Uint64())
 	h.largest = 100_000
-	c := &cutter{history: h, files: pebbletest.NewCrashable(), r: r, most: 20}
+	c := &cutter{history: h, files: pebbletest.NewCrashFS(), r: r, most: 20}
 	c.files.BeforeEach(c.before)
 	for range 3 {
 		if err := useFiles(t.Context(), c.files, h); err != nil {
@@ -81,7 +81,7 @@ func powerRound(t *testing.T, r *rand.Rand, name string) (done tally, err error)
 }
 
 // useFiles makes clients use a server on files that can lose power.
-func useFiles(ctx context.Context, files *pebbletest.Crashable, h *history) error {
+func useFiles(ctx context.Context, files *pebbletest.CrashFS, h *history) error {
 	n, err := openOn(ctx, files, nil)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func useFiles(ctx context.Context, files *pebbletest.Crashable, h *history) erro
 }
 
 // openOn opens a node on files in memory that can lose power.
-func openOn(ctx context.Context, files *pebbletest.Crashable, clock func() time.Time) (*node, error) {
+func openOn(ctx context.Context, files *pebbletest.CrashFS, clock func() time.Time) (*node, error) {
 	database, err := openPebble(ctx, files.FS(), "db", func(msg string) { panic(msg) }, nil)
 	if err != nil {
 		return nil, err

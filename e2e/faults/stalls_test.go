@@ -46,7 +46,7 @@ func stallRound(t *testing.T, r *rand.Rand, name string) (done tally, err error)
 	memory := vfs.NewMem()
 	var stalls atomic.Int64
 	faults := faulty.New(plan)
-	database, err := openPebble(t.Context(), faulty.NewFiles(memory, faults), "db", func(msg string) { panic(msg) },
+	database, err := openPebble(t.Context(), faulty.NewFS(memory, faults), "db", func(msg string) { panic(msg) },
 		slog.New(stallCounter{slog.DiscardHandler, &stalls}))
 	if err != nil {
 		return done, err

@@ -23,7 +23,7 @@ import (
 func TestStoreCallsFail(t *testing.T) { campaign(t, storeRound(faulty.Fail, used...)) }
 
 func TestStoreCallsTakeEffectButFail(t *testing.T) {
-	campaign(t, storeRound(faulty.Lie, "Commit", "Create", "SetSetting"))
+	campaign(t, storeRound(faulty.FailAfterSuccess, "Commit", "Create", "SetSetting"))
 }
 
 func TestStoreCallsEndEarly(t *testing.T) {
@@ -35,7 +35,7 @@ func TestStoreCallsAreSlow(t *testing.T) { campaign(t, storeRound(faulty.Slow, u
 func TestStoreHasNoSpace(t *testing.T) { campaign(t, storeRound(faulty.NoSpace, "Writable", "Commit")) }
 
 func TestStoreHasWrongChecksums(t *testing.T) {
-	campaign(t, storeRound(faulty.Garble, "Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting"))
+	campaign(t, storeRound(faulty.FlipBit, "Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting"))
 }
 
 // used lists the calls that a server makes: all except Freeze and those that only audits make.
@@ -55,7 +55,7 @@ func storeRound(mode faulty.Mode, calls ...string) round {
 			}
 			faults := faulty.New(plan)
 			err := w.session(t.Context(), faults)
-			done.add(tally{faults: faults.Injected(), receipts: w.history.acknowledgements()})
+			done.add(tally{faults: faults.FaultCounts(), receipts: w.history.acknowledgements()})
 			if err != nil {
 				return done, fmt.Errorf("%+v: %w", plan, err)
 			}
@@ -69,7 +69,7 @@ type storeWorld struct {
 	history    *history
 	database   *memory.Database
 	indexFiles vfs.FS
-	keys       ledger.Keys
+	keys       ledger.KeyStore
 }
 
 func (w *storeWorld) config() nodeConfig {
@@ -120,7 +120,7 @@ func (n *node) use(ctx context.Context, h *history, writers, each int) error {
 // If freezing fails, the ledger continues if the freeze was not stored. If it was stored, nothing
 // more is acknowledged.
 func TestFreezeFails(t *testing.T) {
-	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Lie} {
+	for _, mode := range []faulty.Mode{faulty.Fail, faulty.FailAfterSuccess} {
 		w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
 		c := w.config()
 		c.database = faulty.NewDatabase(w.database, faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Freeze"}}))
@@ -143,9 +143,9 @@ func TestFreezeFails(t *testing.T) {
 		_ = n.close()
 		again, err := openNode(t.Context(), w.config())
 		require.NoError(t, err)
-		require.Equal(t, mode == faulty.Lie, again.ledger.Info().Frozen)
+		require.Equal(t, mode == faulty.FailAfterSuccess, again.ledger.Info().Frozen)
 		_, err = again.ledger.Submit(ledger.Submission{Body: []byte("{")})
-		require.Equal(t, mode == faulty.Lie, errors.Is(err, ledger.ErrFrozen))
+		require.Equal(t, mode == faulty.FailAfterSuccess, errors.Is(err, ledger.ErrFrozen))
 		require.NoError(t, again.close())
 	}
 }

@@ -45,7 +45,7 @@ func (f folded) ask(ctx context.Context, faults *faulty.Faults, opened func()) (
 	if _, err := vfs.Clone(f.files, copied, "index", "index"); err != nil {
 		return nil, err
 	}
-	s, err := query.Open(index.Config{Dir: "index", FS: faulty.NewFiles(copied, faults), Log: testLog(), Memory: index.MinMemory})
+	s, err := query.Open(index.Config{Dir: "index", FS: faulty.NewFS(copied, faults), Log: testLog(), Memory: index.MinMemory})
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +69,11 @@ func TestUnreadableIndexSaysNothingWrong(t *testing.T) {
 	count := plan
 	count.Mode, count.Count = faulty.Slow, -1 // a pause of length 0 changes nothing, but the call is counted
 	reads, opening := faulty.New(count), 0
-	made := func() int { return reads.Injected()[faulty.Open] + reads.Injected()[faulty.Read] }
+	made := func() int { return reads.FaultCounts()[faulty.Open] + reads.FaultCounts()[faulty.Read] }
 	want, err := f.ask(t.Context(), reads, func() { opening = made() })
 	require.NoError(t, err)
 	require.Greater(t, made(), opening+5)
-	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
+	for _, mode := range []faulty.Mode{faulty.Fail, faulty.FlipBit} {
 		failed := 0
 		for skip := opening; skip < made(); skip++ {
 			plan.Mode, plan.Skip, plan.Bit = mode, skip, 37*skip

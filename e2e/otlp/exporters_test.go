@@ -42,16 +42,16 @@ type server struct {
 
 func start(t *testing.T) *server {
 	t.Helper()
-	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	l, err := host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	l, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
 	require.NoError(t, err)
 	derived, err := query.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	service, err := api.New(api.Config{Host: host, Index: derived, Version: "test"})
 	require.NoError(t, err)
 	s := &server{http: httptest.NewServer(service), grpc: httptest.NewUnstartedServer(nil), ledger: l}
-	s.grpc.Config = service.GRPC()
+	s.grpc.Config = service.GRPCServer()
 	s.grpc.Start()
 	t.Cleanup(func() {
 		s.http.Close()
@@ -208,7 +208,7 @@ func (s *server) recorded(t *testing.T, service string) {
 	t.Helper()
 	outputs := make(map[string]bool)
 	for seq := uint64(1); seq <= count; seq++ {
-		entry, err := s.ledger.Store().Entry(t.Context(), seq)
+		entry, err := s.ledger.Reader().Entry(t.Context(), seq)
 		require.NoError(t, err)
 		var event struct {
 			Record struct {

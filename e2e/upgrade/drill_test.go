@@ -173,8 +173,8 @@ func (w *writers) begin(t *testing.T, c *client.Client) {
 func record(writer, n int) *wire.IPCRecord {
 	prompt, out := "s", "o"
 	return &wire.IPCRecord{
-		Common:  wire.Common{RunID: fmt.Sprintf("run-%d-%d", writer, n)},
-		Payload: []byte(`{"n":1}`), SystemPrompt: &prompt, Output: &out, Model: "m",
+		CommonMembers: wire.CommonMembers{RunID: fmt.Sprintf("run-%d-%d", writer, n)},
+		Payload:       []byte(`{"n":1}`), SystemPrompt: &prompt, Output: &out, Model: "m",
 	}
 }
 
@@ -229,7 +229,7 @@ func (w *writers) rotate(t *testing.T, c *client.Client, nodes []*node, program 
 func TestRollingUpgrade(t *testing.T) {
 	database := postgrestest.Start(t)
 	old, latest := programs(t)
-	store := database.URL("search_path", database.Schema(t))
+	store := database.URL("search_path", database.CreateSchema(t))
 	signer, err := proofs.GenerateKey().Signer("log.example/default")
 	require.NoError(t, err)
 	next, err := proofs.GenerateKey().Signer("log.example/default")
@@ -257,7 +257,7 @@ func TestRollingUpgrade(t *testing.T) {
 	})
 	require.False(t, t.Failed())
 	c, err := client.New("http://localhost", client.WithHTTPClient(&http.Client{Transport: &balancer{nodes: nodes}}),
-		client.WithRetries(client.Retries{Attempts: 100, First: 20 * time.Millisecond, Longest: 2 * time.Second}),
+		client.WithRetries(client.Retries{Attempts: 100, FirstPause: 20 * time.Millisecond, LongestPause: 2 * time.Second}),
 		client.WithVerifierKeys("default", signer.Verifier().String()))
 	require.NoError(t, err)
 	var w writers

@@ -78,7 +78,7 @@ func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, erro
 }
 
 // Create implements storage.Database.
-func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
+func (d *Database) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
 	under, err := d.Database.Create(ctx, info)
 	return d.wrap(info.Name, under, err)
 }
@@ -88,14 +88,14 @@ func (d *Database) wrap(name string, under storage.Store, err error) (storage.St
 		return nil, err
 	}
 	s := &store{Store: under, database: d, name: name}
-	if held, is := under.(storage.Leased); is {
+	if held, is := under.(storage.LeasedStore); is {
 		return leased{s, held}, nil
 	}
 	return s, nil
 }
 
 // CheckKeys implements storage.KeyChecker.
-func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.Stray, error) {
+func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.StrayKey, error) {
 	checker, can := d.Database.(storage.KeyChecker)
 	if !can {
 		return nil, errors.New("this database cannot list its keys")
@@ -131,7 +131,7 @@ func (d *Database) bucket(place string) (bucket.Bucket, error) {
 
 // object returns a verified bundle or level-0 tile, from the cache if possible. The caller must not change it.
 func (s *store) object(ctx context.Context, a storage.Archived, path proofs.TilePath) ([]byte, error) {
-	d, name := s.database, bucket.LogName(s.name, path.String())
+	d, name := s.database, bucket.LogObjectName(s.name, path.String())
 	key := sha256.Sum256([]byte(name))
 	if body, cached := d.cache.Get(key); cached {
 		d.hits.Add(1)

@@ -24,11 +24,11 @@ var _ storage.Archiver = (*store)(nil)
 // leased is a store of a database that several servers share.
 type leased struct {
 	*store
-	lease storage.Leased
+	lease storage.LeasedStore
 }
 
-// Held implements storage.Leased.
-func (l leased) Held() bool { return l.lease.Held() }
+// HoldsLease implements storage.Leased.
+func (l leased) HoldsLease() bool { return l.lease.HoldsLease() }
 
 // Archive implements storage.Archiver.
 func (s *store) Archive(ctx context.Context, a storage.Archived, keep []uint64) error {

@@ -43,10 +43,10 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	if err := o.checkPlace(); err != nil {
 		return err
 	}
-	if err := datadir.Check(o.Data); err != nil { // before any other file is read
+	if err := datadir.CheckPermissions(o.Data); err != nil { // before any other file is read
 		return err
 	}
-	store, copies := Store{Dir: o.To}, datadir.SnapshotsOf(o.Data)
+	store, copies := Store{Dir: o.To}, datadir.SnapshotFolderOf(o.Data)
 	release, err := lockBackup(store, copies)
 	if err != nil {
 		return err
@@ -56,14 +56,14 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	made, err := writeBackup(ctx, c, o, store, copies.Database())
+	made, err := writeBackup(ctx, c, o, store, copies.DatabasePath())
 	if errors.Is(err, syscall.ENOSPC) {
 		return cli.Exitf(cli.ExitFailed, "%w\nThe backup is incomplete and cannot be restored. Free space in %s and run backup again: it continues from there", err, o.To)
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Out, "%s: %d bytes copied, %d of %s were already stored\n", made.name, made.copied, made.shared, cli.Counted(uint64(len(made.manifest.Files)), "file"))
+	fmt.Fprintf(c.Out, "%s: %d bytes copied, %d of %s were already stored\n", made.name, made.copied, made.shared, cli.FormatCount(uint64(len(made.manifest.Files)), "file"))
 	for _, l := range made.manifest.Ledgers {
 		fmt.Fprintf(c.Out, "  %s\n", l)
 	}
@@ -82,12 +82,12 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 // Store, if it holds its own log.
 func (o Options) checkPlace() error {
 	if o.Store != "" {
-		return datadir.CheckUsedElsewhere(o.Data)
+		return datadir.CheckStoreFolder(o.Data)
 	}
-	if datadir.IsElsewhere(o.Data) {
-		return datadir.ElsewhereError(o.Data)
+	if datadir.HasStoreMarker(o.Data) {
+		return datadir.OtherDatabaseError(o.Data)
 	}
-	if _, err := os.Stat(datadir.Database(o.Data)); err != nil {
+	if _, err := os.Stat(datadir.DatabaseFolder(o.Data)); err != nil {
 		return cli.Exitf(cli.ExitUsage, "%s has no database: %w; name the data folder with --data", o.Data, err)
 	}
 	return nil
@@ -95,8 +95,8 @@ func (o Options) checkPlace() error {
 
 // lockBackup locks the store and the snapshot folder against other backups. release unlocks both and removes
 // the snapshot.
-func lockBackup(store Store, copies datadir.Snapshots) (release func() error, err error) {
-	if err := store.Make(); err != nil {
+func lockBackup(store Store, copies datadir.SnapshotFolder) (release func() error, err error) {
+	if err := store.CreateFolders(); err != nil {
 		return nil, err
 	}
 	there, err := folderlock.Take(store.Dir)
@@ -119,16 +119,16 @@ func lockBackup(store Store, copies datadir.Snapshots) (release func() error, er
 // takeSnapshot copies the database, or asks the server that uses the database to copy it. erasing is the
 // number of erased texts that the snapshot may still contain. The snapshot has a fixed name that did not
 // exist before, so a malicious server cannot make backup read or remove another folder.
-func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir.Snapshots) (erasing int, err error) {
+func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir.SnapshotFolder) (erasing int, err error) {
 	if o.Store != "" {
-		if err := os.Mkdir(copies.Folder(), 0o700); err != nil {
+		if err := os.Mkdir(copies.CopyPath(), 0o700); err != nil {
 			return 0, err
 		}
-		return 0, migrate.Snapshot(ctx, c, o.Store, copies.Database(), datadir.Access(copies.Folder()))
+		return 0, migrate.Snapshot(ctx, c, o.Store, copies.DatabasePath(), datadir.TokenFolder(copies.CopyPath()))
 	}
 	database, err := datadir.Open(ctx, c, o.Data)
 	if err == nil {
-		erasing, err = copies.Make(ctx, database)
+		erasing, err = copies.CopyDatabase(ctx, database)
 		return erasing, errors.Join(err, database.Close())
 	}
 	if exit := (*cli.ExitError)(nil); !errors.As(err, &exit) || exit.Code != cli.ExitInUse {
@@ -138,11 +138,11 @@ func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir
 	if err != nil {
 		return 0, err
 	}
-	made, err := server.Server.Snapshot(ctx)
+	made, err := server.Server.MakeSnapshot(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("a server uses the folder %s, and backup could not get a copy from it: %w", o.Data, server.Exit(err))
+		return 0, fmt.Errorf("a server uses the folder %s, and backup could not get a copy from it: %w", o.Data, server.ExplainExit(err))
 	}
-	if _, err := os.Stat(copies.Database()); err != nil {
+	if _, err := os.Stat(copies.DatabasePath()); err != nil {
 		return 0, cli.Exitf(cli.ExitUsage, "the server at %s does not use the data folder %s: %w; name the server that does with --server", o.Server.URL, o.Data, err)
 	}
 	return int(made.Erasing), nil
@@ -161,9 +161,9 @@ type madeBackup struct {
 // writeBackup copies a snapshot and the other files of a backup. It writes the manifest last: an interrupted
 // backup has none, and the next backup reuses the files that it copied.
 func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, snapshot string) (made madeBackup, err error) {
-	access := datadir.Access(o.Data)
+	access := datadir.TokenFolder(o.Data)
 	if o.Store != "" {
-		access = datadir.Access(filepath.Dir(snapshot))
+		access = datadir.TokenFolder(filepath.Dir(snapshot))
 	}
 	sources, err := backupSources(o, snapshot, access)
 	if err != nil {
@@ -191,7 +191,7 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 	}
 	// The files are already copied, so it does not matter that opening the snapshot changes
 	// it.
-	database, err := pebble.Open(ctx, pebble.Config{Dir: snapshot, Logger: c.Warnings()})
+	database, err := pebble.Open(ctx, pebble.Config{Dir: snapshot, Logger: c.WarningLogger()})
 	if err != nil {
 		return made, err
 	}
@@ -201,7 +201,7 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 	}
 	made.manifest.Version = ManifestVersion
 	now := time.Now()
-	made.counted, made.ignored, err = store.Counted(now, func(m *Manifest) bool {
+	made.counted, made.ignored, err = store.Classify(now, func(m *Manifest) bool {
 		trusted, err := keptKeys(c, o.Data, m)
 		return err == nil && m.Authenticate(trusted) == nil
 	})
@@ -217,7 +217,7 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 		return made, fmt.Errorf("signing the backup: %w", err)
 	}
 	warnUnsigned(c, unsigned)
-	made.name, err = store.Finish(&made.manifest)
+	made.name, err = store.WriteManifest(&made.manifest)
 	made.counted = append(made.counted, made.name)
 	return made, err
 }

@@ -41,7 +41,7 @@ func Inspect(ctx context.Context, database *pebble.Database) (list []Ledger, err
 	return list, nil
 }
 
-func inspectLedger(ctx context.Context, database *pebble.Database, info storage.Info) (Ledger, error) {
+func inspectLedger(ctx context.Context, database *pebble.Database, info storage.LedgerInfo) (Ledger, error) {
 	state := Ledger{Name: info.Name, Origin: info.Origin}
 	store, err := database.Ledger(ctx, info.Name)
 	if err != nil {
@@ -51,7 +51,7 @@ func inspectLedger(ctx context.Context, database *pebble.Database, info storage.
 	if err != nil {
 		return state, err
 	}
-	keys, err := ledger.StoredKeys(ctx, store)
+	keys, err := ledger.ReadKeyHistory(ctx, store)
 	if err != nil || keys == nil { // keys is nil if the ledger has no event; such a ledger has signed nothing
 		return state, err
 	}
@@ -64,7 +64,7 @@ func inspectLedger(ctx context.Context, database *pebble.Database, info storage.
 	state.Size, state.Time, state.Checkpoint = head.Size, time.UnixMicro(head.Time).UTC(), string(head.Checkpoint)
 	state.VerifierKey = keys.Current().String()
 	state.signedBy = []string{state.VerifierKey}
-	if previous := keys.Overlapping(); previous != nil {
+	if previous := keys.OverlapKey(); previous != nil {
 		state.signedBy = append(state.signedBy, previous.String())
 	}
 	return state, nil

@@ -52,7 +52,7 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 	if err := checkEmpty(o.Data); err != nil {
 		return err
 	}
-	if err := datadir.Check(o.Data); err != nil {
+	if err := datadir.CheckPermissions(o.Data); err != nil {
 		return err
 	}
 	if err := o.checkAuthentic(c, m, given); err != nil {
@@ -92,7 +92,7 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 // lock locks the data folder against other restores. release unlocks it and removes incomplete
 // files.
 func (o RestoreOptions) lock() (release func() error, err error) {
-	dir := datadir.Restoring(o.Data)
+	dir := datadir.RestoreFolder(o.Data)
 	_, missing := os.Stat(o.Data)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) erro
 
 // choose returns the manifest of the backup that --backup names, or of the newest counted backup.
 func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Verifier) (*Manifest, error) {
-	names, err := store.Names()
+	names, err := store.BackupNames()
 	if err != nil {
 		return nil, err
 	}
@@ -158,9 +158,9 @@ func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Veri
 		if !slices.Contains(names, name) {
 			return nil, cli.Exitf(cli.ExitUsage, "backup %q does not exist in %s; choose one of %s", o.Backup, o.From, strings.Join(names, ", "))
 		}
-		return store.Read(name)
+		return store.ReadManifest(name)
 	}
-	counted, ignored, err := store.Counted(time.Now(), func(m *Manifest) bool {
+	counted, ignored, err := store.Classify(time.Now(), func(m *Manifest) bool {
 		kept, err := keptKeys(c, o.Data, m)
 		return err == nil && !o.Unauthenticated && m.Authenticate(append(kept, given...)) == nil
 	})
@@ -171,7 +171,7 @@ func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Veri
 	if len(counted) == 0 {
 		return nil, cli.Exitf(cli.ExitUsage, "no backup in %s can be chosen as the newest, because their times are in the future or invalid: set this machine's clock, or name a backup with --backup", o.From)
 	}
-	return store.Read(counted[len(counted)-1])
+	return store.ReadManifest(counted[len(counted)-1])
 }
 
 // checkEmpty returns an error if the data folder contains anything but high-water marks, keys,
@@ -186,9 +186,9 @@ func checkEmpty(data string) error {
 	}
 	for _, entry := range entries {
 		switch entry.Name() {
-		case "marks", "keys", filepath.Base(datadir.Restoring(data)):
+		case "marks", "keys", filepath.Base(datadir.RestoreFolder(data)):
 		default:
-			return cli.Refused("%s is not empty (it has %q): restore into another folder, or move everything but marks and keys away", data, entry.Name())
+			return cli.StateErrorf("%s is not empty (it has %q): restore into another folder, or move everything but marks and keys away", data, entry.Name())
 		}
 	}
 	return nil
@@ -201,7 +201,7 @@ func missingKeys(c *cli.Console, data string, m *Manifest) (names []string) {
 	for _, l := range m.Ledgers {
 		_, err := keys.Load(l.Name)
 		if errors.Is(err, storage.ErrNotFound) {
-			_, err = keys.Staged(l.Name)
+			_, err = keys.LoadStaged(l.Name)
 		}
 		if errors.Is(err, storage.ErrNotFound) {
 			names = append(names, l.Name)

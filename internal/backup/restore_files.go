@@ -47,7 +47,7 @@ func (o RestoreOptions) takes(f StoredFile) bool {
 // restoreFiles copies the files that restore takes from the backup into the folder
 // datadir.Restoring. It first removes the files that an interrupted restore left there.
 func (o RestoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store Store, m *Manifest) error {
-	dir := datadir.Restoring(o.Data)
+	dir := datadir.RestoreFolder(o.Data)
 	left, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (o RestoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store 
 		}
 	}
 	if o.closes(m) {
-		if err := (access.Store{Dir: datadir.Access(dir)}).Clear(); err != nil {
+		if err := (access.Store{Dir: datadir.TokenFolder(dir)}).Clear(); err != nil {
 			return err
 		}
 	}
@@ -114,7 +114,7 @@ func RestoreFile(store Store, f StoredFile, dir string) error {
 	// Reading one more byte shows whether the file is too long.
 	digest, size, err := copyFile(out, io.LimitReader(in, f.Size+1))
 	if err == nil && (digest != f.SHA256 || size != f.Size) {
-		err = fmt.Errorf("the backup is damaged: %s does not have the %d bytes or the hash that the manifest states; restore another backup", store.File(f.SHA256), f.Size)
+		err = fmt.Errorf("the backup is damaged: %s does not have the %d bytes or the hash that the manifest states; restore another backup", store.FilePath(f.SHA256), f.Size)
 	}
 	return err
 }
@@ -122,7 +122,7 @@ func RestoreFile(store Store, f StoredFile, dir string) error {
 // placeRestored moves the restored files to their places, durably. It moves the database last,
 // because no server starts with a folder that lacks a database.
 func placeRestored(data string) error {
-	from := datadir.Restoring(data)
+	from := datadir.RestoreFolder(data)
 	folders, err := os.ReadDir(from)
 	if err != nil {
 		return err
@@ -138,10 +138,10 @@ func placeRestored(data string) error {
 	if err := placeKeys(filepath.Join(from, "keys"), datadir.Keys(data).Dir); err != nil {
 		return err
 	}
-	if err := os.Rename(datadir.Access(from), datadir.Access(data)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Rename(datadir.TokenFolder(from), datadir.TokenFolder(data)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.Rename(datadir.Database(from), datadir.Database(data)); err != nil {
+	if err := os.Rename(datadir.DatabaseFolder(from), datadir.DatabaseFolder(data)); err != nil {
 		return err
 	}
 	return safefile.SyncDir(data)

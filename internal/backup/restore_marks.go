@@ -50,7 +50,7 @@ func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 		known := err == nil || o.Newest || slices.ContainsFunc(seen, func(s seenCheckpoint) bool { return s.ledger == l.Name })
 		if !known {
 			return cli.Exitf(cli.ExitUsage, "ledger %q may have signed more than the %s of the backup: copy the old folder's marks to %s, "+
-				"give the newest known checkpoint with --seen, or use --newest if you are sure", l.Name, cli.Counted(l.Size, "event"), marks.Dir)
+				"give the newest known checkpoint with --seen, or use --newest if you are sure", l.Name, cli.FormatCount(l.Size, "event"), marks.Dir)
 		}
 	}
 	return nil
@@ -60,8 +60,8 @@ func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 // checkpoints of --seen. It replaces the manifest's ledgers with the restored ones, which must be equal to
 // them. older has a message for each ledger that signed more than the backup holds.
 func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Manifest, seen []seenCheckpoint) (older []string, err error) {
-	dir := datadir.Database(datadir.Restoring(o.Data))
-	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.Warnings()})
+	dir := datadir.DatabaseFolder(datadir.RestoreFolder(o.Data))
+	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.WarningLogger()})
 	if err != nil {
 		return nil, fmt.Errorf("verifying the restored files: %w", err)
 	}
@@ -93,7 +93,7 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 	if err != nil {
 		return "", err
 	}
-	history, err := ledger.StoredKeys(ctx, store)
+	history, err := ledger.ReadKeyHistory(ctx, store)
 	if err != nil {
 		return "", err
 	}
@@ -109,7 +109,7 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 			return "", err
 		}
 	}
-	damage, err := datadir.CheckMark(ctx, data, name, store, keys)
+	damage, err := datadir.CheckHighWaterMark(ctx, data, name, store, keys)
 	if err != nil || damage == nil {
 		return "", err
 	}
@@ -119,7 +119,7 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 // raiseMark sets the high-water mark of a ledger to a checkpoint that one of the keys has signed. It keeps a
 // mark that is at least as high. It also keeps a mark that the keys cannot verify, because that mark could be
 // higher. With such a mark, the ledger accepts no writes.
-func raiseMark(marks keystore.Marks, s seenCheckpoint, keys []*proofs.Verifier) error {
+func raiseMark(marks keystore.MarkFiles, s seenCheckpoint, keys []*proofs.Verifier) error {
 	seen, err := proofs.OpenCheckpoint(s.text, keys...)
 	if errors.Is(err, proofs.ErrWrongKey) {
 		return cli.Exitf(cli.ExitUsage, "--seen: %s: %w\nThe ledger in the backup does not know that key: the key was introduced later, or belongs to another ledger. Restore a newer backup. "+

@@ -27,7 +27,7 @@ func (m *Manifest) Digest() (proofs.Hash, error) {
 // Sign signs the manifest with the keys that sign the checkpoints of its ledgers. Ledgers
 // without events do not sign. unsigned lists the ledgers whose keys are not available, each
 // with the reason.
-func (m *Manifest) Sign(keys ledger.RotatingKeys) (unsigned []string, err error) {
+func (m *Manifest) Sign(keys ledger.RotatingKeyStore) (unsigned []string, err error) {
 	var signers []*proofs.Signer
 	for _, l := range m.Ledgers {
 		if l.Size == 0 {
@@ -39,7 +39,7 @@ func (m *Manifest) Sign(keys ledger.RotatingKeys) (unsigned []string, err error)
 			continue
 		}
 		signers = append(signers, present)
-		others, err := keys.Others(l.Name)
+		others, err := keys.LoadOthers(l.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -62,9 +62,9 @@ func (m *Manifest) Sign(keys ledger.RotatingKeys) (unsigned []string, err error)
 	return unsigned, err
 }
 
-// ErrNoAnchor means that neither the flags nor the data folder provide a trusted key for one of
+// ErrNoTrustedKey means that neither the flags nor the data folder provide a trusted key for one of
 // the ledgers.
-var ErrNoAnchor = errors.New("there is no trusted key")
+var ErrNoTrustedKey = errors.New("there is no trusted key")
 
 // Authenticate checks that a trusted key of every ledger with events signed the manifest. One
 // ledger's key is not enough, because an attacker may have stolen only that key.
@@ -94,7 +94,7 @@ func (m *Manifest) Authenticate(trusted []*proofs.Verifier) error {
 		case slices.ContainsFunc(trusted, of):
 			return fmt.Errorf("%w: no trusted key of ledger %q has signed it", proofs.ErrWrongKey, l.Name)
 		default:
-			return fmt.Errorf("%w for ledger %q", ErrNoAnchor, l.Name)
+			return fmt.Errorf("%w for ledger %q", ErrNoTrustedKey, l.Name)
 		}
 	}
 	if !vouched {
@@ -106,7 +106,7 @@ func (m *Manifest) Authenticate(trusted []*proofs.Verifier) error {
 // givenKeys reads the verifier keys of --key.
 func (o RestoreOptions) givenKeys(c *cli.Console) (list []*proofs.Verifier, err error) {
 	for _, given := range o.Keys {
-		keys, err := c.ReadKeys(given)
+		keys, err := c.ReadSufficientKeys(given)
 		if err != nil {
 			return nil, err
 		}
@@ -123,8 +123,8 @@ func keptKeys(c *cli.Console, data string, m *Manifest) (list []*proofs.Verifier
 	kept := datadir.SigningKeys(c, data)
 	for _, l := range m.Ledgers {
 		signer, err := kept.Load(l.Name)
-		if value, _ := c.Env(kept.Variable(l.Name)); errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(value) != "" {
-			signer, err = kept.Staged(l.Name) // the first key of the variable, if no file records which key signed
+		if value, _ := c.Env(kept.VariableName(l.Name)); errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(value) != "" {
+			signer, err = kept.LoadStaged(l.Name) // the first key of the variable, if no file records which key signed
 		}
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
@@ -152,7 +152,7 @@ func (o RestoreOptions) checkAuthentic(c *cli.Console, m *Manifest, given []*pro
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrNoAnchor):
+	case errors.Is(err, ErrNoTrustedKey):
 		return cli.Exitf(cli.ExitUsage, "the backup is not authenticated: %w. Give the ledger's verifier key with --key, or copy the signing keys to %s first%s",
 			err, datadir.Keys(o.Data).Dir, instead)
 	case errors.Is(err, proofs.ErrWrongKey):

@@ -38,11 +38,11 @@ type Manifest struct {
 	Note string `json:"note,omitempty"`
 }
 
-// BackupName is the layout of a backup's name, for time.Format.
-const BackupName = "backup-20060102T150405.000000Z"
+// BackupNameLayout is the layout of a backup's name, for time.Format.
+const BackupNameLayout = "backup-20060102T150405.000000Z"
 
 // Name returns the name of the backup, which is its time in the layout BackupName.
-func (m *Manifest) Name() string { return m.Made.Format(BackupName) }
+func (m *Manifest) Name() string { return m.Made.Format(BackupNameLayout) }
 
 // same reports whether two descriptions of a ledger are equal, apart from the fields that a
 // manifest does not store.
@@ -53,7 +53,7 @@ func (l Ledger) same(other Ledger) bool {
 
 // String returns a line for the output of backup and restore.
 func (l Ledger) String() string {
-	return fmt.Sprintf("%s: %s, the last at %s", l.Name, cli.Counted(l.Size, "event"), l.Time.Format(time.RFC3339))
+	return fmt.Sprintf("%s: %s, the last at %s", l.Name, cli.FormatCount(l.Size, "event"), l.Time.Format(time.RFC3339))
 }
 
 // StoredFile describes a file of the data folder in a manifest.
@@ -64,16 +64,16 @@ type StoredFile struct {
 	Modified int64  `json:"modified"` // nanoseconds since 1970 UTC
 }
 
-// Source is a file to back up. Name is its name in the manifest, and Path where it is now.
-type Source struct {
+// SourceFile is a file to back up. Name is its name in the manifest, and Path where it is now.
+type SourceFile struct {
 	Name, Path string
 	Info       fs.FileInfo
 }
 
 // backupSources returns the files to back up, sorted by name: the snapshot of the database, the
 // tokens, and, with Options.Keys, the signing keys.
-func backupSources(o Options, snapshot, tokens string) ([]Source, error) {
-	var list []Source
+func backupSources(o Options, snapshot, tokens string) ([]SourceFile, error) {
+	var list []SourceFile
 	folders := map[string]string{"db": snapshot, "access": tokens}
 	if o.Keys {
 		folders["keys"] = datadir.Keys(o.Data).Dir
@@ -92,11 +92,11 @@ func backupSources(o Options, snapshot, tokens string) ([]Source, error) {
 				return nil, err
 			}
 			if info.Mode().IsRegular() && entry.Name() != access.ReserveFile {
-				list = append(list, Source{name + "/" + entry.Name(), filepath.Join(dir, entry.Name()), info})
+				list = append(list, SourceFile{name + "/" + entry.Name(), filepath.Join(dir, entry.Name()), info})
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b SourceFile) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
@@ -113,7 +113,7 @@ func (b Store) open() (*os.Root, error) {
 	info, err := root.Lstat("files")
 	switch {
 	case err == nil && !info.IsDir():
-		err = fmt.Errorf("%s is a link or a file, not a folder; move it away", b.Files())
+		err = fmt.Errorf("%s is a link or a file, not a folder; move it away", b.FilesFolder())
 	case errors.Is(err, fs.ErrNotExist): // a folder without backups has no "files"
 		err = nil
 	}
@@ -123,16 +123,16 @@ func (b Store) open() (*os.Root, error) {
 	return root, nil
 }
 
-func (b Store) Files() string { return filepath.Join(b.Dir, "files") }
+func (b Store) FilesFolder() string { return filepath.Join(b.Dir, "files") }
 
-// File returns the path of a stored file. digest is its SHA-256 in hexadecimal.
-func (b Store) File(digest string) string { return filepath.Join(b.Files(), digest) }
+// FilePath returns the path of a stored file. digest is its SHA-256 in hexadecimal.
+func (b Store) FilePath(digest string) string { return filepath.Join(b.FilesFolder(), digest) }
 
-// FileIn returns the path of a stored file in the folder that open returns.
-func FileIn(digest string) string { return path.Join("files", digest) }
+// RelativeFilePath returns the path of a stored file in the folder that open returns.
+func RelativeFilePath(digest string) string { return path.Join("files", digest) }
 
-// Make creates the folder of the backups and its folder "files" unless they exist.
-func (b Store) Make() error {
+// CreateFolders creates the folder of the backups and its folder "files" unless they exist.
+func (b Store) CreateFolders() error {
 	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
 		return err
 	}
@@ -147,9 +147,9 @@ func (b Store) Make() error {
 	return nil
 }
 
-// Names returns the names of the backups, oldest first. It returns no names if the folder does
+// BackupNames returns the names of the backups, oldest first. It returns no names if the folder does
 // not exist.
-func (b Store) Names() ([]string, error) {
+func (b Store) BackupNames() ([]string, error) {
 	root, err := b.open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -170,21 +170,21 @@ func (b Store) Names() ([]string, error) {
 // authentic.
 const maxAhead = 24 * time.Hour
 
-// Counted divides the names of the backups into those that count as backups and those to ignore,
+// Classify divides the names of the backups into those that count as backups and those to ignore,
 // each oldest first. Another user could add a file with a future time, which would remain the
 // newest backup forever. Counted therefore ignores files whose names are not backup names. It
 // also ignores backups whose times are more than maxAhead in the future, unless their manifest is
 // authentic.
-func (b Store) Counted(now time.Time, authentic func(*Manifest) bool) (counted, ignored []string, err error) {
-	names, err := b.Names()
+func (b Store) Classify(now time.Time, authentic func(*Manifest) bool) (counted, ignored []string, err error) {
+	names, err := b.BackupNames()
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, name := range names {
-		made, err := time.Parse(BackupName, name)
-		counts := err == nil && made.Format(BackupName) == name
+		made, err := time.Parse(BackupNameLayout, name)
+		counts := err == nil && made.Format(BackupNameLayout) == name
 		if counts && made.After(now.Add(maxAhead)) {
-			m, err := b.Read(name)
+			m, err := b.ReadManifest(name)
 			counts = err == nil && authentic(m)
 		}
 		if counts {
@@ -212,7 +212,7 @@ func nextTime(now time.Time, counted []string) (time.Time, error) {
 	if len(counted) == 0 {
 		return next, nil
 	}
-	last, err := time.Parse(BackupName, counted[len(counted)-1])
+	last, err := time.Parse(BackupNameLayout, counted[len(counted)-1])
 	if err != nil {
 		return next, err
 	}
@@ -222,8 +222,8 @@ func nextTime(now time.Time, counted []string) (time.Time, error) {
 	return next, nil
 }
 
-// Read reads and checks the manifest of the backup with this name. It does not authenticate the manifest.
-func (b Store) Read(name string) (*Manifest, error) {
+// ReadManifest reads and checks the manifest of the backup with this name. It does not authenticate the manifest.
+func (b Store) ReadManifest(name string) (*Manifest, error) {
 	root, err := b.open()
 	if err != nil {
 		return nil, err
@@ -266,7 +266,7 @@ func (b Store) OpenFile(f StoredFile) (*os.File, error) {
 		return nil, err
 	}
 	defer root.Close()
-	in, err := safefile.OpenIn(root, FileIn(f.SHA256))
+	in, err := safefile.OpenIn(root, RelativeFilePath(f.SHA256))
 	if err != nil {
 		return nil, fmt.Errorf("the backup is damaged: %w", err)
 	}
@@ -276,7 +276,7 @@ func (b Store) OpenFile(f StoredFile) (*os.File, error) {
 // Add puts a file into the store, unless the store already has an intact copy. copied is the
 // number of bytes written. Add reads both the source and the stored copy, because other users
 // may write to the store, and the ledgers' keys sign the digest.
-func (b Store) Add(s Source) (f StoredFile, copied int64, err error) {
+func (b Store) Add(s SourceFile) (f StoredFile, copied int64, err error) {
 	f = StoredFile{Name: s.Name, Size: s.Info.Size(), Modified: s.Info.ModTime().UnixNano()}
 	in, _, err := safefile.Open(s.Path)
 	if err != nil {
@@ -291,35 +291,35 @@ func (b Store) Add(s Source) (f StoredFile, copied int64, err error) {
 		return f, 0, err
 	}
 	defer root.Close()
-	if verifyFile(root, FileIn(f.SHA256), f) == nil {
+	if verifyFile(root, RelativeFilePath(f.SHA256), f) == nil {
 		return f, 0, nil
 	}
 	if _, err := in.Seek(0, io.SeekStart); err != nil {
 		return f, 0, err
 	}
-	out, err := safefile.CreateIn(root, Incomplete)
+	out, err := safefile.CreateIn(root, IncompleteName)
 	if err != nil {
 		return f, 0, err
 	}
 	if f.SHA256, f.Size, err = copyFile(out, in); err != nil {
 		return f, 0, err
 	}
-	if err := verifyFile(root, Incomplete, f); err != nil {
+	if err := verifyFile(root, IncompleteName, f); err != nil {
 		return f, 0, err
 	}
-	if err := root.Rename(Incomplete, FileIn(f.SHA256)); err != nil {
+	if err := root.Rename(IncompleteName, RelativeFilePath(f.SHA256)); err != nil {
 		return f, 0, err
 	}
 	return f, f.Size, nil
 }
 
-// Incomplete is the name of a file while it is being written. All backups use the same name, so
+// IncompleteName is the name of a file while it is being written. All backups use the same name, so
 // the next backup replaces what an interrupted one left.
-const Incomplete = "incomplete"
+const IncompleteName = "incomplete"
 
-// Finish durably writes the manifest, which completes the backup. It returns the name of the
+// WriteManifest durably writes the manifest, which completes the backup. It returns the name of the
 // backup.
-func (b Store) Finish(m *Manifest) (string, error) {
+func (b Store) WriteManifest(m *Manifest) (string, error) {
 	root, err := b.open()
 	if err != nil {
 		return "", err
@@ -333,14 +333,14 @@ func (b Store) Finish(m *Manifest) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encoding the manifest: %w", err)
 	}
-	out, err := safefile.CreateIn(root, Incomplete)
+	out, err := safefile.CreateIn(root, IncompleteName)
 	if err != nil {
 		return "", err
 	}
 	if _, _, err := copyFile(out, strings.NewReader(string(text)+"\n")); err != nil {
 		return "", err
 	}
-	if err := root.Rename(Incomplete, name+".json"); err != nil {
+	if err := root.Rename(IncompleteName, name+".json"); err != nil {
 		return "", err
 	}
 	return name, safefile.SyncDirIn(root, ".")
@@ -393,14 +393,14 @@ func (b Store) Prune(keep int, counted, ignored []string) error {
 	}
 	removed, kept := counted[:len(counted)-keep], counted[len(counted)-keep:]
 	for _, name := range kept {
-		m, err := b.Read(name)
+		m, err := b.ReadManifest(name)
 		if err != nil {
 			return fmt.Errorf("removing old backups: %w", err)
 		}
 		need(m)
 	}
 	for _, name := range ignored {
-		if m, err := b.Read(name); err == nil {
+		if m, err := b.ReadManifest(name); err == nil {
 			need(m)
 		}
 	}

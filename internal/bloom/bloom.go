@@ -14,8 +14,8 @@ type Key = [16]byte
 // ReserveFunc reserves bytes until release is called. ok is false if fewer bytes are left.
 type ReserveFunc func(bytes int64) (release func(), ok bool)
 
-// Within returns a ReserveFunc that takes bytes from spare, which several filters can share.
-func Within(spare *atomic.Int64) ReserveFunc {
+// SharedReserve returns a ReserveFunc that takes bytes from spare, which several filters can share.
+func SharedReserve(spare *atomic.Int64) ReserveFunc {
 	return func(bytes int64) (func(), bool) {
 		if spare.Add(-bytes) < 0 {
 			spare.Add(bytes)
@@ -95,9 +95,9 @@ func (f *Filter) Release() {
 	f.layers, f.blind = nil, true
 }
 
-// Blind reports whether MayContain returns true for every key, because memory ran out or
+// MatchesAll reports whether MayContain returns true for every key, because memory ran out or
 // Release was called.
-func (f *Filter) Blind() bool { return f.blind }
+func (f *Filter) MatchesAll() bool { return f.blind }
 
 // placesOf returns the positions of a key's seven bits, nine bits each. The highest bit is 1 and marks the
 // end.

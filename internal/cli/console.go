@@ -27,8 +27,8 @@ func New(in io.Reader, out, err io.Writer, env func(name string) (string, bool))
 	return &Console{In: in, Out: visibleWriter{out}, Err: visibleWriter{err}, Env: env}
 }
 
-// Environment returns the value of an environment variable, or fallback if the variable is unset or empty.
-func (c *Console) Environment(name, fallback string) string {
+// EnvOr returns the value of an environment variable, or fallback if the variable is unset or empty.
+func (c *Console) EnvOr(name, fallback string) string {
 	if value, set := c.Env(name); set && value != "" {
 		return value
 	}
@@ -84,22 +84,22 @@ func escapeOf(r rune, first byte, size int) string {
 	return ""
 }
 
-// Unfiltered returns the underlying writer of a console's stream, for example to find out
+// UnfilteredWriter returns the underlying writer of a console's stream, for example to find out
 // whether it is a terminal.
-func Unfiltered(out io.Writer) io.Writer {
+func UnfilteredWriter(out io.Writer) io.Writer {
 	if v, ok := out.(visibleWriter); ok {
 		return v.to
 	}
 	return out
 }
 
-// Colours reports whether the output is a terminal, and the user has not set NO_COLOR.
-func (c *Console) Colours() bool {
-	file, is := Unfiltered(c.Out).(*os.File)
-	return is && term.IsTerminal(int(file.Fd())) && c.Environment("NO_COLOR", "") == "" && c.Environment("TERM", "") != "dumb"
+// UsesColors reports whether the output is a terminal, and the user has not set NO_COLOR.
+func (c *Console) UsesColors() bool {
+	file, is := UnfilteredWriter(c.Out).(*os.File)
+	return is && term.IsTerminal(int(file.Fd())) && c.EnvOr("NO_COLOR", "") == "" && c.EnvOr("TERM", "") != "dumb"
 }
 
-// Warnings returns a logger that prints only warnings and errors.
-func (c *Console) Warnings() *slog.Logger {
+// WarningLogger returns a logger that prints only warnings and errors.
+func (c *Console) WarningLogger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

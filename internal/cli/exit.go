@@ -38,8 +38,8 @@ func Exitf(code int, format string, args ...any) error {
 	return &ExitError{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// Refused returns an ExitError about the state of a file or folder. The command line was
+// StateErrorf returns an ExitError about the state of a file or folder. The command line was
 // correct, so the error does not point to the help.
-func Refused(format string, args ...any) error {
+func StateErrorf(format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...), Plain: true}
 }

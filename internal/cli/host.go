@@ -2,9 +2,9 @@ package cli
 
 import "net"
 
-// Loopback reports whether only this machine can reach a host. The only name for which it
+// IsLoopback reports whether only this machine can reach a host. The only name for which it
 // returns true is localhost, because other names can resolve to any address.
-func Loopback(host string) bool {
+func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -16,15 +16,15 @@ type TrustedKeys struct {
 	Replaced []*proofs.Verifier
 }
 
-// ReadKeys returns the keys of --key whose signature alone suffices: the given verifier key, the keys in the
+// ReadSufficientKeys returns the keys of --key whose signature alone suffices: the given verifier key, the keys in the
 // given file, or the newest key if the file lists all keys of a log.
-func (c *Console) ReadKeys(given string) ([]*proofs.Verifier, error) {
-	trusted, err := c.ReadTrusted(given)
+func (c *Console) ReadSufficientKeys(given string) ([]*proofs.Verifier, error) {
+	trusted, err := c.ReadTrustedKeys(given)
 	return trusted.Keys, err
 }
 
-// ReadTrusted returns the keys of --key, including those that have been replaced.
-func (c *Console) ReadTrusted(given string) (TrustedKeys, error) {
+// ReadTrustedKeys returns the keys of --key, including those that have been replaced.
+func (c *Console) ReadTrustedKeys(given string) (TrustedKeys, error) {
 	// A verifier key is never treated as a file name. Otherwise the sender of a receipt could also send a file
 	// with this name.
 	if _, err := proofs.ParseVerifier(given); err == nil {
@@ -37,7 +37,7 @@ func (c *Console) ReadTrusted(given string) (TrustedKeys, error) {
 		return ParseKeys(given, "--key (there is no such file)")
 	}
 	if given != "-" {
-		if err := safefile.CheckNamed(given, false); err != nil { // other users could change the trusted key
+		if err := safefile.CheckUserFile(given, false); err != nil { // other users could change the trusted key
 			return TrustedKeys{}, Exitf(ExitUsage, "--key: %w", err)
 		}
 	}

@@ -9,20 +9,20 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Moment is a flag whose value is a time. It accepts RFC 3339, a date (midnight UTC), and a
+// TimeFlag is a flag whose value is a time. It accepts RFC 3339, a date (midnight UTC), and a
 // duration before now. String returns the time in RFC 3339.
-type Moment struct {
+type TimeFlag struct {
 	text string
 	Now  func() time.Time
 }
 
-// MomentVar adds a Moment flag, and appends the accepted formats to its usage.
-func MomentVar(flags *pflag.FlagSet, name, usage string) {
-	flags.Var(&Moment{Now: time.Now}, name, usage+": RFC 3339, a date, or a duration before now, like 7d or 12h")
+// AddTimeFlag adds a Moment flag, and appends the accepted formats to its usage.
+func AddTimeFlag(flags *pflag.FlagSet, name, usage string) {
+	flags.Var(&TimeFlag{Now: time.Now}, name, usage+": RFC 3339, a date, or a duration before now, like 7d or 12h")
 }
 
 // Set implements pflag.Value.
-func (m *Moment) Set(text string) error {
+func (m *TimeFlag) Set(text string) error {
 	if _, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		m.text = text
 		return nil
@@ -51,7 +51,7 @@ func duration(text string) (time.Duration, bool) {
 }
 
 // String implements pflag.Value.
-func (m *Moment) String() string { return m.text }
+func (m *TimeFlag) String() string { return m.text }
 
 // Type implements pflag.Value.
-func (m *Moment) Type() string { return "time" }
+func (m *TimeFlag) Type() string { return "time" }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestMoments(t *testing.T) {
-	m := cli.Moment{Now: func() time.Time { return time.Date(2026, 3, 10, 12, 0, 0, 0, time.FixedZone("", 3600)) }}
+	m := cli.TimeFlag{Now: func() time.Time { return time.Date(2026, 3, 10, 12, 0, 0, 0, time.FixedZone("", 3600)) }}
 	for text, want := range map[string]string{
 		"2026-01-02T15:04:05Z":      "2026-01-02T15:04:05Z",
 		"2026-01-02T15:04:05+01:00": "2026-01-02T15:04:05+01:00",

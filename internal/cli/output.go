@@ -30,23 +30,23 @@ func PrintJSONLine(out io.Writer, value []byte) error {
 	return err
 }
 
-// WriteJSON prints a value as indented JSON to the standard output.
-func WriteJSON(c *Console, value any) error {
+// PrintAsJSON prints a value as indented JSON to the standard output.
+func PrintAsJSON(c *Console, value any) error {
 	encoder := json.NewEncoder(c.Out)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(value)
 }
 
-// Counted formats a number and a noun, whose plural must end in s.
-func Counted(n uint64, thing string) string {
+// FormatCount formats a number and a noun, whose plural must end in s.
+func FormatCount(n uint64, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	return Decimal(n) + " " + thing + "s"
+	return FormatUint(n) + " " + thing + "s"
 }
 
-func Decimal(n uint64) string { return strconv.FormatUint(n, 10) }
+func FormatUint(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// Share formats a fraction as a percentage with one decimal.
-func Share(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + "%" }
+// Percent formats a fraction as a percentage with one decimal.
+func Percent(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + "%" }

@@ -17,7 +17,7 @@ type Progress struct {
 // NewProgress starts a bar that is full after total steps. A total of -1 means that the number
 // of steps is not known.
 func NewProgress(c *Console, total int64, what string, options ...progressbar.Option) *Progress {
-	file, ok := Unfiltered(c.Err).(*os.File)
+	file, ok := UnfilteredWriter(c.Err).(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return &Progress{console: c}
 	}

@@ -10,7 +10,7 @@ import (
 // negative number as an invalid seq instead of an unknown flag.
 func ExplainSeqFlag(command *cobra.Command, err error) error {
 	if number, found := NegativeNumber(err); found {
-		return NotASeq(number)
+		return NotSeqError(number)
 	}
 	return ExplainFlag(command, err)
 }
@@ -22,13 +22,13 @@ func RequireSeqs(command *cobra.Command, args []string, n int) error {
 	}
 	for _, arg := range args {
 		if _, err := strconv.ParseUint(arg, 10, 64); err != nil {
-			return NotASeq(arg)
+			return NotSeqError(arg)
 		}
 	}
 	return nil
 }
 
-// NotASeq returns the error for an argument that is not a seq.
-func NotASeq(argument string) error {
+// NotSeqError returns the error for an argument that is not a seq.
+func NotSeqError(argument string) error {
 	return Exitf(ExitUsage, "%q is not a record number; give the seq of a record", argument)
 }

@@ -62,9 +62,9 @@ func (t *Table) Write(rows [][]string) error {
 	return err
 }
 
-// Plain returns a text as a cell. It quotes the text if it is empty, begins or ends with white
+// QuoteCell returns a text as a cell. It quotes the text if it is empty, begins or ends with white
 // space, or contains unprintable characters.
-func Plain(text string) string {
+func QuoteCell(text string) string {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }
 	if text == "" || strings.ContainsFunc(text, odd) || strings.TrimSpace(text) != text {
 		return strconv.Quote(text)
@@ -72,15 +72,15 @@ func Plain(text string) string {
 	return text
 }
 
-// None is the cell for a missing value.
-const None = "-"
+// NoValue is the cell for a missing value.
+const NoValue = "-"
 
-// PlainOr returns a text as a cell, and None for nil.
-func PlainOr(text *string) string {
+// QuoteOptionalCell returns a text as a cell, and None for nil.
+func QuoteOptionalCell(text *string) string {
 	if text == nil {
-		return None
+		return NoValue
 	}
-	return Plain(*text)
+	return QuoteCell(*text)
 }
 
 // TextColumn returns a left-aligned column.

@@ -26,6 +26,6 @@ func TestCellsArePlain(t *testing.T) {
 		"claude-2.1": "claude-2.1", "a b": "a b", "ü→…": "ü→…", "": `""`, " a": `" a"`,
 		"\x1b[2J": `"\x1b[2J"`, "a\nb": `"a\nb"`, "\u202e": `"\u202e"`, "\u00a0": `"\u00a0"`,
 	} {
-		require.Equal(t, want, cli.Plain(text))
+		require.Equal(t, want, cli.QuoteCell(text))
 	}
 }

@@ -73,22 +73,22 @@ type beat struct {
 
 // place is what this server knows about a ledger.
 type place struct {
-	postgres.State           // as of the last round
-	busy           bool      // a step for this ledger is running
-	stale          bool      // the ledger has changed since it was read; State.Version does not suffice, because two changes can result in the same version
-	again          bool      // a round found the ledger busy, so the end of the step decides on another one
-	lost           bool      // this server has held the lease since it started, so it no longer resumes a lease of an earlier run
-	renewed        time.Time // when the lease was last seen to have changed, by this server's clock
-	expired        bool      // the lease has not changed for longer than a lease lasts, so it is free, whatever the database's clock says
-	free           time.Time // when the lease became free; zero while it is taken
-	preferred      string    // ID of the server that was preferred in the last round
-	since          time.Time // when that server became the preferred one
-	followed       string    // the State.Version up to which this server has followed
-	failing        bool      // the last attempt to follow the ledger failed
-	able           bool      // this server can sign for the ledger
-	looked         time.Time // when able was determined
-	unfit          time.Time // this server does not take the ledger before this time
-	changes        uint64    // number of epoch changes that this server has seen
+	postgres.LedgerState           // as of the last round
+	busy                 bool      // a step for this ledger is running
+	stale                bool      // the ledger has changed since it was read; State.Version does not suffice, because two changes can result in the same version
+	again                bool      // a round found the ledger busy, so the end of the step decides on another one
+	lost                 bool      // this server has held the lease since it started, so it no longer resumes a lease of an earlier run
+	renewed              time.Time // when the lease was last seen to have changed, by this server's clock
+	expired              bool      // the lease has not changed for longer than a lease lasts, so it is free, whatever the database's clock says
+	free                 time.Time // when the lease became free; zero while it is taken
+	preferred            string    // ID of the server that was preferred in the last round
+	since                time.Time // when that server became the preferred one
+	followed             string    // the State.Version up to which this server has followed
+	failing              bool      // the last attempt to follow the ledger failed
+	able                 bool      // this server can sign for the ledger
+	looked               time.Time // when able was determined
+	unfit                time.Time // this server does not take the ledger before this time
+	changes              uint64    // number of epoch changes that this server has seen
 }
 
 // Start starts to share the ledgers of a database. When Start returns, this server has taken every lease that
@@ -138,7 +138,7 @@ func (c *Cluster) signal() {
 // hear records a notification that a ledger has changed. An empty name means that notifications may have been
 // lost.
 func (c *Cluster) hear(name string) {
-	if c.leases.Held(name) { // this server most likely made the change
+	if c.leases.HoldsLease(name) { // this server most likely made the change
 		return
 	}
 	if name == "" {
@@ -204,7 +204,7 @@ func (c *Cluster) able(ctx context.Context) (names []string) {
 	}
 	c.mu.Unlock()
 	for _, name := range unknown {
-		err := c.host.CanSign(ctx, name)
+		err := c.host.CheckSigning(ctx, name)
 		if ctx.Err() != nil {
 			break
 		}
@@ -254,9 +254,9 @@ func (c *Cluster) round(ctx context.Context) error {
 	return err
 }
 
-// Following returns an error if this server may be showing an outdated state of a ledger that another server
+// FollowError returns an error if this server may be showing an outdated state of a ledger that another server
 // writes. The error names no ledger.
-func (c *Cluster) Following() error {
+func (c *Cluster) FollowError() error {
 	if c.failed.Load() {
 		return errors.New("the database does not answer; the server's log says why")
 	}
@@ -306,13 +306,13 @@ func (c *Cluster) look(ctx context.Context, names ...string) error {
 		if p.Epoch != 0 && p.Epoch != state.Epoch {
 			p.changes++
 		}
-		p.State = state
+		p.LedgerState = state
 		if state.Holder != nil {
 			p.free = time.Time{}
 		} else if p.free.IsZero() {
 			p.free = time.Now()
 		}
-		if now := Preferred(state.Name, c.servers); now != p.preferred {
+		if now := PreferredServer(state.Name, c.servers); now != p.preferred {
 			p.preferred, p.since = now, time.Now()
 		}
 	}
@@ -373,9 +373,9 @@ func (c *Cluster) after(p *place) (step func(context.Context, string, *place)) {
 // step returns the next step for a ledger, or nil if there is nothing to do. The caller holds
 // c.mu.
 func (c *Cluster) step(p *place) func(context.Context, string, *place) {
-	held, role := c.leases.Held(p.Name), c.host.Role(p.Name)
+	held, role := c.leases.HoldsLease(p.Name), c.host.Role(p.Name)
 	switch self := c.leases.Self().ID; {
-	case held && role == ledger.Writer:
+	case held && role == ledger.RoleWriter:
 		p.lost = true
 		other := p.preferred != self && p.preferred != ""
 		if other && time.Since(p.since) > settle && !c.leaving.Load() {
@@ -384,11 +384,11 @@ func (c *Cluster) step(p *place) func(context.Context, string, *place) {
 		return nil
 	case held: // the lease was lost and taken again, or the ledger could not be opened
 		return c.lead
-	case role == ledger.Writer, role == ledger.Closed: // the lease is lost
+	case role == ledger.RoleWriter, role == ledger.RoleClosed: // the lease is lost
 		return c.follow
 	case c.mayTake(p, self):
 		return c.take
-	case p.Size > 0 && (role == ledger.Absent || p.failing || p.stale || p.followed != p.Version):
+	case p.Size > 0 && (role == ledger.RoleAbsent || p.failing || p.stale || p.followed != p.Version):
 		return c.follow
 	}
 	return nil
@@ -431,11 +431,11 @@ func (c *Cluster) take(ctx context.Context, name string, p *place) {
 func (c *Cluster) lead(ctx context.Context, name string, p *place) {
 	l, err := c.host.Reopen(ctx, name)
 	switch {
-	case err == nil && c.host.Role(name) == ledger.Writer:
+	case err == nil && c.host.Role(name) == ledger.RoleWriter:
 		c.log.Info("this server now writes the ledger", "ledger", name, "size", l.Head().Size)
 		return
 	case err == nil:
-		err = l.Writable(ctx)
+		err = l.CheckWritable(ctx)
 	case !errors.Is(err, ledger.ErrDamaged):
 		c.log.Warn("this server has taken the lease of a ledger but cannot open the ledger yet; trying again", "ledger", name, "error", err)
 		time.Sleep(beatPause)
@@ -492,9 +492,9 @@ func (c *Cluster) follow(ctx context.Context, name string, p *place) {
 	defer cancel()
 	var err error
 	switch c.host.Role(name) {
-	case ledger.Reader:
+	case ledger.RoleReader:
 		err = c.host.Refresh(ctx, name)
-	case ledger.Writer, ledger.Closed:
+	case ledger.RoleWriter, ledger.RoleClosed:
 		c.log.Info("this server no longer writes the ledger; it follows the server that does", "ledger", name)
 		fallthrough
 	default:
@@ -512,11 +512,11 @@ func (c *Cluster) follow(ctx context.Context, name string, p *place) {
 	p.followed, p.failing = version, false
 }
 
-// Holder returns the address of the server that writes a ledger, if this one does not. ok is
+// WriterAddress returns the address of the server that writes a ledger, if this one does not. ok is
 // false if this server writes it, or does not know the ledger. The address is empty if no
 // server writes the ledger now.
-func (c *Cluster) Holder(name string) (address string, ok bool) {
-	if role := c.host.Role(name); role == ledger.Writer || role == ledger.Absent {
+func (c *Cluster) WriterAddress(name string) (address string, ok bool) {
+	if role := c.host.Role(name); role == ledger.RoleWriter || role == ledger.RoleAbsent {
 		return "", false
 	}
 	c.mu.Lock()
@@ -528,18 +528,18 @@ func (c *Cluster) Holder(name string) (address string, ok bool) {
 	return p.Holder.Address, true
 }
 
-// HandOver passes the ledgers that this server writes to other running servers that have their
+// TransferLedgers passes the ledgers that this server writes to other running servers that have their
 // keys. This server takes no more ledgers.
-func (c *Cluster) HandOver(ctx context.Context) {
+func (c *Cluster) TransferLedgers(ctx context.Context) {
 	c.leaving.Store(true)
 	c.mu.Lock()
 	others := slices.DeleteFunc(slices.Clone(c.servers), func(s postgres.RunningServer) bool { return s.ID == c.leases.Self().ID })
 	c.mu.Unlock()
 	for _, l := range c.host.Ledgers() {
-		to := serverOf(others, Preferred(l.Name(), others))
+		to := serverOf(others, PreferredServer(l.Name(), others))
 		c.mu.Lock()
 		p := c.places[l.Name()]
-		begun := p != nil && to != nil && !p.busy && c.host.Role(l.Name()) == ledger.Writer
+		begun := p != nil && to != nil && !p.busy && c.host.Role(l.Name()) == ledger.RoleWriter
 		if begun {
 			p.busy = true
 		}
@@ -554,9 +554,9 @@ func (c *Cluster) HandOver(ctx context.Context) {
 	}
 }
 
-// Settle waits for the running steps and prevents new ones. Afterwards each ledger keeps its role on this
+// FinishSteps waits for the running steps and prevents new ones. Afterwards each ledger keeps its role on this
 // server, and the server still renews its leases. Settle must be called before the host is closed.
-func (c *Cluster) Settle() {
+func (c *Cluster) FinishSteps() {
 	c.mu.Lock()
 	c.settled = true
 	c.mu.Unlock()
@@ -572,7 +572,7 @@ func (c *Cluster) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), postgres.LeaseTime)
 	defer cancel()
 	for _, l := range c.host.Ledgers() {
-		if c.leases.Held(l.Name()) {
+		if c.leases.HoldsLease(l.Name()) {
 			if err := c.leases.Release(ctx, l.Name(), nil); err != nil {
 				c.log.Warn("the lease of a ledger could not be given up; another server can take the ledger when the lease expires", "ledger", l.Name(), "error", err)
 			}
@@ -581,5 +581,5 @@ func (c *Cluster) Close() error {
 	if c.leases.ReadOnly() {
 		return nil
 	}
-	return c.leases.Leave(ctx)
+	return c.leases.Unregister(ctx)
 }

@@ -26,7 +26,7 @@ func (c *Cluster) Collect(ch chan<- prometheus.Metric) {
 	defer c.mu.Unlock()
 	for name, p := range c.places {
 		writes, behind := 0.0, p.Size
-		if c.host.Role(name) == ledger.Writer {
+		if c.host.Role(name) == ledger.RoleWriter {
 			writes = 1
 		}
 		if l, err := c.host.Ledger(name); err == nil {

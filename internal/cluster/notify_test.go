@@ -38,12 +38,12 @@ func startNode(t *testing.T, url, id string, pause time.Duration) node {
 	log := slog.New(slog.NewTextHandler(n.log, nil))
 	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, Logger: log, Server: &postgres.Server{ID: id, Address: "http://" + id}})
 	require.NoError(t, err)
-	n.host, err = ledger.OpenHost(t.Context(), database, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{Log: log} })
+	n.host, err = ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{Log: log} })
 	require.NoError(t, err)
 	n.cluster, err = start(t.Context(), database, n.host, log, pause)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		n.cluster.Settle()
+		n.cluster.FinishSteps()
 		require.NoError(t, n.host.Close())
 		require.NoError(t, n.cluster.Close())
 		require.NoError(t, database.Close())
@@ -69,7 +69,7 @@ func (n node) sees(name string, public bool) {
 	n.Helper()
 	require.Eventually(n, func() bool {
 		l, err := n.host.Ledger(name)
-		return err == nil && l.Public() == public
+		return err == nil && l.IsPublic() == public
 	}, time.Minute, time.Millisecond)
 }
 
@@ -77,7 +77,7 @@ func (n node) sees(name string, public bool) {
 func (n node) grow(name string) {
 	n.Helper()
 	change := n.host.RotateKey
-	if n.ledger(name).Keys().Overlapping() != nil {
+	if n.ledger(name).KeyHistory().OverlapKey() != nil {
 		change = n.host.RetireKey
 	}
 	_, err := change(n.Context(), name, "test")
@@ -95,14 +95,14 @@ func (n node) shows(name string, size uint64) {
 
 func (n node) create(name string) {
 	n.Helper()
-	_, err := n.host.Create(n.Context(), ledger.New{Name: name})
+	_, err := n.host.Create(n.Context(), ledger.CreateOptions{Name: name})
 	require.NoError(n, err)
 }
 
 // A server that follows shows new ledgers, events, and settings without polling.
 func TestNotified(t *testing.T) {
-	server := postgrestest.Shared(t)
-	url := server.URL("search_path", server.Schema(t))
+	server := postgrestest.SharedServer(t)
+	url := server.URL("search_path", server.CreateSchema(t))
 	a, b := startNode(t, url, "a", never), startNode(t, url, "b", never)
 	a.create("one")
 	b.shows("one", 1)
@@ -114,8 +114,8 @@ func TestNotified(t *testing.T) {
 	}
 	a.public("two", true)
 	b.sees("two", true)
-	require.Equal(t, ledger.Writer, a.host.Role("one"))
-	require.Equal(t, ledger.Reader, b.host.Role("one"))
+	require.Equal(t, ledger.RoleWriter, a.host.Role("one"))
+	require.Equal(t, ledger.RoleReader, b.host.Role("one"))
 	// The same applies in the other direction.
 	b.create("three")
 	a.shows("three", 1)
@@ -123,8 +123,8 @@ func TestNotified(t *testing.T) {
 
 // Events that are committed while the server follows an earlier one are shown too.
 func TestNotifiedDuringFollow(t *testing.T) {
-	server := postgrestest.Shared(t)
-	url := server.URL("search_path", server.Schema(t))
+	server := postgrestest.SharedServer(t)
+	url := server.URL("search_path", server.CreateSchema(t))
 	a, b := startNode(t, url, "a", never), startNode(t, url, "b", never)
 	a.create("default")
 	public := false
@@ -139,8 +139,8 @@ func TestNotifiedDuringFollow(t *testing.T) {
 
 // After its connections break, a server reads the changes that it missed.
 func TestNotifiedAfterBreak(t *testing.T) {
-	server := postgrestest.Shared(t)
-	schema := server.Schema(t)
+	server := postgrestest.SharedServer(t)
+	schema := server.CreateSchema(t)
 	a := startNode(t, server.URL("search_path", schema), "a", never)
 	proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.None })
 	b := startNode(t, proxy.URL("search_path", schema), "b", never)
@@ -159,10 +159,10 @@ func TestPolling(t *testing.T) {
 		"refused": (*postgrestest.Proxy).RefuseNotifications, "dropped": (*postgrestest.Proxy).DropNotifications,
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := postgrestest.Shared(t)
+			server := postgrestest.SharedServer(t)
 			proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.None })
 			without(proxy)
-			url := proxy.URL("search_path", server.Schema(t))
+			url := proxy.URL("search_path", server.CreateSchema(t))
 			a, b := startNode(t, url, "a", roundPause), startNode(t, url, "b", roundPause)
 			a.create("default")
 			for size := range uint64(3) {
@@ -180,8 +180,8 @@ func TestPolling(t *testing.T) {
 
 // Notifications about some ledgers do not make the server read all ledgers, even if many arrive at once.
 func TestNotifiedOfSome(t *testing.T) {
-	server := postgrestest.Shared(t)
-	url := server.URL("search_path", server.Schema(t))
+	server := postgrestest.SharedServer(t)
+	url := server.URL("search_path", server.CreateSchema(t))
 	a, b := startNode(t, url, "a", never), startNode(t, url, "b", never)
 	names := []string{"one", "two", "three", "four"}
 	for _, name := range names {

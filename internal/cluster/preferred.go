@@ -8,10 +8,10 @@ import (
 	"colophon/storage/postgres"
 )
 
-// Preferred returns the ID of the server that should write a ledger. Among the servers that have
+// PreferredServer returns the ID of the server that should write a ledger. Among the servers that have
 // the ledger's keys, this is the one with the largest hash of ledger and ID. If a server starts
 // or stops, only its own ledgers move. It returns "" if no server has the keys.
-func Preferred(name string, servers []postgres.RunningServer) string {
+func PreferredServer(name string, servers []postgres.RunningServer) string {
 	var best string
 	var most [sha256.Size]byte
 	for _, s := range servers {

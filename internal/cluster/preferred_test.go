@@ -23,10 +23,10 @@ func TestPreferred(t *testing.T) {
 	}
 	counts := make(map[string]int)
 	for _, name := range names {
-		best := Preferred(name, servers)
+		best := PreferredServer(name, servers)
 		counts[best]++
-		require.Equal(t, best, Preferred(name, []postgres.RunningServer{servers[2], servers[0], servers[1]}), "their order does not matter")
-		if without := Preferred(name, servers[:2]); best != "c" {
+		require.Equal(t, best, PreferredServer(name, []postgres.RunningServer{servers[2], servers[0], servers[1]}), "their order does not matter")
+		if without := PreferredServer(name, servers[:2]); best != "c" {
 			require.Equal(t, best, without)
 		}
 	}
@@ -34,6 +34,6 @@ func TestPreferred(t *testing.T) {
 		require.Greater(t, counts[s.ID], ledgers/5)
 	}
 	servers[0].Ledgers = []string{"other"}
-	require.Equal(t, "a", Preferred("other", servers))
-	require.Empty(t, Preferred("unknown", servers))
+	require.Equal(t, "a", PreferredServer("other", servers))
+	require.Empty(t, PreferredServer("unknown", servers))
 }

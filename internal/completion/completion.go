@@ -32,16 +32,16 @@ var (
 var flagValues = map[string][]string{
 	"api":         {string(rerun.Ollama), string(rerun.OpenAI)},
 	"by":          Groupings,
-	"format":      Names("", formats.OfFiles),
-	"kind":        Names("", record.Kinds[:]),
+	"format":      WithPrefix("", formats.ImportFormats),
+	"kind":        WithPrefix("", record.Kinds[:]),
 	"on-mismatch": {ledger.AcceptMismatch, ledger.RejectMismatch},
 	"sort":        {"recent", "runs", "stability", "flips"},
-	"status":      Names("", paths.Categories[:]),
-	"where":       append(Names("state=", record.States[:]), Names("incomplete=", fields.IPCParts[1:])...), // every IPC record has an input
+	"status":      WithPrefix("", paths.Categories[:]),
+	"where":       append(WithPrefix("state=", record.States[:]), WithPrefix("incomplete=", fields.IPCParts[1:])...), // every IPC record has an input
 }
 
-// Names converts a list to strings, and puts a prefix before each.
-func Names[S ~string](prefix string, list []S) []string {
+// WithPrefix converts a list to strings, and puts a prefix before each.
+func WithPrefix[S ~string](prefix string, list []S) []string {
 	texts := make([]string, len(list))
 	for i, name := range list {
 		texts[i] = prefix + string(name)
@@ -49,8 +49,8 @@ func Names[S ~string](prefix string, list []S) []string {
 	return texts
 }
 
-// Flags lets the shell complete the flags of a command and of its subcommands.
-func Flags(c *cli.Console, command *cobra.Command) {
+// CompleteAllFlags lets the shell complete the flags of a command and of its subcommands.
+func CompleteAllFlags(c *cli.Console, command *cobra.Command) {
 	command.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if _, completes := command.GetFlagCompletionFunc(f.Name); completes {
 			return // the command has its own list
@@ -60,19 +60,19 @@ func Flags(c *cli.Console, command *cobra.Command) {
 		case f.Name == "ledger":
 			complete = Ledgers(c)
 		case known:
-			complete = Fixed(values)
+			complete = FromList(values)
 		default:
 			return
 		}
-		Flag(command, f.Name, complete)
+		CompleteFlag(command, f.Name, complete)
 	})
 	for _, below := range command.Commands() {
-		Flags(c, below)
+		CompleteAllFlags(c, below)
 	}
 }
 
-// Flag lets the shell complete a flag of a command, which must exist.
-func Flag(command *cobra.Command, name string, complete Func) {
+// CompleteFlag lets the shell complete a flag of a command, which must exist.
+func CompleteFlag(command *cobra.Command, name string, complete Func) {
 	if err := command.RegisterFlagCompletionFunc(name, complete); err != nil {
 		panic(err)
 	}
@@ -82,9 +82,9 @@ func Flag(command *cobra.Command, name string, complete Func) {
 // not answer.
 type Func = func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective)
 
-// Fixed completes from a list. If a value ends with a colon, it is only a prefix, and the shell
+// FromList completes from a list. If a value ends with a colon, it is only a prefix, and the shell
 // adds no space after it.
-func Fixed(values []string) Func {
+func FromList(values []string) Func {
 	directive := cobra.ShellCompDirectiveNoFileComp
 	if slices.ContainsFunc(values, func(v string) bool { return strings.HasSuffix(v, ":") }) {
 		directive |= cobra.ShellCompDirectiveNoSpace
@@ -92,8 +92,8 @@ func Fixed(values []string) Func {
 	return cobra.FixedCompletions(values, directive)
 }
 
-// First completes only the first argument.
-func First(complete Func) Func {
+// FirstArgument completes only the first argument.
+func FirstArgument(complete Func) Func {
 	return func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -119,13 +119,13 @@ func Ledgers(c *cli.Console) Func {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		list, _, err := remote.Ask[wire.Ledgers](command.Context(), server, client.Request{Path: "/v1/ledgers"})
+		list, _, err := remote.DoJSON[wire.LedgerList](command.Context(), server, client.Request{Path: "/v1/ledgers"})
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		var found []string
-		for _, l := range list.Ledgers {
-			found = append(found, cli.Plain(l.Name))
+		for _, l := range list.LedgerList {
+			found = append(found, cli.QuoteCell(l.Name))
 		}
 		return found, cobra.ShellCompDirectiveNoFileComp
 	}

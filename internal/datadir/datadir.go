@@ -23,42 +23,42 @@ func Resolve(path string) string {
 	return path
 }
 
-// Database returns the folder of the storage engine, which holds the log.
-func Database(data string) string { return filepath.Join(data, "db") }
+// DatabaseFolder returns the folder of the storage engine, which holds the log.
+func DatabaseFolder(data string) string { return filepath.Join(data, "db") }
 
 // StoreMarker returns the folder whose presence means that the log of the data folder is in
 // another database. The lock on this folder is then the lock on the data folder.
 func StoreMarker(data string) string { return filepath.Join(data, "store") }
 
-// Copy returns the folder of the log that a server with --from has loaded.
-func Copy(data string) string { return filepath.Join(data, "copy") }
+// CopyFolder returns the folder of the log that a server with --from has loaded.
+func CopyFolder(data string) string { return filepath.Join(data, "copy") }
 
-// Incoming returns the folder of a database into which migrate copies ledgers.
-func Incoming(data string) string { return filepath.Join(data, "incoming") }
+// IncomingDatabase returns the folder of a database into which migrate copies ledgers.
+func IncomingDatabase(data string) string { return filepath.Join(data, "incoming") }
 
-// Moved returns the folder of a database whose ledgers migrate has moved elsewhere.
-func Moved(data string) string { return filepath.Join(data, "db.moved") }
+// MovedDatabase returns the folder of a database whose ledgers migrate has moved elsewhere.
+func MovedDatabase(data string) string { return filepath.Join(data, "db.moved") }
 
-// Index returns the folder of the index, which can be rebuilt from the log.
-func Index(data string) string { return filepath.Join(data, "index") }
+// IndexFolder returns the folder of the index, which can be rebuilt from the log.
+func IndexFolder(data string) string { return filepath.Join(data, "index") }
 
-// Spool returns the folder for the results of batches that their clients have not read yet.
-func Spool(data string) string { return filepath.Join(data, "spool") }
+// SpoolFolder returns the folder for the results of batches that their clients have not read yet.
+func SpoolFolder(data string) string { return filepath.Join(data, "spool") }
 
-// Webhooks returns the folder that holds the webhook cursors. A hook without a cursor begins at
+// WebhookFolder returns the folder that holds the webhook cursors. A hook without a cursor begins at
 // the head of the log.
-func Webhooks(data string) string { return filepath.Join(data, "webhooks") }
+func WebhookFolder(data string) string { return filepath.Join(data, "webhooks") }
 
-// Access returns the folder that holds the tokens.
-func Access(data string) string { return filepath.Join(data, "access") }
+// TokenFolder returns the folder that holds the tokens.
+func TokenFolder(data string) string { return filepath.Join(data, "access") }
 
 // Keys returns the files of the signing keys.
-func Keys(data string) keystore.Files {
-	return keystore.Files{Dir: filepath.Join(data, "keys")}
+func Keys(data string) keystore.KeyFiles {
+	return keystore.KeyFiles{Dir: filepath.Join(data, "keys")}
 }
 
-// KeyNames returns the names of the ledgers whose signing keys are in the data folder, sorted.
-func KeyNames(data string) ([]string, error) {
+// LedgersWithKeys returns the names of the ledgers whose signing keys are in the data folder, sorted.
+func LedgersWithKeys(data string) ([]string, error) {
 	entries, err := os.ReadDir(Keys(data).Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -75,16 +75,16 @@ func KeyNames(data string) ([]string, error) {
 
 // SigningKeys returns the signing keys in environment variables and in files of the data folder.
 // A variable takes precedence.
-func SigningKeys(c *cli.Console, data string) keystore.Variables {
-	return keystore.Variables{Files: Keys(data), Lookup: c.Env}
+func SigningKeys(c *cli.Console, data string) keystore.KeyVariables {
+	return keystore.KeyVariables{KeyFiles: Keys(data), Lookup: c.Env}
 }
 
 // Marks returns the high-water marks. Backups do not include them, because the marks must show
 // that an old backup was restored.
-func Marks(data string) keystore.Marks {
-	return keystore.Marks{Dir: filepath.Join(data, "marks")}
+func Marks(data string) keystore.MarkFiles {
+	return keystore.MarkFiles{Dir: filepath.Join(data, "marks")}
 }
 
-// Restoring returns the folder in which restore puts all files until they are complete and
+// RestoreFolder returns the folder in which restore puts all files until they are complete and
 // verified.
-func Restoring(data string) string { return filepath.Join(data, "restoring") }
+func RestoreFolder(data string) string { return filepath.Join(data, "restoring") }

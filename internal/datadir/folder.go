@@ -14,9 +14,9 @@ import (
 	"colophon/storage"
 )
 
-// Folder records what Make created, so that Remove can remove it: restore refuses a folder that has a
+// CreatedFolder records what Make created, so that Remove can remove it: restore refuses a folder that has a
 // database.
-type Folder struct {
+type CreatedFolder struct {
 	data      string
 	folder    bool // the data folder was created
 	databases bool // the data folder had no database before
@@ -25,19 +25,19 @@ type Folder struct {
 // HasDatabase reports whether a data folder has a database. If this cannot be determined, it
 // returns true.
 func HasDatabase(data string) bool {
-	_, err := os.Stat(Database(data))
+	_, err := os.Stat(DatabaseFolder(data))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// IsElsewhere reports whether the log of a data folder is in another database.
-func IsElsewhere(data string) bool {
+// HasStoreMarker reports whether the log of a data folder is in another database.
+func HasStoreMarker(data string) bool {
 	_, err := os.Stat(StoreMarker(data))
 	return err == nil
 }
 
 // CheckNoCopy returns an error if the folder belongs to a server with --from.
 func CheckNoCopy(data string) error {
-	if _, err := os.Stat(Copy(data)); err == nil {
+	if _, err := os.Stat(CopyFolder(data)); err == nil {
 		return cli.Exitf(cli.ExitUsage, "the folder %s has a published copy of a log: start the server with --read-only --from URL, or name another folder with --data", data)
 	}
 	return nil
@@ -46,45 +46,45 @@ func CheckNoCopy(data string) error {
 // CheckCopy returns an error if the folder of a server with --from has a log of its own instead of a published
 // copy.
 func CheckCopy(data string) error {
-	if HasDatabase(data) || IsElsewhere(data) {
+	if HasDatabase(data) || HasStoreMarker(data) {
 		return cli.Exitf(cli.ExitUsage, "the folder %s belongs to a server that writes; name another folder with --data", data)
 	}
 	return nil
 }
 
-// ElsewhereError returns the error for a data folder whose log is in another database. The error says what to
+// OtherDatabaseError returns the error for a data folder whose log is in another database. The error says what to
 // do.
-func ElsewhereError(data string) error {
-	if _, err := os.Stat(Moved(data)); err != nil {
+func OtherDatabaseError(data string) error {
+	if _, err := os.Stat(MovedDatabase(data)); err != nil {
 		return cli.Exitf(cli.ExitUsage, "the log of the folder %s is in another database; name it with --store or COLOPHON_STORE", data)
 	}
 	return cli.Exitf(cli.ExitUsage, "the log of the folder %s was moved to another database; name that database with --store or COLOPHON_STORE. "+
 		"To undo the move before anything is written there: colophon migrate --undo --from %s --to URL. To move the log back later: colophon migrate --from URL --to %s", data, data, data)
 }
 
-// CheckElsewhere returns an error if the folder of a server with --store has its own log.
-func CheckElsewhere(data string) error {
+// CheckNoDatabase returns an error if the folder of a server with --store has its own log.
+func CheckNoDatabase(data string) error {
 	if HasDatabase(data) {
 		return cli.Exitf(cli.ExitUsage, "the folder %s has its own log; name another folder with --data, omit --store, or move the log into the database with colophon migrate", data)
 	}
 	return nil
 }
 
-// CheckUsedElsewhere returns an error if the folder does not belong to a server with --store.
-func CheckUsedElsewhere(data string) error {
-	if err := CheckElsewhere(data); err != nil {
+// CheckStoreFolder returns an error if the folder does not belong to a server with --store.
+func CheckStoreFolder(data string) error {
+	if err := CheckNoDatabase(data); err != nil {
 		return err
 	}
-	if !IsElsewhere(data) {
+	if !HasStoreMarker(data) {
 		return cli.Exitf(cli.ExitUsage, "%s is not the folder of a server with --store; name the data folder with --data", data)
 	}
 	return nil
 }
 
-// CheckForeign returns an error if the folder has no database but has files that are not Colophon's. It
+// CheckForeignFiles returns an error if the folder has no database but has files that are not Colophon's. It
 // ignores lost+found, which new file systems contain, and names that begin with a dot, which operating systems
 // leave behind.
-func CheckForeign(data string) error {
+func CheckForeignFiles(data string) error {
 	if HasDatabase(data) {
 		return nil
 	}
@@ -93,40 +93,40 @@ func CheckForeign(data string) error {
 		return nil
 	}
 	if err != nil {
-		return cli.Refused("data: %w", err)
+		return cli.StateErrorf("data: %w", err)
 	}
 	ours := []string{
-		filepath.Base(Database(data)), // another server may be starting and have created it
-		filepath.Base(StoreMarker(data)), filepath.Base(Copy(data)), filepath.Base(Incoming(data)), filepath.Base(Moved(data)),
-		filepath.Base(Index(data)), filepath.Base(Spool(data)), filepath.Base(SnapshotsOf(data).Dir), filepath.Base(Restoring(data)),
-		filepath.Base(Keys(data).Dir), filepath.Base(Marks(data).Dir), filepath.Base(Access(data)), "lost+found",
+		filepath.Base(DatabaseFolder(data)), // another server may be starting and have created it
+		filepath.Base(StoreMarker(data)), filepath.Base(CopyFolder(data)), filepath.Base(IncomingDatabase(data)), filepath.Base(MovedDatabase(data)),
+		filepath.Base(IndexFolder(data)), filepath.Base(SpoolFolder(data)), filepath.Base(SnapshotFolderOf(data).Dir), filepath.Base(RestoreFolder(data)),
+		filepath.Base(Keys(data).Dir), filepath.Base(Marks(data).Dir), filepath.Base(TokenFolder(data)), "lost+found",
 	}
 	for _, file := range files {
 		if !slices.Contains(ours, file.Name()) && !strings.HasPrefix(file.Name(), ".") {
-			return cli.Refused("the folder %s has no ledger but has other files (for example %q); name an empty or a new folder with --data", data, file.Name())
+			return cli.StateErrorf("the folder %s has no ledger but has other files (for example %q); name an empty or a new folder with --data", data, file.Name())
 		}
 	}
 	return nil
 }
 
-// Make creates a data folder unless it exists.
-func Make(data string) (Folder, error) {
+// Create creates a data folder unless it exists.
+func Create(data string) (CreatedFolder, error) {
 	_, err := os.Stat(data)
-	made := Folder{data: data, folder: errors.Is(err, fs.ErrNotExist), databases: !HasDatabase(data)}
+	made := CreatedFolder{data: data, folder: errors.Is(err, fs.ErrNotExist), databases: !HasDatabase(data)}
 	return made, os.MkdirAll(data, 0o700)
 }
 
-// Note returns the text that follows the folder's name in the banner.
-func (m Folder) Note() string {
+// BannerNote returns the text that follows the folder's name in the banner.
+func (m CreatedFolder) BannerNote() string {
 	if m.databases {
 		return "  (new)"
 	}
 	return ""
 }
 
-// NewKeyNote returns a part of the banner that names the file of the default ledger's new signing key. It
+// DefaultKeyNote returns a part of the banner that names the file of the default ledger's new signing key. It
 // returns "" if an environment variable holds the key.
-func NewKeyNote(data string) string {
+func DefaultKeyNote(data string) string {
 	path := Keys(data).Path(ledger.Default)
 	if _, err := os.Stat(path); err != nil {
 		return ""
@@ -136,19 +136,19 @@ func NewKeyNote(data string) string {
 
 // Remove removes what Make created, except keys and high-water marks. The folder must be closed, and must hold
 // no ledger.
-func (m Folder) Remove() error {
+func (m CreatedFolder) Remove() error {
 	if !m.databases {
 		return nil
 	}
 	// Another server may have opened the folder after it was closed.
-	lock, err := folderlock.Take(Database(m.data))
+	lock, err := folderlock.Take(DatabaseFolder(m.data))
 	if errors.Is(err, storage.ErrInUse) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	errs := []error{os.RemoveAll(Spool(m.data)), os.RemoveAll(SnapshotsOf(m.data).Dir), os.RemoveAll(Database(m.data)), lock.Close()}
+	errs := []error{os.RemoveAll(SpoolFolder(m.data)), os.RemoveAll(SnapshotFolderOf(m.data).Dir), os.RemoveAll(DatabaseFolder(m.data)), lock.Close()}
 	if m.folder {
 		_ = os.Remove(m.data) // fails if the folder is not empty
 	}

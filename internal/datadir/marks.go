@@ -10,9 +10,9 @@ import (
 	"colophon/storage"
 )
 
-// CheckMark compares a ledger with its high-water mark. The damage is nil if the ledger has no
+// CheckHighWaterMark compares a ledger with its high-water mark. The damage is nil if the ledger has no
 // mark, or holds everything that the mark covers.
-func CheckMark(ctx context.Context, data, name string, store storage.Reader, keys []*proofs.Verifier) (*audit.Damage, error) {
+func CheckHighWaterMark(ctx context.Context, data, name string, store storage.Reader, keys []*proofs.Verifier) (*audit.Damage, error) {
 	mark, err := Marks(data).Mark(name)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil

@@ -16,7 +16,7 @@ import (
 // Open opens the database of a data folder. The database must exist, and no other process may use
 // it.
 func Open(ctx context.Context, c *cli.Console, data string) (*pebble.Database, error) {
-	return OpenWith(ctx, c, data, pebble.Config{Copies: SnapshotsOf(data).Sweep})
+	return OpenWithConfig(ctx, c, data, pebble.Config{RemoveCopies: SnapshotFolderOf(data).RemoveLeftover})
 }
 
 // ExplainOpen adds advice and an exit code to an error from opening a data folder.
@@ -44,17 +44,17 @@ func ExplainOpen(err error, data string) error {
 	return err
 }
 
-// OpenWith is like Open, with the given configuration except Dir and Logger. If files are
+// OpenWithConfig is like Open, with the given configuration except Dir and Logger. If files are
 // damaged, the error wraps storage.ErrDamaged.
-func OpenWith(ctx context.Context, c *cli.Console, data string, config pebble.Config) (*pebble.Database, error) {
-	config.Dir, config.Logger = Database(data), c.Warnings()
-	if IsElsewhere(data) {
-		return nil, ElsewhereError(data)
+func OpenWithConfig(ctx context.Context, c *cli.Console, data string, config pebble.Config) (*pebble.Database, error) {
+	config.Dir, config.Logger = DatabaseFolder(data), c.WarningLogger()
+	if HasStoreMarker(data) {
+		return nil, OtherDatabaseError(data)
 	}
 	if _, err := os.Stat(config.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Exitf(cli.ExitUsage, "%s has no database; name the data folder with --data", data)
 	}
-	if err := Check(data); err != nil {
+	if err := CheckPermissions(data); err != nil {
 		return nil, err
 	}
 	database, err := pebble.Open(ctx, config)

@@ -16,25 +16,25 @@ import (
 	"colophon/storage/pebble"
 )
 
-// Snapshots is the folder for the copy of the database that a backup makes. It is on the same
+// SnapshotFolder is the folder for the copy of the database that a backup makes. It is on the same
 // file system as the database, so that the copy can consist of links. A running backup locks
 // the folder, which then holds at most one copy. Files in a folder that is not locked are left
 // over from an earlier backup.
-type Snapshots struct{ Dir string }
+type SnapshotFolder struct{ Dir string }
 
-// SnapshotsOf returns the snapshot folder of a data folder.
-func SnapshotsOf(data string) Snapshots {
-	return Snapshots{filepath.Join(data, "snapshots")}
+// SnapshotFolderOf returns the snapshot folder of a data folder.
+func SnapshotFolderOf(data string) SnapshotFolder {
+	return SnapshotFolder{filepath.Join(data, "snapshots")}
 }
 
 // snapshotName is the name of the copy's folder. The database is a folder in it.
 const snapshotName = "backup"
 
-// Folder returns the path of the copy. The database is a folder in it.
-func (s Snapshots) Folder() string { return filepath.Join(s.Dir, snapshotName) }
+// CopyPath returns the path of the copy. The database is a folder in it.
+func (s SnapshotFolder) CopyPath() string { return filepath.Join(s.Dir, snapshotName) }
 
-// Database returns the path of the database in the copy.
-func (s Snapshots) Database() string { return filepath.Join(s.Folder(), "db") }
+// DatabasePath returns the path of the database in the copy.
+func (s SnapshotFolder) DatabasePath() string { return filepath.Join(s.CopyPath(), "db") }
 
 // ErrSnapshotHeld means that a copy was not removed, because a backup is reading it.
 var ErrSnapshotHeld = errors.New("a running backup is reading a copy of the database, which may still hold erased content; the copy is removed when the backup finishes")
@@ -45,7 +45,7 @@ var errNoBackup = fmt.Errorf("%w: no colophon backup on this machine is waiting 
 
 // Lock creates the folder if needed, locks it for a backup, and removes left-over copies. The
 // error wraps storage.ErrInUse if another backup has the lock.
-func (s Snapshots) Lock() (io.Closer, error) {
+func (s SnapshotFolder) Lock() (io.Closer, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -60,15 +60,15 @@ func (s Snapshots) Lock() (io.Closer, error) {
 }
 
 // Remove removes the copy durably. The caller must have the lock.
-func (s Snapshots) Remove() error {
+func (s SnapshotFolder) Remove() error {
 	if err := os.RemoveAll(filepath.Join(s.Dir, snapshotName)); err != nil {
 		return fmt.Errorf("removing the copy of a backup: %w", err)
 	}
 	return safefile.SyncDir(s.Dir)
 }
 
-// Sweep removes a left-over copy. It returns ErrSnapshotHeld if a backup is running.
-func (s Snapshots) Sweep() error {
+// RemoveLeftover removes a left-over copy. It returns ErrSnapshotHeld if a backup is running.
+func (s SnapshotFolder) RemoveLeftover() error {
 	if _, err := os.Lstat(filepath.Join(s.Dir, snapshotName)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -81,7 +81,7 @@ func (s Snapshots) Sweep() error {
 
 // Clear creates the folder and removes left-over copies. The error wraps storage.ErrInUse if a
 // backup is running.
-func (s Snapshots) Clear() error {
+func (s SnapshotFolder) Clear() error {
 	held, err := s.Lock()
 	if err != nil {
 		return err
@@ -89,16 +89,16 @@ func (s Snapshots) Clear() error {
 	return held.Close()
 }
 
-// Make copies the database for the backup that has the lock. erasing is the number of erased
+// CopyDatabase copies the database for the backup that has the lock. erasing is the number of erased
 // pieces of content that the copy may still contain.
-func (s Snapshots) Make(ctx context.Context, database *pebble.Database) (erasing int, err error) {
+func (s SnapshotFolder) CopyDatabase(ctx context.Context, database *pebble.Database) (erasing int, err error) {
 	// The process that creates the folder makes the copy; Mkdir fails for a second process.
 	if err := os.Mkdir(filepath.Join(s.Dir, snapshotName), 0o700); err != nil {
 		return 0, err
 	}
-	pending, err := database.Erasing(ctx)
+	pending, err := database.PendingErasures(ctx)
 	if err == nil {
-		err = database.Copy(ctx, s.Database())
+		err = database.Copy(ctx, s.DatabasePath())
 	}
 	if err != nil {
 		return 0, errors.Join(err, s.Remove())
@@ -106,10 +106,10 @@ func (s Snapshots) Make(ctx context.Context, database *pebble.Database) (erasing
 	return pending.Pieces, nil
 }
 
-// Answer makes the copy for a backup in another process, which requested it from the server.
+// CopyForProcess makes the copy for a backup in another process, which requested it from the server.
 // The error wraps admin.ErrNoSnapshot if no backup is waiting, or if the backup already has
 // its copy.
-func (s Snapshots) Answer(ctx context.Context, database *pebble.Database) (name string, erasing int, err error) {
+func (s SnapshotFolder) CopyForProcess(ctx context.Context, database *pebble.Database) (name string, erasing int, err error) {
 	held, err := folderlock.Take(s.Dir)
 	switch {
 	case err == nil:
@@ -119,7 +119,7 @@ func (s Snapshots) Answer(ctx context.Context, database *pebble.Database) (name 
 	case !errors.Is(err, storage.ErrInUse):
 		return "", 0, err
 	}
-	erasing, err = s.Make(ctx, database)
+	erasing, err = s.CopyDatabase(ctx, database)
 	if errors.Is(err, fs.ErrExist) {
 		err = fmt.Errorf("%w: the running backup already has its copy", admin.ErrNoSnapshot)
 	}

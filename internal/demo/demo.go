@@ -22,8 +22,8 @@ type Tour struct {
 	last   uint64 // seq of the example's last event; each query waits until it is indexed
 }
 
-// ErrOther means that the ledger has other records, and that nothing was posted.
-var ErrOther = errors.New("the ledger has records that are not the example's")
+// ErrOtherRecords means that the ledger has other records, and that nothing was posted.
+var ErrOtherRecords = errors.New("the ledger has records that are not the example's")
 
 // Load posts the example, unless the ledger has other records. Calling Load again adds nothing.
 func (t *Tour) Load(ctx context.Context) error {
@@ -36,16 +36,16 @@ func (t *Tour) Load(ctx context.Context) error {
 		records += n
 	}
 	if records > 0 {
-		page, err := t.Ledger.Records.List(&client.RecordFilter{QueryOptions: client.QueryOptions{Limit: 1}}).Page(ctx, "")
+		page, err := t.Ledger.Records.List(&client.RecordFilter{QueryOptions: client.QueryOptions{Limit: 1}}).ReadPage(ctx, "")
 		if err != nil {
 			return err
 		}
 		if len(page.Rows) == 0 || page.Rows[0].Labels[example.Label] != example.LabelValue {
-			return ErrOther
+			return ErrOtherRecords
 		}
 	}
 	added, known := 0, 0
-	for result, err := range t.Ledger.Records.Batch(ctx, lines, nil) {
+	for result, err := range t.Ledger.Records.PostBatch(ctx, lines, nil) {
 		switch {
 		case err != nil:
 			return err
@@ -59,20 +59,20 @@ func (t *Tour) Load(ctx context.Context) error {
 		t.last = max(t.last, result.Receipt.Seq)
 	}
 	_, err = fmt.Fprintf(t.Out, "Loaded the example into the ledger %s: %s added, %d already there.\n"+
-		"A lighthouse keeper answers letters, with two models and two prompts.\n", t.Ledger.Name(), cli.Counted(uint64(added), "record"), known)
+		"A lighthouse keeper answers letters, with two models and two prompts.\n", t.Ledger.Name(), cli.FormatCount(uint64(added), "record"), known)
 	return err
 }
 
-func lines(yield func(client.Line) bool) {
+func lines(yield func(client.BatchLine) bool) {
 	for line := range bytes.Lines(example.Lines) {
-		if !yield(client.Line{Text: bytes.TrimSuffix(line, []byte("\n"))}) {
+		if !yield(client.BatchLine{Text: bytes.TrimSuffix(line, []byte("\n"))}) {
 			return
 		}
 	}
 }
 
-// Questions prints each question with its answer, and the command that answers it.
-func (t *Tour) Questions(ctx context.Context) error {
+// PrintAnswers prints each question with its answer, and the command that answers it.
+func (t *Tour) PrintAnswers(ctx context.Context) error {
 	for i, q := range []struct {
 		text, command string
 		answer        func(context.Context) (string, error)
@@ -130,27 +130,27 @@ func (t *Tour) model(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%s of runs differ in the model only. The output changed in %d and stayed the same in %d.", cli.Counted(e.Pairs, "pair"), e.Changed, e.Unchanged)
+	text := fmt.Sprintf("%s of runs differ in the model only. The output changed in %d and stayed the same in %d.", cli.FormatCount(e.Pairs, "pair"), e.Changed, e.Unchanged)
 	if e.Text != nil && len(e.Text.MostChanged) > 0 {
 		most := e.Text.MostChanged[0]
-		text += fmt.Sprintf(" It changed most from event %d to event %d, which are %s similar%s.", most.A, most.B, cli.Share(float64(most.Similarity)), quoted(most.Name))
+		text += fmt.Sprintf(" It changed most from event %d to event %d, which are %s similar%s.", most.A, most.B, cli.Percent(float64(most.Similarity)), quoted(most.Name))
 	}
 	return text, nil
 }
 
 // quoted returns a colon and the words of a name in quotes, or "" for nil.
-func quoted(name *wire.Name) string {
+func quoted(name *wire.HashName) string {
 	if name == nil {
 		return ""
 	}
-	return `: "` + cli.Plain(name.Words) + `"`
+	return `: "` + cli.QuoteCell(name.Words) + `"`
 }
 
 func (t *Tour) prompt(ctx context.Context) (string, error) {
 	prompts := make(map[string]string)
 	o := client.StateOptions{QueryOptions: t.options()}
 	o.Text = false
-	for group, err := range t.Ledger.Drift.Groups("system_prompt_hash", &client.GroupFilter{StateOptions: o}).All(ctx) {
+	for group, err := range t.Ledger.Drift.ListGroups("system_prompt_hash", &client.GroupFilter{StateOptions: o}).All(ctx) {
 		if err != nil {
 			return "", err
 		}
@@ -162,7 +162,7 @@ func (t *Tour) prompt(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("It changes %d of %s.", e.Changed, cli.Counted(e.Pairs, "output"))
+	text := fmt.Sprintf("It changes %d of %s.", e.Changed, cli.FormatCount(e.Pairs, "output"))
 	if s := e.Text; s != nil && s.WordsA != nil && s.WordsB != nil {
 		text += fmt.Sprintf(" The median answer grows from %.0f to %.0f words.", s.WordsA.Median, s.WordsB.Median)
 	}
@@ -172,7 +172,7 @@ func (t *Tour) prompt(ctx context.Context) (string, error) {
 func (t *Tour) unstable(ctx context.Context) (string, error) {
 	o := t.options()
 	o.Text, o.Limit = false, 3
-	page, err := t.Ledger.Drift.Groups("input", &client.GroupFilter{StateOptions: client.StateOptions{QueryOptions: o}, MinOutputs: 2, Sort: "flips"}).Page(ctx, "")
+	page, err := t.Ledger.Drift.ListGroups("input", &client.GroupFilter{StateOptions: client.StateOptions{QueryOptions: o}, MinOutputs: 2, Sort: "flips"}).ReadPage(ctx, "")
 	if err != nil {
 		return "", err
 	}
@@ -190,33 +190,33 @@ func (t *Tour) unstable(ctx context.Context) (string, error) {
 		}
 		words := "an input"
 		if group.Name != nil {
-			words = `"` + cli.Plain(group.Name.Words) + `"`
+			words = `"` + cli.QuoteCell(group.Name.Words) + `"`
 		}
-		parts = append(parts, fmt.Sprintf("%s has %d outputs in %s; the causes are %s.", words, group.DistinctOutputs, cli.Counted(group.Runs, "run"), strings.Join(causes, ", ")))
+		parts = append(parts, fmt.Sprintf("%s has %d outputs in %s; the causes are %s.", words, group.DistinctOutputs, cli.FormatCount(group.Runs, "run"), strings.Join(causes, ", ")))
 	}
 	return strings.Join(parts, " "), nil
 }
 
 func (t *Tour) stale(ctx context.Context) (string, error) {
 	var runs []string
-	for row, err := range t.Ledger.Citations.Stale("handbook", nil).All(ctx) {
+	for row, err := range t.Ledger.Citations.StaleSets("handbook", nil).All(ctx) {
 		if err != nil {
 			return "", err
 		}
 		if row.RunID != nil && !slices.Contains(runs, *row.RunID) {
-			runs = append(runs, cli.Plain(*row.RunID))
+			runs = append(runs, cli.QuoteCell(*row.RunID))
 		}
 	}
-	return fmt.Sprintf("%s: %s. The handbook now has a different passage in its place.", cli.Counted(uint64(len(runs)), "answer"), strings.Join(runs, ", ")), nil
+	return fmt.Sprintf("%s: %s. The handbook now has a different passage in its place.", cli.FormatCount(uint64(len(runs)), "answer"), strings.Join(runs, ", ")), nil
 }
 
 func (t *Tour) story(ctx context.Context) (string, error) {
 	paths := make(map[string][]string)
-	for row, err := range t.Ledger.Paths.Compare("the-late-boat", "spring", "summer", "", nil).All(ctx) {
+	for row, err := range t.Ledger.Paths.CompareBuilds("the-late-boat", "spring", "summer", "", nil).All(ctx) {
 		if err != nil {
 			return "", err
 		}
-		paths[string(row.Status)] = append(paths[string(row.Status)], `"`+cli.Plain(row.Route[len(row.Route)-1])+`"`)
+		paths[string(row.Status)] = append(paths[string(row.Status)], `"`+cli.QuoteCell(row.Route[len(row.Route)-1])+`"`)
 	}
 	return fmt.Sprintf("From spring to summer, %d paths stayed the same. New: %s. Modified: %s. Gone: %s.", len(paths["unchanged"]),
 		strings.Join(paths["new"], ", "), strings.Join(paths["modified"], ", "), strings.Join(paths["gone"], ", ")), nil

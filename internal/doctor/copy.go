@@ -27,7 +27,7 @@ func (d *deployment) askCopy(ctx context.Context) {
 }
 
 func (d *deployment) checkCheckpoint(ctx context.Context) error {
-	keys, err := d.console.ReadKeys(d.settings.config.Key)
+	keys, err := d.console.ReadSufficientKeys(d.settings.config.Key)
 	if err != nil {
 		return err
 	}

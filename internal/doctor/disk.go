@@ -34,7 +34,7 @@ func inspectDisk(data string) fileSystem {
 	if absolute, err := filepath.Abs(data); err == nil {
 		data = absolute
 	}
-	d := fileSystem{where: datadir.Resolve(datadir.Database(data))}
+	d := fileSystem{where: datadir.Resolve(datadir.DatabaseFolder(data))}
 	if _, err := os.Stat(d.where); errors.Is(err, fs.ErrNotExist) {
 		d.where = datadir.Resolve(data)
 	}
@@ -187,7 +187,7 @@ func (d *deployment) daysLeft(mark uint64) (days float64, known bool) {
 		events += l.TreeSize
 		recent += l.perDay
 	}
-	used := folderSize(d.logFolder()) + folderSize(datadir.Index(d.data()))
+	used := folderSize(d.logFolder()) + folderSize(datadir.IndexFolder(d.data()))
 	if events < minEvents || recent == 0 || used == 0 || d.disk.usage.Free < mark {
 		return 0, false
 	}

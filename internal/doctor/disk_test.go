@@ -43,8 +43,8 @@ func TestCheckSpace(t *testing.T) {
 	// growing sets a growth of ten thousand events of 1 KiB per day.
 	growing := func(d *deployment) {
 		d.server.ledgers = []ledgerAnswers{{LedgerDescription: wire.LedgerDescription{TreeSize: minEvents}, perDay: 10_000}}
-		require.NoError(t, os.MkdirAll(datadir.Database(d.data()), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(datadir.Database(d.data()), "000001.sst"), make([]byte, minEvents<<10), 0o600))
+		require.NoError(t, os.MkdirAll(datadir.DatabaseFolder(d.data()), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(datadir.DatabaseFolder(d.data()), "000001.sst"), make([]byte, minEvents<<10), 0o600))
 	}
 	const day = 10_000 << 10 // growth per day in bytes
 	runCheckCases(t, checkSpace, []checkCase{

@@ -48,9 +48,9 @@ func (d *deployment) logFolder() string {
 	case config.Store != "":
 		return datadir.StoreMarker(d.data())
 	case config.From != "":
-		return datadir.Copy(d.data())
+		return datadir.CopyFolder(d.data())
 	}
-	return datadir.Database(d.data())
+	return datadir.DatabaseFolder(d.data())
 }
 
 // checkOwner checks that all files belong to the owner of the folder. A command that root runs
@@ -73,7 +73,7 @@ func checkOwner(d *deployment) []Finding {
 	}
 	if others > 0 {
 		return finding(Wrong, fmt.Sprintf("run: chown -R %d %s", owner, d.data()),
-			"%s, such as %s, do not belong to user %d, who owns the folder", cli.Counted(others, "file"), example, owner)
+			"%s, such as %s, do not belong to user %d, who owns the folder", cli.FormatCount(others, "file"), example, owner)
 	}
 	return finding(OK, "", "all files belong to user %d", owner)
 }
@@ -119,7 +119,7 @@ func checkKeys(d *deployment) []Finding {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return finding(Wrong, "", "%v", err)
 	case len(entries) == 0:
-		if _, err := os.Stat(datadir.Database(d.data())); err == nil {
+		if _, err := os.Stat(datadir.DatabaseFolder(d.data())); err == nil {
 			return finding(Wrong, "restore the keys from a backup; a ledger cannot continue without its key", "there is a database but no key in %s", dir)
 		}
 		return finding(OK, "", "there are no keys yet; the first start creates one")
@@ -145,7 +145,7 @@ func checkKeys(d *deployment) []Finding {
 		}
 	}
 	list = append(list, checkLostKeys(d)...)
-	return orOK(list, "%s: %s", cli.Counted(uint64(len(good)), "key"), strings.Join(good, ", "))
+	return orOK(list, "%s: %s", cli.FormatCount(uint64(len(good)), "key"), strings.Join(good, ", "))
 }
 
 // checkLostKeys reports ledgers whose marks show that they have signed, but that have no
@@ -160,7 +160,7 @@ func checkLostKeys(d *deployment) []Finding {
 	for _, path := range marks {
 		name := strings.TrimSuffix(filepath.Base(path), ".checkpoint")
 		_, err := os.Lstat(keys.Path(name))
-		if value, _ := d.console.Env(keys.Variable(name)); errors.Is(err, fs.ErrNotExist) && value == "" {
+		if value, _ := d.console.Env(keys.VariableName(name)); errors.Is(err, fs.ErrNotExist) && value == "" {
 			list = append(list, finding(Wrong, "put "+keys.Path(name)+" back from a backup; until then the ledger accepts no writes",
 				"the mark of ledger %s shows that it has signed checkpoints, but %s has no signing key for it", name, keys.Dir)...)
 		}
@@ -184,7 +184,7 @@ func checkOtherFile(d *deployment, file string) []Finding {
 	if !staged {
 		return finding(Advice, "remove it, unless you know what it is for", "%s is not the signing key of a ledger; a crash may have left it", path)
 	}
-	signer, err := datadir.Keys(d.data()).Staged(name)
+	signer, err := datadir.Keys(d.data()).LoadStaged(name)
 	if errors.Is(err, fs.ErrPermission) {
 		return finding(NotChecked, asOwner, "%v", err)
 	}
@@ -197,7 +197,7 @@ func checkOtherFile(d *deployment, file string) []Finding {
 // checkKeyCopy reminds the operator to keep a copy of the keys, because the doctor cannot see
 // whether one exists.
 func checkKeyCopy(d *deployment) []Finding {
-	names, err := datadir.KeyNames(d.data())
+	names, err := datadir.LedgersWithKeys(d.data())
 	if err != nil {
 		return finding(NotChecked, asOwner, "%v", err)
 	}

@@ -79,5 +79,5 @@ func checkIssuers(d *deployment) []Finding {
 	if len(d.issuers) == 0 {
 		return finding(OK, "", "none")
 	}
-	return orOK(list, "%s: %s", cli.Counted(uint64(len(d.issuers)), "issuer"), strings.Join(slices.Sorted(maps.Keys(d.issuers)), ", "))
+	return orOK(list, "%s: %s", cli.FormatCount(uint64(len(d.issuers)), "issuer"), strings.Join(slices.Sorted(maps.Keys(d.issuers)), ", "))
 }

@@ -47,7 +47,7 @@ func checkServer(d *deployment) []Finding {
 		list = append(list, finding(Wrong, "do what the message says", "the server is not ready: %v", a.ready)...)
 	}
 	if a.version != d.version {
-		list = append(list, finding(Advice, "use the same version for both", "the server is %s, this command is %s", cli.Plain(a.version), d.version)...)
+		list = append(list, finding(Advice, "use the same version for both", "the server is %s, this command is %s", cli.QuoteCell(a.version), d.version)...)
 	}
 	return orOK(list, "%s at %s is ready", a.version, a.url)
 }
@@ -78,7 +78,7 @@ func checkLedgerKeys(d *deployment) []Finding {
 	if d.server.ledgersErr != nil {
 		return finding(NotChecked, "provide a token with COLOPHON_TOKEN or --token-file", "%v", d.server.ledgersErr)
 	}
-	names, err := datadir.KeyNames(d.data())
+	names, err := datadir.LedgersWithKeys(d.data())
 	if err != nil {
 		return finding(NotChecked, asOwner, "%v", err)
 	}
@@ -97,7 +97,7 @@ func checkLedgerKeys(d *deployment) []Finding {
 		}
 		list = append(list, checkTokenLedgers(d, known)...)
 	}
-	return orOK(list, "%s, each with its key: %s", cli.Counted(uint64(len(known)), "ledger"), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	return orOK(list, "%s, each with its key: %s", cli.FormatCount(uint64(len(known)), "ledger"), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 }
 
 // checkLedgerKey checks that the key of a ledger is in the folder, and that the ledger signs
@@ -111,9 +111,9 @@ func checkLedgerKey(d *deployment, l ledgerAnswers) []Finding {
 	case errors.Is(err, fs.ErrPermission):
 		return finding(NotChecked, asOwner, "%v", err)
 	case err != nil:
-		return finding(Wrong, "restore the key before the server stops: without the key it cannot start again", "the key of ledger %s: %v", cli.Plain(l.Name), err)
+		return finding(Wrong, "restore the key before the server stops: without the key it cannot start again", "the key of ledger %s: %v", cli.QuoteCell(l.Name), err)
 	case signer.Verifier().String() != l.VerifierKey:
-		return finding(Wrong, "name the folder of this server with --data; if this is the folder, the database or the key is an older copy: restore the newer of the two, and never replace a newer key with an older one", "ledger %s signs with a key other than the one in the folder", cli.Plain(l.Name))
+		return finding(Wrong, "name the folder of this server with --data; if this is the folder, the database or the key is an older copy: restore the newer of the two, and never replace a newer key with an older one", "ledger %s signs with a key other than the one in the folder", cli.QuoteCell(l.Name))
 	}
 	return nil
 }
@@ -141,19 +141,19 @@ func checkLog(d *deployment) []Finding {
 	events, logs := uint64(0), 0
 	for _, l := range d.server.ledgers {
 		if l.logErr != nil {
-			list = append(list, finding(NotChecked, "use a token of scope read or log", "ledger %s: %v", cli.Plain(l.Name), l.logErr)...)
+			list = append(list, finding(NotChecked, "use a token of scope read or log", "ledger %s: %v", cli.QuoteCell(l.Name), l.logErr)...)
 			continue
 		}
 		key, whose := d.verifierOf(l)
 		if err := l.verify(key); err != nil {
-			list = append(list, finding(Wrong, "stop the server and run: colophon fsck --data "+d.data(), "ledger %s, verified with %s: %v", cli.Plain(l.Name), whose, err)...)
+			list = append(list, finding(Wrong, "stop the server and run: colophon fsck --data "+d.data(), "ledger %s, verified with %s: %v", cli.QuoteCell(l.Name), whose, err)...)
 		}
 		events, logs = events+uint64(len(l.entries)), logs+1
 	}
 	if logs == 0 && len(list) == 0 {
 		return finding(NotChecked, "", "the server shows no ledger to this command")
 	}
-	return orOK(list, "%s: the chain, proof, and signature of the last %s are valid", cli.Counted(uint64(logs), "log"), cli.Counted(events, "event"))
+	return orOK(list, "%s: the chain, proof, and signature of the last %s are valid", cli.FormatCount(uint64(logs), "log"), cli.FormatCount(events, "event"))
 }
 
 // verifierOf returns the key with which to verify a ledger's checkpoints: the key in the
@@ -186,7 +186,7 @@ func (l *ledgerAnswers) verify(key string) error {
 		}
 	}
 	if hex.EncodeToString(chain.Tip[:]) != l.Tip {
-		return fmt.Errorf("the chain of events ends in %x, but the ledger's tip is %s", chain.Tip, cli.Plain(l.Tip))
+		return fmt.Errorf("the chain of events ends in %x, but the ledger's tip is %s", chain.Tip, cli.QuoteCell(l.Tip))
 	}
 	receipt, err := proofs.ParseReceipt(l.receipt)
 	if err != nil {
@@ -209,7 +209,7 @@ func checkPublic(d *deployment) []Finding {
 	var public []string
 	for _, l := range d.server.ledgers {
 		if l.Log == "public" {
-			public = append(public, cli.Plain(l.Name))
+			public = append(public, cli.QuoteCell(l.Name))
 		}
 	}
 	if len(public) == 0 {
@@ -236,12 +236,12 @@ func checkIndex(d *deployment) []Finding {
 	for _, name := range slices.Sorted(maps.Keys(lag)) {
 		switch {
 		case running[name] == 0:
-			list = append(list, finding(Wrong, "read the server's log and restart it; if that does not help, stop it and remove the folder "+datadir.Index(d.data()), "the index of ledger %s has stopped", cli.Plain(name))...)
+			list = append(list, finding(Wrong, "read the server's log and restart it; if that does not help, stop it and remove the folder "+datadir.IndexFolder(d.data()), "the index of ledger %s has stopped", cli.QuoteCell(name))...)
 		case lag[name] > indexLagging:
-			list = append(list, finding(Advice, "wait if there was an import or a rebuild; otherwise the machine is too slow", "the index of ledger %s is %.0f events behind", cli.Plain(name), lag[name])...)
+			list = append(list, finding(Advice, "wait if there was an import or a rebuild; otherwise the machine is too slow", "the index of ledger %s is %.0f events behind", cli.QuoteCell(name), lag[name])...)
 		}
 	}
-	return orOK(list, "it follows %s", cli.Counted(uint64(len(lag)), "ledger"))
+	return orOK(list, "it follows %s", cli.FormatCount(uint64(len(lag)), "ledger"))
 }
 
 // erasureLate is the time after which erased content should no longer be in the files.

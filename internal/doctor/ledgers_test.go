@@ -45,7 +45,7 @@ func TestCheckAuthentication(t *testing.T) {
 	withToken := func(open bool) func(*deployment) {
 		return func(d *deployment) {
 			withServer(func(a *serverAnswers) { a.open = open })(d)
-			makeToken(t, d.data(), testNow, "robot", access.Read, "default", time.Time{})
+			makeToken(t, d.data(), testNow, "robot", access.ScopeRead, "default", time.Time{})
 		}
 	}
 	runCheckCases(t, checkAuthentication, []checkCase{
@@ -68,7 +68,7 @@ func TestCheckLedgerKeys(t *testing.T) {
 	first, second := namedLedger(t, d.data(), "first"), namedLedger(t, d.data(), "second")
 	withServer(func(a *serverAnswers) { a.ledgers = []ledgerAnswers{first, second} })(d)
 	requireFinding(t, checkLedgerKeys(d), OK, "2 ledgers, each with its key: first, second")
-	makeToken(t, d.data(), testNow, "robot", access.Read, "third", time.Time{})
+	makeToken(t, d.data(), testNow, "robot", access.ScopeRead, "third", time.Time{})
 	requireFinding(t, checkLedgerKeys(d), Advice, `third (token "robot")`)
 
 	d.server.ledgers = []ledgerAnswers{first}
@@ -97,7 +97,7 @@ func smallLog(t testing.TB, data string) ledgerAnswers {
 	require.NoError(t, err)
 	receipt, err := proofs.NewReceipt(entry)
 	require.NoError(t, err)
-	receipt.Proof = &proofs.Proof{Event: body, Inclusion: proofs.Inclusion{TreeSize: 1}, Checkpoint: checkpoint}
+	receipt.Proof = &proofs.Proof{Event: body, Inclusion: proofs.InclusionProof{TreeSize: 1}, Checkpoint: checkpoint}
 	return ledgerAnswers{
 		LedgerDescription: wire.LedgerDescription{Name: name, VerifierKey: signer.Verifier().String(), TreeSize: 1, Tip: hex.EncodeToString(tip[:])},
 		entries:           []wire.EventLine{{Entry: entry}},

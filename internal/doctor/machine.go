@@ -20,7 +20,7 @@ type machine struct {
 }
 
 func inspectMachine() machine {
-	m := machine{memory: memory.Current()}
+	m := machine{memory: memory.CurrentLimits()}
 	m.openFiles, _ = openfiles.Limit()
 	return m
 }
@@ -37,15 +37,15 @@ func (d *deployment) fileLimit() (limit uint64, whose string) {
 // checkFileLimit checks that the server may open the files and connections that the settings
 // allow.
 func checkFileLimit(d *deployment) []Finding {
-	config := d.settings.config.Load
+	config := d.settings.config.ServerLimits
 	have, whose := d.fileLimit()
-	need := openfiles.Needed(config)
+	need := openfiles.MaxOpen(config)
 	switch {
 	case have == 0:
 		return finding(NotChecked, "", "this system does not report how many files a process may open")
-	case have < openfiles.Other:
+	case have < openfiles.BaseFiles:
 		return finding(Wrong, "raise it: LimitNOFILE=65536 for systemd, --ulimit nofile=65536 for docker",
-			"%s may open %d files, but the databases alone may need %d", whose, have, openfiles.Other)
+			"%s may open %d files, but the databases alone may need %d", whose, have, openfiles.BaseFiles)
 	case have < need:
 		return finding(Advice, "raise it (LimitNOFILE=65536 for systemd), or lower --max-connections",
 			"%s may open %d files, but with %d connections it may need %d", whose, have, config.Connections, need)
@@ -75,7 +75,7 @@ func (d *deployment) memoryLimits() (limits memory.Limits, config server.Config)
 	case show:
 		limits.Runtime = 0
 	}
-	config = d.settings.config.WithCaches(limits.Usable())
+	config = d.settings.config.WithCaches(limits.UsableBytes())
 	if show && limits.Runtime != 0 {
 		// The server subtracts the memory that the index keeps outside the Go heap.
 		limits.Runtime += uint64(index.OffHeapBytes(int64(config.IndexCache)))
@@ -86,14 +86,14 @@ func (d *deployment) memoryLimits() (limits memory.Limits, config server.Config)
 // serverIsHere reports whether the server that answers is on this machine.
 func (d *deployment) serverIsHere() bool {
 	u, err := url.Parse(d.server.url)
-	return err == nil && d.answers() && (d.own || cli.Loopback(u.Hostname()))
+	return err == nil && d.answers() && (d.own || cli.IsLoopback(u.Hostname()))
 }
 
 // checkMemory checks that there is enough memory for caches, bodies, and answers, and that the
 // garbage collector knows its limit.
 func checkMemory(d *deployment) []Finding {
 	limits, config := d.memoryLimits()
-	need, have := memoryNeeded(config), limits.Available()
+	need, have := memoryNeeded(config), limits.AvailableBytes()
 	const lower = "--cache, --index-cache, --max-body-memory and --max-answer-memory"
 	switch {
 	case have == 0:

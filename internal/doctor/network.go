@@ -26,7 +26,7 @@ func checkAddress(d *deployment) []Finding {
 		return finding(NotChecked, asOwner, "%v", err)
 	}
 	makeToken := "make a token: colophon token create --help" // #nosec G101 -- a command
-	local, encrypted := cli.Loopback(host), config.TLSCert != ""
+	local, encrypted := cli.IsLoopback(host), config.TLSCert != ""
 	switch {
 	case local && config.Insecure:
 		return finding(Advice, "omit --insecure", "only this machine can reach %s, and --insecure would open any other address", config.Listen)
@@ -57,7 +57,7 @@ func (d *deployment) authentication() (required bool, err error) {
 	if len(d.shared.tokens) > 0 {
 		return true, nil
 	}
-	_, err = os.Lstat(datadir.Access(d.data())) // the server uses the same rule
+	_, err = os.Lstat(datadir.TokenFolder(d.data())) // the server uses the same rule
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -72,11 +72,11 @@ func checkProxies(d *deployment) []Finding {
 		}
 	}
 	if c := d.settings.config; len(c.TrustedProxies) == 0 && len(c.AllowHost) > 0 {
-		if host, _, err := net.SplitHostPort(c.Listen); err == nil && cli.Loopback(host) {
+		if host, _, err := net.SplitHostPort(c.Listen); err == nil && cli.IsLoopback(host) {
 			return finding(Advice, "set --trusted-proxies 127.0.0.1 if a proxy on this machine passes requests on", "only this machine can reach %s, but --allow-host has other names: all requests that a proxy passes on appear to come from one address", c.Listen)
 		}
 	}
-	return finding(OK, "", "the server trusts X-Forwarded-For from %s", cli.Counted(uint64(len(d.settings.config.TrustedProxies)), "network"))
+	return finding(OK, "", "the server trusts X-Forwarded-For from %s", cli.FormatCount(uint64(len(d.settings.config.TrustedProxies)), "network"))
 }
 
 // checkRates checks that the rate of requests from other machines is limited.
@@ -86,7 +86,7 @@ func checkRates(d *deployment) []Finding {
 	switch {
 	case config.RequestRate > 0 || config.AddressRate > 0:
 		return finding(OK, "", "a rate limit is set")
-	case cli.Loopback(host):
+	case cli.IsLoopback(host):
 		return finding(OK, "", "no rate limit is set, and only this machine can reach %s", config.Listen)
 	}
 	return finding(Advice, "set --rate-limit and --address-rate-limit", "other machines can reach %s, and no rate limit is set", config.Listen)
@@ -152,7 +152,7 @@ func checkMetricsAddress(d *deployment) []Finding {
 	switch {
 	case err != nil:
 		return finding(Wrong, "write host:port, like 127.0.0.1:9091", "--metrics-listen: %v", err)
-	case cli.Loopback(host):
+	case cli.IsLoopback(host):
 		return finding(OK, "", "only this machine can reach %s", config.MetricsListen)
 	case config.Pprof:
 		return finding(Wrong, "omit --pprof, or listen on 127.0.0.1", "anyone who can reach %s sees the names and metrics of all ledgers, and the memory and stacks of the process", config.MetricsListen)

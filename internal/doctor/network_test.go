@@ -27,7 +27,7 @@ func TestCheckAddress(t *testing.T) {
 				c.TLSCert, c.TLSKey = "c.pem", "k.pem"
 			}
 			if token {
-				makeToken(t, d.data(), testNow, "robot", access.Read, "default", time.Time{})
+				makeToken(t, d.data(), testNow, "robot", access.ScopeRead, "default", time.Time{})
 			}
 		}
 	}

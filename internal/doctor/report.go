@@ -58,8 +58,8 @@ func newReport(list []Finding) Report {
 	return r
 }
 
-// Complete reports whether everything could be checked.
-func (r Report) Complete() bool {
+// AllChecked reports whether everything could be checked.
+func (r Report) AllChecked() bool {
 	return !slices.ContainsFunc(r.Checks, func(f Finding) bool { return f.Verdict == NotChecked })
 }
 
@@ -74,9 +74,9 @@ func (r Report) Text(width int) string {
 	var text strings.Builder
 	indent := names + len(NotChecked) + 4
 	for _, f := range r.Checks {
-		fmt.Fprintf(&text, "%-*s  %-*s  %s\n", len(NotChecked), f.Verdict, names, f.Check, fold(cli.Plain(f.Found), width, indent))
+		fmt.Fprintf(&text, "%-*s  %-*s  %s\n", len(NotChecked), f.Verdict, names, f.Check, fold(cli.QuoteCell(f.Found), width, indent))
 		if f.Do != "" {
-			fmt.Fprintf(&text, "%*s→ %s\n", indent, "", fold(cli.Plain(f.Do), width, indent+2))
+			fmt.Fprintf(&text, "%*s→ %s\n", indent, "", fold(cli.QuoteCell(f.Do), width, indent+2))
 		}
 	}
 	fmt.Fprintf(&text, "\n%d wrong, %d advice, %d ok, %d not checked\n", counts[Wrong], counts[Advice], counts[OK], counts[NotChecked])

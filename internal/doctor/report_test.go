@@ -25,8 +25,8 @@ func TestReportHasTheWorstVerdict(t *testing.T) {
 }
 
 func TestReportIsComplete(t *testing.T) {
-	require.True(t, newReport([]Finding{{Verdict: OK}, {Verdict: Wrong}}).Complete())
-	require.False(t, newReport([]Finding{{Verdict: OK}, {Verdict: NotChecked}}).Complete())
+	require.True(t, newReport([]Finding{{Verdict: OK}, {Verdict: Wrong}}).AllChecked())
+	require.False(t, newReport([]Finding{{Verdict: OK}, {Verdict: NotChecked}}).AllChecked())
 }
 
 func TestReportIsATableOrJSON(t *testing.T) {

@@ -112,7 +112,7 @@ func (s settings) certificateName(base string) string {
 }
 
 // get sends one request. The error explains a failure in the terms of the command line.
-func get(ctx context.Context, s *remote.Server, path string) (*client.Answer, error) {
+func get(ctx context.Context, s *remote.Server, path string) (*client.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	answer, err := s.Do(ctx, client.Request{Path: path})
@@ -126,7 +126,7 @@ func get(ctx context.Context, s *remote.Server, path string) (*client.Answer, er
 // address for metrics, which can differ. The error is not nil only if no client can be created.
 func ask(ctx context.Context, s, metrics *remote.Server) (serverAnswers, error) {
 	a := serverAnswers{url: s.URL}
-	anonymous, err := s.Anonymous()
+	anonymous, err := s.WithoutToken()
 	if err != nil {
 		return a, err
 	}
@@ -172,12 +172,12 @@ func askLedgers(ctx context.Context, s *remote.Server, now time.Time) ([]ledgerA
 	if err != nil {
 		return nil, err
 	}
-	var list wire.Ledgers
+	var list wire.LedgerList
 	if err := json.Unmarshal(answer.Body, &list); err != nil {
 		return nil, err
 	}
-	ledgers := make([]ledgerAnswers, len(list.Ledgers))
-	for i, description := range list.Ledgers {
+	ledgers := make([]ledgerAnswers, len(list.LedgerList))
+	for i, description := range list.LedgerList {
 		l := &ledgers[i]
 		l.LedgerDescription = description
 		if l.TreeSize > 0 {

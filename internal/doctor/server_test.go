@@ -101,7 +101,7 @@ func TestGrowthIsThatOfTheLastWeek(t *testing.T) {
 func TestExamineTrustsTheServersOwnCertificate(t *testing.T) {
 	s := authority.New(t)
 	config := server.Config{Data: filepath.Join(s.Dir, "data")}.WithDefaults()
-	config.TLSCert, config.TLSKey = s.Server("server")
+	config.TLSCert, config.TLSKey = s.IssueServer("server")
 	pair, err := tls.LoadX509KeyPair(config.TLSCert, config.TLSKey)
 	require.NoError(t, err)
 	other := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -132,7 +132,7 @@ func checkAccessFile(d *deployment) []Finding {
 	switch {
 	case len(rules.MTLS) > 0 && config.TLSClientCA == "":
 		list = append(list, finding(Wrong, "set both, or neither", "%s has %s for client certificates, but --tls-client-ca is not set",
-			config.AccessFile, cli.Counted(uint64(len(rules.MTLS)), "rule"))...)
+			config.AccessFile, cli.FormatCount(uint64(len(rules.MTLS)), "rule"))...)
 	case len(rules.MTLS) == 0 && config.TLSClientCA != "":
 		list = append(list, finding(Wrong, "set both, or neither", "--tls-client-ca is set, but %s has no rules for client certificates", config.AccessFile)...)
 	}
@@ -140,5 +140,5 @@ func checkAccessFile(d *deployment) []Finding {
 		list = append(list, finding(Wrong, "write rules into it, or omit --access-file; serve does not start with such a file", "%s has no rules", config.AccessFile)...)
 	}
 	return orOK(list, "%s: %s, %s for client certificates", config.AccessFile,
-		cli.Counted(uint64(len(rules.OIDC)), "issuer"), cli.Counted(uint64(len(rules.MTLS)), "rule"))
+		cli.FormatCount(uint64(len(rules.OIDC)), "issuer"), cli.FormatCount(uint64(len(rules.MTLS)), "rule"))
 }

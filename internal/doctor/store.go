@@ -32,12 +32,12 @@ func (d *deployment) askStore(ctx context.Context) {
 
 // sharedTokens holds the tokens in the database of the log, or the error from reading them.
 type sharedTokens struct {
-	tokens []access.Listed
+	tokens []access.ListedToken
 	err    error
 }
 
 // readShared returns the tokens in a database. A database without tables has no tokens.
-func readShared(ctx context.Context, url string) ([]access.Listed, error) {
+func readShared(ctx context.Context, url string) ([]access.ListedToken, error) {
 	database, err := postgres.Open(ctx, postgres.Config{URL: url, ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
@@ -51,18 +51,18 @@ func readShared(ctx context.Context, url string) ([]access.Listed, error) {
 
 // listTokens returns the server's tokens, from the database of the log if there is one, and
 // otherwise from the data folder.
-func (d *deployment) listTokens() ([]access.Listed, error) {
+func (d *deployment) listTokens() ([]access.ListedToken, error) {
 	if d.settings.config.Store != "" {
 		return d.shared.tokens, errors.Join(d.store, d.shared.err)
 	}
-	return access.Store{Dir: datadir.Access(d.data()), Now: func() time.Time { return d.now }}.List()
+	return access.Store{Dir: datadir.TokenFolder(d.data()), Now: func() time.Time { return d.now }}.List()
 }
 
 // checkStore checks that the database of the log can be reached and that its settings make
 // commits durable.
 func checkStore(d *deployment) []Finding {
 	var setting *postgres.SettingError
-	var shared *pooler.Error
+	var shared *pooler.SharedSessionError
 	switch {
 	case d.settings.config.From != "":
 		return finding(OK, "", "the log is loaded from a published copy into the data folder")

@@ -22,7 +22,7 @@ func TestStore(t *testing.T) {
 		{"elsewhere", elsewhere(nil), OK, "answers"},
 		{"gone", elsewhere(errors.New("connection refused")), Wrong, "connection refused"},
 		{"later version", elsewhere(fmt.Errorf("%w: version 99", storage.ErrFormat)), Wrong, "version 99"},
-		{"pooler", elsewhere(fmt.Errorf("opening: %w", new(pooler.Error))), Wrong, "a pooler shares the database's sessions"},
+		{"pooler", elsewhere(fmt.Errorf("opening: %w", new(pooler.SharedSessionError))), Wrong, "a pooler shares the database's sessions"},
 		{"setting", elsewhere(&postgres.SettingError{Name: "fsync"}), Wrong, "the server's setting fsync is off"},
 	})
 }

@@ -34,10 +34,10 @@ func checkTokens(d *deployment) []Finding {
 		return finding(Wrong, "do what the message says; until then the server accepts no token", "%v", err)
 	}
 	if len(tokens) == 0 {
-		if _, err := os.Stat(datadir.Access(d.data())); err == nil && d.settings.config.Store != "" {
+		if _, err := os.Stat(datadir.TokenFolder(d.data())); err == nil && d.settings.config.Store != "" {
 			return finding(Wrong, "restore the database from a backup, or create a token", "the server had tokens, and the database has none: the server does not start")
 		} else if err == nil {
-			return finding(Wrong, "restore it from a backup, or create a token; do not remove the folder, because the server would then ask for no credentials", "the token file is missing from %s, so the server accepts no token", datadir.Access(d.data()))
+			return finding(Wrong, "restore it from a backup, or create a token; do not remove the folder, because the server would then ask for no credentials", "the token file is missing from %s, so the server accepts no token", datadir.TokenFolder(d.data()))
 		}
 		return finding(OK, "", "there are none")
 	}
@@ -55,18 +55,18 @@ func checkTokens(d *deployment) []Finding {
 	if len(active) == 0 && d.settings.config.AccessFile == "" {
 		list = append(list, finding(Wrong, "create one: colophon token create --help", "no token is valid: the server refuses all requests")...)
 	}
-	return orOK(list, "%s valid: %s", cli.Counted(uint64(len(active)), "token"), strings.Join(active, ", "))
+	return orOK(list, "%s valid: %s", cli.FormatCount(uint64(len(active)), "token"), strings.Join(active, ", "))
 }
 
 // checkToken reports a valid token that expires soon, that never expires but has the scope admin,
 // or that is not used.
-func checkToken(t access.Listed, now time.Time) []Finding {
+func checkToken(t access.ListedToken, now time.Time) []Finding {
 	renew := fmt.Sprintf("create a new token for its client, then run: colophon token revoke %s", t.ID)
 	var list []Finding
 	if !t.Expires.IsZero() && t.Expires.Sub(now) < tokenExpiresSoon {
 		list = append(list, finding(Advice, renew, "token %q expires on %s", t.Name, t.Expires.Format(time.DateOnly))...)
 	}
-	if t.Expires.IsZero() && scopesOf(t)&access.Admin != 0 {
+	if t.Expires.IsZero() && scopesOf(t)&access.ScopeAdmin != 0 {
 		list = append(list, finding(Advice, renew+"; give the new token an expiry time with --expires", "token %q has the scope admin and never expires", t.Name)...)
 	}
 	lastUse, used := t.LastUse, "was last used on "+t.LastUse.Format(time.DateOnly)
@@ -80,13 +80,13 @@ func checkToken(t access.Listed, now time.Time) []Finding {
 }
 
 // scopesOf returns the union of the scopes that a token has on any ledgers.
-func scopesOf(t access.Listed) access.Scopes {
-	return (&access.Identity{Grants: t.Grants}).Anywhere()
+func scopesOf(t access.ListedToken) access.Scopes {
+	return (&access.Identity{Grants: t.Grants}).ScopesOnAny()
 }
 
 // unknownLedgers returns the ledgers that valid tokens name but that do not exist, each with the
 // name of the token.
-func unknownLedgers(tokens []access.Listed, now time.Time, exists func(name string) bool) []string {
+func unknownLedgers(tokens []access.ListedToken, now time.Time, exists func(name string) bool) []string {
 	var missing []string
 	for _, t := range tokens {
 		if t.State(now) != "active" {

@@ -16,8 +16,8 @@ import (
 // makeToken creates a token at a given time.
 func makeToken(t testing.TB, data string, at time.Time, name string, scopes access.Scopes, ledger string, expires time.Time) access.CreatedToken {
 	t.Helper()
-	store := access.Store{Dir: datadir.Access(data), Now: func() time.Time { return at }}
-	made, err := store.Create(access.NewToken{Name: name, Grants: []access.Grant{{Ledgers: []string{ledger}, Scopes: scopes}}, Expires: expires})
+	store := access.Store{Dir: datadir.TokenFolder(data), Now: func() time.Time { return at }}
+	made, err := store.Create(access.TokenSpec{Name: name, Grants: []access.Grant{{Ledgers: []string{ledger}, Scopes: scopes}}, Expires: expires})
 	require.NoError(t, err)
 	return made
 }
@@ -33,13 +33,13 @@ func TestCheckTokens(t *testing.T) {
 		verdict Verdict
 		words   string
 	}{
-		{"good", yesterday, access.Write, time.Time{}, OK, "1 token valid: robot"},
-		{"administrator that expires", yesterday, access.Admin, testNow.Add(90 * day), OK, "1 token"},
-		{"administrator forever", yesterday, access.Admin | access.Read, time.Time{}, Advice, "has the scope admin and never expires"},
-		{"ends soon", yesterday, access.Read, testNow.Add(3 * day), Advice, "expires on 2026-03-04"},
-		{"never used", testNow.Add(-60 * day), access.Read, time.Time{}, Advice, "was never used"},
-		{"expired", testNow.Add(-2 * day), access.Read, yesterday, Advice, "expired on 2026-02-28"},
-		{"no valid token", testNow.Add(-2 * day), access.Read, yesterday, Wrong, "the server refuses all requests"},
+		{"good", yesterday, access.ScopeWrite, time.Time{}, OK, "1 token valid: robot"},
+		{"administrator that expires", yesterday, access.ScopeAdmin, testNow.Add(90 * day), OK, "1 token"},
+		{"administrator forever", yesterday, access.ScopeAdmin | access.ScopeRead, time.Time{}, Advice, "has the scope admin and never expires"},
+		{"ends soon", yesterday, access.ScopeRead, testNow.Add(3 * day), Advice, "expires on 2026-03-04"},
+		{"never used", testNow.Add(-60 * day), access.ScopeRead, time.Time{}, Advice, "was never used"},
+		{"expired", testNow.Add(-2 * day), access.ScopeRead, yesterday, Advice, "expired on 2026-02-28"},
+		{"no valid token", testNow.Add(-2 * day), access.ScopeRead, yesterday, Wrong, "the server refuses all requests"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDeployment(t)
@@ -56,17 +56,17 @@ func TestCheckTokens(t *testing.T) {
 
 func TestCheckTokensUsedLongAgo(t *testing.T) {
 	d := newDeployment(t)
-	made := makeToken(t, d.data(), testNow.AddDate(0, -6, 0), "robot", access.Write, "default", time.Time{})
+	made := makeToken(t, d.data(), testNow.AddDate(0, -6, 0), "robot", access.ScopeWrite, "default", time.Time{})
 	uses := `{"last_use":{"` + made.ID + `":"2025-12-24T00:00:00Z"}}`
-	require.NoError(t, os.WriteFile(filepath.Join(datadir.Access(d.data()), "last-use.json"), []byte(uses), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(datadir.TokenFolder(d.data()), "last-use.json"), []byte(uses), 0o600))
 	requireFinding(t, checkTokens(d), Advice, `token "robot" (write) was last used on 2025-12-24`)
 }
 
 func TestCheckTokensWhoseFileIsDamaged(t *testing.T) {
 	skipWithoutModes(t)
 	d := newDeployment(t)
-	makeToken(t, d.data(), testNow, "robot", access.Write, "default", time.Time{})
-	path := filepath.Join(datadir.Access(d.data()), "tokens.json")
+	makeToken(t, d.data(), testNow, "robot", access.ScopeWrite, "default", time.Time{})
+	path := filepath.Join(datadir.TokenFolder(d.data()), "tokens.json")
 	require.NoError(t, os.Chmod(path, 0o644))
 	requireFinding(t, checkTokens(d), Wrong, "chmod 600")
 	require.NoError(t, os.Chmod(path, 0o600))

@@ -21,21 +21,21 @@ import (
 	"colophon/proofs/pack"
 )
 
-// Options selects the content of a pack.
-type Options struct {
+// PackOptions selects the content of a pack.
+type PackOptions struct {
 	Ledger         string
 	WithoutContent bool // include only events and proofs
 	MaxRecords     int
 	MaxContent     size.Bytes // limit of all content together; the client must accept response bodies of this size
 }
 
-// Make fetches records and their proofs, all at one tree size, and builds a pack. If filter is
+// BuildPack fetches records and their proofs, all at one tree size, and builds a pack. If filter is
 // nil, the records are those of seqs. Otherwise they are all records that match filter, whose
 // entries are parameters of GET /records. Make adds the events that erased content of the
 // records. It verifies the pack with the keys that the server names, and fails if the pack does
 // not verify. Its errors have an exit code, and stop the command.
-func Make(ctx context.Context, c *cli.Console, server *remote.Server, o Options, seqs []uint64, filter map[string]string) (*pack.Pack, pack.Report, error) {
-	x := &exporter{Options: o, ctx: ctx, server: server, ledger: server.Ledger(o.Ledger),
+func BuildPack(ctx context.Context, c *cli.Console, server *remote.Server, o PackOptions, seqs []uint64, filter map[string]string) (*pack.Pack, pack.Report, error) {
+	x := &exporter{PackOptions: o, ctx: ctx, server: server, ledger: server.Ledger(o.Ledger),
 		redacted: make(map[uint64]*uint64), contents: make(map[string][]byte), state: pack.ContentIncluded}
 	if o.WithoutContent {
 		x.state = pack.ContentLeftOut
@@ -51,7 +51,7 @@ func Make(ctx context.Context, c *cli.Console, server *remote.Server, o Options,
 
 // exporter builds one audit pack.
 type exporter struct {
-	Options
+	PackOptions
 	ctx      context.Context
 	server   *remote.Server
 	ledger   *client.Ledger
@@ -89,7 +89,7 @@ func (x *exporter) tooMany() error {
 func (x *exporter) list(filter map[string]string) (seqs []uint64, err error) {
 	for row, err := range x.ledger.Records.List(&client.RecordFilter{Where: filter}).All(x.ctx) {
 		if err != nil {
-			return nil, x.server.Exit(err)
+			return nil, x.server.ExplainExit(err)
 		}
 		if seqs = append(seqs, row.Seq); len(seqs) > x.MaxRecords {
 			return nil, x.tooMany()
@@ -139,13 +139,13 @@ func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 func (x *exporter) record(seq uint64) (digests []string, err error) {
 	row, err := x.ledger.Records.Get(x.ctx, seq, nil)
 	if err != nil {
-		return nil, x.server.Exit(err)
+		return nil, x.server.ExplainExit(err)
 	}
 	x.redacted[seq] = row.RedactedBy
 	if row.RedactedBy != nil {
 		return nil, nil
 	}
-	var event struct{ Record wire.Recorded }
+	var event struct{ Record wire.RecordMembers }
 	if err := json.Unmarshal(row.Event, &event); err != nil {
 		return nil, fmt.Errorf("decoding event %d: %w", seq, err)
 	}
@@ -182,7 +182,7 @@ func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) er
 	}
 	content, err := x.ledger.Records.Content(x.ctx, seq, name)
 	if err != nil {
-		return x.server.Exit(err)
+		return x.server.ExplainExit(err)
 	}
 	if sum := sha256.Sum256(content); uint64(len(content)) != named.Size || hex.EncodeToString(sum[:]) != named.SHA256 {
 		return errors.New("the server's content does not have the digest that the event names")
@@ -195,14 +195,14 @@ func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) er
 func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 	history, err := x.ledger.Log.Keys(x.ctx)
 	if err != nil {
-		return nil, x.server.Exit(err)
+		return nil, x.server.ExplainExit(err)
 	}
 	now, err := x.ledger.Describe(x.ctx)
 	if err != nil {
-		return nil, x.server.Exit(err)
+		return nil, x.server.ExplainExit(err)
 	}
 	var keys []string // only keys that sign at this size, because readers do not trust a replaced key
-	for _, key := range history.InForce(now.TreeSize) {
+	for _, key := range history.SigningKeysAt(now.TreeSize) {
 		keys = append(keys, key.String())
 	}
 	var p *pack.Pack
@@ -226,7 +226,7 @@ func (x *exporter) receipt(seq, size uint64) (*proofs.Receipt, error) {
 	path := fmt.Sprintf("%s/records/%d/receipt?tree_size=%d", x.ledger.Path(), seq, size)
 	answer, err := x.server.Do(x.ctx, client.Request{Path: path})
 	if err != nil {
-		return nil, x.server.Exit(err)
+		return nil, x.server.ExplainExit(err)
 	}
 	r, err := proofs.ParseReceipt(answer.Body)
 	if err == nil && r.Proof == nil {

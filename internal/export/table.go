@@ -51,7 +51,7 @@ func WriteTable(ctx context.Context, c *cli.Console, server *remote.Server, o Ta
 	}
 	history, err := ledger.Log.Keys(ctx)
 	if err != nil {
-		return nil, server.Exit(err)
+		return nil, server.ExplainExit(err)
 	}
 	manifest := table.NewManifest(o.Format, done.Manifest, done.Rest, done.Leaves)
 	signed, _, err := manifest.Open(history.Verifiers()...)
@@ -72,7 +72,7 @@ func WriteTable(ctx context.Context, c *cli.Console, server *remote.Server, o Ta
 }
 
 // fetchRows writes the rows to the spool, each on one line.
-func fetchRows(ctx context.Context, c *cli.Console, server *remote.Server, ledger *client.Ledger, o TableOptions, spool *os.File) (*client.Export, error) {
+func fetchRows(ctx context.Context, c *cli.Console, server *remote.Server, ledger *client.Ledger, o TableOptions, spool *os.File) (*client.ExportTrailer, error) {
 	progress := cli.NewProgress(c, -1, "rows")
 	defer progress.Finish()
 	out := bufio.NewWriterSize(spool, 256<<10)
@@ -82,7 +82,7 @@ func fetchRows(ctx context.Context, c *cli.Console, server *remote.Server, ledge
 		return err
 	})
 	if err != nil {
-		return nil, server.Exit(err)
+		return nil, server.ExplainExit(err)
 	}
 	return done, out.Flush()
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/cockroachdb/pebble/v2/wal"
 )
 
-// Files is a file system that refuses to open a damaged manifest or write-ahead log. The engine
+// CheckedFS is a file system that refuses to open a damaged manifest or write-ahead log. The engine
 // would read such a file up to the damage, and mistake that place for the end. A single changed
 // bit could make it delete tables that are in use, or continue from an older state and overwrite
 // acknowledged records. The engine reads the checked bytes from memory. Opening a damaged file
 // fails with an error that engine.IsCorruptionError recognises, and changes nothing. Open also
 // refuses value files with a damaged footer, because the engine panics on them.
-type Files struct{ vfs.FS }
+type CheckedFS struct{ vfs.FS }
 
 // Open implements vfs.FS.
-func (s Files) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
+func (s CheckedFS) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 	check := soundness(s.PathBase(name))
 	f, err := s.FS.Open(name, options...)
 	if err == nil && strings.HasSuffix(name, valuesSuffix) {
@@ -43,7 +43,7 @@ func (s Files) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 // check.
 func soundness(name string) func(text []byte) error {
 	if number, _, ok := wal.ParseLogFilename(name); ok {
-		return func(text []byte) error { return CheckLog(text, uint64(number)) }
+		return func(text []byte) error { return CheckWAL(text, uint64(number)) }
 	}
 	var number uint64
 	if n, err := fmt.Sscanf(name, "MANIFEST-%d", &number); n == 1 && err == nil {
@@ -53,4 +53,4 @@ func soundness(name string) func(text []byte) error {
 }
 
 // Unwrap implements vfs.FS.
-func (s Files) Unwrap() vfs.FS { return s.FS }
+func (s CheckedFS) Unwrap() vfs.FS { return s.FS }

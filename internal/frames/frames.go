@@ -54,8 +54,8 @@ type file struct {
 	number uint32 // number of the log, which each header repeats; 0 for a manifest
 }
 
-// CheckLog returns an error if the write-ahead log with this number is damaged before its end.
-func CheckLog(text []byte, number uint64) error {
+// CheckWAL returns an error if the write-ahead log with this number is damaged before its end.
+func CheckWAL(text []byte, number uint64) error {
 	log := file{text, logHeader, logWhole, logLast, uint32(number)}
 	older := file{text, olderHeader, olderWhole, olderLast, uint32(number)}
 	switch {

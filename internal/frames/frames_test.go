@@ -117,10 +117,10 @@ func TestEveryBitOfALogCounts(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				over, _ := writeLog(t, earlier, nil, []int{70_000, 30, 60_000}, true)
 				text, end := writeLog(t, later, over, sizes, ended)
-				require.NoError(t, frames.CheckLog(text, later))
+				require.NoError(t, frames.CheckWAL(text, later))
 				eachBit(text[:end], func(bit int, damaged []byte) {
 					whole := append(bytes.Clone(damaged), text[end:]...)
-					require.Error(t, frames.CheckLog(whole, later), "bit %d of %d", bit, 8*end)
+					require.Error(t, frames.CheckWAL(whole, later), "bit %d of %d", bit, 8*end)
 				})
 			})
 		}
@@ -134,13 +134,13 @@ func TestALogMayBeCutOff(t *testing.T) {
 			over, _ := writeLog(t, earlier, nil, []int{70_000, 30, 60_000}, true)
 			before, start := writeLog(t, later, over, sizes, false)
 			after, end := writeLog(t, later, over, append(sizes[:len(sizes):len(sizes)], 900), false)
-			require.NoError(t, frames.CheckLog(after, later))
+			require.NoError(t, frames.CheckWAL(after, later))
 			for at := start + 1; at < end-8; at += 37 { // the last bytes could differ in one bit by chance
-				require.NoError(t, frames.CheckLog(after[:at], later), "the file ends at byte %d of %d to %d", at, start, end)
+				require.NoError(t, frames.CheckWAL(after[:at], later), "the file ends at byte %d of %d to %d", at, start, end)
 				torn := append(bytes.Clone(after[:at]), before[min(at, len(before)):]...)
-				require.NoError(t, frames.CheckLog(torn, later), "the earlier content begins at byte %d of %d to %d", at, start, end)
+				require.NoError(t, frames.CheckWAL(torn, later), "the earlier content begins at byte %d of %d to %d", at, start, end)
 				zeroed := append(bytes.Clone(after[:at]), make([]byte, 5000)...)
-				require.NoError(t, frames.CheckLog(zeroed, later), "zeros begin at byte %d of %d to %d", at, start, end)
+				require.NoError(t, frames.CheckWAL(zeroed, later), "zeros begin at byte %d of %d to %d", at, start, end)
 			}
 		})
 	}
@@ -153,7 +153,7 @@ func TestLostSectorsOfALog(t *testing.T) {
 	for at := 0; at+512 < end; at += 512 {
 		damaged := bytes.Clone(text)
 		copy(damaged[at:at+512], fill(512, uint64(at)))
-		if err := frames.CheckLog(damaged, later); at < end-end%(32<<10) {
+		if err := frames.CheckWAL(damaged, later); at < end-end%(32<<10) {
 			require.Error(t, err, "sector at byte %d of %d", at, end)
 		}
 	}
@@ -161,7 +161,7 @@ func TestLostSectorsOfALog(t *testing.T) {
 	// The payload of a record is damaged, but not its header. Later records show that it was
 	// synced, except possibly the next one or two.
 	copy(damaged[end-4000:end-3900], fill(100, 0))
-	require.Error(t, frames.CheckLog(damaged, later))
+	require.Error(t, frames.CheckWAL(damaged, later))
 }
 
 // The first log of a new database still has no synced offsets.
@@ -174,12 +174,12 @@ func TestOlderLogs(t *testing.T) {
 	}
 	end := int(w.Size())
 	require.NoError(t, w.Close())
-	require.NoError(t, frames.CheckLog(text.Bytes(), later))
+	require.NoError(t, frames.CheckWAL(text.Bytes(), later))
 	eachBit(text.Bytes()[:end], func(bit int, damaged []byte) {
-		require.Error(t, frames.CheckLog(damaged, later), "bit %d of %d", bit, 8*end)
+		require.Error(t, frames.CheckWAL(damaged, later), "bit %d of %d", bit, 8*end)
 	})
 	for at := range end - 8 {
-		require.NoError(t, frames.CheckLog(text.Bytes()[:at], later), "cut off at byte %d", at)
+		require.NoError(t, frames.CheckWAL(text.Bytes()[:at], later), "cut off at byte %d", at)
 	}
 }
 
@@ -240,7 +240,7 @@ func FuzzCheck(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{9, 0, 0, 0, 1, 0, 9, 17}, 300), uint64(later))
 	f.Fuzz(func(t *testing.T, text []byte, number uint64) {
 		kept := bytes.Clone(text)
-		_ = frames.CheckLog(text, number)
+		_ = frames.CheckWAL(text, number)
 		_ = frames.CheckManifest(text, number)
 		require.Equal(t, kept, text)
 	})

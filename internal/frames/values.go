@@ -17,9 +17,9 @@ const (
 	footerBytes  = 38
 )
 
-// ErrFooter is wrapped by errors from opening a value file with a damaged footer.
+// ErrDamagedFooter is wrapped by errors from opening a value file with a damaged footer.
 // engine.IsCorruptionError does not recognise it: the engine itself would panic on such a file.
-var ErrFooter = errors.New("damaged")
+var ErrDamagedFooter = errors.New("damaged")
 
 // valuesFile is a value file whose footer has been checked.
 type valuesFile struct {
@@ -44,14 +44,14 @@ func readFooter(f vfs.File) (*valuesFile, error) {
 	}
 	v := &valuesFile{f, make([]byte, footerBytes), info.Size() - footerBytes}
 	if v.at < 0 {
-		return nil, fmt.Errorf("%w: the file has %d bytes", ErrFooter, info.Size())
+		return nil, fmt.Errorf("%w: the file has %d bytes", ErrDamagedFooter, info.Size())
 	}
 	if _, err := f.ReadAt(v.footer, v.at); err != nil {
 		return nil, err
 	}
 	sum := bits.RotateLeft32(crc32.Checksum(v.footer[4:], castagnoli), 17) + delta
 	if stored := binary.LittleEndian.Uint32(v.footer); stored != sum {
-		return nil, fmt.Errorf("%w: its checksum is %08x, but its bytes have %08x", ErrFooter, stored, sum)
+		return nil, fmt.Errorf("%w: its checksum is %08x, but its bytes have %08x", ErrDamagedFooter, stored, sum)
 	}
 	return v, nil
 }

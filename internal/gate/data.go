@@ -43,17 +43,17 @@ func (c *Case) runs() []*Run {
 	return all
 }
 
-// Data is what a gate compares.
-type Data struct {
+// ComparedRuns is what a gate compares.
+type ComparedRuns struct {
 	// Cases have runs in both sets. If Whole is true, the sets have different inputs, and all runs
 	// are in one case.
 	Cases []*Case
 	Whole bool
 	// Unmatched counts the inputs that only the baseline has, and those that only the candidate has.
 	Unmatched [2]int
-	// Left is the number of runs that are not compared: those beyond MaxRepeats for an input or, if Whole is
+	// Skipped is the number of runs that are not compared: those beyond MaxRepeats for an input or, if Whole is
 	// true, those without a text.
-	Left int
+	Skipped int
 	// NoTexts is the reason why texts are not compared, or "" if they are.
 	NoTexts string
 
@@ -70,7 +70,7 @@ const (
 
 // features returns the numbers of the distinct lower-case words of a text, in ascending order. It skips words
 // longer than maxWord.
-func (d *Data) features(text []byte) []int {
+func (d *ComparedRuns) features(text []byte) []int {
 	if d.numbers == nil {
 		d.numbers = make(map[string]int)
 	}
@@ -95,7 +95,7 @@ func (d *Data) features(text []byte) []int {
 
 // Measure computes the lengths, words, and similarities of a case's outputs. texts holds the outputs, those
 // of the baseline first. Measure is not safe for concurrent use.
-func (d *Data) Measure(c *Case, texts [][]byte) {
+func (d *ComparedRuns) Measure(c *Case, texts [][]byte) {
 	runs := c.runs()
 	for i, run := range runs {
 		run.words, run.features = int(textdiff.Measure(texts[i]).Words), d.features(texts[i])
@@ -117,7 +117,7 @@ func (d *Data) Measure(c *Case, texts [][]byte) {
 }
 
 // measured returns the cases whose texts have been compared.
-func (d *Data) measured() (found []*Case) {
+func (d *ComparedRuns) measured() (found []*Case) {
 	for _, c := range d.Cases {
 		if c.measured {
 			found = append(found, c)
@@ -127,7 +127,7 @@ func (d *Data) measured() (found []*Case) {
 }
 
 // counts returns the number of compared runs in each set.
-func (d *Data) counts() (baseline, candidate int) {
+func (d *ComparedRuns) counts() (baseline, candidate int) {
 	for _, c := range d.Cases {
 		baseline += len(c.Baseline)
 		candidate += len(c.Candidate)
@@ -146,7 +146,7 @@ type Variable struct {
 }
 
 // differences returns the variables whose values differ between the sets, sorted by name.
-func (d *Data) differences() []Variable {
+func (d *ComparedRuns) differences() []Variable {
 	values := make(map[string]*[2]map[string]bool)
 	add := func(side int, runs []Run) {
 		for _, run := range runs {

@@ -54,7 +54,7 @@ type output struct {
 
 // corpus holds outputs of several conditions for the same inputs.
 type corpus struct {
-	data       Data                // has the numbers of the words
+	data       ComparedRuns        // has the numbers of the words
 	outputs    map[string][]output // by condition and input
 	similarity map[[3]any]float64  // by input and the two conditions
 }
@@ -100,15 +100,15 @@ func (c *corpus) one(input int, baseline, candidate []string) *Case {
 }
 
 // with returns Data that consists of these cases.
-func (c *corpus) with(cases ...*Case) *Data {
-	return &Data{Cases: cases, numbers: c.data.numbers, words: c.data.words}
+func (c *corpus) with(cases ...*Case) *ComparedRuns {
+	return &ComparedRuns{Cases: cases, numbers: c.data.numbers, words: c.data.words}
 }
 
 // drawOptions uses fewer random splits than the default, to save time.
 var drawOptions = Options{Level: 0.05, Draws: 499}
 
 // verdicts judges a number of draws, and counts the verdicts.
-func verdicts(draws int, draw func(*rand.Rand) *Data) map[Verdict]int {
+func verdicts(draws int, draw func(*rand.Rand) *ComparedRuns) map[Verdict]int {
 	counts := make(map[Verdict]int)
 	for n := range draws {
 		counts[Judge(draw(rand.New(rand.NewPCG(uint64(n), 3))), drawOptions).Verdict]++
@@ -118,20 +118,20 @@ func verdicts(draws int, draw func(*rand.Rand) *Data) map[Verdict]int {
 
 // requireFewAlarms requires that at most maxAlarms draws fail. draw must draw both sets from the same
 // distribution.
-func requireFewAlarms(t *testing.T, draw func(*rand.Rand) *Data) {
+func requireFewAlarms(t *testing.T, draw func(*rand.Rand) *ComparedRuns) {
 	n := draws(t)
 	counts := verdicts(n, draw)
-	t.Logf("%d false alarms in %d draws", counts[Fail], n)
-	require.LessOrEqual(t, counts[Fail], maxAlarms(n))
-	require.Zero(t, counts[Undecided])
+	t.Logf("%d false alarms in %d draws", counts[VerdictFail], n)
+	require.LessOrEqual(t, counts[VerdictFail], maxAlarms(n))
+	require.Zero(t, counts[VerdictUndecided])
 }
 
 // requireFound requires that at least a share of the draws fail. draw must draw sets that differ.
-func requireFound(t *testing.T, share float64, draw func(*rand.Rand) *Data) {
+func requireFound(t *testing.T, share float64, draw func(*rand.Rand) *ComparedRuns) {
 	n := draws(t)
 	counts := verdicts(n, draw)
-	t.Logf("found in %d of %d draws", counts[Fail], n)
-	require.GreaterOrEqual(t, counts[Fail], int(share*float64(n)))
+	t.Logf("found in %d of %d draws", counts[VerdictFail], n)
+	require.GreaterOrEqual(t, counts[VerdictFail], int(share*float64(n)))
 }
 
 // synthetic makes outputs of random words. Those of the condition "other" contain one word more often.
@@ -165,7 +165,7 @@ func TestDrawsOfSyntheticOutputs(t *testing.T) {
 	c := synthetic()
 	same := []string{"a", "b", "c", "d"}
 	t.Run("no change", func(t *testing.T) {
-		requireFewAlarms(t, func(random *rand.Rand) *Data {
+		requireFewAlarms(t, func(random *rand.Rand) *ComparedRuns {
 			var cases []*Case
 			for _, input := range random.Perm(120)[:40] {
 				cases = append(cases, c.one(input, choose(random, same, 1), choose(random, same, 1)))
@@ -174,7 +174,7 @@ func TestDrawsOfSyntheticOutputs(t *testing.T) {
 		})
 	})
 	t.Run("no change, with repeats", func(t *testing.T) {
-		requireFewAlarms(t, func(random *rand.Rand) *Data {
+		requireFewAlarms(t, func(random *rand.Rand) *ComparedRuns {
 			var cases []*Case
 			for _, input := range random.Perm(120)[:20] {
 				cases = append(cases, c.one(input, choose(random, same, 2), choose(random, same, 1)))
@@ -183,7 +183,7 @@ func TestDrawsOfSyntheticOutputs(t *testing.T) {
 		})
 	})
 	t.Run("a change", func(t *testing.T) {
-		requireFound(t, 1, func(random *rand.Rand) *Data {
+		requireFound(t, 1, func(random *rand.Rand) *ComparedRuns {
 			var cases []*Case
 			for _, input := range random.Perm(120)[:80] {
 				cases = append(cases, c.one(input, choose(random, same, 1), []string{"other"}))
@@ -229,7 +229,7 @@ const realInputs = 805
 
 func TestDrawsOfRealOutputs(t *testing.T) {
 	c := realCorpus(t)
-	sample := func(random *rand.Rand, n int, baseline, candidate func() []string) *Data {
+	sample := func(random *rand.Rand, n int, baseline, candidate func() []string) *ComparedRuns {
 		var cases []*Case
 		for _, input := range random.Perm(realInputs)[:n] {
 			cases = append(cases, c.one(input, baseline(), candidate()))
@@ -239,13 +239,13 @@ func TestDrawsOfRealOutputs(t *testing.T) {
 	always := func(condition string) func() []string { return func() []string { return []string{condition} } }
 
 	t.Run("no change: any model", func(t *testing.T) {
-		requireFewAlarms(t, func(random *rand.Rand) *Data {
+		requireFewAlarms(t, func(random *rand.Rand) *ComparedRuns {
 			any := func() []string { return choose(random, realConditions, 1) }
 			return sample(random, 100, any, any)
 		})
 	})
 	t.Run("no change: any model, with repeats", func(t *testing.T) {
-		requireFewAlarms(t, func(random *rand.Rand) *Data {
+		requireFewAlarms(t, func(random *rand.Rand) *ComparedRuns {
 			any := func() []string { return choose(random, realConditions, 2) }
 			return sample(random, 50, any, any)
 		})
@@ -253,7 +253,7 @@ func TestDrawsOfRealOutputs(t *testing.T) {
 	// Halves of the inputs of one condition have no input in common.
 	for _, condition := range realConditions {
 		t.Run("no change: "+condition, func(t *testing.T) {
-			requireFewAlarms(t, func(random *rand.Rand) *Data {
+			requireFewAlarms(t, func(random *rand.Rand) *ComparedRuns {
 				whole := new(Case)
 				for at, input := range random.Perm(realInputs)[:200] {
 					set := &whole.Baseline
@@ -276,7 +276,7 @@ func TestDrawsOfRealOutputs(t *testing.T) {
 	}{{"claude-2", "claude-2.1", 300, 1}, {"claude-2", "claude-2.1", 200, 0.9}, {"claude-2", "claude-2.1", 100, 0.3},
 		{"gpt4_1106_preview", "gpt4_1106_preview_verbose", 50, 1}, {"gpt4_1106_preview", "gpt4_1106_preview_verbose", 20, 0.75}, {"gpt4_1106_preview", "gpt4_1106_preview_concise", 50, 1}} {
 		t.Run(fmt.Sprintf("%s to %s in %d inputs", change.baseline, change.candidate, change.inputs), func(t *testing.T) {
-			requireFound(t, change.share, func(random *rand.Rand) *Data {
+			requireFound(t, change.share, func(random *rand.Rand) *ComparedRuns {
 				return sample(random, change.inputs, always(change.baseline), always(change.candidate))
 			})
 		})

@@ -36,7 +36,7 @@ const MaxRepeats = 10
 var ErrSelection = errors.New("the selected runs cannot be compared")
 
 // Fetch reads the selected runs of a ledger. It returns the tree size at which it read them.
-func Fetch(ctx context.Context, l *client.Ledger, s Selection) (*Data, uint64, error) {
+func Fetch(ctx context.Context, l *client.Ledger, s Selection) (*ComparedRuns, uint64, error) {
 	c := &collector{ledger: l, selection: s, seqs: make(map[uint64]bool)}
 	if err := c.list(ctx, 0, s.Baseline); err != nil {
 		return nil, 0, err
@@ -152,14 +152,14 @@ func conditions(r *wire.IPCRecordEvent) map[string]string {
 }
 
 // match groups the runs by input.
-func (c *collector) match() *Data {
-	d := &Data{Whole: c.selection.Match == ""}
+func (c *collector) match() *ComparedRuns {
+	d := &ComparedRuns{Whole: c.selection.Match == ""}
 	var by [2]map[string][]Run
 	for set, runs := range c.runs {
 		by[set] = make(map[string][]Run)
 		for _, run := range runs {
 			if !d.Whole && len(by[set][run.by]) == MaxRepeats {
-				d.Left++
+				d.Skipped++
 				continue
 			}
 			by[set][run.by] = append(by[set][run.by], run.Run)
@@ -185,7 +185,7 @@ const readers = 4
 
 // measure reads and compares the texts of the outputs, input by input. If the token may not read content, it
 // sets NoTexts.
-func (c *collector) measure(ctx context.Context, d *Data) error {
+func (c *collector) measure(ctx context.Context, d *ComparedRuns) error {
 	stored := make(map[uint64]bool)
 	for _, runs := range c.runs {
 		for _, run := range runs {
@@ -221,12 +221,12 @@ func (c *collector) measure(ctx context.Context, d *Data) error {
 
 // dropWithout removes the runs without texts, and the cases that then lack runs in a set. It is called only
 // if the sets are compared as wholes.
-func (d *Data) dropWithout(stored map[uint64]bool) {
+func (d *ComparedRuns) dropWithout(stored map[uint64]bool) {
 	for _, c := range d.Cases {
 		for _, runs := range []*[]Run{&c.Baseline, &c.Candidate} {
 			n := len(*runs)
 			*runs = slices.DeleteFunc(*runs, func(r Run) bool { return !stored[r.Seq] })
-			d.Left += n - len(*runs)
+			d.Skipped += n - len(*runs)
 		}
 	}
 	d.Cases = slices.DeleteFunc(d.Cases, func(c *Case) bool { return len(c.Baseline) == 0 || len(c.Candidate) == 0 })

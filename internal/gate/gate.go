@@ -11,15 +11,15 @@ import (
 
 // The names of the checks.
 const (
-	Changed    = "changed"    // outputs differ more often than by chance
-	Similarity = "similarity" // outputs are less similar than by chance
-	Length     = "length"     // outputs became longer or shorter
-	Words      = "words"      // words occur in more or in fewer outputs
-	Mismatches = "mismatches" // more records claim wrong hashes
+	CheckChanged    = "changed"    // outputs differ more often than by chance
+	CheckSimilarity = "similarity" // outputs are less similar than by chance
+	CheckLength     = "length"     // outputs became longer or shorter
+	CheckWords      = "words"      // words occur in more or in fewer outputs
+	CheckMismatches = "mismatches" // more records claim wrong hashes
 )
 
-// Checks lists the checks in the order of a report.
-var Checks = []string{Changed, Similarity, Length, Words, Mismatches}
+// CheckNames lists the checks in the order of a report.
+var CheckNames = []string{CheckChanged, CheckSimilarity, CheckLength, CheckWords, CheckMismatches}
 
 // Options configures a gate.
 type Options struct {
@@ -51,9 +51,9 @@ type Verdict string
 
 // The verdicts of a gate.
 const (
-	Pass      Verdict = "pass"      // there is no evidence of a change beyond the tolerance
-	Fail      Verdict = "fail"      // there is evidence of a change beyond the tolerance
-	Undecided Verdict = "undecided" // there are too few runs to tell
+	VerdictPass      Verdict = "pass"      // there is no evidence of a change beyond the tolerance
+	VerdictFail      Verdict = "fail"      // there is evidence of a change beyond the tolerance
+	VerdictUndecided Verdict = "undecided" // there are too few runs to tell
 )
 
 // Outcome is the outcome of a check.
@@ -61,9 +61,9 @@ type Outcome string
 
 // The outcomes of a check.
 const (
-	Passed    Outcome = "passed"
-	Failed    Outcome = "failed"
-	NotTested Outcome = "not_tested"
+	OutcomePassed    Outcome = "passed"
+	OutcomeFailed    Outcome = "failed"
+	OutcomeNotTested Outcome = "not_tested"
 )
 
 // Check is a check and its outcome.
@@ -90,8 +90,8 @@ type Check struct {
 	computed  bool    // P is set, and needs no permutation test
 	constant  bool    // no split changes the statistic
 	describe  func()  // sets Summary
-	words     *evidence.Words
-	null      *evidence.Null
+	words     *evidence.WordShares
+	null      *evidence.NullDistribution
 	needed    func(level float64) int
 }
 
@@ -116,7 +116,7 @@ type Report struct {
 	CandidateRuns int        `json:"candidate_runs"`
 	BaselineOnly  int        `json:"baseline_only"` // inputs that only one set has; they are not compared
 	CandidateOnly int        `json:"candidate_only"`
-	Left          int        `json:"runs_left,omitempty"` // number of runs that are not compared; see Data.Left
+	Skipped       int        `json:"runs_left,omitempty"` // number of runs that are not compared; see Data.Left
 	Level         float64    `json:"level"`
 	Needed        int        `json:"needed,omitempty"` // if undecided: the smallest number of inputs that would suffice as evidence
 	Differ        []Variable `json:"differ"`           // variables whose values differ between the sets
@@ -124,21 +124,21 @@ type Report struct {
 }
 
 // Judge runs the checks and reports their outcomes.
-func Judge(d *Data, o Options) *Report {
+func Judge(d *ComparedRuns, o Options) *Report {
 	if o.Draws == 0 {
 		o.Draws = DefaultDraws
 	}
-	r := &Report{Level: o.Level, Inputs: len(d.Cases), BaselineOnly: d.Unmatched[0], CandidateOnly: d.Unmatched[1], Left: d.Left, Differ: d.differences()}
+	r := &Report{Level: o.Level, Inputs: len(d.Cases), BaselineOnly: d.Unmatched[0], CandidateOnly: d.Unmatched[1], Skipped: d.Skipped, Differ: d.differences()}
 	r.BaselineRuns, r.CandidateRuns = d.counts()
 	for _, c := range d.Cases {
 		if !d.Whole && len(c.Baseline)+len(c.Candidate) > 2 {
 			r.Repeated++
 		}
 	}
-	j := &judge{Data: d, Options: o}
-	for _, name := range Checks {
+	j := &judge{ComparedRuns: d, Options: o}
+	for _, name := range CheckNames {
 		if o.Checks == nil || slices.Contains(o.Checks, name) {
-			r.Checks = append(r.Checks, Check{Name: name, Outcome: NotTested, Tolerance: o.Tolerance[name]})
+			r.Checks = append(r.Checks, Check{Name: name, Outcome: OutcomeNotTested, Tolerance: o.Tolerance[name]})
 		}
 	}
 	for i := range r.Checks {
@@ -151,15 +151,15 @@ func Judge(d *Data, o Options) *Report {
 
 // judge combines what a gate compares with its options.
 type judge struct {
-	*Data
+	*ComparedRuns
 	Options
 }
 
 // inputs returns the number of runs in each set, case by case.
-func inputs(cases []*Case) []evidence.Input {
-	list := make([]evidence.Input, len(cases))
+func inputs(cases []*Case) []evidence.RunCounts {
+	list := make([]evidence.RunCounts, len(cases))
 	for i, c := range cases {
-		list[i] = evidence.Input{Baseline: len(c.Baseline), Candidate: len(c.Candidate)}
+		list[i] = evidence.RunCounts{Baseline: len(c.Baseline), Candidate: len(c.Candidate)}
 	}
 	return list
 }
@@ -177,25 +177,25 @@ func values(cases []*Case, of func(*Run) float64) [][]float64 {
 
 // prepare sets the statistic of a check, or says in Summary why there is none.
 func (j *judge) prepare(c *Check) {
-	texts := c.Name == Similarity || c.Name == Length || c.Name == Words
+	texts := c.Name == CheckSimilarity || c.Name == CheckLength || c.Name == CheckWords
 	switch {
 	case len(j.Cases) == 0:
 		c.Summary = "Not tested: no input has runs in both sets."
-	case j.Whole && (c.Name == Changed || c.Name == Similarity):
+	case j.Whole && (c.Name == CheckChanged || c.Name == CheckSimilarity):
 		c.Summary = "Not tested: the sets have different inputs, so no two outputs can be compared."
 	case texts && j.NoTexts != "":
 		c.Summary = "Not tested: " + j.NoTexts + "."
 	case texts && len(j.measured()) == 0:
 		c.Summary = "Not tested: no input has the texts of all its outputs."
-	case c.Name == Changed:
+	case c.Name == CheckChanged:
 		j.changed(c)
-	case c.Name == Similarity:
+	case c.Name == CheckSimilarity:
 		j.similarity(c)
-	case c.Name == Length:
+	case c.Name == CheckLength:
 		j.length(c)
-	case c.Name == Words:
+	case c.Name == CheckWords:
 		j.vocabulary(c)
-	case c.Name == Mismatches:
+	case c.Name == CheckMismatches:
 		j.mismatches(c)
 	}
 }
@@ -219,13 +219,13 @@ func (j *judge) excess(c *Check, cases []*Case, distance func(input, a, b int) f
 // use sets the statistic of a check. each has the change of each input. If varies is false, no split
 // changes the statistic, so the sets do not differ in it.
 func (j *judge) use(c *Check, s evidence.Statistic, varies bool, each []float64) {
-	c.statistic, c.smallest, c.constant = s, evidence.Smallest(s), !varies
+	c.statistic, c.smallest, c.constant = s, evidence.SmallestPValue(s), !varies
 	c.needed = func(level float64) int {
 		if !j.Whole {
-			return evidence.Needed(s, level, evidence.Input{Baseline: 1, Candidate: 1})
+			return evidence.InputsNeeded(s, level, evidence.RunCounts{Baseline: 1, Candidate: 1})
 		}
 		runs := 1 // in each set
-		for evidence.Smallest(evidence.NewDifference([]evidence.Input{{Baseline: runs, Candidate: runs}}, nil, false)) > level {
+		for evidence.SmallestPValue(evidence.NewDifference([]evidence.RunCounts{{Baseline: runs, Candidate: runs}}, nil, false)) > level {
 			runs++
 		}
 		return runs
@@ -298,7 +298,7 @@ func (j *judge) length(c *Check) {
 	c.Inputs = len(cases)
 	logLength := values(cases, func(r *Run) float64 { return math.Log1p(float64(r.words)) })
 	s := evidence.NewDifference(inputs(cases), logLength, false)
-	j.use(c, s, s.Varies(), s.Each())
+	j.use(c, s, s.Varies(), s.PerInput())
 	if j.Whole {
 		j.wholeInterval(c, logLength)
 	}
@@ -333,7 +333,7 @@ func (j *judge) vocabulary(c *Check) {
 			sets[i] = append(sets[i], run.features)
 		}
 	}
-	c.words = evidence.NewWords(inputs(cases), sets, len(j.Data.words))
+	c.words = evidence.NewWordShares(inputs(cases), sets, len(j.ComparedRuns.words))
 	j.use(c, c.words, c.words.Varies(), nil)
 	if all := c.words.All(); len(all) > 0 {
 		*c.Change = math.Abs(all[0].Candidate - all[0].Baseline)
@@ -375,13 +375,13 @@ func (j *judge) mismatches(c *Check) {
 	}
 	if j.MaxMismatches != nil {
 		describe()
-		if c.Outcome = Passed; counts[1] > *j.MaxMismatches {
-			c.Outcome = Failed
+		if c.Outcome = OutcomePassed; counts[1] > *j.MaxMismatches {
+			c.Outcome = OutcomeFailed
 		}
 		return
 	}
 	s := evidence.NewDifference(inputs(j.Cases), wrong, true)
-	j.use(c, s, s.Varies(), s.Each())
+	j.use(c, s, s.Varies(), s.PerInput())
 	if j.Whole {
 		j.wholeInterval(c, wrong)
 	}
@@ -402,21 +402,21 @@ func (j *judge) test(checks []Check) {
 			statistics[c.texts()] = append(statistics[c.texts()], c.statistic)
 		}
 	}
-	var nulls [2][]evidence.Null
+	var nulls [2][]evidence.NullDistribution
 	for of, cases := range [...][]*Case{j.Cases, j.measured()} {
 		if len(statistics[of]) > 0 {
-			nulls[of] = evidence.Test(inputs(cases), j.Draws, seed, statistics[of]...)
+			nulls[of] = evidence.PermutationTest(inputs(cases), j.Draws, seed, statistics[of]...)
 		}
 	}
 	p := make([]float64, len(family))
 	for i, c := range family {
 		if !c.computed {
 			c.null, nulls[c.texts()] = &nulls[c.texts()][0], nulls[c.texts()][1:]
-			c.P = new(c.null.P(c.null.Observed))
+			c.P = new(c.null.PValue(c.null.Observed))
 		}
 		p[i] = *c.P
 	}
-	for i, adjusted := range evidence.Adjust(p) {
+	for i, adjusted := range evidence.HolmAdjust(p) {
 		family[i].AdjustedP = &adjusted
 	}
 	// Holm's procedure compares the smallest p-value with this level.
@@ -436,23 +436,23 @@ func (j *judge) decide(c *Check, hardest float64) {
 	}
 	c.describe()
 	change := *c.Change
-	if c.Name == Length {
+	if c.Name == CheckLength {
 		change = math.Abs(change)
 	}
 	switch {
 	case significant && change > c.Tolerance:
-		c.Outcome = Failed
+		c.Outcome = OutcomeFailed
 	case c.smallest > hardest:
 		c.Needed = c.needed(hardest)
 		c.Summary = fmt.Sprintf("Not enough evidence: %s; at least %d would be needed. %s", j.counted(c.Inputs), c.Needed, c.Summary)
 	default:
-		c.Outcome = Passed
+		c.Outcome = OutcomePassed
 	}
 }
 
 // texts returns the check's index in the arrays of test: 1 if the check compares texts, and 0 otherwise.
 func (c *Check) texts() int {
-	if c.Name == Changed || c.Name == Mismatches {
+	if c.Name == CheckChanged || c.Name == CheckMismatches {
 		return 0
 	}
 	return 1
@@ -467,13 +467,13 @@ func (j *judge) listWords(c *Check) {
 	var found []evidence.Word
 	*c.Change = 0
 	for _, w := range c.words.All() {
-		if c.null.P(w.Score) > j.Level {
+		if c.null.PValue(w.Score) > j.Level {
 			break
 		}
 		*c.Change = max(*c.Change, math.Abs(w.Candidate-w.Baseline))
 		found = append(found, w)
 	}
-	word := func(w evidence.Word) string { return j.Data.words[w.Number] }
+	word := func(w evidence.Word) string { return j.ComparedRuns.words[w.Number] }
 	slices.SortFunc(found, func(a, b evidence.Word) int { // their numbers depend on the order in which texts arrive
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(word(a), word(b)))
 	})
@@ -485,16 +485,16 @@ func (j *judge) listWords(c *Check) {
 // conclude sets the verdict, the summary, and Needed.
 func (r *Report) conclude(j *judge) {
 	var failed, passed, missing int
-	onlyMismatches := len(r.Checks) == 1 && r.Checks[0].Name == Mismatches
+	onlyMismatches := len(r.Checks) == 1 && r.Checks[0].Name == CheckMismatches
 	for i := range r.Checks {
 		c := &r.Checks[i]
-		aboutOutputs := c.Name != Mismatches || onlyMismatches
+		aboutOutputs := c.Name != CheckMismatches || onlyMismatches
 		switch {
-		case c.Outcome == Failed:
+		case c.Outcome == OutcomeFailed:
 			failed++
-		case c.Outcome == Passed && aboutOutputs:
+		case c.Outcome == OutcomePassed && aboutOutputs:
 			passed++
-		case c.Outcome == NotTested && slices.Contains(j.Required, c.Name):
+		case c.Outcome == OutcomeNotTested && slices.Contains(j.Required, c.Name):
 			missing++
 		}
 		if aboutOutputs && c.Needed > 0 && (r.Needed == 0 || c.Needed < r.Needed) {
@@ -502,20 +502,20 @@ func (r *Report) conclude(j *judge) {
 		}
 	}
 	if r.Inputs == 0 {
-		r.Needed = evidence.Needed(evidence.NewDifference(nil, nil, false), r.Level/float64(max(1, len(r.Checks))), evidence.Input{Baseline: 1, Candidate: 1})
+		r.Needed = evidence.InputsNeeded(evidence.NewDifference(nil, nil, false), r.Level/float64(max(1, len(r.Checks))), evidence.RunCounts{Baseline: 1, Candidate: 1})
 	}
 	switch {
 	case failed > 0:
-		r.Verdict, r.Needed = Fail, 0
+		r.Verdict, r.Needed = VerdictFail, 0
 		r.Summary = fmt.Sprintf("The candidate differs from the baseline by more than chance and more than the tolerance in %d of %d checks.", failed, len(r.Checks))
 	case passed > 0 && missing == 0:
-		r.Verdict, r.Needed = Pass, 0
+		r.Verdict, r.Needed = VerdictPass, 0
 		r.Summary = fmt.Sprintf("There is no evidence that the candidate differs from the baseline by more than the tolerance (%s).", j.counted(r.Inputs))
 	case r.Needed > 0:
-		r.Verdict = Undecided
+		r.Verdict = VerdictUndecided
 		r.Summary = fmt.Sprintf("Not enough evidence: %s; at least %d would be needed.", j.counted(r.Inputs), r.Needed)
 	default:
-		r.Verdict = Undecided
+		r.Verdict = VerdictUndecided
 		r.Summary = fmt.Sprintf("Not enough evidence: %s, but a required check cannot be made.", j.counted(r.Inputs))
 	}
 }

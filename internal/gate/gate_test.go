@@ -12,8 +12,8 @@ import (
 
 // texts returns Data for a number of inputs. baseline and candidate return the outputs of an
 // input in each set.
-func texts(inputs int, baseline, candidate func(input int) []string) *Data {
-	d := new(Data)
+func texts(inputs int, baseline, candidate func(input int) []string) *ComparedRuns {
+	d := new(ComparedRuns)
 	for i := range inputs {
 		one := new(Case)
 		var all [][]byte
@@ -53,12 +53,12 @@ func numbered(format string) func(int) []string {
 func TestFewInputsAreNotEvidence(t *testing.T) {
 	for n := range 12 {
 		r := Judge(texts(n, numbered("answer %d"), numbered("a longer answer %d")), Options{Level: 0.05})
-		want := Undecided
+		want := VerdictUndecided
 		if n >= 7 { // two two-sided tests: 2/2^n ≤ 5%/2
-			want = Fail
+			want = VerdictFail
 		}
 		require.Equal(t, want, r.Verdict, "%d inputs: %s", n, r.Summary)
-		if want == Undecided {
+		if want == VerdictUndecided {
 			require.Greater(t, r.Needed, n)
 			require.Contains(t, r.Summary, "Not enough evidence: ")
 			require.Contains(t, r.Summary, fmt.Sprintf("at least %d would be needed", r.Needed))
@@ -78,16 +78,16 @@ func TestChangedComparesWithTheVariationByChance(t *testing.T) {
 		want                Outcome
 		summary             string
 	}{
-		{"no repeats", numbered("x %d"), numbered("y %d"), nil, NotTested, "Not tested: 100.0% of the outputs differ (20 of 20), but no input has two runs in one set"},
-		{"known to be reproducible", numbered("x %d"), numbered("y %d"), &chance, Failed, "100.0% of the outputs differ (20 of 20); by chance, 0.0% would."},
-		{"the baseline varies as much", twice("x %d", "y %d"), numbered("z %d"), nil, Passed, "100.0% of the outputs differ between the sets, and 100.0% between runs of one set: 0.0 points more"},
-		{"the baseline is stable", twice("x %d", "x %d"), numbered("z %d"), nil, Failed, "100.0% of the outputs differ between the sets, and 0.0% between runs of one set: 100.0 points more"},
-		{"repeats take precedence", twice("x %d", "y %d"), numbered("z %d"), &chance, Passed, ""},
-		{"no output changes", twice("x %d", "x %d"), numbered("x %d"), nil, Passed, "0.0% of the outputs differ between the sets"},
+		{"no repeats", numbered("x %d"), numbered("y %d"), nil, OutcomeNotTested, "Not tested: 100.0% of the outputs differ (20 of 20), but no input has two runs in one set"},
+		{"known to be reproducible", numbered("x %d"), numbered("y %d"), &chance, OutcomeFailed, "100.0% of the outputs differ (20 of 20); by chance, 0.0% would."},
+		{"the baseline varies as much", twice("x %d", "y %d"), numbered("z %d"), nil, OutcomePassed, "100.0% of the outputs differ between the sets, and 100.0% between runs of one set: 0.0 points more"},
+		{"the baseline is stable", twice("x %d", "x %d"), numbered("z %d"), nil, OutcomeFailed, "100.0% of the outputs differ between the sets, and 0.0% between runs of one set: 100.0 points more"},
+		{"repeats take precedence", twice("x %d", "y %d"), numbered("z %d"), &chance, OutcomePassed, ""},
+		{"no output changes", twice("x %d", "x %d"), numbered("x %d"), nil, OutcomePassed, "0.0% of the outputs differ between the sets"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := Judge(texts(20, c.baseline, c.candidate), Options{Level: 0.05, Chance: c.chance, Checks: []string{Changed}})
-			check := find(t, r, Changed)
+			r := Judge(texts(20, c.baseline, c.candidate), Options{Level: 0.05, Chance: c.chance, Checks: []string{CheckChanged}})
+			check := find(t, r, CheckChanged)
 			require.Equal(t, c.want, check.Outcome, check.Summary)
 			require.Contains(t, check.Summary, c.summary)
 		})
@@ -99,20 +99,20 @@ func TestTolerance(t *testing.T) {
 	for _, c := range []struct {
 		tolerance float64
 		want      Outcome
-	}{{0, Failed}, {0.05, Failed}, {0.1, Passed}} { // (11+1)/(10+1) words
-		r := Judge(longer, Options{Level: 0.05, Checks: []string{Length}, Tolerance: map[string]float64{Length: c.tolerance}})
-		check := find(t, r, Length)
+	}{{0, OutcomeFailed}, {0.05, OutcomeFailed}, {0.1, OutcomePassed}} { // (11+1)/(10+1) words
+		r := Judge(longer, Options{Level: 0.05, Checks: []string{CheckLength}, Tolerance: map[string]float64{CheckLength: c.tolerance}})
+		check := find(t, r, CheckLength)
 		require.Equal(t, c.want, check.Outcome, check.Summary)
 		require.InDelta(t, 12.0/11-1, *check.Change, 1e-9)
 	}
 	shorter := texts(40, numbered("one two three four %d"), numbered("one %d"))
-	require.Equal(t, Fail, Judge(shorter, Options{Level: 0.05, Checks: []string{Length}, Tolerance: map[string]float64{Length: 0.3}}).Verdict, "a shorter text is a change too")
+	require.Equal(t, VerdictFail, Judge(shorter, Options{Level: 0.05, Checks: []string{CheckLength}, Tolerance: map[string]float64{CheckLength: 0.3}}).Verdict, "a shorter text is a change too")
 }
 
 func TestWordsAreNamed(t *testing.T) {
-	r := Judge(texts(30, numbered("Here is it %d"), numbered("Sorry <is> it %d")), Options{Level: 0.05, Checks: []string{Words}})
-	check := find(t, r, Words)
-	require.Equal(t, Failed, check.Outcome)
+	r := Judge(texts(30, numbered("Here is it %d"), numbered("Sorry <is> it %d")), Options{Level: 0.05, Checks: []string{CheckWords}})
+	check := find(t, r, CheckWords)
+	require.Equal(t, OutcomeFailed, check.Outcome)
 	require.Equal(t, []WordChange{{"<", 0, 1}, {">", 0, 1}, {"here", 1, 0}, {"sorry", 0, 1}}, check.Words)
 }
 
@@ -123,24 +123,24 @@ func TestMismatches(t *testing.T) {
 	}
 	most := 2
 	r := Judge(d, Options{Level: 0.05})
-	require.Equal(t, Pass, r.Verdict, "three of thirty may be chance")
+	require.Equal(t, VerdictPass, r.Verdict, "three of thirty may be chance")
 	r = Judge(d, Options{Level: 0.05, MaxMismatches: &most})
-	require.Equal(t, Fail, r.Verdict)
-	require.Equal(t, "0 of 30 baseline records and 3 of 30 candidate records claim a wrong hash. At most 2 are allowed.", find(t, r, Mismatches).Summary)
+	require.Equal(t, VerdictFail, r.Verdict)
+	require.Equal(t, "0 of 30 baseline records and 3 of 30 candidate records claim a wrong hash. At most 2 are allowed.", find(t, r, CheckMismatches).Summary)
 	for i := range 10 {
 		d.Cases[i].Candidate[0].Mismatch = true
 	}
-	require.Equal(t, Fail, Judge(d, Options{Level: 0.05}).Verdict)
+	require.Equal(t, VerdictFail, Judge(d, Options{Level: 0.05}).Verdict)
 }
 
 func TestRequiredChecks(t *testing.T) {
 	d := texts(30, numbered("same %d"), numbered("same %d"))
-	require.Equal(t, Pass, Judge(d, Options{Level: 0.05}).Verdict)
-	r := Judge(d, Options{Level: 0.05, Required: []string{Similarity}})
-	require.Equal(t, Undecided, r.Verdict)
+	require.Equal(t, VerdictPass, Judge(d, Options{Level: 0.05}).Verdict)
+	r := Judge(d, Options{Level: 0.05, Required: []string{CheckSimilarity}})
+	require.Equal(t, VerdictUndecided, r.Verdict)
 	require.Contains(t, r.Summary, "a required check cannot be made")
 	d.NoTexts = "the reason"
-	require.Contains(t, find(t, Judge(d, Options{Level: 0.05}), Length).Summary, "the reason")
+	require.Contains(t, find(t, Judge(d, Options{Level: 0.05}), CheckLength).Summary, "the reason")
 }
 
 func TestReports(t *testing.T) {

@@ -9,12 +9,12 @@ import (
 
 // Heading returns the verdict in a few words.
 func (r *Report) Heading() string {
-	verdicts := map[Verdict]string{Pass: "No change found", Fail: "The outputs changed", Undecided: "Not enough evidence"}
+	verdicts := map[Verdict]string{VerdictPass: "No change found", VerdictFail: "The outputs changed", VerdictUndecided: "Not enough evidence"}
 	return verdicts[r.Verdict]
 }
 
-// Compared returns a sentence about what was compared.
-func (r *Report) Compared() string {
+// DescribeRuns returns a sentence about what was compared.
+func (r *Report) DescribeRuns() string {
 	text := fmt.Sprintf("Baseline: %s (%d runs compared). Candidate: %s (%d runs compared).", conditionsOr(r.Baseline), r.BaselineRuns, conditionsOr(r.Candidate), r.CandidateRuns)
 	switch {
 	case r.Matched == "":
@@ -25,8 +25,8 @@ func (r *Report) Compared() string {
 	if r.BaselineOnly+r.CandidateOnly > 0 {
 		text += fmt.Sprintf(" Not compared: %d inputs of the baseline and %d of the candidate that the other set does not have.", r.BaselineOnly, r.CandidateOnly)
 	}
-	if r.Left > 0 {
-		text += fmt.Sprintf(" Not compared: %d runs, which have no text or are not among the latest %d runs of their input.", r.Left, MaxRepeats)
+	if r.Skipped > 0 {
+		text += fmt.Sprintf(" Not compared: %d runs, which have no text or are not among the latest %d runs of their input.", r.Skipped, MaxRepeats)
 	}
 	return text
 }
@@ -38,8 +38,8 @@ func conditionsOr(conditions []string) string {
 	return strings.Join(conditions, ", ")
 }
 
-// Differences returns a sentence about the variables that differ between the sets, or "" if none differ.
-func (r *Report) Differences() string {
+// DescribeDifferences returns a sentence about the variables that differ between the sets, or "" if none differ.
+func (r *Report) DescribeDifferences() string {
 	if len(r.Differ) == 0 {
 		return ""
 	}
@@ -57,8 +57,8 @@ func valuesOr(values []string) string {
 	return strings.Join(values, ", ")
 }
 
-// Method returns a sentence that states the probability of a false alarm.
-func (r *Report) Method() string {
+// DescribeMethod returns a sentence that states the probability of a false alarm.
+func (r *Report) DescribeMethod() string {
 	return fmt.Sprintf("If nothing changed, this gate fails with a probability of at most %s.", percent(r.Level))
 }
 
@@ -67,10 +67,10 @@ func (r *Report) WriteMarkdown(to io.Writer) error {
 	var w strings.Builder
 	fmt.Fprintf(&w, "## Drift gate: %s\n\n%s\n\n", strings.ToLower(r.Heading()), escape(r.Summary))
 	w.WriteString("| check | outcome | change | tolerated | p | |\n| --- | --- | ---: | ---: | ---: | --- |\n")
-	marks := map[Outcome]string{Passed: "passed", Failed: "**failed**", NotTested: "not tested"}
+	marks := map[Outcome]string{OutcomePassed: "passed", OutcomeFailed: "**failed**", OutcomeNotTested: "not tested"}
 	for i := range r.Checks {
 		c := &r.Checks[i]
-		fmt.Fprintf(&w, "| %s | %s | %s | %s | %s | %s |\n", c.Name, marks[c.Outcome], c.ChangeCell(), percent(c.Tolerance), c.PCell(), escape(c.Summary))
+		fmt.Fprintf(&w, "| %s | %s | %s | %s | %s | %s |\n", c.Name, marks[c.Outcome], c.ChangeCell(), percent(c.Tolerance), c.PValueCell(), escape(c.Summary))
 	}
 	for i := range r.Checks {
 		c := &r.Checks[i]
@@ -82,11 +82,11 @@ func (r *Report) WriteMarkdown(to io.Writer) error {
 			fmt.Fprintf(&w, "| %s | %s | %s |\n", escape(fmt.Sprintf("%q", word.Word)), percent(word.Baseline), percent(word.Candidate))
 		}
 	}
-	fmt.Fprintf(&w, "\n%s\n", escape(r.Compared()))
-	if text := r.Differences(); text != "" {
+	fmt.Fprintf(&w, "\n%s\n", escape(r.DescribeRuns()))
+	if text := r.DescribeDifferences(); text != "" {
 		fmt.Fprintf(&w, "\n%s\n", escape(text))
 	}
-	fmt.Fprintf(&w, "\n%s\n", r.Method())
+	fmt.Fprintf(&w, "\n%s\n", r.DescribeMethod())
 	_, err := io.WriteString(to, w.String())
 	return err
 }
@@ -99,8 +99,8 @@ func (c *Check) ChangeCell() string {
 	return fmt.Sprintf("%+.1f%%", 100**c.Change)
 }
 
-// PCell formats the adjusted p-value for a table.
-func (c *Check) PCell() string {
+// PValueCell formats the adjusted p-value for a table.
+func (c *Check) PValueCell() string {
 	switch {
 	case c.AdjustedP == nil:
 		return "–"
@@ -164,10 +164,10 @@ type junitMessage struct {
 func (r *Report) WriteJUnit(to io.Writer, allowUndecided bool) error {
 	const class = "colophon.drift.gate"
 	s := junitSuite{Name: fmt.Sprintf("drift gate: %s → %s", conditionsOr(r.Baseline), conditionsOr(r.Candidate)),
-		Output: strings.Join([]string{r.Summary, r.Compared(), r.Differences(), r.Method()}, "\n")}
+		Output: strings.Join([]string{r.Summary, r.DescribeRuns(), r.DescribeDifferences(), r.DescribeMethod()}, "\n")}
 	first := junitCase{Class: class, Name: "evidence"}
 	switch {
-	case r.Verdict != Undecided:
+	case r.Verdict != VerdictUndecided:
 	case allowUndecided:
 		first.Skipped = &junitMessage{r.Summary}
 	default:
@@ -178,11 +178,11 @@ func (r *Report) WriteJUnit(to io.Writer, allowUndecided bool) error {
 		c := &r.Checks[i]
 		one := junitCase{Class: class, Name: c.Name}
 		switch c.Outcome {
-		case Failed:
+		case OutcomeFailed:
 			one.Failure = &junitMessage{c.Summary}
-		case NotTested:
+		case OutcomeNotTested:
 			one.Skipped = &junitMessage{c.Summary}
-		case Passed:
+		case OutcomePassed:
 		}
 		s.Cases = append(s.Cases, one)
 	}

@@ -44,7 +44,7 @@ func (r *Reader) messages(list pyjson.Value, role string) (all []message) {
 func (r *Reader) message(all []message, v pyjson.Value, role string) []message {
 	m := message{role: []byte(role)}
 	if v.Kind() != pyjson.Object {
-		if v.Given() {
+		if v.IsGiven() {
 			m.parts = r.part(nil, &all, &m, v)
 			all = append(all, m)
 		}
@@ -63,7 +63,7 @@ func (r *Reader) message(all []message, v pyjson.Value, role string) []message {
 			break
 		}
 	}
-	if kind := string(body.Member("type").Text()); itemTypes[kind] || kind != "" && kind != "message" && !body.Member("role").Given() && !hasContent(body) {
+	if kind := string(body.Member("type").Text()); itemTypes[kind] || kind != "" && kind != "message" && !body.Member("role").IsGiven() && !hasContent(body) {
 		if m.parts = r.part(nil, &all, &m, body); kind == "reasoning" || len(m.parts)+len(m.calls) == 0 {
 			return all // the reasoning of the model, or the answer of a tool
 		}
@@ -96,7 +96,7 @@ var contentMembers = [...]string{"parts", "contents", "content", "text", "comple
 
 func hasContent(body pyjson.Value) bool {
 	for _, name := range contentMembers {
-		if body.Member(name).Given() {
+		if body.Member(name).IsGiven() {
 			return true
 		}
 	}
@@ -182,7 +182,7 @@ func (r *Reader) part(parts []part, all *[]message, m *message, v pyjson.Value) 
 			if given := v.Member(name); given.Kind() == pyjson.String {
 				answer.parts = []part{{text: textIn(given)}}
 				break
-			} else if given.Given() {
+			} else if given.IsGiven() {
 				answer.parts = []part{{text: given.AppendCanonical(nil, pyjson.Compact)}}
 				break
 			}
@@ -204,7 +204,7 @@ func (r *Reader) call(calls []toolCall, v pyjson.Value) []toolCall {
 	}
 	c.name = first(v, "name", "toolName")
 	for _, name := range [...]string{"arguments", "input", "args"} {
-		if given := v.Member(name); given.Given() {
+		if given := v.Member(name); given.IsGiven() {
 			c.arguments = r.arguments(given)
 			break
 		}
@@ -222,7 +222,7 @@ func (r *Reader) arguments(v pyjson.Value) []byte {
 		}
 		v = parsed
 	}
-	if !v.Given() {
+	if !v.IsGiven() {
 		return nil
 	}
 	return v.AppendCanonical(nil, pyjson.Compact)

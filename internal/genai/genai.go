@@ -23,8 +23,8 @@ const (
 	MaxDepth      = 64
 )
 
-// Limits are the limits for the labels of a record: their number, and the bytes of a value.
-type Limits struct{ Labels, LabelBytes int }
+// LabelLimits are the limits for the labels of a record: their number, and the bytes of a value.
+type LabelLimits struct{ Labels, LabelBytes int }
 
 // Item is a span, a log record, or several log records that belong together.
 type Item struct {
@@ -43,15 +43,15 @@ type Item struct {
 	Err error
 }
 
-// Spans reads the spans of a request, one item for each.
-func (l Limits) Spans(list []*tracepb.ResourceSpans) iter.Seq[Item] {
+// ReadSpans reads the spans of a request, one item for each.
+func (l LabelLimits) ReadSpans(list []*tracepb.ResourceSpans) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		r := NewReader(l)
 		for _, of := range list {
 			r.SetResource(of.GetResource())
 			for _, scope := range of.GetScopeSpans() {
 				for _, span := range scope.GetSpans() {
-					if span != nil && !yield(r.Span(span)) {
+					if span != nil && !yield(r.ReadSpan(span)) {
 						return
 					}
 				}
@@ -60,12 +60,12 @@ func (l Limits) Spans(list []*tracepb.ResourceSpans) iter.Seq[Item] {
 	}
 }
 
-// LogRecords reads the log records of a request. The messages of one generation can be several
+// ReadLogRecords reads the log records of a request. The messages of one generation can be several
 // records; they become one item, at the end.
-func (l Limits) LogRecords(list []*logspb.ResourceLogs) iter.Seq[Item] {
+func (l LabelLimits) ReadLogRecords(list []*logspb.ResourceLogs) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		r := NewReader(l)
-		var messages Messages
+		var messages MessageCollector
 		for _, of := range list {
 			r.SetResource(of.GetResource())
 			for _, scope := range of.GetScopeLogs() {
@@ -74,7 +74,7 @@ func (l Limits) LogRecords(list []*logspb.ResourceLogs) iter.Seq[Item] {
 					case record == nil:
 					case IsMessage(record):
 						messages.Add(record, of.GetResource())
-					case !yield(r.LogRecord(record)):
+					case !yield(r.ReadLogRecord(record)):
 						return
 					}
 				}
@@ -90,7 +90,7 @@ func (l Limits) LogRecords(list []*logspb.ResourceLogs) iter.Seq[Item] {
 
 // Reader reads one item at a time, and reuses its memory. Only one goroutine may use it.
 type Reader struct {
-	limits   Limits
+	limits   LabelLimits
 	resource attributes
 	source   source
 	parser   parser
@@ -98,7 +98,7 @@ type Reader struct {
 }
 
 // NewReader returns a Reader whose records have labels within the limits.
-func NewReader(l Limits) *Reader {
+func NewReader(l LabelLimits) *Reader {
 	return &Reader{limits: l, resource: make(attributes), source: source{attributes: make(attributes)}, calls: make(map[string]string)}
 }
 
@@ -160,8 +160,8 @@ func (s *source) runID() string {
 	return hex.EncodeToString(s.trace) + "-" + hex.EncodeToString(s.span)
 }
 
-// Span reads a span. The returned item does not refer to the span.
-func (r *Reader) Span(span *tracepb.Span) Item {
+// ReadSpan reads a span. The returned item does not refer to the span.
+func (r *Reader) ReadSpan(span *tracepb.Span) Item {
 	r.begin()
 	s := &r.source
 	s.identify(span.GetTraceId(), span.GetSpanId())
@@ -216,9 +216,9 @@ func (s *source) addSpanEvent(e *tracepb.Span_Event) error {
 	return nil
 }
 
-// LogRecord reads a log record that is not a message (see Messages). The returned item does not
+// ReadLogRecord reads a log record that is not a message (see Messages). The returned item does not
 // refer to the log record.
-func (r *Reader) LogRecord(record *logspb.LogRecord) Item {
+func (r *Reader) ReadLogRecord(record *logspb.LogRecord) Item {
 	item := Item{Count: 1}
 	if eventName(record) != detailsEvent {
 		return item
@@ -300,10 +300,10 @@ type messageGroup struct {
 	answered bool // has a choice
 }
 
-// Messages collects the log records that are messages of chats, and finds those that belong to one
+// MessageCollector collects the log records that are messages of chats, and finds those that belong to one
 // generation: those with the same ids. Records without ids belong together until a message follows
 // a choice. The zero Messages is ready for use.
-type Messages struct {
+type MessageCollector struct {
 	list []*messageGroup
 	of   map[string]*messageGroup
 }
@@ -312,7 +312,7 @@ type Messages struct {
 func IsMessage(record *logspb.LogRecord) bool { return messageEvents[eventName(record)] != "" }
 
 // Add adds a log record that is a message. Messages keeps it.
-func (m *Messages) Add(record *logspb.LogRecord, resource *resourcepb.Resource) {
+func (m *MessageCollector) Add(record *logspb.LogRecord, resource *resourcepb.Resource) {
 	id := string(record.GetTraceId()) + "/" + string(record.GetSpanId())
 	choice := eventName(record) == choiceEvent
 	g := m.of[id]
@@ -328,10 +328,10 @@ func (m *Messages) Add(record *logspb.LogRecord, resource *resourcepb.Resource) 
 }
 
 // Empty reports whether there are no messages.
-func (m *Messages) Empty() bool { return len(m.list) == 0 }
+func (m *MessageCollector) Empty() bool { return len(m.list) == 0 }
 
 // Items returns one item for each generation, in the order of their first messages.
-func (m *Messages) Items(r *Reader) iter.Seq[Item] {
+func (m *MessageCollector) Items(r *Reader) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		for _, g := range m.list {
 			r.SetResource(g.resource)

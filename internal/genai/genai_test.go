@@ -17,7 +17,7 @@ import (
 	"colophon/ledger/record"
 )
 
-var usual = Limits{Labels: 32, LabelBytes: 128}
+var usual = LabelLimits{Labels: 32, LabelBytes: 128}
 
 // attributesOf are attributes by name. JSON arrays and objects stay structured.
 type attributesOf map[string]any
@@ -109,10 +109,12 @@ func only(t testing.TB, items []Item) (Item, map[string]any) {
 	return items[0], m
 }
 
-func read(spans ...*tracepb.Span) []Item { return slices.Collect(usual.Spans(resourceSpans(spans...))) }
+func read(spans ...*tracepb.Span) []Item {
+	return slices.Collect(usual.ReadSpans(resourceSpans(spans...)))
+}
 
 func readLogs(records ...*logspb.LogRecord) []Item {
-	return slices.Collect(usual.LogRecords(resourceLogs(records...)))
+	return slices.Collect(usual.ReadLogRecords(resourceLogs(records...)))
 }
 
 // All dialects of the same chat result in the same record.
@@ -463,7 +465,7 @@ func TestLabelsFit(t *testing.T) {
 		require.True(t, strings.HasPrefix(values[name].(string), "éé"))
 	}
 	require.NotEqual(t, values["conversation"], values["response_id"])
-	few := slices.Collect(Limits{Labels: 2, LabelBytes: 40}.Spans(resourceSpans(span)))
+	few := slices.Collect(LabelLimits{Labels: 2, LabelBytes: 40}.ReadSpans(resourceSpans(span)))
 	require.Contains(t, string(few[0].Record), `"labels":{"span_id":"7370616e69642038","trace_id":"7472616365206964206f662031362042"}`)
 	require.Equal(t, item.Key, few[0].Key, "labels are not part of the key")
 }

@@ -200,10 +200,10 @@ func (r *Reader) prompt(v *commonpb.AnyValue, chat bool) (input, error) {
 		chat := r.messages(list, "user")
 		for _, name := range form.system {
 			system := parsed.Member(name)
-			if config := parsed.Member("config"); !system.Given() && config.Kind() == pyjson.Object {
+			if config := parsed.Member("config"); !system.IsGiven() && config.Kind() == pyjson.Object {
 				system = config.Member(name)
 			}
-			if system.Given() {
+			if system.IsGiven() {
 				chat = append([]message{r.systemMessage(system)}, chat...)
 				break
 			}
@@ -249,7 +249,7 @@ func (r *Reader) systemMessage(system pyjson.Value) message {
 func isChat(v pyjson.Value) bool {
 	found := false
 	for e := range v.Elements() {
-		if e.Member("role").Given() || e.Member("message").Given() || itemTypes[string(e.Member("type").Text())] {
+		if e.Member("role").IsGiven() || e.Member("message").IsGiven() || itemTypes[string(e.Member("type").Text())] {
 			found = true
 		} else if e.Member("type").Kind() != pyjson.String {
 			return false
@@ -328,10 +328,10 @@ func (r *Reader) payload(g *generation, in input, invoked pyjson.Value) error {
 	switch {
 	case in.prompt != nil && in.given:
 		w.Text("prompt", in.prompt)
-	case in.other.Given():
+	case in.other.IsGiven():
 		w.Value("input", in.other)
 	case in.given:
-		w.Name("messages")
+		w.BeginMember("messages")
 		w.B = r.appendMessages(w.B, in.chat)
 	default:
 		// Two inputs that were not sent must not appear to be the same input.
@@ -366,7 +366,7 @@ func (r *Reader) payload(g *generation, in input, invoked pyjson.Value) error {
 		if member == "stop_sequences" {
 			member = "stop"
 		}
-		if invocation[member] && v.Given() && !written[member] {
+		if invocation[member] && v.IsGiven() && !written[member] {
 			w.Raw(member, appendPlain(nil, v))
 			written[member] = true
 		}
@@ -519,11 +519,11 @@ func answersIn(v pyjson.Value) (answers pyjson.Value, found bool) {
 		return candidates, candidates.Kind() == pyjson.Array
 	}
 	for _, m := range [...]pyjson.Value{v.Member("message"), v.Member("output").Member("message")} { // Ollama, Bedrock
-		if m.Member("role").Given() {
+		if m.Member("role").IsGiven() {
 			return m, true
 		}
 	}
-	if v.Member("role").Given() && v.Member("content").Given() { // Anthropic
+	if v.Member("role").IsGiven() && v.Member("content").IsGiven() { // Anthropic
 		return v, true
 	}
 	content := v.Member("content")
@@ -565,7 +565,7 @@ func (g *generation) record(r *Reader) []byte {
 	w := pyjson.Builder{B: make([]byte, 0, len(g.payload)+len(g.system)+len(g.output)+1024)}
 	w.OpenOrdered()
 	if g.modelDigest != "" {
-		w.Name("environment")
+		w.BeginMember("environment")
 		w.OpenOrdered()
 		w.Text("model_digest", []byte(g.modelDigest))
 		w.Close()
@@ -607,7 +607,7 @@ func (s *source) appendUsage(w *pyjson.Builder) {
 			return
 		}
 		if !begun {
-			w.Name("usage")
+			w.BeginMember("usage")
 			w.Open()
 			begun = true
 		}
@@ -634,7 +634,7 @@ func (r *Reader) appendLabels(w *pyjson.Builder) {
 			return
 		}
 		if !begun {
-			w.Name("labels")
+			w.BeginMember("labels")
 			w.Open()
 			begun = true
 		}

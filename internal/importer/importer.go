@@ -18,10 +18,10 @@ import (
 type Options struct {
 	OnMismatch string // accept or reject; if empty, the ledger's setting applies
 	MaxLine    int
-	Stdin      io.Reader   // read for the file "-"
-	Read       func(n int) // called with the number of bytes read, from another goroutine
-	Native     *Native     // the format of files that another system wrote; nil for files of records
-	Kind       string      // the kind of records that stand alone, without the members of a batch line; empty if not given
+	Stdin      io.Reader      // read for the file "-"
+	Read       func(n int)    // called with the number of bytes read, from another goroutine
+	Native     *NativeOptions // the format of files that another system wrote; nil for files of records
+	Kind       string         // the kind of records that stand alone, without the members of a batch line; empty if not given
 }
 
 // Limits of the lines that have been sent but not answered. The number of lines is limited too,
@@ -47,8 +47,8 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 			return counted.tally(), counted.failed()
 		}
 	}
-	options := &client.BatchOptions{OnMismatch: o.OnMismatch, Undecoded: true, MaxBytes: windowBytes, MaxLines: windowLines}
-	for result, err := range to.Records.Batch(ctx, lines, options) {
+	options := &client.BatchOptions{OnMismatch: o.OnMismatch, RawReceipts: true, MaxBytes: windowBytes, MaxLines: windowLines}
+	for result, err := range to.Records.PostBatch(ctx, lines, options) {
 		if err != nil {
 			return counted.tally(), err
 		}
@@ -62,7 +62,7 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 			err = fmt.Errorf("the receipt is for a record of kind %.100q in ledger %.100q", a.kind, a.ledger)
 		}
 		if err != nil {
-			return counted.tally(), fmt.Errorf("%w to %s: %w", client.ErrAnswer, line.place(), err)
+			return counted.tally(), fmt.Errorf("%w to %s: %w", client.ErrUnexpectedAnswer, line.place(), err)
 		}
 		counted.accept(line, a)
 		if line.entry != nil && line.entry.Change != nil {
@@ -80,17 +80,17 @@ func change(ctx context.Context, to *client.Ledger, l *line, a answer, counted *
 	c := l.entry.Change
 	follows := &line{file: l.file, number: l.number, entry: l.entry, kind: string(c.Kind())}
 	options := &client.ChangeOptions{IdempotencyKey: c.Key, Minimal: true}
-	origin := wire.Origin{OriginalActor: c.OriginalActor, Timestamp: c.Timestamp}
+	origin := wire.ActionOrigin{OriginalActor: c.OriginalActor, Timestamp: c.Timestamp}
 	var receipt *wire.Receipt
 	var err error
 	if c.State == "" {
-		receipt, err = to.Paths.Validate(ctx, l.entry.Project(), c.Path, wire.PathValidation{Validated: true, Reason: &c.Reason, Origin: origin}, options)
+		receipt, err = to.Paths.Validate(ctx, l.entry.Project(), c.Path, wire.PathValidation{Validated: true, Reason: &c.Reason, ActionOrigin: origin}, options)
 	} else {
 		seq, parseErr := strconv.ParseUint(a.seq, 10, 64)
 		if parseErr != nil {
-			return fmt.Errorf("%w to %s: its seq is %q", client.ErrAnswer, l.place(), a.seq)
+			return fmt.Errorf("%w to %s: its seq is %q", client.ErrUnexpectedAnswer, l.place(), a.seq)
 		}
-		receipt, err = to.Records.SetState(ctx, seq, wire.StateChange{State: wire.State(c.State), Reason: c.Reason, Origin: origin}, options)
+		receipt, err = to.Records.SetState(ctx, seq, wire.StateChange{State: wire.State(c.State), Reason: c.Reason, ActionOrigin: origin}, options)
 	}
 	problem := (*client.Error)(nil)
 	switch {
@@ -105,8 +105,8 @@ func change(ctx context.Context, to *client.Ledger, l *line, a answer, counted *
 }
 
 // lines yields the lines of all files. It counts those that cannot be read.
-func (o Options) lines(files []string, counted *counter) iter.Seq[client.Line] {
-	return func(yield func(client.Line) bool) {
+func (o Options) lines(files []string, counted *counter) iter.Seq[client.BatchLine] {
+	return func(yield func(client.BatchLine) bool) {
 		keys := newKeyer()
 		for _, name := range files {
 			in := &input{name: name, maxLine: o.MaxLine, stdin: o.Stdin, read: o.Read}
@@ -122,7 +122,7 @@ func (o Options) lines(files []string, counted *counter) iter.Seq[client.Line] {
 					counted.refuse(&l, err)
 					continue
 				}
-				if !yield(client.Line{Text: l.text, Tag: &l}) {
+				if !yield(client.BatchLine{Text: l.text, Tag: &l}) {
 					return
 				}
 			}

@@ -20,9 +20,9 @@ type line struct {
 	number int // line number, starting at 1
 	// element is true for an element of an array or a row of a table: number then counts these.
 	element bool
-	kind    string         // the kind in the line; empty if it has none
-	text    []byte         // without the newline
-	entry   *formats.Entry // set in imports with a format
+	kind    string              // the kind in the line; empty if it has none
+	text    []byte              // without the newline
+	entry   *formats.Conversion // set in imports with a format
 }
 
 func (l *line) place() string {

@@ -76,7 +76,7 @@ func (k *keyer) addKey(l *line, root pyjson.Value) {
 // identifies reports whether a value can be an idempotency key. It is also true for values of
 // wrong types, which the server refuses.
 func identifies(v pyjson.Value) bool {
-	return v.Given() && !(v.Kind() == pyjson.String && len(v.Text()) == 0)
+	return v.IsGiven() && !(v.Kind() == pyjson.String && len(v.Text()) == 0)
 }
 
 func onlyLineMembers(root pyjson.Value) bool {

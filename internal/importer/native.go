@@ -19,8 +19,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Native configures an import of files that another system wrote.
-type Native struct {
+// NativeOptions configures an import of files that another system wrote.
+type NativeOptions struct {
 	Format formats.Format
 	// Zone is the time zone of times that state none; nil if it is not given.
 	Zone *time.Location
@@ -49,17 +49,17 @@ type native struct {
 
 func (n *native) leave(name, why string) {
 	at := string(pyjson.AppendPointer(nil, []byte(name)))
-	n.others = append(n.others, formats.Member{Pointer: at, Pattern: at, Fate: formats.Left, As: why})
+	n.others = append(n.others, formats.Member{Pointer: at, Pattern: at, Outcome: formats.Left, As: why})
 }
 
 // nativeLines yields the entries of all files as lines of a batch. It accounts for every
 // member, and counts the entries that do not have a record that the ledger accepts.
-func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.Line] {
+func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.BatchLine] {
 	options := formats.Options{Zone: o.Native.Zone, Project: o.Native.Project, Limits: record.DefaultLimits()}
-	return func(yield func(client.Line) bool) {
+	return func(yield func(client.BatchLine) bool) {
 		for _, name := range files {
 			for n, err := range o.natives(name) {
-				entries := []formats.Entry{{Left: "it does not have this format"}}
+				entries := []formats.Conversion{{Reason: "it does not have this format"}}
 				if err == nil && n.text != nil {
 					options.RunID, options.Subject = n.run, o.Native.Subject
 					if options.Subject == "" {
@@ -72,7 +72,7 @@ func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.L
 					continue
 				}
 				if err != nil {
-					n.entry = &formats.Entry{Left: err.Error(), Members: n.others}
+					n.entry = &formats.Conversion{Reason: err.Error(), Members: n.others}
 					counted.members(&n.line, n.others)
 					counted.refuse(&n.line, err)
 					o.report(&n.line, err, counted)
@@ -87,7 +87,7 @@ func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.L
 					if !o.account(l, counted) {
 						continue
 					}
-					if l.text = e.AppendLine(nil); !yield(client.Line{Text: l.text, Tag: l}) {
+					if l.text = e.AppendLine(nil); !yield(client.BatchLine{Text: l.text, Tag: l}) {
 						return
 					}
 				}
@@ -139,16 +139,16 @@ type reportLine struct {
 }
 
 type reportMember struct {
-	Pointer string       `json:"pointer"`
-	Fate    formats.Fate `json:"fate"`
-	As      string       `json:"as"`
+	Pointer string          `json:"pointer"`
+	Fate    formats.Outcome `json:"fate"`
+	As      string          `json:"as"`
 }
 
 func reportOf(l *line, left error) reportLine {
 	e := l.entry
 	r := reportLine{File: l.file, Line: l.number, Entry: e.Name, Kind: e.Kind, Key: e.Key, Members: make([]reportMember, len(e.Members))}
 	for i, m := range e.Members {
-		r.Members[i] = reportMember{m.Pointer, m.Fate, m.As}
+		r.Members[i] = reportMember{m.Pointer, m.Outcome, m.As}
 	}
 	if e.Change != nil {
 		r.Change = string(e.Change.Kind())
@@ -315,7 +315,7 @@ func (o Options) readSave(n *native) error {
 			w.Raw(f.Name(), text)
 			continue
 		}
-		w.Name(f.Name())
+		w.BeginMember(f.Name())
 		w.B = pyjson.AppendString(w.B, text)
 	}
 	w.Close()

@@ -122,7 +122,7 @@ func appendParquet(w *pyjson.Builder, v reflect.Value, depth int) {
 		}
 		w.Open()
 		for entries := v.MapRange(); entries.Next(); {
-			w.Name(fmt.Sprint(entries.Key().Interface()))
+			w.BeginMember(fmt.Sprint(entries.Key().Interface()))
 			appendParquet(w, entries.Value(), depth+1)
 		}
 		w.Close()

@@ -120,7 +120,7 @@ func rowJSON(columns []string, values []any) []byte {
 	w := new(pyjson.Builder)
 	w.Open()
 	for i, name := range columns {
-		w.Name(name)
+		w.BeginMember(name)
 		switch v := values[i].(type) {
 		case nil:
 			w.B = append(w.B, "null"...)

@@ -25,7 +25,7 @@ func database(t *testing.T, statements ...string) (name string) {
 }
 
 func rowsOf(name string) (rows []string, err error) {
-	for n, failed := range (Options{Native: &Native{Format: "providence"}}).natives(name) {
+	for n, failed := range (Options{Native: &NativeOptions{Format: "providence"}}).natives(name) {
 		if failed != nil {
 			err = failed
 			continue
@@ -58,12 +58,12 @@ func TestOtherTablesOfADatabase(t *testing.T) {
 		`INSERT INTO providence_cache VALUES (7)`)
 	counted := newCounter()
 	var lines []*line
-	for l := range (Options{Native: &Native{Format: "providence"}}).nativeLines([]string{name}, counted) {
+	for l := range (Options{Native: &NativeOptions{Format: "providence"}}).nativeLines([]string{name}, counted) {
 		lines = append(lines, l.Tag.(*line))
 	}
 	require.Empty(t, lines, "the row has no run-DAG")
 	tally := counted.tally()
-	require.Contains(t, tally.Members, MemberCount{Pattern: "/notes", Fate: formats.Left, As: "the row is not from the table providence_cache", Count: 1})
+	require.Contains(t, tally.Members, MemberCount{Pattern: "/notes", Outcome: formats.Left, As: "the row is not from the table providence_cache", Count: 1})
 	require.Equal(t, 1, tally.Total().Refused)
 	require.Contains(t, tally.Failures[0], ":1: left out: it has no run-DAG")
 }

@@ -33,7 +33,7 @@ func (r *answerReader) read(receipt []byte) (answer, error) {
 		return answer{}, err
 	}
 	root := r.document.Root()
-	if !root.Member("seq").Given() {
+	if !root.Member("seq").IsGiven() {
 		return answer{}, fmt.Errorf("the server's response is not a receipt: %.100q", receipt)
 	}
 	a := answer{replayed: root.Member("replayed").Kind() == pyjson.True, seq: string(root.Member("seq").Raw()),
@@ -87,7 +87,7 @@ type Tally struct {
 // MemberCount counts the members that match one pattern and to which the same thing happened.
 type MemberCount struct {
 	Pattern string
-	Fate    formats.Fate
+	Outcome formats.Outcome
 	As      string
 	Count   int
 }
@@ -145,7 +145,7 @@ func (t *counter) tally() *Tally {
 		done.Members = append(done.Members, m)
 	}
 	slices.SortFunc(done.Members, func(a, b MemberCount) int {
-		return cmp.Or(strings.Compare(a.Pattern, b.Pattern), strings.Compare(string(a.Fate), string(b.Fate)), strings.Compare(a.As, b.As))
+		return cmp.Or(strings.Compare(a.Pattern, b.Pattern), strings.Compare(string(a.Outcome), string(b.Outcome)), strings.Compare(a.As, b.As))
 	})
 	return done
 }
@@ -159,7 +159,7 @@ func (t *counter) members(l *line, members []formats.Member) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, m := range members {
-		row := MemberCount{Pattern: m.Pattern, Fate: m.Fate, As: m.As}
+		row := MemberCount{Pattern: m.Pattern, Outcome: m.Outcome, As: m.As}
 		if row.Pattern == "" {
 			row.Pattern = "/"
 		}
@@ -167,7 +167,7 @@ func (t *counter) members(l *line, members []formats.Member) {
 			row.Pattern, row.As = "(others)", "…"
 		}
 		t.fates[row]++
-		if refused := l.entry.Kind != "" && l.entry.Record == nil; m.Fate != formats.Left || m.As == formats.LeftNull || refused {
+		if refused := l.entry.Kind != "" && l.entry.Record == nil; m.Outcome != formats.Left || m.As == formats.LeftNull || refused {
 			continue
 		}
 		if t.leftOut++; len(t.left) < maxDescribed {
@@ -211,7 +211,7 @@ func (t *counter) tryOut(l *line) {
 	for _, c := range r.Mismatches() {
 		a.mismatched = append(a.mismatched, c.Field)
 	}
-	if lacks := record.IncompleteOf(r); lacks != nil {
+	if lacks := record.MissingParts(r); lacks != nil {
 		err = json.Unmarshal(lacks, &a.incomplete)
 	}
 	r.Release()

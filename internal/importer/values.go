@@ -220,7 +220,7 @@ func rowOf(names, cells []string) []byte {
 			continue
 		}
 		seen[name] = true
-		w.Name(name)
+		w.BeginMember(name)
 		cell := []byte(cells[i])
 		switch trimmed := bytes.TrimSpace(cell); {
 		case len(cell) == 0:

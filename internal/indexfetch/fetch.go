@@ -48,18 +48,18 @@ const minRate = 1 << 20
 
 // Errors that say why a snapshot was refused.
 var (
-	ErrDigest   = errors.New("the rows do not have the digest that the server states")
-	ErrRoot     = errors.New("the server has a different log: the roots of the two trees differ")
-	ErrLayout   = errors.New("the server's index has a different layout")
-	ErrDiffer   = errors.New("two servers have different rows for the same events, so one of the indexes is wrong")
-	ErrSlow     = errors.New("the server is too slow")
-	ErrTooShort = errors.New("the part is too short")
-	ErrAnswer   = errors.New("the server's response is malformed")
+	ErrDigestMismatch  = errors.New("the rows do not have the digest that the server states")
+	ErrRootMismatch    = errors.New("the server has a different log: the roots of the two trees differ")
+	ErrLayoutMismatch  = errors.New("the server's index has a different layout")
+	ErrServersDiffer   = errors.New("two servers have different rows for the same events, so one of the indexes is wrong")
+	ErrSlowServer      = errors.New("the server is too slow")
+	ErrTooShort        = errors.New("the part is too short")
+	ErrMalformedAnswer = errors.New("the server's response is malformed")
 )
 
 // Fetch implements index.Fetch.
-func (f *Fetcher) Fetch(ctx context.Context, ledger string) iter.Seq2[*index.Part, error] {
-	return func(yield func(*index.Part, error) bool) {
+func (f *Fetcher) Fetch(ctx context.Context, ledger string) iter.Seq2[*index.SnapshotPart, error] {
+	return func(yield func(*index.SnapshotPart, error) bool) {
 		s := session{Fetcher: f, ledger: ledger, began: f.now()}
 		for more := true; more; {
 			part, err := s.next(ctx)
@@ -93,7 +93,7 @@ type session struct {
 }
 
 // next fetches and checks the next part, and compares it with the digests of the other servers.
-func (s *session) next(ctx context.Context) (*index.Part, error) {
+func (s *session) next(ctx context.Context) (*index.SnapshotPart, error) {
 	answers, err := s.ask(ctx)
 	if err != nil {
 		return nil, err
@@ -107,19 +107,19 @@ func (s *session) next(ctx context.Context) (*index.Part, error) {
 	digest := sha256.Sum256(first.Rows)
 	next, err := hex.DecodeString(first.Next)
 	if err != nil {
-		return nil, fmt.Errorf("%w: next is %q", ErrAnswer, first.Next)
+		return nil, fmt.Errorf("%w: next is %q", ErrMalformedAnswer, first.Next)
 	}
 	s.bytes += uint64(len(first.Rows))
 	took := s.now().Sub(s.began)
 	switch {
 	case first.AsOf != s.size || first.RootHash != s.root:
-		return nil, fmt.Errorf("%w: it has the size %d and the root %s instead of %d and %s", ErrAnswer, first.AsOf, first.RootHash, s.size, s.root)
+		return nil, fmt.Errorf("%w: it has the size %d and the root %s instead of %d and %s", ErrMalformedAnswer, first.AsOf, first.RootHash, s.size, s.root)
 	case hex.EncodeToString(digest[:]) != first.Digest:
-		return nil, ErrDigest
+		return nil, ErrDigestMismatch
 	case first.Next != "" && len(first.Rows) < s.least():
 		return nil, fmt.Errorf("%w: it has %d bytes, and further parts follow", ErrTooShort, len(first.Rows))
 	case took > time.Minute && s.bytes/uint64(took.Seconds()) < minRate:
-		return nil, fmt.Errorf("%w: %d bytes in %s", ErrSlow, s.bytes, took.Round(time.Second))
+		return nil, fmt.Errorf("%w: %d bytes in %s", ErrSlowServer, s.bytes, took.Round(time.Second))
 	}
 	for i, other := range answers[1:] {
 		if err := compare(first, other); err != nil {
@@ -129,7 +129,7 @@ func (s *session) next(ctx context.Context) (*index.Part, error) {
 	if s.cursor = first.Next; s.cursor == "" {
 		next = nil
 	}
-	return &index.Part{Size: s.size, Rows: first.Rows, Next: next}, nil
+	return &index.SnapshotPart{Size: s.size, Rows: first.Rows, Next: next}, nil
 }
 
 // least returns the minimum length, in bytes, of a part that is not the last.
@@ -144,14 +144,14 @@ func (s *session) least() int {
 // have.
 func (s *session) begin(ctx context.Context, first *wire.IndexPart) error {
 	if own := strings.TrimSpace(index.Layout); first.Layout != own {
-		return fmt.Errorf("%w: %q, not %q", ErrLayout, first.Layout, own)
+		return fmt.Errorf("%w: %q, not %q", ErrLayoutMismatch, first.Layout, own)
 	}
 	root, err := s.Root(ctx, s.ledger, first.AsOf)
 	if err != nil {
 		return err
 	}
 	if own := hex.EncodeToString(root[:]); own != first.RootHash {
-		return fmt.Errorf("%w at size %d: %s here, %s there", ErrRoot, first.AsOf, own, first.RootHash)
+		return fmt.Errorf("%w at size %d: %s here, %s there", ErrRootMismatch, first.AsOf, own, first.RootHash)
 	}
 	s.size, s.root = first.AsOf, first.RootHash
 	return nil
@@ -161,13 +161,13 @@ func (s *session) begin(ctx context.Context, first *wire.IndexPart) error {
 func compare(first, other *wire.IndexPart) error {
 	switch {
 	case first.Layout != other.Layout:
-		return fmt.Errorf("%w: %q, not %q", ErrLayout, other.Layout, first.Layout)
+		return fmt.Errorf("%w: %q, not %q", ErrLayoutMismatch, other.Layout, first.Layout)
 	case first.AsOf != other.AsOf:
-		return fmt.Errorf("%w: it has the size %d instead of %d", ErrAnswer, other.AsOf, first.AsOf)
+		return fmt.Errorf("%w: it has the size %d instead of %d", ErrMalformedAnswer, other.AsOf, first.AsOf)
 	case first.RootHash != other.RootHash:
-		return fmt.Errorf("%w at size %d", ErrRoot, first.AsOf)
+		return fmt.Errorf("%w at size %d", ErrRootMismatch, first.AsOf)
 	case first.Digest != other.Digest || first.Next != other.Next:
-		return fmt.Errorf("%w: up to row %s at size %d; rebuild it with colophon reindex", ErrDiffer, first.Next, first.AsOf)
+		return fmt.Errorf("%w: up to row %s at size %d; rebuild it with colophon reindex", ErrServersDiffer, first.Next, first.AsOf)
 	}
 	return nil
 }

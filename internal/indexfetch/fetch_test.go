@@ -87,7 +87,7 @@ func fetcher(t *testing.T, peers ...*peer) *Fetcher {
 		}
 		s := httptest.NewServer(p)
 		t.Cleanup(s.Close)
-		c, err := client.New(s.URL, client.WithRetries(client.Retries{Attempts: 3, First: time.Millisecond}), client.WithTimeout(5*time.Second))
+		c, err := client.New(s.URL, client.WithRetries(client.Retries{Attempts: 3, FirstPause: time.Millisecond}), client.WithTimeout(5*time.Second))
 		require.NoError(t, err)
 		f.Servers = append(f.Servers, Server{URL: fmt.Sprint("server ", i+1), Client: c})
 	}
@@ -155,19 +155,19 @@ func TestLyingServers(t *testing.T) {
 		want   error
 		text   string
 	}{
-		{"changed row", at(2, func(p *wire.IndexPart) { p.Rows[3]++ }), ErrDigest, "part 2 of the index of ledger \"default\" from server 1"},
-		{"missing bytes", at(3, func(p *wire.IndexPart) { p.Rows = p.Rows[1:] }), ErrDigest, ""},
-		{"no rows", at(3, func(p *wire.IndexPart) { p.Rows = nil }), ErrDigest, ""},
-		{"other digest", at(1, func(p *wire.IndexPart) { p.Digest = strings.Repeat("0", 64) }), ErrDigest, ""},
-		{"other root", at(1, func(p *wire.IndexPart) { p.RootHash = strings.Repeat("0", 64) }), ErrRoot, "at size 60"},
-		{"changing root", at(2, func(p *wire.IndexPart) { p.RootHash = strings.Repeat("0", 64) }), ErrAnswer, ""},
-		{"changing size", at(2, func(p *wire.IndexPart) { p.AsOf++ }), ErrAnswer, "it has the size 61"},
-		{"other layout", at(1, func(p *wire.IndexPart) { p.Layout = "colophon index, layout 1" }), ErrLayout, "layout 1"},
+		{"changed row", at(2, func(p *wire.IndexPart) { p.Rows[3]++ }), ErrDigestMismatch, "part 2 of the index of ledger \"default\" from server 1"},
+		{"missing bytes", at(3, func(p *wire.IndexPart) { p.Rows = p.Rows[1:] }), ErrDigestMismatch, ""},
+		{"no rows", at(3, func(p *wire.IndexPart) { p.Rows = nil }), ErrDigestMismatch, ""},
+		{"other digest", at(1, func(p *wire.IndexPart) { p.Digest = strings.Repeat("0", 64) }), ErrDigestMismatch, ""},
+		{"other root", at(1, func(p *wire.IndexPart) { p.RootHash = strings.Repeat("0", 64) }), ErrRootMismatch, "at size 60"},
+		{"changing root", at(2, func(p *wire.IndexPart) { p.RootHash = strings.Repeat("0", 64) }), ErrMalformedAnswer, ""},
+		{"changing size", at(2, func(p *wire.IndexPart) { p.AsOf++ }), ErrMalformedAnswer, "it has the size 61"},
+		{"other layout", at(1, func(p *wire.IndexPart) { p.Layout = "colophon index, layout 1" }), ErrLayoutMismatch, "layout 1"},
 		{"short parts", at(2, func(p *wire.IndexPart) {
 			digest := sha256.Sum256(p.Rows[:9])
 			p.Rows, p.Digest = p.Rows[:9], hex.EncodeToString(digest[:])
 		}), ErrTooShort, "it has 9 bytes"},
-		{"malformed cursor", at(2, func(p *wire.IndexPart) { p.Next = "xyz" }), ErrAnswer, `next is "xyz"`},
+		{"malformed cursor", at(2, func(p *wire.IndexPart) { p.Next = "xyz" }), ErrMalformedAnswer, `next is "xyz"`},
 	} {
 		t.Run(lie.name, func(t *testing.T) {
 			rows, _, err := fetch(t, fetcher(t, &peer{change: lie.change}))
@@ -192,7 +192,7 @@ func TestServersMustAgree(t *testing.T) {
 	require.NotEqual(t, allRows, rows)
 	for _, peers := range [][]*peer{{{change: lie}, {}}, {{}, {change: lie}}, {{}, {}, {change: lie}}} {
 		rows, _, err := fetch(t, fetcher(t, peers...))
-		require.ErrorIs(t, err, ErrDiffer)
+		require.ErrorIs(t, err, ErrServersDiffer)
 		require.ErrorContains(t, err, fmt.Sprintf("size 60; rebuild it with colophon reindex, at server %d", len(peers)))
 		require.Equal(t, "1111111111", rows)
 	}
@@ -201,9 +201,9 @@ func TestServersMustAgree(t *testing.T) {
 	require.Equal(t, allRows, rows)
 
 	_, _, err = fetch(t, fetcher(t, new(peer), &peer{change: func(_ int, p *wire.IndexPart) { p.Layout = "another" }}))
-	require.ErrorIs(t, err, ErrLayout)
+	require.ErrorIs(t, err, ErrLayoutMismatch)
 	_, _, err = fetch(t, fetcher(t, new(peer), &peer{change: func(_ int, p *wire.IndexPart) { p.RootHash = "" }}))
-	require.ErrorIs(t, err, ErrRoot)
+	require.ErrorIs(t, err, ErrRootMismatch)
 }
 
 // While the log grows, Fetch requests a size that none of the servers has yet.
@@ -256,7 +256,7 @@ func TestSlowServers(t *testing.T) {
 	f = fetcher(t, new(peer))
 	f.Now = func() time.Time { return time.Unix(0, 0).Add(time.Duration(minutes.Add(1)) * 40 * time.Second) }
 	rows, _, err := fetch(t, f)
-	require.ErrorIs(t, err, ErrSlow)
+	require.ErrorIs(t, err, ErrSlowServer)
 	require.Equal(t, "1111111111", rows)
 }
 

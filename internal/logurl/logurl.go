@@ -50,7 +50,7 @@ func Parse(text string) (a Address, err error) {
 	if a.Bucket = u.Scheme + "://" + u.Host + path[:at]; u.RawQuery != "" {
 		a.Bucket += "?" + u.RawQuery
 	}
-	if err := bucket.Check(a.Bucket); err != nil {
+	if err := bucket.CheckURL(a.Bucket); err != nil {
 		return a, cli.Exitf(cli.ExitUsage, "%q: %w", text, err)
 	}
 	return a, nil
@@ -61,11 +61,11 @@ func (a Address) Source() (fetch.Server, error) {
 	if a.Bucket == "" {
 		return fetch.Server{URL: a.Server}, nil
 	}
-	return FetchFromBucket(a.Bucket)
+	return BucketServer(a.Bucket)
 }
 
-// FetchFromBucket is like Address.Source, for the copies of all ledgers in a bucket.
-func FetchFromBucket(place string) (fetch.Server, error) {
+// BucketServer is like Address.Source, for the copies of all ledgers in a bucket.
+func BucketServer(place string) (fetch.Server, error) {
 	b, err := bucket.Open(place)
 	return fetch.Server{URL: remote.DefaultURL, Transport: bucket.Transport(b), Explain: func(err error) error {
 		text := err.Error()

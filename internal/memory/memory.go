@@ -19,8 +19,8 @@ type Limits struct {
 	Runtime   uint64 // GOMEMLIMIT, the target of the garbage collector
 }
 
-// Current returns the limits of this process.
-func Current() Limits {
+// CurrentLimits returns the limits of this process.
+func CurrentLimits() Limits {
 	var l Limits
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		l.Runtime = uint64(limit)
@@ -34,12 +34,12 @@ func Current() Limits {
 	return l
 }
 
-// Available returns the memory that the process can use before the system refuses more, in
+// AvailableBytes returns the memory that the process can use before the system refuses more, in
 // bytes; 0 if it is not known.
-func (l Limits) Available() uint64 { return least(l.Machine, l.Container) }
+func (l Limits) AvailableBytes() uint64 { return least(l.Machine, l.Container) }
 
-// Usable returns the smaller of Available and GOMEMLIMIT, in bytes; 0 if neither is known.
-func (l Limits) Usable() uint64 { return least(l.Available(), l.Runtime) }
+// UsableBytes returns the smaller of Available and GOMEMLIMIT, in bytes; 0 if neither is known.
+func (l Limits) UsableBytes() uint64 { return least(l.AvailableBytes(), l.Runtime) }
 
 // least returns the smaller of two limits, where 0 means no limit.
 func least(a, b uint64) uint64 {
@@ -49,10 +49,10 @@ func least(a, b uint64) uint64 {
 	return min(a, b)
 }
 
-// Usable returns how much memory this process may use, in bytes; 0 if it is not known.
-func Usable() uint64 { return Current().Usable() }
+// UsableBytes returns how much memory this process may use, in bytes; 0 if it is not known.
+func UsableBytes() uint64 { return CurrentLimits().UsableBytes() }
 
-// Share returns usable divided by parts, in bytes, but no less than least and no more than 2 GiB.
-func Share(usable, parts uint64, least int64) int64 {
+// CacheSize returns usable divided by parts, in bytes, but no less than least and no more than 2 GiB.
+func CacheSize(usable, parts uint64, least int64) int64 {
 	return max(least, int64(min(maxShare, usable/parts)))
 }

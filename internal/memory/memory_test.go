@@ -21,17 +21,17 @@ func TestShare(t *testing.T) {
 		"no more than 2 GiB": {64 * gib, 2 * gib},
 		"no less than least": {gib / 2, 256 << 20},
 	} {
-		require.Equal(t, of.want, memory.Share(of.usable, 4, 256<<20), name)
+		require.Equal(t, of.want, memory.CacheSize(of.usable, 4, 256<<20), name)
 	}
 }
 
 func TestUsable(t *testing.T) {
-	all := memory.Usable()
+	all := memory.UsableBytes()
 	require.NotZero(t, all, "every system that the tests run on reports its memory")
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))
-	require.EqualValues(t, 64<<20, memory.Usable())
+	require.EqualValues(t, 64<<20, memory.UsableBytes())
 	debug.SetMemoryLimit(1 << 60)
-	require.Less(t, memory.Usable(), uint64(1<<60), "no machine has that much")
+	require.Less(t, memory.UsableBytes(), uint64(1<<60), "no machine has that much")
 }
 
 func TestLimits(t *testing.T) {
@@ -45,7 +45,7 @@ func TestLimits(t *testing.T) {
 		"GOMEMLIMIT":             {memory.Limits{Machine: 8 * gib, Container: 2 * gib, Runtime: gib}, 2 * gib, gib},
 		"GOMEMLIMIT is too high": {memory.Limits{Machine: 8 * gib, Runtime: 9 * gib}, 8 * gib, 8 * gib},
 	} {
-		require.Equal(t, c.available, c.limits.Available(), name)
-		require.Equal(t, c.usable, c.limits.Usable(), name)
+		require.Equal(t, c.available, c.limits.AvailableBytes(), name)
+		require.Equal(t, c.usable, c.limits.UsableBytes(), name)
 	}
 }

@@ -21,7 +21,7 @@ func (b *base) String() string {
 	if b.database == nil {
 		return "the database"
 	}
-	return "the database " + b.database.Place()
+	return "the database " + b.database.Address()
 }
 
 // open opens the database. If the database is already open, it is closed first.
@@ -29,24 +29,24 @@ func (b *base) open(ctx context.Context, readOnly bool) (err error) {
 	if err := b.close(); err != nil {
 		return err
 	}
-	b.database, err = postgres.Open(ctx, postgres.Config{URL: b.url, Logger: b.console.Warnings(), Moving: true, ReadOnly: readOnly})
+	b.database, err = postgres.Open(ctx, postgres.Config{URL: b.url, Logger: b.console.WarningLogger(), Moving: true, ReadOnly: readOnly})
 	return err
 }
 
-func (b *base) mark(ctx context.Context, state postgres.MoveState, peer place) error {
-	return b.database.SetMove(ctx, postgres.Move{State: state, Peer: peer.String(), Since: time.Now().UTC().Truncate(time.Second)})
+func (b *base) mark(ctx context.Context, state postgres.MigrationState, peer place) error {
+	return b.database.SetMigrationLock(ctx, postgres.MigrationLock{State: state, Peer: peer.String(), Since: time.Now().UTC().Truncate(time.Second)})
 }
 
-func (b *base) refusal(now postgres.Move) error {
-	return cli.Exitf(cli.ExitFailed, "%w", &postgres.MoveError{Move: now, Place: b.database.Place()})
+func (b *base) refusal(now postgres.MigrationLock) error {
+	return cli.Exitf(cli.ExitFailed, "%w", &postgres.MigrationError{MigrationLock: now, Place: b.database.Address()})
 }
 
 func (b *base) openSource(ctx context.Context) (storage.Database, error) {
 	if err := b.open(ctx, false); err != nil {
 		return nil, err
 	}
-	now, err := b.database.Move(ctx)
-	if err == nil && now.State == postgres.Arriving {
+	now, err := b.database.MigrationLock(ctx)
+	if err == nil && now.State == postgres.MigrationArriving {
 		err = b.refusal(now)
 	}
 	return b.database, err
@@ -55,24 +55,24 @@ func (b *base) openSource(ctx context.Context) (storage.Database, error) {
 // hold keeps servers from opening the database. A server that already has it open stops at its
 // next write to a ledger that the migration has opened.
 func (b *base) hold(ctx context.Context, peer place) error {
-	return b.mark(ctx, postgres.Leaving, peer)
+	return b.mark(ctx, postgres.MigrationLeaving, peer)
 }
 
 func (b *base) moved(ctx context.Context) (bool, error) {
-	now, err := b.database.Move(ctx)
-	return now.State == postgres.Moved, err
+	now, err := b.database.MigrationLock(ctx)
+	return now.State == postgres.MigrationMoved, err
 }
 
 func (b *base) openTarget(ctx context.Context, peer place, resume bool) (storage.Database, bool, error) {
 	if err := b.open(ctx, false); err != nil {
 		return nil, false, err
 	}
-	switch now, err := b.database.Move(ctx); {
+	switch now, err := b.database.MigrationLock(ctx); {
 	case err != nil:
 		return nil, false, err
-	case now.State == postgres.Leaving || now.State == postgres.Moved:
+	case now.State == postgres.MigrationLeaving || now.State == postgres.MigrationMoved:
 		return nil, false, b.refusal(now)
-	case now.State == postgres.Arriving:
+	case now.State == postgres.MigrationArriving:
 		return b.database, false, nil
 	}
 	switch ledgers, err := b.database.Ledgers(ctx); {
@@ -84,16 +84,16 @@ func (b *base) openTarget(ctx context.Context, peer place, resume bool) (storage
 	case resume:
 		return nil, false, errMovedElsewhere
 	}
-	return b.database, false, b.mark(ctx, postgres.Arriving, peer)
+	return b.database, false, b.mark(ctx, postgres.MigrationArriving, peer)
 }
 
 func (b *base) leave(ctx context.Context, peer place) error {
-	return b.mark(ctx, postgres.Moved, peer)
+	return b.mark(ctx, postgres.MigrationMoved, peer)
 }
 
 // arrive removes the mark. A database that was already complete has no mark.
 func (b *base) arrive(ctx context.Context) error {
-	if now, err := b.database.Move(ctx); err != nil || now.State == "" {
+	if now, err := b.database.MigrationLock(ctx); err != nil || now.State == "" {
 		return err
 	}
 	return b.unleave(ctx)
@@ -103,10 +103,12 @@ func (b *base) unarrive(ctx context.Context, peer place) (storage.Database, erro
 	if err := b.open(ctx, false); err != nil {
 		return nil, err
 	}
-	return b.database, b.mark(ctx, postgres.Arriving, peer)
+	return b.database, b.mark(ctx, postgres.MigrationArriving, peer)
 }
 
-func (b *base) unleave(ctx context.Context) error { return b.database.SetMove(ctx, postgres.Move{}) }
+func (b *base) unleave(ctx context.Context) error {
+	return b.database.SetMigrationLock(ctx, postgres.MigrationLock{})
+}
 
 func (b *base) tokens() access.Store { return access.Store{Shared: b.database, Now: time.Now} }
 

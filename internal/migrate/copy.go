@@ -132,7 +132,7 @@ func (c *copier) open() (err error) {
 	if err != nil || c.head.Size == 0 {
 		return err
 	}
-	keys, err := ledger.StoredKeys(c.ctx, c.from)
+	keys, err := ledger.ReadKeyHistory(c.ctx, c.from)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (c *copier) add(entry storage.Entry) error {
 	if err := c.contents(&e); err != nil {
 		return err
 	}
-	if key := e.Key(); key != nil {
+	if key := e.IdempotencyKey(); key != nil {
 		c.keys, c.seqs = append(c.keys, *key), append(c.seqs, seq)
 	}
 	c.next.Entries = append(c.next.Entries, bytes.Clone(entry.Bytes))
@@ -287,9 +287,9 @@ func (c *copier) flush(checkpoint []byte) error {
 	if err != nil {
 		return err
 	}
-	claimed := make(map[storage.Hash]storage.Key, len(claims))
+	claimed := make(map[storage.Hash]storage.Claim, len(claims))
 	for _, claim := range claims {
-		claimed[claim.Key] = claim
+		claimed[claim.Claim] = claim
 	}
 	for i, key := range c.keys {
 		if claim, is := claimed[key]; is && claim.Seq == c.seqs[i] { // otherwise the event is a refusal
@@ -300,7 +300,7 @@ func (c *copier) flush(checkpoint []byte) error {
 		c.next.Tiles = append(c.next.Tiles, storage.Tile(tile))
 	}
 	c.next.Head = storage.Head{Size: c.tree.Size(), Tip: c.tip, Time: c.time, Checkpoint: checkpoint}
-	if err := c.to.Writable(c.ctx); err != nil {
+	if err := c.to.CheckWritable(c.ctx); err != nil {
 		return err
 	}
 	if err := c.to.Commit(c.ctx, c.stored, c.next); err != nil {

@@ -38,10 +38,10 @@ func exists(path string) bool {
 
 // take locks the folder against servers that have their log in another database.
 func (f *folder) take() (err error) {
-	if err := datadir.Check(f.data); err != nil {
+	if err := datadir.CheckPermissions(f.data); err != nil {
 		return err
 	}
-	if f.lock == nil && datadir.IsElsewhere(f.data) {
+	if f.lock == nil && datadir.HasStoreMarker(f.data) {
 		if f.lock, err = folderlock.Take(datadir.StoreMarker(f.data)); err != nil {
 			return datadir.ExplainOpen(err, f.data)
 		}
@@ -50,7 +50,7 @@ func (f *folder) take() (err error) {
 }
 
 func (f *folder) open(ctx context.Context, dir string) (storage.Database, error) {
-	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: f.console.Warnings(), Copies: datadir.SnapshotsOf(f.data).Sweep})
+	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: f.console.WarningLogger(), RemoveCopies: datadir.SnapshotFolderOf(f.data).RemoveLeftover})
 	if err != nil {
 		return nil, datadir.ExplainOpen(err, f.data)
 	}
@@ -63,12 +63,12 @@ func (f *folder) openSource(ctx context.Context) (storage.Database, error) {
 		return nil, err
 	}
 	switch {
-	case datadir.HasDatabase(f.data) && exists(datadir.Moved(f.data)):
-		return nil, cli.Exitf(cli.ExitUsage, "%s has the remains of an earlier move; remove or rename that folder first", datadir.Moved(f.data))
+	case datadir.HasDatabase(f.data) && exists(datadir.MovedDatabase(f.data)):
+		return nil, cli.Exitf(cli.ExitUsage, "%s has the remains of an earlier move; remove or rename that folder first", datadir.MovedDatabase(f.data))
 	case datadir.HasDatabase(f.data):
-		return f.open(ctx, datadir.Database(f.data))
-	case exists(datadir.Moved(f.data)):
-		return f.open(ctx, datadir.Moved(f.data))
+		return f.open(ctx, datadir.DatabaseFolder(f.data))
+	case exists(datadir.MovedDatabase(f.data)):
+		return f.open(ctx, datadir.MovedDatabase(f.data))
 	}
 	return nil, cli.Exitf(cli.ExitUsage, "%s has no database; name the data folder with --from", f.data)
 }
@@ -79,10 +79,10 @@ func (f *folder) hold(context.Context, place) error { return nil }
 func (f *folder) moved(context.Context) (bool, error) { return !datadir.HasDatabase(f.data), nil }
 
 func (f *folder) openTarget(ctx context.Context, _ place, resume bool) (storage.Database, bool, error) {
-	if err := datadir.CheckForeign(f.data); err != nil {
+	if err := datadir.CheckForeignFiles(f.data); err != nil {
 		return nil, false, err
 	}
-	if resume && !datadir.HasDatabase(f.data) && !exists(datadir.Incoming(f.data)) {
+	if resume && !datadir.HasDatabase(f.data) && !exists(datadir.IncomingDatabase(f.data)) {
 		return nil, false, errMovedElsewhere
 	}
 	if err := os.MkdirAll(f.data, 0o700); err != nil {
@@ -92,13 +92,13 @@ func (f *folder) openTarget(ctx context.Context, _ place, resume bool) (storage.
 		return nil, false, err
 	}
 	if datadir.HasDatabase(f.data) {
-		database, err := f.open(ctx, datadir.Database(f.data))
+		database, err := f.open(ctx, datadir.DatabaseFolder(f.data))
 		return database, true, err
 	}
-	if err := os.MkdirAll(datadir.Incoming(f.data), 0o700); err != nil {
+	if err := os.MkdirAll(datadir.IncomingDatabase(f.data), 0o700); err != nil {
 		return nil, false, err
 	}
-	database, err := f.open(ctx, datadir.Incoming(f.data))
+	database, err := f.open(ctx, datadir.IncomingDatabase(f.data))
 	return database, false, err
 }
 
@@ -145,11 +145,11 @@ func (f *folder) leave(context.Context, place) error {
 	if err := f.mark(); err != nil {
 		return fmt.Errorf("marking %s as moved: %w", f, err)
 	}
-	return f.rename(datadir.Database(f.data), datadir.Moved(f.data))
+	return f.rename(datadir.DatabaseFolder(f.data), datadir.MovedDatabase(f.data))
 }
 
 func (f *folder) arrive(context.Context) error {
-	if err := f.rename(datadir.Incoming(f.data), datadir.Database(f.data)); err != nil {
+	if err := f.rename(datadir.IncomingDatabase(f.data), datadir.DatabaseFolder(f.data)); err != nil {
 		return err
 	}
 	return f.unmark()
@@ -159,24 +159,24 @@ func (f *folder) unarrive(ctx context.Context, _ place) (storage.Database, error
 	if err := f.mark(); err != nil {
 		return nil, err
 	}
-	if err := f.rename(datadir.Database(f.data), datadir.Incoming(f.data)); err != nil {
+	if err := f.rename(datadir.DatabaseFolder(f.data), datadir.IncomingDatabase(f.data)); err != nil {
 		return nil, err
 	}
 	if f.database != nil {
 		return f.database, nil
 	}
-	return f.open(ctx, datadir.Incoming(f.data))
+	return f.open(ctx, datadir.IncomingDatabase(f.data))
 }
 
 func (f *folder) unleave(context.Context) error {
-	if err := f.rename(datadir.Moved(f.data), datadir.Database(f.data)); err != nil {
+	if err := f.rename(datadir.MovedDatabase(f.data), datadir.DatabaseFolder(f.data)); err != nil {
 		return err
 	}
 	return f.unmark()
 }
 
 func (f *folder) tokens() access.Store {
-	return access.Store{Dir: datadir.Access(f.data), Now: time.Now}
+	return access.Store{Dir: datadir.TokenFolder(f.data), Now: time.Now}
 }
 
 func (f *folder) closeDatabase() error { return closeHeld(&f.database) }

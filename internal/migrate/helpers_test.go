@@ -35,8 +35,8 @@ func console() (c *cli.Console, out *bytes.Buffer) {
 
 // emptyURL returns the URL of an empty schema.
 func emptyURL(t *testing.T) string {
-	s := postgrestest.Shared(t)
-	return s.URL("search_path", s.Schema(t))
+	s := postgrestest.SharedServer(t)
+	return s.URL("search_path", s.CreateSchema(t))
 }
 
 // openNode opens a data folder, with its log in a database if store is not empty.
@@ -56,7 +56,7 @@ func openedNode(t *testing.T, data, store string) (*server.Node, error) {
 func serve(t *testing.T, data, store string) (url string, stop func()) {
 	t.Helper()
 	n := openNode(t, data, store)
-	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, SpoolDir: datadir.Spool(data), Version: "test"})
+	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, SpoolDir: datadir.SpoolFolder(data), Version: "test"})
 	require.NoError(t, err)
 	listening := httptest.NewServer(service)
 	return listening.URL + "/v1/ledgers/" + ledger.Default, func() {
@@ -77,7 +77,7 @@ func everyKind(t *testing.T) *ledgertest.Ledger {
 	of, err := n.Host.Ledger(ledger.Default)
 	require.NoError(t, err)
 	require.NoError(t, of.SetPublic(ctx, true))
-	old, err := n.Host.Create(ctx, ledger.New{Name: "old", OnMismatch: ledger.RejectMismatch})
+	old, err := n.Host.Create(ctx, ledger.CreateOptions{Name: "old", OnMismatch: ledger.RejectMismatch})
 	require.NoError(t, err)
 	require.NoError(t, old.Freeze(ctx))
 	require.NoError(t, n.Close())
@@ -101,14 +101,14 @@ func openBase(t *testing.T, url string) *postgres.Database {
 
 // stored holds everything that a reader can get from the store of a ledger.
 type stored struct {
-	Info       storage.Info
+	Info       storage.LedgerInfo
 	Head       storage.Head
 	Entries    [][]byte
 	Tiles      map[[2]uint64][]byte
 	Contents   map[storage.Hash][]byte
 	References map[storage.Hash][]uint64
 	Redactions []storage.Redaction
-	Keys       map[storage.Hash]storage.Key
+	Keys       map[storage.Hash]storage.Claim
 	Settings   map[string]string
 }
 
@@ -128,11 +128,11 @@ func read(t *testing.T, database storage.Database) map[string]stored {
 	return all
 }
 
-func readLedger(t *testing.T, from storage.Reader, info storage.Info) stored {
+func readLedger(t *testing.T, from storage.Reader, info storage.LedgerInfo) stored {
 	t.Helper()
 	ctx := t.Context()
 	s := stored{Info: info, Tiles: make(map[[2]uint64][]byte), Contents: make(map[storage.Hash][]byte),
-		References: make(map[storage.Hash][]uint64), Keys: make(map[storage.Hash]storage.Key), Settings: make(map[string]string)}
+		References: make(map[storage.Hash][]uint64), Keys: make(map[storage.Hash]storage.Claim), Settings: make(map[string]string)}
 	var err error
 	s.Head, err = from.Head(ctx)
 	require.NoError(t, err)
@@ -142,7 +142,7 @@ func readLedger(t *testing.T, from storage.Reader, info storage.Info) stored {
 		s.Entries = append(s.Entries, bytes.Clone(entry.Bytes))
 		e, err := decoder.Decode(entry.Bytes)
 		require.NoError(t, err)
-		if key := e.Key(); key != nil {
+		if key := e.IdempotencyKey(); key != nil {
 			if claim, err := from.Key(ctx, *key); err == nil {
 				s.Keys[*key] = claim
 			} else {

@@ -84,7 +84,7 @@ func (m *move) open(ctx context.Context) (moved, complete bool, err error) {
 	}
 	m.target, complete, err = m.to.openTarget(ctx, m.from, moved)
 	if errors.Is(err, errMovedElsewhere) {
-		return false, false, cli.Refused("%s: %w; to copy them again, undo that move, or move the ledgers from where they are now", m.from, err)
+		return false, false, cli.StateErrorf("%s: %w; to copy them again, undo that move, or move the ledgers from where they are now", m.from, err)
 	}
 	return moved, complete, err
 }
@@ -95,7 +95,7 @@ func (m *move) run(ctx context.Context) error {
 	case err != nil:
 		return err
 	case complete && !moved:
-		return cli.Refused("%s has ledgers already; name an empty one with --to", m.to)
+		return cli.StateErrorf("%s has ledgers already; name an empty one with --to", m.to)
 	case complete:
 		if err := m.to.arrive(ctx); err != nil {
 			return err
@@ -104,7 +104,7 @@ func (m *move) run(ctx context.Context) error {
 		return nil
 	case moved:
 		if err := sameLedgers(ctx, m.source, m.target); err != nil {
-			return cli.Refused("%s: %w: %w", m.from, errMovedElsewhere, err)
+			return cli.StateErrorf("%s: %w: %w", m.from, errMovedElsewhere, err)
 		}
 	default:
 		if err := m.from.hold(ctx, m.to); err != nil {
@@ -139,9 +139,9 @@ func (m *move) run(ctx context.Context) error {
 // moveTokens replaces the tokens of the place to with those of the place from, if from has
 // any. No server must be using either of them.
 func moveTokens(from, to place) error {
-	text, err := from.tokens().Text()
+	text, err := from.tokens().ExportTokens()
 	if err == nil && text != nil {
-		err = to.tokens().SetText(text)
+		err = to.tokens().ReplaceTokens(text)
 	}
 	if err != nil {
 		return fmt.Errorf("copying the tokens: %w", err)
@@ -166,7 +166,7 @@ func (m *move) copy(ctx context.Context) error {
 	if err := m.checkNames(ctx, infos); err != nil {
 		return err
 	}
-	if _, err := m.from.tokens().Text(); err != nil { // checked before anything is copied
+	if _, err := m.from.tokens().ExportTokens(); err != nil { // checked before anything is copied
 		return err
 	}
 	walked := make(map[string]*audit.Report)
@@ -189,13 +189,13 @@ func (m *move) copy(ctx context.Context) error {
 }
 
 // checkNames returns an error if the target has ledgers that the source does not have.
-func (m *move) checkNames(ctx context.Context, infos []storage.Info) error {
+func (m *move) checkNames(ctx context.Context, infos []storage.LedgerInfo) error {
 	stored, err := m.target.Ledgers(ctx)
 	if err != nil {
 		return err
 	}
 	for _, info := range stored {
-		if !slices.ContainsFunc(infos, func(i storage.Info) bool { return i.Name == info.Name && i.Origin == info.Origin }) {
+		if !slices.ContainsFunc(infos, func(i storage.LedgerInfo) bool { return i.Name == info.Name && i.Origin == info.Origin }) {
 			return fmt.Errorf("%w: %s has a ledger %q of origin %q, but the source does not", errDiverged, m.to, info.Name, info.Origin)
 		}
 	}
@@ -203,7 +203,7 @@ func (m *move) checkNames(ctx context.Context, infos []storage.Info) error {
 }
 
 // copyLedger copies one ledger, and audits the copy.
-func (m *move) copyLedger(ctx context.Context, info storage.Info) (*audit.Report, error) {
+func (m *move) copyLedger(ctx context.Context, info storage.LedgerInfo) (*audit.Report, error) {
 	from, err := m.source.Ledger(ctx, info.Name)
 	if err != nil {
 		return nil, err
@@ -257,14 +257,14 @@ func copySettings(ctx context.Context, from storage.Reader, to storage.Store) er
 
 // audit verifies the whole copy with the keys that the source's log names. It returns an error if
 // the copy is damaged.
-func (m *move) audit(ctx context.Context, info storage.Info, from, to storage.Reader, head storage.Head) (*audit.Report, error) {
-	keys, err := ledger.StoredKeys(ctx, from)
+func (m *move) audit(ctx context.Context, info storage.LedgerInfo, from, to storage.Reader, head storage.Head) (*audit.Report, error) {
+	keys, err := ledger.ReadKeyHistory(ctx, from)
 	if err != nil || keys == nil {
 		return &audit.Report{}, err
 	}
 	bar := cli.NewProgress(m.console, int64(head.Size), "checking the copy of "+info.Name)
 	defer bar.Finish()
-	report, err := audit.Log(ctx, storeaudit.Source(to), audit.Options{
+	report, err := audit.WalkLog(ctx, storeaudit.NewSource(to), audit.Options{
 		Verifiers: keys.Verifiers(), Ledger: info.Name, Progress: func(done, _ uint64) { bar.Set(done) },
 	})
 	if err == nil && report.Damage != nil {
@@ -297,7 +297,7 @@ func sameLedgers(ctx context.Context, a, b storage.Database) error {
 	if err != nil {
 		return err
 	}
-	if !slices.EqualFunc(ofA, ofB, func(a, b storage.Info) bool {
+	if !slices.EqualFunc(ofA, ofB, func(a, b storage.LedgerInfo) bool {
 		return a.Name == b.Name && a.Origin == b.Origin && a.Frozen == b.Frozen && a.RejectMismatch == b.RejectMismatch &&
 			a.Created.Truncate(time.Microsecond).Equal(b.Created.Truncate(time.Microsecond))
 	}) {
@@ -351,7 +351,7 @@ func (m *move) undo(ctx context.Context) (err error) {
 func (m *move) takeBack(ctx context.Context) error {
 	target, complete, err := m.to.openTarget(ctx, m.from, true)
 	if errors.Is(err, errMovedElsewhere) {
-		return cli.Refused("%s: %w than %s", m.from, err, m.to)
+		return cli.StateErrorf("%s: %w than %s", m.from, err, m.to)
 	}
 	if err != nil {
 		return err
@@ -376,8 +376,8 @@ func (m *move) takeBack(ctx context.Context) error {
 
 // advise tells the user which old copy remains in the folder, and which keys it lacks.
 func (f *folder) advise(names []string) {
-	if exists(datadir.Moved(f.data)) {
-		f.console.Say("%s keeps the old copy. Content that is erased from now on stays in it: remove it when you have a backup of the database", datadir.Moved(f.data))
+	if exists(datadir.MovedDatabase(f.data)) {
+		f.console.Say("%s keeps the old copy. Content that is erased from now on stays in it: remove it when you have a backup of the database", datadir.MovedDatabase(f.data))
 		f.console.Say("keys, marks, and the index stay in the folder, and the tokens are in the database: serve it with --data %s and --store", f.data)
 		return
 	}
@@ -391,7 +391,7 @@ func (f *folder) advise(names []string) {
 
 // advise tells the user which old copy remains in the database.
 func (b *base) advise([]string) {
-	if m, err := b.database.Move(context.Background()); err == nil && m.State != "" {
+	if m, err := b.database.MigrationLock(context.Background()); err == nil && m.State != "" {
 		b.console.Say("the tables colophon_… of %s keep the old copy. Content that is erased from now on stays in them: drop them when you have a backup of the folder", b)
 	}
 }

@@ -40,7 +40,7 @@ func TestMoveBothWays(t *testing.T) {
 		require.Equal(t, http.StatusOK, status, answer)
 		return answer
 	}
-	database := openFolder(t, datadir.Database(l.Data))
+	database := openFolder(t, datadir.DatabaseFolder(l.Data))
 	before := read(t, database)
 	require.NoError(t, database.Close())
 	require.Len(t, before, 2)
@@ -59,18 +59,18 @@ func TestMoveBothWays(t *testing.T) {
 	require.Equal(t, receipt, replayed(l.Data, url))
 
 	// The folder keeps keys and marks. A server does not start on the old log.
-	require.NoError(t, os.RemoveAll(datadir.Moved(l.Data)))
+	require.NoError(t, os.RemoveAll(datadir.MovedDatabase(l.Data)))
 	require.NoError(t, Run(t.Context(), c, Options{From: url, To: l.Data}), said)
-	database = openFolder(t, datadir.Database(l.Data))
+	database = openFolder(t, datadir.DatabaseFolder(l.Data))
 	require.Equal(t, before, read(t, database))
 	requireClean(t, database)
 	require.NoError(t, database.Close())
 	require.Equal(t, receipt, replayed(l.Data, ""))
 	require.NoFileExists(t, datadir.StoreMarker(l.Data))
 	_, err := postgres.Open(t.Context(), postgres.Config{URL: url})
-	var refused *postgres.MoveError
+	var refused *postgres.MigrationError
 	require.ErrorAs(t, err, &refused)
-	require.Equal(t, postgres.Moved, refused.State)
+	require.Equal(t, postgres.MigrationMoved, refused.State)
 }
 
 // requireClean checks a database as fsck does.
@@ -82,9 +82,9 @@ func requireClean(t *testing.T, database storage.Database) {
 	for _, info := range infos {
 		store, err := database.Ledger(t.Context(), info.Name)
 		require.NoError(t, err)
-		keys, err := ledger.StoredKeys(t.Context(), store)
+		keys, err := ledger.ReadKeyHistory(t.Context(), store)
 		require.NoError(t, err)
-		report, err := audit.Log(t.Context(), storeaudit.Source(store), audit.Options{Verifiers: keys.Verifiers(), Ledger: info.Name})
+		report, err := audit.WalkLog(t.Context(), storeaudit.NewSource(store), audit.Options{Verifiers: keys.Verifiers(), Ledger: info.Name})
 		require.NoError(t, err)
 		require.Nil(t, report.Damage)
 		walked[info.Name] = report
@@ -97,7 +97,7 @@ func requireClean(t *testing.T, database storage.Database) {
 // A copy that fails at any commit continues from that commit.
 func TestCopyContinues(t *testing.T) {
 	l := everyKind(t)
-	database := openFolder(t, datadir.Database(l.Data))
+	database := openFolder(t, datadir.DatabaseFolder(l.Data))
 	defer func() { require.NoError(t, database.Close()) }()
 	want := read(t, database)[ledger.Default]
 	from, err := database.Ledger(t.Context(), ledger.Default)
@@ -110,7 +110,7 @@ func TestCopyContinues(t *testing.T) {
 	for mode := faulty.Fail; ; runs++ {
 		// Each run makes one or two commits of a different length. Then a commit fails, or is
 		// made but reported as failed.
-		mode = map[bool]faulty.Mode{true: faulty.Lie, false: faulty.Fail}[mode == faulty.Fail]
+		mode = map[bool]faulty.Mode{true: faulty.FailAfterSuccess, false: faulty.Fail}[mode == faulty.Fail]
 		failing := faulty.NewDatabase(target, faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Commit"}, Skip: runs % 3, Count: 1}))
 		to, err := failing.Ledger(t.Context(), ledger.Default)
 		require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestErasedBetweenRuns(t *testing.T) {
 	l := ledgertest.New(t, 20, 0, 0)
 	target := memory.New()
 	copied := func() storage.Store {
-		database := openFolder(t, datadir.Database(l.Data))
+		database := openFolder(t, datadir.DatabaseFolder(l.Data))
 		defer func() { require.NoError(t, database.Close()) }()
 		from, err := database.Ledger(t.Context(), ledger.Default)
 		require.NoError(t, err)
@@ -154,12 +154,12 @@ func TestErasedBetweenRuns(t *testing.T) {
 		require.Equal(t, readLedger(t, from, info), readLedger(t, to, info))
 		return to
 	}
-	before := readLedger(t, copied(), storage.Info{})
+	before := readLedger(t, copied(), storage.LedgerInfo{})
 	at, stop := serve(t, l.Data, "")
 	status, answer := ledgertest.Send(t, "DELETE", at+"/records/"+seqText(l.At["other"])+"/content", `{"reason":"Asked for."}`, "application/json")
 	stop()
 	require.Equal(t, http.StatusCreated, status, answer)
-	after := readLedger(t, copied(), storage.Info{})
+	after := readLedger(t, copied(), storage.LedgerInfo{})
 	require.Less(t, len(after.Contents), len(before.Contents))
 	require.Len(t, after.Redactions, 2)
 }
@@ -201,11 +201,11 @@ func TestInterruptedMove(t *testing.T) {
 			}
 			require.ErrorIs(t, err, errStep)
 		}
-		require.NoError(t, os.RemoveAll(datadir.Moved(l.Data)))
+		require.NoError(t, os.RemoveAll(datadir.MovedDatabase(l.Data)))
 		if way.To == url {
 			continue
 		}
-		database := openFolder(t, datadir.Database(l.Data))
+		database := openFolder(t, datadir.DatabaseFolder(l.Data))
 		requireClean(t, database)
 		require.NoError(t, database.Close())
 	}
@@ -261,7 +261,7 @@ func TestUndo(t *testing.T) {
 	require.NoError(t, run(l.Data, url, false))
 	require.NoError(t, run(l.Data, url, true), said)
 	_, err := postgres.Open(t.Context(), postgres.Config{URL: url})
-	require.ErrorAs(t, err, new(*postgres.MoveError), "the copy is no longer a ledger")
+	require.ErrorAs(t, err, new(*postgres.MigrationError), "the copy is no longer a ledger")
 	at, stop := serve(t, l.Data, "")
 	status, _ := ledgertest.Send(t, "POST", at+"/ipc-records", `{"payload":{"q":"After?"},"output":"After.","model":"m1"}`, "application/json")
 	stop()
@@ -280,7 +280,7 @@ func TestUndo(t *testing.T) {
 	stop()
 
 	// The ledgers are moved back, that move is undone, and they are moved back again.
-	require.NoError(t, os.RemoveAll(datadir.Moved(l.Data)))
+	require.NoError(t, os.RemoveAll(datadir.MovedDatabase(l.Data)))
 	require.NoError(t, run(url, l.Data, false), said)
 	require.NoError(t, run(url, l.Data, true), said)
 	at, stop = serve(t, l.Data, url)
@@ -321,7 +321,7 @@ func TestRefusedMoves(t *testing.T) {
 // A damaged source is not moved.
 func TestDamagedSource(t *testing.T) {
 	l := ledgertest.New(t, 300, 0, 0)
-	source := openFolder(t, datadir.Database(l.Data))
+	source := openFolder(t, datadir.DatabaseFolder(l.Data))
 	defer func() { require.NoError(t, source.Close()) }()
 	from, err := source.Ledger(t.Context(), ledger.Default)
 	require.NoError(t, err)
@@ -375,7 +375,7 @@ func TestFolderInUse(t *testing.T) {
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, cli.ExitInUse, exit.Code)
 	require.NoError(t, n.Close())
-	_, err = os.Stat(datadir.Incoming(l.Data))
+	_, err = os.Stat(datadir.IncomingDatabase(l.Data))
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
@@ -390,8 +390,8 @@ func TestServerDuringMove(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, Run(t.Context(), c, Options{From: url, To: filepath.Join(t.TempDir(), "new")}))
 	require.ErrorIs(t, store.SetSetting(t.Context(), "log", []byte("public")), storage.ErrConflict)
-	_, err = running.Create(t.Context(), storage.Info{Name: "late", Origin: "late"})
-	require.ErrorAs(t, err, new(*postgres.MoveError))
+	_, err = running.Create(t.Context(), storage.LedgerInfo{Name: "late", Origin: "late"})
+	require.ErrorAs(t, err, new(*postgres.MigrationError))
 	_, err = running.Ledger(t.Context(), ledger.Default)
 	require.Error(t, err)
 	require.NoError(t, running.Close())
@@ -404,10 +404,10 @@ func seqText(seq uint64) string { return strconv.FormatUint(seq, 10) }
 func TestTokensMove(t *testing.T) {
 	l, url := ledgertest.New(t, 0, 0, 0), emptyURL(t)
 	c, said := console()
-	folder := access.Store{Dir: datadir.Access(l.Data), Now: time.Now}
-	grants := []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.Read}}
+	folder := access.Store{Dir: datadir.TokenFolder(l.Data), Now: time.Now}
+	grants := []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.ScopeRead}}
 	for _, name := range []string{"one", "two", "three"} {
-		_, err := folder.Create(access.NewToken{Name: name, Grants: grants})
+		_, err := folder.Create(access.TokenSpec{Name: name, Grants: grants})
 		require.NoError(t, err)
 	}
 	states := func(s access.Store) (states []string) {
@@ -429,7 +429,7 @@ func TestTokensMove(t *testing.T) {
 	require.Equal(t, []string{"revoked", "active", "active"}, states(shared))
 	_, err = shared.Revoke("two")
 	require.NoError(t, err)
-	require.NoError(t, access.TakeOver(folder.Dir, database), "a server on the folder puts the old file aside")
+	require.NoError(t, access.MoveTokens(folder.Dir, database), "a server on the folder puts the old file aside")
 	require.NoError(t, database.Close())
 
 	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url, Undo: true}), said)
@@ -437,7 +437,7 @@ func TestTokensMove(t *testing.T) {
 	_, err = folder.Revoke("three")
 	require.NoError(t, err)
 	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}), said)
-	require.NoError(t, os.RemoveAll(datadir.Moved(l.Data)))
+	require.NoError(t, os.RemoveAll(datadir.MovedDatabase(l.Data)))
 	require.NoError(t, Run(t.Context(), c, Options{From: url, To: l.Data}), said)
 	require.Equal(t, []string{"revoked", "revoked", "revoked"}, states(folder))
 }
@@ -453,7 +453,7 @@ func TestErasedDuringSnapshot(t *testing.T) {
 	for _, name := range []string{"labelled", "other"} {
 		victims.Add(l.At[name])
 	}
-	from := &erasingReader{Reader: of.Store(), at: 3, erase: func() {
+	from := &erasingReader{Reader: of.Reader(), at: 3, erase: func() {
 		require.NoError(t, of.Redact(t.Context(), &victims, "asked", ledger.Anonymous, func(ledger.Ack, int) error { return nil }))
 	}}
 	target := memory.New()
@@ -461,7 +461,7 @@ func TestErasedDuringSnapshot(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, copyGrowing(t.Context(), from, to, func(uint64) {}))
 	require.Nil(t, from.erase)
-	got := readLedger(t, to, storage.Info{})
-	require.Equal(t, readLedger(t, of.Store(), storage.Info{}), got)
+	got := readLedger(t, to, storage.LedgerInfo{})
+	require.Equal(t, readLedger(t, of.Reader(), storage.LedgerInfo{}), got)
 	require.Len(t, got.Redactions, 3)
 }

@@ -17,12 +17,12 @@ import (
 // dir, and the tokens into the folder tokens. Servers can keep writing: each copy is the state of
 // its ledger at a head that was signed after Snapshot began.
 func Snapshot(ctx context.Context, c *cli.Console, url, dir, tokens string) (err error) {
-	source, err := postgres.Open(ctx, postgres.Config{URL: url, Logger: c.Warnings(), ReadOnly: true})
+	source, err := postgres.Open(ctx, postgres.Config{URL: url, Logger: c.WarningLogger(), ReadOnly: true})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	target, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.Warnings()})
+	target, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.WarningLogger()})
 	if err != nil {
 		return err
 	}
@@ -36,14 +36,14 @@ func Snapshot(ctx context.Context, c *cli.Console, url, dir, tokens string) (err
 			return explain(ctx, fmt.Errorf("ledger %q: %w", info.Name, err))
 		}
 	}
-	text, err := access.Store{Shared: source}.Text()
+	text, err := access.Store{Shared: source}.ExportTokens()
 	if err != nil || text == nil {
 		return err
 	}
-	return access.Store{Dir: tokens}.SetText(text)
+	return access.Store{Dir: tokens}.ReplaceTokens(text)
 }
 
-func snapshotLedger(ctx context.Context, c *cli.Console, source, target storage.Database, info storage.Info) error {
+func snapshotLedger(ctx context.Context, c *cli.Console, source, target storage.Database, info storage.LedgerInfo) error {
 	from, err := source.Ledger(ctx, info.Name)
 	if err != nil {
 		return err

@@ -66,7 +66,7 @@ func (s *source) open(ctx context.Context, walked *proofs.KeyHistory, known uint
 	if walked == nil {
 		n.checkpoint, err = proofs.OpenCheckpoint(n.note, slices.Concat(s.trusted, successors)...)
 	} else {
-		n.checkpoint, err = walked.OpenGrown(n.note, known, s.trusted, successors)
+		n.checkpoint, err = walked.OpenLaterCheckpoint(n.note, known, s.trusted, successors)
 	}
 	if err != nil {
 		return nil, refuse(signature, "the checkpoint of the copy is not signed by the given key or a successor of it: %v", err)
@@ -155,7 +155,7 @@ func (l *load) read(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: reading the tree edge at size %d: %w", ledger.ErrDamaged, l.stored.Size, err)
 	}
 	l.base = proofs.Checkpoint{Size: l.stored.Size, Root: l.tree.Root()}
-	for entry, err := range l.log.EntriesAlone(ctx, l.stored.Size) {
+	for entry, err := range l.log.EntriesWithoutTiles(ctx, l.stored.Size) {
 		if err != nil {
 			return asRefusal(err)
 		}
@@ -197,7 +197,7 @@ func (l *load) add(ctx context.Context, entry []byte) error {
 		}
 	}
 	if key := e.ClaimedKey(); key != nil {
-		l.next.Keys = append(l.next.Keys, storage.Key{Key: *key, Record: record.KeyedDigest(e.Kind, e.Digest()), Seq: seq})
+		l.next.Keys = append(l.next.Keys, storage.Claim{Claim: *key, Record: record.KindDigest(e.Kind, e.Digest()), Seq: seq})
 	}
 	l.next.Entries = append(l.next.Entries, bytes.Clone(entry))
 	l.bytes += len(entry)
@@ -324,7 +324,7 @@ func (l *load) commit(ctx context.Context, checkpoint []byte) error {
 		l.next.Tiles = append(l.next.Tiles, storage.Tile(tile))
 	}
 	l.next.Head = storage.Head{Size: l.tree.Size(), Tip: l.tip, Time: l.time, Checkpoint: checkpoint}
-	if err := l.to.Writable(ctx); err != nil {
+	if err := l.to.CheckWritable(ctx); err != nil {
 		return err
 	}
 	if err := l.to.Commit(ctx, l.stored, l.next); err != nil {

@@ -100,8 +100,8 @@ func (m *Mirror) Close() {
 	m.running.Wait()
 }
 
-// Following returns an error while the newest state of the copy is not served. The error names no ledger.
-func (m *Mirror) Following() error {
+// FollowError returns an error while the newest state of the copy is not served. The error names no ledger.
+func (m *Mirror) FollowError() error {
 	err := m.state.Load().err
 	reason := reasonOf(err)
 	switch {
@@ -226,13 +226,13 @@ func (m *Mirror) stored(ctx context.Context) (storage.Store, storage.Head, *proo
 	if err != nil {
 		return nil, storage.Head{}, nil, err
 	}
-	keys, err := ledger.StoredKeys(ctx, stored)
+	keys, err := ledger.ReadKeyHistory(ctx, stored)
 	return stored, head, keys, err
 }
 
 // create creates the stored ledger of a copy. The time of the copy's first event is its creation time.
 func (m *Mirror) create(ctx context.Context, n *newest) (storage.Store, error) {
-	for entry, err := range n.log.EntriesAlone(ctx, 0) {
+	for entry, err := range n.log.EntriesWithoutTiles(ctx, 0) {
 		if err != nil {
 			return nil, asRefusal(err)
 		}
@@ -241,7 +241,7 @@ func (m *Mirror) create(ctx context.Context, n *newest) (storage.Store, error) {
 		if err != nil {
 			return nil, refuse(damaged, "event 0 of the copy: %v", err)
 		}
-		return m.database.stored.Create(ctx, storage.Info{Name: m.options.Ledger, Origin: n.checkpoint.Origin, Created: first.Time})
+		return m.database.stored.Create(ctx, storage.LedgerInfo{Name: m.options.Ledger, Origin: n.checkpoint.Origin, Created: first.Time})
 	}
 	return nil, refuse(damaged, "the copy has no events")
 }

@@ -43,7 +43,7 @@ type writer struct {
 func startWriter(t *testing.T, signer *proofs.Signer) *writer {
 	t.Helper()
 	w := &writer{T: t, copy: t.TempDir()}
-	keys := keystore.Files{Dir: t.TempDir()}
+	keys := keystore.KeyFiles{Dir: t.TempDir()}
 	if signer != nil {
 		require.NoError(t, keys.Stage(ledger.Default, signer))
 	}
@@ -51,7 +51,7 @@ func startWriter(t *testing.T, signer *proofs.Signer) *writer {
 	w.host, err = ledger.OpenHost(t.Context(), memory.New(), keys, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, w.host.Close()) })
-	w.ledger, err = w.host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	w.ledger, err = w.host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
 	require.NoError(t, err)
 	return w
 }
@@ -92,7 +92,7 @@ var written atomic.Int64
 func (w *writer) write() error {
 	text := fmt.Sprintf(`{"run_id":"run-%d","payload":{"seed":1},"output":"x","model":"m","temperature":0.5,"max_tokens":10}`, written.Add(1))
 	limits := record.DefaultLimits()
-	r, err := limits.For(w.ledger.MemberSecret()).Parse(record.IPCRecord, []byte(text))
+	r, err := limits.WithMemberSecret(w.ledger.MemberSecret()).Parse(record.IPCRecord, []byte(text))
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func follow(t *testing.T, from *endpoint, stored *memory.Database, key string) *
 	trusted, err := proofs.ParseVerifier(key)
 	require.NoError(t, err)
 	database := NewDatabase(stored)
-	host, err := ledger.OpenHost(t.Context(), database, keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	m, err := New(t.Context(), database, host, Options{From: fetch.Server{URL: from.server.URL}, Ledger: ledger.Default, Place: from.server.URL, Keys: []*proofs.Verifier{trusted},
 		Log: slog.New(slog.DiscardHandler), Every: time.Millisecond, Longest: time.Millisecond, Timeout: 200 * time.Millisecond, Batch: 300})
@@ -220,7 +220,7 @@ func (r *reader) shows(w *writer) {
 	r.Helper()
 	require.Eventually(r, func() bool {
 		l, err := r.host.Ledger(ledger.Default)
-		return err == nil && string(l.Head().Checkpoint) == string(w.ledger.Head().Checkpoint) && r.mirror.Following() == nil
+		return err == nil && string(l.Head().Checkpoint) == string(w.ledger.Head().Checkpoint) && r.mirror.FollowError() == nil
 	}, time.Minute, time.Millisecond, "%v", r.mirror.state.Load().err)
 }
 
@@ -232,7 +232,7 @@ func (r *reader) fails(reason int, size uint64) {
 		return err != nil && err != errLoading && reasonOf(err) == reason
 	}, time.Minute, time.Millisecond)
 	require.False(r, r.Failed(), "%v", r.mirror.state.Load().err)
-	require.Error(r, r.mirror.Following())
+	require.Error(r, r.mirror.FollowError())
 	require.Equal(r, size, r.size())
 }
 
@@ -267,13 +267,13 @@ func TestMirror(t *testing.T) {
 
 	l, err := r.host.Ledger(ledger.Default)
 	require.NoError(t, err)
-	require.Equal(t, ledger.Reader, r.host.Role(ledger.Default))
-	require.Equal(t, fmt.Sprint(w.ledger.Keys().Verifiers()), fmt.Sprint(l.Keys().Verifiers()))
+	require.Equal(t, ledger.RoleReader, r.host.Role(ledger.Default))
+	require.Equal(t, fmt.Sprint(w.ledger.KeyHistory().Verifiers()), fmt.Sprint(l.KeyHistory().Verifiers()))
 	require.Equal(t, w.ledger.Info().Origin, l.Info().Origin)
 	var next uint64
-	for entry, err := range l.Store().Entries(t.Context(), 0) {
+	for entry, err := range l.Reader().Entries(t.Context(), 0) {
 		require.NoError(t, err)
-		want, err := w.ledger.Store().Entry(t.Context(), next)
+		want, err := w.ledger.Reader().Entry(t.Context(), next)
 		require.NoError(t, err)
 		require.Equal(t, want, entry.Bytes)
 		next++
@@ -281,17 +281,17 @@ func TestMirror(t *testing.T) {
 	require.Equal(t, uint64(2100), next)
 	path, err := l.Prover(t.Context(), l.Head()).Inclusion(17, 2100)
 	require.NoError(t, err)
-	entry, err := l.Store().Entry(t.Context(), 17)
+	entry, err := l.Reader().Entry(t.Context(), 17)
 	require.NoError(t, err)
 	require.NoError(t, proofs.VerifyInclusion(proofs.LeafHash(entry), 17, 2100, path, w.ledger.Head().Root))
-	want, err := w.ledger.Store().Redaction(t.Context(), 7)
+	want, err := w.ledger.Reader().Redaction(t.Context(), 7)
 	require.NoError(t, err)
-	by, err := l.Store().Redaction(t.Context(), 7)
+	by, err := l.Reader().Redaction(t.Context(), 7)
 	require.NoError(t, err)
 	require.Equal(t, want, by)
-	_, err = l.Store().Content(t.Context(), storage.Hash{})
+	_, err = l.Reader().Content(t.Context(), storage.Hash{})
 	require.ErrorIs(t, err, storage.ErrLogOnly)
-	_, err = l.Store().Setting(t.Context(), ledger.MemberSetting)
+	_, err = l.Reader().Setting(t.Context(), ledger.MemberSetting)
 	require.ErrorIs(t, err, storage.ErrLogOnly)
 	require.Nil(t, l.MemberSecret())
 	_, err = l.Submit(ledger.Submission{})
@@ -352,9 +352,9 @@ func TestLoadContinues(t *testing.T) {
 	r.fails(unavailable, first)
 	l, err := r.host.Ledger(ledger.Default)
 	require.NoError(t, err)
-	_, err = l.Store().Entry(t.Context(), first)
+	_, err = l.Reader().Entry(t.Context(), first)
 	require.ErrorIs(t, err, storage.ErrNotFound)
-	head, err := l.Store().Head(t.Context())
+	head, err := l.Reader().Head(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, l.Head().Head, head)
 	from.set("", func(string) fault { return "" })
@@ -380,7 +380,7 @@ func TestFaults(t *testing.T) {
 					return ""
 				})
 				w.grow(before + 400)
-				require.Eventually(t, func() bool { return r.mirror.Following() != nil }, time.Minute, time.Millisecond)
+				require.Eventually(t, func() bool { return r.mirror.FollowError() != nil }, time.Minute, time.Millisecond)
 				require.Equal(t, before, r.size())
 				from.set("", func(string) fault { return "" })
 				r.shows(w)
@@ -480,5 +480,5 @@ func TestClose(t *testing.T) {
 	r := follow(t, from, memory.New(), w.ledger.VerifierKey())
 	require.Eventually(t, func() bool { return from.requests("checkpoint") > 0 }, time.Minute, time.Millisecond)
 	r.stop()
-	require.Error(t, r.mirror.Following())
+	require.Error(t, r.mirror.FollowError())
 }

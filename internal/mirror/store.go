@@ -36,12 +36,12 @@ func NewDatabase(stored storage.Database) *Database {
 }
 
 // Ledgers implements storage.Database. It omits logs for which no checkpoint is served yet.
-func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
+func (d *Database) Ledgers(ctx context.Context) ([]storage.LedgerInfo, error) {
 	all, err := d.stored.Ledgers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var served []storage.Info
+	var served []storage.LedgerInfo
 	for _, info := range all {
 		l, err := d.open(ctx, info.Name)
 		if err != nil {
@@ -84,7 +84,7 @@ func (d *Database) open(ctx context.Context, name string) (*log, error) {
 }
 
 // Create implements storage.Database. It always fails.
-func (d *Database) Create(context.Context, storage.Info) (storage.Store, error) {
+func (d *Database) Create(context.Context, storage.LedgerInfo) (storage.Store, error) {
 	return nil, storage.ErrNotHeld
 }
 
@@ -98,7 +98,7 @@ func servedHead(ctx context.Context, stored storage.Store) (storage.Head, error)
 	if err != nil || len(head.Checkpoint) == 0 {
 		return storage.Head{}, err
 	}
-	keys, err := ledger.StoredKeys(ctx, stored)
+	keys, err := ledger.ReadKeyHistory(ctx, stored)
 	if err != nil {
 		return storage.Head{}, err
 	}
@@ -127,13 +127,13 @@ type log struct {
 	served atomic.Pointer[storage.Head]
 }
 
-var _ storage.Leased = (*log)(nil)
+var _ storage.LeasedStore = (*log)(nil)
 
 // size is the number of events that are served.
 func (l *log) size() uint64 { return l.served.Load().Size }
 
-// Held implements storage.Leased.
-func (l *log) Held() bool { return false }
+// HoldsLease implements storage.Leased.
+func (l *log) HoldsLease() bool { return false }
 
 // Head implements storage.Reader.
 func (l *log) Head(ctx context.Context) (storage.Head, error) { return *l.served.Load(), ctx.Err() }
@@ -196,16 +196,16 @@ func (l *log) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, error
 }
 
 // Key implements storage.Reader.
-func (l *log) Key(ctx context.Context, key storage.Hash) (storage.Key, error) {
+func (l *log) Key(ctx context.Context, key storage.Hash) (storage.Claim, error) {
 	claim, err := l.Store.Key(ctx, key)
 	if err == nil && claim.Seq >= l.size() {
-		return storage.Key{}, storage.ErrNotFound
+		return storage.Claim{}, storage.ErrNotFound
 	}
 	return claim, err
 }
 
 // Keys implements storage.Reader.
-func (l *log) Keys(ctx context.Context, keys []storage.Hash) (claims []storage.Key, err error) {
+func (l *log) Keys(ctx context.Context, keys []storage.Hash) (claims []storage.Claim, err error) {
 	all, err := l.Store.Keys(ctx, keys)
 	for _, claim := range all {
 		if claim.Seq < l.size() {
@@ -224,5 +224,5 @@ func (l *log) Freeze(context.Context) error { return storage.ErrNotHeld }
 // SetSetting implements storage.Store.
 func (l *log) SetSetting(context.Context, string, []byte) error { return storage.ErrNotHeld }
 
-// Writable implements storage.Store.
-func (l *log) Writable(context.Context) error { return storage.ErrNotHeld }
+// CheckWritable implements storage.Store.
+func (l *log) CheckWritable(context.Context) error { return storage.ErrNotHeld }

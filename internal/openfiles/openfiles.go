@@ -8,19 +8,19 @@ import (
 	"colophon/api/limits"
 )
 
-// Other is the maximum number of files that a server opens apart from connections and the
+// BaseFiles is the maximum number of files that a server opens apart from connections and the
 // spools of batches: two databases with 2,048 and 512 tables, their logs, and a few more.
-const Other = 2750
+const BaseFiles = 2750
 
-// Needed returns the maximum number of files and connections that a server opens.
-func Needed(load limits.Load) uint64 {
-	return uint64(limits.MaxOpen(load) + load.Batches + Other)
+// MaxOpen returns the maximum number of files and connections that a server opens.
+func MaxOpen(load limits.ServerLimits) uint64 {
+	return uint64(limits.MaxOpenConnections(load) + load.Batches + BaseFiles)
 }
 
 // Check warns if the process is not allowed to open as many files as its connections
 // and databases can need.
-func Check(load limits.Load, log *slog.Logger) {
-	need := Needed(load)
+func Check(load limits.ServerLimits, log *slog.Logger) {
+	need := MaxOpen(load)
 	if limit, known := Limit(); known && limit < need {
 		log.Warn("the limit of open files is lower than what the server might need: raise it (ulimit -n, or LimitNOFILE= of systemd), or lower --max-connections",
 			"limit", limit, "needed", need, "max_connections", load.Connections)

@@ -17,8 +17,8 @@ func TestWarningOfTooFewOpenFiles(t *testing.T) {
 		t.Skip("this system has no such limit")
 	}
 	var log bytes.Buffer
-	c := limits.Load{Connections: 1}.WithDefaults()
-	if Needed(c) <= limit {
+	c := limits.ServerLimits{Connections: 1}.WithDefaults()
+	if MaxOpen(c) <= limit {
 		Check(c, slog.New(slog.NewTextHandler(&log, nil)))
 		require.Empty(t, log.String())
 	}

@@ -27,7 +27,7 @@ func (c *copier) archive(ctx context.Context) (more bool, err error) {
 	if !c.options.Archive || c.at == nil {
 		return false, nil
 	}
-	before, err := storage.ReadArchived(ctx, c.ledger.Store())
+	before, err := storage.ReadArchived(ctx, c.ledger.Reader())
 	if err != nil {
 		return false, err
 	}

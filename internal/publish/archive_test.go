@@ -56,7 +56,7 @@ func newArchived(t *testing.T, size uint64) *archived {
 	_, err = a.host.RetireKey(t.Context(), ledger.Default, "a test")
 	require.NoError(t, err)
 	a.grow(size)
-	for entry, err := range a.ledger.Store().Entries(t.Context(), 0) {
+	for entry, err := range a.ledger.Reader().Entries(t.Context(), 0) {
 		require.NoError(t, err)
 		a.entries = append(a.entries, bytes.Clone(entry.Bytes))
 	}
@@ -104,7 +104,7 @@ func (a *archived) waitBelow(t *testing.T, below uint64) {
 func (a *archived) wantAll(t *testing.T, n *node) {
 	t.Helper()
 	at := 0
-	for entry, err := range n.ledger.Store().Entries(t.Context(), 0) {
+	for entry, err := range n.ledger.Reader().Entries(t.Context(), 0) {
 		require.NoError(t, err)
 		if at < len(a.entries) {
 			require.Equal(t, string(a.entries[at]), string(entry.Bytes))
@@ -113,7 +113,7 @@ func (a *archived) wantAll(t *testing.T, n *node) {
 	}
 	require.GreaterOrEqual(t, at, len(a.entries))
 	for seq := 0; seq < len(a.entries); seq += 37 {
-		entry, err := n.ledger.Store().Entry(t.Context(), uint64(seq))
+		entry, err := n.ledger.Reader().Entry(t.Context(), uint64(seq))
 		require.NoError(t, err)
 		require.Equal(t, string(a.entries[seq]), string(entry))
 	}
@@ -159,7 +159,7 @@ func TestArchive(t *testing.T) {
 	a.wantAll(t, again)
 
 	// Without --archive, the server does not answer from the remaining entries.
-	_, err = open(t, a.under, a.keys).ledger.Store().Entry(t.Context(), 5)
+	_, err = open(t, a.under, a.keys).ledger.Reader().Entry(t.Context(), 5)
 	require.ErrorContains(t, err, "give --archive and --publish")
 
 	// With fewer entries to archive than before, nothing changes.
@@ -204,13 +204,13 @@ func TestArchiveVerifiesFirst(t *testing.T) {
 
 // If a process stops before or after any step of archiving, nothing is lost, and the next process continues.
 func TestArchiveEndsAtEveryStep(t *testing.T) {
-	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Lie} {
+	for _, mode := range []faulty.Mode{faulty.Fail, faulty.FailAfterSuccess} {
 		for skip := range 3 {
 			a := newArchived(t, 8*256*2+300) // more than two steps
 			faults := faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Archive"}, Skip: skip})
 			n := a.reopen(t, faults)
 			_, stop := n.publish(a.archiving(1))
-			require.Eventually(t, func() bool { return faults.Injected()["Archive"] > 0 }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return faults.FaultCounts()["Archive"] > 0 }, time.Minute, time.Millisecond)
 			stop()
 			a.wantAll(t, a.reopen(t, nil))
 
@@ -234,7 +234,7 @@ func TestArchiveEndsAtEveryStep(t *testing.T) {
 			b.Fault = func(buckettest.Call) buckettest.Fault {
 				switch at := int(calls.Add(1)) - 1; {
 				case at < end:
-					return buckettest.None
+					return buckettest.NoFault
 				case at == end:
 					close(ended)
 				}
@@ -270,7 +270,7 @@ func TestArchiveThatLies(t *testing.T) {
 			"much longer": make([]byte, 256*(2+1<<16)+1),
 		} {
 			a.bucket.Set(prefix+name, body)
-			store := a.reopen(t, nil).ledger.Store()
+			store := a.reopen(t, nil).ledger.Reader()
 			var err error
 			if strings.Contains(name, "entries") {
 				_, err = store.Entry(t.Context(), 300)
@@ -310,16 +310,16 @@ func TestArchiveWithoutItsBucket(t *testing.T) {
 			if down.Load() {
 				return fault
 			}
-			return buckettest.None
+			return buckettest.NoFault
 		}
 		n := open(t, archive.Wrap(a.under, archive.Options{Bucket: a.bucket, Timeout: 20 * time.Millisecond}), a.keys)
 		n.grow(n.ledger.Head().Size + 10)
-		_, err := n.ledger.Store().Entry(t.Context(), 800)
+		_, err := n.ledger.Reader().Entry(t.Context(), 800)
 		require.NoError(t, err)
-		_, err = n.ledger.Store().Entry(t.Context(), 300)
+		_, err = n.ledger.Reader().Entry(t.Context(), 300)
 		require.ErrorContains(t, err, "reading the archive")
 		require.NotErrorIs(t, err, storage.ErrDamaged)
-		_, err = n.ledger.Store().Tile(t.Context(), 0, 1)
+		_, err = n.ledger.Reader().Tile(t.Context(), 0, 1)
 		require.Error(t, err)
 		status, _ := n.get("/v1/ledgers/default/records/300/receipt")
 		require.GreaterOrEqual(t, status, http.StatusInternalServerError)

@@ -19,7 +19,7 @@ type Settings struct {
 	// published.
 	Publish string `yaml:"publish"`
 	// PublishLedgers are published even if their logs are not public.
-	PublishLedgers Names `yaml:"publish-ledgers"`
+	PublishLedgers LedgerNames `yaml:"publish-ledgers"`
 	// PublishEvery is the shortest time between two publications of a ledger.
 	PublishEvery time.Duration `yaml:"publish-every"`
 	// Archive lets databases drop entries that are in the bucket, except for the newest ArchiveAfter entries
@@ -28,11 +28,11 @@ type Settings struct {
 	ArchiveAfter uint64 `yaml:"archive-after"`
 }
 
-// Names is a list of the names of ledgers. Its text separates them by commas.
-type Names []string
+// LedgerNames is a list of the names of ledgers. Its text separates them by commas.
+type LedgerNames []string
 
 // UnmarshalText implements encoding.TextUnmarshaler. It refuses invalid names, and drops repeated ones.
-func (n *Names) UnmarshalText(text []byte) error {
+func (n *LedgerNames) UnmarshalText(text []byte) error {
 	*n = nil
 	if len(text) == 0 {
 		return nil
@@ -50,7 +50,7 @@ func (n *Names) UnmarshalText(text []byte) error {
 }
 
 // MarshalText implements encoding.TextMarshaler.
-func (n Names) MarshalText() ([]byte, error) { return []byte(strings.Join(n, ",")), nil }
+func (n LedgerNames) MarshalText() ([]byte, error) { return []byte(strings.Join(n, ",")), nil }
 
 // DefaultArchiveAfter is the default of Settings.ArchiveAfter.
 const DefaultArchiveAfter = 10_000_000
@@ -78,7 +78,7 @@ func (s Settings) Check() error {
 		}
 		return nil
 	}
-	if err := bucket.Check(s.Publish); err != nil {
+	if err := bucket.CheckURL(s.Publish); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
 	if s.PublishEvery < 0 {

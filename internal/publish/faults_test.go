@@ -44,7 +44,7 @@ func TestEndAtEveryStep(t *testing.T) {
 			b.Fault = func(buckettest.Call) buckettest.Fault {
 				switch done := int(calls.Add(1)) - 1; {
 				case done < end:
-					return buckettest.None
+					return buckettest.NoFault
 				case done == end:
 					close(ended)
 					return fault
@@ -68,7 +68,7 @@ func TestEndAtEveryStep(t *testing.T) {
 // A publisher catches up after its bucket has failed, hung, or lost objects.
 func TestFaultsOfTheBucket(t *testing.T) {
 	for name, fault := range map[string]buckettest.Fault{"fails": buckettest.FailBefore, "fails after it has written": buckettest.FailAfter,
-		"hangs": buckettest.Hang, "forgets": buckettest.Forget} {
+		"hangs": buckettest.Hang, "forgets": buckettest.LosePut} {
 		t.Run(name, func(t *testing.T) {
 			n, b := newNode(t), new(buckettest.Memory)
 			b.Fault = every(3, fault)
@@ -95,7 +95,7 @@ func TestLag(t *testing.T) {
 		if down.Load() {
 			return buckettest.FailBefore
 		}
-		return buckettest.None
+		return buckettest.NoFault
 	}
 	p, _ := n.publish(options(b))
 	n.wait(b)
@@ -162,15 +162,15 @@ func TestDifferentObjectStays(t *testing.T) {
 
 // Entries that the database has lost or changed are not published.
 func TestDamagedLogIsNotPublished(t *testing.T) {
-	for name, damage := range map[string]func(*memory.Tamper) error{
-		"a changed entry": func(d *memory.Tamper) error { return d.SetEntry(270, bytes.Repeat([]byte("x"), 100)) },
-		"a lost entry":    func(d *memory.Tamper) error { return d.DeleteEntry(5) },
-		"a changed tile":  func(d *memory.Tamper) error { return d.SetTile(0, 0, make([]byte, 8192)) },
+	for name, damage := range map[string]func(*memory.Tamperer) error{
+		"a changed entry": func(d *memory.Tamperer) error { return d.SetEntry(270, bytes.Repeat([]byte("x"), 100)) },
+		"a lost entry":    func(d *memory.Tamperer) error { return d.DeleteEntry(5) },
+		"a changed tile":  func(d *memory.Tamperer) error { return d.SetTile(0, 0, make([]byte, 8192)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			database, keys := memory.New(), t.TempDir()
 			open(t, database, keys).grow(300)
-			tamper, err := database.Tamper(ledger.Default)
+			tamper, err := database.Tamperer(ledger.Default)
 			require.NoError(t, err)
 			n, b := open(t, database, keys), new(buckettest.Memory) // with an empty cache of tiles
 			require.NoError(t, damage(tamper))
@@ -240,7 +240,7 @@ func TestCloseDoesNotHang(t *testing.T) {
 	o.Timeout, o.Farewell = time.Hour, time.Millisecond
 	o.Ledgers = []string{"a", "b", "c"}
 	for _, name := range o.Ledgers {
-		_, err := n.host.Create(t.Context(), ledger.New{Name: name})
+		_, err := n.host.Create(t.Context(), ledger.CreateOptions{Name: name})
 		require.NoError(t, err)
 	}
 	_, stop := n.publish(o)

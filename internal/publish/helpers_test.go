@@ -46,12 +46,12 @@ type node struct {
 
 func open(t testing.TB, database storage.Database, keys string) *node {
 	t.Helper()
-	host, err := ledger.OpenHost(t.Context(), database, keystore.Files{Dir: keys}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: keys}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
 	l, err := host.Ledger(ledger.Default)
 	if err != nil {
-		l, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
+		l, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
 	}
 	require.NoError(t, err)
 	require.NoError(t, l.SetPublic(t.Context(), true))
@@ -252,7 +252,7 @@ func (h *heldBucket) Put(ctx context.Context, name string, body []byte, a bucket
 // folder keys.
 func keysOf(t testing.TB, keys string) string {
 	t.Helper()
-	from, to := keystore.Files{Dir: keys}, keystore.Files{Dir: t.TempDir()}
+	from, to := keystore.KeyFiles{Dir: keys}, keystore.KeyFiles{Dir: t.TempDir()}
 	key, err := os.ReadFile(from.Path(ledger.Default))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(to.StagedPath(ledger.Default), key, 0o600))

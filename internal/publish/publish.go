@@ -75,8 +75,8 @@ func New(o Options) *Publisher {
 	return p
 }
 
-// Start returns a publisher to the bucket that the settings name. writes is Options.Writes.
-func Start(s Settings, writes func(ledger string) bool, log *slog.Logger) (*Publisher, error) {
+// NewFromSettings returns a publisher to the bucket that the settings name. writes is Options.Writes.
+func NewFromSettings(s Settings, writes func(ledger string) bool, log *slog.Logger) (*Publisher, error) {
 	b, err := bucket.Open(s.Publish)
 	if err != nil {
 		return nil, err

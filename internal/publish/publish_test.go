@@ -68,9 +68,9 @@ func TestWhichLedgersArePublished(t *testing.T) {
 	o := options(b)
 	o.Ledgers = []string{"named"}
 	p, stop := n.publish(o)
-	_, err := n.host.Create(t.Context(), ledger.New{Name: "named"})
+	_, err := n.host.Create(t.Context(), ledger.CreateOptions{Name: "named"})
 	require.NoError(t, err)
-	_, err = n.host.Create(t.Context(), ledger.New{Name: "private"})
+	_, err = n.host.Create(t.Context(), ledger.CreateOptions{Name: "private"})
 	require.NoError(t, err)
 	n.grow(3)
 	require.Eventually(t, func() bool { return b.Objects()["v1/ledgers/named/log/checkpoint"] != nil }, time.Minute, time.Millisecond)

@@ -55,7 +55,7 @@ type round struct {
 }
 
 // name returns the name in the bucket of an object of the log.
-func (r *round) name(path string) string { return bucket.LogName(r.ledger.Name(), path) }
+func (r *round) name(path string) string { return bucket.LogObjectName(r.ledger.Name(), path) }
 
 func (r *round) run(ctx context.Context) error {
 	if r.at == nil {
@@ -89,7 +89,7 @@ func (r *round) read(ctx context.Context) (*position, error) {
 	if at.key, err = r.get(ctx, "key"); err != nil {
 		return nil, err
 	}
-	keys := r.ledger.Keys()
+	keys := r.ledger.KeyHistory()
 	if at.key.tag != "" {
 		there, err := proofs.ParseLogKey(at.key.body)
 		switch {
@@ -196,7 +196,7 @@ func (r *round) bytes(ctx context.Context, path proofs.TilePath) ([]byte, error)
 	}
 	var body []byte
 	at, first := 0, path.Index*proofs.FullTile
-	for entry, err := range r.ledger.Store().Entries(ctx, first) {
+	for entry, err := range r.ledger.Reader().Entries(ctx, first) {
 		if err != nil {
 			return nil, err
 		}
@@ -220,7 +220,7 @@ func (r *round) create(ctx context.Context, name string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
 	control := "public, " + immutable
-	if !r.ledger.Public() {
+	if !r.ledger.IsPublic() {
 		control = "private, " + immutable
 	}
 	err := r.put(ctx, name, body, bucket.Attributes{ContentType: binaryType, CacheControl: control}, "")
@@ -274,7 +274,7 @@ func (r *round) writeHead(ctx context.Context) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false) // as the server sends it
-	if err := encoder.Encode(r.ledger.Keys()); err != nil {
+	if err := encoder.Encode(r.ledger.KeyHistory()); err != nil {
 		return err
 	}
 	key, err := r.replace(ctx, "key", text.Bytes(), jsonType, r.at.key)

@@ -69,10 +69,10 @@ func TestFolder(t *testing.T) {
 func TestFaultyEndpoint(t *testing.T) {
 	for name, m := range map[string]*buckettest.Memory{"ignores conditions": {IgnoresAbsent: true, IgnoresTag: true}, "refuses conditions": {Refuses: true},
 		"fails": {Fault: every(4, buckettest.FailBefore)}, "fails after it has written": {Fault: every(4, buckettest.FailAfter)},
-		"hangs": {Fault: every(9, buckettest.Hang)}, "forgets": {Fault: every(4, buckettest.Forget)}} {
+		"hangs": {Fault: every(9, buckettest.Hang)}, "forgets": {Fault: every(4, buckettest.LosePut)}} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
-			b, err := bucket.Open(buckettest.Endpoint(t, m))
+			b, err := bucket.Open(buckettest.ServeS3(t, m))
 			require.NoError(t, err)
 			o := options(b)
 			if name == "hangs" {
@@ -96,7 +96,7 @@ func every(n int, fault buckettest.Fault) func(buckettest.Call) buckettest.Fault
 		if calls++; calls%n == 0 && calls < 300 {
 			return fault
 		}
-		return buckettest.None
+		return buckettest.NoFault
 	}
 }
 

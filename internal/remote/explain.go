@@ -47,15 +47,15 @@ func (s *Server) Explain(err error) error {
 		return &MisdirectedError{answer, s.advice(err)}
 	case errors.As(err, &problem):
 		return &explained{fmt.Sprintf("%d %s", problem.Status, s.reason(problem)), err}
-	case errors.Is(err, client.ErrUnreachable), errors.Is(err, client.ErrAnswer):
+	case errors.Is(err, client.ErrUnreachable), errors.Is(err, client.ErrUnexpectedAnswer):
 		return s.withoutPackage(err)
 	}
 	return err
 }
 
-// Exit does the same as Explain for an error that ends the command. It also sets the exit
+// ExplainExit does the same as Explain for an error that ends the command. It also sets the exit
 // code, and adds a hint if the server does not answer.
-func (s *Server) Exit(err error) error {
+func (s *Server) ExplainExit(err error) error {
 	explained := s.Explain(err)
 	switch {
 	case errors.Is(err, client.ErrMisdirected):
@@ -66,9 +66,9 @@ func (s *Server) Exit(err error) error {
 	return explained
 }
 
-// OrNoGrant returns an addition to the message that a ledger does not exist: if a token was sent,
+// NoGrantHint returns an addition to the message that a ledger does not exist: if a token was sent,
 // it may lack a grant on the ledger.
-func (s *Server) OrNoGrant() string {
+func (s *Server) NoGrantHint() string {
 	if s.Token == "" {
 		return ""
 	}

@@ -33,14 +33,14 @@ type Options struct {
 
 // Bind adds the flags to a command. The environment variables that they name are their defaults.
 func (o *Options) Bind(c *cli.Console, flags *pflag.FlagSet) {
-	flags.StringVar(&o.URL, "server", c.Environment("COLOPHON_SERVER", DefaultURL), "`URL` of the server, or COLOPHON_SERVER")
+	flags.StringVar(&o.URL, "server", c.EnvOr("COLOPHON_SERVER", DefaultURL), "`URL` of the server, or COLOPHON_SERVER")
 	o.BindCredentials(c, flags)
 }
 
 // BindCredentials adds the flags except --server, for a command whose argument contains the URL.
 func (o *Options) BindCredentials(c *cli.Console, flags *pflag.FlagSet) {
-	flags.StringVar(&o.TokenFile, "token-file", c.Environment("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
-	flags.StringVar(&o.CAFile, "ca-file", c.Environment("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to trust in place of the system's, or COLOPHON_CA_FILE")
+	flags.StringVar(&o.TokenFile, "token-file", c.EnvOr("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
+	flags.StringVar(&o.CAFile, "ca-file", c.EnvOr("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to trust in place of the system's, or COLOPHON_CA_FILE")
 }
 
 // Server is a client of a server, together with the settings that it connects with.
@@ -66,7 +66,7 @@ func (o Options) Connect(c *cli.Console, options ...client.Option) (*Server, err
 	if err != nil {
 		return nil, cli.Exitf(cli.ExitUsage, "%w", err)
 	}
-	if token != "" && u.Scheme == "http" && !cli.Loopback(u.Hostname()) {
+	if token != "" && u.Scheme == "http" && !cli.IsLoopback(u.Hostname()) {
 		c.Say("warning: the token goes to %s unencrypted; use https if others can read the traffic", u.Host)
 	}
 	transport, err := o.transport()
@@ -92,8 +92,8 @@ func (s *Server) NewClient(options ...client.Option) (*client.Client, error) {
 	return client.New(s.URL, append(all, options...)...)
 }
 
-// Anonymous returns the same server without a token.
-func (s *Server) Anonymous() (*Server, error) {
+// WithoutToken returns the same server without a token.
+func (s *Server) WithoutToken() (*Server, error) {
 	a := *s
 	a.Token = ""
 	var err error
@@ -103,7 +103,7 @@ func (s *Server) Anonymous() (*Server, error) {
 
 // token returns the token to send, or "" if there is none.
 func (o Options) token(c *cli.Console) (string, error) {
-	place, token := "COLOPHON_TOKEN", c.Environment("COLOPHON_TOKEN", "") // #nosec G101 -- the name of a variable
+	place, token := "COLOPHON_TOKEN", c.EnvOr("COLOPHON_TOKEN", "") // #nosec G101 -- the name of a variable
 	if o.TokenFile != "" {
 		text, err := readNamed(o.TokenFile)
 		if err != nil {
@@ -141,19 +141,19 @@ func (o Options) transport() (*http.Transport, error) {
 
 // readNamed reads a file that a flag names. It refuses a file that other users can change.
 func readNamed(path string) ([]byte, error) {
-	if err := safefile.CheckNamed(path, false); err != nil {
+	if err := safefile.CheckUserFile(path, false); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(path)
 }
 
-// Ask sends a request, and decodes the JSON response body. text is the body itself: --json prints
+// DoJSON sends a request, and decodes the JSON response body. text is the body itself: --json prints
 // it, including members that this version does not know. An error from the server is the result
 // of Server.Exit.
-func Ask[T any](ctx context.Context, s *Server, r client.Request) (value *T, text []byte, err error) {
+func DoJSON[T any](ctx context.Context, s *Server, r client.Request) (value *T, text []byte, err error) {
 	answer, err := s.Do(ctx, r)
 	if err != nil {
-		return nil, nil, s.Exit(err)
+		return nil, nil, s.ExplainExit(err)
 	}
 	value = new(T)
 	if err := json.Unmarshal(answer.Body, value); err != nil {

@@ -82,10 +82,10 @@ func NewEndpoint(at string, api API) (*Endpoint, error) {
 // String returns the URL without the path of a call.
 func (e *Endpoint) String() string { return e.base }
 
-// Exposed reports whether the key would be sent unencrypted over a network.
-func (e *Endpoint) Exposed() bool {
+// ExposesKey reports whether the key would be sent unencrypted over a network.
+func (e *Endpoint) ExposesKey() bool {
 	u, err := url.Parse(e.base)
-	return err == nil && e.Key != "" && u.Scheme == "http" && !cli.Loopback(u.Hostname())
+	return err == nil && e.Key != "" && u.Scheme == "http" && !cli.IsLoopback(u.Hostname())
 }
 
 func (e *Endpoint) at(path string) string { return e.base + path }

@@ -28,8 +28,8 @@ type Record struct {
 	SystemPrompt *string
 }
 
-// Read fetches a record and its content. Errors from the server are those of package client.
-func Read(ctx context.Context, from *client.Ledger, seq uint64) (*Record, error) {
+// FetchRecord fetches a record and its content. Errors from the server are those of package client.
+func FetchRecord(ctx context.Context, from *client.Ledger, seq uint64) (*Record, error) {
 	row, err := from.Records.Get(ctx, seq, nil)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func Read(ctx context.Context, from *client.Ledger, seq uint64) (*Record, error)
 		return nil, fmt.Errorf("reading event %d: %w", seq, err)
 	}
 	for field, check := range row.Checks {
-		if check.Result == wire.Mismatch {
+		if check.Result == wire.ResultMismatch {
 			r.Mismatches = append(r.Mismatches, field)
 		}
 	}

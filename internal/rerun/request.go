@@ -29,10 +29,10 @@ type prompt struct {
 	text     string
 }
 
-// Request builds the request that repeats a record. member names the member of the payload
+// NewRequest builds the request that repeats a record. member names the member of the payload
 // that is the prompt. If it is empty, the prompt is the list messages or the text prompt. If
 // the payload has neither, the whole payload is the prompt, as the JSON text that was posted.
-func (e *Endpoint) Request(r *Record, member string) (*Request, error) {
+func (e *Endpoint) NewRequest(r *Record, member string) (*Request, error) {
 	var payload map[string]json.RawMessage
 	if err := json.Unmarshal(r.Payload, &payload); err != nil {
 		return nil, fmt.Errorf("reading the payload of event %d: %w", r.Seq, err)

@@ -26,12 +26,12 @@ type Plan struct {
 // Run is one new output that was posted to the ledger, and the ledger's comparison of it with
 // the recorded one.
 type Run struct {
-	Seq         uint64            `json:"seq"`
-	OutputHash  string            `json:"output_hash"`
-	Equal       bool              `json:"equal"` // equals the recorded output
-	Cause       wire.Cause        `json:"cause"`
-	Differences []wire.Difference `json:"differences"`
-	Says        string            `json:"says"` // cause and differences in words
+	Seq         uint64                    `json:"seq"`
+	OutputHash  string                    `json:"output_hash"`
+	Equal       bool                      `json:"equal"` // equals the recorded output
+	Cause       wire.Cause                `json:"cause"`
+	Differences []wire.VariableDifference `json:"differences"`
+	Summary     string                    `json:"says"` // cause and differences in words
 }
 
 // Report is the result of all runs.
@@ -42,7 +42,7 @@ type Report struct {
 	Requested       int    `json:"requested"` // number of runs requested
 	Equal           int    `json:"equal"`     // number of runs with the recorded output
 	DistinctOutputs int    `json:"distinct_outputs"`
-	Says            string `json:"says"`
+	Summary         string `json:"says"`
 	Runs            []Run  `json:"runs"`
 }
 
@@ -63,7 +63,7 @@ func (p *Plan) Do(ctx context.Context, to *client.Ledger, done func(Run) error) 
 		}
 	}
 	r.DistinctOutputs = len(outputs)
-	r.Says = p.conclude(r)
+	r.Summary = p.conclude(r)
 	return r, err
 }
 
@@ -85,7 +85,7 @@ func (p *Plan) runAll(ctx context.Context, to *client.Ledger, done func(Run) err
 		run.Equal = run.OutputHash == p.Record.outputHash()
 		found, err := to.Drift.Attribution(ctx, p.Record.Seq, run.Seq, &client.QueryOptions{After: run.Seq})
 		if err == nil {
-			run.Cause, run.Differences, run.Says = found.Cause, found.Differences, found.Says
+			run.Cause, run.Differences, run.Summary = found.Cause, found.Differences, found.Summary
 		}
 		if err := errors.Join(err, done(run)); err != nil { // the run is posted, even if the ledger did not compare it
 			return err
@@ -105,7 +105,7 @@ func (p *Plan) record(g *Generation, digest string) *wire.IPCRecord {
 	posted.Timestamp = time.Now().UTC().Format(time.RFC3339)
 	posted.Labels = make(map[string]string)
 	maps.Copy(posted.Labels, p.Labels)
-	posted.Labels["rerun_of"] = cli.Decimal(p.Record.Seq)
+	posted.Labels["rerun_of"] = cli.FormatUint(p.Record.Seq)
 	if n := len(g.Fingerprint); n > 0 && n <= 128 {
 		posted.Labels["system_fingerprint"] = g.Fingerprint
 	}
@@ -130,7 +130,7 @@ func (r *Record) spelling(digest string) string {
 // conclude returns a sentence about how reproducible the record is.
 func (p *Plan) conclude(r *Report) string {
 	n := len(r.Runs)
-	counted := fmt.Sprintf("%d of %s the recorded output; %s.", r.Equal, having(n), cli.Counted(uint64(r.DistinctOutputs), "distinct output"))
+	counted := fmt.Sprintf("%d of %s the recorded output; %s.", r.Equal, having(n), cli.FormatCount(uint64(r.DistinctOutputs), "distinct output"))
 	switch {
 	case n == 0:
 		return "No run has finished."

@@ -56,7 +56,7 @@ func post(t *testing.T, to *client.Ledger, record *wire.IPCRecord) uint64 {
 // generation returns an IPC record of the model, with a seed.
 func generation(payload, output string) *wire.IPCRecord {
 	return &wire.IPCRecord{Payload: json.RawMessage(payload), SystemPrompt: new("Be brief."), Output: &output, Model: llm.Model,
-		Temperature: new(0.7), MaxTokens: wire.Int(64), Seed: wire.Int(7)}
+		Temperature: new(0.7), MaxTokens: wire.IntNumber(64), Seed: wire.IntNumber(7)}
 }
 
 func endpoint(t *testing.T, url string, api rerun.API) *rerun.Endpoint {
@@ -70,9 +70,9 @@ func endpoint(t *testing.T, url string, api rerun.API) *rerun.Endpoint {
 // plan returns a plan for a record at an endpoint.
 func plan(t *testing.T, from *client.Ledger, e *rerun.Endpoint, seq uint64, runs int) *rerun.Plan {
 	t.Helper()
-	record, err := rerun.Read(t.Context(), from, seq)
+	record, err := rerun.FetchRecord(t.Context(), from, seq)
 	require.NoError(t, err)
-	request, err := e.Request(record, "")
+	request, err := e.NewRequest(record, "")
 	require.NoError(t, err)
 	return &rerun.Plan{Record: record, Endpoint: e, Request: request, Runs: runs, Labels: map[string]string{"by": "test"}}
 }
@@ -127,12 +127,12 @@ func TestRunsOfBothShapes(t *testing.T) {
 			require.Len(t, report.Runs, 3)
 			require.Equal(t, 3, report.Equal)
 			require.Equal(t, 1, report.DistinctOutputs)
-			require.Equal(t, "Reproduced: 3 of 3 runs have the recorded output; 1 distinct output.", report.Says)
+			require.Equal(t, "Reproduced: 3 of 3 runs have the recorded output; 1 distinct output.", report.Summary)
 			for i, sent := range server.Requests() {
-				require.Equal(t, llm.Received{Path: test.path, Authorization: "Bearer secret", Body: test.body}, sent)
+				require.Equal(t, llm.ReceivedRequest{Path: test.path, Authorization: "Bearer secret", Body: test.body}, sent)
 				run := report.Runs[i]
 				require.Equal(t, wire.Cause("identical"), run.Cause)
-				require.Equal(t, "Nothing differs: neither what went in nor the output.", run.Says)
+				require.Equal(t, "Nothing differs: neither what went in nor the output.", run.Summary)
 			}
 			row, err := to.Records.Get(t.Context(), report.Runs[2].Seq, nil)
 			require.NoError(t, err)
@@ -187,7 +187,7 @@ func TestConclusions(t *testing.T) {
 			require.Len(t, report.Runs, test.runs)
 			require.Equal(t, test.equal, report.Equal)
 			require.Equal(t, test.different, report.DistinctOutputs)
-			require.True(t, strings.HasPrefix(report.Says, test.says), report.Says)
+			require.True(t, strings.HasPrefix(report.Summary, test.says), report.Summary)
 			if test.cause != "" {
 				require.Equal(t, test.cause, report.Runs[0].Cause)
 			}
@@ -230,11 +230,11 @@ func TestRecordsThatCannotBeRepeated(t *testing.T) {
 		"was posted with system_prompt_hash only":   post(t, to, prompted),
 		"has no output to compare new ones with":    post(t, to, silent),
 	} {
-		_, err := rerun.Read(t.Context(), to, seq)
+		_, err := rerun.FetchRecord(t.Context(), to, seq)
 		require.ErrorContains(t, err, says)
 		require.ErrorContains(t, err, "; give the seq of ")
 	}
-	_, err = rerun.Read(t.Context(), to, 99)
+	_, err = rerun.FetchRecord(t.Context(), to, 99)
 	require.ErrorIs(t, err, client.ErrNotFound)
 
 	// If a server sends content that differs from the event, Read detects it.
@@ -246,29 +246,29 @@ func TestRecordsThatCannotBeRepeated(t *testing.T) {
 		}
 		return lies
 	})
-	_, err = rerun.Read(t.Context(), connect(t, liar), seq)
+	_, err = rerun.FetchRecord(t.Context(), connect(t, liar), seq)
 	require.ErrorContains(t, err, "does not have the SHA-256")
 }
 
 func TestPromptMember(t *testing.T) {
 	to, _ := openLedger(t)
-	record, err := rerun.Read(t.Context(), to, post(t, to, generation(`{"prompt":["no text"],"instruction":"Who?","turns":[{"role":"user","content":"Who?"}],"n":[1]}`, "Ana.")))
+	record, err := rerun.FetchRecord(t.Context(), to, post(t, to, generation(`{"prompt":["no text"],"instruction":"Who?","turns":[{"role":"user","content":"Who?"}],"n":[1]}`, "Ana.")))
 	require.NoError(t, err)
 	e := endpoint(t, "http://127.0.0.1:1", "")
-	request, err := e.Request(record, "instruction")
+	request, err := e.NewRequest(record, "instruction")
 	require.NoError(t, err)
 	require.Equal(t, "http://127.0.0.1:1/api/generate", request.URL)
 	require.Contains(t, string(request.Body), `"prompt":"Who?"`)
 	require.Equal(t, []string{"n", "prompt", "turns"}, request.Unsent)
-	request, err = e.Request(record, "turns")
+	request, err = e.NewRequest(record, "turns")
 	require.NoError(t, err)
 	require.Equal(t, "http://127.0.0.1:1/api/chat", request.URL)
-	request, err = e.Request(record, "")
+	request, err = e.NewRequest(record, "")
 	require.NoError(t, err)
 	require.Contains(t, string(request.Body), `"prompt":"{\"prompt\":[`)
-	_, err = e.Request(record, "n")
+	_, err = e.NewRequest(record, "n")
 	require.ErrorContains(t, err, "neither a text nor a list of messages")
-	_, err = e.Request(record, "question")
+	_, err = e.NewRequest(record, "question")
 	require.ErrorContains(t, err, `has no member "question"; it has instruction, n, prompt, turns`)
 }
 
@@ -370,7 +370,7 @@ func TestEndpointFails(t *testing.T) {
 			require.Equal(t, test.code, exitCode(t, err))
 			require.NotContains(t, err.Error(), "secret")
 			require.Empty(t, report.Runs)
-			require.Equal(t, "No run has finished.", report.Says)
+			require.Equal(t, "No run has finished.", report.Summary)
 		})
 	}
 	gone := startLLM(t)

@@ -29,14 +29,14 @@ func (r *Request) WriteText(out io.Writer, to *Endpoint) error {
 // Cells returns a run as a row of a table: the event, whether the output is equal, the
 // output's hash, and the cause.
 func (r *Run) Cells() []string {
-	equal, cause := "no", cli.None
+	equal, cause := "no", cli.NoValue
 	if r.Equal {
 		equal = "yes"
 	}
 	if r.Cause != "" {
-		cause = cli.Plain(string(r.Cause))
+		cause = cli.QuoteCell(string(r.Cause))
 	}
-	return []string{cli.Decimal(r.Seq), equal, cli.Plain(r.OutputHash), cause}
+	return []string{cli.FormatUint(r.Seq), equal, cli.QuoteCell(r.OutputHash), cause}
 }
 
 // WriteText writes the ledger's sentences about the runs, each once with its number of runs, and
@@ -44,17 +44,17 @@ func (r *Run) Cells() []string {
 func (r *Report) WriteText(out io.Writer) error {
 	said := make(map[string]uint64)
 	for _, run := range r.Runs {
-		if run.Says != "" {
-			said[run.Says]++
+		if run.Summary != "" {
+			said[run.Summary]++
 		}
 	}
 	var text strings.Builder
 	for _, says := range slices.Sorted(maps.Keys(said)) {
-		fmt.Fprintf(&text, "\n%s: %s", cli.Counted(said[says], "run"), cli.Plain(says))
+		fmt.Fprintf(&text, "\n%s: %s", cli.FormatCount(said[says], "run"), cli.QuoteCell(says))
 	}
 	if text.Len() > 0 {
 		text.WriteString("\n\n")
 	}
-	_, err := fmt.Fprintf(out, "%s%s\n", text.String(), r.Says)
+	_, err := fmt.Fprintf(out, "%s%s\n", text.String(), r.Summary)
 	return err
 }

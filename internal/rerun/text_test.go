@@ -23,7 +23,7 @@ func TestRequestAsText(t *testing.T) {
 // A report has each sentence once, with its number of runs.
 func TestReportAsText(t *testing.T) {
 	var out bytes.Buffer
-	report := &rerun.Report{Says: "Not reproducible.", Runs: []rerun.Run{{Says: "It changed."}, {}, {Says: "It changed."}, {Says: "A\x1bb."}}}
+	report := &rerun.Report{Summary: "Not reproducible.", Runs: []rerun.Run{{Summary: "It changed."}, {}, {Summary: "It changed."}, {Summary: "A\x1bb."}}}
 	require.NoError(t, report.WriteText(&out))
 	require.Equal(t, "\n1 run: \"A\\x1bb.\"\n2 runs: It changed.\n\nNot reproducible.\n", out.String())
 	out.Reset()

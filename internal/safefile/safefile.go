@@ -159,9 +159,9 @@ func CheckNoLink(dir string) error {
 	return err
 }
 
-// CheckNamed checks a file that the user named, and follows links. It refuses a file that
+// CheckUserFile checks a file that the user named, and follows links. It refuses a file that
 // anyone can write to, and a secret that anyone can read.
-func CheckNamed(path string, secret bool) error {
+func CheckUserFile(path string, secret bool) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:

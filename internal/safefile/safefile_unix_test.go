@@ -53,9 +53,9 @@ func TestModesOfFiles(t *testing.T) {
 		require.Equal(t, c.read, err == nil, "Read, mode %o: %v", c.mode, err)
 		_, err = ReadPrivate(path)
 		require.Equal(t, c.private, err == nil, "ReadPrivate, mode %o: %v", c.mode, err)
-		err = CheckNamed(path, false)
+		err = CheckUserFile(path, false)
 		require.Equal(t, c.named, err == nil, "CheckNamed, mode %o: %v", c.mode, err)
-		err = CheckNamed(path, true)
+		err = CheckUserFile(path, true)
 		require.Equal(t, c.secret, err == nil, "CheckNamed of a secret, mode %o: %v", c.mode, err)
 	}
 }
@@ -109,9 +109,9 @@ func TestOnlyRegularFiles(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o600))
 	named := filepath.Join(dir, "named")
 	require.NoError(t, os.Symlink(path, named))
-	require.NoError(t, CheckNamed(named, true), "links to files that the operator names are followed")
+	require.NoError(t, CheckUserFile(named, true), "links to files that the operator names are followed")
 	require.NoError(t, os.Chmod(path, 0o666))
-	require.Error(t, CheckNamed(named, true))
+	require.Error(t, CheckUserFile(named, true))
 	f, err := Create(path)
 	require.NoError(t, err)
 	info, err := f.Stat()

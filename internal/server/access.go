@@ -36,15 +36,15 @@ func (g gate) close() error {
 // machines can reach if the server asks for no credentials.
 func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err error) {
 	if info, err := os.Stat(config.Data); err == nil && !info.IsDir() {
-		return gate{}, cli.Refused("data: %s is not a folder", config.Data)
+		return gate{}, cli.StateErrorf("data: %s is not a folder", config.Data)
 	}
 	var rules access.Rules
 	if config.AccessFile != "" {
 		if rules, err = access.ReadRules(config.AccessFile); err != nil {
-			return gate{}, cli.Refused("access-file %s: %w", config.AccessFile, err)
+			return gate{}, cli.StateErrorf("access-file %s: %w", config.AccessFile, err)
 		}
 		if len(rules.OIDC)+len(rules.MTLS) == 0 {
-			return gate{}, cli.Refused("access-file %s has no rules; write some, or omit --access-file", config.AccessFile)
+			return gate{}, cli.StateErrorf("access-file %s has no rules; write some, or omit --access-file", config.AccessFile)
 		}
 	}
 	switch certificates := len(rules.MTLS) > 0; {
@@ -55,11 +55,11 @@ func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err
 	}
 	log = log.With("part", "access")
 	var g gate
-	about := access.Config{Dir: datadir.Access(config.Data), Rules: rules, Log: log}
+	about := access.Config{Dir: datadir.TokenFolder(config.Data), Rules: rules, Log: log}
 	if config.TLSCert != "" {
 		files, err := OpenTLS(config, log)
 		if err != nil {
-			return gate{}, cli.Refused("%w", err)
+			return gate{}, cli.StateErrorf("%w", err)
 		}
 		g.tls, about.TrustsAuthority = files.server(), files.trusts
 	}
@@ -80,11 +80,11 @@ func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err
 		return gate{}, cli.Exitf(cli.ExitFailed, "%w; run the server as the owner of the data folder", err)
 	}
 	if err != nil {
-		return gate{}, cli.Refused("%w", err)
+		return gate{}, cli.StateErrorf("%w", err)
 	}
 	for _, at := range [][2]string{{"listen", config.Listen}, {"otlp-grpc-listen", config.OTLPGRPCListen}} {
 		host, _, _ := net.SplitHostPort(at[1])
-		if at[1] == "" || who.Required() || config.Insecure || cli.Loopback(host) {
+		if at[1] == "" || who.RequiresIdentity() || config.Insecure || cli.IsLoopback(host) {
 			continue
 		}
 		return gate{}, cli.Exitf(cli.ExitUsage, "%s: %s can be reached from other machines, but there is no authentication: anyone who can reach it could write to the ledgers. "+
@@ -115,9 +115,9 @@ func (g gate) scheme() string {
 func (g gate) describe(config Config) string {
 	host, _, _ := net.SplitHostPort(config.Listen)
 	switch {
-	case g.who.Required():
+	case g.who.RequiresIdentity():
 		return g.who.Summary()
-	case cli.Loopback(host):
+	case cli.IsLoopback(host):
 		return "none: only this machine can reach it"
 	}
 	return "none: anyone who can reach it can do everything"
@@ -127,8 +127,8 @@ func (g gate) describe(config Config) string {
 func (g gate) warn(listen string, log *slog.Logger, address net.Addr) {
 	host, _, _ := net.SplitHostPort(listen)
 	switch {
-	case cli.Loopback(host):
-	case !g.who.Required():
+	case cli.IsLoopback(host):
+	case !g.who.RequiresIdentity():
 		log.Warn("there is no authentication: anyone who can reach this address can write and read", "address", address.String())
 	case g.tls == nil:
 		log.Warn("tokens are sent unencrypted: set --tls-cert and --tls-key, or put a proxy with TLS in front", "address", address.String())

@@ -106,7 +106,7 @@ type Config struct {
 	publish.Settings `yaml:",inline"`
 
 	// Load limits the load that clients can put on the server.
-	limits.Load `yaml:",inline"`
+	limits.ServerLimits `yaml:",inline"`
 }
 
 func (c Config) WithDefaults() Config {
@@ -116,7 +116,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.ShutdownLimit, 15*time.Second)
 	setDefault(&c.PublishEvery, publish.DefaultEvery)
 	setDefault(&c.ArchiveAfter, publish.DefaultArchiveAfter)
-	c.Load = c.Load.WithDefaults()
+	c.ServerLimits = c.ServerLimits.WithDefaults()
 	return c
 }
 
@@ -163,7 +163,7 @@ func (c Config) validate() error {
 	case c.ShutdownLimit < 0:
 		return fmt.Errorf("shutdown-limit: %s is negative", c.ShutdownLimit)
 	}
-	if err := errors.Join(c.checkIndexFrom(), c.Load.Check(), c.Settings.Check()); err != nil {
+	if err := errors.Join(c.checkIndexFrom(), c.ServerLimits.Check(), c.Settings.Check()); err != nil {
 		return err
 	}
 	if err := c.checkOTLP(); err != nil {
@@ -212,7 +212,7 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.ShutdownLimit, "shutdown-limit", c.ShutdownLimit, "`time` that a shutdown waits for requests in progress")
 	flags.StringVar(&c.Webhooks, "webhooks", c.Webhooks, "YAML `file` with the receivers of messages about mismatches, drift, stale citations, gaps, and trouble")
 	c.Settings.Bind(flags)
-	c.Load.Bind(flags)
+	c.ServerLimits.Bind(flags)
 }
 
 // Resolve merges the sources of settings. Flags that were given override the environment, and
@@ -254,7 +254,7 @@ var goType = regexp.MustCompile(` (in type|into) [\[\]*]*[a-z]+\.\w+`)
 // readFile reads a YAML file into c. Settings that the file does not name keep their values.
 // An unknown name is an error.
 func (c *Config) readFile(path string) error {
-	if err := safefile.CheckNamed(path, false); err != nil {
+	if err := safefile.CheckUserFile(path, false); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(path)
@@ -285,7 +285,7 @@ const leastCache = 64 << 20
 // WithCaches sets the sizes of caches that are not configured. Each gets a share of the usable
 // memory, in bytes.
 func (c Config) WithCaches(usable uint64) Config {
-	setDefault(&c.Cache, size.Bytes(memory.Share(usable, 16, leastCache)))
-	setDefault(&c.IndexCache, size.Bytes(memory.Share(usable, 16, index.DefaultMemory)))
+	setDefault(&c.Cache, size.Bytes(memory.CacheSize(usable, 16, leastCache)))
+	setDefault(&c.IndexCache, size.Bytes(memory.CacheSize(usable, 16, index.DefaultMemory)))
 	return c
 }

@@ -48,7 +48,7 @@ func (n *Node) fetchIndex(c *cli.Console, config Config) error {
 		}
 		f.Servers = append(f.Servers, indexfetch.Server{URL: s.URL, Client: s.Client})
 	}
-	n.Index.FetchFrom(f.Fetch)
+	n.Index.SetFetch(f.Fetch)
 	return nil
 }
 

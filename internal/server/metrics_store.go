@@ -46,7 +46,7 @@ func (d *databaseCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(unanswered, prometheus.CounterValue, float64(m.Unanswered))
 	for name, pool := range map[string]postgres.PoolMetrics{"read": m.Reads, "write": m.Writes} {
 		ch <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(pool.InUse), name)
-		ch <- prometheus.MustNewConstMetric(connectionsMost, prometheus.GaugeValue, float64(pool.Most), name)
+		ch <- prometheus.MustNewConstMetric(connectionsMost, prometheus.GaugeValue, float64(pool.Max), name)
 		ch <- prometheus.MustNewConstMetric(connectionsWait, prometheus.CounterValue, pool.Waited.Seconds(), name)
 	}
 	if bytes, err := d.size(); err == nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // openMirror opens a data folder with the log that is loaded from the copy at config.From.
-func openMirror(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
+func openMirror(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
 	if err := datadir.CheckCopy(config.Data); err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func openMirror(ctx context.Context, config Config, keys ledger.Keys, log *slog.
 		return nil, err
 	}
 	database, err := pebble.Open(ctx, pebble.Config{
-		Dir:          datadir.Copy(config.Data),
+		Dir:          datadir.CopyFolder(config.Data),
 		Logger:       log.With("part", "storage"),
 		MinFreeBytes: uint64(config.MinFreeSpace),
 		CacheBytes:   int64(config.Cache),
@@ -53,7 +53,7 @@ func openMirror(ctx context.Context, config Config, keys ledger.Keys, log *slog.
 // loaded again.
 func explainMirror(err error, data string) error {
 	if errors.Is(err, ledger.ErrDamaged) {
-		return cli.Exitf(cli.ExitDamaged, "%w\nRemove %s, and start the server: it loads the copy again", err, datadir.Copy(data))
+		return cli.Exitf(cli.ExitDamaged, "%w\nRemove %s, and start the server: it loads the copy again", err, datadir.CopyFolder(data))
 	}
 	return datadir.ExplainOpen(err, data)
 }

@@ -39,7 +39,7 @@ type Node struct {
 	log      *slog.Logger
 	loaded   *mirror.Database // the log that is loaded from a copy; nil without Config.From
 	mirror   *mirror.Mirror   // follows the copy while the server serves; otherwise nil
-	made     datadir.Folder
+	made     datadir.CreatedFolder
 	// madeDefault is true if this process created the ledger "default".
 	madeDefault bool
 	version     string // version of the program
@@ -50,7 +50,7 @@ type Node struct {
 
 // Open opens the data folder. The first start creates the folder and the ledger "default". If
 // Open fails, it removes the folders that it created.
-func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
+func Open(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
 	if config.From != "" {
 		return openMirror(ctx, config, keys, log)
 	}
@@ -60,19 +60,19 @@ func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger
 	switch {
 	case config.Store != "":
 		return openElsewhere(ctx, config, keys, log)
-	case datadir.IsElsewhere(config.Data):
-		return nil, datadir.ElsewhereError(config.Data)
+	case datadir.HasStoreMarker(config.Data):
+		return nil, datadir.OtherDatabaseError(config.Data)
 	}
-	made, err := datadir.Make(config.Data)
+	made, err := datadir.Create(config.Data)
 	if err != nil {
 		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
 	database, err := pebble.Open(ctx, pebble.Config{
-		Dir:          datadir.Database(config.Data),
+		Dir:          datadir.DatabaseFolder(config.Data),
 		Logger:       log.With("part", "storage"),
 		MinFreeBytes: uint64(config.MinFreeSpace),
 		CacheBytes:   int64(config.Cache),
-		Copies:       datadir.SnapshotsOf(config.Data).Sweep,
+		RemoveCopies: datadir.SnapshotFolderOf(config.Data).RemoveLeftover,
 		ReadWhenFull: true,
 	})
 	if errors.Is(err, storage.ErrDamaged) {
@@ -98,19 +98,19 @@ func Open(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger
 
 // makeSpool creates an empty folder for results that slow clients have not read yet.
 func makeSpool(data string) error {
-	return errors.Join(os.RemoveAll(datadir.Spool(data)), os.MkdirAll(datadir.Spool(data), 0o700))
+	return errors.Join(os.RemoveAll(datadir.SpoolFolder(data)), os.MkdirAll(datadir.SpoolFolder(data), 0o700))
 }
 
 // open opens the ledgers and the index on top of the database, and creates the ledger "default"
 // if necessary.
-func (n *Node) open(ctx context.Context, config Config, keys ledger.Keys) (err error) {
+func (n *Node) open(ctx context.Context, config Config, keys ledger.KeyStore) (err error) {
 	ledgerConfig := func(name string) ledger.Config {
 		return ledger.Config{Clock: clock, Log: n.log.With("ledger", name), Marks: datadir.Marks(config.Data), MarkShown: config.ReadOnly && n.remote != nil, Fatal: n.fatal(name)}
 	}
 	if err := makeSpool(config.Data); err != nil && !n.fullBy(err) {
 		return fmt.Errorf("creating a folder for results that clients have not read yet: %w", err)
 	}
-	if err := datadir.SnapshotsOf(config.Data).Clear(); err != nil && !errors.Is(err, storage.ErrInUse) && !n.fullBy(err) {
+	if err := datadir.SnapshotFolderOf(config.Data).Clear(); err != nil && !errors.Is(err, storage.ErrInUse) && !n.fullBy(err) {
 		return fmt.Errorf("creating a folder for copies: %w", err)
 	}
 	if err := n.openArchive(ctx, config); err != nil {
@@ -125,7 +125,7 @@ func (n *Node) open(ctx context.Context, config Config, keys ledger.Keys) (err e
 	if err := n.makeDefault(ctx, config); err != nil {
 		return err
 	}
-	n.Index, err = query.Open(index.Config{Dir: datadir.Index(config.Data), Log: n.log.With("part", "index"), Memory: int64(config.IndexCache), ReadOnly: n.readOnly()})
+	n.Index, err = query.Open(index.Config{Dir: datadir.IndexFolder(config.Data), Log: n.log.With("part", "index"), Memory: int64(config.IndexCache), ReadOnly: n.readOnly()})
 	return err
 }
 
@@ -136,7 +136,7 @@ func (n *Node) makeDefault(ctx context.Context, config Config) error {
 	}
 	_, err := n.Host.Ledger(ledger.Default)
 	if errors.Is(err, ledger.ErrUnknown) {
-		_, err = n.Host.Create(ctx, ledger.New{Name: ledger.Default})
+		_, err = n.Host.Create(ctx, ledger.CreateOptions{Name: ledger.Default})
 		n.madeDefault = err == nil
 	}
 	if n.remote != nil && errors.Is(err, ledger.ErrExists) {
@@ -149,7 +149,7 @@ func (n *Node) makeDefault(ctx context.Context, config Config) error {
 func (n *Node) Close() error {
 	var errs []error
 	if n.cluster != nil {
-		n.cluster.Settle()
+		n.cluster.FinishSteps()
 	}
 	if n.Index != nil {
 		errs = append(errs, n.Index.Close())

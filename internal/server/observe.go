@@ -21,7 +21,7 @@ import (
 // meanwhile.
 func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metrics *api.Metrics, underWay sync.Locker) *http.Server {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", Locked(metrics.Handler(), underWay))
+	mux.Handle("GET /metrics", WithLock(metrics.Handler(), underWay))
 	if config.Pprof {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -30,7 +30,7 @@ func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metric
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
 	server := &http.Server{
-		Handler:           known(api.Hosts(config.AllowHost), mux),
+		Handler:           known(api.AllowedHosts(config.AllowHost), mux),
 		ReadHeaderTimeout: 10 * time.Second,
 		WriteTimeout:      2 * time.Minute, // a CPU profile takes as long as its request says
 		IdleTimeout:       2 * time.Minute,
@@ -46,7 +46,7 @@ func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metric
 }
 
 // known refuses requests whose Host header names another server.
-func known(hosts api.Hosts, handler http.Handler) http.Handler {
+func known(hosts api.AllowedHosts, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := hosts.Check(r); err != nil {
 			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
@@ -71,7 +71,7 @@ func (c Config) checkObservation() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("metrics-listen: %w; write host:port, like 127.0.0.1:9464", err)
-	case c.Pprof && !c.Insecure && !cli.Loopback(host):
+	case c.Pprof && !c.Insecure && !cli.IsLoopback(host):
 		return fmt.Errorf("pprof: %s can be reached from other machines, and profiles show data from the server's memory: "+
 			"listen on 127.0.0.1, or pass --insecure only if everyone on the network is allowed to see it", c.MetricsListen)
 	}

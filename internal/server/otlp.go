@@ -29,10 +29,10 @@ func (c Config) checkOTLP() error {
 // serveGRPC serves OTLP over gRPC until the returned function is called. Every call holds
 // underWay, as every HTTP request does.
 func (n *Node) serveGRPC(service *api.Server, g gate, listener net.Listener, underWay sync.Locker) (shutdown func(context.Context) error) {
-	server := service.GRPC()
-	server.Handler = Locked(server.Handler, underWay)
+	server := service.GRPCServer()
+	server.Handler = WithLock(server.Handler, underWay)
 	go func() {
-		if err := g.serve(server, service.Listen(listener)); !errors.Is(err, http.ErrServerClosed) {
+		if err := g.serve(server, service.LimitListener(listener)); !errors.Is(err, http.ErrServerClosed) {
 			n.log.Error("OTLP over gRPC is no longer served", "error", err)
 		}
 	}()

@@ -55,9 +55,9 @@ func (n *Node) publish(settings publish.Settings, metrics *api.Metrics) (end fun
 	}
 	var writes func(string) bool
 	if n.cluster != nil {
-		writes = func(name string) bool { return n.Host.Role(name) == ledger.Writer }
+		writes = func(name string) bool { return n.Host.Role(name) == ledger.RoleWriter }
 	}
-	publisher, err := publish.Start(settings, writes, n.log.With("part", "publish"))
+	publisher, err := publish.NewFromSettings(settings, writes, n.log.With("part", "publish"))
 	if err != nil {
 		return nil, fmt.Errorf("publish: %w", err)
 	}
@@ -75,15 +75,15 @@ func (n *Node) sendWebhooks(config Config, metrics *api.Metrics) (end func(), er
 	if config.Webhooks == "" {
 		return func() {}, nil
 	}
-	hooks, err := webhook.Load(config.Webhooks)
+	hooks, err := webhook.LoadHooks(config.Webhooks)
 	if err != nil {
 		return nil, fmt.Errorf("webhooks: %w", err)
 	}
 	var writes func(string) bool
 	if n.cluster != nil {
-		writes = func(name string) bool { return n.Host.Role(name) == ledger.Writer }
+		writes = func(name string) bool { return n.Host.Role(name) == ledger.RoleWriter }
 	}
-	sender, err := webhook.New(webhook.Options{Hooks: hooks, Dir: datadir.Webhooks(config.Data), Log: n.log.With("part", "webhooks"), Follower: n.Index.Follower, Writes: writes})
+	sender, err := webhook.New(webhook.Options{Hooks: hooks, Dir: datadir.WebhookFolder(config.Data), Log: n.log.With("part", "webhooks"), Follower: n.Index.Follower, Writes: writes})
 	if err != nil {
 		return nil, fmt.Errorf("webhooks: %w", err)
 	}

@@ -19,8 +19,8 @@ import (
 // A read-only server needs neither the right to write nor a key. It takes no lease, and the other servers do
 // not see it.
 func TestReadOnlyOnAStore(t *testing.T) {
-	server := postgrestest.Shared(t)
-	schema := server.Schema(t)
+	server := postgrestest.SharedServer(t)
+	schema := server.CreateSchema(t)
 	url := server.URL("search_path", schema)
 	log := slog.New(slog.DiscardHandler)
 	config := sharing(t, url)
@@ -43,7 +43,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	require.NoError(t, following())
 	l, err := reader.Host.Ledger(ledger.Default)
 	require.NoError(t, err)
-	require.Equal(t, ledger.Reader, reader.Host.Role(ledger.Default))
+	require.Equal(t, ledger.RoleReader, reader.Host.Role(ledger.Default))
 	require.NoDirExists(t, datadir.Keys(config.Data).Dir)
 	before := l.Head()
 	for i := range uint64(3) {
@@ -53,16 +53,16 @@ func TestReadOnlyOnAStore(t *testing.T) {
 			require.NoError(t, w.SetPublic(t.Context(), true))
 		}
 		change := writer.Host.RotateKey
-		if w.Keys().Overlapping() != nil {
+		if w.KeyHistory().OverlapKey() != nil {
 			change = writer.Host.RetireKey
 		}
 		_, err = change(t.Context(), ledger.Default, "test")
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return l.Head().Size == i+2 && l.Public() }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return l.Head().Size == i+2 && l.IsPublic() }, time.Minute, time.Millisecond)
 	}
-	_, err = reader.Host.Create(t.Context(), ledger.New{Name: "other"})
+	_, err = reader.Host.Create(t.Context(), ledger.CreateOptions{Name: "other"})
 	require.Error(t, err)
-	require.ErrorIs(t, l.Writable(t.Context()), storage.ErrNotHeld)
+	require.ErrorIs(t, l.CheckWritable(t.Context()), storage.ErrNotHeld)
 	var servers int
 	require.NoError(t, database.QueryRow(t.Context(), "SELECT count(*) FROM colophon_servers").Scan(&servers))
 	require.Equal(t, 1, servers)
@@ -70,10 +70,10 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	// When the writer stops, the reader continues to serve, and takes no lease.
 	require.NoError(t, writer.Close())
 	require.Eventually(t, func() bool {
-		address, elsewhere := reader.cluster.Holder(ledger.Default)
+		address, elsewhere := reader.cluster.WriterAddress(ledger.Default)
 		return elsewhere && address == ""
 	}, time.Minute, time.Millisecond)
-	require.Equal(t, ledger.Reader, reader.Host.Role(ledger.Default))
+	require.Equal(t, ledger.RoleReader, reader.Host.Role(ledger.Default))
 	require.NoError(t, following())
 
 	// The server does not serve a head that does not extend the one that it has served.
@@ -101,8 +101,8 @@ func TestReadOnlyTokens(t *testing.T) {
 	url := emptyURL(t)
 	log := slog.New(slog.DiscardHandler)
 	first := sharing(t, url)
-	made, err := access.Store{Dir: datadir.Access(first.Data), Now: time.Now}.Create(access.NewToken{
-		Name: "t", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.Read}}})
+	made, err := access.Store{Dir: datadir.TokenFolder(first.Data), Now: time.Now}.Create(access.TokenSpec{
+		Name: "t", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.ScopeRead}}})
 	require.NoError(t, err)
 	g, err := openGate(t.Context(), first, log)
 	require.NoError(t, err)

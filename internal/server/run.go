@@ -29,10 +29,10 @@ import (
 // Run runs a server until ctx is done, and prints a banner when it is ready. If the server had to start
 // read-only because the disk was full, Run opens the data folder for writing once there is space.
 func Run(ctx context.Context, c *cli.Console, config Config, version string) (err error) {
-	if err := datadir.CheckForeign(config.Data); err != nil {
+	if err := datadir.CheckForeignFiles(config.Data); err != nil {
 		return err
 	}
-	if err := datadir.Check(config.Data); err != nil {
+	if err := datadir.CheckPermissions(config.Data); err != nil {
 		return err
 	}
 	log := newLogger(c, config)
@@ -42,11 +42,11 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
 	if config.From != "" {
-		if config.Trusted, err = c.ReadKeys(config.Key); err != nil {
+		if config.Trusted, err = c.ReadSufficientKeys(config.Key); err != nil {
 			return err
 		}
 	}
-	config = config.WithCaches(memory.Usable())
+	config = config.WithCaches(memory.UsableBytes())
 	defer besideLimit(index.OffHeapBytes(int64(config.IndexCache)))()
 	defer paceGarbage(c.Env)()
 	at, busy := openAddresses(config)
@@ -109,13 +109,13 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	if n.cluster != nil {
 		metrics.Register(n.cluster)
 	}
-	var snapshot admin.Snapshot // nil for a PostgreSQL database, which has its own backups
+	var snapshot admin.SnapshotFunc // nil for a PostgreSQL database, which has its own backups
 	if n.local == nil {
 		metrics.Register(&databaseCollector{database: n.remote, log: n.log})
 	} else {
 		metrics.Register(storageCollector{n.local, n.log})
 		snapshot = func(ctx context.Context) (string, int, error) {
-			return datadir.SnapshotsOf(config.Data).Answer(ctx, n.local)
+			return datadir.SnapshotFolderOf(config.Data).CopyForProcess(ctx, n.local)
 		}
 	}
 	if n.archive != nil {
@@ -136,9 +136,9 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	}
 	service, err := api.New(api.Config{
 		Host: n.Host, Index: n.Index, Log: n.log, Metrics: metrics, Version: n.version, Access: g.who,
-		Hosts: api.Hosts(config.AllowHost), MetricsElsewhere: config.MetricsListen != "",
-		SpoolDir: datadir.Spool(config.Data), Load: config.Load,
-		Snapshot: snapshot, Holder: n.holder(), ReadOnly: config.ReadOnly, Following: n.following(config),
+		Hosts: api.AllowedHosts(config.AllowHost), NoMetricsRoute: config.MetricsListen != "",
+		SpoolDir: datadir.SpoolFolder(config.Data), ServerLimits: config.ServerLimits,
+		Snapshot: snapshot, WriterAddress: n.holder(), ReadOnly: config.ReadOnly, FollowError: n.following(config),
 	})
 	if err != nil {
 		return fmt.Errorf("creating the server: %w", err)
@@ -148,12 +148,12 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 		return err
 	}
 	defer endWebhooks()
-	openfiles.Check(config.Load, n.log)
-	server := service.HTTP()
+	openfiles.Check(config.ServerLimits, n.log)
+	server := service.HTTPServer()
 	var underWay sync.RWMutex // read-locked by every request
-	server.Handler = Locked(server.Handler, underWay.RLocker())
+	server.Handler = WithLock(server.Handler, underWay.RLocker())
 	ended := make(chan error, 1)
-	go func() { ended <- g.serve(server, service.Listen(at.server)) }()
+	go func() { ended <- g.serve(server, service.LimitListener(at.server)) }()
 	// server.Close does not wait for handlers. They read the database, so it must stay open
 	// until they have returned.
 	defer underWay.Lock()
@@ -189,7 +189,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ShutdownLimit)
 	defer cancel()
 	if n.cluster != nil {
-		n.cluster.HandOver(limited)
+		n.cluster.TransferLedgers(limited)
 	}
 	if err := server.Shutdown(limited); err != nil {
 		n.log.Warn("closing the remaining connections", "reason", err)
@@ -198,8 +198,8 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	return room
 }
 
-// Locked returns a handler that holds lock during each request to the given one.
-func Locked(handler http.Handler, lock sync.Locker) http.Handler {
+// WithLock returns a handler that holds lock during each request to the given one.
+func WithLock(handler http.Handler, lock sync.Locker) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		lock.Lock()
 		defer lock.Unlock()
@@ -226,18 +226,18 @@ func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) erro
 		fmt.Fprintf(table, "  OTLP\t%s by gRPC\n", URLOf(g.scheme(), at.grpc.Addr().String()))
 	}
 	fmt.Fprintf(table, "  authentication\t%s\n", g.describe(config))
-	fmt.Fprintf(table, "  data\t%s%s\n", data, n.made.Note())
+	fmt.Fprintf(table, "  data\t%s%s\n", data, n.made.BannerNote())
 	if n.remote != nil {
-		fmt.Fprintf(table, "  store\tPostgreSQL at %s\n", n.remote.Place())
+		fmt.Fprintf(table, "  store\tPostgreSQL at %s\n", n.remote.Address())
 	}
 	if config.From != "" {
 		fmt.Fprintf(table, "  copy\t%s\n", config.From)
 	}
 	if n.madeDefault {
-		fmt.Fprintf(table, "  created\ta new ledger%s\n", datadir.NewKeyNote(data))
+		fmt.Fprintf(table, "  created\ta new ledger%s\n", datadir.DefaultKeyNote(data))
 	}
 	for _, l := range n.Host.Ledgers() {
-		if err := l.Writable(context.Background()); err != nil && !errors.Is(err, storage.ErrNoSpace) && !errors.Is(err, storage.ErrNotHeld) {
+		if err := l.CheckWritable(context.Background()); err != nil && !errors.Is(err, storage.ErrNoSpace) && !errors.Is(err, storage.ErrNotHeld) {
 			fmt.Fprintf(table, "  no writes\t%v\n", err)
 		}
 	}

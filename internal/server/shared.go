@@ -13,17 +13,17 @@ import (
 // openTokens opens the database that has the tokens, and moves the tokens of the data folder
 // into it. The returned store has its own connections, so that a check for revoked tokens does
 // not wait for other reads.
-func openTokens(ctx context.Context, config Config, log *slog.Logger) (*postgres.Database, access.Shared, error) {
-	if err := datadir.CheckElsewhere(config.Data); err != nil {
+func openTokens(ctx context.Context, config Config, log *slog.Logger) (*postgres.Database, access.SharedStore, error) {
+	if err := datadir.CheckNoDatabase(config.Data); err != nil {
 		return nil, nil, err
 	}
 	database, err := postgres.Open(ctx, postgres.Config{URL: config.Store, Logger: log, ReadOnly: config.ReadOnly, Primary: true})
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := access.TakeOver(datadir.Access(config.Data), database); err != nil {
+	if err := access.MoveTokens(datadir.TokenFolder(config.Data), database); err != nil {
 		_ = database.Close()
-		return nil, nil, cli.Refused("%w", err)
+		return nil, nil, cli.StateErrorf("%w", err)
 	}
 	if config.ReadOnly {
 		return database, readTokens{database}, nil

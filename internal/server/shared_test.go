@@ -25,8 +25,8 @@ func sharing(t *testing.T, url string) Config {
 }
 
 func emptyURL(t *testing.T) string {
-	s := postgrestest.Shared(t)
-	return s.URL("search_path", s.Schema(t))
+	s := postgrestest.SharedServer(t)
+	return s.URL("search_path", s.CreateSchema(t))
 }
 
 func (g gate) answers(t *testing.T, token string) bool {
@@ -42,20 +42,20 @@ func TestServersShareTokens(t *testing.T) {
 	url := emptyURL(t)
 	log := slog.New(slog.DiscardHandler)
 	one, two := sharing(t, url), sharing(t, url)
-	grants := []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.Read}}
-	made, err := access.Store{Dir: datadir.Access(one.Data), Now: time.Now}.Create(access.NewToken{Name: "old", Grants: grants})
+	grants := []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.ScopeRead}}
+	made, err := access.Store{Dir: datadir.TokenFolder(one.Data), Now: time.Now}.Create(access.TokenSpec{Name: "old", Grants: grants})
 	require.NoError(t, err)
 	var gates []gate
 	for _, config := range []Config{one, two} {
 		g, err := openGate(t.Context(), config, log)
 		require.NoError(t, err)
-		require.True(t, g.who.Required())
+		require.True(t, g.who.RequiresIdentity())
 		gates = append(gates, g)
 	}
 	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, Logger: log})
 	require.NoError(t, err)
 	store := access.Store{Shared: database, Now: time.Now}
-	fresh, err := store.Create(access.NewToken{Name: "fresh", Grants: grants})
+	fresh, err := store.Create(access.TokenSpec{Name: "fresh", Grants: grants})
 	require.NoError(t, err)
 	for _, g := range gates {
 		require.True(t, g.answers(t, made.Text))
@@ -71,7 +71,7 @@ func TestServersShareTokens(t *testing.T) {
 
 	// A third folder has a token that the database does not know.
 	three := sharing(t, url)
-	_, err = access.Store{Dir: datadir.Access(three.Data), Now: time.Now}.Create(access.NewToken{Name: "stranger", Grants: grants})
+	_, err = access.Store{Dir: datadir.TokenFolder(three.Data), Now: time.Now}.Create(access.TokenSpec{Name: "stranger", Grants: grants})
 	require.NoError(t, err)
 	_, err = openGate(t.Context(), three, log)
 	require.ErrorContains(t, err, `has token "stranger"`)
@@ -93,8 +93,8 @@ func TestServersShareSettings(t *testing.T) {
 	require.NoError(t, err)
 	for _, public := range []bool{true, false} {
 		require.NoError(t, first.SetPublic(t.Context(), public))
-		require.NoError(t, first.RejectUnregistered(t.Context(), public))
-		require.Eventually(t, func() bool { return second.Public() == public && second.RejectsUnregistered() == public }, time.Minute, 10*time.Millisecond)
+		require.NoError(t, first.SetRejectUnregistered(t.Context(), public))
+		require.Eventually(t, func() bool { return second.IsPublic() == public && second.RejectsUnregistered() == public }, time.Minute, 10*time.Millisecond)
 	}
 	require.False(t, second.Info().Frozen)
 	require.NoError(t, first.Freeze(t.Context()))

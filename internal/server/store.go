@@ -26,8 +26,8 @@ import (
 
 // openElsewhere opens a data folder whose log is in the database at config.Store. The folder has the signing
 // keys, the marks, and the index. Other servers, which have their own folders, share the database.
-func openElsewhere(ctx context.Context, config Config, keys ledger.Keys, log *slog.Logger) (*Node, error) {
-	if err := datadir.CheckElsewhere(config.Data); err != nil {
+func openElsewhere(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
+	if err := datadir.CheckNoDatabase(config.Data); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(datadir.StoreMarker(config.Data), 0o700); err != nil {
@@ -112,7 +112,7 @@ func (n *Node) holder() func(ledger string) (address string, ok bool) {
 	if n.cluster == nil {
 		return nil
 	}
-	return n.cluster.Holder
+	return n.cluster.WriterAddress
 }
 
 // following returns the function that reports why a read-only server cannot follow the ledgers. It returns nil
@@ -120,9 +120,9 @@ func (n *Node) holder() func(ledger string) (address string, ok bool) {
 func (n *Node) following(config Config) func() error {
 	switch {
 	case n.mirror != nil:
-		return n.mirror.Following
+		return n.mirror.FollowError
 	case config.ReadOnly && n.cluster != nil:
-		return n.cluster.Following
+		return n.cluster.FollowError
 	}
 	return nil
 }

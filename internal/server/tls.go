@@ -107,7 +107,7 @@ func unchanged(before, now [3]fs.FileInfo) bool {
 // load reads the files. A client certificate is optional, and is verified if present; access
 // is decided for each request. If load returns an error, the configuration is unchanged.
 func (f *tlsFiles) load() error {
-	if err := errors.Join(safefile.CheckNamed(f.cert, false), safefile.CheckNamed(f.key, true)); err != nil {
+	if err := errors.Join(safefile.CheckUserFile(f.cert, false), safefile.CheckUserFile(f.key, true)); err != nil {
 		return fmt.Errorf("tls-cert %s, tls-key %s: %w", f.cert, f.key, err)
 	}
 	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
@@ -121,7 +121,7 @@ func (f *tlsFiles) load() error {
 		f.config = config
 		return nil
 	}
-	if err := safefile.CheckNamed(f.clientCA, false); err != nil {
+	if err := safefile.CheckUserFile(f.clientCA, false); err != nil {
 		return fmt.Errorf("tls-client-ca: %w", err)
 	}
 	text, err := os.ReadFile(f.clientCA)

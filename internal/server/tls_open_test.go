@@ -57,8 +57,8 @@ func (o *openConnection) actor(fresh bool) (actor string, state *tls.ConnectionS
 func TestRevocationOnAnOpenConnection(t *testing.T) {
 	s := authority.New(t)
 	config := withCertificate(t, s, "server")
-	store := access.Store{Dir: datadir.Access(config.Data), Now: time.Now}
-	made, err := store.Create(access.NewToken{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.Read}}})
+	store := access.Store{Dir: datadir.TokenFolder(config.Data), Now: time.Now}
+	made, err := store.Create(access.TokenSpec{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.ScopeRead}}})
 	require.NoError(t, err)
 	g, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestAnAuthorityIsWithdrawn(t *testing.T) {
 	g, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	url := behind(t, g)
-	pair := s.Client("pipeline")
+	pair := s.IssueClient("pipeline")
 	clientConfig := func(version uint16, sessions tls.ClientSessionCache) *tls.Config {
 		return &tls.Config{RootCAs: s.Roots(), MaxVersion: version, ClientSessionCache: sessions,
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }}

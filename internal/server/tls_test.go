@@ -47,7 +47,7 @@ func (b *lockedBuffer) String() string {
 func withCertificate(t *testing.T, a *authority.Authority, name string) Config {
 	t.Helper()
 	config := Config{Data: filepath.Join(a.Dir, "data")}.WithDefaults()
-	config.TLSCert, config.TLSKey = a.Server(name)
+	config.TLSCert, config.TLSKey = a.IssueServer(name)
 	return config
 }
 
@@ -160,14 +160,14 @@ func TestClientCertificatesOpenTheGate(t *testing.T) {
 	require.Equal(t, "client certificates", g.describe(config))
 	url := behind(t, g)
 	for name, want := range map[string]string{"pipeline": "mtls:pipe", "somebody": ""} {
-		body, _, _, err := visit(t, url, &tls.Config{RootCAs: s.Roots(), Certificates: []tls.Certificate{s.Client(name)}})
+		body, _, _, err := visit(t, url, &tls.Config{RootCAs: s.Roots(), Certificates: []tls.Certificate{s.IssueClient(name)}})
 		require.NoError(t, err)
 		require.Equal(t, want, body)
 	}
 	body, _, _, err := visit(t, url, &tls.Config{RootCAs: s.Roots()})
 	require.NoError(t, err, "a connection needs no client certificate")
 	require.Empty(t, body)
-	pair := other.Client("pipeline")
+	pair := other.IssueClient("pipeline")
 	_, _, _, err = visit(t, url, &tls.Config{RootCAs: s.Roots(), GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }})
 	require.Error(t, err, "a certificate of another authority") // a TLS alert, or a connection that was closed before the client read the alert
 
@@ -205,8 +205,8 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	config.Insecure = true
 	says("none: anyone who can reach it can do everything", "there is no authentication")
 	config.Insecure = false
-	store := access.Store{Dir: datadir.Access(config.Data), Now: time.Now}
-	_, err = store.Create(access.NewToken{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.Read}}})
+	store := access.Store{Dir: datadir.TokenFolder(config.Data), Now: time.Now}
+	_, err = store.Create(access.TokenSpec{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.ScopeRead}}})
 	require.NoError(t, err)
 	says("1 token", "tokens are sent unencrypted")
 	_, err = store.Revoke("one")

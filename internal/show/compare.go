@@ -13,8 +13,8 @@ import (
 )
 
 // IPCChange prints what caused the change from IPC record a to IPC record b.
-func IPCChange(ctx context.Context, c *cli.Console, t *Texts, x *wire.IPCChange, a, b *wire.RecordRow, full bool) error {
-	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\nCause: %s.\n", a.Seq, b.Seq, cli.Plain(x.Says), cli.Plain(string(x.Cause))); err != nil {
+func IPCChange(ctx context.Context, c *cli.Console, t *TextReader, x *wire.IPCChange, a, b *wire.RecordRow, full bool) error {
+	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\nCause: %s.\n", a.Seq, b.Seq, cli.QuoteCell(x.Summary), cli.QuoteCell(string(x.Cause))); err != nil {
 		return err
 	}
 	if err := caveats(c, a, b); err != nil {
@@ -22,7 +22,7 @@ func IPCChange(ctx context.Context, c *cli.Console, t *Texts, x *wire.IPCChange,
 	}
 	rows := make([][]string, len(x.Differences))
 	for i, d := range x.Differences {
-		rows[i] = []string{cli.Plain(d.Variable), t.Value(ctx, d.Variable, d.A, a.Seq, full), t.Value(ctx, d.Variable, d.B, b.Seq, full)}
+		rows[i] = []string{cli.QuoteCell(d.Variable), t.ValueCell(ctx, d.Variable, d.A, a.Seq, full), t.ValueCell(ctx, d.Variable, d.B, b.Seq, full)}
 	}
 	columns := []cli.Column{cli.TextColumn("variable"), cli.TextColumn(fmt.Sprintf("event %d", a.Seq)), cli.TextColumn(fmt.Sprintf("event %d", b.Seq))}
 	if err := section(c, rows, columns...); err != nil {
@@ -31,7 +31,7 @@ func IPCChange(ctx context.Context, c *cli.Console, t *Texts, x *wire.IPCChange,
 	rows = nil
 	for _, d := range x.Differences {
 		for _, m := range d.Members {
-			rows = append(rows, []string{cli.Plain(m.Pointer), memberValue(m.A, m.AValue), memberValue(m.B, m.BValue)})
+			rows = append(rows, []string{cli.QuoteCell(m.Pointer), memberValue(m.A, m.AValue), memberValue(m.B, m.BValue)})
 		}
 	}
 	columns[0] = cli.TextColumn("payload member")
@@ -48,16 +48,16 @@ func memberValue(digest *string, value json.RawMessage) string {
 	case digest == nil:
 		return "none"
 	case value == nil:
-		return "digest " + cli.Plain(*digest)
+		return "digest " + cli.QuoteCell(*digest)
 	case len(value) > maxMemberValue:
-		return cli.Plain(strings.ToValidUTF8(string(value[:maxMemberValue]), "")) + "…"
+		return cli.QuoteCell(strings.ToValidUTF8(string(value[:maxMemberValue]), "")) + "…"
 	}
-	return cli.Plain(string(value))
+	return cli.QuoteCell(string(value))
 }
 
 // RunDAGChange prints where run-DAG b diverges from run-DAG a.
 func RunDAGChange(c *cli.Console, x *wire.RunDAGChange, a, b *wire.RecordRow) error {
-	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\n", a.Seq, b.Seq, cli.Plain(x.Says)); err != nil {
+	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\n", a.Seq, b.Seq, cli.QuoteCell(x.Summary)); err != nil {
 		return err
 	}
 	for _, list := range []struct {
@@ -77,8 +77,8 @@ func RunDAGChange(c *cli.Console, x *wire.RunDAGChange, a, b *wire.RecordRow) er
 }
 
 // Inputs prints the first words of the inputs of two IPC records, unless they cannot be read.
-func Inputs(ctx context.Context, c *cli.Console, t *Texts, a, b *wire.RecordRow) error {
-	of := func(r *wire.RecordRow) string { return t.Of(ctx, "input_hash", r.Hashes.Get("input_hash"), r.Seq) }
+func Inputs(ctx context.Context, c *cli.Console, t *TextReader, a, b *wire.RecordRow) error {
+	of := func(r *wire.RecordRow) string { return t.Excerpt(ctx, "input_hash", r.Hashes.Get("input_hash"), r.Seq) }
 	ofA, ofB := of(a), of(b)
 	switch {
 	case ofA == "" && ofB == "":
@@ -108,19 +108,19 @@ func PathChange(c *cli.Console, a, b *wire.RecordRow) error {
 			return fmt.Errorf("decoding the event in the server's response: %w", err)
 		}
 		p := &of[i].Record
-		paths[i] = fmt.Sprintf("path %s of %s (%s)", cli.Plain(r.Hashes.Get("path_id")), cli.Plain(p.Project), cli.Plain(strings.Join(p.Route, " → ")))
+		paths[i] = fmt.Sprintf("path %s of %s (%s)", cli.QuoteCell(r.Hashes.Get("path_id")), cli.QuoteCell(p.Project), cli.QuoteCell(strings.Join(p.Route, " → ")))
 	}
 	first, second := &of[0].Record, &of[1].Record
 	if first.Project == second.Project && slices.Equal(first.Route, second.Route) {
-		builds := cli.PlainOr(first.Build)
-		if then := cli.PlainOr(second.Build); then != builds {
+		builds := cli.QuoteOptionalCell(first.Build)
+		if then := cli.QuoteOptionalCell(second.Build); then != builds {
 			builds += " to build " + then
 		}
 		_, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s, build %s.\n", a.Seq, b.Seq, paths[0], builds)
 		return errors.Join(err, caveats(c, a, b))
 	}
 	_, err := fmt.Fprintf(c.Out, "Event %d: %s, build %s.\nEvent %d: %s, build %s.\nThe paths differ: these are not two versions of one passage.\n",
-		a.Seq, paths[0], cli.PlainOr(first.Build), b.Seq, paths[1], cli.PlainOr(second.Build))
+		a.Seq, paths[0], cli.QuoteOptionalCell(first.Build), b.Seq, paths[1], cli.QuoteOptionalCell(second.Build))
 	return errors.Join(err, caveats(c, a, b))
 }
 
@@ -132,14 +132,14 @@ func caveats(c *cli.Console, a, b *wire.RecordRow) error {
 		records = records[:1]
 	}
 	for _, r := range records {
-		if r.State != "" && r.State != wire.Live {
-			if _, err := fmt.Fprintf(c.Out, "Event %d is %s, not live.\n", r.Seq, cli.Plain(string(r.State))); err != nil {
+		if r.State != "" && r.State != wire.StateLive {
+			if _, err := fmt.Fprintf(c.Out, "Event %d is %s, not live.\n", r.Seq, cli.QuoteCell(string(r.State))); err != nil {
 				return err
 			}
 		}
 		var fields []string
 		for field, check := range r.Checks {
-			if check.Result == wire.Mismatch {
+			if check.Result == wire.ResultMismatch {
 				fields = append(fields, field)
 			}
 		}
@@ -158,18 +158,18 @@ func printNames(c *cli.Console, what string, names []string) error {
 	}
 	cells := make([]string, len(names))
 	for i, name := range names {
-		cells[i] = cli.Plain(name)
+		cells[i] = cli.QuoteCell(name)
 	}
 	_, err := fmt.Fprintf(c.Out, "%s: %s\n", what, strings.Join(cells, ", "))
 	return err
 }
 
-// Value returns the value of a variable as a table cell. A hash is shortened unless full is
+// ValueCell returns the value of a variable as a table cell. A hash is shortened unless full is
 // set, and followed by the first words of its text in record seq.
-func (t *Texts) Value(ctx context.Context, variable string, value json.RawMessage, seq uint64, full bool) string {
+func (t *TextReader) ValueCell(ctx context.Context, variable string, value json.RawMessage, seq uint64, full bool) string {
 	text := plainValue(value)
 	if len(text) == 64 && strings.Trim(text, "0123456789abcdef") == "" {
-		return Hash(text, full) + t.Of(ctx, variable, text, seq)
+		return HashCell(text, full) + t.Excerpt(ctx, variable, text, seq)
 	}
 	return text
 }
@@ -178,16 +178,16 @@ func (t *Texts) Value(ctx context.Context, variable string, value json.RawMessag
 func plainValue(value json.RawMessage) string {
 	var text *string
 	if json.Unmarshal(value, &text) != nil {
-		return cli.Plain(string(value)) // a number
+		return cli.QuoteCell(string(value)) // a number
 	}
-	return cli.PlainOr(text)
+	return cli.QuoteOptionalCell(text)
 }
 
 // TextDiff prints how similar two versions of a text are, how its length changes, and the diff.
 // of names the text. If the versions are equal, TextDiff prints only the length.
 func TextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
 	if x.A.SHA256 == x.B.SHA256 {
-		_, err := fmt.Fprintf(c.Out, "\nThe %s is the same: %s.\n", of, cli.Counted(x.A.Words, "word"))
+		_, err := fmt.Fprintf(c.Out, "\nThe %s is the same: %s.\n", of, cli.FormatCount(x.A.Words, "word"))
 		return err
 	}
 	length := ""
@@ -196,40 +196,40 @@ func TextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
 	}
 	change := wire.TextChange{Similarity: &x.Similarity, Bounded: x.Bounded}
 	if _, err := fmt.Fprintf(c.Out, "\nThe %s is %s similar; its length changes from %d to %s%s.\n", of,
-		similarity(&change), x.A.Words, cli.Counted(x.B.Words, "word"), length); err != nil {
+		similarity(&change), x.A.Words, cli.FormatCount(x.B.Words, "word"), length); err != nil {
 		return err
 	}
 	return diff(c, x.Edits)
 }
 
 // EffectTexts prints how much the outputs of all pairs changed.
-func EffectTexts(c *cli.Console, t *wire.EffectTexts) error {
+func EffectTexts(c *cli.Console, t *wire.EffectTextSummary) error {
 	if t == nil || t.Similarity == nil || t.LengthChange == nil {
 		return nil
 	}
-	of := cli.Counted(t.Pairs, "pair")
+	of := cli.FormatCount(t.Pairs, "pair")
 	if t.Sample {
 		of = "a sample of " + of
 	}
 	s, l := t.Similarity, t.LengthChange
 	_, err := fmt.Fprintf(c.Out, "In the median of %s, the outputs are %s similar (quartiles %s and %s), and the length changes by %s (%s and %s).\n\n", of,
-		cli.Share(float64(s.Median)), cli.Share(float64(s.Q1)), cli.Share(float64(s.Q3)), signedShare(l.Median), signedShare(l.Q1), signedShare(l.Q3))
+		cli.Percent(float64(s.Median)), cli.Percent(float64(s.Q1)), cli.Percent(float64(s.Q3)), signedShare(l.Median), signedShare(l.Q1), signedShare(l.Q3))
 	return err
 }
 
-// MostChanged prints the pairs whose outputs changed most.
-func MostChanged(c *cli.Console, t *wire.EffectTexts) error {
+// MostChangedPairs prints the pairs whose outputs changed most.
+func MostChangedPairs(c *cli.Console, t *wire.EffectTextSummary) error {
 	rows := make([][]string, len(t.MostChanged))
 	for i, p := range t.MostChanged {
-		change := cli.None
+		change := cli.NoValue
 		if p.LengthChange != nil {
 			change = signedShare(*p.LengthChange)
 		}
-		input := cli.None
+		input := cli.NoValue
 		if p.Name != nil {
-			input = cli.Plain(p.Name.Words)
+			input = cli.QuoteCell(p.Name.Words)
 		}
-		rows[i] = []string{cli.Decimal(p.A), cli.Decimal(p.B), cli.Share(float64(p.Similarity)), change, input}
+		rows[i] = []string{cli.FormatUint(p.A), cli.FormatUint(p.B), cli.Percent(float64(p.Similarity)), change, input}
 	}
 	return cli.NewTable(c.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.NumberColumn("similar"), cli.NumberColumn("length"), cli.TextColumn("input")).Write(rows)
 }

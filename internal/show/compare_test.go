@@ -22,9 +22,9 @@ func printed(t *testing.T, print func(*cli.Console) error) string {
 }
 
 var (
-	sound    = &wire.RecordRow{Row: wire.Row{Seq: 1}, State: wire.Live}
-	doubtful = &wire.RecordRow{Row: wire.Row{Seq: 2}, State: "stale", Checks: wire.Checks{
-		"output_hash": {Result: wire.Mismatch}, "ipc_id": {Result: wire.Mismatch}, "input_hash": {Result: "match"},
+	sound    = &wire.RecordRow{RowMembers: wire.RowMembers{Seq: 1}, State: wire.StateLive}
+	doubtful = &wire.RecordRow{RowMembers: wire.RowMembers{Seq: 2}, State: "stale", Checks: wire.CheckMap{
+		"output_hash": {Result: wire.ResultMismatch}, "ipc_id": {Result: wire.ResultMismatch}, "input_hash": {Result: "match"},
 	}}
 )
 
@@ -32,7 +32,7 @@ var (
 // differ.
 func TestIPCChange(t *testing.T) {
 	hash := strings.Repeat("ab", 32)
-	x := &wire.IPCChange{Says: "The output changed.", Cause: "multiple_inputs", Differences: []wire.Difference{
+	x := &wire.IPCChange{Summary: "The output changed.", Cause: "multiple_inputs", Differences: []wire.VariableDifference{
 		{Variable: "seed", A: json.RawMessage(`7`), B: json.RawMessage(`null`)},
 		{Variable: "other_hash", A: json.RawMessage(`"` + hash + `"`), B: json.RawMessage(`"\u001b"`)},
 	}}
@@ -45,17 +45,17 @@ VARIABLE    EVENT 1        EVENT 2
 seed        7              -
 other_hash  abababababab…  "\x1b"
 `, printed(t, func(c *cli.Console) error {
-		return show.IPCChange(t.Context(), c, new(show.Texts), x, sound, doubtful, false)
+		return show.IPCChange(t.Context(), c, new(show.TextReader), x, sound, doubtful, false)
 	}))
 	x.Differences = x.Differences[:0]
 	require.Equal(t, "From event 1 to event 1: The output changed.\nCause: multiple_inputs.\n", printed(t, func(c *cli.Console) error {
-		return show.IPCChange(t.Context(), c, new(show.Texts), x, sound, sound, true)
+		return show.IPCChange(t.Context(), c, new(show.TextReader), x, sound, sound, true)
 	}))
 }
 
 // A comparison of a record with itself names the record's faults once. Empty lists are omitted.
 func TestRunDAGChange(t *testing.T) {
-	x := &wire.RunDAGChange{Says: "They diverge.", DifferingStages: []string{"plan", "a\nb"}, OnlyInB: []string{"check"}}
+	x := &wire.RunDAGChange{Summary: "They diverge.", DifferingStages: []string{"plan", "a\nb"}, OnlyInB: []string{"check"}}
 	require.Equal(t, `From event 2 to event 2: They diverge.
 Differing stages: plan, "a\nb"
 Only in event 2: check
@@ -69,7 +69,7 @@ func TestValues(t *testing.T) {
 	for value, want := range map[string]string{
 		`null`: "-", `"a"`: "a", `0.7`: "0.7", `"\u001b"`: `"\x1b"`, `12345678901234567890`: "12345678901234567890", `"` + hash + `"`: hash,
 	} {
-		require.Equal(t, want, new(show.Texts).Value(t.Context(), "seed", json.RawMessage(value), 1, true))
+		require.Equal(t, want, new(show.TextReader).ValueCell(t.Context(), "seed", json.RawMessage(value), 1, true))
 	}
 }
 
@@ -93,14 +93,14 @@ func TestDiffIsMarked(t *testing.T) {
 }
 
 func TestEffectTexts(t *testing.T) {
-	x := &wire.EffectTexts{Pairs: 2, Sample: true, Similarity: &wire.Quartiles{Q1: 0.25, Median: 0.5, Q3: 0.75}, LengthChange: &wire.Quartiles{Q1: -0.1, Median: 0, Q3: 0.1},
-		MostChanged: []wire.ChangedPair{{A: 1, B: 2, Similarity: 0.25, LengthChange: new(wire.Decimal(-0.1)), Name: &wire.Name{Words: "Who was Ana?"}}, {A: 3, B: 4, Similarity: 1}}}
+	x := &wire.EffectTextSummary{Pairs: 2, Sample: true, Similarity: &wire.Quartiles{Q1: 0.25, Median: 0.5, Q3: 0.75}, LengthChange: &wire.Quartiles{Q1: -0.1, Median: 0, Q3: 0.1},
+		MostChanged: []wire.ChangedPair{{A: 1, B: 2, Similarity: 0.25, LengthChange: new(wire.Decimal(-0.1)), Name: &wire.HashName{Words: "Who was Ana?"}}, {A: 3, B: 4, Similarity: 1}}}
 	effect := func(c *cli.Console) error { return show.EffectTexts(c, x) }
 	require.Equal(t, "In the median of a sample of 2 pairs, the outputs are 50.0% similar (quartiles 25.0% and 75.0%), and the length changes by 0.0% (-10.0% and +10.0%).\n\n", printed(t, effect))
 	require.Equal(t, `EVENT A  EVENT B  SIMILAR  LENGTH  INPUT
       1        2    25.0%  -10.0%  Who was Ana?
       3        4   100.0%       -  -
-`, printed(t, func(c *cli.Console) error { return show.MostChanged(c, x) }))
+`, printed(t, func(c *cli.Console) error { return show.MostChangedPairs(c, x) }))
 	x.Similarity = nil
 	require.Empty(t, printed(t, effect))
 }

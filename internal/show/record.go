@@ -23,16 +23,16 @@ const maxValue = 200
 
 // Record prints a record or another event: its values, its hashes with their checks, and its
 // content with the first words.
-func Record(ctx context.Context, c *cli.Console, t *Texts, r *wire.RecordRow, full bool) error {
+func Record(ctx context.Context, c *cli.Console, t *TextReader, r *wire.RecordRow, full bool) error {
 	var e shownEvent
 	if err := json.Unmarshal(r.Event, &e); err != nil {
 		return fmt.Errorf("decoding the event in the server's response: %w", err)
 	}
 	state := ""
 	if r.State != "" {
-		state = ", " + cli.Plain(string(r.State))
+		state = ", " + cli.QuoteCell(string(r.State))
 	}
-	if _, err := fmt.Fprintf(c.Out, "Event %d: %s%s, recorded %s by %s\n", r.Seq, cli.Plain(string(r.Kind)), state, cli.Plain(string(r.Time)), cli.Plain(e.Actor)); err != nil {
+	if _, err := fmt.Fprintf(c.Out, "Event %d: %s%s, recorded %s by %s\n", r.Seq, cli.QuoteCell(string(r.Kind)), state, cli.QuoteCell(string(r.Time)), cli.QuoteCell(e.Actor)); err != nil {
 		return err
 	}
 	if r.RedactedBy != nil {
@@ -70,39 +70,39 @@ func members(e *shownEvent) (rows [][]string) {
 		}
 		var text string
 		if json.Unmarshal(e.Record[name], &text) == nil {
-			value = cli.Plain(text)
+			value = cli.QuoteCell(text)
 		}
 		if len(value) > maxValue {
 			value = strings.ToValidUTF8(value[:maxValue], "") + "…"
 		}
-		rows = append(rows, []string{cli.Plain(name), value})
+		rows = append(rows, []string{cli.QuoteCell(name), value})
 	}
 	return rows
 }
 
 // hashes returns a table row for each hash of a record, with its check and the first words of its
 // text.
-func hashes(ctx context.Context, t *Texts, r *wire.RecordRow, full bool) (rows [][]string) {
+func hashes(ctx context.Context, t *TextReader, r *wire.RecordRow, full bool) (rows [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(r.Hashes)) {
-		value, check := r.Hashes.Get(name), cli.None
+		value, check := r.Hashes.Get(name), cli.NoValue
 		if found, checked := r.Checks[name]; checked {
 			check = string(found.Result)
-			if claimed := found.Claimed.Value; claimed != nil && found.Result == wire.Mismatch {
-				check += ": claimed " + Hash(*claimed, full)
+			if claimed := found.Claimed.Value; claimed != nil && found.Result == wire.ResultMismatch {
+				check += ": claimed " + HashCell(*claimed, full)
 			}
 		}
-		text := cli.None
+		text := cli.NoValue
 		if value == "" {
-			value = cli.None
+			value = cli.NoValue
 		} else {
 			if r.RedactedBy == nil && name != "ipc_id" {
-				if words := t.Of(ctx, name, value, r.Seq); words != "" {
+				if words := t.Excerpt(ctx, name, value, r.Seq); words != "" {
 					text = words[1:]
 				}
 			}
-			value = Hash(value, full)
+			value = HashCell(value, full)
 		}
-		rows = append(rows, []string{cli.Plain(name), value, cli.Plain(check), text})
+		rows = append(rows, []string{cli.QuoteCell(name), value, cli.QuoteCell(check), text})
 	}
 	return rows
 }
@@ -117,16 +117,16 @@ func pieces(e *shownEvent, full bool) (rows [][]string) {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		rows = append(rows, []string{cli.Plain(name), cli.Decimal(named[name].Size), Hash(named[name].SHA256, full)})
+		rows = append(rows, []string{cli.QuoteCell(name), cli.FormatUint(named[name].Size), HashCell(named[name].SHA256, full)})
 	}
 	return rows
 }
 
-// Hash returns a hash as a table cell: its first 12 digits unless full is set.
-func Hash(hash string, full bool) string {
+// HashCell returns a hash as a table cell: its first 12 digits unless full is set.
+func HashCell(hash string, full bool) string {
 	const digits = 12
 	if full || len(hash) <= digits {
-		return cli.Plain(hash)
+		return cli.QuoteCell(hash)
 	}
-	return cli.Plain(hash[:digits]) + "…"
+	return cli.QuoteCell(hash[:digits]) + "…"
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // RunsComparison prints how run b differs from run a. row fetches a record.
-func RunsComparison(ctx context.Context, c *cli.Console, t *Texts, x *wire.RunsComparison, row func(seq uint64) (*wire.RecordRow, error), full bool) error {
+func RunsComparison(ctx context.Context, c *cli.Console, t *TextReader, x *wire.RunsComparison, row func(seq uint64) (*wire.RecordRow, error), full bool) error {
 	if err := comparedRecords(c, x); err != nil {
 		return err
 	}
@@ -37,15 +37,15 @@ func RunsComparison(ctx context.Context, c *cli.Console, t *Texts, x *wire.RunsC
 // comparedRecords prints which records of the runs are compared.
 func comparedRecords(c *cli.Console, x *wire.RunsComparison) error {
 	var rows [][]string
-	for _, run := range []*wire.RunRecords{&x.A, &x.B} {
-		cells := []string{cli.Plain(run.RunID)}
+	for _, run := range []*wire.ComparedRun{&x.A, &x.B} {
+		cells := []string{cli.QuoteCell(run.RunID)}
 		for _, of := range []struct {
 			kind wire.Kind
 			seq  *uint64
 		}{{wire.KindIPCRecord, run.IPCRecord}, {wire.KindRunDAG, run.RunDAG}, {wire.KindCitationSet, run.CitationSet}} {
-			cell := cli.None
+			cell := cli.NoValue
 			if of.seq != nil {
-				cell = cli.Decimal(*of.seq)
+				cell = cli.FormatUint(*of.seq)
 			}
 			if slices.Contains(run.More, of.kind) {
 				cell += " (there are more)"
@@ -76,7 +76,7 @@ func pair(c *cli.Console, row func(uint64) (*wire.RecordRow, error), a, b uint64
 // setChange prints the chunks that citation set b adds to set a, removes from it, or cites from other
 // sources.
 func setChange(c *cli.Console, x *wire.CitationSetChange, a, b *wire.RecordRow, full bool) error {
-	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\n", x.A.Seq, x.B.Seq, cli.Plain(x.Says)); err != nil {
+	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\n", x.A.Seq, x.B.Seq, cli.QuoteCell(x.Summary)); err != nil {
 		return err
 	}
 	var rows [][]string
@@ -90,11 +90,11 @@ func setChange(c *cli.Console, x *wire.CitationSetChange, a, b *wire.RecordRow, 
 			return err
 		}
 		for _, hash := range list.chunks {
-			rows = append(rows, []string{list.change, chunk(hash, full), cli.Plain(strings.Join(sources[hash], ", "))})
+			rows = append(rows, []string{list.change, chunk(hash, full), cli.QuoteCell(strings.Join(sources[hash], ", "))})
 		}
 	}
 	for _, s := range x.OtherSources {
-		rows = append(rows, []string{"kept", chunk(s.ChunkHash, full), fmt.Sprintf("%s, then %s", cli.Plain(strings.Join(s.A, ", ")), cli.Plain(strings.Join(s.B, ", ")))})
+		rows = append(rows, []string{"kept", chunk(s.ChunkHash, full), fmt.Sprintf("%s, then %s", cli.QuoteCell(strings.Join(s.A, ", ")), cli.QuoteCell(strings.Join(s.B, ", ")))})
 	}
 	return section(c, rows, cli.TextColumn("change"), cli.TextColumn("chunk"), cli.TextColumn("sources"))
 }
@@ -121,13 +121,13 @@ func sourcesOf(set *wire.RecordRow) (map[string][]string, error) {
 func sourceChanges(c *cli.Console, x *wire.RunsComparison, full bool) error {
 	var rows [][]string
 	for _, lost := range x.LostChunks {
-		rows = append(rows, []string{cli.Plain(lost.SourceID), fmt.Sprintf("event %d cites %s, which event %d does not list", lost.Seq, chunk(lost.ChunkHash, full), lost.Registration)})
+		rows = append(rows, []string{cli.QuoteCell(lost.SourceID), fmt.Sprintf("event %d cites %s, which event %d does not list", lost.Seq, chunk(lost.ChunkHash, full), lost.Registration)})
 	}
 	for _, s := range x.Reregistered {
-		rows = append(rows, []string{cli.Plain(s.SourceID), fmt.Sprintf("event %d does not list the same chunks as event %d", s.B, s.A)})
+		rows = append(rows, []string{cli.QuoteCell(s.SourceID), fmt.Sprintf("event %d does not list the same chunks as event %d", s.B, s.A)})
 	}
 	return section(c, rows, cli.TextColumn("source"), cli.TextColumn("what changed"))
 }
 
 // chunk returns a chunk hash as a table cell, without its prefix.
-func chunk(hash string, full bool) string { return Hash(strings.TrimPrefix(hash, "sha256:"), full) }
+func chunk(hash string, full bool) string { return HashCell(strings.TrimPrefix(hash, "sha256:"), full) }

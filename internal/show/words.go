@@ -16,8 +16,8 @@ import (
 	"colophon/internal/remote"
 )
 
-// Texts reads the texts of a ledger's records. It reads each text once.
-type Texts struct {
+// TextReader reads the texts of a ledger's records. It reads each text once.
+type TextReader struct {
 	Server *remote.Server
 	Ledger string
 
@@ -36,11 +36,11 @@ var contents = map[string]string{
 	"question_hash": "question", "content_fingerprint": "content", "raw_content_fingerprint": "content",
 }
 
-// Of returns the first words of the text with this digest, in quotation marks after a space.
+// Excerpt returns the first words of the text with this digest, in quotation marks after a space.
 // name says which hash the digest is, and seq is a record that has it. If an earlier text has
 // the same first words, Of returns words from where the texts differ. It returns "" if the
 // text cannot be read.
-func (t *Texts) Of(ctx context.Context, name, digest string, seq uint64) string {
+func (t *TextReader) Excerpt(ctx context.Context, name, digest string, seq uint64) string {
 	content, known := contents[name]
 	if !known || t.denied {
 		return ""
@@ -131,10 +131,10 @@ func firstWords(text []byte) string {
 // green on a terminal.
 func diff(c *cli.Console, edits []wire.TextEdit) error {
 	marks := map[wire.EditOp][2]string{wire.EditDelete: {"[-", "-]"}, wire.EditInsert: {"{+", "+}"}}
-	if c.Colours() {
+	if c.UsesColors() {
 		marks = map[wire.EditOp][2]string{wire.EditDelete: {"\x1b[31m", "\x1b[0m"}, wire.EditInsert: {"\x1b[32m", "\x1b[0m"}}
 	}
-	codes := cli.Unfiltered(c.Out) // c.Out would escape the colour codes, as it does codes in texts
+	codes := cli.UnfilteredWriter(c.Out) // c.Out would escape the colour codes, as it does codes in texts
 	for _, e := range edits {
 		for _, part := range []struct {
 			raw  bool
@@ -153,31 +153,31 @@ func diff(c *cli.Console, edits []wire.TextEdit) error {
 	return err
 }
 
-// Change returns the similarity and the change of the length as table cells.
-func Change(c *wire.TextChange) (similar, words string) {
+// TextChangeCells returns the similarity and the change of the length as table cells.
+func TextChangeCells(c *wire.TextChange) (similar, words string) {
 	switch {
 	case c == nil || c.B == nil && c.Unavailable == "":
-		return cli.None, cli.None
+		return cli.NoValue, cli.NoValue
 	case c.Unavailable != "":
-		return string(c.Unavailable), cli.None
+		return string(c.Unavailable), cli.NoValue
 	case c.A == nil:
-		return cli.None, cli.Decimal(c.B.Words)
+		return cli.NoValue, cli.FormatUint(c.B.Words)
 	}
-	return similarity(c), cli.Decimal(c.A.Words) + " → " + cli.Decimal(c.B.Words)
+	return similarity(c), cli.FormatUint(c.A.Words) + " → " + cli.FormatUint(c.B.Words)
 }
 
 // similarity formats the similarity of two texts.
 func similarity(c *wire.TextChange) string {
 	if c.Bounded {
-		return "≥ " + cli.Share(float64(*c.Similarity))
+		return "≥ " + cli.Percent(float64(*c.Similarity))
 	}
-	return cli.Share(float64(*c.Similarity))
+	return cli.Percent(float64(*c.Similarity))
 }
 
 // signedShare formats a change as a percentage with its sign.
 func signedShare(part wire.Decimal) string {
 	if part > 0 {
-		return "+" + cli.Share(float64(part))
+		return "+" + cli.Percent(float64(part))
 	}
-	return cli.Share(float64(part))
+	return cli.Percent(float64(part))
 }

@@ -13,7 +13,7 @@ import (
 // Prose returns a text in the form from which its content_fingerprint is computed: without
 // links, and with normalised white space (spec: Content fingerprints).
 func Prose(content string) string {
-	return string(rules.AppendWhitespaceRule(nil, rules.AppendWithoutLinks(nil, []byte(content))))
+	return string(rules.AppendCollapsedWhitespace(nil, rules.AppendWithoutLinks(nil, []byte(content))))
 }
 
 // token is a word or the white space between two words.

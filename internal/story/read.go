@@ -58,7 +58,7 @@ func Read(folder fs.FS) ([]Path, error) {
 func checkRoutes(found []Path) error {
 	byRoute := make(map[string]Path)
 	for _, p := range found {
-		route := Joined(p.Route)
+		route := JoinRoute(p.Route)
 		if other, is := byRoute[route]; is {
 			return fmt.Errorf("%s and %s have the same route, %.200q; empty the folder and build the story again", other.file, p.file, route)
 		}
@@ -67,8 +67,8 @@ func checkRoutes(found []Path) error {
 	return nil
 }
 
-// Joined returns a route in readable form, from which its path_id is also computed.
-func Joined(route []string) string { return strings.Join(route, " → ") }
+// JoinRoute returns a route in readable form, from which its path_id is also computed.
+func JoinRoute(route []string) string { return strings.Join(route, " → ") }
 
 // readFirst reads the first of the named files that exists in the folder or in dist. file is
 // empty if none exists.

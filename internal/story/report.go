@@ -11,11 +11,11 @@ type Report struct {
 	Project, Build string
 	Base           string // the build with which it is compared; empty if there is none
 	UnknownBase    string // a base that the project does not have
-	Paths          []Checked
+	Paths          []CheckedPath
 }
 
-// Checked is a path of the build, or of its base if the build no longer has it.
-type Checked struct {
+// CheckedPath is a path of the build, or of its base if the build no longer has it.
+type CheckedPath struct {
 	PathID          string
 	Route           []string
 	Status          string // new, modified, unchanged, incomparable, or gone
@@ -28,8 +28,8 @@ type Checked struct {
 	Diff, NoDiff string
 }
 
-// Unvalidated returns the number of paths of the build that are not validated.
-func (r *Report) Unvalidated() (n int) {
+// CountUnvalidated returns the number of paths of the build that are not validated.
+func (r *Report) CountUnvalidated() (n int) {
 	for _, p := range r.Paths {
 		if p.Status != "gone" && !p.Validated {
 			n++
@@ -56,24 +56,24 @@ func (r *Report) WriteMarkdown(to io.Writer) error {
 		w.WriteString("There is no build to compare with, so every path is new.\n\n")
 	}
 	w.WriteString("| new | modified | unchanged | gone | not validated |\n| ---: | ---: | ---: | ---: | ---: |\n")
-	fmt.Fprintf(&w, "| %d | %d | %d | %d | %d |\n", counts["new"], counts["modified"], counts["unchanged"], counts["gone"], r.Unvalidated())
-	if r.Unvalidated() == 0 {
+	fmt.Fprintf(&w, "| %d | %d | %d | %d | %d |\n", counts["new"], counts["modified"], counts["unchanged"], counts["gone"], r.CountUnvalidated())
+	if r.CountUnvalidated() == 0 {
 		w.WriteString("\nEvery path is validated.\n")
 	}
 	if n := counts["incomparable"]; n > 0 {
 		fmt.Fprintf(&w, "\nThe ledger cannot compare %d of the paths: the hash version changed, and one of the two records was posted without its text.\n", n)
 	}
 	for _, status := range [...]string{"modified", "incomparable", "new", "unchanged"} {
-		r.section(&w, title(status)+", not validated", func(p *Checked) bool { return p.Status == status && !p.Validated })
+		r.section(&w, title(status)+", not validated", func(p *CheckedPath) bool { return p.Status == status && !p.Validated })
 	}
-	r.section(&w, "Gone", func(p *Checked) bool { return p.Status == "gone" })
+	r.section(&w, "Gone", func(p *CheckedPath) bool { return p.Status == "gone" })
 	_, err := io.WriteString(to, w.String())
 	return err
 }
 
 func title(status string) string { return strings.ToUpper(status[:1]) + status[1:] }
 
-func (r *Report) section(w *strings.Builder, heading string, has func(*Checked) bool) {
+func (r *Report) section(w *strings.Builder, heading string, has func(*CheckedPath) bool) {
 	for i := range r.Paths {
 		p := &r.Paths[i]
 		if !has(p) {
@@ -87,8 +87,8 @@ func (r *Report) section(w *strings.Builder, heading string, has func(*Checked) 
 	}
 }
 
-func (p *Checked) write(w *strings.Builder) {
-	fmt.Fprintf(w, "\n### %s\n\nPath `%s`.", escape(Joined(p.Route)), p.PathID)
+func (p *CheckedPath) write(w *strings.Builder) {
+	fmt.Fprintf(w, "\n### %s\n\nPath `%s`.", escape(JoinRoute(p.Route)), p.PathID)
 	if p.ValidatedBefore > 0 {
 		fmt.Fprintf(w, " Event %d validated the same text earlier.", p.ValidatedBefore)
 	}
@@ -100,7 +100,7 @@ func (p *Checked) write(w *strings.Builder) {
 		if p.Status == "gone" {
 			was = "Perhaps renamed: the same text is at"
 		}
-		fmt.Fprintf(w, " %s %s.", was, escape(Joined(route)))
+		fmt.Fprintf(w, " %s %s.", was, escape(JoinRoute(route)))
 	}
 	w.WriteString("\n")
 	if p.NoDiff != "" {

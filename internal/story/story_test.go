@@ -109,7 +109,7 @@ func TestDiffOfManyWords(t *testing.T) {
 }
 
 func TestReportCountsWhatIsNotValidated(t *testing.T) {
-	r := &Report{Project: "vale_1", Build: "b", Base: "a", Paths: []Checked{
+	r := &Report{Project: "vale_1", Build: "b", Base: "a", Paths: []CheckedPath{
 		{PathID: "1", Route: []string{"Start"}, Status: "modified", ValidatedBefore: 7, Diff: "> …\n"},
 		{PathID: "2", Route: []string{"Start", "*"}, Status: "unchanged", LinksChanged: true},
 		{PathID: "3", Route: []string{"End"}, Status: "new", Validated: true},
@@ -117,7 +117,7 @@ func TestReportCountsWhatIsNotValidated(t *testing.T) {
 		{PathID: "5", Route: []string{"Lost"}, Status: "modified", NoDiff: "No text."},
 		{PathID: "6", Route: []string{"Moved"}, Status: "incomparable"},
 	}}
-	require.Equal(t, 4, r.Unvalidated())
+	require.Equal(t, 4, r.CountUnvalidated())
 	var w strings.Builder
 	require.NoError(t, r.WriteMarkdown(&w))
 	for _, want := range []string{

@@ -51,7 +51,7 @@ func writeCSV(w io.Writer, columns []column, rows Rows) error {
 // else the JSON.
 func csvCell(v pyjson.Value) string {
 	switch {
-	case !v.Given():
+	case !v.IsGiven():
 		return ""
 	case v.Kind() == pyjson.String:
 		return safeCell(string(textOf(v)))
@@ -100,12 +100,12 @@ func readCSV(r io.Reader) iter.Seq2[[]byte, error] {
 			}
 			row := []byte(line[len(line)-1])
 			if document.Parse(row) != nil || document.Root().Kind() != pyjson.Object {
-				err = ErrCells
+				err = ErrCellMismatch
 			} else {
 				fill(values, places, document.Root())
 				for i, v := range values {
 					if strings.ReplaceAll(csvCell(v), "\r\n", "\n") != line[i] { // as the CSV reader does
-						err = fmt.Errorf("%w: column %q", ErrCells, names[i])
+						err = fmt.Errorf("%w: column %q", ErrCellMismatch, names[i])
 						break
 					}
 				}

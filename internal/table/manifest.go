@@ -65,7 +65,7 @@ func (m *Manifest) Open(keys ...*proofs.Verifier) (*proofs.ExportManifest, []pro
 	for i := range leaves {
 		leaves[i] = proofs.Hash(m.Leaves[i*proofs.HashSize:])
 	}
-	if err := signed.Covers(leaves, []byte(m.Rest)); err != nil {
+	if err := signed.VerifyRows(leaves, []byte(m.Rest)); err != nil {
 		return nil, nil, err
 	}
 	return signed, leaves, nil

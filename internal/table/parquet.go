@@ -30,7 +30,7 @@ func (k kind) node() parquet.Node {
 // parquetValue returns a value as a cell of a column of type k.
 func parquetValue(v pyjson.Value, k kind) parquet.Value {
 	switch {
-	case !v.Given():
+	case !v.IsGiven():
 		return parquet.NullValue()
 	case k == boolean:
 		return parquet.BooleanValue(string(v.Raw()) == "true")
@@ -84,7 +84,7 @@ func writeParquet(w io.Writer, columns []column, rows Rows) error {
 		line := make(parquet.Row, len(columns)+1)
 		for i, v := range values {
 			defined := 1
-			if !v.Given() {
+			if !v.IsGiven() {
 				defined = 0
 			}
 			line[leaf[i]] = parquetValue(v, columns[i].kind).Clone().Level(0, defined, leaf[i])
@@ -141,7 +141,7 @@ func readParquet(file io.ReaderAt, size int64) iter.Seq2[[]byte, error] {
 				row := bytes.Clone(line[rowAt].ByteArray())
 				var wrong error
 				if document.Parse(row) != nil || document.Root().Kind() != pyjson.Object {
-					wrong = ErrCells
+					wrong = ErrCellMismatch
 				} else {
 					fill(values, places, document.Root())
 					wrong = compareCells(columns, values, line, rowAt)
@@ -202,11 +202,11 @@ func compareCells(columns []column, values []pyjson.Value, line parquet.Row, row
 		if i == rowAt {
 			continue
 		}
-		if v := values[i]; v.Given() && join(kindOf(v), c.kind) != c.kind {
-			return fmt.Errorf("%w: column %q has a different type", ErrCells, c.name)
+		if v := values[i]; v.IsGiven() && join(kindOf(v), c.kind) != c.kind {
+			return fmt.Errorf("%w: column %q has a different type", ErrCellMismatch, c.name)
 		}
 		if want := parquetValue(values[i], c.kind); want.IsNull() != line[i].IsNull() || !want.IsNull() && !parquet.Equal(want, line[i]) {
-			return fmt.Errorf("%w: column %q", ErrCells, c.name)
+			return fmt.Errorf("%w: column %q", ErrCellMismatch, c.name)
 		}
 	}
 	return nil

@@ -39,8 +39,8 @@ const (
 	maxDepth   = 3
 )
 
-// ErrCells means that the columns of a row do not match the JSON text of the row.
-var ErrCells = errors.New("the columns of the row do not match its JSON text")
+// ErrCellMismatch means that the columns of a row do not match the JSON text of the row.
+var ErrCellMismatch = errors.New("the columns of the row do not match its JSON text")
 
 // Rows yields the JSON text of each row, which is valid until the next one. Every call starts
 // at the first row.
@@ -117,7 +117,7 @@ func walk(prefix string, object pyjson.Value, depth int, yield func(cell) bool) 
 	for name, value := range object.Members() {
 		full := prefix + string(bytes.ToValidUTF8(name.Text(), []byte("\uFFFD")))
 		switch {
-		case !value.Given():
+		case !value.IsGiven():
 		case value.Kind() == pyjson.Object && depth < maxDepth && value.Len() > 0:
 			if !walk(full+".", value, depth+1, yield) {
 				return false
@@ -189,7 +189,7 @@ func columnsOf(rows Rows) ([]column, error) {
 func fill(values []pyjson.Value, places map[string]int, row pyjson.Value) {
 	clear(values)
 	for c := range cells(row) {
-		if place, known := places[c.name]; known && !values[place].Given() {
+		if place, known := places[c.name]; known && !values[place].IsGiven() {
 			values[place] = c.value
 		}
 	}

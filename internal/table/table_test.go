@@ -102,7 +102,7 @@ func TestChangedCells(t *testing.T) {
 	} {
 		require.Contains(t, text, change[0])
 		_, err := readAll([]byte(strings.Replace(text, change[0], change[1], 1)), CSV)
-		require.ErrorIs(t, err, ErrCells, change[1])
+		require.ErrorIs(t, err, ErrCellMismatch, change[1])
 	}
 }
 

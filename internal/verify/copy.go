@@ -6,8 +6,8 @@ import (
 	"colophon/proofs"
 )
 
-// Copy is a published copy of a log: a file is verified against the whole tree of its checkpoint.
-type Copy struct {
+// PublishedCopy is a published copy of a log: a file is verified against the whole tree of its checkpoint.
+type PublishedCopy struct {
 	Name       string // where it is, for messages
 	Keys       *proofs.KeyHistory
 	Checkpoint []byte // signed note
@@ -17,7 +17,7 @@ type Copy struct {
 // verifiers returns the keys of the log that follow from the trusted ones. The newest key must have
 // signed the copy's tree. A returned key accepts a checkpoint only if the copy's tree extends the
 // checkpoint's tree; otherwise its error wraps ErrNotLater, or says that the copy is too short.
-func (c *Copy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifier, error) {
+func (c *PublishedCopy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifier, error) {
 	known := c.Keys.VerifiersFrom(trusted...)
 	if len(known) == 0 {
 		return nil, fmt.Errorf("%w: the log at %s has the key %s", proofs.ErrWrongKey, c.Name, c.Keys.Current())

@@ -55,7 +55,7 @@ func TestCopy(t *testing.T) {
 	require.NoError(t, history.Add(500, proofs.KeyChange{Step: proofs.KeyIntroduced, Previous: first.Verifier(), Next: second.Verifier(), Handover: handover}))
 	require.NoError(t, history.Add(550, proofs.KeyChange{Step: proofs.KeyRetired, Previous: first.Verifier(), Next: second.Verifier()}))
 	log := makeLog("a", 600)
-	c := &Copy{Name: "here", Keys: history, Checkpoint: sign(t, second, log), Tile: log.Tile}
+	c := &PublishedCopy{Name: "here", Keys: history, Checkpoint: sign(t, second, log), Tile: log.Tile}
 
 	keys, err := c.verifiers([]*proofs.Verifier{first.Verifier()})
 	require.NoError(t, err)
@@ -82,10 +82,10 @@ func TestCopy(t *testing.T) {
 	require.ErrorIs(t, err, proofs.ErrWrongKey)
 
 	// The copy itself must be signed with the newest key, and its tiles must have its root.
-	old := &Copy{Name: "here", Keys: history, Checkpoint: sign(t, first, log), Tile: log.Tile}
+	old := &PublishedCopy{Name: "here", Keys: history, Checkpoint: sign(t, first, log), Tile: log.Tile}
 	_, err = old.verifiers([]*proofs.Verifier{first.Verifier()})
 	require.ErrorIs(t, err, proofs.ErrWrongKey)
-	other := &Copy{Name: "here", Keys: history, Checkpoint: sign(t, second, makeLog("b", 600)), Tile: log.Tile}
+	other := &PublishedCopy{Name: "here", Keys: history, Checkpoint: sign(t, second, makeLog("b", 600)), Tile: log.Tile}
 	_, err = other.verifiers([]*proofs.Verifier{first.Verifier()})
 	require.ErrorContains(t, err, "audit the copy")
 }

@@ -29,7 +29,7 @@ type laterTree struct {
 // verifyingKeys returns the keys with which to verify a file. Replaced keys are accepted only for
 // trees that the later tree extends.
 func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
-	trusted, err := c.ReadTrusted(o.Key)
+	trusted, err := c.ReadTrustedKeys(o.Key)
 	if err != nil {
 		return nil, err
 	}

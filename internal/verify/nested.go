@@ -41,7 +41,7 @@ func verifyNested(c *cli.Console, o Options, text []byte, keys []*proofs.Verifie
 	if err := o.only("a nested proof, which shows a part of a record", "text"); err != nil {
 		return nil, err
 	}
-	n, err := proofs.ParseNested(text)
+	n, err := proofs.ParseNestedProof(text)
 	if err != nil {
 		return nil, err
 	}
@@ -81,22 +81,22 @@ func verifyNested(c *cli.Console, o Options, text []byte, keys []*proofs.Verifie
 }
 
 // verifyText checks that a text is the text of the proved part (spec: Nested proofs).
-func verifyText(n *proofs.Nested, text []byte) error {
-	if HasHash(n, text) {
+func verifyText(n *proofs.NestedProof, text []byte) error {
+	if MatchesText(n, text) {
 		return nil
 	}
-	if shorter, found := bytes.CutSuffix(text, []byte("\n")); found && HasHash(n, shorter) {
-		return fmt.Errorf("%w: the text ends with an extra line feed; remove it", ErrText)
+	if shorter, found := bytes.CutSuffix(text, []byte("\n")); found && MatchesText(n, shorter) {
+		return fmt.Errorf("%w: the text ends with an extra line feed; remove it", ErrTextMismatch)
 	}
 	if n.Citation != nil {
-		return fmt.Errorf("%w: its chunk hash is %s, but the citation's is %s", ErrText, rules.ChunkHash(text), n.Citation.ChunkHash)
+		return fmt.Errorf("%w: its chunk hash is %s, but the citation's is %s", ErrTextMismatch, rules.ChunkHash(text), n.Citation.ChunkHash)
 	}
-	return fmt.Errorf("%w: the hash of stage %.100q is %x, but the %d bytes of text have a different hash", ErrText, n.Stage.Name, n.Stage.Hash, len(text))
+	return fmt.Errorf("%w: the hash of stage %.100q is %x, but the %d bytes of text have a different hash", ErrTextMismatch, n.Stage.Name, n.Stage.Hash, len(text))
 }
 
-// HasHash reports whether a text has the hash of the stage or of the citation that a nested proof proves
+// MatchesText reports whether a text has the hash of the stage or of the citation that a nested proof proves
 // (spec: Nested proofs).
-func HasHash(n *proofs.Nested, text []byte) bool {
+func MatchesText(n *proofs.NestedProof, text []byte) bool {
 	if n.Citation != nil {
 		return rules.ChunkHash(text) == n.Citation.ChunkHash
 	}

@@ -60,7 +60,7 @@ func verifyPack(o Options, text []byte, keys []*proofs.Verifier) (verified, erro
 }
 
 func (p *acceptedPack) print(c *cli.Console) error {
-	count := func(n int, thing string) string { return cli.Counted(uint64(n), thing) }
+	count := func(n int, thing string) string { return cli.FormatCount(uint64(n), thing) }
 	text := fmt.Sprintf("VERIFIED: %s of ledger %s\n", count(p.Records, "event"), p.Ledger) +
 		fmt.Sprintf("  in the log  %s, at tree size %d\n", p.Origin, p.TreeSize) +
 		fmt.Sprintf("  signed by   key %s\n", p.KeyFingerprint) +

@@ -32,7 +32,7 @@ func verifyRecord(body, posted []byte) error {
 	}
 	limits := record.NoLimits()
 	if e.Detail.Member("payload_members").Kind() != pyjson.Absent {
-		limits = limits.For(members.Unknown)
+		limits = limits.WithMemberSecret(members.Unknown)
 	}
 	r, err := parsePosted(limits, kind, posted)
 	if err != nil {
@@ -40,15 +40,15 @@ func verifyRecord(body, posted []byte) error {
 	}
 	defer r.Release()
 	if want := e.Digest(); r.Digest != want {
-		return fmt.Errorf("%w: its digest is %x, but the event's is %x", ErrRecord, r.Digest, want)
+		return fmt.Errorf("%w: its digest is %x, but the event's is %x", ErrOtherRecord, r.Digest, want)
 	}
-	if rules := string(e.Rules.Raw()); rules != strconv.Itoa(record.Rules) {
-		return fmt.Errorf("%w: the event was computed by version %s of the rules, but this program has version %d; use the version of colophon that wrote it", ErrRecomputed, rules, record.Rules)
+	if rules := string(e.Rules.Raw()); rules != strconv.Itoa(record.RulesVersion) {
+		return fmt.Errorf("%w: the event was computed by version %s of the rules, but this program has version %d; use the version of colophon that wrote it", ErrValueMismatch, rules, record.RulesVersion)
 	}
-	if refusal := e.Refusal(); refused && refusal.Reason == record.RefusedKey && e.Key() == nil {
+	if refusal := e.Refusal(); refused && refusal.Reason == record.RefusedKey && e.IdempotencyKey() == nil {
 		return fmt.Errorf("%w: the refusal has no idempotency key", proofs.ErrMalformed)
 	}
-	if !moment.IsOfEvent(e.TimeText) {
+	if !moment.IsEventTime(e.TimeText) {
 		return fmt.Errorf("%w: the event's time is %.100q", proofs.ErrMalformed, e.TimeText)
 	}
 	expected := e.Recompute(r)
@@ -59,13 +59,13 @@ func verifyRecord(body, posted []byte) error {
 	if err := recomputed.Parse(expected); err != nil {
 		return fmt.Errorf("recomputing the event: %w", err)
 	}
-	pointer, says, computed, found := event.Difference(root, recomputed.Root(), func(pointer string, has, makes pyjson.Value) bool {
+	pointer, says, computed, found := event.FirstDifference(root, recomputed.Root(), func(pointer string, has, makes pyjson.Value) bool {
 		return pointer == contentPointer || has.Kind() == makes.Kind() && strings.HasPrefix(pointer, membersPointer)
 	})
 	if !found {
 		return nil // the two events are the same JSON, spelled differently
 	}
-	return fmt.Errorf("%w: %s: the event has %s, computed %s", ErrRecomputed, pointer, shown(says), shown(computed))
+	return fmt.Errorf("%w: %s: the event has %s, computed %s", ErrValueMismatch, pointer, shown(says), shown(computed))
 }
 
 // parsePosted parses a record of a kind, or a line of an import, which names the kind next to
@@ -74,16 +74,16 @@ func parsePosted(limits record.Limits, kind record.Kind, posted []byte) (*record
 	var document pyjson.Document
 	if document.Parse(posted) == nil {
 		root := document.Root()
-		if own := root.Member("kind"); own.Given() && root.Member("record").Given() {
+		if own := root.Member("kind"); own.IsGiven() && root.Member("record").IsGiven() {
 			if string(own.Text()) != string(kind) {
-				return nil, fmt.Errorf("%w: its kind is %.100q, but the event is about a record of kind %.100q", ErrRecord, own.Text(), kind)
+				return nil, fmt.Errorf("%w: its kind is %.100q, but the event is about a record of kind %.100q", ErrOtherRecord, own.Text(), kind)
 			}
 			posted = root.Member("record").Raw()
 		}
 	}
 	r, err := limits.Parse(kind, posted)
 	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
-		return nil, fmt.Errorf("%w: it is not a record of kind %.100q: %w", ErrRecord, kind, err)
+		return nil, fmt.Errorf("%w: it is not a record of kind %.100q: %w", ErrOtherRecord, kind, err)
 	}
 	return r, err
 }
@@ -100,7 +100,7 @@ const membersPointer = "/record/payload_members/"
 // shown formats a value for a message.
 func shown(v pyjson.Value) []byte {
 	const most = 200
-	text := event.OrNothing(v)
+	text := event.SourceOrNothing(v)
 	if len(text) > most {
 		return append(text[:most:most], "…"...)
 	}

@@ -13,10 +13,10 @@ import (
 	"colophon/proofs"
 )
 
-// Reject returns the error for a file that does not verify, with the exit code of its Verdict. With o.JSON,
+// RejectionError returns the error for a file that does not verify, with the exit code of its Verdict. With o.JSON,
 // Reject prints the reason as JSON. It returns any other error unchanged.
-func Reject(c *cli.Console, o Options, cause error) error {
-	for _, v := range Verdicts() {
+func RejectionError(c *cli.Console, o Options, cause error) error {
+	for _, v := range AllVerdicts() {
 		if !errors.Is(cause, v.err) {
 			continue
 		}
@@ -29,7 +29,7 @@ func Reject(c *cli.Console, o Options, cause error) error {
 			Reason   string `json:"reason"`
 			Detail   string `json:"detail"`
 		}{false, v.Code, v.name, cause.Error()}
-		if err := cli.WriteJSON(c, outcome); err != nil {
+		if err := cli.PrintAsJSON(c, outcome); err != nil {
 			return err
 		}
 		return &cli.ExitError{Code: v.Code}
@@ -90,7 +90,7 @@ func newAccepted(r *proofs.Receipt, keys []*proofs.Verifier) (*accepted, error) 
 	if !record.Kind(r.Kind).IsKnown() {
 		return nil, fmt.Errorf("%w: the event's kind is %+.100q, which is unknown", proofs.ErrMalformed, r.Kind)
 	}
-	if !moment.IsOfEvent([]byte(r.Time)) {
+	if !moment.IsEventTime([]byte(r.Time)) {
 		return nil, fmt.Errorf("%w: the event's time is %+.100q, which is not RFC 3339 in UTC with microseconds", proofs.ErrMalformed, r.Time)
 	}
 	if err := ledgerName(r.Ledger); err != nil {
@@ -139,7 +139,7 @@ func (a *accepted) print(c *cli.Console) error {
 	if a.RecordVerified {
 		text += "  record      is the one recorded, and the event's values were computed again from it"
 		if claimed > 0 {
-			text += ", except " + cli.Counted(uint64(claimed), "claim")
+			text += ", except " + cli.FormatCount(uint64(claimed), "claim")
 		}
 		text += "\n"
 	}

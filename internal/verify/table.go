@@ -12,8 +12,8 @@ import (
 	"colophon/proofs"
 )
 
-// ErrRows means that rows of an exported file are not those that the ledger signed.
-var ErrRows = errors.New("rows of the file are not those that the ledger signed")
+// ErrRowMismatch means that rows of an exported file are not those that the ledger signed.
+var ErrRowMismatch = errors.New("rows of the file are not those that the ledger signed")
 
 // acceptedTable is the report on a verified export.
 type acceptedTable struct {
@@ -59,7 +59,7 @@ func verifyTable(o Options, m *table.Manifest, name string, keys []*proofs.Verif
 	}
 	signed, leaves, err := m.Open(keys...)
 	if errors.Is(err, proofs.ErrInclusion) {
-		return nil, fmt.Errorf("%w: the manifest file was changed: %v", ErrRows, err)
+		return nil, fmt.Errorf("%w: the manifest file was changed: %v", ErrRowMismatch, err)
 	}
 	if err != nil {
 		return nil, err
@@ -90,8 +90,8 @@ func checkRows(rows func(func([]byte, error) bool), leaves []proofs.Hash) error 
 	var seqs []string // seqs of the file's rows, for errors
 	var wrong []string
 	for row, err := range rows {
-		if err != nil && !errors.Is(err, table.ErrCells) {
-			return fmt.Errorf("%w: %w", ErrRows, err)
+		if err != nil && !errors.Is(err, table.ErrCellMismatch) {
+			return fmt.Errorf("%w: %w", ErrRowMismatch, err)
 		}
 		own, seqs = append(own, proofs.LeafHash(row)), append(seqs, seqIn(row))
 		if err != nil && len(wrong) < mostRows {
@@ -113,7 +113,7 @@ func checkRows(rows func(func([]byte, error) bool), leaves []proofs.Hash) error 
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w:\n  %s", ErrRows, strings.Join(wrong[:min(mostRows, len(wrong))], "\n  "))
+	return fmt.Errorf("%w:\n  %s", ErrRowMismatch, strings.Join(wrong[:min(mostRows, len(wrong))], "\n  "))
 }
 
 // seqIn returns the seq of a row in parentheses for messages, or "" if the row has none.
@@ -139,6 +139,6 @@ func exportFingerprint(note string, keys []*proofs.Verifier) (found string) {
 
 func (t *acceptedTable) print(c *cli.Console) error {
 	_, err := fmt.Fprintf(c.Out, "VERIFIED: %s, %s\n  question    %s\n  in the log  %s, at tree size %d\n  signed by   key %s\n  digest      %s\n",
-		t.file, cli.Counted(t.Rows, "row"), t.Question, t.Origin, t.TreeSize, t.Key, t.Digest)
+		t.file, cli.FormatCount(t.Rows, "row"), t.Question, t.Origin, t.TreeSize, t.Key, t.Digest)
 	return err
 }

@@ -23,13 +23,13 @@ type Verdict struct {
 // is about the record, but has values that do not follow from it. ErrText means that a text is
 // not the text of the proved part.
 var (
-	ErrRecord     = errors.New("the record is not the one in the event")
-	ErrRecomputed = errors.New("the event's values do not follow from the record")
-	ErrText       = errors.New("the text does not match the recorded hash")
+	ErrOtherRecord   = errors.New("the record is not the one in the event")
+	ErrValueMismatch = errors.New("the event's values do not follow from the record")
+	ErrTextMismatch  = errors.New("the text does not match the recorded hash")
 )
 
-// Verdicts lists the results of failed verifications, with their exit codes.
-func Verdicts() []Verdict {
+// AllVerdicts lists the results of failed verifications, with their exit codes.
+func AllVerdicts() []Verdict {
 	return []Verdict{
 		{17, "no_proof", "a minimal receipt, which carries no proof; ask for it again: GET …/records/SEQ/receipt", proofs.ErrNoProof},
 		{11, "wrong_key", "signed with a key other than the one given, so it says nothing about that ledger", proofs.ErrWrongKey},
@@ -41,13 +41,13 @@ func Verdicts() []Verdict {
 		{13, "broken_chain_link", "the event does not match the hashes of the receipt: the event or a hash was changed", proofs.ErrChainLink},
 		{14, "broken_inclusion", "the event is not shown to be in the signed tree", proofs.ErrInclusion},
 		{15, "wrong_field", "the receipt or the file repeats the event wrongly", proofs.ErrField},
-		{16, "wrong_record", "the event is about a different record", ErrRecord},
-		{18, "wrong_checks", "the event is about this record, but has values that do not follow from it", ErrRecomputed},
+		{16, "wrong_record", "the event is about a different record", ErrOtherRecord},
+		{18, "wrong_checks", "the event is about this record, but has values that do not follow from it", ErrValueMismatch},
 		{18, "wrong_checks", "the event has values that do not follow from its content", pack.ErrHashes},
 		{19, "broken_path", "the stage is not shown to be in the tree of its run", proofs.ErrPath},
-		{20, "wrong_text", "the text is not the one that was recorded", ErrText},
+		{20, "wrong_text", "the text is not the one that was recorded", ErrTextMismatch},
 		{21, "wrong_content", "the content in the pack does not match what the event names", pack.ErrContent},
-		{24, "wrong_rows", "rows of the exported file were changed, added, or removed", ErrRows},
+		{24, "wrong_rows", "rows of the exported file were changed, added, or removed", ErrRowMismatch},
 		{10, "malformed", "not a receipt, a nested proof, an audit pack or the manifest of an export", proofs.ErrMalformed},
 		{10, "malformed", "not a receipt, a nested proof, an audit pack or the manifest of an export", proofs.ErrTooLong},
 	}
@@ -59,7 +59,7 @@ type Options struct {
 	JSON                                  bool
 	// Copy opens the published copy to verify against, given the trusted keys. nil means that there is no
 	// copy.
-	Copy func(trusted []*proofs.Verifier) (*Copy, error)
+	Copy func(trusted []*proofs.Verifier) (*PublishedCopy, error)
 }
 
 func (o Options) validate() error {
@@ -120,16 +120,16 @@ func Run(c *cli.Console, o Options) error {
 		proved, err = verifyTable(o, manifest, rows, keys)
 	case pack.IsPack(text):
 		proved, err = verifyPack(o, text, keys)
-	case proofs.IsNested(text):
+	case proofs.IsNestedProof(text):
 		proved, err = verifyNested(c, o, text, keys)
 	default:
 		proved, err = verifyReceipt(c, o, text, keys)
 	}
 	switch {
 	case err != nil:
-		return Reject(c, o, afterRotation(err))
+		return RejectionError(c, o, afterRotation(err))
 	case o.JSON:
-		return cli.WriteJSON(c, proved)
+		return cli.PrintAsJSON(c, proved)
 	}
 	return proved.print(c)
 }

@@ -24,22 +24,22 @@ import (
 	"colophon/internal/safefile"
 )
 
-// Type is the type of a message.
-type Type string
+// MessageType is the type of a message.
+type MessageType string
 
 // The types of messages.
 const (
-	Mismatch      Type = "mismatch"       // a record claims a hash that its content does not have
-	Inconsistent  Type = "inconsistent"   // the verdict of a run-DAG breaks a rule
-	Drift         Type = "drift"          // an IPC run has a different output from the previous run of its input
-	Divergence    Type = "divergence"     // a run-DAG differs from the previous one of its question
-	StaleCitation Type = "stale_citation" // an event superseded chunks that citation sets cite
-	Gap           Type = "gap"            // a producer has skipped numbers
-	Trouble       Type = "trouble"        // the index of a ledger stopped or fell behind
+	TypeMismatch      MessageType = "mismatch"       // a record claims a hash that its content does not have
+	TypeInconsistent  MessageType = "inconsistent"   // the verdict of a run-DAG breaks a rule
+	TypeDrift         MessageType = "drift"          // an IPC run has a different output from the previous run of its input
+	TypeDivergence    MessageType = "divergence"     // a run-DAG differs from the previous one of its question
+	TypeStaleCitation MessageType = "stale_citation" // an event superseded chunks that citation sets cite
+	TypeGap           MessageType = "gap"            // a producer has skipped numbers
+	TypeIndexTrouble  MessageType = "trouble"        // the index of a ledger stopped or fell behind
 )
 
-// Types lists all types of messages.
-var Types = []Type{Mismatch, Inconsistent, Drift, Divergence, StaleCitation, Gap, Trouble}
+// MessageTypes lists all types of messages.
+var MessageTypes = []MessageType{TypeMismatch, TypeInconsistent, TypeDrift, TypeDivergence, TypeStaleCitation, TypeGap, TypeIndexTrouble}
 
 // Hook is one receiver of messages.
 type Hook struct {
@@ -47,10 +47,10 @@ type Hook struct {
 	URL  string `yaml:"url"`
 	// SecretFile names a file with the secret that signs messages: at least 24 bytes of text, or whsec_
 	// followed by base64. A relative name is relative to the folder of the configuration.
-	SecretFile string   `yaml:"secret-file"`
-	Ledgers    []string `yaml:"ledgers"` // empty means all
-	Events     []Type   `yaml:"events"`  // empty means all
-	Causes     []string `yaml:"causes"`  // causes of drift and divergence; empty means all
+	SecretFile string        `yaml:"secret-file"`
+	Ledgers    []string      `yaml:"ledgers"` // empty means all
+	Events     []MessageType `yaml:"events"`  // empty means all
+	Causes     []string      `yaml:"causes"`  // causes of drift and divergence; empty means all
 	// FromStart sends messages about all events of the log. By default, a new hook begins at
 	// the head.
 	FromStart bool `yaml:"from-start"`
@@ -66,8 +66,8 @@ const (
 
 var hookName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// Load reads a configuration file: a list of hooks in YAML.
-func Load(path string) ([]Hook, error) {
+// LoadHooks reads a configuration file: a list of hooks in YAML.
+func LoadHooks(path string) ([]Hook, error) {
 	text, err := safefile.Read(path)
 	if err != nil {
 		return nil, err
@@ -106,8 +106,8 @@ func (h *Hook) check(dir string) error {
 		return errors.New("url: it must have no user and password; the receiver checks the signature instead")
 	}
 	for _, t := range h.Events {
-		if !slices.Contains(Types, t) {
-			return fmt.Errorf("events: %q is not a type of message; the types are %s", t, names(Types))
+		if !slices.Contains(MessageTypes, t) {
+			return fmt.Errorf("events: %q is not a type of message; the types are %s", t, names(MessageTypes))
 		}
 	}
 	if h.SecretFile == "" {
@@ -144,7 +144,7 @@ func parseSecret(text string) ([]byte, error) {
 	return key, nil
 }
 
-func names(types []Type) string {
+func names(types []MessageType) string {
 	list := make([]string, len(types))
 	for i, t := range types {
 		list[i] = string(t)
@@ -153,7 +153,7 @@ func names(types []Type) string {
 }
 
 // wants reports whether the hook sends messages of a type. cause is "" for types without one.
-func (h *Hook) wants(t Type, cause string) bool {
+func (h *Hook) wants(t MessageType, cause string) bool {
 	return (len(h.Events) == 0 || slices.Contains(h.Events, t)) &&
 		(cause == "" || len(h.Causes) == 0 || slices.Contains(h.Causes, cause))
 }

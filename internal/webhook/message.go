@@ -20,16 +20,16 @@ import (
 
 // Message is the JSON body of a webhook message.
 type Message struct {
-	Type      string `json:"type"`      // colophon. followed by a Type
-	Timestamp string `json:"timestamp"` // time of the event, RFC 3339
-	Data      Data   `json:"data"`
+	Type      string      `json:"type"`      // colophon. followed by a Type
+	Timestamp string      `json:"timestamp"` // time of the event, RFC 3339
+	Data      MessageData `json:"data"`
 	id        string
-	kind      Type
+	kind      MessageType
 	cause     string
 }
 
-// Data says what happened. Members that do not apply are absent.
-type Data struct {
+// MessageData says what happened. Members that do not apply are absent.
+type MessageData struct {
 	Ledger    string `json:"ledger"`
 	Seq       uint64 `json:"seq"` // seq of the event; for trouble, the tree size
 	Kind      string `json:"kind,omitempty"`
@@ -52,10 +52,10 @@ type Data struct {
 // maxStale is the maximum number of stale sets in a message.
 const maxStale = 100
 
-func newMessage(e *event.Event, kind Type, text string) *Message {
+func newMessage(e *event.Event, kind MessageType, text string) *Message {
 	m := &Message{
 		Type: "colophon." + string(kind), Timestamp: string(e.TimeText), kind: kind,
-		Data: Data{Ledger: string(e.Ledger), Seq: e.Seq, Kind: string(e.Kind), RunID: string(e.RunID()), EventHash: hex.EncodeToString(e.Hash[:]), Text: text},
+		Data: MessageData{Ledger: string(e.Ledger), Seq: e.Seq, Kind: string(e.Kind), RunID: string(e.RunID()), EventHash: hex.EncodeToString(e.Hash[:]), Text: text},
 	}
 	m.id = messageID(string(kind), m.Data.EventHash)
 	return m
@@ -117,12 +117,12 @@ func checkMessages(e *event.Event) (list []*Message) {
 		if e.Kind == record.RecordRefused {
 			verb = "was refused"
 		}
-		m := newMessage(e, Mismatch, fmt.Sprintf("A record %s whose content does not have the claimed hash.", verb))
+		m := newMessage(e, TypeMismatch, fmt.Sprintf("A record %s whose content does not have the claimed hash.", verb))
 		m.Data.Fields = mismatches
 		list = append(list, m)
 	}
 	if len(broken) > 0 {
-		m := newMessage(e, Inconsistent, "A run-DAG has a verdict that its own numbers rule out.")
+		m := newMessage(e, TypeInconsistent, "A run-DAG has a verdict that its own numbers rule out.")
 		m.Data.Fields = broken
 		list = append(list, m)
 	}
@@ -132,24 +132,24 @@ func checkMessages(e *event.Event) (list []*Message) {
 // driftMessage returns the message about an output that differs from that of the previous run, or about a
 // run-DAG that diverges. It returns nil if there is nothing to report.
 func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Message, error) {
-	facts, err := facts.Of(ctx, view, e.Seq, e.Kind)
+	facts, err := facts.Derive(ctx, view, e.Seq, e.Kind)
 	if err != nil {
 		return nil, fmt.Errorf("comparing event %d with the previous run: %w", e.Seq, err)
 	}
 	switch {
 	case facts.Drift != nil && facts.Drift.OutputChanged:
 		d := facts.Drift
-		m := newMessage(e, Drift, fmt.Sprintf("The output differs from that of event %d, the previous run of the same input; the cause is %s.", d.Against, d.Cause))
+		m := newMessage(e, TypeDrift, fmt.Sprintf("The output differs from that of event %d, the previous run of the same input; the cause is %s.", d.Against, d.Cause))
 		m.cause = string(d.Cause)
 		m.Data.Cause, m.Data.Against, m.Data.Variables = m.cause, d.Against, d.Variables
 		return m, nil
-	case facts.Divergence != nil && facts.Divergence.Cause != wire.RunIdentical:
+	case facts.Divergence != nil && facts.Divergence.Cause != wire.RunDAGIdentical:
 		d := facts.Divergence
 		stage := "outcome" // all stages agree
 		if d.FirstDivergingStage != nil {
 			stage = *d.FirstDivergingStage
 		}
-		m := newMessage(e, Divergence, fmt.Sprintf("The run differs from event %d, the previous run of the same question, from the stage %s on; the cause is %s.", d.Against, stage, d.Cause))
+		m := newMessage(e, TypeDivergence, fmt.Sprintf("The run differs from event %d, the previous run of the same question, from the stage %s on; the cause is %s.", d.Against, stage, d.Cause))
 		m.cause = string(d.Cause)
 		m.Data.Cause, m.Data.Against, m.Data.Stage, m.Data.Variables = m.cause, d.Against, stage, d.DifferingDimensions
 		return m, nil
@@ -161,7 +161,7 @@ func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Messa
 func staleMessages(ctx context.Context, view *index.View, e *event.Event) (list []*Message, err error) {
 	for _, source := range sourcesOf(e) {
 		// The latest superseded chunks come first.
-		rows, next, err := citations.Stale(ctx, view, source, index.Page{Limit: maxStale})
+		rows, next, err := citations.ListStaleOfSource(ctx, view, source, index.Page{Limit: maxStale})
 		if err != nil {
 			return nil, fmt.Errorf("reading the stale citations of a source: %w", err)
 		}
@@ -177,11 +177,11 @@ func staleMessages(ctx context.Context, view *index.View, e *event.Event) (list 
 		if len(sets) == 0 {
 			continue
 		}
-		m := newMessage(e, StaleCitation, fmt.Sprintf("Chunks of the source %.100q were superseded, and %d citation sets rest on them.", source, len(sets)))
+		m := newMessage(e, TypeStaleCitation, fmt.Sprintf("Chunks of the source %.100q were superseded, and %d citation sets rest on them.", source, len(sets)))
 		if more {
 			m.Data.Text = fmt.Sprintf("Chunks of the source %.100q were superseded, and at least %d citation sets rest on them.", source, len(sets))
 		}
-		m.id = messageID(string(StaleCitation), m.Data.EventHash, source)
+		m.id = messageID(string(TypeStaleCitation), m.Data.EventHash, source)
 		m.Data.Source, m.Data.Stale, m.Data.More = source, sets, more
 		list = append(list, m)
 	}
@@ -221,7 +221,7 @@ func gapMessage(view *index.View, e *event.Event) (*Message, error) {
 	if number <= first {
 		return nil, nil
 	}
-	m := newMessage(e, Gap, fmt.Sprintf("The producer %.100q has skipped the numbers %d to %d.", id, first, number-1))
+	m := newMessage(e, TypeGap, fmt.Sprintf("The producer %.100q has skipped the numbers %d to %d.", id, first, number-1))
 	m.Data.Producer, m.Data.Missing = string(id), []uint64{first, number - 1}
 	return m, nil
 }
@@ -230,6 +230,6 @@ func gapMessage(view *index.View, e *event.Event) (*Message, error) {
 // trouble began, and text describes it.
 func troubleMessage(ledger string, size uint64, since time.Time, text string) *Message {
 	stamp := since.UTC().Format(time.RFC3339Nano)
-	return &Message{Type: "colophon." + string(Trouble), Timestamp: stamp, kind: Trouble, id: messageID(string(Trouble), ledger, stamp),
-		Data: Data{Ledger: ledger, Seq: size, Text: text}}
+	return &Message{Type: "colophon." + string(TypeIndexTrouble), Timestamp: stamp, kind: TypeIndexTrouble, id: messageID(string(TypeIndexTrouble), ledger, stamp),
+		Data: MessageData{Ledger: ledger, Seq: size, Text: text}}
 }

@@ -176,7 +176,7 @@ func (w *worker) waitForIndex(ctx context.Context, head uint64) error {
 	if ctx.Err() != nil || errors.Is(err, index.ErrClosed) {
 		return err
 	}
-	if w.troubled.IsZero() && w.hook.wants(Trouble, "") {
+	if w.troubled.IsZero() && w.hook.wants(TypeIndexTrouble, "") {
 		began := time.Now()
 		text := fmt.Sprintf("The index has %d of %d events: %v", follower.Size(), head, err)
 		if err := w.deliver(ctx, troubleMessage(w.ledger.Name(), head, began, text)); err != nil {
@@ -191,7 +191,7 @@ func (w *worker) waitForIndex(ctx context.Context, head uint64) error {
 // after each event that has messages, and at the end.
 func (w *worker) sendUpTo(ctx context.Context, to uint64) error {
 	var decoder event.Decoder
-	for entry, err := range w.ledger.Published().Entries(ctx, w.next.Load()) {
+	for entry, err := range w.ledger.PublishedLog().Entries(ctx, w.next.Load()) {
 		if err != nil {
 			return fmt.Errorf("reading the log: %w", err)
 		}

@@ -84,9 +84,9 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.Files{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	_, err = host.Create(t.Context(), ledger.New{Name: ledger.Default})
+	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
 	require.NoError(t, err)
 	store, err := query.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func (w *world) send(hooks string) *webhook.Sender {
 	dir := w.t.TempDir()
 	require.NoError(w.t, os.WriteFile(filepath.Join(dir, "secret"), []byte(secret+"\n"), 0o600))
 	require.NoError(w.t, os.WriteFile(filepath.Join(dir, "hooks.yaml"), []byte(hooks), 0o600))
-	list, err := webhook.Load(filepath.Join(dir, "hooks.yaml"))
+	list, err := webhook.LoadHooks(filepath.Join(dir, "hooks.yaml"))
 	require.NoError(w.t, err)
 	s, err := webhook.New(webhook.Options{Hooks: list, Dir: filepath.Join(w.dir, "cursors"), Log: slog.New(slog.DiscardHandler), Follower: w.index.Follower, Pause: time.Millisecond})
 	require.NoError(w.t, err)
@@ -237,11 +237,11 @@ func TestBadConfigurations(t *testing.T) {
 	} {
 		path := filepath.Join(dir, "hooks.yaml")
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		_, err := webhook.Load(path)
+		_, err := webhook.LoadHooks(path)
 		require.ErrorContains(t, err, want, text)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "hooks.yaml"), nil, 0o600))
-	hooks, err := webhook.Load(filepath.Join(dir, "hooks.yaml"))
+	hooks, err := webhook.LoadHooks(filepath.Join(dir, "hooks.yaml"))
 	require.NoError(t, err)
 	require.Empty(t, hooks)
 }

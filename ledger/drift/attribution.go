@@ -79,16 +79,16 @@ type Attribution struct {
 	OutputChanged bool
 }
 
-// Sets identifies the latest citation sets of two runs, found by their run_ids (spec:
+// CitationSetPair identifies the latest citation sets of two runs, found by their run_ids (spec:
 // Evidence). In the zero value, at least one run has no citation set, and nothing is compared.
-type Sets struct {
+type CitationSetPair struct {
 	A, B   uint64 // seqs of the sets
 	Differ bool   // whether the sets differ in their chunks, or in the sources of a chunk
 }
 
-// Attribute compares two runs (spec: Causes). If the model differs, a different model digest
+// CompareRuns compares two runs (spec: Causes). If the model differs, a different model digest
 // is listed but does not count as a second variable.
-func Attribute(a, b *event.IPC, sets Sets) Attribution {
+func CompareRuns(a, b *event.IPC, sets CitationSetPair) Attribution {
 	c := compare(a, b, sets.Differ)
 	r := Attribution{Cause: c.cause(a, b), OutputChanged: c.outputChanged}
 	valuesA, valuesB := values(a, b)
@@ -98,7 +98,7 @@ func Attribute(a, b *event.IPC, sets Sets) Attribution {
 			r.Differences = append(r.Differences, Difference{Variable: variables[i], A: valuesA[i], B: valuesB[i]})
 		}
 	}
-	if c.differs[input] && a.Members.Known() && b.Members.Known() {
+	if c.differs[input] && a.Members.IsComplete() && b.Members.IsComplete() {
 		r.Differences[0].Members = memberDifferences(a.Members, b.Members)
 	}
 	return r
@@ -108,12 +108,12 @@ func Attribute(a, b *event.IPC, sets Sets) Attribution {
 func memberDifferences(a, b members.Digests) (list []MemberDifference) {
 	for pointer, digest := range a.All() {
 		if other := b.Find(pointer); !bytes.Equal(digest, other) {
-			list = append(list, MemberDifference{members.Text(pointer), digest, other})
+			list = append(list, MemberDifference{members.PointerText(pointer), digest, other})
 		}
 	}
 	for pointer, digest := range b.All() {
 		if a.Find(pointer) == nil {
-			list = append(list, MemberDifference{members.Text(pointer), nil, digest})
+			list = append(list, MemberDifference{members.PointerText(pointer), nil, digest})
 		}
 	}
 	slices.SortFunc(list, func(a, b MemberDifference) int { return strings.Compare(a.Pointer, b.Pointer) })

@@ -69,7 +69,7 @@ func TestSeedInThePayload(t *testing.T) {
 		"another payload, the same seed":      {seeded("1", "x"), payload(with("input", "else", "seed", "1", "output", "y")), Input, []string{"input"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, back := Attribute(&c.a, &c.b, Sets{}), Attribute(&c.b, &c.a, Sets{})
+			r, back := CompareRuns(&c.a, &c.b, CitationSetPair{}), CompareRuns(&c.b, &c.a, CitationSetPair{})
 			require.Equal(t, c.cause, r.Cause)
 			require.Equal(t, c.variables, names(r))
 			require.Equal(t, c.cause, back.Cause)
@@ -141,7 +141,7 @@ func TestAttribution(t *testing.T) {
 		{"no input", with("input", "null"), with(), Incomplete, []string{"input"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := Attribute(&c.a, &c.b, Sets{})
+			r := CompareRuns(&c.a, &c.b, CitationSetPair{})
 			require.Equal(t, c.cause, r.Cause)
 			require.Equal(t, c.cause, CauseOf(&c.a, &c.b, false))
 			require.Equal(t, c.variables, names(r))
@@ -157,7 +157,7 @@ func TestAttribution(t *testing.T) {
 func TestEachVariableIsACause(t *testing.T) {
 	for _, cause := range []Cause{Input, SystemPrompt, Model, Temperature, MaxTokens, Seed} {
 		a, b := with(), with(string(cause), "another", "output", "other")
-		r := Attribute(&a, &b, Sets{})
+		r := CompareRuns(&a, &b, CitationSetPair{})
 		require.Equal(t, cause, r.Cause)
 		require.Equal(t, []string{string(cause)}, names(r))
 	}
@@ -169,26 +169,26 @@ func TestEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		a, b      event.IPC
-		sets      Sets
+		sets      CitationSetPair
 		cause     Cause
 		variables []string
 		sentence  string
 	}{
-		{"alone", with(), with("output", "other"), Sets{12, 15, true}, Evidence, []string{"evidence"},
+		{"alone", with(), with("output", "other"), CitationSetPair{12, 15, true}, Evidence, []string{"evidence"},
 			"The output changed because the citation set differs (event 12, then event 15); nothing else does."},
-		{"without a seed", with("seed", "null"), with("seed", "null", "output", "other"), Sets{12, 15, true}, Evidence, []string{"evidence"}, ""},
-		{"the same chunks", with(), with("output", "other"), Sets{12, 15, false}, StochasticOrModelInternal, nil, ""},
-		{"the same output", with(), with(), Sets{12, 15, true}, NoEffect, []string{"evidence"},
+		{"without a seed", with("seed", "null"), with("seed", "null", "output", "other"), CitationSetPair{12, 15, true}, Evidence, []string{"evidence"}, ""},
+		{"the same chunks", with(), with("output", "other"), CitationSetPair{12, 15, false}, StochasticOrModelInternal, nil, ""},
+		{"the same output", with(), with(), CitationSetPair{12, 15, true}, NoEffect, []string{"evidence"},
 			"The output is the same although the citation set differs (event 12, then event 15)."},
-		{"and another variable", with(), with("model", "m", "output", "other"), Sets{12, 15, true}, Confounded, []string{"model", "evidence"},
+		{"and another variable", with(), with("model", "m", "output", "other"), CitationSetPair{12, 15, true}, Confounded, []string{"model", "evidence"},
 			"The output changed, and so did several other things, so none of them can be named as the cause: " +
 				"the model (claude-2, then m) and citation set (event 12, then event 15) differ."},
-		{"and the model digest", with("model_digest", "d"), with("model_digest", "e", "output", "other"), Sets{12, 15, true}, Confounded,
+		{"and the model digest", with("model_digest", "d"), with("model_digest", "e", "output", "other"), CitationSetPair{12, 15, true}, Confounded,
 			[]string{"model_digest", "evidence"}, ""},
-		{"no output", with(), with("output", "null"), Sets{12, 15, true}, Incomplete, []string{"evidence"}, ""},
+		{"no output", with(), with("output", "null"), CitationSetPair{12, 15, true}, Incomplete, []string{"evidence"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := Attribute(&c.a, &c.b, c.sets)
+			r := CompareRuns(&c.a, &c.b, c.sets)
 			require.Equal(t, c.cause, r.Cause)
 			require.Equal(t, c.cause, CauseOf(&c.a, &c.b, c.sets.Differ))
 			require.Equal(t, c.variables, names(r))
@@ -219,7 +219,7 @@ func TestAttributionIsSymmetric(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawRun(t, "a"), drawRun(t, "b")
 		differ := rapid.Bool().Draw(t, "sets differ")
-		r, back := Attribute(&a, &b, Sets{1, 2, differ}), Attribute(&b, &a, Sets{2, 1, differ})
+		r, back := CompareRuns(&a, &b, CitationSetPair{1, 2, differ}), CompareRuns(&b, &a, CitationSetPair{2, 1, differ})
 		require.Contains(t, Causes, r.Cause)
 		require.Equal(t, r.Cause, back.Cause)
 		require.Equal(t, r.OutputChanged, back.OutputChanged)
@@ -248,7 +248,7 @@ func TestSentencesCutLongValues(t *testing.T) {
 	hash := strings.Repeat("0123456789abcdef", 4)
 	model := strings.Repeat("ü", 40)
 	a, b := with("input", hash, "model", model), with("input", "in", "model", "m")
-	r := Attribute(&a, &b, Sets{})
+	r := CompareRuns(&a, &b, CitationSetPair{})
 	require.Equal(t, fmt.Sprintf("The output is the same although the input (0123456789ab…, then in) and model (%s…, then m) differ.",
 		strings.Repeat("ü", 24)), r.Sentence())
 }

@@ -77,8 +77,8 @@ type ChunkSources struct {
 	A, B  []string
 }
 
-// Differ reports whether the sets differ in their chunks or in the sources of a chunk.
-func (c *CitationChange) Differ() bool {
+// HasDifferences reports whether the sets differ in their chunks or in the sources of a chunk.
+func (c *CitationChange) HasDifferences() bool {
 	return len(c.Added)+len(c.Removed)+len(c.OtherSources) > 0
 }
 
@@ -116,7 +116,7 @@ func sourcesOf(citations []Citation) map[string][]string {
 
 // Sentence returns an English sentence about the difference.
 func (c *CitationChange) Sentence() string {
-	if !c.Differ() {
+	if !c.HasDifferences() {
 		return "The citation sets cite the same chunks."
 	}
 	return fmt.Sprintf("The citation sets differ. Chunks added: %d, removed: %d, kept: %d, kept from other sources: %d.",

@@ -16,11 +16,11 @@ func TestCompareCitations(t *testing.T) {
 	require.Equal(t, []string{"c1"}, c.Removed)
 	require.Equal(t, []string{"c3", "c2"}, c.Kept)
 	require.Equal(t, []ChunkSources{{"c2", []string{"s"}, []string{"u"}}}, c.OtherSources)
-	require.True(t, c.Differ())
+	require.True(t, c.HasDifferences())
 	require.Equal(t, "The citation sets differ. Chunks added: 1, removed: 1, kept: 2, kept from other sources: 1.", c.Sentence())
 
 	same := CompareCitations(a, []Citation{{"c3", "t"}, {"c2", "s"}, {"c1", "s"}, {"c3", "s"}, {"c1", "s"}})
-	require.False(t, same.Differ(), "neither the order nor a repetition counts")
+	require.False(t, same.HasDifferences(), "neither the order nor a repetition counts")
 	require.Equal(t, "The citation sets cite the same chunks.", same.Sentence())
 }
 
@@ -40,8 +40,8 @@ func TestCompareCitationsProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawn.Draw(t, "a"), drawn.Draw(t, "b")
 		c, back := CompareCitations(a, b), CompareCitations(b, a)
-		require.Equal(t, !maps.Equal(distinctPairs(a), distinctPairs(b)), c.Differ())
-		require.Equal(t, c.Differ(), back.Differ())
+		require.Equal(t, !maps.Equal(distinctPairs(a), distinctPairs(b)), c.HasDifferences())
+		require.Equal(t, c.HasDifferences(), back.HasDifferences())
 		require.ElementsMatch(t, c.Added, back.Removed)
 		require.Len(t, back.OtherSources, len(c.OtherSources))
 	})

@@ -35,10 +35,10 @@ type StageChange struct {
 // comparison).
 const Outcome = "outcome"
 
-// First returns the name of the first diverging stage, or Outcome. It returns "" if the runs
+// FirstDivergence returns the name of the first diverging stage, or Outcome. It returns "" if the runs
 // do not diverge. Because a stage can have the name "" too, check Differing to distinguish the
 // two.
-func (c *StageChange) First() string {
+func (c *StageChange) FirstDivergence() string {
 	switch {
 	case c.Outcome:
 		return Outcome

@@ -56,9 +56,9 @@ func TestCompareStages(t *testing.T) {
 		require.Equal(t, test.want, got, name)
 	}
 	change := CompareStages(nil, stages("q=1"))
-	require.Equal(t, "q", change.First())
+	require.Equal(t, "q", change.FirstDivergence())
 	change = CompareStages(nil, nil)
-	require.Empty(t, change.First())
+	require.Empty(t, change.FirstDivergence())
 }
 
 // No stage differs if and only if the lists are equal. OnlyInA and OnlyInB list the stages
@@ -102,7 +102,7 @@ func TestCompareStagesProperties(t *testing.T) {
 			}
 		}
 		if len(c.Differing) > 0 {
-			require.Contains(t, parting, c.First())
+			require.Contains(t, parting, c.FirstDivergence())
 		}
 		back := CompareStages(b, a)
 		require.Equal(t, c.OnlyInA, back.OnlyInB)
@@ -133,7 +133,7 @@ func TestRejectedAgainstAnswered(t *testing.T) {
 		"neither":           {rejected, stages("question=1", "preflight=2", "retrieval=4"), "retrieval"},
 	} {
 		c := CompareStages(test.a, test.b)
-		require.Equal(t, test.want, c.First(), name)
+		require.Equal(t, test.want, c.FirstDivergence(), name)
 		require.Equal(t, test.want == "outcome", c.Outcome, name)
 	}
 	c := CompareStages(rejected, after("preflight=2", quote))

@@ -14,7 +14,7 @@ import (
 // contents are valid until the next Read.
 type Body struct {
 	Event
-	Common fields.Common
+	Common fields.CommonFields
 	Checks []record.NamedCheck
 	// Fields points to the field below for the event's kind. It is nil if the kind is unknown.
 	Fields     fields.Fields
@@ -23,12 +23,12 @@ type Body struct {
 	Set        CitationSet
 	Path       Path
 	State      StateChange
-	Validation Validation
+	Validation PathValidation
 	Note       Note
 	Source     Source
 	Redaction  Redaction
 	Rotation   Rotation
-	Created    Created
+	Created    LedgerCreation
 	Refusal    Refusal
 
 	builder       pyjson.Builder
@@ -37,12 +37,12 @@ type Body struct {
 	written       []byte
 }
 
-// Read reads a body without validation.
-func (b *Body) Read(body pyjson.Value) {
+// Decode reads a body without validation.
+func (b *Body) Decode(body pyjson.Value) {
 	b.Event = Event{}
 	b.Event.read(body)
 	b.readChecks()
-	b.Common = fields.Common{Contents: b.Common.Contents[:0]}
+	b.Common = fields.CommonFields{Contents: b.Common.Contents[:0]}
 	e := &b.Event
 	if e.Kind != record.IPCRecord { // readIPC does this in one pass for IPC records, which most events are (BenchmarkExtend)
 		for name, value := range e.Detail.Members() {
@@ -67,7 +67,7 @@ func (b *Body) Read(body pyjson.Value) {
 		b.State = e.StateChange()
 		b.Fields = &b.State
 	case record.PathValidated:
-		b.Validation = e.Validation()
+		b.Validation = e.PathValidation()
 		b.Fields = &b.Validation
 	case record.Note:
 		b.Note = e.Note()
@@ -82,7 +82,7 @@ func (b *Body) Read(body pyjson.Value) {
 		b.Rotation = e.Rotation()
 		b.Fields = &b.Rotation
 	case record.LedgerCreated:
-		b.Created = e.Created()
+		b.Created = e.LedgerCreation()
 		b.Fields = &b.Created
 	case record.RecordRefused:
 		b.Refusal = e.Refusal()
@@ -104,7 +104,7 @@ func (b *Body) readChecks() {
 		} else {
 			b.Checks = append(b.Checks, record.NamedCheck{Name: string(name.Text())})
 		}
-		b.Checks[i].CheckField = readCheck(check)
+		b.Checks[i].EventCheck = readCheck(check)
 	}
 }
 
@@ -141,7 +141,7 @@ func (b *Body) readContents(object pyjson.Value) {
 			continue
 		}
 		b.Common.Contents = append(b.Common.Contents, fields.Content{
-			Name: known, Digest: text(named.Member("sha256")), Size: Number(named.Member("size")),
+			Name: known, Digest: text(named.Member("sha256")), Size: Uint64(named.Member("size")),
 		})
 	}
 }
@@ -178,7 +178,7 @@ func contentName(kind record.Kind, name []byte) (string, bool) {
 }
 
 // readCheck reads the check of one hash.
-func readCheck(v pyjson.Value) (c record.CheckField) {
+func readCheck(v pyjson.Value) (c record.EventCheck) {
 	for name, value := range v.Members() {
 		switch string(name.Text()) {
 		case "claimed":
@@ -215,17 +215,17 @@ func digest(v pyjson.Value) (h record.Hash) {
 	return h
 }
 
-// Write returns the canonical event for the values that Read has read. The result equals the
+// Encode returns the canonical event for the values that Read has read. The result equals the
 // bytes that were read if they were a canonical event without unknown members. Fields must not
 // be nil. The result is valid until the next call.
-func (b *Body) Write() []byte {
+func (b *Body) Encode() []byte {
 	if string(b.Actor) != b.actor {
 		b.actor = string(b.Actor)
 	}
 	if string(b.Ledger) != b.ledger {
 		b.ledger = string(b.Ledger)
 	}
-	frame := record.Event{Actor: b.actor, Ledger: b.ledger}
+	frame := record.EventContext{Actor: b.actor, Ledger: b.ledger}
 	b.builder.B = b.written[:0]
 	written := record.AppendFields(&b.builder, b.Kind, frame, b.Checks, b.Fields, &b.Common)
 	b.written = record.AppendSuffixAt(written, b.Seq, b.TimeText)
@@ -241,10 +241,10 @@ func (b *Body) Check() error {
 }
 
 // CheckOf returns the check of the hash with that name, or nil if the event has no such check.
-func (b *Body) CheckOf(name string) *record.CheckField {
+func (b *Body) CheckOf(name string) *record.EventCheck {
 	for i := range b.Checks {
 		if b.Checks[i].Name == name {
-			return &b.Checks[i].CheckField
+			return &b.Checks[i].EventCheck
 		}
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 func bodies(t *testing.T) map[string][]byte {
 	t.Helper()
 	key := record.Hash{1}
-	frame := record.Event{Actor: "lab \"one\"", Ledger: "default", Key: &key}
+	frame := record.EventContext{Actor: "lab \"one\"", Ledger: "default", Key: &key}
 	events := make(map[string][]byte)
 	add := func(name string, body []byte) {
 		events[name] = record.AppendSuffix(body, 7, time.Unix(7, 0))
@@ -36,8 +36,8 @@ func bodies(t *testing.T) map[string][]byte {
 		add("refused "+string(kind), r.AppendRefusal(nil, frame, record.RefusedKey, 3))
 	}
 	for name, validation := range map[string]record.ValidationRequest{"validation": {}, "validation in a build": {Build: []byte("b"), ContentFingerprint: []byte("89abcdef")},
-		"validation in another system": {Origin: fields.Origin{OriginalActor: []byte("ana"), Timestamp: []byte("2026-01-02T03:04:05Z")}}} {
-		add(name, validation.Of(record.CurrentPath{Project: "p", PathID: "01234567", RecordSeq: 3}).AppendBody(nil, frame))
+		"validation in another system": {OriginalAction: fields.OriginalAction{OriginalActor: []byte("ana"), Timestamp: []byte("2026-01-02T03:04:05Z")}}} {
+		add(name, validation.VerbFor(record.CurrentPath{Project: "p", PathID: "01234567", RecordSeq: 3}).AppendBody(nil, frame))
 	}
 	v, err := record.ParseNote(3, []byte(`{"topic":"review","text":"","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
 	require.NoError(t, err)
@@ -58,9 +58,9 @@ func TestEventsAreWrittenAgain(t *testing.T) {
 	var body event.Body // reused for all events, as in an audit
 	written := func(text string) string {
 		require.NoError(t, document.Parse([]byte(text)))
-		body.Read(document.Root())
+		body.Decode(document.Root())
 		require.NotNil(t, body.Fields)
-		return string(body.Write())
+		return string(body.Encode())
 	}
 	for name, text := range bodies(t) {
 		require.Equal(t, string(text), written(string(text)), name)

@@ -22,7 +22,7 @@ func (e *Event) readIPC(r *IPC, other *Body) {
 		case "hashes":
 			ipcHashes(r, value)
 		case "content":
-			r.HasPayload = value.Member("payload").Given()
+			r.HasPayload = value.Member("payload").IsGiven()
 			if other != nil {
 				other.readContents(value)
 			}
@@ -74,7 +74,7 @@ func ipcHashes(r *IPC, object pyjson.Value) {
 // raw returns the source bytes of a value, such as a number, or nil for null and for an absent
 // value.
 func raw(v pyjson.Value) []byte {
-	if !v.Given() {
+	if !v.IsGiven() {
 		return nil
 	}
 	return v.Raw()

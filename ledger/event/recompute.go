@@ -11,7 +11,7 @@ import (
 // record_refused event, it returns the body of the refusal. It copies from e what the record
 // does not determine: actor, ledger, idempotency key, seq, and time.
 func (e *Event) Recompute(r *record.Record) []byte {
-	frame := record.Event{Actor: string(e.Actor), Ledger: string(e.Ledger), Key: e.Key()}
+	frame := record.EventContext{Actor: string(e.Actor), Ledger: string(e.Ledger), Key: e.IdempotencyKey()}
 	var body []byte
 	if e.Kind == record.RecordRefused {
 		refusal := e.Refusal()
@@ -22,10 +22,10 @@ func (e *Event) Recompute(r *record.Record) []byte {
 	return record.AppendSuffixAt(body, e.Seq, e.TimeText)
 }
 
-// Difference returns the first place where two events in canonical form differ, as a JSON
+// FirstDifference returns the first place where two events in canonical form differ, as a JSON
 // pointer, with the value in each event. A missing value is Absent. It ignores places for
 // which skip returns true; a nil skip ignores nothing.
-func Difference(a, b pyjson.Value, skip func(pointer string, a, b pyjson.Value) bool) (pointer string, inA, inB pyjson.Value, found bool) {
+func FirstDifference(a, b pyjson.Value, skip func(pointer string, a, b pyjson.Value) bool) (pointer string, inA, inB pyjson.Value, found bool) {
 	return difference("", a, b, skip)
 }
 
@@ -48,8 +48,8 @@ func difference(pointer string, a, b pyjson.Value, skip func(pointer string, a, 
 	return "", pyjson.Value{}, pyjson.Value{}, false
 }
 
-// OrNothing returns a value for a message: its source, or "nothing" if it is absent.
-func OrNothing(v pyjson.Value) []byte {
+// SourceOrNothing returns a value for a message: its source, or "nothing" if it is absent.
+func SourceOrNothing(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.Absent {
 		return []byte("nothing")
 	}

@@ -16,10 +16,10 @@ func (e *Event) RunID() []byte { return text(e.Detail.Member("run_id")) }
 // zero hash if the event has none.
 func (e *Event) Digest() record.Hash { return digest(e.Detail.Member("digest")) }
 
-// Key returns the digest of the event's idempotency key, or nil if it has none.
-func (e *Event) Key() *record.Hash {
+// IdempotencyKey returns the digest of the event's idempotency key, or nil if it has none.
+func (e *Event) IdempotencyKey() *record.Hash {
 	v := e.Detail.Member("idempotency_key")
-	if !v.Given() {
+	if !v.IsGiven() {
 		return nil
 	}
 	key := digest(v)
@@ -32,11 +32,11 @@ func (e *Event) ClaimedKey() *record.Hash {
 	if e.Kind == record.RecordRefused {
 		return nil
 	}
-	return e.Key()
+	return e.IdempotencyKey()
 }
 
-// Occurred returns the timestamp of a record, or false if it has none.
-func (e *Event) Occurred() (time.Time, bool) {
+// OccurredAt returns the timestamp of a record, or false if it has none.
+func (e *Event) OccurredAt() (time.Time, bool) {
 	return moment.Parse(text(e.Detail.Member("timestamp")))
 }
 
@@ -51,7 +51,7 @@ func (e *Event) Hashes() iter.Seq2[[]byte, []byte] { return texts(e.Detail.Membe
 // if there is no producer.
 func (e *Event) Producer() (id []byte, seq uint64) {
 	producer := e.Detail.Member("producer")
-	return text(producer.Member("id")), Number(producer.Member("seq"))
+	return text(producer.Member("id")), Uint64(producer.Member("seq"))
 }
 
 // texts yields the members of an object that are strings.
@@ -73,7 +73,7 @@ func (e *Event) Refusal() Refusal {
 	return Refusal{
 		Kind:       kindOf(e.Detail.Member("kind").Text()),
 		Reason:     record.Refusal(e.Detail.Member("reason").Text()),
-		Mismatches: Number(e.Detail.Member("mismatches")),
-		FirstSeq:   Number(e.Detail.Member("first_seq")),
+		Mismatches: Uint64(e.Detail.Member("mismatches")),
+		FirstSeq:   Uint64(e.Detail.Member("first_seq")),
 	}
 }

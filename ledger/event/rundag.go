@@ -9,10 +9,10 @@ import (
 )
 
 // Stage is one node of a run-DAG, or one dimension of its cache key.
-type Stage = fields.Stage
+type Stage = fields.NamedHash
 
 // DAG holds the fields of a run_dag event (spec: Run-DAG).
-type DAG = fields.Run
+type DAG = fields.RunDAG
 
 // DAG reads a run_dag event.
 func (e *Event) DAG() DAG {
@@ -21,7 +21,7 @@ func (e *Event) DAG() DAG {
 		switch string(name.Text()) {
 		case "hashes":
 			for name, hash := range value.Members() {
-				if place := r.Hash(string(name.Text())); place != nil {
+				if place := r.HashField(string(name.Text())); place != nil {
 					*place = text(hash)
 				}
 			}

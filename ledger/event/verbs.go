@@ -12,16 +12,16 @@ type StateChange = fields.StateChange
 // StateChange reads a record_state_changed event.
 func (e *Event) StateChange() StateChange {
 	return StateChange{
-		RecordSeq: Number(e.Detail.Member("record_seq")),
-		State:     text(e.Detail.Member("state")),
-		Reason:    text(e.Detail.Member("reason")),
-		Origin:    e.origin(),
+		RecordSeq:      Uint64(e.Detail.Member("record_seq")),
+		State:          text(e.Detail.Member("state")),
+		Reason:         text(e.Detail.Member("reason")),
+		OriginalAction: e.origin(),
 	}
 }
 
 // origin reads the original actor and the time of a change that was made in another system.
-func (e *Event) origin() fields.Origin {
-	return fields.Origin{OriginalActor: text(e.Detail.Member("original_actor")), Timestamp: text(e.Detail.Member("timestamp"))}
+func (e *Event) origin() fields.OriginalAction {
+	return fields.OriginalAction{OriginalActor: text(e.Detail.Member("original_actor")), Timestamp: text(e.Detail.Member("timestamp"))}
 }
 
 // Note holds the fields of a note event (spec: Notes).
@@ -30,28 +30,28 @@ type Note = fields.Note
 // Note reads a note event.
 func (e *Event) Note() Note {
 	return Note{
-		RecordSeq: Number(e.Detail.Member("record_seq")),
-		Topic:     text(e.Detail.Member("topic")),
-		Text:      text(e.Detail.Member("text")),
-		Origin:    e.origin(),
+		RecordSeq:      Uint64(e.Detail.Member("record_seq")),
+		Topic:          text(e.Detail.Member("topic")),
+		Text:           text(e.Detail.Member("text")),
+		OriginalAction: e.origin(),
 	}
 }
 
-// Validation holds the fields of a path_validated event, which states whether a fingerprint of a
+// PathValidation holds the fields of a path_validated event, which states whether a fingerprint of a
 // path is valid (spec: Path validation).
-type Validation = fields.Validation
+type PathValidation = fields.PathValidation
 
-// Validation reads a path_validated event.
-func (e *Event) Validation() Validation {
-	return Validation{
+// PathValidation reads a path_validated event.
+func (e *Event) PathValidation() PathValidation {
+	return PathValidation{
 		Project:            text(e.Detail.Member("project")),
 		PathID:             text(e.Detail.Member("path_id")),
 		Build:              text(e.Detail.Member("build")),
 		ContentFingerprint: text(e.Detail.Member("content_fingerprint")),
-		RecordSeq:          Number(e.Detail.Member("record_seq")),
+		RecordSeq:          Uint64(e.Detail.Member("record_seq")),
 		Validated:          e.Detail.Member("validated").Kind() == pyjson.True,
 		Reason:             text(e.Detail.Member("reason")),
-		Origin:             e.origin(),
+		OriginalAction:     e.origin(),
 		Names:              validationNames(e.Detail.Member("names")),
 	}
 }
@@ -109,12 +109,12 @@ func (e *Event) Rotation() Rotation {
 	}
 }
 
-// Created holds the fields of a ledger_created event.
-type Created = fields.Created
+// LedgerCreation holds the fields of a ledger_created event.
+type LedgerCreation = fields.LedgerCreation
 
-// Created reads a ledger_created event.
-func (e *Event) Created() Created {
-	return Created{
+// LedgerCreation reads a ledger_created event.
+func (e *Event) LedgerCreation() LedgerCreation {
+	return LedgerCreation{
 		MemberSecretHash: text(e.Detail.Member("member_secret_hash")),
 		Origin:           text(e.Detail.Member("origin")),
 		VerifierKey:      text(e.Detail.Member("verifier_key")),

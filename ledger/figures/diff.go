@@ -18,28 +18,28 @@ const MaxDiff = 4 << 20
 // names maps other accepted names of content to the stored name.
 var names = map[string]string{"prompt": Prompt, "passage": "content"}
 
-// MissingError reports that the record at Seq has no content with this name.
-type MissingError struct {
+// MissingContentError reports that the record at Seq has no content with this name.
+type MissingContentError struct {
 	Seq  uint64
 	Name string
 }
 
 // Error implements error.
-func (e *MissingError) Error() string {
+func (e *MissingContentError) Error() string {
 	return fmt.Sprintf("event %d has no content %q", e.Seq, e.Name)
 }
 
-// SizeError reports that two texts are too long for a diff.
-type SizeError struct{ Bytes uint64 } // total size of both texts
+// TextsTooLongError reports that two texts are too long for a diff.
+type TextsTooLongError struct{ Bytes uint64 } // total size of both texts
 
 // Error implements error.
-func (e *SizeError) Error() string {
+func (e *TextsTooLongError) Error() string {
 	return fmt.Sprintf("the texts have %d bytes in total, but a diff can compare at most %d; read both texts and compare them yourself", e.Bytes, MaxDiff)
 }
 
 // AddMembers adds to list the values of payload members that differ between two records. It
 // adds no values if a payload was not posted or is redacted, or if the payloads are too long.
-func (t *Texts) AddMembers(ctx context.Context, a, b uint64, list []wire.MemberDifference) error {
+func (t *TextComparer) AddMembers(ctx context.Context, a, b uint64, list []wire.MemberDifference) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (t *Texts) AddMembers(ctx context.Context, a, b uint64, list []wire.MemberD
 
 // payloads returns the payloads of two records. Both are nil if one of the payloads was not
 // posted or is redacted, or if they are too long.
-func (t *Texts) payloads(ctx context.Context, a, b uint64) (payloadA, payloadB []byte, err error) {
+func (t *TextComparer) payloads(ctx context.Context, a, b uint64) (payloadA, payloadB []byte, err error) {
 	contentA, foundA, err := t.named(ctx, a, Payload)
 	if err != nil {
 		return nil, nil, err
@@ -81,7 +81,7 @@ func (t *Texts) payloads(ctx context.Context, a, b uint64) (payloadA, payloadB [
 
 // Diff compares the content that two records have under one name. It accepts prompt and
 // passage as names too. The error can be a *MissingError, a *SizeError, or a *RedactedError.
-func (t *Texts) Diff(ctx context.Context, of string, a, b uint64) (*wire.TextDiff, error) {
+func (t *TextComparer) Diff(ctx context.Context, of string, a, b uint64) (*wire.TextDiff, error) {
 	if name, known := names[of]; known {
 		of = name
 	}
@@ -93,12 +93,12 @@ func (t *Texts) Diff(ctx context.Context, of string, a, b uint64) (*wire.TextDif
 			return nil, err
 		}
 		if !found {
-			return nil, &MissingError{seq, of}
+			return nil, &MissingContentError{seq, of}
 		}
 	}
 	contentA, contentB := contents[0], contents[1]
 	if size := contentA.Size + contentB.Size; size > MaxDiff {
-		return nil, &SizeError{size}
+		return nil, &TextsTooLongError{size}
 	}
 	textA, textB, err := t.read(ctx, contentA, contentB)
 	if redacted := t.redacted(ctx, a, b); redacted != nil {

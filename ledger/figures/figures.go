@@ -29,12 +29,12 @@ type Log interface {
 	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
 }
 
-// Texts computes the figures of one answer. It is not safe for concurrent use.
-type Texts struct {
+// TextComparer computes the figures of one answer. It is not safe for concurrent use.
+type TextComparer struct {
 	Log Log
-	// Hold reserves memory for the answer. bytes is the total that the answer needs, including
+	// Reserve reserves memory for the answer. bytes is the total that the answer needs, including
 	// what earlier calls reserved.
-	Hold func(bytes int64) error
+	Reserve func(bytes int64) error
 	// PerByte is the memory that the answer needs for each byte of the compared texts, in
 	// bytes.
 	PerByte int64
@@ -49,7 +49,7 @@ type Texts struct {
 // has. A Cache is safe for concurrent use.
 type Cache struct {
 	figures *lru.Cache[key, textdiff.Figures]
-	names   *lru.Cache[nameKey, *wire.Name]
+	names   *lru.Cache[nameKey, *wire.HashName]
 }
 
 type key struct {
@@ -64,7 +64,7 @@ const maxCached = 1 << 15
 // NewCache returns an empty cache.
 func NewCache() *Cache {
 	figures, err := lru.New[key, textdiff.Figures](maxCached)
-	names, namesErr := lru.New[nameKey, *wire.Name](maxCached)
+	names, namesErr := lru.New[nameKey, *wire.HashName](maxCached)
 	if err := errors.Join(err, namesErr); err != nil {
 		panic(err) // cannot happen, since the size is positive
 	}
@@ -84,10 +84,10 @@ type Work uint64
 // maxWork is the largest amount of work for one list. One core needs about a second for it.
 const maxWork = 1 << 26
 
-// Change compares the content that two records have under one name, and adds the work to *work.
+// CompareContent compares the content that two records have under one name, and adds the work to *work.
 // Once *work has reached the limit, Change reads no content, and the result says that the limit
 // was reached.
-func (t *Texts) Change(ctx context.Context, name string, a, b uint64, work *Work) (wire.TextChange, error) {
+func (t *TextComparer) CompareContent(ctx context.Context, name string, a, b uint64, work *Work) (wire.TextChange, error) {
 	if *work >= maxWork {
 		return wire.TextChange{Unavailable: wire.TextLimit}, nil
 	}
@@ -100,9 +100,9 @@ func (t *Texts) Change(ctx context.Context, name string, a, b uint64, work *Work
 	return wire.TextChange{A: &lengthA, B: &lengthB, Similarity: &similarity, LengthChange: lengthChange(&f), Bounded: f.Bounded}, nil
 }
 
-// Length returns the length of the content of one record, as a change that has no first text.
-func (t *Texts) Length(ctx context.Context, name string, seq uint64, work *Work) (wire.TextChange, error) {
-	change, err := t.Change(ctx, name, seq, seq, work)
+// ContentLength returns the length of the content of one record, as a change that has no first text.
+func (t *TextComparer) ContentLength(ctx context.Context, name string, seq uint64, work *Work) (wire.TextChange, error) {
+	change, err := t.CompareContent(ctx, name, seq, seq, work)
 	return wire.TextChange{Unavailable: change.Unavailable, B: change.B}, err
 }
 
@@ -122,7 +122,7 @@ func lengthChange(f *textdiff.Figures) *wire.Decimal {
 
 // figures compares the texts that two records have under one name. If a text was not posted or
 // is redacted, unavailable says so.
-func (t *Texts) figures(ctx context.Context, name string, a, b uint64) (f textdiff.Figures, unavailable wire.Unavailable, err error) {
+func (t *TextComparer) figures(ctx context.Context, name string, a, b uint64) (f textdiff.Figures, unavailable wire.UnavailableReason, err error) {
 	textA, found, err := t.named(ctx, a, name)
 	if err != nil || !found {
 		return f, wire.TextNotPosted, err
@@ -158,7 +158,7 @@ func (e *RedactedError) Error() string {
 
 // redacted returns a *RedactedError if one of two records is redacted. Call it after reading their
 // content, so that it also finds a redaction that erased the content in the meantime.
-func (t *Texts) redacted(ctx context.Context, a, b uint64) error {
+func (t *TextComparer) redacted(ctx context.Context, a, b uint64) error {
 	for _, seq := range [...]uint64{a, b} {
 		by, err := t.Log.RedactedBy(ctx, seq)
 		if err != nil {
@@ -171,7 +171,7 @@ func (t *Texts) redacted(ctx context.Context, a, b uint64) error {
 	return nil
 }
 
-func (t *Texts) compare(ctx context.Context, a, b event.Content) (textdiff.Figures, error) {
+func (t *TextComparer) compare(ctx context.Context, a, b event.Content) (textdiff.Figures, error) {
 	textA, textB, err := t.read(ctx, a, b)
 	if err != nil {
 		return textdiff.Figures{}, err
@@ -180,9 +180,9 @@ func (t *Texts) compare(ctx context.Context, a, b event.Content) (textdiff.Figur
 }
 
 // read reserves memory for two pieces of content and reads them.
-func (t *Texts) read(ctx context.Context, a, b event.Content) (textA, textB []byte, err error) {
-	if need := textdiff.Memory(a.Size, b.Size) + t.PerByte*int64(a.Size+b.Size); need > t.held {
-		if err := t.Hold(need); err != nil {
+func (t *TextComparer) read(ctx context.Context, a, b event.Content) (textA, textB []byte, err error) {
+	if need := textdiff.MemoryBytes(a.Size, b.Size) + t.PerByte*int64(a.Size+b.Size); need > t.held {
+		if err := t.Reserve(need); err != nil {
 			return nil, nil, err
 		}
 		t.held = need
@@ -201,7 +201,7 @@ func (t *Texts) read(ctx context.Context, a, b event.Content) (textA, textB []by
 
 // named returns the content of a record by its name. found is false if the record has no
 // content with that name.
-func (t *Texts) named(ctx context.Context, seq uint64, name string) (c event.Content, found bool, err error) {
+func (t *TextComparer) named(ctx context.Context, seq uint64, name string) (c event.Content, found bool, err error) {
 	entry, err := t.Log.Entry(ctx, seq)
 	if err != nil {
 		return c, false, fmt.Errorf("reading entry %d: %w", seq, err)

@@ -12,14 +12,14 @@ import (
 	"colophon/proofs"
 )
 
-// Names finds names for the hashes in one answer: words by which people recognise the hashed
+// NameFinder finds names for the hashes in one answer: words by which people recognise the hashed
 // texts (spec: Names). It is not safe for concurrent use.
-type Names struct {
+type NameFinder struct {
 	Log   Log
 	Cache *Cache
-	// Content is true if the caller may read content. If it is false, names contain no words of
+	// MayReadContent is true if the caller may read content. If it is false, names contain no words of
 	// content.
-	Content bool
+	MayReadContent bool
 
 	read    uint64 // size of the texts that were read, in bytes
 	decoder event.Decoder
@@ -48,7 +48,7 @@ var promptLabels = [...]string{"prompt", "system_prompt", "config"}
 // Group returns a name for the value that a group of records has in common, or nil if it finds
 // none or the value is not a hash. by is the name of the value, and first and last are the seqs
 // of two of the records.
-func (n *Names) Group(ctx context.Context, by string, first, last uint64) (*wire.Name, error) {
+func (n *NameFinder) Group(ctx context.Context, by string, first, last uint64) (*wire.HashName, error) {
 	content, is := named[by]
 	if !is {
 		return nil, nil
@@ -70,7 +70,7 @@ func (n *Names) Group(ctx context.Context, by string, first, last uint64) (*wire
 	for _, label := range promptLabels {
 		if value := labels[label]; value != "" && value == otherLabels[label] {
 			if name == nil {
-				name = new(wire.Name)
+				name = new(wire.HashName)
 			}
 			name.Label = value
 			return name, nil
@@ -81,7 +81,7 @@ func (n *Names) Group(ctx context.Context, by string, first, last uint64) (*wire
 
 // one returns a name for one text of a record, and those labels of the record that can name its
 // prompt.
-func (n *Names) one(ctx context.Context, seq uint64, content string) (name *wire.Name, labels map[string]string, err error) {
+func (n *NameFinder) one(ctx context.Context, seq uint64, content string) (name *wire.HashName, labels map[string]string, err error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
 		return nil, nil, err
@@ -100,7 +100,7 @@ func (n *Names) one(ctx context.Context, seq uint64, content string) (name *wire
 }
 
 // Run names the texts from which an IPC record was made, and its output.
-func (n *Names) Run(ctx context.Context, seq uint64) (*wire.RunNames, error) {
+func (n *NameFinder) Run(ctx context.Context, seq uint64) (*wire.RunNames, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (n *Names) Run(ctx context.Context, seq uint64) (*wire.RunNames, error) {
 }
 
 // Text returns a name for one text of a record. hash is the name of the text's hash.
-func (n *Names) Text(ctx context.Context, seq uint64, hash string) (*wire.Name, error) {
+func (n *NameFinder) Text(ctx context.Context, seq uint64, hash string) (*wire.HashName, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (n *Names) Text(ctx context.Context, seq uint64, hash string) (*wire.Name, 
 }
 
 // Record names a record: by its instruction, its question, its subject, or its route.
-func (n *Names) Record(ctx context.Context, seq uint64) (*wire.Name, error) {
+func (n *NameFinder) Record(ctx context.Context, seq uint64) (*wire.HashName, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (n *Names) Record(ctx context.Context, seq uint64) (*wire.Name, error) {
 }
 
 // event reads an event, which is valid until the next one is read.
-func (n *Names) event(ctx context.Context, seq uint64) (*event.Event, error) {
+func (n *NameFinder) event(ctx context.Context, seq uint64) (*event.Event, error) {
 	entry, err := n.Log.Entry(ctx, seq)
 	if err != nil {
 		return nil, fmt.Errorf("reading entry %d: %w", seq, err)
@@ -162,9 +162,9 @@ func (n *Names) event(ctx context.Context, seq uint64) (*event.Event, error) {
 // texts returns names for the texts of a record, in the order of contents. A name is nil if the
 // record was posted without the text or is redacted, if the text is too long, or if the caller
 // may not read content.
-func (n *Names) texts(ctx context.Context, e *event.Event, contents ...string) (names []*wire.Name, err error) {
-	names = make([]*wire.Name, len(contents))
-	if !n.Content {
+func (n *NameFinder) texts(ctx context.Context, e *event.Event, contents ...string) (names []*wire.HashName, err error) {
+	names = make([]*wire.HashName, len(contents))
+	if !n.MayReadContent {
 		return names, nil
 	}
 	found := false
@@ -176,7 +176,7 @@ func (n *Names) texts(ctx context.Context, e *event.Event, contents ...string) (
 			if names[i], err = n.text(ctx, content, c); err != nil {
 				// The content of a redacted record may have been erased.
 				if by, gone := n.Log.RedactedBy(ctx, e.Seq); gone == nil && by != nil {
-					return make([]*wire.Name, len(contents)), nil
+					return make([]*wire.HashName, len(contents)), nil
 				}
 				return names, fmt.Errorf("reading content %q of event %d: %w", content, e.Seq, err)
 			}
@@ -189,13 +189,13 @@ func (n *Names) texts(ctx context.Context, e *event.Event, contents ...string) (
 	// Checking after the texts were read also finds a redaction that was made in between.
 	by, err := n.Log.RedactedBy(ctx, e.Seq)
 	if err != nil || by != nil {
-		return make([]*wire.Name, len(contents)), err
+		return make([]*wire.HashName, len(contents)), err
 	}
 	return names, nil
 }
 
 // text returns a name for one text, or nil if the text is too long or has no words.
-func (n *Names) text(ctx context.Context, content string, c event.Content) (*wire.Name, error) {
+func (n *NameFinder) text(ctx context.Context, content string, c event.Content) (*wire.HashName, error) {
 	key := nameKey{n.Log.Name(), c.Digest, objects[content]}
 	if name, cached := n.Cache.names.Get(key); cached {
 		return copyOf(name), nil
@@ -217,7 +217,7 @@ func (n *Names) text(ctx context.Context, content string, c event.Content) (*wir
 }
 
 // copyOf returns a copy, because the caller can add a label to a name.
-func copyOf(name *wire.Name) *wire.Name {
+func copyOf(name *wire.HashName) *wire.HashName {
 	if name == nil {
 		return nil
 	}
@@ -235,7 +235,7 @@ type nameKey struct {
 
 // ContainsWords reports whether words occur in a name at the beginning of a word, or anywhere in its
 // label, ignoring case. words must be in lower case.
-func ContainsWords(name *wire.Name, words string) bool {
+func ContainsWords(name *wire.HashName, words string) bool {
 	if name == nil {
 		return false
 	}

@@ -45,13 +45,13 @@ func (s *Sample) smallest() []hashedPair {
 
 // Summary summarises how much the outputs of a sample's pairs changed. It lists the limit pairs
 // that changed most. If the texts are long, it covers only the pairs with the smallest hashes.
-func (t *Texts) Summary(ctx context.Context, s *Sample, limit int) (*wire.EffectTexts, error) {
+func (t *TextComparer) Summary(ctx context.Context, s *Sample, limit int) (*wire.EffectTextSummary, error) {
 	pairs := s.smallest()
-	answer := &wire.EffectTexts{Sample: s.all > len(pairs), MostChanged: []wire.ChangedPair{}}
+	answer := &wire.EffectTextSummary{Sample: s.all > len(pairs), MostChanged: []wire.ChangedPair{}}
 	var similarities, lengthChanges, wordsA, wordsB []float64
 	var work Work
 	for _, pair := range pairs {
-		change, err := t.Change(ctx, Output, pair.a, pair.b, &work)
+		change, err := t.CompareContent(ctx, Output, pair.a, pair.b, &work)
 		switch {
 		case err != nil:
 			return nil, err
@@ -110,15 +110,15 @@ func similarityHistogram(list []float64) []uint64 {
 }
 
 // wordsHistogram counts two lists of lengths in the same parts of equal width, which begin at 0.
-func wordsHistogram(a, b []float64) []wire.WordsPart {
-	parts := []wire.WordsPart{}
+func wordsHistogram(a, b []float64) []wire.WordsInterval {
+	parts := []wire.WordsInterval{}
 	if len(a) == 0 {
 		return parts
 	}
 	longest := uint64(max(slices.Max(a), slices.Max(b)))
 	width := longest/histogramParts + 1
 	for from := uint64(0); from <= longest; from += width {
-		parts = append(parts, wire.WordsPart{From: from, Below: from + width})
+		parts = append(parts, wire.WordsInterval{From: from, Below: from + width})
 	}
 	for i := range a {
 		parts[uint64(a[i])/width].A++

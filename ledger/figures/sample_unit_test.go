@@ -40,12 +40,12 @@ func TestQuartiles(t *testing.T) {
 // Once the work for an answer has reached the limit, Change reads no more texts.
 func TestWorkIsBounded(t *testing.T) {
 	work := Work(maxWork)
-	change, err := new(Texts).Change(t.Context(), Output, 1, 2, &work)
+	change, err := new(TextComparer).CompareContent(t.Context(), Output, 1, 2, &work)
 	require.NoError(t, err)
 	require.Equal(t, wire.TextChange{Unavailable: wire.TextLimit}, change)
 
 	var pairs Sample
-	summary, err := new(Texts).Summary(t.Context(), &pairs, 10)
+	summary, err := new(TextComparer).Summary(t.Context(), &pairs, 10)
 	require.NoError(t, err)
-	require.Equal(t, &wire.EffectTexts{SimilarityHistogram: make([]uint64, 10), WordsHistogram: []wire.WordsPart{}, MostChanged: []wire.ChangedPair{}}, summary)
+	require.Equal(t, &wire.EffectTextSummary{SimilarityHistogram: make([]uint64, 10), WordsHistogram: []wire.WordsInterval{}, MostChanged: []wire.ChangedPair{}}, summary)
 }

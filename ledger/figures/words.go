@@ -104,10 +104,10 @@ func lastMessage(list json.RawMessage) string {
 }
 
 // NameOf returns a name that consists of the first words of a text, or nil if the text has no words.
-func NameOf(text []byte) *wire.Name {
+func NameOf(text []byte) *wire.HashName {
 	words, cut := firstWords(text)
 	if words == "" {
 		return nil
 	}
-	return &wire.Name{Words: words, Cut: cut}
+	return &wire.HashName{Words: words, Cut: cut}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func recordedMarkKey(k rowstore.Keyspace, dst []byte, at time.Time, seq uint64) []byte {
-	return rowstore.AppendSeq(AppendTime(k.Key(dst, recordedMarks), at), seq)
+	return rowstore.AppendSeq(AppendTime(k.Prefix(dst, recordedMarks), at), seq)
 }
 
 // TimeBytes is the length of a time in keys.
@@ -21,12 +21,12 @@ func AppendTime(dst []byte, at time.Time) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(at.Nanosecond()))
 }
 
-// Bounds is a time range from Since (included) to Until (excluded). A nil end is open.
-type Bounds struct{ Since, Until *time.Time }
+// TimeRange is a time range from Since (included) to Until (excluded). A nil end is open.
+type TimeRange struct{ Since, Until *time.Time }
 
 // SeqsIn returns the seqs of the events that were recorded in a time range: from the first one
 // up to, but not including, below.
-func (v *View) SeqsIn(b Bounds) (from, below uint64, err error) {
+func (v *View) SeqsIn(b TimeRange) (from, below uint64, err error) {
 	below = v.Size()
 	if b.Since != nil {
 		if from, err = v.recordedFrom(*b.Since); err != nil {
@@ -70,12 +70,12 @@ func (v *View) recordedFrom(at time.Time) (uint64, error) {
 // none.
 func (v *View) markBefore(at time.Time) (seq uint64, found bool, err error) {
 	keys := v.Keys
-	first := keys.Key(nil, recordedMarks)
+	first := keys.Prefix(nil, recordedMarks)
 	it, err := v.Iterate(first, recordedMarkKey(keys, nil, at, 0))
 	if err != nil {
 		return 0, false, err
 	}
-	v.Count(1, 0)
+	v.AddReads(1, 0)
 	if found = it.Last(); found {
 		seq, err = rowstore.DecodeSeq(it.Key()[len(first)+TimeBytes:])
 	}

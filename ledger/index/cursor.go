@@ -59,9 +59,9 @@ func decodeCursor(value []byte) (cursor, error) {
 
 // readCursor returns the stored cursor of a ledger, or zero if there is none.
 func readCursor(from interface {
-	Stored(key []byte) ([]byte, bool, error)
+	GetStored(key []byte) ([]byte, bool, error)
 }, keys rowstore.Keyspace) (cursor, error) {
-	value, found, err := from.Stored(keys.Key(nil, cursorDimension))
+	value, found, err := from.GetStored(keys.Prefix(nil, cursorDimension))
 	if err != nil {
 		return cursor{}, fmt.Errorf("reading the index's cursor: %w", err)
 	}

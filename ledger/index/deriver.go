@@ -34,9 +34,9 @@ type Preparer interface {
 	Prepare(e *Event)
 }
 
-// Deferring is a deriver that postpones part of its work until the batch ends. While an index
+// Deferrer is a deriver that postpones part of its work until the batch ends. While an index
 // is rebuilt, it postpones this work over many batches.
-type Deferring interface {
+type Deferrer interface {
 	// BeginBatch is called when a batch begins with event from and no work is pending.
 	BeginBatch(from uint64)
 	// Pending returns the number of pieces of pending work.
@@ -60,9 +60,9 @@ func DeriverOf[D Deriver](f *Fold) (found D) {
 	return found
 }
 
-// Prepared returns the event's value of type T, which Prepare sets and Derive reads. Events
+// PreparedValue returns the event's value of type T, which Prepare sets and Derive reads. Events
 // are reused, so the value is that of an earlier event until Prepare sets it.
-func Prepared[T any](e *Event) *T { return slotOf[T](&e.prepared) }
+func PreparedValue[T any](e *Event) *T { return slotOf[T](&e.prepared) }
 
 // ViewState returns the view's value of type T, in which queries cache what they have read. It
 // is zero at first.
@@ -87,7 +87,7 @@ func (f *Fold) addDerivers(families []Family) {
 		if p, ok := d.(Preparer); ok {
 			f.preparers = append(f.preparers, p)
 		}
-		if p, ok := d.(Deferring); ok {
+		if p, ok := d.(Deferrer); ok {
 			f.deferring = append(f.deferring, p)
 		}
 	}

@@ -38,23 +38,23 @@ func (c *eventCache) close() {
 // logs is the number of logs that this process has followed.
 var logs atomic.Uint64
 
-// EventCache is one log's part of the cache of events.
-type EventCache struct {
+// LogEventCache is one log's part of the cache of events.
+type LogEventCache struct {
 	cache *eventCache
 	log   uint64 // number of the log in this process
 }
 
 // Enabled reports whether events are cached.
-func (c EventCache) Enabled() bool { return c.cache != nil }
+func (c LogEventCache) Enabled() bool { return c.cache != nil }
 
-func (c EventCache) key(seq uint64) (key [16]byte) {
+func (c LogEventCache) key(seq uint64) (key [16]byte) {
 	binary.BigEndian.PutUint64(key[:8], c.log)
 	binary.BigEndian.PutUint64(key[8:], seq)
 	return key
 }
 
 // Find appends the cached encoding of an event to dst.
-func (c EventCache) Find(dst []byte, seq uint64) (encoded []byte, found bool) {
+func (c LogEventCache) Find(dst []byte, seq uint64) (encoded []byte, found bool) {
 	if c.cache == nil {
 		return dst, false
 	}
@@ -65,7 +65,7 @@ func (c EventCache) Find(dst []byte, seq uint64) (encoded []byte, found bool) {
 // Keep caches the encoding of an event. If the system has no memory left, the process exits:
 // the cache panics while it holds its locks, so recovering from the panic would leave all other
 // users blocked forever.
-func (c EventCache) Keep(seq uint64, encoded []byte) {
+func (c LogEventCache) Keep(seq uint64, encoded []byte) {
 	defer func() {
 		if failed := recover(); failed != nil {
 			go panic(failed)

@@ -13,19 +13,19 @@ func TestEventCacheIsBounded(t *testing.T) {
 	value := make([]byte, 60_000)
 	const count = 3 * cachePart / 60_000
 	for seq := range uint64(count) {
-		EventCache{k, 1}.Keep(seq, value)
+		LogEventCache{k, 1}.Keep(seq, value)
 	}
 	found := 0
 	for seq := range uint64(count) {
-		if kept, ok := (EventCache{k, 1}).Find(nil, seq); ok {
+		if kept, ok := (LogEventCache{k, 1}).Find(nil, seq); ok {
 			require.Equal(t, value, kept)
 			found++
 		}
 	}
 	require.LessOrEqual(t, found*len(value), cachePart)
 	require.NotZero(t, found)
-	_, ok := EventCache{k, 1}.Find(nil, count-1)
+	_, ok := LogEventCache{k, 1}.Find(nil, count-1)
 	require.True(t, ok)
-	_, ok = EventCache{k, 2}.Find(nil, count-1)
+	_, ok = LogEventCache{k, 2}.Find(nil, count-1)
 	require.False(t, ok, "logs do not share cached events")
 }

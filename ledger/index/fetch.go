@@ -13,14 +13,14 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Fetch yields the parts of an index snapshot of a ledger from another server, in order. It
+// FetchFunc yields the parts of an index snapshot of a ledger from another server, in order. It
 // checks that the snapshot belongs to the ledger's log, and that each part arrived unchanged.
-type Fetch func(ctx context.Context, ledger string) iter.Seq2[*Part, error]
+type FetchFunc func(ctx context.Context, ledger string) iter.Seq2[*SnapshotPart, error]
 
-// FetchFrom makes each follower begin with a snapshot from another server if its own index is
+// SetFetch makes each follower begin with a snapshot from another server if its own index is
 // far behind the log. If the snapshot cannot be fetched, the follower folds the events. Call
 // FetchFrom before Follow.
-func (s *Store) FetchFrom(fetch Fetch) { s.source = fetch }
+func (s *Store) SetFetch(fetch FetchFunc) { s.source = fetch }
 
 // ErrSnapshot means that another server's index snapshot cannot be used.
 var ErrSnapshot = errors.New("index: the snapshot cannot be used")
@@ -60,11 +60,11 @@ func fetchSnapshot(ctx context.Context, f *Follower) {
 	}
 }
 
-// InstallFrom fetches a snapshot of a ledger's index from another server, and replaces the
+// InstallSnapshot fetches a snapshot of a ledger's index from another server, and replaces the
 // ledger's part of the index with it. It returns the size and the digest of the snapshot. The
 // ledger must not be followed.
-func (s *Store) InstallFrom(ctx context.Context, name string, log Log, fetch Fetch) (size uint64, digest string, err error) {
-	f, err := s.FollowStopped(ctx, name, log)
+func (s *Store) InstallSnapshot(ctx context.Context, name string, log Log, fetch FetchFunc) (size uint64, digest string, err error) {
+	f, err := s.AddStoppedFollower(ctx, name, log)
 	if err != nil {
 		return 0, "", err
 	}
@@ -78,7 +78,7 @@ func (s *Store) InstallFrom(ctx context.Context, name string, log Log, fetch Fet
 
 // install fetches a snapshot, checks it, and installs it. It refuses a snapshot that covers
 // fewer events than least.
-func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch Fetch, least uint64) (err error) {
+func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch FetchFunc, least uint64) (err error) {
 	rows, err := newInstall(f)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch Fetch, l
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for part, err := range fetch(ctx, f.name) {
 		if err == nil {
-			err = errors.Join(f.requireSpace(), f.store.rows.Refused(), s.part(part, rows))
+			err = errors.Join(f.requireSpace(), f.store.rows.AcquireError(), s.part(part, rows))
 		}
 		if errors.Is(err, rowstore.ErrPart) {
 			err = fmt.Errorf("%w: %w", ErrSnapshot, err)
@@ -111,19 +111,19 @@ func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch Fetch, l
 }
 
 // newInstall begins to replace a ledger's rows.
-func newInstall(f *Follower) (*rowstore.Install, error) {
+func newInstall(f *Follower) (*rowstore.Installer, error) {
 	if _, err := f.store.acquire(); err != nil {
 		return nil, err
 	}
 	defer f.store.rows.Release()
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
-	return f.store.rows.NewInstall(f.name)
+	return f.store.rows.NewInstaller(f.name)
 }
 
 // commitInstall replaces a ledger's rows with the installed ones. The fold then continues from
 // these.
-func commitInstall(ctx context.Context, f *Follower, rows *rowstore.Install) error {
+func commitInstall(ctx context.Context, f *Follower, rows *rowstore.Installer) error {
 	if _, err := f.store.acquire(); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ type snapshotCheck struct {
 func (s *snapshotCheck) digest() string { return hex.EncodeToString(s.all.Sum(nil)) }
 
 // part checks a part and stores its rows.
-func (s *snapshotCheck) part(p *Part, to *rowstore.Install) error {
+func (s *snapshotCheck) part(p *SnapshotPart, to *rowstore.Installer) error {
 	if s.size == 0 {
 		s.size = p.Size
 	}
@@ -166,7 +166,7 @@ func (s *snapshotCheck) part(p *Part, to *rowstore.Install) error {
 	case s.bytes > 16*PartBytes && s.bytes/maxRowBytes > s.size:
 		return fmt.Errorf("%w: it has more rows than %d events can have", ErrSnapshot, s.size)
 	}
-	for row, err := range rowstore.RowsOf(p.Rows) {
+	for row, err := range rowstore.DecodePart(p.Rows) {
 		if err == nil {
 			err = to.Add(row)
 		}

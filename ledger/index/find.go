@@ -54,10 +54,10 @@ type HashedEvent struct {
 // maxFound is the largest number of events that FindPrefix returns.
 const maxFound = 8
 
-// FindPrefix returns at most maxFound events whose event_hash begins with the given hexadecimal
+// FindByHashPrefix returns at most maxFound events whose event_hash begins with the given hexadecimal
 // digits. There must be at least 8 digits, because FindPrefix reads all events whose hashes
 // begin with the first 8. It returns ErrAhead if the index covers fewer than atLeast events.
-func FindPrefix(ctx context.Context, f *Follower, digits string, atLeast uint64) ([]HashedEvent, error) {
+func FindByHashPrefix(ctx context.Context, f *Follower, digits string, atLeast uint64) ([]HashedEvent, error) {
 	if _, err := f.store.acquire(); err != nil {
 		return nil, err
 	}
@@ -77,16 +77,16 @@ func FindPrefix(ctx context.Context, f *Follower, digits string, atLeast uint64)
 	return found, nil
 }
 
-// EventsWith is like FindPrefix, but returns only events below the view's size.
-func (v *View) EventsWith(ctx context.Context, digits string) ([]HashedEvent, error) {
-	found, err := FindPrefix(ctx, v.follower, digits, 0)
+// EventsByHashPrefix is like FindPrefix, but returns only events below the view's size.
+func (v *View) EventsByHashPrefix(ctx context.Context, digits string) ([]HashedEvent, error) {
+	found, err := FindByHashPrefix(ctx, v.follower, digits, 0)
 	return slices.DeleteFunc(found, func(e HashedEvent) bool { return e.Seq >= v.Size() }), err
 }
 
 // eventsWith returns at most maxFound events whose event_hash has the prefix begins and for
 // which passes returns true. The caller must have acquired the store.
 func (f *Follower) eventsWith(ctx context.Context, now *snapshot, begins []byte, passes func(storage.Hash) bool) (found []HashedEvent, err error) {
-	prefix := append(now.keys.Key(nil, hashDimension), begins...)
+	prefix := append(now.keys.Prefix(nil, hashDimension), begins...)
 	it, err := f.store.rows.Iterate(prefix, rowstore.UpperBound(prefix, hashBytes-len(begins)+rowstore.SeqBytes))
 	if err != nil {
 		return nil, err
@@ -115,5 +115,5 @@ const hashBytes = 6
 // eventHashKey returns the prefix of the keys of events whose event_hash begins with the same
 // bytes as hash.
 func eventHashKey(k rowstore.Keyspace, dst []byte, hash storage.Hash) []byte {
-	return append(k.Key(dst, hashDimension), hash[:hashBytes]...)
+	return append(k.Prefix(dst, hashDimension), hash[:hashBytes]...)
 }

@@ -14,7 +14,7 @@ import (
 // Fold adds events to the index, one by one. It belongs to the follower's goroutine.
 type Fold struct {
 	Log  Log
-	Rows rowstore.Rows
+	Rows rowstore.Writer
 	// state and Counters already include the current batch.
 	state    cursor
 	Counters counters.Counters
@@ -32,7 +32,7 @@ type Fold struct {
 
 	derivers  []Deriver
 	preparers []Preparer
-	deferring []Deferring
+	deferring []Deferrer
 	// deferWork means that foldBatch does not do the deferred work of its batch. Refold sets
 	// it, and does this work after many batches.
 	deferWork bool
@@ -40,7 +40,7 @@ type Fold struct {
 	// KeysRead counts the keys that derivers read without using Rows.
 	KeysRead int
 	// Cache caches the encodings of events that families produce for queries.
-	Cache EventCache
+	Cache LogEventCache
 	// FilterBytes is the memory that the filters of all ledgers can still use, in bytes.
 	FilterBytes *atomic.Int64
 
@@ -51,10 +51,10 @@ type Fold struct {
 // ErrBatchNotEmpty means that the event must be the first of its batch.
 var ErrBatchNotEmpty = errors.New("index: the event must begin a batch")
 
-// ErrUnfinished means that some effects of the event did not fit into the batch. The fold then
+// ErrBatchFull means that some effects of the event did not fit into the batch. The fold then
 // stores the batch and folds the event again for the remaining effects. Views do not see the
 // event before it is complete.
-var ErrUnfinished = errors.New("index: the event has more effects than a batch can take")
+var ErrBatchFull = errors.New("index: the event has more effects than a batch can take")
 
 // RequireEmptyBatch returns nil if all earlier events are stored, so that a deriver can
 // iterate over stored rows. If not, it returns ErrBatchNotEmpty, and the event is folded again
@@ -88,7 +88,7 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.flushPending()) }()
 	for {
-		if err := noSpace(f.store.rows.Refused()); err != nil {
+		if err := noSpace(f.store.rows.AcquireError()); err != nil {
 			return err
 		}
 		if f.store.rows.ReadOnly() {
@@ -172,8 +172,8 @@ func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err error) {
 	for i := range c.count {
 		err := f.event(ctx, &c.events[i])
-		if errors.Is(err, ErrBatchNotEmpty) || errors.Is(err, ErrUnfinished) {
-			f.state.partial = errors.Is(err, ErrUnfinished)
+		if errors.Is(err, ErrBatchNotEmpty) || errors.Is(err, ErrBatchFull) {
+			f.state.partial = errors.Is(err, ErrBatchFull)
 			return true, nil
 		}
 		if err != nil {
@@ -202,7 +202,7 @@ func (f *Follower) commit() error {
 	rows := &f.fold.Rows
 	f.fold.writeRecorded()
 	f.fold.Counters.Write(&f.fold.Rows)
-	rows.Set(rows.Keys.Key(nil, cursorDimension), f.fold.state.append(nil, f.fold.deferWork))
+	rows.Set(rows.Keys.Prefix(nil, cursorDimension), f.fold.state.append(nil, f.fold.deferWork))
 	if err := errors.Join(f.flushPending(), rows.Err); err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (f *Fold) event(ctx context.Context, e *Event) error {
 	}
 	e.Seq = f.state.size
 	if err := f.derive(ctx, e); err != nil {
-		if !errors.Is(err, ErrBatchNotEmpty) && !errors.Is(err, ErrUnfinished) {
+		if !errors.Is(err, ErrBatchNotEmpty) && !errors.Is(err, ErrBatchFull) {
 			f.Rows.Fail("%w", err)
 		}
 		return err

@@ -72,7 +72,7 @@ func newFollower(s *Store, name string, log Log) *Follower {
 // start restores the fold and starts the goroutine. The caller must hold the store's mu.
 func (f *Follower) start(ctx context.Context) {
 	ctx, f.cancel = context.WithCancel(ctx)
-	f.store.rows.CountRunning(1)
+	f.store.rows.AddRunning(1)
 	replaced, err := f.store.acquire()
 	if err == nil {
 		f.replaced = replaced
@@ -87,7 +87,7 @@ func (f *Follower) start(ctx context.Context) {
 // Wake after that.
 func (f *Follower) run(ctx context.Context, err error) {
 	defer func() {
-		f.store.rows.CountRunning(-1)
+		f.store.rows.AddRunning(-1)
 		close(f.done)
 	}()
 	if err == nil {
@@ -169,7 +169,7 @@ func (f *Follower) resetFold() error {
 	f.flight = nil
 	f.fold = Fold{
 		Log:          f.log,
-		Rows:         f.store.rows.NewRows(keys),
+		Rows:         f.store.rows.NewWriter(keys),
 		Counters:     counters.New(counters.NewCounts(f.store.begin)),
 		Cache:        f.cache(),
 		FilterBytes:  &f.store.filterBytes,
@@ -181,7 +181,7 @@ func (f *Follower) resetFold() error {
 }
 
 // cache returns the log's part of the cache of events.
-func (f *Follower) cache() EventCache { return EventCache{f.store.events, f.number} }
+func (f *Follower) cache() LogEventCache { return LogEventCache{f.store.events, f.number} }
 
 // release frees the resources of the derivers.
 func (f *Follower) release() {
@@ -245,7 +245,7 @@ func (f *Follower) conflictWithLog(ctx context.Context, s cursor) (string, error
 // empty deletes the ledger's part of the index. The caller must hold the store's mu, and the
 // fold must not have read any rows yet.
 func (f *Follower) empty() error {
-	keys, err := f.store.rows.Empty(f.name, f.fold.Rows.Keys)
+	keys, err := f.store.rows.Clear(f.name, f.fold.Rows.Keys)
 	if err != nil {
 		return fmt.Errorf("emptying the index: %w", noSpace(err))
 	}
@@ -255,7 +255,7 @@ func (f *Follower) empty() error {
 
 // snapshot returns the fold's current state for publication.
 func (f *Follower) snapshot() *snapshot {
-	return &snapshot{f.fold.state, f.fold.Counters.Published(), f.fold.Rows.Keys, make(chan struct{})}
+	return &snapshot{f.fold.state, f.fold.Counters.Snapshot(), f.fold.Rows.Keys, make(chan struct{})}
 }
 
 // publish makes a stored state visible and wakes its waiters.
@@ -284,8 +284,8 @@ func notify(c chan<- struct{}) {
 // Size returns the number of folded events. Queries can be answered at any size up to it.
 func (f *Follower) Size() uint64 { return f.published.Load().size }
 
-// Counted returns the ledger's counters and the tree size that they cover.
-func (f *Follower) Counted() (counters.Counts, uint64) {
+// Counts returns the ledger's counters and the tree size that they cover.
+func (f *Follower) Counts() (counters.Counts, uint64) {
 	now := f.published.Load()
 	return now.Counts(), now.size
 }

@@ -16,8 +16,8 @@ import (
 // Both servers have the same rows, because the rows follow from the events and the layout
 // alone.
 
-// Part is a part of an index snapshot.
-type Part struct {
+// SnapshotPart is a part of an index snapshot.
+type SnapshotPart struct {
 	// Size is the number of events that the snapshot covers.
 	Size uint64
 	// Rows holds encoded rows in the order of their keys. The length of the key and of the
@@ -29,7 +29,7 @@ type Part struct {
 }
 
 // Digest identifies the rows of a part.
-func (p *Part) Digest() [sha256.Size]byte { return sha256.Sum256(p.Rows) }
+func (p *SnapshotPart) Digest() [sha256.Size]byte { return sha256.Sum256(p.Rows) }
 
 // PartBytes is the length at which Part.Rows is full: a part that has reached it takes no more
 // rows. Each part except the last has at least this length. Servers compare the digests of
@@ -45,11 +45,11 @@ const (
 )
 
 var (
-	// ErrPassed means that the index has passed the requested size, so its rows at that size
+	// ErrSizePassed means that the index has passed the requested size, so its rows at that size
 	// are gone.
-	ErrPassed = errors.New("index: the rows at that size are gone")
-	// ErrHeld means that too many snapshots are being read.
-	ErrHeld = errors.New("index: other snapshots are being read")
+	ErrSizePassed = errors.New("index: the rows at that size are gone")
+	// ErrTooManySnapshots means that too many snapshots are being read.
+	ErrTooManySnapshots = errors.New("index: other snapshots are being read")
 )
 
 // heldView is a view that stays open between the requests for its parts.
@@ -92,7 +92,7 @@ func (s *heldViews) add(f *Follower, v *View) (*heldView, error) {
 		}
 	}
 	if len(s.list) >= maxHeld || s.closed {
-		return nil, errors.Join(ErrHeld, v.Close())
+		return nil, errors.Join(ErrTooManySnapshots, v.Close())
 	}
 	h := &heldView{view: v, follower: f, size: v.latest}
 	h.timer = time.AfterFunc(holdTime, func() { s.remove(h) })
@@ -130,13 +130,13 @@ func (s *heldViews) closeAll() {
 	}
 }
 
-// ReadPart reads one part of the index snapshot at a size. from is Part.Next of the previous
+// ReadSnapshotPart reads one part of the index snapshot at a size. from is Part.Next of the previous
 // part, or nil for the first one. A size of 0 means the current size. If the index has not
 // reached the size, ReadPart waits for it; an error of ctx means that the index did not reach
 // it in time. The snapshot is kept for holdTime, so that its other parts can be read while the
 // index continues to fold events. ReadPart returns ErrPassed if the snapshot at this size is no
 // longer kept, and ErrHeld if too many snapshots are.
-func ReadPart(ctx context.Context, f *Follower, size uint64, from []byte) (*Part, error) {
+func ReadSnapshotPart(ctx context.Context, f *Follower, size uint64, from []byte) (*SnapshotPart, error) {
 	p, err := f.store.held.part(ctx, f, size, from)
 	if err != nil {
 		return nil, fmt.Errorf("reading a part of the index of ledger %q: %w", f.name, err)
@@ -144,12 +144,12 @@ func ReadPart(ctx context.Context, f *Follower, size uint64, from []byte) (*Part
 	return p, nil
 }
 
-func (s *heldViews) part(ctx context.Context, f *Follower, size uint64, from []byte) (*Part, error) {
+func (s *heldViews) part(ctx context.Context, f *Follower, size uint64, from []byte) (*SnapshotPart, error) {
 	h, err := s.open(ctx, f, size)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.store.rows.Refused(); err != nil { // a replacement waits until views are closed
+	if err := f.store.rows.AcquireError(); err != nil { // a replacement waits until views are closed
 		s.remove(h)
 		return nil, noSpace(err)
 	}
@@ -157,14 +157,14 @@ func (s *heldViews) part(ctx context.Context, f *Follower, size uint64, from []b
 }
 
 // read reads a part, and keeps the view for holdTime.
-func (h *heldView) read(from []byte) (*Part, error) {
+func (h *heldView) read(from []byte) (*SnapshotPart, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.view == nil {
-		return nil, ErrPassed
+		return nil, ErrSizePassed
 	}
 	h.timer.Reset(holdTime)
-	rows, last, more, err := h.view.Part(from, h.follower.store.config.PartBytes)
+	rows, last, more, err := h.view.EncodePart(from, h.follower.store.config.PartBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (h *heldView) read(from []byte) (*Part, error) {
 		h.done.Store(true)
 		last = nil
 	}
-	return &Part{Size: h.size, Rows: rows, Next: last}, nil
+	return &SnapshotPart{Size: h.size, Rows: rows, Next: last}, nil
 }
 
 // open returns the held view of a ledger at a size. If there is none, it opens one.
@@ -182,7 +182,7 @@ func (s *heldViews) open(ctx context.Context, f *Follower, size uint64) (*heldVi
 			return h, nil
 		}
 		before := f.published.Load()
-		v, err := f.Latest()
+		v, err := f.LatestView()
 		if err != nil {
 			return nil, err
 		}
@@ -190,7 +190,7 @@ func (s *heldViews) open(ctx context.Context, f *Follower, size uint64) (*heldVi
 		case v.latest > 0 && !v.partial && (size == 0 || v.latest == size):
 			return s.add(f, v)
 		case size > 0 && v.latest > size:
-			err = ErrPassed
+			err = ErrSizePassed
 		case size > v.latest: // make a batch end at this size
 			f.cut.Store(size)
 		}
@@ -227,7 +227,7 @@ func (s *heldViews) openCut(f *Follower, now *snapshot) {
 	if now.partial || !f.cut.CompareAndSwap(now.size, 0) {
 		return
 	}
-	if v, err := f.Latest(); err == nil {
+	if v, err := f.LatestView(); err == nil {
 		_, _ = s.add(f, v)
 	}
 }
@@ -243,7 +243,7 @@ func (v *View) Digest(ctx context.Context) (digest [sha256.Size]byte, err error)
 	var from []byte
 	for more := true; more; {
 		var rows []byte
-		if rows, from, more, err = v.Part(from, PartBytes); err != nil {
+		if rows, from, more, err = v.EncodePart(from, PartBytes); err != nil {
 			return digest, err
 		}
 		all.Write(rows)

@@ -46,9 +46,9 @@ func (f *Fold) mark(e *event.Event) {
 }
 
 // load restores the block of an event from what an earlier fold stored.
-func (r *recorded) load(rows *rowstore.Rows, seq uint64) error {
+func (r *recorded) load(rows *rowstore.Writer, seq uint64) error {
 	*r = recorded{}
-	encoded, _, err := rows.Stored(recordedBlockKey(rows.Keys, nil, seq/markedEvery))
+	encoded, _, err := rows.GetStored(recordedBlockKey(rows.Keys, nil, seq/markedEvery))
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (f *Fold) writeRecorded() {
 }
 
 func recordedBlockKey(k rowstore.Keyspace, dst []byte, block uint64) []byte {
-	return rowstore.AppendSeq(k.Key(dst, recordedTimes), block)
+	return rowstore.AppendSeq(k.Prefix(dst, recordedTimes), block)
 }
 
 // timesReader decodes the times of a block in order.

@@ -32,9 +32,9 @@ func (s *Store) Refold(ctx context.Context, name string, log Log, size uint64, p
 	return f, nil
 }
 
-// FollowStopped adds a follower that does not run by itself. Its views see what is stored.
+// AddStoppedFollower adds a follower that does not run by itself. Its views see what is stored.
 // Tests use it to inspect a fold in progress, with FoldBatch and CatchUp.
-func (s *Store) FollowStopped(ctx context.Context, name string, log Log) (*Follower, error) {
+func (s *Store) AddStoppedFollower(ctx context.Context, name string, log Log) (*Follower, error) {
 	f, err := s.addStopped(name, log)
 	if err != nil {
 		return nil, err

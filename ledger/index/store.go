@@ -34,7 +34,7 @@ type Store struct {
 
 	events *eventCache // shared by all ledgers
 	held   heldViews
-	source Fetch             // nil if there is none; set before any ledger is followed
+	source FetchFunc         // nil if there is none; set before any ledger is followed
 	begin  []counters.Series // counters that begin with 0
 
 	mu        sync.Mutex           // held while a follower starts
@@ -84,7 +84,7 @@ func (s *Store) replaced(resume func()) {
 // emptySnapshot returns a snapshot without rows.
 func (s *Store) emptySnapshot() *snapshot {
 	empty := counters.New(counters.NewCounts(s.begin))
-	return &snapshot{Readings: empty.Published(), superseded: make(chan struct{})}
+	return &snapshot{Readings: empty.Snapshot(), superseded: make(chan struct{})}
 }
 
 // acquire prevents the rows from being replaced until they are released. It returns how often
@@ -107,8 +107,8 @@ func isDamage(err error) bool {
 	return errors.Is(err, rowstore.ErrDamaged) || rowstore.IsCorruption(err) && !errors.Is(err, errLog)
 }
 
-// Rows returns the store of all rows, for tests that inspect or damage it.
-func (s *Store) Rows() *rowstore.Store { return s.rows }
+// RowStore returns the store of all rows, for tests that inspect or damage it.
+func (s *Store) RowStore() *rowstore.Store { return s.rows }
 
 // Rebuilds returns how often the index was found damaged and replaced since it was opened.
 func (s *Store) Rebuilds() int { return s.rows.Rebuilds() }

@@ -20,8 +20,8 @@ func (f *Follower) FoldBatch(ctx context.Context) (more bool, err error) {
 // CatchUp folds the rest of the log, unless the disk is nearly full.
 func (f *Follower) CatchUp(ctx context.Context) error { return f.catchUp(ctx) }
 
-// Defer makes derivers defer their work, as they do while an index is rebuilt.
-func (f *Fold) Defer() { f.deferWork = true }
+// DeferWork makes derivers defer their work, as they do while an index is rebuilt.
+func (f *Fold) DeferWork() { f.deferWork = true }
 
 // FoldEntry folds an entry as if it were the next one of the log. It stores nothing.
 func (f *Fold) FoldEntry(ctx context.Context, entry []byte) (err error) {
@@ -39,5 +39,5 @@ func (f *Fold) FoldEntry(ctx context.Context, entry []byte) (err error) {
 // ErrNotEvent means that the entry cannot be decoded.
 var ErrNotEvent = errors.New("not an event")
 
-// Awaits reports whether a caller of ReadPart waits for a size.
-func Awaits(f *Follower, size uint64) bool { return f.cut.Load() == size }
+// HasWaiter reports whether a caller of ReadPart waits for a size.
+func HasWaiter(f *Follower, size uint64) bool { return f.cut.Load() == size }

@@ -39,8 +39,8 @@ type View struct {
 	states  []any
 }
 
-// Latest returns a view of all folded events.
-func (f *Follower) Latest() (*View, error) {
+// LatestView returns a view of all folded events.
+func (f *Follower) LatestView() (*View, error) {
 	if _, err := f.store.acquire(); err != nil {
 		return nil, fmt.Errorf("opening a view of ledger %q: %w", f.name, err)
 	}
@@ -67,7 +67,7 @@ func (s *snapshot) sameRows(f *Follower) error {
 // View returns a view as of a size. It returns ErrAhead if that many events are not yet
 // folded.
 func (f *Follower) View(size uint64) (*View, error) {
-	v, err := f.Latest()
+	v, err := f.LatestView()
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (f *Follower) View(size uint64) (*View, error) {
 func (v *View) IsLatest() bool { return v.Size() == v.latest }
 
 // Cache returns the log's part of the cache of events.
-func (v *View) Cache() EventCache { return v.follower.cache() }
+func (v *View) Cache() LogEventCache { return v.follower.cache() }
 
 // Entries yields the entries of the log from a seq on. They do not count towards KeysRead.
 func (v *View) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
@@ -94,25 +94,25 @@ func (v *View) Close() error {
 	return v.Reader.Close()
 }
 
-// Read reads an entry of the log. The caller owns it.
-func (v *View) Read(ctx context.Context, seq uint64) ([]byte, error) {
+// ReadEntry reads an entry of the log. The caller owns it.
+func (v *View) ReadEntry(ctx context.Context, seq uint64) ([]byte, error) {
 	entry, err := v.follower.log.Entry(ctx, seq)
 	if err != nil {
 		return nil, fmt.Errorf("reading event %d: %w", seq, err)
 	}
-	v.Count(1, len(entry))
+	v.AddReads(1, len(entry))
 	return entry, nil
 }
 
 // Event reads an event of the log. It is valid until the next one is read.
 func (v *View) Event(ctx context.Context, seq uint64) (event.Event, error) {
-	_, e, err := v.Entry(ctx, seq)
+	_, e, err := v.EntryAndEvent(ctx, seq)
 	return e, err
 }
 
-// Entry is like Event, and also returns the entry, which the caller owns.
-func (v *View) Entry(ctx context.Context, seq uint64) ([]byte, event.Event, error) {
-	entry, err := v.Read(ctx, seq)
+// EntryAndEvent is like Event, and also returns the entry, which the caller owns.
+func (v *View) EntryAndEvent(ctx context.Context, seq uint64) ([]byte, event.Event, error) {
+	entry, err := v.ReadEntry(ctx, seq)
 	if err != nil {
 		return nil, event.Event{}, err
 	}
@@ -129,7 +129,7 @@ func (v *View) EventOfKind(ctx context.Context, seq uint64, kind record.Kind) (*
 	if seq >= v.Size() {
 		return nil, fmt.Errorf("reading event %d: %w", seq, storage.ErrNotFound)
 	}
-	entry, err := v.Read(ctx, seq)
+	entry, err := v.ReadEntry(ctx, seq)
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +144,8 @@ func (v *View) EventOfKind(ctx context.Context, seq uint64, kind record.Kind) (*
 	return &e, nil
 }
 
-// TextOf returns a copy of a text as a string, or nil for nil.
-func TextOf(text []byte) *string {
+// StringPointer returns a copy of a text as a string, or nil for nil.
+func StringPointer(text []byte) *string {
 	if text == nil {
 		return nil
 	}

@@ -17,24 +17,24 @@ import (
 	"colophon/storage"
 )
 
-// Files stores signing keys in a folder, one file per ledger. Only the owner can read the
+// KeyFiles stores signing keys in a folder, one file per ledger. Only the owner can read the
 // files; on Windows the access list of the folder protects them.
-type Files struct {
+type KeyFiles struct {
 	Dir string
 }
 
 // Path returns the path of the file that holds a ledger's confirmed key.
-func (k Files) Path(name string) string { return filepath.Join(k.Dir, name+".key") }
+func (k KeyFiles) Path(name string) string { return filepath.Join(k.Dir, name+".key") }
 
 // StagedPath returns the path of the file that holds the key of a ledger that does not exist
 // yet.
-func (k Files) StagedPath(name string) string { return k.Path(name) + ".new" }
+func (k KeyFiles) StagedPath(name string) string { return k.Path(name) + ".new" }
 
 // Load implements ledger.Keys. It refuses a file that others can read.
-func (k Files) Load(name string) (*proofs.Signer, error) { return readKey(k.Path(name)) }
+func (k KeyFiles) Load(name string) (*proofs.Signer, error) { return readKey(k.Path(name)) }
 
-// Staged implements ledger.Keys. It refuses a file that others can read.
-func (k Files) Staged(name string) (*proofs.Signer, error) {
+// LoadStaged implements ledger.Keys. It refuses a file that others can read.
+func (k KeyFiles) LoadStaged(name string) (*proofs.Signer, error) {
 	return readKey(k.StagedPath(name))
 }
 
@@ -63,12 +63,12 @@ func readKey(path string) (*proofs.Signer, error) {
 }
 
 // Stage implements ledger.Keys.
-func (k Files) Stage(name string, signer *proofs.Signer) error {
+func (k KeyFiles) Stage(name string, signer *proofs.Signer) error {
 	return k.write(name, k.StagedPath(name), signer)
 }
 
 // write writes a key file atomically and durably. It never replaces a file.
-func (k Files) write(name, path string, signer *proofs.Signer) error {
+func (k KeyFiles) write(name, path string, signer *proofs.Signer) error {
 	if err := os.MkdirAll(k.Dir, 0o700); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (k Files) write(name, path string, signer *proofs.Signer) error {
 }
 
 // Confirm implements ledger.Keys.
-func (k Files) Confirm(name string) error {
+func (k KeyFiles) Confirm(name string) error {
 	err := move(k.StagedPath(name), k.Path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: %w", k.Path(name), storage.ErrNotFound)

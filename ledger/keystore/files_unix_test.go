@@ -24,7 +24,7 @@ func TestFoldersAndLinksOfOthersAreRefused(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)
 	dir, kept := t.TempDir(), filepath.Join(t.TempDir(), "kept")
-	keys, marks := keystore.Files{Dir: filepath.Join(dir, "keys")}, keystore.Marks{Dir: filepath.Join(dir, "marks")}
+	keys, marks := keystore.KeyFiles{Dir: filepath.Join(dir, "keys")}, keystore.MarkFiles{Dir: filepath.Join(dir, "marks")}
 	require.NoError(t, keys.Stage("a", signer))
 	require.NoError(t, keys.Confirm("a"))
 	require.NoError(t, marks.SetMark("a", []byte("mark")))
@@ -49,9 +49,9 @@ func TestFoldersAndLinksOfOthersAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "not a regular file")
 	require.NotErrorIs(t, err, storage.ErrNotFound)
 	require.NoError(t, os.Symlink(kept, keys.NextPath("a")))
-	_, err = keys.Next("a", nil)
+	_, err = keys.LoadNext("a", nil)
 	require.ErrorContains(t, err, "not a regular file")
-	variables := keystore.Variables{Files: keys, Lookup: func(string) (string, bool) { return signer.Secret(), true }}
+	variables := keystore.KeyVariables{KeyFiles: keys, Lookup: func(string) (string, bool) { return signer.Secret(), true }}
 	require.NoError(t, os.Remove(keys.Path("a")))
 	require.NoError(t, os.Symlink(kept, variables.SignedPath("a")))
 	_, err = variables.Load("a")
@@ -75,14 +75,14 @@ func TestFoldersAndLinksOfOthersAreRefused(t *testing.T) {
 func TestKeyFilesThatOthersCanRead(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)
-	keys := keystore.Files{Dir: filepath.Join(t.TempDir(), "keys")}
+	keys := keystore.KeyFiles{Dir: filepath.Join(t.TempDir(), "keys")}
 	require.NoError(t, keys.Stage("a", signer))
 	require.NoError(t, keys.StageNext("a", signer))
 	require.NoError(t, os.Link(keys.NextPath("a"), keys.PreviousPath("a")))
 	for path, load := range map[string]func() error{
-		keys.StagedPath("a"):   func() error { _, err := keys.Staged("a"); return err },
-		keys.NextPath("a"):     func() error { _, err := keys.Next("a", nil); return err },
-		keys.PreviousPath("a"): func() error { _, err := keys.Others("a"); return err },
+		keys.StagedPath("a"):   func() error { _, err := keys.LoadStaged("a"); return err },
+		keys.NextPath("a"):     func() error { _, err := keys.LoadNext("a", nil); return err },
+		keys.PreviousPath("a"): func() error { _, err := keys.LoadOthers("a"); return err },
 	} {
 		require.NoError(t, load(), path)
 		info, err := os.Stat(path)

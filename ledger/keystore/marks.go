@@ -11,16 +11,16 @@ import (
 	"colophon/storage"
 )
 
-// Marks stores high-water marks in a folder, one file per ledger.
-type Marks struct {
+// MarkFiles stores high-water marks in a folder, one file per ledger.
+type MarkFiles struct {
 	Dir string
 }
 
 // Path returns the path of the file that holds a ledger's mark.
-func (m Marks) Path(name string) string { return filepath.Join(m.Dir, name+".checkpoint") }
+func (m MarkFiles) Path(name string) string { return filepath.Join(m.Dir, name+".checkpoint") }
 
 // Mark implements ledger.Marks.
-func (m Marks) Mark(name string) ([]byte, error) {
+func (m MarkFiles) Mark(name string) ([]byte, error) {
 	text, err := readWhole(m.Path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", m.Path(name), storage.ErrNotFound)
@@ -29,7 +29,7 @@ func (m Marks) Mark(name string) ([]byte, error) {
 }
 
 // SetMark implements ledger.Marks. The change is durable.
-func (m Marks) SetMark(name string, checkpoint []byte) error {
+func (m MarkFiles) SetMark(name string, checkpoint []byte) error {
 	return writeWhole(m.Path(name), checkpoint)
 }
 

@@ -13,24 +13,24 @@ import (
 )
 
 // NextPath returns the path of the file that holds a ledger's next key.
-func (k Files) NextPath(name string) string { return k.Path(name) + ".next" }
+func (k KeyFiles) NextPath(name string) string { return k.Path(name) + ".next" }
 
 // PreviousPath returns the path of the file that holds a ledger's previous key, while the
 // previous and the newest key both sign.
-func (k Files) PreviousPath(name string) string { return k.Path(name) + ".previous" }
+func (k KeyFiles) PreviousPath(name string) string { return k.Path(name) + ".previous" }
 
-// Next implements ledger.RotatingKeys. It refuses a file that others can read.
-func (k Files) Next(name string, _ *proofs.KeyHistory) (*proofs.Signer, error) {
+// LoadNext implements ledger.RotatingKeys. It refuses a file that others can read.
+func (k KeyFiles) LoadNext(name string, _ *proofs.KeyHistory) (*proofs.Signer, error) {
 	return readKey(k.NextPath(name))
 }
 
 // StageNext implements ledger.RotatingKeys.
-func (k Files) StageNext(name string, signer *proofs.Signer) error {
+func (k KeyFiles) StageNext(name string, signer *proofs.Signer) error {
 	return k.write(name, k.NextPath(name), signer)
 }
 
-// Others implements ledger.RotatingKeys. It refuses files that others can read.
-func (k Files) Others(name string) ([]*proofs.Signer, error) {
+// LoadOthers implements ledger.RotatingKeys. It refuses files that others can read.
+func (k KeyFiles) LoadOthers(name string) ([]*proofs.Signer, error) {
 	var list []*proofs.Signer
 	for _, path := range []string{k.NextPath(name), k.PreviousPath(name)} {
 		signer, err := readKey(path)
@@ -46,7 +46,7 @@ func (k Files) Others(name string) ([]*proofs.Signer, error) {
 
 // Reconcile implements ledger.RotatingKeys. If it is interrupted, the next call finishes the work.
 // Reconcile removes a key file only after the key is in another file or retired.
-func (k Files) Reconcile(name string, keys *proofs.KeyHistory) error {
+func (k KeyFiles) Reconcile(name string, keys *proofs.KeyHistory) error {
 	if err := k.removeRetired(name, keys); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (k Files) Reconcile(name string, keys *proofs.KeyHistory) error {
 		return fmt.Errorf("%w: %s holds a key that the ledger's log does not know: the log is older than the key. Restore a newer copy of the log", ledger.ErrBadKey, pathInData(k.Path(name)))
 	}
 	if newest := keys.Current().String(); present.Verifier().String() != newest {
-		next, err := k.Next(name, keys)
+		next, err := k.LoadNext(name, keys)
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (k Files) Reconcile(name string, keys *proofs.KeyHistory) error {
 }
 
 // promote makes the next key the current one, and the current one the previous one.
-func (k Files) promote(name string, keys *proofs.KeyHistory, present *proofs.Signer) error {
+func (k KeyFiles) promote(name string, keys *proofs.KeyHistory, present *proofs.Signer) error {
 	previous, err := readKey(k.PreviousPath(name))
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
@@ -100,7 +100,7 @@ func (k Files) promote(name string, keys *proofs.KeyHistory, present *proofs.Sig
 // removeRetired removes the previous key once the log shows that it is retired. A retired key must
 // not sign again, and verification does not need it. A history that is older than the keys never
 // shows a key that still signs as retired.
-func (k Files) removeRetired(name string, keys *proofs.KeyHistory) error {
+func (k KeyFiles) removeRetired(name string, keys *proofs.KeyHistory) error {
 	previous, err := readKey(k.PreviousPath(name))
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil
@@ -122,7 +122,7 @@ func (k Files) removeRetired(name string, keys *proofs.KeyHistory) error {
 
 // retired reports whether the history shows that a key no longer signs.
 func retired(keys *proofs.KeyHistory, key *proofs.Verifier) bool {
-	return slices.ContainsFunc(keys.Replaced(), func(replaced proofs.LogKey) bool {
+	return slices.ContainsFunc(keys.ReplacedKeys(), func(replaced proofs.LogKey) bool {
 		_, ended := replaced.Verifier.SignedUpTo()
 		return ended && replaced.Verifier.String() == key.String()
 	})

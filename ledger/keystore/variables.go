@@ -12,34 +12,34 @@ import (
 	"colophon/storage"
 )
 
-// Variables reads signing keys from environment variables, and from files for ledgers that
+// KeyVariables reads signing keys from environment variables, and from files for ledgers that
 // have no variable. A variable holds every key with which its ledger might have to sign,
 // separated by white space; the log decides which of them sign. In the folder of the key
 // files, NAME.vkey holds the verifier key that last signed for a ledger.
-type Variables struct {
-	Files
+type KeyVariables struct {
+	KeyFiles
 	Lookup func(name string) (string, bool) // behaves like os.LookupEnv
 }
 
-// Variable returns the name of a ledger's environment variable.
-func (Variables) Variable(name string) string {
+// VariableName returns the name of a ledger's environment variable.
+func (KeyVariables) VariableName(name string) string {
 	return ledger.KeyVariable(name)
 }
 
 // SignedPath returns the path of the file that records which key of a ledger's variable signed
 // last.
-func (k Variables) SignedPath(name string) string {
+func (k KeyVariables) SignedPath(name string) string {
 	return strings.TrimSuffix(k.Path(name), ".key") + ".vkey"
 }
 
 // signers returns the signers in a ledger's variable, or nil if the variable is not set.
-func (k Variables) signers(name string) ([]*proofs.Signer, error) {
-	value, _ := k.Lookup(k.Variable(name))
+func (k KeyVariables) signers(name string) ([]*proofs.Signer, error) {
+	value, _ := k.Lookup(k.VariableName(name))
 	var list []*proofs.Signer
 	for secret := range strings.FieldsSeq(value) {
 		signer, err := proofs.ParseSigner(secret)
 		if err != nil {
-			return nil, fmt.Errorf("parsing the signing keys in %s: %w", k.Variable(name), err)
+			return nil, fmt.Errorf("parsing the signing keys in %s: %w", k.VariableName(name), err)
 		}
 		list = append(list, signer)
 	}
@@ -47,19 +47,19 @@ func (k Variables) signers(name string) ([]*proofs.Signer, error) {
 		return nil, nil
 	}
 	if _, err := os.Stat(k.Path(name)); err == nil {
-		return nil, fmt.Errorf("ledger %q has a signing key in %s and one in %s; remove one of them", name, k.Variable(name), k.Path(name))
+		return nil, fmt.Errorf("ledger %q has a signing key in %s and one in %s; remove one of them", name, k.VariableName(name), k.Path(name))
 	}
 	return list, nil
 }
 
 // Load implements ledger.Keys.
-func (k Variables) Load(name string) (*proofs.Signer, error) {
+func (k KeyVariables) Load(name string) (*proofs.Signer, error) {
 	list, err := k.signers(name)
 	if err != nil {
 		return nil, err
 	}
 	if list == nil {
-		return k.Files.Load(name)
+		return k.KeyFiles.Load(name)
 	}
 	signed, err := readWhole(k.SignedPath(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -73,84 +73,84 @@ func (k Variables) Load(name string) (*proofs.Signer, error) {
 			return signer, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %s does not hold the key of %s, which signed last: add that key", ledger.ErrBadKey, k.Variable(name), pathInData(k.SignedPath(name)))
+	return nil, fmt.Errorf("%w: %s does not hold the key of %s, which signed last: add that key", ledger.ErrBadKey, k.VariableName(name), pathInData(k.SignedPath(name)))
 }
 
-// Staged implements ledger.Keys.
-func (k Variables) Staged(name string) (*proofs.Signer, error) {
+// LoadStaged implements ledger.Keys.
+func (k KeyVariables) LoadStaged(name string) (*proofs.Signer, error) {
 	list, err := k.signers(name)
 	switch {
 	case err != nil:
 		return nil, err
 	case list == nil:
-		return k.Files.Staged(name)
+		return k.KeyFiles.LoadStaged(name)
 	}
 	return list[0], nil
 }
 
 // Confirm implements ledger.Keys.
-func (k Variables) Confirm(name string) error {
+func (k KeyVariables) Confirm(name string) error {
 	list, err := k.signers(name)
 	switch {
 	case err != nil:
 		return err
 	case list == nil:
-		return k.Files.Confirm(name)
+		return k.KeyFiles.Confirm(name)
 	}
 	return k.recordSigned(name, list[0].Verifier())
 }
 
 // recordSigned records durably which key signed last.
-func (k Variables) recordSigned(name string, key *proofs.Verifier) error {
+func (k KeyVariables) recordSigned(name string, key *proofs.Verifier) error {
 	return writeWhole(k.SignedPath(name), []byte(key.String()+"\n"))
 }
 
-// Others implements ledger.RotatingKeys.
-func (k Variables) Others(name string) ([]*proofs.Signer, error) {
+// LoadOthers implements ledger.RotatingKeys.
+func (k KeyVariables) LoadOthers(name string) ([]*proofs.Signer, error) {
 	list, err := k.signers(name)
 	if err != nil || list != nil {
 		return list, err
 	}
-	return k.Files.Others(name)
+	return k.KeyFiles.LoadOthers(name)
 }
 
-// Next implements ledger.RotatingKeys.
-func (k Variables) Next(name string, keys *proofs.KeyHistory) (*proofs.Signer, error) {
+// LoadNext implements ledger.RotatingKeys.
+func (k KeyVariables) LoadNext(name string, keys *proofs.KeyHistory) (*proofs.Signer, error) {
 	list, err := k.signers(name)
 	switch {
 	case err != nil:
 		return nil, err
 	case list == nil:
-		return k.Files.Next(name, keys)
+		return k.KeyFiles.LoadNext(name, keys)
 	}
 	for _, signer := range list {
 		if !keys.Contains(signer.Verifier()) {
 			return signer, nil
 		}
 	}
-	return nil, fmt.Errorf("%s: %w", k.Variable(name), storage.ErrNotFound)
+	return nil, fmt.Errorf("%s: %w", k.VariableName(name), storage.ErrNotFound)
 }
 
 // StageNext implements ledger.RotatingKeys.
-func (k Variables) StageNext(name string, signer *proofs.Signer) error {
+func (k KeyVariables) StageNext(name string, signer *proofs.Signer) error {
 	list, err := k.signers(name)
 	switch {
 	case err != nil:
 		return err
 	case list == nil:
-		return k.Files.StageNext(name, signer)
+		return k.KeyFiles.StageNext(name, signer)
 	}
-	return fmt.Errorf("%s: %w", k.Variable(name), ledger.ErrKeysFixed)
+	return fmt.Errorf("%s: %w", k.VariableName(name), ledger.ErrKeysFixed)
 }
 
 // Reconcile implements ledger.RotatingKeys.
-func (k Variables) Reconcile(name string, keys *proofs.KeyHistory) error {
+func (k KeyVariables) Reconcile(name string, keys *proofs.KeyHistory) error {
 	list, err := k.signers(name)
 	switch {
 	case err != nil:
 		return err
 	case list == nil:
-		return k.Files.Reconcile(name, keys)
+		return k.KeyFiles.Reconcile(name, keys)
 	}
 	present, err := k.Load(name)
 	if err == nil && present.Verifier().String() == keys.Current().String() {

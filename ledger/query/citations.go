@@ -15,7 +15,7 @@ import (
 var citationQuestions = []Question{
 	{Path: "/citation-sets/drift", Takes: Pages | Proofs, Names: []string{"subject"}, Ask: asking(required("subject", "the subject of citation sets"), CitationDrift)},
 	{Path: "/citation-sets/conflicts", Takes: Pages | Proofs, Ask: plain(Conflicts)},
-	{Path: "/citation-sets/stale", Takes: Pages | Proofs, Names: []string{"source_id"}, Ask: asking(parseStale, Stale)},
+	{Path: "/citation-sets/stale", Takes: Pages | Proofs, Names: []string{"source_id"}, Ask: asking(parseStale, StaleCitations)},
 	{Path: "/citation-sets/by-chunk/:hash", Takes: Pages | Proofs, Ask: asking(parseChunk, CitationsOfChunk)},
 	{Path: "/citation-sets/by-source/:source_id", Takes: Pages | Proofs, Ask: asking(parseSource, CitationsOfSource)},
 }
@@ -34,7 +34,7 @@ func required(name, what string) func(Parameters) (string, error) {
 // CitationDrift lists the citation sets of a subject in the order of the log, each compared
 // with the previous one.
 func CitationDrift(v *View, subject string) (*wire.Page[wire.CitationDriftRow], error) {
-	found, next, err := citations.Drifts(v.Context, v.View, subject, v.Page)
+	found, next, err := citations.ListDrift(v.Context, v.View, subject, v.Page)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func CitationDrift(v *View, subject string) (*wire.Page[wire.CitationDriftRow], 
 }
 
 func citationDriftRow(v *View, d *citations.Drift) wire.CitationDriftRow {
-	row := wire.CitationDriftRow{Row: v.row(d.Seq), RunID: d.RunID, Time: timeOf(d.Time), Against: optionalSeq(d.Against),
+	row := wire.CitationDriftRow{RowMembers: v.row(d.Seq), RunID: d.RunID, Time: timeOf(d.Time), Against: optionalSeq(d.Against),
 		Added: orEmpty(d.Added), Removed: orEmpty(d.Removed), Kept: orEmpty(d.Kept)}
 	if d.Against > 0 { // the first set has no previous one
 		row.Jaccard = &d.Jaccard
@@ -52,16 +52,16 @@ func citationDriftRow(v *View, d *citations.Drift) wire.CitationDriftRow {
 
 // Conflicts lists the chunks that are cited under several sources. The seq of a row is the seq
 // of the set that first cited the chunk under a second source.
-func Conflicts(v *View) (*wire.Page[wire.Conflict], error) {
-	found, next, err := citations.Conflicts(v.View, v.Page)
+func Conflicts(v *View) (*wire.Page[wire.ChunkConflict], error) {
+	found, next, err := citations.ListConflicts(v.View, v.Page)
 	if err != nil {
 		return nil, err
 	}
 	return page(v, found, next, conflictRow)
 }
 
-func conflictRow(v *View, c *citations.Conflict) wire.Conflict {
-	return wire.Conflict{Row: v.row(c.Seq), ChunkHash: c.ChunkHash, SourceCount: c.Count, Sources: sourceUses(c.Sources)}
+func conflictRow(v *View, c *citations.Conflict) wire.ChunkConflict {
+	return wire.ChunkConflict{RowMembers: v.row(c.Seq), ChunkHash: c.ChunkHash, SourceCount: c.Count, Sources: sourceUses(c.Sources)}
 }
 
 func sourceUses(found []citations.ChunkSource) []wire.SourceUse {
@@ -74,15 +74,15 @@ func sourceUses(found []citations.ChunkSource) []wire.SourceUse {
 
 func parseStale(p Parameters) (string, error) { return p["source_id"], nil }
 
-// Stale lists the citations of chunks that the source no longer has. If source is empty, it
+// StaleCitations lists the citations of chunks that the source no longer has. If source is empty, it
 // lists those of all sources.
-func Stale(v *View, source string) (*wire.Page[wire.StaleRow], error) {
+func StaleCitations(v *View, source string) (*wire.Page[wire.StaleCitationRow], error) {
 	list := func() ([]citations.StaleCitation, []byte, error) {
-		return citations.Stale(v.Context, v.View, source, v.Page)
+		return citations.ListStaleOfSource(v.Context, v.View, source, v.Page)
 	}
 	if source == "" {
 		list = func() ([]citations.StaleCitation, []byte, error) {
-			return citations.StaleOfAll(v.Context, v.View, v.Page)
+			return citations.ListStale(v.Context, v.View, v.Page)
 		}
 	}
 	found, next, err := list()
@@ -92,8 +92,8 @@ func Stale(v *View, source string) (*wire.Page[wire.StaleRow], error) {
 	return page(v, found, next, staleRow)
 }
 
-func staleRow(v *View, s *citations.StaleCitation) wire.StaleRow {
-	return wire.StaleRow{Row: v.row(s.Seq), RunID: s.RunID, Subject: s.Subject, SourceID: s.SourceID, ChunkHash: s.ChunkHash,
+func staleRow(v *View, s *citations.StaleCitation) wire.StaleCitationRow {
+	return wire.StaleCitationRow{RowMembers: v.row(s.Seq), RunID: s.RunID, Subject: s.Subject, SourceID: s.SourceID, ChunkHash: s.ChunkHash,
 		SupersededBy: s.SupersededBy, How: s.How}
 }
 
@@ -103,8 +103,8 @@ func parseChunk(p Parameters) (string, error) {
 
 // CitationsOfChunk lists the citation sets that cite a chunk. Each row has only the citations
 // of that chunk.
-func CitationsOfChunk(v *View, hash string) (*wire.Page[wire.CitedRow], error) {
-	found, next, err := citations.OfChunk(v.Context, v.View, hash, v.Page)
+func CitationsOfChunk(v *View, hash string) (*wire.Page[wire.CitingRow], error) {
+	found, next, err := citations.SetsCitingChunk(v.Context, v.View, hash, v.Page)
 	if err != nil {
 		return nil, err
 	}
@@ -121,16 +121,16 @@ func parseSource(p Parameters) (string, error) {
 
 // CitationsOfSource lists the citation sets that cite a source. Each row has only the citations
 // of that source.
-func CitationsOfSource(v *View, id string) (*wire.Page[wire.CitedRow], error) {
-	found, next, err := citations.OfSource(v.Context, v.View, id, v.Page)
+func CitationsOfSource(v *View, id string) (*wire.Page[wire.CitingRow], error) {
+	found, next, err := citations.SetsCitingSource(v.Context, v.View, id, v.Page)
 	if err != nil {
 		return nil, err
 	}
 	return page(v, found, next, citedRow)
 }
 
-func citedRow(v *View, s *citations.Set) wire.CitedRow {
-	return wire.CitedRow{Row: v.row(s.Seq), RunID: s.RunID, Subject: s.Subject, Time: timeOf(s.Time),
+func citedRow(v *View, s *citations.Set) wire.CitingRow {
+	return wire.CitingRow{RowMembers: v.row(s.Seq), RunID: s.RunID, Subject: s.Subject, Time: timeOf(s.Time),
 		Citations: rowsOf(v, s.Citations, func(_ *View, c *citations.Citation) wire.CitationRow {
 			return wire.CitationRow{ChunkHash: c.ChunkHash, SourceID: c.SourceID, Weight: json.Number(c.Weight), Section: c.Section}
 		})}
@@ -139,12 +139,12 @@ func citedRow(v *View, s *citations.Set) wire.CitedRow {
 // Questions about sources (spec: Unregistered sources).
 var sourceQuestions = []Question{
 	{Path: "/sources", Takes: Pages | Proofs, Ask: plain(Sources)},
-	{Path: "/sources/:source_id", Takes: Proofs, Ask: asking(parseSource, Source)},
+	{Path: "/sources/:source_id", Takes: Proofs, Ask: asking(parseSource, SourceByID)},
 }
 
 // Sources lists the sources that are or were registered.
 func Sources(v *View) (*wire.Page[wire.Source], error) {
-	found, next, err := citations.Sources(v.Context, v.View, v.Page)
+	found, next, err := citations.ListSources(v.Context, v.View, v.Page)
 	if err != nil {
 		return nil, err
 	}
@@ -152,16 +152,16 @@ func Sources(v *View) (*wire.Page[wire.Source], error) {
 }
 
 func sourceRow(v *View, s *citations.SourceDetail) wire.Source {
-	row := wire.Source{Row: v.row(s.Seq), SourceID: s.ID, Registered: s.Registered, Time: timeOf(s.Time), Title: s.Title, Reason: s.Reason}
+	row := wire.Source{RowMembers: v.row(s.Seq), SourceID: s.ID, Registered: s.Registered, Time: timeOf(s.Time), Title: s.Title, Reason: s.Reason}
 	if s.Listed {
 		row.ChunkCount = &s.Chunks
 	}
 	return row
 }
 
-// Source returns one source with the chunks in its registration.
-func Source(v *View, id string) (*wire.SourceAnswer, error) {
-	found, err := citations.ReadSource(v.Context, v.View, id)
+// SourceByID returns one source with the chunks in its registration.
+func SourceByID(v *View, id string) (*wire.SourceAnswer, error) {
+	found, err := citations.SourceDetailByID(v.Context, v.View, id)
 	if err != nil {
 		return nil, notFound(err, "no source with that id was ever registered")
 	}
@@ -169,7 +169,7 @@ func Source(v *View, id string) (*wire.SourceAnswer, error) {
 	if found.Listed {
 		answer.ChunkHashes = orEmpty(found.ChunkHashes)
 	}
-	answer.View, err = v.tree()
+	answer.TreeView, err = v.tree()
 	return answer, err
 }
 
@@ -182,7 +182,7 @@ var (
 
 // CitationSet returns the citation set that the path element seq names.
 func CitationSet(v *View, elements Parameters) (citations.Set, error) {
-	seq, _, err := elements.Count("seq")
+	seq, _, err := elements.ParseCount("seq")
 	if err != nil {
 		return citations.Set{}, err
 	}
@@ -212,7 +212,7 @@ func Retrieve(v *View, set *citations.Set, chunks []rules.Chunk, topK int, hold 
 	if err := hold(size); err != nil {
 		return nil, err
 	}
-	answer := &wire.PinnedRetrieval{Row: v.row(set.Seq), Chunks: []wire.PinnedChunk{}, Missing: []string{}, Cut: []string{}}
+	answer := &wire.PinnedRetrieval{RowMembers: v.row(set.Seq), Chunks: []wire.PinnedChunk{}, Missing: []string{}, Cut: []string{}}
 	for _, c := range chosen {
 		named[string(c.Hash)] = true
 		answer.Chunks = append(answer.Chunks, wire.PinnedChunk{Hash: string(c.Hash), Text: string(c.Text), SourceID: string(c.SourceID)})
@@ -229,6 +229,6 @@ func Retrieve(v *View, set *citations.Set, chunks []rules.Chunk, topK int, hold 
 		named[h] = true // list each hash once
 	}
 	var err error
-	answer.View, err = v.tree()
+	answer.TreeView, err = v.tree()
 	return answer, err
 }

@@ -31,18 +31,18 @@ var driftQuestions = []Question{
 
 // generation returns the members that all rows about IPC records share.
 func generation(v *View, r *records.IPCRecord) wire.Generation {
-	return wire.Generation{Row: v.row(r.Seq), RunID: index.TextOf(r.RunID), Time: timeOf(r.Time),
-		IPCID: index.TextOf(r.IPCID), OutputHash: index.TextOf(r.OutputHash),
-		Names: named(v, func(n *figures.Names) (*wire.RunNames, error) { return n.Run(v.Context, r.Seq) })}
+	return wire.Generation{RowMembers: v.row(r.Seq), RunID: index.StringPointer(r.RunID), Time: timeOf(r.Time),
+		IPCID: index.StringPointer(r.IPCID), OutputHash: index.StringPointer(r.OutputHash),
+		Names: named(v, func(n *figures.NameFinder) (*wire.RunNames, error) { return n.Run(v.Context, r.Seq) })}
 }
 
 // differences lists the variables whose values differ between two records.
-func differences(a *drift.Attribution) []wire.Difference {
-	list := make([]wire.Difference, len(a.Differences))
+func differences(a *drift.Attribution) []wire.VariableDifference {
+	list := make([]wire.VariableDifference, len(a.Differences))
 	for i, d := range a.Differences {
-		list[i] = wire.Difference{Variable: d.Variable, A: valueOf(d.Variable, d.A), B: valueOf(d.Variable, d.B)}
+		list[i] = wire.VariableDifference{Variable: d.Variable, A: valueOf(d.Variable, d.A), B: valueOf(d.Variable, d.B)}
 		for _, m := range d.Members {
-			list[i].Members = append(list[i].Members, wire.MemberDifference{Pointer: m.Pointer, A: index.TextOf(m.A), B: index.TextOf(m.B)})
+			list[i].Members = append(list[i].Members, wire.MemberDifference{Pointer: m.Pointer, A: index.StringPointer(m.A), B: index.StringPointer(m.B)})
 		}
 	}
 	return list
@@ -61,20 +61,20 @@ func valueOf(variable string, value []byte) json.RawMessage {
 	return pyjson.AppendString(nil, value)
 }
 
-// Pair holds the seqs of two records to compare.
-type Pair struct{ A, B uint64 }
+// RecordPair holds the seqs of two records to compare.
+type RecordPair struct{ A, B uint64 }
 
 // parsePair returns the parse function for the parameters a and b. kind names the kind of the
 // records with its article, such as "an IPC record".
-func parsePair(kind string) func(Parameters) (Pair, error) {
+func parsePair(kind string) func(Parameters) (RecordPair, error) {
 	seq := func(p Parameters, name string) (uint64, error) {
-		seq, given, err := p.Count(name)
+		seq, given, err := p.ParseCount(name)
 		if err == nil && !given {
 			err = invalid(name, "is required: the seq of %s", kind)
 		}
 		return seq, err
 	}
-	return func(p Parameters) (pair Pair, err error) {
+	return func(p Parameters) (pair RecordPair, err error) {
 		if pair.A, err = seq(p, "a"); err == nil {
 			pair.B, err = seq(p, "b")
 		}
@@ -83,7 +83,7 @@ func parsePair(kind string) func(Parameters) (Pair, error) {
 }
 
 // readPair reads two records to compare. kind is as for parsePair.
-func readPair[R any](v *View, pair Pair, kind string, read func(context.Context, *index.View, uint64) (R, error)) (a, b R, err error) {
+func readPair[R any](v *View, pair RecordPair, kind string, read func(context.Context, *index.View, uint64) (R, error)) (a, b R, err error) {
 	if a, err = readOne(v, "a", pair.A, kind, read); err == nil {
 		b, err = readOne(v, "b", pair.B, kind, read)
 	}
@@ -103,7 +103,7 @@ func readOne[R any](v *View, name string, seq uint64, kind string, read func(con
 }
 
 // Attribution returns the cause of the change from one IPC record to another.
-func Attribution(v *View, pair Pair) (*wire.Attribution, error) {
+func Attribution(v *View, pair RecordPair) (*wire.Attribution, error) {
 	change, err := attribute(v, pair)
 	if err != nil {
 		return nil, err
@@ -117,31 +117,31 @@ func Attribution(v *View, pair Pair) (*wire.Attribution, error) {
 			return nil, err
 		}
 	}
-	answer.View, err = v.tree()
+	answer.TreeView, err = v.tree()
 	return answer, err
 }
 
 // attribute compares two IPC records and the citation sets of their runs.
-func attribute(v *View, pair Pair) (*wire.IPCChange, error) {
+func attribute(v *View, pair RecordPair) (*wire.IPCChange, error) {
 	a, b, err := readPair(v, pair, "an IPC record", records.ReadIPCRecord)
 	if err != nil {
 		return nil, err
 	}
-	sets, err := citations.SetsOfRuns(v.View, a.RunID, b.RunID, v.Size())
+	sets, err := citations.CompareSetsOfRuns(v.View, a.RunID, b.RunID, v.Size())
 	if err != nil {
 		return nil, err
 	}
-	found := drift.Attribute(&a.IPC, &b.IPC, sets)
-	change := &wire.IPCChange{Cause: wire.Cause(found.Cause), OutputChanged: found.OutputChanged, Differences: differences(&found), Says: found.Sentence()}
+	found := drift.CompareRuns(&a.IPC, &b.IPC, sets)
+	change := &wire.IPCChange{Cause: wire.Cause(found.Cause), OutputChanged: found.OutputChanged, Differences: differences(&found), Summary: found.Sentence()}
 	if change.A, err = attributed(v, &a); err != nil {
 		return nil, err
 	}
 	if change.B, err = attributed(v, &b); err != nil {
 		return nil, err
 	}
-	change.Says += mismatchNote(&change.A)
+	change.Summary += mismatchNote(&change.A)
 	if a.Seq != b.Seq {
-		change.Says += mismatchNote(&change.B)
+		change.Summary += mismatchNote(&change.B)
 	}
 	return change, nil
 }
@@ -210,7 +210,7 @@ func parseTimeline(p Parameters) (value records.Value, err error) {
 // Timeline lists the runs of a group in the order of the log, each with the cause of its change
 // from the previous run.
 func Timeline(v *View, value records.Value) (*wire.RunPage[wire.TimelineRow], error) {
-	found, next, err := runs.Timeline(v.Context, v.View, groups.RunQuery{Value: value, Any: v.Any, Seeded: v.Seeded}, v.Page)
+	found, next, err := runs.Timeline(v.Context, v.View, groups.RunQuery{Value: value, AnyState: v.AnyState, Seeded: v.Seeded}, v.Page)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func Timeline(v *View, value records.Value) (*wire.RunPage[wire.TimelineRow], er
 	return answer, nil
 }
 
-func timelineRow(v *View, s *runs.Step) wire.TimelineRow {
+func timelineRow(v *View, s *runs.TimelineStep) wire.TimelineRow {
 	row := wire.TimelineRow{Generation: generation(v, &s.IPCRecord), State: wire.State(s.State), Against: s.Against,
 		Differences: differences(&s.Attribution)}
 	if s.Against != nil { // the first run has no previous one
@@ -241,22 +241,22 @@ func timelineRow(v *View, s *runs.Step) wire.TimelineRow {
 // the length of b's output.
 func (v *View) outputChange(a *uint64, b uint64, work *figures.Work) (*wire.TextChange, error) {
 	if a == nil {
-		change, err := v.Texts.Length(v.Context, figures.Output, b, work)
+		change, err := v.Texts.ContentLength(v.Context, figures.Output, b, work)
 		return &change, err
 	}
-	change, err := v.Texts.Change(v.Context, figures.Output, *a, b, work)
+	change, err := v.Texts.CompareContent(v.Context, figures.Output, *a, b, work)
 	return &change, err
 }
 
 // attributionTexts returns the figures about two records' texts, or nil if the request does not
 // ask for figures.
-func (v *View) attributionTexts(pair Pair) (texts *wire.AttributionTexts, err error) {
+func (v *View) attributionTexts(pair RecordPair) (texts *wire.AttributionTextChanges, err error) {
 	if v.Texts == nil {
 		return nil, nil
 	}
-	texts = new(wire.AttributionTexts)
+	texts = new(wire.AttributionTextChanges)
 	for name, to := range map[string]*wire.TextChange{figures.Output: &texts.Output, figures.Prompt: &texts.Prompt, figures.Payload: &texts.Payload} {
-		if *to, err = v.Texts.Change(v.Context, name, pair.A, pair.B, new(figures.Work)); err != nil {
+		if *to, err = v.Texts.CompareContent(v.Context, name, pair.A, pair.B, new(figures.Work)); err != nil {
 			return nil, err
 		}
 	}
@@ -280,23 +280,23 @@ func Reproduce(v *View, seq uint64, rerun func(*records.IPCRecord) (event.IPC, e
 	if err != nil {
 		return nil, err
 	}
-	found := drift.Attribute(&recorded.IPC, &again, drift.Sets{})
+	found := drift.CompareRuns(&recorded.IPC, &again, drift.CitationSetPair{})
 	answer := &wire.Reproduction{
 		Record: generation(v, &recorded), IPCID: hashPair(recorded.IPCID, again.IPCID), OutputHash: hashPair(recorded.OutputHash, again.OutputHash),
 		Cause: wire.Cause(found.Cause), OutputChanged: found.OutputChanged, Differences: differences(&found),
 	}
 	answer.Says = verdict(answer) + found.Sentence()
-	answer.View, err = v.tree()
+	answer.TreeView, err = v.tree()
 	return answer, err
 }
 
 func hashPair(recorded, rerun []byte) wire.HashPair {
-	return wire.HashPair{Recorded: index.TextOf(recorded), Rerun: index.TextOf(rerun), Match: recorded != nil && string(recorded) == string(rerun)}
+	return wire.HashPair{Recorded: index.StringPointer(recorded), Rerun: index.StringPointer(rerun), Match: recorded != nil && string(recorded) == string(rerun)}
 }
 
 // verdict returns a sentence about the result. The text is empty or ends with a space.
 func verdict(r *wire.Reproduction) string {
-	same := !slices.ContainsFunc(r.Differences, func(d wire.Difference) bool { return !drift.IsEnvironment(d.Variable) })
+	same := !slices.ContainsFunc(r.Differences, func(d wire.VariableDifference) bool { return !drift.IsEnvironment(d.Variable) })
 	switch {
 	case r.Cause == wire.CauseIncomplete:
 		return ""

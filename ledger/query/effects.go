@@ -18,8 +18,8 @@ var effectQuestions = []Question{
 
 // Effects lists the pairs of runs that differ only in one variable, and counts all of them.
 func Effects(v *View, q effects.Query) (*wire.EffectsAnswer, error) {
-	q.Any, q.Seeded = v.Any, v.Seeded
-	totals, err := v.Totals.Of(v.Context, v.Log.Name(), v.View, q)
+	q.AnyState, q.Seeded = v.AnyState, v.Seeded
+	totals, err := v.Totals.Totals(v.Context, v.Log.Name(), v.View, q)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (v *View) addEffectTexts(answer *wire.EffectsAnswer, q effects.Query) (err 
 	}
 	if v.Page.After == nil {
 		var sample figures.Sample
-		if err := effects.Each(v.Context, v.View, q, func(pair effects.Seqs) { sample.Add(pair.A, pair.B) }); err != nil {
+		if err := effects.EachPair(v.Context, v.View, q, func(pair effects.PairSeqs) { sample.Add(pair.A, pair.B) }); err != nil {
 			return err
 		}
 		if answer.Text, err = v.Texts.Summary(v.Context, &sample, v.Page.Limit); err != nil {

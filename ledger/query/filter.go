@@ -15,7 +15,7 @@ import (
 // The parameters that select records.
 var (
 	filterNames  = []string{"state", "kind", "clock", "since", "until", "producer_seq"}
-	filterValues = slices.AppendSeq([]string{"label:<name>", "stage:<name>"}, maps.Keys(forms.Values))
+	filterValues = slices.AppendSeq([]string{"label:<name>", "stage:<name>"}, maps.Keys(forms.ByName))
 )
 
 // RecordFilter selects records by the parameters of a request.
@@ -35,9 +35,9 @@ func (f *RecordFilter) List(ctx context.Context, view *index.View, page index.Pa
 	return records.List(ctx, view, f.Filter, page)
 }
 
-// All reports whether the filter selects every record.
-func (f *RecordFilter) All() bool {
-	return f.Kind == "" && f.State == "" && len(f.Values) == 0 && f.Bounds == (index.Bounds{})
+// SelectsAll reports whether the filter selects every record.
+func (f *RecordFilter) SelectsAll() bool {
+	return f.Kind == "" && f.State == "" && len(f.Values) == 0 && f.TimeRange == (index.TimeRange{})
 }
 
 // ParseFilter parses the parameters that select records. If a parameter has only the first
@@ -70,10 +70,10 @@ func parseFilter(p Parameters) (f RecordFilter, err error) {
 	if f.State, err = oneOf("state", p["state"], "any", record.States[:]); err != nil {
 		return f, err
 	}
-	if f.ByOccurrence, err = p.Choice("clock", "recorded", "occurred"); err != nil {
+	if f.ByOccurrence, err = p.ParseChoice("clock", "recorded", "occurred"); err != nil {
 		return f, err
 	}
-	if f.Bounds, err = p.bounds(); err != nil {
+	if f.TimeRange, err = p.bounds(); err != nil {
 		return f, err
 	}
 	for _, name := range []string{records.RecordSeq, records.Topic} {
@@ -93,11 +93,11 @@ func parseFilter(p Parameters) (f RecordFilter, err error) {
 // producer_seq into one value, as in the index.
 func parseValues(p Parameters) (values []records.Value, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
-		if forms.Of(name) != nil {
+		if forms.Find(name) != nil {
 			values = append(values, records.Value{Name: name, Text: p[name]})
 		}
 	}
-	number, given, err := p.Count("producer_seq")
+	number, given, err := p.ParseCount("producer_seq")
 	if err != nil {
 		return nil, err
 	}

@@ -14,9 +14,9 @@ import (
 // Questions about groups of runs (spec: Groups; Runs).
 var groupQuestions = []Question{
 	{Path: "/drift/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until", "sort", "min_runs", "min_outputs"},
-		AtHead: ranked, Refused: map[string]string{"seeded": "the counts of groups include runs without a seed; " +
+		AtHead: ranked, RefusedParameters: map[string]string{"seeded": "the counts of groups include runs without a seed; " +
 			"/drift/groups/{by}/{value} takes it for the list of a group's runs"}, Ask: asking(parseGroups, Groups)},
-	{Path: "/drift/groups/:by/:value", Takes: Pages | States | Proofs | Seeds | Named, SecondCursor: "outputs_cursor", Ask: asking(groupInPath, Group)},
+	{Path: "/drift/groups/:by/:value", Takes: Pages | States | Proofs | Seeds | Named, SecondCursor: "outputs_cursor", Ask: asking(groupInPath, GroupDetail)},
 }
 
 // GroupsQuery selects and orders groups of runs.
@@ -37,13 +37,13 @@ func parseGroups(p Parameters) (q GroupsQuery, err error) {
 	if err := checkGrouping(q.By); err != nil {
 		return q, err
 	}
-	if q.MinRuns, _, err = p.Count("min_runs"); err != nil {
+	if q.MinRuns, _, err = p.ParseCount("min_runs"); err != nil {
 		return q, err
 	}
-	if q.MinOutputs, _, err = p.Count("min_outputs"); err != nil {
+	if q.MinOutputs, _, err = p.ParseCount("min_outputs"); err != nil {
 		return q, err
 	}
-	if q.Bounds, err = p.bounds(); err != nil {
+	if q.TimeRange, err = p.bounds(); err != nil {
 		return q, err
 	}
 	sort := cmp.Or(p["sort"], impliedSort(p))
@@ -78,7 +78,7 @@ func ranked(p Parameters) bool { return p["sort"] != "" || impliedSort(p) != "" 
 func impliedSort(p Parameters) string {
 	size, _, _ := decodeCursor(p["cursor"])
 	several := func(name string) bool {
-		n, _, err := p.Count(name)
+		n, _, err := p.ParseCount(name)
 		return err == nil && n > 1
 	}
 	switch {
@@ -96,7 +96,7 @@ func impliedSort(p Parameters) string {
 
 // Groups lists the groups of runs that a query selects.
 func Groups(v *View, q GroupsQuery) (*wire.RunPage[wire.Group], error) {
-	q.Any = v.Any
+	q.AnyState = v.AnyState
 	list := groups.List
 	if q.Ranking != nil {
 		list = func(ctx context.Context, view *index.View, of groups.Query, p index.Page) ([]groups.Group, []byte, error) {
@@ -112,7 +112,7 @@ func Groups(v *View, q GroupsQuery) (*wire.RunPage[wire.Group], error) {
 
 func groupRow(v *View, by string, g *groups.Group) wire.Group {
 	return wire.Group{
-		Row: v.row(g.Last.Seq), By: by, Value: g.Value, Name: v.groupName(by, g.First.Seq, g.Last.Seq), Runs: g.Runs, DistinctOutputs: g.Outputs,
+		RowMembers: v.row(g.Last.Seq), By: by, Value: g.Value, Name: v.groupName(by, g.First.Seq, g.Last.Seq), Runs: g.Runs, DistinctOutputs: g.Outputs,
 		Stability: wire.Decimal(float64(g.Commonest) / float64(g.Runs)), EntropyBits: wire.Decimal(g.Entropy), Flips: g.Flips,
 		FirstSeq: g.First.Seq, FirstTime: timeOf(g.First.Time), LastSeq: g.Last.Seq, LastTime: timeOf(g.Last.Time),
 	}
@@ -122,9 +122,9 @@ func groupInPath(p Parameters) (records.Value, error) {
 	return records.Value{Name: p["by"], Text: p["value"]}, checkGrouping(p["by"])
 }
 
-// Group returns one group with a page of its outputs and a page of its runs.
-func Group(v *View, value records.Value) (*wire.GroupAnswer, error) {
-	q := groups.RunQuery{Value: value, Any: v.Any, Seeded: v.Seeded}
+// GroupDetail returns one group with a page of its outputs and a page of its runs.
+func GroupDetail(v *View, value records.Value) (*wire.GroupAnswer, error) {
+	q := groups.RunQuery{Value: value, AnyState: v.AnyState, Seeded: v.Seeded}
 	group, ok, err := groups.Get(v.Context, v.View, q)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func Group(v *View, value records.Value) (*wire.GroupAnswer, error) {
 	if !ok {
 		return nil, noRuns(v, q)
 	}
-	outputs, outputsNext, err := groups.Outputs(v.Context, v.View, q, v.Second)
+	outputs, outputsNext, err := groups.ListOutputs(v.Context, v.View, q, v.SecondPage)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func Group(v *View, value records.Value) (*wire.GroupAnswer, error) {
 	answer := &wire.GroupAnswer{
 		Group: groupRow(v, q.Name, &group),
 		Outputs: rowsOf(v, outputs, func(v *View, o *groups.Output) wire.GroupOutput {
-			return wire.GroupOutput{Row: v.row(o.Seq), OutputHash: o.Hash, Name: v.textName(o.Seq, records.OutputHash), Runs: o.Runs, Share: wire.Decimal(float64(o.Runs) / float64(group.Runs))}
+			return wire.GroupOutput{RowMembers: v.row(o.Seq), OutputHash: o.Hash, Name: v.textName(o.Seq, records.OutputHash), Runs: o.Runs, Share: wire.Decimal(float64(o.Runs) / float64(group.Runs))}
 		}),
 		OutputsNext: v.next(outputsNext),
 	}
@@ -157,7 +157,7 @@ func Group(v *View, value records.Value) (*wire.GroupAnswer, error) {
 // noRuns returns the error for a group that has no runs in the requested states. The error says
 // whether the group has runs in other states.
 func noRuns(v *View, q groups.RunQuery) error {
-	q.Any = true
+	q.AnyState = true
 	if _, found, err := groups.Get(v.Context, v.View, q); err != nil {
 		return err
 	} else if found {

@@ -34,20 +34,20 @@ func parseValuesOf(p Parameters) (string, error) {
 
 // Values lists the values that runs of any state have for a name, or the names of their labels.
 func Values(v *View, of string) (*wire.Page[wire.RunValue], error) {
-	found, next, err := groups.Values(v.View, of, v.Page)
+	found, next, err := groups.ListValues(v.View, of, v.Page)
 	if err != nil {
 		return nil, err
 	}
 	return page(v, found, next, func(v *View, value *groups.Value) wire.RunValue {
-		return wire.RunValue{Row: v.row(value.Seq), Value: value.Text}
+		return wire.RunValue{RowMembers: v.row(value.Seq), Value: value.Text}
 	})
 }
 
 func parseRates(p Parameters) (q rates.Query, err error) {
-	if q.Bounds, err = p.bounds(); err != nil {
+	if q.TimeRange, err = p.bounds(); err != nil {
 		return q, err
 	}
-	seconds, given, err := p.Count("step")
+	seconds, given, err := p.ParseCount("step")
 	if err == nil && given && (seconds == 0 || seconds > rates.MaxStep) {
 		err = invalid("step", "must be a number of seconds from 1 to %d", rates.MaxStep)
 	}
@@ -62,7 +62,7 @@ func Rates(v *View, q rates.Query) (*wire.Rates, error) {
 		return nil, tooManyPeriods(err)
 	}
 	answer := &wire.Rates{Step: uint64(step), Rows: rowsOf(v, found, rateRow)}
-	answer.View, err = v.tree()
+	answer.TreeView, err = v.tree()
 	return answer, err
 }
 
@@ -75,8 +75,8 @@ func tooManyPeriods(err error) error {
 	return err
 }
 
-func rateRow(_ *View, r *rates.Rate) wire.Rate {
-	row := wire.Rate{Since: wire.Time(r.Since.Format(moment.Layout)), Until: wire.Time(r.Until.Format(moment.Layout)), Events: r.Below - r.From,
+func rateRow(_ *View, r *rates.Rate) wire.RatePeriod {
+	row := wire.RatePeriod{Since: wire.Time(r.Since.Format(moment.Layout)), Until: wire.Time(r.Until.Format(moment.Layout)), Events: r.Below - r.From,
 		Mismatches: r.Mismatches, NoOutput: r.NoOutput, Drift: make(map[wire.Cause]uint64, len(r.Drift))}
 	if row.Events > 0 {
 		row.FirstSeq = &r.From
@@ -104,8 +104,8 @@ func parseSearch(p Parameters) (string, error) {
 // Search finds the possible meanings of a text.
 func Search(v *View, text string) (*wire.SearchAnswer, error) {
 	var hashes []string
-	for _, name := range slices.Sorted(maps.Keys(forms.Values)) {
-		if form := forms.Values[name]; form == forms.Hash || form == forms.Chunk {
+	for _, name := range slices.Sorted(maps.Keys(forms.ByName)) {
+		if form := forms.ByName[name]; form == forms.Hash || form == forms.Chunk {
 			hashes = append(hashes, name)
 		}
 	}
@@ -114,8 +114,8 @@ func Search(v *View, text string) (*wire.SearchAnswer, error) {
 		return nil, err
 	}
 	answer := &wire.SearchAnswer{Complete: complete, Rows: rowsOf(v, found, func(v *View, h *search.Hit) wire.SearchHit {
-		return wire.SearchHit{Row: v.row(h.Seq), Type: h.Type, Value: h.Value, Name: h.Name}
+		return wire.SearchHit{RowMembers: v.row(h.Seq), Type: h.Type, Value: h.Value, Name: h.Name}
 	})}
-	answer.View, err = v.tree()
+	answer.TreeView, err = v.tree()
 	return answer, err
 }

@@ -20,9 +20,9 @@ func (p Parameters) Has(name string) bool {
 	return has
 }
 
-// Count parses a parameter as a number from 0 to 2^64-1. given is false if the request lacks
+// ParseCount parses a parameter as a number from 0 to 2^64-1. given is false if the request lacks
 // the parameter.
-func (p Parameters) Count(name string) (n uint64, given bool, err error) {
+func (p Parameters) ParseCount(name string) (n uint64, given bool, err error) {
 	text, given := p[name]
 	if given {
 		n, err = ParseCount(name, text)
@@ -40,10 +40,10 @@ func ParseCount(name, value string) (uint64, error) {
 
 // checkForm returns an error if a parameter does not have the form.
 func checkForm(f *forms.Form, name, value string) error {
-	if f.Fits(value) {
+	if f.Accepts(value) {
 		return nil
 	}
-	return invalid(name, "must be %s", f.Name)
+	return invalid(name, "must be %s", f.Description)
 }
 
 // ParseLimit parses the number of rows of a page, 1 to maxPage.
@@ -55,8 +55,8 @@ func ParseLimit(value string, maxPage int) (int, error) {
 	return int(n), nil
 }
 
-// Choice applies ParseChoice to a parameter of the request.
-func (p Parameters) Choice(name, first, second string) (bool, error) {
+// ParseChoice applies ParseChoice to a parameter of the request.
+func (p Parameters) ParseChoice(name, first, second string) (bool, error) {
 	return ParseChoice(name, p[name], first, second)
 }
 
@@ -73,7 +73,7 @@ func ParseChoice(name, value, first, second string) (bool, error) {
 }
 
 // bounds parses the parameters since and until.
-func (p Parameters) bounds() (b index.Bounds, err error) {
+func (p Parameters) bounds() (b index.TimeRange, err error) {
 	if b.Since, err = parseTime("since", p["since"]); err == nil {
 		b.Until, err = parseTime("until", p["until"])
 	}

@@ -13,7 +13,7 @@ var pathQuestions = []Question{
 	{Path: "/paths", Takes: Pages | Proofs, Ask: plain(Projects)},
 	{Path: "/paths/:project", Takes: Pages | Proofs, Names: []string{"status", "validated", "build"}, Ask: asking(parsePaths, Paths)},
 	{Path: "/paths/:project/builds", Takes: Pages | Proofs, Ask: asking(element("project"), Builds)},
-	{Path: "/paths/:project/builds/:build/gone", Takes: Pages | Proofs, Ask: asking(buildInPath, Gone)},
+	{Path: "/paths/:project/builds/:build/gone", Takes: Pages | Proofs, Ask: asking(buildInPath, GonePaths)},
 	{Path: "/paths/:project/compare", Takes: Pages | Proofs, Names: []string{"a", "b", "status"}, Ask: asking(parseComparison, CompareBuilds)},
 	{Path: "/paths/:project/collisions", Takes: Pages | Proofs, Ask: asking(element("project"), Collisions)},
 	{Path: "/paths/:project/:path_id", Takes: Pages | Proofs, Ask: asking(pathInPath, PathHistory)},
@@ -21,16 +21,16 @@ var pathQuestions = []Question{
 
 // Projects lists the projects that have paths. The seq of a row is the seq of the project's
 // first record.
-func Projects(v *View) (*wire.Page[wire.Project], error) {
-	found, next, err := paths.Projects(v.View, v.Page)
+func Projects(v *View) (*wire.Page[wire.ProjectRow], error) {
+	found, next, err := paths.ListProjects(v.View, v.Page)
 	if err != nil {
 		return nil, err
 	}
 	return page(v, found, next, projectRow)
 }
 
-func projectRow(v *View, p *paths.Project) wire.Project {
-	return wire.Project{Row: v.row(p.Seq), Project: p.Name, Paths: p.Paths, Builds: p.Builds, Collisions: p.Collisions}
+func projectRow(v *View, p *paths.Project) wire.ProjectRow {
+	return wire.ProjectRow{RowMembers: v.row(p.Seq), ProjectRow: p.Name, Paths: p.Paths, Builds: p.Builds, Collisions: p.Collisions}
 }
 
 // PathsQuery selects paths of a project.
@@ -45,7 +45,7 @@ func parsePaths(p Parameters) (q PathsQuery, err error) {
 		return q, err
 	}
 	if p.Has("validated") {
-		validated, err := p.Choice("validated", "false", "true")
+		validated, err := p.ParseChoice("validated", "false", "true")
 		if err != nil {
 			return q, err
 		}
@@ -68,7 +68,7 @@ func Paths(v *View, q PathsQuery) (*wire.Page[wire.Path], error) {
 }
 
 func pathRow(v *View, p *paths.Row) wire.Path {
-	return wire.Path{Row: v.row(p.Seq), PathID: p.PathID, Route: p.Route, Category: string(p.Category), PathStatus: pathStatus(&p.Path),
+	return wire.Path{RowMembers: v.row(p.Seq), PathID: p.PathID, Route: p.Route, Category: string(p.Category), PathStatus: pathStatus(&p.Path),
 		Build: p.Build, Time: timeOf(p.Time)}
 }
 
@@ -86,14 +86,14 @@ func otherVersion(version string) string {
 	return version
 }
 
-// PathID identifies a path of a project.
-type PathID struct{ Project, ID string }
+// PathKey identifies a path of a project.
+type PathKey struct{ Project, ID string }
 
-func pathInPath(p Parameters) (PathID, error) { return PathID{p["project"], p["path_id"]}, nil }
+func pathInPath(p Parameters) (PathKey, error) { return PathKey{p["project"], p["path_id"]}, nil }
 
 // PathHistory lists the versions of a path, that is, its state after each of its records and
 // validations.
-func PathHistory(v *View, path PathID) (*wire.Page[wire.PathVersion], error) {
+func PathHistory(v *View, path PathKey) (*wire.Page[wire.PathVersion], error) {
 	found, next, err := paths.History(v.Context, v.View, path.Project, path.ID, v.Page)
 	if err != nil {
 		return nil, noPaths(err, "no path of that project has that path_id")
@@ -102,13 +102,13 @@ func PathHistory(v *View, path PathID) (*wire.Page[wire.PathVersion], error) {
 }
 
 func pathVersion(v *View, p *paths.Version) wire.PathVersion {
-	return wire.PathVersion{Row: v.row(p.Event), Kind: wire.Kind(p.Kind), Time: timeOf(p.Time), RecordSeq: p.Seq, Category: string(p.Category),
+	return wire.PathVersion{RowMembers: v.row(p.Event), Kind: wire.Kind(p.Kind), Time: timeOf(p.Time), RecordSeq: p.Seq, Category: string(p.Category),
 		PathStatus: pathStatus(&p.Path), Route: p.Route, Build: p.Build, Reason: nullable(p.Reason)}
 }
 
 // Builds lists the builds of a project in the order of their first records.
 func Builds(v *View, project string) (*wire.Page[wire.Build], error) {
-	found, next, err := paths.Builds(v.Context, v.View, project, v.Page)
+	found, next, err := paths.ListBuilds(v.Context, v.View, project, v.Page)
 	if err != nil {
 		return nil, noPaths(err, "no project with that name has paths")
 	}
@@ -116,19 +116,19 @@ func Builds(v *View, project string) (*wire.Page[wire.Build], error) {
 }
 
 func buildRow(v *View, b *paths.Build) wire.Build {
-	return wire.Build{Row: v.row(b.Seq), Build: b.Name, Branch: b.Branch, Base: b.Base, UnknownBase: b.UnknownBase, Time: timeOf(b.Time),
+	return wire.Build{RowMembers: v.row(b.Seq), Build: b.Name, Branch: b.Branch, Base: b.Base, UnknownBase: b.UnknownBase, Time: timeOf(b.Time),
 		New: b.New, Modified: b.Modified, Unchanged: b.Unchanged, Incomparable: b.Incomparable, HashVersion: otherVersion(b.HashVersion), Gone: b.Gone, Paths: b.Paths, OtherBases: b.OtherBases}
 }
 
-// BuildName identifies a build of a project.
-type BuildName struct{ Project, Build string }
+// BuildKey identifies a build of a project.
+type BuildKey struct{ Project, Build string }
 
-func buildInPath(p Parameters) (BuildName, error) {
-	return BuildName{p["project"], p["build"]}, nil
+func buildInPath(p Parameters) (BuildKey, error) {
+	return BuildKey{p["project"], p["build"]}, nil
 }
 
-// Gone lists the paths that a build lacks and its base has.
-func Gone(v *View, b BuildName) (*wire.Page[wire.Path], error) {
+// GonePaths lists the paths that a build lacks and its base has.
+func GonePaths(v *View, b BuildKey) (*wire.Page[wire.Path], error) {
 	found, next, err := paths.GonePaths(v.Context, v.View, b.Project, b.Build, v.Page)
 	if err != nil {
 		return nil, noPaths(err, "that project has no such build")
@@ -136,7 +136,7 @@ func Gone(v *View, b BuildName) (*wire.Page[wire.Path], error) {
 	return page(v, found, next, pathRow)
 }
 
-func parseComparison(p Parameters) (q paths.Comparison, err error) {
+func parseComparison(p Parameters) (q paths.ComparisonQuery, err error) {
 	for _, name := range [...]string{"a", "b"} {
 		if !p.Has(name) {
 			return q, invalid(name, "is required: the name of a build")
@@ -149,7 +149,7 @@ func parseComparison(p Parameters) (q paths.Comparison, err error) {
 
 // CompareBuilds lists the paths of builds a and b. Each row says how the path in b differs from
 // the path in a.
-func CompareBuilds(v *View, q paths.Comparison) (*wire.Page[wire.PathDifference], error) {
+func CompareBuilds(v *View, q paths.ComparisonQuery) (*wire.Page[wire.PathDifference], error) {
 	found, next, err := paths.Compare(v.Context, v.View, q, v.Page)
 	if err != nil {
 		return nil, noPaths(err, "that project has no build of one of these names")
@@ -162,7 +162,7 @@ func differenceRow(v *View, d *paths.Difference) wire.PathDifference {
 	if shown == nil {
 		shown = d.A
 	}
-	row := wire.PathDifference{Row: v.row(shown.Seq), PathID: d.PathID, Route: d.Route, Status: string(d.Category), LinksChanged: d.LinksChanged,
+	row := wire.PathDifference{RowMembers: v.row(shown.Seq), PathID: d.PathID, Route: d.Route, Status: string(d.Category), LinksChanged: d.LinksChanged,
 		A: pathSide(d.A), B: pathSide(d.B), Renamed: make([]wire.PathRename, len(d.Renamed))}
 	for i, r := range d.Renamed {
 		row.Renamed[i] = wire.PathRename{Seq: r.Seq, PathID: r.PathID, Route: r.Route}
@@ -170,27 +170,27 @@ func differenceRow(v *View, d *paths.Difference) wire.PathDifference {
 	return row
 }
 
-func pathSide(p *paths.Path) *wire.PathSide {
+func pathSide(p *paths.Path) *wire.ComparedPath {
 	if p == nil {
 		return nil
 	}
-	return &wire.PathSide{Seq: p.Seq, Validated: p.Validated, ValidatedBefore: p.ValidatedBefore,
+	return &wire.ComparedPath{Seq: p.Seq, Validated: p.Validated, ValidatedBefore: p.ValidatedBefore,
 		ContentFingerprint: nullable(p.ContentFingerprint), RawContentFingerprint: nullable(p.RawContentFingerprint),
 		HashVersion: otherVersion(p.HashVersion)}
 }
 
 // Collisions lists the paths of a project whose path_id another path already had. The seq of a
 // row is the seq of the path's first record.
-func Collisions(v *View, project string) (*wire.Page[wire.Collision], error) {
-	found, next, err := paths.Collisions(v.Context, v.View, project, v.Page)
+func Collisions(v *View, project string) (*wire.Page[wire.PathCollision], error) {
+	found, next, err := paths.ListCollisions(v.Context, v.View, project, v.Page)
 	if err != nil {
 		return nil, noPaths(err, "no project with that name has paths")
 	}
 	return page(v, found, next, collisionRow)
 }
 
-func collisionRow(v *View, c *paths.Collision) wire.Collision {
-	return wire.Collision{Row: v.row(c.Seq), PathID: c.PathID, Route: c.Route,
+func collisionRow(v *View, c *paths.Collision) wire.PathCollision {
+	return wire.PathCollision{RowMembers: v.row(c.Seq), PathID: c.PathID, Route: c.Route,
 		Holder: wire.CollisionHolder{Seq: c.HolderSeq, PathID: c.Held, Route: c.HolderRoute}}
 }
 

@@ -36,7 +36,7 @@ func (q *Question) hashIn(p Parameters, parameter string) string {
 	case parameter == "hash":
 		name = prefix.ChunkHash
 	}
-	if form := forms.Of(name); form != forms.Hash && form != forms.Chunk {
+	if form := forms.Find(name); form != forms.Hash && form != forms.Chunk {
 		return ""
 	}
 	return name
@@ -56,7 +56,7 @@ func (r *Request) takePrefixes(p Parameters) {
 			algorithm = "sha256:"
 		}
 		switch digits := strings.TrimPrefix(p[name], algorithm); {
-		case forms.Hash.Fits(digits):
+		case forms.Hash.Accepts(digits):
 			p[name] = algorithm + digits
 		case hashPrefix.MatchString(digits):
 			r.prefixes = append(r.prefixes, prefixed{name, hash, algorithm + digits})

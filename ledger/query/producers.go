@@ -8,7 +8,7 @@ import (
 // Questions about producers (spec: Producers).
 var producerQuestions = []Question{
 	{Path: "/producers", Takes: Pages | Proofs, Ask: plain(Producers)},
-	{Path: "/producers/:id", Takes: Pages | Proofs, Ask: asking(element("id"), Producer)},
+	{Path: "/producers/:id", Takes: Pages | Proofs, Ask: asking(element("id"), ProducerByID)},
 }
 
 // Producers lists the producers that number their records.
@@ -21,12 +21,12 @@ func Producers(v *View) (*wire.Page[wire.ProducerRow], error) {
 }
 
 func producerRow(v *View, p *producers.Producer) wire.ProducerRow {
-	return wire.ProducerRow{Row: v.row(p.Seq), ID: p.ID, Records: p.Records, CompleteTo: p.CompleteTo,
+	return wire.ProducerRow{RowMembers: v.row(p.Seq), ID: p.ID, Records: p.Records, CompleteTo: p.CompleteTo,
 		Highest: p.Highest, Missing: p.Missing, Repeated: p.Duplicates}
 }
 
-// Producer returns one producer with a page of its gaps and a page of its duplicates.
-func Producer(v *View, id string) (*wire.ProducerAnswer, error) {
+// ProducerByID returns one producer with a page of its gaps and a page of its duplicates.
+func ProducerByID(v *View, id string) (*wire.ProducerAnswer, error) {
 	found, gaps, duplicates, next, err := producers.Get(v.View, id, v.Page)
 	if err != nil {
 		return nil, notFound(err, "no record names this producer")
@@ -35,10 +35,10 @@ func Producer(v *View, id string) (*wire.ProducerAnswer, error) {
 		ProducerRow: producerRow(v, &found),
 		Gaps:        rowsOf(v, gaps, func(_ *View, g *producers.Gap) wire.ProducerGap { return wire.ProducerGap(*g) }),
 		Duplicates: rowsOf(v, duplicates, func(v *View, d *producers.Duplicate) wire.ProducerDuplicate {
-			return wire.ProducerDuplicate{Row: v.row(d.Seq), ProducerSeq: d.Number, FirstSeq: d.FirstSeq}
+			return wire.ProducerDuplicate{RowMembers: v.row(d.Seq), ProducerSeq: d.Number, FirstSeq: d.FirstSeq}
 		}),
 		Next: v.next(next),
 	}
-	answer.View, err = v.tree()
+	answer.TreeView, err = v.tree()
 	return answer, err
 }

@@ -44,10 +44,10 @@ var questions = slices.Concat(producerQuestions, groupQuestions, driftQuestions,
 // Questions returns all questions. The caller must not change the slice.
 func Questions() []Question { return questions }
 
-// Find returns the question for a percent-encoded path below the ledger's, and the elements of
+// FindQuestion returns the question for a percent-encoded path below the ledger's, and the elements of
 // the path. ok is false if no question has that path. As in the routes of the server, a fixed
 // element takes precedence over a parameter, and the last element must not be empty.
-func Find(path string) (q *Question, elements Parameters, ok bool) {
+func FindQuestion(path string) (q *Question, elements Parameters, ok bool) {
 	for i := range questions {
 		found, matches := questions[i].match(path)
 		// A fixed element sorts after the colon of a parameter.

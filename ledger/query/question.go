@@ -23,7 +23,7 @@ type Question struct {
 	// Path is the path below the ledger's. An element that begins with a colon is the
 	// parameter with that name.
 	Path  string
-	Takes Common
+	Takes SharedParameters
 	// Names lists the question's own query parameters. Their values must not be empty.
 	Names []string
 	// Values lists the question's own query parameters that are values of records, such as
@@ -40,32 +40,32 @@ type Question struct {
 	AtHead func(Parameters) bool
 	// AlwaysNamed means that the answer has names even without the parameter names.
 	AlwaysNamed bool
-	// Refused lists parameters that similar questions accept but this one does not, with reasons.
-	Refused map[string]string
+	// RefusedParameters lists parameters that similar questions accept but this one does not, with reasons.
+	RefusedParameters map[string]string
 	// Ask parses the question's own parameters and the elements of the path. It is nil if the
 	// request has a body, because the answer then depends on the body too.
-	Ask Ask
+	Ask ParseFunc
 }
 
-// Common is a set of parameters that several questions share.
-type Common uint8
+// SharedParameters is a set of parameters that several questions share.
+type SharedParameters uint8
 
 // The shared parameters.
 const (
-	Pages   Common = 1 << iota // the parameters limit and cursor
-	States                     // the parameter state: live or any
-	Proofs                     // the parameter proofs
-	Figures                    // the parameter text
-	Seeds                      // the parameter seeded
-	Named                      // the parameter names
+	Pages   SharedParameters = 1 << iota // the parameters limit and cursor
+	States                               // the parameter state: live or any
+	Proofs                               // the parameter proofs
+	Figures                              // the parameter text
+	Seeds                                // the parameter seeded
+	Named                                // the parameter names
 )
 
-// Ask parses the parameters of a question. The function that it returns answers the question
+// ParseFunc parses the parameters of a question. The function that it returns answers the question
 // with a type of client/wire, or with a value that has AppendJSON.
-type Ask func(Parameters) (func(*View) (any, error), error)
+type ParseFunc func(Parameters) (func(*View) (any, error), error)
 
 // asking returns the Ask of a question with typed parameters.
-func asking[P, A any](parse func(Parameters) (P, error), answer func(*View, P) (A, error)) Ask {
+func asking[P, A any](parse func(Parameters) (P, error), answer func(*View, P) (A, error)) ParseFunc {
 	return func(p Parameters) (func(*View) (any, error), error) {
 		typed, err := parse(p)
 		if err != nil {
@@ -76,7 +76,7 @@ func asking[P, A any](parse func(Parameters) (P, error), answer func(*View, P) (
 }
 
 // plain returns the Ask of a question without parameters of its own.
-func plain[A any](answer func(*View) (A, error)) Ask {
+func plain[A any](answer func(*View) (A, error)) ParseFunc {
 	return func(Parameters) (func(*View) (any, error), error) {
 		return func(v *View) (any, error) { return answer(v) }, nil
 	}
@@ -92,8 +92,8 @@ type Request struct {
 	Question *Question
 	// Size is the tree size of the answer; 0 means the current size of the index.
 	Size uint64
-	// Needs is the number of events that the index must have folded.
-	Needs uint64
+	// MinIndexSize is the number of events that the index must have folded.
+	MinIndexSize uint64
 	// Figures is true if the request asks for figures about texts, which only callers who may
 	// read content get. The caller of Parse sets the view's Texts accordingly.
 	Figures bool
@@ -121,7 +121,7 @@ const DefaultPage = 100
 // decoded elements of the path, by name. A page has at most maxPage rows. The error is an
 // *Error.
 func (q *Question) Parse(elements Parameters, rawQuery string, head uint64, maxPage int) (*Request, error) {
-	r := &Request{Question: q, Named: q.AlwaysNamed, Needs: 1} // the event that creates the ledger
+	r := &Request{Question: q, Named: q.AlwaysNamed, MinIndexSize: 1} // the event that creates the ledger
 	p, err := r.read(elements, rawQuery)
 	if err != nil {
 		return nil, err
@@ -159,8 +159,8 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 		switch {
 		case !utf8.ValidString(name):
 			return nil, &Error{Detail: "the query has a parameter whose name is not valid UTF-8"}
-		case r.Question.Refused[name] != "":
-			return nil, invalid(name, "unknown query parameter; %s", r.Question.Refused[name])
+		case r.Question.RefusedParameters[name] != "":
+			return nil, invalid(name, "unknown query parameter; %s", r.Question.RefusedParameters[name])
 		case !r.knows(name):
 			return nil, r.unknown(name, r.names(), slices.Collect(maps.Keys(given)))
 		case len(values) != 1:
@@ -237,7 +237,7 @@ func (r *Request) check(name, value string) error {
 		}
 		return nil
 	}
-	form := forms.Of(name)
+	form := forms.Find(name)
 	if value == "" && form != forms.Any {
 		return invalid(name, "must not be empty")
 	}
@@ -262,17 +262,17 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 		}
 	}
 	for _, choice := range []struct {
-		takes               Common
+		takes               SharedParameters
 		name, first, second string
 		is                  *bool
 	}{
-		{States, "state", "live", "any", &v.Any}, {Proofs, "proofs", "false", "true", &v.Proofs}, {Figures, "text", "false", "true", &r.Figures},
+		{States, "state", "live", "any", &v.AnyState}, {Proofs, "proofs", "false", "true", &v.Proofs}, {Figures, "text", "false", "true", &r.Figures},
 		{Seeds, "seeded", "false", "true", &v.Seeded}, {Named, "names", "false", "true", &r.Named},
 	} {
 		if r.Question.Takes&choice.takes == 0 {
 			continue
 		}
-		if *choice.is, err = p.Choice(choice.name, choice.first, choice.second); err != nil {
+		if *choice.is, err = p.ParseChoice(choice.name, choice.first, choice.second); err != nil {
 			return err
 		}
 	}
@@ -281,8 +281,8 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 			return err
 		}
 	}
-	v.Second.Limit = v.Page.Limit
-	v.Second.After, err = r.position(r.Question.SecondCursor, p[r.Question.SecondCursor])
+	v.SecondPage.Limit = v.Page.Limit
+	v.SecondPage.After, err = r.position(r.Question.SecondCursor, p[r.Question.SecondCursor])
 	return err
 }
 
@@ -326,13 +326,13 @@ func (r *Request) checkSizes(p Parameters, head uint64) error {
 	for _, name := range r.Question.Seqs {
 		// A value that is not the seq of an event is refused when it is parsed.
 		if seq, err := strconv.ParseUint(p[name], 10, 64); err == nil && seq < head {
-			r.Needs = max(r.Needs, seq+1)
+			r.MinIndexSize = max(r.MinIndexSize, seq+1)
 		}
 	}
 	if r.Size > head {
 		return invalid("as_of", "is beyond the head: the ledger has %d events", head)
 	}
-	r.Needs = max(r.Needs, r.Size)
+	r.MinIndexSize = max(r.MinIndexSize, r.Size)
 	if !p.Has("after") {
 		return nil
 	}
@@ -343,7 +343,7 @@ func (r *Request) checkSizes(p Parameters, head uint64) error {
 	if after >= head {
 		return invalid("after", "there is no event %d: the ledger has %d", after, head)
 	}
-	r.Needs = max(r.Needs, after+1)
+	r.MinIndexSize = max(r.MinIndexSize, after+1)
 	return nil
 }
 
@@ -354,7 +354,7 @@ func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, er
 	v.Context = ctx
 	if r.Size > 0 {
 		v.View, err = follower.View(r.Size)
-	} else if v.View, err = follower.Latest(); err == nil && v.Size() < r.Needs {
+	} else if v.View, err = follower.LatestView(); err == nil && v.Size() < r.MinIndexSize {
 		// An empty index replaced the previous one while Open waited.
 		err = errors.Join(index.ErrAhead, v.View.Close())
 	}
@@ -364,9 +364,9 @@ func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, er
 	return &v, nil
 }
 
-// Ask answers the request. The error is an *Error if the question has no answer, and
+// Answer answers the request. The error is an *Error if the question has no answer, and
 // index.ErrPosition if the position in a cursor is invalid.
-func (r *Request) Ask(v *View) (any, error) {
+func (r *Request) Answer(v *View) (any, error) {
 	if err := r.resolve(v); err != nil {
 		return nil, err
 	}

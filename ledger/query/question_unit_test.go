@@ -16,21 +16,21 @@ func TestFind(t *testing.T) {
 				path, want[name] = strings.Replace(path, element, "a%2F%3Ab", 1), "a/:b"
 			}
 		}
-		found, elements, ok := Find(path)
+		found, elements, ok := FindQuestion(path)
 		require.True(t, ok, q.Path)
 		require.Equal(t, q.Path, found.Path)
 		require.Equal(t, want, elements)
 	}
 	// A fixed element takes precedence over a parameter.
-	found, elements, ok := Find("/paths/p/builds")
+	found, elements, ok := FindQuestion("/paths/p/builds")
 	require.True(t, ok)
 	require.Equal(t, "/paths/:project/builds", found.Path)
 	require.Equal(t, Parameters{"project": "p"}, elements)
-	_, elements, ok = Find("/paths//builds")
+	_, elements, ok = FindQuestion("/paths//builds")
 	require.True(t, ok)
 	require.Equal(t, Parameters{"project": ""}, elements)
 	for _, path := range []string{"", "/", "/paths/", "/drift", "/drift/groups/model", "/drift/groups/model/a/b", "/producers/%zz", "/nothing"} {
-		_, _, ok := Find(path)
+		_, _, ok := FindQuestion(path)
 		require.False(t, ok, path)
 	}
 }
@@ -78,7 +78,7 @@ func TestParseRefuses(t *testing.T) {
 		"/paths/p?build=":                            "build: must not be empty",
 	} {
 		path, rawQuery, _ := strings.Cut(of, "?")
-		q, elements, ok := Find(path)
+		q, elements, ok := FindQuestion(path)
 		require.True(t, ok, of)
 		_, err := q.Parse(elements, rawQuery, 8, 10)
 		require.EqualError(t, err, want, of)
@@ -100,10 +100,10 @@ func TestRequestNeeds(t *testing.T) {
 		"/drift/groups?by=model&min_runs=2&cursor=AAAA": {0, 1},
 	} {
 		path, rawQuery, _ := strings.Cut(of, "?")
-		q, elements, ok := Find(path)
+		q, elements, ok := FindQuestion(path)
 		require.True(t, ok, of)
 		r, err := q.Parse(elements, rawQuery, 8, 10)
 		require.NoError(t, err, of)
-		require.Equal(t, want, struct{ size, needs uint64 }{r.Size, r.Needs}, of)
+		require.Equal(t, want, struct{ size, needs uint64 }{r.Size, r.MinIndexSize}, of)
 	}
 }

@@ -19,13 +19,13 @@ import (
 // Questions about records of all kinds (spec: Lists of records; Requests).
 var recordQuestions = []Question{
 	{Path: "/records", Takes: Pages | Proofs | Named, Names: append(slices.Clone(filterNames), "events"), Values: filterValues, Ask: asking(parseRecords, Records)},
-	{Path: "/records/:seq", Takes: Proofs, Names: []string{"derive"}, Seqs: []string{"seq"}, Ask: asking(parseRecord, Record)},
-	{Path: "/runs/:run_id", Takes: Pages | Proofs | Named, Names: []string{"state"}, Ask: asking(parseRun, Run)},
+	{Path: "/records/:seq", Takes: Proofs, Names: []string{"derive"}, Seqs: []string{"seq"}, Ask: asking(parseRecord, RecordBySeq)},
+	{Path: "/runs/:run_id", Takes: Pages | Proofs | Named, Names: []string{"state"}, Ask: asking(parseRun, RecordsOfRun)},
 }
 
 // RecordRow is a [wire.ListedRecord] whose hashes and labels are the bytes of the event.
 type RecordRow struct {
-	wire.Row
+	wire.RowMembers
 	Kind         record.Kind      `json:"kind"`
 	Time         wire.Time        `json:"time"`
 	EventHash    string           `json:"event_hash"`
@@ -38,26 +38,26 @@ type RecordRow struct {
 	Inconsistent []string         `json:"inconsistent,omitempty"` // rules that the verdict of a run-DAG breaks
 	Incomplete   []string         `json:"incomplete,omitempty"`   // the parts that an IPC record lacks
 	Labels       json.RawMessage  `json:"labels"`
-	Name         *wire.Name       `json:"name,omitempty"`
+	Name         *wire.HashName   `json:"name,omitempty"`
 	Links        wire.RecordLinks `json:"links"`
 	Event        json.RawMessage  `json:"event,omitempty"`
 }
 
-// RecordList holds the parameters of a list of records.
-type RecordList struct {
+// RecordListQuery holds the parameters of a list of records.
+type RecordListQuery struct {
 	RecordFilter
 	Events bool // rows include their event
 }
 
-func parseRecords(p Parameters) (list RecordList, err error) {
+func parseRecords(p Parameters) (list RecordListQuery, err error) {
 	if list.RecordFilter, err = parseFilter(p); err == nil {
-		list.Events, err = p.Choice("events", "false", "true")
+		list.Events, err = p.ParseChoice("events", "false", "true")
 	}
 	return list, err
 }
 
 // Records lists the records that a filter selects, newest first.
-func Records(v *View, list RecordList) (*wire.Page[RecordRow], error) {
+func Records(v *View, list RecordListQuery) (*wire.Page[RecordRow], error) {
 	list.Bodies = list.Events
 	return recordPage(v, &list.RecordFilter, func(row *RecordRow, r *records.Record) error {
 		row.Event = r.Body
@@ -71,8 +71,8 @@ func parseRun(p Parameters) (f RecordFilter, err error) {
 	return f, err
 }
 
-// Run lists the records of one run_id, newest first, with links to related questions.
-func Run(v *View, f RecordFilter) (*wire.Page[RecordRow], error) {
+// RecordsOfRun lists the records of one run_id, newest first, with links to related questions.
+func RecordsOfRun(v *View, f RecordFilter) (*wire.Page[RecordRow], error) {
 	f.Bodies = true // the links need them
 	return recordPage(v, &f, func(row *RecordRow, r *records.Record) error { return addLinks(v, row, r) })
 }
@@ -93,12 +93,12 @@ func recordPage(v *View, f *RecordFilter, add func(*RecordRow, *records.Record) 
 		}
 	}
 	tree, err := v.tree()
-	return &wire.Page[RecordRow]{View: tree, Rows: rows, Next: v.next(next)}, err
+	return &wire.Page[RecordRow]{TreeView: tree, Rows: rows, Next: v.next(next)}, err
 }
 
 func recordRow(v *View, r *records.Record) (row RecordRow, err error) {
 	row = RecordRow{
-		Row: v.row(r.Seq), Kind: r.Kind, Time: timeOf(r.Time), EventHash: hex.EncodeToString(r.EventHash[:]), State: r.State,
+		RowMembers: v.row(r.Seq), Kind: r.Kind, Time: timeOf(r.Time), EventHash: hex.EncodeToString(r.EventHash[:]), State: r.State,
 		RunID: r.RunID, Timestamp: r.Occurred, Hashes: r.Hashes, Mismatches: orEmpty(r.Mismatches), Inconsistent: r.Inconsistent, Incomplete: r.Incomplete, Labels: r.Labels,
 		Name: v.recordName(r.Seq), Links: wire.RecordLinks{Record: fmt.Sprintf("%s/records/%d", v.base(), r.Seq)},
 	}
@@ -163,7 +163,7 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 		add("drift", "/citation-sets/drift?subject=%s", &subject)
 	case record.PathFingerprint:
 		// If two routes share a path_id, the later route has a longer id.
-		change, err := paths.ChangeOf(v.Context, v.View, r.Seq)
+		change, err := paths.StatusOf(v.Context, v.View, r.Seq)
 		if err != nil {
 			return err
 		}
@@ -175,8 +175,8 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 
 // RecordAnswer is a [wire.RecordRow] whose hashes, checks and event are the bytes of the entry.
 type RecordAnswer struct {
-	wire.View
-	wire.Row
+	wire.TreeView
+	wire.RowMembers
 	Kind          string          `json:"kind"`
 	Time          string          `json:"time"`
 	EventHash     string          `json:"event_hash"`
@@ -188,25 +188,25 @@ type RecordAnswer struct {
 	State         record.State    `json:"state,omitempty"`
 	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // the current value, regardless of as_of
 	Event         json.RawMessage `json:"event"`
-	*wire.Derived
+	*wire.DerivedMembers
 }
 
-// OneRecord holds the parameters of the question about one event.
-type OneRecord struct {
+// RecordQuery holds the parameters of the question about one event.
+type RecordQuery struct {
 	Seq    uint64
 	Derive bool // the answer includes the derived facts
 }
 
-func parseRecord(p Parameters) (one OneRecord, err error) {
+func parseRecord(p Parameters) (one RecordQuery, err error) {
 	if one.Seq, err = ParseCount("seq", p["seq"]); err == nil {
-		one.Derive, err = p.Choice("derive", "false", "true")
+		one.Derive, err = p.ParseChoice("derive", "false", "true")
 	}
 	return one, err
 }
 
-// Record returns one event with its place in the chain and in the tree, its checks, and its
+// RecordBySeq returns one event with its place in the chain and in the tree, its checks, and its
 // state.
-func Record(v *View, one OneRecord) (*RecordAnswer, error) {
+func RecordBySeq(v *View, one RecordQuery) (*RecordAnswer, error) {
 	if one.Seq >= v.Size() {
 		return nil, missing("there is no event %d at the tree size of this answer, %d", one.Seq, v.Size())
 	}
@@ -218,7 +218,7 @@ func Record(v *View, one OneRecord) (*RecordAnswer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parsing event %d: %w", one.Seq, err)
 	}
-	answer := &RecordAnswer{Row: v.row(one.Seq), Kind: r.Kind, Time: r.Time,
+	answer := &RecordAnswer{RowMembers: v.row(one.Seq), Kind: r.Kind, Time: r.Time,
 		EventHash: hex.EncodeToString(r.EventHash[:]), PrevEventHash: hex.EncodeToString(r.PrevEventHash[:]),
 		LeafHash: hex.EncodeToString(r.LeafHash[:]), Hashes: r.Hashes, Checks: r.Checks, Incomplete: r.Incomplete,
 		Event: entry[proofs.HashSize:]}
@@ -233,12 +233,12 @@ func Record(v *View, one OneRecord) (*RecordAnswer, error) {
 		return nil, err
 	}
 	if one.Derive {
-		found, err := facts.Of(v.Context, v.View, one.Seq, record.Kind(r.Kind))
+		found, err := facts.Derive(v.Context, v.View, one.Seq, record.Kind(r.Kind))
 		if err != nil {
 			return nil, fmt.Errorf("deriving the facts of event %d: %w", one.Seq, err)
 		}
-		answer.Derived = &found
+		answer.DerivedMembers = &found
 	}
-	answer.View, err = v.tree()
+	answer.TreeView, err = v.tree()
 	return answer, err
 }

@@ -21,9 +21,9 @@ import (
 // Questions about run-DAGs (spec: Run-DAG comparison; Divergence; Cache lookups; Failure
 // counts; Groups of run-DAGs).
 var runDAGQuestions = []Question{
-	{Path: "/run-dags", Takes: Pages | States | Proofs | Named, Names: []string{"since", "until"}, Values: runValues, Ask: asking(parseRuns, Runs)},
+	{Path: "/run-dags", Takes: Pages | States | Proofs | Named, Names: []string{"since", "until"}, Values: runValues, Ask: asking(parseRuns, RunDAGs)},
 	{Path: "/run-dags/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until", "min_runs"}, AtHead: recentRuns, Ask: asking(parseRunGroups, RunGroups)},
-	{Path: "/run-dags/compare", Takes: Proofs, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("a run-DAG"), RunComparison)},
+	{Path: "/run-dags/compare", Takes: Proofs, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("a run-DAG"), CompareRunDAGs)},
 	{Path: "/run-dags/divergence", Takes: Pages | States | Proofs, Names: []string{"question_hash"}, Ask: asking(hash("question_hash"), Divergence)},
 	{Path: "/run-dags/failures", Takes: States, Names: []string{"since", "until", "periods", "step"}, Ask: asking(parseFailures, Failures)},
 	{Path: "/run-dags/by-cache-key/:key", Takes: Proofs, Ask: asking(hash("key"), RunByCacheKey)},
@@ -39,8 +39,8 @@ func hash(name string) func(Parameters) (string, error) {
 	return func(p Parameters) (string, error) { return p[name], checkForm(forms.Hash, name, p[name]) }
 }
 
-func runRow(v *View, r *rundags.RunDAG) wire.RunRow {
-	return wire.RunRow{Row: v.row(r.Seq), RunID: r.RunID, Time: timeOf(r.Time), Root: string(r.Root), Shape: string(r.Shape)}
+func runRow(v *View, r *rundags.RunDAG) wire.RunDAGRow {
+	return wire.RunDAGRow{RowMembers: v.row(r.Seq), RunID: r.RunID, Time: timeOf(r.Time), Root: string(r.Root), Shape: string(r.Shape)}
 }
 
 // runValues contains the names of the values by which run-DAGs can be listed.
@@ -48,7 +48,7 @@ var runValues = []string{"failure_stage", "audit_mode", "shape", "verifier_metho
 	"governance_policy_hash", "verifier_policy_hash", "cache_key", "root", "run_id", "flag", "inconsistent", "mismatch", "label:<name>", "stage:<name>"}
 
 func parseRuns(p Parameters) (f RecordFilter, err error) {
-	if f.Bounds, err = p.bounds(); err != nil {
+	if f.TimeRange, err = p.bounds(); err != nil {
 		return f, err
 	}
 	f.Kind, f.Bodies = record.RunDAG, true
@@ -56,23 +56,23 @@ func parseRuns(p Parameters) (f RecordFilter, err error) {
 	return f, err
 }
 
-// Runs lists the run-DAGs that a filter selects, newest first.
-func Runs(v *View, f RecordFilter) (*wire.Page[wire.ListedRun], error) {
-	if !v.Any {
+// RunDAGs lists the run-DAGs that a filter selects, newest first.
+func RunDAGs(v *View, f RecordFilter) (*wire.Page[wire.ListedRunDAG], error) {
+	if !v.AnyState {
 		f.State = record.Live
 	}
 	found, next, err := f.List(v.Context, v.View, v.Page)
 	if err != nil {
 		return nil, err
 	}
-	return page(v, found, next, func(v *View, r *records.Record) wire.ListedRun {
+	return page(v, found, next, func(v *View, r *records.Record) wire.ListedRunDAG {
 		dag, err := rundags.Decode(r)
 		if err != nil && v.err == nil {
 			v.err = err
 		}
-		return wire.ListedRun{RunRow: runRow(v, &dag), State: wire.State(r.State), FailureStage: index.TextOf(drift.FailureStage(&dag.DAG)),
-			AuditMode: index.TextOf(dag.AuditMode), VerifierMethod: index.TextOf(dag.VerifierMethod), QuestionHash: index.TextOf(dag.QuestionHash),
-			ModelProfileHash: index.TextOf(dag.ModelProfileHash), GovernancePolicyHash: index.TextOf(dag.GovernancePolicyHash), Inconsistent: orEmpty(r.Inconsistent), Name: v.recordName(dag.Seq)}
+		return wire.ListedRunDAG{RunDAGRow: runRow(v, &dag), State: wire.State(r.State), FailureStage: index.StringPointer(drift.FailureStage(&dag.DAG)),
+			AuditMode: index.StringPointer(dag.AuditMode), VerifierMethod: index.StringPointer(dag.VerifierMethod), QuestionHash: index.StringPointer(dag.QuestionHash),
+			ModelProfileHash: index.StringPointer(dag.ModelProfileHash), GovernancePolicyHash: index.StringPointer(dag.GovernancePolicyHash), Inconsistent: orEmpty(r.Inconsistent), Name: v.recordName(dag.Seq)}
 	})
 }
 
@@ -88,10 +88,10 @@ func parseRunGroups(p Parameters) (q RunGroupsQuery, err error) {
 		return q, invalid("by", "must be one of %s", strings.Join(rundags.GroupedBy[:], ", "))
 	}
 	q.Recent = recentRuns(p)
-	if q.MinRuns, _, err = p.Count("min_runs"); err != nil {
+	if q.MinRuns, _, err = p.ParseCount("min_runs"); err != nil {
 		return q, err
 	}
-	q.Bounds, err = p.bounds()
+	q.TimeRange, err = p.bounds()
 	return q, err
 }
 
@@ -104,39 +104,39 @@ func recentRuns(p Parameters) bool {
 }
 
 // RunGroups lists the groups of run-DAGs that share a hash.
-func RunGroups(v *View, q RunGroupsQuery) (*wire.Page[wire.RunGroup], error) {
+func RunGroups(v *View, q RunGroupsQuery) (*wire.Page[wire.RunDAGGroup], error) {
 	list := rundags.ListGroups
 	if q.Recent {
 		list = rundags.ListRecentGroups
 	}
-	q.Any = v.Any
+	q.AnyState = v.AnyState
 	found, next, err := list(v.Context, v.View, q.GroupQuery, v.Page)
 	if err != nil {
 		return nil, err
 	}
-	return page(v, found, next, func(v *View, g *rundags.Group) wire.RunGroup {
-		row := wire.RunGroup{Row: v.row(g.LastSeq), By: q.By, Value: g.Value, Name: v.groupName(q.By, g.FirstSeq, g.LastSeq), Runs: g.Runs, DistinctAnswers: g.Answers, Verdicts: make([]wire.Verdict, len(g.Verdicts)),
+	return page(v, found, next, func(v *View, g *rundags.Group) wire.RunDAGGroup {
+		row := wire.RunDAGGroup{RowMembers: v.row(g.LastSeq), By: q.By, Value: g.Value, Name: v.groupName(q.By, g.FirstSeq, g.LastSeq), Runs: g.Runs, DistinctAnswers: g.Answers, Verdicts: make([]wire.VerdictCount, len(g.Verdicts)),
 			FirstSeq: g.FirstSeq, FirstTime: timeOf(g.FirstTime), LastSeq: g.LastSeq, LastTime: timeOf(g.LastTime)}
 		for i, o := range g.Verdicts {
-			row.Verdicts[i] = wire.Verdict{FailureStage: nullable(o.FailureStage), AuditMode: nullable(o.AuditMode), Shape: nullable(o.Shape),
+			row.Verdicts[i] = wire.VerdictCount{FailureStage: nullable(o.FailureStage), AuditMode: nullable(o.AuditMode), Shape: nullable(o.Shape),
 				Runs: o.Count, Share: wire.Decimal(float64(o.Count) / float64(g.Runs))}
 		}
 		return row
 	})
 }
 
-// RunComparison returns the stages and cache dimensions in which two run-DAGs differ.
-func RunComparison(v *View, pair Pair) (*wire.RunComparison, error) {
+// CompareRunDAGs returns the stages and cache dimensions in which two run-DAGs differ.
+func CompareRunDAGs(v *View, pair RecordPair) (*wire.RunDAGComparison, error) {
 	change, err := compareRunDAGs(v, pair)
 	if err != nil {
 		return nil, err
 	}
-	answer := &wire.RunComparison{RunDAGChange: *change}
-	answer.View, err = v.tree()
+	answer := &wire.RunDAGComparison{RunDAGChange: *change}
+	answer.TreeView, err = v.tree()
 	return answer, err
 }
 
-func compareRunDAGs(v *View, pair Pair) (*wire.RunDAGChange, error) {
+func compareRunDAGs(v *View, pair RecordPair) (*wire.RunDAGChange, error) {
 	a, b, err := readPair(v, pair, "a run-DAG", rundags.Get)
 	if err != nil {
 		return nil, err
@@ -144,11 +144,11 @@ func compareRunDAGs(v *View, pair Pair) (*wire.RunDAGChange, error) {
 	change := drift.CompareStages(a.Stages, b.Stages)
 	dimensions, known := drift.CompareDimensions(a.Dimensions, b.Dimensions)
 	answer := &wire.RunDAGChange{
-		A: runRow(v, &a), B: runRow(v, &b), Cause: wire.RunCause(change.Cause(dimensions, known)), Says: change.Sentence(dimensions, known),
+		A: runRow(v, &a), B: runRow(v, &b), Cause: wire.RunDAGCause(change.Cause(dimensions, known)), Summary: change.Sentence(dimensions, known),
 		DifferingStages: orEmpty(change.Differing), OnlyInA: orEmpty(change.OnlyInA), OnlyInB: orEmpty(change.OnlyInB),
 	}
 	if len(change.Differing) > 0 {
-		first := change.First()
+		first := change.FirstDivergence()
 		answer.FirstDivergingStage = &first
 	}
 	if known {
@@ -160,14 +160,14 @@ func compareRunDAGs(v *View, pair Pair) (*wire.RunDAGChange, error) {
 // Divergence lists the run-DAGs for a question, each with the first stage in which it differs
 // from the previous live one.
 func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error) {
-	found, next, err := rundags.OfQuestion(v.Context, v.View, question, v.Any, v.Page)
+	found, next, err := rundags.ListByQuestion(v.Context, v.View, question, v.AnyState, v.Page)
 	if err != nil {
 		return nil, err
 	}
 	return page(v, found, next, func(v *View, r *rundags.QuestionRun) wire.DivergenceRow {
-		row := wire.DivergenceRow{RunRow: runRow(v, &r.RunDAG), State: wire.State(r.State), Against: optionalSeq(r.Against), FirstDivergingStage: r.Stage}
+		row := wire.DivergenceRow{RunDAGRow: runRow(v, &r.RunDAG), State: wire.State(r.State), Against: optionalSeq(r.Against), FirstDivergingStage: r.Stage}
 		if r.Against > 0 {
-			row.Cause = new(wire.RunCause(r.Cause.Cause))
+			row.Cause = new(wire.RunDAGCause(r.DivergenceCause.DivergenceCause))
 			if r.Known {
 				row.DifferingDimensions = orEmpty(r.Comparison.Dimensions)
 			}
@@ -178,17 +178,17 @@ func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error
 
 // RunByCacheKey returns the latest live run-DAG that has a cache key. The error is an *Error if
 // none has the key, or if several have it with different dimensions.
-func RunByCacheKey(v *View, key string) (*wire.CachedRun, error) {
-	run, others, err := rundags.Cached(v.Context, v.View, key)
+func RunByCacheKey(v *View, key string) (*wire.CachedRunDAG, error) {
+	run, others, err := rundags.FindByCacheKey(v.Context, v.View, key)
 	if err != nil {
 		return nil, notFound(err, "no live run-DAG has that cache key and its dimensions, or several have it with different dimensions")
 	}
-	answer := &wire.CachedRun{RunRow: runRow(v, &run), CacheKey: key, CacheDimensions: make(map[string]*string), QuestionHash: index.TextOf(run.QuestionHash),
-		FailureStage: index.TextOf(drift.FailureStage(&run.DAG)), AuditMode: index.TextOf(run.AuditMode), Others: others}
+	answer := &wire.CachedRunDAG{RunDAGRow: runRow(v, &run), CacheKey: key, CacheDimensions: make(map[string]*string), QuestionHash: index.StringPointer(run.QuestionHash),
+		FailureStage: index.StringPointer(drift.FailureStage(&run.DAG)), AuditMode: index.StringPointer(run.AuditMode), Others: others}
 	for _, d := range run.Dimensions {
-		answer.CacheDimensions[string(d.Name)] = index.TextOf(d.Hash)
+		answer.CacheDimensions[string(d.Name)] = index.StringPointer(d.Hash)
 	}
-	answer.View, err = v.tree()
+	answer.TreeView, err = v.tree()
 	return answer, err
 }
 
@@ -196,9 +196,9 @@ func RunByCacheKey(v *View, key string) (*wire.CachedRun, error) {
 // has no Path, because its request has a body.
 var Lookup = Question{Takes: Proofs}
 
-// LookUp tries the modes in order and returns the latest live run-DAG of the first mode whose cache key
+// RunByQuestion tries the modes in order and returns the latest live run-DAG of the first mode whose cache key
 // has one. The result lacks the text of the answer.
-func LookUp(v *View, modes []record.Question) (*wire.Lookup, error) {
+func RunByQuestion(v *View, modes []record.Question) (*wire.LookupAnswer, error) {
 	for _, mode := range modes {
 		run, err := RunByCacheKey(v, mode.CacheKey)
 		if refused := (*Error)(nil); errors.As(err, &refused) && refused.Reason == NotFound {
@@ -207,7 +207,7 @@ func LookUp(v *View, modes []record.Question) (*wire.Lookup, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &wire.Lookup{CachedRun: *run, QuestionMode: mode.Mode}, nil
+		return &wire.LookupAnswer{CachedRunDAG: *run, QuestionMode: mode.Mode}, nil
 	}
 	return nil, missing("no live run-DAG has these dimensions and that question in either mode")
 }
@@ -222,7 +222,7 @@ func parseFailures(p Parameters) (q FailuresQuery, err error) {
 	if q.Query, err = parseRates(p); err != nil {
 		return q, err
 	}
-	q.Periods, err = p.Choice("periods", "false", "true")
+	q.Periods, err = p.ParseChoice("periods", "false", "true")
 	if err == nil && !q.Periods && p.Has("step") {
 		err = invalid("step", "is the length of a period; add periods=true, or leave it out")
 	}
@@ -230,19 +230,19 @@ func parseFailures(p Parameters) (q FailuresQuery, err error) {
 }
 
 // Failures counts the run-DAGs in a time range by their outcome.
-func Failures(v *View, q FailuresQuery) (*wire.FailureCounts, error) {
-	found, err := rundags.CountFailures(v.Context, v.View, q.Bounds, v.Any)
+func Failures(v *View, q FailuresQuery) (*wire.FailuresAnswer, error) {
+	found, err := rundags.CountFailures(v.Context, v.View, q.TimeRange, v.AnyState)
 	if err != nil {
 		return nil, err
 	}
-	answer := &wire.FailureCounts{}
+	answer := &wire.FailuresAnswer{}
 	answer.Total, answer.Rows = failureRows(found)
 	if q.Periods {
 		times, step, err := rates.Periods(v.View, q.Query)
 		if err != nil {
 			return nil, tooManyPeriods(err)
 		}
-		counted, err := rundags.CountFailuresOver(v.Context, v.View, times, v.Any)
+		counted, err := rundags.CountFailuresOver(v.Context, v.View, times, v.AnyState)
 		if err != nil {
 			return nil, err
 		}
@@ -252,11 +252,11 @@ func Failures(v *View, q FailuresQuery) (*wire.FailureCounts, error) {
 			answer.Periods[i] = wire.FailurePeriod{Since: timeOf(times[i]), Until: timeOf(times[i+1]), Total: total, Rows: rows}
 		}
 	}
-	answer.View, err = v.tree()
+	answer.TreeView, err = v.tree()
 	return answer, err
 }
 
-func failureRows(found []rundags.Failures) (total uint64, rows []wire.FailureCount) {
+func failureRows(found []rundags.FailureCount) (total uint64, rows []wire.FailureCount) {
 	rows = make([]wire.FailureCount, len(found))
 	for i, f := range found {
 		rows[i] = wire.FailureCount{FailureStage: nullable(f.FailureStage), AuditMode: nullable(f.AuditMode), Shape: nullable(f.Shape), Count: f.Count}
@@ -275,26 +275,26 @@ func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
 	if err != nil {
 		return nil, notFound(err, "no run-DAG has that seq")
 	}
-	proof, _, err := StageIn(seq, run.Stages, p["stage"])
+	proof, _, err := ProveStageOfRun(seq, run.Stages, p["stage"])
 	if err != nil {
 		return nil, err
 	}
 	answer := &wire.StageProof{Seq: seq, Stage: p["stage"], Index: uint64(proof.Index), Hash: hex.EncodeToString(proof.Hash[:]),
-		Root: hex.EncodeToString(proof.Root[:]), Path: make([]wire.PathStep, len(proof.Path))}
+		Root: hex.EncodeToString(proof.Root[:]), Path: make([]wire.MerkleStep, len(proof.Path))}
 	for i, step := range proof.Path {
-		answer.Path[i] = wire.PathStep{Sibling: hex.EncodeToString(step.Sibling[:]), IsLeft: step.IsLeft}
+		answer.Path[i] = wire.MerkleStep{Sibling: hex.EncodeToString(step.Sibling[:]), IsLeft: step.IsLeft}
 	}
-	answer.View, err = v.tree()
+	answer.TreeView, err = v.tree()
 	return answer, err
 }
 
 // maxListedStages is the largest number of stages that an error lists. No known shape has more than ten.
 const maxListedStages = 16
 
-// StageIn proves a stage in the tree of the run-DAG at seq (spec: Run tree). It also returns the name of
+// ProveStageOfRun proves a stage in the tree of the run-DAG at seq (spec: Run tree). It also returns the name of
 // the stage, which is stage without a suffix such as #2. If there is no such stage, the error lists the
 // stages of the run-DAG.
-func StageIn(seq uint64, stages []event.Stage, stage string) (proof rules.StageProof, name string, err error) {
+func ProveStageOfRun(seq uint64, stages []event.Stage, stage string) (proof rules.StageProof, name string, err error) {
 	list, names := make([]rules.Stage, len(stages)), make([]string, len(stages))
 	for i, s := range stages {
 		names[i] = string(s.Name)

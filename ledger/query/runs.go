@@ -40,23 +40,23 @@ func CompareRuns(v *View, pair RunPair) (*wire.RunsComparison, error) {
 	var says []string
 	a, b := &answer.A, &answer.B
 	if a.IPCRecord != nil && b.IPCRecord != nil {
-		if answer.IPCRecords, err = attribute(v, Pair{*a.IPCRecord, *b.IPCRecord}); err != nil {
+		if answer.IPCRecords, err = attribute(v, RecordPair{*a.IPCRecord, *b.IPCRecord}); err != nil {
 			return nil, err
 		}
 		answer.Cause = &answer.IPCRecords.Cause
-		says = append(says, answer.IPCRecords.Says)
+		says = append(says, answer.IPCRecords.Summary)
 	}
 	if a.RunDAG != nil && b.RunDAG != nil {
-		if answer.RunDAGs, err = compareRunDAGs(v, Pair{*a.RunDAG, *b.RunDAG}); err != nil {
+		if answer.RunDAGs, err = compareRunDAGs(v, RecordPair{*a.RunDAG, *b.RunDAG}); err != nil {
 			return nil, err
 		}
-		says = append(says, answer.RunDAGs.Says)
+		says = append(says, answer.RunDAGs.Summary)
 	}
 	if err := compareSets(v, answer); err != nil {
 		return nil, err
 	}
 	if answer.CitationSets != nil {
-		says = append(says, answer.CitationSets.Says)
+		says = append(says, answer.CitationSets.Summary)
 	}
 	if len(says) == 0 {
 		says = append(says, "The two runs have no kind of record in common.")
@@ -64,15 +64,15 @@ func CompareRuns(v *View, pair RunPair) (*wire.RunsComparison, error) {
 	if answer.SourcesChanged {
 		says = append(says, "A cited source no longer has the same chunks.")
 	}
-	answer.Says = strings.Join(says, " ")
-	answer.View, err = v.tree()
+	answer.Summary = strings.Join(says, " ")
+	answer.TreeView, err = v.tree()
 	return answer, err
 }
 
 // recordsOfRun finds the records of a run that are to be compared. name is the parameter that
 // errors name.
-func recordsOfRun(v *View, name, run string) (found wire.RunRecords, err error) {
-	found = wire.RunRecords{RunID: run, More: []wire.Kind{}}
+func recordsOfRun(v *View, name, run string) (found wire.ComparedRun, err error) {
+	found = wire.ComparedRun{RunID: run, More: []wire.Kind{}}
 	for _, of := range []struct {
 		kind   record.Kind
 		seq    **uint64
@@ -100,7 +100,7 @@ func recordsOfRun(v *View, name, run string) (found wire.RunRecords, err error) 
 // the view includes records of all states, it returns the latest live one. more reports
 // whether the run can have others.
 func latestRecord(v *View, name, run string, kind record.Kind) (seq *uint64, more bool, err error) {
-	seq, more, err = records.LatestOfRun(v.Context, v.View, run, kind, v.Any)
+	seq, more, err = records.LatestOfRun(v.Context, v.View, run, kind, v.AnyState)
 	if errors.Is(err, records.ErrTooMany) {
 		err = invalid(name, "names a run that has too many records to find a live record of kind %s; compare two records by their seqs, with /drift/attribution or /run-dags/compare", kind)
 	}
@@ -109,7 +109,7 @@ func latestRecord(v *View, name, run string, kind record.Kind) (seq *uint64, mor
 
 // latestSet is like latestRecord, for citation sets, which have no state.
 func latestSet(v *View, _, run string, _ record.Kind) (*uint64, bool, error) {
-	return citations.LatestOfRun(v.View, run)
+	return citations.LatestSetOfRun(v.View, run)
 }
 
 // compareSets compares the citation sets of two runs if both have one. It also lists the
@@ -129,17 +129,17 @@ func compareSets(v *View, answer *wire.RunsComparison) error {
 		if i == 1 && sets[0] != nil && sets[0].Seq == set.Seq {
 			continue // the lost chunks of this set are already listed
 		}
-		lost, err := citations.LostChunks(v.View, &set)
+		lost, err := citations.FindLostChunks(v.View, &set)
 		if err != nil {
 			return err
 		}
 		for _, c := range lost {
-			answer.LostChunks = append(answer.LostChunks, wire.LostChunk{Row: v.row(set.Seq), SourceID: c.SourceID, ChunkHash: c.ChunkHash, Registration: c.Registration})
+			answer.LostChunks = append(answer.LostChunks, wire.LostChunk{RowMembers: v.row(set.Seq), SourceID: c.SourceID, ChunkHash: c.ChunkHash, Registration: c.Registration})
 		}
 	}
 	if a, b := sets[0], sets[1]; a != nil && b != nil {
 		answer.CitationSets = setChange(v, a, b)
-		changed, err := citations.Reregistrations(v.View, a, b)
+		changed, err := citations.FindReregistrations(v.View, a, b)
 		if err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func compareSets(v *View, answer *wire.RunsComparison) error {
 func setChange(v *View, a, b *citations.Set) *wire.CitationSetChange {
 	found := citations.Compare(a, b)
 	change := &wire.CitationSetChange{A: comparedSet(v, a), B: comparedSet(v, b), Added: orEmpty(found.Added), Removed: orEmpty(found.Removed),
-		Kept: orEmpty(found.Kept), OtherSources: []wire.ChunkSources{}, Jaccard: found.Jaccard, Says: found.Sentence()}
+		Kept: orEmpty(found.Kept), OtherSources: []wire.ChunkSources{}, Jaccard: found.Jaccard, Summary: found.Sentence()}
 	for _, c := range found.OtherSources {
 		change.OtherSources = append(change.OtherSources, wire.ChunkSources{ChunkHash: c.Chunk, A: c.A, B: c.B})
 	}
@@ -162,5 +162,5 @@ func setChange(v *View, a, b *citations.Set) *wire.CitationSetChange {
 }
 
 func comparedSet(v *View, s *citations.Set) wire.ComparedSet {
-	return wire.ComparedSet{Row: v.row(s.Seq), Subject: s.Subject, Time: timeOf(s.Time)}
+	return wire.ComparedSet{RowMembers: v.row(s.Seq), Subject: s.Subject, Time: timeOf(s.Time)}
 }

@@ -38,17 +38,17 @@ type Log interface {
 // for concurrent use.
 type View struct {
 	*index.View
-	Context context.Context
-	Log     Log
-	Totals  *effects.Cache // counts of earlier questions; nil caches none
-	Texts   *figures.Texts // computes figures about texts; nil if the answer has none
-	Names   *figures.Names // finds names; nil if the answer has none
-	Page    index.Page     // page of the rows
-	Second  index.Page     // page of the second list, if the answer has one
-	Any     bool           // records of all states, not only live ones
-	Seeded  bool           // only runs with a seed
-	Proofs  bool           // rows have inclusion proofs, and the answer has the checkpoint
-	atHead  bool           // each page is read at the head when it is requested
+	Context    context.Context
+	Log        Log
+	Totals     *effects.Cache        // counts of earlier questions; nil caches none
+	Texts      *figures.TextComparer // computes figures about texts; nil if the answer has none
+	Names      *figures.NameFinder   // finds names; nil if the answer has none
+	Page       index.Page            // page of the rows
+	SecondPage index.Page            // page of the second list, if the answer has one
+	AnyState   bool                  // records of all states, not only live ones
+	Seeded     bool                  // only runs with a seed
+	Proofs     bool                  // rows have inclusion proofs, and the answer has the checkpoint
+	atHead     bool                  // each page is read at the head when it is requested
 	// err is the first error of the method row, which returns none itself. Every answer ends
 	// with a call to the method tree, which returns err.
 	err error
@@ -76,8 +76,8 @@ func (v *View) next(position []byte) string {
 
 // row returns the common part of the row for an event: its seq and, if the request wants
 // proofs, its inclusion proof. tree returns the error.
-func (v *View) row(seq uint64) wire.Row {
-	row := wire.Row{Seq: seq}
+func (v *View) row(seq uint64) wire.RowMembers {
+	row := wire.RowMembers{Seq: seq}
 	if !v.Proofs || v.err != nil {
 		return row
 	}
@@ -86,7 +86,7 @@ func (v *View) row(seq uint64) wire.Row {
 		v.err = fmt.Errorf("proving event %d: %w", seq, err)
 		return row
 	}
-	row.Inclusion = &wire.Inclusion{LeafIndex: seq, TreeSize: v.Size(), Hashes: make([]string, len(path))}
+	row.Inclusion = &wire.InclusionProof{LeafIndex: seq, TreeSize: v.Size(), Hashes: make([]string, len(path))}
 	for i, hash := range path {
 		row.Inclusion.Hashes[i] = hex.EncodeToString(hash[:])
 	}
@@ -95,8 +95,8 @@ func (v *View) row(seq uint64) wire.Row {
 
 // tree returns the common part of an answer: the tree size and, if proofs are requested, the
 // checkpoint of that size. It also returns the first error of row, so it must be called last.
-func (v *View) tree() (wire.View, error) {
-	tree := wire.View{AsOf: v.Size()}
+func (v *View) tree() (wire.TreeView, error) {
+	tree := wire.TreeView{AsOf: v.Size()}
 	if v.err != nil || !v.Proofs {
 		return tree, v.err
 	}
@@ -109,7 +109,7 @@ func (v *View) tree() (wire.View, error) {
 func page[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wire.Page[R], error) {
 	rows := rowsOf(v, found, row)
 	tree, err := v.tree()
-	return &wire.Page[R]{View: tree, Rows: rows, Next: v.next(next)}, err
+	return &wire.Page[R]{TreeView: tree, Rows: rows, Next: v.next(next)}, err
 }
 
 // runPage returns one page of a list of runs. If the list is empty, the page also names the
@@ -118,7 +118,7 @@ func runPage[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (
 	p, err := page(v, found, next, row)
 	answer := &wire.RunPage[R]{Page: *p}
 	if err == nil && len(found) == 0 && next == nil && v.Page.After == nil {
-		answer.Incomplete, err = records.AnyIncomplete(v.View)
+		answer.Incomplete, err = records.MissingParts(v.View)
 	}
 	return answer, err
 }
@@ -175,7 +175,7 @@ func orEmpty[E any](list []E) []E {
 }
 
 // named returns a name, or nil if the answer has no names. tree returns the error.
-func named[N any](v *View, find func(*figures.Names) (*N, error)) *N {
+func named[N any](v *View, find func(*figures.NameFinder) (*N, error)) *N {
 	if v.Names == nil || v.err != nil {
 		return nil
 	}
@@ -188,16 +188,16 @@ func named[N any](v *View, find func(*figures.Names) (*N, error)) *N {
 }
 
 // groupName names the value that records have in common. first and last are two of the records.
-func (v *View) groupName(by string, first, last uint64) *wire.Name {
-	return named(v, func(n *figures.Names) (*wire.Name, error) { return n.Group(v.Context, by, first, last) })
+func (v *View) groupName(by string, first, last uint64) *wire.HashName {
+	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.Group(v.Context, by, first, last) })
 }
 
 // textName names a text of a record by the name of its hash.
-func (v *View) textName(seq uint64, hash string) *wire.Name {
-	return named(v, func(n *figures.Names) (*wire.Name, error) { return n.Text(v.Context, seq, hash) })
+func (v *View) textName(seq uint64, hash string) *wire.HashName {
+	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.Text(v.Context, seq, hash) })
 }
 
 // recordName names a record.
-func (v *View) recordName(seq uint64) *wire.Name {
-	return named(v, func(n *figures.Names) (*wire.Name, error) { return n.Record(v.Context, seq) })
+func (v *View) recordName(seq uint64) *wire.HashName {
+	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.Record(v.Context, seq) })
 }

@@ -28,8 +28,8 @@ func (c *Checkpoints) Add(size uint64, note []byte) {
 	c.sizes, c.notes = append(c.sizes, size), append(c.notes, note)
 }
 
-// Of returns the checkpoint of a size, or nil if it is not remembered.
-func (c *Checkpoints) Of(size uint64) []byte {
+// Get returns the checkpoint of a size, or nil if it is not remembered.
+func (c *Checkpoints) Get(size uint64) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if i, found := slices.BinarySearch(c.sizes, size); found {

@@ -74,7 +74,7 @@ func TestAnswersAreCheckedAgainstTheirStage(t *testing.T) {
 		`,"rendered_text":"b","raw_answer_text":"c"`: Claimed,
 	} {
 		r := parse(t, RunDAG, []byte(strings.Replace(pointer, "%", texts, 1)))
-		require.Equal(t, "pointer", string(r.fields.(*fields.Run).Shape))
+		require.Equal(t, "pointer", string(r.fields.(*fields.RunDAG).Shape))
 		require.Equal(t, want, resultOf(r, "answer_text"), texts)
 	}
 }

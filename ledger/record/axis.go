@@ -12,25 +12,25 @@ import (
 // axisPayloadHashes reads an axis payload and returns the hashes of rules.AxisPayloadHashes. If the
 // payload is not valid, it adds problems to o.D and ok is false.
 func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value, apart bool, member func(name, form []byte)) (whole, seedless Hash, ok bool) {
-	p := o.Inner("payload", payload)
+	p := o.InnerObject("payload", payload)
 	members := p.RequiredObject("axes")
 	policy, world := p.RequiredText("policy_hash", maxName), p.RequiredText("world_id", maxName)
-	if !p.Member("seed").Given() {
-		p.Missing("seed")
+	if !p.Member("seed").IsGiven() {
+		p.ReportMissing("seed")
 	}
 	seed := r.readAxisSeed(p)
 
-	inner := p.Inner("axes", members)
+	inner := p.InnerObject("axes", members)
 	var axes []rules.Axis
 	for name, axis := range members.Members() {
 		axes = append(axes, readAxis(inner, name.Text(), axis))
 	}
-	if o.D.Failed() {
+	if o.D.HasProblems() {
 		return whole, seedless, false
 	}
 	whole, seedless, err := rules.AxisPayloadHashes(axes, policy, seed, world, apart, member)
 	if err != nil {
-		o.D.Invalid(p.Pointer, "cannot be brought into canonical form: %v", err)
+		o.D.ReportInvalid(p.Pointer, "cannot be brought into canonical form: %v", err)
 	}
 	return whole, seedless, err == nil
 }
@@ -39,20 +39,20 @@ func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value, apart 
 func readAxis(o strict.Object, name []byte, axis pyjson.Value) rules.Axis {
 	pointer := string(pyjson.AppendPointer([]byte(o.Pointer), name))
 	if axis.Kind() != pyjson.Object {
-		o.D.Invalid(pointer, "must be an object with label and score")
+		o.D.ReportInvalid(pointer, "must be an object with label and score")
 		return rules.Axis{}
 	}
 	a := strict.Object{D: o.D, V: axis, Pointer: pointer}
 	label, given := a.UTF8("label")
-	if !given && !a.Member("label").Given() {
-		a.Missing("label")
+	if !given && !a.Member("label").IsGiven() {
+		a.ReportMissing("label")
 	}
-	score, given := a.Double("score")
+	score, given := a.Float64("score")
 	switch {
-	case !a.Member("score").Given():
-		a.Missing("score")
+	case !a.Member("score").IsGiven():
+		a.ReportMissing("score")
 	case given && (score < 0 || score > 1):
-		a.Invalid("score", "must be between 0 and 1")
+		a.ReportInvalid("score", "must be between 0 and 1")
 	}
 	return rules.Axis{Name: name, Label: label, Score: score}
 }
@@ -66,7 +66,7 @@ func (r *Record) readAxisSeed(o strict.Object) []byte {
 	}
 	value, ok := v.Float()
 	if !ok || value != math.Trunc(value) {
-		o.Invalid("seed", "must be a whole number")
+		o.ReportInvalid("seed", "must be a whole number")
 		return nil
 	}
 	whole, _ := big.NewFloat(value).Int(nil)

@@ -106,6 +106,6 @@ func BenchmarkEventBody(b *testing.B) {
 	require.NoError(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
-		r.Body(Event{Actor: "anonymous", Ledger: "default"})
+		r.Body(EventContext{Actor: "anonymous", Ledger: "default"})
 	}
 }

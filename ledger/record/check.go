@@ -95,14 +95,14 @@ func (r *Record) PointerOf(c Check) string {
 	return r.pointer + "/" + strings.ReplaceAll(c.Field, ".", "/")
 }
 
-// CheckField is the check of one hash in an event (spec: Checks). Claimed and Computed are nil if
+// EventCheck is the check of one hash in an event (spec: Checks). Claimed and Computed are nil if
 // the event omits them or if they are null.
-type CheckField struct {
+type EventCheck struct {
 	Result            Result
 	Claimed, Computed []byte
 }
 
-func (c *CheckField) append(w *pyjson.Builder) {
+func (c *EventCheck) append(w *pyjson.Builder) {
 	if c.Result != Mismatch && c.Claimed == nil { // true of most checks
 		w.B = pyjson.AppendString(append(w.B, `{"result":`...), []byte(c.Result))
 		w.B = append(w.B, '}')
@@ -110,8 +110,8 @@ func (c *CheckField) append(w *pyjson.Builder) {
 	}
 	w.OpenOrdered()
 	if c.Result == Mismatch {
-		w.Nullable("claimed", c.Claimed)
-		w.Nullable("computed", c.Computed)
+		w.NullableText("claimed", c.Claimed)
+		w.NullableText("computed", c.Computed)
 	} else {
 		w.Text("claimed", c.Claimed)
 	}
@@ -122,5 +122,5 @@ func (c *CheckField) append(w *pyjson.Builder) {
 // NamedCheck is a check and the name of the hash that was checked.
 type NamedCheck struct {
 	Name string
-	CheckField
+	EventCheck
 }

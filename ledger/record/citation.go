@@ -22,8 +22,8 @@ func (r *Record) decodeCitations(d *strict.Decoder, v pyjson.Value, pointer stri
 	s := &fields.CitationSet{Subject: o.RequiredText("subject", maxName)}
 	r.fields = s
 	list := o.Array("citations")
-	if !o.Member("citations").Given() {
-		o.Missing("citations")
+	if !o.Member("citations").IsGiven() {
+		o.ReportMissing("citations")
 	}
 	if !fitsEntry(o, "citations", list, len(rules.ChunkPrefix)+64+len(`{"chunk_hash":"","section":null,"source_id":"","weight":0},`), "split it into several records") {
 		return
@@ -33,7 +33,7 @@ func (r *Record) decodeCitations(d *strict.Decoder, v pyjson.Value, pointer stri
 			return
 		}
 		i := len(s.Citations)
-		c := d.Object(e, o.Element("citations", i), "chunk_hash", "source_id", "text", "weight", "section")
+		c := d.Object(e, o.ElementPointer("citations", i), "chunk_hash", "source_id", "text", "weight", "section")
 		s.Citations = append(s.Citations, r.decodeCitation(c, citationsPrefix+strconv.Itoa(i)))
 	}
 }
@@ -57,12 +57,12 @@ func (r *Record) CitedSources() iter.Seq2[string, string] {
 // decodeCitation decodes one citation. name begins the names of its check and of its content.
 func (r *Record) decodeCitation(o strict.Object, name string) fields.Citation {
 	c := fields.Citation{SourceID: o.RequiredText("source_id", maxName), Section: o.Text("section", maxName)}
-	weight, given := o.Double("weight")
+	weight, given := o.Float64("weight")
 	switch {
-	case !o.Member("weight").Given():
-		o.Missing("weight")
+	case !o.Member("weight").IsGiven():
+		o.ReportMissing("weight")
 	case given && (weight < 0 || weight > 1):
-		o.Invalid("weight", "must be between 0 and 1")
+		o.ReportInvalid("weight", "must be between 0 and 1")
 	case given:
 		r.scratch = o.Member("weight").AppendCanonical(r.scratch[:0], pyjson.Compact)
 		c.Weight = r.keep(r.scratch)
@@ -72,8 +72,8 @@ func (r *Record) decodeCitation(o strict.Object, name string) fields.Citation {
 	if text, given := o.UTF8("text"); given {
 		r.addContent(name+"/text", text)
 		computed = r.chunkHash(text)
-	} else if !o.Member("chunk_hash").Given() && !o.Member("text").Given() {
-		o.Invalid("chunk_hash", "is required if text is not given")
+	} else if !o.Member("chunk_hash").IsGiven() && !o.Member("text").IsGiven() {
+		o.ReportInvalid("chunk_hash", "is required if text is not given")
 	}
 	c.ChunkHash = r.check(name+"/chunk_hash", claimed, computed)
 	return c

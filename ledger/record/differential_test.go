@@ -40,7 +40,7 @@ func compareRecords(t *testing.T, operation string, n int, generate func(g *cpyt
 // producerOf returns a producer member for some records, and "" for others. No hash covers this
 // member.
 func producerOf(g *cpython.Generator) string {
-	return g.Maybe("producer", func() string { return `{"id":"p` + fmt.Sprint(g.IntN(9)) + `","seq":` + fmt.Sprint(g.IntN(999)) + `}` })
+	return g.OptionalMember("producer", func() string { return `{"id":"p` + fmt.Sprint(g.IntN(9)) + `","seq":` + fmt.Sprint(g.IntN(999)) + `}` })
 }
 
 func TestIPCAgainstCPython(t *testing.T) {
@@ -51,7 +51,7 @@ func TestIPCAgainstCPython(t *testing.T) {
 		text := func() string { return g.String(80, true) }
 		seed := func() string { return fmt.Sprint(g.IntN(100) - 50) }
 		return `{"model":` + g.String(10, true) + `,"temperature":` + g.Temperature() + `,"max_tokens":` + fmt.Sprint(g.IntN(5000)) +
-			g.Maybe("system_prompt", text) + g.Maybe("output", text) + g.Maybe("seed", seed) + g.Maybe("environment", environment) + producerOf(g) +
+			g.OptionalMember("system_prompt", text) + g.OptionalMember("output", text) + g.OptionalMember("seed", seed) + g.OptionalMember("environment", environment) + producerOf(g) +
 			`,"payload":` + g.Object(4, true) + `}`
 	}
 	compareRecords(t, "ipc", 2500, generate, func(body []byte) map[string]*string { return effective(t, IPCRecord, body) })
@@ -64,7 +64,7 @@ func stagesOf(t *testing.T, body []byte) map[string]*string {
 	r := parse(t, RunDAG, body)
 	defer r.Release()
 	var stages []string
-	for _, n := range r.fields.(*fields.Run).Stages {
+	for _, n := range r.fields.(*fields.RunDAG).Stages {
 		stages = append(stages, string(n.Name)+"="+string(n.Hash))
 	}
 	all := strings.Join(stages, ",")
@@ -89,25 +89,25 @@ func randomDAG(g *cpython.Generator) string {
 	object := func() string { return g.Object(3, false) }
 	clauses := func() string {
 		if g.IntN(3) == 0 { // clauses of a different generation of the preflight payload
-			return `{"question_state":` + g.Object(2, false) + g.Maybe("quantifier", text) + g.Maybe("policy_state", object) +
-				g.Maybe("node_version", text) + g.Maybe("classifier", text) + `,"stage":` + []string{`null`, `"preflight"`, `"other"`}[g.IntN(3)] + `}`
+			return `{"question_state":` + g.Object(2, false) + g.OptionalMember("quantifier", text) + g.OptionalMember("policy_state", object) +
+				g.OptionalMember("node_version", text) + g.OptionalMember("classifier", text) + `,"stage":` + []string{`null`, `"preflight"`, `"other"`}[g.IntN(3)] + `}`
 		}
-		return `{"stage":"preflight"` + g.Maybe("classifier", object) + g.Maybe("policy_refs", object) + g.Maybe("question_state", object) + `}`
+		return `{"stage":"preflight"` + g.OptionalMember("classifier", object) + g.OptionalMember("policy_refs", object) + g.OptionalMember("question_state", object) + `}`
 	}
 	mode := func() string { return `"` + []string{"STRICT", "HYBRID", "UNGROUNDED"}[g.IntN(3)] + `"` }
-	outer := producerOf(g) + g.Maybe("question", text) + g.Maybe("question_mode", func() string { return []string{`"strict"`, `"equivalence_class"`}[g.IntN(2)] }) +
-		g.Maybe("messages", list) + g.Maybe("policy", object) + g.Maybe("verifier_policy", object) + g.Maybe("cache_dimensions", func() string {
+	outer := producerOf(g) + g.OptionalMember("question", text) + g.OptionalMember("question_mode", func() string { return []string{`"strict"`, `"equivalence_class"`}[g.IntN(2)] }) +
+		g.OptionalMember("messages", list) + g.OptionalMember("policy", object) + g.OptionalMember("verifier_policy", object) + g.OptionalMember("cache_dimensions", func() string {
 		return `{"source_root":` + g.Hash() + `,"question_hash":` + g.Hash() + `,"model_profile_hash":` + g.Hash() + `,"conversation_hash":` + g.Hash() +
 			`,"governance_policy_hash":` + g.Hash() + `,"schema_version":` + []string{text(), fmt.Sprint(g.IntN(20) - 9), "-0", "123456789012345678901"}[g.IntN(4)] + `,"canonicalization_version":` + text() + `,"chunking_version":"c"` +
-			g.Maybe("verifier_policy_hash", hash) + `}`
+			g.OptionalMember("verifier_policy_hash", hash) + `}`
 	})
 	if g.IntN(4) == 0 {
-		return `{"reject_inputs":{"question_hash":` + g.Hash() + `,"preflight_hash":` + g.Hash() + g.Maybe("preflight_payload", clauses) +
-			`,"rejection_reason":` + text() + g.Maybe("answer_text", text) + g.Maybe("violations", list) + g.Maybe("audit_mode", mode) +
-			g.Maybe("verifier_method", text) + `}` + outer + `}`
+		return `{"reject_inputs":{"question_hash":` + g.Hash() + `,"preflight_hash":` + g.Hash() + g.OptionalMember("preflight_payload", clauses) +
+			`,"rejection_reason":` + text() + g.OptionalMember("answer_text", text) + g.OptionalMember("violations", list) + g.OptionalMember("audit_mode", mode) +
+			g.OptionalMember("verifier_method", text) + `}` + outer + `}`
 	}
 	source := func() string {
-		return `{"x":1` + g.Maybe("document_root", hash) + g.Maybe("source_role", text) + g.Maybe("score", g.Temperature) + g.Maybe("chunk_idx", func() string { return fmt.Sprint(g.IntN(9)) }) + `}`
+		return `{"x":1` + g.OptionalMember("document_root", hash) + g.OptionalMember("source_role", text) + g.OptionalMember("score", g.Temperature) + g.OptionalMember("chunk_idx", func() string { return fmt.Sprint(g.IntN(9)) }) + `}`
 	}
 	sources := "[]"
 	if g.IntN(3) > 0 {
@@ -115,12 +115,12 @@ func randomDAG(g *cpython.Generator) string {
 	}
 	return `{"inputs":{"question_hash":` + g.Hash() + `,"context_root":` + g.Hash() + `,"conversation_hash":` + g.Hash() + `,"answer_text":` + text() +
 		`,"audit_mode":` + mode() + `,"verifier_method":` + text() + `,"n_quotes":` + fmt.Sprint(g.IntN(2)) + `,"n_verified":` + fmt.Sprint(g.IntN(3)) +
-		`,"sources":` + sources + g.Maybe("lookup_path", text) + g.Maybe("claim_statuses", list) + g.Maybe("evidence_map_root", hash) +
-		g.Maybe("raw_answer_text", text) + g.Maybe("rendered_text", text) + g.Maybe("parsed_lattice", list) + g.Maybe("retrieval_plan_hash", hash) +
-		g.Maybe("violations", list) + g.Maybe("answer_mode", text) + g.Maybe("preflight_hash", hash) + g.Maybe("preflight_payload", clauses) + `}` +
-		outer + g.Maybe("source_roots", hashes) + g.Maybe("evidence", func() string {
-		return `[{"chunk_root":` + g.Hash() + `,"start":0,"end":` + fmt.Sprint(g.IntN(99)) + g.Maybe("evidence_id", func() string { return `"E00000000"` }) + g.Maybe("text_hash", hash) +
-			g.Maybe("span", text) + g.Maybe("rank", g.Temperature) + `},{"chunk_root":` + g.Hash() + `,"start":7,"end":12345678901234567890}]`
+		`,"sources":` + sources + g.OptionalMember("lookup_path", text) + g.OptionalMember("claim_statuses", list) + g.OptionalMember("evidence_map_root", hash) +
+		g.OptionalMember("raw_answer_text", text) + g.OptionalMember("rendered_text", text) + g.OptionalMember("parsed_lattice", list) + g.OptionalMember("retrieval_plan_hash", hash) +
+		g.OptionalMember("violations", list) + g.OptionalMember("answer_mode", text) + g.OptionalMember("preflight_hash", hash) + g.OptionalMember("preflight_payload", clauses) + `}` +
+		outer + g.OptionalMember("source_roots", hashes) + g.OptionalMember("evidence", func() string {
+		return `[{"chunk_root":` + g.Hash() + `,"start":0,"end":` + fmt.Sprint(g.IntN(99)) + g.OptionalMember("evidence_id", func() string { return `"E00000000"` }) + g.OptionalMember("text_hash", hash) +
+			g.OptionalMember("span", text) + g.OptionalMember("rank", g.Temperature) + `},{"chunk_root":` + g.Hash() + `,"start":7,"end":12345678901234567890}]`
 	}) + `}`
 }
 
@@ -144,16 +144,16 @@ func TestPinnedRetrievalAgainstCPython(t *testing.T) {
 		for range g.IntN(4) {
 			var chunks []string
 			for range g.IntN(6) {
-				chunks = append(chunks, `{"text":`+texts[g.IntN(len(texts))]+g.Maybe("rank", g.Temperature)+`}`)
+				chunks = append(chunks, `{"text":`+texts[g.IntN(len(texts))]+g.OptionalMember("rank", g.Temperature)+`}`)
 			}
-			sources = append(sources, `{"x":0`[:1]+`"chunks":[`+strings.Join(chunks, ",")+`]`+g.Maybe("title", func() string { return g.String(3, true) })+g.Maybe("id", func() string { return g.String(3, true) })+`}`)
+			sources = append(sources, `{"x":0`[:1]+`"chunks":[`+strings.Join(chunks, ",")+`]`+g.OptionalMember("title", func() string { return g.String(3, true) })+g.OptionalMember("id", func() string { return g.String(3, true) })+`}`)
 		}
 		var required []string
 		for range g.IntN(4) {
 			required = append(required, `"`+string(new(Record).chunkHash([]byte([]string{"a", "b c", "", "d e", "z"}[g.IntN(5)])))+`"`)
 		}
 		cases[i] = fmt.Appendf(nil, `{"sources":[%s],"required_chunk_hashes":[%s]%s}`, strings.Join(sources, ","), strings.Join(required, ","),
-			g.Maybe("top_k", func() string { return fmt.Sprint(g.IntN(9)) })+g.Maybe("seed", g.Temperature)+g.Maybe("query", func() string { return g.String(9, true) }))
+			g.OptionalMember("top_k", func() string { return fmt.Sprint(g.IntN(9)) })+g.OptionalMember("seed", g.Temperature)+g.OptionalMember("query", func() string { return g.String(9, true) }))
 	}
 	cpython.Compare(t, oracle, "pinned_retrieval", cases, func(body []byte) []byte {
 		r, err := retrieval.Decode(body)

@@ -15,8 +15,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Rules is the version of the hash rules that this build applies (spec: Versions).
-const Rules = rules.Version
+// RulesVersion is the version of the hash rules that this build applies (spec: Versions).
+const RulesVersion = rules.Version
 
 // EventVersion is the version of the event bodies that this build writes (spec: Event body).
 const EventVersion = 1
@@ -24,9 +24,9 @@ const EventVersion = 1
 // maxSuffix is the maximum number of bytes that AppendSuffix appends.
 const maxSuffix = len(`"seq":18446744073709551615,"time":"` + moment.Layout + `","v":1}`)
 
-// Event holds the members of an event that do not come from its record and that are known before
+// EventContext holds the members of an event that do not come from its record and that are known before
 // the event reaches the sequencer.
-type Event struct {
+type EventContext struct {
 	Actor  string // name of the client that posted the record, or "anonymous"
 	Ledger string
 	// Key is the digest of the idempotency key; nil if there is none.
@@ -58,13 +58,13 @@ func IsActor(name []byte) bool {
 
 // AppendBody appends the event body to dst, up to the members that the sequencer adds (spec: Event
 // body): `{"actor":…,"rules":1,`. AppendSuffix completes it.
-func (r *Record) AppendBody(dst []byte, e Event) []byte {
+func (r *Record) AppendBody(dst []byte, e EventContext) []byte {
 	return appendEvent(r.writer(dst), r.Kind, e, r.checksMember, func(w *pyjson.Builder) { r.appendMembers(w, e.Key) })
 }
 
 // Body returns what AppendBody appends. The bytes belong to r and are valid until the next call of
 // Body or Release.
-func (r *Record) Body(e Event) []byte {
+func (r *Record) Body(e EventContext) []byte {
 	r.body = r.AppendBody(r.body[:0], e)
 	return r.body
 }
@@ -77,15 +77,15 @@ func (r *Record) writer(dst []byte) *pyjson.Builder {
 
 // appendEvent writes an event body up to the members that the sequencer adds. It calls checks to
 // write the member checks, and members to write the record.
-func appendEvent(w *pyjson.Builder, kind Kind, e Event, checks, members func(*pyjson.Builder)) []byte {
+func appendEvent(w *pyjson.Builder, kind Kind, e EventContext, checks, members func(*pyjson.Builder)) []byte {
 	w.OpenOrdered()
 	w.Text("actor", []byte(e.Actor))
 	checks(w)
 	w.Text("kind", []byte(kind))
 	w.Text("ledger", []byte(e.Ledger))
-	w.Name("record")
+	w.BeginMember("record")
 	members(w)
-	w.Integer("rules", Rules)
+	w.Integer("rules", RulesVersion)
 	w.Close()
 	w.B[len(w.B)-1] = ','
 	return w.B
@@ -118,7 +118,7 @@ func checkSize(body []byte, pointer, advice string) error {
 		return nil
 	}
 	d := new(strict.Decoder)
-	d.Invalid(pointer, "makes a log entry of %d bytes, but at most %d are allowed; %s", size, fields.MaxEntry, advice)
+	d.ReportInvalid(pointer, "makes a log entry of %d bytes, but at most %d are allowed; %s", size, fields.MaxEntry, advice)
 	return d.Err()
 }
 
@@ -136,7 +136,7 @@ func (r *Record) serialise() {
 	start := len(w.B)
 	w.Open()
 	for _, c := range r.Checks {
-		w.Name(c.Field)
+		w.BeginMember(c.Field)
 		c.append(w)
 	}
 	w.Close()
@@ -164,7 +164,7 @@ func (r *Record) HashesJSON() []byte { return r.hashesJSON }
 func (r *Record) checksMember(w *pyjson.Builder) { w.Raw("checks", r.checksJSON) }
 
 func (c *Check) append(w *pyjson.Builder) {
-	field := CheckField{c.Result, c.Claimed, c.Computed}
+	field := EventCheck{c.Result, c.Claimed, c.Computed}
 	field.append(w)
 }
 
@@ -186,7 +186,7 @@ func (r *Record) AppendComputed(dst []byte) []byte {
 	r.checksMember(w)
 	w.Raw("hashes", r.hashesJSON)
 	w.Text("kind", []byte(r.Kind))
-	w.Name("record")
+	w.BeginMember("record")
 	r.appendMembers(w, nil)
 	w.Close()
 	return w.B
@@ -194,12 +194,12 @@ func (r *Record) AppendComputed(dst []byte) []byte {
 
 // AppendFields writes the body of a decoded event, up to the members that AppendSuffixAt appends,
 // and returns w's bytes.
-func AppendFields(w *pyjson.Builder, kind Kind, e Event, checks []NamedCheck, f fields.Fields, c *fields.Common) []byte {
+func AppendFields(w *pyjson.Builder, kind Kind, e EventContext, checks []NamedCheck, f fields.Fields, c *fields.CommonFields) []byte {
 	appendChecks := func(w *pyjson.Builder) {
-		w.Name("checks")
+		w.BeginMember("checks")
 		w.Open()
 		for i := range checks {
-			w.Name(checks[i].Name)
+			w.BeginMember(checks[i].Name)
 			checks[i].append(w)
 		}
 		w.Close()

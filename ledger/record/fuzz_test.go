@@ -34,7 +34,7 @@ func FuzzRecord(f *testing.F) {
 			}
 			return
 		}
-		event := Event{Actor: "a", Ledger: "l"}
+		event := EventContext{Actor: "a", Ledger: "l"}
 		first := AppendSuffix(r.AppendBody(nil, event), 1, time.Unix(0, 0))
 		var d pyjson.Document
 		require.NoError(t, d.Parse(first))
@@ -64,13 +64,13 @@ func FuzzLine(f *testing.F) {
 		}
 		if l.Verb != nil {
 			require.Nil(t, l.Record)
-			body := AppendSuffix(l.Verb.AppendBody(nil, Event{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
+			body := AppendSuffix(l.Verb.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
 			require.NoError(t, l.Verb.CheckSize(body))
 			require.NoError(t, new(pyjson.Document).Parse(body))
 			return
 		}
 		if l.Validation != nil {
-			body := l.Validation.Of(CurrentPath{Project: l.Validation.Project, PathID: l.Validation.PathID}).AppendBody(nil, Event{Actor: "a", Ledger: "l"})
+			body := l.Validation.VerbFor(CurrentPath{Project: l.Validation.Project, PathID: l.Validation.PathID}).AppendBody(nil, EventContext{Actor: "a", Ledger: "l"})
 			require.NoError(t, new(pyjson.Document).Parse(AppendSuffix(body, 1, time.Unix(0, 0))))
 			return
 		}
@@ -89,7 +89,7 @@ func FuzzTextRules(f *testing.F) {
 	spaces, lines := regexp.MustCompile(` +`), regexp.MustCompile(`\n{2,}`)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for name, rule := range map[string]func(dst, text []byte) []byte{
-			"system prompt": rules.AppendSystemPrompt, "output": rules.AppendOutput, "words": rules.AppendWords, "whitespace": rules.AppendWhitespaceRule,
+			"system prompt": rules.AppendSystemPrompt, "output": rules.AppendOutput, "words": rules.AppendWords, "whitespace": rules.AppendCollapsedWhitespace,
 			"strict question": func(dst, text []byte) []byte { return rules.AppendQuestion(dst, text, true) },
 		} {
 			once := rule(nil, text)
@@ -103,7 +103,7 @@ func FuzzTextRules(f *testing.F) {
 		naive := markdown.ReplaceAllString(wiki.ReplaceAllString(string(text), ""), "")
 		require.Equal(t, naive, string(rules.AppendWithoutLinks(nil, text)))
 		naive = lines.ReplaceAllString(spaces.ReplaceAllString(string(text), " "), "\n\n")
-		require.Equal(t, string(pyjson.Strip([]byte(naive))), string(rules.AppendWhitespaceRule(nil, text)))
+		require.Equal(t, string(pyjson.Strip([]byte(naive))), string(rules.AppendCollapsedWhitespace(nil, text)))
 		require.False(t, strings.Contains(string(rules.AppendOutput(nil, text)), "  "))
 	})
 }

@@ -29,10 +29,10 @@ func TestIncompleteIPCRecords(t *testing.T) {
 		t.Cleanup(r.Release)
 		return r
 	}
-	require.Nil(t, IncompleteOf(parse("", "", "")))
+	require.Nil(t, MissingParts(parse("", "", "")))
 	for _, name := range fields.IPCParts[1:] {
 		r, null := parse(name, "", ""), parse(name, "null", "")
-		require.Equal(t, fmt.Sprintf("[%q]", name), string(IncompleteOf(r)))
+		require.Equal(t, fmt.Sprintf("[%q]", name), string(MissingParts(r)))
 		require.Equal(t, r.Digest, null.Digest, "null is absent")
 		require.Equal(t, string(r.AppendComputed(nil)), string(null.AppendComputed(nil)))
 		require.NoError(t, r.ipc.Check())
@@ -49,5 +49,5 @@ func TestIncompleteIPCRecords(t *testing.T) {
 	r, err := Parse(RunDAG, []byte(`{"dag":{"root":"`+hash+`","nodes":[{"stage":"x","hash":"`+hash+`"}]}}`))
 	require.NoError(t, err)
 	defer r.Release()
-	require.Nil(t, IncompleteOf(r))
+	require.Nil(t, MissingParts(r))
 }

@@ -12,15 +12,15 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// IncompleteOf returns the names of the parts that an IPC record lacks (spec: Receipts), as the
+// MissingParts returns the names of the parts that an IPC record lacks (spec: Receipts), as the
 // JSON array in its receipt. It returns nil if the record lacks none or is of another kind.
-func IncompleteOf(r *Record) []byte {
+func MissingParts(r *Record) []byte {
 	f, ok := r.fields.(*fields.IPC)
 	if !ok {
 		return nil
 	}
 	var list []byte
-	for name := range f.Incomplete() {
+	for name := range f.MissingParts() {
 		list = append(append(append(list, ',', '"'), name...), '"')
 	}
 	if list != nil {
@@ -97,7 +97,7 @@ func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
 		r.normalisedHash(o, "system_prompt", rules.AppendSystemPrompt))
 	output := r.check("output_hash", o.Hash("output_hash"), r.normalisedHash(o, "output", rules.AppendOutput))
 	id, advanced := o.Hash("ipc_id"), o.Hash("ipc_id_advanced")
-	if d.Failed() {
+	if d.HasProblems() {
 		return
 	}
 	p.InputHash, p.SystemPromptHash, p.OutputHash = input, prompt, output
@@ -124,7 +124,7 @@ func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 // chainID returns the hash of the given parts of an ipc_id, in hexadecimal digits.
 func (r *Record) chainID(parts ...[]byte) (id []byte) {
 	var sum Hash
-	sum, r.scratch = rules.ChainID(r.scratch, parts...)
+	sum, r.scratch = rules.IPCID(r.scratch, parts...)
 	return r.hex(sum)
 }
 
@@ -140,7 +140,7 @@ func (r *Record) checkChain(name string, claimed, computed []byte, complete bool
 }
 
 func (p *ipc) decodeTemperature(o strict.Object) {
-	if value, given := o.Double("temperature"); given {
+	if value, given := o.Float64("temperature"); given {
 		p.r.scratch = pyjson.AppendFloat(p.r.scratch[:0], value)
 		p.Temperature = p.r.keep(p.r.scratch)
 	}
@@ -149,14 +149,14 @@ func (p *ipc) decodeTemperature(o strict.Object) {
 // decodeSeed decodes the record's seed or, if it is missing, the payload's.
 func (p *ipc) decodeSeed(o strict.Object) {
 	payload := o.Member("payload")
-	if p.Seed = p.r.readInteger(o, "seed", false); p.Seed != nil || o.Member("seed").Given() {
+	if p.Seed = p.r.readInteger(o, "seed", false); p.Seed != nil || o.Member("seed").IsGiven() {
 		if own := AppendPayloadSeed(p.r.scratch[:0], payload, string(o.Member("payload_schema").Text())); p.Seed != nil && bytes.Equal(p.Seed, own) {
 			p.r.implied, p.seedInPayload = "seed", true
 		}
 		return
 	}
 	if payload.Kind() == pyjson.Object {
-		inner := o.Inner("payload", payload)
+		inner := o.InnerObject("payload", payload)
 		if string(o.Text("payload_schema", maxName)) == rules.AxisPayload {
 			p.Seed = p.r.readAxisSeed(inner)
 		} else {
@@ -180,10 +180,10 @@ func AppendPayloadSeed(dst []byte, payload pyjson.Value, schema string) []byte {
 
 func (p *ipc) decodeEnvironment(o strict.Object) {
 	v := o.Member("environment")
-	if !v.Given() {
+	if !v.IsGiven() {
 		return
 	}
-	e := o.D.Object(v, o.At("environment"), rules.Environment[:]...)
+	e := o.D.Object(v, o.MemberPointer("environment"), rules.Environment[:]...)
 	p.OllamaBuildHash, p.ModelDigest, p.HostPlatform = e.Text("ollama_build_hash", maxName), e.Text("model_digest", maxName), e.Text("host_platform", maxName)
 }
 
@@ -191,13 +191,13 @@ func (p *ipc) decodeEnvironment(o strict.Object) {
 // payload. It also sets SeedlessInputHash.
 func (p *ipc) inputHash(o strict.Object) []byte {
 	r := p.r
-	payload := o.Typed("payload", pyjson.Object, payloadForm(o.Member("payload")))
+	payload := o.MemberOfKind("payload", pyjson.Object, payloadForm(o.Member("payload")))
 	o.CheckUTF8("payload", payload)
 	o.Constant("payload_schema", rules.AxisPayload)
 	p.PayloadSchema = o.Text("payload_schema", maxName)
-	if !payload.Given() {
-		if !o.Member("payload").Given() && !o.Member("input_hash").Given() {
-			o.Invalid("payload", "is required if input_hash is not given")
+	if !payload.IsGiven() {
+		if !o.Member("payload").IsGiven() && !o.Member("input_hash").IsGiven() {
+			o.ReportInvalid("payload", "is required if input_hash is not given")
 		}
 		return nil
 	}
@@ -239,10 +239,10 @@ func (r *Record) normalisedHash(o strict.Object, name string, rule func(dst, tex
 // decodeUsage decodes usage, which no hash covers. Usage that an event cannot contain becomes
 // content.
 func (p *ipc) decodeUsage(o strict.Object) {
-	usage := o.Typed("usage", pyjson.Object, "an object")
+	usage := o.MemberOfKind("usage", pyjson.Object, "an object")
 	o.CheckUTF8("usage", usage)
 	switch {
-	case !usage.Given():
+	case !usage.IsGiven():
 	case p.isFigures(usage):
 		p.Usage = usage
 	default:
@@ -252,7 +252,7 @@ func (p *ipc) decodeUsage(o strict.Object) {
 
 // isFigures reports whether an event can contain usage.
 func (p *ipc) isFigures(usage pyjson.Value) bool {
-	if !fields.IsFigures(usage) {
+	if !fields.HasNoText(usage) {
 		return false
 	}
 	p.r.scratch = usage.AppendCanonical(p.r.scratch[:0], pyjson.Compact)

@@ -45,9 +45,9 @@ var EventKinds = [...]Kind{
 	PathValidated, SourceRegistered, SourceRevoked, ContentRedacted, KeyRotated, Note,
 }
 
-// KeyedDigest returns a hash that covers a kind and the digest of a record. Two requests under one
+// KindDigest returns a hash that covers a kind and the digest of a record. Two requests under one
 // idempotency key are the same if their KeyedDigests are equal (spec: Record digest; Idempotency).
-func KeyedDigest(kind Kind, digest Hash) Hash {
+func KindDigest(kind Kind, digest Hash) Hash {
 	var room [64]byte // enough for the longest kind
 	return sha256.Sum256(append(append(append(room[:0], kind...), 0), digest[:]...))
 }
@@ -60,9 +60,9 @@ func RunKey[T string | []byte](kind Kind, runID T) Hash {
 	return sha256.Sum256(append(b, runID...))
 }
 
-// RotationKey returns the digest of the idempotency key of a ledger's n-th key rotation; the first
+// RotationIdempotencyKey returns the digest of the idempotency key of a ledger's n-th key rotation; the first
 // is number 1.
-func RotationKey(n int) Hash {
+func RotationIdempotencyKey(n int) Hash {
 	return sha256.Sum256(strconv.AppendInt([]byte(string(KeyRotated)+"\x00"), int64(n), 10))
 }
 

@@ -58,7 +58,7 @@ func TestPayloadMembers(t *testing.T) {
 			require.NoError(t, err)
 			body := fmt.Appendf(nil, `{%s,"model":"m"}`, c.members)
 			for range 2 { // the second record reuses the memory of the first
-				r, err := DefaultLimits().For(secret).Parse(IPCRecord, body)
+				r, err := DefaultLimits().WithMemberSecret(secret).Parse(IPCRecord, body)
 				require.NoError(t, err)
 				digests := digestsIn(t, r)
 				if c.forms == nil {
@@ -92,7 +92,7 @@ func TestPayloadMembers(t *testing.T) {
 			require.Nil(t, digestsIn(t, r), "a ledger without a secret")
 		})
 	}
-	r, err := DefaultLimits().For(members.Unknown).Parse(IPCRecord, []byte(`{"input_hash":"`+strings.Repeat("0", 64)+`","model":"m"}`))
+	r, err := DefaultLimits().WithMemberSecret(members.Unknown).Parse(IPCRecord, []byte(`{"input_hash":"`+strings.Repeat("0", 64)+`","model":"m"}`))
 	require.NoError(t, err)
 	defer r.Release()
 	require.Nil(t, digestsIn(t, r), "without a payload")
@@ -101,7 +101,7 @@ func TestPayloadMembers(t *testing.T) {
 // digestsIn returns the digests of payload members in the event of r.
 func digestsIn(t *testing.T, r *Record) members.Digests {
 	var d pyjson.Document
-	require.NoError(t, d.Parse(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0))))
+	require.NoError(t, d.Parse(AppendSuffix(r.AppendBody(nil, EventContext{}), 1, time.Unix(0, 0))))
 	return d.Root().Member("record").Member("payload_members").Raw()
 }
 

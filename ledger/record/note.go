@@ -15,8 +15,8 @@ func ParseNote(seq uint64, body []byte) (*Verb, error) {
 }
 
 func readNote(o strict.Object, f *fields.Note) {
-	f.Topic, f.Text, f.Origin = o.RequiredText("topic", fields.MaxTopic), o.Text("text", fields.MaxText), ReadOrigin(o)
+	f.Topic, f.Text, f.OriginalAction = o.RequiredText("topic", fields.MaxTopic), o.Text("text", fields.MaxText), ReadOriginalAction(o)
 	if f.Topic != nil && len(f.Topic) == 0 {
-		o.Invalid("topic", "must not be empty; give the topic of the note, such as review")
+		o.ReportInvalid("topic", "must not be empty; give the topic of the note, such as review")
 	}
 }

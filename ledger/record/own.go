@@ -18,9 +18,9 @@ func NewKeyRotation(step, previous, next string, handover []byte) *Verb {
 
 // AppendLedgerCreated appends the body of a ledger's first event. secret is nil if the ledger has
 // no secret for payload members.
-func AppendLedgerCreated(dst []byte, e Event, origin, verifierKey string, secret *members.Secret) []byte {
+func AppendLedgerCreated(dst []byte, e EventContext, origin, verifierKey string, secret *members.Secret) []byte {
 	return appendEvent(&pyjson.Builder{B: dst}, LedgerCreated, e, noChecks, func(w *pyjson.Builder) {
-		created := fields.Created{Origin: []byte(origin), VerifierKey: []byte(verifierKey)}
+		created := fields.LedgerCreation{Origin: []byte(origin), VerifierKey: []byte(verifierKey)}
 		if secret != nil {
 			created.MemberSecretHash = rules.AppendHex(nil, secret.Commitment())
 		}
@@ -45,22 +45,22 @@ const maxRefusedBytes = 32 << 10
 
 // AppendRefusal appends the body of the event that logs a refusal, with the record's digest and the
 // failed checks. For RefusedKey, first is the seq of the event that claims the idempotency key.
-func (r *Record) AppendRefusal(dst []byte, e Event, why Refusal, first uint64) []byte {
+func (r *Record) AppendRefusal(dst []byte, e EventContext, why Refusal, first uint64) []byte {
 	mismatches := r.Mismatches()
 	checks := func(w *pyjson.Builder) {
-		w.Name("checks")
+		w.BeginMember("checks")
 		w.Open()
 		for _, c := range mismatches {
 			if len(w.B) > maxRefusedBytes {
 				break
 			}
-			w.Name(c.Field)
+			w.BeginMember(c.Field)
 			c.append(w)
 		}
 		w.Close()
 	}
 	refused := RefusalFields{Kind: r.Kind, Reason: why, Mismatches: uint64(len(mismatches)), FirstSeq: first}
-	common := fields.Common{Digest: r.Digest, Key: e.Key, RunID: r.common.RunID}
+	common := fields.CommonFields{Digest: r.Digest, Key: e.Key, RunID: r.common.RunID}
 	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) { refused.Append(w, &common) })
 }
 
@@ -74,7 +74,7 @@ type RefusalFields struct {
 }
 
 // Append implements fields.Fields.
-func (f *RefusalFields) Append(w *pyjson.Builder, c *fields.Common) {
+func (f *RefusalFields) Append(w *pyjson.Builder, c *fields.CommonFields) {
 	w.OpenOrdered()
 	w.Digest("digest", c.Digest)
 	if f.Reason == RefusedKey {

@@ -52,7 +52,7 @@ func derivedStageHashes(stage string, text []byte) []Hash {
 	}
 	d := new(strict.Decoder)
 	digits := compute(&runDAG{r: new(Record)}, d.Object(document.Root(), "", member))
-	if digits == nil || d.Failed() {
+	if digits == nil || d.HasProblems() {
 		return nil
 	}
 	var sum Hash

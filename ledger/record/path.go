@@ -37,8 +37,8 @@ func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 	claim := o.Fingerprint
 	if computes {
 		claim = func(name string) []byte { return o.Digits(name, "", rules.FingerprintDigits) }
-	} else if !o.Member("content_fingerprint").Given() {
-		o.Invalid("content_fingerprint", "is required with this hash_version: the server computes the fingerprints of %s only", rules.FingerprintVersion)
+	} else if !o.Member("content_fingerprint").IsGiven() {
+		o.ReportInvalid("content_fingerprint", "is required with this hash_version: the server computes the fingerprints of %s only", rules.FingerprintVersion)
 	}
 	p.ContentFingerprint = r.check("content_fingerprint", claim("content_fingerprint"), content)
 	p.RawContentFingerprint = r.check("raw_content_fingerprint", claim("raw_content_fingerprint"), raw)
@@ -52,19 +52,19 @@ func readBuild(o strict.Object, p *fields.Path) {
 	p.Build, p.Branch, p.Base = o.Text("build", maxName), o.Text("branch", maxName), o.Text("base", maxName)
 	if p.Build == nil {
 		for _, name := range [...]string{"branch", "base"} {
-			if o.Member(name).Given() {
-				o.Invalid(name, "describes a build, so the member build is required")
+			if o.Member(name).IsGiven() {
+				o.ReportInvalid(name, "describes a build, so the member build is required")
 			}
 		}
 	} else if p.Base != nil && bytes.Equal(p.Base, p.Build) {
-		o.Invalid("base", "names the build itself; give the build with which to compare it")
+		o.ReportInvalid("base", "names the build itself; give the build with which to compare it")
 	}
 }
 
 // readRoute decodes a route, a required list of texts of at most maxName bytes each.
 func readRoute(o strict.Object, name string) [][]byte {
-	if !o.Member(name).Given() {
-		o.Missing(name)
+	if !o.Member(name).IsGiven() {
+		o.ReportMissing(name)
 	}
 	list := o.Array(name)
 	if !fitsEntry(o, name, list, len(`"",`), "split the route") {
@@ -75,14 +75,14 @@ func readRoute(o strict.Object, name string) [][]byte {
 		if o.D.Full() {
 			return nil
 		}
-		at := o.Element(name, len(route))
+		at := o.ElementPointer(name, len(route))
 		switch {
 		case e.Kind() != pyjson.String:
-			o.D.Invalid(at, "must be a string")
+			o.D.ReportInvalid(at, "must be a string")
 		case pyjson.HasLoneSurrogate(e.Text()):
-			o.D.Invalid(at, strict.LoneSurrogate)
+			o.D.ReportInvalid(at, strict.LoneSurrogate)
 		case len(e.Text()) > maxName:
-			o.D.Invalid(at, "is %d bytes long, but at most %d are allowed", len(e.Text()), maxName)
+			o.D.ReportInvalid(at, "is %d bytes long, but at most %d are allowed", len(e.Text()), maxName)
 		}
 		route = append(route, e.Text())
 	}
@@ -93,13 +93,13 @@ func readRoute(o strict.Object, name string) [][]byte {
 // have: 8, or 16 if the claim has 16 because another route has the same first 8 digits (spec: Path
 // id collisions).
 func readPathID(o strict.Object, name string) (claimed []byte, digits int) {
-	text, given := o.WTF(name)
+	text, given := o.WTF8(name)
 	switch {
 	case !given:
 		return nil, rules.PathIDDigits
 	case rules.IsPathID(text):
 		return text, len(text)
 	}
-	o.Invalid(name, "must be exactly 8 or 16 lower-case hexadecimal digits")
+	o.ReportInvalid(name, "must be exactly 8 or 16 lower-case hexadecimal digits")
 	return nil, rules.PathIDDigits
 }

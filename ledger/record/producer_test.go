@@ -30,7 +30,7 @@ func TestProducerIsInTheEvent(t *testing.T) {
 			r := parse(t, kind, withProducer(good, given))
 			require.NotEqual(t, plain.Digest, r.Digest, "the producer is part of the record")
 			require.Equal(t, string(plain.HashesJSON()), string(r.HashesJSON()), "no hash covers it")
-			event := AppendSuffix(r.AppendBody(nil, Event{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
+			event := AppendSuffix(r.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
 			var d pyjson.Document
 			require.NoError(t, d.Parse(event))
 			require.Equal(t, want, string(d.Root().Member("record").Member("producer").Raw()))
@@ -38,7 +38,7 @@ func TestProducerIsInTheEvent(t *testing.T) {
 			require.Contains(t, string(r.AppendComputed(nil)), `"producer":`+want)
 		}
 		for _, without := range []*Record{plain, parse(t, kind, withProducer(good, `null`))} {
-			require.NotContains(t, string(without.AppendBody(nil, Event{})), "producer")
+			require.NotContains(t, string(without.AppendBody(nil, EventContext{})), "producer")
 		}
 	}
 }

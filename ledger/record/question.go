@@ -28,8 +28,8 @@ func decodeAlone(body []byte, decode func(g *runDAG, d *strict.Decoder, root pyj
 func DecodeQuestion(body []byte) (q Question, err error) {
 	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
 		o := d.Object(root, "", "question", "question_mode")
-		if !o.Member("question").Given() {
-			o.Missing("question")
+		if !o.Member("question").IsGiven() {
+			o.ReportMissing("question")
 		}
 		hash := g.questionHash(o)
 		q = Question{Mode: string(g.QuestionMode), Hash: string(hash)}
@@ -42,7 +42,7 @@ func DecodeQuestion(body []byte) (q Question, err error) {
 func DecodeCacheKey(body []byte) (key string, err error) {
 	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
 		g.readDimensions(d.Object(root, "", rules.Dimensions[:]...), "")
-		if !d.Failed() {
+		if !d.HasProblems() {
 			key = g.keyWith(nil)
 		}
 	})
@@ -55,14 +55,14 @@ func DecodeCacheKey(body []byte) (key string, err error) {
 func DecodeLookup(body []byte) (modes []Question, err error) {
 	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
 		o := d.Object(root, "", "question", "cache_dimensions")
-		question := o.RequiredWTF("question")
+		question := o.RequiredWTF8("question")
 		dimensions := o.Member("cache_dimensions")
-		if !dimensions.Given() {
-			o.Missing("cache_dimensions")
+		if !dimensions.IsGiven() {
+			o.ReportMissing("cache_dimensions")
 			return
 		}
-		g.readDimensions(d.Object(dimensions, o.At("cache_dimensions"), rules.Dimensions[:]...), "question_hash")
-		if d.Failed() {
+		g.readDimensions(d.Object(dimensions, o.MemberPointer("cache_dimensions"), rules.Dimensions[:]...), "question_hash")
+		if d.HasProblems() {
 			return
 		}
 		for _, mode := range [...]string{rules.ModeStrict, rules.ModeEquivalence} {

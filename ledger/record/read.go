@@ -14,16 +14,16 @@ import (
 // given. If count is true, the integer must not be negative.
 func (r *Record) readInteger(o strict.Object, name string, count bool) []byte {
 	v := o.Member(name)
-	if !v.Given() {
+	if !v.IsGiven() {
 		return nil
 	}
 	decimal, ok := v.AppendInteger(r.scratch[:0])
 	r.scratch = decimal
 	switch {
 	case !ok:
-		o.Invalid(name, "must be an integer without fraction or exponent")
+		o.ReportInvalid(name, "must be an integer without fraction or exponent")
 	case count && decimal[0] == '-':
-		o.Invalid(name, "must not be negative")
+		o.ReportInvalid(name, "must not be negative")
 	default:
 		return r.keep(decimal)
 	}
@@ -31,8 +31,8 @@ func (r *Record) readInteger(o strict.Object, name string, count bool) []byte {
 }
 
 func (r *Record) readCount(o strict.Object, name string) []byte {
-	if !o.Member(name).Given() {
-		o.Missing(name)
+	if !o.Member(name).IsGiven() {
+		o.ReportMissing(name)
 	}
 	return r.readInteger(o, name, true)
 }
@@ -44,7 +44,7 @@ func readTimestamp(o strict.Object, name string) []byte {
 		return nil
 	}
 	if _, ok := moment.Parse(text); !ok {
-		o.Invalid(name, "must be an RFC 3339 time such as 2025-11-30T12:00:00Z")
+		o.ReportInvalid(name, "must be an RFC 3339 time such as 2025-11-30T12:00:00Z")
 		return nil
 	}
 	return text
@@ -59,7 +59,7 @@ func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advic
 	if list.Len() <= most {
 		return true
 	}
-	o.Invalid(name, "has %d elements, but a log entry of %d bytes has room for at most %d; %s", list.Len(), fields.MaxEntry, most, advice)
+	o.ReportInvalid(name, "has %d elements, but a log entry of %d bytes has room for at most %d; %s", list.Len(), fields.MaxEntry, most, advice)
 	return false
 }
 
@@ -78,16 +78,16 @@ func IsDigest(text []byte) bool { return rules.IsDigest(text) }
 // have both members.
 func (r *Record) readProducer(o strict.Object, name string) fields.Producer {
 	v := o.Member(name)
-	if !v.Given() {
+	if !v.IsGiven() {
 		return fields.Producer{}
 	}
-	p := o.D.Object(v, o.At(name), "id", "seq")
-	if !p.Member("id").Given() {
-		p.Missing("id")
+	p := o.D.Object(v, o.MemberPointer(name), "id", "seq")
+	if !p.Member("id").IsGiven() {
+		p.ReportMissing("id")
 	}
 	id, seq := p.Identifier("id", fields.MaxProducer), r.readCount(p, "seq")
 	if seq != nil && !fields.IsProducerSeq(seq) {
-		p.Invalid("seq", "must be at most %d", int64(math.MaxInt64))
+		p.ReportInvalid("seq", "must be at most %d", int64(math.MaxInt64))
 	}
 	return fields.Producer{ID: id, Seq: seq}
 }
@@ -95,7 +95,7 @@ func (r *Record) readProducer(o strict.Object, name string) fields.Producer {
 func readReason(o strict.Object, name string) []byte {
 	text := o.RequiredText(name, maxReason)
 	if text != nil && len(text) == 0 {
-		o.Invalid(name, "must not be empty; give a reason")
+		o.ReportInvalid(name, "must not be empty; give a reason")
 	}
 	return text
 }

@@ -49,8 +49,8 @@ type Record struct {
 	// checksJSON and hashesJSON are Checks and the effective hashes as JSON, as in the event.
 	checksJSON, hashesJSON []byte
 
-	fields   fields.Hashed
-	common   fields.Common
+	fields   fields.HashedFields
+	common   fields.CommonFields
 	document *pyjson.Document
 	decoder  strict.Decoder
 	builder  pyjson.Builder
@@ -75,8 +75,8 @@ type Limits struct {
 	Members *members.Secret
 }
 
-// For returns l with the secret for payload members of a ledger, which may be nil.
-func (l Limits) For(members *members.Secret) Limits {
+// WithMemberSecret returns l with the secret for payload members of a ledger, which may be nil.
+func (l Limits) WithMemberSecret(members *members.Secret) Limits {
 	l.Members = members
 	return l
 }
@@ -159,10 +159,10 @@ func (r *Record) decodeLine() (verb Kind, key string, err error) {
 	root := r.document.Root()
 	switch {
 	case root.Kind() == pyjson.Array:
-		d.Malformed("", `must be an object; write each record on a line of its own: {"kind": "ipc_record", "record": {…}}`)
+		d.ReportMalformed("", `must be an object; write each record on a line of its own: {"kind": "ipc_record", "record": {…}}`)
 		return "", "", d.Err()
 	case root.Len() > 0 && root.Member("kind").Kind() == pyjson.Absent && root.Member("record").Kind() == pyjson.Absent && root.Member("format").Kind() == pyjson.Absent:
-		d.Malformed("", `has no kind; write a record as {"kind": "ipc_record", "record": {…}}`)
+		d.ReportMalformed("", `has no kind; write a record as {"kind": "ipc_record", "record": {…}}`)
 		return "", "", d.Err()
 	}
 	o := d.Object(root, "", "kind", "record", "idempotency_key")
@@ -170,7 +170,7 @@ func (r *Record) decodeLine() (verb Kind, key string, err error) {
 	key = string(o.Identifier("idempotency_key", MaxKey))
 	o.RequiredObject("record")
 	switch {
-	case d.Failed():
+	case d.HasProblems():
 		return "", "", d.Err()
 	case slices.Contains(lineVerbs[:], kind):
 		return kind, key, nil
@@ -187,7 +187,7 @@ func (r *Record) Release() {
 	checks, contents, named, w := r.Checks[:0], r.Contents[:0], r.common.Contents[:0], r.builder
 	w.B = nil
 	*r = Record{document: document}
-	if cap(scratch)+cap(arena)+cap(body)+cap(members)+w.Scratch()+len(contents) <= maxPooled {
+	if cap(scratch)+cap(arena)+cap(body)+cap(members)+w.ScratchBytes()+len(contents) <= maxPooled {
 		r.scratch, r.arena, r.body, r.members, r.builder = scratch, arena, body, members, w
 		r.Checks, r.Contents, r.common.Contents = checks, contents, named
 	}
@@ -206,7 +206,7 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 		if v.Kind() == pyjson.Array {
 			detail += "; post several records to /batch, each on a line of its own"
 		}
-		d.Invalid(pointer, "%s", detail)
+		d.ReportInvalid(pointer, "%s", detail)
 		return d.Err()
 	}
 	switch kind {
@@ -219,9 +219,9 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 	case PathFingerprint:
 		r.decodePath(d, v, pointer)
 	default:
-		d.Invalid("/kind", "must be ipc_record, run_dag, citation_set, path_fingerprint, record_state_changed, path_validated, or note")
+		d.ReportInvalid("/kind", "must be ipc_record, run_dag, citation_set, path_fingerprint, record_state_changed, path_validated, or note")
 	}
-	if d.Failed() {
+	if d.HasProblems() {
 		return d.Err()
 	}
 	r.scratch = r.appendNormalised(slices.Grow(r.scratch[:0], len(v.Raw())), v, true)
@@ -245,9 +245,9 @@ func (r *Record) decodeCommon(o strict.Object) {
 func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte {
 	dst = append(dst, '{')
 	start := len(dst)
-	for name, value := range v.Sorted() {
+	for name, value := range v.SortedMembers() {
 		text := name.Text()
-		if !value.Given() || whole && string(text) == r.implied {
+		if !value.IsGiven() || whole && string(text) == r.implied {
 			continue
 		}
 		before := len(dst)
@@ -256,7 +256,7 @@ func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte
 		}
 		dst = append(append(append(dst, '"'), text...), '"', ':') // known names need no escapes
 		if !whole {
-			quote := value.Kind() == pyjson.Integer && rules.IsVersion(string(text)) // an integer version is written as its decimal text
+			quote := value.Kind() == pyjson.Integer && rules.IsVersionDimension(string(text)) // an integer version is written as its decimal text
 			if quote {
 				dst = append(dst, '"')
 			}

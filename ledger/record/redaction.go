@@ -43,14 +43,14 @@ var selectionNames = []string{"filter", "seqs", "dry_run", "as_of"}
 // readSelection decodes the members `{"filter" | "seqs", "dry_run"?, "as_of"?}`. The default of
 // dry_run is true.
 func readSelection(o strict.Object) Selection {
-	s := Selection{Filter: readFilter(o, "filter"), Seqs: readSeqs(o, "seqs"), DryRun: o.Flag("dry_run", true), AsOf: o.Seq("as_of")}
-	filtered, listed := o.Member("filter").Given(), o.Member("seqs").Given()
+	s := Selection{Filter: readFilter(o, "filter"), Seqs: readSeqs(o, "seqs"), DryRun: o.Bool("dry_run", true), AsOf: o.Seq("as_of")}
+	filtered, listed := o.Member("filter").IsGiven(), o.Member("seqs").IsGiven()
 	switch {
-	case o.D.Failed():
+	case o.D.HasProblems():
 	case filtered == listed:
-		o.D.Invalid("", "must have either filter or seqs, to select records")
+		o.D.ReportInvalid("", "must have either filter or seqs, to select records")
 	case !s.DryRun && s.AsOf == nil:
-		o.D.Invalid("/as_of", "is required if dry_run is false; give the as_of that the dry run returned")
+		o.D.ReportInvalid("/as_of", "is required if dry_run is false; give the as_of that the dry run returned")
 	}
 	return s
 }
@@ -77,33 +77,33 @@ const maxFilters = 64
 // readFilter decodes a filter: an object with at least one parameter, whose values are strings or
 // numbers in plain decimal.
 func readFilter(o strict.Object, name string) map[string]string {
-	v := o.Typed(name, pyjson.Object, "an object")
-	if !v.Given() {
+	v := o.MemberOfKind(name, pyjson.Object, "an object")
+	if !v.IsGiven() {
 		return nil
 	}
 	if v.Len() > maxFilters {
-		o.Invalid(name, "has %d members, but at most %d are allowed", v.Len(), maxFilters)
+		o.ReportInvalid(name, "has %d members, but at most %d are allowed", v.Len(), maxFilters)
 		return nil
 	}
 	values := make(map[string]string)
 	for parameter, value := range v.Members() {
-		pointer := string(pyjson.AppendPointer([]byte(o.At(name)), parameter.Text()))
+		pointer := string(pyjson.AppendPointer([]byte(o.MemberPointer(name)), parameter.Text()))
 		switch {
 		case o.D.Full():
 			return nil
 		case !utf8.Valid(parameter.Text()):
-			o.Invalid(name, "a parameter's name %s", strict.LoneSurrogate)
-		case !value.Given():
+			o.ReportInvalid(name, "a parameter's name %s", strict.LoneSurrogate)
+		case !value.IsGiven():
 		case value.Kind() == pyjson.Integer:
 			values[string(parameter.Text())] = string(value.Raw())
 		case value.Kind() != pyjson.String || pyjson.HasLoneSurrogate(value.Text()):
-			o.D.Invalid(pointer, "must be a string of valid UTF-8")
+			o.D.ReportInvalid(pointer, "must be a string of valid UTF-8")
 		default:
 			values[string(parameter.Text())] = string(value.Text())
 		}
 	}
-	if len(values) == 0 && !o.D.Failed() {
-		o.Invalid(name, "must not be empty: an empty filter would select all records of the ledger")
+	if len(values) == 0 && !o.D.HasProblems() {
+		o.ReportInvalid(name, "must not be empty: an empty filter would select all records of the ledger")
 	}
 	return values
 }
@@ -111,11 +111,11 @@ func readFilter(o strict.Object, name string) map[string]string {
 // readSeqs decodes a list of sequence numbers, which must be distinct.
 func readSeqs(o strict.Object, name string) []uint64 {
 	list := o.Array(name)
-	if !list.Given() {
+	if !list.IsGiven() {
 		return nil
 	}
 	if n := list.Len(); n == 0 || n > maxListedSeqs {
-		o.Invalid(name, "has %d elements, but must have 1 to %d", n, maxListedSeqs)
+		o.ReportInvalid(name, "has %d elements, but must have 1 to %d", n, maxListedSeqs)
 		return nil
 	}
 	places := make(map[uint64]int)
@@ -128,9 +128,9 @@ func readSeqs(o strict.Object, name string) []uint64 {
 		case o.D.Full():
 			return nil
 		case err != nil:
-			o.D.Invalid(o.Element(name, i), "must be the seq of an event")
+			o.D.ReportInvalid(o.ElementPointer(name, i), "must be the seq of an event")
 		case repeated:
-			o.D.Invalid(o.Element(name, i), "repeats element %d; list each event once", first)
+			o.D.ReportInvalid(o.ElementPointer(name, i), "repeats element %d; list each event once", first)
 		default:
 			places[seq] = i
 		}

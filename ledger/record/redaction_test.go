@@ -121,7 +121,7 @@ func TestRedactionEvents(t *testing.T) {
 		require.Equal(t, digestOf(`{"reason":"asked\nfor","seqs":`+seqs+`}`), v.Digest)
 		require.Equal(t, `{"actor":"alice","checks":{},"kind":"content_redacted","ledger":"l","record":{`+
 			fmt.Sprintf(`"digest":"%x"`, v.Digest)+`,"reason":"asked\nfor","seqs":`+seqs+`},"rules":1,"seq":9,"time":"1970-01-01T00:00:00.000000Z","v":1}`,
-			string(AppendSuffix(v.AppendBody(nil, Event{Actor: "alice", Ledger: "l"}), 9, time.Unix(0, 0))))
+			string(AppendSuffix(v.AppendBody(nil, EventContext{Actor: "alice", Ledger: "l"}), 9, time.Unix(0, 0))))
 	}
 	for _, c := range badReasons {
 		_, err := ParseRedaction(7, []byte(`{`+c.member+`}`))
@@ -161,7 +161,7 @@ func TestSizesOfRedactions(t *testing.T) {
 		}
 		key := Hash{1}
 		v := NewRedaction(strings.Repeat("\x01", maxReason), l)
-		body := v.AppendBody(nil, Event{Actor: strings.Repeat("\x01", 256), Ledger: strings.Repeat("l", 64), Key: &key})
+		body := v.AppendBody(nil, EventContext{Actor: strings.Repeat("\x01", 256), Ledger: strings.Repeat("l", 64), Key: &key})
 		require.NoError(t, v.CheckSize(body))
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // runDAG is a run-DAG that is being decoded.
 type runDAG struct {
-	fields.Run
+	fields.RunDAG
 	r *Record
 	// base contains, by name, the effective hashes from which the stages and the cache key are
 	// computed. fromContent is true for those that were computed from content.
@@ -31,7 +31,7 @@ type runDAG struct {
 // RunShape returns the shape and the failure stage of a run-DAG (spec: Failure stage) as JSON, as
 // in its event. It returns nil for records of other kinds.
 func (r *Record) RunShape() (shape, failureStage []byte) {
-	f, ok := r.fields.(*fields.Run)
+	f, ok := r.fields.(*fields.RunDAG)
 	if !ok {
 		return nil, nil
 	}
@@ -50,30 +50,30 @@ func (r *Record) decodeRunDAG(d *strict.Decoder, v pyjson.Value, pointer string)
 		"cache_key", "timestamp", "labels", "producer")
 	r.decodeCommon(o)
 	g := &runDAG{r: r, base: make(map[string][]byte), fromContent: make(map[string]bool)}
-	r.fields = &g.Run
+	r.fields = &g.RunDAG
 
 	claimed, claimedRoot := g.decodeDAG(o)
 	arguments := g.arguments(o)
 	dimensions := g.decodeDimensions(o)
 	g.decodeBase(o, arguments, dimensions, claimed)
 	cacheKey := o.Hash("cache_key")
-	answer, hasAnswer := o.WTF("answer_text")
+	answer, hasAnswer := o.WTF8("answer_text")
 	if hasAnswer {
 		r.addContent("answer_text", answer)
 	}
 	switch {
-	case d.Failed():
+	case d.HasProblems():
 		return
-	case o.Member("inputs").Given():
+	case o.Member("inputs").IsGiven():
 		g.build(o, arguments, answer, hasAnswer)
-	case o.Member("reject_inputs").Given():
+	case o.Member("reject_inputs").IsGiven():
 		g.buildReject(o, arguments, answer, hasAnswer)
 	case claimed != nil:
 		g.adopt(claimed, answer, hasAnswer)
 	default:
-		o.Invalid("dag", "is required if neither inputs nor reject_inputs is given")
+		o.ReportInvalid("dag", "is required if neither inputs nor reject_inputs is given")
 	}
-	if d.Failed() {
+	if d.HasProblems() {
 		return
 	}
 	g.finish(claimed, claimedRoot, dimensions, cacheKey)
@@ -82,18 +82,18 @@ func (r *Record) decodeRunDAG(d *strict.Decoder, v pyjson.Value, pointer string)
 // decodeDAG decodes the DAG that the service built. It returns nil if the record has none.
 func (g *runDAG) decodeDAG(o strict.Object) (nodes []node, root []byte) {
 	v := o.Member("dag")
-	if !v.Given() {
+	if !v.IsGiven() {
 		return nil, nil
 	}
 	g.r.addContent("dag", v.Raw())
-	dag := o.D.Object(v, o.At("dag"), "root", "nodes", "preflight_payload")
-	if !dag.Member("root").Given() {
-		dag.Missing("root")
+	dag := o.D.Object(v, o.MemberPointer("dag"), "root", "nodes", "preflight_payload")
+	if !dag.Member("root").IsGiven() {
+		dag.ReportMissing("root")
 	}
 	root = dag.Hash("root")
 	list := dag.Array("nodes")
 	if list.Len() == 0 {
-		dag.Invalid("nodes", "must have at least one stage")
+		dag.ReportInvalid("nodes", "must have at least one stage")
 	}
 	if !fitsEntry(dag, "nodes", list, 64+len(`{"hash":"","stage":""},`), "split it into several records") {
 		return nil, nil
@@ -102,9 +102,9 @@ func (g *runDAG) decodeDAG(o strict.Object) (nodes []node, root []byte) {
 		if o.D.Full() {
 			return nil, nil
 		}
-		n := o.D.Object(e, dag.Element("nodes", len(nodes)), "stage", "hash")
-		if !n.Member("hash").Given() {
-			n.Missing("hash")
+		n := o.D.Object(e, dag.ElementPointer("nodes", len(nodes)), "stage", "hash")
+		if !n.Member("hash").IsGiven() {
+			n.ReportMissing("hash")
 		}
 		nodes = append(nodes, node{stage: string(n.RequiredText("stage", maxStage)), hash: n.Hash("hash")})
 	}
@@ -115,17 +115,17 @@ func (g *runDAG) decodeDAG(o strict.Object) (nodes []node, root []byte) {
 func (g *runDAG) arguments(o strict.Object) strict.Object {
 	inputs, reject := o.Member("inputs"), o.Member("reject_inputs")
 	switch {
-	case inputs.Given() && reject.Given():
-		o.Invalid("reject_inputs", "cannot be given together with inputs; a run has one shape")
-	case inputs.Given():
+	case inputs.IsGiven() && reject.IsGiven():
+		o.ReportInvalid("reject_inputs", "cannot be given together with inputs; a run has one shape")
+	case inputs.IsGiven():
 		g.r.addContent("inputs", inputs.Raw())
-		return o.D.Object(inputs, o.At("inputs"), "question_hash", "preflight_hash", "preflight_payload", "context_root",
+		return o.D.Object(inputs, o.MemberPointer("inputs"), "question_hash", "preflight_hash", "preflight_payload", "context_root",
 			"evidence_map_root", "conversation_hash", "answer_text", "raw_answer_text", "rendered_text",
 			"parsed_lattice", "audit_mode", "verifier_method", "n_quotes", "n_verified", "sources",
 			"retrieval_plan_hash", "lookup_path", "claim_statuses", "violations", "answer_mode")
-	case reject.Given():
+	case reject.IsGiven():
 		g.r.addContent("reject_inputs", reject.Raw())
-		return o.D.Object(reject, o.At("reject_inputs"), "question_hash", "preflight_hash", "preflight_payload",
+		return o.D.Object(reject, o.MemberPointer("reject_inputs"), "question_hash", "preflight_hash", "preflight_payload",
 			"rejection_reason", "answer_text", "violations", "audit_mode", "verifier_method")
 	}
 	return strict.Object{D: o.D}
@@ -177,12 +177,12 @@ type baseClaim struct {
 func claimOf(name string, stage []byte, arguments, dimensions strict.Object) baseClaim {
 	dimension := dimensions.Hash(name)
 	if claim := arguments.Hash(name); claim != nil {
-		return baseClaim{hash: claim, pointer: arguments.At(name), repeated: dimension}
+		return baseClaim{hash: claim, pointer: arguments.MemberPointer(name), repeated: dimension}
 	}
 	if stage != nil && arguments.V.Kind() == pyjson.Absent {
 		return baseClaim{hash: stage, checked: true, repeated: dimension}
 	}
-	return baseClaim{hash: dimension, pointer: dimensions.At(name)}
+	return baseClaim{hash: dimension, pointer: dimensions.MemberPointer(name)}
 }
 
 // checkRepeated checks a dimension against the effective hash of the same name.
@@ -197,7 +197,7 @@ func (g *runDAG) checkRepeated(name string, claimed, effective []byte, fromConte
 // have none, in dag. If both have a payload, it adds a check that compares the two hashes.
 func (g *runDAG) preflightHash(o, arguments strict.Object) []byte {
 	computed := g.r.preflightHash(arguments)
-	dag := o.Inner("dag", o.Member("dag"))
+	dag := o.InnerObject("dag", o.Member("dag"))
 	beside := g.r.preflightHash(dag)
 	from := arguments
 	if computed == nil {
@@ -218,9 +218,9 @@ func (g *runDAG) preflightHash(o, arguments strict.Object) []byte {
 func (g *runDAG) questionHash(o strict.Object) []byte {
 	mode := o.Text("question_mode", maxStage)
 	if mode != nil && string(mode) != rules.ModeStrict && string(mode) != rules.ModeEquivalence {
-		o.Invalid("question_mode", `must be "equivalence_class" or "strict"`)
+		o.ReportInvalid("question_mode", `must be "equivalence_class" or "strict"`)
 	}
-	question, given := o.WTF("question")
+	question, given := o.WTF8("question")
 	if !given || string(mode) == rules.ModeEquivalence {
 		g.r.implied = "question_mode"
 	}
@@ -242,8 +242,8 @@ func (g *runDAG) contentHash(o strict.Object, name string, kind pyjson.Kind) []b
 	if kind == pyjson.Array {
 		want = "an array"
 	}
-	v := o.Typed(name, kind, want)
-	if !v.Given() {
+	v := o.MemberOfKind(name, kind, want)
+	if !v.IsGiven() {
 		return nil
 	}
 	g.r.addContent(name, v.Raw())
@@ -252,20 +252,20 @@ func (g *runDAG) contentHash(o strict.Object, name string, kind pyjson.Kind) []b
 
 func (g *runDAG) contextRoot(o strict.Object) []byte {
 	list := o.Array("source_roots")
-	if !list.Given() {
+	if !list.IsGiven() {
 		return nil
 	}
 	g.r.addContent("source_roots", list.Raw())
 	var roots [][]byte
 	for e := range list.Elements() {
 		if e.Kind() != pyjson.String || !strict.IsDigits(e.Text(), "", 64) {
-			o.D.Invalid(o.Element("source_roots", len(roots)), "must be exactly 64 lower-case hexadecimal digits")
+			o.D.ReportInvalid(o.ElementPointer("source_roots", len(roots)), "must be exactly 64 lower-case hexadecimal digits")
 			return nil
 		}
 		roots = append(roots, e.Text())
 	}
 	if len(roots) == 0 {
-		o.Invalid("source_roots", "must not be empty; leave it out")
+		o.ReportInvalid("source_roots", "must not be empty; leave it out")
 		return nil
 	}
 	g.roots = append(g.roots, roots...)
@@ -274,7 +274,7 @@ func (g *runDAG) contextRoot(o strict.Object) []byte {
 
 func (g *runDAG) evidenceMapRoot(o strict.Object) []byte {
 	list := o.Array("evidence")
-	if !list.Given() {
+	if !list.IsGiven() {
 		return nil
 	}
 	g.r.addContent("evidence", list.Raw())
@@ -286,7 +286,7 @@ func (g *runDAG) evidenceMapRoot(o strict.Object) []byte {
 		ids = append(ids, g.evidenceID(o, e, len(ids)))
 	}
 	if len(ids) == 0 {
-		o.Invalid("evidence", "must not be empty; leave it out")
+		o.ReportInvalid("evidence", "must not be empty; leave it out")
 		return nil
 	}
 	return g.r.hex(rules.EvidenceMapRoot(ids))
@@ -299,13 +299,13 @@ const evidencePrefix = "evidence/"
 // evidence_id, and text_hash, which is the text hash of span. v may have other members, which no
 // hash covers.
 func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
-	item := strict.Object{D: o.D, V: v, Pointer: o.Element("evidence", i)}
+	item := strict.Object{D: o.D, V: v, Pointer: o.ElementPointer("evidence", i)}
 	if v.Kind() != pyjson.Object {
-		o.D.Invalid(item.Pointer, "must be an object")
+		o.D.ReportInvalid(item.Pointer, "must be an object")
 		return nil
 	}
-	if !item.Member("chunk_root").Given() {
-		item.Missing("chunk_root")
+	if !item.Member("chunk_root").IsGiven() {
+		item.ReportMissing("chunk_root")
 	}
 	id := rules.EvidenceID(item.Hash("chunk_root"), g.r.readCount(item, "start"), g.r.readCount(item, "end"))
 	g.evidence = append(g.evidence, id)
@@ -318,7 +318,7 @@ func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
 	}
 	if claim := item.Hash("text_hash"); claim != nil {
 		var computed []byte
-		if span, given := item.WTF("span"); given {
+		if span, given := item.WTF8("span"); given {
 			computed = g.r.hex(sha256.Sum256(span))
 		}
 		g.r.check(name+"/text_hash", claim, computed)

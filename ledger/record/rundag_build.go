@@ -16,12 +16,12 @@ import (
 func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 	answer, hasAnswer = answerText(in, o, answer, hasAnswer)
 	if !hasAnswer {
-		in.Missing("answer_text")
+		in.ReportMissing("answer_text")
 	}
 	g.decodeLabels(in)
 	list := in.Array("sources")
-	if !in.Member("sources").Given() {
-		in.Missing("sources")
+	if !in.Member("sources").IsGiven() {
+		in.ReportMissing("sources")
 	}
 	g.Quotes, g.Verified = g.r.readCount(in, "n_quotes"), g.r.readCount(in, "n_verified")
 	for _, name := range [...]string{"claim_statuses", "violations"} {
@@ -34,7 +34,7 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 		g.requireBase(in, "context_root", "source_roots")
 	}
 	retrieval := g.retrievalHash(in, list)
-	if in.D.Failed() {
+	if in.D.HasProblems() {
 		return
 	}
 	g.Sources = strconv.AppendInt(nil, int64(list.Len()), 10)
@@ -45,7 +45,7 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 		g.baseStage(rules.Preflight)
 	}
 	g.stage("retrieval", retrieval)
-	verify := g.r.hex(rules.VerifyHash(in.V, g.Quotes, g.Verified, g.FailureStage))
+	verify := g.r.hex(rules.VerificationHash(in.V, g.Quotes, g.Verified, g.FailureStage))
 	if pointer {
 		g.baseStage("evidence_map")
 		g.baseStage("prompt")
@@ -68,9 +68,9 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 // answerText returns the answer_text of o, which is inputs or reject_inputs, or else the
 // answer_text of the record. If both are given, they must be equal.
 func answerText(o strict.Object, record strict.Object, text []byte, given bool) ([]byte, bool) {
-	own, hasOwn := o.WTF("answer_text")
+	own, hasOwn := o.WTF8("answer_text")
 	if hasOwn && given && string(own) != string(text) {
-		record.Invalid("answer_text", "differs from %s; send it once", o.At("answer_text"))
+		record.ReportInvalid("answer_text", "differs from %s; send it once", o.MemberPointer("answer_text"))
 	}
 	if hasOwn {
 		return own, true
@@ -81,10 +81,10 @@ func answerText(o strict.Object, record strict.Object, text []byte, given bool) 
 // decodeLabels decodes the texts that label a run. The hashes cover them in WTF-8, and the event
 // contains those that are short and valid UTF-8.
 func (g *runDAG) decodeLabels(in strict.Object) {
-	g.AuditMode = eventText(in.RequiredWTF("audit_mode"))
-	g.VerifierMethod = eventText(in.RequiredWTF("verifier_method"))
-	lookup, _ := in.WTF("lookup_path")
-	mode, _ := in.WTF("answer_mode")
+	g.AuditMode = eventText(in.RequiredWTF8("audit_mode"))
+	g.VerifierMethod = eventText(in.RequiredWTF8("verifier_method"))
+	lookup, _ := in.WTF8("lookup_path")
+	mode, _ := in.WTF8("answer_mode")
 	g.LookupPath, g.AnswerMode = eventText(lookup), eventText(mode)
 }
 
@@ -103,13 +103,13 @@ func (g *runDAG) baseStage(stage string) {
 
 func (g *runDAG) requireBase(in strict.Object, name, content string) {
 	if g.base[name] == nil {
-		in.Invalid(name, "is required if the record has no %s", content)
+		in.ReportInvalid(name, "is required if the record has no %s", content)
 	}
 }
 
 // textHash returns the text hash of a member, or of fallback if the member is not given.
 func (g *runDAG) textHash(in strict.Object, name string, fallback []byte) []byte {
-	text, given := in.WTF(name)
+	text, given := in.WTF8(name)
 	if !given {
 		text = fallback
 	}
@@ -118,7 +118,7 @@ func (g *runDAG) textHash(in strict.Object, name string, fallback []byte) []byte
 
 // differs reports whether a member is given and differs from text.
 func differs(in strict.Object, name string, text []byte) bool {
-	own, given := in.WTF(name)
+	own, given := in.WTF8(name)
 	return given && !bytes.Equal(own, text)
 }
 
@@ -135,7 +135,7 @@ func (g *runDAG) retrievalHash(in strict.Object, list pyjson.Value) []byte {
 	i := 0
 	for e := range list.Elements() {
 		if e.Kind() != pyjson.Object {
-			in.D.Invalid(in.Element("sources", i), "must be an object")
+			in.D.ReportInvalid(in.ElementPointer("sources", i), "must be an object")
 			return nil
 		}
 		if root := e.Member("document_root").Text(); rules.IsDigest(root) {
@@ -149,22 +149,22 @@ func (g *runDAG) retrievalHash(in strict.Object, list pyjson.Value) []byte {
 // buildReject computes the stages of a run that preflight rejected (spec: Rejected runs).
 func (g *runDAG) buildReject(o, in strict.Object, answer []byte, hasAnswer bool) {
 	answer, _ = answerText(in, o, answer, hasAnswer)
-	in.RequiredWTF("rejection_reason")
+	in.RequiredWTF8("rejection_reason")
 	in.Array("violations")
-	mode, given := in.WTF("audit_mode")
+	mode, given := in.WTF8("audit_mode")
 	if !given {
 		mode = []byte(rules.RejectAuditMode)
 	}
-	method, given := in.WTF("verifier_method")
+	method, given := in.WTF8("verifier_method")
 	if !given {
 		method = []byte(rules.RejectVerifierMethod)
 	}
 	g.AuditMode, g.VerifierMethod, g.LookupPath = eventText(mode), eventText(method), []byte(rules.Preflight)
 	g.requireBase(in, "question_hash", "question")
 	if g.base["preflight_hash"] == nil {
-		in.Invalid("preflight_hash", "is required if preflight_payload is not given")
+		in.ReportInvalid("preflight_hash", "is required if preflight_payload is not given")
 	}
-	if in.D.Failed() {
+	if in.D.HasProblems() {
 		return
 	}
 	g.baseStage("question")
@@ -232,8 +232,8 @@ func runRoot(nodes []node) Hash {
 
 // preflightHash returns the hash of the member preflight_payload, or nil if it is not given.
 func (r *Record) preflightHash(o strict.Object) []byte {
-	v := o.Typed("preflight_payload", pyjson.Object, "an object")
-	if !v.Given() {
+	v := o.MemberOfKind("preflight_payload", pyjson.Object, "an object")
+	if !v.IsGiven() {
 		return nil
 	}
 	return r.hex(rules.PreflightHash(v))
@@ -243,10 +243,10 @@ func (r *Record) preflightHash(o strict.Object) []byte {
 // cache_dimensions is not given.
 func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 	v := o.Member("cache_dimensions")
-	if !v.Given() {
+	if !v.IsGiven() {
 		return strict.Object{D: o.D}
 	}
-	dims := o.D.Object(v, o.At("cache_dimensions"), rules.Dimensions[:]...)
+	dims := o.D.Object(v, o.MemberPointer("cache_dimensions"), rules.Dimensions[:]...)
 	g.readDimensions(dims, "")
 	return dims
 }
@@ -256,17 +256,17 @@ func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 // position.
 func (g *runDAG) readDimensions(dims strict.Object, optional string) {
 	for i, name := range rules.Dimensions {
-		if !dims.Member(name).Given() {
+		if !dims.Member(name).IsGiven() {
 			switch {
 			case name == optional:
 				g.dimensions = append(g.dimensions, dimension{name: name})
 			case i < len(rules.Dimensions)-1:
-				dims.Missing(name)
+				dims.ReportMissing(name)
 			}
 			continue
 		}
 		var value []byte
-		if rules.IsVersion(name) {
+		if rules.IsVersionDimension(name) {
 			value = g.version(dims, name)
 		} else {
 			value = dims.Hash(name)
@@ -282,7 +282,7 @@ func (g *runDAG) version(dims strict.Object, name string) []byte {
 	if dims.Member(name).Kind() == pyjson.Integer {
 		return g.r.readInteger(dims, name, false)
 	}
-	value, _ := dims.WTF(name)
+	value, _ := dims.WTF8(name)
 	return value
 }
 
@@ -293,7 +293,7 @@ func (g *runDAG) cacheKey(dimensions strict.Object, claimed []byte) []byte {
 		return g.r.check("cache_key", claimed, nil)
 	}
 	for _, name := range rules.ClaimedDimensions {
-		*g.Hash(name) = g.r.check(name, dimensions.Hash(name), nil)
+		*g.HashField(name) = g.r.check(name, dimensions.Hash(name), nil)
 	}
 	values := make([][]byte, len(g.dimensions))
 	for i, d := range g.dimensions {
@@ -301,7 +301,7 @@ func (g *runDAG) cacheKey(dimensions strict.Object, claimed []byte) []byte {
 			d.value = g.base[d.name]
 		}
 		values[i] = d.value
-		g.Dimensions = append(g.Dimensions, fields.Stage{Name: []byte(d.name), Hash: eventText(d.value)})
+		g.Dimensions = append(g.Dimensions, fields.NamedHash{Name: []byte(d.name), Hash: eventText(d.value)})
 	}
 	return g.r.check("cache_key", claimed, g.r.hex(rules.CacheKey(values)))
 }
@@ -320,7 +320,7 @@ func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions strict.Ob
 	g.EvidenceIDs = found(rules.IsEvidenceID, g.evidence, g.cited)
 	g.Shape, g.Preflight = []byte(rules.Shape(stages)), []byte(rules.PreflightOf(stages))
 	for _, n := range g.nodes {
-		g.Stages = append(g.Stages, fields.Stage{Name: []byte(n.stage), Hash: n.hash})
+		g.Stages = append(g.Stages, fields.NamedHash{Name: []byte(n.stage), Hash: n.hash})
 	}
 	if claimed != nil {
 		g.checkStages(claimed)
@@ -328,7 +328,7 @@ func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions strict.Ob
 	g.Root = g.r.check("root", claimedRoot, g.r.hex(runRoot(g.nodes)))
 	g.CacheKey = g.cacheKey(dimensions, cacheKey)
 	for _, b := range rules.BaseHashes {
-		*g.Hash(b.Name) = g.base[b.Name]
+		*g.HashField(b.Name) = g.base[b.Name]
 	}
 }
 
@@ -346,11 +346,11 @@ func hashOf(nodes []node, stage string) []byte {
 // name.
 func (g *runDAG) checkStages(claimed []node) {
 	effective := make(map[string]node, len(g.nodes))
-	names := rules.StageChecks(stageNames(g.nodes))
+	names := rules.StageCheckNames(stageNames(g.nodes))
 	for i, n := range g.nodes {
 		effective[names[i]] = n
 	}
-	for i, field := range rules.StageChecks(stageNames(claimed)) {
+	for i, field := range rules.StageCheckNames(stageNames(claimed)) {
 		n, built := effective[field]
 		switch {
 		case !built:

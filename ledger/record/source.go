@@ -32,7 +32,7 @@ func ParseRevocation(sourceID string, body []byte) (*Verb, error) {
 // even if the list is empty. The result does not alias the request body.
 func readChunkHashes(o strict.Object, name string) (hashes [][]byte, given bool) {
 	list := o.Array(name)
-	if !list.Given() {
+	if !list.IsGiven() {
 		return nil, false
 	}
 	if !fitsEntry(o, name, list, len(rules.ChunkPrefix)+64+len(`"",`), "register the source in parts, each with an id of its own, or leave it out") {
@@ -48,9 +48,9 @@ func readChunkHashes(o strict.Object, name string) (hashes [][]byte, given bool)
 		first, repeated := places[text]
 		switch {
 		case !rules.IsChunkHash(e.Text()):
-			o.D.Invalid(o.Element(name, i), "must be %sexactly 64 lower-case hexadecimal digits", strict.FollowedBy(rules.ChunkPrefix))
+			o.D.ReportInvalid(o.ElementPointer(name, i), "must be %sexactly 64 lower-case hexadecimal digits", strict.PrefixPhrase(rules.ChunkPrefix))
 		case repeated:
-			o.D.Invalid(o.Element(name, i), "repeats element %d; list each chunk once", first)
+			o.D.ReportInvalid(o.ElementPointer(name, i), "repeats element %d; list each chunk once", first)
 		default:
 			places[text] = i
 			hashes = append(hashes, []byte(text))

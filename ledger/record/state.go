@@ -32,7 +32,7 @@ func ParseStateChange(seq uint64, body []byte) (*Verb, error) {
 var stateNames = append([]string{"state", "reason"}, originNames...)
 
 func readStateChange(o strict.Object, f *fields.StateChange) {
-	f.State, f.Reason, f.Origin = readState(o, "state"), readReason(o, "reason"), ReadOrigin(o)
+	f.State, f.Reason, f.OriginalAction = readState(o, "state"), readReason(o, "reason"), ReadOriginalAction(o)
 }
 
 // StateRequest is a request to change the state of many records or, in a dry run, to report what
@@ -56,8 +56,8 @@ func ParseStateRequest(body []byte) (*StateRequest, error) {
 	return r, err
 }
 
-// Change returns the verb that makes the requested change of state for the record at seq.
-func (r *StateRequest) Change(seq uint64) *Verb {
+// VerbFor returns the verb that makes the requested change of state for the record at seq.
+func (r *StateRequest) VerbFor(seq uint64) *Verb {
 	f := r.fields
 	f.RecordSeq = seq
 	return newVerb(RecordStateChanged, &f)
@@ -66,7 +66,7 @@ func (r *StateRequest) Change(seq uint64) *Verb {
 func readState(o strict.Object, name string) []byte {
 	text := o.RequiredText(name, maxStage)
 	if text != nil && !isState(text) {
-		o.Invalid(name, "must be live, failed, stale or quarantined")
+		o.ReportInvalid(name, "must be live, failed, stale or quarantined")
 	}
 	return text
 }

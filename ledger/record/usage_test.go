@@ -21,7 +21,7 @@ func withUsage(t *testing.T, usage string) (*Record, pyjson.Value) {
 	r := parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"o"`, `"o","usage":`+usage, 1)))
 	var d pyjson.Document
 	// Parse the event as it appears in a receipt, one level deeper.
-	require.NoError(t, d.Parse([]byte(`{"event":`+string(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0)))+`}`)))
+	require.NoError(t, d.Parse([]byte(`{"event":`+string(AppendSuffix(r.AppendBody(nil, EventContext{}), 1, time.Unix(0, 0)))+`}`)))
 	return r, d.Root().Member("event").Member("record")
 }
 
@@ -37,7 +37,7 @@ func TestFiguresOfUsageAreInTheEvent(t *testing.T) {
 	} {
 		r, event := withUsage(t, usage)
 		require.Equal(t, usage, string(event.Member("usage").Raw()))
-		require.False(t, event.Member("content").Member("usage").Given())
+		require.False(t, event.Member("content").Member("usage").IsGiven())
 		for _, c := range r.Contents {
 			require.NotEqual(t, "usage", c.Name)
 		}
@@ -57,8 +57,8 @@ func TestOtherUsageIsContent(t *testing.T) {
 		nested(fields.MaxUsageDepth + 1),
 	} {
 		r, event := withUsage(t, usage)
-		require.False(t, event.Member("usage").Given(), "%.100s", usage)
-		require.NotContains(t, string(r.AppendBody(nil, Event{})), "secret")
+		require.False(t, event.Member("usage").IsGiven(), "%.100s", usage)
+		require.NotContains(t, string(r.AppendBody(nil, EventContext{})), "secret")
 		var kept []Content
 		for _, c := range r.Contents {
 			if c.Name == "usage" {

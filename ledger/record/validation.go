@@ -18,7 +18,7 @@ type CurrentPath struct {
 type ValidationRequest struct {
 	Validated                         bool
 	Reason, Build, ContentFingerprint []byte // nil if they are not given
-	fields.Origin
+	fields.OriginalAction
 }
 
 // ParseValidation decodes the body `{"validated", "reason"?, "build"?, "content_fingerprint"?,
@@ -31,8 +31,8 @@ func ParseValidation(body []byte) (*ValidationRequest, error) {
 var validationNames = append([]string{"validated", "reason", "build", "content_fingerprint"}, originNames...)
 
 func (r *ValidationRequest) read(o strict.Object) {
-	r.Validated, r.Reason, r.Build = o.RequiredFlag("validated"), o.Text("reason", maxReason), o.Text("build", maxName)
-	r.ContentFingerprint, r.Origin = o.Fingerprint("content_fingerprint"), ReadOrigin(o)
+	r.Validated, r.Reason, r.Build = o.RequiredBool("validated"), o.Text("reason", maxReason), o.Text("build", maxName)
+	r.ContentFingerprint, r.OriginalAction = o.Fingerprint("content_fingerprint"), ReadOriginalAction(o)
 }
 
 // PathValidation is a line of a batch that requests the validation of one path.
@@ -49,11 +49,11 @@ func parseValidationLine(line []byte) (*PathValidation, error) {
 	}, append([]string{"project", "path_id"}, validationNames...)...)
 }
 
-// Of returns the verb that validates the given path. If the request does not contain the
+// VerbFor returns the verb that validates the given path. If the request does not contain the
 // fingerprint or the build, the verb contains that of path.
-func (r *ValidationRequest) Of(path CurrentPath) *Verb {
-	f := &fields.Validation{Project: []byte(path.Project), PathID: []byte(path.PathID), RecordSeq: path.RecordSeq,
-		Validated: r.Validated, Reason: r.Reason, Origin: r.Origin,
+func (r *ValidationRequest) VerbFor(path CurrentPath) *Verb {
+	f := &fields.PathValidation{Project: []byte(path.Project), PathID: []byte(path.PathID), RecordSeq: path.RecordSeq,
+		Validated: r.Validated, Reason: r.Reason, OriginalAction: r.OriginalAction,
 		Names: fields.ValidationNames{Build: r.Build != nil, ContentFingerprint: r.ContentFingerprint != nil}}
 	if path.Build != nil {
 		f.Build = []byte(*path.Build)

@@ -159,7 +159,7 @@ func TestEventBodyIsCanonical(t *testing.T) {
 		{RunDAG, strings.Replace(goodDAG, `"STRICT"`, `"\ud800"`, 1)},
 	} {
 		r := parse(t, c.kind, []byte(c.body))
-		event := Event{Actor: "a\u2028\"", Ledger: "default", Key: &key}
+		event := EventContext{Actor: "a\u2028\"", Ledger: "default", Key: &key}
 		for _, body := range [][]byte{
 			r.AppendBody(nil, event),
 			r.AppendRefusal(nil, event, RefusedKey, 7),
@@ -181,9 +181,9 @@ func TestLargeSetIsRefused(t *testing.T) {
 		return []byte(`{"subject":"s","citations":[` + strings.Repeat(citation, n-1) + citation[:len(citation)-1] + `]}`)
 	}
 	r := parse(t, CitationSet, set(500))
-	err := CheckSize(r.AppendBody(nil, Event{Actor: "a", Ledger: "l"}))
+	err := CheckSize(r.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}))
 	require.ErrorContains(t, err, "split")
-	require.NoError(t, CheckSize(r.AppendRefusal(nil, Event{Actor: "a", Ledger: "l"}, RefusedMismatch, 0)))
+	require.NoError(t, CheckSize(r.AppendRefusal(nil, EventContext{Actor: "a", Ledger: "l"}, RefusedMismatch, 0)))
 }
 
 // A list that is too long for the event to fit in an entry is refused before its elements are
@@ -220,7 +220,7 @@ func TestRefusalsFit(t *testing.T) {
 	r := parse(t, RunDAG, []byte(`{"run_id":"`+strings.Repeat(`\u0001`, maxName)+`",`+dag+goodDAG[1:]))
 	require.Greater(t, len(r.Mismatches()), 200)
 	key := Hash{1}
-	require.NoError(t, CheckSize(r.AppendRefusal(nil, Event{Actor: strings.Repeat("\x01", 128), Ledger: "l", Key: &key}, RefusedKey, 1)))
+	require.NoError(t, CheckSize(r.AppendRefusal(nil, EventContext{Actor: strings.Repeat("\x01", 128), Ledger: "l", Key: &key}, RefusedKey, 1)))
 }
 
 func TestIncompleteChainIsNoRun(t *testing.T) {
@@ -263,7 +263,7 @@ func TestRepeatedStages(t *testing.T) {
 		}
 	}
 	var d pyjson.Document
-	require.NoError(t, d.Parse(AppendSuffix(r.AppendBody(nil, Event{}), 1, time.Unix(0, 0))))
+	require.NoError(t, d.Parse(AppendSuffix(r.AppendBody(nil, EventContext{}), 1, time.Unix(0, 0))))
 }
 
 // The answer of a rejected run may also be given outside reject_inputs.

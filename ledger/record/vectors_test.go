@@ -142,8 +142,8 @@ func TestVectorsRunDAG(t *testing.T) {
 					stages++
 				}
 			}
-			require.Equal(t, len(r.fields.(*fields.Run).Stages), stages)
-			require.NotEqual(t, "unrecognised", string(r.fields.(*fields.Run).Shape))
+			require.Equal(t, len(r.fields.(*fields.RunDAG).Stages), stages)
+			require.NotEqual(t, "unrecognised", string(r.fields.(*fields.RunDAG).Shape))
 		}
 	}
 	built(v.Build, "inputs")
@@ -355,7 +355,7 @@ func TestVectorsPaths(t *testing.T) {
 	}
 	for _, c := range v.Contents {
 		content := wtf8(t, c.Content)
-		require.Equal(t, string(wtf8(t, c.Normalised)), string(rules.AppendWhitespaceRule(nil, rules.AppendWithoutLinks(nil, content))))
+		require.Equal(t, string(wtf8(t, c.Normalised)), string(rules.AppendCollapsedWhitespace(nil, rules.AppendWithoutLinks(nil, content))))
 		r := parse(t, PathFingerprint, joinObject(map[string]json.RawMessage{"project": []byte(`"p"`), "route": []byte(`["a"]`), "content": c.Content}))
 		require.Equal(t, c.Fingerprint, r.EffectiveHash("content_fingerprint"))
 		require.Equal(t, c.Raw, r.EffectiveHash("raw_content_fingerprint"))

@@ -49,7 +49,7 @@ func parseRequest(text []byte, member string, read func(o strict.Object), known 
 	}
 	var d strict.Decoder
 	read(d.Object(v, pointer, known...))
-	if d.Failed() {
+	if d.HasProblems() {
 		return d.Err()
 	}
 	return nil
@@ -76,8 +76,8 @@ func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
 	err := parseRequest(line, "record", func(o strict.Object) {
 		if seq := o.Seq("record_seq"); seq != nil {
 			*about = *seq
-		} else if !o.Member("record_seq").Given() {
-			o.Missing("record_seq")
+		} else if !o.Member("record_seq").IsGiven() {
+			o.ReportMissing("record_seq")
 		}
 		read(o)
 	}, names...)
@@ -91,9 +91,9 @@ func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
 
 // AppendBody appends the event body to dst, up to the members that the sequencer adds, as
 // Record.AppendBody does.
-func (v *Verb) AppendBody(dst []byte, e Event) []byte {
+func (v *Verb) AppendBody(dst []byte, e EventContext) []byte {
 	return appendEvent(&pyjson.Builder{B: dst}, v.Kind, e, noChecks, func(w *pyjson.Builder) {
-		v.fields.Append(w, &fields.Common{Digest: v.Digest, Key: e.Key})
+		v.fields.Append(w, &fields.CommonFields{Digest: v.Digest, Key: e.Key})
 	})
 }
 
@@ -105,16 +105,16 @@ func (v *Verb) CheckSize(body []byte) error {
 
 // AppendRefusal appends the body of the event that logs the refusal because of an idempotency key
 // conflict. first is the seq of the event that claims the key, which is e.Key.
-func (v *Verb) AppendRefusal(dst []byte, e Event, first uint64) []byte {
+func (v *Verb) AppendRefusal(dst []byte, e EventContext, first uint64) []byte {
 	refused := RefusalFields{Kind: v.Kind, Reason: RefusedKey, FirstSeq: first}
 	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, noChecks, func(w *pyjson.Builder) {
-		refused.Append(w, &fields.Common{Digest: v.Digest, Key: e.Key})
+		refused.Append(w, &fields.CommonFields{Digest: v.Digest, Key: e.Key})
 	})
 }
 
 var originNames = []string{"original_actor", "timestamp"}
 
-// ReadOrigin decodes the members original_actor and timestamp, both of which may be missing.
-func ReadOrigin(o strict.Object) fields.Origin {
-	return fields.Origin{OriginalActor: o.Identifier("original_actor", maxName), Timestamp: readTimestamp(o, "timestamp")}
+// ReadOriginalAction decodes the members original_actor and timestamp, both of which may be missing.
+func ReadOriginalAction(o strict.Object) fields.OriginalAction {
+	return fields.OriginalAction{OriginalActor: o.Identifier("original_actor", maxName), Timestamp: readTimestamp(o, "timestamp")}
 }

@@ -29,7 +29,7 @@ func verbOn(kind Kind, target, body string) (*Verb, error) {
 		if err != nil {
 			return nil, err
 		}
-		return request.Of(CurrentPath{Project: target, PathID: "0123abcd", Build: &pathBuild, ContentFingerprint: "89abcdef", RecordSeq: 7}), nil
+		return request.VerbFor(CurrentPath{Project: target, PathID: "0123abcd", Build: &pathBuild, ContentFingerprint: "89abcdef", RecordSeq: 7}), nil
 	case Note:
 		return ParseNote(uint64(len(target)), []byte(body))
 	case SourceRegistered:
@@ -101,7 +101,7 @@ func TestVerbEvents(t *testing.T) {
 		require.Equal(t, digestOf(c.asked), v.Digest, "%s", c.body)
 		key := Hash{7}
 		digest := fmt.Sprintf(`"digest":"%x"`, v.Digest)
-		for want, e := range map[string]Event{
+		for want, e := range map[string]EventContext{
 			digest: {Actor: "alice", Ledger: "l"},
 			digest + fmt.Sprintf(`,"idempotency_key":"%x"`, key): {Actor: "alice", Ledger: "l", Key: &key},
 		} {
@@ -111,15 +111,15 @@ func TestVerbEvents(t *testing.T) {
 		}
 		require.Equal(t, `{"actor":"alice","checks":{},"kind":"record_refused","ledger":"l","record":{`+digest+
 			fmt.Sprintf(`,"first_seq":5,"idempotency_key":"%x","kind":"%s","mismatches":0,"reason":"idempotency_key_conflict"},"rules":1,`, key, c.kind),
-			string(v.AppendRefusal(nil, Event{Actor: "alice", Ledger: "l", Key: &key}, 5)))
+			string(v.AppendRefusal(nil, EventContext{Actor: "alice", Ledger: "l", Key: &key}, 5)))
 	}
 }
 
 func TestPathWithoutFingerprint(t *testing.T) {
 	request, err := ParseValidation([]byte(`{"validated":true}`))
 	require.NoError(t, err)
-	v := request.Of(CurrentPath{Project: "p", PathID: "0123abcd", RecordSeq: 7})
-	require.Contains(t, string(v.AppendBody(nil, Event{})), `"content_fingerprint":null,`)
+	v := request.VerbFor(CurrentPath{Project: "p", PathID: "0123abcd", RecordSeq: 7})
+	require.Contains(t, string(v.AppendBody(nil, EventContext{})), `"content_fingerprint":null,`)
 }
 
 // Two requests have the same digest if they request the same change of the same target, no matter
@@ -129,13 +129,13 @@ func TestDigestsOfVerbs(t *testing.T) {
 	require.Equal(t, v.Digest, verb(t, RecordStateChanged, "1", "{ \"reason\" : \"\\u0072\",\n\"state\":\"stale\"}").Digest)
 	request, err := ParseValidation([]byte(`{"validated":true}`))
 	require.NoError(t, err)
-	later := request.Of(CurrentPath{Project: "p", PathID: "0123abcd", RecordSeq: 70})
+	later := request.VerbFor(CurrentPath{Project: "p", PathID: "0123abcd", RecordSeq: 70})
 	require.Equal(t, verb(t, PathValidated, "p", `{"validated":true,"reason":null}`).Digest, later.Digest)
 
 	seen := make(map[Hash]string)
 	for kind, good := range goodVerbs {
 		for _, target := range []string{"x", "xy"} {
-			d := KeyedDigest(kind, verb(t, kind, target, good).Digest)
+			d := KindDigest(kind, verb(t, kind, target, good).Digest)
 			require.Empty(t, seen[d], "%s of %s", kind, target)
 			seen[d] = fmt.Sprint(kind, " of ", target)
 		}
@@ -223,7 +223,7 @@ func TestSizesOfVerbs(t *testing.T) {
 	worst := func(bytes int) string { return strings.Repeat(`\u0001`, bytes) }
 	target := strings.Repeat("\x01", fields.MaxSourceID)
 	key := Hash{1}
-	e := Event{Actor: strings.Repeat("\x01", 128), Ledger: strings.Repeat("l", 64), Key: &key}
+	e := EventContext{Actor: strings.Repeat("\x01", 128), Ledger: strings.Repeat("l", 64), Key: &key}
 	reason := `"reason":"` + worst(maxReason) + `"`
 	actor := `"original_actor":"` + worst(maxName) + `","timestamp":"2025-11-30T12:00:00.` + strings.Repeat("0", 43) + `Z",`
 	for kind, body := range map[Kind]string{
@@ -244,7 +244,7 @@ func TestSizesOfVerbs(t *testing.T) {
 			hashes[i] = fmt.Sprintf(`"sha256:%064x"`, i)
 		}
 		v := verb(t, SourceRegistered, "s", `{"chunk_hashes":[`+strings.Join(hashes, ",")+`]}`)
-		return v.AppendBody(nil, Event{}), v
+		return v.AppendBody(nil, EventContext{}), v
 	}
 	body, v := register(800)
 	require.NoError(t, v.CheckSize(body))
@@ -254,7 +254,7 @@ func TestSizesOfVerbs(t *testing.T) {
 	require.False(t, problem.Malformed)
 	require.Equal(t, "/chunk_hashes", problem.Problems[0].Pointer)
 	require.Contains(t, problem.Problems[0].Detail, "register the source in parts")
-	require.NoError(t, v.CheckSize(v.AppendRefusal(nil, Event{Key: &key}, 1)))
+	require.NoError(t, v.CheckSize(v.AppendRefusal(nil, EventContext{Key: &key}, 1)))
 }
 
 func TestKindsWithAState(t *testing.T) {
@@ -275,7 +275,7 @@ func TestVerbDigestFollowsFromTheEvent(t *testing.T) {
 		v, err := verbOn(kind, rapid.String().Draw(t, "target"), randomRequest(t, kind))
 		require.NoError(t, err)
 		key := Hash{3}
-		event := AppendSuffix(v.AppendBody(nil, Event{Actor: "a", Ledger: "l", Key: &key}), 1, time.Unix(0, 0))
+		event := AppendSuffix(v.AppendBody(nil, EventContext{Actor: "a", Ledger: "l", Key: &key}), 1, time.Unix(0, 0))
 		var d pyjson.Document
 		require.NoError(t, d.Parse(event))
 		require.Equal(t, string(event), string(d.Root().AppendCanonical(nil, pyjson.Compact)))
@@ -375,7 +375,7 @@ func TestVerbsAreLines(t *testing.T) {
 		require.Equal(t, "k", l.Key)
 		require.Equal(t, uint64(4), l.Verb.RecordSeq)
 		alone := verb(t, kind, "1234", "{"+body+"}")
-		require.Equal(t, string(alone.AppendBody(nil, Event{})), string(l.Verb.AppendBody(nil, Event{})))
+		require.Equal(t, string(alone.AppendBody(nil, EventContext{})), string(l.Verb.AppendBody(nil, EventContext{})))
 		require.Equal(t, alone.Digest, l.Verb.Digest)
 	}
 	const body = `"validated":true,"reason":"so","build":"b","content_fingerprint":"00000001","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"`
@@ -422,8 +422,8 @@ func TestStateRequests(t *testing.T) {
 	require.Equal(t, Stale, r.State)
 	require.Equal(t, Selection{Filter: map[string]string{"model": "m"}, AsOf: new(uint64(9))}, r.Selection)
 	const alone = `{"state":"stale","reason":"so","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"}`
-	require.Equal(t, verb(t, RecordStateChanged, "1234", alone).Digest, r.Change(4).Digest)
-	require.Equal(t, verb(t, RecordStateChanged, "1", alone).Digest, r.Change(1).Digest)
+	require.Equal(t, verb(t, RecordStateChanged, "1234", alone).Digest, r.VerbFor(4).Digest)
+	require.Equal(t, verb(t, RecordStateChanged, "1", alone).Digest, r.VerbFor(1).Digest)
 	for body, pointer := range map[string]string{
 		`{"reason":"so","seqs":[1]}`: "/state", `{"state":"stale","seqs":[1]}`: "/reason", `{"state":"stale","reason":"so"}`: "",
 		`{"state":"stale","reason":"so","seqs":[1],"dry_run":false}`: "/as_of", `{"state":"stale","reason":"so","seqs":[1],"record_seq":1}`: "/record_seq",
@@ -452,7 +452,7 @@ func FuzzVerb(f *testing.F) {
 			require.NotEmpty(t, problem.Problems)
 			return
 		}
-		event := AppendSuffix(v.AppendBody(nil, Event{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
+		event := AppendSuffix(v.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
 		var d pyjson.Document
 		require.NoError(t, d.Parse(event))
 		require.Equal(t, string(event), string(d.Root().AppendCanonical(nil, pyjson.Compact)))

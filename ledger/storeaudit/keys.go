@@ -15,7 +15,7 @@ import (
 // stray key of each ledger and of the database as a whole. walked maps the name of a ledger to
 // its report of audit.Log, which must have found no damage; CheckKeys skips ledgers that are
 // not in walked. The caller must keep writers away.
-func CheckKeys(ctx context.Context, database storage.Database, walked map[string]*audit.Report, progress func(keys uint64)) ([]*storage.Stray, error) {
+func CheckKeys(ctx context.Context, database storage.Database, walked map[string]*audit.Report, progress func(keys uint64)) ([]*storage.StrayKey, error) {
 	checker, ok := database.(storage.KeyChecker)
 	if !ok {
 		return nil, errors.New("this database cannot list its keys")

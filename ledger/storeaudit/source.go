@@ -13,8 +13,8 @@ import (
 	"colophon/storage"
 )
 
-// Source adapts a stored log to proofs/audit. It does not copy the log.
-func Source(log storage.Reader) audit.Source { return source{log} }
+// NewSource adapts a stored log to proofs/audit. It does not copy the log.
+func NewSource(log storage.Reader) audit.Source { return source{log} }
 
 type source struct{ storage.Reader }
 
@@ -53,8 +53,8 @@ func (s source) MemberSecret(ctx context.Context) ([]byte, error) {
 	return secret, auditError(err)
 }
 
-// Need implements audit.Source.
-func (s source) Need(ctx context.Context, digest proofs.Hash) (uint64, error) {
+// FirstReference implements audit.Source.
+func (s source) FirstReference(ctx context.Context, digest proofs.Hash) (uint64, error) {
 	for seq, err := range s.References(ctx, digest) {
 		return seq, err
 	}

@@ -22,9 +22,9 @@ type Figures struct {
 	Work uint64
 }
 
-// Memory returns an upper bound, in bytes, of the memory for comparing two texts of these sizes.
+// MemoryBytes returns an upper bound, in bytes, of the memory for comparing two texts of these sizes.
 // It does not include the texts.
-func Memory(sizeA, sizeB uint64) int64 {
+func MemoryBytes(sizeA, sizeB uint64) int64 {
 	const ofToken = 100 // bytes for the token's number, its end, and its place in a map
 	a, b := int64(min(sizeA, MaxAligned)), int64(min(sizeB, MaxAligned))
 	return a*b/8 + ofToken*(a+b)

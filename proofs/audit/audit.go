@@ -28,11 +28,11 @@ var ErrUnavailable = errors.New("audit: source unavailable")
 // item. It is returned only for content, redactions, and the member secret.
 var ErrAbsent = errors.New("not there")
 
-// Published is the part of a log that its readers can fetch (spec: Tiles and entry bundles).
+// PublishedLog is the part of a log that its readers can fetch (spec: Tiles and entry bundles).
 // An error means that data is missing or cannot be read. The walk reports it as damage, unless
 // the error wraps ErrUnavailable or the context is done. If the error wraps a *Damage, the
 // walk reports that damage.
-type Published interface {
+type PublishedLog interface {
 	// Head returns the last committed head. Its Tip and Time are zero if the log is read from
 	// a server or a copy, not from storage.
 	Head(ctx context.Context) (Head, error)
@@ -46,13 +46,13 @@ type Published interface {
 // Source is a log and everything else that is stored for its ledger. Its errors are those of
 // Published.
 type Source interface {
-	Published
+	PublishedLog
 	// Content returns the bytes stored under this SHA-256, or ErrAbsent.
 	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
-	// Need returns the first record for which a piece of content is kept, or ErrAbsent.
-	Need(ctx context.Context, digest proofs.Hash) (seq uint64, err error)
-	// Referenced reports whether storage keeps a piece of content for the record at seq.
-	Referenced(ctx context.Context, digest proofs.Hash, seq uint64) (bool, error)
+	// FirstReference returns the first record for which a piece of content is kept, or ErrAbsent.
+	FirstReference(ctx context.Context, digest proofs.Hash) (seq uint64, err error)
+	// HasReference reports whether storage keeps a piece of content for the record at seq.
+	HasReference(ctx context.Context, digest proofs.Hash, seq uint64) (bool, error)
 	// Redaction returns the event that redacted a record's content, or ErrAbsent.
 	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
 	// Redactions yields all stored redactions, including those that name records or events
@@ -113,11 +113,11 @@ type Report struct {
 	Damage     *Damage           // the first damage, or nil
 }
 
-// Log walks a stored log once, up to the head that it finds, and stops at the first damage. Its
+// WalkLog walks a stored log once, up to the head that it finds, and stops at the first damage. Its
 // memory use is bounded, except for about 32 bytes for each registered source. The report holds the
 // damage; the error says why the walk could not finish.
-func Log(ctx context.Context, source Source, options Options) (*Report, error) {
-	w, err := newWalk(ctx, source, source, options, Extension{})
+func WalkLog(ctx context.Context, source Source, options Options) (*Report, error) {
+	w, err := newWalk(ctx, source, source, options, ExtendOptions{})
 	if err != nil {
 		return nil, err
 	}

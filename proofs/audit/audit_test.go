@@ -17,7 +17,7 @@ import (
 // walked walks a stored log, trusting the log's key, and returns the report.
 func walked(t testing.TB, m *memory) *Report {
 	t.Helper()
-	report, err := Log(t.Context(), m, Options{Verifiers: []*proofs.Verifier{testSigner(t, testOrigin, 1).Verifier()}})
+	report, err := WalkLog(t.Context(), m, Options{Verifiers: []*proofs.Verifier{testSigner(t, testOrigin, 1).Verifier()}})
 	require.NoError(t, err)
 	return report
 }
@@ -46,7 +46,7 @@ func TestSoundLogs(t *testing.T) {
 type mutation struct {
 	name   string
 	change func(t *testing.T, m *memory)
-	kind   Kind
+	kind   DamageKind
 	seq    uint64
 	tile   string
 }
@@ -342,7 +342,7 @@ func TestDamagedEvents(t *testing.T) {
 		return walked(t, m).Damage
 	}(), "two events at one time")
 
-	report, err := Log(t.Context(), newMemory(t, 3), Options{
+	report, err := WalkLog(t.Context(), newMemory(t, 3), Options{
 		Verifiers: []*proofs.Verifier{testSigner(t, testOrigin, 1).Verifier()}, Ledger: "another",
 	})
 	require.NoError(t, err)
@@ -389,7 +389,7 @@ func TestUnavailableSource(t *testing.T) {
 					}
 					return nil
 				}
-				report, err := Log(t.Context(), m, options)
+				report, err := WalkLog(t.Context(), m, options)
 				if left >= 0 {
 					require.NoError(t, err, "the source was read only %d times", after)
 					break
@@ -411,14 +411,14 @@ func TestCancel(t *testing.T) {
 		}
 		return ctx.Err()
 	}
-	_, err := Log(ctx, m, Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}})
+	_, err := WalkLog(ctx, m, Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestProgress(t *testing.T) {
 	const size = 10_000
 	var last, calls uint64
-	report, err := Log(t.Context(), newMemory(t, size), Options{
+	report, err := WalkLog(t.Context(), newMemory(t, size), Options{
 		Verifiers: []*proofs.Verifier{testSigner(t, testOrigin, 1).Verifier()},
 		Progress: func(done, total uint64) {
 			require.Equal(t, uint64(size), total)

@@ -56,7 +56,7 @@ func typical(b *testing.B, size int) *memory {
 			"timestamp":"2026-01-02T03:04:05Z","usage":{"input_tokens":100,"output_tokens":%d}}`, seq, seq, seq%7, seq, seq))
 		require.NoError(b, err)
 		key := testKey(uint64(seq))
-		m.add(r.AppendBody(nil, record.Event{Actor: "lab", Ledger: "default", Key: &key}))
+		m.add(r.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default", Key: &key}))
 		r.Release()
 	}
 	m.head.Size = uint64(size)
@@ -119,7 +119,7 @@ func BenchmarkExtend(b *testing.B) {
 	var walking, hashing time.Duration
 	for b.Loop() {
 		begin := processorTime(b)
-		report, position, err := Extend(b.Context(), log, options, Extension{Past: newMemoryPast()})
+		report, position, err := Extend(b.Context(), log, options, ExtendOptions{Past: newMemoryPast()})
 		walked := processorTime(b)
 		require.NoError(b, err)
 		require.Nil(b, report.Damage)

@@ -146,7 +146,7 @@ func (c *contentCheck) notStored(seq uint64, digest proofs.Hash, size uint64) (s
 	}
 	// Content that is not kept for this record would be erased when the other records are
 	// redacted.
-	switch kept, err := c.stored.Referenced(c.ctx, digest, seq); {
+	switch kept, err := c.stored.HasReference(c.ctx, digest, seq); {
 	case err != nil:
 		return "cannot read whether it is kept for this record: " + err.Error(), onlyUnavailable(err)
 	case !kept:
@@ -182,7 +182,7 @@ func (c *contentCheck) notErased(digest proofs.Hash) (string, error) {
 	if err != nil {
 		return "cannot read whether it is erased: " + err.Error(), onlyUnavailable(err)
 	}
-	first, err := c.stored.Need(c.ctx, digest)
+	first, err := c.stored.FirstReference(c.ctx, digest)
 	if errors.Is(err, ErrAbsent) {
 		return "not erased: no record needs it, but its bytes are stored", nil
 	}

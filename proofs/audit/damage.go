@@ -7,31 +7,31 @@ import (
 	"colophon/proofs"
 )
 
-// Kind is a kind of damage.
-type Kind string
+// DamageKind is a kind of damage.
+type DamageKind string
 
 // The kinds of damage.
 const (
-	KindEntry      Kind = "entry"      // an entry differs from the signed one
-	KindEvent      Kind = "event"      // a signed entry does not hold a valid event (spec: Event body)
-	KindCheck      Kind = "check"      // an event makes a wrong statement about its record
-	KindChain      Kind = "chain"      // an entry does not link to the previous one
-	KindTile       Kind = "tile"       // a hash tile does not have the hashes of the entries
-	KindRoot       Kind = "root"       // entries and tiles agree with each other, but not with the signed root
-	KindSignature  Kind = "signature"  // the checkpoint lacks a signature by the log's key
-	KindCheckpoint Kind = "checkpoint" // the checkpoint is malformed, too old, or of another log
-	KindRollback   Kind = "rollback"   // the log is shorter than it was before
-	KindFork       Kind = "fork"       // the log differs from the one seen before
-	KindHead       Kind = "head"       // the stored head does not match the entries
-	KindContent    Kind = "content"    // content is missing, altered, or not erased
-	KindRedaction  Kind = "redaction"  // a stored redaction does not match the events
-	KindKey        Kind = "key"        // an idempotency key belongs to the wrong event, or to two events
-	KindTruncated  Kind = "truncated"  // entries are missing
+	KindEntry      DamageKind = "entry"      // an entry differs from the signed one
+	KindEvent      DamageKind = "event"      // a signed entry does not hold a valid event (spec: Event body)
+	KindCheck      DamageKind = "check"      // an event makes a wrong statement about its record
+	KindChain      DamageKind = "chain"      // an entry does not link to the previous one
+	KindTile       DamageKind = "tile"       // a hash tile does not have the hashes of the entries
+	KindRoot       DamageKind = "root"       // entries and tiles agree with each other, but not with the signed root
+	KindSignature  DamageKind = "signature"  // the checkpoint lacks a signature by the log's key
+	KindCheckpoint DamageKind = "checkpoint" // the checkpoint is malformed, too old, or of another log
+	KindRollback   DamageKind = "rollback"   // the log is shorter than it was before
+	KindFork       DamageKind = "fork"       // the log differs from the one seen before
+	KindHead       DamageKind = "head"       // the stored head does not match the entries
+	KindContent    DamageKind = "content"    // content is missing, altered, or not erased
+	KindRedaction  DamageKind = "redaction"  // a stored redaction does not match the events
+	KindKey        DamageKind = "key"        // an idempotency key belongs to the wrong event, or to two events
+	KindTruncated  DamageKind = "truncated"  // entries are missing
 )
 
 // Damage describes one fault of a log.
 type Damage struct {
-	Kind Kind
+	Kind DamageKind
 	// Seq is the damaged entry. For a tile it is the first entry below the wrong hash, for
 	// KindTruncated the first missing entry, and for KindFork the first changed entry. For
 	// damage that concerns all entries (rollback, signature, checkpoint, root, and head) it is
@@ -67,7 +67,7 @@ func (d *Damage) position() string {
 }
 
 // damaged returns a *Damage as an error.
-func damaged(kind Kind, seq uint64, format string, args ...any) error {
+func damaged(kind DamageKind, seq uint64, format string, args ...any) error {
 	return &Damage{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, args...)}
 }
 

@@ -52,14 +52,14 @@ func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 		return nil, damaged(KindEvent, seq, "its body is not JSON: %v", err)
 	}
 	e := &c.body
-	e.Read(c.document.Root())
+	e.Decode(c.document.Root())
 	if e.Seq != seq {
 		return nil, damaged(KindEvent, seq, "its seq is %d", e.Seq)
 	}
 	if err := c.frame(e); err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(e.Write(), body) {
+	if !bytes.Equal(e.Encode(), body) {
 		return nil, notCanonical(e, c.document.Root())
 	}
 	if err := e.Check(); err != nil {
@@ -83,11 +83,11 @@ func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 
 // frame checks the members that every event has.
 func (c *eventCheck) frame(e *event.Body) error {
-	if event.Number(e.Version) != record.EventVersion {
-		return damaged(KindEvent, e.Seq, "its v is %.100s; this program knows only %d", event.OrNothing(e.Version), record.EventVersion)
+	if event.Uint64(e.Version) != record.EventVersion {
+		return damaged(KindEvent, e.Seq, "its v is %.100s; this program knows only %d", event.SourceOrNothing(e.Version), record.EventVersion)
 	}
-	if event.Number(e.Rules) != record.Rules {
-		return damaged(KindEvent, e.Seq, "its rules are %.100s; this program knows only %d", event.OrNothing(e.Rules), record.Rules)
+	if event.Uint64(e.Rules) != record.RulesVersion {
+		return damaged(KindEvent, e.Seq, "its rules are %.100s; this program knows only %d", event.SourceOrNothing(e.Rules), record.RulesVersion)
 	}
 	if !e.Kind.IsKnown() {
 		return damaged(KindEvent, e.Seq, "its kind is %.100q, which is unknown", e.Kind)
@@ -111,7 +111,7 @@ func (c *eventCheck) frame(e *event.Body) error {
 // so their order is that of their texts.
 func (c *eventCheck) checkTime(e *event.Body) error {
 	text := e.TimeText
-	if !c.isSameSecond(text) && !moment.IsOfEvent(text) {
+	if !c.isSameSecond(text) && !moment.IsEventTime(text) {
 		return damaged(KindEvent, e.Seq, "its time %.100q is not RFC 3339 in UTC with microseconds", text)
 	}
 	if bytes.Compare(text, c.time) < 0 {
@@ -149,7 +149,7 @@ func (c *eventCheck) byKind(e *event.Body) error {
 	case record.IPCRecord:
 		return c.payloadMembers(e)
 	case record.KeyRotated:
-		key := record.RotationKey(c.signers.history.Changes() + 1)
+		key := record.RotationIdempotencyKey(c.signers.history.NumChanges() + 1)
 		if e.Common.Key == nil || *e.Common.Key != key {
 			return damaged(KindKey, e.Seq, "it does not claim the idempotency key of this rotation, %x", key)
 		}
@@ -188,19 +188,19 @@ func (c *eventCheck) payloadMembers(e *event.Body) error {
 // form.
 func notCanonical(e *event.Body, body pyjson.Value) error {
 	var again pyjson.Document
-	if err := again.Parse(e.Write()); err != nil {
+	if err := again.Parse(e.Encode()); err != nil {
 		return damaged(KindEvent, e.Seq, "its fields cannot be written as an event: %v", err)
 	}
-	pointer, has, makes, found := event.Difference(body, again.Root(), nil)
+	pointer, has, makes, found := event.FirstDifference(body, again.Root(), nil)
 	if !found {
 		return damaged(KindEvent, e.Seq, "its body is not in canonical form")
 	}
 	const wrong = "at %.200q it has %.100s, but an event of its kind with these fields has %.100s"
 	if rest, isCheck := strings.CutPrefix(pointer, "/checks/"); isCheck {
 		name, _, _ := strings.Cut(rest, "/")
-		return checkDamaged(e.Seq, unescapePointer.Replace(name), wrong, pointer, event.OrNothing(has), event.OrNothing(makes))
+		return checkDamaged(e.Seq, unescapePointer.Replace(name), wrong, pointer, event.SourceOrNothing(has), event.SourceOrNothing(makes))
 	}
-	return damaged(KindEvent, e.Seq, wrong, pointer, event.OrNothing(has), event.OrNothing(makes))
+	return damaged(KindEvent, e.Seq, wrong, pointer, event.SourceOrNothing(has), event.SourceOrNothing(makes))
 }
 
 // unescapePointer decodes one part of a JSON pointer (RFC 6901).
@@ -224,6 +224,6 @@ func eventDamage(seq uint64, err error) error {
 type Rebuilder struct{ recompute.Rebuilder }
 
 // Check checks the event at seq, in which a walk has found no damage.
-func (r *Rebuilder) Check(seq uint64, body []byte, content recompute.Content) error {
+func (r *Rebuilder) Check(seq uint64, body []byte, content recompute.ContentFunc) error {
 	return eventDamage(seq, r.Rebuilder.Check(body, content))
 }

@@ -22,32 +22,32 @@ type Position struct {
 	Tally            Tally
 }
 
-// Seen is a checkpoint of the log that the party By saw earlier.
-type Seen struct {
+// SeenCheckpoint is a checkpoint of the log that the party By saw earlier.
+type SeenCheckpoint struct {
 	proofs.Checkpoint
 	By string
 }
 
-// Walked is a valid entry. Entry, Event, and Body are valid only during the call that receives
+// WalkedEntry is a valid entry. Entry, Event, and Body are valid only during the call that receives
 // it.
-type Walked struct {
+type WalkedEntry struct {
 	Seq   uint64
 	Entry []byte
 	Event pyjson.Value // the body of the entry
 	Body  *event.Body  // the body, decoded
 }
 
-// Extension holds what Extend needs in addition to Options.
-type Extension struct {
+// ExtendOptions holds what Extend needs in addition to Options.
+type ExtendOptions struct {
 	// From is the position where the walk begins. Past must hold exactly what earlier walks
 	// added up to this position.
 	From Position
-	Past Past
+	Past History
 	// Seen are earlier checkpoints. The log's tree must extend each of their trees.
-	Seen []Seen
+	Seen []SeenCheckpoint
 	// Each, if set, receives every entry, in order. If Each returns an error, the walk stops and
 	// returns it.
-	Each func(Walked) error
+	Each func(WalkedEntry) error
 	// Reached, if set, is called after every 65,536 entries, provided that these are shown to be in
 	// the signed tree. Past then holds everything up to the position. If Reached returns an error,
 	// the walk stops and returns it.
@@ -58,7 +58,7 @@ type Extension struct {
 // It makes the same checks as Log, except those of data that only storage has. It also checks that
 // the log extends the checkpoints that were seen earlier. It returns errors in the same cases as
 // Log. The returned position is where the next walk can begin; if there is damage, it is From.
-func Extend(ctx context.Context, log Published, options Options, x Extension) (*Report, Position, error) {
+func Extend(ctx context.Context, log PublishedLog, options Options, x ExtendOptions) (*Report, Position, error) {
 	w, err := newWalk(ctx, log, nil, options, x)
 	if err != nil {
 		return nil, x.From, err

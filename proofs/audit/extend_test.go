@@ -25,8 +25,8 @@ func (p published) Head(ctx context.Context) (Head, error) {
 // auditor walks a log repeatedly, each time from where the previous walk ended.
 type auditor struct {
 	at   Position
-	past Past
-	seen []Seen
+	past History
+	seen []SeenCheckpoint
 }
 
 func newAuditor() *auditor { return &auditor{past: newMemoryPast()} }
@@ -38,13 +38,13 @@ func optionsFor(m *memory) Options {
 // walk continues from the last position. Unless there is damage, it remembers the checkpoint.
 func (a *auditor) walk(t testing.TB, m *memory) *Report {
 	t.Helper()
-	report, at, err := Extend(t.Context(), published{m}, optionsFor(m), Extension{From: a.at, Past: a.past, Seen: a.seen})
+	report, at, err := Extend(t.Context(), published{m}, optionsFor(m), ExtendOptions{From: a.at, Past: a.past, Seen: a.seen})
 	require.NoError(t, err)
 	if report.Damage != nil {
 		require.Equal(t, a.at, at, "damage does not advance the position")
 		return report
 	}
-	a.at, a.seen = at, []Seen{{report.Checkpoint, "the auditor"}}
+	a.at, a.seen = at, []SeenCheckpoint{{report.Checkpoint, "the auditor"}}
 	return report
 }
 
@@ -118,7 +118,7 @@ func TestExtendComparesWithSeenCheckpoints(t *testing.T) {
 		name   string
 		first  int // size at the first walk
 		second *memory
-		kind   Kind
+		kind   DamageKind
 		seq    uint64
 	}{
 		{"grown", 700, m, "", 0},
@@ -167,15 +167,15 @@ func TestSeenByOthers(t *testing.T) {
 	m := newMemory(t, 700)
 	fork := m.clone()
 	edit(301, `"actor":"lab"`, `"actor":"lob"`)(t, fork)
-	seenOf := func(m *memory, size int) []Seen {
+	seenOf := func(m *memory, size int) []SeenCheckpoint {
 		c, err := proofs.OpenCheckpoint(beginning(t, m, size).head.Checkpoint, m.signer.Verifier())
 		require.NoError(t, err)
-		return []Seen{{c, "a witness"}}
+		return []SeenCheckpoint{{c, "a witness"}}
 	}
 	for _, walked := range []int{0, 1, 500, 700} {
 		for _, c := range []struct {
-			seen []Seen
-			kind Kind
+			seen []SeenCheckpoint
+			kind DamageKind
 			seq  uint64
 		}{
 			{seenOf(m, 1), "", 0},
@@ -200,7 +200,7 @@ func TestSeenByOthers(t *testing.T) {
 		}
 	}
 	a := newAuditor()
-	a.seen = []Seen{{proofs.Checkpoint{Origin: "elsewhere.example", Size: 5}, "a witness"}}
+	a.seen = []SeenCheckpoint{{proofs.Checkpoint{Origin: "elsewhere.example", Size: 5}, "a witness"}}
 	require.Equal(t, KindCheckpoint, a.walk(t, m).Damage.Kind)
 }
 
@@ -211,12 +211,12 @@ func TestKeysAcrossWalks(t *testing.T) {
 	key := func(seq uint64) *proofs.Hash { k := testKey(seq); return &k }
 	claim := func(seq uint64, key *proofs.Hash) func(*memory) {
 		return func(m *memory) {
-			m.add(testRecord(t, seq, "").AppendBody(nil, record.Event{Actor: "lab", Ledger: "default", Key: key}))
+			m.add(testRecord(t, seq, "").AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default", Key: key}))
 		}
 	}
 	refuse := func(seq, first uint64, key *proofs.Hash) func(*memory) {
 		return func(m *memory) {
-			m.add(testRecord(t, seq, "").AppendRefusal(nil, record.Event{Actor: "lab", Ledger: "default", Key: key}, record.RefusedKey, first))
+			m.add(testRecord(t, seq, "").AppendRefusal(nil, record.EventContext{Actor: "lab", Ledger: "default", Key: key}, record.RefusedKey, first))
 		}
 	}
 	for _, c := range []struct {
@@ -262,14 +262,14 @@ func TestExtendReportsEntries(t *testing.T) {
 	a := newAuditor()
 	next := uint64(0)
 	stop := errors.New("the caller stops the walk")
-	each := func(e Walked) error {
+	each := func(e WalkedEntry) error {
 		require.Equal(t, next, e.Seq)
 		require.Equal(t, m.entries[next], e.Entry)
 		require.Equal(t, fmt.Sprint(next), string(e.Event.Member("seq").Raw()))
 		next++
 		return nil
 	}
-	_, at, err := Extend(t.Context(), published{m}, optionsFor(m), Extension{Past: a.past, Each: each, Reached: func(p Position) error {
+	_, at, err := Extend(t.Context(), published{m}, optionsFor(m), ExtendOptions{Past: a.past, Each: each, Reached: func(p Position) error {
 		require.Equal(t, next, p.Size)
 		a.at = p
 		return stop
@@ -280,7 +280,7 @@ func TestExtendReportsEntries(t *testing.T) {
 	require.Equal(t, proofs.Hash(sha256.Sum256(m.entries[reachedStep-1])), a.at.Tip)
 	next = reachedStep
 	reached := 0
-	report, at, err := Extend(t.Context(), published{m}, optionsFor(m), Extension{From: a.at, Past: a.past, Each: each, Reached: func(Position) error {
+	report, at, err := Extend(t.Context(), published{m}, optionsFor(m), ExtendOptions{From: a.at, Past: a.past, Each: each, Reached: func(Position) error {
 		reached++
 		return nil
 	}})
@@ -295,7 +295,7 @@ func TestIncompletePast(t *testing.T) {
 	m := newMemory(t, 700)
 	a := newAuditor()
 	require.Nil(t, a.walk(t, m).Damage)
-	for name, x := range map[string]Extension{
+	for name, x := range map[string]ExtendOptions{
 		"nothing":      {From: a.at, Past: newMemoryPast()},
 		"another root": {From: Position{Size: 600, Root: a.at.Root}, Past: a.past},
 	} {
@@ -318,7 +318,7 @@ func TestUnavailableLog(t *testing.T) {
 				}
 				return nil
 			}
-			_, _, err := Extend(t.Context(), published{c}, optionsFor(c), Extension{Past: newMemoryPast()})
+			_, _, err := Extend(t.Context(), published{c}, optionsFor(c), ExtendOptions{Past: newMemoryPast()})
 			if left >= 0 {
 				require.NoError(t, err)
 				break
@@ -331,11 +331,11 @@ func TestUnavailableLog(t *testing.T) {
 // Extend returns an error if the Facts that a Past keeps about an event have no known kind.
 func TestDamagedFacts(t *testing.T) {
 	m := newMemory(t, 180)
-	for _, facts := range []Facts{0, Facts(len(record.EventKinds)) + 1, 0x0f | hasContent} {
+	for _, facts := range []EventFlags{0, EventFlags(len(record.EventKinds)) + 1, 0x0f | hasContent} {
 		a := newAuditor()
 		require.Nil(t, a.walk(t, beginning(t, m, 115)).Damage)
 		a.past.(*memoryPast).facts[114] = facts // event 120 redacts it
-		_, _, err := Extend(t.Context(), published{m}, optionsFor(m), Extension{From: a.at, Past: a.past, Seen: a.seen})
+		_, _, err := Extend(t.Context(), published{m}, optionsFor(m), ExtendOptions{From: a.at, Past: a.past, Seen: a.seen})
 		require.ErrorContains(t, err, "the stored flags of event 114 are damaged")
 	}
 }

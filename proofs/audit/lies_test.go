@@ -37,7 +37,7 @@ func TestTimesInTheFuture(t *testing.T) {
 	} {
 		options := optionsFor(m)
 		for _, options.Now = range []time.Time{{}, now} {
-			report, _, err := Extend(t.Context(), published{m.at(t, text)}, options, Extension{Past: newMemoryPast()})
+			report, _, err := Extend(t.Context(), published{m.at(t, text)}, options, ExtendOptions{Past: newMemoryPast()})
 			require.NoError(t, err)
 			if !wrong || options.Now.IsZero() {
 				require.Nil(t, report.Damage, text)
@@ -81,7 +81,7 @@ func (s surplus) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, err
 func TestEntriesAfterTheLast(t *testing.T) {
 	m := newMemory(t, 20)
 	wrong := &Damage{Kind: KindEntry, Seq: 20, Message: "there are more than 20"}
-	report, _, err := Extend(t.Context(), surplus{published{m}, wrong}, optionsFor(m), Extension{Past: newMemoryPast()})
+	report, _, err := Extend(t.Context(), surplus{published{m}, wrong}, optionsFor(m), ExtendOptions{Past: newMemoryPast()})
 	require.NoError(t, err)
 	require.Equal(t, wrong, report.Damage)
 }
@@ -89,7 +89,7 @@ func TestEntriesAfterTheLast(t *testing.T) {
 // A source must be registered, in the same walk or an earlier one, before it is revoked. Two
 // clients may revoke it at the same time.
 func TestSourcesAreRegisteredBeforeTheyAreRevoked(t *testing.T) {
-	e := record.Event{Actor: "lab", Ledger: "default"}
+	e := record.EventContext{Actor: "lab", Ledger: "default"}
 	register := func(id string) []byte {
 		v, err := record.ParseRegistration(id, []byte(`{}`))
 		require.NoError(t, err)
@@ -140,7 +140,7 @@ func TestSourcesAreRegisteredBeforeTheyAreRevoked(t *testing.T) {
 // The Tally does not depend on the number of walks that covered the log.
 func TestTalliesCoverTheWholeLog(t *testing.T) {
 	m, names := everyKind(t)
-	e := record.Event{Actor: "lab", Ledger: "default"}
+	e := record.EventContext{Actor: "lab", Ledger: "default"}
 	for i, state := range []string{"failed", "stale", "live", "quarantined", "live", "failed"} {
 		v, err := record.ParseStateChange(uint64(1+i%2), []byte(fmt.Sprintf(`{"state":%q,"reason":"r"}`, state)))
 		require.NoError(t, err)
@@ -150,7 +150,7 @@ func TestTalliesCoverTheWholeLog(t *testing.T) {
 	r, err := ledgerLimits.Parse(record.PathFingerprint, []byte(`{"run_id":"chosen","project":"p","route":[]}`))
 	require.NoError(t, err)
 	key := testKey(1)
-	m.add(r.AppendBody(nil, record.Event{Actor: "lab", Ledger: "default", Key: &key}))
+	m.add(r.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default", Key: &key}))
 	names = append(names, "a key that was chosen")
 	m.head.Size = uint64(len(m.entries))
 	m.seal(t)
@@ -159,7 +159,7 @@ func TestTalliesCoverTheWholeLog(t *testing.T) {
 	tally := once.at.Tally
 	require.Equal(t, uint64(1), tally.ChosenKeys)
 	require.Equal(t, uint64(len(names)), tally.Counted)
-	require.Equal(t, []uint64{16, 5, 2, 11, 10, 1, 0, 0}, []uint64{tally.Records, tally.Mismatched, tally.Refused, tally.Stateful, tally.Live(), tally.Failed, tally.Stale, tally.Quarantined})
+	require.Equal(t, []uint64{16, 5, 2, 11, 10, 1, 0, 0}, []uint64{tally.Records, tally.Mismatched, tally.Refused, tally.Stateful, tally.LiveRecords(), tally.Failed, tally.Stale, tally.Quarantined})
 	require.Equal(t, "2026-01-02T03:04:05.000000Z", tally.First)
 	for _, sizes := range [][]int{{1}, {17}, {len(names) - 1}, {len(names) - 5, len(names) - 4, len(names) - 2}} {
 		a := newAuditor()

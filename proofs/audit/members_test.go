@@ -27,7 +27,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	t.Helper()
 	m = newMemory(t, 1)
 	names = []string{"ledger_created"}
-	e := record.Event{Actor: "lab", Ledger: "default"}
+	e := record.EventContext{Actor: "lab", Ledger: "default"}
 	named := func(name string) { names = append(names, name) }
 	post := func(name string, kind record.Kind, text string) {
 		t.Helper()
@@ -83,7 +83,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	hashes := bodyOf(t, m.entries[path]).Member("record").Member("hashes")
 	validation, err := record.ParseValidation([]byte(`{"validated":true,"reason":"r","build":"1","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
 	require.NoError(t, err)
-	verb("validation", validation.Of(record.CurrentPath{Project: "p", PathID: string(hashes.Member("path_id").Text()),
+	verb("validation", validation.VerbFor(record.CurrentPath{Project: "p", PathID: string(hashes.Member("path_id").Text()),
 		ContentFingerprint: string(hashes.Member("content_fingerprint").Text()), RecordSeq: path}), nil)
 	v, err = record.ParseNote(2, []byte(`{"topic":"review","text":"t","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
 	verb("note", v, err)
@@ -101,7 +101,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	m.add(refused.AppendRefusal(nil, e, record.RefusedMismatch, 0))
 	named("refusal of a mismatch")
 	key := record.RunKey(record.IPCRecord, "ipc")
-	m.add(refused.AppendRefusal(nil, record.Event{Actor: "lab", Ledger: "default", Key: &key}, record.RefusedKey, 1))
+	m.add(refused.AppendRefusal(nil, record.EventContext{Actor: "lab", Ledger: "default", Key: &key}, record.RefusedKey, 1))
 	named("refusal for a key")
 	first, second := m.signer, testSigner(t, testOrigin, 2)
 	m.changeKey(t, proofs.KeyIntroduced, first, second)
@@ -356,7 +356,7 @@ func (m *memory) rebuild(t testing.TB, seq int, body []byte) error {
 		}
 	}
 	if created := new(event.Body); string(root.Member("kind").Text()) == string(record.LedgerCreated) {
-		created.Read(root)
+		created.Decode(root)
 		if _, err := MemberSecret(created, func() ([]byte, error) { return m.secret, nil }); err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ type memory struct {
 // use the secret.
 var (
 	testSecret   = members.NewSecret()
-	ledgerLimits = record.DefaultLimits().For(testSecret)
+	ledgerLimits = record.DefaultLimits().WithMemberSecret(testSecret)
 )
 
 func testSigner(t testing.TB, origin string, number byte) *proofs.Signer {
@@ -72,7 +72,7 @@ func newMemory(t testing.TB, size int) *memory {
 	}
 	var holder uint64
 	for seq := range uint64(size) {
-		e := record.Event{Actor: "lab", Ledger: "default"}
+		e := record.EventContext{Actor: "lab", Ledger: "default"}
 		switch {
 		case seq == 0:
 			m.add(record.AppendLedgerCreated(nil, e, testOrigin, m.signer.Verifier().String(), testSecret))
@@ -115,7 +115,7 @@ func testRecord(t testing.TB, seq uint64, members string) *record.Record {
 }
 
 // post appends a record with its content and key.
-func (m *memory) post(t testing.TB, e record.Event, seq uint64, members string) {
+func (m *memory) post(t testing.TB, e record.EventContext, seq uint64, members string) {
 	t.Helper()
 	r := testRecord(t, seq, members)
 	for _, c := range r.Contents {
@@ -123,7 +123,7 @@ func (m *memory) post(t testing.TB, e record.Event, seq uint64, members string) 
 		m.needs[c.Digest] = append(m.needs[c.Digest], seq)
 	}
 	if e.Key != nil {
-		m.keys[*e.Key] = Claim{Seq: seq, Record: record.KeyedDigest(r.Kind, r.Digest)}
+		m.keys[*e.Key] = Claim{Seq: seq, Record: record.KindDigest(r.Kind, r.Digest)}
 	}
 	m.add(r.AppendBody(nil, e))
 }
@@ -273,7 +273,7 @@ func (m *memory) MemberSecret(ctx context.Context) ([]byte, error) {
 	return m.secret, nil
 }
 
-func (m *memory) Need(ctx context.Context, digest proofs.Hash) (uint64, error) {
+func (m *memory) FirstReference(ctx context.Context, digest proofs.Hash) (uint64, error) {
 	if err := m.ask(ctx, "need"); err != nil {
 		return 0, err
 	}
@@ -283,7 +283,7 @@ func (m *memory) Need(ctx context.Context, digest proofs.Hash) (uint64, error) {
 	return m.needs[digest][0], nil
 }
 
-func (m *memory) Referenced(ctx context.Context, digest proofs.Hash, seq uint64) (bool, error) {
+func (m *memory) HasReference(ctx context.Context, digest proofs.Hash, seq uint64) (bool, error) {
 	return slices.Contains(m.needs[digest], seq), m.ask(ctx, "referenced")
 }
 

@@ -12,24 +12,24 @@ import (
 	"colophon/proofs"
 )
 
-// Facts is the byte that a Past stores about one event: the number of its kind in the low four
+// EventFlags is the byte that a Past stores about one event: the number of its kind in the low four
 // bits, and flags in the others.
-type Facts uint8
+type EventFlags uint8
 
 // The flags of Facts. Callers of Extend set WasServed and WasGone.
 const (
-	hasContent Facts = 1 << (4 + iota) // the event's record names content
-	IsRedacted                         // a later event redacts its content
-	WasServed                          // the server returned the content when it was requested
-	WasGone                            // the server reported the content as erased when it was requested
+	hasContent EventFlags = 1 << (4 + iota) // the event's record names content
+	IsRedacted                              // a later event redacts its content
+	WasServed                               // the server returned the content when it was requested
+	WasGone                                 // the server reported the content as erased when it was requested
 
-	// Marks are the flags that Past.Mark adds. A walk uses only the flags that were added
+	// LaterFlags are the flags that Past.Mark adds. A walk uses only the flags that were added
 	// after the walk began.
-	Marks = IsRedacted | WasServed | WasGone
+	LaterFlags = IsRedacted | WasServed | WasGone
 )
 
 // factsOf returns the Facts of an event, whose kind must be known.
-func factsOf(e *event.Body) Facts {
+func factsOf(e *event.Body) EventFlags {
 	facts := factsOfKind(e.Kind)
 	if len(e.Common.Contents) > 0 {
 		facts |= hasContent
@@ -39,29 +39,31 @@ func factsOf(e *event.Body) Facts {
 
 // factsOfKind returns Facts without flags: the number of the kind, counted from 1. The kind must be
 // known.
-func factsOfKind(kind record.Kind) Facts { return Facts(1 + slices.Index(record.EventKinds[:], kind)) }
+func factsOfKind(kind record.Kind) EventFlags {
+	return EventFlags(1 + slices.Index(record.EventKinds[:], kind))
+}
 
 // known reports whether f has a known kind. A byte from an audit's files may be damaged.
-func (f Facts) known() bool {
+func (f EventFlags) known() bool {
 	number := int(f & 0x0f)
 	return number > 0 && number <= len(record.EventKinds)
 }
 
 // Kind returns the kind of the event. It panics if the kind is not known.
-func (f Facts) Kind() record.Kind { return record.EventKinds[f&0x0f-1] }
+func (f EventFlags) Kind() record.Kind { return record.EventKinds[f&0x0f-1] }
 
-// Role is what an event does with the key of a KeyUse: an idempotency key (spec: Idempotency), a
+// UseRole is what an event does with the key of a KeyUse: an idempotency key (spec: Idempotency), a
 // source, or a record whose state it changes (spec: States; Path validation; Sources; Redactions).
-type Role uint8
+type UseRole uint8
 
 // The roles.
 const (
-	ClaimsKey       Role = iota
-	RefusedForKey        // the event refuses a record because of the key
-	RegistersSource      // the event registers a source; the key is the SHA-256 of the source's id
-	RevokesSource        // the event revokes a source; the key is the SHA-256 of the source's id
-	ChangesState         // the event changes a state; the key is the SHA-256 of the record's seq, and the digest begins with the number of the state
-	Roles                // the number of roles
+	ClaimsKey       UseRole = iota
+	RefusedForKey           // the event refuses a record because of the key
+	RegistersSource         // the event registers a source; the key is the SHA-256 of the source's id
+	RevokesSource           // the event revokes a source; the key is the SHA-256 of the source's id
+	ChangesState            // the event changes a state; the key is the SHA-256 of the record's seq, and the digest begins with the number of the state
+	NumRoles                // the number of roles
 )
 
 // KeyUse is one event's use of an idempotency key, a source, or a record's state.
@@ -70,7 +72,7 @@ type KeyUse struct {
 	Digest proofs.Hash // digest of the record or verb; zero for a source
 	Kind   record.Kind // kind of the record or verb
 	Seq    uint64      // seq of the event
-	Role   Role
+	Role   UseRole
 	First  uint64 // for a refusal, the event that the refusal names as the holder of the key
 }
 
@@ -79,29 +81,29 @@ func (u *KeyUse) sameRecord(other *KeyUse) bool {
 	return u.Digest == other.Digest && u.Kind == other.Kind
 }
 
-// Past stores what a walk must know about earlier events. Only one goroutine uses it at a time.
-type Past interface {
+// History stores what a walk must know about earlier events. Only one goroutine uses it at a time.
+type History interface {
 	// Add appends the Facts of the next event.
-	Add(Facts) error
-	// Facts returns the Facts of an earlier event.
-	Facts(seq uint64) (Facts, error)
-	// Mark adds flags to the Facts of an earlier event.
-	Mark(seq uint64, flags Facts) error
-	// Use records that the next event to be added uses an idempotency key, a source, or a state.
-	Use(KeyUse) error
-	// Uses yields all uses of each key that was used since the last call of Uses, in the order
+	Add(EventFlags) error
+	// Flags returns the Facts of an earlier event.
+	Flags(seq uint64) (EventFlags, error)
+	// AddFlags adds flags to the Facts of an earlier event.
+	AddFlags(seq uint64, flags EventFlags) error
+	// AddKeyUse records that the next event to be added uses an idempotency key, a source, or a state.
+	AddKeyUse(KeyUse) error
+	// KeyUses yields all uses of each key that was used since the last call of Uses, in the order
 	// of the log. It may also yield the uses of other keys. Each slice is valid until the next
 	// step of the iteration.
-	Uses() iter.Seq2[[]KeyUse, error]
-	// Keep stores a hash tile, which may grow later. It does not retain the slice.
-	Keep(proofs.TileData) error
+	KeyUses() iter.Seq2[[]KeyUse, error]
+	// StoreTile stores a hash tile, which may grow later. It does not retain the slice.
+	StoreTile(proofs.TileData) error
 	// Tile returns the last value that Keep stored for a hash tile.
 	Tile(level uint8, index uint64) ([]byte, error)
 }
 
-// ByKey groups uses by key and yields the uses of each key, in the order of the log. Each
+// GroupByKey groups uses by key and yields the uses of each key, in the order of the log. Each
 // slice is valid until the next step of the iteration.
-func ByKey(uses []KeyUse) iter.Seq[[]KeyUse] {
+func GroupByKey(uses []KeyUse) iter.Seq[[]KeyUse] {
 	type place struct {
 		key uint64 // the first eight bytes of the key
 		at  int

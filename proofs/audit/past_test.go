@@ -10,7 +10,7 @@ import (
 
 // memoryPast is a Past in memory.
 type memoryPast struct {
-	facts []Facts
+	facts []EventFlags
 	uses  []KeyUse
 	tiles map[place][]byte
 }
@@ -23,38 +23,38 @@ type place struct {
 func newMemoryPast() *memoryPast { return &memoryPast{tiles: make(map[place][]byte)} }
 
 // Add implements Past.
-func (r *memoryPast) Add(f Facts) error {
+func (r *memoryPast) Add(f EventFlags) error {
 	r.facts = append(r.facts, f)
 	return nil
 }
 
-// Facts implements Past.
-func (r *memoryPast) Facts(seq uint64) (Facts, error) {
+// Flags implements Past.
+func (r *memoryPast) Flags(seq uint64) (EventFlags, error) {
 	if seq >= uint64(len(r.facts)) {
 		return 0, fmt.Errorf("the past has no facts about event %d", seq)
 	}
 	return r.facts[seq], nil
 }
 
-// Mark implements Past.
-func (r *memoryPast) Mark(seq uint64, flags Facts) error {
-	if _, err := r.Facts(seq); err != nil {
+// AddFlags implements Past.
+func (r *memoryPast) AddFlags(seq uint64, flags EventFlags) error {
+	if _, err := r.Flags(seq); err != nil {
 		return err
 	}
 	r.facts[seq] |= flags
 	return nil
 }
 
-// Use implements Past.
-func (r *memoryPast) Use(u KeyUse) error {
+// AddKeyUse implements Past.
+func (r *memoryPast) AddKeyUse(u KeyUse) error {
 	r.uses = append(r.uses, u)
 	return nil
 }
 
-// Uses implements Past.
-func (r *memoryPast) Uses() iter.Seq2[[]KeyUse, error] {
+// KeyUses implements Past.
+func (r *memoryPast) KeyUses() iter.Seq2[[]KeyUse, error] {
 	return func(yield func([]KeyUse, error) bool) {
-		for uses := range ByKey(r.uses) {
+		for uses := range GroupByKey(r.uses) {
 			if !yield(uses, nil) {
 				return
 			}
@@ -62,8 +62,8 @@ func (r *memoryPast) Uses() iter.Seq2[[]KeyUse, error] {
 	}
 }
 
-// Keep implements Past.
-func (r *memoryPast) Keep(t proofs.TileData) error {
+// StoreTile implements Past.
+func (r *memoryPast) StoreTile(t proofs.TileData) error {
 	r.tiles[place{t.Level, t.Index}] = slices.Clone(t.Hashes)
 	return nil
 }

@@ -20,14 +20,14 @@ import (
 func TestWrongPayloadMembers(t *testing.T) {
 	const other = `"00112233445566778899aabbccddeeff"`
 	sound := newMemory(t, 20)
-	sound.post(t, record.Event{Actor: "lab", Ledger: "default"}, 20, "")
+	sound.post(t, record.EventContext{Actor: "lab", Ledger: "default"}, 20, "")
 	r, err := ledgerLimits.Parse(record.IPCRecord, []byte(`{"payload":{"a":1,"b/c":{"d":[1.50]},"seed":7},"model":"m"}`))
 	require.NoError(t, err)
 	for _, c := range r.Contents {
 		sound.contents[c.Digest] = slices.Clone(c.Bytes)
 		sound.needs[c.Digest] = append(sound.needs[c.Digest], 21)
 	}
-	sound.add(r.AppendBody(nil, record.Event{Actor: "lab", Ledger: "default"}))
+	sound.add(r.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default"}))
 	sound.head.Size = uint64(len(sound.entries))
 	sound.seal(t)
 	require.Nil(t, walked(t, sound).Damage)

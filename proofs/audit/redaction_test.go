@@ -104,7 +104,7 @@ func TestSharedContentOfRedactedRecords(t *testing.T) {
 		delete(m.contents, own)
 		restored(114, other)(t, m)
 		r := testRecord(t, other, fmt.Sprintf(`"system_prompt":%q,"output":"output 114"`, systemPrompt))
-		body := r.AppendBody(nil, record.Event{Actor: "lab", Ledger: "default"})
+		body := r.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default"})
 		m = m.altered(t, int(other), record.AppendSuffixAt(body, other, bodyOf(t, m.entries[other]).Member("time").Text()))
 		require.Nil(t, walked(t, m).Damage)
 	}
@@ -132,7 +132,7 @@ func TestRedactionBeyondTheWalk(t *testing.T) {
 // A walk finds no damage in a log that has more redactions than the walk keeps (maxLists).
 func TestRedactionListsAreBounded(t *testing.T) {
 	m := newMemory(t, 60*(2*maxLists+1))
-	w, err := newWalk(t.Context(), m, m, optionsFor(m), Extension{})
+	w, err := newWalk(t.Context(), m, m, optionsFor(m), ExtendOptions{})
 	require.NoError(t, err)
 	report, err := w.run()
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ func TestRefusalsOfRunDAGs(t *testing.T) {
 		failed = append(failed, check.Field)
 	}
 	require.Equal(t, []string{"evidence/1/evidence_id", "evidence/1/text_hash", "stage:question", "stage:render", "root"}, failed)
-	body := r.AppendRefusal(nil, record.Event{Actor: "lab", Ledger: "default"}, record.RefusedMismatch, 0)
+	body := r.AppendRefusal(nil, record.EventContext{Actor: "lab", Ledger: "default"}, record.RefusedMismatch, 0)
 	for _, c := range []struct {
 		from, to string
 		fine     bool

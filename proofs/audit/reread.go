@@ -13,7 +13,7 @@ import (
 // EventAt rereads the event at seq, whose entry had this leaf hash during a walk. The event is
 // valid until document is used again. The error is a *Damage if the entry is missing or has
 // changed; otherwise it says why the log cannot be read.
-func EventAt(ctx context.Context, log Published, seq uint64, leaf proofs.Hash, document *pyjson.Document) (pyjson.Value, error) {
+func EventAt(ctx context.Context, log PublishedLog, seq uint64, leaf proofs.Hash, document *pyjson.Document) (pyjson.Value, error) {
 	entry, err := entryAgain(ctx, log, seq, leaf)
 	if err != nil {
 		return pyjson.Value{}, err
@@ -28,7 +28,7 @@ func EventAt(ctx context.Context, log Published, seq uint64, leaf proofs.Hash, d
 	return document.Root(), nil
 }
 
-func entryAgain(ctx context.Context, log Published, seq uint64, leaf proofs.Hash) ([]byte, error) {
+func entryAgain(ctx context.Context, log PublishedLog, seq uint64, leaf proofs.Hash) ([]byte, error) {
 	for entry, err := range log.Entries(ctx, seq) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

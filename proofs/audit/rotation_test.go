@@ -27,9 +27,9 @@ func (m *memory) changeKey(t testing.TB, step proofs.KeyStep, previous, next *pr
 			changes++
 		}
 	}
-	key := record.RotationKey(changes)
-	m.keys[key] = Claim{Seq: seq, Record: record.KeyedDigest(v.Kind, v.Digest)}
-	m.add(v.AppendBody(nil, record.Event{Actor: "lab", Ledger: "default", Key: &key}))
+	key := record.RotationIdempotencyKey(changes)
+	m.keys[key] = Claim{Seq: seq, Record: record.KindDigest(v.Kind, v.Digest)}
+	m.add(v.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default", Key: &key}))
 	m.head.Size = seq + 1
 	m.seal(t)
 }
@@ -55,12 +55,12 @@ func TestKeysChange(t *testing.T) {
 	require.Nil(t, walked(t, m).Damage)
 	both := []*proofs.Verifier{second.Verifier(), first.Verifier()}
 	introduced := m.clone()
-	check := func(m *memory, verifiers []*proofs.Verifier, kind Kind, seq uint64) {
+	check := func(m *memory, verifiers []*proofs.Verifier, kind DamageKind, seq uint64) {
 		t.Helper()
 		options := Options{Verifiers: verifiers}
-		stored, err := Log(t.Context(), m, options)
+		stored, err := WalkLog(t.Context(), m, options)
 		require.NoError(t, err)
-		extended, at, err := Extend(t.Context(), published{m}, options, Extension{From: a.at, Past: a.past, Seen: a.seen})
+		extended, at, err := Extend(t.Context(), published{m}, options, ExtendOptions{From: a.at, Past: a.past, Seen: a.seen})
 		require.NoError(t, err)
 		for _, report := range []*Report{stored, extended} {
 			if kind == "" {
@@ -103,10 +103,10 @@ func TestKeysChange(t *testing.T) {
 	before.signedBy(t, first)
 	check(before, both[:1], KindSignature, before.head.Size)
 	given := Options{Verifiers: both[:1], Successors: both}
-	report, _, err := Extend(t.Context(), published{before}, given, Extension{Past: newMemoryPast()})
+	report, _, err := Extend(t.Context(), published{before}, given, ExtendOptions{Past: newMemoryPast()})
 	require.NoError(t, err)
 	require.Equal(t, KindEvent, report.Damage.Kind, "a trusted key must be one of the log's keys")
-	report, _, err = Extend(t.Context(), published{thief}, given, Extension{Past: newMemoryPast()})
+	report, _, err = Extend(t.Context(), published{thief}, given, ExtendOptions{Past: newMemoryPast()})
 	require.NoError(t, err)
 	require.Equal(t, KindSignature, report.Damage.Kind, "a signature by a key older than the trusted one does not suffice")
 	stranger := m.clone()
@@ -120,7 +120,7 @@ func TestTrustedKeyWithoutAnEvent(t *testing.T) {
 	m := newMemory(t, 30)
 	other := testSigner(t, testOrigin, 2)
 	m.signedBy(t, other)
-	report, err := Log(t.Context(), m, Options{Verifiers: []*proofs.Verifier{other.Verifier()}})
+	report, err := WalkLog(t.Context(), m, Options{Verifiers: []*proofs.Verifier{other.Verifier()}})
 	require.NoError(t, err)
 	require.NotNil(t, report.Damage)
 	require.Equal(t, []any{KindEvent, uint64(0)}, []any{report.Damage.Kind, report.Damage.Seq})

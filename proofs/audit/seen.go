@@ -10,7 +10,7 @@ import (
 // kept.
 type seenCheck struct {
 	*treeCheck
-	checkpoints []Seen
+	checkpoints []SeenCheckpoint
 }
 
 // earlierWalk is the name of earlier walks in messages.

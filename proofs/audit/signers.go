@@ -20,7 +20,7 @@ type signerCheck struct {
 func (c *signerCheck) open(walked uint64) error {
 	checkpoint, err := proofs.OpenCheckpoint(c.head.Checkpoint, slices.Concat(c.verifiers, c.successors)...)
 	if err == nil && c.history != nil { // earlier walks have found out which keys sign
-		checkpoint, err = c.history.OpenGrown(c.head.Checkpoint, walked, c.verifiers, c.successors)
+		checkpoint, err = c.history.OpenLaterCheckpoint(c.head.Checkpoint, walked, c.verifiers, c.successors)
 	}
 	switch {
 	case isSignatureError(err):

@@ -18,10 +18,10 @@ type storedPast struct {
 }
 
 // Add implements Past.
-func (*storedPast) Add(Facts) error { return nil }
+func (*storedPast) Add(EventFlags) error { return nil }
 
-// Facts implements Past.
-func (p *storedPast) Facts(seq uint64) (Facts, error) {
+// Flags implements Past.
+func (p *storedPast) Flags(seq uint64) (EventFlags, error) {
 	e, err := p.reread.walked(seq)
 	if err != nil {
 		return 0, err
@@ -33,12 +33,12 @@ func (p *storedPast) Facts(seq uint64) (Facts, error) {
 	return facts, nil
 }
 
-// Mark implements Past.
-func (*storedPast) Mark(uint64, Facts) error { return nil }
+// AddFlags implements Past.
+func (*storedPast) AddFlags(uint64, EventFlags) error { return nil }
 
-// Use implements Past. The error is a *Damage if the use contradicts the stored keys or the
+// AddKeyUse implements Past. The error is a *Damage if the use contradicts the stored keys or the
 // registered sources.
-func (p *storedPast) Use(u KeyUse) error {
+func (p *storedPast) AddKeyUse(u KeyUse) error {
 	switch u.Role {
 	case ClaimsKey:
 		return p.checkKey(&u, u.Seq)
@@ -61,7 +61,7 @@ func (p *storedPast) checkKey(u *KeyUse, holder uint64) error {
 	if err != nil {
 		return readDamage(err, damaged(KindKey, u.Seq, "key %x is missing: %v", u.Key, err))
 	}
-	about := record.KeyedDigest(u.Kind, u.Digest)
+	about := record.KindDigest(u.Kind, u.Digest)
 	switch {
 	case got.Seq != holder:
 		return damaged(KindKey, u.Seq, "storage says that event %d holds the key %x, but it is event %d", u.Key, got.Seq, holder)
@@ -73,11 +73,11 @@ func (p *storedPast) checkKey(u *KeyUse, holder uint64) error {
 	return nil
 }
 
-// Uses implements Past.
-func (*storedPast) Uses() iter.Seq2[[]KeyUse, error] { return func(func([]KeyUse, error) bool) {} }
+// KeyUses implements Past.
+func (*storedPast) KeyUses() iter.Seq2[[]KeyUse, error] { return func(func([]KeyUse, error) bool) {} }
 
-// Keep implements Past.
-func (*storedPast) Keep(proofs.TileData) error { return nil }
+// StoreTile implements Past.
+func (*storedPast) StoreTile(proofs.TileData) error { return nil }
 
 // Tile implements Past.
 func (p *storedPast) Tile(level uint8, index uint64) ([]byte, error) {

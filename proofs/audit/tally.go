@@ -22,8 +22,8 @@ type Tally struct {
 	Quarantined uint64 `json:"quarantined"`
 }
 
-// Live returns the number of records whose state is live.
-func (t *Tally) Live() uint64 { return t.Stateful - t.Failed - t.Stale - t.Quarantined }
+// LiveRecords returns the number of records whose state is live.
+func (t *Tally) LiveRecords() uint64 { return t.Stateful - t.Failed - t.Stale - t.Quarantined }
 
 // add counts an event, except for changes of state, which countState counts.
 func (t *Tally) add(e *event.Body) {

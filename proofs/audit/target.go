@@ -11,7 +11,7 @@ import (
 // target is the log that a walk checks, up to the head that the walk found when it began.
 type target struct {
 	ctx        context.Context
-	source     Published
+	source     PublishedLog
 	isStored   bool // data that only storage has can be read too
 	head       Head
 	checkpoint proofs.Checkpoint // zero until signerCheck.open sets it

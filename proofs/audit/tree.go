@@ -16,7 +16,7 @@ const leafPrefix = 0x00
 // root.
 type treeCheck struct {
 	*target
-	past Past
+	past History
 
 	tree   *proofs.Tree      // the tree of the entries so far
 	tip    proofs.Hash       // event_hash of the last entry
@@ -154,7 +154,7 @@ func (t *treeCheck) compareGrown() error {
 		if _, err := t.compare(tile); err != nil {
 			return err
 		}
-		if err := t.past.Keep(tile); err != nil {
+		if err := t.past.StoreTile(tile); err != nil {
 			return err
 		}
 	}
@@ -181,7 +181,7 @@ func (t *treeCheck) compareEdge() error {
 			err = t.checkExcess(t.path(level, index), len(served), len(hashes))
 		}
 		if err == nil {
-			err = t.past.Keep(edge)
+			err = t.past.StoreTile(edge)
 		}
 		if err != nil {
 			return err

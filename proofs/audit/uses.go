@@ -13,7 +13,7 @@ import (
 // useCheck collects the uses of idempotency keys, sources, and states by events, and checks at the
 // end of the walk that these uses agree.
 type useCheck struct {
-	past   Past
+	past   History
 	report *Report
 	tally  *Tally
 }
@@ -37,7 +37,7 @@ func (c *useCheck) event(e *event.Body) error {
 	case e.Kind.IsRecord() && runID != nil && *key != record.RunKey(e.Kind, runID):
 		c.tally.ChosenKeys++
 	}
-	if err := c.past.Use(u); err != nil {
+	if err := c.past.AddKeyUse(u); err != nil {
 		return err
 	}
 	c.report.Keys++
@@ -53,7 +53,7 @@ func (c *useCheck) source(e *event.Body) error {
 	if e.Kind == record.SourceRevoked {
 		role = RevokesSource
 	}
-	return c.past.Use(KeyUse{Key: sha256.Sum256(e.Source.ID), Kind: e.Kind, Seq: e.Seq, Role: role})
+	return c.past.AddKeyUse(KeyUse{Key: sha256.Sum256(e.Source.ID), Kind: e.Kind, Seq: e.Seq, Role: role})
 }
 
 // state collects a change of a record's state.
@@ -61,7 +61,7 @@ func (c *useCheck) state(e *event.Body) error {
 	seq := e.State.RecordSeq
 	u := KeyUse{Key: sha256.Sum256(binary.BigEndian.AppendUint64([]byte("state"), seq)), Kind: e.Kind, Seq: e.Seq, First: seq, Role: ChangesState}
 	u.Digest[0] = byte(slices.Index(record.States[:], record.State(e.State.State)))
-	return c.past.Use(u)
+	return c.past.AddKeyUse(u)
 }
 
 // finish checks after a walk to size that each idempotency key is claimed by exactly one
@@ -70,7 +70,7 @@ func (c *useCheck) state(e *event.Body) error {
 // state.
 func (c *useCheck) finish(size uint64) error {
 	var first *Damage
-	for uses, err := range c.past.Uses() {
+	for uses, err := range c.past.KeyUses() {
 		if err != nil {
 			return err
 		}

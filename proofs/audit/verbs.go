@@ -13,7 +13,7 @@ import (
 // verbCheck checks that verbs refer to earlier events, and that these are of a kind to which
 // the verb applies (spec: States; Path validation; Redactions; Notes).
 type verbCheck struct {
-	past   Past
+	past   History
 	reread *rereader
 }
 
@@ -80,7 +80,7 @@ func (c *verbCheck) redaction(e *event.Body) error {
 		if facts&hasContent == 0 {
 			return damaged(KindRedaction, e.Seq, "it redacts event %d, which is of kind %s and names no content", seq, facts.Kind())
 		}
-		if err := c.past.Mark(seq, IsRedacted); err != nil {
+		if err := c.past.AddFlags(seq, IsRedacted); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func (c *verbCheck) redaction(e *event.Body) error {
 }
 
 // earlier returns the Facts of the earlier event to which e refers.
-func (c *verbCheck) earlier(e *event.Body, seq uint64) (Facts, error) {
+func (c *verbCheck) earlier(e *event.Body, seq uint64) (EventFlags, error) {
 	if seq >= e.Seq {
 		return 0, damaged(KindEvent, e.Seq, "it refers to event %d, which does not come before it", seq)
 	}
@@ -96,8 +96,8 @@ func (c *verbCheck) earlier(e *event.Body, seq uint64) (Facts, error) {
 }
 
 // facts returns the Facts of an earlier event. It returns an error if their kind is not known.
-func (c *verbCheck) facts(seq uint64) (Facts, error) {
-	facts, err := c.past.Facts(seq)
+func (c *verbCheck) facts(seq uint64) (EventFlags, error) {
+	facts, err := c.past.Flags(seq)
 	if err == nil && !facts.known() {
 		err = fmt.Errorf("the stored flags of event %d are damaged: %#02x has no known kind", seq, uint8(facts))
 	}

@@ -19,7 +19,7 @@ const (
 type walk struct {
 	*target
 	options   Options
-	extension Extension // zero for a stored log
+	extension ExtendOptions // zero for a stored log
 	report    Report
 	tally     Tally
 
@@ -32,7 +32,7 @@ type walk struct {
 
 // newWalk returns a walk from the beginning of a log. stored is nil for a published log. If
 // stored is not nil, x.Past is ignored.
-func newWalk(ctx context.Context, source Published, stored Source, options Options, x Extension) (*walk, error) {
+func newWalk(ctx context.Context, source PublishedLog, stored Source, options Options, x ExtendOptions) (*walk, error) {
 	head, err := source.Head(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("audit: reading the head: %w", err)
@@ -159,7 +159,7 @@ func (w *walk) entry(seq uint64, entry []byte) error {
 		return err
 	}
 	if w.extension.Each != nil {
-		if err := w.extension.Each(Walked{Seq: seq, Entry: entry, Event: w.events.document.Root(), Body: e}); err != nil {
+		if err := w.extension.Each(WalkedEntry{Seq: seq, Entry: entry, Event: w.events.document.Root(), Body: e}); err != nil {
 			return err
 		}
 	}

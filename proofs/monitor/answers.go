@@ -18,7 +18,7 @@ type AnswerCheck interface {
 	Begin(ctx context.Context, a *Auditor) error
 	// Entry receives each verified entry of the log, in order. During Finish, Walk.CatchUp
 	// calls Entry with the entries that the log has gained. The entry is valid during the call.
-	Entry(e audit.Walked) error
+	Entry(e audit.WalkedEntry) error
 	// Finish compares answers and adds its findings to the report. The Walk is valid during the
 	// call.
 	Finish(ctx context.Context, w *Walk) error

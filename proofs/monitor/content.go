@@ -29,7 +29,7 @@ import (
 type contentChecker struct {
 	ctx     context.Context
 	client  *fetch.Client
-	past    audit.Past
+	past    audit.History
 	cancel  context.CancelFunc
 	jobs    chan contentJob // nil after the last job was submitted
 	done    chan contentResult
@@ -60,7 +60,7 @@ type contentResult struct {
 	err     error   // an *audit.Damage, or the reason why the check failed
 }
 
-func newContentChecker(ctx context.Context, client *fetch.Client, past audit.Past, parallel int) *contentChecker {
+func newContentChecker(ctx context.Context, client *fetch.Client, past audit.History, parallel int) *contentChecker {
 	ctx, cancel := context.WithCancel(ctx)
 	jobs := make(chan contentJob)
 	c := &contentChecker{ctx: ctx, client: client, past: past, cancel: cancel, jobs: jobs, done: make(chan contentResult, parallel), pieces: audit.NewContentCache(cachedContent), goneBy: make(map[uint64]uint64), memory: semaphore.NewWeighted(maxContent)}
@@ -97,7 +97,7 @@ func (c *contentChecker) stop() {
 
 // add submits the record of an event, if the event has one. Records without content are
 // included, because nothing else checks their digests.
-func (c *contentChecker) add(e audit.Walked) error {
+func (c *contentChecker) add(e audit.WalkedEntry) error {
 	if e.Body.Kind == record.LedgerCreated {
 		return c.readMemberSecret(e.Body)
 	}
@@ -168,11 +168,11 @@ func (c *contentChecker) take(r contentResult) error {
 	case r.goneBy == nil && r.fetched == 0:
 		return nil
 	case r.goneBy == nil:
-		return c.past.Mark(r.seq, audit.WasServed)
+		return c.past.AddFlags(r.seq, audit.WasServed)
 	}
 	c.last = max(c.last, *r.goneBy)
 	c.goneBy[r.seq] = *r.goneBy
-	return c.past.Mark(r.seq, audit.WasGone)
+	return c.past.AddFlags(r.seq, audit.WasGone)
 }
 
 // finish waits for all results. The error is the first damage in the order of entries.

@@ -39,18 +39,18 @@ func (e *StateError) Unwrap() []error {
 	return []error{e.Reason, e.Err}
 }
 
-// NoteError reports a checkpoint in Options.Against that the log's keys did not sign, or that
+// CheckpointError reports a checkpoint in Options.Against that the log's keys did not sign, or that
 // belongs to another log.
-type NoteError struct {
+type CheckpointError struct {
 	Name string // Note.Name
 	Err  error
 }
 
 // Error names the note and says what is wrong.
-func (e *NoteError) Error() string { return e.Name + ": " + e.Err.Error() }
+func (e *CheckpointError) Error() string { return e.Name + ": " + e.Err.Error() }
 
 // Unwrap returns the cause.
-func (e *NoteError) Unwrap() error { return e.Err }
+func (e *CheckpointError) Unwrap() error { return e.Err }
 
 // UncheckableError reports that something cannot be audited, for example because the token
 // lacks a right. It is not a statement about the ledger.

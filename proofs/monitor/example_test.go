@@ -59,7 +59,7 @@ func serve() (url string, key *proofs.Verifier, stop func(), err error) {
 	if err != nil {
 		return "", nil, nil, errors.Join(err, os.RemoveAll(data))
 	}
-	service, err := api.New(api.Config{Host: node.Host, Index: node.Index, Log: log, SpoolDir: datadir.Spool(data), Version: "example"})
+	service, err := api.New(api.Config{Host: node.Host, Index: node.Index, Log: log, SpoolDir: datadir.SpoolFolder(data), Version: "example"})
 	if err != nil {
 		return "", nil, nil, errors.Join(err, node.Close(), os.RemoveAll(data))
 	}

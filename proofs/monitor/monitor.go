@@ -25,7 +25,7 @@ type Options struct {
 	// is empty, nothing is stored.
 	State string
 	// Against holds checkpoints that other parties have seen. The log must extend them.
-	Against []Note
+	Against []NamedCheckpoint
 	// Copy means that the server is a published copy, which has only the log. The report then
 	// lists content, answers, and receipts as not checked if they are requested.
 	Copy bool
@@ -51,8 +51,8 @@ type Options struct {
 	Progress func(step string, done, total uint64)
 }
 
-// Note is a signed checkpoint.
-type Note struct {
+// NamedCheckpoint is a signed checkpoint.
+type NamedCheckpoint struct {
 	Name string // name of the note in messages, for example a file name
 	Text []byte
 }
@@ -103,8 +103,8 @@ type Auditor struct {
 	histories []*proofs.KeyHistory // the key histories from which keys and known were computed
 	client    *fetch.Client
 	state     *state
-	others    []audit.Seen // checkpoints that other parties have seen
-	older     []olderNote  // checkpoints that the newest key has not signed
+	others    []audit.SeenCheckpoint // checkpoints that other parties have seen
+	older     []olderNote            // checkpoints that the newest key has not signed
 	report    *Report
 }
 

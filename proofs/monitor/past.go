@@ -222,7 +222,7 @@ func keyName(number int) string { return fmt.Sprintf(keysPrefix+"%02d", number) 
 func (p *pastFiles) keyPath(number int) string { return filepath.Join(p.dir, keyName(number)) }
 
 // Add implements audit.Past.
-func (p *pastFiles) Add(f audit.Facts) error {
+func (p *pastFiles) Add(f audit.EventFlags) error {
 	p.unwritten = append(p.unwritten, byte(f))
 	if len(p.unwritten) < factsBuffer {
 		return nil
@@ -237,7 +237,7 @@ func (p *pastFiles) flushFacts() error {
 	facts, marks := slices.Clone(p.unwritten), make([]byte, len(p.unwritten))
 	marked := false
 	for i, f := range p.unwritten {
-		facts[i], marks[i] = f&^byte(audit.Marks), f&byte(audit.Marks)
+		facts[i], marks[i] = f&^byte(audit.LaterFlags), f&byte(audit.LaterFlags)
 		marked = marked || marks[i] != 0
 	}
 	if _, err := p.facts.WriteAt(facts, int64(p.size)); err != nil {
@@ -254,13 +254,13 @@ func (p *pastFiles) flushFacts() error {
 	return nil
 }
 
-// Facts implements audit.Past.
-func (p *pastFiles) Facts(seq uint64) (audit.Facts, error) {
+// Flags implements audit.Past.
+func (p *pastFiles) Flags(seq uint64) (audit.EventFlags, error) {
 	if seq >= p.size {
 		if seq-p.size >= uint64(len(p.unwritten)) {
 			return 0, fmt.Errorf("the state has no byte for event %d", seq)
 		}
-		return audit.Facts(p.unwritten[seq-p.size]), nil
+		return audit.EventFlags(p.unwritten[seq-p.size]), nil
 	}
 	var fact, mark [1]byte
 	if _, err := p.facts.ReadAt(fact[:], int64(seq)); err != nil {
@@ -269,12 +269,12 @@ func (p *pastFiles) Facts(seq uint64) (audit.Facts, error) {
 	if _, err := p.marks.ReadAt(mark[:], int64(seq)); err != nil && !errors.Is(err, io.EOF) {
 		return 0, fmt.Errorf("reading the byte for event %d: %w", seq, err)
 	}
-	return audit.Facts(fact[0] | mark[0]), nil
+	return audit.EventFlags(fact[0] | mark[0]), nil
 }
 
-// Mark implements audit.Past.
-func (p *pastFiles) Mark(seq uint64, flags audit.Facts) error {
-	facts, err := p.Facts(seq)
+// AddFlags implements audit.Past.
+func (p *pastFiles) AddFlags(seq uint64, flags audit.EventFlags) error {
+	facts, err := p.Flags(seq)
 	if err != nil || facts|flags == facts {
 		return err
 	}
@@ -282,12 +282,12 @@ func (p *pastFiles) Mark(seq uint64, flags audit.Facts) error {
 		p.unwritten[seq-p.size] |= byte(flags)
 		return nil
 	}
-	_, err = p.marks.WriteAt([]byte{byte((facts | flags) & audit.Marks)}, int64(seq))
+	_, err = p.marks.WriteAt([]byte{byte((facts | flags) & audit.LaterFlags)}, int64(seq))
 	return err
 }
 
-// Keep implements audit.Past. A partial tile is a prefix of the tile after it has grown.
-func (p *pastFiles) Keep(t proofs.TileData) error {
+// StoreTile implements audit.Past. A partial tile is a prefix of the tile after it has grown.
+func (p *pastFiles) StoreTile(t proofs.TileData) error {
 	f, err := p.tileFile(t.Level)
 	if err != nil {
 		return err
@@ -349,12 +349,12 @@ func decodeUse(row []byte) audit.KeyUse {
 	return audit.KeyUse{
 		Key: proofs.Hash(row), Digest: proofs.Hash(row[proofs.HashSize:]),
 		Seq: binary.BigEndian.Uint64(row[numbers:]), First: binary.BigEndian.Uint64(row[numbers+8:]),
-		Kind: keyedKinds[int(row[numbers+16])%len(keyedKinds)], Role: audit.Role(row[numbers+17] % byte(audit.Roles)),
+		Kind: keyedKinds[int(row[numbers+16])%len(keyedKinds)], Role: audit.UseRole(row[numbers+17] % byte(audit.NumRoles)),
 	}
 }
 
-// Use implements audit.Past.
-func (p *pastFiles) Use(u audit.KeyUse) error {
+// AddKeyUse implements audit.Past.
+func (p *pastFiles) AddKeyUse(u audit.KeyUse) error {
 	number := keyFileOf(u.Key)
 	k := &p.keys[number]
 	k.unwritten, k.used = appendUse(k.unwritten, &u), true
@@ -377,8 +377,8 @@ func (p *pastFiles) flushKeys(number int) error {
 	return errors.Join(err, f.Close())
 }
 
-// Uses implements audit.Past.
-func (p *pastFiles) Uses() iter.Seq2[[]audit.KeyUse, error] {
+// KeyUses implements audit.Past.
+func (p *pastFiles) KeyUses() iter.Seq2[[]audit.KeyUse, error] {
 	return func(yield func([]audit.KeyUse, error) bool) {
 		for number := range manyKeyFiles {
 			k := &p.keys[number]
@@ -391,7 +391,7 @@ func (p *pastFiles) Uses() iter.Seq2[[]audit.KeyUse, error] {
 				return
 			}
 			k.used = false
-			for same := range audit.ByKey(uses) {
+			for same := range audit.GroupByKey(uses) {
 				if !yield(same, nil) {
 					return
 				}

@@ -14,22 +14,22 @@ import (
 
 // Kinds of findings, in addition to those of package audit.
 const (
-	KindAnswer  audit.Kind = "answer"  // an answer omits, adds, or changes something
-	KindMetrics audit.Kind = "metrics" // the metrics contradict the log
-	KindReceipt audit.Kind = "receipt" // a receipt or proof is invalid
+	KindAnswer  audit.DamageKind = "answer"  // an answer omits, adds, or changes something
+	KindMetrics audit.DamageKind = "metrics" // the metrics contradict the log
+	KindReceipt audit.DamageKind = "receipt" // a receipt or proof is invalid
 )
 
 // Finding is one fault and its place.
 type Finding struct {
-	Kind     audit.Kind `json:"kind"`
-	Seq      *uint64    `json:"seq,omitempty"`   // seq of the entry
-	Tile     string     `json:"tile,omitempty"`  // path of a tile or bundle
-	Name     string     `json:"name,omitempty"`  // name of the content or the check
-	Query    string     `json:"query,omitempty"` // path of the question, with its parameters
-	Row      string     `json:"row,omitempty"`   // identifies the row of the answer
-	Expected string     `json:"expected,omitempty"`
-	Got      string     `json:"got,omitempty"`
-	Message  string     `json:"message"`
+	Kind     audit.DamageKind `json:"kind"`
+	Seq      *uint64          `json:"seq,omitempty"`   // seq of the entry
+	Tile     string           `json:"tile,omitempty"`  // path of a tile or bundle
+	Name     string           `json:"name,omitempty"`  // name of the content or the check
+	Query    string           `json:"query,omitempty"` // path of the question, with its parameters
+	Row      string           `json:"row,omitempty"`   // identifies the row of the answer
+	Expected string           `json:"expected,omitempty"`
+	Got      string           `json:"got,omitempty"`
+	Message  string           `json:"message"`
 }
 
 func findingOf(d *audit.Damage) Finding {
@@ -69,7 +69,7 @@ type Report struct {
 	Time    string `json:"time"` // time at which this audit began
 	// Earlier describes how many entries earlier audits have checked, and when. It is absent if
 	// this audit has checked all entries.
-	Earlier *CheckedAt `json:"earlier,omitempty"`
+	Earlier *LastSuccess `json:"earlier,omitempty"`
 	// Skipped lists the checks that were not requested, each with its last success if that is
 	// known.
 	Skipped []SkippedCheck `json:"skipped"`
@@ -109,8 +109,8 @@ const (
 
 // SkippedCheck is a check that was not requested.
 type SkippedCheck struct {
-	What string     `json:"what"`
-	Last *CheckedAt `json:"last,omitempty"` // its last success, according to the state
+	What string       `json:"what"`
+	Last *LastSuccess `json:"last,omitempty"` // its last success, according to the state
 }
 
 // timeOfReport returns the current time in the format of reports.
@@ -144,12 +144,12 @@ func (r *Report) walked(at audit.Position) {
 	t := at.Tally
 	r.FirstTime, r.LastTime = t.First, at.Time
 	r.Records, r.Mismatched, r.Refused, r.ChosenKeys = t.Records, t.Mismatched, t.Refused, t.ChosenKeys
-	r.States = map[string]uint64{string(record.Live): t.Live(), string(record.Failed): t.Failed, string(record.Stale): t.Stale, string(record.Quarantined): t.Quarantined}
+	r.States = map[string]uint64{string(record.Live): t.LiveRecords(), string(record.Failed): t.Failed, string(record.Stale): t.Stale, string(record.Quarantined): t.Quarantined}
 }
 
 // rememberDone records in the state which of the optional checks have succeeded.
 func (a *Auditor) rememberDone() error {
-	now := CheckedAt{a.report.Size, a.report.Time}
+	now := LastSuccess{a.report.Size, a.report.Time}
 	if !a.options.Content && a.options.Answers == nil && a.options.Receipts == 0 {
 		return nil
 	}

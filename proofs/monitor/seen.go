@@ -23,7 +23,7 @@ const maxSeen = 64
 // olderNote is a checkpoint that only older keys have signed. Because a thief of a retired key
 // could have signed it, checkOlder decides after the walk whether to accept it.
 type olderNote struct {
-	Note
+	NamedCheckpoint
 	checkpoint proofs.Checkpoint
 }
 
@@ -32,12 +32,12 @@ type olderNote struct {
 func (a *Auditor) openAgainst() error {
 	for _, note := range a.options.Against {
 		if checkpoint, err := proofs.OpenCheckpoint(note.Text, a.newest()...); err == nil {
-			a.others = append(a.others, audit.Seen{Checkpoint: checkpoint, By: note.Name})
+			a.others = append(a.others, audit.SeenCheckpoint{Checkpoint: checkpoint, By: note.Name})
 			continue
 		}
 		checkpoint, err := proofs.OpenCheckpoint(note.Text, a.known...)
 		if err != nil {
-			return &NoteError{Name: note.Name, Err: err}
+			return &CheckpointError{Name: note.Name, Err: err}
 		}
 		a.older = append(a.older, olderNote{note, checkpoint})
 	}
@@ -47,7 +47,7 @@ func (a *Auditor) openAgainst() error {
 // checkOlder compares the walked log with checkpoints that older keys have signed. It reports
 // a checkpoint as wrong if, at that size, the keys that signed it were retired already or had
 // to sign together with another key.
-func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
+func (a *Auditor) checkOlder(at audit.Position, past audit.History) error {
 	if len(a.older) == 0 || at.Keys == nil {
 		return nil
 	}
@@ -57,8 +57,8 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 	}
 	prover := proofs.NewProver(tree.Snapshot(), nil, past.Tile)
 	for _, o := range a.older {
-		if _, err := at.Keys.OpenGrown(o.Text, at.Size, at.Keys.Verifiers(), nil); err != nil {
-			return &NoteError{Name: o.Name, Err: fmt.Errorf("%w: the checkpoint is not accepted", err)}
+		if _, err := at.Keys.OpenLaterCheckpoint(o.Text, at.Size, at.Keys.Verifiers(), nil); err != nil {
+			return &CheckpointError{Name: o.Name, Err: fmt.Errorf("%w: the checkpoint is not accepted", err)}
 		}
 		seen := o.checkpoint
 		if seen.Size > at.Size {
@@ -77,7 +77,9 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.Past) error {
 }
 
 // seen returns the checkpoints that the log must extend.
-func (a *Auditor) seen() []audit.Seen { return slices.Concat(a.state.checkpoints(), a.others) }
+func (a *Auditor) seen() []audit.SeenCheckpoint {
+	return slices.Concat(a.state.checkpoints(), a.others)
+}
 
 // remember stores in the state that the log is valid up to the end of the walk and extends all
 // earlier checkpoints.
@@ -90,7 +92,7 @@ func (a *Auditor) remember(log *fetch.Log, at audit.Position) error {
 		return err
 	}
 	a.state.checked, a.state.seen = at.Size, []seenNote{now}
-	a.state.done[checkLog] = CheckedAt{at.Size, timeOfReport()}
+	a.state.done[checkLog] = LastSuccess{at.Size, timeOfReport()}
 	return a.state.save()
 }
 
@@ -143,7 +145,7 @@ func (a *Auditor) see(ctx context.Context, log *fetch.Log) error {
 func (a *Auditor) openSeen(log *fetch.Log) (seenNote, error) {
 	checkpoint, err := proofs.OpenCheckpoint(log.Checkpoint(), a.keys...)
 	if walked := a.state.history(); err == nil && walked != nil {
-		checkpoint, err = walked.OpenGrown(log.Checkpoint(), a.state.at.Size, a.options.Keys, a.keys)
+		checkpoint, err = walked.OpenLaterCheckpoint(log.Checkpoint(), a.state.at.Size, a.options.Keys, a.keys)
 	}
 	if err != nil {
 		return seenNote{}, fmt.Errorf("reading the checkpoint: %w", err)

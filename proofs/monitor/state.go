@@ -58,7 +58,7 @@ type stateFile struct {
 	// Tally holds totals over the walked events.
 	Tally audit.Tally `json:"tally"`
 	// Checked holds the time of each check's last success, by the name of the check.
-	Checked map[string]CheckedAt `json:"checked"`
+	Checked map[string]LastSuccess `json:"checked"`
 	// Files holds the lengths and checksums of the files in the folder.
 	Files map[string]fileSum `json:"files"`
 	// Checksum is the SHA-256 of this file with an empty checksum. All later versions of the
@@ -66,8 +66,8 @@ type stateFile struct {
 	Checksum string `json:"checksum"`
 }
 
-// CheckedAt is the time of a check's last success, and the size of the log at that time.
-type CheckedAt struct {
+// LastSuccess is the time of a check's last success, and the size of the log at that time.
+type LastSuccess struct {
 	Size uint64 `json:"size"`
 	Time string `json:"time"` // RFC 3339, UTC
 }
@@ -120,11 +120,11 @@ type state struct {
 	lock    io.Closer // excludes other audits; nil if the audit stores nothing
 	past    *pastFiles
 	at      audit.Position
-	uses    uint64               // number of uses of idempotency keys so far
-	checked uint64               // number of entries whose idempotency keys have been compared
-	seen    []seenNote           // signed checkpoints, the oldest first
-	keys    []*proofs.Verifier   // the trusted keys
-	done    map[string]CheckedAt // by check: when it last succeeded
+	uses    uint64                 // number of uses of idempotency keys so far
+	checked uint64                 // number of entries whose idempotency keys have been compared
+	seen    []seenNote             // signed checkpoints, the oldest first
+	keys    []*proofs.Verifier     // the trusted keys
+	done    map[string]LastSuccess // by check: when it last succeeded
 	// converted means that the state was of an earlier version, so the log is walked again.
 	converted     bool
 	convertedKeys *proofs.KeyHistory // the keys in a state of version 1
@@ -134,7 +134,7 @@ type state struct {
 // state of a log that has none of the known keys. The error is a *StateError, unless creating
 // temporary files fails.
 func openState(file string, known []*proofs.Verifier) (*state, error) {
-	m := &state{file: file, done: make(map[string]CheckedAt)}
+	m := &state{file: file, done: make(map[string]LastSuccess)}
 	if file == "" {
 		dir, err := temporaryFolder()
 		if err != nil {
@@ -297,14 +297,14 @@ func (m *state) readSeen(s *stateFile, known []*proofs.Verifier) error {
 }
 
 // checkpoints returns the checkpoints in the state, each with the party that saw it.
-func (m *state) checkpoints() []audit.Seen {
-	var seen []audit.Seen
+func (m *state) checkpoints() []audit.SeenCheckpoint {
+	var seen []audit.SeenCheckpoint
 	for i, s := range m.seen {
 		by := "the last audit"
 		if i > 0 {
 			by = "an audit that could not prove that the checkpoint belongs to the same log"
 		}
-		seen = append(seen, audit.Seen{Checkpoint: s.Checkpoint, By: by})
+		seen = append(seen, audit.SeenCheckpoint{Checkpoint: s.Checkpoint, By: by})
 	}
 	return seen
 }
@@ -314,8 +314,8 @@ func (s *stateFile) checkKeys() error {
 	switch {
 	case s.Size > 0 && s.Keys == nil:
 		return errors.New("the log's keys are missing")
-	case s.Keys != nil && s.Keys.Changes() > 0 && s.Keys.Replaced()[0].ReplacedAt >= s.Size:
-		return fmt.Errorf("its keys changed at event %d, but it covers only %d events", s.Keys.Replaced()[0].ReplacedAt, s.Size)
+	case s.Keys != nil && s.Keys.NumChanges() > 0 && s.Keys.ReplacedKeys()[0].ReplacedAt >= s.Size:
+		return fmt.Errorf("its keys changed at event %d, but it covers only %d events", s.Keys.ReplacedKeys()[0].ReplacedAt, s.Size)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 
 // grownLog returns a log, its keys, and the state of an audit made when the log had four events and
 // one key fewer.
-func grownLog(t testing.TB) (l *ledgertest.Stored, keys []*proofs.Verifier, state string) {
+func grownLog(t testing.TB) (l *ledgertest.StoredLog, keys []*proofs.Verifier, state string) {
 	w := ledgertest.New(t, 5, 0, 0)
 	state = filepath.Join(t.TempDir(), "state")
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -91,7 +91,7 @@ func FuzzAuditState(f *testing.F) {
 			require.ErrorAs(t, err, &refused)
 			return
 		}
-		report, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.Extension{From: m.at, Past: m.past, Seen: m.checkpoints()})
+		report, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.ExtendOptions{From: m.at, Past: m.past, Seen: m.checkpoints()})
 		if err != nil || report.Damage != nil {
 			require.NoError(t, m.rewind())
 			require.NoError(t, m.Close())
@@ -117,7 +117,7 @@ func TestKeysThatWereNotCompared(t *testing.T) {
 		m, err := openState(state, keys)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, m.Close()) }()
-		for _, err := range m.past.Uses() {
+		for _, err := range m.past.KeyUses() {
 			require.NoError(t, err)
 			at++
 		}
@@ -129,7 +129,7 @@ func TestKeysThatWereNotCompared(t *testing.T) {
 	require.NoError(t, err)
 	a := &Auditor{options: Options{Keys: keys}.withDefaults(), state: m, keys: keys}
 	published := openLog(t, log, keys)
-	_, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.Extension{From: m.at, Past: m.past, Seen: a.seen()})
+	_, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.ExtendOptions{From: m.at, Past: m.past, Seen: a.seen()})
 	require.NoError(t, err)
 	m.seen = nil // chosen so that no tile is fetched
 	require.NoError(t, a.reach(t.Context(), published, end))
@@ -145,7 +145,7 @@ func TestKeysThatWereNotCompared(t *testing.T) {
 }
 
 // openLog serves a stored log and opens it as an audit does.
-func openLog(t testing.TB, log *ledgertest.Stored, keys []*proofs.Verifier) *fetch.Log {
+func openLog(t testing.TB, log *ledgertest.StoredLog, keys []*proofs.Verifier) *fetch.Log {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(log.Last.Checkpoint) }))
 	t.Cleanup(server.Close)

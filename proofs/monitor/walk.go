@@ -20,7 +20,7 @@ const stepWalk = "auditing"
 
 // walk verifies the log and copies its totals into the report. The error is an *audit.Damage
 // if there is damage. The checkpoint is remembered even then.
-func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.Extension) (audit.Position, error) {
+func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.ExtendOptions) (audit.Position, error) {
 	a.options.Progress(stepWalk, 0, log.Size())
 	options := audit.Options{Verifiers: a.bounded(), Successors: a.keys, Ledger: a.options.Ledger, Now: time.Now(),
 		Progress: func(done, _ uint64) { a.options.Progress(stepWalk, done, log.Size()) }}
@@ -44,7 +44,7 @@ func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.Extension) (
 
 // walkOn verifies the log from where the last audit ended, and remembers the result.
 func (a *Auditor) walkOn(ctx context.Context, log *fetch.Log) error {
-	x := audit.Extension{From: a.state.at, Past: a.state.past, Seen: a.seen(), Reached: func(at audit.Position) error { return a.reach(ctx, log, at) }}
+	x := audit.ExtendOptions{From: a.state.at, Past: a.state.past, Seen: a.seen(), Reached: func(at audit.Position) error { return a.reach(ctx, log, at) }}
 	at, err := a.walk(ctx, log, x)
 	if err != nil {
 		return errors.Join(err, a.state.rewind())
@@ -88,7 +88,7 @@ func (a *Auditor) walkAll(ctx context.Context, log *fetch.Log) (err error) {
 }
 
 func (w *Walk) run(ctx context.Context) error {
-	at, err := w.walk(ctx, w.log, audit.Extension{Past: w.past, Seen: w.seen(), Each: w.each})
+	at, err := w.walk(ctx, w.log, audit.ExtendOptions{Past: w.past, Seen: w.seen(), Each: w.each})
 	if err != nil && w.past == w.state.past {
 		err = errors.Join(err, w.state.rewind())
 	}
@@ -125,7 +125,7 @@ func (w *Walk) CatchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, err := w.walk(ctx, log, audit.Extension{From: w.at, Past: w.past, Seen: w.seen(), Each: w.pass})
+	now, err := w.walk(ctx, log, audit.ExtendOptions{From: w.at, Past: w.past, Seen: w.seen(), Each: w.pass})
 	if err == nil {
 		w.at, w.log = now, log
 	}
@@ -136,7 +136,7 @@ func (w *Walk) CatchUp(ctx context.Context) error {
 }
 
 // each receives every verified entry of the walk.
-func (w *Walk) each(e audit.Walked) error {
+func (w *Walk) each(e audit.WalkedEntry) error {
 	if err := w.pass(e); err != nil || w.content == nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (w *Walk) each(e audit.Walked) error {
 
 // pass records which records an entry redacts, if content is checked, and passes the entry to
 // the AnswerCheck.
-func (w *Walk) pass(e audit.Walked) error {
+func (w *Walk) pass(e audit.WalkedEntry) error {
 	if e.Body.Kind == record.ContentRedacted && w.content != nil {
 		for seq := range e.Body.Redaction.Seqs.All() {
 			if _, before := w.redactedBy[seq]; !before {
@@ -163,7 +163,7 @@ func (w *Walk) pass(e audit.Walked) error {
 // first size records, with the redactions in the log.
 func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 	for seq := range size {
-		facts, err := w.past.Facts(seq)
+		facts, err := w.past.Flags(seq)
 		if err != nil {
 			return err
 		}

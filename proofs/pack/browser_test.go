@@ -42,7 +42,7 @@ func with(t testing.TB, p *browser.Page, key string) (verdict string) {
 // quiet requires that a page made no request except for itself, and raised no error.
 func quiet(t testing.TB, p *browser.Page) {
 	t.Helper()
-	notes := p.Notes()
+	notes := p.Activity()
 	require.Empty(t, notes.Errors)
 	require.Empty(t, notes.Dialogs)
 	for _, url := range notes.Requests {

@@ -72,7 +72,7 @@ func TestTextsCannotChangeThePage(t *testing.T) {
 		open(t, p, []byte(strings.Replace(string(html), "<main>", "<main>"+markup, 1)))
 		p.Eval(t, "hits", &hits)
 		require.Empty(t, hits, name)
-		require.NotEmpty(t, p.Notes().Errors, "the browser must report that this is forbidden: "+name)
+		require.NotEmpty(t, p.Activity().Errors, "the browser must report that this is forbidden: "+name)
 	}
 }
 

@@ -35,7 +35,9 @@ func newLog(t testing.TB, seed byte) *log {
 	return l
 }
 
-func (l *log) by(actor string) record.Event { return record.Event{Actor: actor, Ledger: "default"} }
+func (l *log) by(actor string) record.EventContext {
+	return record.EventContext{Actor: actor, Ledger: "default"}
+}
 
 // event appends an event whose body is from AppendBody.
 func (l *log) event(body []byte) {
@@ -132,7 +134,7 @@ func (l *log) pack(redacted map[uint64]uint64, seqs ...uint64) *Pack {
 	l.t.Helper()
 	p := New("default", "2026-01-02T03:04:05Z", []string{l.signer.Verifier().String()}, l.checkpoint())
 	for _, seq := range seqs {
-		r := Record{Seq: seq, Entry: l.entries[seq], Inclusion: []string{}}
+		r := PackedEvent{Seq: seq, Entry: l.entries[seq], Inclusion: []string{}}
 		for _, h := range path(l.leaves(), int(seq)) {
 			r.Inclusion = append(r.Inclusion, hex.EncodeToString(h[:]))
 		}
@@ -193,7 +195,7 @@ func example(t testing.TB) *log {
 	l.event(record.NewRedaction("Asked for.", seqs).AppendBody(nil, l.by("admin")))
 	l.verb(record.ParseStateChange(1, []byte(`{"state":"stale","reason":"The keeper has changed."}`)))
 	validation := &record.ValidationRequest{Validated: true}
-	l.verb(validation.Of(record.CurrentPath{Project: "harbour", PathID: "0cc175b9", ContentFingerprint: "01234567", RecordSeq: 5}), nil)
+	l.verb(validation.VerbFor(record.CurrentPath{Project: "harbour", PathID: "0cc175b9", ContentFingerprint: "01234567", RecordSeq: 5}), nil)
 	l.verb(record.ParseRegistration("register", []byte(`{"title":"The harbour’s register"}`)))
 	l.verb(record.ParseRevocation("register", nil))
 	refused, err := record.Parse(record.IPCRecord, []byte(`{"payload":{},"model":"m","temperature":0,"max_tokens":1,"input_hash":"`+zeros+`"}`))

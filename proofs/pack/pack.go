@@ -38,15 +38,15 @@ type Pack struct {
 	Keys       []string `json:"verifier_keys"`
 	Checkpoint string   `json:"checkpoint"` // signed note
 	// Records are in ascending order of seq, without duplicates.
-	Records []Record `json:"records"`
-	Content string   `json:"content"` // ContentIncluded, ContentLeftOut, or ContentNoRight
+	Records []PackedEvent `json:"records"`
+	Content string        `json:"content"` // ContentIncluded, ContentLeftOut, or ContentNoRight
 	// Contents maps the SHA-256 of a piece of content, in hexadecimal, to its bytes. Several
 	// records can name the same piece.
 	Contents map[string][]byte `json:"contents"`
 }
 
-// Record is an event of any kind and its place in the tree of the checkpoint.
-type Record struct {
+// PackedEvent is an event of any kind and its place in the tree of the checkpoint.
+type PackedEvent struct {
 	Seq       uint64   `json:"seq"`
 	Entry     []byte   `json:"entry"`
 	Inclusion []string `json:"inclusion"` // hexadecimal hashes, from the leaf upwards
@@ -59,7 +59,7 @@ type Record struct {
 // be for this checkpoint.
 func New(ledger, exported string, keys []string, checkpoint []byte) *Pack {
 	return &Pack{Format: Format, Ledger: ledger, Exported: exported, Keys: keys, Checkpoint: string(checkpoint),
-		Records: []Record{}, Content: ContentIncluded, Contents: map[string][]byte{}}
+		Records: []PackedEvent{}, Content: ContentIncluded, Contents: map[string][]byte{}}
 }
 
 // Add appends the event of a receipt, which must have a proof. redactedBy is the seq of the event
@@ -69,7 +69,7 @@ func (p *Pack) Add(r *proofs.Receipt, redactedBy *uint64) {
 	for i, h := range r.Proof.Inclusion.Hashes {
 		path[i] = hex.EncodeToString(h[:])
 	}
-	p.Records = append(p.Records, Record{Seq: r.Seq, Inclusion: path, RedactedBy: redactedBy,
+	p.Records = append(p.Records, PackedEvent{Seq: r.Seq, Inclusion: path, RedactedBy: redactedBy,
 		Entry: proofs.AppendEntry(nil, r.PrevEventHash, r.Proof.Event)})
 }
 

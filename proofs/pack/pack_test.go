@@ -39,7 +39,7 @@ func TestPackOfReceipts(t *testing.T) {
 	for _, seq := range []uint64{6, 7} {
 		r, err := proofs.NewReceipt(l.entries[seq])
 		require.NoError(t, err)
-		r.Proof = &proofs.Proof{Event: l.entries[seq][proofs.HashSize:], Inclusion: proofs.Inclusion{Hashes: path(l.leaves(), int(seq))}}
+		r.Proof = &proofs.Proof{Event: l.entries[seq][proofs.HashSize:], Inclusion: proofs.InclusionProof{Hashes: path(l.leaves(), int(seq))}}
 		by := uint64(7)
 		redacted := &by
 		if seq == 7 {

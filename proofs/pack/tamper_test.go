@@ -68,7 +68,7 @@ func tamperings(t testing.TB) map[string]tampering {
 		"a time elsewhere":    {changed(t, func(p *Pack) { p.Exported = "2026-01-02T03:04:05+01:00" }), proofs.ErrMalformed, "the pack does not say when it was made"},
 		"a word for content":  {changed(t, func(p *Pack) { p.Content = "constructor" }), proofs.ErrMalformed, "the pack does not say whether it has content"},
 		"no word for content": {changed(t, func(p *Pack) { p.Content = "" }), proofs.ErrMalformed, "the pack does not say whether it has content"},
-		"no records":          {changed(t, func(p *Pack) { p.Records = []Record{} }), proofs.ErrMalformed, "the pack has no records"},
+		"no records":          {changed(t, func(p *Pack) { p.Records = []PackedEvent{} }), proofs.ErrMalformed, "the pack has no records"},
 		"a text's byte":       {changed(t, func(p *Pack) { p.Contents[digestOf(t, p, answer)][0] ^= 1 }), ErrContent, "they were changed"},
 		"a text cut short":    {changed(t, func(p *Pack) { d := digestOf(t, p, answer); p.Contents[d] = p.Contents[d][1:] }), ErrContent, "they were changed"},
 		"two texts swapped": {changed(t, func(p *Pack) {

@@ -150,7 +150,7 @@ func (v *verification) link(i int, r *proofs.Receipt) error {
 }
 
 // content checks the content that a record names, or that an event of the pack erased it.
-func (v *verification) content(r *Record) error {
+func (v *verification) content(r *PackedEvent) error {
 	e := v.events[r.Seq]
 	if r.RedactedBy != nil {
 		v.report.Redacted++
@@ -174,7 +174,7 @@ func (v *verification) content(r *Record) error {
 		v.report.Contents++
 		content[string(named.Name)] = kept
 	}
-	if v.report.Missing > missing || event.Number(e.Rules) != record.Rules {
+	if v.report.Missing > missing || event.Uint64(e.Rules) != record.RulesVersion {
 		return nil
 	}
 	return v.recompute(r, content)
@@ -182,7 +182,7 @@ func (v *verification) content(r *Record) error {
 
 // recompute rebuilds the record from its content, if the event has one, and compares the
 // result with the event. content must be complete.
-func (v *verification) recompute(r *Record, content map[string][]byte) error {
+func (v *verification) recompute(r *PackedEvent, content map[string][]byte) error {
 	err := v.rebuilder.Check(r.Entry[proofs.HashSize:], func(name string, _ proofs.Hash) ([]byte, error) { return content[name], nil })
 	if wrong := (*recompute.Error)(nil); errors.As(err, &wrong) {
 		return fmt.Errorf("%w: %w", ErrHashes, wrong)

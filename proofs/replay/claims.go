@@ -74,7 +74,7 @@ func (c *comparer) noteRedaction(q question, seq, by uint64) {
 // checkClaims compares two claims of answers with the log beyond the shown size: the size of
 // the log, and the redacting event of each redacted record.
 func (c *comparer) checkClaims() *monitor.Finding {
-	if size := c.copy.Written(); c.largest > size {
+	if size := c.copy.WrittenSize(); c.largest > size {
 		return findingOf(c.largestIn, "", "the answer claims a size that the log does not have", "at most "+decimal(size), decimal(c.largest))
 	}
 	for _, seq := range slices.Sorted(maps.Keys(c.redactions)) {

@@ -43,7 +43,7 @@ type comparer struct {
 	origin    string             // origin of the log
 	keys      []*proofs.Verifier // keys of the log
 
-	memory     *fetch.Memory
+	memory     *fetch.AnswerLimit
 	smallPages atomic.Bool // the server refuses pages with maxRows rows
 	tooLong    int         // number of answers that were too long
 	unsigned   uint64      // number of answers for which the server could not sign the checkpoint
@@ -79,14 +79,14 @@ type comparison struct {
 
 // ask asks a question and compares all pages of the answers.
 func (c *comparer) ask(ctx context.Context, q question) comparison {
-	ctx, share := c.memory.Share(ctx)
+	ctx, share := c.memory.WithSlot(ctx)
 	defer share.Release()
 	page, err := c.first(ctx, q)
 	if err != nil {
 		return failed(q, err)
 	}
 	if c.isLater(q, page) {
-		if share.Taken() || q.atHead {
+		if share.InUse() || q.atHead {
 			page = nil
 		}
 		return comparison{later: true, page: page}
@@ -152,7 +152,7 @@ const maxTries = 3
 // askAgain repeats a question whose comparison needs a later size, and lets the reference grow
 // to the size of the new answer. No other question may be in progress.
 func (c *comparer) askAgain(ctx context.Context, q question) (result comparison) {
-	ctx, share := c.memory.Share(ctx)
+	ctx, share := c.memory.WithSlot(ctx)
 	defer share.Release()
 	for range maxTries {
 		page, err := c.first(ctx, q)
@@ -186,13 +186,13 @@ func (c *comparer) grow(ctx context.Context, size uint64) error {
 	if size <= c.size {
 		return nil
 	}
-	if size > c.copy.Written() {
+	if size > c.copy.WrittenSize() {
 		if err := c.catchUp(ctx); err != nil {
 			return err
 		}
 	}
-	if size > c.copy.Written() {
-		return &badAnswer{"", "the answer claims a size that the log does not have", "at most " + decimal(c.copy.Written()), decimal(size)}
+	if size > c.copy.WrittenSize() {
+		return &badAnswer{"", "the answer claims a size that the log does not have", "at most " + decimal(c.copy.WrittenSize()), decimal(size)}
 	}
 	return c.show(ctx, size)
 }
@@ -202,10 +202,10 @@ func (c *comparer) growToHead(ctx context.Context) error {
 	if err := c.catchUp(ctx); err != nil {
 		return err
 	}
-	if c.copy.Written() <= c.size {
+	if c.copy.WrittenSize() <= c.size {
 		return nil
 	}
-	return c.show(ctx, c.copy.Written())
+	return c.show(ctx, c.copy.WrittenSize())
 }
 
 func (c *comparer) catchUp(ctx context.Context) error {
@@ -215,7 +215,7 @@ func (c *comparer) catchUp(ctx context.Context) error {
 }
 
 func (c *comparer) show(ctx context.Context, size uint64) error {
-	err := c.reference.Show(ctx, size)
+	err := c.reference.AdvanceTo(ctx, size)
 	if err == nil {
 		c.size = size
 	}

@@ -50,7 +50,7 @@ func (r referenceServer) page(ctx context.Context, q question, p pageRequest) (*
 	if q.form.lines || q.form.text {
 		return page, nil
 	}
-	if err := fetch.TakeShare(ctx, int64(len(page.body))); err != nil {
+	if err := fetch.WaitForSlot(ctx, int64(len(page.body))); err != nil {
 		return nil, err
 	}
 	return page, parseAnswer(&page.document, page.body)
@@ -103,9 +103,9 @@ func (r referenceServer) answer(ctx context.Context, q question, p pageRequest, 
 		return r.log.Describe()
 	case ledgersForm:
 		ledger, err := r.log.Describe()
-		return wire.Ledgers{Ledgers: []wire.LedgerDescription{ledger}}, err
+		return wire.LedgerList{LedgerList: []wire.LedgerDescription{ledger}}, err
 	}
-	answer, size, err := r.Ask(ctx, q.path, q.parameters(p))
+	answer, size, err := r.Answer(ctx, q.path, q.parameters(p))
 	if size > 0 {
 		page.size = size // not sent, because a cursor implies the size
 	}
@@ -135,7 +135,7 @@ func (r referenceServer) nested(ctx context.Context, q question, size uint64) (a
 	if err != nil {
 		return nil, err
 	}
-	var nested *proofs.Nested
+	var nested *proofs.NestedProof
 	if q.values.Has("stage") {
 		nested, err = r.log.StageReceipt(ctx, seq, size, q.values.Get("stage"))
 	} else {

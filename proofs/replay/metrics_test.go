@@ -29,7 +29,7 @@ func scraped(t testing.TB, w *ledgertest.Ledger) string {
 	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close()) }()
-	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.Spool(data), Version: "test", Metrics: api.NewMetrics(prometheus.NewRegistry())})
+	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.SpoolFolder(data), Version: "test", Metrics: api.NewMetrics(prometheus.NewRegistry())})
 	require.NoError(t, err)
 	require.NoError(t, n.Index.Follower(ledger.Default).Wait(t.Context(), w.Size))
 	server := httptest.NewServer(service)

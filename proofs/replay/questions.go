@@ -236,10 +236,10 @@ func (b *questionBuilder) records() {
 		}
 	}
 	for _, run := range b.values.of(findable("run_id")) {
-		b.ask("/runs/"+wire.RunElement(run), rowsList)
+		b.ask("/runs/"+wire.EscapeRunID(run), rowsList)
 	}
 	for _, run := range b.some(findable("run_id")) {
-		b.ask("/runs/"+wire.RunElement(run), rowsList, "state", "live")
+		b.ask("/runs/"+wire.EscapeRunID(run), rowsList, "state", "live")
 	}
 	runs := b.values.of(findable("run_id"))
 	for i := 1; i < len(runs); i++ {

@@ -100,7 +100,7 @@ func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 }
 
 // Entry adds an entry to the copy of the log.
-func (k *check) Entry(e audit.Walked) error { return k.copy.Add(e) }
+func (k *check) Entry(e audit.WalkedEntry) error { return k.copy.Add(e) }
 
 // Close removes the copy of the log.
 func (k *check) Close() error {
@@ -115,7 +115,7 @@ func (k *check) Close() error {
 func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 	size := max(k.published, 1) // a log has at least one event
 	if k.metrics != nil {
-		if f := k.metrics.checkSizes(k.published, k.copy.Written()); f != nil {
+		if f := k.metrics.checkSizes(k.published, k.copy.WrittenSize()); f != nil {
 			w.Report().AddFinding(*f)
 			return nil
 		}
@@ -142,7 +142,7 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 	if c.unsigned > 0 {
 		w.Report().AddWithheld(fmt.Sprintf("%d answers with checkpoints of older sizes: %s", c.unsigned, c.refusal))
 	}
-	if len(c.redactions) > 0 || c.largest > k.copy.Written() {
+	if len(c.redactions) > 0 || c.largest > k.copy.WrittenSize() {
 		if err := w.CatchUp(ctx); err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (k *check) open(ctx context.Context, w *monitor.Walk, size uint64) (*compar
 	}
 	c := newComparer(w.Client(), referenceServer{r, k.copy}, size)
 	c.walk, c.copy, c.origin, c.keys = w, k.copy, checkpoint.Origin, w.Keys()
-	if err := r.Show(ctx, size); err != nil {
+	if err := r.AdvanceTo(ctx, size); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return c, nil

@@ -22,17 +22,17 @@ type Mode string
 const (
 	// Fail makes the call do nothing and return an error.
 	Fail Mode = "fail"
-	// Lie makes the call succeed and still return an error.
-	Lie Mode = "lie"
+	// FailAfterSuccess makes the call succeed and still return an error.
+	FailAfterSuccess Mode = "lie"
 	// NoSpace makes the call fail as on a full disk. A write of a file writes its first half.
 	NoSpace Mode = "no space"
 	// Short makes a write of a file write its first half and return an error.
 	Short Mode = "short"
 	// Slow makes the call succeed, but only after Plan.Pause.
 	Slow Mode = "slow"
-	// Garble makes a read of a file return data with one flipped bit. A read of a store returns a
+	// FlipBit makes a read of a file return data with one flipped bit. A read of a store returns a
 	// checksum error.
-	Garble Mode = "garble"
+	FlipBit Mode = "garble"
 )
 
 // Plan selects the calls that fail. It can be sent to another process as JSON.
@@ -82,8 +82,8 @@ func (f *Faults) Stop() {
 	f.over = true
 }
 
-// Injected returns the number of failed calls so far, by the name of the call.
-func (f *Faults) Injected() map[string]int {
+// FaultCounts returns the number of failed calls so far, by the name of the call.
+func (f *Faults) FaultCounts() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	injected := make(map[string]int, len(f.injected))
@@ -131,7 +131,7 @@ func (f *Faults) count(call, file string) (mode Mode, first bool) {
 // refused returns the error of a mode, or nil for Garble and for "".
 func refused(mode Mode) error {
 	switch mode {
-	case "", Garble:
+	case "", FlipBit:
 		return nil
 	case NoSpace:
 		return syscall.ENOSPC

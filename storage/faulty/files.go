@@ -35,32 +35,32 @@ const (
 	Close       = "close"
 )
 
-// Calls returns the names of all calls of a file system and of its files.
-func Calls() []string {
+// FileCalls returns the names of all calls of a file system and of its files.
+func FileCalls() []string {
 	return []string{Create, Compact, Link, Open, OpenDir, Remove, Rename, Reuse, MkdirAll, Lock, List, Stat, Usage,
 		Read, Write, Sync, SyncPart, Preallocate, Close}
 }
 
-// Files is a file system with injected faults.
-type Files struct {
+// FS is a file system with injected faults.
+type FS struct {
 	vfs.FS
 	faults *Faults
 }
 
-var _ vfs.FS = (*Files)(nil)
+var _ vfs.FS = (*FS)(nil)
 
-// NewFiles returns a file system that passes all calls to under, unless faults makes them fail.
-func NewFiles(under vfs.FS, faults *Faults) *Files { return &Files{under, faults} }
+// NewFS returns a file system that passes all calls to under, unless faults makes them fail.
+func NewFS(under vfs.FS, faults *Faults) *FS { return &FS{under, faults} }
 
 // Unwrap implements vfs.FS.
-func (f *Files) Unwrap() vfs.FS { return f.FS }
+func (f *FS) Unwrap() vfs.FS { return f.FS }
 
 // do runs done for a call on the named file, unless the call must fail before that. With Lie, it
 // returns an error afterwards.
-func (f *Files) do(call, name string, done func() error) error {
+func (f *FS) do(call, name string, done func() error) error {
 	mode := f.faults.next(call, name)
 	err := refused(mode)
-	if err != nil && mode != Lie {
+	if err != nil && mode != FailAfterSuccess {
 		return wrap(call, name, err)
 	}
 	if failed := done(); failed != nil {
@@ -70,7 +70,7 @@ func (f *Files) do(call, name string, done func() error) error {
 }
 
 // open is like do, for a call that opens a file. The result injects faults, too.
-func (f *Files) open(call, name string, done func() (vfs.File, error)) (vfs.File, error) {
+func (f *FS) open(call, name string, done func() (vfs.File, error)) (vfs.File, error) {
 	var opened vfs.File
 	err := f.do(call, name, func() (err error) {
 		opened, err = done()
@@ -96,7 +96,7 @@ func wrap(call, name string, err error) error {
 const compactions vfs.DiskWriteCategory = "pebble-compaction"
 
 // Create implements vfs.FS.
-func (f *Files) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (f *FS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	call := Create
 	if category == compactions {
 		call = Compact
@@ -105,52 +105,52 @@ func (f *Files) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 }
 
 // Link implements vfs.FS.
-func (f *Files) Link(from, to string) error {
+func (f *FS) Link(from, to string) error {
 	return f.do(Link, to, func() error { return f.FS.Link(from, to) })
 }
 
 // Open implements vfs.FS.
-func (f *Files) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
+func (f *FS) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 	return f.open(Open, name, func() (vfs.File, error) { return f.FS.Open(name, options...) })
 }
 
 // OpenReadWrite implements vfs.FS.
-func (f *Files) OpenReadWrite(name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
+func (f *FS) OpenReadWrite(name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
 	return f.open(Open, name, func() (vfs.File, error) { return f.FS.OpenReadWrite(name, category, options...) })
 }
 
 // OpenDir implements vfs.FS.
-func (f *Files) OpenDir(name string) (vfs.File, error) {
+func (f *FS) OpenDir(name string) (vfs.File, error) {
 	return f.open(OpenDir, name, func() (vfs.File, error) { return f.FS.OpenDir(name) })
 }
 
 // Remove implements vfs.FS.
-func (f *Files) Remove(name string) error {
+func (f *FS) Remove(name string) error {
 	return f.do(Remove, name, func() error { return f.FS.Remove(name) })
 }
 
 // RemoveAll implements vfs.FS.
-func (f *Files) RemoveAll(name string) error {
+func (f *FS) RemoveAll(name string) error {
 	return f.do(Remove, name, func() error { return f.FS.RemoveAll(name) })
 }
 
 // Rename implements vfs.FS.
-func (f *Files) Rename(from, to string) error {
+func (f *FS) Rename(from, to string) error {
 	return f.do(Rename, to, func() error { return f.FS.Rename(from, to) })
 }
 
 // ReuseForWrite implements vfs.FS.
-func (f *Files) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (f *FS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	return f.open(Reuse, to, func() (vfs.File, error) { return f.FS.ReuseForWrite(from, to, category) })
 }
 
 // MkdirAll implements vfs.FS.
-func (f *Files) MkdirAll(dir string, perm os.FileMode) error {
+func (f *FS) MkdirAll(dir string, perm os.FileMode) error {
 	return f.do(MkdirAll, dir, func() error { return f.FS.MkdirAll(dir, perm) })
 }
 
 // Lock implements vfs.FS. Lie does not apply to it, because the caller could not release the lock.
-func (f *Files) Lock(name string) (io.Closer, error) {
+func (f *FS) Lock(name string) (io.Closer, error) {
 	mode := f.faults.next(Lock, name)
 	if err := refused(mode); err != nil {
 		return nil, wrap(Lock, name, err)
@@ -159,7 +159,7 @@ func (f *Files) Lock(name string) (io.Closer, error) {
 }
 
 // List implements vfs.FS.
-func (f *Files) List(dir string) (names []string, err error) {
+func (f *FS) List(dir string) (names []string, err error) {
 	err = f.do(List, dir, func() (err error) {
 		names, err = f.FS.List(dir)
 		return err
@@ -168,7 +168,7 @@ func (f *Files) List(dir string) (names []string, err error) {
 }
 
 // Stat implements vfs.FS.
-func (f *Files) Stat(name string) (info vfs.FileInfo, err error) {
+func (f *FS) Stat(name string) (info vfs.FileInfo, err error) {
 	err = f.do(Stat, name, func() (err error) {
 		info, err = f.FS.Stat(name)
 		return err
@@ -177,7 +177,7 @@ func (f *Files) Stat(name string) (info vfs.FileInfo, err error) {
 }
 
 // GetDiskUsage implements vfs.FS.
-func (f *Files) GetDiskUsage(dir string) (usage vfs.DiskUsage, err error) {
+func (f *FS) GetDiskUsage(dir string) (usage vfs.DiskUsage, err error) {
 	err = f.do(Usage, dir, func() (err error) {
 		usage, err = f.FS.GetDiskUsage(dir)
 		return err
@@ -192,7 +192,7 @@ type file struct {
 }
 
 func (f *file) do(call string, done func() error) error {
-	return (&Files{faults: f.faults}).do(call, f.name, done)
+	return (&FS{faults: f.faults}).do(call, f.name, done)
 }
 
 // read calls read for p and returns its result. With Garble, it flips a bit of the data.
@@ -202,7 +202,7 @@ func (f *file) read(p []byte, read func([]byte) (int, error)) (int, error) {
 		return 0, wrap(Read, f.name, err)
 	}
 	n, err := read(p)
-	if mode == Garble && n > 0 {
+	if mode == FlipBit && n > 0 {
 		p[f.faults.plan.Bit/8%n] ^= 1 << (f.faults.plan.Bit % 8)
 	}
 	return n, err
@@ -225,7 +225,7 @@ func (f *file) write(p []byte, write func([]byte) (int, error)) (int, error) {
 		return write(p)
 	case mode == Fail:
 		return 0, wrap(Write, f.name, err)
-	case mode == Lie:
+	case mode == FailAfterSuccess:
 		if n, failed := write(p); failed != nil {
 			return n, failed
 		}

@@ -16,7 +16,7 @@ import (
 func write(t *testing.T, plan faulty.Plan, text string) (left string, err error) {
 	t.Helper()
 	under := vfs.NewMem()
-	files := faulty.NewFiles(under, faulty.New(plan))
+	files := faulty.NewFS(under, faulty.New(plan))
 	f, err := files.Create("file", vfs.WriteCategoryUnspecified)
 	require.NoError(t, err)
 	_, err = f.Write([]byte(text))
@@ -33,7 +33,7 @@ func TestModesOfAWrite(t *testing.T) {
 		err  error
 		left string
 	}{
-		faulty.Fail: {faulty.ErrInjected, ""}, faulty.Lie: {faulty.ErrInjected, "0123456789"}, faulty.Short: {faulty.ErrInjected, "01234"},
+		faulty.Fail: {faulty.ErrInjected, ""}, faulty.FailAfterSuccess: {faulty.ErrInjected, "0123456789"}, faulty.Short: {faulty.ErrInjected, "01234"},
 		faulty.NoSpace: {syscall.ENOSPC, "01234"}, faulty.Slow: {nil, "0123456789"},
 	} {
 		left, err := write(t, faulty.Plan{Mode: mode, Calls: []string{faulty.Write}}, "0123456789")
@@ -49,7 +49,7 @@ func TestGarble(t *testing.T) {
 	require.NoError(t, err)
 	_, err = f.Write([]byte{0, 0, 0, 0})
 	require.NoError(t, err)
-	files := faulty.NewFiles(under, faulty.New(faulty.Plan{Mode: faulty.Garble, Calls: []string{faulty.Read}, Bit: 8*6 + 3}))
+	files := faulty.NewFS(under, faulty.New(faulty.Plan{Mode: faulty.FlipBit, Calls: []string{faulty.Read}, Bit: 8*6 + 3}))
 	f, err = files.Open("file")
 	require.NoError(t, err)
 	for _, want := range [][]byte{{0, 0, 8, 0}, {0, 0, 0, 0}} {
@@ -66,7 +66,7 @@ func TestPlan(t *testing.T) {
 	faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{faulty.Create, faulty.Remove}, Path: "*.a", Skip: 1, Count: 2})
 	var told []string
 	faults.OnFault = func(call, file string) { told = append(told, call+" "+file) }
-	files := faulty.NewFiles(under, faults)
+	files := faulty.NewFS(under, faults)
 	create := func(name string) error {
 		f, err := files.Create(name, vfs.WriteCategoryUnspecified)
 		if err != nil {
@@ -81,10 +81,10 @@ func TestPlan(t *testing.T) {
 	require.ErrorIs(t, files.Remove("1.a"), faulty.ErrInjected)
 	require.NoError(t, files.Remove("1.a"))
 	require.Equal(t, []string{"create 2.a", "remove 1.a"}, told)
-	require.Equal(t, map[string]int{"create": 1, "remove": 1}, faults.Injected())
+	require.Equal(t, map[string]int{"create": 1, "remove": 1}, faults.FaultCounts())
 
 	forever := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{faulty.Stat}, Count: -1})
-	files = faulty.NewFiles(under, forever)
+	files = faulty.NewFS(under, forever)
 	for range 3 {
 		_, err := files.Stat("3.b")
 		require.ErrorIs(t, err, faulty.ErrInjected)
@@ -122,7 +122,7 @@ func TestEveryCallOfFilesFails(t *testing.T) {
 		faulty.Close:       func(_ vfs.FS, f vfs.File) error { return f.Close() },
 	} {
 		under := vfs.NewMem()
-		files := faulty.NewFiles(under, faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{call}}))
+		files := faulty.NewFS(under, faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{call}}))
 		f, err := under.Create("file", none)
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
@@ -134,5 +134,5 @@ func TestEveryCallOfFilesFails(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, do(files, opened), faulty.ErrInjected, call)
 	}
-	require.Len(t, faulty.Calls(), 19)
+	require.Len(t, faulty.FileCalls(), 19)
 }

@@ -26,7 +26,7 @@ func failure(call string, mode Mode) error {
 		return nil
 	case NoSpace:
 		return fmt.Errorf("%s: %w", call, storage.ErrNoSpace)
-	case Garble:
+	case FlipBit:
 		return fmt.Errorf("%s: %w: %w", call, errChecksum, ErrInjected)
 	}
 	return fmt.Errorf("%s: %w", call, ErrInjected)
@@ -46,7 +46,7 @@ func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
 func change(f *Faults, call string, done func() error) error {
 	mode := f.next(call, "")
 	err := failure(call, mode)
-	if err != nil && mode != Lie {
+	if err != nil && mode != FailAfterSuccess {
 		return err
 	}
 	if failed := done(); failed != nil {
@@ -90,8 +90,8 @@ var _ storage.Database = (*Database)(nil)
 func NewDatabase(under storage.Database, faults *Faults) *Database { return &Database{under, faults} }
 
 // Ledgers implements storage.Database.
-func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
-	return read(d.faults, "Ledgers", func() ([]storage.Info, error) { return d.under.Ledgers(ctx) })
+func (d *Database) Ledgers(ctx context.Context) ([]storage.LedgerInfo, error) {
+	return read(d.faults, "Ledgers", func() ([]storage.LedgerInfo, error) { return d.under.Ledgers(ctx) })
 }
 
 // Ledger implements storage.Database.
@@ -100,7 +100,7 @@ func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, erro
 }
 
 // Create implements storage.Database.
-func (d *Database) Create(ctx context.Context, info storage.Info) (created storage.Store, err error) {
+func (d *Database) Create(ctx context.Context, info storage.LedgerInfo) (created storage.Store, err error) {
 	err = change(d.faults, "Create", func() (err error) {
 		created, err = d.wrap(d.under.Create(ctx, info))
 		return err
@@ -157,9 +157,9 @@ func (s *store) References(ctx context.Context, digest storage.Hash) iter.Seq2[u
 	return walk(s.faults, "References", s.under.References(ctx, digest))
 }
 
-// Referenced implements storage.Reader.
-func (s *store) Referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
-	return read(s.faults, "Referenced", func() (bool, error) { return s.under.Referenced(ctx, digest, seq) })
+// HasReference implements storage.Reader.
+func (s *store) HasReference(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
+	return read(s.faults, "Referenced", func() (bool, error) { return s.under.HasReference(ctx, digest, seq) })
 }
 
 // Redaction implements storage.Reader.
@@ -173,12 +173,12 @@ func (s *store) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, err
 }
 
 // Key implements storage.Reader.
-func (s *store) Key(ctx context.Context, key storage.Hash) (storage.Key, error) {
-	return read(s.faults, "Key", func() (storage.Key, error) { return s.under.Key(ctx, key) })
+func (s *store) Key(ctx context.Context, key storage.Hash) (storage.Claim, error) {
+	return read(s.faults, "Key", func() (storage.Claim, error) { return s.under.Key(ctx, key) })
 }
 
-func (s *store) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Key, error) {
-	return read(s.faults, "Keys", func() ([]storage.Key, error) { return s.under.Keys(ctx, keys) })
+func (s *store) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Claim, error) {
+	return read(s.faults, "Keys", func() ([]storage.Claim, error) { return s.under.Keys(ctx, keys) })
 }
 
 // Setting implements storage.Reader.
@@ -187,8 +187,8 @@ func (s *store) Setting(ctx context.Context, name string) ([]byte, error) {
 }
 
 // Info implements storage.Store.
-func (s *store) Info(ctx context.Context) (storage.Info, error) {
-	return read(s.faults, "Info", func() (storage.Info, error) { return s.under.Info(ctx) })
+func (s *store) Info(ctx context.Context) (storage.LedgerInfo, error) {
+	return read(s.faults, "Info", func() (storage.LedgerInfo, error) { return s.under.Info(ctx) })
 }
 
 // Commit implements storage.Store.
@@ -217,7 +217,7 @@ func (s *store) Archive(ctx context.Context, a storage.Archived, keep []uint64) 
 	})
 }
 
-// Writable implements storage.Store.
-func (s *store) Writable(ctx context.Context) error {
-	return change(s.faults, "Writable", func() error { return s.under.Writable(ctx) })
+// CheckWritable implements storage.Store.
+func (s *store) CheckWritable(ctx context.Context) error {
+	return change(s.faults, "Writable", func() error { return s.under.CheckWritable(ctx) })
 }

@@ -31,7 +31,7 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 	}
 	_, err := d.Ledgers(ctx)
 	note("Ledgers", err)
-	if _, err = d.Create(ctx, storage.Info{Name: "default"}); err != nil {
+	if _, err = d.Create(ctx, storage.LedgerInfo{Name: "default"}); err != nil {
 		note("Create", err)
 	}
 	s, err := d.Ledger(ctx, "default")
@@ -39,10 +39,10 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 		note("Ledger", err)
 		return failed
 	}
-	b := storage.Batch{Head: storage.Head{Size: 2}, Entries: [][]byte{{0}, {1}}, Keys: []storage.Key{{Key: storage.Hash{1}}},
+	b := storage.Batch{Head: storage.Head{Size: 2}, Entries: [][]byte{{0}, {1}}, Keys: []storage.Claim{{Claim: storage.Hash{1}}},
 		Contents: []storage.Content{{Digest: storage.Hash{1}, Bytes: []byte("text")}, {Digest: storage.Hash{1}, Seq: 1}},
 		Tiles:    []storage.Tile{{Hashes: make([]byte, 64)}}}
-	note("Writable", s.Writable(ctx))
+	note("Writable", s.CheckWritable(ctx))
 	note("Commit", s.Commit(ctx, storage.Head{}, b))
 	note("SetSetting", s.SetSetting(ctx, "name", []byte("value")))
 	_, err = s.Info(ctx)
@@ -55,7 +55,7 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 	note("Entry", err)
 	_, err = s.Content(ctx, storage.Hash{1})
 	note("Content", err)
-	_, err = s.Referenced(ctx, storage.Hash{1}, 0)
+	_, err = s.HasReference(ctx, storage.Hash{1}, 0)
 	note("Referenced", err)
 	_, err = s.Key(ctx, storage.Hash{1})
 	note("Key", err)
@@ -86,7 +86,7 @@ func TestEveryCallFails(t *testing.T) {
 		faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{call}})
 		failed := callAll(t.Context(), faulty.NewDatabase(memory.New(), faults))
 		require.ErrorIs(t, failed[call], faulty.ErrInjected, call)
-		require.Equal(t, map[string]int{call: 1}, faults.Injected())
+		require.Equal(t, map[string]int{call: 1}, faults.FaultCounts())
 		switch call {
 		case "Create", "Commit", "SetSetting": // later calls need what these calls would have created
 		default:
@@ -103,12 +103,12 @@ func TestModesOfAStore(t *testing.T) {
 		err   error
 		there bool // whether the commit has been stored
 	}{
-		{faulty.Fail, faulty.ErrInjected, false}, {faulty.Lie, faulty.ErrInjected, true}, {faulty.NoSpace, storage.ErrNoSpace, false},
-		{faulty.Garble, faulty.ErrInjected, false}, {faulty.Slow, nil, true},
+		{faulty.Fail, faulty.ErrInjected, false}, {faulty.FailAfterSuccess, faulty.ErrInjected, true}, {faulty.NoSpace, storage.ErrNoSpace, false},
+		{faulty.FlipBit, faulty.ErrInjected, false}, {faulty.Slow, nil, true},
 	} {
 		under := memory.New()
 		d := faulty.NewDatabase(under, faulty.New(faulty.Plan{Mode: c.mode, Calls: []string{"Commit"}, Skip: 1, Count: 1}))
-		s, err := d.Create(ctx, storage.Info{Name: "default"})
+		s, err := d.Create(ctx, storage.LedgerInfo{Name: "default"})
 		require.NoError(t, err)
 		first := storage.Head{Size: 1}
 		require.NoError(t, s.Commit(ctx, storage.Head{}, storage.Batch{Head: first, Entries: [][]byte{{0}}}))
@@ -123,7 +123,7 @@ func TestModesOfAStore(t *testing.T) {
 // With Short, a walk fails after its first step.
 func TestShortWalks(t *testing.T) {
 	d := faulty.NewDatabase(memory.New(), faulty.New(faulty.Plan{Mode: faulty.Short, Calls: []string{"Entries"}}))
-	s, err := d.Create(t.Context(), storage.Info{Name: "default"})
+	s, err := d.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	require.NoError(t, s.Commit(t.Context(), storage.Head{}, storage.Batch{Head: storage.Head{Size: 2}, Entries: [][]byte{{0}, {1}}}))
 	var steps []error

@@ -25,13 +25,13 @@ func New() *Database {
 }
 
 // Ledgers implements storage.Database.
-func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
+func (d *Database) Ledgers(ctx context.Context) ([]storage.LedgerInfo, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("listing ledgers: %w", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var infos []storage.Info
+	var infos []storage.LedgerInfo
 	for _, name := range slices.Sorted(maps.Keys(d.ledgers)) {
 		infos = append(infos, d.ledgers[name].describe())
 	}
@@ -60,7 +60,7 @@ func (d *Database) ledger(name string) (*ledger, error) {
 }
 
 // Create implements storage.Database.
-func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
+func (d *Database) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("creating ledger %q: %w", info.Name, err)
 	}
@@ -77,7 +77,7 @@ func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store
 		tiles:      make(map[tileKey][]byte),
 		contents:   make(map[storage.Hash]*content),
 		redactions: make(map[uint64]uint64),
-		keys:       make(map[storage.Hash]storage.Key),
+		keys:       make(map[storage.Hash]storage.Claim),
 		settings:   make(map[string][]byte),
 	}
 	d.ledgers[info.Name] = l
@@ -98,13 +98,13 @@ type ledger struct {
 	name string
 
 	mu         sync.RWMutex // guards the fields below
-	info       storage.Info
+	info       storage.LedgerInfo
 	head       storage.Head
 	entries    map[uint64][]byte
 	tiles      map[tileKey][]byte
 	contents   map[storage.Hash]*content
 	redactions map[uint64]uint64 // record → event that redacted it
-	keys       map[storage.Hash]storage.Key
+	keys       map[storage.Hash]storage.Claim
 	settings   map[string][]byte
 }
 
@@ -116,16 +116,16 @@ type content struct {
 
 var _ storage.Archiver = (*ledger)(nil)
 
-func (l *ledger) describe() storage.Info {
+func (l *ledger) describe() storage.LedgerInfo {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.info
 }
 
 // Info implements storage.Store.
-func (l *ledger) Info(ctx context.Context) (storage.Info, error) {
+func (l *ledger) Info(ctx context.Context) (storage.LedgerInfo, error) {
 	if err := ctx.Err(); err != nil {
-		return storage.Info{}, fmt.Errorf("reading the description of ledger %q: %w", l.name, err)
+		return storage.LedgerInfo{}, fmt.Errorf("reading the description of ledger %q: %w", l.name, err)
 	}
 	return l.describe(), nil
 }
@@ -154,7 +154,7 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 		l.keep(&b.Contents[i])
 	}
 	for _, k := range b.Keys {
-		l.keys[k.Key] = k
+		l.keys[k.Claim] = k
 	}
 	l.head = copyHead(b.Head)
 	return nil
@@ -232,8 +232,8 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 	return nil
 }
 
-// Writable implements storage.Store. It never returns storage.ErrNoSpace.
-func (l *ledger) Writable(ctx context.Context) error {
+// CheckWritable implements storage.Store. It never returns storage.ErrNoSpace.
+func (l *ledger) CheckWritable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("checking free space: %w", err)
 	}
@@ -263,7 +263,7 @@ func (l *ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64)
 	before := l.archived()
 	err := ctx.Err()
 	if err == nil {
-		err = a.Follows(before, l.head.Size)
+		err = a.CheckReplaces(before, l.head.Size)
 	}
 	if err != nil {
 		return fmt.Errorf("archiving ledger %q: %w", l.name, err)
@@ -276,6 +276,6 @@ func (l *ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64)
 	for index := before.Below / storage.TileHashes; index < a.Below/storage.TileHashes; index++ {
 		delete(l.tiles, tileKey{0, index})
 	}
-	l.settings[storage.ArchiveSetting] = a.Text()
+	l.settings[storage.ArchiveSetting] = a.SettingValue()
 	return nil
 }

@@ -23,19 +23,19 @@ func TestConformance(t *testing.T) {
 func TestTamper(t *testing.T) {
 	storagetest.RunTampering(t, open,
 		func(t *testing.T, db storage.Database, ledger string, change func(storagetest.Tamperer)) storage.Database {
-			tamper, err := db.(*memory.Database).Tamper(ledger)
+			tamper, err := db.(*memory.Database).Tamperer(ledger)
 			require.NoError(t, err)
 			change(tamper)
 			return db
 		})
-	_, err := memory.New().Tamper("absent")
+	_, err := memory.New().Tamperer("absent")
 	require.ErrorIs(t, err, storage.ErrNotFound)
 }
 
 // Entries overwrites the bytes of each step in the next, so that tests reveal callers that keep
 // them.
 func TestEntriesReuseTheirBuffer(t *testing.T) {
-	store, err := memory.New().Create(t.Context(), storage.Info{Name: "default"})
+	store, err := memory.New().Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	b := storage.Batch{Head: storage.Head{Size: 2}, Entries: [][]byte{[]byte("a"), []byte("b")}}
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, b))

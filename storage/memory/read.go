@@ -110,8 +110,8 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 	}
 }
 
-// Referenced implements storage.Reader.
-func (l *ledger) Referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
+// HasReference implements storage.Reader.
+func (l *ledger) HasReference(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, fmt.Errorf("reading whether record %d of ledger %q needs content %x: %w", seq, l.name, digest, err)
 	}
@@ -168,27 +168,27 @@ func (l *ledger) Setting(ctx context.Context, name string) ([]byte, error) {
 }
 
 // Key implements storage.Reader.
-func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Key, error) {
+func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Claim, error) {
 	if err := ctx.Err(); err != nil {
-		return storage.Key{}, fmt.Errorf("reading key %x of ledger %q: %w", key, l.name, err)
+		return storage.Claim{}, fmt.Errorf("reading key %x of ledger %q: %w", key, l.name, err)
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	claim, ok := l.keys[key]
 	if !ok || claim.Seq >= l.head.Size {
-		return storage.Key{}, fmt.Errorf("reading key %x of ledger %q: %w", key, l.name, storage.ErrNotFound)
+		return storage.Claim{}, fmt.Errorf("reading key %x of ledger %q: %w", key, l.name, storage.ErrNotFound)
 	}
 	return claim, nil
 }
 
 // Keys implements storage.Reader.
-func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Key, error) {
+func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Claim, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("reading keys of ledger %q: %w", l.name, err)
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	found := make(map[storage.Hash]storage.Key)
+	found := make(map[storage.Hash]storage.Claim)
 	for _, key := range keys {
 		if claim, ok := l.keys[key]; ok && claim.Seq < l.head.Size {
 			found[key] = claim
@@ -226,7 +226,7 @@ func (l *ledger) appendEntry(dst []byte, seq, size uint64) ([]byte, error) {
 	defer l.mu.RUnlock()
 	entry, ok := l.entries[seq]
 	if !ok {
-		if a := l.archived(); a.Has(seq) {
+		if a := l.archived(); a.CoversEntry(seq) {
 			return dst, &storage.ArchivedError{Archived: a}
 		}
 		return dst, fmt.Errorf("damaged: entry %d of %d is missing", seq, size)

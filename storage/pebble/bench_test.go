@@ -55,7 +55,7 @@ func benchmarkBatch(old storage.Head, n int, text []byte) storage.Batch {
 			storage.Content{Digest: digest, Seq: seq, Bytes: cut(seq, benchText)},
 			storage.Content{Digest: digestOf(1 << 60), Seq: seq, Slot: 1, Bytes: text[:benchPrompt]},
 			storage.Content{Digest: digestOf(1<<62 + seq), Seq: seq, Slot: 2, Bytes: cut(^seq, benchText)})
-		b.Keys = append(b.Keys, storage.Key{Key: digestOf(^seq), Record: digest, Seq: seq})
+		b.Keys = append(b.Keys, storage.Claim{Claim: digestOf(^seq), Record: digest, Seq: seq})
 	}
 	for index := old.Size / storage.TileHashes; index <= (b.Head.Size-1)/storage.TileHashes; index++ {
 		hashes := min(b.Head.Size-index*storage.TileHashes, storage.TileHashes)
@@ -72,7 +72,7 @@ func BenchmarkCommit(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			db, err := Open(b.Context(), Config{Dir: b.TempDir(), Logger: silent()})
 			require.NoError(b, err)
-			store, err := db.Create(b.Context(), storage.Info{Name: "default"})
+			store, err := db.Create(b.Context(), storage.LedgerInfo{Name: "default"})
 			require.NoError(b, err)
 			var head storage.Head
 			for b.Loop() {
@@ -100,7 +100,7 @@ func BenchmarkGrowth(b *testing.B) {
 	text := prose(8 << 20)
 	db, err := Open(b.Context(), Config{Dir: b.TempDir(), Logger: silent()})
 	require.NoError(b, err)
-	store, err := db.Create(b.Context(), storage.Info{Name: "default"})
+	store, err := db.Create(b.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(b, err)
 	var head storage.Head
 	b.ReportAllocs()
@@ -134,7 +134,7 @@ func BenchmarkKeys(b *testing.B) {
 	text := prose(8 << 20)
 	db, err := Open(b.Context(), Config{Dir: b.TempDir(), Logger: silent()})
 	require.NoError(b, err)
-	store, err := db.Create(b.Context(), storage.Info{Name: "default"})
+	store, err := db.Create(b.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(b, err)
 	db.fillers.spare.Store(0)
 	for head := (storage.Head{}); head.Size < records; {

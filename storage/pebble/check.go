@@ -11,7 +11,7 @@ import (
 var _ storage.KeyChecker = (*Database)(nil)
 
 // CheckKeys implements storage.KeyChecker.
-func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.Stray, error) {
+func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.StrayKey, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("checking keys: %w", err)
 	}
@@ -22,7 +22,7 @@ func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSum
 	return strays, nil
 }
 
-func (d *Database) checkKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.Stray, error) {
+func (d *Database) checkKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.StrayKey, error) {
 	infos, err := d.Ledgers(ctx)
 	if err != nil {
 		return nil, err

@@ -41,11 +41,11 @@ type Config struct {
 	// ReadWhenFull makes Open open the database for reading only if there is too little space to
 	// open it for writing (see Database.ReadOnly). Otherwise Open returns ErrNoSpace in this case.
 	ReadWhenFull bool
-	// Copies removes those copies of the database that are no longer in use. It returns an error if
+	// RemoveCopies removes those copies of the database that are no longer in use. It returns an error if
 	// a copy must stay. Copies can contain erased content, so an erasure is reported as pending
 	// until Copies returns nil. It is never called concurrently. nil means that there are no
 	// copies.
-	Copies func() error
+	RemoveCopies func() error
 	// CacheBytes is the memory for uncompressed blocks. Digest filters can use up to half of it. 0
 	// means 64 MiB.
 	CacheBytes int64
@@ -136,7 +136,7 @@ const (
 // such a kind are always greater than the existing ones, so their tables move down the levels and
 // are never merged.
 func spanPolicy(start []byte) (policy engine.SpanPolicy, end []byte, err error) {
-	apart, end := keys.Apart(start)
+	apart, end := keys.HasSeparateValues(start)
 	if !apart {
 		policy.ValueStoragePolicy = engine.ValueStorageLowReadLatency
 	}

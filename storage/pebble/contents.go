@@ -46,7 +46,7 @@ func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool
 			possible = append(possible, first)
 		}
 	}
-	err := l.find(keys.Places, len(possible), func(key []byte, i int) []byte {
+	err := l.find(keys.PlaceRange, len(possible), func(key []byte, i int) []byte {
 		return keys.AppendPlace(key, l.number, p.digest(possible[i]))
 	}, func(i int, _ []byte) error {
 		p.fresh[p.sorted[possible[i]]] = false

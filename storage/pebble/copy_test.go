@@ -66,7 +66,7 @@ func TestCopiesDuringErasures(t *testing.T) {
 	go func() {
 		var err error
 		for err == nil {
-			err = db.logs.Drop(ctx, db.space.Dir, db.engine)
+			err = db.logs.DropLogs(ctx, db.space.Dir, db.engine)
 		}
 		ended <- err
 	}()

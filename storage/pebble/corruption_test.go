@@ -132,7 +132,7 @@ func readDamaged(ctx context.Context, t *testing.T, store storage.Store, b stora
 	right(text, err, b.Contents[0].Bytes)
 	hashes, err := store.Tile(ctx, 0, b.Tiles[0].Index)
 	right(hashes, err, b.Tiles[0].Hashes)
-	claim, err := store.Key(ctx, b.Keys[0].Key)
+	claim, err := store.Key(ctx, b.Keys[0].Claim)
 	right(claim.Record[:], err, b.Keys[0].Record[:])
 	return failed
 }
@@ -154,7 +154,7 @@ func TestDamagedLog(t *testing.T) {
 
 // Open does not mistake a database without its manifest for a new one.
 func TestLostManifest(t *testing.T) {
-	files := pebbletest.NewCrashable()
+	files := pebbletest.NewCrashFS()
 	db, l := newLedger(t, files.FS())
 	commits(t, l, 1)
 	require.NoError(t, db.Close())

@@ -63,7 +63,7 @@ func (h *history) play(ctx context.Context, files vfs.FS, durability *engine.Wri
 func (h *history) playOn(ctx context.Context, db *Database, from, to int) error {
 	if from == 0 {
 		h.begun.Add(1)
-		if _, err := db.Create(ctx, storage.Info{Name: "default"}); err != nil {
+		if _, err := db.Create(ctx, storage.LedgerInfo{Name: "default"}); err != nil {
 			return err
 		}
 		h.acknowledged.Add(1)
@@ -109,7 +109,7 @@ func (h *history) check(ctx context.Context, files vfs.FS, acknowledged, begun i
 func (h *history) checkDatabase(ctx context.Context, db *Database, acknowledged, begun int64) error {
 	store, err := db.Ledger(ctx, "default")
 	if errors.Is(err, storage.ErrNotFound) && acknowledged == 0 {
-		_, err := db.Create(ctx, storage.Info{Name: "default"})
+		_, err := db.Create(ctx, storage.LedgerInfo{Name: "default"})
 		return err
 	}
 	if err != nil {
@@ -182,7 +182,7 @@ func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int
 	}
 	hashes, err := store.Tile(ctx, 0, b.Tiles[0].Index)
 	expect("tile", i < n, hashes, err, b.Tiles[0].Hashes)
-	key, err := store.Key(ctx, b.Keys[0].Key)
+	key, err := store.Key(ctx, b.Keys[0].Claim)
 	expect("key", i < n, key.Record[:], err, b.Keys[0].Record[:])
 	text, err := store.Content(ctx, b.Contents[0].Digest)
 	expect("content", i < n && !erased, text, err, b.Contents[0].Bytes)
@@ -199,7 +199,7 @@ type cuts struct {
 // simulate a power cut, and checks the file system that cut returns. losses returns the number of
 // cuts and the errors of inspect.
 func losses(
-	t *testing.T, files *pebbletest.Crashable, c cuts, work func() error, inspect func(cut func() vfs.FS) error,
+	t *testing.T, files *pebbletest.CrashFS, c cuts, work func() error, inspect func(cut func() vfs.FS) error,
 ) (int, []error) {
 	var made int
 	var wrong []error
@@ -224,7 +224,7 @@ func losses(
 // lossesOf plays a history on a new file system and checks it after each power cut. It returns the
 // number of cuts and the errors found after them.
 func lossesOf(t *testing.T, h *history, c cuts, durability *engine.WriteOptions) (int, []error) {
-	files := pebbletest.NewCrashable()
+	files := pebbletest.NewCrashFS()
 	ctx := t.Context()
 	work := func() error { return h.play(ctx, files.FS(), durability) }
 	return losses(t, files, c, work, func(cut func() vfs.FS) error {
@@ -269,7 +269,7 @@ func TestPowerCutFindsMissingSync(t *testing.T) {
 func TestPowerCutInRestart(t *testing.T) {
 	h := newHistory(8)
 	ctx := t.Context()
-	first := pebbletest.NewCrashable()
+	first := pebbletest.NewCrashFS()
 	require.NoError(t, h.play(ctx, first.FS(), engine.Sync))
 	files := first.PowerCut(0, 0)
 	steps := h.acknowledged.Load()

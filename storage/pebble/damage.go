@@ -14,7 +14,7 @@ import (
 // damaged converts an error of the engine that reports a damaged file to one that wraps
 // storage.ErrDamaged and has a message of one line. It returns other errors unchanged.
 func damaged(err error) error {
-	corrupt := engine.IsCorruptionError(err) || errors.Is(err, frames.ErrFooter)
+	corrupt := engine.IsCorruptionError(err) || errors.Is(err, frames.ErrDamagedFooter)
 	if !corrupt || errors.Is(err, storage.ErrDamaged) {
 		return err
 	}

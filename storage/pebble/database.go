@@ -84,7 +84,7 @@ func (d *Database) get(key []byte) ([]byte, error) {
 }
 
 // Ledgers implements storage.Database.
-func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
+func (d *Database) Ledgers(ctx context.Context) ([]storage.LedgerInfo, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, fmt.Errorf("listing ledgers: %w", err)
 	}
@@ -102,9 +102,9 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
 
 // infos returns the descriptions of the ledgers in the order of their names, and a map from number
 // to name.
-func (d *Database) infos() (infos []storage.Info, numbers map[keys.Ledger]string, err error) {
+func (d *Database) infos() (infos []storage.LedgerInfo, numbers map[keys.Ledger]string, err error) {
 	numbers = make(map[keys.Ledger]string)
-	start, end := keys.Names()
+	start, end := keys.NameRange()
 	names, err := d.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
 		return nil, nil, err
@@ -121,7 +121,7 @@ func (d *Database) infos() (infos []storage.Info, numbers map[keys.Ledger]string
 			err = unusedNumber(numbers, keys.Ledger(number))
 		}
 		if err == nil {
-			var info storage.Info
+			var info storage.LedgerInfo
 			info, err = d.describe(name, keys.Ledger(number))
 			infos = append(infos, info)
 		}
@@ -163,7 +163,7 @@ func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 			return fmt.Errorf("%w: ledger %q has the number %d, but the last assigned number is %d", storage.ErrDamaged, name, number, last)
 		}
 	}
-	start, end := keys.Infos()
+	start, end := keys.InfoRange()
 	infos, err := d.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 
 // describe reads the description of the ledger that has the given name and number. A description
 // that names another ledger is reported as damage.
-func (d *Database) describe(name string, number keys.Ledger) (storage.Info, error) {
+func (d *Database) describe(name string, number keys.Ledger) (storage.LedgerInfo, error) {
 	info, err := d.info(number)
 	if err == nil && info.Name != name {
 		err = fmt.Errorf("%w: the description under its number names ledger %q instead", storage.ErrDamaged, info.Name)
@@ -189,13 +189,13 @@ func (d *Database) describe(name string, number keys.Ledger) (storage.Info, erro
 
 // info reads the description of the ledger with the given number. A missing description is reported
 // as damage.
-func (d *Database) info(number keys.Ledger) (storage.Info, error) {
+func (d *Database) info(number keys.Ledger) (storage.LedgerInfo, error) {
 	stored, err := d.get(keys.Info(number))
 	if errors.Is(err, storage.ErrNotFound) {
-		return storage.Info{}, fmt.Errorf("%w: its description is missing", storage.ErrDamaged)
+		return storage.LedgerInfo{}, fmt.Errorf("%w: its description is missing", storage.ErrDamaged)
 	}
 	if err != nil {
-		return storage.Info{}, err
+		return storage.LedgerInfo{}, err
 	}
 	return keys.DecodeInfo(stored)
 }
@@ -259,7 +259,7 @@ func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
 
 // redacted reports whether any record of the ledger has been redacted.
 func (d *Database) redacted(number keys.Ledger) (bool, error) {
-	start, end := keys.Redactions(number, 0)
+	start, end := keys.RedactionRange(number, 0)
 	rows, err := d.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
 		return false, fmt.Errorf("looking for redactions: %w", damaged(err))
@@ -269,7 +269,7 @@ func (d *Database) redacted(number keys.Ledger) (bool, error) {
 }
 
 // remember creates the handle on a ledger and adds it to d.ledgers. The caller must hold d.mu.
-func (d *Database) remember(number keys.Ledger, info storage.Info, head storage.Head) *ledger {
+func (d *Database) remember(number keys.Ledger, info storage.LedgerInfo, head storage.Head) *ledger {
 	l := &ledger{db: d, number: number, recent: newRecent(recentDigests), digests: d.fillers.newDigestFilter(info.Name, number)}
 	l.info.Store(&info)
 	l.head.Store(&head)
@@ -278,7 +278,7 @@ func (d *Database) remember(number keys.Ledger, info storage.Info, head storage.
 }
 
 // Create implements storage.Database. When it returns, the new ledger is durable.
-func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
+func (d *Database) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l, err := d.create(ctx, info)
@@ -288,7 +288,7 @@ func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store
 	return l, nil
 }
 
-func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, error) {
+func (d *Database) create(ctx context.Context, info storage.LedgerInfo) (*ledger, error) {
 	if err := d.writable(ctx); err != nil {
 		return nil, err
 	}
@@ -314,8 +314,8 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 		return nil, err
 	}
 	c := newChange(d.engine, 0)
-	c.set(keys.Last(), keys.Number(uint32(number)))
-	c.set(keys.Name(info.Name), keys.Number(uint32(number)))
+	c.set(keys.LastLedger(), keys.EncodeNumber(uint32(number)))
+	c.set(keys.Name(info.Name), keys.EncodeNumber(uint32(number)))
 	c.set(keys.Info(number), description)
 	c.set(keys.Head(number), keys.AppendHead(nil, storage.Head{}))
 	if err := c.commit(d.durability); err != nil {
@@ -343,7 +343,7 @@ func (d *Database) nextNumber() (keys.Ledger, error) {
 
 // lastNumber returns the last assigned ledger number, or 0 if none has been assigned.
 func (d *Database) lastNumber() (keys.Ledger, error) {
-	stored, err := d.get(keys.Last())
+	stored, err := d.get(keys.LastLedger())
 	if errors.Is(err, storage.ErrNotFound) {
 		return 0, nil
 	}
@@ -360,9 +360,9 @@ func (d *Database) Close() error {
 	if d.closed.Swap(true) {
 		return fmt.Errorf("closing the database: %w", errClosed)
 	}
-	d.reserve.Patient.Store(false)
+	d.reserve.WaitsForSpace.Store(false)
 	if !d.readOnly {
-		d.eraser.End()
+		d.eraser.Stop()
 	}
 	d.fillers.end()
 	if err := errors.Join(d.engine.Close(), d.lock.Close()); err != nil {

@@ -59,7 +59,7 @@ func (f *digestFilter) begin() {
 // done or memory runs out. If a read fails, it releases the filter, and mayContain then always
 // returns true.
 func (f *digestFilter) fill(ctx context.Context, db *engine.DB) error {
-	for _, kind := range []func(keys.Ledger) (start, end []byte){keys.Places, keys.Claims} {
+	for _, kind := range []func(keys.Ledger) (start, end []byte){keys.PlaceRange, keys.ClaimRange} {
 		start, end := kind(f.number)
 		for start != nil {
 			if ctx.Err() != nil || f.blind() {
@@ -81,7 +81,7 @@ func (f *digestFilter) fill(ctx context.Context, db *engine.DB) error {
 func (f *digestFilter) blind() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.filter.Blind()
+	return f.filter.MatchesAll()
 }
 
 func (f *digestFilter) giveUp() {
@@ -147,7 +147,7 @@ func (f *fillers) newDigestFilter(name string, number keys.Ledger) *digestFilter
 
 // take implements bloom.Memory. It reserves the bytes in f.spare and in the engine's cache.
 func (f *fillers) take(bytes int64) (release func(), ok bool) {
-	give, ok := bloom.Within(&f.spare)(bytes)
+	give, ok := bloom.SharedReserve(&f.spare)(bytes)
 	if !ok {
 		return nil, false
 	}

@@ -100,7 +100,7 @@ func TestFailedFillExcludesNothing(t *testing.T) {
 		copied := vfs.NewMem()
 		_, err := vfs.Clone(files, copied, testDir, testDir)
 		require.NoError(t, err)
-		db, err := Open(t.Context(), testConfig(faulty.NewFiles(copied, faults)))
+		db, err := Open(t.Context(), testConfig(faulty.NewFS(copied, faults)))
 		if err != nil {
 			continue
 		}

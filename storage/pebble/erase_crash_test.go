@@ -29,7 +29,7 @@ type erasure struct {
 // stopped.
 func (e *erasure) prepare(t *testing.T, files vfs.FS) (*Database, *ledger) {
 	db, l := newLedger(t, files)
-	db.eraser.End()
+	db.eraser.Stop()
 	for i := range uint64(3) {
 		s := newSecrets(i)
 		b := batch(e.head, 1, 2000)
@@ -74,7 +74,7 @@ func (e *erasure) play(ctx context.Context, db *Database, l *ledger) error {
 
 func waitErased(ctx context.Context, db *Database) error {
 	for range time.Minute / time.Millisecond {
-		e, err := db.Erasing(ctx)
+		e, err := db.PendingErasures(ctx)
 		if err != nil || e.Pieces == 0 {
 			return err
 		}
@@ -152,7 +152,7 @@ func (e *erasure) notIn(ctx context.Context, files vfs.FS) error {
 
 func TestPowerCutInErasure(t *testing.T) {
 	e := &erasure{}
-	files := pebbletest.NewCrashable()
+	files := pebbletest.NewCrashFS()
 	db, l := e.prepare(t, files.FS())
 	require.Error(t, e.notIn(t.Context(), files.FS()))
 	c := cuts{every: 1, percents: []int{0, 50, 100}}

@@ -25,7 +25,7 @@ import (
 // eraser is stopped, so that the test can call Pass itself.
 func marked(t *testing.T, files vfs.FS) (*Database, *ledger, *secrets) {
 	db, l := newLedger(t, files)
-	db.eraser.End()
+	db.eraser.Stop()
 	s := newSecrets(1)
 	head := storage.Head{Size: 2, Tip: digestOf(1)}
 	b := storage.Batch{Head: head, Entries: [][]byte{{0}, {1}}, Contents: append(slices.Clone(s.contents), keptBeside(1))}
@@ -41,7 +41,7 @@ func marked(t *testing.T, files vfs.FS) (*Database, *ledger, *secrets) {
 
 func pending(t *testing.T, db *Database) int {
 	t.Helper()
-	e, err := db.Erasing(t.Context())
+	e, err := db.PendingErasures(t.Context())
 	require.NoError(t, err)
 	return e.Pieces
 }
@@ -55,20 +55,20 @@ func requireNowhere(t *testing.T, s *secrets, files vfs.FS) {
 
 func TestErasing(t *testing.T) {
 	db, _, s := marked(t, vfs.NewMem())
-	e, err := db.Erasing(t.Context())
+	e, err := db.PendingErasures(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, Erasing{Pieces: 3, Oldest: time.UnixMicro(1_000_001).UTC()}, e)
+	require.Equal(t, PendingErasures{Pieces: 3, Oldest: time.UnixMicro(1_000_001).UTC()}, e)
 	m, err := db.Metrics()
 	require.NoError(t, err)
 	require.Equal(t, e, m.Erasing)
-	worked, err := db.eraser.Pass(t.Context())
+	worked, err := db.eraser.EraseMarked(t.Context())
 	require.NoError(t, err)
 	require.True(t, worked)
-	e, err = db.Erasing(t.Context())
+	e, err = db.PendingErasures(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, e)
 	requireNowhere(t, s, db.space.FS)
-	worked, err = db.eraser.Pass(t.Context())
+	worked, err = db.eraser.EraseMarked(t.Context())
 	require.NoError(t, err)
 	require.False(t, worked)
 }
@@ -77,19 +77,19 @@ func TestErasing(t *testing.T) {
 func TestErasingWaitsForCopies(t *testing.T) {
 	db, _, s := marked(t, vfs.NewMem())
 	held, calls := errors.New("the copy is in use"), 0
-	db.eraser.Config.Copies = func() error {
+	db.eraser.Config.RemoveCopies = func() error {
 		calls++
 		return held
 	}
-	_, err := db.eraser.Pass(t.Context())
+	_, err := db.eraser.EraseMarked(t.Context())
 	require.ErrorIs(t, err, held)
 	require.Equal(t, 3, pending(t, db))
 	requireNowhere(t, s, db.space.FS)
 	held = nil
-	_, err = db.eraser.Pass(t.Context())
+	_, err = db.eraser.EraseMarked(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, pending(t, db))
-	_, err = db.eraser.Pass(t.Context())
+	_, err = db.eraser.EraseMarked(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2, calls, "Copies is not called if nothing is erased")
 }
@@ -101,7 +101,7 @@ func TestCheckFindsErasedContent(t *testing.T) {
 	require.NoError(t, erase.EachMark(db.engine, 1, func(m erase.Mark) { marks = append(marks, m) }))
 	require.Len(t, marks, 1)
 	require.ErrorContains(t, db.eraser.CheckGone(t.Context(), marks), "still contains erased content")
-	db.eraser.Begin()
+	db.eraser.AllowValueRewrites()
 	require.NoError(t, db.eraser.Rewrite(t.Context(), marks))
 	require.NoError(t, db.eraser.CheckGone(t.Context(), marks))
 }
@@ -134,13 +134,13 @@ func TestErasureIsRetried(t *testing.T) {
 			})))
 			failing.Store(true)
 			for range 2 {
-				_, err := db.eraser.Pass(t.Context())
+				_, err := db.eraser.EraseMarked(t.Context())
 				require.ErrorIs(t, err, errorfs.ErrInjected)
 				require.Equal(t, 3, pending(t, db))
 			}
 			failing.Store(false)
 			require.Eventually(t, func() bool { // an attempt that is already running can still fail
-				_, err := db.eraser.Pass(t.Context())
+				_, err := db.eraser.EraseMarked(t.Context())
 				return err == nil
 			}, time.Minute, time.Millisecond)
 			require.Zero(t, pending(t, db))
@@ -164,7 +164,7 @@ func TestEraserRetries(t *testing.T) {
 	failing.Store(true)
 	db.eraser.Start(db.engine)
 	require.Eventually(t, func() bool { return pending(t, db) == 0 }, time.Minute, time.Millisecond)
-	db.eraser.End()
+	db.eraser.Stop()
 	require.Equal(t, 1, strings.Count(logged.String(), "erased content is still in files of the database"))
 	require.Contains(t, logged.String(), errorfs.ErrInjected.Error())
 	requireNowhere(t, s, memory)
@@ -177,14 +177,14 @@ func TestErasureWaitsForIterators(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, open.First())
 	db.eraser.Patience = 0
-	_, err = db.eraser.Pass(t.Context())
+	_, err = db.eraser.EraseMarked(t.Context())
 	require.ErrorContains(t, err, "not deleted yet: obsolete tables")
 	require.Equal(t, 3, pending(t, db))
 
 	db.eraser.Patience = time.Minute
 	passed := make(chan error)
 	go func() {
-		_, err := db.eraser.Pass(t.Context())
+		_, err := db.eraser.EraseMarked(t.Context())
 		passed <- err
 	}()
 	require.NoError(t, open.Close())
@@ -202,17 +202,17 @@ func TestErasureInTheReserve(t *testing.T) {
 		memory.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: free, TotalBytes: 100 << 30})
 	}
 	usage(disk.MinReserve)
-	require.ErrorIs(t, l.Writable(t.Context()), storage.ErrNoSpace)
-	_, err := db.eraser.Pass(t.Context())
+	require.ErrorIs(t, l.CheckWritable(t.Context()), storage.ErrNoSpace)
+	_, err := db.eraser.EraseMarked(t.Context())
 	require.ErrorIs(t, err, storage.ErrNoSpace)
 	require.Equal(t, 3, pending(t, db))
 
 	usage(disk.MinReserve + 1<<20)
-	require.ErrorIs(t, l.Writable(t.Context()), storage.ErrNoSpace)
-	_, err = db.eraser.Pass(t.Context())
+	require.ErrorIs(t, l.CheckWritable(t.Context()), storage.ErrNoSpace)
+	_, err = db.eraser.EraseMarked(t.Context())
 	require.NoError(t, err)
 	requireNowhere(t, s, memory)
-	require.ErrorIs(t, db.reserve.Enough(), storage.ErrNoSpace, "other compactions wait again")
+	require.ErrorIs(t, db.reserve.CheckCompactionSpace(), storage.ErrNoSpace, "other compactions wait again")
 }
 
 // fillingFS reports enough free space until full is set and returns true.
@@ -235,12 +235,12 @@ func TestErasureFillsTheDisk(t *testing.T) {
 	db, _, s := marked(t, files)
 	whileErasing := func() bool { return db.reserve.Erasing.Load() > 0 }
 	files.full.Store(&whileErasing)
-	_, err := db.eraser.Pass(t.Context())
+	_, err := db.eraser.EraseMarked(t.Context())
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.Equal(t, 3, pending(t, db))
 
 	files.full.Store(nil)
-	_, err = db.eraser.Pass(t.Context())
+	_, err = db.eraser.EraseMarked(t.Context())
 	require.NoError(t, err)
 	requireNowhere(t, s, files)
 }
@@ -251,7 +251,7 @@ func TestCloseEndsAnErasure(t *testing.T) {
 	db, _, s := marked(t, memory)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := db.eraser.Pass(ctx)
+	_, err := db.eraser.EraseMarked(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, db.Close())
 	db = openOn(t, memory)

@@ -144,9 +144,9 @@ func roleErase(dir string) error {
 		return err
 	}
 	if os.Getenv(whereVariable) != anywhere {
-		db.eraser.End()
+		db.eraser.Stop()
 	}
-	store, err := db.Create(ctx, storage.Info{Name: "default"})
+	store, err := db.Create(ctx, storage.LedgerInfo{Name: "default"})
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func TestErasureRemovesThePlace(t *testing.T) {
 	c.open()
 	c.compact()
 	require.NoError(t, c.db.Close())
-	start, end := keys.Erasures()
+	start, end := keys.ErasureRange()
 	require.False(t, c.tablesHold(start, end))
 }
 

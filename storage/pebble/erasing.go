@@ -9,23 +9,23 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// Erasing describes erased content that might still be in files of the database.
-type Erasing struct {
+// PendingErasures describes erased content that might still be in files of the database.
+type PendingErasures struct {
 	Pieces int       // number of pieces of content that are not yet gone
 	Oldest time.Time // time at which the oldest piece was erased, in UTC; zero if Pieces is 0
 }
 
-// Erasing counts the pieces of erased content that might still be in files of the database.
+// PendingErasures counts the pieces of erased content that might still be in files of the database.
 // Normally an erasure takes seconds; if one takes longer, the log says why.
-func (d *Database) Erasing(ctx context.Context) (Erasing, error) {
+func (d *Database) PendingErasures(ctx context.Context) (PendingErasures, error) {
 	if err := d.usable(ctx); err != nil {
-		return Erasing{}, fmt.Errorf("counting erased content: %w", err)
+		return PendingErasures{}, fmt.Errorf("counting erased content: %w", err)
 	}
 	return d.erasing()
 }
 
-func (d *Database) erasing() (Erasing, error) {
-	var e Erasing
+func (d *Database) erasing() (PendingErasures, error) {
+	var e PendingErasures
 	err := erase.EachMark(d.engine, math.MaxInt, func(m erase.Mark) {
 		if at := time.UnixMicro(m.Time).UTC(); e.Pieces == 0 || at.Before(e.Oldest) {
 			e.Oldest = at

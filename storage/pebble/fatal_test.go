@@ -52,7 +52,7 @@ func TestFailedLogIsFatal(t *testing.T) {
 			}
 			db, err := Open(t.Context(), config)
 			require.NoError(t, err)
-			l, err := db.Create(t.Context(), storage.Info{Name: "default"})
+			l, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 			require.NoError(t, err)
 			first := batch(storage.Head{}, 2, 100)
 			require.NoError(t, l.Commit(t.Context(), storage.Head{}, first))
@@ -128,7 +128,7 @@ func TestContentThatIsBeingErased(t *testing.T) {
 		return nil
 	}))
 	db, l := newLedger(t, files)
-	db.eraser.End()
+	db.eraser.Stop()
 	first := batch(storage.Head{}, 3, 1000)
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, first))
 	second := batch(first.Head, 1, 10)
@@ -166,7 +166,7 @@ func TestOneSyncPerCommit(t *testing.T) {
 		return nil
 	}))
 	db, l := newLedger(t, files)
-	db.eraser.End() // the eraser's syncs are not those of the commits
+	db.eraser.Stop() // the eraser's syncs are not those of the commits
 	var head storage.Head
 	for range 5 {
 		before := syncs.Load()

@@ -21,7 +21,7 @@ type Metrics struct {
 	// threshold: writes are refused if less is free. Both are 0 if unknown.
 	FreeBytes uint64
 	FreeMark  uint64
-	Erasing   Erasing
+	Erasing   PendingErasures
 }
 
 // Histogram counts durations.
@@ -47,7 +47,7 @@ func (d *Database) Metrics() (Metrics, error) {
 	if err := m.LogWriter.FsyncLatency.Write(latency); err != nil {
 		return Metrics{}, fmt.Errorf("reading the latency of syncs: %w", err)
 	}
-	free, mark, err := d.space.Room()
+	free, mark, err := d.space.FreeSpace()
 	if err != nil {
 		return Metrics{}, fmt.Errorf("reading metrics: %w", err)
 	}

@@ -73,7 +73,7 @@ func open(cfg Config) (*Database, error) {
 	d.logs = &disk.LogFS{FS: d.reserve}
 	d.eraser = erase.New(erase.Config{
 		Space: room, Reserve: d.reserve, Logs: d.logs, LeastApart: leastApart,
-		Durability: d.durability, Logger: cfg.Logger, Copies: cfg.Copies,
+		Durability: d.durability, Logger: cfg.Logger, RemoveCopies: cfg.RemoveCopies,
 	})
 	cache := cfg.newCache()
 	defer cache.Unref() // the engine holds its own reference
@@ -83,7 +83,7 @@ func open(cfg Config) (*Database, error) {
 	options.Lock = lock.File
 	options.FormatMajorVersion = format
 	options.ReadOnly = cfg.ReadOnly
-	options.FS = frames.Files{FS: disk.MarkerFS{FS: d.logs}}
+	options.FS = frames.CheckedFS{FS: disk.MarkerFS{FS: d.logs}}
 	options.Experimental.ValueSeparationPolicy = d.eraser.ValueSeparation
 	d.eraser.ListenTo(options.EventListener)
 	d.engine, err = engine.Open(dir, options)
@@ -103,7 +103,7 @@ func open(cfg Config) (*Database, error) {
 	if full != nil {
 		cfg.Logger.Error("the disk is full: the database is read-only until there is space", "reason", full)
 	}
-	d.reserve.Patient.Store(true)
+	d.reserve.WaitsForSpace.Store(true)
 	if !cfg.ReadOnly {
 		d.eraser.Start(d.engine)
 	}
@@ -206,7 +206,7 @@ func (d *Database) initialise() error {
 	if err := d.convert(); err != nil {
 		return err
 	}
-	return d.engine.Set(keys.Format(), keys.Number(keys.FormatVersion), d.durability)
+	return d.engine.Set(keys.Format(), keys.EncodeNumber(keys.FormatVersion), d.durability)
 }
 
 // convert converts a database with older file formats to engineFormat, unless it is open for

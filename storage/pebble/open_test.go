@@ -86,7 +86,7 @@ func TestOpenRefusesOtherFormat(t *testing.T) {
 	files := vfs.NewMem()
 	db, _ := newLedger(t, files)
 	require.NoError(t, db.Close())
-	tamper, err := pebbletest.OpenTamper(files, testDir, "default")
+	tamper, err := pebbletest.OpenTamperer(files, testDir, "default")
 	require.NoError(t, err)
 	require.NoError(t, tamper.SetFormatVersion(keys.FormatVersion+5))
 	require.NoError(t, tamper.Close())

@@ -41,7 +41,7 @@ func TestTamper(t *testing.T) {
 		func(t *testing.T, db storage.Database, ledger string, change func(storagetest.Tamperer)) storage.Database {
 			require.NoError(t, db.Close())
 			files := db.(*Database).space.FS
-			tamper, err := pebbletest.OpenTamper(files, testDir, ledger)
+			tamper, err := pebbletest.OpenTamperer(files, testDir, ledger)
 			require.NoError(t, err)
 			change(tamper)
 			require.NoError(t, tamper.Close())
@@ -57,7 +57,7 @@ func newLedger(t *testing.T, files vfs.FS) (*Database, *ledger) {
 			require.NoError(t, db.Close())
 		}
 	})
-	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	return db, store.(*ledger)
 }
@@ -73,7 +73,7 @@ func batch(old storage.Head, n, size int) storage.Batch {
 	}
 	digest := digestOf(old.Size)
 	b.Contents = []storage.Content{{Digest: digest, Seq: old.Size, Bytes: b.Entries[0]}}
-	b.Keys = []storage.Key{{Key: digest, Record: digestOf(old.Size + 1), Seq: old.Size}}
+	b.Keys = []storage.Claim{{Claim: digest, Record: digestOf(old.Size + 1), Seq: old.Size}}
 	b.Tiles = []storage.Tile{{Index: old.Size, Hashes: digest[:]}}
 	b.Head.Tip = digestOf(b.Head.Size)
 	return b
@@ -99,7 +99,7 @@ func TestCloseTwiceAndUseAfterwards(t *testing.T) {
 func TestNumbersAreNeverReused(t *testing.T) {
 	db, first := newLedger(t, vfs.NewMem())
 	again := reopen(t, db).(*Database)
-	store, err := again.Create(t.Context(), storage.Info{Name: "second"})
+	store, err := again.Create(t.Context(), storage.LedgerInfo{Name: "second"})
 	require.NoError(t, err)
 	require.Equal(t, first.number+1, store.(*ledger).number)
 	require.NoError(t, again.Close())
@@ -109,7 +109,7 @@ func TestMissingHeadIsDamage(t *testing.T) {
 	files := vfs.NewMem()
 	db, _ := newLedger(t, files)
 	require.NoError(t, db.Close())
-	tamper, err := pebbletest.OpenTamper(files, testDir, "default")
+	tamper, err := pebbletest.OpenTamperer(files, testDir, "default")
 	require.NoError(t, err)
 	require.NoError(t, tamper.DeleteHead())
 	require.NoError(t, tamper.Close())
@@ -126,7 +126,7 @@ func TestLostContentIsDamage(t *testing.T) {
 	db, l := newLedger(t, files)
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1, 10)))
 	require.NoError(t, db.Close())
-	tamper, err := pebbletest.OpenTamper(files, testDir, "default")
+	tamper, err := pebbletest.OpenTamperer(files, testDir, "default")
 	require.NoError(t, err)
 	require.NoError(t, tamper.LoseBytes(digestOf(0)))
 	require.NoError(t, tamper.Close())
@@ -169,7 +169,7 @@ func TestCreateOverwritesNoLedger(t *testing.T) {
 	files := vfs.NewMem()
 	db, err := Open(t.Context(), Config{Dir: "db", FS: files})
 	require.NoError(t, err)
-	_, err = db.Create(t.Context(), storage.Info{Name: "first"})
+	_, err = db.Create(t.Context(), storage.LedgerInfo{Name: "first"})
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 	all, err := pebbletest.Dump(files, "db")
@@ -182,7 +182,7 @@ func TestCreateOverwritesNoLedger(t *testing.T) {
 	require.NoError(t, pebbletest.Load(files, "spoilt", all))
 	db, err = Open(t.Context(), Config{Dir: "spoilt", FS: files})
 	require.NoError(t, err)
-	_, err = db.Create(t.Context(), storage.Info{Name: "second"})
+	_, err = db.Create(t.Context(), storage.LedgerInfo{Name: "second"})
 	require.ErrorIs(t, err, storage.ErrDamaged)
 	require.ErrorContains(t, err, "the next ledger number is 1, but a ledger already has it")
 	_, err = db.Ledger(t.Context(), "first")
@@ -201,7 +201,7 @@ func TestReadOnly(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	db, err := Open(t.Context(), Config{Dir: "db", FS: files})
 	require.NoError(t, err)
-	_, err = db.Create(t.Context(), storage.Info{Name: "first"})
+	_, err = db.Create(t.Context(), storage.LedgerInfo{Name: "first"})
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 	before, err := files.List("db")

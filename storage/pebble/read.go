@@ -70,31 +70,31 @@ func (l *ledger) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 }
 
 // Key implements storage.Reader.
-func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Key, error) {
+func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Claim, error) {
 	claim, err := l.claim(ctx, key)
 	if err != nil {
-		return storage.Key{}, fmt.Errorf("reading key %x of ledger %q: %w", key, l.name(), err)
+		return storage.Claim{}, fmt.Errorf("reading key %x of ledger %q: %w", key, l.name(), err)
 	}
 	return claim, nil
 }
 
-func (l *ledger) claim(ctx context.Context, key storage.Hash) (storage.Key, error) {
+func (l *ledger) claim(ctx context.Context, key storage.Hash) (storage.Claim, error) {
 	stored, err := l.fetch(ctx, keys.AppendClaim(nil, l.number, key))
 	if err != nil {
-		return storage.Key{}, err
+		return storage.Claim{}, err
 	}
 	claim, err := keys.DecodeClaim(key, stored)
 	if err != nil {
-		return storage.Key{}, err
+		return storage.Claim{}, err
 	}
 	if claim.Seq >= l.head.Load().Size {
-		return storage.Key{}, storage.ErrNotFound // hidden until it is durable, like an entry
+		return storage.Claim{}, storage.ErrNotFound // hidden until it is durable, like an entry
 	}
 	return claim, nil
 }
 
 // Keys implements storage.Reader.
-func (l *ledger) Keys(ctx context.Context, requested []storage.Hash) ([]storage.Key, error) {
+func (l *ledger) Keys(ctx context.Context, requested []storage.Hash) ([]storage.Claim, error) {
 	if err := l.db.usable(ctx); err != nil {
 		return nil, fmt.Errorf("reading keys of ledger %q: %w", l.name(), err)
 	}
@@ -102,8 +102,8 @@ func (l *ledger) Keys(ctx context.Context, requested []storage.Hash) ([]storage.
 	sorted := slices.DeleteFunc(slices.Clone(requested), func(key storage.Hash) bool { return !l.digests.mayContain(key) })
 	slices.SortFunc(sorted, func(a, b storage.Hash) int { return bytes.Compare(a[:], b[:]) })
 	sorted = slices.Compact(sorted)
-	var claims []storage.Key
-	err := l.find(keys.Claims, len(sorted), func(key []byte, i int) []byte {
+	var claims []storage.Claim
+	err := l.find(keys.ClaimRange, len(sorted), func(key []byte, i int) []byte {
 		return keys.AppendClaim(key, l.number, sorted[i])
 	}, func(i int, value []byte) error {
 		claim, err := keys.DecodeClaim(sorted[i], value)
@@ -173,8 +173,8 @@ func (l *ledger) place(digest storage.Hash) (keys.Place, error) {
 	return holding.Place, err
 }
 
-// Referenced implements storage.Reader.
-func (l *ledger) Referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
+// HasReference implements storage.Reader.
+func (l *ledger) HasReference(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
 	referenced, err := l.referenced(ctx, digest, seq)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return false, fmt.Errorf("checking whether record %d of ledger %q needs content %x: %w", seq, l.name(), digest, err)

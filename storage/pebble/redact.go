@@ -26,7 +26,7 @@ func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, erro
 	if err != nil {
 		return nil, err
 	}
-	start, end := keys.Places(l.number)
+	start, end := keys.PlaceRange(l.number)
 	holdings, err := l.db.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
 		return nil, fmt.Errorf("looking for content: %w", err)
@@ -68,7 +68,7 @@ func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[stora
 		if by, wrong := keys.DecodeSeq(stored); err == nil && wrong == nil && by < head.Size {
 			continue
 		}
-		c.set(key, keys.Seq(r.By))
+		c.set(key, keys.EncodeSeq(r.By))
 		for _, digest := range r.Digests {
 			if withdrawn[digest] == nil {
 				withdrawn[digest] = make(map[uint64]bool)

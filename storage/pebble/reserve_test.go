@@ -15,7 +15,7 @@ import (
 func TestWritable(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := newLedger(t, files)
-	require.NoError(t, l.Writable(t.Context()), "a file system that does not report its free space")
+	require.NoError(t, l.CheckWritable(t.Context()), "a file system that does not report its free space")
 	const mebibyte, gibibyte = 1 << 20, 1 << 30
 	for _, c := range []struct {
 		free, total, mark uint64
@@ -32,7 +32,7 @@ func TestWritable(t *testing.T) {
 	} {
 		db.space.MinFree = c.mark
 		files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: c.free, TotalBytes: c.total})
-		err := l.Writable(t.Context())
+		err := l.CheckWritable(t.Context())
 		if c.want == "" {
 			require.NoError(t, err)
 			continue
@@ -52,7 +52,7 @@ func (brokenFS) GetDiskUsage(string) (vfs.DiskUsage, error) { return vfs.DiskUsa
 
 func TestWritableWithoutAnswer(t *testing.T) {
 	_, l := newLedger(t, brokenFS{vfs.NewMem()})
-	err := l.Writable(t.Context())
+	err := l.CheckWritable(t.Context())
 	require.ErrorIs(t, err, errBroken)
 	require.NotErrorIs(t, err, storage.ErrNoSpace)
 }
@@ -162,13 +162,13 @@ func TestReadWhenFull(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, readEntries(t, l), 9)
 	for name, write := range map[string]func() error{
-		"Writable":   func() error { return l.Writable(t.Context()) },
+		"Writable":   func() error { return l.CheckWritable(t.Context()) },
 		"Commit":     func() error { return l.Commit(t.Context(), last.Head, batch(last.Head, 1, 1)) },
 		"Freeze":     func() error { return l.Freeze(t.Context()) },
 		"SetSetting": func() error { return l.SetSetting(t.Context(), "a", nil) },
 		"Copy":       func() error { return full.Copy(t.Context(), "copy") },
 		"Create": func() error {
-			_, err := full.Create(t.Context(), storage.Info{Name: "b"})
+			_, err := full.Create(t.Context(), storage.LedgerInfo{Name: "b"})
 			return err
 		},
 	} {
@@ -176,7 +176,7 @@ func TestReadWhenFull(t *testing.T) {
 	}
 	_, err = full.Metrics()
 	require.NoError(t, err)
-	_, err = full.Erasing(t.Context())
+	_, err = full.PendingErasures(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, full.Close())
 	after, err := files.List(testConfig(files).Dir)

@@ -63,7 +63,7 @@ func (s *secrets) redaction(by uint64) storage.Redaction {
 // found returns, for each secret, the names of the files that contain it.
 func (s *secrets) found(ctx context.Context, files vfs.FS, dir string) (all [][]string, err error) {
 	for _, needle := range s.needles {
-		names, err := pebbletest.Find(ctx, files, dir, needle)
+		names, err := pebbletest.FilesContaining(ctx, files, dir, needle)
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +114,7 @@ type clerk struct {
 func newClerk(t *testing.T) *clerk {
 	c := &clerk{t: t, dir: t.TempDir()}
 	c.open()
-	store, err := c.db.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := c.db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	c.l = store.(*ledger)
 	return c
@@ -184,7 +184,7 @@ func (c *clerk) compact() {
 func (c *clerk) erased() {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
-		e, err := c.db.Erasing(c.t.Context())
+		e, err := c.db.PendingErasures(c.t.Context())
 		require.NoError(c.t, err)
 		return e.Pieces == 0
 	}, time.Minute, time.Millisecond)

@@ -18,9 +18,9 @@ type ledger struct {
 
 	// mu serialises changes of head, info, and recent.
 	mu     sync.Mutex
-	info   atomic.Pointer[storage.Info] // written under mu, read without it
-	head   atomic.Pointer[storage.Head] // written under mu once durable, read without mu
-	recent *recent                      // guarded by mu
+	info   atomic.Pointer[storage.LedgerInfo] // written under mu, read without it
+	head   atomic.Pointer[storage.Head]       // written under mu once durable, read without mu
+	recent *recent                            // guarded by mu
 	// archiving serialises Archive. Commits do not wait for it.
 	archiving sync.Mutex
 	digests   *digestFilter
@@ -36,9 +36,9 @@ var _ storage.Archiver = (*ledger)(nil)
 func (l *ledger) name() string { return l.info.Load().Name }
 
 // Info implements storage.Store.
-func (l *ledger) Info(ctx context.Context) (storage.Info, error) {
+func (l *ledger) Info(ctx context.Context) (storage.LedgerInfo, error) {
 	if err := l.db.usable(ctx); err != nil {
-		return storage.Info{}, fmt.Errorf("reading the description of ledger %q: %w", l.name(), err)
+		return storage.LedgerInfo{}, fmt.Errorf("reading the description of ledger %q: %w", l.name(), err)
 	}
 	return *l.info.Load(), nil
 }
@@ -83,8 +83,8 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 	return nil
 }
 
-// Writable implements storage.Store.
-func (l *ledger) Writable(ctx context.Context) error {
+// CheckWritable implements storage.Store.
+func (l *ledger) CheckWritable(ctx context.Context) error {
 	if err := l.db.writable(ctx); err != nil {
 		return fmt.Errorf("checking free space: %w", err)
 	}
@@ -110,7 +110,7 @@ func (l *ledger) archive(ctx context.Context, a storage.Archived, keep []uint64)
 	if err != nil {
 		return err
 	}
-	if err := a.Follows(before, l.head.Load().Size); err != nil {
+	if err := a.CheckReplaces(before, l.head.Load().Size); err != nil {
 		return err
 	}
 	c := newChange(l.db.engine, 0)
@@ -127,6 +127,6 @@ func (l *ledger) archive(ctx context.Context, a storage.Archived, keep []uint64)
 	if a.Below > before.Below {
 		c.deleteRange(keys.AppendTile(nil, l.number, 0, before.Below/storage.TileHashes), keys.AppendTile(nil, l.number, 0, a.Below/storage.TileHashes))
 	}
-	c.set(keys.Setting(l.number, storage.ArchiveSetting), a.Text())
+	c.set(keys.Setting(l.number, storage.ArchiveSetting), a.SettingValue())
 	return c.commit(l.db.durability)
 }

@@ -50,7 +50,7 @@ func everything(ctx context.Context, store storage.Store) map[string]answer {
 		note("key", n, fmt.Sprint(claim), err)
 		content, err := store.Content(ctx, digest)
 		note("content", n, string(content), err)
-		referenced, err := store.Referenced(ctx, digest, n)
+		referenced, err := store.HasReference(ctx, digest, n)
 		note("referenced", n, fmt.Sprint(referenced), err)
 		by, err := store.Redaction(ctx, n)
 		note("redaction", n, fmt.Sprint(by), err)
@@ -101,7 +101,7 @@ func TestUnreadableItemsAreNotAbsent(t *testing.T) {
 	want := everything(t.Context(), store)
 	require.NoError(t, db.Close())
 	for _, path := range []string{"*" + erase.TableSuffix, "*" + erase.ValuesSuffix} {
-		for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
+		for _, mode := range []faulty.Mode{faulty.Fail, faulty.FlipBit} {
 			var got map[string]answer
 			failed := 0
 			tryReads(t, files, mode, path, func(store storage.Store) error {

@@ -36,7 +36,7 @@ func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
 		c := pieceNo(n % shared)
 		c.Seq = uint64(n)
 		b.Contents = append(b.Contents, c)
-		b.Keys = append(b.Keys, storage.Key{Key: digestOf(uint64(1000 + n)), Record: digestOf(uint64(n)), Seq: uint64(n)})
+		b.Keys = append(b.Keys, storage.Claim{Claim: digestOf(uint64(1000 + n)), Record: digestOf(uint64(n)), Seq: uint64(n)})
 	}
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, b))
 	require.NoError(t, db.engine.Flush())
@@ -116,8 +116,8 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 	}
 	// A pause of length zero has no effect, but Injected counts it.
 	reads := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
-	count := func() int { return reads.Injected()[faulty.Open] + reads.Injected()[faulty.Read] }
-	db, store, err := open(faulty.NewFiles(copied(), reads))
+	count := func() int { return reads.FaultCounts()[faulty.Open] + reads.FaultCounts()[faulty.Read] }
+	db, store, err := open(faulty.NewFS(copied(), reads))
 	require.NoError(t, err)
 	opening := count()
 	require.NoError(t, do(store))
@@ -126,7 +126,7 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 	require.Greater(t, all, opening, "do must read %s", path)
 	for skip := opening; skip < all; skip++ {
 		faults := faulty.New(faulty.Plan{Mode: mode, Calls: calls, Path: path, Skip: skip, Bit: 37 * skip})
-		db, store, err := open(faulty.NewFiles(copied(), faults))
+		db, store, err := open(faulty.NewFS(copied(), faults))
 		if err != nil { // possible, because do can read the files in another order
 			require.NotErrorIs(t, err, storage.ErrNotFound)
 			require.NotErrorIs(t, err, storage.ErrFormat)
@@ -142,7 +142,7 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 // A commit that cannot read stored items fails and changes nothing. It does not treat such items as
 // absent.
 func TestCommitThatCannotRead(t *testing.T) {
-	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
+	for _, mode := range []faulty.Mode{faulty.Fail, faulty.FlipBit} {
 		files, head := storedInTables(t)
 		failed := 0
 		tryReads(t, files, mode, "*"+erase.TableSuffix, func(store storage.Store) error {
@@ -159,7 +159,7 @@ func TestCommitThatCannotRead(t *testing.T) {
 
 // Keys does not treat an idempotency key that cannot be read as new: it returns an error.
 func TestKeysThatCannotBeRead(t *testing.T) {
-	for _, mode := range []faulty.Mode{faulty.Fail, faulty.Garble} {
+	for _, mode := range []faulty.Mode{faulty.Fail, faulty.FlipBit} {
 		files, _ := storedInTables(t)
 		var requested []storage.Hash
 		held := 0
@@ -169,7 +169,7 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 				held++
 			}
 		}
-		var found []storage.Key
+		var found []storage.Claim
 		failed := 0
 		tryReads(t, files, mode, "*"+erase.TableSuffix, func(store storage.Store) (err error) {
 			found, err = store.Keys(t.Context(), requested)

@@ -58,7 +58,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 	if p.size, err = sizeAt(moment, l.number); err != nil {
 		return redactionPiece{}, fmt.Errorf("reading the head at the time of the redactions: %w", err)
 	}
-	start, end := keys.Redactions(l.number, from)
+	start, end := keys.RedactionRange(l.number, from)
 	rows, err := moment.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
 		return redactionPiece{}, err

@@ -15,7 +15,7 @@ import (
 // the caller can call Archive again.
 func (l *ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64) error {
 	err := l.db.writable(ctx)
-	if err == nil && !l.Held() {
+	if err == nil && !l.HoldsLease() {
 		err = storage.ErrNotHeld
 	}
 	if err == nil {
@@ -44,7 +44,7 @@ func (l *ledger) archive(ctx context.Context, a storage.Archived, keep []uint64)
 		}
 		// Insert the row if it is absent, so that it can be locked.
 		if _, err := conn.Exec(ctx, `INSERT INTO colophon_settings (ledger, name, value) VALUES ($1, $2, $3) ON CONFLICT (ledger, name) DO NOTHING`,
-			l.number, storage.ArchiveSetting, storage.Archived{Place: a.Place}.Text()); err != nil {
+			l.number, storage.ArchiveSetting, storage.Archived{Place: a.Place}.SettingValue()); err != nil {
 			return err
 		}
 		var value []byte
@@ -56,7 +56,7 @@ func (l *ledger) archive(ctx context.Context, a storage.Archived, keep []uint64)
 		if err != nil {
 			return err
 		}
-		if err := a.Follows(before, head.Size); err != nil {
+		if err := a.CheckReplaces(before, head.Size); err != nil {
 			return err
 		}
 		if _, err := conn.Exec(ctx, `DELETE FROM colophon_entries WHERE ledger = $1 AND seq >= $2 AND seq < $3 AND seq <> ALL ($4::bigint[])`,
@@ -67,7 +67,7 @@ func (l *ledger) archive(ctx context.Context, a storage.Archived, keep []uint64)
 			l.number, int64(before.Below/storage.TileHashes), int64(a.Below/storage.TileHashes)); err != nil {
 			return err
 		}
-		_, err = conn.Exec(ctx, `UPDATE colophon_settings SET value = $3 WHERE ledger = $1 AND name = $2`, l.number, storage.ArchiveSetting, a.Text())
+		_, err = conn.Exec(ctx, `UPDATE colophon_settings SET value = $3 WHERE ledger = $1 AND name = $2`, l.number, storage.ArchiveSetting, a.SettingValue())
 		return err
 	})
 }

@@ -37,7 +37,7 @@ func benchBatch(old storage.Head, n int, text []byte) storage.Batch {
 			storage.Content{Digest: digest, Seq: seq, Bytes: cut(seq, benchText)},
 			storage.Content{Digest: digestOf(1<<60 + seq%benchPrompts), Seq: seq, Slot: 1, Bytes: text[:benchPrompt]},
 			storage.Content{Digest: digestOf(1<<62 + seq), Seq: seq, Slot: 2, Bytes: cut(^seq, benchText)})
-		b.Keys = append(b.Keys, storage.Key{Key: digestOf(^seq), Record: digest, Seq: seq})
+		b.Keys = append(b.Keys, storage.Claim{Claim: digestOf(^seq), Record: digest, Seq: seq})
 	}
 	for index := old.Size / storage.TileHashes; index <= (b.Head.Size-1)/storage.TileHashes; index++ {
 		hashes := min(b.Head.Size-index*storage.TileHashes, storage.TileHashes)
@@ -52,12 +52,12 @@ func benchBatch(old storage.Head, n int, text []byte) storage.Batch {
 func BenchmarkCommits(b *testing.B) {
 	const ledgers, records = 4, 16
 	text := benchWords(1 << 20)
-	server := postgrestest.Shared(b)
-	db, err := Open(b.Context(), Config{URL: server.URL("search_path", server.Schema(b)), Logger: silent(), Server: &Server{ID: "a"}})
+	server := postgrestest.SharedServer(b)
+	db, err := Open(b.Context(), Config{URL: server.URL("search_path", server.CreateSchema(b)), Logger: silent(), Server: &Server{ID: "a"}})
 	require.NoError(b, err)
 	var stores [ledgers]storage.Store
 	for i := range stores {
-		stores[i], err = db.Create(b.Context(), storage.Info{Name: fmt.Sprint("ledger-", i)})
+		stores[i], err = db.Create(b.Context(), storage.LedgerInfo{Name: fmt.Sprint("ledger-", i)})
 		require.NoError(b, err)
 	}
 	var heads [ledgers]storage.Head
@@ -97,10 +97,10 @@ func BenchmarkCommit(b *testing.B) {
 	text := benchWords(1 << 20)
 	for _, n := range []int{1, 64, 1024, 4096} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			server := postgrestest.Shared(b)
-			db, err := Open(b.Context(), Config{URL: server.URL("search_path", server.Schema(b)), Logger: silent()})
+			server := postgrestest.SharedServer(b)
+			db, err := Open(b.Context(), Config{URL: server.URL("search_path", server.CreateSchema(b)), Logger: silent()})
 			require.NoError(b, err)
-			store, err := db.Create(b.Context(), storage.Info{Name: "default"})
+			store, err := db.Create(b.Context(), storage.LedgerInfo{Name: "default"})
 			require.NoError(b, err)
 			wal := func() (bytes int64) {
 				require.NoError(b, db.reads.QueryRow(b.Context(), `SELECT (pg_current_wal_lsn() - '0/0')::bigint`).Scan(&bytes))
@@ -113,7 +113,7 @@ func BenchmarkCommit(b *testing.B) {
 				next := benchBatch(head, n, text)
 				keys := make([]storage.Hash, 0, n)
 				for _, k := range next.Keys {
-					keys = append(keys, k.Key)
+					keys = append(keys, k.Claim)
 				}
 				b.StartTimer()
 				claims, err := store.Keys(b.Context(), keys)

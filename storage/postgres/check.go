@@ -18,7 +18,7 @@ var _ storage.KeyChecker = (*Database)(nil)
 // table. The caller has already checked that everything that the log names is stored, so a count
 // that is too high means that there is a stray row. CheckKeys then reads the event of each row to
 // find the stray one.
-func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.Stray, error) {
+func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.StrayKey, error) {
 	c := &check{db: d, progress: progress}
 	strays, err := c.run(ctx, logs)
 	if err != nil {
@@ -34,12 +34,12 @@ type check struct {
 	read     uint64            // number of rows counted so far
 }
 
-func (c *check) run(ctx context.Context, logs map[string]storage.LogSummary) ([]*storage.Stray, error) {
+func (c *check) run(ctx context.Context, logs map[string]storage.LogSummary) ([]*storage.StrayKey, error) {
 	ledgers, err := c.db.descriptions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var strays []*storage.Stray
+	var strays []*storage.StrayKey
 	stray, err := c.foreign(ctx)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (c *check) run(ctx context.Context, logs map[string]storage.LogSummary) ([]
 }
 
 // foreign returns a stray row that belongs to a nonexistent ledger, or nil if there is none.
-func (c *check) foreign(ctx context.Context) (*storage.Stray, error) {
+func (c *check) foreign(ctx context.Context) (*storage.StrayKey, error) {
 	for _, table := range []string{"heads", "entries", "tiles", "contents", "references", "redactions", "claims", "settings"} {
 		numbers, err := collect(ctx, c.db, pgx.RowTo[int64], `SELECT t.ledger FROM colophon_`+table+` t
 			WHERE NOT EXISTS (SELECT 1 FROM colophon_ledgers l WHERE l.number = t.ledger) LIMIT 1`)
@@ -78,7 +78,7 @@ func (c *check) foreign(ctx context.Context) (*storage.Stray, error) {
 			return nil, err
 		}
 		if len(numbers) > 0 {
-			return &storage.Stray{Kind: storage.StrayDatabase, Message: fmt.Sprintf(
+			return &storage.StrayKey{Kind: storage.StrayDatabase, Message: fmt.Sprintf(
 				"the table colophon_%s has a row for ledger number %d, which does not exist", table, numbers[0])}, nil
 		}
 	}
@@ -106,8 +106,8 @@ type ledgerCheck struct {
 }
 
 // run returns the first stray, or nil if there is none.
-func (c *ledgerCheck) run(ctx context.Context) (*storage.Stray, error) {
-	for _, part := range []func(context.Context) (*storage.Stray, error){c.entries, c.tiles, c.holdings, c.needs, c.claims, c.settings} {
+func (c *ledgerCheck) run(ctx context.Context) (*storage.StrayKey, error) {
+	for _, part := range []func(context.Context) (*storage.StrayKey, error){c.entries, c.tiles, c.holdings, c.needs, c.claims, c.settings} {
 		if stray, err := part(ctx); err != nil || stray != nil {
 			return stray, err
 		}
@@ -115,11 +115,11 @@ func (c *ledgerCheck) run(ctx context.Context) (*storage.Stray, error) {
 	return nil, nil
 }
 
-func stray(kind storage.StrayKind, seq uint64, format string, arguments ...any) *storage.Stray {
-	return &storage.Stray{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, arguments...)}
+func stray(kind storage.StrayKind, seq uint64, format string, arguments ...any) *storage.StrayKey {
+	return &storage.StrayKey{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, arguments...)}
 }
 
-func (c *ledgerCheck) entries(ctx context.Context) (*storage.Stray, error) {
+func (c *ledgerCheck) entries(ctx context.Context) (*storage.StrayKey, error) {
 	seqs, err := collect(ctx, c.db, pgx.RowTo[int64], `SELECT seq FROM colophon_entries
 		WHERE ledger = $1 AND (seq >= $2 OR seq < 0) ORDER BY seq LIMIT 1`, c.ledger.number, int64(c.head.Size))
 	if err != nil || len(seqs) == 0 {
@@ -130,7 +130,7 @@ func (c *ledgerCheck) entries(ctx context.Context) (*storage.Stray, error) {
 
 // tiles checks that the head's tree includes each stored tile up to the tile's last stored hash.
 // The caller of CheckKeys has already checked the hashes.
-func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.Stray, err error) {
+func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.StrayKey, err error) {
 	const height = 8 // log2 of storage.TileHashes
 	err = c.db.read(ctx, func(pool *pgxpool.Pool) error {
 		found = nil
@@ -154,7 +154,7 @@ func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.Stray, err erro
 
 // holdings checks that each reference has its content, that no record has two references to the
 // same content, and that each piece of content is needed by a record.
-func (c *ledgerCheck) holdings(ctx context.Context) (*storage.Stray, error) {
+func (c *ledgerCheck) holdings(ctx context.Context) (*storage.StrayKey, error) {
 	for _, wrong := range []struct{ query, message string }{
 		{`SELECT r.digest, r.seq FROM colophon_references r WHERE r.ledger = $1 AND NOT EXISTS (
 			SELECT 1 FROM colophon_contents c WHERE c.ledger = r.ledger AND c.digest = r.digest) LIMIT 1`,
@@ -197,7 +197,7 @@ const checkPage = 1024
 
 // needs compares the number of stored pairs of content and a record that needs it with the number
 // in the log. If they differ, it returns the stray pair.
-func (c *ledgerCheck) needs(ctx context.Context) (*storage.Stray, error) {
+func (c *ledgerCheck) needs(ctx context.Context) (*storage.StrayKey, error) {
 	first, err := c.count(ctx, `SELECT count(seq) FROM colophon_contents WHERE ledger = $1`, c.ledger.number)
 	if err != nil {
 		return nil, err
@@ -230,7 +230,7 @@ func (c *ledgerCheck) needs(ctx context.Context) (*storage.Stray, error) {
 }
 
 // need returns a stray if the record of n does not need the content.
-func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.Stray, error) {
+func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.StrayKey, error) {
 	seq := uint64(n.seq)
 	if seq >= c.head.Size {
 		return stray(storage.StrayContent, seq, "content %x is kept for it, but the head has %d entries", n.digest, c.head.Size), nil
@@ -254,7 +254,7 @@ func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.Stray, error) 
 
 // claims compares the number of stored claims with the number in the log. If they differ, it
 // returns the stray claim.
-func (c *ledgerCheck) claims(ctx context.Context) (*storage.Stray, error) {
+func (c *ledgerCheck) claims(ctx context.Context) (*storage.StrayKey, error) {
 	n, err := c.count(ctx, `SELECT count(*) FROM colophon_claims WHERE ledger = $1`, c.ledger.number)
 	if err != nil || n == c.log.Claims {
 		return nil, err
@@ -283,7 +283,7 @@ func (c *ledgerCheck) claims(ctx context.Context) (*storage.Stray, error) {
 	return stray(storage.StrayClaim, c.head.Size, "%d are stored, but the log accounts for %d", n, c.log.Claims), nil
 }
 
-func (c *ledgerCheck) settings(ctx context.Context) (*storage.Stray, error) {
+func (c *ledgerCheck) settings(ctx context.Context) (*storage.StrayKey, error) {
 	type setting struct {
 		name  string
 		value []byte

@@ -125,7 +125,7 @@ func (c Config) parse(open *sockets.Set) (*pgxpool.Config, error) {
 			connect.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 		}
 	}
-	connect.DialFunc = open.Keep(connect.DialFunc)
+	connect.DialFunc = open.Track(connect.DialFunc)
 	return config, nil
 }
 
@@ -141,7 +141,7 @@ func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes, wa
 		return func(ctx context.Context, conn *pgx.Conn) error {
 			err := prepare(ctx, conn)
 			if err == nil {
-				open.Ready(conn.PgConn().Conn())
+				open.MarkReady(conn.PgConn().Conn())
 			}
 			return err
 		}
@@ -190,7 +190,7 @@ func (c Config) checkPrimary(ctx context.Context, conn *pgx.Conn) error {
 	var standby bool
 	err := conn.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby)
 	switch {
-	case notify.Unsupported(err): // the engine has no standbys
+	case notify.IsUnsupported(err): // the engine has no standbys
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading whether the server is a standby: %w", err)

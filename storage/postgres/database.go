@@ -116,11 +116,11 @@ func (d *Database) prepare(ctx context.Context) error {
 	if d.writes != nil {
 		return schema.Migrate(ctx, d.writes)
 	}
-	return schema.Complete(ctx, d.reads)
+	return schema.CheckComplete(ctx, d.reads)
 }
 
-// Place returns the host, the port, and the database's name, for messages. It contains no password.
-func (d *Database) Place() string {
+// Address returns the host, the port, and the database's name, for messages. It contains no password.
+func (d *Database) Address() string {
 	config := d.reads.Config().ConnConfig
 	return fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
 }
@@ -186,7 +186,7 @@ const selectInfo = `SELECT l.number, l.name, l.origin, l.created, l.reject_misma
 
 // description is a ledger's description with its number.
 type description struct {
-	storage.Info
+	storage.LedgerInfo
 	number int64
 }
 
@@ -211,14 +211,14 @@ func (d *Database) descriptions(ctx context.Context) ([]description, error) {
 }
 
 // Ledgers implements storage.Database.
-func (d *Database) Ledgers(ctx context.Context) ([]storage.Info, error) {
+func (d *Database) Ledgers(ctx context.Context) ([]storage.LedgerInfo, error) {
 	all, err := d.descriptions(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing ledgers: %w", err)
 	}
-	infos := make([]storage.Info, 0, len(all))
+	infos := make([]storage.LedgerInfo, 0, len(all))
 	for _, l := range all {
-		infos = append(infos, l.Info)
+		infos = append(infos, l.LedgerInfo)
 	}
 	return infos, nil
 }
@@ -270,7 +270,7 @@ func (d *Database) describe(ctx context.Context, name string) (description, erro
 }
 
 // Create implements storage.Database.
-func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store, error) {
+func (d *Database) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l, err := d.create(ctx, info)
@@ -284,7 +284,7 @@ func (d *Database) Create(ctx context.Context, info storage.Info) (storage.Store
 // create creates a ledger with epoch 1. If the outcome of an insertion is unknown, create tries
 // again. The second insertion waits until the first one ends, and then create finds this writer in
 // the head.
-func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, error) {
+func (d *Database) create(ctx context.Context, info storage.LedgerInfo) (*ledger, error) {
 	if err := d.writable(ctx); err != nil {
 		return nil, err
 	}
@@ -322,7 +322,7 @@ func (d *Database) create(ctx context.Context, info storage.Info) (*ledger, erro
 // insert inserts a ledger with the next number, and its head. It returns false and inserts nothing
 // if a ledger of this name exists, if another session takes the same number at the same time, or if
 // a migration has locked the database.
-func (d *Database) insert(ctx context.Context, info storage.Info) (made bool, err error) {
+func (d *Database) insert(ctx context.Context, info storage.LedgerInfo) (made bool, err error) {
 	err = inTransaction(ctx, d.writes, func(conn *pgx.Conn) error {
 		made = false
 		if err := begin(ctx, conn); err != nil {

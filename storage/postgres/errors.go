@@ -39,7 +39,7 @@ const (
 // few others, because such an error means that the connection was lost.
 func temporary(err error) bool {
 	var setting *SettingError
-	var moved *MoveError
+	var moved *MigrationError
 	if err == nil || sentinel(err) || errors.As(err, &setting) || errors.As(err, &moved) {
 		return false
 	}

@@ -38,10 +38,10 @@ const (
 	leaseConnections = 3
 )
 
-var _ storage.Leased = (*ledger)(nil)
+var _ storage.LeasedStore = (*ledger)(nil)
 
-// Held implements storage.Leased. It always returns true in a database that is not shared.
-func (l *ledger) Held() bool { return l.db.leases == nil || l.held.Load() }
+// HoldsLease implements storage.Leased. It always returns true in a database that is not shared.
+func (l *ledger) HoldsLease() bool { return l.db.leases == nil || l.held.Load() }
 
 // Leases records which of several servers holds the lease of which ledger. Each ledger has one row,
 // which expires by the database's clock unless its server renews it. The lease only decides which
@@ -205,8 +205,8 @@ func (s *Leases) held() map[int64]*ledger {
 	return held
 }
 
-// Held reports whether this server holds the lease of the ledger with the given name.
-func (s *Leases) Held(name string) bool {
+// HoldsLease reports whether this server holds the lease of the ledger with the given name.
+func (s *Leases) HoldsLease(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.ledgers[name]
@@ -285,9 +285,9 @@ func (s *Leases) Heartbeat(ctx context.Context, ledgers []string) error {
 	return nil
 }
 
-// Leave removes this server from the list of running servers. It also removes servers whose last
+// Unregister removes this server from the list of running servers. It also removes servers whose last
 // heartbeat is more than a day old.
-func (s *Leases) Leave(ctx context.Context) error {
+func (s *Leases) Unregister(ctx context.Context) error {
 	_, err := s.pool.Exec(ctx, `DELETE FROM colophon_servers WHERE id = $1 OR seen < clock_timestamp() - interval '1 day'`, s.self.ID)
 	return err
 }
@@ -309,8 +309,8 @@ func (s *Leases) Servers(ctx context.Context) ([]RunningServer, error) {
 	return all, nil
 }
 
-// State is what all servers on a database can see of a ledger.
-type State struct {
+// LedgerState is what all servers on a database can see of a ledger.
+type LedgerState struct {
 	Name  string
 	Size  uint64 // size of the stored head
 	Epoch int64
@@ -327,7 +327,7 @@ type State struct {
 
 // States returns the states of the ledgers with the given names, or of all ledgers if no name is
 // given, in the order of their creation.
-func (s *Leases) States(ctx context.Context, names ...string) ([]State, error) {
+func (s *Leases) States(ctx context.Context, names ...string) ([]LedgerState, error) {
 	rows, err := s.pool.Query(ctx, `SELECT d.name, h.size, h.epoch, h.size::text || ' ' || h.frozen::text || ' ' || coalesce((
 				SELECT md5(string_agg(s.name || '=' || encode(s.value, 'hex'), ',' ORDER BY s.name)) FROM colophon_settings s WHERE s.ledger = d.number), ''),
 			coalesce(l.expires > clock_timestamp(), false), coalesce(l.server, ''), coalesce(l.address, ''), coalesce(l.writer, ''), coalesce(l.expires, 'epoch')
@@ -336,7 +336,7 @@ func (s *Leases) States(ctx context.Context, names ...string) ([]State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading leases: %w", explained(err))
 	}
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (state State, err error) {
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (state LedgerState, err error) {
 		var size int64
 		var valid bool
 		var holder Server

@@ -29,14 +29,14 @@ func expire(t *testing.T, url string) {
 	require.NoError(t, err)
 }
 
-func storeOf(t *testing.T, db *Database, name string) storage.Leased {
+func storeOf(t *testing.T, db *Database, name string) storage.LeasedStore {
 	t.Helper()
 	store, err := db.Ledger(t.Context(), name)
 	require.NoError(t, err)
-	return store.(storage.Leased)
+	return store.(storage.LeasedStore)
 }
 
-func stateOf(t *testing.T, db *Database) State {
+func stateOf(t *testing.T, db *Database) LedgerState {
 	t.Helper()
 	states, err := db.Leases().States(t.Context())
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func stateOf(t *testing.T, db *Database) State {
 func TestLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b := member(t, url, "a"), member(t, url, "b")
-	first, err := a.Create(t.Context(), storage.Info{Name: "default"})
+	first, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	var head storage.Head
 	write := func(s storage.Store) error {
@@ -62,13 +62,13 @@ func TestLease(t *testing.T) {
 		return err
 	}
 	require.NoError(t, write(first))
-	require.Equal(t, State{Name: "default", Size: 2, Epoch: 1, Version: "2 false ", Holder: &Server{"a", "http://a"}, Taken: true}, stateOf(t, b))
+	require.Equal(t, LedgerState{Name: "default", Size: 2, Epoch: 1, Version: "2 false ", Holder: &Server{"a", "http://a"}, Taken: true}, stateOf(t, b))
 
 	second := storeOf(t, b, "default")
-	require.False(t, second.Held())
+	require.False(t, second.HoldsLease())
 	for name, refused := range map[string]error{
 		"commit": write(second), "freeze": second.Freeze(t.Context()), "setting": second.SetSetting(t.Context(), "log", nil),
-		"writable": second.Writable(t.Context()), "take": b.Leases().Take(t.Context(), "default", true, time.Time{}),
+		"writable": second.CheckWritable(t.Context()), "take": b.Leases().Take(t.Context(), "default", true, time.Time{}),
 	} {
 		require.ErrorIs(t, refused, storage.ErrNotHeld, name)
 	}
@@ -81,19 +81,19 @@ func TestLease(t *testing.T) {
 	require.Equal(t, "a", stateOf(t, b).Holder.ID)
 	expire(t, url)
 	require.NoError(t, b.Leases().Take(t.Context(), "default", false, time.Time{}))
-	require.True(t, second.Held())
-	require.True(t, b.Leases().Held("default"))
-	require.True(t, a.Leases().Held("default"), "the server has not noticed the loss yet")
+	require.True(t, second.HoldsLease())
+	require.True(t, b.Leases().HoldsLease("default"))
+	require.True(t, a.Leases().HoldsLease("default"), "the server has not noticed the loss yet")
 	require.ErrorIs(t, write(first), storage.ErrNotHeld)
-	require.False(t, a.Leases().Held("default"))
-	require.ErrorIs(t, first.Writable(t.Context()), storage.ErrNotHeld)
+	require.False(t, a.Leases().HoldsLease("default"))
+	require.ErrorIs(t, first.CheckWritable(t.Context()), storage.ErrNotHeld)
 	require.NoError(t, write(second))
 	require.Equal(t, int64(2), stateOf(t, a).Epoch)
 
 	expire(t, url)
 	require.NoError(t, a.Leases().Take(t.Context(), "default", false, time.Time{}))
 	require.NoError(t, b.Leases().Renew(t.Context()))
-	require.False(t, second.Held(), "a renewal reveals the loss of the ledger")
+	require.False(t, second.HoldsLease(), "a renewal reveals the loss of the ledger")
 	require.NoError(t, write(first), "a lease can be taken again")
 }
 
@@ -102,7 +102,7 @@ func TestLease(t *testing.T) {
 func TestResumedLease(t *testing.T) {
 	url := emptyURL(t)
 	before := member(t, url, "a")
-	store, err := before.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := before.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	again, other := member(t, url, "a"), member(t, url, "b")
 	require.ErrorIs(t, other.Leases().Take(t.Context(), "default", true, time.Time{}), storage.ErrNotHeld)
@@ -119,7 +119,7 @@ func TestResumedLease(t *testing.T) {
 func TestStaleLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b := member(t, url, "a"), member(t, url, "b")
-	_, err := a.Create(t.Context(), storage.Info{Name: "default"})
+	_, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	_, err = connect(t, url).Exec(t.Context(), `UPDATE colophon_leases SET expires = expires + interval '1 hour'`)
 	require.NoError(t, err)
@@ -140,10 +140,10 @@ func TestStaleLease(t *testing.T) {
 func TestPassedLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b, c := member(t, url, "a"), member(t, url, "b"), member(t, url, "c")
-	store, err := a.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	require.NoError(t, a.Leases().Release(t.Context(), "default", &Server{"b", "http://b"}))
-	require.ErrorIs(t, store.Writable(t.Context()), storage.ErrNotHeld)
+	require.ErrorIs(t, store.CheckWritable(t.Context()), storage.ErrNotHeld)
 	state := stateOf(t, c)
 	require.Equal(t, &Server{"b", "http://b"}, state.Holder)
 	require.False(t, state.Taken)
@@ -177,7 +177,7 @@ func TestServers(t *testing.T) {
 	servers, err = a.Leases().Servers(t.Context())
 	require.NoError(t, err)
 	require.Len(t, servers, 1)
-	require.NoError(t, a.Leases().Leave(t.Context()))
+	require.NoError(t, a.Leases().Unregister(t.Context()))
 	servers, err = a.Leases().Servers(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, servers)
@@ -188,7 +188,7 @@ func TestServers(t *testing.T) {
 func TestVersions(t *testing.T) {
 	url := emptyURL(t)
 	a := member(t, url, "a")
-	store, err := a.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	seen := map[string]bool{stateOf(t, a).Version: true}
 	for _, change := range []func() error{

@@ -70,7 +70,7 @@ func (l *ledger) write(ctx context.Context, c change) error {
 	if err := l.db.writable(ctx); err != nil {
 		return err
 	}
-	if !l.Held() {
+	if !l.HoldsLease() {
 		return storage.ErrNotHeld
 	}
 	if l.doubt != nil {
@@ -242,12 +242,12 @@ func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 }
 
 // Info implements storage.Store.
-func (l *ledger) Info(ctx context.Context) (storage.Info, error) {
+func (l *ledger) Info(ctx context.Context) (storage.LedgerInfo, error) {
 	found, err := l.db.describe(ctx, l.name)
 	if err != nil {
-		return storage.Info{}, fmt.Errorf("reading the description of ledger %q: %w", l.name, err)
+		return storage.LedgerInfo{}, fmt.Errorf("reading the description of ledger %q: %w", l.name, err)
 	}
-	return found.Info, nil
+	return found.LedgerInfo, nil
 }
 
 // Freeze implements storage.Store.
@@ -291,11 +291,11 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 	return nil
 }
 
-// Writable implements storage.Store. It does not check free space, which the database server does
+// CheckWritable implements storage.Store. It does not check free space, which the database server does
 // not report. If there is too little, Commit returns storage.ErrNoSpace.
-func (l *ledger) Writable(ctx context.Context) error {
+func (l *ledger) CheckWritable(ctx context.Context) error {
 	err := l.db.writable(ctx)
-	if err == nil && !l.Held() {
+	if err == nil && !l.HoldsLease() {
 		err = storage.ErrNotHeld
 	}
 	if err != nil {

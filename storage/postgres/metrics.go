@@ -11,7 +11,7 @@ import (
 // PoolMetrics describes the connections for reads, or those for writes.
 type PoolMetrics struct {
 	InUse  int32         // number of connections that are running a statement now
-	Most   int32         // limit of InUse
+	Max    int32         // limit of InUse
 	Waited time.Duration // total time for which operations have waited for a connection
 }
 
@@ -34,7 +34,7 @@ func (d *Database) Metrics() Metrics {
 
 func poolMetrics(pool *pgxpool.Pool) PoolMetrics {
 	s := pool.Stat()
-	return PoolMetrics{InUse: s.AcquiredConns(), Most: s.MaxConns(), Waited: s.EmptyAcquireWaitTime()}
+	return PoolMetrics{InUse: s.AcquiredConns(), Max: s.MaxConns(), Waited: s.EmptyAcquireWaitTime()}
 }
 
 // DiskBytes returns the size in bytes of the tables and their indexes, including dead rows. The

@@ -40,7 +40,7 @@ func convert(t *testing.T, conn *pgx.Conn) {
 func TestTablesOfLaterBuild(t *testing.T) {
 	url := emptyURL(t)
 	a := member(t, url, "a")
-	store, err := a.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	var head storage.Head
 	write := func(s storage.Store) {

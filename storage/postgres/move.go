@@ -9,40 +9,40 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// MoveState says what colophon migrate is doing, or has done, to a database.
-type MoveState string
+// MigrationState says what colophon migrate is doing, or has done, to a database.
+type MigrationState string
 
 // The states of a database that a migration has locked.
 const (
-	// Arriving means that ledgers are being copied into the database, and are not complete.
-	Arriving MoveState = "arriving"
-	// Leaving means that ledgers are being copied out of the database.
-	Leaving MoveState = "leaving"
-	// Moved means that the ledgers are complete elsewhere.
-	Moved MoveState = "moved"
+	// MigrationArriving means that ledgers are being copied into the database, and are not complete.
+	MigrationArriving MigrationState = "arriving"
+	// MigrationLeaving means that ledgers are being copied out of the database.
+	MigrationLeaving MigrationState = "leaving"
+	// MigrationMoved means that the ledgers are complete elsewhere.
+	MigrationMoved MigrationState = "moved"
 )
 
-// Move is the note on a database that a migration has locked.
-type Move struct {
-	State MoveState `json:"state"`
-	Peer  string    `json:"peer"` // names the other database of the move; only people read it
-	Since time.Time `json:"since"`
+// MigrationLock is the note on a database that a migration has locked.
+type MigrationLock struct {
+	State MigrationState `json:"state"`
+	Peer  string         `json:"peer"` // names the other database of the move; only people read it
+	Since time.Time      `json:"since"`
 }
 
-// MoveError means that a migration has locked the database. Nothing was changed.
-type MoveError struct {
-	Move
+// MigrationError means that a migration has locked the database. Nothing was changed.
+type MigrationError struct {
+	MigrationLock
 	Place string // host and name of the database
 }
 
 // Error says what happened, and what to do.
-func (e *MoveError) Error() string {
+func (e *MigrationError) Error() string {
 	since := e.Since.UTC().Format(time.RFC3339)
 	switch e.State {
-	case Arriving:
+	case MigrationArriving:
 		return fmt.Sprintf("the ledgers of %s have been moving into the database %s since %s, and the copy is not complete: run colophon migrate with the same arguments until it ends, or drop the tables colophon_… to begin again",
 			e.Peer, e.Place, since)
-	case Leaving:
+	case MigrationLeaving:
 		return fmt.Sprintf("the ledgers of the database %s have been moving to %s since %s: run colophon migrate with the same arguments until it ends, or with --undo to keep using the database", e.Place, e.Peer, since)
 	}
 	return fmt.Sprintf("the ledgers of the database %s were moved to %s on %s: use that one. To undo the move while nothing has been written there, run colophon migrate --undo with the same arguments; otherwise, move the ledgers back with colophon migrate",
@@ -56,29 +56,29 @@ const moveName = "move"
 // database.
 const notMoved = `NOT EXISTS (SELECT 1 FROM colophon_shared WHERE name = '` + moveName + `')`
 
-// Move returns the note of the migration that has locked the database, or the zero Move if there is
+// MigrationLock returns the note of the migration that has locked the database, or the zero Move if there is
 // none.
-func (d *Database) Move(ctx context.Context) (Move, error) {
-	var m Move
+func (d *Database) MigrationLock(ctx context.Context) (MigrationLock, error) {
+	var m MigrationLock
 	text, stored, err := d.Value(ctx, moveName)
 	if err == nil && stored > 0 {
 		err = json.Unmarshal(text, &m)
 	}
 	if err != nil {
-		return Move{}, fmt.Errorf("reading whether a migration has locked the database: %w", err)
+		return MigrationLock{}, fmt.Errorf("reading whether a migration has locked the database: %w", err)
 	}
 	return m, nil
 }
 
-// SetMove stores the note m, durably, which locks the database: only a process that opened it with
+// SetMigrationLock stores the note m, durably, which locks the database: only a process that opened it with
 // Config.Moving can then write to it. The zero Move unlocks it.
-func (d *Database) SetMove(ctx context.Context, m Move) error {
+func (d *Database) SetMigrationLock(ctx context.Context, m MigrationLock) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
 	err = d.change(ctx, func(conn *pgx.Conn) error {
-		if m == (Move{}) {
+		if m == (MigrationLock{}) {
 			_, err := conn.Exec(ctx, `DELETE FROM colophon_shared WHERE name = $1`, moveName)
 			return err
 		}
@@ -98,14 +98,14 @@ func (d *Database) checkMove(ctx context.Context) error {
 	if d.config.Moving {
 		return nil
 	}
-	m, err := d.Move(ctx)
+	m, err := d.MigrationLock(ctx)
 	if err != nil {
 		return err
 	}
-	if m.State == "" || d.config.ReadOnly && m.State != Arriving { // the ledgers here are complete, so they can be read
+	if m.State == "" || d.config.ReadOnly && m.State != MigrationArriving { // the ledgers here are complete, so they can be read
 		return nil
 	}
-	return &MoveError{Move: m, Place: d.Place()}
+	return &MigrationError{MigrationLock: m, Place: d.Address()}
 }
 
 // CheckHeld returns an error if another process has taken over one of the ledgers that this process

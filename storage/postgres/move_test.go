@@ -47,10 +47,10 @@ func TestValues(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, count)
-	version, err = two.Version(ctx, "tokens")
+	version, err = two.ValueVersion(ctx, "tokens")
 	require.NoError(t, err)
 	require.EqualValues(t, 3, version)
-	version, err = two.Version(ctx, "another")
+	version, err = two.ValueVersion(ctx, "another")
 	require.NoError(t, err)
 	require.Zero(t, version)
 }
@@ -61,21 +61,21 @@ func TestMovedDatabase(t *testing.T) {
 	url := emptyURL(t)
 	ctx := t.Context()
 	before := openAt(t, url)
-	_, err := before.Create(ctx, storage.Info{Name: "default"})
+	_, err := before.Create(ctx, storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	unopened := openAt(t, url)
 	moving, err := Open(ctx, Config{URL: url, Moving: true, Logger: silent()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, moving.Close()) }()
-	for _, state := range []MoveState{Arriving, Leaving, Moved} {
-		require.NoError(t, moving.SetMove(ctx, Move{State: state, Peer: "the folder data", Since: time.Now()}))
+	for _, state := range []MigrationState{MigrationArriving, MigrationLeaving, MigrationMoved} {
+		require.NoError(t, moving.SetMigrationLock(ctx, MigrationLock{State: state, Peer: "the folder data", Since: time.Now()}))
 		_, err = Open(ctx, Config{URL: url, Logger: silent()})
-		var refused *MoveError
+		var refused *MigrationError
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, state, refused.State)
 		require.ErrorContains(t, err, "the folder data")
 		reader, err := Open(ctx, Config{URL: url, Logger: silent(), ReadOnly: true})
-		if state == Arriving {
+		if state == MigrationArriving {
 			require.ErrorAs(t, err, &refused)
 		} else {
 			require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestMovedDatabase(t *testing.T) {
 		}
 		_, err = unopened.Ledger(ctx, "default")
 		require.ErrorIs(t, err, errTakenOver)
-		_, err = unopened.Create(ctx, storage.Info{Name: "late"})
+		_, err = unopened.Create(ctx, storage.LedgerInfo{Name: "late"})
 		require.ErrorAs(t, err, &refused)
 	}
 	store, err := before.Ledger(ctx, "default")
@@ -93,7 +93,7 @@ func TestMovedDatabase(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, store.SetSetting(ctx, "x", []byte("2")), storage.ErrConflict)
 	require.NoError(t, moving.CheckHeld(ctx))
-	require.NoError(t, moving.SetMove(ctx, Move{}))
+	require.NoError(t, moving.SetMigrationLock(ctx, MigrationLock{}))
 	_, err = openAt(t, url).Ledger(ctx, "default")
 	require.NoError(t, err)
 	require.ErrorIs(t, moving.CheckHeld(ctx), errTakenOver)
@@ -103,12 +103,12 @@ func TestMovedDatabase(t *testing.T) {
 func TestDatabaseMetrics(t *testing.T) {
 	url := emptyURL(t)
 	one, two := openAt(t, url), openAt(t, url)
-	_, err := one.Create(t.Context(), storage.Info{Name: "default"})
+	_, err := one.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	bytes, err := two.DiskBytes(t.Context())
 	require.NoError(t, err)
 	require.Positive(t, bytes)
 	require.Zero(t, one.Metrics().Unanswered)
 	require.Zero(t, one.Metrics().Writes.InUse)
-	require.EqualValues(t, writeConnections, one.Metrics().Writes.Most)
+	require.EqualValues(t, writeConnections, one.Metrics().Writes.Max)
 }

@@ -64,7 +64,7 @@ func TestNotifications(t *testing.T) {
 	var store storage.Store
 	for i, change := range []func() (err error){
 		func() (err error) {
-			store, err = a.Create(t.Context(), storage.Info{Name: "default"})
+			store, err = a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 			return err
 		},
 		func() error { return store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)) },
@@ -80,8 +80,8 @@ func TestNotifications(t *testing.T) {
 
 // If a connection breaks, Listen reopens it and reports that notifications may have been missed.
 func TestBrokenListener(t *testing.T) {
-	server := postgrestest.Shared(t)
-	schema := server.Schema(t)
+	server := postgrestest.SharedServer(t)
+	schema := server.CreateSchema(t)
 	a := member(t, server.URL("search_path", schema), "a")
 	proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.None })
 	l := listen(t, proxy.URL("search_path", schema))
@@ -101,12 +101,12 @@ func TestBrokenListener(t *testing.T) {
 // If a database does not support notifications, servers stop sending them, and Listen returns.
 // Commits work as before.
 func TestNoNotifications(t *testing.T) {
-	server := postgrestest.Shared(t)
+	server := postgrestest.SharedServer(t)
 	proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.None })
 	proxy.RefuseNotifications()
-	url := proxy.URL("search_path", server.Schema(t))
+	url := proxy.URL("search_path", server.CreateSchema(t))
 	a := member(t, url, "a")
-	store, err := a.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	a.leases.notices.Wait() // its first notification was refused
 	l := listen(t, url)
@@ -121,7 +121,7 @@ func TestNoNotifications(t *testing.T) {
 func TestStatesOfSomeLedgers(t *testing.T) {
 	a := member(t, emptyURL(t), "a")
 	for _, name := range []string{"x", "y", "z"} {
-		_, err := a.Create(t.Context(), storage.Info{Name: name})
+		_, err := a.Create(t.Context(), storage.LedgerInfo{Name: name})
 		require.NoError(t, err)
 	}
 	for want, names := range map[string][]string{"xyz": nil, "xz": {"z", "x", "unknown"}} {

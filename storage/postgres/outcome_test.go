@@ -43,11 +43,11 @@ func (f *faults) set(next ...postgrestest.Fault) {
 // for reading.
 func proxied(t *testing.T) (f *faults, proxy *postgrestest.Proxy, store storage.Store, direct storage.Store) {
 	f = new(faults)
-	server := postgrestest.Shared(t)
+	server := postgrestest.SharedServer(t)
 	proxy = postgrestest.NewProxy(t, server, f.take)
-	schema := server.Schema(t)
+	schema := server.CreateSchema(t)
 	db := openAt(t, proxy.URL("search_path", schema))
-	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	reader, err := Open(t.Context(), Config{URL: server.URL("search_path", schema), ReadOnly: true})
 	require.NoError(t, err)
@@ -96,15 +96,15 @@ func TestCutDuringCommit(t *testing.T) {
 // If the response to the creation of a ledger is lost, the ledger is still created exactly once.
 func TestCutDuringCreation(t *testing.T) {
 	f, proxy, _, _ := proxied(t)
-	db := openAt(t, proxy.URL("search_path", postgrestest.Shared(t).Schema(t)))
+	db := openAt(t, proxy.URL("search_path", postgrestest.SharedServer(t).CreateSchema(t)))
 	for name, fault := range map[string]postgrestest.Fault{
 		"before": postgrestest.BeforeCommit, "during": postgrestest.DuringCommit, "after": postgrestest.AfterCommit,
 	} {
 		f.set(fault)
-		store, err := db.Create(t.Context(), storage.Info{Name: name})
+		store, err := db.Create(t.Context(), storage.LedgerInfo{Name: name})
 		require.NoError(t, err)
 		require.NoError(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)))
-		_, err = db.Create(t.Context(), storage.Info{Name: name})
+		_, err = db.Create(t.Context(), storage.LedgerInfo{Name: name})
 		require.ErrorIs(t, err, storage.ErrConflict)
 	}
 }
@@ -119,7 +119,7 @@ func TestLateCommit(t *testing.T) {
 	committed := make(chan error, 1)
 	go func() { committed <- store.Commit(context.Background(), storage.Head{}, b) }()
 	l := store.(*ledger)
-	waits := connect(t, postgrestest.Shared(t).URL())
+	waits := connect(t, postgrestest.SharedServer(t).URL())
 	require.Eventually(t, func() bool {
 		var n int
 		err := waits.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE colophon_heads SET epoch%'`).Scan(&n)
@@ -136,10 +136,10 @@ func TestLateCommit(t *testing.T) {
 // transaction locks the row until the server ends it. Then the commit is made.
 func TestTransactionWithoutClient(t *testing.T) {
 	f, proxy, _, _ := proxied(t)
-	db, err := Open(t.Context(), Config{URL: proxy.URL("search_path", postgrestest.Shared(t).Schema(t)), Logger: silent(), Patience: 8 * time.Second})
+	db, err := Open(t.Context(), Config{URL: proxy.URL("search_path", postgrestest.SharedServer(t).CreateSchema(t)), Logger: silent(), Patience: 8 * time.Second})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
-	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	b := batch(storage.Head{}, 3)
 	f.set(postgrestest.LoseCommit)
@@ -153,7 +153,7 @@ func TestTransactionWithoutClient(t *testing.T) {
 func TestKilledServer(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := openAt(t, server.URL())
-	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	var acknowledged atomic.Uint64
 	var stop atomic.Bool
@@ -203,7 +203,7 @@ func TestServerThatDoesNotComeBack(t *testing.T) {
 	db, err := Open(t.Context(), Config{URL: server.URL(), Logger: silent(), Patience: 300 * time.Millisecond})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
-	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	b := batch(storage.Head{}, 2)
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, b))
@@ -230,7 +230,7 @@ func TestServerThatDoesNotComeBack(t *testing.T) {
 func TestWarningIsNoAcknowledgement(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := openAt(t, server.URL())
-	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	admin := connect(t, server.URL())
 	exec := func(statement string, arguments ...any) {
@@ -269,7 +269,7 @@ func TestWarningIsNoAcknowledgement(t *testing.T) {
 func TestHeadThatIsNotDurable(t *testing.T) {
 	server := postgrestest.Start(t)
 	a, b := member(t, server.URL(), "a"), member(t, server.URL(), "b")
-	store, err := a.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	reader := storeOf(t, b, "default")
 	first := batch(storage.Head{}, 2)
@@ -329,8 +329,8 @@ func TestHeadThatIsNotDurable(t *testing.T) {
 func TestStoppedPrimary(t *testing.T) {
 	primary := postgrestest.Start(t)
 	standby := postgrestest.StartStandby(t, primary)
-	db := member(t, primary.URLWith(standby), "a")
-	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	db := member(t, primary.URLWithFallback(standby), "a")
+	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	b := batch(storage.Head{}, 2)
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, b))
@@ -379,7 +379,7 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 		require.ErrorContains(t, err, "the server's setting "+name+" is off: ")
 	}
 	db := openAt(t, server.URL())
-	store, err := db.Create(ctx, storage.Info{Name: "default"})
+	store, err := db.Create(ctx, storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	admin := connect(t, server.URL())
 	_, err = admin.Exec(ctx, `ALTER ROLE colophon SET synchronous_commit = off`)

@@ -13,10 +13,10 @@ import (
 
 // A pooler in session mode gives each connection its own session, so everything works through it.
 func TestPoolerInSessionMode(t *testing.T) {
-	url := postgrestest.Shared(t).Pooled(t, "session")
+	url := postgrestest.SharedServer(t).StartPooler(t, "session")
 	require.NoError(t, Probe(t.Context(), url))
 	a, b := member(t, url, "a"), member(t, url, "b")
-	store, err := a.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	first := batch(storage.Head{}, 2)
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, first))
@@ -39,8 +39,8 @@ func TestPoolerInSessionMode(t *testing.T) {
 func TestSharedSessionsAreRefused(t *testing.T) {
 	for _, mode := range []string{"transaction", "statement"} {
 		t.Run(mode, func(t *testing.T) {
-			url := postgrestest.Shared(t).Pooled(t, mode)
-			var shared *pooler.Error
+			url := postgrestest.SharedServer(t).StartPooler(t, mode)
+			var shared *pooler.SharedSessionError
 			require.ErrorAs(t, Probe(t.Context(), url), &shared)
 			for _, readOnly := range []bool{false, true} {
 				_, err := Open(t.Context(), Config{URL: url, Logger: silent(), ReadOnly: readOnly})

@@ -45,8 +45,8 @@ func openAt(t *testing.T, url string) *Database {
 
 // emptyURL returns a URL that selects a new, empty schema of the shared server.
 func emptyURL(t *testing.T) string {
-	server := postgrestest.Shared(t)
-	return server.URL("search_path", server.Schema(t))
+	server := postgrestest.SharedServer(t)
+	return server.URL("search_path", server.CreateSchema(t))
 }
 
 // openEmpty opens a database without tables. The caller must close it.
@@ -106,7 +106,7 @@ func batch(old storage.Head, n int) storage.Batch {
 		}
 		b.Contents = append(b.Contents, storage.Content{Digest: digestOf(1 << 60), Seq: seq, Slot: 1, Bytes: []byte("prompt")})
 	}
-	b.Keys = []storage.Key{{Key: digestOf(old.Size), Record: digestOf(1), Seq: old.Size}}
+	b.Keys = []storage.Claim{{Claim: digestOf(old.Size), Record: digestOf(1), Seq: old.Size}}
 	hashes := min(b.Head.Size, storage.TileHashes)
 	b.Tiles = []storage.Tile{{Hashes: make([]byte, hashes*storage.HashBytes)}}
 	return b
@@ -145,7 +145,7 @@ func TestLaterOpeningTakesOver(t *testing.T) {
 	url := emptyURL(t)
 	ctx := t.Context()
 	first := openAt(t, url)
-	creator, err := first.Create(ctx, storage.Info{Name: "default"})
+	creator, err := first.Create(ctx, storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	b := batch(storage.Head{}, 2)
 	require.NoError(t, creator.Commit(ctx, storage.Head{}, b))
@@ -200,7 +200,7 @@ func TestReadOnly(t *testing.T) {
 	_, err := Open(ctx, Config{URL: url, ReadOnly: true})
 	require.ErrorIs(t, err, storage.ErrNotFound)
 	db := openAt(t, url)
-	store, err := db.Create(ctx, storage.Info{Name: "default"})
+	store, err := db.Create(ctx, storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	b := batch(storage.Head{}, 1)
 	require.NoError(t, store.Commit(ctx, storage.Head{}, b))
@@ -213,8 +213,8 @@ func TestReadOnly(t *testing.T) {
 	require.ErrorIs(t, read.Commit(ctx, b.Head, batch(b.Head, 1)), errReadOnly)
 	require.ErrorIs(t, read.SetSetting(ctx, "log", nil), errReadOnly)
 	require.ErrorIs(t, read.Freeze(ctx), errReadOnly)
-	require.ErrorIs(t, read.Writable(ctx), errReadOnly)
-	_, err = reader.Create(ctx, storage.Info{Name: "other"})
+	require.ErrorIs(t, read.CheckWritable(ctx), errReadOnly)
+	_, err = reader.Create(ctx, storage.LedgerInfo{Name: "other"})
 	require.ErrorIs(t, err, errReadOnly)
 	require.NoError(t, store.Commit(ctx, b.Head, batch(b.Head, 1)))
 	require.NoError(t, reader.Close())
@@ -255,7 +255,7 @@ func TestConcurrentCreations(t *testing.T) {
 		db := openAt(t, url)
 		wait.Go(func() {
 			for _, name := range names {
-				_, err := db.Create(t.Context(), storage.Info{Name: name})
+				_, err := db.Create(t.Context(), storage.LedgerInfo{Name: name})
 				mu.Lock()
 				if err == nil {
 					made++
@@ -277,7 +277,7 @@ func TestConcurrentCreations(t *testing.T) {
 func TestMissingHeadIsDamage(t *testing.T) {
 	url := emptyURL(t)
 	db := openAt(t, url)
-	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	_, err = connect(t, url).Exec(t.Context(), `DELETE FROM colophon_heads`)
 	require.NoError(t, err)
@@ -313,7 +313,7 @@ func TestPlansUseIndexes(t *testing.T) {
 // A commit that does not fit in one statement is still made as one commit.
 func TestLargeCommit(t *testing.T) {
 	db := openAt(t, emptyURL(t))
-	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	b := batch(storage.Head{}, 2*statementRows+1)
 	large := make([]byte, statementBytes/2+1)

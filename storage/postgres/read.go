@@ -65,7 +65,7 @@ func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
 // server of a shared database, head waits until the head in the row is durable. The caller must not
 // change the bytes of the checkpoint.
 func (l *ledger) head(ctx context.Context) (storage.Head, error) {
-	if known := l.durable.Load(); known != nil && l.Held() {
+	if known := l.durable.Load(); known != nil && l.HoldsLease() {
 		return *known, l.db.usable(ctx)
 	}
 	head, err := l.stored(ctx)
@@ -79,7 +79,7 @@ func (l *ledger) head(ctx context.Context) (storage.Head, error) {
 // are the entries that this server has already shown, because it knows that they are durable.
 func (l *ledger) extent(ctx context.Context) (uint64, error) {
 	shown, known := l.shown.Load(), l.durable.Load()
-	if l.db.leases == nil || l.Held() || shown == nil {
+	if l.db.leases == nil || l.HoldsLease() || shown == nil {
 		head, err := l.head(ctx)
 		return head.Size, err
 	}
@@ -99,7 +99,7 @@ func (l *ledger) extent(ctx context.Context) (uint64, error) {
 func (l *ledger) confirmed(ctx context.Context) (storage.Head, error) {
 	var row headRow
 	err := l.db.acknowledged(ctx, row.values(), selectHead+` AND (SELECT pg_logical_emit_message(true, 'colophon', '') IS NOT NULL)`, l.number)
-	if notify.Unsupported(err) {
+	if notify.IsUnsupported(err) {
 		err = l.db.row(ctx, row.values(), selectHead, l.number)
 	}
 	if errors.Is(err, storage.ErrNotFound) {
@@ -217,8 +217,8 @@ func (l *ledger) Content(ctx context.Context, digest storage.Hash) ([]byte, erro
 	return bytes, nil
 }
 
-// Referenced implements storage.Reader.
-func (l *ledger) Referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
+// HasReference implements storage.Reader.
+func (l *ledger) HasReference(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
 	var referenced bool
 	err := l.db.row(ctx, []any{&referenced}, `SELECT $3 < h.size AND (coalesce(c.seq = $3, false)
 			OR EXISTS (SELECT 1 FROM colophon_references r WHERE r.ledger = $1 AND r.digest = $2 AND r.seq = $3))
@@ -244,31 +244,31 @@ func (l *ledger) Redaction(ctx context.Context, seq uint64) (uint64, error) {
 const selectClaims = `SELECT c.key, c.record, c.seq FROM colophon_claims c JOIN colophon_heads h ON h.ledger = c.ledger
 	WHERE c.ledger = $1 AND c.seq >= 0 AND c.seq < h.size`
 
-func scanClaim(row pgx.CollectableRow) (k storage.Key, err error) {
+func scanClaim(row pgx.CollectableRow) (k storage.Claim, err error) {
 	var key, record []byte
 	var seq int64
 	if err := row.Scan(&key, &record, &seq); err != nil {
 		return k, err
 	}
 	k.Seq = uint64(seq)
-	return k, errors.Join(setHash(&k.Key, key, "the key"), setHash(&k.Record, record, "the record's digest"))
+	return k, errors.Join(setHash(&k.Claim, key, "the key"), setHash(&k.Record, record, "the record's digest"))
 }
 
 // Key implements storage.Reader.
-func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Key, error) {
+func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Claim, error) {
 	claims, err := collect(ctx, l.db, scanClaim, selectClaims+` AND c.key = $2`, l.number, key[:])
 	if err == nil && len(claims) == 0 {
 		err = storage.ErrNotFound
 	}
 	if err != nil {
-		return storage.Key{}, fmt.Errorf("reading key %x of ledger %q: %w", key, l.name, err)
+		return storage.Claim{}, fmt.Errorf("reading key %x of ledger %q: %w", key, l.name, err)
 	}
 	return claims[0], nil
 }
 
 // Keys implements storage.Reader.
-func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Key, error) {
-	var claims []storage.Key
+func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Claim, error) {
+	var claims []storage.Claim
 	requested := make(map[storage.Hash]bool, len(keys))
 	distinct := make([][]byte, 0, len(keys))
 	for i := range keys {
@@ -282,7 +282,7 @@ func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Key, 
 		if err != nil {
 			return
 		}
-		var found []storage.Key
+		var found []storage.Claim
 		found, err = collect(ctx, l.db, scanClaim, selectClaims+` AND c.key = ANY ($2::bytea[])`, l.number, distinct[start:end])
 		claims = append(claims, found...)
 	})

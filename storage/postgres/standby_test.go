@@ -14,7 +14,7 @@ import (
 func TestStandby(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := member(t, server.URL(), "a")
-	store, err := db.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)))
 	config := Config{URL: server.URL(), Logger: silent(), ReadOnly: true, Primary: true, Server: &Server{}}

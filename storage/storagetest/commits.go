@@ -19,7 +19,7 @@ func testCommit(t *testing.T, s *suite) {
 	b.Head.Time = -1
 	b.Tiles = []storage.Tile{tile(0, 0, 3), tile(1, math.MaxUint64, 1)}
 	b.Contents = []storage.Content{content("empty", 0, ""), content("x", 2, "text")}
-	b.Keys = []storage.Key{{Key: hash("k"), Record: hash("r"), Seq: 2}}
+	b.Keys = []storage.Claim{{Claim: hash("k"), Record: hash("r"), Seq: 2}}
 	commit(t, store, storage.Head{}, b)
 
 	head, err := store.Head(ctx)
@@ -72,7 +72,7 @@ func fullBatch(old storage.Head, entries ...string) storage.Batch {
 	b := follow(old, entries...)
 	b.Tiles = []storage.Tile{tile(0, 0, 2)}
 	b.Contents = []storage.Content{content("x", old.Size, "new")}
-	b.Keys = []storage.Key{{Key: hash("k"), Record: hash("r"), Seq: old.Size}}
+	b.Keys = []storage.Claim{{Claim: hash("k"), Record: hash("r"), Seq: old.Size}}
 	b.Redactions = []storage.Redaction{{Seq: 0, By: old.Size, Digests: []storage.Hash{hash("kept")}}}
 	return b
 }
@@ -229,17 +229,17 @@ func testKeys(t *testing.T, s *suite) {
 	ctx := t.Context()
 	_, err := store.Key(ctx, hash("k"))
 	require.ErrorIs(t, err, storage.ErrNotFound)
-	first := storage.Key{Key: hash("k"), Record: hash("first"), Seq: 0}
+	first := storage.Claim{Claim: hash("k"), Record: hash("first"), Seq: 0}
 	b := follow(storage.Head{}, "a")
-	b.Keys = []storage.Key{first}
+	b.Keys = []storage.Claim{first}
 	head := commit(t, store, storage.Head{}, b)
 	got, err := store.Key(ctx, hash("k"))
 	require.NoError(t, err)
 	require.Equal(t, first, got)
 
-	later := storage.Key{Key: hash("k"), Record: hash("later"), Seq: 2}
+	later := storage.Claim{Claim: hash("k"), Record: hash("later"), Seq: 2}
 	b = follow(head, "b", "c")
-	b.Keys = []storage.Key{later}
+	b.Keys = []storage.Claim{later}
 	commit(t, store, head, b)
 	got, err = store.Key(ctx, hash("k"))
 	require.NoError(t, err)
@@ -258,14 +258,14 @@ func testKeysTogether(t *testing.T, s *suite) {
 	}
 	var head storage.Head
 	var keys []storage.Hash
-	var want []storage.Key
+	var want []storage.Claim
 	for i := range uint64(300) {
 		b := follow(head, "e")
-		key := storage.Key{Key: hash(fmt.Sprint("key ", i)), Record: hash(fmt.Sprint("record ", i)), Seq: i}
-		b.Keys = []storage.Key{key}
+		key := storage.Claim{Claim: hash(fmt.Sprint("key ", i)), Record: hash(fmt.Sprint("record ", i)), Seq: i}
+		b.Keys = []storage.Claim{key}
 		head = commit(t, store, head, b)
 		if i%100 != 1 {
-			keys = append(keys, key.Key)
+			keys = append(keys, key.Claim)
 			want = append(want, key)
 		}
 		keys = append(keys, hash(fmt.Sprint("unclaimed ", i)))

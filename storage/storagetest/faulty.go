@@ -23,9 +23,9 @@ const (
 	After
 )
 
-// Faulty is a Store whose commits can be made to fail. It passes all other calls to the underlying
+// FaultyStore is a Store whose commits can be made to fail. It passes all other calls to the underlying
 // Store.
-type Faulty struct {
+type FaultyStore struct {
 	storage.Store
 
 	mu       sync.Mutex
@@ -34,27 +34,27 @@ type Faulty struct {
 	writable error         // what Writable returns, if not nil; guarded by mu
 }
 
-// NewFaulty wraps a Store. At first, nothing fails.
-func NewFaulty(s storage.Store) *Faulty {
-	return &Faulty{Store: s, faults: make(map[int]Fault)}
+// NewFaultyStore wraps a Store. At first, nothing fails.
+func NewFaultyStore(s storage.Store) *FaultyStore {
+	return &FaultyStore{Store: s, faults: make(map[int]Fault)}
 }
 
 // FailCommit makes the n-th call of Commit from now on fail; 1 is the next call.
-func (f *Faulty) FailCommit(n int, fault Fault) {
+func (f *FaultyStore) FailCommit(n int, fault Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.faults[f.commits+n] = fault
 }
 
-// SetWritable makes Writable return err. nil restores the underlying Store's result.
-func (f *Faulty) SetWritable(err error) {
+// SetWritableError makes Writable return err. nil restores the underlying Store's result.
+func (f *FaultyStore) SetWritableError(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.writable = err
 }
 
 // Commits returns the number of calls of Commit so far.
-func (f *Faulty) Commits() int {
+func (f *FaultyStore) Commits() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.commits
@@ -62,7 +62,7 @@ func (f *Faulty) Commits() int {
 
 // Commit calls the underlying Store, unless the call must fail before that. If the underlying Store
 // returns an error, Commit returns that error and not the injected one.
-func (f *Faulty) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
+func (f *FaultyStore) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	n, fault := f.count()
 	if fault == Before {
 		return fmt.Errorf("commit %d, nothing written: %w", n, ErrInjected)
@@ -78,7 +78,7 @@ func (f *Faulty) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 
 // count counts a call of Commit. It returns the number of the call and its fault, or 0 if the call
 // must not fail.
-func (f *Faulty) count() (int, Fault) {
+func (f *FaultyStore) count() (int, Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.commits++
@@ -87,13 +87,13 @@ func (f *Faulty) count() (int, Fault) {
 	return f.commits, fault
 }
 
-// Writable returns the error of SetWritable, or the result of the underlying Store.
-func (f *Faulty) Writable(ctx context.Context) error {
+// CheckWritable returns the error of SetWritable, or the result of the underlying Store.
+func (f *FaultyStore) CheckWritable(ctx context.Context) error {
 	f.mu.Lock()
 	err := f.writable
 	f.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	return f.Store.Writable(ctx)
+	return f.Store.CheckWritable(ctx)
 }

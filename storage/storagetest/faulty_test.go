@@ -12,9 +12,9 @@ import (
 
 func TestFaulty(t *testing.T) {
 	ctx := t.Context()
-	under, err := memory.New().Create(ctx, storage.Info{Name: "default"})
+	under, err := memory.New().Create(ctx, storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
-	store := storagetest.NewFaulty(under)
+	store := storagetest.NewFaultyStore(under)
 	store.FailCommit(2, storagetest.Before)
 	store.FailCommit(3, storagetest.After)
 	batch := func(size uint64) storage.Batch {
@@ -37,8 +37,8 @@ func TestFaulty(t *testing.T) {
 	store.FailCommit(1, storagetest.After)
 	require.ErrorIs(t, store.Commit(ctx, storage.Head{}, batch(1)), storage.ErrConflict)
 
-	store.SetWritable(storage.ErrNoSpace)
-	require.ErrorIs(t, store.Writable(ctx), storage.ErrNoSpace)
-	store.SetWritable(nil)
-	require.NoError(t, store.Writable(ctx))
+	store.SetWritableError(storage.ErrNoSpace)
+	require.ErrorIs(t, store.CheckWritable(ctx), storage.ErrNoSpace)
+	store.SetWritableError(nil)
+	require.NoError(t, store.CheckWritable(ctx))
 }

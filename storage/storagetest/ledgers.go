@@ -32,9 +32,9 @@ func testLedgers(t *testing.T, s *suite) {
 	}
 	all, err = db.Ledgers(ctx)
 	require.NoError(t, err)
-	require.Equal(t, []storage.Info{info("one"), info("one-more"), info("two"), info("zero")}, all)
+	require.Equal(t, []storage.LedgerInfo{info("one"), info("one-more"), info("two"), info("zero")}, all)
 
-	_, err = db.Create(ctx, storage.Info{Name: "one", Origin: "another"})
+	_, err = db.Create(ctx, storage.LedgerInfo{Name: "one", Origin: "another"})
 	require.ErrorIs(t, err, storage.ErrConflict)
 	again, err := db.Ledger(ctx, "one")
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func testFreeze(t *testing.T, s *suite) {
 	require.Equal(t, frozen, got)
 	all, err := db.Ledgers(ctx)
 	require.NoError(t, err)
-	require.Equal(t, []storage.Info{frozen, info("other")}, all)
+	require.Equal(t, []storage.LedgerInfo{frozen, info("other")}, all)
 
 	again, err := db.Ledger(ctx, "default")
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func testIsolation(t *testing.T, s *suite) {
 	for i, name := range []string{"one", "two"} {
 		b := follow(storage.Head{}, name+" 0", name+" 1")
 		b.Contents = []storage.Content{content("shared", 0, "text of "+name), content("only "+name, 1, name)}
-		b.Keys = []storage.Key{{Key: hash("shared"), Record: hash(name), Seq: uint64(i)}}
+		b.Keys = []storage.Claim{{Claim: hash("shared"), Record: hash(name), Seq: uint64(i)}}
 		b.Tiles = []storage.Tile{tile(0, 0, 2+i)}
 		commit(t, stores[i], storage.Head{}, b)
 		require.NoError(t, stores[i].SetSetting(ctx, "shared", []byte(name)))
@@ -191,7 +191,7 @@ func testContext(t *testing.T, s *suite) {
 	add(err)
 	_, err = store.Redaction(ctx, 0)
 	add(err)
-	_, err = store.Referenced(ctx, hash("x"), 0)
+	_, err = store.HasReference(ctx, hash("x"), 0)
 	add(err)
 	for _, err := range store.Redactions(ctx) {
 		add(err)
@@ -204,7 +204,7 @@ func testContext(t *testing.T, s *suite) {
 	add(store.Commit(ctx, head, follow(head, "c")))
 	add(store.Freeze(ctx))
 	add(store.SetSetting(ctx, "x", nil))
-	add(store.Writable(ctx))
+	add(store.CheckWritable(ctx))
 	require.Len(t, errs, 18)
 	for _, err := range errs {
 		require.ErrorIs(t, err, context.Canceled)
@@ -212,7 +212,7 @@ func testContext(t *testing.T, s *suite) {
 	require.Equal(t, []string{"a", "b"}, collect(t, store, 0), "nothing was written")
 	_, err = db.Ledger(t.Context(), "other")
 	require.ErrorIs(t, err, storage.ErrNotFound)
-	require.NoError(t, store.Writable(t.Context()))
+	require.NoError(t, store.CheckWritable(t.Context()))
 }
 
 func testReopen(t *testing.T, s *suite) {
@@ -225,7 +225,7 @@ func testReopen(t *testing.T, s *suite) {
 	create(t, db, "empty")
 	b := follow(storage.Head{}, "a", "b")
 	b.Contents = []storage.Content{content("x", 1, "text")}
-	b.Keys = []storage.Key{{Key: hash("k"), Record: hash("r"), Seq: 1}}
+	b.Keys = []storage.Claim{{Claim: hash("k"), Record: hash("r"), Seq: 1}}
 	b.Tiles = []storage.Tile{tile(0, 0, 2)}
 	head := commit(t, store, storage.Head{}, b)
 	require.NoError(t, store.SetSetting(ctx, "public", []byte("yes")))

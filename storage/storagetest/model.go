@@ -20,14 +20,14 @@ func modelLevels() []uint8 { return []uint8{0, 1} }
 // modelLedger is a simple model of a ledger: it holds what reads must return after the commits so
 // far.
 type modelLedger struct {
-	info       storage.Info
+	info       storage.LedgerInfo
 	head       storage.Head
 	entries    []string
 	tiles      map[[2]uint64]int // level and index → number of hashes
 	contents   map[string]string
 	references map[string][]uint64 // digest → records that need it
 	redactions map[uint64]uint64   // record → event that redacted it
-	keys       map[string]storage.Key
+	keys       map[string]storage.Claim
 	settings   map[string]string
 }
 
@@ -83,7 +83,7 @@ func (m *machine) create(r *rapid.T) {
 		contents:   make(map[string]string),
 		references: make(map[string][]uint64),
 		redactions: make(map[uint64]uint64),
-		keys:       make(map[string]storage.Key),
+		keys:       make(map[string]storage.Claim),
 		settings:   make(map[string]string),
 	}
 }
@@ -109,7 +109,7 @@ func (model *modelLedger) draw(r *rapid.T) (*modelLedger, storage.Batch) {
 		next.entries = append(next.entries, string(e))
 		if rapid.Bool().Draw(r, "key") {
 			name := word.Draw(r, "key name")
-			key := storage.Key{Key: hash(name), Record: hash(string(e)), Seq: model.head.Size + uint64(i)}
+			key := storage.Claim{Claim: hash(name), Record: hash(string(e)), Seq: model.head.Size + uint64(i)}
 			next.keys[name] = key
 			b.Keys = append(b.Keys, key)
 		}

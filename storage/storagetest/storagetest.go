@@ -92,8 +92,8 @@ func create(t *testing.T, db storage.Database, name string) storage.Store {
 
 // info returns the description of a ledger with the given name. Its time has all the digits that a
 // store must keep.
-func info(name string) storage.Info {
-	return storage.Info{
+func info(name string) storage.LedgerInfo {
+	return storage.LedgerInfo{
 		Name:    name,
 		Origin:  "ledger.example/" + name,
 		Created: time.Date(2024, 2, 29, 23, 59, 59, 123_456_000, time.UTC),
@@ -181,7 +181,7 @@ func requireReferences(t *testing.T, r storage.Reader, digest string, want ...ui
 	}
 	require.Equal(t, want, got)
 	for seq := range 10 {
-		referenced, err := r.Referenced(t.Context(), hash(digest), uint64(seq))
+		referenced, err := r.HasReference(t.Context(), hash(digest), uint64(seq))
 		require.NoError(t, err)
 		require.Equal(t, slices.Contains(want, uint64(seq)), referenced, "record %d", seq)
 	}

@@ -36,7 +36,7 @@ type Tamperer interface {
 	// ErrNotFound if the ledger does not have the content.
 	DeleteReference(digest storage.Hash, seq uint64) error
 	// SetKey replaces or adds the claim of an idempotency key.
-	SetKey(k storage.Key) error
+	SetKey(k storage.Claim) error
 }
 
 // Tampering calls change with a Tamperer for a ledger of db. It returns the database to use after
@@ -84,11 +84,11 @@ func testTampering(t *testing.T, db storage.Database, tampering Tampering) {
 	store := create(t, db, "default")
 	b := follow(storage.Head{}, "a", "b", "c")
 	b.Contents = []storage.Content{content("x", 0, "text"), content("y", 1, "other"), content("x", 2, "text")}
-	b.Keys = []storage.Key{{Key: hash("k"), Record: hash("r"), Seq: 0}}
+	b.Keys = []storage.Claim{{Claim: hash("k"), Record: hash("r"), Seq: 0}}
 	b.Tiles = []storage.Tile{tile(0, 0, 3), tile(1, 0, 1)}
 	commit(t, store, storage.Head{}, b)
 	head := storage.Head{Size: 4, Tip: hash("tip"), Time: 5, Checkpoint: []byte("forged")}
-	key := storage.Key{Key: hash("k"), Record: hash("another"), Seq: 2}
+	key := storage.Claim{Claim: hash("k"), Record: hash("another"), Seq: 2}
 
 	b = follow(b.Head, "d")
 	b.Redactions = []storage.Redaction{redaction(1, 3)}

@@ -62,7 +62,7 @@ func (d *commands) compare(command *cobra.Command, a, b string) error {
 			return show.IPCChange(command.Context(), d.Console, d.texts(), &x.IPCChange, recordA, recordB, d.full)
 		})
 	case recordA.Kind == wire.KindRunDAG:
-		err = printAnswer(d, command, "/run-dags/compare", query, func(x *wire.RunComparison) error {
+		err = printAnswer(d, command, "/run-dags/compare", query, func(x *wire.RunDAGComparison) error {
 			return show.RunDAGChange(d.Console, &x.RunDAGChange, recordA, recordB)
 		})
 	case recordA.Kind == wire.KindPathFingerprint && d.text:

@@ -17,7 +17,7 @@ func (d *commands) completeNames(names []string, most int) completion.Func {
 	return func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		switch {
 		case len(args) == 0:
-			return completion.Fixed(names)(command, args, begun)
+			return completion.FromList(names)(command, args, begun)
 		case len(args) < most:
 			return completed(d, command, "/drift/groups", url.Values{"by": {args[0]}}, func(g wire.Group) string { return g.Value })
 		}
@@ -27,7 +27,7 @@ func (d *commands) completeNames(names []string, most int) completion.Func {
 
 // completeRows completes the first argument with the value of each row of the list at path.
 func completeRows[R any](d *commands, path string, value func(R) string) completion.Func {
-	return completion.First(func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return completion.FirstArgument(func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return completed(d, command, path, url.Values{}, value)
 	})
 }
@@ -41,7 +41,7 @@ func completed[R any](d *commands, command *cobra.Command, path string, query ur
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	for _, row := range page.Rows {
-		values = append(values, cli.Plain(value(row)))
+		values = append(values, cli.QuoteCell(value(row)))
 	}
 	return values, cobra.ShellCompDirectiveNoFileComp
 }

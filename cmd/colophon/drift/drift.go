@@ -26,7 +26,7 @@ type commands struct {
 	anyState         bool
 	text             bool // compare texts too
 	mostChangedFirst bool
-	words            *show.Texts // set by texts
+	words            *show.TextReader // set by texts
 }
 
 const help = `Show as tables what changed and what caused it. The commands below read GET /drift/…,
@@ -71,8 +71,8 @@ func (d *commands) pageFlags(flags *pflag.FlagSet) {
 
 // bindPeriod binds the flags that limit the time of the rows.
 func bindPeriod(flags *pflag.FlagSet) {
-	cli.MomentVar(flags, "since", "leave out everything before this `time`")
-	cli.MomentVar(flags, "until", "leave out everything at this `time` or later")
+	cli.AddTimeFlag(flags, "since", "leave out everything before this `time`")
+	cli.AddTimeFlag(flags, "until", "leave out everything at this `time` or later")
 }
 
 // stateFlag binds the flag of commands that show only live records by default.

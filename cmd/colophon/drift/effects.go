@@ -88,7 +88,7 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 			return err
 		}
 		if d.mostChangedFirst && answer.Text != nil && answer.Pairs > 0 {
-			err := show.MostChanged(d.Console, answer.Text)
+			err := show.MostChangedPairs(d.Console, answer.Text)
 			if changed := answer.Text.MostChanged; err == nil && len(changed) > 0 {
 				d.sayCompare(changed[0].A, changed[0].B)
 			}
@@ -104,8 +104,8 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 	query.Del("as_of") // the cursor contains the tree size
 	pairs := func(x *wire.EffectsAnswer) ([]wire.EffectPair, string) { return x.Rows, x.Next }
 	next, err := pages(d, command, "/drift/effects", query, "cursor", answer, text, pairs, t, func(p wire.EffectPair) []string {
-		similar, words := show.Change(p.Text)
-		return []string{cli.Decimal(p.A.Seq), cli.Decimal(p.B.Seq), d.hashOr(p.A.OutputHash), d.hashOr(p.B.OutputHash), similar, words, yesNo(p.OutputChanged)}
+		similar, words := show.TextChangeCells(p.Text)
+		return []string{cli.FormatUint(p.A.Seq), cli.FormatUint(p.B.Seq), d.hashOr(p.A.OutputHash), d.hashOr(p.B.OutputHash), similar, words, yesNo(p.OutputChanged)}
 	})
 	if err == nil {
 		d.conclude(command, t, next, none, answer.Incomplete)
@@ -133,7 +133,7 @@ func (d *commands) noPairs(command *cobra.Command, asked url.Values, a, b string
 			}
 			if !known {
 				values, err := valuesOf(d, command, variable)
-				return fmt.Sprintf("no run has the %s %s%s", cli.Plain(variable), cli.Plain(value), values), err
+				return fmt.Sprintf("no run has the %s %s%s", cli.QuoteCell(variable), cli.QuoteCell(value), values), err
 			}
 		}
 	}
@@ -150,10 +150,10 @@ func (d *commands) noPairs(command *cobra.Command, asked url.Values, a, b string
 			return "", err
 		}
 		if answer.Pairs > 0 {
-			others = "; --any-state includes the others, which form " + cli.Counted(answer.Pairs, "pair")
+			others = "; --any-state includes the others, which form " + cli.FormatCount(answer.Pairs, "pair")
 		}
 	}
-	return fmt.Sprintf("no two %s differ only in %s, with the values %s and %s%s", runs, cli.Plain(variable), cli.Plain(a), cli.Plain(b), others), nil
+	return fmt.Sprintf("no two %s differ only in %s, with the values %s and %s%s", runs, cli.QuoteCell(variable), cli.QuoteCell(a), cli.QuoteCell(b), others), nil
 }
 
 // hasRuns reports whether any run, in any state, has the value in the field by.
@@ -176,15 +176,15 @@ func (d *commands) printEffect(command *cobra.Command, variable, a, b string, an
 	if answer.Pairs == 0 {
 		return nil
 	}
-	shown := [2]string{cli.Plain(a), cli.Plain(b)}
+	shown := [2]string{cli.QuoteCell(a), cli.QuoteCell(b)}
 	if len(answer.Rows) > 0 {
 		row := &answer.Rows[0]
-		shown[0] += d.texts().Of(command.Context(), variable, a, row.A.Seq)
-		shown[1] += d.texts().Of(command.Context(), variable, b, row.B.Seq)
+		shown[0] += d.texts().Excerpt(command.Context(), variable, a, row.A.Seq)
+		shown[1] += d.texts().Excerpt(command.Context(), variable, b, row.B.Seq)
 	}
 	_, err := fmt.Fprintf(d.Out, "From %s %s (A) to %s (B), all else equal: %s of runs, the output changed in %d (%s) and stayed the same in %d.\n\n",
-		cli.Plain(variable), shown[0], shown[1], cli.Counted(answer.Pairs, "pair"), answer.Changed,
-		cli.Share(float64(answer.Changed)/float64(answer.Pairs)), answer.Unchanged)
+		cli.QuoteCell(variable), shown[0], shown[1], cli.FormatCount(answer.Pairs, "pair"), answer.Changed,
+		cli.Percent(float64(answer.Changed)/float64(answer.Pairs)), answer.Unchanged)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ same for consecutive periods.`,
 			if periods = periods || query.Has("step"); periods {
 				query.Set("periods", "true")
 			}
-			return printAnswer(d, command, "/run-dags/failures", query, func(counted *wire.FailureCounts) error {
+			return printAnswer(d, command, "/run-dags/failures", query, func(counted *wire.FailuresAnswer) error {
 				if counted.Total == 0 {
 					d.Say("no run-DAG was recorded in that time")
 					return nil
@@ -34,7 +34,7 @@ same for consecutive periods.`,
 				}
 				var rows [][]string
 				for _, period := range counted.Periods {
-					rows = append(rows, failureRows([]string{cli.Plain(string(period.Since))}, period.Rows)...)
+					rows = append(rows, failureRows([]string{cli.QuoteCell(string(period.Since))}, period.Rows)...)
 				}
 				return cli.NewTable(d.Out, append([]cli.Column{cli.TextColumn("since")}, failureColumns()...)...).Write(rows)
 			})
@@ -54,7 +54,7 @@ func failureColumns() []cli.Column {
 // failureRows returns one table row per count. Each row begins with the cells in begin.
 func failureRows(begin []string, counts []wire.FailureCount) (rows [][]string) {
 	for _, c := range counts {
-		rows = append(rows, append(begin[:len(begin):len(begin)], cli.PlainOr(c.FailureStage), cli.PlainOr(c.AuditMode), cli.PlainOr(c.Shape), cli.Decimal(c.Count)))
+		rows = append(rows, append(begin[:len(begin):len(begin)], cli.QuoteOptionalCell(c.FailureStage), cli.QuoteOptionalCell(c.AuditMode), cli.QuoteOptionalCell(c.Shape), cli.FormatUint(c.Count)))
 	}
 	return rows
 }

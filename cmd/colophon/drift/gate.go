@@ -120,10 +120,10 @@ func (g *gateFlags) bind(command *cobra.Command) {
 	flags.Var(&g.chance, "chance", "`share` of outputs that differ between two runs of one input by chance, if no input has repeats")
 	flags.StringSliceVar(&g.checks, "checks", nil, "`checks` to make, separated by commas; default all that the data allows")
 	for name, what := range map[string]string{
-		gate.Changed:    "by how much larger the share of outputs that differ may be",
-		gate.Similarity: "by how much lower the similarity may be",
-		gate.Length:     "by how much longer or shorter outputs may be",
-		gate.Words:      "by how much the share of outputs with a word may change",
+		gate.CheckChanged:    "by how much larger the share of outputs that differ may be",
+		gate.CheckSimilarity: "by how much lower the similarity may be",
+		gate.CheckLength:     "by how much longer or shorter outputs may be",
+		gate.CheckWords:      "by how much the share of outputs with a word may change",
 	} {
 		g.tolerance[name] = new(share)
 		flags.Var(g.tolerance[name], "max-"+name, what+" (`share`)")
@@ -133,11 +133,11 @@ func (g *gateFlags) bind(command *cobra.Command) {
 	flags.StringVar(&g.junit, "junit", "", "write the report to this `file` as JUnit XML")
 	flags.StringVar(&g.markdown, "markdown", "", "write the report to this `file` as Markdown; - is the standard output, in place of the table")
 	g.stateFlag(flags)
-	completion.Flag(command, "checks", completion.Fixed(gate.Checks))
-	completion.Flag(command, "match", completion.Fixed([]string{"input", "input_hash", "run_id", "label:"}))
-	conditions := completion.Fixed([]string{"model=", "system_prompt_hash=", "label:"})
+	completion.CompleteFlag(command, "checks", completion.FromList(gate.CheckNames))
+	completion.CompleteFlag(command, "match", completion.FromList([]string{"input", "input_hash", "run_id", "label:"}))
+	conditions := completion.FromList([]string{"model=", "system_prompt_hash=", "label:"})
 	for _, name := range []string{"baseline", "candidate", "where"} {
-		completion.Flag(command, name, conditions)
+		completion.CompleteFlag(command, name, conditions)
 	}
 }
 
@@ -146,8 +146,8 @@ func (g *gateFlags) bind(command *cobra.Command) {
 func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 	o := gate.Options{Level: float64(g.level), Checks: g.checks, Required: slices.Clone(g.checks), Tolerance: make(map[string]float64)}
 	for _, name := range g.checks {
-		if !slices.Contains(gate.Checks, name) {
-			return o, fmt.Errorf("--checks: %q is not a check; give %s", name, strings.Join(gate.Checks, ", "))
+		if !slices.Contains(gate.CheckNames, name) {
+			return o, fmt.Errorf("--checks: %q is not a check; give %s", name, strings.Join(gate.CheckNames, ", "))
 		}
 	}
 	asked := func(name, flag string) (bool, error) {
@@ -166,7 +166,7 @@ func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 		}
 		o.Tolerance[name] = float64(*tolerance)
 	}
-	given, err := asked(gate.Mismatches, "max-mismatches")
+	given, err := asked(gate.CheckMismatches, "max-mismatches")
 	if err != nil {
 		return o, err
 	}
@@ -176,7 +176,7 @@ func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 		}
 		o.MaxMismatches = &g.maxMismatches
 	}
-	if given, err = asked(gate.Changed, "chance"); err != nil {
+	if given, err = asked(gate.CheckChanged, "chance"); err != nil {
 		return o, err
 	}
 	if given {
@@ -214,7 +214,7 @@ func (g *gateFlags) selection(command *cobra.Command) (gate.Selection, error) {
 	}{{&s.Baseline, "baseline", g.baseline}, {&s.Candidate, "candidate", g.candidate}} {
 		set.to.Where = make(map[string]string)
 		if !g.anyState {
-			set.to.State = wire.Live
+			set.to.State = wire.StateLive
 		}
 		for _, flag := range []struct {
 			name       string
@@ -270,7 +270,7 @@ func (g *gateFlags) run(command *cobra.Command) error {
 	case errors.Is(err, gate.ErrSelection):
 		return cli.Exitf(cli.ExitUsage, "%w", err)
 	case err != nil:
-		return g.server.Exit(err)
+		return g.server.ExplainExit(err)
 	}
 	report := gate.Judge(data, options)
 	report.AsOf, report.Matched = asOf, selection.Match
@@ -279,14 +279,14 @@ func (g *gateFlags) run(command *cobra.Command) error {
 		return err
 	}
 	switch report.Verdict {
-	case gate.Fail:
+	case gate.VerdictFail:
 		return &cli.ExitError{Code: cli.ExitFailed}
-	case gate.Undecided:
+	case gate.VerdictUndecided:
 		g.sayWhy(report)
 		if !g.allowUndecided {
 			return &cli.ExitError{Code: cli.ExitUndecided}
 		}
-	case gate.Pass:
+	case gate.VerdictPass:
 	}
 	return nil
 }
@@ -348,7 +348,7 @@ func (g *gateFlags) print(r *gate.Report) error {
 	rows := make([][]string, len(r.Checks))
 	for i := range r.Checks {
 		c := &r.Checks[i]
-		rows[i] = []string{c.Name, strings.ReplaceAll(string(c.Outcome), "_", " "), c.ChangeCell(), cli.Share(c.Tolerance), c.PCell()}
+		rows[i] = []string{c.Name, strings.ReplaceAll(string(c.Outcome), "_", " "), c.ChangeCell(), cli.Percent(c.Tolerance), c.PValueCell()}
 	}
 	if err := t.Write(rows); err != nil {
 		return err
@@ -359,14 +359,14 @@ func (g *gateFlags) print(r *gate.Report) error {
 		c := &r.Checks[i]
 		fmt.Fprintf(&text, "%s: %s\n", c.Name, c.Summary)
 		for _, w := range c.Words {
-			fmt.Fprintf(&text, "  %s in %s, then in %s of the outputs\n", cli.Plain(w.Word), cli.Share(w.Baseline), cli.Share(w.Candidate))
+			fmt.Fprintf(&text, "  %s in %s, then in %s of the outputs\n", cli.QuoteCell(w.Word), cli.Percent(w.Baseline), cli.Percent(w.Candidate))
 		}
 	}
-	fmt.Fprintf(&text, "\n%s\n", r.Compared())
-	if differ := r.Differences(); differ != "" {
+	fmt.Fprintf(&text, "\n%s\n", r.DescribeRuns())
+	if differ := r.DescribeDifferences(); differ != "" {
 		fmt.Fprintf(&text, "%s\n", differ)
 	}
-	fmt.Fprintf(&text, "%s\n", r.Method())
+	fmt.Fprintf(&text, "%s\n", r.DescribeMethod())
 	_, err := io.WriteString(g.Out, text.String())
 	return err
 }

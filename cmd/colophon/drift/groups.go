@@ -40,8 +40,8 @@ outputs, the model is not deterministic.`,
 	flags.StringVar(&by, "by", "ipc_id", "`field` that the runs have in common: "+groupingHelp)
 	flags.Uint64("min-runs", 0, "leave out groups with fewer `runs`")
 	flags.Uint64("min-outputs", 0, "leave out groups with fewer distinct `outputs`")
-	cli.MomentVar(flags, "since", "leave out groups whose last run was before this `time`")
-	cli.MomentVar(flags, "until", "leave out groups whose last run was at this `time` or later")
+	cli.AddTimeFlag(flags, "since", "leave out groups whose last run was before this `time`")
+	cli.AddTimeFlag(flags, "until", "leave out groups whose last run was at this `time` or later")
 	flags.String("sort", "", "`order`: recent, runs, stability or flips, by values at the current tree size")
 	d.pageFlags(flags)
 	d.stateFlag(flags)
@@ -55,10 +55,10 @@ func groupColumns(by string) []cli.Column {
 
 // groupCells returns the cells of a group for these columns.
 func (d *commands) groupCells(command *cobra.Command, by string, g *wire.Group) []string {
-	value := cli.Plain(g.Value) + d.texts().Of(command.Context(), by, g.Value, g.LastSeq)
+	value := cli.QuoteCell(g.Value) + d.texts().Excerpt(command.Context(), by, g.Value, g.LastSeq)
 	if g.Name != nil && g.Name.Label != "" {
-		value += " (" + cli.Plain(g.Name.Label) + ")"
+		value += " (" + cli.QuoteCell(g.Name.Label) + ")"
 	}
-	return []string{value, cli.Decimal(g.Runs), cli.Decimal(g.DistinctOutputs), cli.Share(float64(g.Stability)), fmt.Sprintf("%.3f", g.EntropyBits),
-		cli.Decimal(g.Flips), cli.Decimal(g.FirstSeq), cli.Decimal(g.LastSeq), cli.Plain(string(g.LastTime))}
+	return []string{value, cli.FormatUint(g.Runs), cli.FormatUint(g.DistinctOutputs), cli.Percent(float64(g.Stability)), fmt.Sprintf("%.3f", g.EntropyBits),
+		cli.FormatUint(g.Flips), cli.FormatUint(g.FirstSeq), cli.FormatUint(g.LastSeq), cli.QuoteCell(string(g.LastTime))}
 }

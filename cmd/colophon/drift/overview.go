@@ -32,7 +32,7 @@ are more.`,
 			return printAnswer(d, command, "/search", query, func(found *wire.SearchAnswer) error {
 				rows := make([][]string, len(found.Rows))
 				for i, hit := range found.Rows {
-					rows[i] = []string{cli.Plain(hit.Type), d.hash(hit.Value), cli.Decimal(hit.Seq), nameCell(hit.Name)}
+					rows[i] = []string{cli.QuoteCell(hit.Type), d.hash(hit.Value), cli.FormatUint(hit.Seq), nameCell(hit.Name)}
 				}
 				err := cli.NewTable(d.Out, cli.TextColumn("what"), cli.TextColumn("value"), cli.NumberColumn("event"), cli.TextColumn("name")).Write(rows)
 				if len(rows) == 0 {
@@ -50,16 +50,16 @@ are more.`,
 }
 
 // nameCell formats a readable name as a table cell. The cell is cli.None if name is nil.
-func nameCell(name *wire.Name) string {
+func nameCell(name *wire.HashName) string {
 	if name == nil {
-		return cli.None
+		return cli.NoValue
 	}
 	var parts []string
 	if name.Label != "" {
-		parts = append(parts, cli.Plain(name.Label))
+		parts = append(parts, cli.QuoteCell(name.Label))
 	}
 	if name.Words != "" {
-		words := `"` + cli.Plain(name.Words)
+		words := `"` + cli.QuoteCell(name.Words)
 		if name.Cut {
 			words += "…"
 		}
@@ -85,7 +85,7 @@ lists the names of labels; colophon drift groups --by label:NAME shows the value
 			query.Set("of", args[0])
 			t := cli.NewTable(d.Out, cli.TextColumn(args[0]), cli.NumberColumn("first event"))
 			return list(d, command, "/drift/values", query, t, "no run has such a value", func(v wire.RunValue) []string {
-				return []string{cli.Plain(v.Value), cli.Decimal(v.Seq)}
+				return []string{cli.QuoteCell(v.Value), cli.FormatUint(v.Seq)}
 			})
 		},
 	}
@@ -112,9 +112,9 @@ differ from the previous live run with the same input.`,
 					}
 					var causes []string
 					for _, cause := range slices.Sorted(maps.Keys(r.Drift)) {
-						causes = append(causes, cli.Plain(string(cause))+" "+cli.Decimal(r.Drift[cause]))
+						causes = append(causes, cli.QuoteCell(string(cause))+" "+cli.FormatUint(r.Drift[cause]))
 					}
-					rows = append(rows, []string{cli.Plain(string(r.Since)), cli.Decimal(r.Events), cli.Decimal(r.Mismatches), cli.Decimal(r.NoOutput), orNone(strings.Join(causes, ", "))})
+					rows = append(rows, []string{cli.QuoteCell(string(r.Since)), cli.FormatUint(r.Events), cli.FormatUint(r.Mismatches), cli.FormatUint(r.NoOutput), orNone(strings.Join(causes, ", "))})
 				}
 				return cli.NewTable(d.Out, cli.TextColumn("since"), cli.NumberColumn("events"), cli.NumberColumn("mismatches"), cli.NumberColumn("no output"), cli.TextColumn("drift")).Write(rows)
 			})

@@ -138,15 +138,15 @@ func (d *commands) sayIncomplete(command *cobra.Command, parts []string) {
 	for i, part := range parts {
 		switch n := counts[part]; n {
 		case 0:
-			lacks[i] = "some lack " + cli.Plain(part)
+			lacks[i] = "some lack " + cli.QuoteCell(part)
 		case 1:
-			lacks[i] = "1 lacks " + cli.Plain(part)
+			lacks[i] = "1 lacks " + cli.QuoteCell(part)
 		default:
-			lacks[i] = cli.Decimal(n) + " lack " + cli.Plain(part)
+			lacks[i] = cli.FormatUint(n) + " lack " + cli.QuoteCell(part)
 		}
 	}
 	d.Say("incomplete IPC records are a possible reason: %s; a record without output is not a run, and one without another part has no ipc_id; "+
-		"GET /records?incomplete=%s lists them", strings.Join(lacks, ", "), cli.Plain(parts[0]))
+		"GET /records?incomplete=%s lists them", strings.Join(lacks, ", "), cli.QuoteCell(parts[0]))
 }
 
 // fetch sends a query to the ledger. It returns the answer both parsed and as the bytes that the
@@ -155,7 +155,7 @@ func fetch[T any](d *commands, command *cobra.Command, path string, query url.Va
 	if err := d.connect(); err != nil {
 		return nil, nil, err
 	}
-	return remote.Ask[T](command.Context(), d.server, client.Request{Path: remote.LedgerPath(d.ledger) + path, Query: query})
+	return remote.DoJSON[T](command.Context(), d.server, client.Request{Path: remote.LedgerPath(d.ledger) + path, Query: query})
 }
 
 // printAnswer fetches an answer and passes it to print. With --json, it prints the answer as the
@@ -180,19 +180,19 @@ func (d *commands) connect() (err error) {
 }
 
 // texts returns the reader of the records' texts. Call connect first.
-func (d *commands) texts() *show.Texts {
+func (d *commands) texts() *show.TextReader {
 	if d.words == nil {
-		d.words = &show.Texts{Server: d.server, Ledger: d.ledger}
+		d.words = &show.TextReader{Server: d.server, Ledger: d.ledger}
 	}
 	return d.words
 }
 
 // hash returns a hash as a table cell. Without --full the cell has the first 12 digits.
-func (d *commands) hash(hash string) string { return show.Hash(hash, d.full) }
+func (d *commands) hash(hash string) string { return show.HashCell(hash, d.full) }
 
 func (d *commands) hashOr(hash *string) string {
 	if hash == nil {
-		return cli.None
+		return cli.NoValue
 	}
 	return d.hash(*hash)
 }

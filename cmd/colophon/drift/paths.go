@@ -51,11 +51,11 @@ drift compare --text shows how the texts of two of its events differ.`,
 			return d.builds(command, args[0])
 		},
 	}
-	command.ValidArgsFunction = completeRows(d, "/paths", func(p wire.Project) string { return p.Project })
+	command.ValidArgsFunction = completeRows(d, "/paths", func(p wire.ProjectRow) string { return p.ProjectRow })
 	command.Flags().String("build", "", "list the paths of this `build`")
 	command.Flags().String("status", "", "with --build: only paths that are "+strings.Join(pathStatuses, ", ")+" (`category`)")
-	completion.Flag(command, "status", completion.Fixed(pathStatuses))
-	completion.Flag(command, "build", completeBuild(d))
+	completion.CompleteFlag(command, "status", completion.FromList(pathStatuses))
+	completion.CompleteFlag(command, "build", completeBuild(d))
 	d.pageFlags(command.Flags())
 	return command
 }
@@ -68,7 +68,7 @@ const (
 )
 
 // pathStatuses are the values of --status.
-var pathStatuses = append(completion.Names("", index.Categories[:]), gone, validated, unvalidated)
+var pathStatuses = append(completion.WithPrefix("", index.Categories[:]), gone, validated, unvalidated)
 
 // pathsOfBuild prints the paths of the build with the name in --build. If no build has this name,
 // it prints those of the only build whose name begins with it. With --status gone, it prints the
@@ -98,9 +98,9 @@ func pathsOfBuild(d *commands, command *cobra.Command, project string) error {
 	case err != nil:
 		return err
 	case len(matches) > 1:
-		return cli.Exitf(cli.ExitFailed, "several builds begin with %s: %s; give more of the name", cli.Plain(build), cli.Plain(fewOf(matches)))
+		return cli.Exitf(cli.ExitFailed, "several builds begin with %s: %s; give more of the name", cli.QuoteCell(build), cli.QuoteCell(fewOf(matches)))
 	}
-	d.Say("build %s", cli.Plain(matches[0]))
+	d.Say("build %s", cli.QuoteCell(matches[0]))
 	return printBuild(d, command, project, matches[0], status)
 }
 
@@ -122,7 +122,7 @@ func printBuild(d *commands, command *cobra.Command, project, build, status stri
 	}
 	t := cli.NewTable(d.Out, cli.TextColumn("path"), cli.NumberColumn("event"), cli.TextColumn("category"), cli.TextColumn("validated"), cli.TextColumn("route"))
 	return list(d, command, path, query, t, "no path of that build passes the filter", func(p wire.Path) []string {
-		return []string{cli.Plain(p.PathID), cli.Decimal(p.Seq), cli.Plain(p.Category), strconv.FormatBool(p.Validated), cli.Plain(strings.Join(p.Route, " → "))}
+		return []string{cli.QuoteCell(p.PathID), cli.FormatUint(p.Seq), cli.QuoteCell(p.Category), strconv.FormatBool(p.Validated), cli.QuoteCell(strings.Join(p.Route, " → "))}
 	})
 }
 
@@ -141,8 +141,8 @@ func completeBuild(d *commands) completion.Func {
 
 func (d *commands) projects(command *cobra.Command) error {
 	t := cli.NewTable(d.Out, cli.TextColumn("project"), cli.NumberColumn("paths"), cli.NumberColumn("builds"), cli.NumberColumn("collisions"), cli.NumberColumn("first event"))
-	return list(d, command, "/paths", d.query(command), t, "no paths are recorded", func(r wire.Project) []string {
-		return []string{cli.Plain(r.Project), cli.Decimal(r.Paths), cli.Decimal(r.Builds), cli.Decimal(r.Collisions), cli.Decimal(r.Seq)}
+	return list(d, command, "/paths", d.query(command), t, "no paths are recorded", func(r wire.ProjectRow) []string {
+		return []string{cli.QuoteCell(r.ProjectRow), cli.FormatUint(r.Paths), cli.FormatUint(r.Builds), cli.FormatUint(r.Collisions), cli.FormatUint(r.Seq)}
 	})
 }
 
@@ -150,7 +150,7 @@ func (d *commands) builds(command *cobra.Command, project string) error {
 	t := cli.NewTable(d.Out, cli.TextColumn("build"), cli.TextColumn("base"), cli.NumberColumn("new"), cli.NumberColumn("modified"), cli.NumberColumn("unchanged"),
 		cli.NumberColumn("incomparable"), cli.NumberColumn("gone"), cli.NumberColumn("paths"), cli.NumberColumn("first event"), cli.TextColumn("recorded"))
 	return list(d, command, buildsPath(project), d.query(command), t, "no record of the project names a build", func(r wire.Build) []string {
-		return []string{cli.Plain(r.Build), cli.PlainOr(r.Base), cli.Decimal(r.New), cli.Decimal(r.Modified), cli.Decimal(r.Unchanged),
-			cli.Decimal(r.Incomparable), cli.Decimal(r.Gone), cli.Decimal(r.Paths), cli.Decimal(r.Seq), cli.Plain(string(r.Time))}
+		return []string{cli.QuoteCell(r.Build), cli.QuoteOptionalCell(r.Base), cli.FormatUint(r.New), cli.FormatUint(r.Modified), cli.FormatUint(r.Unchanged),
+			cli.FormatUint(r.Incomparable), cli.FormatUint(r.Gone), cli.FormatUint(r.Paths), cli.FormatUint(r.Seq), cli.QuoteCell(string(r.Time))}
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"colophon/ledger"
 )
 
-// NewShow returns the command show, which prints one record.
-func NewShow(c *cli.Console) *cobra.Command {
+// NewShowCommand returns the command show, which prints one record.
+func NewShowCommand(c *cli.Console) *cobra.Command {
 	d := &commands{Console: c}
 	command := &cobra.Command{
 		Use:   "show SEQ",

@@ -44,14 +44,14 @@ func (d *commands) show(command *cobra.Command, by, value string) error {
 		return err
 	}
 	// All pages are for the same tree size.
-	query.Set("as_of", cli.Decimal(first.AsOf))
+	query.Set("as_of", cli.FormatUint(first.AsOf))
 	if d.json {
 		return d.showJSON(command, path, query, first, text)
 	}
 	g := first.Group
 	if _, err := fmt.Fprintf(d.Out, "%s %s: %s, %s, stability %s, %s, event %d to %d\n\n",
-		cli.Plain(by), cli.Plain(value)+d.texts().Of(command.Context(), by, value, g.LastSeq), cli.Counted(g.Runs, "run"), cli.Counted(g.DistinctOutputs, "different output"), cli.Share(float64(g.Stability)),
-		cli.Counted(g.Flips, "flip"), g.FirstSeq, g.LastSeq); err != nil {
+		cli.QuoteCell(by), cli.QuoteCell(value)+d.texts().Excerpt(command.Context(), by, value, g.LastSeq), cli.FormatCount(g.Runs, "run"), cli.FormatCount(g.DistinctOutputs, "different output"), cli.Percent(float64(g.Stability)),
+		cli.FormatCount(g.Flips, "flip"), g.FirstSeq, g.LastSeq); err != nil {
 		return err
 	}
 	if err := d.showOutputs(command, path, query, first); err != nil {
@@ -147,7 +147,7 @@ func (d *commands) showOutputs(command *cobra.Command, path string, query url.Va
 	t := cli.NewTable(d.Out, cli.TextColumn("output"), cli.NumberColumn("runs"), cli.NumberColumn("share"), cli.NumberColumn("first"), cli.TextColumn("text"))
 	outputs := func(x *wire.GroupAnswer) ([]wire.GroupOutput, string) { return x.Outputs, x.OutputsNext }
 	_, err := pages(d, command, path, query, "outputs_cursor", answer, nil, outputs, t, func(o wire.GroupOutput) []string {
-		return []string{cli.Plain(o.OutputHash), cli.Decimal(o.Runs), cli.Share(float64(o.Share)), cli.Decimal(o.Seq), strings.TrimPrefix(d.texts().Of(command.Context(), "output_hash", o.OutputHash, o.Seq), " ")}
+		return []string{cli.QuoteCell(o.OutputHash), cli.FormatUint(o.Runs), cli.Percent(float64(o.Share)), cli.FormatUint(o.Seq), strings.TrimPrefix(d.texts().Excerpt(command.Context(), "output_hash", o.OutputHash, o.Seq), " ")}
 	})
 	return err
 }
@@ -159,7 +159,7 @@ func (d *commands) showRuns(command *cobra.Command, path string, query url.Value
 	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("output"), cli.TextColumn("state"), cli.TextColumn("run"))
 	runs := func(x *wire.GroupAnswer) ([]wire.GroupMember, string) { return x.Rows, x.Next }
 	next, err := pages(d, command, path, query, "cursor", answer, nil, runs, t, func(m wire.GroupMember) []string {
-		return []string{cli.Decimal(m.Seq), cli.Plain(string(m.Time)), d.hashOr(m.OutputHash), cli.Plain(string(m.State)), cli.PlainOr(m.RunID)}
+		return []string{cli.FormatUint(m.Seq), cli.QuoteCell(string(m.Time)), d.hashOr(m.OutputHash), cli.QuoteCell(string(m.State)), cli.QuoteOptionalCell(m.RunID)}
 	})
 	if err == nil {
 		d.conclude(command, t, next, "no runs", nil)

@@ -54,14 +54,14 @@ sources instead, one source after the other.`,
 			return staleSources(d, command)
 		},
 	}
-	command.ValidArgsFunction = completion.First(func(command *cobra.Command, _ []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
+	command.ValidArgsFunction = completion.FirstArgument(func(command *cobra.Command, _ []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
 		defer limitTime(command)()
 		sources, _, err := knownSources(d, command)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		for _, id := range slices.Sorted(maps.Keys(sources)) {
-			ids = append(ids, cli.Plain(id))
+			ids = append(ids, cli.QuoteCell(id))
 		}
 		return ids, cobra.ShellCompDirectiveNoFileComp
 	})
@@ -74,8 +74,8 @@ sources instead, one source after the other.`,
 // staleOfAll prints the stale citations of every source.
 func staleOfAll(d *commands, command *cobra.Command) error {
 	t := cli.NewTable(d.Out, cli.TextColumn("source"), cli.NumberColumn("event"), cli.TextColumn("subject"), cli.TextColumn("chunk"), cli.NumberColumn("superseded by"), cli.TextColumn("how"), cli.TextColumn("run"))
-	return list(d, command, "/citation-sets/stale", d.query(command), t, nothingStale, func(r wire.StaleRow) []string {
-		return []string{cli.Plain(r.SourceID), cli.Decimal(r.Seq), cli.Plain(r.Subject), chunk(d, r.ChunkHash), cli.Decimal(r.SupersededBy), cli.Plain(r.How), cli.PlainOr(r.RunID)}
+	return list(d, command, "/citation-sets/stale", d.query(command), t, nothingStale, func(r wire.StaleCitationRow) []string {
+		return []string{cli.QuoteCell(r.SourceID), cli.FormatUint(r.Seq), cli.QuoteCell(r.Subject), chunk(d, r.ChunkHash), cli.FormatUint(r.SupersededBy), cli.QuoteCell(r.How), cli.QuoteOptionalCell(r.RunID)}
 	})
 }
 
@@ -86,8 +86,8 @@ func stale(d *commands, command *cobra.Command, source string) error {
 	query := d.query(command)
 	query.Set("source_id", source)
 	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("subject"), cli.TextColumn("chunk"), cli.NumberColumn("superseded by"), cli.TextColumn("how"), cli.TextColumn("run"))
-	err := list(d, command, "/citation-sets/stale", query, t, "", func(r wire.StaleRow) []string {
-		return []string{cli.Decimal(r.Seq), cli.Plain(r.Subject), chunk(d, r.ChunkHash), cli.Decimal(r.SupersededBy), cli.Plain(r.How), cli.PlainOr(r.RunID)}
+	err := list(d, command, "/citation-sets/stale", query, t, "", func(r wire.StaleCitationRow) []string {
+		return []string{cli.FormatUint(r.Seq), cli.QuoteCell(r.Subject), chunk(d, r.ChunkHash), cli.FormatUint(r.SupersededBy), cli.QuoteCell(r.How), cli.QuoteOptionalCell(r.RunID)}
 	})
 	if err != nil || t.Rows > 0 || d.json {
 		return err
@@ -100,7 +100,7 @@ func stale(d *commands, command *cobra.Command, source string) error {
 func noStale(d *commands, command *cobra.Command, source string) error {
 	query := d.asOf(command)
 	query.Set("limit", "1")
-	cited, _, err := fetch[wire.Page[wire.CitedRow]](d, command, "/citation-sets/by-source/"+url.PathEscape(source), query)
+	cited, _, err := fetch[wire.Page[wire.CitingRow]](d, command, "/citation-sets/by-source/"+url.PathEscape(source), query)
 	if err != nil {
 		return err
 	}
@@ -145,10 +145,10 @@ func otherSource(d *commands, command *cobra.Command, begun string) error {
 		d.Say("no citation set cites that source; SOURCE must be the source_id of the citations; colophon drift stale lists the sources")
 		return nil
 	case 1:
-		d.Say("source %s", cli.Plain(matches[0]))
+		d.Say("source %s", cli.QuoteCell(matches[0]))
 		return stale(d, command, matches[0])
 	}
-	return cli.Exitf(cli.ExitFailed, "several sources begin with %s: %s; give more of the source_id", cli.Plain(begun), cli.Plain(fewOf(matches)))
+	return cli.Exitf(cli.ExitFailed, "several sources begin with %s: %s; give more of the source_id", cli.QuoteCell(begun), cli.QuoteCell(fewOf(matches)))
 }
 
 // knownSources returns the registered sources and those that the latest 1000 citation sets cite or,
@@ -201,7 +201,7 @@ func staleSources(d *commands, command *cobra.Command) error {
 		query := d.asOf(command)
 		query.Set("source_id", id)
 		query.Set("limit", "1000")
-		page, _, err := fetch[wire.Page[wire.StaleRow]](d, command, "/citation-sets/stale", query)
+		page, _, err := fetch[wire.Page[wire.StaleCitationRow]](d, command, "/citation-sets/stale", query)
 		if err != nil {
 			return err
 		}
@@ -210,7 +210,7 @@ func staleSources(d *commands, command *cobra.Command) error {
 			count += " or more"
 		}
 		some = some || len(page.Rows) > 0
-		rows = append(rows, []string{cli.Plain(id), yesNo(sources[id]), count})
+		rows = append(rows, []string{cli.QuoteCell(id), yesNo(sources[id]), count})
 	}
 	if len(rows) > 0 {
 		if err := t.Write(rows); err != nil {

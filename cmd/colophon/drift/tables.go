@@ -25,7 +25,7 @@ func newMismatches(d *commands) *cobra.Command {
 			query.Set("flag", "mismatch")
 			t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("kind"), cli.TextColumn("fields"), cli.TextColumn("run"))
 			return list(d, command, "/records", query, t, "no record has a wrong claim", func(r wire.ListedRecord) []string {
-				return []string{cli.Decimal(r.Seq), cli.Plain(string(r.Time)), cli.Plain(string(r.Kind)), cli.Plain(strings.Join(r.Mismatches, ", ")), orNone(r.RunID)}
+				return []string{cli.FormatUint(r.Seq), cli.QuoteCell(string(r.Time)), cli.QuoteCell(string(r.Kind)), cli.QuoteCell(strings.Join(r.Mismatches, ", ")), orNone(r.RunID)}
 			})
 		},
 	}
@@ -42,12 +42,12 @@ func newConflicts(d *commands) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("chunk"), cli.NumberColumn("sources"), cli.TextColumn("first cited by"))
-			return list(d, command, "/citation-sets/conflicts", d.query(command), t, "no chunk is cited under several sources", func(r wire.Conflict) []string {
+			return list(d, command, "/citation-sets/conflicts", d.query(command), t, "no chunk is cited under several sources", func(r wire.ChunkConflict) []string {
 				uses := make([]string, len(r.Sources))
 				for i, s := range r.Sources {
-					uses[i] = s.SourceID + " (event " + cli.Decimal(s.Seq) + ")"
+					uses[i] = s.SourceID + " (event " + cli.FormatUint(s.Seq) + ")"
 				}
-				return []string{cli.Decimal(r.Seq), chunk(d, r.ChunkHash), cli.Decimal(r.SourceCount), cli.Plain(strings.Join(uses, ", "))}
+				return []string{cli.FormatUint(r.Seq), chunk(d, r.ChunkHash), cli.FormatUint(r.SourceCount), cli.QuoteCell(strings.Join(uses, ", "))}
 			})
 		},
 	}
@@ -68,12 +68,12 @@ func newDivergence(d *commands) *cobra.Command {
 			t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("root"), cli.TextColumn("shape"), cli.TextColumn("state"),
 				cli.NumberColumn("against"), cli.TextColumn("diverges at"), cli.TextColumn("cause"), cli.TextColumn("run"))
 			return list(d, command, "/run-dags/divergence", query, t, "no run-DAG has that question", func(r wire.DivergenceRow) []string {
-				against := cli.None
+				against := cli.NoValue
 				if r.Against != nil {
-					against = cli.Decimal(*r.Against)
+					against = cli.FormatUint(*r.Against)
 				}
-				return []string{cli.Decimal(r.Seq), cli.Plain(string(r.Time)), d.hash(r.Root), cli.Plain(r.Shape), cli.Plain(string(r.State)), against,
-					cli.PlainOr(r.FirstDivergingStage), runCause(&r), cli.PlainOr(r.RunID)}
+				return []string{cli.FormatUint(r.Seq), cli.QuoteCell(string(r.Time)), d.hash(r.Root), cli.QuoteCell(r.Shape), cli.QuoteCell(string(r.State)), against,
+					cli.QuoteOptionalCell(r.FirstDivergingStage), runCause(&r), cli.QuoteOptionalCell(r.RunID)}
 			})
 		},
 	}
@@ -87,12 +87,12 @@ func newDivergence(d *commands) *cobra.Command {
 // differ.
 func runCause(r *wire.DivergenceRow) string {
 	if r.Cause == nil {
-		return cli.None
+		return cli.NoValue
 	}
-	if *r.Cause == wire.RunConfounded {
-		return cli.Plain(string(*r.Cause) + ": " + strings.Join(r.DifferingDimensions, ", "))
+	if *r.Cause == wire.RunDAGConfounded {
+		return cli.QuoteCell(string(*r.Cause) + ": " + strings.Join(r.DifferingDimensions, ", "))
 	}
-	return cli.Plain(string(*r.Cause))
+	return cli.QuoteCell(string(*r.Cause))
 }
 
 func newRunGroups(d *commands) *cobra.Command {
@@ -112,18 +112,18 @@ each verdict (audit mode, failure stage, and shape), and the first and last even
 			query.Set("by", by)
 			t := cli.NewTable(d.Out, cli.TextColumn(by), cli.NumberColumn("runs"), cli.NumberColumn("answers"), cli.TextColumn("verdicts"),
 				cli.NumberColumn("first"), cli.NumberColumn("last"), cli.TextColumn("last recorded"))
-			return list(d, command, "/run-dags/groups", query, t, "no run-DAG has that hash", func(g wire.RunGroup) []string {
+			return list(d, command, "/run-dags/groups", query, t, "no run-DAG has that hash", func(g wire.RunDAGGroup) []string {
 				verdicts := make([]string, len(g.Verdicts))
 				for i, v := range g.Verdicts {
-					verdicts[i] = strings.Join([]string{cli.PlainOr(v.AuditMode), cli.PlainOr(v.FailureStage), cli.PlainOr(v.Shape), cli.Share(float64(v.Share))}, " ")
+					verdicts[i] = strings.Join([]string{cli.QuoteOptionalCell(v.AuditMode), cli.QuoteOptionalCell(v.FailureStage), cli.QuoteOptionalCell(v.Shape), cli.Percent(float64(v.Share))}, " ")
 				}
-				return []string{d.hash(g.Value), cli.Decimal(g.Runs), cli.Decimal(g.DistinctAnswers), strings.Join(verdicts, ", "),
-					cli.Decimal(g.FirstSeq), cli.Decimal(g.LastSeq), cli.Plain(string(g.LastTime))}
+				return []string{d.hash(g.Value), cli.FormatUint(g.Runs), cli.FormatUint(g.DistinctAnswers), strings.Join(verdicts, ", "),
+					cli.FormatUint(g.FirstSeq), cli.FormatUint(g.LastSeq), cli.QuoteCell(string(g.LastTime))}
 			})
 		},
 	}
 	command.Flags().StringVar(&by, "by", rundags.GroupedBy[0], "`hash` that the run-DAGs have in common: "+strings.Join(rundags.GroupedBy[:], ", "))
-	completion.Flag(command, "by", completion.Fixed(rundags.GroupedBy[:]))
+	completion.CompleteFlag(command, "by", completion.FromList(rundags.GroupedBy[:]))
 	command.Flags().Uint64("min-runs", 0, "only groups with at least this `number` of run-DAGs")
 	bindPeriod(command.Flags())
 	d.pageFlags(command.Flags())
@@ -145,7 +145,7 @@ func newProducers(d *commands) *cobra.Command {
 			}
 			t := cli.NewTable(d.Out, cli.TextColumn("producer"), cli.NumberColumn("records"), cli.NumberColumn("complete to"), cli.NumberColumn("highest"), cli.NumberColumn("missing"), cli.NumberColumn("repeated"))
 			return list(d, command, "/producers", d.query(command), t, "no record names a producer", func(r wire.ProducerRow) []string {
-				return []string{cli.Plain(r.ID), cli.Decimal(r.Records), cli.Decimal(r.CompleteTo), cli.Decimal(r.Highest), cli.Decimal(r.Missing), cli.Decimal(r.Repeated)}
+				return []string{cli.QuoteCell(r.ID), cli.FormatUint(r.Records), cli.FormatUint(r.CompleteTo), cli.FormatUint(r.Highest), cli.FormatUint(r.Missing), cli.FormatUint(r.Repeated)}
 			})
 		},
 	}
@@ -162,7 +162,7 @@ func producer(d *commands, command *cobra.Command, id string) error {
 		return err
 	}
 	if !d.json {
-		d.Say("%s: %s, complete to %d, highest number %d, %d missing, %d repeated", cli.Plain(answer.ID), cli.Counted(answer.Records, "record"), answer.CompleteTo, answer.Highest, answer.Missing, answer.Repeated)
+		d.Say("%s: %s, complete to %d, highest number %d, %d missing, %d repeated", cli.QuoteCell(answer.ID), cli.FormatCount(answer.Records, "record"), answer.CompleteTo, answer.Highest, answer.Missing, answer.Repeated)
 	}
 	query.Del("as_of") // the cursor contains the tree size
 	t := cli.NewTable(d.Out, cli.TextColumn("number"), cli.TextColumn("what"))
@@ -176,14 +176,14 @@ func producer(d *commands, command *cobra.Command, id string) error {
 // producerRows returns one table row per gap and per repetition on a page, and the next cursor.
 func producerRows(answer *wire.ProducerAnswer) (rows [][]string, next string) {
 	for _, gap := range answer.Gaps {
-		numbers := cli.Decimal(gap.From)
+		numbers := cli.FormatUint(gap.From)
 		if gap.To > gap.From {
-			numbers += " to " + cli.Decimal(gap.To)
+			numbers += " to " + cli.FormatUint(gap.To)
 		}
 		rows = append(rows, []string{numbers, "missing"})
 	}
 	for _, r := range answer.Duplicates {
-		rows = append(rows, []string{cli.Decimal(r.ProducerSeq), "event " + cli.Decimal(r.Seq) + " repeats event " + cli.Decimal(r.FirstSeq)})
+		rows = append(rows, []string{cli.FormatUint(r.ProducerSeq), "event " + cli.FormatUint(r.Seq) + " repeats event " + cli.FormatUint(r.FirstSeq)})
 	}
 	return rows, answer.Next
 }
@@ -194,7 +194,7 @@ func pathHistory(d *commands, command *cobra.Command, project, id string) error 
 		cli.TextColumn("content"), cli.TextColumn("validated"))
 	path := "/paths/" + url.PathEscape(project) + "/" + url.PathEscape(id)
 	return list(d, command, path, d.query(command), t, "", func(r wire.PathVersion) []string {
-		return []string{cli.Decimal(r.Seq), cli.Plain(string(r.Time)), cli.Plain(string(r.Kind)), cli.PlainOr(r.Build), cli.Plain(r.Category),
+		return []string{cli.FormatUint(r.Seq), cli.QuoteCell(string(r.Time)), cli.QuoteCell(string(r.Kind)), cli.QuoteOptionalCell(r.Build), cli.QuoteCell(r.Category),
 			d.hashOr(r.ContentFingerprint), strconv.FormatBool(r.Validated)}
 	})
 }
@@ -204,9 +204,9 @@ func chunk(d *commands, hash string) string { return d.hash(strings.TrimPrefix(h
 
 func orNone(text string) string {
 	if text == "" {
-		return cli.None
+		return cli.NoValue
 	}
-	return cli.Plain(text)
+	return cli.QuoteCell(text)
 }
 
 func yesNo(is bool) string {

@@ -52,7 +52,7 @@ func memberDigest(d *commands, command *cobra.Command, pointer, value string) (s
 	}
 	answer, _, err := fetch[wire.MemberSecret](d, command, "/member-secret", nil)
 	if err != nil {
-		return "", fmt.Errorf("finding runs by a value of %s needs the secret of payload members, which cannot be fetched: %w; give the digest of the value instead", cli.Plain(pointer), err)
+		return "", fmt.Errorf("finding runs by a value of %s needs the secret of payload members, which cannot be fetched: %w; give the digest of the value instead", cli.QuoteCell(pointer), err)
 	}
 	key, err := hex.DecodeString(answer.MemberSecret)
 	if err != nil {
@@ -107,7 +107,7 @@ func labelled(d *commands, command *cobra.Command, variable, value string) (stri
 		if err != nil {
 			return "", err
 		}
-		return "", cli.Exitf(cli.ExitFailed, "no IPC record with %s has a value of %s%s", cli.Plain(value), variable, values)
+		return "", cli.Exitf(cli.ExitFailed, "no IPC record with %s has a value of %s%s", cli.QuoteCell(value), variable, values)
 	case len(hashes) == 1:
 		return hashes[0], nil
 	}
@@ -115,7 +115,7 @@ func labelled(d *commands, command *cobra.Command, variable, value string) (stri
 	if len(hashes) > maxValues {
 		count = fmt.Sprintf("more than %d", maxValues)
 	}
-	return "", cli.Exitf(cli.ExitFailed, "records with %s have %s different values of %s; give one of them: %s", cli.Plain(value), count, variable, fewOf(hashes))
+	return "", cli.Exitf(cli.ExitFailed, "records with %s have %s different values of %s; give one of them: %s", cli.QuoteCell(value), count, variable, fewOf(hashes))
 }
 
 // valuesOf returns a clause for an error message that lists some values of runs in the field by. It
@@ -126,7 +126,7 @@ func valuesOf(d *commands, command *cobra.Command, by string) (string, error) {
 	query.Set("state", "any")
 	var values []string
 	err := every(d, command, "/drift/groups", query, func(g wire.Group) bool {
-		values = append(values, cli.Plain(g.Value))
+		values = append(values, cli.QuoteCell(g.Value))
 		return len(values) <= maxValues
 	})
 	if err != nil || len(values) == 0 {

@@ -38,12 +38,12 @@ func (d *commands) timeline(command *cobra.Command, by, value string) error {
 	query.Set("text", "true")
 	query.Set("names", "true")
 	err := list(d, command, "/drift/timeline", query, t, "", func(s wire.TimelineRow) []string {
-		against, cause := cli.None, cli.None
+		against, cause := cli.NoValue, cli.NoValue
 		if s.Against != nil && s.Cause != nil {
-			against, cause = cli.Decimal(*s.Against), cli.Plain(string(*s.Cause))
+			against, cause = cli.FormatUint(*s.Against), cli.QuoteCell(string(*s.Cause))
 		}
-		similar, words := show.Change(s.Text)
-		return []string{cli.Decimal(s.Seq), cli.Plain(string(s.Time)), d.hashOr(s.OutputHash), against, similar, words, cause, d.changes(command, &s)}
+		similar, words := show.TextChangeCells(s.Text)
+		return []string{cli.FormatUint(s.Seq), cli.QuoteCell(string(s.Time)), d.hashOr(s.OutputHash), against, similar, words, cause, d.changes(command, &s)}
 	})
 	if err == nil && t.Rows == 0 {
 		return d.noRuns(command, by, value)
@@ -54,11 +54,11 @@ func (d *commands) timeline(command *cobra.Command, by, value string) error {
 // changes formats the differences between a run and the previous one as a table cell.
 func (d *commands) changes(command *cobra.Command, s *wire.TimelineRow) string {
 	if len(s.Differences) == 0 || s.Against == nil {
-		return cli.None
+		return cli.NoValue
 	}
 	parts := make([]string, len(s.Differences))
 	for i, x := range s.Differences {
-		parts[i] = x.Variable + ": " + d.texts().Value(command.Context(), x.Variable, x.A, *s.Against, d.full) + " → " + d.texts().Value(command.Context(), x.Variable, x.B, s.Seq, d.full)
+		parts[i] = x.Variable + ": " + d.texts().ValueCell(command.Context(), x.Variable, x.A, *s.Against, d.full) + " → " + d.texts().ValueCell(command.Context(), x.Variable, x.B, s.Seq, d.full)
 	}
-	return cli.Plain(strings.Join(parts, ", "))
+	return cli.QuoteCell(strings.Join(parts, ", "))
 }

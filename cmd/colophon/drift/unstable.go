@@ -57,7 +57,7 @@ func causesOf(d *commands, command *cobra.Command, ipcID string) string {
 	query.Set("limit", "1000")
 	page, _, err := fetch[wire.Page[wire.TimelineRow]](d, command, "/drift/timeline", query)
 	if err != nil {
-		return cli.None
+		return cli.NoValue
 	}
 	var causes []string
 	for _, row := range page.Rows {

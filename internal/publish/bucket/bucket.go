@@ -59,11 +59,11 @@ func (c Condition) Holds(tag string) bool {
 	return c == Condition{} || c.absent && tag == "" || !c.absent && c.tag == tag
 }
 
-// LogName returns the name of an object of a published log: the path at which the server serves it.
-func LogName(ledger, path string) string { return "v1/ledgers/" + ledger + "/log/" + path }
+// LogObjectName returns the name of an object of a published log: the path at which the server serves it.
+func LogObjectName(ledger, path string) string { return "v1/ledgers/" + ledger + "/log/" + path }
 
-// Check returns an error that says what is wrong with the URL of a bucket, and what to write instead.
-func Check(text string) error {
+// CheckURL returns an error that says what is wrong with the URL of a bucket, and what to write instead.
+func CheckURL(text string) error {
 	_, err := parse(text)
 	return err
 }

@@ -284,16 +284,16 @@ func TestGoogleCredentials(t *testing.T) {
 func TestURLs(t *testing.T) {
 	for _, good := range []string{"file:///srv/copy", "s3://bucket", "s3://bucket/a/b", "s3://bucket/a?endpoint=http://127.0.0.1:9000&region=eu",
 		"gs://bucket", "gs://bucket/a/b", "gs://bucket?endpoint=http://127.0.0.1:9000", "azblob://container/a", "azblob://container?endpoint=http://127.0.0.1:9000/account"} {
-		require.NoError(t, bucket.Check(good), good)
+		require.NoError(t, bucket.CheckURL(good), good)
 		require.True(t, bucket.IsURL(good))
 	}
 	for _, bad := range []string{"", "/srv/copy", "file://srv/copy", "file:srv", "file:///srv?x=1", "s3://", "s3://bucket?endpoint=s3.example.org", "s3://bucket?endpoint=https://h/path",
 		"s3://key:secret@bucket", "s3://bucket?secret=x", "s3://bucket?region=a&region=b", "http://h", "s3://bucket#x", "s3://bucket?endpoint=https://a:b@h",
 		"gs://", "gs://bucket?region=eu", "gs://bucket?endpoint=https://h/path", "azblob://", "azblob://container?account=x", "azblob://user:secret@container", "file://user:secret@/srv"} {
-		require.Error(t, bucket.Check(bad), bad)
+		require.Error(t, bucket.CheckURL(bad), bad)
 	}
 	for _, kind := range []string{"s3", "gs", "azblob"} {
-		require.NotContains(t, bucket.Check(kind+"://key:secret@bucket").Error(), "secret@")
+		require.NotContains(t, bucket.CheckURL(kind+"://key:secret@bucket").Error(), "secret@")
 	}
 }
 

@@ -65,9 +65,9 @@ func (a *Authority) Write(name, kind string, der []byte) string {
 	return path
 }
 
-// Server makes a certificate for a server on loopback, and returns the files of the
+// IssueServer makes a certificate for a server on loopback, and returns the files of the
 // certificate and its key.
-func (a *Authority) Server(name string) (cert, key string) {
+func (a *Authority) IssueServer(name string) (cert, key string) {
 	a.t.Helper()
 	private, public := a.Issue(name, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	der, err := x509.MarshalPKCS8PrivateKey(private)
@@ -75,8 +75,8 @@ func (a *Authority) Server(name string) (cert, key string) {
 	return a.Write("cert.pem", "CERTIFICATE", public.Raw), a.Write("key.pem", "PRIVATE KEY", der)
 }
 
-// Client makes a certificate for a client.
-func (a *Authority) Client(name string) tls.Certificate {
+// IssueClient makes a certificate for a client.
+func (a *Authority) IssueClient(name string) tls.Certificate {
 	a.t.Helper()
 	key, cert := a.Issue(name, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	return tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}

@@ -41,8 +41,8 @@ func Zstandard(t testing.TB, options []zstd.EOption, parts ...string) string {
 	return b.String()
 }
 
-// Allocated returns the total number of bytes that f allocates.
-func Allocated(f func()) uint64 {
+// AllocatedBytes returns the total number of bytes that f allocates.
+func AllocatedBytes(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	f()
@@ -50,5 +50,5 @@ func Allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Unbounded reserves memory without a limit.
-func Unbounded(int64) (release func(), err error) { return func() {}, nil }
+// HoldUnbounded reserves memory without a limit.
+func HoldUnbounded(int64) (release func(), err error) { return func() {}, nil }

@@ -38,7 +38,7 @@ type Ledger struct {
 	At   map[string]uint64 // seqs of events by their names in requests
 	Size uint64
 
-	stored *Stored // see Read
+	stored *StoredLog // see Read
 }
 
 // ZeroHash is a digest that belongs to no text.
@@ -158,7 +158,7 @@ func serve(t testing.TB, data string, key *string) (url string, stop func()) {
 	log := slog.New(slog.DiscardHandler)
 	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
 	require.NoError(t, err)
-	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.Spool(data), Version: "test"})
+	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.SpoolFolder(data), Version: "test"})
 	require.NoError(t, err)
 	server := httptest.NewServer(service)
 	l, err := n.Host.Ledger(ledger.Default)
@@ -218,8 +218,8 @@ func NewForAnswers(t testing.TB, bulk int) *Ledger {
 	return l
 }
 
-// Stored is the stored form of a log. It implements audit.Published.
-type Stored struct {
+// StoredLog is the stored form of a log. It implements audit.Published.
+type StoredLog struct {
 	All    [][]byte             // entries
 	Hashes map[[2]uint64][]byte // tiles, by level and index
 	Last   storage.Head
@@ -227,12 +227,12 @@ type Stored struct {
 
 // Read returns the log stored in the data folder, or in an unchanged copy of it. It reads the
 // files at the first call.
-func (l *Ledger) Read(t testing.TB, data string) *Stored {
+func (l *Ledger) Read(t testing.TB, data string) *StoredLog {
 	t.Helper()
 	if l.stored != nil {
 		return l.stored
 	}
-	s := &Stored{Hashes: make(map[[2]uint64][]byte)}
+	s := &StoredLog{Hashes: make(map[[2]uint64][]byte)}
 	WithStore(t, data, func(store storage.Reader) {
 		var err error
 		s.Last, err = store.Head(t.Context())
@@ -255,7 +255,7 @@ func (l *Ledger) Read(t testing.TB, data string) *Stored {
 // WithStore opens the database of a data folder, and passes the ledger "default" to read.
 func WithStore(t testing.TB, data string, read func(storage.Reader)) {
 	t.Helper()
-	database, err := pebble.Open(context.Background(), pebble.Config{Dir: datadir.Database(data)})
+	database, err := pebble.Open(context.Background(), pebble.Config{Dir: datadir.DatabaseFolder(data)})
 	require.NoError(t, err)
 	store, err := database.Ledger(context.Background(), ledger.Default)
 	require.NoError(t, err)
@@ -264,12 +264,12 @@ func WithStore(t testing.TB, data string, read func(storage.Reader)) {
 }
 
 // Head implements audit.Published.
-func (s *Stored) Head(context.Context) (audit.Head, error) {
+func (s *StoredLog) Head(context.Context) (audit.Head, error) {
 	return audit.Head{Size: s.Last.Size, Checkpoint: s.Last.Checkpoint}, nil
 }
 
 // Tile implements audit.Published.
-func (s *Stored) Tile(_ context.Context, level uint8, index uint64) ([]byte, error) {
+func (s *StoredLog) Tile(_ context.Context, level uint8, index uint64) ([]byte, error) {
 	tile, found := s.Hashes[[2]uint64{uint64(level), index}]
 	if !found {
 		return nil, errors.New("there is no such tile")
@@ -278,7 +278,7 @@ func (s *Stored) Tile(_ context.Context, level uint8, index uint64) ([]byte, err
 }
 
 // Entries implements audit.Published.
-func (s *Stored) Entries(_ context.Context, from uint64) iter.Seq2[[]byte, error] {
+func (s *StoredLog) Entries(_ context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for _, entry := range s.All[from:] {
 			if !yield(entry, nil) {

@@ -27,11 +27,11 @@ type Server struct {
 	Answer http.HandlerFunc
 
 	mutex    sync.Mutex
-	received []Received
+	received []ReceivedRequest
 }
 
-// Received is a generation request that the server received.
-type Received struct {
+// ReceivedRequest is a generation request that the server received.
+type ReceivedRequest struct {
 	Path, Authorization string
 	Body                string
 }
@@ -59,10 +59,10 @@ func New() *Server {
 }
 
 // Requests returns the generation requests that the server received.
-func (s *Server) Requests() []Received {
+func (s *Server) Requests() []ReceivedRequest {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return append([]Received(nil), s.received...)
+	return append([]ReceivedRequest(nil), s.received...)
 }
 
 type message struct {
@@ -148,7 +148,7 @@ func (s *Server) generate(read func(io.Reader) (asked, error), answer func(text 
 			return
 		}
 		s.mutex.Lock()
-		s.received = append(s.received, Received{r.URL.Path, r.Header.Get("Authorization"), string(body)})
+		s.received = append(s.received, ReceivedRequest{r.URL.Path, r.Header.Get("Authorization"), string(body)})
 		number := len(s.received)
 		s.mutex.Unlock()
 		if s.Answer != nil {

@@ -14,15 +14,15 @@ import (
 	"slices"
 )
 
-// Input holds the number of runs that one input has in each set. Runs are numbered from 0, those of
+// RunCounts holds the number of runs that one input has in each set. Runs are numbered from 0, those of
 // the baseline first.
-type Input struct{ Baseline, Candidate int }
+type RunCounts struct{ Baseline, Candidate int }
 
 // runs returns the number of runs in both sets.
-func (i Input) runs() int { return i.Baseline + i.Candidate }
+func (i RunCounts) runs() int { return i.Baseline + i.Candidate }
 
 // logSplits returns the natural logarithm of the number of ways to choose the runs of the baseline.
-func (i Input) logSplits() float64 {
+func (i RunCounts) logSplits() float64 {
 	return logFactorial(i.runs()) - logFactorial(i.Baseline) - logFactorial(i.Candidate)
 }
 
@@ -31,13 +31,13 @@ func logFactorial(n int) float64 {
 	return l
 }
 
-// Splits divides the runs of each input into two sets. Each element lists all runs of one
+// Split divides the runs of each input into two sets. Each element lists all runs of one
 // input, those of the baseline first.
-type Splits [][]int
+type Split [][]int
 
 // observed returns the split in which each run is in the set that it came from.
-func observed(inputs []Input) Splits {
-	s := make(Splits, len(inputs))
+func observed(inputs []RunCounts) Split {
+	s := make(Split, len(inputs))
 	for i, input := range inputs {
 		s[i] = make([]int, input.runs())
 		for j := range s[i] {
@@ -49,20 +49,20 @@ func observed(inputs []Input) Splits {
 
 // Statistic measures how far two sets are apart.
 type Statistic interface {
-	// Of returns the distance between the two sets that a split produces.
-	Of(Splits) float64
+	// Value returns the distance between the two sets that a split produces.
+	Value(Split) float64
 	// Inputs returns the inputs whose splits can change the distance.
-	Inputs() []Input
+	Inputs() []RunCounts
 	// logSplits returns the natural logarithm of the number of splits of an input that the statistic
 	// distinguishes.
-	logSplits(Input) float64
+	logSplits(RunCounts) float64
 	// sides is 2 if the statistic is the absolute value of a difference, because two opposite splits
 	// then have the largest value. In all other cases it is 1.
 	sides() float64
 }
 
-// Smallest returns the smallest p-value that a test of the statistic can have.
-func Smallest(s Statistic) float64 {
+// SmallestPValue returns the smallest p-value that a test of the statistic can have.
+func SmallestPValue(s Statistic) float64 {
 	total := 0.0
 	for _, input := range s.Inputs() {
 		total += s.logSplits(input)
@@ -70,13 +70,13 @@ func Smallest(s Statistic) float64 {
 	return min(1, s.sides()*math.Exp(-total))
 }
 
-// Needed returns the smallest number of inputs for which a p-value can be level or less. If the
+// InputsNeeded returns the smallest number of inputs for which a p-value can be level or less. If the
 // statistic has no inputs, Needed assumes inputs that have as many runs as typical. The
 // statistic must distinguish the splits of such an input.
-func Needed(s Statistic, level float64, typical Input) int {
+func InputsNeeded(s Statistic, level float64, typical RunCounts) int {
 	total, inputs := 0.0, s.Inputs()
 	if len(inputs) == 0 {
-		inputs = []Input{typical}
+		inputs = []RunCounts{typical}
 	}
 	for _, input := range inputs {
 		total += s.logSplits(input)
@@ -85,17 +85,17 @@ func Needed(s Statistic, level float64, typical Input) int {
 	return int(math.Ceil(math.Log(s.sides()/level)*float64(len(inputs))/total - rounding))
 }
 
-// Null is the distribution of a statistic under the null hypothesis.
-type Null struct {
+// NullDistribution is the distribution of a statistic under the null hypothesis.
+type NullDistribution struct {
 	// Observed is the statistic of the data.
 	Observed float64
 	values   []float64 // in ascending order
 	sampled  bool      // values come from random splits, not from all splits
 }
 
-// P returns the p-value of a value: the share of the splits whose statistic is at least as large. If
+// PValue returns the p-value of a value: the share of the splits whose statistic is at least as large. If
 // the splits are random, the observed split counts as one of them.
-func (n *Null) P(value float64) float64 {
+func (n *NullDistribution) PValue(value float64) float64 {
 	// Sums of the same numbers in a different order can differ by rounding errors.
 	value -= 1e-9 * max(1, math.Abs(value))
 	below, _ := slices.BinarySearch(n.values, value)
@@ -110,18 +110,18 @@ func (n *Null) P(value float64) float64 {
 // samples random splits.
 const maxExact = 1 << 13
 
-// Test returns the distribution of each statistic over the splits of the inputs. It visits all
+// PermutationTest returns the distribution of each statistic over the splits of the inputs. It visits all
 // splits if there are at most maxExact. Otherwise it visits the given number of draws, random
 // splits that depend only on the seed.
-func Test(inputs []Input, draws int, seed uint64, statistics ...Statistic) []Null {
-	nulls := make([]Null, len(statistics))
+func PermutationTest(inputs []RunCounts, draws int, seed uint64, statistics ...Statistic) []NullDistribution {
+	nulls := make([]NullDistribution, len(statistics))
 	split := observed(inputs)
 	for i, s := range statistics {
-		nulls[i].Observed = s.Of(split)
+		nulls[i].Observed = s.Value(split)
 	}
-	visit := func(s Splits) {
+	visit := func(s Split) {
 		for i := range nulls {
-			nulls[i].values = append(nulls[i].values, statistics[i].Of(s))
+			nulls[i].values = append(nulls[i].values, statistics[i].Value(s))
 		}
 	}
 	total := 0.0
@@ -155,13 +155,13 @@ func shuffle(random *rand.Rand, list []int, n int) {
 }
 
 // eachSplit calls visit for every split of the inputs. visit must not keep its argument.
-func eachSplit(inputs []Input, visit func(Splits)) {
+func eachSplit(inputs []RunCounts, visit func(Split)) {
 	choices := make([][][]int, len(inputs))
 	for i, input := range inputs {
 		choices[i] = splitsOf(input)
 	}
 	at := make([]int, len(inputs)) // digits of a number whose bases are the numbers of choices
-	split := make(Splits, len(inputs))
+	split := make(Split, len(inputs))
 	for {
 		for i := range at {
 			split[i] = choices[i][at[i]]
@@ -181,7 +181,7 @@ func eachSplit(inputs []Input, visit func(Splits)) {
 }
 
 // splitsOf returns every split of one input.
-func splitsOf(input Input) (all [][]int) {
+func splitsOf(input RunCounts) (all [][]int) {
 	chosen := make([]bool, input.runs())
 	var choose func(from, left int)
 	choose = func(from, left int) {
@@ -207,10 +207,10 @@ func splitsOf(input Input) (all [][]int) {
 	return all
 }
 
-// Adjust returns Holm's adjustment of the p-values of several tests. If each test with an adjusted
+// HolmAdjust returns Holm's adjustment of the p-values of several tests. If each test with an adjusted
 // p-value of at most 5% is a finding, at most 5% of families of tests without an effect have any
 // finding.
-func Adjust(p []float64) []float64 {
+func HolmAdjust(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
 		order[i] = i
@@ -245,7 +245,7 @@ func BinomialTail(k, n int, chance float64) float64 {
 	}
 	sum := 0.0
 	for i := k; i <= n; i++ {
-		sum += math.Exp(Input{i, n - i}.logSplits() + float64(i)*math.Log(chance) + float64(n-i)*math.Log1p(-chance))
+		sum += math.Exp(RunCounts{i, n - i}.logSplits() + float64(i)*math.Log(chance) + float64(n-i)*math.Log1p(-chance))
 	}
 	return min(1, sum)
 }

@@ -11,10 +11,10 @@ import (
 )
 
 // pairs returns n inputs with one run in each set.
-func pairs(n int) []evidence.Input {
-	list := make([]evidence.Input, n)
+func pairs(n int) []evidence.RunCounts {
+	list := make([]evidence.RunCounts, n)
 	for i := range list {
-		list[i] = evidence.Input{Baseline: 1, Candidate: 1}
+		list[i] = evidence.RunCounts{Baseline: 1, Candidate: 1}
 	}
 	return list
 }
@@ -30,15 +30,15 @@ func differing(differences ...float64) [][]float64 {
 }
 
 // p returns the p-value of a statistic for the observed split.
-func p(inputs []evidence.Input, s evidence.Statistic) float64 {
-	null := evidence.Test(inputs, 999, 1, s)[0]
-	return null.P(null.Observed)
+func p(inputs []evidence.RunCounts, s evidence.Statistic) float64 {
+	null := evidence.PermutationTest(inputs, 999, 1, s)[0]
+	return null.PValue(null.Observed)
 }
 
 func TestDifferences(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		inputs []evidence.Input
+		inputs []evidence.RunCounts
 		values [][]float64
 		upward bool
 		want   float64
@@ -49,9 +49,9 @@ func TestDifferences(t *testing.T) {
 		{"six pairs are the fewest for 5%", pairs(6), differing(1, 1, 1, 1, 1, 1), false, 2.0 / 64},
 		{"McNemar's exact test, 6 of 7: (7+1)/2^7", pairs(10), differing(1, 1, 1, 1, 1, 1, -1, 0, 0, 0), true, 8.0 / 128},
 		{"and for both sides", pairs(10), differing(1, 1, 1, 1, 1, 1, -1, 0, 0, 0), false, 16.0 / 128},
-		{"Fisher's exact test of 1 in 4 and 3 in 4: (16+1)/70", []evidence.Input{{Baseline: 4, Candidate: 4}},
+		{"Fisher's exact test of 1 in 4 and 3 in 4: (16+1)/70", []evidence.RunCounts{{Baseline: 4, Candidate: 4}},
 			[][]float64{{1, 0, 0, 0, 1, 1, 1, 0}}, true, 17.0 / 70},
-		{"two runs and one: 3 and 1 are 1.5 from the mean of the others, and 2 is 0", []evidence.Input{{Baseline: 2, Candidate: 1}},
+		{"two runs and one: 3 and 1 are 1.5 from the mean of the others, and 2 is 0", []evidence.RunCounts{{Baseline: 2, Candidate: 1}},
 			[][]float64{{1, 2, 3}}, false, 2.0 / 3},
 		{"no difference at all", pairs(3), differing(0, 0, 0), false, 1},
 		{"a decrease is no finding", pairs(3), differing(-1, -1, -1), true, 1},
@@ -80,19 +80,19 @@ func TestExcess(t *testing.T) {
 	apart := table([2]int{0, 2}, [2]int{1, 2})                              // the third run differs from the first two
 	halves := table([2]int{0, 2}, [2]int{0, 3}, [2]int{1, 2}, [2]int{1, 3}) // the last two differ from the first two
 	noise := table([2]int{0, 1}, [2]int{0, 2}, [2]int{1, 2})                // all runs differ
-	one, two := evidence.Input{Baseline: 2, Candidate: 1}, evidence.Input{Baseline: 2, Candidate: 2}
+	one, two := evidence.RunCounts{Baseline: 2, Candidate: 1}, evidence.RunCounts{Baseline: 2, Candidate: 2}
 	for _, c := range []struct {
 		name            string
-		inputs          []evidence.Input
+		inputs          []evidence.RunCounts
 		distance        func(a, b int) float64
 		between, within float64
 		want            float64
 	}{
-		{"one of three splits", []evidence.Input{one}, apart, 1, 0, 1.0 / 3},
-		{"one of 3^3 splits", []evidence.Input{one, one, one}, apart, 1, 0, 1.0 / 27},
-		{"two of six splits, which exchange the sets", []evidence.Input{two}, halves, 1, 0, 2.0 / 6},
-		{"of 3^2 splits", []evidence.Input{two, two}, halves, 1, 0, 1.0 / 9},
-		{"everything differs, also within the baseline", []evidence.Input{one, one}, noise, 1, 1, 1},
+		{"one of three splits", []evidence.RunCounts{one}, apart, 1, 0, 1.0 / 3},
+		{"one of 3^3 splits", []evidence.RunCounts{one, one, one}, apart, 1, 0, 1.0 / 27},
+		{"two of six splits, which exchange the sets", []evidence.RunCounts{two}, halves, 1, 0, 2.0 / 6},
+		{"of 3^2 splits", []evidence.RunCounts{two, two}, halves, 1, 0, 1.0 / 9},
+		{"everything differs, also within the baseline", []evidence.RunCounts{one, one}, noise, 1, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := evidence.NewExcess(c.inputs, func(_, a, b int) float64 { return c.distance(a, b) })
@@ -110,7 +110,7 @@ func TestExcessNeedsRepeats(t *testing.T) {
 	s := evidence.NewExcess(pairs(50), func(_, _, _ int) float64 { return 1 })
 	require.Empty(t, s.Inputs())
 	require.False(t, s.Varies())
-	require.Equal(t, 1.0, evidence.Smallest(s))
+	require.Equal(t, 1.0, evidence.SmallestPValue(s))
 	require.Equal(t, 1.0, p(pairs(2), evidence.NewExcess(pairs(2), func(_, _, _ int) float64 { return 1 })))
 }
 
@@ -122,14 +122,14 @@ func TestWords(t *testing.T) {
 	}
 	sets[0][0] = append(sets[0][0], sometimes)
 	inputs := pairs(len(sets))
-	s := evidence.NewWords(inputs, sets, 3)
+	s := evidence.NewWordShares(inputs, sets, 3)
 	require.True(t, s.Varies())
 	require.InDelta(t, 2.0/64, p(inputs, s), 1e-12)
 	all := s.All()
 	require.Len(t, all, 1, "the other words cannot be evidence")
 	require.Equal(t, evidence.Word{Number: added, Baseline: 0, Candidate: 1, Score: 6 / math.Sqrt(6)}, all[0])
 
-	same := evidence.NewWords(inputs, [][][]int{{{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}}, 1)
+	same := evidence.NewWordShares(inputs, [][][]int{{{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}}, 1)
 	require.False(t, same.Varies())
 	require.Equal(t, 1.0, p(inputs, same))
 }
@@ -137,12 +137,12 @@ func TestWords(t *testing.T) {
 // If only some runs of an input contain a word, the variance of the word is that of sampling
 // without replacement.
 func TestWordsOfRepeats(t *testing.T) {
-	inputs := []evidence.Input{{Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}}
+	inputs := []evidence.RunCounts{{Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}}
 	sets := make([][][]int, len(inputs))
 	for i := range sets {
 		sets[i] = [][]int{{}, {0}, {0}, {}, {0}}
 	}
-	all := evidence.NewWords(inputs, sets, 1).All()
+	all := evidence.NewWordShares(inputs, sets, 1).All()
 	require.Len(t, all, 1)
 	require.InDelta(t, 1.0/2, all[0].Baseline, 1e-12)
 	require.InDelta(t, 2.0/3, all[0].Candidate, 1e-12)
@@ -151,18 +151,18 @@ func TestWordsOfRepeats(t *testing.T) {
 }
 
 func TestSmallestAndNeeded(t *testing.T) {
-	one, two := evidence.Input{Baseline: 1, Candidate: 1}, evidence.Input{Baseline: 2, Candidate: 1}
+	one, two := evidence.RunCounts{Baseline: 1, Candidate: 1}, evidence.RunCounts{Baseline: 2, Candidate: 1}
 	both := evidence.NewDifference(pairs(5), differing(1, 1, 1, 1, 1), false)
-	require.InDelta(t, 2.0/32, evidence.Smallest(both), 1e-12)
-	require.Equal(t, 6, evidence.Needed(both, 0.05, one))
-	require.Equal(t, 8, evidence.Needed(both, 0.01, one))
+	require.InDelta(t, 2.0/32, evidence.SmallestPValue(both), 1e-12)
+	require.Equal(t, 6, evidence.InputsNeeded(both, 0.05, one))
+	require.Equal(t, 8, evidence.InputsNeeded(both, 0.01, one))
 	upward := evidence.NewDifference(pairs(5), differing(1, 1, 1, 1, 1), true)
-	require.InDelta(t, 1.0/32, evidence.Smallest(upward), 1e-12)
-	require.Equal(t, 5, evidence.Needed(upward, 0.05, one))
-	repeated := evidence.NewExcess([]evidence.Input{two, two}, func(_, _, _ int) float64 { return 1 })
-	require.InDelta(t, 1.0/9, evidence.Smallest(repeated), 1e-12)
-	require.Equal(t, 3, evidence.Needed(repeated, 0.05, two)) // the smallest p-value is 1/27
-	require.Equal(t, 6, evidence.Needed(evidence.NewDifference(nil, nil, false), 0.05, one))
+	require.InDelta(t, 1.0/32, evidence.SmallestPValue(upward), 1e-12)
+	require.Equal(t, 5, evidence.InputsNeeded(upward, 0.05, one))
+	repeated := evidence.NewExcess([]evidence.RunCounts{two, two}, func(_, _, _ int) float64 { return 1 })
+	require.InDelta(t, 1.0/9, evidence.SmallestPValue(repeated), 1e-12)
+	require.Equal(t, 3, evidence.InputsNeeded(repeated, 0.05, two)) // the smallest p-value is 1/27
+	require.Equal(t, 6, evidence.InputsNeeded(evidence.NewDifference(nil, nil, false), 0.05, one))
 }
 
 func TestRandomSplits(t *testing.T) {
@@ -178,16 +178,16 @@ func TestRandomSplits(t *testing.T) {
 		up[i] = -1
 	}
 	exact := 2 * evidence.BinomialTail(26, 40, 0.5)
-	null := evidence.Test(inputs, 20000, 7, evidence.NewDifference(inputs, differing(up...), false))[0]
-	require.InDelta(t, exact, null.P(null.Observed), 0.01)
-	again := evidence.Test(inputs, 20000, 7, evidence.NewDifference(inputs, differing(up...), false))[0]
-	require.Equal(t, null.P(null.Observed), again.P(again.Observed))
+	null := evidence.PermutationTest(inputs, 20000, 7, evidence.NewDifference(inputs, differing(up...), false))[0]
+	require.InDelta(t, exact, null.PValue(null.Observed), 0.01)
+	again := evidence.PermutationTest(inputs, 20000, 7, evidence.NewDifference(inputs, differing(up...), false))[0]
+	require.Equal(t, null.PValue(null.Observed), again.PValue(again.Observed))
 }
 
 func TestAdjust(t *testing.T) {
-	require.InDeltaSlice(t, []float64{0.03, 0.06, 0.06}, evidence.Adjust([]float64{0.01, 0.04, 0.03}), 1e-12)
-	require.InDeltaSlice(t, []float64{1, 1}, evidence.Adjust([]float64{0.9, 0.8}), 1e-12)
-	require.Empty(t, evidence.Adjust(nil))
+	require.InDeltaSlice(t, []float64{0.03, 0.06, 0.06}, evidence.HolmAdjust([]float64{0.01, 0.04, 0.03}), 1e-12)
+	require.InDeltaSlice(t, []float64{1, 1}, evidence.HolmAdjust([]float64{0.9, 0.8}), 1e-12)
+	require.Empty(t, evidence.HolmAdjust(nil))
 }
 
 func TestBinomialTail(t *testing.T) {

@@ -5,19 +5,19 @@ import "math"
 // Difference is the mean, over the inputs, of the candidate's value minus the baseline's value. Each
 // input has the same weight, however many runs it has.
 type Difference struct {
-	inputs []Input
+	inputs []RunCounts
 	values [][]float64 // indexed by input and run
 	upward bool        // only an increase is a finding
 }
 
 // NewDifference returns the statistic of values, indexed by input and run. If upward is true, a
 // decrease is not a finding.
-func NewDifference(inputs []Input, values [][]float64, upward bool) *Difference {
+func NewDifference(inputs []RunCounts, values [][]float64, upward bool) *Difference {
 	return &Difference{inputs, values, upward}
 }
 
-// Of implements Statistic.
-func (d *Difference) Of(s Splits) float64 {
+// Value implements Statistic.
+func (d *Difference) Value(s Split) float64 {
 	sum := 0.0
 	for i := range d.inputs {
 		sum += d.of(i, s[i])
@@ -41,8 +41,8 @@ func (d *Difference) of(i int, split []int) float64 {
 	return sums[1]/float64(d.inputs[i].Candidate) - sums[0]/float64(d.inputs[i].Baseline)
 }
 
-// Each returns the difference of each input for the observed split.
-func (d *Difference) Each() []float64 {
+// PerInput returns the difference of each input for the observed split.
+func (d *Difference) PerInput() []float64 {
 	each := make([]float64, len(d.inputs))
 	for i, split := range observed(d.inputs) {
 		each[i] = d.of(i, split)
@@ -51,9 +51,9 @@ func (d *Difference) Each() []float64 {
 }
 
 // Inputs implements Statistic.
-func (d *Difference) Inputs() []Input { return d.inputs }
+func (d *Difference) Inputs() []RunCounts { return d.inputs }
 
-func (d *Difference) logSplits(i Input) float64 { return i.logSplits() }
+func (d *Difference) logSplits(i RunCounts) float64 { return i.logSplits() }
 
 func (d *Difference) sides() float64 {
 	if d.upward {
@@ -79,14 +79,14 @@ func (d *Difference) Varies() bool {
 // second. The second is the variation by chance, so only inputs that have at least two runs in
 // one set are used. Excess is half the energy distance of Székely and Rizzo.
 type Excess struct {
-	inputs    []Input
+	inputs    []RunCounts
 	distances [][]float64 // indexed by input; between runs a and b at a*runs+b
-	counted   []Input     // the inputs with repeats
+	counted   []RunCounts // the inputs with repeats
 }
 
 // NewExcess returns the statistic of the distances between the runs of each input. distance
 // must be symmetric. NewExcess does not call it for inputs without repeats.
-func NewExcess(inputs []Input, distance func(input, a, b int) float64) *Excess {
+func NewExcess(inputs []RunCounts, distance func(input, a, b int) float64) *Excess {
 	e := &Excess{inputs: inputs, distances: make([][]float64, len(inputs))}
 	for i, input := range inputs {
 		if !repeats(input) {
@@ -105,12 +105,12 @@ func NewExcess(inputs []Input, distance func(input, a, b int) float64) *Excess {
 	return e
 }
 
-func repeats(i Input) bool {
+func repeats(i RunCounts) bool {
 	return i.Baseline > 0 && i.Candidate > 0 && i.runs() > 2
 }
 
-// Of implements Statistic.
-func (e *Excess) Of(s Splits) float64 {
+// Value implements Statistic.
+func (e *Excess) Value(s Split) float64 {
 	sum := 0.0
 	for i := range e.inputs {
 		if e.distances[i] != nil {
@@ -163,11 +163,11 @@ func (e *Excess) Means() (between, within float64, each []float64) {
 }
 
 // Inputs implements Statistic.
-func (e *Excess) Inputs() []Input { return e.counted }
+func (e *Excess) Inputs() []RunCounts { return e.counted }
 
 // logSplits counts a split and its mirror image once if both sets have the same size, because
 // exchanging the sets does not change the statistic.
-func (e *Excess) logSplits(i Input) float64 {
+func (e *Excess) logSplits(i RunCounts) float64 {
 	if i.Baseline == i.Candidate {
 		return i.logSplits() - math.Ln2
 	}

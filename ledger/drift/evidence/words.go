@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Words measures, for each word, how the share of outputs that contain it changes. The statistic is
+// WordShares measures, for each word, how the share of outputs that contain it changes. The statistic is
 // the largest standardised change.
 //
 // The largest of many changes is often large by chance. Test compares it with the largest of each
 // split, so the number of words needs no further correction (Westfall and Young's single-step
 // max-T).
-type Words struct {
-	inputs []Input
+type WordShares struct {
+	inputs []RunCounts
 	runs   [][][]int // positions in kept of each run's words, indexed by input and run
 	kept   []Word    // the words that rare does not exclude
 	spread []float64 // standard deviation of the change of each kept word
@@ -25,10 +25,10 @@ type Words struct {
 // input. Which words are left out does not depend on the split, so the test stays exact.
 const rare = 5
 
-// NewWords returns the statistic. sets lists the distinct words of each run's output as numbers
+// NewWordShares returns the statistic. sets lists the distinct words of each run's output as numbers
 // below count. It is indexed by input and run.
-func NewWords(inputs []Input, sets [][][]int, count int) *Words {
-	w := &Words{inputs: inputs, runs: make([][][]int, len(inputs))}
+func NewWordShares(inputs []RunCounts, sets [][][]int, count int) *WordShares {
+	w := &WordShares{inputs: inputs, runs: make([][][]int, len(inputs))}
 	occurs := make([]int, count)       // in the current input: number of runs that have the word
 	minority := make([]int, count)     // number of runs that differ from most runs of their input in the word
 	variance := make([]float64, count) // variance of the sum over the inputs
@@ -90,7 +90,7 @@ func NewWords(inputs []Input, sets [][][]int, count int) *Words {
 }
 
 // add sets w.sums to the changes of the words in a split, summed over the inputs.
-func (w *Words) add(s Splits) {
+func (w *WordShares) add(s Split) {
 	clear(w.sums)
 	for i, input := range w.inputs {
 		for at, run := range s[i] {
@@ -105,8 +105,8 @@ func (w *Words) add(s Splits) {
 	}
 }
 
-// Of implements Statistic.
-func (w *Words) Of(s Splits) float64 {
+// Value implements Statistic.
+func (w *WordShares) Value(s Split) float64 {
 	w.add(s)
 	largest := 0.0
 	for word, sum := range w.sums {
@@ -125,7 +125,7 @@ type Word struct {
 }
 
 // All returns the kept words, those with the largest scores first.
-func (w *Words) All() []Word {
+func (w *WordShares) All() []Word {
 	w.add(observed(w.inputs))
 	list := slices.Clone(w.kept)
 	for at := range list {
@@ -136,11 +136,11 @@ func (w *Words) All() []Word {
 }
 
 // Inputs implements Statistic.
-func (w *Words) Inputs() []Input { return w.inputs }
+func (w *WordShares) Inputs() []RunCounts { return w.inputs }
 
-func (w *Words) logSplits(i Input) float64 { return i.logSplits() }
+func (w *WordShares) logSplits(i RunCounts) float64 { return i.logSplits() }
 
-func (w *Words) sides() float64 { return 2 }
+func (w *WordShares) sides() float64 { return 2 }
 
 // Varies reports whether any word was kept. Otherwise the statistic is always 0.
-func (w *Words) Varies() bool { return len(w.kept) > 0 }
+func (w *WordShares) Varies() bool { return len(w.kept) > 0 }

@@ -31,20 +31,20 @@ type ChunkSource struct {
 // tailBytes is the length of the suffix of keys for one event's chunks: the seq and a number.
 const tailBytes = rowstore.SeqBytes + 4
 
-// Conflicts returns the chunks that are cited under several sources, the latest conflict
+// ListConflicts returns the chunks that are cited under several sources, the latest conflict
 // first.
-func Conflicts(v *index.View, page index.Page) (rows []Conflict, next []byte, err error) {
+func ListConflicts(v *index.View, page index.Page) (rows []Conflict, next []byte, err error) {
 	if v.Size() == 0 {
 		return nil, nil, nil
 	}
 	keys := v.Keys
-	prefix := keys.Key(nil, conflictList)
+	prefix := keys.Prefix(nil, conflictList)
 	from, err := tailFrom(v, prefix, page)
 	if err != nil {
 		return nil, nil, err
 	}
 	var last []byte
-	for kv, err := range v.Scan(from, keys.Key(nil, conflictList+1)) {
+	for kv, err := range v.Scan(from, keys.Prefix(nil, conflictList+1)) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -76,8 +76,8 @@ func tailFrom(v *index.View, prefix []byte, page index.Page) ([]byte, error) {
 // conflictAt returns a chunk with its sources as of a size.
 func conflictAt(v *index.View, chunkHash string, below uint64) (Conflict, error) {
 	c := Conflict{ChunkHash: chunkHash}
-	chunk := rowstore.Identify([]byte(chunkHash))
-	_, value, found, err := v.NewestBelow(chunkSources, chunk[:], below)
+	chunk := rowstore.IdentityOf([]byte(chunkHash))
+	_, value, found, err := v.NewestVersionBelow(chunkSources, chunk[:], below)
 	if err != nil || !found {
 		return c, err
 	}
@@ -118,10 +118,10 @@ func (c *Conflict) add(r rowstore.Version) error {
 	return nil
 }
 
-// ConflictsOf returns the chunks that the citation set at seq cites and that have several
+// ListConflictsOfSet returns the chunks that the citation set at seq cites and that have several
 // sources in this set and the earlier ones, in the order of the set. It returns
 // storage.ErrNotFound if the event is of another kind.
-func ConflictsOf(ctx context.Context, v *index.View, seq uint64) ([]Conflict, error) {
+func ListConflictsOfSet(ctx context.Context, v *index.View, seq uint64) ([]Conflict, error) {
 	set, err := Get(ctx, v, seq)
 	if err != nil {
 		return nil, err

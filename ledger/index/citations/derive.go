@@ -44,7 +44,7 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 func (f *deriver) citationSet(e *index.Event) {
 	set := &e.Set
 	if f.citesUnregistered(set) {
-		records.Post(f.Fold, rowstore.Identify([]byte(records.Flag), []byte(unregisteredSource)), e.Seq)
+		records.WritePosting(f.Fold, rowstore.IdentityOf([]byte(records.Flag), []byte(unregisteredSource)), e.Seq)
 	}
 	s := superseding{fold: f, seq: e.Seq}
 	s.updatePlaces(set)
@@ -63,10 +63,10 @@ func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 		}
 		f.postOnce(seq, posted, sourceName, c.SourceID)
 		f.postOnce(seq, posted, chunkName, c.ChunkHash)
-		source, chunk := rowstore.Identify(c.SourceID), rowstore.Identify(c.ChunkHash)
+		source, chunk := rowstore.IdentityOf(c.SourceID), rowstore.IdentityOf(c.ChunkHash)
 		p := pairOf(source, chunk)
 		state := citedState{chunk: c.ChunkHash}
-		_, value, cited := f.Rows.Newest(citedChunks, p[:])
+		_, value, cited := f.Rows.NewestVersion(citedChunks, p[:])
 		if cited {
 			state = rowstore.Decode(&f.Rows, value, decodeCitedState)
 		} else {
@@ -88,23 +88,23 @@ func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 // postOnce posts a value that consists of parts, unless posted contains the value. It reports
 // whether it has posted the value.
 func (f *deriver) postOnce(seq uint64, posted map[rowstore.Identity]bool, name string, parts ...[]byte) bool {
-	id := rowstore.Identify(append([][]byte{[]byte(name)}, parts...)...)
+	id := rowstore.IdentityOf(append([][]byte{[]byte(name)}, parts...)...)
 	if posted[id] {
 		return false
 	}
 	posted[id] = true
-	records.Post(f.Fold, id, seq)
+	records.WritePosting(f.Fold, id, seq)
 	return true
 }
 
 // citesUnregistered reports whether a set cites an unregistered source. It returns false as
 // long as no source has been registered.
 func (f *deriver) citesUnregistered(set *event.CitationSet) bool {
-	if _, _, any := f.Rows.Newest(sourceList, listRow); !any {
+	if _, _, any := f.Rows.NewestVersion(sourceList, listRow); !any {
 		return false
 	}
 	for i := range set.Citations {
-		state, _, _ := f.sourceState(rowstore.Identify(set.Citations[i].SourceID))
+		state, _, _ := f.sourceState(rowstore.IdentityOf(set.Citations[i].SourceID))
 		if state.registered == 0 {
 			return true
 		}
@@ -135,7 +135,7 @@ func (b *newSources) add(chunk rowstore.Identity, c *event.Citation) {
 	one, known := b.chunks[chunk]
 	if !known {
 		one = new(newChunk)
-		if _, value, found := f.Rows.Newest(chunkSources, chunk[:]); found {
+		if _, value, found := f.Rows.NewestVersion(chunkSources, chunk[:]); found {
 			r := rowstore.ValueReader{Rest: value}
 			if r.Numbers(&one.sources); r.Bad {
 				f.Rows.Fail("%w: the sources of a chunk cannot be decoded from %x", rowstore.ErrDamaged, value)

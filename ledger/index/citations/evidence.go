@@ -17,9 +17,9 @@ func (f *deriver) addToRun(seq uint64, runID []byte, set *event.CitationSet) {
 	}
 	cited := make([]rowstore.Identity, len(set.Citations))
 	for i := range set.Citations {
-		cited[i] = rowstore.Identify(set.Citations[i].SourceID, set.Citations[i].ChunkHash)
+		cited[i] = rowstore.IdentityOf(set.Citations[i].SourceID, set.Citations[i].ChunkHash)
 	}
-	run, value := rowstore.Identify(runID), rowstore.Identify(sortedChunks(cited))
+	run, value := rowstore.IdentityOf(runID), rowstore.IdentityOf(sortedChunks(cited))
 	f.Rows.Put(runSets, run[:], seq, value[:])
 	f.runSets = new(true)
 }
@@ -30,8 +30,8 @@ func (f *deriver) NewestEvidence(runID []byte) (cited rowstore.Identity, found b
 	if runID == nil || !f.anyRunSets() {
 		return cited, false
 	}
-	run := rowstore.Identify(runID)
-	_, value, found := f.Rows.Newest(runSets, run[:])
+	run := rowstore.IdentityOf(runID)
+	_, value, found := f.Rows.NewestVersion(runSets, run[:])
 	if found {
 		cited = rowstore.Decode(&f.Rows, value, decodeIdentity)
 	}
@@ -44,8 +44,8 @@ func (f *deriver) anyRunSets() bool {
 	if f.runSets != nil {
 		return *f.runSets
 	}
-	prefix := f.Rows.Keys.Key(nil, runSets)
-	it, err := f.Rows.Iterate(prefix, f.Rows.Keys.Key(nil, runSets+1))
+	prefix := f.Rows.Keys.Prefix(nil, runSets)
+	it, err := f.Rows.Iterate(prefix, f.Rows.Keys.Prefix(nil, runSets+1))
 	if err != nil {
 		f.Rows.Fail("%w", err)
 		return false

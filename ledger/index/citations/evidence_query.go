@@ -11,26 +11,26 @@ type viewState struct {
 	runSets *bool // whether the dimension runSets has any row; nil if unknown
 }
 
-// LatestOfRun returns the latest citation set of a run, or nil if the run has none. more
+// LatestSetOfRun returns the latest citation set of a run, or nil if the run has none. more
 // reports whether the run has other sets.
-func LatestOfRun(v *index.View, runID string) (seq *uint64, more bool, err error) {
-	at, _, found, err := SetOfRun(v, []byte(runID), v.Size())
+func LatestSetOfRun(v *index.View, runID string) (seq *uint64, more bool, err error) {
+	at, _, found, err := LatestSetBelow(v, []byte(runID), v.Size())
 	if err != nil || !found {
 		return nil, false, err
 	}
-	_, _, more, err = SetOfRun(v, []byte(runID), at)
+	_, _, more, err = LatestSetBelow(v, []byte(runID), at)
 	return &at, more, err
 }
 
-// SetOfRun returns the latest citation set of a run before event below, and the identity of
+// LatestSetBelow returns the latest citation set of a run before event below, and the identity of
 // what the set cites. found is false if there is no such set.
-func SetOfRun(v *index.View, runID []byte, below uint64) (seq uint64, cited rowstore.Identity, found bool, err error) {
+func LatestSetBelow(v *index.View, runID []byte, below uint64) (seq uint64, cited rowstore.Identity, found bool, err error) {
 	if runID == nil {
 		return 0, cited, false, nil
 	}
 	state := index.ViewState[viewState](v)
 	if state.runSets == nil {
-		any, err := v.Any(v.Keys.Key(nil, runSets))
+		any, err := v.HasPrefix(v.Keys.Prefix(nil, runSets))
 		if err != nil {
 			return 0, cited, false, err
 		}
@@ -39,26 +39,26 @@ func SetOfRun(v *index.View, runID []byte, below uint64) (seq uint64, cited rows
 	if !*state.runSets {
 		return 0, cited, false, nil
 	}
-	run := rowstore.Identify(runID)
-	seq, value, found, err := v.NewestBelow(runSets, run[:], below)
+	run := rowstore.IdentityOf(runID)
+	seq, value, found, err := v.NewestVersionBelow(runSets, run[:], below)
 	if err == nil && found {
 		cited, err = decodeIdentity(value)
 	}
 	return seq, cited, found, err
 }
 
-// SetsOfRuns compares the latest citation sets of two runs before event below. It returns the
+// CompareSetsOfRuns compares the latest citation sets of two runs before event below. It returns the
 // zero value if one of the runs has no set.
-func SetsOfRuns(v *index.View, a, b []byte, below uint64) (sets drift.Sets, err error) {
-	seqB, citedB, found, err := SetOfRun(v, b, below)
+func CompareSetsOfRuns(v *index.View, a, b []byte, below uint64) (sets drift.CitationSetPair, err error) {
+	seqB, citedB, found, err := LatestSetBelow(v, b, below)
 	if err != nil || !found {
-		return drift.Sets{}, err
+		return drift.CitationSetPair{}, err
 	}
-	seqA, citedA, found, err := SetOfRun(v, a, below)
+	seqA, citedA, found, err := LatestSetBelow(v, a, below)
 	if err != nil || !found {
-		return drift.Sets{}, err
+		return drift.CitationSetPair{}, err
 	}
-	return drift.Sets{A: seqA, B: seqB, Differ: citedA != citedB}, nil
+	return drift.CitationSetPair{A: seqA, B: seqB, Differ: citedA != citedB}, nil
 }
 
 // LostChunk is a chunk that a set cites from a source whose current registration lists its
@@ -68,12 +68,12 @@ type LostChunk struct {
 	Registration uint64 // the event that registered the source
 }
 
-// LostChunks returns the chunks that a set cites but that the current registrations of their
+// FindLostChunks returns the chunks that a set cites but that the current registrations of their
 // sources no longer list. Each chunk appears once, in the order of the set.
-func LostChunks(v *index.View, set *Set) (lost []LostChunk, err error) {
+func FindLostChunks(v *index.View, set *Set) (lost []LostChunk, err error) {
 	sources, seen := make(map[string]Source), make(map[pair]bool)
 	for _, c := range set.Citations {
-		source, chunk := rowstore.Identify([]byte(c.SourceID)), rowstore.Identify([]byte(c.ChunkHash))
+		source, chunk := rowstore.IdentityOf([]byte(c.SourceID)), rowstore.IdentityOf([]byte(c.ChunkHash))
 		p := pairOf(source, chunk)
 		if seen[p] {
 			continue
@@ -89,7 +89,7 @@ func LostChunks(v *index.View, set *Set) (lost []LostChunk, err error) {
 		if !s.Listed {
 			continue
 		}
-		listed, _, found, err := v.Newest(listedChunks, p[:])
+		listed, _, found, err := v.NewestVersion(listedChunks, p[:])
 		if err != nil {
 			return nil, err
 		}
@@ -106,10 +106,10 @@ type Reregistration struct {
 	A, B     uint64 // the registrations as of the two sets
 }
 
-// Reregistrations returns the sources that either set cites and whose registered chunks
+// FindReregistrations returns the sources that either set cites and whose registered chunks
 // changed between the two sets. It leaves out a source that had no list of chunks at the time
 // of either set.
-func Reregistrations(v *index.View, a, b *Set) (changed []Reregistration, err error) {
+func FindReregistrations(v *index.View, a, b *Set) (changed []Reregistration, err error) {
 	seen := make(map[string]bool)
 	for _, set := range []*Set{a, b} {
 		for _, c := range set.Citations {
@@ -117,7 +117,7 @@ func Reregistrations(v *index.View, a, b *Set) (changed []Reregistration, err er
 				continue
 			}
 			seen[c.SourceID] = true
-			row := rowstore.Identify([]byte(c.SourceID))
+			row := rowstore.IdentityOf([]byte(c.SourceID))
 			seqA, listA, err := listBelow(v, row, a.Seq)
 			if err != nil {
 				return nil, err
@@ -137,7 +137,7 @@ func Reregistrations(v *index.View, a, b *Set) (changed []Reregistration, err er
 // listBelow returns the registration of a source before event below, and the identity of the
 // list of its chunks. seq is 0 if there is no such list.
 func listBelow(v *index.View, source rowstore.Identity, below uint64) (seq uint64, list rowstore.Identity, err error) {
-	seq, value, found, err := v.NewestBelow(sourceStates, source[:], below)
+	seq, value, found, err := v.NewestVersionBelow(sourceStates, source[:], below)
 	if err != nil || !found {
 		return 0, list, err
 	}

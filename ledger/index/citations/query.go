@@ -57,33 +57,33 @@ func readSet(ctx context.Context, v *index.View, seq uint64) (event.Event, error
 // citationSetOf returns a set with the citations for which wanted returns true.
 func citationSetOf(e *event.Event, wanted func(*event.Citation) bool) *Set {
 	decoded := e.CitationSet()
-	set := &Set{Seq: e.Seq, Time: e.Time, RunID: index.TextOf(e.RunID()), Subject: string(decoded.Subject)}
+	set := &Set{Seq: e.Seq, Time: e.Time, RunID: index.StringPointer(e.RunID()), Subject: string(decoded.Subject)}
 	for i := range decoded.Citations {
 		if c := &decoded.Citations[i]; wanted(c) {
 			set.Citations = append(set.Citations, Citation{
 				ChunkHash: string(c.ChunkHash), SourceID: string(c.SourceID),
-				Section: index.TextOf(c.Section), Weight: string(c.Weight),
+				Section: index.StringPointer(c.Section), Weight: string(c.Weight),
 			})
 		}
 	}
 	return set
 }
 
-// OfChunk returns the sets that cite a chunk, newest first, each with only the citations of
+// SetsCitingChunk returns the sets that cite a chunk, newest first, each with only the citations of
 // that chunk.
-func OfChunk(ctx context.Context, v *index.View, hash string, page index.Page) ([]Set, []byte, error) {
+func SetsCitingChunk(ctx context.Context, v *index.View, hash string, page index.Page) ([]Set, []byte, error) {
 	return setsWith(ctx, v, chunkName, hash, page, func(c *event.Citation) bool { return string(c.ChunkHash) == hash })
 }
 
-// OfSource returns the sets that cite a source, newest first, each with only the citations of
+// SetsCitingSource returns the sets that cite a source, newest first, each with only the citations of
 // that source.
-func OfSource(ctx context.Context, v *index.View, id string, page index.Page) ([]Set, []byte, error) {
+func SetsCitingSource(ctx context.Context, v *index.View, id string, page index.Page) ([]Set, []byte, error) {
 	return setsWith(ctx, v, sourceName, id, page, func(c *event.Citation) bool { return string(c.SourceID) == id })
 }
 
 func setsWith(ctx context.Context, v *index.View, name, value string, page index.Page, wanted func(*event.Citation) bool) ([]Set, []byte, error) {
-	id := rowstore.Identify([]byte(name), []byte(value))
-	return rowstore.FillBackwards(v.Reader, records.Postings, id[:], page, func(r rowstore.Version) (*Set, error) {
+	id := rowstore.IdentityOf([]byte(name), []byte(value))
+	return rowstore.PageNewestFirst(v.Reader, records.Postings, id[:], page, func(r rowstore.Version) (*Set, error) {
 		e, err := readSet(ctx, v, r.Seq)
 		if err != nil {
 			return nil, err
@@ -102,8 +102,8 @@ type Drift struct {
 	drift.ChunkChange
 }
 
-// Drifts returns the sets of a subject, oldest first, each compared with the previous one.
-func Drifts(ctx context.Context, v *index.View, subject string, page index.Page) ([]Drift, []byte, error) {
+// ListDrift returns the sets of a subject, oldest first, each compared with the previous one.
+func ListDrift(ctx context.Context, v *index.View, subject string, page index.Page) ([]Drift, []byte, error) {
 	var before Set
 	last, given, err := page.Position()
 	if err == nil && given {
@@ -114,8 +114,8 @@ func Drifts(ctx context.Context, v *index.View, subject string, page index.Page)
 	if err != nil {
 		return nil, nil, err
 	}
-	id := rowstore.Identify([]byte(records.Subject), []byte(subject))
-	return rowstore.FillForwards(v.Reader, records.Postings, id[:], page, func(r rowstore.Version) (*Drift, error) {
+	id := rowstore.IdentityOf([]byte(records.Subject), []byte(subject))
+	return rowstore.PageOldestFirst(v.Reader, records.Postings, id[:], page, func(r rowstore.Version) (*Drift, error) {
 		set, err := Get(ctx, v, r.Seq)
 		if err != nil {
 			return nil, err

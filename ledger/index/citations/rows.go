@@ -89,18 +89,18 @@ func decodeSupersession(value []byte) (supersession, error) {
 
 // supersededKey returns the key of the n-th chunk of a source that an event supersedes.
 func supersededKey(k rowstore.Keyspace, dst []byte, source rowstore.Identity, seq uint64, n uint32) []byte {
-	dst = append(k.Key(dst, supersessions), source[:]...)
+	dst = append(k.Prefix(dst, supersessions), source[:]...)
 	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(dst, seq), n)
 }
 
 // freshChunkKey returns the key of a chunk of a source that fresh sets cite.
 func freshChunkKey(k rowstore.Keyspace, dst []byte, p pair) []byte {
-	return append(k.Key(dst, freshChunks), p[:]...)
+	return append(k.Prefix(dst, freshChunks), p[:]...)
 }
 
 // conflictKey returns the key of the n-th chunk to which a set adds a second source.
 func conflictKey(k rowstore.Keyspace, dst []byte, seq uint64, n uint32) []byte {
-	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(k.Key(dst, conflictList), seq), n)
+	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(k.Prefix(dst, conflictList), seq), n)
 }
 
 // sortedChunks returns the distinct chunks, sorted and concatenated, as in the value of places.

@@ -20,8 +20,8 @@ func (f *deriver) sourceChanged(e *event.Event) error {
 			return err
 		}
 	}
-	source := rowstore.Identify(change.ID)
-	_, _, known := f.Rows.Newest(sourceStates, source[:])
+	source := rowstore.IdentityOf(change.ID)
+	_, _, known := f.Rows.NewestVersion(sourceStates, source[:])
 	var state sourceState
 	switch {
 	case e.Kind == record.SourceRegistered:
@@ -43,10 +43,10 @@ func (f *deriver) sourceChanged(e *event.Event) error {
 	}
 	listed := make(map[rowstore.Identity]bool, len(change.ChunkHashes))
 	for _, hash := range change.ChunkHashes {
-		chunk := rowstore.Identify(hash)
+		chunk := rowstore.IdentityOf(hash)
 		listed[chunk] = true
 		p := pairOf(source, chunk)
-		f.Rows.Start(listedChunks, p[:], e.Seq, nil)
+		f.Rows.PutFirst(listedChunks, p[:], e.Seq, nil)
 	}
 	return f.supersedeUnlisted(e.Seq, source, listed)
 }
@@ -55,15 +55,15 @@ func (f *deriver) sourceChanged(e *event.Event) error {
 func listIdentity(hashes [][]byte) rowstore.Identity {
 	chunks := make([]rowstore.Identity, len(hashes))
 	for i, hash := range hashes {
-		chunks[i] = rowstore.Identify(hash)
+		chunks[i] = rowstore.IdentityOf(hash)
 	}
-	return rowstore.Identify(sortedChunks(chunks))
+	return rowstore.IdentityOf(sortedChunks(chunks))
 }
 
 // sourceState returns the state of a source and the event that caused it. found is false if
 // the source was never registered.
 func (f *deriver) sourceState(source rowstore.Identity) (s sourceState, seq uint64, found bool) {
-	seq, value, found := f.Rows.Newest(sourceStates, source[:])
+	seq, value, found := f.Rows.NewestVersion(sourceStates, source[:])
 	if found {
 		s = rowstore.Decode(&f.Rows, value, decodeSourceState)
 	}
@@ -78,6 +78,6 @@ func (f *deriver) unlisted(source, chunk rowstore.Identity) bool {
 		return false
 	}
 	p := pairOf(source, chunk)
-	seq, _, found := f.Rows.Newest(listedChunks, p[:])
+	seq, _, found := f.Rows.NewestVersion(listedChunks, p[:])
 	return !found || seq != registration
 }

@@ -31,13 +31,13 @@ type SourceDetail struct {
 
 // SourceByID returns a source by its id, or false if it was never registered.
 func SourceByID(v *index.View, id string) (Source, bool, error) {
-	row := rowstore.Identify([]byte(id))
+	row := rowstore.IdentityOf([]byte(id))
 	return sourceBelow(v, id, row, v.Size())
 }
 
 // sourceBelow returns a source as of the size below, or false if it was not registered before.
 func sourceBelow(v *index.View, id string, row rowstore.Identity, below uint64) (Source, bool, error) {
-	seq, value, found, err := v.NewestBelow(sourceStates, row[:], below)
+	seq, value, found, err := v.NewestVersionBelow(sourceStates, row[:], below)
 	if err != nil || !found {
 		return Source{ID: id}, false, err
 	}
@@ -45,8 +45,8 @@ func sourceBelow(v *index.View, id string, row rowstore.Identity, below uint64) 
 	return Source{ID: id, Seq: seq, Registered: s.registered > 0, Listed: s.listed > 0, Chunks: s.chunks}, true, err
 }
 
-// ReadSource returns a source by its id, or storage.ErrNotFound if it was never registered.
-func ReadSource(ctx context.Context, v *index.View, id string) (SourceDetail, error) {
+// SourceDetailByID returns a source by its id, or storage.ErrNotFound if it was never registered.
+func SourceDetailByID(ctx context.Context, v *index.View, id string) (SourceDetail, error) {
 	s, found, err := SourceByID(v, id)
 	if err == nil && !found {
 		err = fmt.Errorf("looking up source %q: %w", id, storage.ErrNotFound)
@@ -69,13 +69,13 @@ func readSource(ctx context.Context, v *index.View, s Source) (SourceDetail, eve
 		return SourceDetail{}, event.Source{}, err
 	}
 	decoded := e.Source()
-	return SourceDetail{Source: s, Time: e.Time, Title: index.TextOf(decoded.Title), Reason: index.TextOf(decoded.Reason)}, decoded, nil
+	return SourceDetail{Source: s, Time: e.Time, Title: index.StringPointer(decoded.Title), Reason: index.StringPointer(decoded.Reason)}, decoded, nil
 }
 
-// Sources returns the sources that are or were registered, without their chunks. The source
+// ListSources returns the sources that are or were registered, without their chunks. The source
 // that was first registered most recently comes first.
-func Sources(ctx context.Context, v *index.View, page index.Page) ([]SourceDetail, []byte, error) {
-	return rowstore.FillBackwards(v.Reader, sourceList, listRow, page, func(r rowstore.Version) (*SourceDetail, error) {
+func ListSources(ctx context.Context, v *index.View, page index.Page) ([]SourceDetail, []byte, error) {
+	return rowstore.PageNewestFirst(v.Reader, sourceList, listRow, page, func(r rowstore.Version) (*SourceDetail, error) {
 		s, _, err := SourceByID(v, string(r.Value))
 		if err != nil {
 			return nil, err
@@ -93,7 +93,7 @@ func UnregisteredSources(ctx context.Context, v *index.View, seq uint64) ([]stri
 	if err != nil {
 		return nil, err
 	}
-	_, _, any, err := v.NewestBelow(sourceList, listRow, seq)
+	_, _, any, err := v.NewestVersionBelow(sourceList, listRow, seq)
 	if err != nil || !any {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func UnregisteredSources(ctx context.Context, v *index.View, seq uint64) ([]stri
 			continue
 		}
 		seen[id] = true
-		s, _, err := sourceBelow(v, id, rowstore.Identify(c.SourceID), seq)
+		s, _, err := sourceBelow(v, id, rowstore.IdentityOf(c.SourceID), seq)
 		if err != nil {
 			return nil, err
 		}

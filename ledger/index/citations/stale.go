@@ -46,7 +46,7 @@ type superseding struct {
 // are already stale.
 func (s *superseding) supersede(p pair, how, to uint64) {
 	f := s.fold
-	_, value, found := f.Rows.Newest(citedChunks, p[:])
+	_, value, found := f.Rows.NewestVersion(citedChunks, p[:])
 	if !found {
 		return
 	}
@@ -74,7 +74,7 @@ func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed
 		return err
 	}
 	before := s.n
-	prefix := append(f.Rows.Keys.Key(nil, freshChunks), source[:]...)
+	prefix := append(f.Rows.Keys.Prefix(nil, freshChunks), source[:]...)
 	it, err := f.Rows.Iterate(prefix, rowstore.UpperBound(prefix, len(rowstore.Identity{})))
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed
 			continue
 		}
 		if int(s.n-before) == f.BatchSteps {
-			return index.ErrUnfinished
+			return index.ErrBatchFull
 		}
 		s.supersede(pairOf(source, chunk), byRegistration, seq)
 	}
@@ -112,9 +112,9 @@ func (f *deriver) supersededCount(source rowstore.Identity, seq uint64) (n uint3
 // empty, the subject of the set.
 func placeOf(c *event.Citation, subject []byte) rowstore.Identity {
 	if len(c.Section) > 0 {
-		return rowstore.Identify(c.SourceID, []byte("section"), c.Section)
+		return rowstore.IdentityOf(c.SourceID, []byte("section"), c.Section)
 	}
-	return rowstore.Identify(c.SourceID, []byte("subject"), subject)
+	return rowstore.IdentityOf(c.SourceID, []byte("subject"), subject)
 }
 
 // updatePlaces writes the chunks at the places of a set, and supersedes those that are no
@@ -128,9 +128,9 @@ func (s *superseding) updatePlaces(set *event.CitationSet) {
 		place := placeOf(c, set.Subject)
 		if _, known := sources[place]; !known {
 			places = append(places, place)
-			sources[place] = rowstore.Identify(c.SourceID)
+			sources[place] = rowstore.IdentityOf(c.SourceID)
 		}
-		cited[place] = append(cited[place], rowstore.Identify(c.ChunkHash))
+		cited[place] = append(cited[place], rowstore.IdentityOf(c.ChunkHash))
 	}
 	for _, place := range places {
 		s.replace(place, sources[place], sortedChunks(cited[place]))
@@ -141,7 +141,7 @@ func (s *superseding) updatePlaces(set *event.CitationSet) {
 // there before but no longer are.
 func (s *superseding) replace(place, source rowstore.Identity, chunks []byte) {
 	f := s.fold
-	_, value, found := f.Rows.Newest(places, place[:])
+	_, value, found := f.Rows.NewestVersion(places, place[:])
 	if found && bytes.Equal(value, chunks) {
 		return
 	}

@@ -24,19 +24,19 @@ type StaleCitation struct {
 	How          string
 }
 
-// Stale returns the stale citations of a source: the latest superseded chunk first, and for
+// ListStaleOfSource returns the stale citations of a source: the latest superseded chunk first, and for
 // each chunk the newest set first. A set appears once for each of its superseded chunks.
-func Stale(ctx context.Context, v *index.View, source string, page index.Page) (rows []StaleCitation, next []byte, err error) {
+func ListStaleOfSource(ctx context.Context, v *index.View, source string, page index.Page) (rows []StaleCitation, next []byte, err error) {
 	l := staleList{View: v, ctx: ctx, page: page, source: source}
-	id := rowstore.Identify([]byte(source))
-	return l.read(append(v.Keys.Key(nil, supersessions), id[:]...), tailBytes)
+	id := rowstore.IdentityOf([]byte(source))
+	return l.read(append(v.Keys.Prefix(nil, supersessions), id[:]...), tailBytes)
 }
 
-// StaleOfAll returns the stale citations of every source: one source after the other, each as
+// ListStale returns the stale citations of every source: one source after the other, each as
 // Stale returns it. The order of the sources does not depend on the log.
-func StaleOfAll(ctx context.Context, v *index.View, page index.Page) (rows []StaleCitation, next []byte, err error) {
+func ListStale(ctx context.Context, v *index.View, page index.Page) (rows []StaleCitation, next []byte, err error) {
 	l := staleList{View: v, ctx: ctx, page: page}
-	return l.read(v.Keys.Key(nil, supersessions), len(rowstore.Identity{})+tailBytes)
+	return l.read(v.Keys.Prefix(nil, supersessions), len(rowstore.Identity{})+tailBytes)
 }
 
 // staleList reads a list of stale citations.
@@ -118,12 +118,12 @@ func (l *staleList) nameSource(id rowstore.Identity, by uint64) error {
 	}
 	if e.Kind == record.CitationSet {
 		for _, c := range e.CitationSet().Citations {
-			if rowstore.Identify(c.SourceID) == id {
+			if rowstore.IdentityOf(c.SourceID) == id {
 				l.source, l.id = string(c.SourceID), id
 				return nil
 			}
 		}
-	} else if source := e.Source(); rowstore.Identify(source.ID) == id {
+	} else if source := e.Source(); rowstore.IdentityOf(source.ID) == id {
 		l.source, l.id = string(source.ID), id
 		return nil
 	}
@@ -134,7 +134,7 @@ func (l *staleList) nameSource(id rowstore.Identity, by uint64) error {
 // the budget is spent. If next is not 0, the budget is spent and citations before event next
 // remain.
 func appendStale(ctx context.Context, v *index.View, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
-	id := rowstore.Identify([]byte(sourceChunkName), []byte(source), one.chunk)
+	id := rowstore.IdentityOf([]byte(sourceChunkName), []byte(source), one.chunk)
 	for r, err := range v.Descend(records.Postings, id[:], below) {
 		if err != nil {
 			return nil, 0, err
@@ -150,7 +150,7 @@ func appendStale(ctx context.Context, v *index.View, rows []StaleCitation, sourc
 			return nil, 0, err
 		}
 		rows = append(rows, StaleCitation{
-			Seq: r.Seq, RunID: index.TextOf(e.RunID()), Subject: string(e.CitationSet().Subject), SourceID: source, ChunkHash: string(one.chunk),
+			Seq: r.Seq, RunID: index.StringPointer(e.RunID()), Subject: string(e.CitationSet().Subject), SourceID: source, ChunkHash: string(one.chunk),
 			SupersededBy: by, How: supersededHow[one.how],
 		})
 	}

@@ -15,8 +15,8 @@ func FuzzDecodeCitations(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0xff})
 	f.Fuzz(func(t *testing.T, value []byte) {
-		rowstoretest.Reread(t, value, decodeSourceState, func(s sourceState) []byte { return s.append(nil) })
-		rowstoretest.Reread(t, value, decodeCitedState, func(s citedState) []byte { return s.append(nil) })
-		rowstoretest.Reread(t, value, decodeSupersession, func(s supersession) []byte { return s.append(nil) })
+		rowstoretest.RequireRoundTrip(t, value, decodeSourceState, func(s sourceState) []byte { return s.append(nil) })
+		rowstoretest.RequireRoundTrip(t, value, decodeCitedState, func(s citedState) []byte { return s.append(nil) })
+		rowstoretest.RequireRoundTrip(t, value, decodeSupersession, func(s supersession) []byte { return s.append(nil) })
 	})
 }

@@ -42,7 +42,7 @@ func (c *collector) Describe(descriptions chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(collected chan<- prometheus.Metric) {
 	for f := range c.sources {
-		counted, size := f.Counted()
+		counted, size := f.Counts()
 		collected <- prometheus.MustNewConstMetric(c.size, prometheus.GaugeValue, float64(size), f.Name())
 		for s, count := range counted {
 			kind := prometheus.CounterValue

@@ -71,8 +71,8 @@ func (c *Counters) setAt(at int, n uint64) {
 	}
 }
 
-// Published returns the current values. They do not change later.
-func (c *Counters) Published() Readings {
+// Snapshot returns the current values. They do not change later.
+func (c *Counters) Snapshot() Readings {
 	return Readings{slices.Clip(c.series), slices.Clone(c.values)}
 }
 
@@ -95,11 +95,11 @@ func (c *Counters) Add(s Series, n uint64) {
 func (c *Counters) Set(s Series, n uint64) { c.setAt(c.place(s), n) }
 
 // Write adds the changed counters to the batch, after it has called FlushPending.
-func (c *Counters) Write(rows *rowstore.Rows) {
+func (c *Counters) Write(rows *rowstore.Writer) {
 	c.FlushPending()
 	for _, at := range c.changed {
 		c.own[at].changed = false
-		c.key = append(rows.Keys.Key(c.key[:0], counterDimension), c.own[at].name...)
+		c.key = append(rows.Keys.Prefix(c.key[:0], counterDimension), c.own[at].name...)
 		var value [rowstore.SeqBytes]byte
 		rows.Set(c.key, rowstore.AppendSeq(value[:0], c.values[at]))
 	}

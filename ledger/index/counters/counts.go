@@ -149,7 +149,7 @@ func (c *Counters) CountEvent(e *event.Event) {
 		return
 	}
 	kind := Label([]byte(e.Kind), record.Kinds[:])
-	if kind == Other && Label([]byte(e.Kind), ledgerKinds[:]) != Other {
+	if kind == OtherLabel && Label([]byte(e.Kind), ledgerKinds[:]) != OtherLabel {
 		return
 	}
 	c.FlushPending()
@@ -191,8 +191,8 @@ func (c *Counters) FlushPending() {
 	a.events = 0
 }
 
-// Other is the label for values that this build does not know.
-const Other = "other"
+// OtherLabel is the label for values that this build does not know.
+const OtherLabel = "other"
 
 // ledgerKinds are the kinds of events that the ledger itself writes (spec: Event body). They
 // are not records.
@@ -229,13 +229,13 @@ func Label[S ~string](text []byte, known []S) string {
 			return string(k)
 		}
 	}
-	return Other
+	return OtherLabel
 }
 
 // FieldLabel returns the label for the name of a checked field. The number of possible labels
 // is limited.
 func FieldLabel(name []byte) string {
-	if known := Label(name, Fields[:]); known != Other {
+	if known := Label(name, Fields[:]); known != OtherLabel {
 		return known
 	}
 	bounded := record.Check{Field: string(name)}.MetricField()

@@ -38,9 +38,9 @@ func decodeSeries(name []byte) (Series, error) {
 
 // Read returns the stored counters of a ledger. Counters of NewCounts(begin) that are not
 // stored are 0.
-func Read(from *rowstore.Rows, begin []Series) (Counts, error) {
-	prefix := from.Keys.Key(nil, counterDimension)
-	it, err := from.Iterate(prefix, from.Keys.Key(nil, counterDimension+1))
+func Read(from *rowstore.Writer, begin []Series) (Counts, error) {
+	prefix := from.Keys.Prefix(nil, counterDimension)
+	it, err := from.Iterate(prefix, from.Keys.Prefix(nil, counterDimension+1))
 	if err != nil {
 		return nil, err
 	}

@@ -26,13 +26,13 @@ type CheckCount struct {
 type Source interface {
 	// Name returns the ledger's name.
 	Name() string
-	// Counted returns the counters and the tree size that they cover.
-	Counted() (Counts, uint64)
+	// Counts returns the counters and the tree size that they cover.
+	Counts() (Counts, uint64)
 }
 
 // TallyOf returns the current tally of a source.
 func TallyOf(of Source) Tally {
-	counted, size := of.Counted()
+	counted, size := of.Counts()
 	t := Tally{Size: size, Records: make(map[string]uint64), Refusals: make(map[string]uint64), Incomplete: make(map[string]uint64)}
 	for s, n := range counted {
 		switch s.Metric {

@@ -28,6 +28,6 @@ func TestTotalsAreKept(t *testing.T) {
 		}
 	}
 	other := keyOf(maxTotals)
-	other.query.Any = true
+	other.query.AnyState = true
 	require.Nil(t, kept.find(other))
 }

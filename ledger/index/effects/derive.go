@@ -22,7 +22,7 @@ const (
 type deriver struct {
 	*index.Fold
 	groups     *groups.Deriver
-	identities [3]records.Identities
+	identities [3]records.PostingCache
 }
 
 // Derive implements Deriver.
@@ -42,16 +42,16 @@ func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 		value  []byte
 		listed bool // only few values are possible, so the index always lists them
 	}{{temperatureName, ipc.Temperature, true}, {maxTokensName, ipc.MaxTokens, true}, {seedName, ipc.Seed, false}} {
-		if variable.value == nil || !f.groups.IsFirst(inputIn(variable.name)) {
+		if variable.value == nil || !f.groups.IsFirstOfCombination(inputIn(variable.name)) {
 			continue
 		}
 		id := f.identities[at].Posting(0, variable.name, variable.value).ID
 		if variable.listed && !f.isKnown(id) {
-			groups.NoteValue(f.groups, variable.name, seq, variable.value)
+			groups.AddValue(f.groups, variable.name, seq, variable.value)
 		}
 		f.addCondition(conditions, id, seq)
 	}
-	if f.groups.IsFirst(groups.ByMembers) {
+	if f.groups.IsFirstOfCombination(groups.ByMembers) {
 		for _, digest := range ipc.Members.All() {
 			f.addCondition(memberConditions, memberID(digest), seq)
 		}
@@ -63,7 +63,7 @@ func (f *deriver) isKnown(id rowstore.Identity) bool {
 	if !f.groups.Filter().MayContain(id) {
 		return false
 	}
-	_, _, known := f.Rows.Newest(conditions, id[:])
+	_, _, known := f.Rows.NewestVersion(conditions, id[:])
 	return known
 }
 
@@ -71,7 +71,7 @@ func (f *deriver) isKnown(id rowstore.Identity) bool {
 func (f *deriver) addCondition(d rowstore.Dimension, id rowstore.Identity, seq uint64) {
 	if filter := f.groups.Filter(); !filter.MayContain(id) { // the filter saves lookups, because most seeds are new
 		filter.Add(id)
-		f.Rows.Start(d, id[:], seq, nil)
+		f.Rows.PutFirst(d, id[:], seq, nil)
 		return
 	}
 	f.Rows.Put(d, id[:], seq, nil)

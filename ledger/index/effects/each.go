@@ -7,16 +7,16 @@ import (
 	"colophon/ledger/index"
 )
 
-// Seqs holds the seqs of the two runs of a pair.
-type Seqs struct{ A, B uint64 }
+// PairSeqs holds the seqs of the two runs of a pair.
+type PairSeqs struct{ A, B uint64 }
 
-// Each calls visit for every pair, in the order of List. It reads the same rows as Count.
-func Each(ctx context.Context, v *index.View, q Query, visit func(Seqs)) error {
+// EachPair calls visit for every pair, in the order of List. It reads the same rows as Count.
+func EachPair(ctx context.Context, v *index.View, q Query, visit func(PairSeqs)) error {
 	e, at, err := newWalk(v, q)
 	if err != nil {
 		return err
 	}
-	return e.each(ctx, at, func(one *paired) { visit(Seqs{one.sides[0].seq, one.sides[1].seq}) })
+	return e.each(ctx, at, func(one *paired) { visit(PairSeqs{one.sides[0].seq, one.sides[1].seq}) })
 }
 
 // each calls visit for every pair at or after a position.

@@ -28,7 +28,7 @@ func Family() index.Family {
 		Rows: map[rowstore.Dimension]int{conditions: len(rowstore.Identity{}), memberConditions: len(rowstore.Identity{})},
 		New: func(f *index.Fold) index.Deriver {
 			d := &deriver{Fold: f, groups: index.DeriverOf[*groups.Deriver](f)}
-			d.groups.AlsoLoad(conditions, memberConditions)
+			d.groups.AddFilterDimensions(conditions, memberConditions)
 			return d
 		},
 	}

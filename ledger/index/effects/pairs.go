@@ -59,7 +59,7 @@ func (e *walk) ids(ipc event.IPC) (ids combinations) {
 	}
 	for i, l := range e.lists {
 		if e.isBeside() {
-			ids[i] = groups.CombinationWith(without, l.id)
+			ids[i] = groups.CombinationWithGroup(without, l.id)
 			continue
 		}
 		e.setValue(&ipc, l.value)
@@ -70,7 +70,7 @@ func (e *walk) ids(ipc event.IPC) (ids combinations) {
 
 // pairOf returns the pair of two combinations, each of which may have no runs.
 func (e *walk) pairOf(ids combinations) matched {
-	return matched{view: e.view, combinations: ids, any: e.query.Any}
+	return matched{view: e.view, combinations: ids, any: e.query.AnyState}
 }
 
 // isLabel reports whether the variable is a label.
@@ -81,7 +81,7 @@ func (e *walk) isBeside() bool { return e.isLabel() || e.query.Variable == recor
 
 // inputIn returns how combinations compare the input when this variable differs. input_hash
 // covers the seed if the payload contains it.
-func inputIn(variable string) groups.By {
+func inputIn(variable string) groups.InputMode {
 	switch {
 	case variable == seedName || variable == records.Input:
 		return groups.ByInput

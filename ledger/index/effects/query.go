@@ -31,9 +31,9 @@ type Query struct {
 	Variable string // one of Variables, "label:" and the name of a label, or the JSON pointer of a payload member
 	// A and B are the values. Numbers have the form that they have in events; values of
 	// members are digests.
-	A, B   string
-	Any    bool // runs of any state, not only live ones
-	Seeded bool // only runs with a seed
+	A, B     string
+	AnyState bool // runs of any state, not only live ones
+	Seeded   bool // only runs with a seed
 }
 
 // Pair is two runs that differ only in the variable. If one is the k-th run of its combination,
@@ -112,7 +112,7 @@ func newWalk(v *index.View, q Query) (e *walk, at position, err error) {
 		if isMember(q.Variable) {
 			e.lists[i].id = memberID(value)
 		} else {
-			e.lists[i].id = rowstore.Identify(e.name, value)
+			e.lists[i].id = rowstore.IdentityOf(e.name, value)
 		}
 		if at.next[i], err = e.newest(i); err != nil {
 			return nil, at, err
@@ -124,10 +124,10 @@ func newWalk(v *index.View, q Query) (e *walk, at position, err error) {
 // newest returns the newest combination of a list, or 0 if the list is empty.
 func (e *walk) newest(of int) (condition uint64, err error) {
 	if records.IsGrouped(e.query.Variable) {
-		g, err := groups.Newest(e.view, e.lists[of].id)
-		return g.LastCondition(), err
+		g, err := groups.NewestVersion(e.view, e.lists[of].id)
+		return g.LastNewCombination(), err
 	}
-	condition, _, _, err = e.view.Newest(e.rows(), e.lists[of].id[:])
+	condition, _, _, err = e.view.NewestVersion(e.rows(), e.lists[of].id[:])
 	return condition, err
 }
 
@@ -144,17 +144,17 @@ func (e *walk) rows() rowstore.Dimension {
 func (e *walk) before(of int, condition uint64) (uint64, error) {
 	id := e.lists[of].id
 	if records.IsGrouped(e.query.Variable) {
-		g, err := groups.VersionAt(e.view, id, condition, groups.AddsCondition)
+		g, err := groups.VersionAt(e.view, id, condition, groups.AddsCombination)
 		return g.ConditionBefore, err
 	}
-	at, _, found, err := e.view.NewestBelow(e.rows(), id[:], condition+1)
+	at, _, found, err := e.view.NewestVersionBelow(e.rows(), id[:], condition+1)
 	if err == nil && (!found || at != condition) {
 		err = index.ErrPosition
 	}
 	if err != nil {
 		return 0, err
 	}
-	before, _, _, err := e.view.NewestBelow(e.rows(), id[:], condition)
+	before, _, _, err := e.view.NewestVersionBelow(e.rows(), id[:], condition)
 	return before, err
 }
 

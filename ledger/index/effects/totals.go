@@ -101,7 +101,7 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 		if entry.Seq >= to {
 			break
 		}
-		e.view.Count(1, 0)
+		e.view.AddReads(1, 0)
 		decoded, err := decoder.Decode(entry.Bytes)
 		if err != nil {
 			return nil, err

@@ -9,13 +9,13 @@ import (
 	"colophon/ledger/record/members"
 )
 
-// By selects how a combination compares the input.
-type By int
+// InputMode selects how a combination compares the input.
+type InputMode int
 
 const (
-	ByInputHash By = iota // by input_hash
-	ByInput               // by the variable input, which does not cover the seed
-	ByMembers             // by the digests of the payload's members; only for runs that have such digests
+	ByInputHash InputMode = iota // by input_hash
+	ByInput                      // by the variable input, which does not cover the seed
+	ByMembers                    // by the digests of the payload's members; only for runs that have such digests
 	byCount
 )
 
@@ -24,24 +24,24 @@ var combinationNames = [byCount][]byte{ByInputHash: []byte("input_hash"), ByInpu
 // Combination returns the identity of a run's values of the six variables, or zero if by does
 // not apply to the run. An absent value is encoded as an empty one. This is unambiguous,
 // because a value that is present is never empty. The model is always present.
-func Combination(ipc *event.IPC, by By) rowstore.Identity {
+func Combination(ipc *event.IPC, by InputMode) rowstore.Identity {
 	of := ipc.InputHash
 	var digests [members.MaxMembers * members.DigestBytes]byte
 	switch {
 	case by == ByInput:
 		of = ipc.Input()
-	case by == ByMembers && !ipc.Members.Any():
+	case by == ByMembers && !ipc.Members.HasDigests():
 		return rowstore.Identity{}
 	case by == ByMembers:
 		of = ipc.Members.AppendBytes(digests[:0])
 	}
-	return rowstore.Identify(combinationNames[by], of, ipc.SystemPromptHash, ipc.Model, ipc.Temperature, ipc.MaxTokens, ipc.Seed)
+	return rowstore.IdentityOf(combinationNames[by], of, ipc.SystemPromptHash, ipc.Model, ipc.Temperature, ipc.MaxTokens, ipc.Seed)
 }
 
-// CombinationWith returns the identity of a combination together with the value of a group that
+// CombinationWithGroup returns the identity of a combination together with the value of a group that
 // is not part of combinations, such as a label.
-func CombinationWith(combination, group rowstore.Identity) rowstore.Identity {
-	return rowstore.Identify([]byte("label"), combination[:], group[:])
+func CombinationWithGroup(combination, group rowstore.Identity) rowstore.Identity {
+	return rowstore.IdentityOf([]byte("label"), combination[:], group[:])
 }
 
 // combinedWith is a value that is not part of combinations, such as a label, and the run's
@@ -55,7 +55,7 @@ func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 		switch {
 		case id == (rowstore.Identity{}):
 			r.first[by] = false
-		case By(by) == ByMembers:
+		case InputMode(by) == ByMembers:
 			r.first[by] = r.first[ByInput] || !isKnown(f, id) // a new input means new members
 			addTo(f, id, seq, r.first[by])
 		default:
@@ -72,7 +72,7 @@ func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 
 // isKnown reports whether a combination has a run.
 func isKnown(f *Deriver, id rowstore.Identity) bool {
-	_, _, known := f.Rows.Newest(Combinations, id[:])
+	_, _, known := f.Rows.NewestVersion(Combinations, id[:])
 	return known
 }
 
@@ -90,7 +90,7 @@ func addFiltered(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
 // addTo adds a run to a combination. f.value must hold the run's output.
 func addTo(f *Deriver, id rowstore.Identity, seq uint64, first bool) {
 	if first {
-		f.Rows.Start(Combinations, id[:], seq, f.value)
+		f.Rows.PutFirst(Combinations, id[:], seq, f.value)
 	} else {
 		f.Rows.Put(Combinations, id[:], seq, f.value)
 	}

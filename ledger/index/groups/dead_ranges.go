@@ -16,7 +16,7 @@ type deadRange struct{ first, last uint64 }
 
 // deadRangeKey returns the key of the range whose first run is first.
 func deadRangeKey(k rowstore.Keyspace, dst []byte, id rowstore.Identity, first uint64) []byte {
-	return rowstore.AppendSeq(append(k.Key(dst, deadRuns), id[:]...), first)
+	return rowstore.AppendSeq(append(k.Prefix(dst, deadRuns), id[:]...), first)
 }
 
 // groupRuns finds runs of a group in stored rows, so all events before the current one must be
@@ -31,7 +31,7 @@ type groupRuns struct {
 func (f *Deriver) groupRuns(id rowstore.Identity) (*groupRuns, error) {
 	keys := f.Rows.Keys
 	r := &groupRuns{
-		versionsOf: append(keys.Key(nil, records.Postings), id[:]...), rangesOf: append(keys.Key(nil, deadRuns), id[:]...),
+		versionsOf: append(keys.Prefix(nil, records.Postings), id[:]...), rangesOf: append(keys.Prefix(nil, deadRuns), id[:]...),
 		touched: &f.KeysRead,
 	}
 	var err error

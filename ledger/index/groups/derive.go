@@ -45,8 +45,8 @@ type Deriver struct {
 	loads []rowstore.Dimension
 
 	// Scratch memory.
-	others           records.Values     // values of a record other than the current one
-	othersIdentities records.Identities // identities of others
+	others           records.ValueCollector // values of a record other than the current one
+	othersIdentities records.PostingCache   // identities of others
 	value            []byte
 }
 
@@ -57,9 +57,9 @@ type evidence interface {
 	NewestEvidence(runID []byte) (cited rowstore.Identity, found bool)
 }
 
-// AlsoLoad makes the filter also load the rows of these dimensions. The rows must be
+// AddFilterDimensions makes the filter also load the rows of these dimensions. The rows must be
 // identities.
-func (f *Deriver) AlsoLoad(d ...rowstore.Dimension) { f.loads = append(f.loads, d...) }
+func (f *Deriver) AddFilterDimensions(d ...rowstore.Dimension) { f.loads = append(f.loads, d...) }
 
 // preparedRun has the values that follow from the run's event alone.
 type preparedRun struct {
@@ -73,14 +73,14 @@ func (f *Deriver) Prepare(e *index.Event) {
 	if e.Kind != record.IPCRecord || !e.IPC.IsRun() {
 		return
 	}
-	p := index.Prepared[preparedRun](e)
+	p := index.PreparedValue[preparedRun](e)
 	for by := range byCount {
 		p.combinations[by] = Combination(&e.IPC, by)
 	}
 	p.beside = p.beside[:0]
-	for one := range index.Prepared[records.Values](e).Grouped() { // prepared by records.Deriver
-		if one.IsBesideCombination() {
-			p.beside = append(p.beside, combinedWith{one.ID, CombinationWith(p.combinations[ByInputHash], one.ID)})
+	for one := range index.PreparedValue[records.ValueCollector](e).GroupPostings() { // prepared by records.Deriver
+		if one.IsOutsideCombination() {
+			p.beside = append(p.beside, combinedWith{one.ID, CombinationWithGroup(p.combinations[ByInputHash], one.ID)})
 		}
 	}
 	p.facts = appendFacts(p.facts[:0], &e.IPC)
@@ -100,8 +100,10 @@ func (f *Deriver) Begin(ctx context.Context, e *index.Event) error {
 	return f.prepare(ctx, f.current, e)
 }
 
-// IsFirst reports whether the current record is the first run of its combination.
-func (f *Deriver) IsFirst(by By) bool { return f.current != nil && f.current.first[by] }
+// IsFirstOfCombination reports whether the current record is the first run of its combination.
+func (f *Deriver) IsFirstOfCombination(by InputMode) bool {
+	return f.current != nil && f.current.first[by]
+}
 
 // StateChanged implements records.StateObserver.
 func (f *Deriver) StateChanged(ctx context.Context, c records.StateChange) error {
@@ -113,8 +115,8 @@ func (f *Deriver) StateChanged(ctx context.Context, c records.StateChange) error
 
 // prepare computes what a run adds to its groups, before any of the groups is written.
 func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) (err error) {
-	all, own := index.Prepared[records.Values](e), index.Prepared[preparedRun](e)
-	r.sameOutput = f.newestGroup(all.Of(records.OutputFamily).ID)
+	all, own := index.PreparedValue[records.ValueCollector](e), index.PreparedValue[preparedRun](e)
+	r.sameOutput = f.newestGroup(all.PostingOf(records.OutputFamily).ID)
 	same := &r.sameOutput
 	r.output, r.repeats = e.Seq, same.All.Runs > 0
 	if r.repeats {
@@ -126,7 +128,7 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) (err erro
 		}
 	}
 	r.facts = own.facts
-	if r.otherEvidence, err = otherEvidence(ctx, f, e, all.Of(records.InputFamily).ID); err != nil {
+	if r.otherEvidence, err = otherEvidence(ctx, f, e, all.PostingOf(records.InputFamily).ID); err != nil {
 		return err
 	}
 	r.combine(f, e.Seq, own)
@@ -159,7 +161,7 @@ func (f *Deriver) newestGroup(id rowstore.Identity) Version {
 	if !f.Filter().MayContain(id) {
 		return Version{}
 	}
-	seq, value, found := f.Rows.Newest(records.Postings, id[:])
+	seq, value, found := f.Rows.NewestVersion(records.Postings, id[:])
 	if !found {
 		return Version{}
 	}
@@ -196,7 +198,7 @@ func (f *Deriver) Group(e *index.Event, p records.Posting) {
 func (f *Deriver) putGroup(p records.Posting, g *Version) {
 	f.value = g.append(f.value[:0])
 	if g.All.Runs == 0 { // newestGroup does not read such a version
-		f.Rows.Write(records.Postings, p.ID[:], g.seq, f.value)
+		f.Rows.PutSeparately(records.Postings, p.ID[:], g.seq, f.value)
 		return
 	}
 	if g.All.first != g.seq {
@@ -204,7 +206,7 @@ func (f *Deriver) putGroup(p records.Posting, g *Version) {
 		return
 	}
 	f.Filter().Add(p.ID)
-	f.Rows.Start(records.Postings, p.ID[:], g.seq, f.value)
+	f.Rows.PutFirst(records.Postings, p.ID[:], g.seq, f.value)
 	f.Rows.Put(families, p.Family[:], g.seq, p.ID[:])
 }
 
@@ -221,7 +223,7 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 		f.countDrift(g, r)
 		g.Facts = r.facts
 		g.markCondition(r.first[ByInput])
-	case records.HashFamily, records.PromptFamily, records.ModelFamily:
+	case records.InputHashFamily, records.PromptFamily, records.ModelFamily:
 		g.markCondition(r.first[ByInputHash])
 	case records.OutputFamily:
 		if r.repeats {
@@ -243,7 +245,7 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 // combination.
 func (g *Version) markCondition(condition bool) {
 	if condition {
-		g.flags |= AddsCondition
+		g.flags |= AddsCombination
 	}
 }
 
@@ -253,7 +255,7 @@ func (f *Deriver) countDrift(g *Version, r *run) {
 	if g.Live.Runs == 0 {
 		return
 	}
-	before, after := DecodeFacts(g.Facts), DecodeFacts(r.facts)
+	before, after := DecodeComparedRun(g.Facts), DecodeComparedRun(r.facts)
 	before.OutputHash, after.OutputHash = rowstore.AppendSeq(nil, g.Live.Output), rowstore.AppendSeq(nil, r.output)
 	f.cause = drift.CauseOf(&before, &after, r.otherEvidence)
 	f.Counters.Add(counters.SeriesOf(counters.DriftTotal, string(f.cause)), 1)

@@ -48,16 +48,16 @@ func appendFacts(dst []byte, ipc *event.IPC) []byte {
 		case len(text) <= longestFact:
 			dst = append(append(dst, byte(len(text))), text...)
 		default:
-			id := rowstore.Identify(text)
+			id := rowstore.IdentityOf(text)
 			dst = append(append(dst, identityFact), id[:]...)
 		}
 	}
 	return dst
 }
 
-// DecodeFacts returns a run that can replace the encoded run in comparisons within the group
+// DecodeComparedRun returns a run that can replace the encoded run in comparisons within the group
 // of its input. It has no output, and aliases encoded.
-func DecodeFacts(encoded []byte) event.IPC {
+func DecodeComparedRun(encoded []byte) event.IPC {
 	var ipc event.IPC
 	if len(encoded) == 0 {
 		return ipc

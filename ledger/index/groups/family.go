@@ -54,8 +54,8 @@ func Family() index.Family {
 		New: func(f *index.Fold) index.Deriver {
 			d := &Deriver{Fold: f, evidence: index.DeriverOf[evidence](f)}
 			records := index.DeriverOf[*records.Deriver](f)
-			records.GroupBy(d)
-			records.ObserveStates(d)
+			records.SetGrouper(d)
+			records.AddStateObserver(d)
 			return d
 		},
 	}

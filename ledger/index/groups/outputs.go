@@ -83,7 +83,7 @@ func (f *Deriver) countOutput(row outputRow) (same outputCount, found bool) {
 	if filter := f.Filter(); f.runs.filterHasOutputs && !filter.MayContain(row.key()) {
 		return outputCount{}, false
 	}
-	_, value, found := f.Rows.Newest(outputs, row[:])
+	_, value, found := f.Rows.NewestVersion(outputs, row[:])
 	if !found {
 		return outputCount{}, false
 	}
@@ -106,7 +106,7 @@ func (f *Deriver) addToFilter(row outputRow) {
 func (f *Deriver) startOutput(row outputRow, seq uint64) {
 	f.addToFilter(row)
 	f.value = onlyOne.append(f.value[:0])
-	f.Rows.Start(outputs, row[:], seq, f.value)
+	f.Rows.PutFirst(outputs, row[:], seq, f.value)
 }
 
 // putOutput writes a further version of an output's row.
@@ -124,7 +124,7 @@ func (f *Deriver) backfillOutput(ctx context.Context, first uint64) error {
 	}
 	ipc := e.IPC()
 	f.others.CollectIPC(&f.othersIdentities, e, &ipc)
-	for p := range f.others.Grouped() {
+	for p := range f.others.GroupPostings() {
 		if p.Family != records.OutputFamily {
 			f.startOutput(outputRowOf(p.ID, first), first)
 		}

@@ -25,7 +25,7 @@ func levelRowOf(group rowstore.Identity, live uint64) (row levelRow) {
 // group's levels.
 func (f *Deriver) level(id rowstore.Identity, live uint64) uint64 {
 	row := levelRowOf(id, live)
-	_, value, found := f.Rows.Newest(outputLevels, row[:])
+	_, value, found := f.Rows.NewestVersion(outputLevels, row[:])
 	if !found {
 		return 0
 	}
@@ -74,7 +74,7 @@ func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, ex
 // countLevels counts the outputs of a group, except one, by their number of live runs. Every
 // output with two or more runs has a row.
 func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, except uint64) (levels map[uint64]uint64, err error) {
-	prefix := append(f.Rows.Keys.Key(nil, outputs), id[:]...)
+	prefix := append(f.Rows.Keys.Prefix(nil, outputs), id[:]...)
 	it, err := f.Rows.Iterate(prefix, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
 	if err != nil {
 		return nil, err

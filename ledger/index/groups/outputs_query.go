@@ -16,11 +16,11 @@ type Output struct {
 	Runs uint64 // number of runs of the group with this output
 }
 
-// Outputs returns the distinct outputs of a group's runs, newest first. A page can have fewer
+// ListOutputs returns the distinct outputs of a group's runs, newest first. A page can have fewer
 // rows than its limit, or none, if few outputs have live runs.
-func Outputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (rows []Output, next []byte, err error) {
+func ListOutputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (rows []Output, next []byte, err error) {
 	id := q.ID()
-	g, err := Newest(v, id)
+	g, err := NewestVersion(v, id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -30,7 +30,7 @@ func Outputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (rows
 			return nil, nil, index.ErrPosition
 		}
 	}
-	versions := v.Descent(records.Postings, id[:])
+	versions := v.NewVersionSeeker(records.Postings, id[:])
 	defer func() { err = errors.Join(err, versions.Close()) }()
 	counts := outputCounts{view: v, by: q.Name, id: id, group: &g, repeats: g.All.Runs - g.All.outputs}
 	for b := v.Budget(p); at != 0; {
@@ -46,7 +46,7 @@ func Outputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (rows
 			return nil, nil, err
 		}
 		runs := count.live
-		if q.Any {
+		if q.AnyState {
 			runs = count.all
 		}
 		if runs > 0 {
@@ -63,7 +63,7 @@ func Outputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (rows
 
 // groupAtVersion returns the version that event seq wrote, or ErrPosition if it wrote no
 // version with these flags. Each call must have a lower seq than the previous call.
-func groupAtVersion(w *rowstore.Descent, seq uint64, flags byte) (Version, error) {
+func groupAtVersion(w *rowstore.VersionSeeker, seq uint64, flags byte) (Version, error) {
 	found, ok, err := w.Seek(seq)
 	if err != nil {
 		return Version{}, err
@@ -74,7 +74,7 @@ func groupAtVersion(w *rowstore.Descent, seq uint64, flags byte) (Version, error
 // VersionAt returns the version of a group that event seq wrote, or ErrPosition if it wrote no
 // version with these flags.
 func VersionAt(v *index.View, id rowstore.Identity, seq uint64, flags byte) (Version, error) {
-	at, value, found, err := v.NewestBelow(records.Postings, id[:], seq+1)
+	at, value, found, err := v.NewestVersionBelow(records.Postings, id[:], seq+1)
 	if err != nil {
 		return Version{}, err
 	}
@@ -115,7 +115,7 @@ func (c *outputCounts) of(output uint64) (outputCount, error) {
 		return onlyOne, nil
 	}
 	row := outputRowOf(c.id, output)
-	_, value, found, err := c.view.Newest(outputs, row[:])
+	_, value, found, err := c.view.NewestVersion(outputs, row[:])
 	if err != nil || !found {
 		return onlyOne, err
 	}

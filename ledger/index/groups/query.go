@@ -19,24 +19,24 @@ type Group struct {
 	Outputs uint64 // number of distinct outputs
 	// Commonest is the number of runs with the commonest output.
 	Commonest   uint64
-	Flips       uint64  // number of runs whose output differs from that of the previous run
-	Entropy     float64 // entropy of the outputs, in bits
-	First, Last Moment  // the first and the last run
+	Flips       uint64    // number of runs whose output differs from that of the previous run
+	Entropy     float64   // entropy of the outputs, in bits
+	First, Last EventTime // the first and the last run
 }
 
-// Moment is an event and the time when it was recorded.
-type Moment struct {
+// EventTime is an event and the time when it was recorded.
+type EventTime struct {
 	Seq  uint64
 	Time time.Time
 }
 
 // Query selects groups of runs.
 type Query struct {
-	By  string // the name by which runs are grouped
-	Any bool   // runs of any state, not only live ones
+	By       string // the name by which runs are grouped
+	AnyState bool   // runs of any state, not only live ones
 	// Minimum counts of a group.
 	MinRuns, MinOutputs uint64
-	index.Bounds        // limits the time of a group's last run
+	index.TimeRange     // limits the time of a group's last run
 }
 
 // IsGrouped reports whether by is a valid Query.By: one of the four hashes of a run, input,
@@ -51,7 +51,7 @@ type choice struct {
 }
 
 func choiceOf(v *index.View, q Query) (choice, error) {
-	from, below, err := v.SeqsIn(q.Bounds)
+	from, below, err := v.SeqsIn(q.TimeRange)
 	return choice{q, from, below}, err
 }
 
@@ -59,7 +59,7 @@ func choiceOf(v *index.View, q Query) (choice, error) {
 // the group.
 func (c *choice) of(g *Version) *Tally {
 	t := &g.Live
-	if c.Any {
+	if c.AnyState {
 		t = &g.All
 	}
 	if t.Runs == 0 || t.Runs < c.MinRuns || t.outputs < c.MinOutputs || t.Last < c.from || t.Last >= c.below {
@@ -68,15 +68,15 @@ func (c *choice) of(g *Version) *Tally {
 	return t
 }
 
-// Newest returns the newest version of a group that the view sees, or zero if there is none.
-func Newest(v *index.View, id rowstore.Identity) (Version, error) {
-	return NewestBelow(v, id, v.Size())
+// NewestVersion returns the newest version of a group that the view sees, or zero if there is none.
+func NewestVersion(v *index.View, id rowstore.Identity) (Version, error) {
+	return NewestVersionBelow(v, id, v.Size())
 }
 
-// NewestBelow is like Newest, but as of a smaller size. The facts of the version are valid
+// NewestVersionBelow is like Newest, but as of a smaller size. The facts of the version are valid
 // until the next row is read.
-func NewestBelow(v *index.View, id rowstore.Identity, size uint64) (Version, error) {
-	seq, value, found, err := v.NewestBelow(records.Postings, id[:], size)
+func NewestVersionBelow(v *index.View, id rowstore.Identity, size uint64) (Version, error) {
+	seq, value, found, err := v.NewestVersionBelow(records.Postings, id[:], size)
 	if err != nil || !found {
 		return Version{}, err
 	}
@@ -85,11 +85,11 @@ func NewestBelow(v *index.View, id rowstore.Identity, size uint64) (Version, err
 
 // Get returns one group. found is false if the group has no runs. It reads three keys.
 func Get(_ context.Context, v *index.View, q RunQuery) (row Group, found bool, err error) {
-	g, err := Newest(v, q.ID())
+	g, err := NewestVersion(v, q.ID())
 	if err != nil {
 		return Group{}, false, err
 	}
-	c := choice{Query{Any: q.Any}, 0, v.Size()}
+	c := choice{Query{AnyState: q.AnyState}, 0, v.Size()}
 	t := c.of(&g)
 	if t == nil {
 		return Group{}, false, nil
@@ -102,7 +102,7 @@ func Get(_ context.Context, v *index.View, q RunQuery) (row Group, found bool, e
 func describe(v *index.View, t *Tally, value string) (Group, error) {
 	row := Group{
 		Value: value, Runs: t.Runs, Outputs: t.outputs, Commonest: t.commonest, Flips: t.flips,
-		Entropy: t.entropy(), First: Moment{Seq: t.first}, Last: Moment{Seq: t.Last},
+		Entropy: t.entropy(), First: EventTime{Seq: t.first}, Last: EventTime{Seq: t.Last},
 	}
 	var err error
 	if row.First.Time, err = v.RecordedAt(t.first); err != nil {
@@ -115,7 +115,7 @@ func describe(v *index.View, t *Tally, value string) (Group, error) {
 // appendGroup appends a group if the query selects it. It reads at most four keys, including
 // one of the log.
 func appendGroup(ctx context.Context, v *index.View, rows []Group, id rowstore.Identity, q *choice) ([]Group, error) {
-	g, err := Newest(v, id)
+	g, err := NewestVersion(v, id)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func ValueOf(ctx context.Context, v *index.View, seq uint64, by string) (string,
 	if label, ok := strings.CutPrefix(by, records.LabelPrefix); ok {
 		return labelOf(ctx, v, seq, label)
 	}
-	r, err := records.ReadIPCRecordOnce(ctx, v, seq) // read once, because few groups share their last run
+	r, err := records.ReadIPCRecordUncached(ctx, v, seq) // read once, because few groups share their last run
 	switch by {
 	case records.IPCID:
 		return string(r.IPCID), err
@@ -188,7 +188,7 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Gro
 		return nil, nil, err
 	}
 	b := v.Budget(p)
-	family := rowstore.Identify([]byte(q.By))
+	family := rowstore.IdentityOf([]byte(q.By))
 	for member, err := range v.Descend(families, family[:], below) {
 		if err != nil {
 			return nil, nil, err
@@ -210,13 +210,13 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Gro
 
 // FirstRuns yields the first run, of any state, of each group that a name forms, newest first.
 func FirstRuns(v *index.View, by string) iter.Seq2[uint64, error] {
-	family := rowstore.Identify([]byte(by))
-	return rowstore.Seqs(v.Descend(families, family[:], v.Size()))
+	family := rowstore.IdentityOf([]byte(by))
+	return rowstore.VersionSeqs(v.Descend(families, family[:], v.Size()))
 }
 
 // memberAt returns the group of a family whose first run is event first.
 func memberAt(v *index.View, family rowstore.Identity, first uint64) (rowstore.Identity, error) {
-	at, value, found, err := v.NewestBelow(families, family[:], first+1)
+	at, value, found, err := v.NewestVersionBelow(families, family[:], first+1)
 	if err == nil && (!found || at != first) {
 		err = fmt.Errorf("%w: a ranked group is missing from the list of its family", rowstore.ErrDamaged)
 	}
@@ -237,9 +237,9 @@ func memberOf(value []byte) (rowstore.Identity, error) {
 // RunQuery selects the runs of one group.
 type RunQuery struct {
 	records.Value
-	Any    bool // runs of any state, not only live ones
-	Seeded bool // List and Timeline leave out runs without a seed; counts of the group do not
+	AnyState bool // runs of any state, not only live ones
+	Seeded   bool // List and Timeline leave out runs without a seed; counts of the group do not
 }
 
 // ID returns the identity of the group.
-func (q *RunQuery) ID() rowstore.Identity { return rowstore.Identify([]byte(q.Name), []byte(q.Text)) }
+func (q *RunQuery) ID() rowstore.Identity { return rowstore.IdentityOf([]byte(q.Name), []byte(q.Text)) }

@@ -92,8 +92,8 @@ func (f *Deriver) BeginBatch(from uint64) { f.runs.since = from }
 // Pending implements Deferring. It returns the number of groups that must be ranked.
 func (f *Deriver) Pending() int { return len(f.runs.changed) }
 
-// Changed returns the groups that must be ranked, without repetition. Only tests use it.
-func (f *Deriver) Changed() (groups []rowstore.Identity) {
+// ChangedGroups returns the groups that must be ranked, without repetition. Only tests use it.
+func (f *Deriver) ChangedGroups() (groups []rowstore.Identity) {
 	for _, c := range f.runs.changed {
 		groups = append(groups, c.ID)
 	}
@@ -131,7 +131,7 @@ func (f *Deriver) FlushPending(count int) {
 
 // rankingKey returns the prefix of the keys of a family's groups in one ranking.
 func rankingKey(k rowstore.Keyspace, dst []byte, family rowstore.Identity, r Ranking) []byte {
-	return append(append(k.Key(dst, rankings), family[:]...), byte(r))
+	return append(append(k.Prefix(dst, rankings), family[:]...), byte(r))
 }
 
 // rankKey returns the key of a group in one ranking of its family. The key ends with the

@@ -20,7 +20,7 @@ var ErrNotRanked = errors.New("index: rankings exist only for live runs at the l
 // the query counts live runs only. A page can have fewer rows than its limit, or none, if few
 // groups match the query. Groups can move between the requests for two pages.
 func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.Page) (rows []Group, next []byte, err error) {
-	if !v.IsLatest() || q.Any {
+	if !v.IsLatest() || q.AnyState {
 		return nil, nil, ErrNotRanked
 	}
 	c, err := choiceOf(v, q)
@@ -84,7 +84,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 		return w.members(ctx, at, after)
 	}
 	const placeBytes = rowstore.SeqBytes + rowstore.VersionBytes
-	family := rowstore.Identify([]byte(w.choice.By))
+	family := rowstore.IdentityOf([]byte(w.choice.By))
 	prefix := rankingKey(w.view.Keys, nil, family, w.lists[at])
 	lower := prefix
 	if len(after) > 0 {
@@ -103,7 +103,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 		if w.budget.Spent(len(w.rows)) {
 			return next, nil
 		}
-		w.view.Count(1, 0)
+		w.view.AddReads(1, 0)
 		place := it.Key()[len(prefix):]
 		next = append(next[:1], place...)
 		id, err := memberAt(w.view, family, rowstore.VersionOf(place))
@@ -119,7 +119,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 
 // members is like list, for the list of all groups instead of a ranking.
 func (w *rankedWalk) members(ctx context.Context, at int, after []byte) (next []byte, err error) {
-	family, below := rowstore.Identify([]byte(w.choice.By)), w.view.Size()
+	family, below := rowstore.IdentityOf([]byte(w.choice.By)), w.view.Size()
 	if len(after) > 0 {
 		if below, err = rowstore.DecodeSeq(after); err != nil || below > w.view.Size() {
 			return nil, index.ErrPosition
@@ -146,7 +146,7 @@ func (w *rankedWalk) members(ctx context.Context, at int, after []byte) (next []
 
 // take appends a group if the query selects it and no earlier list contains it.
 func (w *rankedWalk) take(ctx context.Context, at int, id rowstore.Identity) error {
-	g, err := Newest(w.view, id)
+	g, err := NewestVersion(w.view, id)
 	if err != nil {
 		return err
 	}
@@ -204,12 +204,12 @@ type recent struct {
 	rankedBytes int                // length of a key before the score
 	// members walks all groups by first run, below membersBelow. membersBelow is 0 at the end
 	// of the walk, or if the query selects only groups of several runs.
-	members      *rowstore.Descent
+	members      *rowstore.VersionSeeker
 	membersBelow uint64
 }
 
 func newRecent(v *index.View, q *choice, below uint64) (*recent, error) {
-	keys, family := v.Keys, rowstore.Identify([]byte(q.By))
+	keys, family := v.Keys, rowstore.IdentityOf([]byte(q.By))
 	prefix := rankingKey(keys, nil, family, RankedRecent)
 	lower := rowstore.AppendVersion(bytes.Clone(prefix), max(below, 1)-1) // the last run, encoded as a version, is the score
 	ranked, err := v.Iterate(lower, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
@@ -220,7 +220,7 @@ func newRecent(v *index.View, q *choice, below uint64) (*recent, error) {
 		below = 0
 	}
 	ranked.First()
-	return &recent{v, family, ranked, len(prefix), v.Descent(families, family[:]), below}, nil
+	return &recent{v, family, ranked, len(prefix), v.NewVersionSeeker(families, family[:]), below}, nil
 }
 
 // next returns the next group and its last live run, newest first. The identity is zero if the
@@ -240,7 +240,7 @@ func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 		return 0, id, false, nil
 	}
 	if rankedSeq >= member.Seq {
-		r.view.Count(1, 0)
+		r.view.AddReads(1, 0)
 		id, err = memberAt(r.view, r.family, rowstore.VersionOf(r.ranked.Key()))
 		r.ranked.Next()
 		return rankedSeq, id, true, err
@@ -249,7 +249,7 @@ func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 		return 0, id, false, err
 	}
 	r.membersBelow = member.Seq
-	g, err := Newest(r.view, id)
+	g, err := NewestVersion(r.view, id)
 	if g.All.Runs != 1 {
 		id = rowstore.Identity{}
 	}

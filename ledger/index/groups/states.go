@@ -20,10 +20,10 @@ func (f *Deriver) runStateChanged(ctx context.Context, e, target *event.Event, f
 	if err := f.RequireEmptyBatch(); err != nil {
 		return err
 	}
-	same := f.newestGroup(rowstore.Identify([]byte(records.OutputHash), ipc.OutputHash))
+	same := f.newestGroup(rowstore.IdentityOf([]byte(records.OutputHash), ipc.OutputHash))
 	r := runChange{seq: e.Seq, run: target.Seq, output: same.All.first, becomesLive: to == live}
 	f.others.CollectIPC(&f.othersIdentities, target, &ipc)
-	for p := range f.others.Grouped() {
+	for p := range f.others.GroupPostings() {
 		if err := f.changeGroup(ctx, p, r); err != nil {
 			return err
 		}

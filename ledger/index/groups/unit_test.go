@@ -80,7 +80,7 @@ func FuzzDecodeGroup(f *testing.F) {
 			require.ErrorIs(t, err, rowstore.ErrDamaged)
 			return
 		}
-		DecodeFacts(g.Facts) // must not panic
+		DecodeComparedRun(g.Facts) // must not panic
 		again, err := Decode(seq, g.append(nil))
 		require.NoError(t, err)
 		require.Equal(t, g.Live.Runs, again.Live.Runs)
@@ -101,7 +101,7 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 			if r.HasPayload && rapid.Bool().Draw(t, name+" has a seed in it") {
 				r.InputHash, r.SeedlessInputHash = []byte("with the seed"), input
 			}
-			r.decoded = DecodeFacts(appendFacts(nil, &r.IPC))
+			r.decoded = DecodeComparedRun(appendFacts(nil, &r.IPC))
 			return r
 		}
 		a, b := draw("a"), draw("b")

@@ -17,11 +17,11 @@ const values rowstore.Dimension = 0x87
 // LabelNames is the name under which Values lists the names of the labels that runs have.
 const LabelNames = "label"
 
-// NoteValue adds a new value to the list of a name. The caller makes sure that the value is new.
-func NoteValue(f *Deriver, name string, seq uint64, value []byte) {
-	id := rowstore.Identify([]byte(name))
+// AddValue adds a new value to the list of a name. The caller makes sure that the value is new.
+func AddValue(f *Deriver, name string, seq uint64, value []byte) {
+	id := rowstore.IdentityOf([]byte(name))
 	f.value = f.value[:0]
-	if at, listed, found := f.Rows.Newest(values, id[:]); found && at == seq { // one event can add several labels
+	if at, listed, found := f.Rows.NewestVersion(values, id[:]); found && at == seq { // one event can add several labels
 		f.value = append(f.value, listed...)
 	}
 	f.value = append(binary.AppendUvarint(f.value, uint64(len(value))), value...)
@@ -31,12 +31,12 @@ func NoteValue(f *Deriver, name string, seq uint64, value []byte) {
 // noteLabel adds the name of a label to LabelNames if no earlier run has that label. p is the posting
 // of the label's value.
 func noteLabel(f *Deriver, e *index.Event, p records.Posting) {
-	if _, _, known := f.Rows.Newest(families, p.Family[:]); known {
+	if _, _, known := f.Rows.NewestVersion(families, p.Family[:]); known {
 		return
 	}
 	for name := range e.Labels() {
 		if records.FamilyOf(records.LabelPrefix+string(name)) == p.Family {
-			NoteValue(f, LabelNames, e.Seq, name)
+			AddValue(f, LabelNames, e.Seq, name)
 			return
 		}
 	}
@@ -48,15 +48,15 @@ type Value struct {
 	Text string
 }
 
-// Values lists the values, of runs in any state, that NoteValue has added for a name, newest first.
-func Values(v *index.View, name string, p index.Page) (rows []Value, next []byte, err error) {
+// ListValues lists the values, of runs in any state, that NoteValue has added for a name, newest first.
+func ListValues(v *index.View, name string, p index.Page) (rows []Value, next []byte, err error) {
 	below, skip := v.Size(), uint64(0)
 	if p.After != nil {
 		if below, skip, err = decodeValuePosition(p.After, v.Size()); err != nil {
 			return nil, nil, err
 		}
 	}
-	id := rowstore.Identify([]byte(name))
+	id := rowstore.IdentityOf([]byte(name))
 	b := v.Budget(p)
 	for version, err := range v.Descend(values, id[:], below) {
 		if err != nil {

@@ -19,8 +19,8 @@ const (
 	hasDeadRuns
 	// addsOutput means that the run is the first of the group with its output.
 	addsOutput
-	// AddsCondition means that the run is the first of its combination.
-	AddsCondition
+	// AddsCombination means that the run is the first of its combination.
+	AddsCombination
 	// isMarked means, in the group of an output_hash, that the output has rows in outputs. In
 	// any other group it means that the group has levels.
 	isMarked
@@ -55,10 +55,10 @@ func (g *Version) lastOutput() uint64 {
 	return g.outputBefore
 }
 
-// LastCondition returns the newest event with AddsCondition, up to and including this one, or
+// LastNewCombination returns the newest event with AddsCondition, up to and including this one, or
 // 0 if there is none.
-func (g *Version) LastCondition() uint64 {
-	if g.flags&AddsCondition != 0 {
+func (g *Version) LastNewCombination() uint64 {
+	if g.flags&AddsCombination != 0 {
 		return g.seq
 	}
 	return g.ConditionBefore
@@ -66,7 +66,7 @@ func (g *Version) LastCondition() uint64 {
 
 // follow turns g into the version of a later event, without changing the counts.
 func (g *Version) follow(seq uint64, flags byte) {
-	g.outputBefore, g.ConditionBefore = g.lastOutput(), g.LastCondition()
+	g.outputBefore, g.ConditionBefore = g.lastOutput(), g.LastNewCombination()
 	g.seq, g.flags, g.Output = seq, flags|g.flags&isMarked, 0
 }
 

@@ -40,7 +40,7 @@ func TestSeedsInPayloads(t *testing.T) {
 			require.NoError(t, err)
 			b, err := records.ReadIPCRecord(t.Context(), v, 1+3*scene+pair[1])
 			require.NoError(t, err)
-			require.Equal(t, drift.Seed, drift.Attribute(&a.IPC, &b.IPC, drift.Sets{}).Cause)
+			require.Equal(t, drift.Seed, drift.CompareRuns(&a.IPC, &b.IPC, drift.CitationSetPair{}).Cause)
 
 			group, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: records.Input, Text: string(a.Input())}})
 			require.NoError(t, err)

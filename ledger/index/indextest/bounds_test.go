@@ -17,7 +17,7 @@ const markEvents = 64
 
 // firstSince returns the first event that was recorded at a time or later.
 func firstSince(v *index.View, at time.Time) (uint64, error) {
-	from, _, err := v.SeqsIn(index.Bounds{Since: &at})
+	from, _, err := v.SeqsIn(index.TimeRange{Since: &at})
 	return from, err
 }
 

@@ -55,7 +55,7 @@ func TestCitationsEqualModel(t *testing.T) {
 func requireSetsOfRuns(t *rapid.T, v *index.View, events []citationEvent) {
 	below := rapid.Uint64Range(0, uint64(len(events))).Draw(t, "below")
 	for _, run := range []string{"r", "q", "none"} {
-		seq, _, found, err := citations.SetOfRun(v, []byte(run), below)
+		seq, _, found, err := citations.LatestSetBelow(v, []byte(run), below)
 		require.NoError(t, err)
 		want := naiveSetOf(events[:below], run)
 		require.Equal(t, want != nil, found)
@@ -63,7 +63,7 @@ func requireSetsOfRuns(t *rapid.T, v *index.View, events []citationEvent) {
 			require.Equal(t, want.Seq, seq)
 		}
 	}
-	sets, err := citations.SetsOfRuns(v, []byte("r"), []byte("q"), v.Size())
+	sets, err := citations.CompareSetsOfRuns(v, []byte("r"), []byte("q"), v.Size())
 	require.NoError(t, err)
 	a, b := naiveSetOf(events, "r"), naiveSetOf(events, "q")
 	if a == nil || b == nil {
@@ -71,13 +71,13 @@ func requireSetsOfRuns(t *rapid.T, v *index.View, events []citationEvent) {
 		return
 	}
 	differ := !maps.Equal(naivePairs(a), naivePairs(b))
-	require.Equal(t, drift.Sets{A: a.Seq, B: b.Seq, Differ: differ}, sets)
+	require.Equal(t, drift.CitationSetPair{A: a.Seq, B: b.Seq, Differ: differ}, sets)
 	change := citations.Compare(a, b)
-	require.Equal(t, differ, change.Differ())
-	lost, err := citations.LostChunks(v, a)
+	require.Equal(t, differ, change.HasDifferences())
+	lost, err := citations.FindLostChunks(v, a)
 	require.NoError(t, err)
 	require.Equal(t, naiveLost(events, a), lost)
-	changed, err := citations.Reregistrations(v, a, b)
+	changed, err := citations.FindReregistrations(v, a, b)
 	require.NoError(t, err)
 	require.Equal(t, naiveReregistered(events, a, b), changed)
 }
@@ -87,27 +87,27 @@ func requireCitations(t *rapid.T, v *index.View, events []citationEvent, limit i
 	for _, chunk := range someChunks {
 		require.Equal(t, naiveSets(events, func(c citations.Citation) bool { return c.ChunkHash == chunk }),
 			pages(t, limit, func(p index.Page) ([]citations.Set, []byte, error) {
-				return citations.OfChunk(background, v, chunk, p)
+				return citations.SetsCitingChunk(background, v, chunk, p)
 			}))
 	}
 	for _, subject := range someSubjects {
 		require.Equal(t, naiveDrifts(events, subject),
 			pages(t, limit, func(p index.Page) ([]citations.Drift, []byte, error) {
-				return citations.Drifts(background, v, subject, p)
+				return citations.ListDrift(background, v, subject, p)
 			}))
 	}
 	conflicts := naiveConflicts(events)
 	slices.SortStableFunc(conflicts, func(a, b citations.Conflict) int { return int(b.Seq) - int(a.Seq) })
-	require.Equal(t, conflicts, pages(t, limit, func(p index.Page) ([]citations.Conflict, []byte, error) { return citations.Conflicts(v, p) }))
+	require.Equal(t, conflicts, pages(t, limit, func(p index.Page) ([]citations.Conflict, []byte, error) { return citations.ListConflicts(v, p) }))
 	listed := naiveSources(events)
 	stale := naiveStale(events)
 	for _, source := range someSources {
 		require.Equal(t, naiveSets(events, func(c citations.Citation) bool { return c.SourceID == source }),
 			pages(t, limit, func(p index.Page) ([]citations.Set, []byte, error) {
-				return citations.OfSource(background, v, source, p)
+				return citations.SetsCitingSource(background, v, source, p)
 			}))
 		i := slices.IndexFunc(listed, func(s citations.SourceDetail) bool { return s.ID == source })
-		detail, err := citations.ReadSource(background, v, source)
+		detail, err := citations.SourceDetailByID(background, v, source)
 		if i < 0 {
 			require.ErrorIs(t, err, storage.ErrNotFound)
 		} else {
@@ -115,11 +115,11 @@ func requireCitations(t *rapid.T, v *index.View, events []citationEvent, limit i
 			require.Equal(t, listed[i], detail)
 		}
 		requireStale(t, stale.stale[source], pages(t, limit, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
-			return citations.Stale(background, v, source, p)
+			return citations.ListStaleOfSource(background, v, source, p)
 		}))
 	}
 	all := pages(t, limit, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
-		return citations.StaleOfAll(background, v, p)
+		return citations.ListStale(background, v, p)
 	})
 	bySource := make(map[string][]citations.StaleCitation)
 	for i, row := range all {
@@ -137,7 +137,7 @@ func requireCitations(t *rapid.T, v *index.View, events []citationEvent, limit i
 	}
 	slices.Reverse(listed)
 	require.Equal(t, listed, pages(t, limit, func(p index.Page) ([]citations.SourceDetail, []byte, error) {
-		return citations.Sources(background, v, p)
+		return citations.ListSources(background, v, p)
 	}))
 	requireDerived(t, v, events)
 }
@@ -160,7 +160,7 @@ func requireStale(t *rapid.T, want, got []citations.StaleCitation) {
 func requireDerived(t *rapid.T, v *index.View, events []citationEvent) {
 	for i, e := range events {
 		seq := uint64(i)
-		conflicts, err := citations.ConflictsOf(background, v, seq)
+		conflicts, err := citations.ListConflictsOfSet(background, v, seq)
 		if e.Kind != "citation_set" {
 			require.ErrorIs(t, err, storage.ErrNotFound)
 			continue
@@ -179,7 +179,7 @@ func requireDerived(t *rapid.T, v *index.View, events []citationEvent) {
 		unregistered, err := citations.UnregisteredSources(background, v, seq)
 		require.NoError(t, err)
 		require.Equal(t, naiveUnregistered(events, seq), unregistered)
-		flag := rowstore.Identify([]byte("flag"), []byte("unregistered_source"))
+		flag := rowstore.IdentityOf([]byte("flag"), []byte("unregistered_source"))
 		flagged := false
 		for r, err := range v.Descend(records.Postings, flag[:], v.Size()) {
 			require.NoError(t, err)
@@ -211,7 +211,7 @@ func TestRecitedChunksAreStale(t *testing.T) {
 	v := viewOf(t, f, 8)
 	stale := func(v *index.View) []citations.StaleCitation {
 		return pages(t, 2, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
-			return citations.Stale(t.Context(), v, "s", p)
+			return citations.ListStaleOfSource(t.Context(), v, "s", p)
 		})
 	}
 	run := "r"
@@ -226,7 +226,7 @@ func TestRecitedChunksAreStale(t *testing.T) {
 	require.Empty(t, stale(viewOf(t, f, 0)))
 	require.Equal(t, uint64(3), countsOf(f)[counters.SeriesOf(counters.StaleChunksTotal)])
 	for _, position := range []string{"", "0123456789", "01234567890123456789"} {
-		_, _, err := citations.Stale(t.Context(), v, "s", index.Page{Limit: 1, After: []byte(position)})
+		_, _, err := citations.ListStaleOfSource(t.Context(), v, "s", index.Page{Limit: 1, After: []byte(position)})
 		require.ErrorIs(t, err, index.ErrPosition)
 	}
 }
@@ -248,7 +248,7 @@ func TestUnlistedChunksAreStale(t *testing.T) {
 	run := "r"
 	require.Equal(t, []citations.StaleCitation{{Seq: 4, RunID: &run, Subject: "y", SourceID: "s", ChunkHash: one, SupersededBy: 4, How: "not_listed"}, {Seq: 1, RunID: &run, Subject: "x", SourceID: "s", ChunkHash: one, SupersededBy: 3, How: "registered"}},
 		pages(t, 1, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
-			return citations.Stale(t.Context(), viewOf(t, f, 8), "s", p)
+			return citations.ListStaleOfSource(t.Context(), viewOf(t, f, 8), "s", p)
 		}))
 	unregistered := func(seq uint64) []string {
 		ids, err := citations.UnregisteredSources(t.Context(), viewOf(t, f, 8), seq)
@@ -275,15 +275,15 @@ func TestAnEventIsStoredInParts(t *testing.T) {
 	c.BatchSteps = 7
 	s := openTest(t, c)
 	stale := func(f *index.Follower) int {
-		v, err := f.Latest()
+		v, err := f.LatestView()
 		require.NoError(t, err)
-		rows, _, err := citations.Stale(t.Context(), v, "s", index.Page{Limit: 2 * chunks})
+		rows, _, err := citations.ListStaleOfSource(t.Context(), v, "s", index.Page{Limit: 2 * chunks})
 		require.NoError(t, err)
 		require.NoError(t, v.Close())
 		return len(rows)
 	}
 	for part := 0; ; part++ {
-		f, err := s.FollowStopped(t.Context(), log.name, log.store)
+		f, err := s.AddStoppedFollower(t.Context(), log.name, log.store)
 		require.NoError(t, err)
 		more, err := f.FoldBatch(t.Context())
 		require.NoError(t, err)
@@ -337,23 +337,23 @@ func TestCitationsAreReadWithFewKeys(t *testing.T) {
 		require.LessOrEqual(t, v.KeysRead()-before, 20*rows, name)
 	}
 	touched("stale", func(p index.Page) (int, error) {
-		r, _, err := citations.Stale(t.Context(), v, "s", p)
+		r, _, err := citations.ListStaleOfSource(t.Context(), v, "s", p)
 		return len(r), err
 	})
 	touched("chunk", func(p index.Page) (int, error) {
-		r, _, err := citations.OfChunk(t.Context(), v, chunkOf("all"), p)
+		r, _, err := citations.SetsCitingChunk(t.Context(), v, chunkOf("all"), p)
 		return len(r), err
 	})
 	touched("source", func(p index.Page) (int, error) {
-		r, _, err := citations.OfSource(t.Context(), v, "s", p)
+		r, _, err := citations.SetsCitingSource(t.Context(), v, "s", p)
 		return len(r), err
 	})
 	touched("drift", func(p index.Page) (int, error) {
-		r, _, err := citations.Drifts(t.Context(), v, "x", p)
+		r, _, err := citations.ListDrift(t.Context(), v, "x", p)
 		return len(r), err
 	})
 	before := v.KeysRead()
-	conflicts, _, err := citations.Conflicts(v, index.Page{Limit: limit})
+	conflicts, _, err := citations.ListConflicts(v, index.Page{Limit: limit})
 	require.NoError(t, err)
 	require.Len(t, conflicts, 1)
 	require.Equal(t, uint64(300), conflicts[0].Count)
@@ -365,9 +365,9 @@ func TestCitationPositionsAreChecked(t *testing.T) {
 	f, _ := foldBodies(t, citationSet("x"), registration("s", ""), citationSet("x"))
 	v := viewOf(t, f, 3)
 	for _, position := range [][]byte{{}, {1}, rowstore.AppendSeq(nil, 2), rowstore.AppendSeq(nil, 3), rowstore.AppendSeq(nil, 9)} {
-		_, _, err := citations.Drifts(t.Context(), v, "x", index.Page{Limit: 1, After: position})
+		_, _, err := citations.ListDrift(t.Context(), v, "x", index.Page{Limit: 1, After: position})
 		require.ErrorIs(t, err, index.ErrPosition)
-		_, _, err = citations.Conflicts(v, index.Page{Limit: 1, After: position})
+		_, _, err = citations.ListConflicts(v, index.Page{Limit: 1, After: position})
 		require.ErrorIs(t, err, index.ErrPosition)
 	}
 	_, err := citations.Get(t.Context(), v, 2)

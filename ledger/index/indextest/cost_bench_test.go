@@ -58,11 +58,11 @@ type indexCost struct {
 // compactions have ended.
 func (c *indexCost) add(t tester, s *index.Store, events int) {
 	t.Helper()
-	require.NoError(t, s.Rows().DB().Flush())
-	m := s.Rows().DB().Metrics()
+	require.NoError(t, s.RowStore().DB().Flush())
+	m := s.RowStore().DB().Metrics()
 	for m.Compact.NumInProgress > 0 {
 		time.Sleep(10 * time.Millisecond)
-		m = s.Rows().DB().Metrics()
+		m = s.RowStore().DB().Metrics()
 	}
 	c.cpu += cpuTime(t)
 	for _, level := range m.Levels {
@@ -70,7 +70,7 @@ func (c *indexCost) add(t tester, s *index.Store, events int) {
 		c.compacted += level.TableBytesCompacted
 		c.left += uint64(level.TablesSize)
 	}
-	it, err := s.Rows().DB().NewIter(nil)
+	it, err := s.RowStore().DB().NewIter(nil)
 	require.NoError(t, err)
 	for ok := it.First(); ok; ok = it.Next() {
 		c.keys++

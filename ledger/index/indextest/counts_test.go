@@ -49,7 +49,7 @@ func TestFieldLabels(t *testing.T) {
 		require.NoError(t, err)
 		for _, c := range r.Checks {
 			bounded := counters.FieldLabel([]byte(c.Field))
-			require.NotEqual(t, counters.Other, bounded, c.Field)
+			require.NotEqual(t, counters.OtherLabel, bounded, c.Field)
 			require.Equal(t, c.MetricField(), bounded)
 			seen[bounded] = true
 		}
@@ -64,7 +64,7 @@ func TestFieldLabels(t *testing.T) {
 	require.True(t, seen["stage:question"])
 	require.True(t, seen["stage:other"])
 	for _, unknown := range []string{"", "other", "stage", "citation/1", "input_hash ", "ipc_id\n"} {
-		require.Equal(t, counters.Other, counters.FieldLabel([]byte(unknown)))
+		require.Equal(t, counters.OtherLabel, counters.FieldLabel([]byte(unknown)))
 	}
 }
 
@@ -117,7 +117,7 @@ func TestRealInputTampered(t *testing.T) {
 	require.Equal(t, want, got)
 
 	// The lists of records with a mismatch contain exactly these records.
-	v, err := f.Latest()
+	v, err := f.LatestView()
 	require.NoError(t, err)
 	listed := func(name, text string) (runs []string) {
 		for _, row := range allRecords(t, v, records.List, records.Filter{Values: []records.Value{{Name: name, Text: text}}}, 30) {

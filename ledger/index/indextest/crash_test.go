@@ -17,9 +17,9 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(bodies...)
 
-	var cuts []*pebbletest.Crashable
+	var cuts []*pebbletest.CrashFS
 	var mu sync.Mutex // guards cuts
-	files := pebbletest.NewCrashable()
+	files := pebbletest.NewCrashFS()
 	files.BeforeEach(func(operation int) {
 		if operation%3 > 0 {
 			return
@@ -37,7 +37,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	for part := range slices.Chunk(bodies, 50) {
 		growing.append(part...)
 		growing.catchUp(f)
-		_, err := s.Rows().DB().AsyncFlush()
+		_, err := s.RowStore().DB().AsyncFlush()
 		require.NoError(t, err)
 	}
 	files.BeforeEach(nil)
@@ -47,7 +47,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	for _, cut := range cuts {
 		c.Rows.Files = cut.FS()
 		s := openTest(t, c)
-		f, err := s.FollowStopped(t.Context(), log.name, log.store)
+		f, err := s.AddStoppedFollower(t.Context(), log.name, log.store)
 		require.NoError(t, err)
 		if f.Size() > 0 && f.Size() < log.head.Size {
 			middle++

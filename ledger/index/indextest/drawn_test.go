@@ -106,7 +106,7 @@ func TestRandomLedgersHaveEverything(t *testing.T) {
 		{"model", "m1"}, {"label:step", "a"}, {"run_id", "r1"}, {"subject", "x"}, {"project", "p"}, {"build", "b3"}, {"producer", "p1"},
 		{"source_id", "s1"}, {"stage:mine", zeros},
 	} {
-		id := rowstore.Identify([]byte(found[0]), []byte(found[1]))
+		id := rowstore.IdentityOf([]byte(found[0]), []byte(found[1]))
 		if !postings[fmt.Sprintf("%x", id[:])] {
 			missing = append(missing, found[0]+"="+found[1])
 		}

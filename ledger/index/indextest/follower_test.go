@@ -84,7 +84,7 @@ func TestDamagedCursorIsRebuilt(t *testing.T) {
 	f := follow(t, s, log)
 	log.catchUp(f)
 	f.Close()
-	require.NoError(t, s.Rows().DB().Set(testKeys.Key(nil, 0x01), []byte("nonsense"), engine.NoSync))
+	require.NoError(t, s.RowStore().DB().Set(testKeys.Prefix(nil, 0x01), []byte("nonsense"), engine.NoSync))
 	f = follow(t, s, log)
 	log.catchUp(f)
 	log.check(f)
@@ -113,7 +113,7 @@ func TestUnreadableEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			damaged := newJournal(t, "default")
 			damaged.append(plains(t, 0, 12)...)
-			tamper, err := damaged.database.Tamper("default")
+			tamper, err := damaged.database.Tamperer("default")
 			require.NoError(t, err)
 			if test.entry == nil {
 				require.NoError(t, tamper.DeleteEntry(7))
@@ -266,7 +266,7 @@ func TestWaitersAndWakers(t *testing.T) {
 				if found, err := f.Find(context.Background(), hashes[seq], 0); err != nil || found != uint64(seq) {
 					t.Errorf("event %d found at %d: %v", seq, found, err)
 				}
-				if counted, size := f.Counted(); counted[counters.SeriesOf(counters.RecordsTotal, string(record.IPCRecord))] != size {
+				if counted, size := f.Counts(); counted[counters.SeriesOf(counters.RecordsTotal, string(record.IPCRecord))] != size {
 					t.Errorf("the counters are %v at size %d", counted, size)
 				}
 			}
@@ -345,7 +345,7 @@ func TestLedgersAreSeparate(t *testing.T) {
 	database := memory.New()
 	var logs []*journal
 	for i, name := range []string{"a", "aa", "ab", "b"} {
-		store, err := database.Create(t.Context(), storage.Info{Name: name})
+		store, err := database.Create(t.Context(), storage.LedgerInfo{Name: name})
 		require.NoError(t, err)
 		log := &journal{t: t, name: name, database: database, store: store}
 		log.append(plains(t, 10*i, 10*i+5+i)...)

@@ -17,7 +17,7 @@ import (
 
 // knownLabels returns the possible values of the counters' labels, except for names of fields.
 func knownLabels() map[string]bool {
-	known := map[string]bool{"": true, counters.Other: true}
+	known := map[string]bool{"": true, counters.OtherLabel: true}
 	for _, k := range record.Kinds {
 		known[string(k)] = true
 	}
@@ -63,7 +63,7 @@ func FuzzEvent(f *testing.F) {
 	f.Cleanup(func() { require.NoError(f, s.Close()) })
 	log, known := newJournal(f, "default"), knownLabels()
 	f.Fuzz(func(t *testing.T, body string) {
-		folded, err := s.FollowStopped(t.Context(), log.name, log.store)
+		folded, err := s.AddStoppedFollower(t.Context(), log.name, log.store)
 		require.NoError(t, err)
 		defer folded.Close()
 		folded.Fold().BatchSteps = 1

@@ -88,7 +88,7 @@ type journal struct {
 func newJournal(t tester, name string) *journal {
 	t.Helper()
 	database := memory.New()
-	store, err := database.Create(context.Background(), storage.Info{Name: name})
+	store, err := database.Create(context.Background(), storage.LedgerInfo{Name: name})
 	require.NoError(t, err)
 	return &journal{t: t, name: name, database: database, store: store}
 }
@@ -120,7 +120,7 @@ func (j *journal) append(bodies ...string) {
 // follower can be running.
 func (j *journal) check(f *index.Follower) {
 	j.t.Helper()
-	counted, size := f.Counted()
+	counted, size := f.Counts()
 	require.LessOrEqual(j.t, size, j.head.Size)
 	for seq, hash := range j.hashes {
 		found, err := f.Find(context.Background(), hash, 0)
@@ -142,17 +142,17 @@ func (j *journal) check(f *index.Follower) {
 }
 
 func countsOf(f *index.Follower) counters.Counts {
-	counted, _ := f.Counted()
+	counted, _ := f.Counts()
 	return counted
 }
 
 // testKeys is the keyspace of the only ledger of an index.
-var testKeys = rowstore.KeyspaceNumbered(1)
+var testKeys = rowstore.KeyspaceFromNumber(1)
 
 // dump returns one line for each key of an index.
 func dump(t tester, s *index.Store) []string {
 	t.Helper()
-	all, err := s.Rows().Dump()
+	all, err := s.RowStore().Dump()
 	require.NoError(t, err)
 	return all
 }
@@ -193,11 +193,11 @@ func requireEvents(t tester, s *index.Store, events uint64) {
 	require.Equal(t, min(events, 1), cursors)
 }
 
-var poster = record.Event{Actor: "tester", Ledger: "default"}
+var poster = record.EventContext{Actor: "tester", Ledger: "default"}
 
 // ledgerLimits are the limits for records of a ledger with a secret of payload members. The
 // secret never changes, so that the rows do not change either.
-var ledgerLimits = record.DefaultLimits().For(new(members.Secret))
+var ledgerLimits = record.DefaultLimits().WithMemberSecret(new(members.Secret))
 
 // posted returns the body of the event for a posted record.
 func posted(t tester, kind record.Kind, text string) string {

@@ -23,12 +23,12 @@ func TestFollowsALiveLedger(t *testing.T) {
 	const writers, each = 6, 40
 	signer, err := proofs.GenerateKey().Signer("example.org/log")
 	require.NoError(t, err)
-	store, err := memory.New().Create(t.Context(), storage.Info{Name: "default", Origin: "example.org/log"})
+	store, err := memory.New().Create(t.Context(), storage.LedgerInfo{Name: "default", Origin: "example.org/log"})
 	require.NoError(t, err)
 	l, err := ledger.Open(t.Context(), store, ledger.Config{Signer: signer})
 	require.NoError(t, err)
 	s := openTest(t, testConfig(vfs.NewMem()))
-	f, err := s.Follow(l.Name(), l.Store())
+	f, err := s.Follow(l.Name(), l.Reader())
 	require.NoError(t, err)
 	l.OnCommit(func(ledger.Commit) { f.Wake() })
 

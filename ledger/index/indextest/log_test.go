@@ -44,7 +44,7 @@ func TestDamageOfTheLog(t *testing.T) {
 	require.ErrorIs(t, f.Wait(t.Context(), 50), engine.ErrCorruption)
 	require.ErrorContains(t, f.Err(), "reading the log")
 	require.Zero(t, s.Rebuilds())
-	require.NoError(t, s.Rows().Refused())
+	require.NoError(t, s.RowStore().AcquireError())
 	require.Equal(t, uint64(30), f.Size())
 	log.check(f)
 	_, err = f.Find(t.Context(), log.hashes[40], 30)

@@ -178,7 +178,7 @@ func TestFoldEqualsModel(t *testing.T) {
 		f := follow(t, s, log)
 		t.Repeat(map[string]func(*rapid.T){
 			"append": func(t *rapid.T) { log.drawEvents(t, 20) },
-			"flush":  func(t *rapid.T) { require.NoError(t, s.Rows().DB().Flush()) },
+			"flush":  func(t *rapid.T) { require.NoError(t, s.RowStore().DB().Flush()) },
 			"wake":   func(*rapid.T) { log.catchUp(f) },
 			"restart": func(t *rapid.T) {
 				require.NoError(t, s.Close())

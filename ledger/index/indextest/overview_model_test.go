@@ -45,7 +45,7 @@ func TestValuesEqualModel(t *testing.T) {
 				}
 				want = append(added, want...)
 			}
-			got := pages(t, u.limit, func(p index.Page) ([]groups.Value, []byte, error) { return groups.Values(u.view, of, p) })
+			got := pages(t, u.limit, func(p index.Page) ([]groups.Value, []byte, error) { return groups.ListValues(u.view, of, p) })
 			require.Equal(t, want, got)
 		})
 	})
@@ -104,7 +104,7 @@ func TestRatesEqualModel(t *testing.T) {
 				rate.Since, rate.Until = times[i], until
 				want = append(want, rate)
 			}
-			got, err := rates.Between(u.view, times)
+			got, err := rates.CountPeriods(u.view, times)
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 		})

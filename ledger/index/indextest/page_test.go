@@ -30,11 +30,11 @@ func TestAPageIsBoundedInBytes(t *testing.T) {
 			return len(rows), next, err
 		},
 		"by source": func(v *index.View, p index.Page) (int, []byte, error) {
-			rows, next, err := citations.OfSource(t.Context(), v, "s", p)
+			rows, next, err := citations.SetsCitingSource(t.Context(), v, "s", p)
 			return len(rows), next, err
 		},
 		"drift": func(v *index.View, p index.Page) (int, []byte, error) {
-			rows, next, err := citations.Drifts(t.Context(), v, "x", p)
+			rows, next, err := citations.ListDrift(t.Context(), v, "x", p)
 			return len(rows), next, err
 		},
 	}

@@ -99,7 +99,7 @@ func TestPathsEqualModel(t *testing.T) {
 
 func comparePaths(t *rapid.T, v *index.View, all []*naiveProject, limit int) {
 	ctx := context.Background()
-	require.Equal(t, naiveProjectList(all), pages(t, limit, func(p index.Page) ([]paths.Project, []byte, error) { return paths.Projects(v, p) }))
+	require.Equal(t, naiveProjectList(all), pages(t, limit, func(p index.Page) ([]paths.Project, []byte, error) { return paths.ListProjects(v, p) }))
 	for _, p := range all {
 		filter := drawFilter(t, p)
 		require.Equal(t, p.current(filter),
@@ -107,10 +107,10 @@ func comparePaths(t *rapid.T, v *index.View, all []*naiveProject, limit int) {
 				return paths.List(ctx, v, p.name, filter, page)
 			}))
 		require.Equal(t, p.buildList(),
-			pages(t, limit, func(page index.Page) ([]paths.Build, []byte, error) { return paths.Builds(ctx, v, p.name, page) }))
+			pages(t, limit, func(page index.Page) ([]paths.Build, []byte, error) { return paths.ListBuilds(ctx, v, p.name, page) }))
 		require.Equal(t, p.collisions(),
 			pages(t, limit, func(page index.Page) ([]paths.Collision, []byte, error) {
-				return paths.Collisions(ctx, v, p.name, page)
+				return paths.ListCollisions(ctx, v, p.name, page)
 			}))
 		for _, build := range p.builds {
 			require.Equal(t, p.gone(build),
@@ -123,7 +123,7 @@ func comparePaths(t *rapid.T, v *index.View, all []*naiveProject, limit int) {
 			category := rapid.SampledFrom([]paths.Category{"", "", "", paths.New, paths.Modified, paths.Unchanged, paths.Incomparable, paths.Gone}).Draw(t, "difference")
 			require.Equal(t, p.compare(a, b, category),
 				pages(t, limit, func(page index.Page) ([]paths.Difference, []byte, error) {
-					return paths.Compare(ctx, v, paths.Comparison{Project: p.name, A: a.name, B: b.name, Category: category}, page)
+					return paths.Compare(ctx, v, paths.ComparisonQuery{Project: p.name, A: a.name, B: b.name, Category: category}, page)
 				}))
 		}
 		for _, path := range p.paths {
@@ -147,9 +147,9 @@ func comparePaths(t *rapid.T, v *index.View, all []*naiveProject, limit int) {
 			}
 			for _, version := range history {
 				if version.Kind == record.PathFingerprint {
-					change, err := paths.ChangeOf(ctx, v, version.Event)
+					change, err := paths.StatusOf(ctx, v, version.Event)
 					require.NoError(t, err)
-					require.Equal(t, version.Change, change)
+					require.Equal(t, version.PathStatus, change)
 				}
 			}
 		}
@@ -202,7 +202,7 @@ func TestRealPathsByBuild(t *testing.T) {
 	f, log := foldBodies(t, realBodies(t, "story-paths")...)
 	var got []build
 	for _, b := range pages(t, 3, func(p index.Page) ([]paths.Build, []byte, error) {
-		return paths.Builds(t.Context(), viewOf(t, f, log.head.Size), "NaNoWriMo2025", p)
+		return paths.ListBuilds(t.Context(), viewOf(t, f, log.head.Size), "NaNoWriMo2025", p)
 	}) {
 		got = append(got, build{b.Name, b.New, b.Modified, b.Unchanged})
 	}

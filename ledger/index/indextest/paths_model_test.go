@@ -447,12 +447,12 @@ func (p *naiveProject) compare(a, b *naiveBuild, category paths.Category) []path
 			for _, other := range p.in(in) {
 				if v := other.inBuild(in); other.inBuild(notIn) == nil && v.HashVersion == shown.HashVersion &&
 					v.ContentFingerprint == shown.ContentFingerprint {
-					d.Renamed = append(d.Renamed, paths.Rename{PathID: other.id, Seq: v.Seq, Route: v.Route})
+					d.Renamed = append(d.Renamed, paths.RenamedPath{PathID: other.id, Seq: v.Seq, Route: v.Route})
 				}
 			}
 			// The newest record with the content comes first. All later records of this path in
 			// the build have that content too.
-			slices.SortFunc(d.Renamed, func(a, b paths.Rename) int { return int(b.Seq) - int(a.Seq) })
+			slices.SortFunc(d.Renamed, func(a, b paths.RenamedPath) int { return int(b.Seq) - int(a.Seq) })
 		}
 		if category == "" || category == d.Category {
 			list = append(list, d)

@@ -51,7 +51,7 @@ func validationOf(t tester, path record.CurrentPath, validated bool) string {
 	t.Helper()
 	r, err := record.ParseValidation(fmt.Appendf(nil, `{"validated":%t,"reason":"because"}`, validated))
 	require.NoError(t, err)
-	return string(r.Of(path).AppendBody(nil, poster))
+	return string(r.VerbFor(path).AppendBody(nil, poster))
 }
 
 type currentPath = record.CurrentPath
@@ -116,27 +116,27 @@ func TestPathsAreComparedWithTheirBase(t *testing.T) {
 		validation(t, "p", id, "", false),                              // event 10
 		validation(t, "p", "a6122a66", "", true),                       // event 11: there is no such path
 	)
-	change := func(category paths.Category, validated, links bool) paths.Change {
-		return paths.Change{PathID: id, Category: category, Validated: validated, LinksChanged: links}
+	change := func(category paths.Category, validated, links bool) paths.PathStatus {
+		return paths.PathStatus{PathID: id, Category: category, Validated: validated, LinksChanged: links}
 	}
-	for seq, want := range map[uint64]paths.Change{
+	for seq, want := range map[uint64]paths.PathStatus{
 		1: change(paths.New, false, false), 3: change(paths.Unchanged, true, true), 4: change(paths.New, false, false),
 		5: change(paths.Modified, false, false), 7: change(paths.Modified, false, false), 9: change(paths.Modified, true, false),
 	} {
-		got, err := paths.ChangeOf(t.Context(), viewOf(t, f, 12), seq)
+		got, err := paths.StatusOf(t.Context(), viewOf(t, f, 12), seq)
 		require.NoError(t, err)
 		require.Equal(t, want, got, "event %d", seq)
 	}
 	v := viewOf(t, f, 9)
 	for _, seq := range []uint64{0, 2, 9} {
-		_, err := paths.ChangeOf(t.Context(), v, seq)
+		_, err := paths.StatusOf(t.Context(), v, seq)
 		require.ErrorIs(t, err, paths.ErrNotFound, "event %d", seq)
 	}
 	path, found, err := paths.Get(v, "p", id, nil)
 	require.NoError(t, err)
 	require.True(t, found)
 	three := "3"
-	require.Equal(t, paths.Path{Change: change(paths.Modified, true, false), Seq: 7, Build: &three, HashVersion: "adr-004"}, path)
+	require.Equal(t, paths.Path{PathStatus: change(paths.Modified, true, false), Seq: 7, Build: &three, HashVersion: "adr-004"}, path)
 	_, found, err = paths.Get(v, "r", id, nil)
 	require.NoError(t, err)
 	require.False(t, found)
@@ -175,18 +175,18 @@ func TestPullRequestLeavesMainValidated(t *testing.T) {
 		validate("nowhere", "00000001", 5, true),                       // event 14
 		validate("main1", "00000001", 1, false),                        // event 15: also ends the validation of main2 and main3
 	)
-	change := func(category paths.Category, validated bool, before uint64) paths.Change {
-		return paths.Change{PathID: id, Category: category, Validated: validated, ValidatedBefore: before}
+	change := func(category paths.Category, validated bool, before uint64) paths.PathStatus {
+		return paths.PathStatus{PathID: id, Category: category, Validated: validated, ValidatedBefore: before}
 	}
 	contradicting := change(paths.Modified, false, 3)
 	contradicting.OtherBase = true
 	v := viewOf(t, f, log.head.Size)
-	for seq, want := range map[uint64]paths.Change{
+	for seq, want := range map[uint64]paths.PathStatus{
 		2: change(paths.Unchanged, false, 0), 4: change(paths.Modified, false, 0), 5: change(paths.Unchanged, true, 0),
 		7: change(paths.Modified, true, 0), 8: change(paths.Modified, false, 0), 9: change(paths.Modified, false, 3),
 		10: change(paths.Unchanged, true, 0), 11: contradicting, 12: change(paths.New, false, 0),
 	} {
-		got, err := paths.ChangeOf(t.Context(), v, seq)
+		got, err := paths.StatusOf(t.Context(), v, seq)
 		require.NoError(t, err)
 		require.Equal(t, want, got, "event %d", seq)
 	}
@@ -202,7 +202,7 @@ func TestPullRequestLeavesMainValidated(t *testing.T) {
 		}
 		require.Equal(t, want, strings.Join(validated, " "), "size %d", size)
 	}
-	builds, _, err := paths.Builds(t.Context(), v, "p", index.Page{Limit: 10})
+	builds, _, err := paths.ListBuilds(t.Context(), v, "p", index.Page{Limit: 10})
 	require.NoError(t, err)
 	var bases []string
 	for _, b := range builds {
@@ -246,24 +246,24 @@ func TestHashVersionChanges(t *testing.T) {
 		record("8", "", door, `null`),                                                                              // event 9: the first text again, in its version
 		record("9", "adr-005", "", `"0123456789abcdef"`),                                                           // event 10: has no text
 	)
-	change := func(category paths.Category, validated bool, before uint64) paths.Change {
-		return paths.Change{PathID: id, Category: category, Validated: validated, ValidatedBefore: before}
+	change := func(category paths.Category, validated bool, before uint64) paths.PathStatus {
+		return paths.PathStatus{PathID: id, Category: category, Validated: validated, ValidatedBefore: before}
 	}
 	v := viewOf(t, f, log.head.Size)
-	for seq, want := range map[uint64]paths.Change{
+	for seq, want := range map[uint64]paths.PathStatus{
 		3: change(paths.Unchanged, true, 0), 4: change(paths.Unchanged, true, 0), 5: change(paths.Modified, false, 0),
 		6: change(paths.Modified, false, 2), 7: change(paths.Unchanged, false, 0), 8: change(paths.Incomparable, false, 0),
 		9: change(paths.Modified, false, 2), 10: change(paths.Incomparable, false, 0),
 	} {
-		got, err := paths.ChangeOf(t.Context(), v, seq)
+		got, err := paths.StatusOf(t.Context(), v, seq)
 		require.NoError(t, err)
 		require.Equal(t, want, got, "event %d", seq)
 	}
-	builds, _, err := paths.Builds(t.Context(), v, "p", index.Page{Limit: 10})
+	builds, _, err := paths.ListBuilds(t.Context(), v, "p", index.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, []string{"adr-004", "adr-005", "adr-006"}, []string{builds[0].HashVersion, builds[1].HashVersion, builds[4].HashVersion})
 	require.Equal(t, uint64(1), builds[6].Incomparable)
-	differences, _, err := paths.Compare(t.Context(), v, paths.Comparison{Project: "p", A: "1", B: "6"}, index.Page{Limit: 10})
+	differences, _, err := paths.Compare(t.Context(), v, paths.ComparisonQuery{Project: "p", A: "1", B: "6"}, index.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, paths.Incomparable, differences[0].Category)
 }
@@ -280,7 +280,7 @@ func TestPathIDsCollide(t *testing.T) {
 	)
 	v := viewOf(t, f, log.head.Size)
 	collisions := pages(t, 1, func(p index.Page) ([]paths.Collision, []byte, error) {
-		return paths.Collisions(t.Context(), v, "p", p)
+		return paths.ListCollisions(t.Context(), v, "p", p)
 	})
 	require.Equal(t, []paths.Collision{{
 		Seq: 2, PathID: "d2f2e1184115c4dd", Route: []string{"Start", "Day 42885"},
@@ -289,7 +289,7 @@ func TestPathIDsCollide(t *testing.T) {
 	require.Equal(t, uint64(1), countsOf(f)[counters.SeriesOf(counters.CollisionsTotal)])
 	for id, want := range map[string][]uint64{"d2f2e118": {4, 3, 2, 1}, "d2f2e1184115c4dd": {4, 2}} {
 		var found []uint64
-		posting := rowstore.Identify([]byte("path_id"), []byte(id))
+		posting := rowstore.IdentityOf([]byte("path_id"), []byte(id))
 		for r, err := range v.Descend(records.Postings, posting[:], v.Size()) {
 			require.NoError(t, err)
 			found = append(found, r.Seq)
@@ -315,7 +315,7 @@ func TestBuildsKeepAndLose(t *testing.T) {
 	for size, want := range map[uint64][]uint64{5: {0, 1}, 7: {0, 1, 1}, 8: {0, 1, 1}, 9: {0, 1, 1}} {
 		v := viewOf(t, f, size)
 		var gone []uint64
-		for _, build := range pages(t, 1, func(p index.Page) ([]paths.Build, []byte, error) { return paths.Builds(t.Context(), v, "p", p) }) {
+		for _, build := range pages(t, 1, func(p index.Page) ([]paths.Build, []byte, error) { return paths.ListBuilds(t.Context(), v, "p", p) }) {
 			gone = append(gone, build.Gone)
 			lost := pages(t, 1, func(p index.Page) ([]paths.Row, []byte, error) {
 				return paths.GonePaths(t.Context(), v, "p", build.Name, p)
@@ -324,7 +324,7 @@ func TestBuildsKeepAndLose(t *testing.T) {
 		}
 		require.Equal(t, want, gone, "size %d", size)
 	}
-	builds, next, err := paths.Builds(t.Context(), viewOf(t, f, log.head.Size), "p", index.Page{Limit: 3})
+	builds, next, err := paths.ListBuilds(t.Context(), viewOf(t, f, log.head.Size), "p", index.Page{Limit: 3})
 	require.NoError(t, err)
 	require.Nil(t, next)
 	require.Equal(t, []uint64{3, 2, 1}, []uint64{builds[0].Paths, builds[1].Paths, builds[2].Paths})
@@ -341,8 +341,8 @@ func TestUnknownPaths(t *testing.T) {
 			_, _, err := paths.List(ctx, v, "p", paths.Filter{Build: &other}, p)
 			return err
 		},
-		"project's builds":    func() error { _, _, err := paths.Builds(ctx, v, "q", p); return err },
-		"project's conflicts": func() error { _, _, err := paths.Collisions(ctx, v, "q", p); return err },
+		"project's builds":    func() error { _, _, err := paths.ListBuilds(ctx, v, "q", p); return err },
+		"project's conflicts": func() error { _, _, err := paths.ListCollisions(ctx, v, "q", p); return err },
 		"build's":             func() error { _, _, err := paths.GonePaths(ctx, v, "p", "2", p); return err },
 		"history":             func() error { _, _, err := paths.History(ctx, v, "p", "00000000", p); return err },
 	} {
@@ -352,7 +352,7 @@ func TestUnknownPaths(t *testing.T) {
 		p := index.Page{Limit: 1, After: after}
 		_, _, err := paths.List(ctx, v, "p", paths.Filter{}, p)
 		require.ErrorIs(t, err, index.ErrPosition)
-		_, _, err = paths.Builds(ctx, v, "p", p)
+		_, _, err = paths.ListBuilds(ctx, v, "p", p)
 		require.ErrorIs(t, err, index.ErrPosition)
 		_, _, err = paths.History(ctx, v, "p", "0cc175b9", p)
 		require.ErrorIs(t, err, index.ErrPosition)

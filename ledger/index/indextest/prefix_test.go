@@ -77,7 +77,7 @@ func TestHashesAreFoundByFirstDigits(t *testing.T) {
 		require.ErrorIs(t, err, prefix.ErrTooMany)
 	}
 	runs := 0
-	for seq, err := range records.OfKind(v, record.IPCRecord) {
+	for seq, err := range records.SeqsOfKind(v, record.IPCRecord) {
 		require.NoError(t, err)
 		require.Contains(t, []uint64{1, 2, 3, 4, 8}, seq)
 		runs++

@@ -189,7 +189,7 @@ func TestGapsAreReadWithFewKeys(t *testing.T) {
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f := follow(t, s, log)
 	log.catchUp(f)
-	v, err := f.Latest()
+	v, err := f.LatestView()
 	require.NoError(t, err)
 
 	require.Equal(t, []producers.Gap{{From: 1, To: 1}, {From: 300, To: 300}}, delivered(t, v, "backwards", 10).gaps)
@@ -204,7 +204,7 @@ func TestGapsAreReadWithFewKeys(t *testing.T) {
 	size := log.head.Size
 	log.append(produced("backwards", 300), produced("backwards", 1))
 	log.catchUp(f)
-	after, err := f.Latest()
+	after, err := f.LatestView()
 	require.NoError(t, err)
 	require.Equal(t, uint64(70000), delivered(t, after, "backwards", 10).CompleteTo)
 	require.NoError(t, v.Close())
@@ -232,17 +232,17 @@ func TestMissingNumbersDoNotOverflow(t *testing.T) {
 		require.Equal(t, want, gauge())
 	}
 	// The upper half of the sum survives a restart too.
-	require.NoError(t, s.Rows().DB().Flush())
+	require.NoError(t, s.RowStore().DB().Flush())
 	f.Close()
 	f = follow(t, s, log)
 	require.Equal(t, uint64(math.MaxUint64), gauge())
 	log.append(produced("p0", 5), produced("p0", 5))
 	_, value, found := func() (uint64, []byte, bool) {
 		gauge()
-		v, err := f.Latest()
+		v, err := f.LatestView()
 		require.NoError(t, err)
 		defer v.Close()
-		seq, value, found, err := v.Newest(0x9c, []byte{0})
+		seq, value, found, err := v.NewestVersion(0x9c, []byte{0})
 		require.NoError(t, err)
 		return seq, slices.Clone(value), found
 	}()

@@ -127,7 +127,7 @@ func drawVerb(t *rapid.T, size uint64) string {
 		}
 		var request *record.ValidationRequest
 		request, err = record.ParseValidation([]byte(`{"validated":` + strconv.FormatBool(rapid.Bool().Draw(t, "validated")) + `}`))
-		v = request.Of(path)
+		v = request.VerbFor(path)
 	case "register":
 		v, err = record.ParseRegistration(id, []byte(few(t, "chunks", `{}`, `{"chunk_hashes":[]}`,
 			`{"chunk_hashes":["sha256:7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"]}`)))
@@ -149,7 +149,7 @@ func drawStates(t *rapid.T, size uint64) (bodies []string) {
 	request, err := record.ParseStateRequest([]byte(text))
 	require.NoError(t, err)
 	for target := size - min(size, rapid.Uint64Range(1, 12).Draw(t, "targets")); target < size; target++ {
-		bodies = append(bodies, string(request.Change(target).AppendBody(nil, poster)))
+		bodies = append(bodies, string(request.VerbFor(target).AppendBody(nil, poster)))
 	}
 	return bodies
 }

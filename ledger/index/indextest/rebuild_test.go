@@ -16,11 +16,11 @@ import (
 // garble replaces all rows of groups with values that no fold writes.
 func garble(t *testing.T, s *index.Store) {
 	t.Helper()
-	first := testKeys.Key(nil, records.Postings)
-	it, err := s.Rows().DB().NewIter(&engine.IterOptions{LowerBound: first, UpperBound: testKeys.Key(nil, records.Postings+1)})
+	first := testKeys.Prefix(nil, records.Postings)
+	it, err := s.RowStore().DB().NewIter(&engine.IterOptions{LowerBound: first, UpperBound: testKeys.Prefix(nil, records.Postings+1)})
 	require.NoError(t, err)
 	for ok := it.First(); ok; ok = it.Next() {
-		require.NoError(t, s.Rows().DB().Set(append([]byte(nil), it.Key()...), []byte{4}, engine.NoSync))
+		require.NoError(t, s.RowStore().DB().Set(append([]byte(nil), it.Key()...), []byte{4}, engine.NoSync))
 	}
 	require.NoError(t, it.Close())
 }
@@ -37,27 +37,27 @@ func TestDamagedIndexIsRebuilt(t *testing.T) {
 	f, other := follow(t, s, log), follow(t, s, beside)
 	log.catchUp(f)
 	beside.catchUp(other)
-	v, err := other.Latest()
+	v, err := other.LatestView()
 	require.NoError(t, err)
 	f.Close() // closed because it has cached some rows
 	garble(t, s)
 	f = follow(t, s, log)
 	log.append(plains(t, 50, 60)...)
 	f.Wake()
-	for s.Rows().Refused() == nil {
+	for s.RowStore().AcquireError() == nil {
 		require.NoError(t, f.Err())
 	}
-	require.ErrorIs(t, s.Rows().Refused(), index.ErrRebuilding)
-	_, err = f.Latest()
+	require.ErrorIs(t, s.RowStore().AcquireError(), index.ErrRebuilding)
+	_, err = f.LatestView()
 	require.ErrorIs(t, err, index.ErrRebuilding)
 	_, err = f.Find(t.Context(), log.hashes[0], 0)
 	require.ErrorIs(t, err, index.ErrRebuilding)
-	_, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, Any: false})
+	_, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, AnyState: false})
 	require.NoError(t, err)
 	require.True(t, found)
 	require.NoError(t, v.Close())
 
-	s.Rows().WaitForRebuild()
+	s.RowStore().WaitForRebuild()
 	require.Equal(t, 1, s.Rebuilds())
 	log.catchUp(f)
 	beside.catchUp(other)
@@ -78,8 +78,8 @@ func TestSecondDamageStopsTheFollower(t *testing.T) {
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f := follow(t, s, log)
 	log.catchUp(f)
-	require.True(t, s.Rows().ReportDamage(rowstore.ErrDamaged, 0))
-	s.Rows().WaitForRebuild()
+	require.True(t, s.RowStore().ReportDamage(rowstore.ErrDamaged, 0))
+	s.RowStore().WaitForRebuild()
 	log.catchUp(f)
 	f.Close()
 	garble(t, s)
@@ -88,8 +88,8 @@ func TestSecondDamageStopsTheFollower(t *testing.T) {
 	require.ErrorIs(t, f.Wait(t.Context(), log.head.Size), rowstore.ErrDamaged)
 	require.ErrorIs(t, f.Err(), rowstore.ErrDamaged)
 	require.Equal(t, 1, s.Rebuilds())
-	require.True(t, s.Rows().ReportDamage(rowstore.ErrDamaged, 0), "the damage was in the previous index")
-	require.NoError(t, s.Rows().Refused())
-	require.False(t, s.Rows().ReportDamage(rowstore.ErrDamaged, 1))
+	require.True(t, s.RowStore().ReportDamage(rowstore.ErrDamaged, 0), "the damage was in the previous index")
+	require.NoError(t, s.RowStore().AcquireError())
+	require.False(t, s.RowStore().ReportDamage(rowstore.ErrDamaged, 1))
 	require.NoError(t, s.Close())
 }

@@ -26,7 +26,7 @@ func TestRecordedAt(t *testing.T) {
 				log.append(slices.Repeat([]string{foreign("poem", `{}`, `{}`)}, rapid.IntRange(1, 90).Draw(t, "events"))...)
 				log.catchUp(f)
 			}
-			v, err := f.Latest()
+			v, err := f.LatestView()
 			require.NoError(t, err)
 			for seq := range v.Size() {
 				at, err := v.RecordedAt(seq)

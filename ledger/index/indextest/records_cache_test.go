@@ -88,7 +88,7 @@ func TestRecordsAreCached(t *testing.T) {
 	require.Equal(t, want, got)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	v, err := f.Latest()
+	v, err := f.LatestView()
 	require.NoError(t, err)
 	_, err = records.ReadIPCRecord(gone, v, 1)
 	require.ErrorIs(t, err, context.Canceled)
@@ -115,7 +115,7 @@ func TestRecordsAreCachedPerLog(t *testing.T) {
 		followers, logs = append(followers, f), append(logs, log)
 	}
 	for i, f := range followers {
-		v, err := f.Latest()
+		v, err := f.LatestView()
 		require.NoError(t, err)
 		r, err := records.ReadIPCRecord(t.Context(), v, 0)
 		require.NoError(t, err)

@@ -105,7 +105,7 @@ func TestListsEqualModel(t *testing.T) {
 			require.Equal(t, naiveRecords(events, q, byOccurrence), seqs)
 			before := v.EventBytes()
 			for most := range int(size) + 1 {
-				exceeds, err := records.Exceeds(v, q, most)
+				exceeds, err := records.ListExceeds(v, q, most)
 				require.NoError(t, err)
 				require.False(t, !exceeds && !byOccurrence && len(seqs) > most, "%d are more than %d", len(seqs), most)
 				require.False(t, exceeds && most == int(size), "there are no more")
@@ -153,12 +153,12 @@ func TestListsTouchFewKeys(t *testing.T) {
 		"another":          {records.Filter{Kind: record.RunDAG}, false, 0},
 		"failed":           {records.Filter{State: record.Failed}, false, 3},
 		"live":             {records.Filter{State: record.Live, Kind: record.IPCRecord}, false, 2997},
-		"time":             {records.Filter{Bounds: index.Bounds{Since: new(time.UnixMicro(1000)), Until: new(time.UnixMicro(1010))}, Values: []records.Value{common}}, false, 10},
+		"time":             {records.Filter{TimeRange: index.TimeRange{Since: new(time.UnixMicro(1000)), Until: new(time.UnixMicro(1010))}, Values: []records.Value{common}}, false, 10},
 		"occurred":         {records.Filter{}, true, 3000},
-		"occurred between": {records.Filter{Bounds: index.Bounds{Since: new(time.Date(2024, 1, 1, 0, 10, 0, 0, time.UTC)), Until: new(time.Date(2024, 1, 1, 0, 11, 0, 0, time.UTC))}}, true, 60},
+		"occurred between": {records.Filter{TimeRange: index.TimeRange{Since: new(time.Date(2024, 1, 1, 0, 10, 0, 0, time.UTC)), Until: new(time.Date(2024, 1, 1, 0, 11, 0, 0, time.UTC))}}, true, 60},
 	} {
 		for _, limit := range []int{1, 3, 100} {
-			v, err := f.Latest()
+			v, err := f.LatestView()
 			require.NoError(t, err)
 			rows, _, err := listers[test.byOccurrence](t.Context(), v, test.filter, index.Page{Limit: limit})
 			require.NoError(t, err)

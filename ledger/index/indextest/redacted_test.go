@@ -97,7 +97,7 @@ func TestRedactionsAreListed(t *testing.T) {
 	require.Equal(t, []uint64{4, 2, 1}, seqs(6, records.List, records.Filter{}))
 	require.Equal(t, []uint64{4, 2, 1}, seqs(6, records.List, records.Filter{Kind: record.IPCRecord}))
 
-	v, err := f.Latest()
+	v, err := f.LatestView()
 	require.NoError(t, err)
 	state, err := records.State(v, 1)
 	require.NoError(t, err)

@@ -27,14 +27,14 @@ import (
 func poison(t tester, s *index.Store) {
 	t.Helper()
 	for d := range 256 {
-		row := append(testKeys.Key(nil, rowstore.Dimension(d)), make([]byte, index.SchemaOf(query.Families())[d])...)
-		require.NoError(t, s.Rows().DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
+		row := append(testKeys.Prefix(nil, rowstore.Dimension(d)), make([]byte, index.SchemaOf(query.Families())[d])...)
+		require.NoError(t, s.RowStore().DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
 	}
-	it, err := s.Rows().DB().NewIter(&engine.IterOptions{LowerBound: testKeys[:], UpperBound: testKeys.End()})
+	it, err := s.RowStore().DB().NewIter(&engine.IterOptions{LowerBound: testKeys[:], UpperBound: testKeys.End()})
 	require.NoError(t, err)
 	for n, ok := 0, it.First(); ok; n, ok = n+1, it.Next() {
 		if n%3 == 0 {
-			require.NoError(t, s.Rows().DB().Set(slices.Clone(it.Key()), []byte("poison"), engine.NoSync))
+			require.NoError(t, s.RowStore().DB().Set(slices.Clone(it.Key()), []byte("poison"), engine.NoSync))
 		}
 	}
 	require.NoError(t, it.Close())
@@ -91,7 +91,7 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 	for n := range 100 { // many groups of several runs, some of which are ranked during the fold
 		log.append(plain(t, n), runBody(t, fmt.Sprint("m", n%30), fmt.Sprint(n%50), fmt.Sprintf(`,"labels":{"a":"%d"}`, n%40)))
 	}
-	files := pebbletest.NewCrashable()
+	files := pebbletest.NewCrashFS()
 	c := testConfig(files.FS())
 	c.BatchEvents = 7
 	s := openTest(t, c)
@@ -99,7 +99,7 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 	poison(t, s)
 	require.NoError(t, s.Close())
 
-	var cuts []*pebbletest.Crashable
+	var cuts []*pebbletest.CrashFS
 	var mu sync.Mutex // guards cuts
 	files.BeforeEach(func(operation int) {
 		cut := files.PowerCut([]int{100, 0, 50}[operation%3], uint64(operation))
@@ -109,7 +109,7 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 	})
 	s = openTest(t, c)
 	f, err := s.Refold(t.Context(), log.name, log.store, log.head.Size, func(uint64) {
-		_, err := s.Rows().DB().AsyncFlush()
+		_, err := s.RowStore().DB().AsyncFlush()
 		require.NoError(t, err)
 	})
 	require.NoError(t, err)
@@ -140,12 +140,12 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 func TestRefoldReplacesAtOnce(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 20)...)
-	files := pebbletest.NewCrashable()
+	files := pebbletest.NewCrashFS()
 	c := testConfig(files.FS())
 	s := openTest(t, c)
 	log.catchUp(follow(t, s, log))
-	row := append(testKeys.Key(nil, records.Postings), make([]byte, index.SchemaOf(query.Families())[records.Postings])...)
-	require.NoError(t, s.Rows().DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
+	row := append(testKeys.Prefix(nil, records.Postings), make([]byte, index.SchemaOf(query.Families())[records.Postings])...)
+	require.NoError(t, s.RowStore().DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
 	require.NoError(t, s.Close())
 
 	s = openTest(t, c)
@@ -173,23 +173,23 @@ func TestGroupsAreRankedOnce(t *testing.T) {
 	)
 	s := openTest(t, testConfig(vfs.NewMem()))
 	defer func() { require.NoError(t, s.Close()) }()
-	f, err := s.FollowStopped(t.Context(), log.name, log.store)
+	f, err := s.AddStoppedFollower(t.Context(), log.name, log.store)
 	require.NoError(t, err)
 	defer f.Close()
-	f.Fold().Defer()
+	f.Fold().DeferWork()
 	for f.Size() < log.head.Size { // changes of state end a batch
 		more, err := f.FoldBatch(t.Context())
 		require.NoError(t, err)
 		require.True(t, more)
 	}
 	changed := make(map[rowstore.Identity]int)
-	waiting := index.DeriverOf[*groups.Deriver](f.Fold()).Changed()
+	waiting := index.DeriverOf[*groups.Deriver](f.Fold()).ChangedGroups()
 	for _, id := range waiting {
 		changed[id]++
 	}
 	require.Len(t, changed, len(waiting))
-	require.Contains(t, changed, rowstore.Identify([]byte("model"), []byte("m")))
-	require.Contains(t, changed, rowstore.Identify([]byte("model"), []byte("n")))
+	require.Contains(t, changed, rowstore.IdentityOf([]byte("model"), []byte("m")))
+	require.Contains(t, changed, rowstore.IdentityOf([]byte("model"), []byte("n")))
 }
 
 // Refold stops at the given size, wherever its batches end.

@@ -128,18 +128,18 @@ func naiveComparison(before, after *dagEvent) (c rundags.Comparison) {
 	}
 	switch n := len(c.Dimensions); {
 	case len(change.Differing) == 0:
-		c.Cause.Cause = "identical"
+		c.DivergenceCause.DivergenceCause = "identical"
 		return c
 	case !c.Known:
-		c.Cause.Cause = "unknown"
+		c.DivergenceCause.DivergenceCause = "unknown"
 	case n == 0:
-		c.Cause.Cause = "no_dimension"
+		c.DivergenceCause.DivergenceCause = "no_dimension"
 	case n == 1:
-		c.Cause.Cause = c.Dimensions[0]
+		c.DivergenceCause.DivergenceCause = c.Dimensions[0]
 	default:
-		c.Cause.Cause = "confounded"
+		c.DivergenceCause.DivergenceCause = "confounded"
 	}
-	c.Stage = new(change.First())
+	c.Stage = new(change.FirstDivergence())
 	return c
 }
 
@@ -161,7 +161,7 @@ func naiveRunGroups(events []dagEvent, q rundags.GroupQuery) (list []rundags.Gro
 	}
 	slices.Reverse(values)
 	for _, value := range values {
-		counted := slices.DeleteFunc(members[value], func(e *dagEvent) bool { return !q.Any && stateIn(states, e.seq) != "live" })
+		counted := slices.DeleteFunc(members[value], func(e *dagEvent) bool { return !q.AnyState && stateIn(states, e.seq) != "live" })
 		if len(counted) == 0 || uint64(len(counted)) < q.MinRuns {
 			continue
 		}
@@ -178,7 +178,7 @@ func naiveRunGroups(events []dagEvent, q rundags.GroupQuery) (list []rundags.Gro
 				answers[answer] = true
 			}
 		}
-		g.Answers, g.Verdicts = uint64(len(answers)), naiveFailures(alone, index.Bounds{}, true)
+		g.Answers, g.Verdicts = uint64(len(answers)), naiveFailures(alone, index.TimeRange{}, true)
 		list = append(list, g)
 	}
 	return list
@@ -233,7 +233,7 @@ func sameDimensions(a, b map[string]*string) bool {
 	return true
 }
 
-func naiveFailures(events []dagEvent, b index.Bounds, any bool) []rundags.Failures {
+func naiveFailures(events []dagEvent, b index.TimeRange, any bool) []rundags.FailureCount {
 	states := naiveRunStates(events)
 	stages := []string{"", "retrieval", "context", "answer", "unknown", "other"}
 	modes := []string{"", "STRICT", "HYBRID", "UNGROUNDED", "other"}
@@ -258,9 +258,9 @@ func naiveFailures(events []dagEvent, b index.Bounds, any bool) []rundags.Failur
 		}
 		counts[[3]byte{number(e.Record.Shape, shapes), number(e.Record.AuditMode, modes), number(failed, stages)}]++
 	}
-	var list []rundags.Failures
+	var list []rundags.FailureCount
 	for _, o := range slices.SortedFunc(maps.Keys(counts), func(a, b [3]byte) int { return bytes.Compare(a[:], b[:]) }) {
-		list = append(list, rundags.Failures{FailureStage: stages[o[2]], AuditMode: modes[o[1]], Shape: shapes[o[0]], Count: counts[o]})
+		list = append(list, rundags.FailureCount{FailureStage: stages[o[2]], AuditMode: modes[o[1]], Shape: shapes[o[0]], Count: counts[o]})
 	}
 	return list
 }

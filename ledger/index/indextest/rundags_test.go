@@ -77,11 +77,11 @@ func requireRunGroups(t *rapid.T, f *index.Follower, log *journal) {
 	defer func() { require.NoError(t, v.Close()) }()
 	limit := rapid.IntRange(1, 5).Draw(t, "limit")
 	for _, by := range rundags.GroupedBy {
-		q := rundags.GroupQuery{By: by, Any: rapid.Bool().Draw(t, "any"), Bounds: index.Bounds{Since: drawMoment(t, log, "since"), Until: drawMoment(t, log, "until")}, MinRuns: rapid.Uint64Range(0, 3).Draw(t, "min_runs")}
+		q := rundags.GroupQuery{By: by, AnyState: rapid.Bool().Draw(t, "any"), TimeRange: index.TimeRange{Since: drawMoment(t, log, "since"), Until: drawMoment(t, log, "until")}, MinRuns: rapid.Uint64Range(0, 3).Draw(t, "min_runs")}
 		want := naiveRunGroups(log.ranEvents(size), q)
 		got := pages(t, limit, func(p index.Page) ([]rundags.Group, []byte, error) { return rundags.ListGroups(background, v, q, p) })
 		require.Equal(t, want, inUTC(got))
-		if q.Any || size < log.head.Size {
+		if q.AnyState || size < log.head.Size {
 			_, _, err := rundags.ListRecentGroups(background, v, q, index.Page{Limit: 1})
 			require.ErrorIs(t, err, rundags.ErrNotLatest)
 			continue
@@ -106,7 +106,7 @@ func requireRuns(t *rapid.T, v *index.View, events []dagEvent, limit int) {
 		for _, question := range someQuestions {
 			var got []naiveRun
 			for _, r := range pages(t, limit, func(p index.Page) ([]rundags.QuestionRun, []byte, error) {
-				return rundags.OfQuestion(background, v, question, any, p)
+				return rundags.ListByQuestion(background, v, question, any, p)
 			}) {
 				got = append(got, naiveRun{r.Seq, r.State, r.Comparison})
 			}
@@ -118,7 +118,7 @@ func requireRuns(t *rapid.T, v *index.View, events []dagEvent, limit int) {
 			}
 			return nil
 		}
-		bounds := index.Bounds{Since: moment("since"), Until: moment("until")}
+		bounds := index.TimeRange{Since: moment("since"), Until: moment("until")}
 		failures, err := rundags.CountFailures(background, v, bounds, any)
 		require.NoError(t, err)
 		require.Equal(t, naiveFailures(events, bounds, any), failures)
@@ -126,12 +126,12 @@ func requireRuns(t *rapid.T, v *index.View, events []dagEvent, limit int) {
 		periods, err := rundags.CountFailuresOver(background, v, times, any)
 		require.NoError(t, err)
 		for i, found := range periods {
-			require.Equal(t, naiveFailures(events, index.Bounds{Since: &times[i], Until: &times[i+1]}, any), found)
+			require.Equal(t, naiveFailures(events, index.TimeRange{Since: &times[i], Until: &times[i+1]}, any), found)
 		}
 	}
 	for _, key := range someKeys {
 		seq, others := naiveCached(events, key)
-		run, more, err := rundags.Cached(background, v, key)
+		run, more, err := rundags.FindByCacheKey(background, v, key)
 		if seq == 0 {
 			require.ErrorIs(t, err, storage.ErrNotFound)
 			continue
@@ -174,7 +174,7 @@ func requireRunCounts(t *rapid.T, counted counters.Counts, events []dagEvent) {
 			}
 			want["diverged "+stage]++
 		}
-		for _, f := range naiveFailures(events[i:i+1], index.Bounds{}, true) {
+		for _, f := range naiveFailures(events[i:i+1], index.TimeRange{}, true) {
 			want["failed "+cmp.Or(f.FailureStage, "none")+" "+cmp.Or(f.AuditMode, "none")]++
 		}
 	}
@@ -202,7 +202,7 @@ func TestDivergenceOfAQuestion(t *testing.T) {
 		dagBody("why", node("question", "1"), node("mine", "1")),   // event 6
 	)
 	v := viewOf(t, f, 7)
-	rows, next, err := rundags.OfQuestion(t.Context(), v, "why", false, index.Page{Limit: 9})
+	rows, next, err := rundags.ListByQuestion(t.Context(), v, "why", false, index.Page{Limit: 9})
 	require.NoError(t, err)
 	require.Nil(t, next)
 	require.Len(t, rows, 3)
@@ -215,10 +215,10 @@ func TestDivergenceOfAQuestion(t *testing.T) {
 	require.Equal(t, rundags.Divergence{Against: 3, Stage: &answer}, d.Divergence, "the divergence as of event 4")
 	counted := countsOf(f)
 	require.Equal(t, uint64(2), counted[counters.SeriesOf(counters.DivergenceTotal, "answer")])
-	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.DivergenceTotal, counters.Other)])
+	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.DivergenceTotal, counters.OtherLabel)])
 	require.Zero(t, counted[counters.SeriesOf(counters.DivergenceTotal, "none")])
 	for _, position := range [][]byte{{}, {1}, append(rowstore.AppendSeq(nil, 7), rowstore.AppendSeq(nil, 0)...), append(rowstore.AppendSeq(nil, 5), rowstore.AppendSeq(nil, 5)...)} {
-		_, _, err := rundags.OfQuestion(t.Context(), v, "why", false, index.Page{Limit: 1, After: position})
+		_, _, err := rundags.ListByQuestion(t.Context(), v, "why", false, index.Page{Limit: 1, After: position})
 		require.ErrorIs(t, err, index.ErrPosition)
 	}
 	for _, seq := range []uint64{0, 5, 7} {
@@ -250,7 +250,7 @@ func TestCachedRuns(t *testing.T) {
 	)
 	for size, want := range map[uint64]struct{ seq, others uint64 }{2: {}, 3: {2, 0}, 4: {3, 1}, 5: {2, 0}, 6: {}, 7: {3, 0}, 8: {}, 9: {3, 0}} {
 		v := viewOf(t, f, size)
-		run, others, err := rundags.Cached(t.Context(), v, "k")
+		run, others, err := rundags.FindByCacheKey(t.Context(), v, "k")
 		if want.seq == 0 {
 			require.ErrorIs(t, err, storage.ErrNotFound, "as of %d", size)
 			continue
@@ -271,12 +271,12 @@ func TestRunsAreReadWithFewKeys(t *testing.T) {
 	}
 	f, log := foldBodies(t, bodies...)
 	v := viewOf(t, f, log.head.Size)
-	failures, err := rundags.CountFailures(t.Context(), v, index.Bounds{Since: new(time.UnixMicro(600)), Until: new(time.UnixMicro(1700))}, false)
+	failures, err := rundags.CountFailures(t.Context(), v, index.TimeRange{Since: new(time.UnixMicro(600)), Until: new(time.UnixMicro(1700))}, false)
 	require.NoError(t, err)
-	require.Equal(t, []rundags.Failures{{FailureStage: "unknown", Count: 1100}}, failures)
+	require.Equal(t, []rundags.FailureCount{{FailureStage: "unknown", Count: 1100}}, failures)
 	require.LessOrEqual(t, v.KeysRead(), 25, "the search for the times is between two marks")
 	before := v.KeysRead()
-	rows, _, err := rundags.OfQuestion(t.Context(), v, "why", false, index.Page{Limit: 10})
+	rows, _, err := rundags.ListByQuestion(t.Context(), v, "why", false, index.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, rows, 10)
 	require.LessOrEqual(t, v.KeysRead()-before, 50)
@@ -290,7 +290,7 @@ func TestRunGroupsAreReadWithFewKeys(t *testing.T) {
 		bodies = append(bodies, dagBody(fmt.Sprint("why ", n%1000), node("question", "1"), node("answer", fmt.Sprint(n))))
 	}
 	f, log := foldBodies(t, append(bodies, stateOf(2000, "failed"))...)
-	q := rundags.GroupQuery{By: "question_hash", Bounds: index.Bounds{Since: new(time.UnixMicro(1991))}}
+	q := rundags.GroupQuery{By: "question_hash", TimeRange: index.TimeRange{Since: new(time.UnixMicro(1991))}}
 	v := viewOf(t, f, log.head.Size)
 	rows, next, err := rundags.ListRecentGroups(t.Context(), v, q, index.Page{Limit: 100})
 	require.NoError(t, err)
@@ -298,7 +298,7 @@ func TestRunGroupsAreReadWithFewKeys(t *testing.T) {
 	require.Len(t, rows, 9, "events 1991 to 1999; 2000 is not live")
 	require.Equal(t, []any{"why 998", uint64(2), uint64(2), uint64(999), uint64(1999)}, []any{rows[0].Value, rows[0].Runs, rows[0].Answers, rows[0].FirstSeq, rows[0].LastSeq})
 	require.LessOrEqual(t, v.KeysRead(), 60)
-	q.Any = true
+	q.AnyState = true
 	v = viewOf(t, f, log.head.Size)
 	rows, next, err = rundags.ListGroups(t.Context(), v, q, index.Page{Limit: 5})
 	require.NoError(t, err)
@@ -344,9 +344,9 @@ func TestFailuresOfStagesAloneAreUnknown(t *testing.T) {
 		posted(t, record.RunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+
 			`"n_quotes":1,"n_verified":1,"sources":[{}]}}`, zeros)),
 	)
-	failures, err := rundags.CountFailures(t.Context(), viewOf(t, f, log.head.Size), index.Bounds{}, false)
+	failures, err := rundags.CountFailures(t.Context(), viewOf(t, f, log.head.Size), index.TimeRange{}, false)
 	require.NoError(t, err)
-	require.Equal(t, []rundags.Failures{
+	require.Equal(t, []rundags.FailureCount{
 		{Shape: "quote", AuditMode: "STRICT", Count: 1}, {Shape: "reject", Count: 1}, {FailureStage: "unknown", Shape: "unrecognised", Count: 1},
 	}, failures)
 	counted := countsOf(f)
@@ -374,6 +374,6 @@ func TestInconsistentVerdicts(t *testing.T) {
 	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.InconsistentTotal, "strict_without_sources")])
 	require.Zero(t, counted[counters.SeriesOf(counters.InconsistentTotal, "strict_rejected")])
 	for series := range counted {
-		require.False(t, series.Metric == counters.ChecksTotal && series.Labels[1] == counters.Other, series)
+		require.False(t, series.Metric == counters.ChecksTotal && series.Labels[1] == counters.OtherLabel, series)
 	}
 }

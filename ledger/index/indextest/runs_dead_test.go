@@ -24,8 +24,8 @@ type naiveRange struct{ first, last uint64 }
 func deadRangesOf(t tester, s *index.Store, id rowstore.Identity) (found []naiveRange) {
 	t.Helper()
 	const deadRuns = 0x12
-	lower := append(testKeys.Key(nil, deadRuns), id[:]...)
-	it, err := s.Rows().Iterate(lower, rowstore.UpperBound(lower, rowstore.SeqBytes))
+	lower := append(testKeys.Prefix(nil, deadRuns), id[:]...)
+	it, err := s.RowStore().Iterate(lower, rowstore.UpperBound(lower, rowstore.SeqBytes))
 	require.NoError(t, err)
 	for ok := it.First(); ok; ok = it.Next() {
 		last, err := it.Value()
@@ -59,7 +59,7 @@ func TestDeadRangesEqualModel(t *testing.T) {
 			for _, by := range groupNames {
 				for _, value := range u.naive.groupsBy(by, u.log.head.Size) {
 					require.Equal(t, u.naive.naiveDeadRanges(by, value, u.log.head.Size),
-						deadRangesOf(t, u.store, rowstore.Identify([]byte(by), []byte(value))), "%s %s", by, value)
+						deadRangesOf(t, u.store, rowstore.IdentityOf([]byte(by), []byte(value))), "%s %s", by, value)
 				}
 			}
 		})
@@ -103,12 +103,12 @@ func TestStatesOfRunsChangeInAnyOrder(t *testing.T) {
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, g.log)
 		g.log.catchUp(f)
-		require.Equal(t, g.naive.naiveDeadRanges("model", "m", g.log.head.Size), deadRangesOf(t, s, rowstore.Identify([]byte("model"), []byte("m"))))
+		require.Equal(t, g.naive.naiveDeadRanges("model", "m", g.log.head.Size), deadRangesOf(t, s, rowstore.IdentityOf([]byte("model"), []byte("m"))))
 		for _, size := range []uint64{g.log.head.Size, rapid.Uint64Range(1, g.log.head.Size).Draw(t, "size")} {
 			v, err := f.View(size)
 			require.NoError(t, err)
 			runs := g.naive.group("model", "m", false, size)
-			got, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, Any: false})
+			got, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, AnyState: false})
 			require.NoError(t, err)
 			require.Equal(t, len(runs) > 0, found)
 			if found {
@@ -154,7 +154,7 @@ func TestCostOfDeadRunsIsBounded(t *testing.T) {
 				}
 			}
 			require.Equal(t, uint64(runs), groupOfModel(t, viewOf(t, f, log.head.Size), "m").Runs)
-			require.Empty(t, deadRangesOf(t, log.index, rowstore.Identify([]byte("model"), []byte("m"))))
+			require.Empty(t, deadRangesOf(t, log.index, rowstore.IdentityOf([]byte("model"), []byte("m"))))
 		})
 	}
 }

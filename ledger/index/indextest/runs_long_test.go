@@ -50,7 +50,7 @@ func makeLongLog(t *testing.T, dir string, runs int) {
 	t.Helper()
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	store, err := database.Create(t.Context(), storage.Info{Name: "default"})
+	store, err := database.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	var head storage.Head
 	bodies := []string{string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil))}
@@ -85,7 +85,7 @@ var longQueries = []longQuery{
 		return rowsOf(groups.List(ctx, v, groups.Query{By: "input_hash"}, p))
 	}},
 	{"groups since", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(groups.ListRanked(ctx, v, groups.RankedRecent, groups.Query{By: "input_hash", Bounds: index.Bounds{Since: &about.Time}}, p))
+		return rowsOf(groups.ListRanked(ctx, v, groups.RankedRecent, groups.Query{By: "input_hash", TimeRange: index.TimeRange{Since: &about.Time}}, p))
 	}},
 	{"groups by runs", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.Page) (int, error) {
 		return rowsOf(groups.ListRanked(ctx, v, groups.RankedRuns, groups.Query{By: "input_hash"}, p))
@@ -97,17 +97,17 @@ var longQueries = []longQuery{
 		return rowsOf(groups.ListRanked(ctx, v, groups.RankedStability, groups.Query{By: "input_hash"}, p))
 	}},
 	{"group", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
-		_, _, err := groups.Get(ctx, v, groups.RunQuery{Value: records.Value{Name: "input_hash", Text: string(about.InputHash)}, Any: false})
+		_, _, err := groups.Get(ctx, v, groups.RunQuery{Value: records.Value{Name: "input_hash", Text: string(about.InputHash)}, AnyState: false})
 		return 1, err
 	}},
 	{"runs", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(runs.List(ctx, v, groups.RunQuery{Value: records.Value{Name: "input_hash", Text: string(about.InputHash)}, Any: false}, p))
+		return rowsOf(runs.List(ctx, v, groups.RunQuery{Value: records.Value{Name: "input_hash", Text: string(about.InputHash)}, AnyState: false}, p))
 	}},
 	{"outputs", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(groups.Outputs(ctx, v, groups.RunQuery{Value: records.Value{Name: "model", Text: string(about.Model)}, Any: false}, p))
+		return rowsOf(groups.ListOutputs(ctx, v, groups.RunQuery{Value: records.Value{Name: "model", Text: string(about.Model)}, AnyState: false}, p))
 	}},
 	{"timeline", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(runs.Timeline(ctx, v, groups.RunQuery{Value: records.Value{Name: "input_hash", Text: string(about.InputHash)}, Any: false}, p))
+		return rowsOf(runs.Timeline(ctx, v, groups.RunQuery{Value: records.Value{Name: "input_hash", Text: string(about.InputHash)}, AnyState: false}, p))
 	}},
 	{"drift", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
 		_, _, err := runs.DriftOf(ctx, v, about.Seq)
@@ -221,13 +221,13 @@ func (q longQuery) compare(t *testing.T, sides []longSide) {
 // ask queries a run with a new view. It returns the time and the number of keys read per row.
 func (q longQuery) ask(t *testing.T, side longSide, part float64) (took time.Duration, keys float64) {
 	t.Helper()
-	v, err := side.Latest()
+	v, err := side.LatestView()
 	require.NoError(t, err)
 	about, err := records.ReadIPCRecord(t.Context(), v, 1+uint64(part*float64(side.runs-1)))
 	require.NoError(t, err)
 	require.NoError(t, v.Close())
 	begin := time.Now()
-	v, err = side.Latest()
+	v, err = side.LatestView()
 	require.NoError(t, err)
 	rows, err := q.page(t.Context(), v, &about, index.Page{Limit: longPage})
 	require.NoError(t, err)

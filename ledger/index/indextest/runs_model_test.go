@@ -50,8 +50,8 @@ func naiveGroup(value string, runs []naiveGeneration) groups.Group {
 	}
 	g.Outputs = uint64(len(counts))
 	if len(runs) > 0 {
-		g.First = groups.Moment{Seq: runs[0].seq, Time: runs[0].time}
-		g.Last = groups.Moment{Seq: runs[len(runs)-1].seq, Time: runs[len(runs)-1].time}
+		g.First = groups.EventTime{Seq: runs[0].seq, Time: runs[0].time}
+		g.Last = groups.EventTime{Seq: runs[len(runs)-1].seq, Time: runs[len(runs)-1].time}
 	}
 	return g
 }
@@ -163,13 +163,13 @@ func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
 // query returns a random query of groups, and the groups that match it, newest first.
 func (u *runsUnderTest) query() (groups.Query, []groups.Group) {
 	q := groups.Query{
-		By: rapid.SampledFrom(groupNames).Draw(u.T, "by"), Any: u.any,
+		By: rapid.SampledFrom(groupNames).Draw(u.T, "by"), AnyState: u.any,
 		MinRuns: rapid.Uint64Range(0, 3).Draw(u.T, "min_runs"), MinOutputs: rapid.Uint64Range(0, 2).Draw(u.T, "min_outputs"),
-		Bounds: index.Bounds{Since: drawMoment(u.T, u.log, "since"), Until: drawMoment(u.T, u.log, "until")},
+		TimeRange: index.TimeRange{Since: drawMoment(u.T, u.log, "since"), Until: drawMoment(u.T, u.log, "until")},
 	}
 	var want []groups.Group
 	for _, value := range u.naive.groupsBy(q.By, u.size) {
-		g := naiveGroup(value, u.naive.group(q.By, value, q.Any, u.size))
+		g := naiveGroup(value, u.naive.group(q.By, value, q.AnyState, u.size))
 		if g.Runs > 0 && g.Runs >= q.MinRuns && g.Outputs >= q.MinOutputs &&
 			(q.Since == nil || !g.Last.Time.Before(*q.Since)) && (q.Until == nil || g.Last.Time.Before(*q.Until)) {
 			want = append(want, g)
@@ -195,7 +195,7 @@ func TestRankedGroupsEqualModel(t *testing.T) {
 			list := func(p index.Page) ([]groups.Group, []byte, error) {
 				return groups.ListRanked(t.Context(), u.view, ranking, q, p)
 			}
-			if q.Any || u.size < u.log.head.Size {
+			if q.AnyState || u.size < u.log.head.Size {
 				_, _, err := list(index.Page{Limit: 1})
 				require.ErrorIs(t, err, groups.ErrNotRanked)
 				return
@@ -218,7 +218,7 @@ func TestOneGroupEqualsModel(t *testing.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
 			by := rapid.SampledFrom(groupNames).Draw(t, "by")
 			value := rapid.SampledFrom(append(u.naive.groupsBy(by, u.log.head.Size), "none")).Draw(t, "value")
-			q := groups.RunQuery{Value: records.Value{Name: by, Text: value}, Any: u.any, Seeded: u.seeded}
+			q := groups.RunQuery{Value: records.Value{Name: by, Text: value}, AnyState: u.any, Seeded: u.seeded}
 			runs := u.naive.group(by, value, u.any, u.size)
 
 			group, found, err := groups.Get(t.Context(), u.view, q)
@@ -274,12 +274,12 @@ func (u *runsUnderTest) checkOutputs(q groups.RunQuery, runs, all []naiveGenerat
 		}
 	}
 	require.Equal(u.T, want, pages(u.T, u.limit, func(p index.Page) ([]groups.Output, []byte, error) {
-		return groups.Outputs(u.Context(), u.view, q, p)
+		return groups.ListOutputs(u.Context(), u.view, q, p)
 	}))
 }
 
 func (u *runsUnderTest) checkTimeline(q groups.RunQuery, runs []naiveGeneration) {
-	got := pages(u.T, u.limit, func(p index.Page) ([]questions.Step, []byte, error) {
+	got := pages(u.T, u.limit, func(p index.Page) ([]questions.TimelineStep, []byte, error) {
 		return questions.Timeline(u.Context(), u.view, q, p)
 	})
 	require.Len(u.T, got, len(runs))
@@ -295,7 +295,7 @@ func (u *runsUnderTest) checkTimeline(q groups.RunQuery, runs []naiveGeneration)
 	}
 }
 
-func namesOf(s questions.Step) []string {
+func namesOf(s questions.TimelineStep) []string {
 	var names []string
 	for _, d := range s.Differences {
 		names = append(names, d.Variable)
@@ -350,7 +350,7 @@ func TestDriftEqualsModel(t *testing.T) {
 				require.Equal(t, before != nil && r.isRun(), found)
 				if found {
 					require.Equal(t, before.seq, d.Against)
-					u.checkAttribution(before, &r, r.seq, d.Cause, namesOf(questions.Step{Attribution: d.Attribution}))
+					u.checkAttribution(before, &r, r.seq, d.Cause, namesOf(questions.TimelineStep{Attribution: d.Attribution}))
 				}
 			}
 			got := make(map[string]uint64)
@@ -389,7 +389,7 @@ func TestEffectsEqualModel(t *testing.T) {
 					values[i] = fmt.Sprintf("%032x", i)
 				}
 			}
-			q := effects.Query{Variable: variable, Any: u.any, Seeded: u.seeded, A: values[0], B: values[1]}
+			q := effects.Query{Variable: variable, AnyState: u.any, Seeded: u.seeded, A: values[0], B: values[1]}
 			want := u.effects(name, q)
 			got := make(map[[2]uint64]bool)
 			for _, pair := range pages(t, u.limit, func(p index.Page) ([]effects.Pair, []byte, error) {
@@ -454,7 +454,7 @@ func (u *runsUnderTest) effects(name string, q effects.Query) map[[2]uint64]bool
 	}
 	others = slices.DeleteFunc(others, func(other string) bool { return other == name })
 	sides := make(map[string][2][]naiveGeneration)
-	for _, r := range u.naive.runs(q.Any, u.size) {
+	for _, r := range u.naive.runs(q.AnyState, u.size) {
 		value, given := r.values[name]
 		at := slices.Index([]string{q.A, q.B}, value)
 		if !given || at < 0 || u.leavesOut(r) {

@@ -47,7 +47,7 @@ func TestRealInputEffects(t *testing.T) {
 		require.Len(t, pairs, int(c.pairs))
 	}
 	alpaca, claude := first["alpaca-7b"], first["claude-2"]
-	r := drift.Attribute(&alpaca.IPC, &claude.IPC, drift.Sets{})
+	r := drift.CompareRuns(&alpaca.IPC, &claude.IPC, drift.CitationSetPair{})
 	require.Equal(t, drift.Confounded, r.Cause)
-	require.Equal(t, "[system_prompt model max_tokens]", fmt.Sprint(namesOf(runs.Step{Attribution: r})))
+	require.Equal(t, "[system_prompt model max_tokens]", fmt.Sprint(namesOf(runs.TimelineStep{Attribution: r})))
 }

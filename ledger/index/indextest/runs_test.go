@@ -29,7 +29,7 @@ func runBody(t tester, model, output, more string) string {
 // groupOfModel returns the group of a model's live runs.
 func groupOfModel(t *testing.T, v *index.View, model string) groups.Group {
 	t.Helper()
-	g, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: "model", Text: model}, Any: false})
+	g, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: "model", Text: model}, AnyState: false})
 	require.NoError(t, err)
 	require.True(t, found)
 	return g
@@ -92,10 +92,10 @@ func TestARunBecomesLiveAgain(t *testing.T) {
 		g := groupOfModel(t, viewOf(t, f, size), "m")
 		require.Equal(t, want, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips, g.First.Seq, g.Last.Seq}, "size %d", size)
 	}
-	_, found, err := groups.Get(t.Context(), viewOf(t, f, 14), groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, Any: false})
+	_, found, err := groups.Get(t.Context(), viewOf(t, f, 14), groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, AnyState: false})
 	require.NoError(t, err)
 	require.False(t, found)
-	g, found, err := groups.Get(t.Context(), viewOf(t, f, 14), groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, Any: true})
+	g, found, err := groups.Get(t.Context(), viewOf(t, f, 14), groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, AnyState: true})
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, []uint64{4, 2, 3, 2}, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips})
@@ -187,7 +187,7 @@ func TestEffectsSkipClaimedIDs(t *testing.T) {
 	totals, err := effects.Count(t.Context(), v, q, nil)
 	require.NoError(t, err)
 	require.Equal(t, effects.Totals{Pairs: 2, Changed: 1, Unchanged: 1, AsOf: v.Size()}, totals)
-	q.Any = true
+	q.AnyState = true
 	require.Equal(t, [][2]uint64{{2, 3}, {5, 6}}, pairs())
 }
 
@@ -208,7 +208,7 @@ func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 		"runs":    {groups.RankedRuns, groups.Query{By: "model", MinRuns: 2}, []string{"changing", "steady"}},
 		"outputs": {groups.RankedStability, groups.Query{By: "model", MinOutputs: 2}, []string{"changing"}},
 		"flips":   {groups.RankedFlips, groups.Query{By: "model", MinRuns: 2}, []string{"changing", "steady"}},
-		"recent":  {groups.RankedRecent, groups.Query{By: "model", MinRuns: 2, Bounds: index.Bounds{Until: new(time.UnixMicro(504))}}, []string{"steady"}},
+		"recent":  {groups.RankedRecent, groups.Query{By: "model", MinRuns: 2, TimeRange: index.TimeRange{Until: new(time.UnixMicro(504))}}, []string{"steady"}},
 	} {
 		v := viewOf(t, f, log.head.Size)
 		rows, next, err := groups.ListRanked(t.Context(), v, c.ranking, c.query, index.Page{Limit: 5})
@@ -238,7 +238,7 @@ func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 func TestPositionsOfOtherQueries(t *testing.T) {
 	f, _ := foldBodies(t, runBody(t, "m", "yes", ""), runBody(t, "n", "no", ""), runBody(t, "m", "no", ""))
 	v := viewOf(t, f, 4)
-	one := groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, Any: false}
+	one := groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, AnyState: false}
 	for name, list := range map[string]func(index.Page) error{
 		"groups": func(p index.Page) error {
 			_, _, err := groups.List(t.Context(), v, groups.Query{By: "model"}, p)
@@ -253,7 +253,7 @@ func TestPositionsOfOtherQueries(t *testing.T) {
 			return err
 		},
 		"runs":     func(p index.Page) error { _, _, err := runs.List(t.Context(), v, one, p); return err },
-		"outputs":  func(p index.Page) error { _, _, err := groups.Outputs(t.Context(), v, one, p); return err },
+		"outputs":  func(p index.Page) error { _, _, err := groups.ListOutputs(t.Context(), v, one, p); return err },
 		"timeline": func(p index.Page) error { _, _, err := runs.Timeline(t.Context(), v, one, p); return err },
 		"effects": func(p index.Page) error {
 			_, _, err := effects.List(t.Context(), v, effects.Query{Variable: "model", A: "m", B: "n"}, p)
@@ -272,7 +272,7 @@ func TestPositionsOfOtherQueries(t *testing.T) {
 		require.ErrorIs(t, err, index.ErrPosition, name)
 	}
 	for name, position := range map[string][]byte{"beyond": rowstore.AppendSeq(nil, 9), "of another group": rowstore.AppendSeq(nil, 2)} {
-		_, _, err := groups.Outputs(t.Context(), v, one, index.Page{Limit: 9, After: position})
+		_, _, err := groups.ListOutputs(t.Context(), v, one, index.Page{Limit: 9, After: position})
 		require.ErrorIs(t, err, index.ErrPosition, name)
 	}
 	at := rowstore.AppendSeq(rowstore.AppendSeq(rowstore.AppendSeq(nil, 3), 0), 0)

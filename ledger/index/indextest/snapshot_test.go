@@ -27,10 +27,10 @@ import (
 )
 
 // partsOf returns the parts of a follower's snapshot at a size; 0 means the current one.
-func partsOf(t tester, f *index.Follower, size uint64) (parts []*index.Part) {
+func partsOf(t tester, f *index.Follower, size uint64) (parts []*index.SnapshotPart) {
 	t.Helper()
 	for from := []byte(nil); len(parts) == 0 || from != nil; {
-		p, err := index.ReadPart(context.Background(), f, size, from)
+		p, err := index.ReadSnapshotPart(context.Background(), f, size, from)
 		require.NoError(t, err)
 		parts = append(parts, p)
 		size, from = p.Size, p.Next
@@ -39,9 +39,9 @@ func partsOf(t tester, f *index.Follower, size uint64) (parts []*index.Part) {
 }
 
 // sending returns a Fetch that yields parts.
-func sending(parts []*index.Part) index.Fetch {
-	return func(context.Context, string) iter.Seq2[*index.Part, error] {
-		return func(yield func(*index.Part, error) bool) {
+func sending(parts []*index.SnapshotPart) index.FetchFunc {
+	return func(context.Context, string) iter.Seq2[*index.SnapshotPart, error] {
+		return func(yield func(*index.SnapshotPart, error) bool) {
 			for _, p := range parts {
 				if !yield(p, nil) {
 					return
@@ -54,7 +54,7 @@ func sending(parts []*index.Part) index.Fetch {
 // digestNow returns the digest of all rows of a follower.
 func digestNow(t tester, f *index.Follower) [sha256.Size]byte {
 	t.Helper()
-	v, err := f.Latest()
+	v, err := f.LatestView()
 	require.NoError(t, err)
 	digest, err := v.Digest(context.Background())
 	require.NoError(t, errors.Join(err, v.Close()))
@@ -91,7 +91,7 @@ func TestInstalledSnapshotIsTheFold(t *testing.T) {
 			require.NoError(t, err)
 			f.Close()
 		}
-		s.FetchFrom(sending(parts))
+		s.SetFetch(sending(parts))
 		f := follow(t, s, log)
 		log.catchUp(f)
 		log.check(f)
@@ -112,10 +112,10 @@ func TestInstalledSnapshotIsTheFold(t *testing.T) {
 }
 
 // snapshotRows returns the rows of parts, so that a test can change them.
-func snapshotRows(t tester, parts []*index.Part) (rows []rowstore.Row) {
+func snapshotRows(t tester, parts []*index.SnapshotPart) (rows []rowstore.Row) {
 	t.Helper()
 	for _, p := range parts {
-		for row, err := range rowstore.RowsOf(p.Rows) {
+		for row, err := range rowstore.DecodePart(p.Rows) {
 			require.NoError(t, err)
 			rows = append(rows, rowstore.Row{Key: slices.Clone(row.Key), Value: slices.Clone(row.Value)})
 		}
@@ -124,14 +124,14 @@ func snapshotRows(t tester, parts []*index.Part) (rows []rowstore.Row) {
 }
 
 // partOf returns a single part with rows.
-func partOf(size uint64, rows []rowstore.Row) []*index.Part {
-	p := &index.Part{Size: size}
+func partOf(size uint64, rows []rowstore.Row) []*index.SnapshotPart {
+	p := &index.SnapshotPart{Size: size}
 	for _, row := range rows {
 		for _, text := range [][]byte{row.Key, row.Value} {
 			p.Rows = append(binary.AppendUvarint(p.Rows, uint64(len(text))), text...)
 		}
 	}
-	return []*index.Part{p}
+	return []*index.SnapshotPart{p}
 }
 
 // A snapshot that cannot belong to the ledger's log is refused, the reason is logged, and the
@@ -153,48 +153,54 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 
 	for _, lie := range []struct {
 		name string
-		do   func(rows []rowstore.Row) []*index.Part
+		do   func(rows []rowstore.Row) []*index.SnapshotPart
 		want string
 	}{
-		{"missing row", func(rows []rowstore.Row) []*index.Part { return partOf(60, slices.Delete(rows, hashes, hashes+1)) }, "it has the hashes of 59 events, but its size is 60"},
-		{"doubled row", func(rows []rowstore.Row) []*index.Part {
+		{"missing row", func(rows []rowstore.Row) []*index.SnapshotPart {
+			return partOf(60, slices.Delete(rows, hashes, hashes+1))
+		}, "it has the hashes of 59 events, but its size is 60"},
+		{"doubled row", func(rows []rowstore.Row) []*index.SnapshotPart {
 			return partOf(60, slices.Insert(rows, hashes, rows[hashes]))
 		}, "occurs twice"},
-		{"wrong order", func(rows []rowstore.Row) []*index.Part {
+		{"wrong order", func(rows []rowstore.Row) []*index.SnapshotPart {
 			rows[hashes], rows[hashes+1] = rows[hashes+1], rows[hashes]
 			return partOf(60, rows)
 		}, "which is larger"},
-		{"changed length", func(rows []rowstore.Row) []*index.Part {
+		{"changed length", func(rows []rowstore.Row) []*index.SnapshotPart {
 			rows[versioned].Key = append(rows[versioned].Key, 0)
 			return partOf(60, rows)
 		}, "bytes, not"},
-		{"later version", func(rows []rowstore.Row) []*index.Part {
+		{"later version", func(rows []rowstore.Row) []*index.SnapshotPart {
 			key := rows[len(rows)-1].Key
 			copy(key[len(key)-8:], rowstore.AppendVersion(nil, 60))
 			return partOf(60, rows)
 		}, "is from event 60, which is beyond its size of 60"},
-		{"number of a ledger", func(rows []rowstore.Row) []*index.Part {
+		{"number of a ledger", func(rows []rowstore.Row) []*index.SnapshotPart {
 			return partOf(60, append([]rowstore.Row{{Key: []byte{0, 'x'}}}, rows...))
 		}, "is not a key of a ledger"},
-		{"wrong size", func(rows []rowstore.Row) []*index.Part { return partOf(59, rows) }, "its size is 59, but its rows cover 60 events"},
-		{"no size", func(rows []rowstore.Row) []*index.Part { return partOf(0, rows) }, "it covers no events"},
-		{"changing size", func(rows []rowstore.Row) []*index.Part {
+		{"wrong size", func(rows []rowstore.Row) []*index.SnapshotPart { return partOf(59, rows) }, "its size is 59, but its rows cover 60 events"},
+		{"no size", func(rows []rowstore.Row) []*index.SnapshotPart { return partOf(0, rows) }, "it covers no events"},
+		{"changing size", func(rows []rowstore.Row) []*index.SnapshotPart {
 			return append(partOf(60, rows[:9]), partOf(61, rows[9:])...)
 		}, "its size changes from 60 to 61"},
-		{"no rows", func([]rowstore.Row) []*index.Part { return partOf(60, nil) }, "it has no cursor"},
-		{"no cursor", func(rows []rowstore.Row) []*index.Part { return partOf(60, rows[1:]) }, "it has no cursor"},
-		{"unfinished", func(rows []rowstore.Row) []*index.Part {
+		{"no rows", func([]rowstore.Row) []*index.SnapshotPart { return partOf(60, nil) }, "it has no cursor"},
+		{"no cursor", func(rows []rowstore.Row) []*index.SnapshotPart { return partOf(60, rows[1:]) }, "it has no cursor"},
+		{"unfinished", func(rows []rowstore.Row) []*index.SnapshotPart {
 			rows[0].Value = append(rows[0].Value, 1)
 			return partOf(60, rows)
 		}, "its cursor: rebuilding the index was interrupted"},
-		{"partial", func(rows []rowstore.Row) []*index.Part {
+		{"partial", func(rows []rowstore.Row) []*index.SnapshotPart {
 			rows[0].Value = append(rows[0].Value, 2)
 			return partOf(60, rows)
 		}, "its size is 60, but its rows"},
-		{"garbled", func([]rowstore.Row) []*index.Part { return []*index.Part{{Size: 60, Rows: []byte{200, 1}}} }, "cannot be decoded"},
-		{"empty key", func([]rowstore.Row) []*index.Part { return []*index.Part{{Size: 60, Rows: []byte{0, 0}}} }, "cannot be decoded"},
-		{"other log", func([]rowstore.Row) []*index.Part { return partsOf(t, fromOther, 0) }, "it belongs to another log: event 59"},
-		{"nothing", func([]rowstore.Row) []*index.Part { return nil }, "it has no cursor"},
+		{"garbled", func([]rowstore.Row) []*index.SnapshotPart {
+			return []*index.SnapshotPart{{Size: 60, Rows: []byte{200, 1}}}
+		}, "cannot be decoded"},
+		{"empty key", func([]rowstore.Row) []*index.SnapshotPart {
+			return []*index.SnapshotPart{{Size: 60, Rows: []byte{0, 0}}}
+		}, "cannot be decoded"},
+		{"other log", func([]rowstore.Row) []*index.SnapshotPart { return partsOf(t, fromOther, 0) }, "it belongs to another log: event 59"},
+		{"nothing", func([]rowstore.Row) []*index.SnapshotPart { return nil }, "it has no cursor"},
 	} {
 		t.Run(lie.name, func(t *testing.T) {
 			rows := snapshotRows(t, partsOf(t, from, 0))
@@ -207,15 +213,15 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 		requireRefused(t, short, sending(partOf(60, first)), "it belongs to another log: the index has 60 events, but the log has 50")
 	})
 	t.Run("broken connection", func(t *testing.T) {
-		requireRefused(t, log, func(context.Context, string) iter.Seq2[*index.Part, error] {
-			return func(yield func(*index.Part, error) bool) {
+		requireRefused(t, log, func(context.Context, string) iter.Seq2[*index.SnapshotPart, error] {
+			return func(yield func(*index.SnapshotPart, error) bool) {
 				_ = yield(partOf(60, first[:5])[0], nil) && yield(nil, broken)
 			}
 		}, broken.Error())
 	})
 	t.Run("endless", func(t *testing.T) {
-		requireRefused(t, log, func(context.Context, string) iter.Seq2[*index.Part, error] {
-			return func(yield func(*index.Part, error) bool) {
+		requireRefused(t, log, func(context.Context, string) iter.Seq2[*index.SnapshotPart, error] {
+			return func(yield func(*index.SnapshotPart, error) bool) {
 				value := bytes.Repeat([]byte{7}, 1<<20)
 				_ = yield(partOf(60, first[:1])[0], nil)
 				for n := range uint64(1 << 40) {
@@ -233,13 +239,13 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 
 // requireRefused fails unless a snapshot is refused for the given reason, the events are
 // folded, and nothing of the snapshot remains.
-func requireRefused(t *testing.T, log *journal, fetch index.Fetch, want string) {
+func requireRefused(t *testing.T, log *journal, fetch index.FetchFunc, want string) {
 	t.Helper()
 	files, lines := vfs.NewMem(), new(locked.Buffer)
 	c := testConfig(files)
 	c.Rows.Log = slog.New(slog.NewTextHandler(lines, nil))
 	s := openTest(t, c)
-	s.FetchFrom(fetch)
+	s.SetFetch(fetch)
 	f := follow(t, s, log)
 	log.catchUp(f)
 	require.Contains(t, lines.String(), "folding the events of the log instead")
@@ -264,7 +270,7 @@ func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
 	size := log.head.Size
 
 	for _, own := range []uint64{0, 40} {
-		files := pebbletest.NewCrashable()
+		files := pebbletest.NewCrashFS()
 		c := testConfig(files.FS())
 		s := openTest(t, c)
 		if own > 0 {
@@ -274,7 +280,7 @@ func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
 		}
 		require.NoError(t, s.Close())
 		s = openTest(t, c)
-		var cuts []*pebbletest.Crashable
+		var cuts []*pebbletest.CrashFS
 		var mu sync.Mutex // guards cuts
 		files.BeforeEach(func(operation int) {
 			cut := files.PowerCut([]int{100, 0, 50}[operation%3], uint64(operation))
@@ -282,7 +288,7 @@ func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
 			defer mu.Unlock()
 			cuts = append(cuts, cut)
 		})
-		installed, _, err := s.InstallFrom(t.Context(), log.name, log.store, sending(parts))
+		installed, _, err := s.InstallSnapshot(t.Context(), log.name, log.store, sending(parts))
 		require.NoError(t, err)
 		require.Equal(t, size, installed)
 		files.BeforeEach(nil)
@@ -293,7 +299,7 @@ func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
 		for _, cut := range cuts {
 			c.Rows.Files = cut.FS()
 			s := openTest(t, c)
-			f, err := s.FollowStopped(t.Context(), log.name, log.store)
+			f, err := s.AddStoppedFollower(t.Context(), log.name, log.store)
 			require.NoError(t, err)
 			found[f.Size()]++
 			log.check(f)
@@ -311,7 +317,7 @@ func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
 		require.Positive(t, found[size])
 		c.Rows.Files = cuts[len(cuts)-1].FS()
 		s = openTest(t, c)
-		f, err := s.FollowStopped(t.Context(), log.name, log.store)
+		f, err := s.AddStoppedFollower(t.Context(), log.name, log.store)
 		require.NoError(t, err)
 		require.Equal(t, size, f.Size())
 		require.NoError(t, s.Close())
@@ -326,9 +332,9 @@ func TestSnapshotOfAGrowingLog(t *testing.T) {
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f := follow(t, s, log)
 	log.catchUp(f)
-	var parts []*index.Part
+	var parts []*index.SnapshotPart
 	for from := []byte(nil); len(parts) == 0 || from != nil; {
-		p, err := index.ReadPart(t.Context(), f, 50, from)
+		p, err := index.ReadSnapshotPart(t.Context(), f, 50, from)
 		require.NoError(t, err)
 		parts = append(parts, p)
 		from = p.Next
@@ -346,8 +352,8 @@ func TestSnapshotOfAGrowingLog(t *testing.T) {
 	require.Equal(t, partsOf(t, own, 50), parts)
 	require.NoError(t, first.Close())
 
-	_, err = index.ReadPart(t.Context(), f, 51, nil)
-	require.ErrorIs(t, err, index.ErrPassed)
+	_, err = index.ReadSnapshotPart(t.Context(), f, 51, nil)
+	require.ErrorIs(t, err, index.ErrSizePassed)
 	require.NoError(t, s.Close())
 }
 
@@ -365,18 +371,18 @@ func TestSnapshotAtALaterSize(t *testing.T) {
 	a, b := follow(t, one, log), follow(t, two, log)
 	log.catchUp(a)
 	log.catchUp(b)
-	got := make(chan []*index.Part)
+	got := make(chan []*index.SnapshotPart)
 	for _, f := range []*index.Follower{a, b} {
 		go func() {
-			p, err := index.ReadPart(context.Background(), f, 53, nil)
+			p, err := index.ReadSnapshotPart(context.Background(), f, 53, nil)
 			if err != nil {
 				t.Error(err)
 			}
-			got <- []*index.Part{p}
+			got <- []*index.SnapshotPart{p}
 		}()
 	}
 	for _, f := range []*index.Follower{a, b} {
-		for !index.Awaits(f, 53) {
+		for !index.HasWaiter(f, 53) {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -389,9 +395,9 @@ func TestSnapshotAtALaterSize(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := index.ReadPart(ctx, a, 1000, nil)
+	_, err := index.ReadSnapshotPart(ctx, a, 1000, nil)
 	require.ErrorIs(t, err, context.Canceled)
-	require.False(t, index.Awaits(a, 1000))
+	require.False(t, index.HasWaiter(a, 1000))
 	require.NoError(t, one.Close())
 	require.NoError(t, two.Close())
 }
@@ -407,7 +413,7 @@ func TestNoSnapshotInTheMiddleOfAnEvent(t *testing.T) {
 	c := testConfig(vfs.NewMem())
 	c.BatchSteps = 7
 	s := openTest(t, c)
-	f, err := s.FollowStopped(t.Context(), log.name, log.store)
+	f, err := s.AddStoppedFollower(t.Context(), log.name, log.store)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -417,9 +423,9 @@ func TestNoSnapshotInTheMiddleOfAnEvent(t *testing.T) {
 	}
 	require.Equal(t, uint64(2), f.Size())
 	for _, size := range []uint64{0, 2} {
-		_, err = index.ReadPart(ctx, f, size, nil)
+		_, err = index.ReadSnapshotPart(ctx, f, size, nil)
 		require.Error(t, err, "it waits for the rest, but the test has no time")
-		require.NotErrorIs(t, err, index.ErrPassed)
+		require.NotErrorIs(t, err, index.ErrSizePassed)
 	}
 	require.NoError(t, f.CatchUp(t.Context()))
 	parts := partsOf(t, f, 0)
@@ -433,24 +439,24 @@ func TestFewSnapshotsAtATime(t *testing.T) {
 	log := newJournal(t, "default")
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f := follow(t, s, log)
-	var begun []*index.Part
+	var begun []*index.SnapshotPart
 	for n := range 2 {
 		log.append(plains(t, 10*n, 10*n+10)...)
 		log.catchUp(f)
-		p, err := index.ReadPart(t.Context(), f, 0, nil)
+		p, err := index.ReadSnapshotPart(t.Context(), f, 0, nil)
 		require.NoError(t, err)
 		begun = append(begun, p)
 	}
 	log.append(plains(t, 20, 30)...)
 	log.catchUp(f)
-	_, err := index.ReadPart(t.Context(), f, 0, nil)
-	require.ErrorIs(t, err, index.ErrHeld)
+	_, err := index.ReadSnapshotPart(t.Context(), f, 0, nil)
+	require.ErrorIs(t, err, index.ErrTooManySnapshots)
 	require.Equal(t, begun[0], partsOf(t, f, 10)[0])
-	p, err := index.ReadPart(t.Context(), f, 0, nil)
+	p, err := index.ReadSnapshotPart(t.Context(), f, 0, nil)
 	require.NoError(t, err)
 	require.Equal(t, uint64(30), p.Size)
-	_, err = index.ReadPart(t.Context(), f, 10, nil)
-	require.ErrorIs(t, err, index.ErrPassed)
+	_, err = index.ReadSnapshotPart(t.Context(), f, 10, nil)
+	require.ErrorIs(t, err, index.ErrSizePassed)
 	require.Equal(t, begun[1], partsOf(t, f, 20)[0])
 	require.NoError(t, s.Close())
 }
@@ -470,9 +476,9 @@ func TestIndexThatLacksFewEventsIsNotFetched(t *testing.T) {
 		require.NoError(t, err)
 		f.Close()
 		var fetched atomic.Bool
-		s.FetchFrom(func(context.Context, string) iter.Seq2[*index.Part, error] {
+		s.SetFetch(func(context.Context, string) iter.Seq2[*index.SnapshotPart, error] {
 			fetched.Store(true)
-			return func(func(*index.Part, error) bool) {}
+			return func(func(*index.SnapshotPart, error) bool) {}
 		})
 		f = follow(t, s, log)
 		log.catchUp(f)
@@ -496,7 +502,7 @@ func TestReadsDuringAnInstall(t *testing.T) {
 		f, err := s.Refold(t.Context(), log.name, log.store, 100, func(uint64) {})
 		require.NoError(t, err)
 		f.Close()
-		s.FetchFrom(sending(parts))
+		s.SetFetch(sending(parts))
 		f = follow(t, s, log)
 		for f.Size() < log.head.Size {
 			seq, err := f.Find(t.Context(), log.hashes[50], 51)
@@ -505,7 +511,7 @@ func TestReadsDuringAnInstall(t *testing.T) {
 			} else if !errors.Is(err, index.ErrRebuilding) {
 				require.ErrorIs(t, err, index.ErrAhead)
 			}
-			v, err := f.Latest()
+			v, err := f.LatestView()
 			if err != nil {
 				require.ErrorIs(t, err, index.ErrRebuilding)
 				continue

@@ -80,7 +80,7 @@ func TestInvalidStateChangesAreIgnored(t *testing.T) {
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f := follow(t, s, log)
 	log.catchUp(f)
-	v, err := f.Latest()
+	v, err := f.LatestView()
 	require.NoError(t, err)
 	for seq := range log.head.Size {
 		state, err := records.State(v, seq)

@@ -71,9 +71,9 @@ func TestAnotherLayoutIsEmptied(t *testing.T) {
 	log.append(plains(t, 0, 20)...)
 	files := closedIndex(t, log)
 	c := testConfig(files)
-	poison := rowstore.AppendSeq(append(testKeys.Key(nil, 0x03), 7, 0, 0, 0, 0, 0), 3) // the key of an event_hash
+	poison := rowstore.AppendSeq(append(testKeys.Prefix(nil, 0x03), 7, 0, 0, 0, 0, 0), 3) // the key of an event_hash
 	s := openTest(t, c)
-	require.NoError(t, s.Rows().DB().Set(poison, nil, engine.NoSync))
+	require.NoError(t, s.RowStore().DB().Set(poison, nil, engine.NoSync))
 	require.NoError(t, s.Close())
 
 	s = openTest(t, c)
@@ -98,7 +98,7 @@ func TestAnotherLayoutIsEmptied(t *testing.T) {
 // holds reports whether a key is stored.
 func holds(t *testing.T, s *index.Store, key []byte) bool {
 	t.Helper()
-	it, err := s.Rows().Iterate(key, append(key[:len(key):len(key)], 0))
+	it, err := s.RowStore().Iterate(key, append(key[:len(key):len(key)], 0))
 	require.NoError(t, err)
 	found := it.First()
 	require.NoError(t, errors.Join(it.Error(), it.Close()))
@@ -133,7 +133,7 @@ func TestDamage(t *testing.T) {
 		c := testConfig(files)
 		s := openTest(t, c)
 		log.catchUp(follow(t, s, log))
-		require.NoError(t, s.Rows().DB().Flush())
+		require.NoError(t, s.RowStore().DB().Flush())
 		require.NoError(t, s.Close())
 		return files
 	}
@@ -200,7 +200,7 @@ func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
 		}
 		require.Equal(t, uint64(seq), found)
 	}
-	s.Rows().WaitForRebuild()
+	s.RowStore().WaitForRebuild()
 	log.catchUp(f)
 	log.check(f)
 	requireSame(t, log.refold(), dump(t, s))
@@ -249,7 +249,7 @@ func TestFailedWriteEndsTheProcess(t *testing.T) {
 	s := openTest(t, c)
 	log.catchUp(follow(t, s, log))
 	broken.Store(true)
-	_, err := s.Rows().DB().AsyncFlush()
+	_, err := s.RowStore().DB().AsyncFlush()
 	require.NoError(t, err)
 	require.Equal(t, 1, <-ended)
 }
@@ -272,7 +272,7 @@ func TestFullDisk(t *testing.T) {
 	c.Rows.Log = slog.New(slog.NewTextHandler(warned, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s := openTest(t, c)
 	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: rowstore.MinFreeBytes - 1, TotalBytes: 1 << 40})
-	f, err := s.FollowStopped(t.Context(), log.name, log.store)
+	f, err := s.AddStoppedFollower(t.Context(), log.name, log.store)
 	require.NoError(t, err)
 	for range 3 {
 		require.NoError(t, f.CatchUp(t.Context()))

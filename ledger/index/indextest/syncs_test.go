@@ -14,17 +14,17 @@ import (
 func TestFoldsDoNotSync(t *testing.T) {
 	// A pause of zero length changes nothing, but it is counted.
 	syncs := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: []string{faulty.Sync}, Count: -1})
-	c := testConfig(faulty.NewFiles(vfs.NewMem(), syncs))
+	c := testConfig(faulty.NewFS(vfs.NewMem(), syncs))
 	c.Rows.MemTableBytes, c.BatchEvents = 8<<20, 10
 	s := openTest(t, c)
 	log := newJournal(t, "default")
 	f := follow(t, s, log)
-	opened := syncs.Injected()[faulty.Sync]
+	opened := syncs.FaultCounts()[faulty.Sync]
 	for n := range 30 {
 		log.append(plains(t, 10*n, 10*n+10)...)
 		log.catchUp(f)
 	}
-	require.Equal(t, opened, syncs.Injected()[faulty.Sync], "30 batches")
+	require.Equal(t, opened, syncs.FaultCounts()[faulty.Sync], "30 batches")
 	require.NoError(t, s.Close())
-	require.Less(t, syncs.Injected()[faulty.Sync]-opened, 10, "one table and the manifest")
+	require.Less(t, syncs.FaultCounts()[faulty.Sync]-opened, 10, "one table and the manifest")
 }

@@ -18,12 +18,12 @@ type Project struct {
 	Collisions uint64 // number of paths whose path_id another path already had
 }
 
-// Projects returns the projects of the ledger in the order of their first records, newest first.
-func Projects(v *index.View, page index.Page) ([]Project, []byte, error) {
-	return rowstore.FillBackwards(v.Reader, projects, []byte{0}, page, func(r rowstore.Version) (*Project, error) {
+// ListProjects returns the projects of the ledger in the order of their first records, newest first.
+func ListProjects(v *index.View, page index.Page) ([]Project, []byte, error) {
+	return rowstore.PageNewestFirst(v.Reader, projects, []byte{0}, page, func(r rowstore.Version) (*Project, error) {
 		p := &Project{Seq: r.Seq, Name: string(r.Value)}
-		id := rowstore.Identify(r.Value)
-		_, value, _, err := v.Newest(projectPaths, id[:])
+		id := rowstore.IdentityOf(r.Value)
+		_, value, _, err := v.NewestVersion(projectPaths, id[:])
 		if err != nil {
 			return nil, err
 		}
@@ -49,14 +49,14 @@ type Collision struct {
 	HolderRoute []string
 }
 
-// Collisions returns the collisions of a project, newest first. It returns ErrNotFound if
+// ListCollisions returns the collisions of a project, newest first. It returns ErrNotFound if
 // there is no such project.
-func Collisions(ctx context.Context, v *index.View, project string, page index.Page) ([]Collision, []byte, error) {
+func ListCollisions(ctx context.Context, v *index.View, project string, page index.Page) ([]Collision, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
 	}
-	id := rowstore.Identify([]byte(project))
-	return rowstore.FillBackwards(v.Reader, projectCollisions, id[:], page, func(r rowstore.Version) (*Collision, error) {
+	id := rowstore.IdentityOf([]byte(project))
+	return rowstore.PageNewestFirst(v.Reader, projectCollisions, id[:], page, func(r rowstore.Version) (*Collision, error) {
 		c := &Collision{Seq: r.Seq}
 		var id []byte
 		value := rowstore.ValueReader{Rest: r.Value}
@@ -92,9 +92,9 @@ type Build struct {
 	Gone                                   uint64 // number of paths of the base that the build lacks
 }
 
-// Builds returns the builds of a project by their first record, oldest first. It returns
+// ListBuilds returns the builds of a project by their first record, oldest first. It returns
 // ErrNotFound if there is no such project.
-func Builds(ctx context.Context, v *index.View, project string, page index.Page) ([]Build, []byte, error) {
+func ListBuilds(ctx context.Context, v *index.View, project string, page index.Page) ([]Build, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
 	}
@@ -102,7 +102,7 @@ func Builds(ctx context.Context, v *index.View, project string, page index.Page)
 	if err != nil {
 		return nil, nil, err
 	}
-	id := rowstore.Identify([]byte(project))
+	id := rowstore.IdentityOf([]byte(project))
 	count, err := numberAt(v, projectBuilds, id)
 	if err != nil {
 		return nil, nil, err
@@ -193,8 +193,8 @@ func GonePaths(ctx context.Context, v *index.View, project, build string, page i
 
 // requireProject returns ErrNotFound if there is no such project.
 func requireProject(v *index.View, project string) error {
-	id := rowstore.Identify([]byte(project))
-	_, _, found, err := v.Newest(projectPaths, id[:])
+	id := rowstore.IdentityOf([]byte(project))
+	_, _, found, err := v.NewestVersion(projectPaths, id[:])
 	if err == nil && !found {
 		err = fmt.Errorf("looking up project %q: %w", project, ErrNotFound)
 	}
@@ -202,7 +202,7 @@ func requireProject(v *index.View, project string) error {
 }
 
 func buildID(project, build string) rowstore.Identity {
-	return rowstore.Identify([]byte(project), []byte(build))
+	return rowstore.IdentityOf([]byte(project), []byte(build))
 }
 
 // buildNumberOf returns the number of a build, or ErrNotFound if there is no such build.
@@ -216,7 +216,7 @@ func buildNumberOf(v *index.View, project, build string) (uint64, error) {
 
 // numberAt returns the value of a row that holds one number, or 0 if there is no such row.
 func numberAt(v *index.View, d rowstore.Dimension, row rowstore.Identity) (uint64, error) {
-	_, value, found, err := v.Newest(d, row[:])
+	_, value, found, err := v.NewestVersion(d, row[:])
 	if err != nil || !found {
 		return 0, err
 	}
@@ -225,7 +225,7 @@ func numberAt(v *index.View, d rowstore.Dimension, row rowstore.Identity) (uint6
 
 // buildAt returns the state of an existing build.
 func buildAt(v *index.View, project rowstore.Identity, number uint64) (buildState, error) {
-	_, value, _, err := v.Newest(builds, numbered(project, number))
+	_, value, _, err := v.NewestVersion(builds, numbered(project, number))
 	if err != nil {
 		return buildState{}, err
 	}

@@ -21,11 +21,11 @@ type Difference struct {
 	A, B         *Path // nil in the build that lacks the path
 	// Renamed lists paths that may be this path under another route. The other build has them
 	// with the same content, and this build lacks them. It has at most maxRenames elements.
-	Renamed []Rename
+	Renamed []RenamedPath
 }
 
-// Rename is a path with another route but the same content.
-type Rename struct {
+// RenamedPath is a path with another route but the same content.
+type RenamedPath struct {
 	PathID string
 	Seq    uint64 // seq of the path's record
 	Route  []string
@@ -37,8 +37,8 @@ const (
 	maxTried   = 20 // records with the content that the search reads
 )
 
-// Comparison is a question about two builds of a project.
-type Comparison struct {
+// ComparisonQuery is a question about two builds of a project.
+type ComparisonQuery struct {
 	Project, A, B string
 	Category      Category // one of Categories, or Gone; empty means all
 }
@@ -49,7 +49,7 @@ const onlyInA = 1
 // Compare returns the paths of two builds: first the paths of B, then those that only A has,
 // each by first record, newest first. As in List, a page can have fewer rows than its limit,
 // or none. Compare returns ErrNotFound if there is no such project or build.
-func Compare(ctx context.Context, v *index.View, q Comparison, page index.Page) ([]Difference, []byte, error) {
+func Compare(ctx context.Context, v *index.View, q ComparisonQuery, page index.Page) ([]Difference, []byte, error) {
 	if err := requireProject(v, q.Project); err != nil {
 		return nil, nil, err
 	}
@@ -94,7 +94,7 @@ type comparison struct {
 
 // page returns a page of the paths of B or, if gone is true, of the paths of A that B lacks.
 func (c *comparison) page(of uint64, gone bool, page index.Page) ([]Difference, []byte, error) {
-	return rowstore.FillBackwards(c.v.Reader, builds, numbered(c.project, of), page, func(version rowstore.Version) (*Difference, error) {
+	return rowstore.PageNewestFirst(c.v.Reader, builds, numbered(c.project, of), page, func(version rowstore.Version) (*Difference, error) {
 		counts, err := decodeBuildState(version.Value)
 		if err != nil || !counts.addsPath {
 			return nil, err
@@ -157,7 +157,7 @@ func (c *comparison) side(path rowstore.Identity, s *pathState) (*Path, error) {
 
 // renamed returns the paths that have the same fingerprint as shown in the build in and that
 // the build notIn lacks.
-func (c *comparison) renamed(shown *pathState, in, notIn uint64) (found []Rename, err error) {
+func (c *comparison) renamed(shown *pathState, in, notIn uint64) (found []RenamedPath, err error) {
 	if shown.content == nil {
 		return nil, nil
 	}
@@ -187,7 +187,7 @@ func (c *comparison) renamed(shown *pathState, in, notIn uint64) (found []Rename
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, Rename{PathID: string(there.id), Seq: there.record, Route: route})
+		found = append(found, RenamedPath{PathID: string(there.id), Seq: there.record, Route: route})
 	}
 	return found, nil
 }

@@ -40,7 +40,7 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 // Builds).
 func (f *deriver) pathFingerprint(e *index.Event) {
 	p := &e.Path
-	project, path := rowstore.Identify(p.Project), rowstore.Identify(p.Project, p.Route)
+	project, path := rowstore.IdentityOf(p.Project), rowstore.IdentityOf(p.Project, p.Route)
 	next := pathState{record: e.Seq, content: p.ContentFingerprint, raw: p.RawContentFingerprint, version: p.HashVersion, digest: p.ContentDigest}
 	compared := f.latest(path)
 	if compared != nil {
@@ -61,7 +61,7 @@ func (f *deriver) pathFingerprint(e *index.Event) {
 	if next.build > 0 {
 		f.countRecord(e.Seq, project, path, &next, of.base, before == nil)
 		if next.content != nil {
-			f.Rows.Write(contents, next.contentRow(p.Project, next.build), e.Seq, path[:])
+			f.Rows.PutSeparately(contents, next.contentRow(p.Project, next.build), e.Seq, path[:])
 		}
 	}
 	f.write(e, path, &next)
@@ -75,9 +75,9 @@ func (f *deriver) write(e *index.Event, path rowstore.Identity, next *pathState)
 	f.value = next.append(f.value[:0])
 	f.Rows.Put(pathStates, numbered(path, next.build), e.Seq, f.value)
 	// The event's own path_id is computed from the route alone and can differ from this one.
-	records.Post(f.Fold, rowstore.Identify([]byte(pathIDName), next.id), e.Seq)
+	records.WritePosting(f.Fold, rowstore.IdentityOf([]byte(pathIDName), next.id), e.Seq)
 	if next.otherBase {
-		records.Post(f.Fold, rowstore.Identify([]byte(records.Flag), []byte(otherBase)), e.Seq)
+		records.WritePosting(f.Fold, rowstore.IdentityOf([]byte(records.Flag), []byte(otherBase)), e.Seq)
 	}
 	f.Counters.Add(counters.SeriesOf(counters.PathChangesTotal, string(Categories[next.category])), 1)
 }
@@ -151,7 +151,7 @@ func (f *deriver) newPath(e *event.Event, p *event.Path, project, path rowstore.
 	})
 	all := f.projectState(project)
 	if all.paths == 0 {
-		f.Rows.Write(projects, []byte{0}, e.Seq, p.Project)
+		f.Rows.PutSeparately(projects, []byte{0}, e.Seq, p.Project)
 	}
 	all.path = path
 	all.paths++
@@ -159,10 +159,10 @@ func (f *deriver) newPath(e *event.Event, p *event.Path, project, path rowstore.
 		all.collisions++
 		first, _, _ := f.pathHolder(p.Project, id[:pathIDStep])
 		f.value = rowstore.AppendNumbers(f.value[:0], first)
-		f.Rows.Write(projectCollisions, project[:], e.Seq, rowstore.AppendTexts(f.value, id))
+		f.Rows.PutSeparately(projectCollisions, project[:], e.Seq, rowstore.AppendTexts(f.value, id))
 		f.Counters.Add(counters.SeriesOf(counters.CollisionsTotal), 1)
 	}
-	holder := rowstore.Identify(p.Project, id)
+	holder := rowstore.IdentityOf(p.Project, id)
 	f.Rows.Put(pathHolders, holder[:], e.Seq, path[:])
 	f.value = all.append(f.value[:0])
 	f.Rows.Put(projectPaths, project[:], e.Seq, f.value)
@@ -172,7 +172,7 @@ func (f *deriver) newPath(e *event.Event, p *event.Path, project, path rowstore.
 // joinBuild returns the number and the line of a record's build. If the build is new,
 // joinBuild adds it.
 func (f *deriver) joinBuild(seq uint64, p *event.Path, project rowstore.Identity) (number uint64, of line) {
-	build := rowstore.Identify(p.Project, p.Build)
+	build := rowstore.IdentityOf(p.Project, p.Build)
 	if number = f.number(buildNumbers, build[:]); number > 0 {
 		return number, f.line(project, number)
 	}
@@ -183,7 +183,7 @@ func (f *deriver) joinBuild(seq uint64, p *event.Path, project rowstore.Identity
 	f.Rows.Put(projectBuilds, project[:], seq, f.value)
 	f.Rows.Put(buildNumbers, build[:], seq, f.value)
 	if p.Branch != nil {
-		branch := rowstore.Identify(p.Project, p.Branch)
+		branch := rowstore.IdentityOf(p.Project, p.Branch)
 		f.Rows.Put(branches, branch[:], seq, f.value)
 	}
 	f.value = of.append(f.value[:0])
@@ -199,10 +199,10 @@ func (f *deriver) newLine(p *event.Path, project rowstore.Identity, last uint64)
 	l := line{base: last, name: p.Build, branch: p.Branch}
 	switch {
 	case p.Base != nil:
-		base := rowstore.Identify(p.Project, p.Base)
+		base := rowstore.IdentityOf(p.Project, p.Base)
 		l.base, l.baseName = f.number(buildNumbers, base[:]), p.Base
 	case p.Branch != nil:
-		branch := rowstore.Identify(p.Project, p.Branch)
+		branch := rowstore.IdentityOf(p.Project, p.Branch)
 		l.base = f.number(branches, branch[:])
 	}
 	base := f.line(project, l.base)
@@ -277,7 +277,7 @@ func (f *deriver) countKept(seq uint64, project, path rowstore.Identity, base ui
 // changes nothing if the path has got a different fingerprint in that build, or if no path has
 // the path_id.
 func (f *deriver) pathValidated(e *event.Event) {
-	v := e.Validation()
+	v := e.PathValidation()
 	_, path, found := f.pathHolder(v.Project, v.PathID)
 	if !found {
 		return
@@ -292,9 +292,9 @@ func (f *deriver) pathValidated(e *event.Event) {
 	f.Rows.Put(pathVersions, path[:], e.Seq, f.value)
 	mark := validation{build: state.build, span: state.span, validated: v.Validated}
 	f.value = mark.append(f.value[:0])
-	f.Rows.Write(validations, numbered(path, state.span), e.Seq, f.value)
+	f.Rows.PutSeparately(validations, numbered(path, state.span), e.Seq, f.value)
 	for _, row := range state.validationRows(path) {
-		f.Rows.Write(contentValidations, row[:], e.Seq, f.value)
+		f.Rows.PutSeparately(contentValidations, row[:], e.Seq, f.value)
 	}
 }
 
@@ -302,9 +302,9 @@ func (f *deriver) pathValidated(e *event.Event) {
 // validation names a build, that is the path's state in the build. If not, it is the state of
 // the record that the validation names, provided that the record has no build either. In all
 // other cases it is the state of the path's latest record.
-func (f *deriver) validatedState(v *event.Validation, path rowstore.Identity) *pathState {
+func (f *deriver) validatedState(v *event.PathValidation, path rowstore.Identity) *pathState {
 	if v.Build != nil {
-		build := rowstore.Identify(v.Project, v.Build)
+		build := rowstore.IdentityOf(v.Project, v.Build)
 		return f.inBuild(path, f.number(buildNumbers, build[:]))
 	}
 	if state := f.pathState(path, 0); state != nil && state.record == v.RecordSeq {

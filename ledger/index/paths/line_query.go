@@ -86,7 +86,7 @@ func inLine(v *index.View, project rowstore.Identity, build uint64, s *pathState
 
 // lineAt returns the line of an existing build. The caller owns it.
 func lineAt(v *index.View, project rowstore.Identity, build uint64) (line, error) {
-	_, value, _, err := v.Newest(lines, numbered(project, build))
+	_, value, _, err := v.NewestVersion(lines, numbered(project, build))
 	if err != nil {
 		return line{}, err
 	}

@@ -18,7 +18,7 @@ var ErrNotFound = errors.New("index: no such path")
 // Path is a path after its latest record, or after its latest record in a build (spec: Path
 // categories).
 type Path struct {
-	Change
+	PathStatus
 	Seq uint64 // seq of the record
 	// An empty fingerprint means null.
 	ContentFingerprint, RawContentFingerprint string
@@ -26,8 +26,8 @@ type Path struct {
 	Build                                     *string // nil if null
 }
 
-// Change describes what follows from a record of a path and the events before it.
-type Change struct {
+// PathStatus describes what follows from a record of a path and the events before it.
+type PathStatus struct {
 	PathID   string // as assigned by the index: 8 hexadecimal digits, or more after a collision
 	Category Category
 	// Validated is the result of the path's validations.
@@ -88,23 +88,23 @@ func Get(v *index.View, project, pathID string, build *string) (Path, bool, erro
 	return row, true, err
 }
 
-// ChangeOf returns what follows from the path fingerprint at seq. It returns ErrNotFound if
+// StatusOf returns what follows from the path fingerprint at seq. It returns ErrNotFound if
 // the event is of another kind or the view does not see it.
-func ChangeOf(ctx context.Context, v *index.View, seq uint64) (Change, error) {
+func StatusOf(ctx context.Context, v *index.View, seq uint64) (PathStatus, error) {
 	e, err := v.Event(ctx, seq)
 	if err != nil {
-		return Change{}, err
+		return PathStatus{}, err
 	}
 	if seq >= v.Size() || e.Kind != record.PathFingerprint {
-		return Change{}, fmt.Errorf("parsing event %d as a path fingerprint: %w", seq, ErrNotFound)
+		return PathStatus{}, fmt.Errorf("parsing event %d as a path fingerprint: %w", seq, ErrNotFound)
 	}
 	p := e.Path()
-	path := rowstore.Identify(p.Project, p.Route)
+	path := rowstore.IdentityOf(p.Project, p.Route)
 	state, err := latestAt(v, path, seq+1)
 	if err != nil {
-		return Change{}, err
+		return PathStatus{}, err
 	}
-	change, err := changeAt(v, rowstore.Identify(p.Project), path, state, seq+1)
+	change, err := changeAt(v, rowstore.IdentityOf(p.Project), path, state, seq+1)
 	return change, err
 }
 
@@ -134,7 +134,7 @@ func List(ctx context.Context, v *index.View, project string, filter Filter, pag
 		}
 		return r.inBuild(build, page, take)
 	}
-	return rowstore.FillBackwards(v.Reader, projectPaths, r.project[:], page, func(version rowstore.Version) (*Row, error) {
+	return rowstore.PageNewestFirst(v.Reader, projectPaths, r.project[:], page, func(version rowstore.Version) (*Row, error) {
 		paths, err := decodeProjectState(version.Value)
 		if err != nil {
 			return nil, err
@@ -151,7 +151,7 @@ func List(ctx context.Context, v *index.View, project string, filter Filter, pag
 // order of first records, newest first. take converts each path, and returns nil to leave it
 // out.
 func (r *reader) inBuild(build uint64, page index.Page, take func(rowstore.Identity, *pathState) (*Row, error)) ([]Row, []byte, error) {
-	return rowstore.FillBackwards(r.v.Reader, builds, numbered(r.project, build), page, func(version rowstore.Version) (*Row, error) {
+	return rowstore.PageNewestFirst(r.v.Reader, builds, numbered(r.project, build), page, func(version rowstore.Version) (*Row, error) {
 		counts, err := decodeBuildState(version.Value)
 		if err != nil || !counts.addsPath {
 			return nil, err
@@ -175,7 +175,7 @@ func History(ctx context.Context, v *index.View, project, pathID string, page in
 		return nil, nil, fmt.Errorf("looking up path %q of project %q: %w", pathID, project, ErrNotFound)
 	}
 	r := newReader(v, project)
-	return rowstore.FillForwards(v.Reader, pathVersions, path[:], page, func(at rowstore.Version) (*Version, error) {
+	return rowstore.PageOldestFirst(v.Reader, pathVersions, path[:], page, func(at rowstore.Version) (*Version, error) {
 		of, err := decodePathVersion(at.Value)
 		if err != nil {
 			return nil, err
@@ -204,15 +204,15 @@ func History(ctx context.Context, v *index.View, project, pathID string, page in
 			return nil, err
 		}
 		version := &Version{Row: Row{Path: row, Time: e.Time}, Event: at.Seq, Kind: kind}
-		version.Reason = string(e.Validation().Reason)
+		version.Reason = string(e.PathValidation().Reason)
 		return version, nil
 	})
 }
 
 // pathByID returns the path that has a path_id, or false if none has it.
 func pathByID(v *index.View, project, pathID string) (path rowstore.Identity, found bool, err error) {
-	id := rowstore.Identify([]byte(project), []byte(pathID))
-	_, value, found, err := v.Newest(pathHolders, id[:])
+	id := rowstore.IdentityOf([]byte(project), []byte(pathID))
+	_, value, found, err := v.NewestVersion(pathHolders, id[:])
 	if err != nil || !found {
 		return path, false, err
 	}
@@ -224,7 +224,7 @@ func pathByID(v *index.View, project, pathID string) (path rowstore.Identity, fo
 // latestAt returns the state of a path after its latest record below a size. The path must
 // have such a record.
 func latestAt(v *index.View, path rowstore.Identity, size uint64) (*pathState, error) {
-	_, value, found, err := v.NewestBelow(pathVersions, path[:], size)
+	_, value, found, err := v.NewestVersionBelow(pathVersions, path[:], size)
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +250,7 @@ func stateAt(v *index.View, path rowstore.Identity, build, size uint64) (*pathSt
 
 // findState is like stateAt, but the record need not exist. It returns nil if there is none.
 func findState(v *index.View, path rowstore.Identity, build, size uint64) (*pathState, error) {
-	_, value, found, err := v.NewestBelow(pathStates, numbered(path, build), size)
+	_, value, found, err := v.NewestVersionBelow(pathStates, numbered(path, build), size)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -266,7 +266,7 @@ type reader struct {
 }
 
 func newReader(v *index.View, project string) *reader {
-	return &reader{v: v, project: rowstore.Identify([]byte(project)), names: make(map[uint64]*string)}
+	return &reader{v: v, project: rowstore.IdentityOf([]byte(project)), names: make(map[uint64]*string)}
 }
 
 // path returns a path with a given state, as of a size.
@@ -276,7 +276,7 @@ func (r *reader) path(path rowstore.Identity, s *pathState, size uint64) (Path, 
 		return Path{}, err
 	}
 	build, err := r.buildName(s.build)
-	return Path{Change: change, Seq: s.record, Build: build,
+	return Path{PathStatus: change, Seq: s.record, Build: build,
 		ContentFingerprint: string(s.content), RawContentFingerprint: string(s.raw), HashVersion: string(s.version)}, err
 }
 
@@ -294,9 +294,9 @@ func (r *reader) buildName(number uint64) (*string, error) {
 	return &name, err
 }
 
-func changeAt(v *index.View, project, path rowstore.Identity, s *pathState, size uint64) (Change, error) {
+func changeAt(v *index.View, project, path rowstore.Identity, s *pathState, size uint64) (PathStatus, error) {
 	validations, err := standingOf(v, project, path, s, size)
-	return Change{
+	return PathStatus{
 		PathID: string(s.id), Category: Categories[s.category], LinksChanged: s.linksChanged, OtherBase: s.otherBase,
 		Validated: validations.validated, ValidatedBefore: validations.before,
 	}, err

@@ -203,24 +203,24 @@ func numbered(of rowstore.Identity, number uint64) []byte {
 
 // contentRow returns the row of contents for a state, which must have a fingerprint.
 func (s *pathState) contentRow(project []byte, build uint64) []byte {
-	return numbered(rowstore.Identify(project, s.version, s.content), build)
+	return numbered(rowstore.IdentityOf(project, s.version, s.content), build)
 }
 
 // validationRows returns the rows of contentValidations for the content of a path's state: the
 // row of the fingerprint, and the row of the text.
 func (s *pathState) validationRows(path rowstore.Identity) (rows []rowstore.Identity) {
 	if s.content != nil {
-		rows = append(rows, rowstore.Identify(path[:], s.version, s.content))
+		rows = append(rows, rowstore.IdentityOf(path[:], s.version, s.content))
 	}
 	if s.digest != nil {
-		rows = append(rows, rowstore.Identify(path[:], s.digest))
+		rows = append(rows, rowstore.IdentityOf(path[:], s.digest))
 	}
 	return rows
 }
 
 // pathVersion returns the newest version of a path in the fold, or false if it has none.
 func (f *deriver) pathVersion(path rowstore.Identity) (pathVersion, bool) {
-	_, value, found := f.Rows.Newest(pathVersions, path[:])
+	_, value, found := f.Rows.NewestVersion(pathVersions, path[:])
 	if !found {
 		return pathVersion{}, false
 	}
@@ -230,7 +230,7 @@ func (f *deriver) pathVersion(path rowstore.Identity) (pathVersion, bool) {
 // pathState returns the state of a path in a build in the fold, or nil if the build lacks the
 // path.
 func (f *deriver) pathState(path rowstore.Identity, build uint64) *pathState {
-	_, value, found := f.Rows.Newest(pathStates, numbered(path, build))
+	_, value, found := f.Rows.NewestVersion(pathStates, numbered(path, build))
 	if !found {
 		return nil
 	}
@@ -240,7 +240,7 @@ func (f *deriver) pathState(path rowstore.Identity, build uint64) *pathState {
 
 // line returns the line of a build in the fold, or the zero line for build 0.
 func (f *deriver) line(project rowstore.Identity, build uint64) line {
-	_, value, found := f.Rows.Newest(lines, numbered(project, build))
+	_, value, found := f.Rows.NewestVersion(lines, numbered(project, build))
 	if !found {
 		return line{}
 	}
@@ -249,14 +249,14 @@ func (f *deriver) line(project rowstore.Identity, build uint64) line {
 
 // pathHolder returns the path that has a path_id, and its first record.
 func (f *deriver) pathHolder(project, id []byte) (first uint64, path rowstore.Identity, held bool) {
-	row := rowstore.Identify(project, id)
-	first, value, held := f.Rows.Newest(pathHolders, row[:])
+	row := rowstore.IdentityOf(project, id)
+	first, value, held := f.Rows.NewestVersion(pathHolders, row[:])
 	copy(path[:], value)
 	return first, path, held
 }
 
 func (f *deriver) projectState(project rowstore.Identity) projectState {
-	_, value, found := f.Rows.Newest(projectPaths, project[:])
+	_, value, found := f.Rows.NewestVersion(projectPaths, project[:])
 	if !found {
 		return projectState{}
 	}
@@ -265,7 +265,7 @@ func (f *deriver) projectState(project rowstore.Identity) projectState {
 
 // buildState returns the state of a build in the fold, or the zero state for a new build.
 func (f *deriver) buildState(project rowstore.Identity, number uint64) buildState {
-	_, value, found := f.Rows.Newest(builds, numbered(project, number))
+	_, value, found := f.Rows.NewestVersion(builds, numbered(project, number))
 	if !found {
 		return buildState{}
 	}
@@ -274,7 +274,7 @@ func (f *deriver) buildState(project rowstore.Identity, number uint64) buildStat
 
 // number returns the value of a row that holds one number, or 0 if there is no such row.
 func (f *deriver) number(d rowstore.Dimension, row []byte) uint64 {
-	_, value, found := f.Rows.Newest(d, row)
+	_, value, found := f.Rows.NewestVersion(d, row)
 	if !found {
 		return 0
 	}

@@ -31,18 +31,18 @@ func (f *deriver) producer(e *event.Event) {
 	if id == nil {
 		return
 	}
-	producer := rowstore.Identify(id)
+	producer := rowstore.IdentityOf(id)
 	state := producerState{next: 1}
-	if _, value, found := f.Rows.Newest(producerStates, producer[:]); found {
+	if _, value, found := f.Rows.NewestVersion(producerStates, producer[:]); found {
 		state = rowstore.Decode(&f.Rows, value, decodeProducerState)
 	} else {
-		f.Rows.Write(producerList, onlyRow, e.Seq, id)
+		f.Rows.PutSeparately(producerList, onlyRow, e.Seq, id)
 	}
 	before := state.missing()
 	if !f.deliver(e.Seq, producer, &state, number) {
 		state.repeats++
 		f.value = rowstore.AppendNumbers(f.value[:0], number)
-		f.Rows.Write(producerRepeats, producer[:], e.Seq, f.value)
+		f.Rows.PutSeparately(producerRepeats, producer[:], e.Seq, f.value)
 		f.Counters.Add(counters.SeriesOf(counters.ProducerDuplicatesTotal), 1)
 	}
 	f.value = state.append(f.value[:0])
@@ -95,7 +95,7 @@ func (f *deriver) missingFrom(producer rowstore.Identity, number uint64) uint64 
 }
 
 func (f *deriver) numberBlock(row []byte) block {
-	_, value, found := f.Rows.Newest(producerNumbers, row)
+	_, value, found := f.Rows.NewestVersion(producerNumbers, row)
 	if !found {
 		return block{}
 	}
@@ -110,7 +110,7 @@ func (f *deriver) missing(seq, before, after uint64) {
 		return
 	}
 	var high, low uint64
-	if _, value, found := f.Rows.Newest(producersMissing, onlyRow); found {
+	if _, value, found := f.Rows.NewestVersion(producersMissing, onlyRow); found {
 		r := rowstore.ValueReader{Rest: value}
 		r.Numbers(&high, &low)
 		if err := r.Err("the count of missing numbers", value); err != nil {

@@ -32,7 +32,7 @@ type Duplicate struct {
 
 // List returns the producers in the order of their first records, newest first.
 func List(v *index.View, page index.Page) ([]Producer, []byte, error) {
-	return rowstore.FillBackwards(v.Reader, producerList, onlyRow, page, func(r rowstore.Version) (*Producer, error) {
+	return rowstore.PageNewestFirst(v.Reader, producerList, onlyRow, page, func(r rowstore.Version) (*Producer, error) {
 		p, _, err := readProducer(v, string(r.Value))
 		return &p, err
 	})
@@ -68,8 +68,8 @@ func Get(v *index.View, id string, page index.Page) (p Producer, gaps []Gap, dup
 
 // readProducer returns a producer, and the lowest number that it has not delivered.
 func readProducer(v *index.View, id string) (Producer, uint64, error) {
-	row := rowstore.Identify([]byte(id))
-	seq, value, found, err := v.Newest(producerStates, row[:])
+	row := rowstore.IdentityOf([]byte(id))
+	seq, value, found, err := v.NewestVersion(producerStates, row[:])
 	if err == nil && !found {
 		err = fmt.Errorf("looking up producer %q: %w", id, storage.ErrNotFound)
 	}
@@ -89,7 +89,7 @@ func gapsOf(v *index.View, p *Producer, from uint64, limit int) (gaps []Gap, nex
 	if from == 0 {
 		return nil, 0, nil
 	}
-	read := numberBlocks(v, rowstore.Identify([]byte(p.ID)))
+	read := numberBlocks(v, rowstore.IdentityOf([]byte(p.ID)))
 	for from = max(from, p.CompleteTo+1); from < p.Highest; {
 		if len(gaps) == limit {
 			return gaps, from, nil
@@ -123,7 +123,7 @@ func numberBlocks(v *index.View, producer rowstore.Identity) func(level byte, n 
 		if read {
 			return b, nil
 		}
-		_, value, found, err := v.Newest(producerNumbers, row)
+		_, value, found, err := v.NewestVersion(producerNumbers, row)
 		if err == nil && found {
 			b, err = decodeBlock(value)
 		}
@@ -135,7 +135,7 @@ func numberBlocks(v *index.View, producer rowstore.Identity) func(level byte, n 
 // duplicatesOf returns the duplicates of a producer before event below, newest first. next is
 // the event before which the next page begins, or 0 at the end.
 func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates []Duplicate, next uint64, err error) {
-	producer := rowstore.Identify([]byte(id))
+	producer := rowstore.IdentityOf([]byte(id))
 	for r, err := range v.Descend(producerRepeats, producer[:], below) {
 		if err != nil {
 			return nil, 0, err
@@ -158,7 +158,7 @@ func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates
 
 // firstOf returns the first event that has a value, or 0 if there is none.
 func firstOf(v *index.View, value records.Value) (uint64, error) {
-	id := rowstore.Identify([]byte(value.Name), []byte(value.Text))
+	id := rowstore.IdentityOf([]byte(value.Name), []byte(value.Text))
 	for r, err := range v.Ascend(records.Postings, id[:], 0) {
 		return r.Seq, err
 	}

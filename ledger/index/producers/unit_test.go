@@ -61,7 +61,7 @@ func FuzzDecodeProducers(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0xff})
 	f.Fuzz(func(t *testing.T, value []byte) {
-		rowstoretest.Reread(t, value, decodeProducerState, func(s producerState) []byte { return s.append(nil) })
-		rowstoretest.Reread(t, value, decodeBlock, func(b block) []byte { return b.append(nil) })
+		rowstoretest.RequireRoundTrip(t, value, decodeProducerState, func(s producerState) []byte { return s.append(nil) })
+		rowstoretest.RequireRoundTrip(t, value, decodeBlock, func(b block) []byte { return b.append(nil) })
 	})
 }

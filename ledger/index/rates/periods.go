@@ -10,7 +10,7 @@ import (
 // Query selects the periods of rates. A nil Since means the time of the first event, and a nil Until
 // the time just after the last event.
 type Query struct {
-	index.Bounds
+	index.TimeRange
 	Step int64 // length of a period in seconds, which can be more than a time.Duration holds; 0 lets List choose one
 }
 
@@ -58,7 +58,7 @@ func List(v *index.View, q Query) (found []Rate, step int64, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	found, err = Between(v, times)
+	found, err = CountPeriods(v, times)
 	return found, step, err
 }
 

@@ -26,7 +26,9 @@ const (
 	noOutput   = "no_output"
 )
 
-func seriesOf(name string) rowstore.Identity { return rowstore.Identify([]byte("rate"), []byte(name)) }
+func seriesOf(name string) rowstore.Identity {
+	return rowstore.IdentityOf([]byte("rate"), []byte(name))
+}
 
 // Family returns the rows and the deriver that answer the question about rates.
 func Family() index.Family {
@@ -82,7 +84,7 @@ func hasMismatch(e *event.Event) bool {
 // count adds event seq to a series.
 func (d *deriver) count(series rowstore.Identity, seq uint64) {
 	n := uint64(0)
-	if _, value, found := d.Rows.Newest(tallies, series[:]); found {
+	if _, value, found := d.Rows.NewestVersion(tallies, series[:]); found {
 		var err error
 		if n, err = decode(value); err != nil {
 			d.Rows.Fail("%w", err)
@@ -110,10 +112,10 @@ type Rate struct {
 	Drift       map[drift.Cause]uint64
 }
 
-// Between counts the records of consecutive periods. The n-th period begins at the n-th time and ends
+// CountPeriods counts the records of consecutive periods. The n-th period begins at the n-th time and ends
 // before the next one. For each period with events, Between reads two keys and one more for each
 // series.
-func Between(v *index.View, times []time.Time) ([]Rate, error) {
+func CountPeriods(v *index.View, times []time.Time) ([]Rate, error) {
 	var rates []Rate
 	before, err := tallyAt(v, times[0])
 	if err != nil {
@@ -159,7 +161,7 @@ func tallyAt(v *index.View, at time.Time) (tally, error) {
 // seqAt returns the seq of the first event that was recorded at or after a time, or the view's
 // size.
 func seqAt(v *index.View, at time.Time) (uint64, error) {
-	from, _, err := v.SeqsIn(index.Bounds{Since: &at})
+	from, _, err := v.SeqsIn(index.TimeRange{Since: &at})
 	return from, err
 }
 
@@ -167,7 +169,7 @@ func tallyBelow(v *index.View, seq uint64) (tally, error) {
 	t := tally{seq, make(map[string]uint64)}
 	for _, name := range append([]string{mismatches, noOutput}, causeNames...) {
 		id := seriesOf(name)
-		_, value, found, err := v.NewestBelow(tallies, id[:], seq)
+		_, value, found, err := v.NewestVersionBelow(tallies, id[:], seq)
 		if err != nil {
 			return t, err
 		}

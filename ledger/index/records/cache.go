@@ -140,12 +140,12 @@ func decodeRecord(seq uint64, encoded []byte) (r IPCRecord, size int, rest encod
 
 // listed returns the record for a list, without State and Body.
 func (r *IPCRecord) listed(rest encodedRecord) Record {
-	one := Record{Seq: r.Seq, Kind: record.IPCRecord, Time: r.Time, RunID: index.TextOf(r.RunID), Incomplete: slices.Collect(r.IPC.Incomplete())}
+	one := Record{Seq: r.Seq, Kind: record.IPCRecord, Time: r.Time, RunID: index.StringPointer(r.RunID), Incomplete: slices.Collect(r.IPC.MissingParts())}
 	rest = rest[copy(one.EventHash[:], rest):]
 	all := make([]byte, 0, 2*len(rest))
 	var occurred []byte
 	occurred, all = rest.text(all)
-	one.Occurred = index.TextOf(occurred)
+	one.Occurred = index.StringPointer(occurred)
 	if one.Hashes, all = rest.text(all); one.Hashes == nil {
 		one.Hashes = r.usualHashes()
 	}

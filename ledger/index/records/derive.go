@@ -19,9 +19,9 @@ type Deriver struct {
 	grouping  Grouper
 	observers []StateObserver
 
-	identities Identities // used by Prepare's goroutine
-	encoded    []byte     // scratch of Prepare's goroutine
-	value      []byte     // scratch
+	identities PostingCache // used by Prepare's goroutine
+	encoded    []byte       // scratch of Prepare's goroutine
+	value      []byte       // scratch
 }
 
 // Grouper writes the postings of values whose runs form groups. These postings are the
@@ -45,16 +45,16 @@ type StateChange struct {
 	From, To      string
 }
 
-// GroupBy sets the deriver that writes the versions of groups.
-func (f *Deriver) GroupBy(g Grouper) { f.grouping = g }
+// SetGrouper sets the deriver that writes the versions of groups.
+func (f *Deriver) SetGrouper(g Grouper) { f.grouping = g }
 
-// ObserveStates adds a deriver that is notified of state changes.
-func (f *Deriver) ObserveStates(r StateObserver) { f.observers = append(f.observers, r) }
+// AddStateObserver adds a deriver that is notified of state changes.
+func (f *Deriver) AddStateObserver(r StateObserver) { f.observers = append(f.observers, r) }
 
 // Prepare implements Preparer. It collects the values of a record that do not depend on other
 // events. It also caches IPC records, because most queries are about recent ones.
 func (f *Deriver) Prepare(e *index.Event) {
-	v := index.Prepared[Values](e)
+	v := index.PreparedValue[ValueCollector](e)
 	switch e.Kind {
 	case record.IPCRecord:
 		v.CollectIPC(&f.identities, &e.Event, &e.IPC)
@@ -85,7 +85,7 @@ func (f *Deriver) Prepare(e *index.Event) {
 }
 
 // addRun adds the values of a run-DAG: its outcome, its documents, and its evidence.
-func (v *Values) addRun(dag *event.DAG) {
+func (v *ValueCollector) addRun(dag *event.DAG) {
 	failed := drift.FailureStage(dag)
 	if failed == nil {
 		failed = []byte(noFailure)
@@ -128,12 +128,12 @@ func (f *Deriver) writePostings(ctx context.Context, e *index.Event) error {
 	}
 	f.occurred(&e.Event)
 	if e.Kind == record.IPCRecord {
-		for part := range e.IPC.Incomplete() {
+		for part := range e.IPC.MissingParts() {
 			f.Counters.Add(counters.SeriesOf(counters.IncompleteTotal, part), 1)
 		}
 	}
 	flags := []byte{IsRecord}
-	all := index.Prepared[Values](e).list
+	all := index.PreparedValue[ValueCollector](e).list
 	for i, p := range all {
 		switch {
 		case slices.Contains(all[:i], p):
@@ -142,26 +142,26 @@ func (f *Deriver) writePostings(ctx context.Context, e *index.Event) error {
 		case p.recurs:
 			f.Rows.Put(Postings, p.ID[:], e.Seq, flags)
 		default:
-			f.Rows.Write(Postings, p.ID[:], e.Seq, flags)
+			f.Rows.PutSeparately(Postings, p.ID[:], e.Seq, flags)
 		}
 	}
 	return nil
 }
 
-// Post writes a posting for a value that Prepare cannot collect, because the value follows
+// WritePosting writes a posting for a value that Prepare cannot collect, because the value follows
 // from other events or the event is not a record.
-func Post(f *index.Fold, id rowstore.Identity, seq uint64) {
-	f.Rows.Write(Postings, id[:], seq, []byte{IsRecord})
+func WritePosting(f *index.Fold, id rowstore.Identity, seq uint64) {
+	f.Rows.PutSeparately(Postings, id[:], seq, []byte{IsRecord})
 }
 
 // noted writes the values by which a note is found.
 func (f *Deriver) noted(e *event.Event) {
-	Post(f.Fold, rowstore.Identify([]byte(kindName), []byte(e.Kind)), e.Seq)
+	WritePosting(f.Fold, rowstore.IdentityOf([]byte(kindName), []byte(e.Kind)), e.Seq)
 	if topic := e.Detail.Member(Topic); topic.Kind() == pyjson.String {
-		Post(f.Fold, rowstore.Identify([]byte(Topic), topic.Text()), e.Seq)
+		WritePosting(f.Fold, rowstore.IdentityOf([]byte(Topic), topic.Text()), e.Seq)
 	}
 	if seq := e.Detail.Member(RecordSeq); seq.Kind() == pyjson.Integer {
-		Post(f.Fold, rowstore.Identify([]byte(RecordSeq), seq.Raw()), e.Seq)
+		WritePosting(f.Fold, rowstore.IdentityOf([]byte(RecordSeq), seq.Raw()), e.Seq)
 	}
 }
 
@@ -169,5 +169,5 @@ func (f *Deriver) noted(e *event.Event) {
 // has no other effect on the index, because answers are derived from entries alone (spec:
 // Index and as_of).
 func (f *Deriver) redacted(e *event.Event) {
-	Post(f.Fold, rowstore.Identify([]byte(kindName), []byte(e.Kind)), e.Seq)
+	WritePosting(f.Fold, rowstore.IdentityOf([]byte(kindName), []byte(e.Kind)), e.Seq)
 }

@@ -46,7 +46,7 @@ func ReadIPCRecord(ctx context.Context, v *index.View, seq uint64) (IPCRecord, e
 	if r, ok := state.records[seq]; ok {
 		return r, nil
 	}
-	r, err := ReadIPCRecordOnce(ctx, v, seq)
+	r, err := ReadIPCRecordUncached(ctx, v, seq)
 	if err != nil {
 		return IPCRecord{}, err
 	}
@@ -57,16 +57,16 @@ func ReadIPCRecord(ctx context.Context, v *index.View, seq uint64) (IPCRecord, e
 	return r, nil
 }
 
-// ReadIPCRecordOnce is like ReadIPCRecord, for a record that the view will not need again. It
+// ReadIPCRecordUncached is like ReadIPCRecord, for a record that the view will not need again. It
 // does not use the view's own cache.
-func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecord, error) {
+func ReadIPCRecordUncached(ctx context.Context, v *index.View, seq uint64) (IPCRecord, error) {
 	if seq >= v.Size() {
 		return IPCRecord{}, fmt.Errorf("reading event %d: %w", seq, storage.ErrNotFound)
 	}
 	if r, _, found := cachedRecord(v, seq); found {
 		return r, ctx.Err() // like a read of the log
 	}
-	entry, e, err := v.Entry(ctx, seq)
+	entry, e, err := v.EntryAndEvent(ctx, seq)
 	if err != nil {
 		return IPCRecord{}, err
 	}
@@ -84,12 +84,12 @@ func ReadIPCRecordOnce(ctx context.Context, v *index.View, seq uint64) (IPCRecor
 	return r, nil
 }
 
-// AnyIncomplete returns the parts that at least one IPC record in the view lacks. It reads one
+// MissingParts returns the parts that at least one IPC record in the view lacks. It reads one
 // key for each part.
-func AnyIncomplete(v *index.View) (parts []string, err error) {
+func MissingParts(v *index.View) (parts []string, err error) {
 	for _, part := range fields.IPCParts {
-		id := rowstore.Identify([]byte(Incomplete), []byte(part))
-		_, _, found, err := v.Newest(Postings, id[:])
+		id := rowstore.IdentityOf([]byte(Incomplete), []byte(part))
+		_, _, found, err := v.NewestVersion(Postings, id[:])
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func cachedRecord(v *index.View, seq uint64) (r IPCRecord, rest encodedRecord, f
 	if found {
 		var size int
 		r, size, rest = decodeRecord(seq, state.encoded)
-		v.Count(1, size)
+		v.AddReads(1, size)
 	}
 	return r, rest, found
 }

@@ -18,10 +18,10 @@ const (
 	mismatched   = "mismatch"
 )
 
-// CheckedField reports whether a text is a possible value of mismatchName, and thus of the
+// IsCheckedField reports whether a text is a possible value of mismatchName, and thus of the
 // metric's label field.
-func CheckedField(name string) bool {
-	return name == counters.Other || counters.FieldLabel([]byte(name)) == name
+func IsCheckedField(name string) bool {
+	return name == counters.OtherLabel || counters.FieldLabel([]byte(name)) == name
 }
 
 // inconsistentName is the name of the values that list the rules that a run's verdict breaks.
@@ -33,7 +33,7 @@ const (
 
 // addMismatches adds the fields with a mismatch, the rules that a verdict breaks, and the flags.
 // They come after all other values, because Identities does not cache them.
-func (v *Values) addMismatches(e *event.Event) {
+func (v *ValueCollector) addMismatches(e *event.Event) {
 	raw := e.Checks.Raw()
 	if !bytes.Contains(raw, []byte(`"`+record.Mismatch+`"`)) && !bytes.Contains(raw, []byte(`"`+record.Inconsistent+`"`)) { // true of nearly all records
 		return

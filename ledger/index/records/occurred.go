@@ -24,7 +24,7 @@ func kindNumber(kind record.Kind) byte {
 // Among records with the same time, the newest comes first.
 func occurrenceKey(k rowstore.Keyspace, dst []byte, kind byte, at time.Time, seq uint64) []byte {
 	var scratch [index.TimeBytes + rowstore.SeqBytes]byte
-	return appendInverted(append(k.Key(dst, occurrences), kind), rowstore.AppendSeq(index.AppendTime(scratch[:0], at), seq))
+	return appendInverted(append(k.Prefix(dst, occurrences), kind), rowstore.AppendSeq(index.AppendTime(scratch[:0], at), seq))
 }
 
 // occurrencesEnd returns the key just after the keys of all records that occurred at or after
@@ -45,7 +45,7 @@ var horizonRow = [1]byte{}
 
 // occurred writes the time at which a record occurred, if the record has a timestamp.
 func (f *Deriver) occurred(e *event.Event) {
-	at, ok := e.Occurred()
+	at, ok := e.OccurredAt()
 	if !ok {
 		return
 	}
@@ -53,7 +53,7 @@ func (f *Deriver) occurred(e *event.Event) {
 		f.value = occurrenceKey(f.Rows.Keys, f.value[:0], kind, at, e.Seq)
 		f.Rows.Set(f.value, nil)
 	}
-	_, until, found := f.Rows.Newest(occurredUntil, horizonRow[:])
+	_, until, found := f.Rows.NewestVersion(occurredUntil, horizonRow[:])
 	var scratch [index.TimeBytes]byte
 	if !found || bytes.Compare(index.AppendTime(scratch[:0], at), until) >= 0 {
 		// The time is rounded up to a whole second, so that most records of a busy ledger need

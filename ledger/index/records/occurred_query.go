@@ -39,7 +39,7 @@ func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page
 		if seq >= v.Size() {
 			continue // not counted: later events must not change where a page ends
 		}
-		v.Count(1, 0)
+		v.AddReads(1, 0)
 		last = append(last[:0], position...)
 		wanted, err := hasPostings(v, seq, ids)
 		if err != nil {
@@ -57,7 +57,7 @@ func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page
 // occurrenceBounds returns the bounds of a page's keys, or nil if the page can have no
 // records.
 func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []byte, err error) {
-	_, until, found, err := v.Newest(occurredUntil, horizonRow[:])
+	_, until, found, err := v.NewestVersion(occurredUntil, horizonRow[:])
 	if err != nil || !found {
 		return nil, nil, err
 	}
@@ -67,7 +67,7 @@ func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []b
 			return nil, nil, nil // only records have a timestamp
 		}
 	}
-	rows := append(keys.Key(nil, occurrences), kind)
+	rows := append(keys.Prefix(nil, occurrences), kind)
 	// Begin at until, because most events after the view's size occurred after it.
 	lower := [][]byte{appendInverted(slices.Clone(rows), until)}
 	if q.Until != nil {
@@ -79,7 +79,7 @@ func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []b
 		}
 		lower = append(lower, append(slices.Concat(rows, p.After), 0))
 	}
-	upper := append(keys.Key(nil, occurrences), kind+1)
+	upper := append(keys.Prefix(nil, occurrences), kind+1)
 	if q.Since != nil {
 		upper = occurrencesEnd(keys, kind, *q.Since)
 	}
@@ -93,7 +93,7 @@ func hasPostings(v *index.View, seq uint64, ids []rowstore.Identity) (bool, erro
 		return false, nil
 	}
 	for _, id := range ids {
-		at, _, found, err := v.NewestBelow(Postings, id[:], seq+1)
+		at, _, found, err := v.NewestVersionBelow(Postings, id[:], seq+1)
 		if err != nil || !found || at != seq {
 			return false, err
 		}

@@ -23,15 +23,15 @@ type Posting struct {
 // IsLabel reports whether the value is the value of a label.
 func (p *Posting) IsLabel() bool {
 	switch p.Family {
-	case rowstore.Identity{}, IPCFamily, InputFamily, HashFamily, PromptFamily, OutputFamily, ModelFamily, BuildFamily:
+	case rowstore.Identity{}, IPCFamily, InputFamily, InputHashFamily, PromptFamily, OutputFamily, ModelFamily, BuildFamily:
 		return false
 	}
 	return true
 }
 
-// IsBesideCombination reports whether runs are grouped by the value although no combination
+// IsOutsideCombination reports whether runs are grouped by the value although no combination
 // of the six variables contains it (spec: Effects of a variable).
-func (p *Posting) IsBesideCombination() bool { return p.Family == BuildFamily || p.IsLabel() }
+func (p *Posting) IsOutsideCombination() bool { return p.Family == BuildFamily || p.IsLabel() }
 
 // Names of values, in addition to the names of hash fields.
 const (
@@ -65,7 +65,7 @@ func IsGrouped(name string) bool {
 
 // postingOf returns the posting of a value.
 func postingOf(name string, value []byte) Posting {
-	return Posting{ID: rowstore.Identify([]byte(name), value), Family: FamilyOf(name)}
+	return Posting{ID: rowstore.IdentityOf([]byte(name), value), Family: FamilyOf(name)}
 }
 
 // Flags in the first byte of a version in Postings. Only versions of groups have more bytes.
@@ -77,16 +77,16 @@ const (
 	IsRun
 )
 
-// Values collects the values of one record. They are valid until the values of the next record
+// ValueCollector collects the values of one record. They are valid until the values of the next record
 // are collected.
-type Values struct {
+type ValueCollector struct {
 	list       []Posting
-	identities *Identities // may be nil
+	identities *PostingCache // may be nil
 }
 
 // collect drops the values of the previous record, and adds the values that records of all
 // kinds share.
-func (v *Values) collect(identities *Identities, e *event.Event) {
+func (v *ValueCollector) collect(identities *PostingCache, e *event.Event) {
 	v.list, v.identities = v.list[:0], identities
 	v.AddRecurring(kindName, []byte(e.Kind))
 	v.Add(runIDName, e.RunID())
@@ -103,26 +103,26 @@ func (v *Values) collect(identities *Identities, e *event.Event) {
 }
 
 // Add adds a value unless it is nil.
-func (v *Values) Add(name string, value []byte) {
+func (v *ValueCollector) Add(name string, value []byte) {
 	if value != nil {
 		v.list = append(v.list, v.identities.Posting(len(v.list), name, value))
 	}
 }
 
 // detach stops using the identity cache, so that another goroutine can add values.
-func (v *Values) detach() { v.identities = nil }
+func (v *ValueCollector) detach() { v.identities = nil }
 
 // AddRecurring is like Add, for a value that many records have.
-func (v *Values) AddRecurring(name string, value []byte) {
+func (v *ValueCollector) AddRecurring(name string, value []byte) {
 	if value != nil {
 		v.Add(name, value)
 		v.list[len(v.list)-1].recurs = true
 	}
 }
 
-// Of returns the posting of the family's value. A record must have at most one value of the
+// PostingOf returns the posting of the family's value. A record must have at most one value of the
 // family.
-func (v *Values) Of(family rowstore.Identity) Posting {
+func (v *ValueCollector) PostingOf(family rowstore.Identity) Posting {
 	for _, p := range v.list {
 		if p.Family == family {
 			return p
@@ -131,8 +131,8 @@ func (v *Values) Of(family rowstore.Identity) Posting {
 	return Posting{}
 }
 
-// Grouped yields the distinct values that form groups.
-func (v *Values) Grouped() iter.Seq[Posting] {
+// GroupPostings yields the distinct values that form groups.
+func (v *ValueCollector) GroupPostings() iter.Seq[Posting] {
 	return func(yield func(Posting) bool) {
 		for i, p := range v.list {
 			if p.Family != (rowstore.Identity{}) && !slices.Contains(v.list[:i], p) && !yield(p) {
@@ -142,9 +142,9 @@ func (v *Values) Grouped() iter.Seq[Posting] {
 	}
 }
 
-// Identities caches the last posting at each position of the list of values, because
+// PostingCache caches the last posting at each position of the list of values, because
 // consecutive records usually have the same value at the same position.
-type Identities struct{ last []identified }
+type PostingCache struct{ last []identified }
 
 // identified is a value with its name and posting.
 type identified struct {
@@ -155,7 +155,7 @@ type identified struct {
 
 // Posting returns the posting of the value at a position. The position is at most one after
 // the last.
-func (k *Identities) Posting(at int, name string, value []byte) Posting {
+func (k *PostingCache) Posting(at int, name string, value []byte) Posting {
 	if k == nil {
 		return postingOf(name, value)
 	}
@@ -174,18 +174,18 @@ func (k *Identities) Posting(at int, name string, value []byte) Posting {
 }
 
 // CollectIPC drops the values of the previous record, and adds those of an IPC record.
-func (v *Values) CollectIPC(identities *Identities, e *event.Event, ipc *event.IPC) {
+func (v *ValueCollector) CollectIPC(identities *PostingCache, e *event.Event, ipc *event.IPC) {
 	v.collect(identities, e)
 	v.Add(Model, ipc.Model)
 	v.Add(Input, ipc.Input())
 	v.Add(OllamaBuild, ipc.OllamaBuildHash)
-	for part := range ipc.Incomplete() {
+	for part := range ipc.MissingParts() {
 		v.AddRecurring(Incomplete, []byte(part))
 	}
 }
 
 // addProducer adds the record's producer and the number that the producer gave it.
-func (v *Values) addProducer(e *event.Event) {
+func (v *ValueCollector) addProducer(e *event.Event) {
 	if id, number := e.Producer(); id != nil {
 		v.AddRecurring(producerName, id)
 		v.Add(producerSeqName, producerSeqText(id, number))
@@ -206,13 +206,13 @@ const (
 )
 
 var (
-	IPCFamily    = rowstore.Identify([]byte(IPCID))
-	InputFamily  = rowstore.Identify([]byte(Input))
-	HashFamily   = rowstore.Identify([]byte(InputHash))
-	PromptFamily = rowstore.Identify([]byte(SystemPromptHash))
-	OutputFamily = rowstore.Identify([]byte(OutputHash))
-	ModelFamily  = rowstore.Identify([]byte(Model))
-	BuildFamily  = rowstore.Identify([]byte(OllamaBuild))
+	IPCFamily       = rowstore.IdentityOf([]byte(IPCID))
+	InputFamily     = rowstore.IdentityOf([]byte(Input))
+	InputHashFamily = rowstore.IdentityOf([]byte(InputHash))
+	PromptFamily    = rowstore.IdentityOf([]byte(SystemPromptHash))
+	OutputFamily    = rowstore.IdentityOf([]byte(OutputHash))
+	ModelFamily     = rowstore.IdentityOf([]byte(Model))
+	BuildFamily     = rowstore.IdentityOf([]byte(OllamaBuild))
 )
 
 // FamilyOf returns the identity of a name by which runs are grouped, or zero for other names.
@@ -223,7 +223,7 @@ func FamilyOf(name string) rowstore.Identity {
 	case Input:
 		return InputFamily
 	case InputHash:
-		return HashFamily
+		return InputHashFamily
 	case SystemPromptHash:
 		return PromptFamily
 	case OutputHash:
@@ -234,7 +234,7 @@ func FamilyOf(name string) rowstore.Identity {
 		return BuildFamily
 	}
 	if IsGrouped(name) {
-		return rowstore.Identify([]byte(name))
+		return rowstore.IdentityOf([]byte(name))
 	}
 	return rowstore.Identity{}
 }

@@ -22,11 +22,11 @@ const MaxValues = 8
 
 // Filter selects records (spec: Requests). Its zero value selects all.
 type Filter struct {
-	Kind         record.Kind  // one of record.Kinds, ContentRedacted, or Note; empty means all of record.Kinds
-	State        record.State // selects IPC records and run-DAGs; empty means any kind and state
-	Values       []Value      // a record must have all of them; at most MaxValues
-	index.Bounds              // limits the time when a record was recorded or occurred
-	Bodies       bool         // read event bodies too
+	Kind            record.Kind  // one of record.Kinds, ContentRedacted, or Note; empty means all of record.Kinds
+	State           record.State // selects IPC records and run-DAGs; empty means any kind and state
+	Values          []Value      // a record must have all of them; at most MaxValues
+	index.TimeRange              // limits the time when a record was recorded or occurred
+	Bodies          bool         // read event bodies too
 }
 
 // Value is a name and a value by which records are found (spec: Lists of records). Each
@@ -43,7 +43,7 @@ func ProducerSeq(producer string, seq uint64) Value {
 func (q *Filter) valueIDs() []rowstore.Identity {
 	var ids []rowstore.Identity
 	for _, value := range q.Values {
-		ids = append(ids, rowstore.Identify([]byte(value.Name), []byte(value.Text)))
+		ids = append(ids, rowstore.IdentityOf([]byte(value.Name), []byte(value.Text)))
 	}
 	return ids
 }
@@ -69,7 +69,7 @@ type Record struct {
 // none, if few events match the filter, because the page ends when its budget is spent. next
 // is nil only at the end.
 func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
-	from, below, err := v.SeqsIn(q.Bounds)
+	from, below, err := v.SeqsIn(q.TimeRange)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -103,18 +103,18 @@ func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Re
 func (q *Filter) searched() []rowstore.Identity {
 	ids := q.valueIDs()
 	if q.Kind != "" {
-		ids = append(ids, rowstore.Identify([]byte(kindName), []byte(q.Kind)))
+		ids = append(ids, rowstore.IdentityOf([]byte(kindName), []byte(q.Kind)))
 	}
 	if q.State != "" && q.State != record.Live {
-		ids = append(ids, rowstore.Identify([]byte(stateName), []byte(q.State)))
+		ids = append(ids, rowstore.IdentityOf([]byte(stateName), []byte(q.State)))
 	}
 	return ids
 }
 
-// Exceeds reports whether List with a filter would read more than most events. It does not read
+// ListExceeds reports whether List with a filter would read more than most events. It does not read
 // any of them.
-func Exceeds(v *index.View, q Filter, most int) (more bool, err error) {
-	from, below, err := v.SeqsIn(q.Bounds)
+func ListExceeds(v *index.View, q Filter, most int) (more bool, err error) {
+	from, below, err := v.SeqsIn(q.TimeRange)
 	if err != nil {
 		return false, err
 	}
@@ -135,10 +135,10 @@ func Exceeds(v *index.View, q Filter, most int) (more bool, err error) {
 	return false, nil
 }
 
-// OfKind yields the seqs of the records of a kind, newest first.
-func OfKind(v *index.View, kind record.Kind) iter.Seq2[uint64, error] {
-	id := rowstore.Identify([]byte(kindName), []byte(kind))
-	return rowstore.Seqs(v.Descend(Postings, id[:], v.Size()))
+// SeqsOfKind yields the seqs of the records of a kind, newest first.
+func SeqsOfKind(v *index.View, kind record.Kind) iter.Seq2[uint64, error] {
+	id := rowstore.IdentityOf([]byte(kindName), []byte(kind))
+	return rowstore.VersionSeqs(v.Descend(Postings, id[:], v.Size()))
 }
 
 // appendRecord appends the record at seq if it has the kind and state that the filter selects.
@@ -170,7 +170,7 @@ func Read(ctx context.Context, v *index.View, q *Filter, seq uint64) (Record, er
 			return r.listed(rest), ctx.Err()
 		}
 	}
-	entry, e, err := v.Entry(ctx, seq)
+	entry, e, err := v.EntryAndEvent(ctx, seq)
 	if err != nil {
 		return Record{}, err
 	}
@@ -194,7 +194,7 @@ func recordOf(e *event.Event) Record {
 	}
 	if e.Kind == record.IPCRecord {
 		ipc := e.IPC()
-		one.Incomplete = slices.Collect(ipc.Incomplete())
+		one.Incomplete = slices.Collect(ipc.MissingParts())
 	}
 	for name, check := range e.Checks.Members() {
 		if string(check.Member("result").Text()) == string(record.Mismatch) {

@@ -11,14 +11,14 @@ import (
 // events between them. It also finds versions that changes of state wrote. It is not safe for
 // concurrent use, and must be closed.
 type search struct {
-	postings []*rowstore.Descent
+	postings []*rowstore.VersionSeeker
 	at       uint64 // current seq of the first posting
 }
 
 func newSearch(v *index.View, ids []rowstore.Identity) *search {
 	s := new(search)
 	for _, id := range ids {
-		s.postings = append(s.postings, v.Descent(Postings, id[:]))
+		s.postings = append(s.postings, v.NewVersionSeeker(Postings, id[:]))
 	}
 	return s
 }

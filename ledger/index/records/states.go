@@ -19,7 +19,7 @@ const stateName = "state"
 // event changes its state (spec: States; Path validation; Sources; Redactions).
 func (f *Deriver) stateOf(seq uint64) string {
 	var row [8]byte
-	_, value, found := f.Rows.Newest(recordStates, rowstore.AppendSeq(row[:0], seq))
+	_, value, found := f.Rows.NewestVersion(recordStates, rowstore.AppendSeq(row[:0], seq))
 	return stateText(value, found)
 }
 
@@ -29,7 +29,7 @@ func State(v *index.View, seq uint64) (string, error) {
 		return string(record.Live), err
 	}
 	var row [8]byte
-	_, value, found, err := v.Newest(recordStates, rowstore.AppendSeq(row[:0], seq))
+	_, value, found, err := v.NewestVersion(recordStates, rowstore.AppendSeq(row[:0], seq))
 	return stateText(value, found), err
 }
 
@@ -39,7 +39,7 @@ func State(v *index.View, seq uint64) (string, error) {
 func anyStateChanged(v *index.View) (bool, error) {
 	state := index.ViewState[viewState](v)
 	if state.statesChanged == nil {
-		found, err := v.Any(v.Keys.Key(nil, recordStates))
+		found, err := v.HasPrefix(v.Keys.Prefix(nil, recordStates))
 		if err != nil {
 			return false, err
 		}
@@ -61,7 +61,7 @@ func (f *Deriver) stateChanged(ctx context.Context, e *event.Event) error {
 	change := e.StateChange()
 	to := counters.Label(change.State, record.States[:])
 	target, err := f.target(ctx, e.Seq, change.RecordSeq)
-	if err != nil || target == nil || to == counters.Other {
+	if err != nil || target == nil || to == counters.OtherLabel {
 		return err
 	}
 	from := f.stateOf(target.Seq)
@@ -73,8 +73,8 @@ func (f *Deriver) stateChanged(ctx context.Context, e *event.Event) error {
 		}
 		row := rowstore.AppendSeq(nil, target.Seq)
 		f.Rows.Put(recordStates, row, e.Seq, []byte(to))
-		id := rowstore.Identify([]byte(stateName), []byte(to))
-		f.Rows.Write(Postings, id[:], target.Seq, []byte{IsRecord})
+		id := rowstore.IdentityOf([]byte(stateName), []byte(to))
+		f.Rows.PutSeparately(Postings, id[:], target.Seq, []byte{IsRecord})
 	}
 	f.Counters.Add(counters.SeriesOf(counters.StateChangesTotal, to), 1)
 	return nil

@@ -34,11 +34,11 @@ func TestCachedRecordsAreEncoded(t *testing.T) {
 		}
 		decoded.HasPayload = rapid.Bool().Draw(t, "payload")
 		listed := Record{
-			Seq: decoded.Seq, Kind: record.IPCRecord, Time: decoded.Time, RunID: index.TextOf(decoded.RunID), Occurred: index.TextOf(draw("timestamp")),
+			Seq: decoded.Seq, Kind: record.IPCRecord, Time: decoded.Time, RunID: index.StringPointer(decoded.RunID), Occurred: index.StringPointer(draw("timestamp")),
 			Hashes: []byte(rapid.String().Draw(t, "hashes")), Labels: []byte(rapid.String().Draw(t, "labels")),
 			EventHash: storage.Hash(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "event_hash")),
 		}
-		listed.Incomplete = slices.Collect(decoded.IPC.Incomplete())
+		listed.Incomplete = slices.Collect(decoded.IPC.MissingParts())
 		if rapid.Bool().Draw(t, "usual hashes") {
 			listed.Hashes = decoded.usualHashes()
 		}
@@ -64,7 +64,7 @@ func TestUsualHashes(t *testing.T) {
 	} {
 		r, err := record.Parse(record.IPCRecord, []byte(text))
 		require.NoError(t, err)
-		entry := append(make([]byte, 32), r.AppendBody(nil, record.Event{Actor: "tester", Ledger: "default"})...)
+		entry := append(make([]byte, 32), r.AppendBody(nil, record.EventContext{Actor: "tester", Ledger: "default"})...)
 		e, err := new(event.Decoder).Decode(record.AppendSuffix(entry, 0, time.UnixMicro(0)))
 		require.NoError(t, err)
 		decoded := ipcRecordOf(&e, e.IPC())

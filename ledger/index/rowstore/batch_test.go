@@ -15,7 +15,7 @@ func TestWritesEqualModel(t *testing.T) {
 	s := openTestRows(t, vfs.NewMem())
 	defer func() { require.NoError(t, s.Close(nil)) }()
 	rapid.Check(t, func(t *rapid.T) {
-		space := KeyspaceNumbered(1)
+		space := KeyspaceFromNumber(1)
 		require.NoError(t, s.engine.DeleteRange(space[:], space.End(), engine.NoSync))
 		stored, w := make(map[string]string), &Batch{engine: s.engine}
 		once := make(map[string]bool) // keys that are set once and removed by SingleDelete, repeatedly

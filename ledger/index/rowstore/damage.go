@@ -42,9 +42,9 @@ func (s *Store) Release() {
 	}
 }
 
-// Refused returns the error that Acquire would return now, or nil. If it is not nil, current
+// AcquireError returns the error that Acquire would return now, or nil. If it is not nil, current
 // users of the engine should stop.
-func (s *Store) Refused() error {
+func (s *Store) AcquireError() error {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	return s.usage.refused
@@ -64,8 +64,8 @@ func (s *Store) Rebuilds() int {
 	return s.usage.rebuilds
 }
 
-// CountRunning changes the number of running followers by 1 or -1.
-func (s *Store) CountRunning(running int) {
+// AddRunning changes the number of running followers by 1 or -1.
+func (s *Store) AddRunning(running int) {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	s.usage.running += running

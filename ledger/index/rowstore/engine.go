@@ -43,7 +43,7 @@ const lastLevel = 6
 // read one at a time. The engine calls found at most once, when it finds damage.
 func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 	o := &engine.Options{
-		FS:       frames.Files{FS: c.Files},
+		FS:       frames.CheckedFS{FS: c.Files},
 		Comparer: c.Schema.comparer(),
 		// Events that a crash loses are folded again from the log.
 		DisableWAL:                  true,

@@ -20,9 +20,9 @@ func (p Page) Position() (uint64, bool, error) {
 	return seq, true, nil
 }
 
-// FillBackwards returns a page of a row's versions, newest first, and the position of the next
+// PageNewestFirst returns a page of a row's versions, newest first, and the position of the next
 // page, or nil on the last page. take converts each version, and returns nil to leave it out.
-func FillBackwards[R any](r *Reader, d Dimension, id []byte, p Page, take func(Version) (*R, error)) ([]R, []byte, error) {
+func PageNewestFirst[R any](r *Reader, d Dimension, id []byte, p Page, take func(Version) (*R, error)) ([]R, []byte, error) {
 	below, given, err := p.Position()
 	if err != nil {
 		return nil, nil, err
@@ -35,8 +35,8 @@ func FillBackwards[R any](r *Reader, d Dimension, id []byte, p Page, take func(V
 	return fill(r, r.Descend(d, id, below), p, take)
 }
 
-// FillForwards is like FillBackwards, with the oldest version first.
-func FillForwards[R any](r *Reader, d Dimension, id []byte, p Page, take func(Version) (*R, error)) ([]R, []byte, error) {
+// PageOldestFirst is like FillBackwards, with the oldest version first.
+func PageOldestFirst[R any](r *Reader, d Dimension, id []byte, p Page, take func(Version) (*R, error)) ([]R, []byte, error) {
 	last, given, err := p.Position()
 	if err != nil {
 		return nil, nil, err

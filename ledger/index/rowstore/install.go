@@ -17,10 +17,10 @@ import (
 // yet.
 const incomingDir = "incoming"
 
-// Install replaces all rows of a name. It collects the rows in tables that the engine does not
+// Installer replaces all rows of a name. It collects the rows in tables that the engine does not
 // know, and then adds all tables to the engine at once. Until then the store does not change.
 // An Install is not safe for concurrent use, and must be closed.
-type Install struct {
+type Installer struct {
 	store   *Store
 	name    string
 	keys    Keyspace
@@ -32,16 +32,16 @@ type Install struct {
 	key     []byte          // scratch
 }
 
-// NewInstall begins to replace the rows of a name. The store must be acquired, and calls must
+// NewInstaller begins to replace the rows of a name. The store must be acquired, and calls must
 // not overlap with others that assign keyspaces.
-func (s *Store) NewInstall(name string) (*Install, error) {
+func (s *Store) NewInstaller(name string) (*Installer, error) {
 	keys, err := s.nextKeyspace()
 	if err != nil {
 		return nil, err
 	}
 	options := s.config.engineOptions(func(error) {})
 	options.EnsureDefaults()
-	i := &Install{store: s, name: name, keys: keys, dir: s.incoming(fmt.Sprintf("%x", keys)),
+	i := &Installer{store: s, name: name, keys: keys, dir: s.incoming(fmt.Sprintf("%x", keys)),
 		options: options.MakeWriterOptions(lastLevel, engineFormat.MaxTableFormat())}
 	// See engineOptions: version runs are not versions of one another.
 	i.options.DisableValueBlocks = true
@@ -62,7 +62,7 @@ func (f folder) removeIncoming() error { return f.files.RemoveAll(f.path(incomin
 // Add adds a row. Rows must be added in the order of their keys. Add returns ErrPart if a row
 // is out of order, or if no fold can have written it. After an error, the install can only be
 // closed.
-func (i *Install) Add(row Row) error {
+func (i *Installer) Add(row Row) error {
 	if err := i.store.config.Schema.checkKey(row.Key); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (i *Install) Add(row Row) error {
 	return i.endTable()
 }
 
-func (i *Install) beginTable() error {
+func (i *Installer) beginTable() error {
 	path := i.store.config.Files.PathJoin(i.dir, fmt.Sprintf("%06d.sst", len(i.paths)))
 	file, err := i.store.config.Files.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -100,7 +100,7 @@ func (i *Install) beginTable() error {
 }
 
 // endTable completes the current table and syncs it.
-func (i *Install) endTable() error {
+func (i *Installer) endTable() error {
 	if i.table == nil {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (i *Install) endTable() error {
 
 // Commit replaces the rows of the name with the added ones, atomically and durably. The store
 // must be acquired, and calls must not overlap with others that assign keyspaces.
-func (i *Install) Commit(ctx context.Context) error {
+func (i *Installer) Commit(ctx context.Context) error {
 	old, found, err := get(i.store.engine, numberKey(i.name))
 	if err != nil {
 		return wrapRead(err)
@@ -139,7 +139,7 @@ func (i *Install) Commit(ctx context.Context) error {
 }
 
 // Close removes all tables that Commit has not installed.
-func (i *Install) Close() error {
+func (i *Installer) Close() error {
 	err := i.endTable()
 	return errors.Join(err, i.store.config.Files.RemoveAll(i.dir))
 }
@@ -150,7 +150,7 @@ func (s *Store) nextKeyspace() (Keyspace, error) {
 	if s.config.ReadOnly {
 		return Keyspace{}, ErrReadOnly
 	}
-	it, err := s.engine.NewIter(&engine.IterOptions{UpperBound: KeyspaceNumbered(1).Key(nil, numberDimension)})
+	it, err := s.engine.NewIter(&engine.IterOptions{UpperBound: KeyspaceFromNumber(1).Prefix(nil, numberDimension)})
 	if err != nil {
 		return Keyspace{}, wrapRead(err)
 	}
@@ -166,5 +166,5 @@ func (s *Store) nextKeyspace() (Keyspace, error) {
 		return Keyspace{}, errors.New("the index has no more keyspace numbers: stop the server and delete the folder of the index")
 	}
 	s.lastKeyspace++
-	return KeyspaceNumbered(s.lastKeyspace), nil
+	return KeyspaceFromNumber(s.lastKeyspace), nil
 }

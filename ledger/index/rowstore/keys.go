@@ -36,7 +36,7 @@ const (
 // keys in that part. Number 0 belongs to the index itself.
 type Keyspace [2]byte
 
-func KeyspaceNumbered(n uint16) Keyspace {
+func KeyspaceFromNumber(n uint16) Keyspace {
 	var k Keyspace
 	binary.BigEndian.PutUint16(k[:], n)
 	return k
@@ -47,12 +47,12 @@ func (k Keyspace) number() uint16 { return binary.BigEndian.Uint16(k[:]) }
 // End returns the upper bound of the keyspace's keys. The last number has no such bound, but
 // nextKeyspace never returns that number.
 func (k Keyspace) End() []byte {
-	next := KeyspaceNumbered(k.number() + 1)
+	next := KeyspaceFromNumber(k.number() + 1)
 	return next[:]
 }
 
-// Key appends the prefix that all keys of a dimension share.
-func (k Keyspace) Key(dst []byte, d Dimension) []byte {
+// Prefix appends the prefix that all keys of a dimension share.
+func (k Keyspace) Prefix(dst []byte, d Dimension) []byte {
 	return append(append(dst, k[:]...), byte(d))
 }
 
@@ -81,8 +81,8 @@ func DecodeSeq(value []byte) (uint64, error) {
 // not expected.
 type Identity [16]byte
 
-// Identify returns the identity of a list of texts.
-func Identify(parts ...[]byte) Identity {
+// IdentityOf returns the identity of a list of texts.
+func IdentityOf(parts ...[]byte) Identity {
 	var scratch [768]byte
 	b := scratch[:0]
 	for _, p := range parts {

@@ -14,7 +14,7 @@ import (
 // drawKey returns a random key of the index. It uses few distinct bytes, so that keys share
 // prefixes.
 func drawKey(t *rapid.T, name string, d Dimension) []byte {
-	k := KeyspaceNumbered(rapid.Uint16Range(0, 2).Draw(t, name+" ledger")).Key(nil, d)
+	k := KeyspaceFromNumber(rapid.Uint16Range(0, 2).Draw(t, name+" ledger")).Prefix(nil, d)
 	some := rapid.SampledFrom([]byte{0, 1, 0xff})
 	if testSchema[d] == 0 {
 		return append(k, rapid.SliceOfN(some, 0, 30).Draw(t, name)...)

@@ -16,12 +16,12 @@ type Row struct{ Key, Value []byte }
 // value.
 func (r Row) append(dst []byte) []byte { return appendValue(appendValue(dst, r.Key), r.Value) }
 
-// Part encodes the rows of the reader's keyspace in the order of their keys, beginning after
+// EncodePart encodes the rows of the reader's keyspace in the order of their keys, beginning after
 // the key after, or at the first key if after is nil. The part ends with the row with which its
 // length reaches the given number of bytes. So the same rows always have the same parts. last
 // is the key of the last row. more reports whether rows follow. The reader's size has no
 // effect. Part returns ErrPosition if no row can have the key after.
-func (r *Reader) Part(after []byte, bytes int) (rows, last []byte, more bool, err error) {
+func (r *Reader) EncodePart(after []byte, bytes int) (rows, last []byte, more bool, err error) {
 	if after != nil && (len(after) == 0 || r.schema.checkKey(after) != nil) { // the engine must not see such a key
 		return nil, nil, false, ErrPosition
 	}
@@ -49,9 +49,9 @@ func (r *Reader) Part(after []byte, bytes int) (rows, last []byte, more bool, er
 // ErrPart means that the bytes are not the rows of a part.
 var ErrPart = errors.New("index: rows that cannot be decoded")
 
-// RowsOf yields the rows of a part. It yields ErrPart if the bytes are not a list of rows. The
+// DecodePart yields the rows of a part. It yields ErrPart if the bytes are not a list of rows. The
 // rows are valid as long as the part.
-func RowsOf(part []byte) iter.Seq2[Row, error] {
+func DecodePart(part []byte) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for len(part) > 0 {
 			var row Row

@@ -31,8 +31,8 @@ func (r *Reader) KeysRead() int { return r.touched }
 // EventBytes returns the number of bytes of events that have been read so far.
 func (r *Reader) EventBytes() int { return r.bytes }
 
-// Count adds keys, and bytes of events, that the caller read without using the Reader.
-func (r *Reader) Count(keys, bytes int) {
+// AddReads adds keys, and bytes of events, that the caller read without using the Reader.
+func (r *Reader) AddReads(keys, bytes int) {
 	r.touched += keys
 	r.bytes += bytes
 }
@@ -48,18 +48,18 @@ func (r *Reader) Close() error {
 // row returns the key from which to seek backwards for the newest version of a row below a
 // size.
 func (r *Reader) row(d Dimension, row []byte, below uint64) []byte {
-	r.key = AppendVersion(append(r.Keys.Key(r.key[:0], d), row...), below-1)
+	r.key = AppendVersion(append(r.Keys.Prefix(r.key[:0], d), row...), below-1)
 	return r.key
 }
 
-// Newest returns the newest version of a row that the reader sees. The value is valid until
+// NewestVersion returns the newest version of a row that the reader sees. The value is valid until
 // the next call.
-func (r *Reader) Newest(d Dimension, row []byte) (seq uint64, value []byte, found bool, err error) {
-	return r.NewestBelow(d, row, r.size)
+func (r *Reader) NewestVersion(d Dimension, row []byte) (seq uint64, value []byte, found bool, err error) {
+	return r.NewestVersionBelow(d, row, r.size)
 }
 
-// NewestBelow is like Newest, but as of the size below instead of the reader's size.
-func (r *Reader) NewestBelow(d Dimension, row []byte, below uint64) (seq uint64, value []byte, found bool, err error) {
+// NewestVersionBelow is like Newest, but as of the size below instead of the reader's size.
+func (r *Reader) NewestVersionBelow(d Dimension, row []byte, below uint64) (seq uint64, value []byte, found bool, err error) {
 	if below == 0 {
 		return 0, nil, false, nil
 	}
@@ -95,8 +95,8 @@ func (r *Reader) Get(key []byte) (value []byte, found bool, err error) {
 	return value, err == nil, wrapRead(err)
 }
 
-// Any reports whether any key has a prefix.
-func (r *Reader) Any(prefix []byte) (bool, error) {
+// HasPrefix reports whether any key has a prefix.
+func (r *Reader) HasPrefix(prefix []byte) (bool, error) {
 	if err := r.point(); err != nil {
 		return false, err
 	}
@@ -105,8 +105,8 @@ func (r *Reader) Any(prefix []byte) (bool, error) {
 	return found, wrapRead(r.points.Error())
 }
 
-// Stored is like Get, but does not count the key. The caller owns the value.
-func (r *Reader) Stored(key []byte) (value []byte, found bool, err error) {
+// GetStored is like Get, but does not count the key. The caller owns the value.
+func (r *Reader) GetStored(key []byte) (value []byte, found bool, err error) {
 	value, found, err = get(r.snapshot, key)
 	return value, found, wrapRead(err)
 }

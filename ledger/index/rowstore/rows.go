@@ -10,13 +10,13 @@ import (
 // Limits are the limits of a batch and of the row cache, in bytes.
 type Limits struct{ Batch, RowCache int }
 
-// Rows reads and writes rows for a fold. It collects a batch, and caches the newest version
+// Writer reads and writes rows for a fold. It collects a batch, and caches the newest version
 // runs of recently used rows. So a counter is neither read for every event nor written more
 // than once per batch. It belongs to the follower's goroutine.
 //
 // Errors are sticky: after the first error, reads find nothing and writes do nothing until
 // End, which returns that error.
-type Rows struct {
+type Writer struct {
 	engine *engine.DB
 	Keys   Keyspace
 	writes *Batch // the current batch; nil between batches
@@ -35,7 +35,7 @@ type Rows struct {
 }
 
 // Begin begins a batch.
-func (r *Rows) Begin(limits Limits) {
+func (r *Writer) Begin(limits Limits) {
 	if r.writes, r.spare = r.spare, nil; r.writes == nil {
 		r.writes = new(Batch)
 	}
@@ -47,17 +47,17 @@ func (r *Rows) Begin(limits Limits) {
 
 // Full reports whether the batch must end because it has reached its size or because the row
 // cache is full.
-func (r *Rows) Full() bool {
+func (r *Writer) Full() bool {
 	return r.writes.size()+r.waiting >= r.limits.Batch || r.cache.full(r.limits.RowCache)
 }
 
 // Empty reports whether nothing has been written since the batch began.
-func (r *Rows) Empty() bool { return len(r.writes.list) == 0 && len(r.changed) == 0 }
+func (r *Writer) Empty() bool { return len(r.writes.list) == 0 && len(r.changed) == 0 }
 
 // Take ends the batch and returns it. The caller must Commit the batch, and return it with
 // Reuse, before the batch after the next one begins. The row cache keeps the rows of the batch
 // until then.
-func (r *Rows) Take() *Batch {
+func (r *Writer) Take() *Batch {
 	for _, at := range r.changed {
 		r.flush(at)
 	}
@@ -68,25 +68,25 @@ func (r *Rows) Take() *Batch {
 }
 
 // Reuse accepts a batch for reuse after its Commit.
-func (r *Rows) Reuse(batch *Batch) { r.spare = batch }
+func (r *Writer) Reuse(batch *Batch) { r.spare = batch }
 
-// Stored returns the value of a key without a version, as it was before the batch. The caller
+// GetStored returns the value of a key without a version, as it was before the batch. The caller
 // owns it.
-func (r *Rows) Stored(key []byte) (value []byte, found bool, err error) {
+func (r *Writer) GetStored(key []byte) (value []byte, found bool, err error) {
 	value, found, err = get(r.engine, key)
 	return value, found, wrapRead(err)
 }
 
 // Iterate returns an iterator over the keys from lower up to but not including upper, as they
 // were before the batch. The caller must close it.
-func (r *Rows) Iterate(lower, upper []byte) (*Iterator, error) {
+func (r *Writer) Iterate(lower, upper []byte) (*Iterator, error) {
 	return iterate(r.engine, lower, upper)
 }
 
-// Each calls do for each key of a dimension, in order. It sees the keys as they were before
+// EachKey calls do for each key of a dimension, in order. It sees the keys as they were before
 // the batch.
-func (r *Rows) Each(d Dimension, do func(it *Iterator) error) (err error) {
-	it, err := r.Iterate(r.Keys.Key(nil, d), r.Keys.Key(nil, d+1))
+func (r *Writer) EachKey(d Dimension, do func(it *Iterator) error) (err error) {
+	it, err := r.Iterate(r.Keys.Prefix(nil, d), r.Keys.Prefix(nil, d+1))
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (r *Rows) Each(d Dimension, do func(it *Iterator) error) (err error) {
 }
 
 // End discards the batch unless it was taken, and returns the first error since Begin.
-func (r *Rows) End() error {
+func (r *Writer) End() error {
 	err := r.Err
 	if r.writes != nil {
 		r.spare = r.writes
@@ -114,27 +114,27 @@ func (r *Rows) End() error {
 }
 
 // Fail sets Err unless an earlier error has set it.
-func (r *Rows) Fail(format string, arguments ...any) {
+func (r *Writer) Fail(format string, arguments ...any) {
 	if r.Err == nil {
 		r.Err = fmt.Errorf(format, arguments...)
 	}
 }
 
-// Newest returns the newest version of a row, including the versions in the batch. The caller
+// NewestVersion returns the newest version of a row, including the versions in the batch. The caller
 // must not change the value, which is valid until the next write to the row.
-func (r *Rows) Newest(d Dimension, row []byte) (seq uint64, value []byte, found bool) {
+func (r *Writer) NewestVersion(d Dimension, row []byte) (seq uint64, value []byte, found bool) {
 	return r.cache.current.newest(r.load(r.name(d, row)))
 }
 
 // name returns the key of a row without its version, in scratch memory.
-func (r *Rows) name(d Dimension, row []byte) []byte {
-	r.key = append(r.Keys.Key(r.key[:0], d), row...)
+func (r *Writer) name(d Dimension, row []byte) []byte {
+	r.key = append(r.Keys.Prefix(r.key[:0], d), row...)
 	return r.key
 }
 
 // load returns the place of a row in the cache, and reads the row if it is not cached. After
 // an error the row has no versions.
-func (r *Rows) load(name []byte) place {
+func (r *Writer) load(name []byte) place {
 	if at := r.cache.find(name); at != 0 {
 		return at
 	}
@@ -146,7 +146,7 @@ func (r *Rows) load(name []byte) place {
 }
 
 // read reads the newest stored version run of a row.
-func (r *Rows) read(name []byte) (s span, run []byte, err error) {
+func (r *Writer) read(name []byte) (s span, run []byte, err error) {
 	if r.Err != nil {
 		return span{}, nil, nil
 	}
@@ -166,7 +166,7 @@ func (r *Rows) read(name []byte) (s span, run []byte, err error) {
 }
 
 // Put writes a version of a row. A second version from the same event replaces the first.
-func (r *Rows) Put(d Dimension, row []byte, seq uint64, value []byte) {
+func (r *Writer) Put(d Dimension, row []byte, seq uint64, value []byte) {
 	at := r.load(r.name(d, row))
 	if !r.cache.current.accepts(at, seq) {
 		r.startRun(at, seq, value)
@@ -175,15 +175,15 @@ func (r *Rows) Put(d Dimension, row []byte, seq uint64, value []byte) {
 	r.change(at, r.cache.current.add(at, seq, value))
 }
 
-// Start writes a version that begins a version run, without reading the row. It is for the
+// PutFirst writes a version that begins a version run, without reading the row. It is for the
 // first version of a row.
-func (r *Rows) Start(d Dimension, row []byte, seq uint64, value []byte) {
+func (r *Writer) PutFirst(d Dimension, row []byte, seq uint64, value []byte) {
 	r.value = appendValue(r.value[:0], value)
 	r.change(r.cache.keep(r.name(d, row), spanFrom(seq), r.value), 0)
 }
 
 // startRun begins a new version run of a cached row.
-func (r *Rows) startRun(at place, seq uint64, value []byte) {
+func (r *Writer) startRun(at place, seq uint64, value []byte) {
 	r.flush(at)
 	r.value = appendValue(r.value[:0], value)
 	r.cache.current.replace(at, spanFrom(seq), r.value)
@@ -191,7 +191,7 @@ func (r *Rows) startRun(at place, seq uint64, value []byte) {
 }
 
 // change marks the version run of a row as changed and updates the size of the batch.
-func (r *Rows) change(at place, grown int) {
+func (r *Writer) change(at place, grown int) {
 	e := &r.cache.current.entries[at]
 	if e.changed {
 		r.waiting += grown
@@ -203,7 +203,7 @@ func (r *Rows) change(at place, grown int) {
 }
 
 // flush adds the version run of a row to the batch if the run has changed.
-func (r *Rows) flush(at place) {
+func (r *Writer) flush(at place) {
 	e := &r.cache.current.entries[at]
 	if !e.changed {
 		return
@@ -214,16 +214,16 @@ func (r *Rows) flush(at place) {
 	r.Set(r.key, r.cache.current.runOf(e))
 }
 
-// Write writes a version under its own key, without reading or caching the row. It is for rows
+// PutSeparately writes a version under its own key, without reading or caching the row. It is for rows
 // that the fold never reads.
-func (r *Rows) Write(d Dimension, row []byte, seq uint64, value []byte) {
+func (r *Writer) PutSeparately(d Dimension, row []byte, seq uint64, value []byte) {
 	r.key = AppendVersion(r.name(d, row), seq)
 	r.value = appendValue(r.value[:0], value)
 	r.Set(r.key, r.value)
 }
 
 // Set writes a key without a version.
-func (r *Rows) Set(key, value []byte) {
+func (r *Writer) Set(key, value []byte) {
 	if r.Err == nil {
 		r.writes.add(setKey, key, value)
 	}
@@ -231,14 +231,14 @@ func (r *Rows) Set(key, value []byte) {
 
 // SingleDelete removes a key without a version that was set exactly once since it was last
 // removed. In the engine, it is cheaper than Delete.
-func (r *Rows) SingleDelete(key []byte) {
+func (r *Writer) SingleDelete(key []byte) {
 	if r.Err == nil {
 		r.writes.add(singleDeleteKey, key, nil)
 	}
 }
 
 // Delete removes a key without a version.
-func (r *Rows) Delete(key []byte) {
+func (r *Writer) Delete(key []byte) {
 	if r.Err == nil {
 		r.writes.add(deleteKey, key, nil)
 	}

@@ -13,15 +13,15 @@ type NamedRow struct {
 	Version
 }
 
-// Between yields, for each row from first to last, both included, the newest version below a
+// NewestInRange yields, for each row from first to last, both included, the newest version below a
 // size. The rows are in order. The size must be at most the reader's. Between reads one or two
 // keys per row.
-func (r *Reader) Between(d Dimension, first, last []byte, below uint64) iter.Seq2[NamedRow, error] {
+func (r *Reader) NewestInRange(d Dimension, first, last []byte, below uint64) iter.Seq2[NamedRow, error] {
 	return func(yield func(NamedRow, error) bool) {
 		keys := r.Keys
 		// The upper bound is exclusive. It excludes no version, since no row has a version
 		// from event 0.
-		it, err := r.Iterate(append(keys.Key(nil, d), first...), AppendVersion(append(keys.Key(nil, d), last...), 0))
+		it, err := r.Iterate(append(keys.Prefix(nil, d), first...), AppendVersion(append(keys.Prefix(nil, d), last...), 0))
 		if err != nil {
 			yield(NamedRow{}, err)
 			return

@@ -165,10 +165,10 @@ func (s *Store) HasSpace() (bool, error) { return s.config.folder().hasSpace() }
 func (s *Store) DB() *engine.DB { return s.engine }
 
 // Owns reports whether r was created with the current engine. The store must be acquired.
-func (s *Store) Owns(r *Rows) bool { return r.engine != nil && r.engine == s.engine }
+func (s *Store) Owns(r *Writer) bool { return r.engine != nil && r.engine == s.engine }
 
-// NewRows returns the rows of a keyspace for a fold. The store must be acquired.
-func (s *Store) NewRows(keys Keyspace) Rows { return Rows{engine: s.engine, Keys: keys} }
+// NewWriter returns the rows of a keyspace for a fold. The store must be acquired.
+func (s *Store) NewWriter(keys Keyspace) Writer { return Writer{engine: s.engine, Keys: keys} }
 
 // NewReader returns a reader of a keyspace as it is now. The store must stay acquired until
 // the reader is closed.
@@ -203,7 +203,7 @@ func (s *Store) KeyspaceOf(name string) (Keyspace, error) {
 }
 
 func numberKey(name string) []byte {
-	return append(KeyspaceNumbered(0).Key(nil, numberDimension), name...)
+	return append(KeyspaceFromNumber(0).Prefix(nil, numberDimension), name...)
 }
 
 // newKeyspace assigns an empty keyspace, with the highest number, to a name.
@@ -215,10 +215,10 @@ func (s *Store) newKeyspace(name string) (Keyspace, error) {
 	return next, s.engine.Set(numberKey(name), next[:], engine.NoSync)
 }
 
-// Empty deletes the rows of a name in its old keyspace, and assigns a new keyspace. Keyspaces
+// Clear deletes the rows of a name in its old keyspace, and assigns a new keyspace. Keyspaces
 // are not reused, because a seek by prefix is unreliable if a deleted range lies below new
 // versions of the same row.
-func (s *Store) Empty(name string, old Keyspace) (Keyspace, error) {
+func (s *Store) Clear(name string, old Keyspace) (Keyspace, error) {
 	next, err := s.newKeyspace(name)
 	if err != nil {
 		return old, err

@@ -83,7 +83,7 @@ func DecodeNumber(value []byte) (uint64, error) {
 
 // Decode decodes a value for a fold. If decode fails, Decode calls r.Fail, so that the batch
 // is not stored.
-func Decode[S any](r *Rows, value []byte, decode func([]byte) (S, error)) S {
+func Decode[S any](r *Writer, value []byte, decode func([]byte) (S, error)) S {
 	s, err := decode(value)
 	if err != nil {
 		r.Fail("%w", err)

@@ -17,9 +17,9 @@ func newestAt(it *engine.Iterator, seq uint64) (Version, error) {
 	return newestUpTo(seq, VersionOf(it.Key()), encoded)
 }
 
-// Descent walks over the versions of a row from newer to older ones. It is not safe for
+// VersionSeeker walks over the versions of a row from newer to older ones. It is not safe for
 // concurrent use with its Reader, and must be closed.
-type Descent struct {
+type VersionSeeker struct {
 	from *Reader
 	d    Dimension
 	id   []byte
@@ -31,13 +31,15 @@ type Descent struct {
 	valid bool
 }
 
-// Descent returns a walk over the versions of a row. The first Seek decides where it begins.
-func (r *Reader) Descent(d Dimension, id []byte) *Descent { return &Descent{from: r, d: d, id: id} }
+// NewVersionSeeker returns a walk over the versions of a row. The first Seek decides where it begins.
+func (r *Reader) NewVersionSeeker(d Dimension, id []byte) *VersionSeeker {
+	return &VersionSeeker{from: r, d: d, id: id}
+}
 
 // Seek returns the newest version up to a seq. ok is false if there is none. The seq must be
 // below the reader's size, and not above the seq of the previous call. The value is valid
 // until the next call.
-func (w *Descent) Seek(seq uint64) (found Version, ok bool, err error) {
+func (w *VersionSeeker) Seek(seq uint64) (found Version, ok bool, err error) {
 	for len(w.left) > 0 {
 		if next := w.left[len(w.left)-1]; next.Seq <= seq {
 			return next, true, nil
@@ -65,7 +67,7 @@ func (w *Descent) Seek(seq uint64) (found Version, ok bool, err error) {
 }
 
 // take collects the versions up to a seq in the iterator's current version run.
-func (w *Descent) take(seq uint64) error {
+func (w *VersionSeeker) take(seq uint64) error {
 	encoded, err := w.it.ValueAndErr()
 	if err != nil {
 		return wrapRead(err)
@@ -79,7 +81,7 @@ func (w *Descent) take(seq uint64) error {
 	return s.err
 }
 
-func (w *Descent) Close() error {
+func (w *VersionSeeker) Close() error {
 	if w.it == nil {
 		return nil
 	}
@@ -90,7 +92,7 @@ func (w *Descent) Close() error {
 // reader's size. A value is valid until the next step.
 func (r *Reader) Descend(d Dimension, id []byte, below uint64) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
-		w := r.Descent(d, id)
+		w := r.NewVersionSeeker(d, id)
 		more := true
 		var err error
 		for more && below > 0 {
@@ -107,8 +109,8 @@ func (r *Reader) Descend(d Dimension, id []byte, below uint64) iter.Seq2[Version
 	}
 }
 
-// Seqs yields the seqs of versions.
-func Seqs(versions iter.Seq2[Version, error]) iter.Seq2[uint64, error] {
+// VersionSeqs yields the seqs of versions.
+func VersionSeqs(versions iter.Seq2[Version, error]) iter.Seq2[uint64, error] {
 	return func(yield func(uint64, error) bool) {
 		for one, err := range versions {
 			if !yield(one.Seq, err) {

@@ -40,7 +40,7 @@ func FuzzVersionRun(f *testing.F) {
 
 // rowsUnderTest writes versions of a few rows and keeps a copy of them.
 type rowsUnderTest struct {
-	rows Rows
+	rows Writer
 	keys Keyspace
 	all  map[byte][]Version // newest last
 }
@@ -51,7 +51,7 @@ func (u *rowsUnderTest) write(t *rapid.T, seq uint64) {
 		name := rapid.SampledFrom([]byte{1, 2, 3, 4}).Draw(t, "row")
 		id := Identity{name}
 		value := rapid.SliceOfN(rapid.Byte(), 0, 90).Draw(t, "value")
-		at, newest, found := u.rows.Newest(testPlain, id[:])
+		at, newest, found := u.rows.NewestVersion(testPlain, id[:])
 		before := u.all[name]
 		require.Equal(t, len(before) > 0, found)
 		if found {
@@ -62,7 +62,7 @@ func (u *rowsUnderTest) write(t *rapid.T, seq uint64) {
 			before = before[:len(before)-1]
 			u.rows.Put(testPlain, id[:], seq, value)
 		} else if rapid.IntRange(0, 5).Draw(t, "how") == 0 {
-			u.rows.Start(testPlain, id[:], seq, value)
+			u.rows.PutFirst(testPlain, id[:], seq, value)
 		} else {
 			u.rows.Put(testPlain, id[:], seq, value)
 		}
@@ -89,8 +89,8 @@ func TestVersionsEqualModel(t *testing.T) {
 	number := uint16(0)
 	rapid.Check(t, func(t *rapid.T) {
 		number++
-		u := rowsUnderTest{keys: KeyspaceNumbered(number), all: make(map[byte][]Version)}
-		u.rows = Rows{engine: s.engine, Keys: u.keys}
+		u := rowsUnderTest{keys: KeyspaceFromNumber(number), all: make(map[byte][]Version)}
+		u.rows = Writer{engine: s.engine, Keys: u.keys}
 		seq := uint64(0)
 		for range rapid.IntRange(1, 6).Draw(t, "batches") {
 			u.rows.Begin(Limits{Batch: 1 << 20, RowCache: rapid.SampledFrom([]int{0, 1 << 10, 1 << 20}).Draw(t, "kept")})
@@ -116,7 +116,7 @@ func (u *rowsUnderTest) check(t *rapid.T, v *Reader, name byte) {
 	id := Identity{name}
 	at := rapid.Uint64Range(0, v.Size()).Draw(t, "at")
 	want := u.between(name, 0, at)
-	seq, value, found, err := v.NewestBelow(testPlain, id[:], at)
+	seq, value, found, err := v.NewestVersionBelow(testPlain, id[:], at)
 	require.NoError(t, err)
 	require.Equal(t, len(want) > 0, found)
 	if found {
@@ -139,7 +139,7 @@ func (u *rowsUnderTest) check(t *rapid.T, v *Reader, name byte) {
 		i++
 	}
 	require.Len(t, want, i)
-	walk := v.Descent(testPlain, id[:])
+	walk := v.NewVersionSeeker(testPlain, id[:])
 	for at < v.Size() && at > 0 {
 		want := u.between(name, 0, at+1)
 		r, ok, err := walk.Seek(at)

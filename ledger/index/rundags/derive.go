@@ -64,7 +64,7 @@ func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error
 	if dag.QuestionHash == nil {
 		return nil
 	}
-	question := rowstore.Identify([]byte(questionName), dag.QuestionHash)
+	question := rowstore.IdentityOf([]byte(questionName), dag.QuestionHash)
 	stages := shortHashes(dag.Stages)
 	before := f.latestRun(question)
 	if before.seq > 0 {
@@ -94,7 +94,7 @@ func stageLabel(change *drift.StageChange) string {
 	case change.Outcome:
 		return drift.Outcome
 	}
-	return counters.FieldLabel([]byte(counters.StagePrefix + change.First()))[len(counters.StagePrefix):]
+	return counters.FieldLabel([]byte(counters.StagePrefix + change.FirstDivergence()))[len(counters.StagePrefix):]
 }
 
 // dagStateChanged updates the rows of a run-DAG that becomes live or stops being live.
@@ -174,13 +174,13 @@ func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target
 // liveBefore returns the last live run-DAG before event seq among those with the value shared
 // in dimension d, or 0 if there is none. It does not see changes of the current batch.
 func (f *deriver) liveBefore(d rowstore.Dimension, shared []byte, seq uint64) (uint64, error) {
-	prefix := append(f.Rows.Keys.Key(nil, d), shared...)
+	prefix := append(f.Rows.Keys.Prefix(nil, d), shared...)
 	return f.firstLive(liveDAGKey(f.Rows.Keys, d, shared, seq-1), rowstore.UpperBound(prefix, rowstore.VersionBytes), (*rowstore.Iterator).First)
 }
 
 // liveAfter is like liveBefore, but returns the first live run-DAG after event seq.
 func (f *deriver) liveAfter(d rowstore.Dimension, shared []byte, seq uint64) (uint64, error) {
-	prefix := append(f.Rows.Keys.Key(nil, d), shared...)
+	prefix := append(f.Rows.Keys.Prefix(nil, d), shared...)
 	return f.firstLive(prefix, liveDAGKey(f.Rows.Keys, d, shared, seq), (*rowstore.Iterator).Last)
 }
 
@@ -201,5 +201,5 @@ func (f *deriver) firstLive(lower, upper []byte, move func(*rowstore.Iterator) b
 // liveDAGKey returns the key of a live run-DAG in a group or with a cache key. Later run-DAGs
 // come first.
 func liveDAGKey(k rowstore.Keyspace, d rowstore.Dimension, shared []byte, seq uint64) []byte {
-	return rowstore.AppendVersion(append(k.Key(nil, d), shared...), seq)
+	return rowstore.AppendVersion(append(k.Prefix(nil, d), shared...), seq)
 }

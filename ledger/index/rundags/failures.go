@@ -13,9 +13,9 @@ import (
 // The values by which failures are counted. In each list, the first value represents null, and
 // the last one represents all unknown texts. Their positions are stored.
 var (
-	failureStages = [...]string{noStage, "retrieval", "context", "answer", drift.UnknownFailure, counters.Other}
-	auditModes    = [...]string{noStage, "STRICT", "HYBRID", "UNGROUNDED", counters.Other}
-	runShapes     = [...]string{noStage, "quote", "pointer", "reject", "unrecognised", counters.Other}
+	failureStages = [...]string{noStage, "retrieval", "context", "answer", drift.UnknownFailure, counters.OtherLabel}
+	auditModes    = [...]string{noStage, "STRICT", "HYBRID", "UNGROUNDED", counters.OtherLabel}
+	runShapes     = [...]string{noStage, "quote", "pointer", "reject", "unrecognised", counters.OtherLabel}
 )
 
 // outcome is a row of failureCounts: positions of a failure_stage, an audit_mode, and a shape.
@@ -52,7 +52,7 @@ func (f *deriver) countRun(seq uint64, dag *event.DAG) {
 	o := outcomeOf(dag)
 	f.Counters.Add(counters.SeriesOf(counters.FailuresTotal, failureStages[o[0]], auditModes[o[1]]), 1)
 	var before uint64
-	if _, value, found := f.Rows.Newest(failureCounts, o[:]); found {
+	if _, value, found := f.Rows.NewestVersion(failureCounts, o[:]); found {
 		before = rowstore.Decode(&f.Rows, value, rowstore.DecodeNumber)
 	}
 	f.value = rowstore.AppendNumbers(f.value[:0], before+1)
@@ -67,5 +67,5 @@ func (f *deriver) writeWithdrawn(seq, target uint64, dag *event.DAG, live bool) 
 		value[0] = 1
 	}
 	o := outcomeOf(dag)
-	f.Rows.Write(withdrawnRuns, rowstore.AppendSeq(nil, target), seq, append(value, o[:]...))
+	f.Rows.PutSeparately(withdrawnRuns, rowstore.AppendSeq(nil, target), seq, append(value, o[:]...))
 }

@@ -12,8 +12,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Failures is the number of run-DAGs with one outcome.
-type Failures struct {
+// FailureCount is the number of run-DAGs with one outcome.
+type FailureCount struct {
 	FailureStage, AuditMode, Shape string // empty if null
 	Count                          uint64
 }
@@ -23,7 +23,7 @@ type Failures struct {
 // failure_stage. CountFailures reads three keys for each outcome, of which there are at most
 // 180. It also reads one or two keys for each run-DAG in the range that ever stopped being
 // live.
-func CountFailures(ctx context.Context, v *index.View, b index.Bounds, any bool) ([]Failures, error) {
+func CountFailures(ctx context.Context, v *index.View, b index.TimeRange, any bool) ([]FailureCount, error) {
 	from, below, err := v.SeqsIn(b)
 	if err != nil {
 		return nil, err
@@ -34,18 +34,18 @@ func CountFailures(ctx context.Context, v *index.View, b index.Bounds, any bool)
 // CountFailuresOver counts the run-DAGs of consecutive periods, each as CountFailures does. The
 // n-th period begins at the n-th time and ends before the next one. No counts are read for a
 // period without events.
-func CountFailuresOver(ctx context.Context, v *index.View, times []time.Time, any bool) ([][]Failures, error) {
-	var periods [][]Failures
-	from, _, err := v.SeqsIn(index.Bounds{Since: &times[0]})
+func CountFailuresOver(ctx context.Context, v *index.View, times []time.Time, any bool) ([][]FailureCount, error) {
+	var periods [][]FailureCount
+	from, _, err := v.SeqsIn(index.TimeRange{Since: &times[0]})
 	for _, until := range times[1:] {
 		if err != nil {
 			return nil, err
 		}
 		var below uint64
-		if below, _, err = v.SeqsIn(index.Bounds{Since: &until}); err != nil {
+		if below, _, err = v.SeqsIn(index.TimeRange{Since: &until}); err != nil {
 			return nil, err
 		}
-		var found []Failures
+		var found []FailureCount
 		found, err = countBetween(ctx, v, from, below, any)
 		periods, from = append(periods, found), below
 	}
@@ -53,13 +53,13 @@ func CountFailuresOver(ctx context.Context, v *index.View, times []time.Time, an
 }
 
 // countBetween counts the run-DAGs at from..below-1.
-func countBetween(ctx context.Context, v *index.View, from, below uint64, any bool) ([]Failures, error) {
+func countBetween(ctx context.Context, v *index.View, from, below uint64, any bool) ([]FailureCount, error) {
 	if from >= below {
 		return nil, nil
 	}
 	counts := make(map[outcome]uint64)
 	first, last := outcome{}, outcome{0xff, 0xff, 0xff}
-	for r, err := range v.Between(failureCounts, first[:], last[:], below) {
+	for r, err := range v.NewestInRange(failureCounts, first[:], last[:], below) {
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +86,7 @@ func countBetween(ctx context.Context, v *index.View, from, below uint64, any bo
 
 // countBelow returns the number of run-DAGs with an outcome before event below.
 func countBelow(v *index.View, o outcome, below uint64) (uint64, error) {
-	_, value, found, err := v.NewestBelow(failureCounts, o[:], below)
+	_, value, found, err := v.NewestVersionBelow(failureCounts, o[:], below)
 	if err != nil || !found {
 		return 0, err
 	}
@@ -95,7 +95,7 @@ func countBelow(v *index.View, o outcome, below uint64) (uint64, error) {
 
 // subtractWithdrawn subtracts the run-DAGs that are not live.
 func subtractWithdrawn(ctx context.Context, v *index.View, counts map[outcome]uint64, from, below uint64) error {
-	for r, err := range v.Between(withdrawnRuns, rowstore.AppendSeq(nil, from), rowstore.AppendSeq(nil, below-1), v.Size()) {
+	for r, err := range v.NewestInRange(withdrawnRuns, rowstore.AppendSeq(nil, from), rowstore.AppendSeq(nil, below-1), v.Size()) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
@@ -113,13 +113,13 @@ func subtractWithdrawn(ctx context.Context, v *index.View, counts map[outcome]ui
 	return nil
 }
 
-func sortedFailures(counts map[outcome]uint64) []Failures {
-	var list []Failures
+func sortedFailures(counts map[outcome]uint64) []FailureCount {
+	var list []FailureCount
 	for _, o := range slices.SortedFunc(maps.Keys(counts), func(a, b outcome) int {
 		return cmp.Or(cmp.Compare(a[2], b[2]), cmp.Compare(a[1], b[1]), cmp.Compare(a[0], b[0]))
 	}) {
 		if counts[o] > 0 {
-			list = append(list, Failures{textAt(failureStages[:], o[0]), textAt(auditModes[:], o[1]), textAt(runShapes[:], o[2]), counts[o]})
+			list = append(list, FailureCount{textAt(failureStages[:], o[0]), textAt(auditModes[:], o[1]), textAt(runShapes[:], o[2]), counts[o]})
 		}
 	}
 	return list

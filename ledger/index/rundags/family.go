@@ -57,7 +57,7 @@ func Family() index.Family {
 		Counters: failures,
 		New: func(f *index.Fold) index.Deriver {
 			d := &deriver{Fold: f}
-			index.DeriverOf[*records.Deriver](f).ObserveStates(d)
+			index.DeriverOf[*records.Deriver](f).AddStateObserver(d)
 			return d
 		},
 	}

@@ -145,7 +145,7 @@ type member struct {
 func memberOf(seq uint64, dag *event.DAG) member {
 	m := member{seq: seq, outcome: outcomeOf(dag)}
 	if hash := drift.AnswerHash(dag.Stages); hash != nil {
-		m.answer, m.answers = rowstore.Identify(hash), 1
+		m.answer, m.answers = rowstore.IdentityOf(hash), 1
 	}
 	return m
 }
@@ -153,8 +153,8 @@ func memberOf(seq uint64, dag *event.DAG) member {
 // groupsOf returns the groups of a run-DAG in the order of GroupedBy.
 func groupsOf(dag *event.DAG) (keys []groupKey) {
 	for by, name := range GroupedBy {
-		if hash := *dag.Hash(name); hash != nil {
-			keys = append(keys, groupKey{byte(by), rowstore.Identify([]byte(name), hash)})
+		if hash := *dag.HashField(name); hash != nil {
+			keys = append(keys, groupKey{byte(by), rowstore.IdentityOf([]byte(name), hash)})
 		}
 	}
 	return keys
@@ -162,7 +162,7 @@ func groupsOf(dag *event.DAG) (keys []groupKey) {
 
 // group returns the newest version of a group, or zero if it has no run-DAGs.
 func (f *deriver) group(id rowstore.Identity) group {
-	seq, value, found := f.Rows.Newest(groupVersions, id[:])
+	seq, value, found := f.Rows.NewestVersion(groupVersions, id[:])
 	if !found {
 		return group{}
 	}
@@ -236,7 +236,7 @@ func (t *tally) join(m *member, same uint64) {
 // answer returns the number of run-DAGs of a group that have an answer. The group must have
 // had several run-DAGs.
 func (f *deriver) answer(id, answer rowstore.Identity) liveAll {
-	_, value, found := f.Rows.Newest(groupAnswers, append(id[:len(id):len(id)], answer[:]...))
+	_, value, found := f.Rows.NewestVersion(groupAnswers, append(id[:len(id):len(id)], answer[:]...))
 	if !found {
 		return liveAll{}
 	}
@@ -361,5 +361,5 @@ func (f *deriver) FlushPending(count int) {
 
 // recentKey returns the key of a group in recentGroups. Groups with later run-DAGs come first.
 func recentKey(k rowstore.Keyspace, by byte, last uint64) []byte {
-	return rowstore.AppendVersion(append(k.Key(nil, recentGroups), by), last)
+	return rowstore.AppendVersion(append(k.Prefix(nil, recentGroups), by), last)
 }

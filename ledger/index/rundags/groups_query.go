@@ -17,15 +17,15 @@ type Group struct {
 	Runs, Answers       uint64
 	FirstSeq, LastSeq   uint64
 	FirstTime, LastTime time.Time
-	Verdicts            []Failures // sorted as in CountFailures
+	Verdicts            []FailureCount // sorted as in CountFailures
 }
 
 // GroupQuery selects groups of run-DAGs.
 type GroupQuery struct {
-	By           string // one of GroupedBy
-	Any          bool   // run-DAGs of any state, not only live ones
-	index.Bounds        // limits the time of a group's last run-DAG
-	MinRuns      uint64 // groups with fewer run-DAGs are left out
+	By              string // one of GroupedBy
+	AnyState        bool   // run-DAGs of any state, not only live ones
+	index.TimeRange        // limits the time of a group's last run-DAG
+	MinRuns         uint64 // groups with fewer run-DAGs are left out
 }
 
 // ErrNotLatest means that the view is not the latest, or the query counts run-DAGs that are
@@ -47,7 +47,7 @@ func newGroupWalk(v *index.View, q GroupQuery, p index.Page) (*groupWalk, error)
 	if by < 0 {
 		return nil, fmt.Errorf("run-DAGs cannot be grouped by %q", q.By)
 	}
-	from, below, err := v.SeqsIn(q.Bounds)
+	from, below, err := v.SeqsIn(q.TimeRange)
 	return &groupWalk{view: v, query: q, by: byte(by), from: from, below: below, budget: v.Budget(p)}, err
 }
 
@@ -88,7 +88,7 @@ func ListGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) 
 // run-DAG is not live. It returns ErrNotLatest unless the view is the latest and the query
 // counts live run-DAGs only. Groups can move between the requests for two pages.
 func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) (rows []Group, next []byte, err error) {
-	if !v.IsLatest() || q.Any {
+	if !v.IsLatest() || q.AnyState {
 		return nil, nil, ErrNotLatest
 	}
 	w, err := newGroupWalk(v, q, p)
@@ -103,13 +103,13 @@ func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.
 		}
 		below = min(below, after)
 	}
-	prefix := append(v.Keys.Key(nil, recentGroups), w.by)
+	prefix := append(v.Keys.Prefix(nil, recentGroups), w.by)
 	several, err := v.Iterate(recentKey(v.Keys, w.by, max(below, 1)-1), rowstore.UpperBound(prefix, rowstore.VersionBytes))
 	if err != nil {
 		return nil, nil, err
 	}
 	// Groups of one run-DAG come from the list of all groups.
-	listed := v.Descent(groupLists, []byte{w.by})
+	listed := v.NewVersionSeeker(groupLists, []byte{w.by})
 	defer func() { err = errors.Join(err, several.Close(), listed.Close()) }()
 	several.First()
 	for below > w.from {
@@ -135,7 +135,7 @@ func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.
 		below = last
 		id := one.Value
 		if !single {
-			v.Count(1, 0)
+			v.AddReads(1, 0)
 			if id, err = several.Value(); err != nil {
 				return nil, nil, err
 			}
@@ -159,7 +159,7 @@ func (w *groupWalk) read(id []byte) (group, error) {
 	if len(id) != len(rowstore.Identity{}) {
 		return group{}, fmt.Errorf("%w: a listed group of run-DAGs cannot be decoded from %x", rowstore.ErrDamaged, id)
 	}
-	_, value, found, err := w.view.Newest(groupVersions, id)
+	_, value, found, err := w.view.NewestVersion(groupVersions, id)
 	if err != nil {
 		return group{}, err
 	}
@@ -172,7 +172,7 @@ func (w *groupWalk) read(id []byte) (group, error) {
 // take appends a group if the query selects it.
 func (w *groupWalk) take(ctx context.Context, g *group) error {
 	t := g.live
-	if w.query.Any {
+	if w.query.AnyState {
 		t = g.all
 	}
 	if t.runs == 0 || t.runs < w.query.MinRuns || t.last < w.from || t.last >= w.below {
@@ -182,13 +182,13 @@ func (w *groupWalk) take(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	row := Group{Value: string(*last.Hash(w.query.By)), Runs: t.runs, Answers: t.answers, FirstSeq: t.first, LastSeq: t.last, LastTime: last.Time}
+	row := Group{Value: string(*last.HashField(w.query.By)), Runs: t.runs, Answers: t.answers, FirstSeq: t.first, LastSeq: t.last, LastTime: last.Time}
 	if row.FirstTime, err = w.view.RecordedAt(t.first); err != nil {
 		return err
 	}
 	counts := make(map[outcome]uint64)
 	for _, v := range g.verdicts {
-		if counts[v.outcome] = v.live; w.query.Any {
+		if counts[v.outcome] = v.live; w.query.AnyState {
 			counts[v.outcome] = v.all
 		}
 	}

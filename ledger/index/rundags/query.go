@@ -32,7 +32,7 @@ func Get(ctx context.Context, v *index.View, seq uint64) (RunDAG, error) {
 	if err != nil {
 		return RunDAG{}, err
 	}
-	return RunDAG{Seq: seq, Time: e.Time, RunID: index.TextOf(e.RunID()), DAG: e.DAG()}, nil
+	return RunDAG{Seq: seq, Time: e.Time, RunID: index.StringPointer(e.RunID()), DAG: e.DAG()}, nil
 }
 
 // Decode returns the run-DAG of a listed record, which must have its body.
@@ -54,17 +54,17 @@ type Divergence struct {
 	Stage *string
 }
 
-// Cause is the reason why a run-DAG diverges from another one (spec: Causes of a divergence).
-type Cause struct {
-	Cause      string   // "" if there is no other run-DAG
-	Dimensions []string // dimensions of the cache key that differ
-	Known      bool     // whether both run-DAGs have dimensions
+// DivergenceCause is the reason why a run-DAG diverges from another one (spec: Causes of a divergence).
+type DivergenceCause struct {
+	DivergenceCause string   // "" if there is no other run-DAG
+	Dimensions      []string // dimensions of the cache key that differ
+	Known           bool     // whether both run-DAGs have dimensions
 }
 
 // Comparison is the first stage in which a run-DAG differs from another one, and the reason.
 type Comparison struct {
 	Divergence
-	Cause
+	DivergenceCause
 }
 
 // compare compares a run-DAG with an earlier one. If there is none, before.Seq is 0 and the
@@ -76,10 +76,10 @@ func compare(before, after *RunDAG) (c Comparison) {
 	c.Against = before.Seq
 	change := drift.CompareStages(before.Stages, after.Stages)
 	if len(change.Differing) > 0 {
-		c.Stage = new(change.First())
+		c.Stage = new(change.FirstDivergence())
 	}
 	c.Dimensions, c.Known = drift.CompareDimensions(before.Dimensions, after.Dimensions)
-	c.Cause.Cause = change.Cause(c.Dimensions, c.Known)
+	c.DivergenceCause.DivergenceCause = change.Cause(c.Dimensions, c.Known)
 	return c
 }
 
@@ -90,8 +90,8 @@ func DivergenceOf(ctx context.Context, v *index.View, seq uint64) (c Comparison,
 	if err != nil || run.QuestionHash == nil {
 		return c, err
 	}
-	question := rowstore.Identify([]byte(questionName), run.QuestionHash)
-	_, value, found, err := v.NewestBelow(questionRuns, question[:], seq)
+	question := rowstore.IdentityOf([]byte(questionName), run.QuestionHash)
+	_, value, found, err := v.NewestVersionBelow(questionRuns, question[:], seq)
 	if err != nil || !found {
 		return c, err
 	}
@@ -113,16 +113,16 @@ type QuestionRun struct {
 	Comparison
 }
 
-// OfQuestion returns the live run-DAGs for a question or, if any is true, those of every
+// ListByQuestion returns the live run-DAGs for a question or, if any is true, those of every
 // state. The oldest comes first, and each is compared with the previous live one. A page can
 // have fewer rows than its limit, or none, because it ends after 20 keys for each row of the
 // limit.
-func OfQuestion(ctx context.Context, v *index.View, questionHash string, any bool, page index.Page) (rows []QuestionRun, next []byte, err error) {
+func ListByQuestion(ctx context.Context, v *index.View, questionHash string, any bool, page index.Page) (rows []QuestionRun, next []byte, err error) {
 	last, before, err := questionPosition(ctx, v, page)
 	if err != nil {
 		return nil, nil, err
 	}
-	id, b := rowstore.Identify([]byte(questionName), []byte(questionHash)), v.Budget(page)
+	id, b := rowstore.IdentityOf([]byte(questionName), []byte(questionHash)), v.Budget(page)
 	for r, err := range v.Ascend(records.Postings, id[:], last+1) {
 		if err != nil {
 			return nil, nil, err
@@ -174,14 +174,14 @@ func questionPosition(ctx context.Context, v *index.View, page index.Page) (last
 	return last, before, err
 }
 
-// Cached returns the latest live run-DAG with a cache key, and the number of other live ones.
+// FindByCacheKey returns the latest live run-DAG with a cache key, and the number of other live ones.
 // It ignores run-DAGs without dimensions. It returns storage.ErrNotFound if no run-DAG is left,
 // or if those that are left differ in their dimensions.
-func Cached(ctx context.Context, v *index.View, cacheKey string) (run RunDAG, others uint64, err error) {
+func FindByCacheKey(ctx context.Context, v *index.View, cacheKey string) (run RunDAG, others uint64, err error) {
 	var found cachedSet
-	key := rowstore.Identify([]byte(cacheKeyName), []byte(cacheKey))
+	key := rowstore.IdentityOf([]byte(cacheKeyName), []byte(cacheKey))
 	last := bytes.Repeat([]byte{0xff}, len(cacheRow{})-len(key))
-	for r, err := range v.Between(cachedRuns, key[:], append(key[:len(key):len(key)], last...), v.Size()) {
+	for r, err := range v.NewestInRange(cachedRuns, key[:], append(key[:len(key):len(key)], last...), v.Size()) {
 		if err != nil {
 			return RunDAG{}, 0, err
 		}

@@ -33,7 +33,7 @@ func latestRunOf(seq uint64, stages []event.Stage) latestRun {
 func shortHashes(stages []event.Stage) []event.Stage {
 	short := make([]event.Stage, len(stages))
 	for i, s := range stages {
-		id := rowstore.Identify(s.Hash)
+		id := rowstore.IdentityOf(s.Hash)
 		short[i] = event.Stage{Name: s.Name, Hash: id[:]}
 	}
 	return short
@@ -71,7 +71,7 @@ func decodeLatestRun(value []byte) (latestRun, error) {
 }
 
 func (f *deriver) latestRun(question rowstore.Identity) latestRun {
-	_, value, found := f.Rows.Newest(questionRuns, question[:])
+	_, value, found := f.Rows.NewestVersion(questionRuns, question[:])
 	if !found {
 		return latestRun{}
 	}
@@ -115,13 +115,13 @@ func cacheRowOf(dag *event.DAG) (row cacheRow, served bool) {
 			parts = append(parts, d.Name, d.Hash)
 		}
 	}
-	key, dimensions := rowstore.Identify([]byte(cacheKeyName), dag.CacheKey), rowstore.Identify(parts...)
+	key, dimensions := rowstore.IdentityOf([]byte(cacheKeyName), dag.CacheKey), rowstore.IdentityOf(parts...)
 	copy(row[copy(row[:], key[:]):], dimensions[:])
 	return row, true
 }
 
 func (f *deriver) cachedSet(row cacheRow) cachedSet {
-	_, value, found := f.Rows.Newest(cachedRuns, row[:])
+	_, value, found := f.Rows.NewestVersion(cachedRuns, row[:])
 	if !found {
 		return cachedSet{}
 	}

@@ -16,15 +16,15 @@ func FuzzDecodeRunDAGs(f *testing.F) {
 	g := group{all: tally{2, 1, 4, 7}, live: tally{1, 1, 7, 7}}
 	g.count(outcome{1, 2, 3}, 1, 2)
 	f.Add(g.append(nil))
-	f.Add((&group{all: tally{1, 1, 4, 4}, live: tally{1, 1, 4, 4}, answer: rowstore.Identify([]byte("a"))}).append(nil))
+	f.Add((&group{all: tally{1, 1, 4, 4}, live: tally{1, 1, 4, 4}, answer: rowstore.IdentityOf([]byte("a"))}).append(nil))
 	f.Add([]byte{1, 2, 3})
 	f.Add([]byte{})
 	f.Add([]byte{0xff})
 	f.Fuzz(func(t *testing.T, value []byte) {
-		rowstoretest.Reread(t, value, decodeLatestRun, func(l latestRun) []byte { return l.append(nil) })
-		rowstoretest.Reread(t, value, decodeCachedSet, func(s cachedSet) []byte { return s.append(nil) })
-		rowstoretest.Reread(t, value, decodeLiveAll, func(n liveAll) []byte { return n.append(nil) })
-		rowstoretest.Reread(t, value, decodeGroup, func(g group) []byte { return g.append(nil) })
-		rowstoretest.Reread(t, value, decodeOutcome, func(o outcome) []byte { return o[:] })
+		rowstoretest.RequireRoundTrip(t, value, decodeLatestRun, func(l latestRun) []byte { return l.append(nil) })
+		rowstoretest.RequireRoundTrip(t, value, decodeCachedSet, func(s cachedSet) []byte { return s.append(nil) })
+		rowstoretest.RequireRoundTrip(t, value, decodeLiveAll, func(n liveAll) []byte { return n.append(nil) })
+		rowstoretest.RequireRoundTrip(t, value, decodeGroup, func(g group) []byte { return g.append(nil) })
+		rowstoretest.RequireRoundTrip(t, value, decodeOutcome, func(o outcome) []byte { return o[:] })
 	})
 }

@@ -39,8 +39,8 @@ func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found boo
 	if err != nil || !run.IsRun() {
 		return Drift{}, false, err
 	}
-	id := rowstore.Identify([]byte(records.Input), run.Input())
-	before, err := groups.NewestBelow(v, id, seq)
+	id := rowstore.IdentityOf([]byte(records.Input), run.Input())
+	before, err := groups.NewestVersionBelow(v, id, seq)
 	if err != nil || before.Live.Runs == 0 {
 		return Drift{}, false, err
 	}
@@ -55,7 +55,7 @@ func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found boo
 		return Drift{}, false, err
 	}
 	of, and := lastRun(&before), lastRun(&own)
-	d.Attribution = drift.Attribute(&of, &and, sets)
+	d.Attribution = drift.CompareRuns(&of, &and, sets)
 	for i := range d.Differences {
 		d.Differences[i].A, d.Differences[i].B = nil, nil
 	}
@@ -63,21 +63,21 @@ func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found boo
 }
 
 // setsThen compares the citation sets that two runs had when the second one was recorded.
-func setsThen(ctx context.Context, v *index.View, before uint64, run *records.IPCRecord) (drift.Sets, error) {
-	if _, _, found, err := citations.SetOfRun(v, run.RunID, run.Seq); err != nil || !found {
-		return drift.Sets{}, err
+func setsThen(ctx context.Context, v *index.View, before uint64, run *records.IPCRecord) (drift.CitationSetPair, error) {
+	if _, _, found, err := citations.LatestSetBelow(v, run.RunID, run.Seq); err != nil || !found {
+		return drift.CitationSetPair{}, err
 	}
 	earlier, err := records.ReadIPCRecord(ctx, v, before)
 	if err != nil {
-		return drift.Sets{}, err
+		return drift.CitationSetPair{}, err
 	}
-	return citations.SetsOfRuns(v, earlier.RunID, run.RunID, run.Seq)
+	return citations.CompareSetsOfRuns(v, earlier.RunID, run.RunID, run.Seq)
 }
 
 // lastRun returns a run that equals the last live run of an input's group in all compared
 // variables.
 func lastRun(g *groups.Version) event.IPC {
-	run := groups.DecodeFacts(g.Facts)
+	run := groups.DecodeComparedRun(g.Facts)
 	run.OutputHash = rowstore.AppendSeq(nil, g.Live.Output)
 	return run
 }
@@ -122,8 +122,8 @@ type members struct {
 
 func membersOf(v *index.View, q *groups.RunQuery) (members, error) {
 	id := q.ID()
-	g, err := groups.Newest(v, id)
-	return members{v, id, q.Any, q.Seeded, g.HasDeadRuns()}, err
+	g, err := groups.NewestVersion(v, id)
+	return members{v, id, q.AnyState, q.Seeded, g.HasDeadRuns()}, err
 }
 
 // appendRun appends the run at seq if the query selects its state, and if the run has a seed
@@ -143,8 +143,8 @@ func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run,
 	return append(rows, Run{r, record.State(state)}), nil
 }
 
-// Step is a run of a timeline.
-type Step struct {
+// TimelineStep is a run of a timeline.
+type TimelineStep struct {
 	Run
 	// Against is the previous run. It is nil for the first run, whose Attribution is empty.
 	Against *uint64
@@ -153,7 +153,7 @@ type Step struct {
 
 // Timeline returns the runs of a group, oldest first, each compared with the previous one. A
 // page can have fewer rows than its limit, or none, if few runs are live.
-func Timeline(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (rows []Step, next []byte, err error) {
+func Timeline(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (rows []TimelineStep, next []byte, err error) {
 	from, before, err := timelinePosition(ctx, v, p.After)
 	if err != nil {
 		return nil, nil, err
@@ -193,12 +193,12 @@ func Timeline(ctx context.Context, v *index.View, q groups.RunQuery, p index.Pag
 	return rows, nil, nil
 }
 
-func stepOf(v *index.View, run Run, before *records.IPCRecord) (Step, error) {
+func stepOf(v *index.View, run Run, before *records.IPCRecord) (TimelineStep, error) {
 	if before == nil {
-		return Step{Run: run}, nil
+		return TimelineStep{Run: run}, nil
 	}
-	sets, err := citations.SetsOfRuns(v, before.RunID, run.RunID, v.Size())
-	return Step{run, &before.Seq, drift.Attribute(&before.IPC, &run.IPC, sets)}, err
+	sets, err := citations.CompareSetsOfRuns(v, before.RunID, run.RunID, v.Size())
+	return TimelineStep{run, &before.Seq, drift.CompareRuns(&before.IPC, &run.IPC, sets)}, err
 }
 
 // timelinePosition decodes the seq at which a page begins, and the run before that position,

@@ -14,9 +14,9 @@ import (
 	"colophon/ledger/record"
 )
 
-// Of returns the facts that follow from a record's event and all earlier events (spec: Derived
+// Derive returns the facts that follow from a record's event and all earlier events (spec: Derived
 // members). No proof covers them.
-func Of(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (facts wire.Derived, err error) {
+func Derive(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (facts wire.DerivedMembers, err error) {
 	switch kind {
 	case record.IPCRecord:
 		return runFacts(ctx, view, seq)
@@ -25,12 +25,12 @@ func Of(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (fa
 		if err != nil || d.Against == 0 {
 			return facts, err
 		}
-		facts.Divergence = &wire.DerivedDivergence{Against: d.Against, FirstDivergingStage: d.Stage, Cause: wire.RunCause(d.Cause.Cause)}
+		facts.Divergence = &wire.DerivedDivergence{Against: d.Against, FirstDivergingStage: d.Stage, Cause: wire.RunDAGCause(d.DivergenceCause.DivergenceCause)}
 		if d.Known {
 			facts.Divergence.DifferingDimensions = append([]string{}, d.Dimensions...)
 		}
 	case record.PathFingerprint:
-		change, err := paths.ChangeOf(ctx, view, seq)
+		change, err := paths.StatusOf(ctx, view, seq)
 		if err != nil {
 			return facts, err
 		}
@@ -44,7 +44,7 @@ func Of(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (fa
 
 // runFacts returns how an IPC record drifted from the previous run. The result is empty if the
 // record is not a run.
-func runFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.Derived, err error) {
+func runFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.DerivedMembers, err error) {
 	r, err := records.ReadIPCRecord(ctx, view, seq)
 	if err != nil {
 		return facts, err
@@ -64,8 +64,8 @@ func runFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.Der
 }
 
 // citationFacts returns the conflicts and the unregistered sources of a citation set.
-func citationFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.Derived, err error) {
-	found, err := citations.ConflictsOf(ctx, view, seq)
+func citationFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.DerivedMembers, err error) {
+	found, err := citations.ListConflictsOfSet(ctx, view, seq)
 	if err != nil {
 		return facts, err
 	}

@@ -16,8 +16,8 @@ import (
 
 // Form is the format of a value.
 type Form struct {
-	Fits func(value string) bool
-	Name string // describes it in error messages, after "must be"
+	Accepts     func(value string) bool
+	Description string // describes it in error messages, after "must be"
 }
 
 // The formats that other packages use. Only Any accepts an empty value.
@@ -41,7 +41,7 @@ var (
 	failedForm   = choiceForm("none", "retrieval", "context", "answer", drift.UnknownFailure)
 	shapeForm    = choiceForm(rules.ShapeQuote, rules.ShapePointer, rules.ShapeReject, rules.ShapeUnrecognised)
 	evidenceForm = &Form{func(value string) bool { return rules.IsEvidenceID([]byte(value)) }, "E and 8 lower-case hexadecimal digits"}
-	fieldForm    = &Form{records.CheckedField, "a checked field, named as in the metric colophon_ledger_hash_checks_total, like output_hash, chunk_hash or stage:answer"}
+	fieldForm    = &Form{records.IsCheckedField, "a checked field, named as in the metric colophon_ledger_hash_checks_total, like output_hash, chunk_hash or stage:answer"}
 	pathForm     = &Form{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 or more after a collision"}
 	printForm    = &Form{func(value string) bool { return rules.IsFingerprint([]byte(value)) }, "8 lower-case hexadecimal digits, or up to 64 of another hash_version"}
 	partForm     = &Form{func(value string) bool { return slices.Contains(fields.IPCParts[:], value) }, "one of " + strings.Join(fields.IPCParts[:], ", ")}
@@ -52,9 +52,9 @@ func choiceForm(known ...string) *Form {
 	return &Form{func(value string) bool { return slices.Contains(known, value) }, "one of " + strings.Join(known, ", ")}
 }
 
-// Values maps the names of values by which records are found to their formats. Names that
+// ByName maps the names of values by which records are found to their formats. Names that
 // begin with label: or stage: are not in it.
-var Values = map[string]*Form{
+var ByName = map[string]*Form{
 	"run_id": idForm, "source_id": idForm, "producer": idForm,
 	"subject": Any, "project": Any, "model": Any, "ollama_build_hash": Any,
 	records.RecordSeq: Seq, records.Topic: idForm,
@@ -68,14 +68,14 @@ var Values = map[string]*Form{
 	"model_profile_hash": Hash, "cache_key": Hash,
 }
 
-// Of returns the format of the values that have the given name, or nil if records cannot be
+// Find returns the format of the values that have the given name, or nil if records cannot be
 // found by that name.
-func Of(name string) *Form {
+func Find(name string) *Form {
 	switch {
 	case strings.HasPrefix(name, "label:"):
 		return Any
 	case strings.HasPrefix(name, prefix.StagePrefix):
 		return Hash
 	}
-	return Values[name]
+	return ByName[name]
 }

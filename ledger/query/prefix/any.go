@@ -10,16 +10,16 @@ import (
 	"colophon/ledger/index"
 )
 
-// Named is a hash that records have under a name. Seq is the first record that has it.
-type Named struct {
+// NamedHash is a hash that records have under a name. Seq is the first record that has it.
+type NamedHash struct {
 	Name, Hash string
 	Seq        uint64
 }
 
-// Any returns the hashes of records that begin with the given digits, under any name and in the
+// FindAny returns the hashes of records that begin with the given digits, under any name and in the
 // order of the log. It stops after most hashes. It returns ErrTooMany if the log exceeds the
 // bounds.
-func (b Bounds) Any(ctx context.Context, v *index.View, digits string, most int) (found []Named, err error) {
+func (b Bounds) FindAny(ctx context.Context, v *index.View, digits string, most int) (found []NamedHash, err error) {
 	if v.Size() > uint64(b.Events) {
 		return nil, ErrTooMany
 	}
@@ -57,11 +57,11 @@ func (b Bounds) Any(ctx context.Context, v *index.View, digits string, most int)
 }
 
 // hashesOf returns all hashes of a record by which it can be found.
-func hashesOf(e *event.Event) (list []Named) {
+func hashesOf(e *event.Event) (list []NamedHash) {
 	if !e.Kind.IsRecord() {
 		return nil
 	}
-	add := func(name string, hash []byte) { list = append(list, Named{name, string(hash), e.Seq}) }
+	add := func(name string, hash []byte) { list = append(list, NamedHash{name, string(hash), e.Seq}) }
 	for name, hash := range e.Hashes() {
 		if string(name) != "seedless_input_hash" { // such records are found by input instead
 			add(string(name), hash)

@@ -67,7 +67,7 @@ type search struct {
 
 func (s *search) run(ctx context.Context) error {
 	if kind := kindWith(s.name); kind != "" {
-		return s.events(ctx, records.OfKind(s.view, kind))
+		return s.events(ctx, records.SeqsOfKind(s.view, kind))
 	}
 	if s.view.Size() <= uint64(s.left.Events) {
 		return s.log(ctx)
@@ -109,7 +109,7 @@ func (s *search) events(ctx context.Context, list iter.Seq2[uint64, error]) erro
 		seqs = append(seqs, seq)
 	}
 	for _, seq := range seqs {
-		entry, err := s.view.Read(ctx, seq)
+		entry, err := s.view.ReadEntry(ctx, seq)
 		if err == nil {
 			err = s.event(ctx, seq, entry)
 		}

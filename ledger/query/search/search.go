@@ -40,14 +40,14 @@ var searchedLog = prefix.Bounds{Events: 20_000, Bytes: 64 << 20}
 type Hit struct {
 	Type, Value string
 	Seq         uint64
-	Name        *wire.Name // nil if nothing is known
+	Name        *wire.HashName // nil if nothing is known
 }
 
 // search is the state of one Find.
 type search struct {
 	*index.View
 	ctx      context.Context
-	names    *figures.Names
+	names    *figures.NameFinder
 	hashes   []string // names of hashes
 	text     string   // the text to search for
 	folded   string   // the same in lower case
@@ -61,7 +61,7 @@ type search struct {
 // first words of another text. Exact values come first. hashes lists the hashes, by name, by
 // which records are found. names finds the names of hits; if it is nil, hits have no names.
 // complete is false if a bound left something out.
-func Find(ctx context.Context, v *index.View, names *figures.Names, hashes []string, text string) (hits []Hit, complete bool, err error) {
+func Find(ctx context.Context, v *index.View, names *figures.NameFinder, hashes []string, text string) (hits []Hit, complete bool, err error) {
 	s := &search{View: v, ctx: ctx, names: names, hashes: hashes, text: text, folded: strings.ToLower(text), complete: true, seen: make(map[[2]string]bool)}
 	for _, part := range []func() error{s.events, s.digitsOfHashes, s.values, s.labels, s.lists, s.words} {
 		if err := errors.Join(part(), s.err); err != nil {
@@ -73,7 +73,7 @@ func Find(ctx context.Context, v *index.View, names *figures.Names, hashes []str
 
 // named returns the name that find returns, or nil if the search has no names or an earlier
 // call failed. s.err keeps the first error.
-func (s *search) named(find func(*figures.Names) (*wire.Name, error)) *wire.Name {
+func (s *search) named(find func(*figures.NameFinder) (*wire.HashName, error)) *wire.HashName {
 	if s.names == nil || s.err != nil {
 		return nil
 	}
@@ -82,17 +82,17 @@ func (s *search) named(find func(*figures.Names) (*wire.Name, error)) *wire.Name
 	return name
 }
 
-func (s *search) recordName(seq uint64) *wire.Name {
-	return s.named(func(n *figures.Names) (*wire.Name, error) { return n.Record(s.ctx, seq) })
+func (s *search) recordName(seq uint64) *wire.HashName {
+	return s.named(func(n *figures.NameFinder) (*wire.HashName, error) { return n.Record(s.ctx, seq) })
 }
 
-func (s *search) textName(seq uint64, hash string) *wire.Name {
-	return s.named(func(n *figures.Names) (*wire.Name, error) { return n.Text(s.ctx, seq, hash) })
+func (s *search) textName(seq uint64, hash string) *wire.HashName {
+	return s.named(func(n *figures.NameFinder) (*wire.HashName, error) { return n.Text(s.ctx, seq, hash) })
 }
 
 // add adds a hit unless it is already listed. If there are already maxHits others, add sets
 // complete to false instead.
-func (s *search) add(kind, value string, seq uint64, name *wire.Name) {
+func (s *search) add(kind, value string, seq uint64, name *wire.HashName) {
 	key := [2]string{kind, value}
 	switch {
 	case s.seen[key]:
@@ -123,7 +123,7 @@ func (s *search) events() error {
 	if digits == "" {
 		return nil
 	}
-	found, err := s.EventsWith(s.ctx, digits)
+	found, err := s.EventsByHashPrefix(s.ctx, digits)
 	for _, e := range found {
 		s.add("event_hash", hex.EncodeToString(e.Hash[:]), e.Seq, s.recordName(e.Seq))
 	}
@@ -148,7 +148,7 @@ func (s *search) digitsOfHashes() error {
 	if digits == "" {
 		return nil
 	}
-	found, err := searchedLog.Any(s.ctx, s.View, digits, maxHits+1)
+	found, err := searchedLog.FindAny(s.ctx, s.View, digits, maxHits+1)
 	if errors.Is(err, prefix.ErrTooMany) {
 		s.complete = false
 		return nil
@@ -196,7 +196,7 @@ func (s *search) labels() error {
 	if name, value, found := strings.Cut(s.text, "="); found && name != "" {
 		return s.exact(records.LabelPrefix+strings.TrimPrefix(name, records.LabelPrefix), value)
 	}
-	names, next, err := groups.Values(s.View, groups.LabelNames, index.Page{Limit: maxLabelled})
+	names, next, err := groups.ListValues(s.View, groups.LabelNames, index.Page{Limit: maxLabelled})
 	if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func (s *search) lists() error {
 			s.add(kind, value, seq, nil)
 		}
 	}
-	models, next, err := groups.List(s.ctx, s.View, groups.Query{By: records.Model, Any: true}, page)
+	models, next, err := groups.List(s.ctx, s.View, groups.Query{By: records.Model, AnyState: true}, page)
 	for i := range models {
 		take("model", models[i].Value, models[i].Last.Seq)
 	}
@@ -236,7 +236,7 @@ func (s *search) lists() error {
 	if err != nil {
 		return err
 	}
-	projects, next, err := paths.Projects(s.View, page)
+	projects, next, err := paths.ListProjects(s.View, page)
 	for i := range projects {
 		take("project", projects[i].Name, projects[i].Seq)
 	}
@@ -244,7 +244,7 @@ func (s *search) lists() error {
 	if err != nil {
 		return err
 	}
-	sources, next, err := citations.Sources(s.ctx, s.View, page)
+	sources, next, err := citations.ListSources(s.ctx, s.View, page)
 	for i := range sources {
 		take("source_id", sources[i].ID, sources[i].Seq)
 		if title := sources[i].Title; title != nil && strings.Contains(strings.ToLower(*title), s.folded) {
@@ -265,17 +265,17 @@ func (s *search) lists() error {
 
 // words finds prompts, inputs, and questions by the first words of their texts.
 func (s *search) words() error {
-	if s.names == nil || !s.names.Content || utf8.RuneCountInString(s.text) < 2 {
+	if s.names == nil || !s.names.MayReadContent || utf8.RuneCountInString(s.text) < 2 {
 		return nil
 	}
 	page := index.Page{Limit: maxNamed}
 	take := func(by, value string, first, last uint64) {
-		if name := s.named(func(n *figures.Names) (*wire.Name, error) { return n.Group(s.ctx, by, first, last) }); figures.ContainsWords(name, s.folded) {
+		if name := s.named(func(n *figures.NameFinder) (*wire.HashName, error) { return n.Group(s.ctx, by, first, last) }); figures.ContainsWords(name, s.folded) {
 			s.add(by, value, last, name)
 		}
 	}
 	for _, by := range [...]string{records.SystemPromptHash, records.Input} {
-		found, next, err := groups.List(s.ctx, s.View, groups.Query{By: by, Any: true}, page)
+		found, next, err := groups.List(s.ctx, s.View, groups.Query{By: by, AnyState: true}, page)
 		if err != nil {
 			return err
 		}
@@ -285,7 +285,7 @@ func (s *search) words() error {
 		s.more(next)
 	}
 	const question = "question_hash"
-	found, next, err := rundags.ListGroups(s.ctx, s.View, rundags.GroupQuery{By: question, Any: true}, page)
+	found, next, err := rundags.ListGroups(s.ctx, s.View, rundags.GroupQuery{By: question, AnyState: true}, page)
 	for i := range found {
 		take(question, found[i].Value, found[i].FirstSeq, found[i].LastSeq)
 	}

@@ -17,12 +17,12 @@ type Generator struct {
 // NewGenerator returns a Generator whose texts use only code points that Assigned returns.
 func NewGenerator(t testing.TB, oracle *Oracle) *Generator {
 	t.Helper()
-	return &Generator{Rand(t), Assigned(t, oracle)}
+	return &Generator{Rand(t), AssignedCodePoints(t, oracle)}
 }
 
-// Assigned returns the code points, including surrogates, that are assigned in the Unicode versions
+// AssignedCodePoints returns the code points, including surrogates, that are assigned in the Unicode versions
 // of both CPython and Go.
-func Assigned(t testing.TB, oracle *Oracle) []rune {
+func AssignedCodePoints(t testing.TB, oracle *Oracle) []rune {
 	t.Helper()
 	blocks := make([]int, (unicode.MaxRune+1)/256)
 	for i := range blocks {

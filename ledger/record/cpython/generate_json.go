@@ -18,8 +18,8 @@ func (g *Generator) Document() []byte {
 	return []byte(b.String())
 }
 
-// Nested returns a document in which n arrays and objects nest.
-func (g *Generator) Nested(n int) []byte {
+// NestedDocument returns a document in which n arrays and objects nest.
+func (g *Generator) NestedDocument(n int) []byte {
 	var b, closing strings.Builder
 	for range n {
 		if g.IntN(2) == 0 {

@@ -79,9 +79,9 @@ func (g *Generator) Hash() string {
 	return b.String()
 }
 
-// Maybe returns `,"name":value` for one member of an object, or sometimes the same with null, or
+// OptionalMember returns `,"name":value` for one member of an object, or sometimes the same with null, or
 // "".
-func (g *Generator) Maybe(name string, value func() string) string {
+func (g *Generator) OptionalMember(name string, value func() string) string {
 	switch g.IntN(4) {
 	case 0:
 		return ""

@@ -49,15 +49,15 @@ func isWeight(raw []byte) bool {
 }
 
 // Append implements Fields.
-func (f *CitationSet) Append(w *pyjson.Builder, c *Common) {
+func (f *CitationSet) Append(w *pyjson.Builder, c *CommonFields) {
 	w.OpenOrdered()
-	w.Name("citations")
+	w.BeginMember("citations")
 	w.B = append(w.B, '[')
 	for i, c := range f.Citations {
 		w.Comma(i)
 		w.OpenOrdered()
 		w.Text("chunk_hash", c.ChunkHash)
-		w.Nullable("section", c.Section)
+		w.NullableText("section", c.Section)
 		w.Text("source_id", c.SourceID)
 		w.Raw("weight", c.Weight)
 		w.Close()

@@ -11,8 +11,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Common holds the members of an event's record that are not specific to one kind.
-type Common struct {
+// CommonFields holds the members of an event's record that are not specific to one kind.
+type CommonFields struct {
 	Contents []Content
 	Digest   rules.Hash
 	Key      *rules.Hash  // digest of the idempotency key, or nil
@@ -34,13 +34,13 @@ type Content struct {
 	Size   uint64 // length of the content in bytes
 }
 
-func (c *Common) appendContents(w *pyjson.Builder) {
+func (c *CommonFields) appendContents(w *pyjson.Builder) {
 	if len(c.Contents) > 0 {
-		w.Name("content")
+		w.BeginMember("content")
 		w.Open()
 		for i := range c.Contents {
 			named := &c.Contents[i]
-			w.Name(named.Name)
+			w.BeginMember(named.Name)
 			w.B = append(append(w.B, `{"sha256":"`...), named.Digest...)
 			w.B = append(strconv.AppendUint(append(w.B, `","size":`...), named.Size, 10), '}')
 		}
@@ -49,19 +49,19 @@ func (c *Common) appendContents(w *pyjson.Builder) {
 }
 
 // appendIdentity writes the digest of the record and, if there is one, that of its idempotency key.
-func (c *Common) appendIdentity(w *pyjson.Builder) {
+func (c *CommonFields) appendIdentity(w *pyjson.Builder) {
 	w.Digest("digest", c.Digest)
 	c.appendKey(w)
 }
 
-func (c *Common) appendKey(w *pyjson.Builder) {
+func (c *CommonFields) appendKey(w *pyjson.Builder) {
 	if c.Key != nil {
 		w.Digest("idempotency_key", *c.Key)
 	}
 }
 
-func (c *Common) appendHashes(w *pyjson.Builder, f Hashed) {
-	w.Name("hashes")
+func (c *CommonFields) appendHashes(w *pyjson.Builder, f HashedFields) {
+	w.BeginMember("hashes")
 	if c.Hashes != nil {
 		w.B = append(w.B, c.Hashes...)
 		return
@@ -72,7 +72,7 @@ func (c *Common) appendHashes(w *pyjson.Builder, f Hashed) {
 }
 
 // Check returns an error if no event can have these fields.
-func (c *Common) Check() error {
+func (c *CommonFields) Check() error {
 	for i := range c.Contents {
 		switch named := &c.Contents[i]; {
 		case !rules.IsDigest(named.Digest):
@@ -126,7 +126,7 @@ func (p *Producer) append(w *pyjson.Builder) {
 	if p.ID == nil {
 		return
 	}
-	w.Name("producer")
+	w.BeginMember("producer")
 	w.OpenOrdered()
 	w.Text("id", p.ID)
 	w.Raw("seq", p.Seq)

@@ -12,12 +12,12 @@ type Fields interface {
 	// too long, or in the wrong format. A member of the wrong type is treated as missing.
 	Check() error
 	// Append writes the record of an event that has these fields and the members in c.
-	Append(w *pyjson.Builder, c *Common)
+	Append(w *pyjson.Builder, c *CommonFields)
 }
 
-// Hashed is implemented by the fields of each kind that has effective hashes (spec: Effective
+// HashedFields is implemented by the fields of each kind that has effective hashes (spec: Effective
 // hashes).
-type Hashed interface {
+type HashedFields interface {
 	Fields
 	AppendHashes(w *pyjson.Builder) // writes the hashes in the order of the event
 }

@@ -35,9 +35,9 @@ type IPC struct {
 // IsRun reports whether the record is a run, which has an input and an output (spec: Runs).
 func (f *IPC) IsRun() bool { return f.InputHash != nil && f.OutputHash != nil }
 
-// Incomplete yields the names of the parts without which the record has no ipc_id, and that it
+// MissingParts yields the names of the parts without which the record has no ipc_id, and that it
 // lacks (spec: Receipts).
-func (f *IPC) Incomplete() iter.Seq[string] {
+func (f *IPC) MissingParts() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i, value := range [...][]byte{f.InputHash, f.SystemPromptHash, f.OutputHash, f.Temperature, f.MaxTokens, f.Seed} {
 			if value == nil && !yield(IPCParts[i]) {
@@ -70,12 +70,12 @@ const (
 
 // isUsage reports whether an event can contain v, which is in canonical form, as usage.
 func isUsage(v pyjson.Value) bool {
-	return v.Kind() == pyjson.Object && IsFigures(v) && len(v.Raw()) <= MaxUsage
+	return v.Kind() == pyjson.Object && HasNoText(v) && len(v.Raw()) <= MaxUsage
 }
 
-// IsFigures reports whether v contains only numbers, Booleans, nulls, and member names of at most
+// HasNoText reports whether v contains only numbers, Booleans, nulls, and member names of at most
 // MaxUsageName bytes, and nests arrays and objects at most MaxUsageDepth deep.
-func IsFigures(v pyjson.Value) bool { return figures(v, MaxUsageDepth) }
+func HasNoText(v pyjson.Value) bool { return figures(v, MaxUsageDepth) }
 
 func figures(v pyjson.Value, brackets int) bool {
 	switch v.Kind() {
@@ -130,12 +130,12 @@ func (f *IPC) Check() error {
 }
 
 // Append implements Fields.
-func (f *IPC) Append(w *pyjson.Builder, c *Common) {
+func (f *IPC) Append(w *pyjson.Builder, c *CommonFields) {
 	w.OpenOrdered()
 	c.appendContents(w)
 	w.Digest("digest", c.Digest)
 	if f.OllamaBuildHash != nil || f.ModelDigest != nil || f.HostPlatform != nil {
-		w.Name("environment")
+		w.BeginMember("environment")
 		w.OpenOrdered()
 		w.Text("host_platform", f.HostPlatform)
 		w.Text("model_digest", f.ModelDigest)
@@ -160,14 +160,14 @@ func (f *IPC) Append(w *pyjson.Builder, c *Common) {
 
 // AppendHashes implements Hashed.
 func (f *IPC) AppendHashes(w *pyjson.Builder) {
-	w.Plain("input_hash", f.InputHash)
-	w.Plain("ipc_id", f.IPCID)
+	w.UnescapedText("input_hash", f.InputHash)
+	w.UnescapedText("ipc_id", f.IPCID)
 	if f.HasAdvanced {
-		w.Plain("ipc_id_advanced", f.IPCIDAdvanced)
+		w.UnescapedText("ipc_id_advanced", f.IPCIDAdvanced)
 	}
-	w.Plain("output_hash", f.OutputHash)
+	w.UnescapedText("output_hash", f.OutputHash)
 	if f.SeedlessInputHash != nil {
-		w.Plain("seedless_input_hash", f.SeedlessInputHash)
+		w.UnescapedText("seedless_input_hash", f.SeedlessInputHash)
 	}
-	w.Plain("system_prompt_hash", f.SystemPromptHash)
+	w.UnescapedText("system_prompt_hash", f.SystemPromptHash)
 }

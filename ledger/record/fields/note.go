@@ -8,7 +8,7 @@ type Note struct {
 	RecordSeq uint64
 	Topic     []byte
 	Text      []byte // nil if there is none
-	Origin
+	OriginalAction
 }
 
 // Limits of a note, in bytes.
@@ -18,14 +18,14 @@ const (
 )
 
 func (f *Note) appendRequest(w *pyjson.Builder) {
-	f.Origin.append(w)
+	f.OriginalAction.append(w)
 	w.Uint("record_seq", f.RecordSeq)
 	w.Text("text", f.Text)
 	w.Text("topic", f.Topic)
 }
 
 // Append implements Fields.
-func (f *Note) Append(w *pyjson.Builder, c *Common) {
+func (f *Note) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
 	f.appendRequest(w)
@@ -37,6 +37,6 @@ func (f *Note) Check() error {
 	var c forms
 	c.filled("topic", f.Topic, MaxTopic)
 	c.text("text", f.Text, MaxText)
-	f.Origin.check(&c)
+	f.OriginalAction.check(&c)
 	return c.err
 }

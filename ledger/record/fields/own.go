@@ -16,7 +16,7 @@ func (f *Rotation) appendRequest(w *pyjson.Builder) {
 }
 
 // Append implements Fields.
-func (f *Rotation) Append(w *pyjson.Builder, c *Common) {
+func (f *Rotation) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
 	f.appendRequest(w)
@@ -32,15 +32,15 @@ func (f *Rotation) Check() error {
 	return c.err
 }
 
-// Created holds the fields of a ledger_created event.
-type Created struct {
+// LedgerCreation holds the fields of a ledger_created event.
+type LedgerCreation struct {
 	// MemberSecretHash is nil if the ledger has no secret for payload members.
 	MemberSecretHash    []byte
 	Origin, VerifierKey []byte
 }
 
 // Append implements Fields.
-func (f *Created) Append(w *pyjson.Builder, _ *Common) {
+func (f *LedgerCreation) Append(w *pyjson.Builder, _ *CommonFields) {
 	w.OpenOrdered()
 	w.Text("member_secret_hash", f.MemberSecretHash)
 	w.Text("origin", f.Origin)
@@ -49,7 +49,7 @@ func (f *Created) Append(w *pyjson.Builder, _ *Common) {
 }
 
 // Check implements Fields.
-func (f *Created) Check() error {
+func (f *LedgerCreation) Check() error {
 	var c forms
 	c.hash("member_secret_hash", f.MemberSecretHash)
 	c.required("origin", f.Origin, MaxEntry)

@@ -40,7 +40,7 @@ func (f *Path) Check() error {
 }
 
 // Append implements Fields.
-func (f *Path) Append(w *pyjson.Builder, c *Common) {
+func (f *Path) Append(w *pyjson.Builder, c *CommonFields) {
 	w.OpenOrdered()
 	w.Text("base", f.Base)
 	w.Text("branch", f.Branch)
@@ -61,7 +61,7 @@ func (f *Path) Append(w *pyjson.Builder, c *Common) {
 
 // AppendHashes implements Hashed.
 func (f *Path) AppendHashes(w *pyjson.Builder) {
-	w.Nullable("content_fingerprint", f.ContentFingerprint)
-	w.Nullable("path_id", f.PathID)
-	w.Nullable("raw_content_fingerprint", f.RawContentFingerprint)
+	w.NullableText("content_fingerprint", f.ContentFingerprint)
+	w.NullableText("path_id", f.PathID)
+	w.NullableText("raw_content_fingerprint", f.RawContentFingerprint)
 }

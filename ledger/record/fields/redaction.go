@@ -24,13 +24,13 @@ func (f *Redaction) Check() error {
 func (f *Redaction) appendRequest(w *pyjson.Builder) {
 	w.Text("reason", f.Reason)
 	if f.Seqs != nil {
-		w.Name("seqs")
+		w.BeginMember("seqs")
 		w.B = f.Seqs.AppendJSON(w.B)
 	}
 }
 
 // Append implements Fields.
-func (f *Redaction) Append(w *pyjson.Builder, c *Common) {
+func (f *Redaction) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
 	f.appendRequest(w)

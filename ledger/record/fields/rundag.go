@@ -5,22 +5,22 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Stage is a stage of a run-DAG with its hash, or a dimension of a cache key with its value. The
+// NamedHash is a stage of a run-DAG with its hash, or a dimension of a cache key with its value. The
 // value is nil for null.
-type Stage struct{ Name, Hash []byte }
+type NamedHash struct{ Name, Hash []byte }
 
-// Run holds the fields of a run_dag event (spec: Run-DAG hashes). Fields that are null or
+// RunDAG holds the fields of a run_dag event (spec: Run-DAG hashes). Fields that are null or
 // missing are nil.
-type Run struct {
+type RunDAG struct {
 	Root, QuestionHash, CacheKey []byte
 
 	PreflightHash, ContextRoot, EvidenceMapRoot, ConversationHash []byte
 	GovernancePolicyHash, VerifierPolicyHash                      []byte
 	SourceRoot, ModelProfileHash                                  []byte
 
-	Stages []Stage
+	Stages []NamedHash
 	// Dimensions are the dimensions of the cache key, with their names.
-	Dimensions []Stage
+	Dimensions []NamedHash
 
 	Shape, FailureStage, Preflight []byte
 	// PreflightGeneration names the generation of the preflight payload's format. It is nil for the
@@ -44,9 +44,9 @@ var runHashes = [...]string{
 	"preflight_hash", "question_hash", "root", "source_root", "verifier_policy_hash",
 }
 
-// Hash returns a pointer to the field for the effective hash with the given name, or nil if runs
+// HashField returns a pointer to the field for the effective hash with the given name, or nil if runs
 // have no such hash.
-func (f *Run) Hash(name string) *[]byte {
+func (f *RunDAG) HashField(name string) *[]byte {
 	switch name {
 	case "cache_key":
 		return &f.CacheKey
@@ -76,7 +76,7 @@ func (f *Run) Hash(name string) *[]byte {
 
 // Dimension returns the value of a dimension of the cache key; nil stands for null. given is false
 // if the run has no cache key, or if its key lacks the dimension.
-func (f *Run) Dimension(name string) (value []byte, given bool) {
+func (f *RunDAG) Dimension(name string) (value []byte, given bool) {
 	for _, d := range f.Dimensions {
 		if string(d.Name) == name {
 			return d.Hash, true
@@ -86,7 +86,7 @@ func (f *Run) Dimension(name string) (value []byte, given bool) {
 }
 
 // StageNames returns the names of the stages in the order of the record.
-func (f *Run) StageNames() []string {
+func (f *RunDAG) StageNames() []string {
 	names := make([]string, len(f.Stages))
 	for i, s := range f.Stages {
 		names[i] = string(s.Name)
@@ -95,11 +95,11 @@ func (f *Run) StageNames() []string {
 }
 
 // Check implements Fields.
-func (f *Run) Check() error {
+func (f *RunDAG) Check() error {
 	var c forms
 	c.requiredHash("root", f.Root)
 	for _, name := range runHashes {
-		c.hash(name, *f.Hash(name))
+		c.hash(name, *f.HashField(name))
 	}
 	for _, s := range f.Stages {
 		c.required("stage", s.Name, MaxShort)
@@ -125,7 +125,7 @@ func (f *Run) Check() error {
 		switch {
 		case !given && i < len(rules.Dimensions)-1:
 			c.required("cache_dimensions/"+name, nil, 0)
-		case rules.IsVersion(name):
+		case rules.IsVersionDimension(name):
 			c.text("cache_dimensions/"+name, value, MaxName)
 		case given:
 			c.requiredHash("cache_dimensions/"+name, value)
@@ -135,7 +135,7 @@ func (f *Run) Check() error {
 }
 
 // Append implements Fields.
-func (f *Run) Append(w *pyjson.Builder, c *Common) {
+func (f *RunDAG) Append(w *pyjson.Builder, c *CommonFields) {
 	w.OpenOrdered()
 	w.Text("answer_mode", f.AnswerMode)
 	w.Text("audit_mode", f.AuditMode)
@@ -148,7 +148,7 @@ func (f *Run) Append(w *pyjson.Builder, c *Common) {
 	if f.EvidenceIDs != nil {
 		w.Texts("evidence_ids", f.EvidenceIDs)
 	}
-	w.Nullable("failure_stage", f.FailureStage)
+	w.NullableText("failure_stage", f.FailureStage)
 	c.appendHashes(w, f)
 	c.appendKey(w)
 	w.Value("labels", c.Labels)
@@ -156,7 +156,7 @@ func (f *Run) Append(w *pyjson.Builder, c *Common) {
 	w.Raw("n_quotes", f.Quotes)
 	w.Raw("n_sources", f.Sources)
 	w.Raw("n_verified", f.Verified)
-	w.Name("nodes")
+	w.BeginMember("nodes")
 	w.B = append(w.B, '[')
 	for i, n := range f.Stages {
 		w.Comma(i)
@@ -177,21 +177,21 @@ func (f *Run) Append(w *pyjson.Builder, c *Common) {
 	w.Close()
 }
 
-func (f *Run) appendDimensions(w *pyjson.Builder) {
+func (f *RunDAG) appendDimensions(w *pyjson.Builder) {
 	if len(f.Dimensions) == 0 {
 		return
 	}
-	w.Name("cache_dimensions")
+	w.BeginMember("cache_dimensions")
 	w.Open()
 	for _, d := range f.Dimensions {
-		w.Nullable(string(d.Name), d.Hash)
+		w.NullableText(string(d.Name), d.Hash)
 	}
 	w.Close()
 }
 
 // AppendHashes implements Hashed.
-func (f *Run) AppendHashes(w *pyjson.Builder) {
+func (f *RunDAG) AppendHashes(w *pyjson.Builder) {
 	for _, name := range runHashes {
-		w.Text(name, *f.Hash(name))
+		w.Text(name, *f.HashField(name))
 	}
 }

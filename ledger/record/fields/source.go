@@ -39,7 +39,7 @@ func (f *Source) appendRequest(w *pyjson.Builder) {
 }
 
 // Append implements Fields.
-func (f *Source) Append(w *pyjson.Builder, c *Common) {
+func (f *Source) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
 	f.appendRequest(w)

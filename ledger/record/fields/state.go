@@ -6,18 +6,18 @@ import "colophon/ledger/record/pyjson"
 type StateChange struct {
 	RecordSeq     uint64
 	State, Reason []byte
-	Origin
+	OriginalAction
 }
 
 func (f *StateChange) appendRequest(w *pyjson.Builder) {
-	f.Origin.append(w)
+	f.OriginalAction.append(w)
 	w.Text("reason", f.Reason)
 	w.Uint("record_seq", f.RecordSeq)
 	w.Text("state", f.State)
 }
 
 // Append implements Fields.
-func (f *StateChange) Append(w *pyjson.Builder, c *Common) {
+func (f *StateChange) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
 	f.appendRequest(w)
@@ -29,6 +29,6 @@ func (f *StateChange) Check() error {
 	var c forms
 	c.filled("reason", f.Reason, MaxReason)
 	c.required("state", f.State, MaxShort)
-	f.Origin.check(&c)
+	f.OriginalAction.check(&c)
 	return c.err
 }

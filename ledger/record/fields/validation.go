@@ -6,16 +6,16 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Validation holds the fields of a path_validated event, which says whether a fingerprint of a path
+// PathValidation holds the fields of a path_validated event, which says whether a fingerprint of a path
 // in a build is valid (spec: Path validation).
-type Validation struct {
+type PathValidation struct {
 	Project, PathID    []byte
 	Build              []byte // build of the record; nil if the record has none
 	ContentFingerprint []byte // content_fingerprint of the record; nil for null
 	RecordSeq          uint64 // seq of the path's latest record in that build
 	Validated          bool
 	Reason             []byte // nil if there is none
-	Origin
+	OriginalAction
 	// Names says which of build and content_fingerprint the request contains. The digest covers
 	// only those.
 	Names ValidationNames
@@ -26,17 +26,17 @@ type Validation struct {
 type ValidationNames struct{ Build, ContentFingerprint bool }
 
 // Check implements Fields.
-func (f *Validation) Check() error {
+func (f *PathValidation) Check() error {
 	var c forms
 	c.required("path_id", f.PathID, MaxName)
 	c.required("project", f.Project, MaxName)
 	c.text("build", f.Build, MaxName)
 	c.text("reason", f.Reason, MaxReason)
-	f.Origin.check(&c)
+	f.OriginalAction.check(&c)
 	return c.err
 }
 
-func (f *Validation) appendRequest(w *pyjson.Builder) {
+func (f *PathValidation) appendRequest(w *pyjson.Builder) {
 	if f.Names.Build {
 		w.Text("build", f.Build)
 	}
@@ -46,8 +46,8 @@ func (f *Validation) appendRequest(w *pyjson.Builder) {
 	f.appendChange(w)
 }
 
-func (f *Validation) appendChange(w *pyjson.Builder) {
-	f.Origin.append(w)
+func (f *PathValidation) appendChange(w *pyjson.Builder) {
+	f.OriginalAction.append(w)
 	w.Text("path_id", f.PathID)
 	w.Text("project", f.Project)
 	w.Text("reason", f.Reason)
@@ -56,12 +56,12 @@ func (f *Validation) appendChange(w *pyjson.Builder) {
 
 // Append implements Fields. It writes all fields. The digest does not cover those that the ledger
 // adds: the record and, unless the request contains them, its build and its fingerprint.
-func (f *Validation) Append(w *pyjson.Builder, c *Common) {
+func (f *PathValidation) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
 	f.appendChange(w)
 	w.Text("build", f.Build)
-	w.Nullable("content_fingerprint", f.ContentFingerprint)
+	w.NullableText("content_fingerprint", f.ContentFingerprint)
 	if names := f.Names.list(); len(names) > 0 {
 		w.Texts("names", names)
 	}

@@ -23,20 +23,20 @@ func VerbDigest(f Verb) rules.Hash {
 	return sha256.Sum256(w.B)
 }
 
-// Origin says who did something in another system, and when (spec: Original actor and time). These
+// OriginalAction says who did something in another system, and when (spec: Original actor and time). These
 // are claims of the client; the event's own actor and time come from the ledger.
-type Origin struct {
+type OriginalAction struct {
 	OriginalActor []byte // nil if there is none
 	Timestamp     []byte // RFC 3339 time, as it was sent; nil if there is none
 }
 
-func (r *Origin) append(w *pyjson.Builder) {
+func (r *OriginalAction) append(w *pyjson.Builder) {
 	w.Text("original_actor", r.OriginalActor)
 	w.Text("timestamp", r.Timestamp)
 }
 
 // check checks OriginalActor. Common.Check checks the timestamp.
-func (r *Origin) check(c *forms) {
+func (r *OriginalAction) check(c *forms) {
 	if r.OriginalActor != nil {
 		c.filled("original_actor", r.OriginalActor, MaxName)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // axisLog converts a line of run_log.jsonl. Old lines can lack the hashes of the provenance chain.
-func axisLog(v pyjson.Value, o Options) Entry {
+func axisLog(v pyjson.Value, o Options) Conversion {
 	d := newDraft(record.IPCRecord, key(AxisLog, v, nil), o)
 	for name, value := range v.Members() {
 		d.ipcMember(member{string(name.Text()), value})
@@ -99,7 +99,7 @@ func isEnvironment(v pyjson.Value) bool {
 	for _, name := range rules.Environment {
 		if value := v.Member(name); value.Kind() != pyjson.Absent {
 			known++
-			if value.Given() && !isName(value) {
+			if value.IsGiven() && !isName(value) {
 				return false
 			}
 		}
@@ -125,7 +125,7 @@ func (d *draft) flatEnvironment(v pyjson.Value) {
 		}
 		return
 	}
-	d.w.Name("environment")
+	d.w.BeginMember("environment")
 	d.w.Open()
 	for _, m := range found {
 		d.w.Text(m.name, m.value.Text())

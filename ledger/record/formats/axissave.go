@@ -21,7 +21,7 @@ var SaveFiles = map[string]struct{ JSON bool }{
 
 // axisSave converts a save. v is an object whose members are named after the files: the .md files
 // are texts, and the others are JSON.
-func axisSave(v pyjson.Value, o Options) Entry {
+func axisSave(v pyjson.Value, o Options) Conversion {
 	d := newDraft(record.IPCRecord, key(AxisSave, v, nil), o)
 	metadata := v.Member(MetadataFile)
 	if !isObject(metadata) {

@@ -10,7 +10,7 @@ import (
 )
 
 // citations converts the citations.json of a run (spec: Citations document).
-func citations(v pyjson.Value, o Options) Entry {
+func citations(v pyjson.Value, o Options) Conversion {
 	subject, run := o.Subject, o.RunID
 	for name, place := range map[string]*string{"subject": &subject, "run_id": &run} {
 		if own := v.Member(name); isID(own) {
@@ -99,7 +99,7 @@ func (s *citationSet) read(v pyjson.Value) {
 			i++
 		}
 	}
-	s.w.Name("citations")
+	s.w.BeginMember("citations")
 	s.w.B = append(s.w.B, '[')
 	for i, c := range s.list {
 		s.w.Comma(i)
@@ -127,7 +127,7 @@ func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern strin
 			s.keepAt(at, atPattern, member{(pointer + pointerTo(m))[1:], value})
 			continue
 		}
-		w.Name(m)
+		w.BeginMember(m)
 		w.B = append(w.B, value.Raw()...)
 		s.note(at, atPattern, Taken, "citations/*/%s", m)
 		switch m {

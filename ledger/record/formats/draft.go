@@ -14,7 +14,7 @@ import (
 
 // draft builds a record from a native value, and notes what becomes of each member of that value.
 type draft struct {
-	entry   Entry
+	entry   Conversion
 	options Options
 	w       pyjson.Builder
 	names   map[string]bool // names of the members that were written to the record
@@ -39,7 +39,7 @@ type member struct {
 }
 
 func newDraft(kind record.Kind, key string, o Options) *draft {
-	d := &draft{entry: Entry{Kind: kind, Key: key}, options: o, names: make(map[string]bool), labels: make(map[string]string),
+	d := &draft{entry: Conversion{Kind: kind, Key: key}, options: o, names: make(map[string]bool), labels: make(map[string]string),
 		kept: make(map[string]bool)}
 	d.w.Open()
 	return d
@@ -47,7 +47,7 @@ func newDraft(kind record.Kind, key string, o Options) *draft {
 
 // note records what became of a member of the native value. format and args describe it. An empty
 // pattern means that the pattern equals the pointer.
-func (d *draft) note(pointer, pattern string, fate Fate, format string, args ...any) {
+func (d *draft) note(pointer, pattern string, fate Outcome, format string, args ...any) {
 	if pattern == "" {
 		pattern = pointer
 	}
@@ -67,7 +67,7 @@ func pointerTo(name string) string { return string(pyjson.AppendPointer(nil, []b
 
 // raw writes a member of the record, whose value is given as JSON.
 func (d *draft) raw(field string, json []byte) {
-	d.w.Name(field)
+	d.w.BeginMember(field)
 	d.w.B = append(d.w.B, json...)
 	d.names[field] = true
 }
@@ -79,7 +79,7 @@ func (d *draft) text(field string, text []byte) {
 // take makes a member a field of the record if form accepts its value and the field is not used
 // yet. Otherwise it keeps the member.
 func (d *draft) take(m member, field string, form func(pyjson.Value) bool) {
-	if m.value.Given() && form(m.value) && !d.names[field] {
+	if m.value.IsGiven() && form(m.value) && !d.names[field] {
 		d.raw(field, m.value.Raw())
 		d.note(pointerTo(m.name), "", Taken, "%s", field)
 		return
@@ -248,14 +248,14 @@ func (d *draft) labelsOf(m member) {
 // record. at and by are the time and the author of the change; either can be absent.
 func (d *draft) changeKey(change string, at, by pyjson.Value) string {
 	short := d.entry.Key + ":" + change
-	if key := short + ":" + canonical(at) + canonical(by); (at.Given() || by.Given()) && len(key) <= record.MaxKey {
+	if key := short + ":" + canonical(at) + canonical(by); (at.IsGiven() || by.IsGiven()) && len(key) <= record.MaxKey {
 		return key
 	}
 	return short
 }
 
 // finish completes the record and returns the entry with it.
-func (d *draft) finish() Entry {
+func (d *draft) finish() Conversion {
 	if d.tooMany {
 		return d.leave("it has more than %d members to account for; use colophon import", d.options.MaxMembers)
 	}
@@ -263,7 +263,7 @@ func (d *draft) finish() Entry {
 		d.labels[zoneLabel] = d.options.Zone.String()
 	}
 	if len(d.labels) > 0 {
-		d.w.Name("labels")
+		d.w.BeginMember("labels")
 		d.w.Open()
 		for name, text := range d.labels {
 			d.w.Text(name, []byte(text))
@@ -280,21 +280,21 @@ func (d *draft) finish() Entry {
 // content.
 func (d *draft) appendUsage() {
 	if len(d.imported) == 0 {
-		if d.usage.Given() {
+		if d.usage.IsGiven() {
 			d.raw("usage", d.usage.Raw())
 		}
 		return
 	}
-	d.w.Name("usage")
+	d.w.BeginMember("usage")
 	d.w.Open()
 	for name, value := range d.usage.Members() {
-		d.w.Name(string(name.Text()))
+		d.w.BeginMember(string(name.Text()))
 		d.w.B = append(d.w.B, value.Raw()...)
 	}
-	d.w.Name("imported")
+	d.w.BeginMember("imported")
 	d.w.Open()
 	for _, m := range d.imported {
-		d.w.Name(m.name)
+		d.w.BeginMember(m.name)
 		d.w.B = append(d.w.B, m.value.Raw()...)
 	}
 	d.w.Close()
@@ -303,8 +303,8 @@ func (d *draft) appendUsage() {
 
 // leave returns the entry for a native value that does not become a record. format and args say
 // why.
-func (d *draft) leave(format string, args ...any) Entry {
-	d.entry.Left = fmt.Sprintf(format, args...)
+func (d *draft) leave(format string, args ...any) Conversion {
+	d.entry.Reason = fmt.Sprintf(format, args...)
 	return d.entry
 }
 

@@ -42,8 +42,8 @@ const (
 // All contains the formats that a line of a batch can have. OfFiles contains the formats that an
 // import can have.
 var (
-	All     = []Format{AxisLog, AxisSave, Citations, ValidationCache, Providence}
-	OfFiles = append(slices.Clone(All), Langfuse, MLflow, Phoenix)
+	BatchFormats  = []Format{AxisLog, AxisSave, Citations, ValidationCache, Providence}
+	ImportFormats = append(slices.Clone(BatchFormats), Langfuse, MLflow, Phoenix)
 )
 
 // Parse returns the format with the given name, or an error if list does not contain it.
@@ -51,15 +51,15 @@ func Parse(name string, list []Format) (Format, error) {
 	if f := Format(name); slices.Contains(list, f) {
 		return f, nil
 	}
-	return "", fmt.Errorf("%q is not a format; give %s", name, Names(list))
+	return "", fmt.Errorf("%q is not a format; give %s", name, JoinNames(list))
 }
 
 // IsExport reports whether f is the format of an export from an observability tool.
-func (f Format) IsExport() bool { return !slices.Contains(All, f) }
+func (f Format) IsExport() bool { return !slices.Contains(BatchFormats, f) }
 
-// Names returns the names in list, joined by commas and "or", for messages. list must have at least
+// JoinNames returns the names in list, joined by commas and "or", for messages. list must have at least
 // two elements.
-func Names(list []Format) string {
+func JoinNames(list []Format) string {
 	text := ""
 	for i, f := range list {
 		switch {
@@ -88,25 +88,25 @@ type Options struct {
 	Limits     record.Limits
 }
 
-// Entry is one record made from a native value, or the reason why no record was made.
-type Entry struct {
+// Conversion is one record made from a native value, or the reason why no record was made.
+type Conversion struct {
 	// Name distinguishes the entries of one native value. It is empty if there can be only one
 	// entry.
 	Name string
 	Kind record.Kind
 	// Record is the JSON body for a POST. If there is no record, Record is nil and Left says why.
 	Record []byte
-	Left   string
+	Reason string
 	// Key is the idempotency key of the record. It depends only on the format, the native value,
 	// the project, the subject, and the run, so that a second import has the same key.
 	Key string
 	// Change is the change to make after the record has been posted; nil if there is none.
-	Change  *Change
+	Change  *RecordChange
 	Members []Member
 }
 
-// Change is a change of a record's state or a validation of its path.
-type Change struct {
+// RecordChange is a change of a record's state or a validation of its path.
+type RecordChange struct {
 	State  record.State // new state of the record; empty for a validation
 	Path   string       // path id; empty for a change of state
 	Reason string
@@ -117,7 +117,7 @@ type Change struct {
 }
 
 // Kind returns the kind of the event that makes the change.
-func (c *Change) Kind() record.Kind {
+func (c *RecordChange) Kind() record.Kind {
 	if c.State == "" {
 		return record.PathValidated
 	}
@@ -126,7 +126,7 @@ func (c *Change) Kind() record.Kind {
 
 // Project returns the project in the record. A validation of the record's path needs it. Project
 // returns "" if there is no record or project.
-func (e *Entry) Project() string {
+func (e *Conversion) Project() string {
 	var d pyjson.Document
 	if d.Parse(e.Record) != nil {
 		return ""
@@ -134,15 +134,15 @@ func (e *Entry) Project() string {
 	return string(d.Root().Member("project").Text())
 }
 
-// Fate says what became of a member of a native value.
-type Fate string
+// Outcome says what became of a member of a native value.
+type Outcome string
 
 // The values of Fate. A message consists of one of them and Member.As.
 const (
-	Taken   Fate = "taken as"
-	Label   Fate = "kept as label"
-	Content Fate = "kept as content"
-	Left    Fate = "left"
+	Taken   Outcome = "taken as"
+	Label   Outcome = "kept as label"
+	Content Outcome = "kept as content"
+	Left    Outcome = "left"
 )
 
 // LeftNull is the Member.As of a member that is left out because it is null.
@@ -153,14 +153,14 @@ type Member struct {
 	// Pointer is a JSON pointer into the native value. Pattern is Pointer with * in place of
 	// indexes and of the names of entries.
 	Pointer, Pattern string
-	Fate             Fate
+	Outcome          Outcome
 	// As says where the member is in the record, or why it was left out.
 	As string
 }
 
 // Convert converts one native value to entries. It returns an error only if the value is not a JSON
 // object. All other problems are reported in the entries.
-func (f Format) Convert(native []byte, o Options) ([]Entry, error) {
+func (f Format) Convert(native []byte, o Options) ([]Conversion, error) {
 	var d pyjson.Document
 	if err := d.ParseWithin(native, o.Limits.Values); err != nil {
 		return nil, err
@@ -170,21 +170,21 @@ func (f Format) Convert(native []byte, o Options) ([]Entry, error) {
 
 // ConvertValue is like Convert, for a value that is already parsed. The entries do not share memory
 // with v.
-func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Entry, error) {
+func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Conversion, error) {
 	if v.Kind() != pyjson.Object {
 		return nil, errors.New("it is not a JSON object")
 	}
 	switch f {
 	case AxisLog:
-		return []Entry{axisLog(v, o)}, nil
+		return []Conversion{axisLog(v, o)}, nil
 	case AxisSave:
-		return []Entry{axisSave(v, o)}, nil
+		return []Conversion{axisSave(v, o)}, nil
 	case Citations:
-		return []Entry{citations(v, o)}, nil
+		return []Conversion{citations(v, o)}, nil
 	case ValidationCache:
 		return validationCache(v, o), nil
 	case Providence:
-		return []Entry{providence(v, o)}, nil
+		return []Conversion{providence(v, o)}, nil
 	case Langfuse:
 		return langfuse(v, o), nil
 	case MLflow:
@@ -192,14 +192,14 @@ func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Entry, error) {
 	case Phoenix:
 		return phoenix(v, o), nil
 	}
-	return nil, fmt.Errorf("%q is not a format; give %s", f, Names(OfFiles))
+	return nil, fmt.Errorf("%q is not a format; give %s", f, JoinNames(ImportFormats))
 }
 
 // Check parses the record as the ledger does. It returns the error with which the ledger would
 // refuse the record, or an error with Left if there is no record.
-func (e *Entry) Check(l record.Limits) error {
+func (e *Conversion) Check(l record.Limits) error {
 	if e.Record == nil {
-		return errors.New(e.Left)
+		return errors.New(e.Reason)
 	}
 	r, err := l.Parse(e.Kind, e.Record)
 	if err != nil {
@@ -210,7 +210,7 @@ func (e *Entry) Check(l record.Limits) error {
 }
 
 // AppendLine appends the entry to dst as a line for POST /batch, without the line feed.
-func (e *Entry) AppendLine(dst []byte) []byte {
+func (e *Conversion) AppendLine(dst []byte) []byte {
 	dst = append(append(append(dst, `{"kind":"`...), e.Kind...), `","record":`...)
 	dst = append(append(dst, e.Record...), `,"idempotency_key":`...)
 	return append(pyjson.AppendString(dst, []byte(e.Key)), '}')
@@ -229,8 +229,8 @@ func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string
 	w := pyjson.Builder{B: append(text, 0)}
 	w.Open()
 	for name, value := range v.Members() {
-		if value.Given() && !skip[string(name.Text())] {
-			w.Name(string(name.Text()))
+		if value.IsGiven() && !skip[string(name.Text())] {
+			w.BeginMember(string(name.Text()))
 			w.B = appendUnwrapped(w.B, value, 0)
 		}
 	}
@@ -255,7 +255,7 @@ func appendUnwrapped(dst []byte, v pyjson.Value, depth int) []byte {
 		return append(dst, ']')
 	}
 	dst = append(dst, '{')
-	for name, value := range inner.Sorted() {
+	for name, value := range inner.SortedMembers() {
 		dst = append(pyjson.AppendString(dst, name.Text()), ':')
 		dst = append(appendUnwrapped(dst, value, depth+1), ',')
 	}

@@ -26,7 +26,7 @@ var berlin = func() *Options {
 
 // requireAccounted requires that each value inside a native value is accounted for, either by
 // itself or together with a value that contains it.
-func requireAccounted(t require.TestingT, native []byte, entries []Entry) {
+func requireAccounted(t require.TestingT, native []byte, entries []Conversion) {
 	noted := make(map[string]bool)
 	for _, e := range entries {
 		for _, m := range e.Members {
@@ -62,7 +62,7 @@ func requireAccounted(t require.TestingT, native []byte, entries []Entry) {
 func TestNativeValuesOfCPython(t *testing.T) {
 	oracle := cpython.Start(t)
 	checks := map[Format]map[record.Result]int{}
-	for _, f := range All {
+	for _, f := range BatchFormats {
 		seeds := make([]int, 300)
 		for i := range seeds {
 			seeds[i] = i
@@ -74,7 +74,7 @@ func TestNativeValuesOfCPython(t *testing.T) {
 			requireAccounted(t, native, entries)
 			for _, e := range entries {
 				if e.Record == nil {
-					require.Equal(t, ValidationCache, f, e.Left)
+					require.Equal(t, ValidationCache, f, e.Reason)
 					continue
 				}
 				r, err := record.Parse(e.Kind, e.Record)
@@ -138,7 +138,7 @@ func TestNothingIsDropped(t *testing.T) {
 		if rapid.Bool().Draw(t, "without zone") {
 			o.Zone = nil
 		}
-		for _, f := range All {
+		for _, f := range BatchFormats {
 			entries, err := f.Convert(native, o)
 			require.NoError(t, err)
 			requireAccounted(t, native, entries)
@@ -147,7 +147,7 @@ func TestNothingIsDropped(t *testing.T) {
 			require.Equal(t, entries, again)
 			for _, e := range entries {
 				if e.Record == nil {
-					require.NotEmpty(t, e.Left)
+					require.NotEmpty(t, e.Reason)
 					continue
 				}
 				require.NoError(t, new(pyjson.Document).Parse(e.AppendLine(nil)), "%s", native)

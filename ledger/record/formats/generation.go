@@ -36,8 +36,8 @@ func newGeneration(f Format, v pyjson.Value, o Options, parts ...string) *genera
 
 // notGeneration returns the entry for a native value that is not a generation. what says what it is
 // instead.
-func notGeneration(pointer, pattern, what string) Entry {
-	return Entry{Members: []Member{{pointer, pattern, Left, "it is " + what + ", not a generation"}}}
+func notGeneration(pointer, pattern, what string) Conversion {
+	return Conversion{Members: []Member{{pointer, pattern, Left, "it is " + what + ", not a generation"}}}
 }
 
 // attribute adds an attribute to the span.
@@ -61,7 +61,7 @@ func (g *generation) valueAttribute(name string, v pyjson.Value) {
 // takeAs makes a member an attribute of the span. as says where the attribute is in the record. If
 // form rejects the value, takeAs keeps the member instead.
 func (g *generation) takeAs(at place, m member, form func(pyjson.Value) bool, attribute, as string) {
-	if !m.value.Given() || !form(m.value) {
+	if !m.value.IsGiven() || !form(m.value) {
 		g.keepAt(at.pointer, at.pattern, m)
 		return
 	}
@@ -152,16 +152,16 @@ func nanoseconds(v pyjson.Value) (uint64, bool) {
 // input makes a member the input of the generation.
 func (g *generation) input(at place, m member) {
 	v, _ := jsonOf(m.value)
-	if !v.Given() {
+	if !v.IsGiven() {
 		v = m.value
 	}
 	switch {
-	case !m.value.Given():
+	case !m.value.IsGiven():
 		g.keepAt(at.pointer, at.pattern, m)
 		return
-	case v.Kind() == pyjson.Object && v.Member("input").Given() && !v.Member("messages").Given(): // the input of OpenAI's Responses API
+	case v.Kind() == pyjson.Object && v.Member("input").IsGiven() && !v.Member("messages").IsGiven(): // the input of OpenAI's Responses API
 		g.valueAttribute("input.value", asChat(v.Member("input")))
-		if instructions := v.Member("instructions"); instructions.Given() {
+		if instructions := v.Member("instructions"); instructions.IsGiven() {
 			g.valueAttribute("gen_ai.system_instructions", instructions)
 		}
 	default:
@@ -198,8 +198,8 @@ func parseOwn(text []byte) pyjson.Value {
 // whereInput returns where the input is in the record.
 func (g *generation) whereInput() string {
 	for _, name := range [...]string{"messages", "prompt", "input"} {
-		if g.payload.Member(name).Given() {
-			if g.record.Member("system_prompt").Given() {
+		if g.payload.Member(name).IsGiven() {
+			if g.record.Member("system_prompt").IsGiven() {
 				return "payload/" + name + " and system_prompt"
 			}
 			return "payload/" + name
@@ -212,10 +212,10 @@ func (g *generation) whereInput() string {
 func (g *generation) output(at place, m member) {
 	v, _ := jsonOf(m.value)
 	switch {
-	case !m.value.Given():
+	case !m.value.IsGiven():
 		g.keepAt(at.pointer, at.pattern, m)
 		return
-	case v.Kind() == pyjson.Object && v.Member("role").Given(): // a single message
+	case v.Kind() == pyjson.Object && v.Member("role").IsGiven(): // a single message
 		g.textAttribute("output.value", append(append([]byte{'['}, v.Raw()...), ']'))
 	default:
 		g.valueAttribute("output.value", m.value)
@@ -255,11 +255,11 @@ func (g *generation) modelParameters(at place, m member, others bool) {
 			n := string(name.Text())
 			below := at.below(n)
 			field := sampling[n]
-			if field == "" && g.payload.Member(n).Given() {
+			if field == "" && g.payload.Member(n).IsGiven() {
 				field = "payload/" + n
 			}
 			switch {
-			case !value.Given():
+			case !value.IsGiven():
 				g.note(below.pointer, below.pattern, Left, LeftNull)
 			case field != "":
 				g.note(below.pointer, below.pattern, Taken, "%s", field)
@@ -303,14 +303,14 @@ func (g *generation) failed() {
 const operation = "gen_ai.operation.name"
 
 // complete converts the span to a record and returns the entry.
-func (g *generation) complete() Entry {
-	limits := genai.Limits{Labels: max(0, g.options.Limits.Labels-reservedLabels-len(g.labels)), LabelBytes: g.options.Limits.LabelBytes}
+func (g *generation) complete() Conversion {
+	limits := genai.LabelLimits{Labels: max(0, g.options.Limits.Labels-reservedLabels-len(g.labels)), LabelBytes: g.options.Limits.LabelBytes}
 	one := []*tracepb.ResourceSpans{{ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{g.span}}}}}
-	for item := range limits.Spans(one) {
+	for item := range limits.ReadSpans(one) {
 		if item.Err != nil {
 			return g.leave("%s", strings.TrimPrefix(item.Err.Error(), "it has "))
 		}
-		if g.record = parseOwn(item.Record); !g.record.Given() {
+		if g.record = parseOwn(item.Record); !g.record.IsGiven() {
 			return g.leave("it contains no generation that can be converted")
 		}
 	}
@@ -351,7 +351,7 @@ func snake(name string) string {
 	return b.String()
 }
 
-func isAny(v pyjson.Value) bool { return v.Given() }
+func isAny(v pyjson.Value) bool { return v.IsGiven() }
 
 // list returns the elements of an array. For any other value it returns a list with only that
 // value.
@@ -368,7 +368,7 @@ func list(v pyjson.Value) []pyjson.Value {
 
 // elements converts each element of a list in the native value, and names the entries after the
 // positions.
-func elements(v pyjson.Value, at place, convert func(pyjson.Value, place) []Entry) (entries []Entry) {
+func elements(v pyjson.Value, at place, convert func(pyjson.Value, place) []Conversion) (entries []Conversion) {
 	for i, e := range list(v) {
 		one := convert(e, place{at.pointer + "/" + strconv.Itoa(i), at.pointer + "/*"})
 		for j := range one {

@@ -108,13 +108,13 @@ func TestExports(t *testing.T) {
 			for i, e := range entries {
 				for _, m := range e.Members {
 					require.NotContains(t, fates, m.Pointer, "each member is accounted for once")
-					fates[m.Pointer] = fmt.Sprintf("%s %s", m.Fate, m.As)
+					fates[m.Pointer] = fmt.Sprintf("%s %s", m.Outcome, m.As)
 				}
 				if c.records[i] == "" {
 					require.Empty(t, e.Kind)
 					continue
 				}
-				require.NoError(t, e.Check(record.DefaultLimits()), "%s %s", e.Record, e.Left)
+				require.NoError(t, e.Check(record.DefaultLimits()), "%s %s", e.Record, e.Reason)
 				require.JSONEq(t, c.records[i], string(e.Record))
 				again, err := c.format.Convert([]byte(c.native), o)
 				require.NoError(t, err)
@@ -134,7 +134,7 @@ func FuzzExports(f *testing.F) {
 	}
 	f.Add("phoenix", []byte(`{"span_kind":"LLM","attributes.llm.input_messages":[{"a.b.c":{"d.e":1},"a":2,"a\".b":3}],"attributes.llm.tools":[1]}`))
 	f.Fuzz(func(t *testing.T, format string, native []byte) {
-		parsed, err := Parse(format, OfFiles)
+		parsed, err := Parse(format, ImportFormats)
 		if err != nil || !parsed.IsExport() {
 			return
 		}

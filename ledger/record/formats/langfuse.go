@@ -9,26 +9,26 @@ import (
 // langfuse converts what the API or the user interface of Langfuse exports: an observation, a page
 // of observations, or a trace with its observations. Member names are in camel case, or in lower
 // case with underscores in exports to blob storage.
-func langfuse(v pyjson.Value, o Options) []Entry {
+func langfuse(v pyjson.Value, o Options) []Conversion {
 	for _, name := range [...]string{"data", "observations"} {
 		if page := v.Member(name); isArray(page) {
-			entries := elements(page, top(name), func(e pyjson.Value, at place) []Entry { return []Entry{observation(e, o, at)} })
+			entries := elements(page, top(name), func(e pyjson.Value, at place) []Conversion { return []Conversion{observation(e, o, at)} })
 			return append(entries, others(v, name, "it is about the whole page or trace"))
 		}
 	}
-	return []Entry{observation(v, o, place{})}
+	return []Conversion{observation(v, o, place{})}
 }
 
 // others returns an entry for those members of a native value that belong to none of its records,
 // all except the member except. why says why they are left out.
-func others(v pyjson.Value, except, why string) Entry {
-	var e Entry
+func others(v pyjson.Value, except, why string) Conversion {
+	var e Conversion
 	for name, value := range v.Members() {
 		n := string(name.Text())
 		if n == except {
 			continue
 		}
-		if !value.Given() {
+		if !value.IsGiven() {
 			why = LeftNull
 		}
 		e.Members = append(e.Members, Member{pointerTo(n), pointerTo(n), Left, why})
@@ -36,12 +36,12 @@ func others(v pyjson.Value, except, why string) Entry {
 	return e
 }
 
-func observation(v pyjson.Value, o Options, at place) Entry {
+func observation(v pyjson.Value, o Options, at place) Conversion {
 	kind := string(v.Member("type").Text())
 	switch {
 	case !isObject(v):
 		return notGeneration(at.pointer, at.pattern, "no object")
-	case kind == "" && !v.Member("model").Given() && !v.Member("providedModelName").Given() && !v.Member("provided_model_name").Given():
+	case kind == "" && !v.Member("model").IsGiven() && !v.Member("providedModelName").IsGiven() && !v.Member("provided_model_name").IsGiven():
 		return notGeneration(at.pointer, at.pattern, "an observation without type and model")
 	case kind != "" && !strings.EqualFold(kind, "GENERATION"):
 		return notGeneration(at.pointer, at.pattern, "an observation of the type "+kind)

@@ -17,7 +17,7 @@ func parsed(t *testing.T, text string) pyjson.Value {
 }
 
 // only returns the only entry of a native value, and its record.
-func only(t *testing.T, f Format, native string, o Options) (Entry, pyjson.Value) {
+func only(t *testing.T, f Format, native string, o Options) (Conversion, pyjson.Value) {
 	t.Helper()
 	entries, err := f.Convert([]byte(native), o)
 	require.NoError(t, err)
@@ -29,11 +29,11 @@ func only(t *testing.T, f Format, native string, o Options) (Entry, pyjson.Value
 }
 
 // fateOf returns what became of the member at the pointer.
-func fateOf(t *testing.T, e Entry, pointer string) string {
+func fateOf(t *testing.T, e Conversion, pointer string) string {
 	t.Helper()
 	for _, m := range e.Members {
 		if m.Pointer == pointer {
-			return string(m.Fate) + " " + m.As
+			return string(m.Outcome) + " " + m.As
 		}
 	}
 	require.Fail(t, "it is not accounted for", pointer)
@@ -86,7 +86,7 @@ func TestTimeWithoutZone(t *testing.T) {
 	require.Equal(t, "taken as timestamp in the stated zone", fateOf(t, e, "/timestamp"))
 	o.Zone = nil
 	again, r := only(t, AxisLog, native, o)
-	require.False(t, r.Member("timestamp").Given())
+	require.False(t, r.Member("timestamp").IsGiven())
 	require.Equal(t, "2025-11-12T18:53:35", string(r.Member("labels").Member("timestamp").Text()))
 	require.Contains(t, fateOf(t, again, "/timestamp"), "state one")
 	require.Equal(t, e.Key, again.Key, "the key follows from the native value alone")
@@ -104,7 +104,7 @@ func TestTextsOfSaves(t *testing.T) {
 		}
 	}
 	e, r := only(t, AxisSave, `{"metadata.json":{"model":"m","manifest":{"files":{"output.md":{"sha256":"`+strings.Repeat("0", 64)+`"}}}},"output.md":"edited by hand"}`, *berlin)
-	require.False(t, r.Member("output").Given())
+	require.False(t, r.Member("output").IsGiven())
 	require.Equal(t, "edited by hand", string(r.Member("labels").Member("output.md").Text()))
 	require.Contains(t, fateOf(t, e, "/metadata.json/manifest/files/output.md"), "the SHA-256 of the file differs")
 }
@@ -123,7 +123,7 @@ func TestCitationsThatDisagree(t *testing.T) {
 	o := *berlin
 	o.Subject = ""
 	e, _ = only(t, Citations, `{"all_citations":[]}`, o)
-	require.Contains(t, e.Left, "give a subject")
+	require.Contains(t, e.Reason, "give a subject")
 }
 
 func TestNamesOfCachedPaths(t *testing.T) {
@@ -135,7 +135,7 @@ func TestNamesOfCachedPaths(t *testing.T) {
 	} {
 		_, r := only(t, ValidationCache, native, *berlin)
 		require.Equal(t, want, string(r.Member("path_id").Text()), native)
-		require.Equal(t, want == "" || strings.Contains(native, `"00000000"`), r.Member("labels").Member("cache_key").Given(), native)
+		require.Equal(t, want == "" || strings.Contains(native, `"00000000"`), r.Member("labels").Member("cache_key").IsGiven(), native)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestArraysAndObjectsAsLabels(t *testing.T) {
 		`{` + dag + `"extra":{"a":{"note":"` + long + `","b":2}}}`: {"extra/a/b": "2"},
 	} {
 		e, r := only(t, Providence, native, *berlin)
-		requireAccounted(t, []byte(native), []Entry{e})
+		requireAccounted(t, []byte(native), []Conversion{e})
 		labels := make(map[string]string)
 		for name, value := range r.Member("labels").Members() {
 			labels[string(name.Text())] = string(value.Text())
@@ -217,7 +217,7 @@ func TestMembersAreBounded(t *testing.T) {
 		require.LessOrEqual(t, len(e.Members), o.MaxMembers)
 		require.Equal(t, whole, e.Record != nil)
 		if !whole {
-			require.Contains(t, e.Left, "more than 10 members to account for; use colophon import")
+			require.Contains(t, e.Reason, "more than 10 members to account for; use colophon import")
 		}
 	}
 }
@@ -292,7 +292,7 @@ func TestLongMembers(t *testing.T) {
 		{Providence, `{"dag":{"root":"r","nodes":[],` + long + `}}`, "/dag/remark", left},
 	} {
 		e, _ := only(t, c.format, c.native, *berlin)
-		requireAccounted(t, []byte(c.native), []Entry{e})
+		requireAccounted(t, []byte(c.native), []Conversion{e})
 		require.Contains(t, fateOf(t, e, c.pointer), c.as, c.native[:40])
 	}
 }

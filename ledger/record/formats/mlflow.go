@@ -8,18 +8,18 @@ import (
 
 // mlflow converts a trace of MLflow: the JSON of a trace, or a row of mlflow.search_traces. Each
 // span of a model call is a generation.
-func mlflow(v pyjson.Value, o Options) []Entry {
+func mlflow(v pyjson.Value, o Options) []Conversion {
 	if page := v.Member("traces"); isArray(page) {
-		return elements(page, top("traces"), func(e pyjson.Value, at place) []Entry { return trace(e, o, at) })
+		return elements(page, top("traces"), func(e pyjson.Value, at place) []Conversion { return trace(e, o, at) })
 	}
 	return trace(v, o, place{})
 }
 
 // trace converts one trace. Its spans are in the member spans or data, of the trace itself or of
 // its member trace, which can be JSON in a text.
-func trace(v pyjson.Value, o Options, at place) []Entry {
+func trace(v pyjson.Value, o Options, at place) []Conversion {
 	if !isObject(v) {
-		return []Entry{notGeneration(at.pointer, at.pattern, "no object")}
+		return []Conversion{notGeneration(at.pointer, at.pattern, "no object")}
 	}
 	root, from, used := v, at, ""
 	if inner, ok := jsonOf(v.Member("trace")); ok && isObject(inner) {
@@ -38,12 +38,14 @@ func trace(v pyjson.Value, o Options, at place) []Entry {
 		spans = inner
 	}
 	if !isArray(spans) {
-		if v.Member("attributes").Given() { // a single span
-			return []Entry{mlflowSpan(v, pyjson.Value{}, o, at)}
+		if v.Member("attributes").IsGiven() { // a single span
+			return []Conversion{mlflowSpan(v, pyjson.Value{}, o, at)}
 		}
-		return []Entry{notGeneration(at.pointer, at.pattern, "no trace with spans")}
+		return []Conversion{notGeneration(at.pointer, at.pattern, "no trace with spans")}
 	}
-	entries := elements(spans, from.below("spans"), func(e pyjson.Value, at place) []Entry { return []Entry{mlflowSpan(e, session(v, root), o, at)} })
+	entries := elements(spans, from.below("spans"), func(e pyjson.Value, at place) []Conversion {
+		return []Conversion{mlflowSpan(e, session(v, root), o, at)}
+	})
 	rest := others(v, used, "it is about the whole trace")
 	for i := range rest.Members {
 		rest.Members[i].Pointer, rest.Members[i].Pattern = at.pointer+rest.Members[i].Pointer, at.pattern+rest.Members[i].Pattern
@@ -68,7 +70,7 @@ func session(layers ...pyjson.Value) pyjson.Value {
 }
 
 // mlflowSpan converts one span. session is the session of its trace, or absent.
-func mlflowSpan(v, session pyjson.Value, o Options, at place) Entry {
+func mlflowSpan(v, session pyjson.Value, o Options, at place) Conversion {
 	attributes, _ := jsonOf(v.Member("attributes"))
 	kind := unquoted(attributes.Member("mlflow.spanType"))
 	if text := string(kind.Text()); text != "LLM" && text != "CHAT_MODEL" {
@@ -82,7 +84,7 @@ func mlflowSpan(v, session pyjson.Value, o Options, at place) Entry {
 		g.pattern = at.pointer
 	}
 	g.textAttribute(operation, []byte("chat"))
-	if session.Given() {
+	if session.IsGiven() {
 		g.valueAttribute("session.id", session)
 	}
 	for name, value := range v.Members() {

@@ -20,15 +20,15 @@ func hexOfBase64(v pyjson.Value, size int) pyjson.Value {
 
 // phoenix converts spans of Phoenix: a row of a dataframe of spans, in which the names of columns
 // contain dots, or a span or a page of spans from its API.
-func phoenix(v pyjson.Value, o Options) []Entry {
+func phoenix(v pyjson.Value, o Options) []Conversion {
 	if page := v.Member("data"); isArray(page) {
-		entries := elements(page, top("data"), func(e pyjson.Value, at place) []Entry { return []Entry{phoenixSpan(e, o, at)} })
+		entries := elements(page, top("data"), func(e pyjson.Value, at place) []Conversion { return []Conversion{phoenixSpan(e, o, at)} })
 		return append(entries, others(v, "data", "it is about the whole page"))
 	}
-	return []Entry{phoenixSpan(v, o, place{})}
+	return []Conversion{phoenixSpan(v, o, place{})}
 }
 
-func phoenixSpan(v pyjson.Value, o Options, at place) Entry {
+func phoenixSpan(v pyjson.Value, o Options, at place) Conversion {
 	kind := string(v.Member("span_kind").Text())
 	for _, name := range [...]string{"attributes.openinference.span.kind", "spanKind"} {
 		if kind == "" {
@@ -174,7 +174,7 @@ func (p *phoenixReader) tools(m member, at place) {
 	text := []byte{'['}
 	for e := range v.Elements() {
 		e = nested(e)
-		if schema := e.Member("tool").Member("json_schema"); schema.Given() {
+		if schema := e.Member("tool").Member("json_schema"); schema.IsGiven() {
 			e = unquoted(schema)
 		}
 		if len(text) > 1 {
@@ -211,7 +211,7 @@ func (p *phoenixReader) takeInputs() {
 				}
 				p.note(c.at.pointer, c.at.pattern, Taken, "%s", where)
 			})
-			if other := p.values[i+1]; other != nil && other.value.Given() {
+			if other := p.values[i+1]; other != nil && other.value.IsGiven() {
 				p.accounts = append(p.accounts, func() { p.note(other.at.pointer, other.at.pattern, Left, "the messages say the same") })
 				p.values[i+1] = nil
 			}
@@ -275,7 +275,7 @@ func appendMembers(w *pyjson.Builder, members []member, depth int) {
 	}
 	w.Open()
 	for _, name := range names {
-		w.Name(name)
+		w.BeginMember(name)
 		if own := below[name][0]; own.name == "" {
 			appendNested(w, own.value, depth+1)
 			continue

@@ -12,7 +12,7 @@ import (
 
 // providence converts a row of providence_cache. The row, its run-DAG blob, and the run-DAG itself
 // are layers: a member can be in any of them, and an outer layer takes precedence.
-func providence(v pyjson.Value, o Options) Entry {
+func providence(v pyjson.Value, o Options) Conversion {
 	p := &providenceRow{draft: newDraft(record.RunDAG, key(Providence, v, notOfTheRun), o), used: make(map[string][]string)}
 	p.layers = append(p.layers, layer{object: v})
 	for _, name := range [...]string{"run_dag_blob", "run_dag", "dag"} {
@@ -59,7 +59,7 @@ type found struct {
 	pointer string
 }
 
-func (f found) given() bool { return f.value.Given() }
+func (f found) given() bool { return f.value.IsGiven() }
 
 type providenceRow struct {
 	*draft
@@ -89,13 +89,13 @@ func (p *providenceRow) open(in layer, name string) {
 // or absent, or a text that does not contain JSON.
 func jsonOf(v pyjson.Value) (pyjson.Value, bool) {
 	if v.Kind() != pyjson.String {
-		return v, v.Given()
+		return v, v.IsGiven()
 	}
 	d := new(pyjson.Document)
 	if d.ParseWithin(v.Text(), record.DefaultLimits().Values) != nil {
 		return pyjson.Value{}, false
 	}
-	return d.Root(), d.Root().Given()
+	return d.Root(), d.Root().IsGiven()
 }
 
 // find returns the first member that has one of the names and that form accepts. It looks for each
@@ -105,7 +105,7 @@ func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) foun
 	for _, name := range names {
 		for _, l := range p.layers {
 			value := l.object.Member(name)
-			if !value.Given() {
+			if !value.IsGiven() {
 				continue
 			}
 			if form(value) {
@@ -193,7 +193,7 @@ func (p *providenceRow) buildInputs() {
 	w.Open()
 	take := func(f found, name string) {
 		if f.given() {
-			w.Name(name)
+			w.BeginMember(name)
 			w.B = append(w.B, f.value.Raw()...)
 			p.use(f, "inputs/"+name)
 		}
@@ -208,7 +208,7 @@ func (p *providenceRow) buildInputs() {
 	for _, name := range [...]string{"claim_statuses", "violations"} {
 		take(p.find(isArray, name), name)
 	}
-	take(p.find(pyjson.Value.Given, "parsed_lattice"), "parsed_lattice")
+	take(p.find(pyjson.Value.IsGiven, "parsed_lattice"), "parsed_lattice")
 	take(p.find(isDigest, "retrieval_plan_hash"), "retrieval_plan_hash")
 	answer, raw, rendered := p.texts()
 	take(firstOf(answer, rendered, raw), "answer_text")
@@ -258,7 +258,7 @@ func (p *providenceRow) only(f found, known []string) []byte {
 	for name, value := range f.value.Members() {
 		m := string(name.Text())
 		if slices.Contains(known, m) {
-			w.Name(m)
+			w.BeginMember(m)
 			if m == "preflight_payload" && isObject(value) {
 				inner := p.only(found{member{m, value}, f.pointer + pointerTo(m)}, preflightMembers)
 				whole = whole && len(inner) == len(value.Raw())
@@ -288,7 +288,7 @@ func (p *providenceRow) takeInputs(inputs found, field string) {
 	}
 	p.raw(field, p.only(inputs, known))
 	p.use(inputs, field)
-	if !inputs.value.Member("answer_text").Given() {
+	if !inputs.value.Member("answer_text").IsGiven() {
 		p.oneAnswer()
 		return
 	}
@@ -399,20 +399,20 @@ func (p *providenceRow) takeDAG() {
 	var w pyjson.Builder
 	w.Open()
 	root := p.find(isDigest, "root", "run_dag_root")
-	if own := dag.Member("root"); own.Given() {
+	if own := dag.Member("root"); own.IsGiven() {
 		root = found{member{"root", own}, p.dag.pointer + "/root"}
 	}
 	if root.given() {
-		w.Name("root")
+		w.BeginMember("root")
 		w.B = append(w.B, root.value.Raw()...)
 		p.use(root, "dag/root")
 	}
 	if again := p.find(isDigest, "run_dag_root"); again.given() && string(again.value.Text()) == string(root.value.Text()) && again.pointer != root.pointer {
 		p.use(again, "dag/root: it has the same value")
 	}
-	w.Name("nodes")
+	w.BeginMember("nodes")
 	w.B = append(w.B, '[')
-	i, exact := 0, dag.Member("root").Given()
+	i, exact := 0, dag.Member("root").IsGiven()
 	for n := range dag.Member("nodes").Elements() {
 		w.Comma(i)
 		exact = p.appendNode(&w, n, p.dag.pointer+"/nodes/"+strconv.Itoa(i)) && exact
@@ -428,13 +428,13 @@ func (p *providenceRow) takeDAG() {
 	if preflight.given() {
 		payload := p.only(preflight, preflightMembers)
 		exact = exact && len(payload) == len(preflight.value.Raw())
-		w.Name("preflight_payload")
+		w.BeginMember("preflight_payload")
 		w.B = append(w.B, payload...)
 		p.use(preflight, "dag/preflight_payload")
 		members++
 	}
 	w.Close()
-	if exact && dag.Len() == members && (!preflight.given() || dag.Member("preflight_payload").Given()) {
+	if exact && dag.Len() == members && (!preflight.given() || dag.Member("preflight_payload").IsGiven()) {
 		w.B = dag.Raw() // so that it is copied byte for byte
 	}
 	p.raw("dag", w.B)
@@ -451,7 +451,7 @@ func (p *providenceRow) appendNode(w *pyjson.Builder, n pyjson.Value, pointer st
 	for name, value := range n.Members() {
 		switch m := string(name.Text()); m {
 		case "stage", "hash":
-			w.Name(m)
+			w.BeginMember(m)
 			w.B = append(w.B, value.Raw()...)
 		default:
 			exact = false
@@ -473,7 +473,7 @@ func (p *providenceRow) takeDimensions() {
 	values := make([]found, len(rules.Dimensions))
 	for i, name := range rules.Dimensions {
 		form := isDigest
-		if rules.IsVersion(name) {
+		if rules.IsVersionDimension(name) {
 			form = func(v pyjson.Value) bool { return isWTF(v) || isInteger(v) }
 		}
 		values[i] = p.find(form, name)
@@ -549,7 +549,7 @@ func (p *providenceRow) takeState() {
 	} else {
 		p.use(state, "state")
 		by, at := p.find(isID, "state_changed_by"), p.find(func(v pyjson.Value) bool { _, _, ok := parseTime(v, p.options.Zone); return ok }, "state_changed_at")
-		change := &Change{State: s, Reason: "imported as " + string(s), Key: p.changeKey(string(s), at.value, by.value)}
+		change := &RecordChange{State: s, Reason: "imported as " + string(s), Key: p.changeKey(string(s), at.value, by.value)}
 		if by.given() {
 			change.OriginalActor = string(by.value.Text())
 			p.use(by, "original_actor of the state")

@@ -12,13 +12,13 @@ import (
 
 // validationCache converts the validation cache of a story, whose members are the entries of paths,
 // by path id.
-func validationCache(v pyjson.Value, o Options) []Entry {
-	var entries []Entry
-	about := Entry{Left: "it describes the file, not a path"}
+func validationCache(v pyjson.Value, o Options) []Conversion {
+	var entries []Conversion
+	about := Conversion{Reason: "it describes the file, not a path"}
 	for name, value := range v.Members() {
 		id := string(name.Text())
 		if !isObject(value) {
-			about.Members = append(about.Members, Member{pointerTo(id), pointerTo(id), Left, about.Left})
+			about.Members = append(about.Members, Member{pointerTo(id), pointerTo(id), Left, about.Reason})
 			continue
 		}
 		entries = append(entries, cachedPath(id, value, o))
@@ -34,7 +34,7 @@ func validationCache(v pyjson.Value, o Options) []Entry {
 var validationMembers = map[string]bool{"validated": true, "validated_at": true, "validated_by": true}
 
 // cachedPath converts the entry with the name id for one path.
-func cachedPath(id string, v pyjson.Value, o Options) Entry {
+func cachedPath(id string, v pyjson.Value, o Options) Conversion {
 	project := o.Project
 	if own := v.Member("project"); isName(own) {
 		project = string(own.Text())
@@ -153,7 +153,7 @@ func (d *draft) validation(v pyjson.Value, route [][]byte) {
 		return
 	}
 	by, at := v.Member("validated_by"), v.Member("validated_at")
-	c := &Change{Path: string(rules.RouteID(route)[:rules.PathIDDigits]), Reason: "imported: validated", Key: d.changeKey("validated", at, by)}
+	c := &RecordChange{Path: string(rules.RouteID(route)[:rules.PathIDDigits]), Reason: "imported: validated", Key: d.changeKey("validated", at, by)}
 	if isID(by) {
 		c.OriginalActor = string(by.Text())
 	}

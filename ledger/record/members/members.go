@@ -16,11 +16,11 @@ import (
 // too many members or names that are too long. It is nil if the event has no such member.
 type Digests []byte
 
-// Known reports whether every member of the payload has a digest.
-func (m Digests) Known() bool { return len(m) > 0 && m[0] == '{' }
+// IsComplete reports whether every member of the payload has a digest.
+func (m Digests) IsComplete() bool { return len(m) > 0 && m[0] == '{' }
 
-// Any reports whether m contains at least one digest.
-func (m Digests) Any() bool { return m.Known() && len(m) > len("{}") }
+// HasDigests reports whether m contains at least one digest.
+func (m Digests) HasDigests() bool { return m.IsComplete() && len(m) > len("{}") }
 
 // Find returns the digest of the member with the given pointer, or nil if there is none. pointer
 // must have the form that All yields.
@@ -45,7 +45,7 @@ func (m Digests) Replace(pointer, digest []byte) Digests {
 func (m Digests) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func(pointer, digest []byte) bool) {
 		const value = len(`:"`) + 2*DigestBytes + len(`"`)
-		if !m.Known() {
+		if !m.IsComplete() {
 			return
 		}
 		for rest := m[1:]; len(rest) > 1; {
@@ -77,9 +77,9 @@ func (m Digests) AppendBytes(dst []byte) []byte {
 	return dst
 }
 
-// Text returns the text of a JSON string that All yields as a pointer, or "" if it is not valid
+// PointerText returns the text of a JSON string that All yields as a pointer, or "" if it is not valid
 // JSON.
-func Text(pointer []byte) string {
+func PointerText(pointer []byte) string {
 	if !bytes.ContainsRune(pointer, '\\') {
 		return string(pointer[1 : len(pointer)-1])
 	}

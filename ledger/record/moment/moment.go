@@ -41,9 +41,9 @@ func Parse(text []byte) (time.Time, bool) {
 	return at.Add(-offset), ok
 }
 
-// IsOfEvent reports whether text is a time in the format of events: RFC 3339 in UTC with
+// IsEventTime reports whether text is a time in the format of events: RFC 3339 in UTC with
 // microseconds, and not a leap second (spec: Event body).
-func IsOfEvent(text []byte) bool {
+func IsEventTime(text []byte) bool {
 	if len(text) != len(Layout) || text[10] != 'T' || text[17] == '6' || text[19] != '.' || text[len(text)-1] != 'Z' {
 		return false
 	}

@@ -39,8 +39,8 @@ func (w *Builder) OpenOrdered() {
 	w.opened = append(w.opened, ordered)
 }
 
-// Name begins a member. The caller must append the value to w.B before it calls another method.
-func (w *Builder) Name(name string) {
+// BeginMember begins a member. The caller must append the value to w.B before it calls another method.
+func (w *Builder) BeginMember(name string) {
 	if w.opened[len(w.opened)-1] == ordered {
 		if w.B[len(w.B)-1] != '{' {
 			w.B = append(w.B, ',')
@@ -99,14 +99,14 @@ func (w *Builder) Close() {
 // Text adds a string. A nil value adds nothing.
 func (w *Builder) Text(name string, value []byte) {
 	if value != nil {
-		w.Name(name)
+		w.BeginMember(name)
 		w.B = AppendString(w.B, value)
 	}
 }
 
 // Texts adds an array of strings; a nil list adds an empty array.
 func (w *Builder) Texts(name string, list [][]byte) {
-	w.Name(name)
+	w.BeginMember(name)
 	w.B = append(w.B, '[')
 	for i, text := range list {
 		w.Comma(i)
@@ -115,8 +115,8 @@ func (w *Builder) Texts(name string, list [][]byte) {
 	w.B = append(w.B, ']')
 }
 
-// Nullable adds a string. A nil value adds null.
-func (w *Builder) Nullable(name string, value []byte) {
+// NullableText adds a string. A nil value adds null.
+func (w *Builder) NullableText(name string, value []byte) {
 	if value == nil {
 		w.Raw(name, []byte("null"))
 		return
@@ -124,9 +124,9 @@ func (w *Builder) Nullable(name string, value []byte) {
 	w.Text(name, value)
 }
 
-// Plain adds a string that needs no escapes, such as a hash. A nil value adds null.
-func (w *Builder) Plain(name string, value []byte) {
-	w.Name(name)
+// UnescapedText adds a string that needs no escapes, such as a hash. A nil value adds null.
+func (w *Builder) UnescapedText(name string, value []byte) {
+	w.BeginMember(name)
 	if value == nil {
 		w.B = append(w.B, "null"...)
 		return
@@ -137,34 +137,34 @@ func (w *Builder) Plain(name string, value []byte) {
 // Raw adds a value that is already in canonical JSON. A nil value adds nothing.
 func (w *Builder) Raw(name string, value []byte) {
 	if value != nil {
-		w.Name(name)
+		w.BeginMember(name)
 		w.B = append(w.B, value...)
 	}
 }
 
 // Value adds a parsed value. Null and the absent Value add nothing.
 func (w *Builder) Value(name string, v Value) {
-	if v.Given() {
-		w.Name(name)
+	if v.IsGiven() {
+		w.BeginMember(name)
 		w.B = v.AppendCanonical(w.B, Compact)
 	}
 }
 
 // Integer adds an integer that may be negative.
 func (w *Builder) Integer(name string, value int) {
-	w.Name(name)
+	w.BeginMember(name)
 	w.B = strconv.AppendInt(w.B, int64(value), 10)
 }
 
 // Uint adds an integer that is not negative.
 func (w *Builder) Uint(name string, value uint64) {
-	w.Name(name)
+	w.BeginMember(name)
 	w.B = strconv.AppendUint(w.B, value, 10)
 }
 
 // Digest adds a hash, in lower-case hexadecimal digits.
 func (w *Builder) Digest(name string, h [32]byte) {
-	w.Name(name)
+	w.BeginMember(name)
 	w.B = append(w.B, '"')
 	w.B = hex.AppendEncode(w.B, h[:])
 	w.B = append(w.B, '"')
@@ -178,5 +178,5 @@ func (w *Builder) Comma(i int) {
 	}
 }
 
-// Scratch returns the size, in bytes, of the memory that the Builder keeps for sorting.
-func (w *Builder) Scratch() int { return cap(w.scratch) }
+// ScratchBytes returns the size, in bytes, of the memory that the Builder keeps for sorting.
+func (w *Builder) ScratchBytes() int { return cap(w.scratch) }

@@ -51,7 +51,7 @@ func TestCanonicalAgainstCPython(t *testing.T) {
 		compareForms(t, oracle, 8000, func() []byte { return []byte(g.Number()) })
 	})
 	t.Run("nesting", func(t *testing.T) {
-		compareForms(t, oracle, 60, func() []byte { return g.Nested(505 + g.IntN(15)) })
+		compareForms(t, oracle, 60, func() []byte { return g.NestedDocument(505 + g.IntN(15)) })
 	})
 }
 

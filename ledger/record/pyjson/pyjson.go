@@ -51,8 +51,8 @@ type SyntaxError struct {
 	Msg     string // a phrase in lower case that says why
 }
 
-// Empty reports whether the source ended before its first byte.
-func (e *SyntaxError) Empty() bool { return e.Offset == 0 && e.Msg == unexpectedEnd }
+// IsEmptySource reports whether the source ended before its first byte.
+func (e *SyntaxError) IsEmptySource() bool { return e.Offset == 0 && e.Msg == unexpectedEnd }
 
 // unexpectedEnd is the message for a source that ends too early.
 const unexpectedEnd = "unexpected end"

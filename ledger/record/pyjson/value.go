@@ -16,8 +16,8 @@ func (v Value) Kind() Kind {
 	return v.doc.nodes[v.index].kind
 }
 
-// Given reports whether v is present and not null.
-func (v Value) Given() bool { return v.Kind() > Null }
+// IsGiven reports whether v is present and not null.
+func (v Value) IsGiven() bool { return v.Kind() > Null }
 
 // Raw returns the bytes of v as they appear in the source, or nil if v is absent.
 func (v Value) Raw() []byte {
@@ -81,8 +81,8 @@ func (v Value) Members() iter.Seq2[Value, Value] {
 	}
 }
 
-// Sorted is like Members, but yields the members in the code point order of their names.
-func (v Value) Sorted() iter.Seq2[Value, Value] {
+// SortedMembers is like Members, but yields the members in the code point order of their names.
+func (v Value) SortedMembers() iter.Seq2[Value, Value] {
 	return func(yield func(Value, Value) bool) {
 		if v.Kind() != Object {
 			return

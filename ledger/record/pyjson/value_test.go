@@ -34,7 +34,7 @@ func TestValues(t *testing.T) {
 	} {
 		v := root.Member(name)
 		require.Equal(t, want.kind, v.Kind(), name)
-		require.Equal(t, want.given, v.Given(), name)
+		require.Equal(t, want.given, v.IsGiven(), name)
 		require.Equal(t, want.raw, string(v.Raw()), name)
 		require.Equal(t, want.text, string(v.Text()), name)
 		require.Equal(t, want.len, v.Len(), name)
@@ -64,7 +64,7 @@ func TestValues(t *testing.T) {
 func TestAbsentValue(t *testing.T) {
 	var v Value
 	require.Equal(t, Absent, v.Kind())
-	require.False(t, v.Given())
+	require.False(t, v.IsGiven())
 	require.Empty(t, v.Raw())
 	require.Nil(t, v.Text())
 	require.Zero(t, v.Len())

@@ -42,13 +42,13 @@ func Decode(body []byte) (r Request, err error) {
 		if d.Full() {
 			break
 		}
-		s, ok := object(d, source, o.Element("sources", i))
+		s, ok := object(d, source, o.ElementPointer("sources", i))
 		if !ok {
 			break
 		}
 		r.Chunks = append(r.Chunks, decodeChunks(s, MaxChunks-len(r.Chunks))...)
 		if len(r.Chunks) > MaxChunks {
-			s.Invalid("chunks", "brings the number of chunks in the request above %d; send fewer sources at once", MaxChunks)
+			s.ReportInvalid("chunks", "brings the number of chunks in the request above %d; send fewer sources at once", MaxChunks)
 			break
 		}
 		i++
@@ -58,7 +58,7 @@ func Decode(body []byte) (r Request, err error) {
 	}
 	for hash := range o.Array("required_chunk_hashes").Elements() {
 		if hash.Kind() != pyjson.String || !rules.IsChunkHash(hash.Text()) {
-			d.Invalid(o.Element("required_chunk_hashes", len(r.Required)), "must be %q followed by exactly 64 lower-case hexadecimal digits", rules.ChunkPrefix)
+			d.ReportInvalid(o.ElementPointer("required_chunk_hashes", len(r.Required)), "must be %q followed by exactly 64 lower-case hexadecimal digits", rules.ChunkPrefix)
 			break
 		}
 		r.Required = append(r.Required, hash.Text())
@@ -70,7 +70,7 @@ func Decode(body []byte) (r Request, err error) {
 // object returns v as an object that may have any members. It returns false if v is not an object.
 func object(d *strict.Decoder, v pyjson.Value, pointer string) (strict.Object, bool) {
 	if v.Kind() != pyjson.Object {
-		d.Invalid(pointer, "must be an object")
+		d.ReportInvalid(pointer, "must be an object")
 	}
 	return strict.Object{D: d, V: v, Pointer: pointer}, v.Kind() == pyjson.Object
 }
@@ -87,7 +87,7 @@ func decodeChunks(s strict.Object, room int) (chunks []rules.Chunk) {
 		if s.D.Full() {
 			break
 		}
-		chunk, ok := object(s.D, c, s.Element("chunks", len(chunks)))
+		chunk, ok := object(s.D, c, s.ElementPointer("chunks", len(chunks)))
 		if !ok {
 			break
 		}
@@ -109,16 +109,16 @@ func decodeChunks(s strict.Object, room int) (chunks []rules.Chunk) {
 func topK(o strict.Object) int {
 	const most = 1 << 30
 	v := o.Member("top_k")
-	if !v.Given() {
+	if !v.IsGiven() {
 		return DefaultTopK
 	}
 	decimal, ok := v.AppendInteger(nil)
 	switch {
 	case !ok:
-		o.Invalid("top_k", "must be an integer without fraction or exponent")
+		o.ReportInvalid("top_k", "must be an integer without fraction or exponent")
 		return 0
 	case decimal[0] == '-':
-		o.Invalid("top_k", "must not be negative")
+		o.ReportInvalid("top_k", "must not be negative")
 		return 0
 	}
 	n := 0

@@ -69,17 +69,17 @@ type Citation struct {
 func AppendCitationsDocument(dst []byte, citations []Citation) []byte {
 	w := &pyjson.Builder{B: dst}
 	w.Open()
-	w.Name("by_section")
+	w.BeginMember("by_section")
 	w.Open()
 	for section, members := range bySection(citations) {
-		w.Name(section)
+		w.BeginMember(section)
 		appendCitations(w, members)
 	}
 	w.Close()
-	w.Name("all_citations")
+	w.BeginMember("all_citations")
 	appendCitations(w, citations)
 	w.Integer("total_count", len(citations))
-	w.Name("source_ids")
+	w.BeginMember("source_ids")
 	w.B = append(w.B, '[')
 	for i, id := range sourceIDs(citations) {
 		w.Comma(i)
@@ -119,9 +119,9 @@ func appendCitations(w *pyjson.Builder, list []Citation) {
 		w.Open()
 		w.Text("chunk_hash", c.ChunkHash)
 		w.Text("source_id", c.SourceID)
-		w.Nullable("text", c.Text)
+		w.NullableText("text", c.Text)
 		w.Raw("weight", c.Weight)
-		w.Nullable("section", c.Section)
+		w.NullableText("section", c.Section)
 		w.Close()
 	}
 	w.B = append(w.B, ']')

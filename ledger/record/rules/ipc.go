@@ -15,10 +15,10 @@ const AxisPayload = "axis-payload-1"
 // ipc_id_advanced covers them (spec: IPC hashes).
 var Environment = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
 
-// ChainID returns the SHA-256 of the parts joined by colons. This is ipc_id or, if the last parts
+// IPCID returns the SHA-256 of the parts joined by colons. This is ipc_id or, if the last parts
 // are the values of the environment, ipc_id_advanced (spec: IPC hashes). ChainID overwrites scratch
 // and returns it for the next call.
-func ChainID(scratch []byte, parts ...[]byte) (Hash, []byte) {
+func IPCID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 	scratch = scratch[:0]
 	for i, part := range parts {
 		if i > 0 {
@@ -37,7 +37,7 @@ func ChainID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 func PayloadHashes(scratch []byte, payload pyjson.Value, apart bool, member func(name, form []byte)) (whole, seedless Hash, _ []byte) {
 	scratch = append(slices.Grow(scratch[:0], len(payload.Raw())), '{')
 	from, to := 0, 0 // position of the member seed with one separator
-	for name, value := range payload.Sorted() {
+	for name, value := range payload.SortedMembers() {
 		start := len(scratch)
 		if start > len("{") {
 			scratch = append(scratch, ", "...)
@@ -75,13 +75,13 @@ type Axis struct {
 func AxisPayloadHashes(axes []Axis, policyHash, seed, worldID []byte, apart bool, member func(name, form []byte)) (whole, seedless Hash, err error) {
 	w := new(pyjson.Builder)
 	w.Open()
-	w.Name("axes")
+	w.BeginMember("axes")
 	w.Open()
 	for _, axis := range axes {
-		w.Name(string(axis.Name))
+		w.BeginMember(string(axis.Name))
 		w.Open()
 		w.Text("label", pyjson.Strip(axis.Label))
-		w.Name("score")
+		w.BeginMember("score")
 		w.B = pyjson.AppendFloat(w.B, axis.Score)
 		w.Close()
 	}

@@ -66,14 +66,14 @@ func RawFingerprint(scratch, content []byte) (fingerprint, used []byte) {
 // fingerprintOf applies rule W to text and returns the first eight digits of the MD5 of the result.
 // It overwrites text and returns its memory as used.
 func fingerprintOf(text []byte) (fingerprint, used []byte) {
-	sum := md5.Sum(AppendWhitespaceRule(text[:0], text)) // #nosec G401 -- by definition (spec: Path ids)
+	sum := md5.Sum(AppendCollapsedWhitespace(text[:0], text)) // #nosec G401 -- by definition (spec: Path ids)
 	return hex.AppendEncode(nil, sum[:FingerprintDigits/2]), text
 }
 
-// AppendWhitespaceRule applies rule W to text and appends the result (spec: Content fingerprints):
+// AppendCollapsedWhitespace applies rule W to text and appends the result (spec: Content fingerprints):
 // each run of U+0020 becomes one, each run of two or more line feeds becomes two, and the whole is
 // stripped. dst may be text[:0].
-func AppendWhitespaceRule(dst, text []byte) []byte {
+func AppendCollapsedWhitespace(dst, text []byte) []byte {
 	start := len(dst)
 	dst = appendShortened(dst, text, " ")
 	dst = appendShortened(dst[:start], dst[start:], "\n\n")

@@ -91,9 +91,9 @@ const AnswerCheck = "answer_text"
 // StagePrefix begins the names of the checks of stages.
 const StagePrefix = "stage:"
 
-// StageChecks returns a distinct name for the check of each stage. A repeated stage gets the first
+// StageCheckNames returns a distinct name for the check of each stage. A repeated stage gets the first
 // of the suffixes "#2", "#3", … with which its name is unique.
-func StageChecks(stages []string) []string {
+func StageCheckNames(stages []string) []string {
 	taken := make(map[string]bool, len(stages))
 	for _, stage := range stages {
 		taken[stage] = true
@@ -138,9 +138,9 @@ var Dimensions = [...]string{
 // ClaimedDimensions contains those dimensions that are hashes but cannot be computed from content.
 var ClaimedDimensions = [...]string{"source_root", "model_profile_hash"}
 
-// IsVersion reports whether a dimension of the cache key is a version. All other dimensions are
+// IsVersionDimension reports whether a dimension of the cache key is a version. All other dimensions are
 // hashes.
-func IsVersion(dimension string) bool {
+func IsVersionDimension(dimension string) bool {
 	return dimension == "schema_version" || dimension == "canonicalization_version" || dimension == "chunking_version"
 }
 
@@ -169,10 +169,10 @@ func PreflightGeneration(payload pyjson.Value, maxVersion int) []byte {
 		len(text) > 0 && len(text) <= maxVersion && !pyjson.HasLoneSurrogate(text) {
 		return text
 	}
-	if version.Given() && string(version.Text()) != PreflightVersion {
+	if version.IsGiven() && string(version.Text()) != PreflightVersion {
 		return []byte(LegacyPreflight)
 	}
-	if stage := payload.Member("stage"); stage.Given() && string(stage.Text()) != Preflight {
+	if stage := payload.Member("stage"); stage.IsGiven() && string(stage.Text()) != Preflight {
 		return []byte(LegacyPreflight)
 	}
 	for name := range payload.Members() {
@@ -196,7 +196,7 @@ func PreflightHash(payload pyjson.Value) Hash {
 		w.Text("stage", []byte(Preflight))
 		w.Text("node_version", []byte(PreflightVersion))
 		for _, clause := range Clauses {
-			if c := payload.Member(clause); c.Given() && !isEmpty(c) {
+			if c := payload.Member(clause); c.IsGiven() && !isEmpty(c) {
 				w.Value(clause, c)
 			} else {
 				w.Raw(clause, []byte("{}"))
@@ -241,27 +241,27 @@ func RetrievalHash(sources pyjson.Value, plan []byte) Hash {
 }
 
 func valueOrNull(w *pyjson.Builder, name string, v pyjson.Value) {
-	if v.Given() {
+	if v.IsGiven() {
 		w.Value(name, v)
 	} else {
-		w.Nullable(name, nil)
+		w.NullableText(name, nil)
 	}
 }
 
-// VerifyHash returns the hash of the stage verify, computed from the inputs of a run. quotes and
+// VerificationHash returns the hash of the stage verify, computed from the inputs of a run. quotes and
 // verified are decimal numbers. failureStage may be nil.
-func VerifyHash(inputs pyjson.Value, quotes, verified, failureStage []byte) Hash {
+func VerificationHash(inputs pyjson.Value, quotes, verified, failureStage []byte) Hash {
 	return objectHash(func(w *pyjson.Builder) {
 		w.Value("audit_mode", inputs.Member("audit_mode"))
 		w.Value("verifier_method", inputs.Member("verifier_method"))
 		w.Raw("n_quotes", quotes)
 		w.Raw("n_verified", verified)
-		if statuses := inputs.Member("claim_statuses"); statuses.Given() {
+		if statuses := inputs.Member("claim_statuses"); statuses.IsGiven() {
 			w.Value("claim_statuses", statuses)
 		} else {
 			w.Raw("claim_statuses", []byte("[]"))
 		}
-		w.Nullable("failure_stage", failureStage)
+		w.NullableText("failure_stage", failureStage)
 		w.Value("violations", inputs.Member("violations"))
 	})
 }
@@ -298,7 +298,7 @@ func RejectLabelHash(inputs pyjson.Value, auditMode, verifierMethod, answer []by
 // LatticeHash returns the hash of the stage parsed_claim_lattice. An absent lattice is hashed as
 // [].
 func LatticeHash(lattice pyjson.Value) Hash {
-	if !lattice.Given() {
+	if !lattice.IsGiven() {
 		return sha256.Sum256([]byte("[]"))
 	}
 	sum, _ := JSONHash(nil, lattice)

@@ -25,7 +25,7 @@ type Object struct {
 func (d *Decoder) Object(v pyjson.Value, pointer string, known ...string) Object {
 	o := Object{d, v, pointer}
 	if v.Kind() != pyjson.Object {
-		d.Invalid(pointer, "must be an object")
+		d.ReportInvalid(pointer, "must be an object")
 		o.V = pyjson.Value{}
 		return o
 	}
@@ -46,35 +46,37 @@ func contains(names []string, name []byte) bool {
 	return false
 }
 
-// Inner returns v, the value of the member with the given name, as an object that may have any
+// InnerObject returns v, the value of the member with the given name, as an object that may have any
 // members.
-func (o Object) Inner(name string, v pyjson.Value) Object { return Object{o.D, v, o.At(name)} }
+func (o Object) InnerObject(name string, v pyjson.Value) Object {
+	return Object{o.D, v, o.MemberPointer(name)}
+}
 
-// At returns the JSON pointer to a member, whose name must not need escapes.
-func (o Object) At(name string) string { return o.Pointer + "/" + name }
+// MemberPointer returns the JSON pointer to a member, whose name must not need escapes.
+func (o Object) MemberPointer(name string) string { return o.Pointer + "/" + name }
 
-// Invalid reports a problem with the value of a member. format and args say what is wrong.
-func (o Object) Invalid(name, format string, args ...any) {
-	o.D.Invalid(o.At(name), format, args...)
+// ReportInvalid reports a problem with the value of a member. format and args say what is wrong.
+func (o Object) ReportInvalid(name, format string, args ...any) {
+	o.D.ReportInvalid(o.MemberPointer(name), format, args...)
 }
 
 // Member returns the value of a member, or the absent Value if the member is null or missing.
 func (o Object) Member(name string) pyjson.Value {
-	if v := o.V.Member(name); v.Given() {
+	if v := o.V.Member(name); v.IsGiven() {
 		return v
 	}
 	return pyjson.Value{}
 }
 
-// Missing reports that a required member is missing, unless the object itself was not given.
-func (o Object) Missing(name string) {
+// ReportMissing reports that a required member is missing, unless the object itself was not given.
+func (o Object) ReportMissing(name string) {
 	if o.V.Kind() == pyjson.Object {
-		o.Invalid(name, "is required")
+		o.ReportInvalid(name, "is required")
 	}
 }
 
-// WTF returns a text in WTF-8, which may contain lone surrogates.
-func (o Object) WTF(name string) (text []byte, given bool) {
+// WTF8 returns a text in WTF-8, which may contain lone surrogates.
+func (o Object) WTF8(name string) (text []byte, given bool) {
 	v := o.Member(name)
 	switch v.Kind() {
 	case pyjson.Absent:
@@ -85,16 +87,16 @@ func (o Object) WTF(name string) (text []byte, given bool) {
 		}
 		return text, true
 	default:
-		o.Invalid(name, "must be a string")
+		o.ReportInvalid(name, "must be a string")
 		return nil, false
 	}
 }
 
 // UTF8 returns a text. It reports a problem if the text contains a lone surrogate.
 func (o Object) UTF8(name string) (text []byte, given bool) {
-	text, given = o.WTF(name)
+	text, given = o.WTF8(name)
 	if given && pyjson.HasLoneSurrogate(text) {
-		o.Invalid(name, LoneSurrogate)
+		o.ReportInvalid(name, LoneSurrogate)
 		return nil, false
 	}
 	return text, given
@@ -108,7 +110,7 @@ const LoneSurrogate = "has a lone surrogate (U+D800..U+DFFF); this field must be
 func (o Object) Text(name string, limit int) []byte {
 	text, given := o.UTF8(name)
 	if given && len(text) > limit {
-		o.Invalid(name, "is %d bytes long, but at most %d are allowed", len(text), limit)
+		o.ReportInvalid(name, "is %d bytes long, but at most %d are allowed", len(text), limit)
 		return nil
 	}
 	return text
@@ -119,35 +121,35 @@ func (o Object) Text(name string, limit int) []byte {
 func (o Object) Identifier(name string, limit int) []byte {
 	text := o.Text(name, limit)
 	if text != nil && len(text) == 0 {
-		o.Invalid(name, "must not be empty; leave it out")
+		o.ReportInvalid(name, "must not be empty; leave it out")
 	}
 	return text
 }
 
 // RequiredText is like Text, for a required member.
 func (o Object) RequiredText(name string, limit int) []byte {
-	if !o.Member(name).Given() {
-		o.Missing(name)
+	if !o.Member(name).IsGiven() {
+		o.ReportMissing(name)
 		return nil
 	}
 	return o.Text(name, limit)
 }
 
-// RequiredWTF is like WTF, for a required member.
-func (o Object) RequiredWTF(name string) []byte {
-	text, given := o.WTF(name)
-	if !given && !o.Member(name).Given() {
-		o.Missing(name)
+// RequiredWTF8 is like WTF, for a required member.
+func (o Object) RequiredWTF8(name string) []byte {
+	text, given := o.WTF8(name)
+	if !given && !o.Member(name).IsGiven() {
+		o.ReportMissing(name)
 	}
 	return text
 }
 
-// Typed returns a value of the given kind, or the absent Value. If the value has another kind,
+// MemberOfKind returns a value of the given kind, or the absent Value. If the value has another kind,
 // Typed reports that it must be want, a phrase such as "an object".
-func (o Object) Typed(name string, kind pyjson.Kind, want string) pyjson.Value {
+func (o Object) MemberOfKind(name string, kind pyjson.Kind, want string) pyjson.Value {
 	v := o.Member(name)
-	if v.Given() && v.Kind() != kind {
-		o.Invalid(name, "must be %s", want)
+	if v.IsGiven() && v.Kind() != kind {
+		o.ReportInvalid(name, "must be %s", want)
 		return pyjson.Value{}
 	}
 	return v
@@ -155,15 +157,15 @@ func (o Object) Typed(name string, kind pyjson.Kind, want string) pyjson.Value {
 
 // Array returns an array, or the absent Value if it is not given.
 func (o Object) Array(name string) pyjson.Value {
-	return o.Typed(name, pyjson.Array, "an array")
+	return o.MemberOfKind(name, pyjson.Array, "an array")
 }
 
 // RequiredObject returns an object, which must be given. It does not check the object's members.
 func (o Object) RequiredObject(name string) pyjson.Value {
-	if !o.Member(name).Given() {
-		o.Missing(name)
+	if !o.Member(name).IsGiven() {
+		o.ReportMissing(name)
 	}
-	return o.Typed(name, pyjson.Object, "an object")
+	return o.MemberOfKind(name, pyjson.Object, "an object")
 }
 
 // Hash returns a SHA-256 in exactly 64 lower-case hexadecimal digits, or nil if it is not given.
@@ -172,12 +174,12 @@ func (o Object) Hash(name string) []byte { return o.Digits(name, "", 64) }
 // Digits returns a text that consists of prefix and exactly n lower-case hexadecimal digits, or nil
 // if it is not given.
 func (o Object) Digits(name, prefix string, n int) []byte {
-	text, given := o.WTF(name)
+	text, given := o.WTF8(name)
 	if !given {
 		return nil
 	}
 	if !IsDigits(text, prefix, n) {
-		o.Invalid(name, "must be %sexactly %d lower-case hexadecimal digits", FollowedBy(prefix), n)
+		o.ReportInvalid(name, "must be %sexactly %d lower-case hexadecimal digits", PrefixPhrase(prefix), n)
 		return nil
 	}
 	return text
@@ -186,17 +188,17 @@ func (o Object) Digits(name, prefix string, n int) []byte {
 // Fingerprint returns a fingerprint of a path under any version of the rules, or nil if it is not
 // given.
 func (o Object) Fingerprint(name string) []byte {
-	text, given := o.WTF(name)
+	text, given := o.WTF8(name)
 	if given && !rules.IsFingerprint(text) {
-		o.Invalid(name, "must be 8 to 64 lower-case hexadecimal digits")
+		o.ReportInvalid(name, "must be 8 to 64 lower-case hexadecimal digits")
 		return nil
 	}
 	return text
 }
 
-// FollowedBy returns the words for a message that say that a text starts with prefix, or "" if
+// PrefixPhrase returns the words for a message that say that a text starts with prefix, or "" if
 // prefix is empty.
-func FollowedBy(prefix string) string {
+func PrefixPhrase(prefix string) string {
 	if prefix == "" {
 		return ""
 	}
@@ -209,15 +211,15 @@ func IsDigits(text []byte, prefix string, n int) bool {
 	return ok && rules.IsDigits(digits, n)
 }
 
-// Double returns the double that is nearest to a number.
-func (o Object) Double(name string) (value float64, given bool) {
+// Float64 returns the double that is nearest to a number.
+func (o Object) Float64(name string) (value float64, given bool) {
 	v := o.Member(name)
-	if !v.Given() {
+	if !v.IsGiven() {
 		return 0, false
 	}
 	value, ok := v.Float()
 	if !ok {
-		o.Invalid(name, "must be a number in the range of a double")
+		o.ReportInvalid(name, "must be a number in the range of a double")
 	}
 	return value, ok
 }
@@ -225,12 +227,12 @@ func (o Object) Double(name string) (value float64, given bool) {
 // Labels returns an object whose values are strings. It may have up to most members, and each name
 // and each string may have up to mostBytes bytes.
 func (o Object) Labels(name string, most, mostBytes int) pyjson.Value {
-	v := o.Typed(name, pyjson.Object, "an object of strings")
-	if !v.Given() {
+	v := o.MemberOfKind(name, pyjson.Object, "an object of strings")
+	if !v.IsGiven() {
 		return v
 	}
 	if v.Len() > most {
-		o.Invalid(name, "has %d labels, but at most %d are allowed", v.Len(), most)
+		o.ReportInvalid(name, "has %d labels, but at most %d are allowed", v.Len(), most)
 		return pyjson.Value{}
 	}
 	for label, value := range v.Members() {
@@ -240,18 +242,18 @@ func (o Object) Labels(name string, most, mostBytes int) pyjson.Value {
 }
 
 func (o Object) label(name string, label []byte, value pyjson.Value, most int) {
-	pointer := string(pyjson.AppendPointer([]byte(o.At(name)), label))
+	pointer := string(pyjson.AppendPointer([]byte(o.MemberPointer(name)), label))
 	switch {
 	case pyjson.HasLoneSurrogate(label):
-		o.Invalid(name, "a label's name "+LoneSurrogate)
+		o.ReportInvalid(name, "a label's name "+LoneSurrogate)
 	case len(label) == 0 || len(label) > most:
-		o.D.Invalid(pointer, "a label's name must have 1 to %d bytes", most)
+		o.D.ReportInvalid(pointer, "a label's name must have 1 to %d bytes", most)
 	case value.Kind() != pyjson.String:
-		o.D.Invalid(pointer, "must be a string")
+		o.D.ReportInvalid(pointer, "must be a string")
 	case pyjson.HasLoneSurrogate(value.Text()):
-		o.D.Invalid(pointer, LoneSurrogate)
+		o.D.ReportInvalid(pointer, LoneSurrogate)
 	case len(value.Text()) > most:
-		o.D.Invalid(pointer, "is %d bytes long, but at most %d are allowed", len(value.Text()), most)
+		o.D.ReportInvalid(pointer, "is %d bytes long, but at most %d are allowed", len(value.Text()), most)
 	}
 }
 
@@ -259,53 +261,53 @@ func (o Object) label(name string, label []byte, value pyjson.Value, most int) {
 // surrogate at any depth.
 func (o Object) CheckUTF8(name string, v pyjson.Value) {
 	if pointer, found := v.LoneSurrogate(); found {
-		o.D.Invalid(o.At(name)+pointer, LoneSurrogate)
+		o.D.ReportInvalid(o.MemberPointer(name)+pointer, LoneSurrogate)
 	}
 }
 
-// Element returns the JSON pointer to element i of the array in a member.
-func (o Object) Element(name string, i int) string {
-	return o.At(name) + "/" + strconv.Itoa(i)
+// ElementPointer returns the JSON pointer to element i of the array in a member.
+func (o Object) ElementPointer(name string, i int) string {
+	return o.MemberPointer(name) + "/" + strconv.Itoa(i)
 }
 
 // Constant reports a problem if a member is given but is not the text value.
 func (o Object) Constant(name, value string) {
 	if text, given := o.UTF8(name); given && string(text) != value {
-		o.Invalid(name, "must be %q", value)
+		o.ReportInvalid(name, "must be %q", value)
 	}
 }
 
 // Seq returns an event number, or a number of events. It returns nil if the member is not given.
 func (o Object) Seq(name string) *uint64 {
 	v := o.Member(name)
-	if !v.Given() {
+	if !v.IsGiven() {
 		return nil
 	}
 	seq, err := ParseSeq(v)
 	if err != nil {
-		o.Invalid(name, "must be a number from 0 to %s in plain decimal", strconv.FormatUint(1<<64-1, 10))
+		o.ReportInvalid(name, "must be a number from 0 to %s in plain decimal", strconv.FormatUint(1<<64-1, 10))
 		return nil
 	}
 	return &seq
 }
 
-// Flag returns a Boolean. If the member is not given, Flag returns the argument absent.
-func (o Object) Flag(name string, absent bool) bool {
-	if !o.Member(name).Given() {
+// Bool returns a Boolean. If the member is not given, Flag returns the argument absent.
+func (o Object) Bool(name string, absent bool) bool {
+	if !o.Member(name).IsGiven() {
 		return absent
 	}
-	return o.RequiredFlag(name)
+	return o.RequiredBool(name)
 }
 
-// RequiredFlag returns a Boolean, which must be given.
-func (o Object) RequiredFlag(name string) bool {
+// RequiredBool returns a Boolean, which must be given.
+func (o Object) RequiredBool(name string) bool {
 	v := o.Member(name)
 	switch v.Kind() {
 	case pyjson.True, pyjson.False:
 	case pyjson.Absent:
-		o.Missing(name)
+		o.ReportMissing(name)
 	default:
-		o.Invalid(name, "must be true or false")
+		o.ReportInvalid(name, "must be true or false")
 	}
 	return v.Kind() == pyjson.True
 }

@@ -43,7 +43,7 @@ func SyntaxError(err error) *Error {
 	if syntax := (*pyjson.SyntaxError)(nil); errors.As(err, &syntax) {
 		p.Pointer = boundedPointer(syntax.Pointer)
 		p.Detail = fmt.Sprintf("invalid JSON at byte %d: %s", syntax.Offset, syntax.Msg)
-		if syntax.Empty() {
+		if syntax.IsEmptySource() {
 			p.Detail = "nothing was sent; send a JSON object"
 		}
 	}
@@ -59,8 +59,8 @@ type Decoder struct {
 	Hints map[string]string
 }
 
-// Failed reports whether any problem was reported.
-func (d *Decoder) Failed() bool { return len(d.problems) > 0 }
+// HasProblems reports whether any problem was reported.
+func (d *Decoder) HasProblems() bool { return len(d.problems) > 0 }
 
 // Full reports whether further problems would be dropped, so that decoding may stop.
 func (d *Decoder) Full() bool { return len(d.problems) >= MaxProblems }
@@ -68,7 +68,7 @@ func (d *Decoder) Full() bool { return len(d.problems) >= MaxProblems }
 // Err returns an *Error with all problems, or nil if there are none. A request with an unknown
 // member is malformed even if its values are wrong, too.
 func (d *Decoder) Err() error {
-	if !d.Failed() {
+	if !d.HasProblems() {
 		return nil
 	}
 	return &Error{Malformed: d.malformed, Problems: d.problems}
@@ -93,8 +93,8 @@ func boundedPointer(pointer string) string {
 	return pointer[:max(0, strings.LastIndexByte(pointer[:maxPointer+1], '/'))]
 }
 
-// Invalid reports a problem with the value at a pointer. format and args say what is wrong.
-func (d *Decoder) Invalid(pointer, format string, args ...any) {
+// ReportInvalid reports a problem with the value at a pointer. format and args say what is wrong.
+func (d *Decoder) ReportInvalid(pointer, format string, args ...any) {
 	d.add(pointer, fmt.Sprintf(format, args...))
 }
 
@@ -107,8 +107,8 @@ func (d *Decoder) unknown(pointer, name string) {
 	d.add(pointer, "unknown member; remove it or correct its name")
 }
 
-// Malformed reports a problem with the structure of the request body, which makes it malformed.
-func (d *Decoder) Malformed(pointer, detail string) {
+// ReportMalformed reports a problem with the structure of the request body, which makes it malformed.
+func (d *Decoder) ReportMalformed(pointer, detail string) {
 	d.malformed = true
 	d.add(pointer, detail)
 }

@@ -138,7 +138,7 @@ func (f *field) isHash(text []byte) bool {
 
 // wrong returns the reason why a check's result, or the values that it shows, cannot be right. It
 // returns "" if they can be right.
-func (f *field) wrong(check *record.CheckField) string {
+func (f *field) wrong(check *record.EventCheck) string {
 	switch check.Result {
 	case record.Mismatch:
 		return f.wrongMismatch(check)
@@ -166,7 +166,7 @@ func (f *field) wrong(check *record.CheckField) string {
 
 // wrongMismatch is the part of wrong for checks whose result is mismatch. Such a check must show
 // two different values, of which the computed one is the effective hash.
-func (f *field) wrongMismatch(check *record.CheckField) string {
+func (f *field) wrongMismatch(check *record.EventCheck) string {
 	switch {
 	case f.origin == claimed:
 		return "its result is mismatch, though there is nothing to compute it from"

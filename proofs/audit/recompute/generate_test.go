@@ -219,7 +219,7 @@ func eventOf(t require.TestingT, kind record.Kind, posted []byte) (body []byte, 
 	for _, c := range r.Contents {
 		contents[c.Digest] = bytes.Clone(c.Bytes)
 	}
-	e := record.Event{Actor: "lab", Ledger: "default"}
+	e := record.EventContext{Actor: "lab", Ledger: "default"}
 	if r.RunID != "" {
 		e.Key = &proofs.Hash{1}
 	}
@@ -233,8 +233,8 @@ func checkEvent(body []byte, contents map[proofs.Hash][]byte) (*Rebuilder, error
 		return nil, err
 	}
 	var e event.Body
-	e.Read(d.Root())
-	if !bytes.Equal(e.Write(), body) {
+	e.Decode(d.Root())
+	if !bytes.Equal(e.Encode(), body) {
 		return nil, errors.New("not in canonical form")
 	}
 	if err := e.Check(); err != nil {

@@ -16,7 +16,7 @@ func (c *Checker) checkIPC() error {
 	if r.PayloadSchema != nil && c.HasContent("payload") && r.Seed == nil {
 		return malformed("its payload has the schema %s, but it has no seed", rules.AxisPayload)
 	}
-	if c.HasContent("usage") && r.Usage.Given() {
+	if c.HasContent("usage") && r.Usage.IsGiven() {
 		return malformed("its usage is both in the event and in content")
 	}
 	if s := r.SeedlessInputHash; s != nil && (!r.HasPayload || r.Seed == nil || bytes.Equal(s, r.InputHash)) {
@@ -62,7 +62,7 @@ func (c *Checker) chainField(name string, effective []byte, more ...[]byte) fiel
 		}
 	}
 	var id proofs.Hash
-	id, c.joined = rules.ChainID(c.joined, c.parts...)
+	id, c.joined = rules.IPCID(c.joined, c.parts...)
 	c.id = rules.AppendHex(c.id[:0], id)
 	f.origin, f.recomputed = computed, c.id
 	return f

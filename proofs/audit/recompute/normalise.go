@@ -206,7 +206,7 @@ var unknownText = []byte("\"\xED\xA0\x80\"")
 // dimension returns a dimension of the cache key as the writer claimed it. The writer can also
 // have claimed a hash that the ledger recomputed.
 func (n *normalForm) dimension(name string, value pyjson.Value) []byte {
-	if value.Kind() == pyjson.Null && rules.IsVersion(name) {
+	if value.Kind() == pyjson.Null && rules.IsVersionDimension(name) {
 		return unknownText
 	}
 	for _, check := range [...]string{"cache_dimensions." + name, name} {

@@ -34,14 +34,14 @@ type Rebuilder struct {
 	normal       []byte // scratch
 }
 
-// Content returns the piece of content that an event names. The returned bytes must have this
+// ContentFunc returns the piece of content that an event names. The returned bytes must have this
 // digest.
-type Content func(name string, digest proofs.Hash) ([]byte, error)
+type ContentFunc func(name string, digest proofs.Hash) ([]byte, error)
 
 // Check checks an event in which a walk has found no damage. It ignores events without a
 // record. It returns an *Error if the rebuilt record does not produce the event, and errors of
 // content unchanged.
-func (b *Rebuilder) Check(body []byte, content Content) error {
+func (b *Rebuilder) Check(body []byte, content ContentFunc) error {
 	if err := b.event.Parse(body); err != nil {
 		return malformed("its body is not JSON: %v", err)
 	}
@@ -76,7 +76,7 @@ func (b *Rebuilder) Check(body []byte, content Content) error {
 // All others are hashes, which every event contains.
 func hasUnknownText(detail pyjson.Value) bool {
 	for _, name := range rules.Dimensions {
-		if rules.IsVersion(name) && detail.Member("cache_dimensions").Member(name).Kind() == pyjson.Null {
+		if rules.IsVersionDimension(name) && detail.Member("cache_dimensions").Member(name).Kind() == pyjson.Null {
 			return true
 		}
 	}
@@ -84,7 +84,7 @@ func hasUnknownText(detail pyjson.Value) bool {
 }
 
 // readContent reads all pieces of content that an event names, by name.
-func readContent(e *event.Event, content Content) (map[string][]byte, error) {
+func readContent(e *event.Event, content ContentFunc) (map[string][]byte, error) {
 	pieces := make(map[string][]byte)
 	for named := range e.Contents() {
 		piece, err := content(string(named.Name), named.Digest)
@@ -98,7 +98,7 @@ func readContent(e *event.Event, content Content) (map[string][]byte, error) {
 
 // compare compares the event with the one that the ledger would write for the rebuilt record.
 func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
-	r, err := record.NoLimits().For(n.secret).Parse(n.kind, escapeSurrogates(b.normal))
+	r, err := record.NoLimits().WithMemberSecret(n.secret).Parse(n.kind, escapeSurrogates(b.normal))
 	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
 		return wrongField("record", "its values and its content do not make a record of kind %s: %v", n.kind, err)
 	}
@@ -106,7 +106,7 @@ func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
 		return err
 	}
 	defer r.Release()
-	if !moment.IsOfEvent(e.TimeText) {
+	if !moment.IsEventTime(e.TimeText) {
 		return malformed("its time is %.100q", e.TimeText)
 	}
 	if err := b.again.Parse(e.Recompute(r)); err != nil {
@@ -116,8 +116,8 @@ func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
 	if n.unknown && !cacheKeyFits(root) {
 		return wrongField("cache_key", "its check and its hash do not agree")
 	}
-	if pointer, says, makes, found := event.Difference(root, b.again.Root(), n.skips); found {
-		return wrongField(pointer, "the event has %.200s, but the rebuilt record gives %.200s", event.OrNothing(says), event.OrNothing(makes))
+	if pointer, says, makes, found := event.FirstDifference(root, b.again.Root(), n.skips); found {
+		return wrongField(pointer, "the event has %.200s, but the rebuilt record gives %.200s", event.SourceOrNothing(says), event.SourceOrNothing(makes))
 	}
 	return nil
 }

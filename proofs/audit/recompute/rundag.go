@@ -127,7 +127,7 @@ func (r *runCheck) stageHashes() error {
 	if !r.given {
 		return nil
 	}
-	names := rules.StageChecks(r.stages)
+	names := rules.StageCheckNames(r.stages)
 	built := make(map[string]bool, len(names))
 	answer := ""
 	if r.HasContent("answer_text") && r.adopted() {
@@ -276,7 +276,7 @@ func (r *runCheck) verdict() error {
 // preflight payload.
 func (r *runCheck) baseHashes() error {
 	for _, b := range rules.BaseHashes {
-		f := field{name: b.Name, effective: *r.Hash(b.Name)}
+		f := field{name: b.Name, effective: *r.HashField(b.Name)}
 		if b.Content != "" {
 			f.origin = r.originOf(b.Content)
 		}
@@ -307,7 +307,7 @@ func (r *runCheck) baseHashes() error {
 func (r *runCheck) dimensions() error {
 	if len(r.Dimensions) == 0 {
 		for _, name := range rules.ClaimedDimensions {
-			if *r.Hash(name) != nil {
+			if *r.HashField(name) != nil {
 				return wrongField(name, "the event has this hash, but no dimensions of a cache key, which it must come from")
 			}
 		}
@@ -315,7 +315,7 @@ func (r *runCheck) dimensions() error {
 	}
 	for _, b := range rules.BaseHashes {
 		dimension, given := r.Dimension(b.Name)
-		effective := *r.Hash(b.Name)
+		effective := *r.HashField(b.Name)
 		name := "cache_dimensions." + b.Name
 		if b.Content == "" || !given {
 			continue
@@ -335,7 +335,7 @@ func (r *runCheck) dimensions() error {
 		}
 	}
 	for _, name := range rules.ClaimedDimensions {
-		effective := *r.Hash(name)
+		effective := *r.HashField(name)
 		if dimension, _ := r.Dimension(name); !bytes.Equal(dimension, effective) {
 			return wrongField(name, "its hash is %.100s, but the dimension is %s", orNull(effective), dimension)
 		}

@@ -88,7 +88,7 @@ func (b *boundedBody) read(p []byte) (int, error) {
 			return 0, b.classify(err)
 		}
 	}
-	if err := TakeShare(b.ctx, b.n); err != nil {
+	if err := WaitForSlot(b.ctx, b.n); err != nil {
 		return 0, err
 	}
 	most := b.limit - b.n
@@ -156,4 +156,4 @@ func atEnd(body io.Reader) bool {
 type answerError struct{ error }
 
 func (e *answerError) Unwrap() error        { return e.error }
-func (e *answerError) Is(target error) bool { return target == client.ErrAnswer }
+func (e *answerError) Is(target error) bool { return target == client.ErrUnexpectedAnswer }

@@ -99,7 +99,7 @@ func (c *Client) connect(url, token string) (*client.Client, error) {
 	options := []client.Option{
 		client.WithHTTPClient(&http.Client{Transport: &boundedTransport{c.server.Transport, c.server.Compress}}),
 		client.WithTimeout(c.timeout),
-		client.WithRetries(client.Retries{Attempts: tries, First: max(1, min(250*time.Millisecond, c.timeout/4)), Longest: longestPause}),
+		client.WithRetries(client.Retries{Attempts: tries, FirstPause: max(1, min(250*time.Millisecond, c.timeout/4)), LongestPause: longestPause}),
 	}
 	if token != "" {
 		options = append(options, client.WithToken(token))
@@ -110,8 +110,8 @@ func (c *Client) connect(url, token string) (*client.Client, error) {
 // URL returns the URL of the server.
 func (c *Client) URL() string { return c.server.URL }
 
-// Answer is a complete response of the server.
-type Answer struct {
+// Response is a complete response of the server.
+type Response struct {
 	Status     int
 	Header     http.Header
 	Body       []byte  // body of a successful response
@@ -131,7 +131,7 @@ type Request struct {
 // Do sends a request. A response of any status is a success. The error wraps audit.ErrUnavailable
 // if the server does not respond or is temporarily unable to respond, ErrTooLong if the body is
 // longer than MaxBytes, or ErrMalformed if its encoding is unknown.
-func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
+func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	if !r.OfServer {
 		r.Path = c.path + r.Path
 	}
@@ -139,16 +139,16 @@ func (c *Client) Do(ctx context.Context, r Request) (Answer, error) {
 }
 
 // Get calls Do for a path below the ledger.
-func (c *Client) Get(ctx context.Context, path string, maxBytes int64) (Answer, error) {
+func (c *Client) Get(ctx context.Context, path string, maxBytes int64) (Response, error) {
 	return c.Do(ctx, Request{Path: path, MaxBytes: maxBytes})
 }
 
 // GetURL calls Do for an absolute URL, which can be that of another server. It sends the token only
 // to the ledger's server.
-func (c *Client) GetURL(ctx context.Context, address string, maxBytes int64) (Answer, error) {
+func (c *Client) GetURL(ctx context.Context, address string, maxBytes int64) (Response, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return Answer{}, err
+		return Response{}, err
 	}
 	token := ""
 	if own, err := url.Parse(c.server.URL); err == nil && own.Scheme == u.Scheme && own.Host == u.Host {
@@ -156,12 +156,12 @@ func (c *Client) GetURL(ctx context.Context, address string, maxBytes int64) (An
 	}
 	to, err := c.connect((&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), token)
 	if err != nil {
-		return Answer{}, err
+		return Response{}, err
 	}
 	return c.do(ctx, to, Request{Path: u.RequestURI(), MaxBytes: maxBytes})
 }
 
-func (c *Client) do(ctx context.Context, to *client.Client, r Request) (Answer, error) {
+func (c *Client) do(ctx context.Context, to *client.Client, r Request) (Response, error) {
 	request := client.Request{Path: r.Path, MaxAnswer: r.MaxBytes + 1} // boundedBody ends the body before this limit is reached
 	if r.Accept != "" {
 		request.Header = map[string]string{"Accept": r.Accept}
@@ -170,17 +170,17 @@ func (c *Client) do(ctx context.Context, to *client.Client, r Request) (Answer, 
 	problem := (*client.Error)(nil)
 	switch {
 	case err == nil:
-		got := Answer{Status: answer.Status, Header: answer.Header, Body: answer.Body}
+		got := Response{Status: answer.Status, Header: answer.Header, Body: answer.Body}
 		if got.Status != http.StatusOK {
 			got.Problem = fmt.Sprintf("the server returned %d %s", got.Status, http.StatusText(got.Status))
 		}
 		return got, nil
 	case ctx.Err() != nil || errors.Is(err, ErrTooLong) || errors.Is(err, ErrMalformed):
-		return Answer{}, err
+		return Response{}, err
 	case errors.As(err, &problem) && !problem.Temporary() && !errors.Is(err, client.ErrMisdirected):
-		return Answer{Status: problem.Status, Header: problem.Header, RedactedBy: problem.RedactedBy, ReadOnly: problem.ReadOnly, Problem: c.explained(err).Error()}, nil
+		return Response{Status: problem.Status, Header: problem.Header, RedactedBy: problem.RedactedBy, ReadOnly: problem.ReadOnly, Problem: c.explained(err).Error()}, nil
 	}
-	return Answer{}, UnavailableError{Reason: c.explained(err)}
+	return Response{}, UnavailableError{Reason: c.explained(err)}
 }
 
 func (c *Client) explained(err error) error {

@@ -94,8 +94,8 @@ func (l *Log) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error]
 	return l.entries(ctx, from, l.bundleWithTile)
 }
 
-// EntriesAlone is like Entries but prefetches no tiles, for a caller that needs few of them.
-func (l *Log) EntriesAlone(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
+// EntriesWithoutTiles is like Entries but prefetches no tiles, for a caller that needs few of them.
+func (l *Log) EntriesWithoutTiles(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return l.entries(ctx, from, l.bundle)
 }
 
@@ -196,6 +196,6 @@ func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 }
 
 // bundleDamage returns the *Damage of a bundle at one of its entries.
-func bundleDamage(kind audit.Kind, path proofs.TilePath, number int, err error) error {
+func bundleDamage(kind audit.DamageKind, path proofs.TilePath, number int, err error) error {
 	return &audit.Damage{Kind: kind, Seq: path.Index*proofs.FullTile + uint64(number), Tile: path.String(), Message: err.Error()}
 }

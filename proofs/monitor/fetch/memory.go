@@ -9,47 +9,47 @@ import (
 // smallAnswer is the length in bytes up to which an answer needs no share of a Memory.
 const smallAnswer = 1 << 20
 
-// Memory limits how many large answers, of more than 1 MiB each, are in memory at once. A
+// AnswerLimit limits how many large answers, of more than 1 MiB each, are in memory at once. A
 // Memory is safe for concurrent use.
-type Memory struct{ answers *semaphore.Weighted }
+type AnswerLimit struct{ answers *semaphore.Weighted }
 
 // NewMemory returns a Memory with room for this number of large answers.
-func NewMemory(answers int64) *Memory { return &Memory{semaphore.NewWeighted(answers)} }
+func NewMemory(answers int64) *AnswerLimit { return &AnswerLimit{semaphore.NewWeighted(answers)} }
 
-// Share is one task's share of a Memory. It belongs to one goroutine.
-type Share struct {
+// AnswerSlot is one task's share of a Memory. It belongs to one goroutine.
+type AnswerSlot struct {
 	of    *semaphore.Weighted
 	taken bool
 }
 
 type shareKey struct{}
 
-// Share returns a context for one task. The task's first large answer waits until there is
+// WithSlot returns a context for one task. The task's first large answer waits until there is
 // room, and its later answers use the same room. The caller must release the share when the
 // task no longer holds its answers.
-func (m *Memory) Share(ctx context.Context) (context.Context, *Share) {
-	s := &Share{of: m.answers}
+func (m *AnswerLimit) WithSlot(ctx context.Context) (context.Context, *AnswerSlot) {
+	s := &AnswerSlot{of: m.answers}
 	return context.WithValue(ctx, shareKey{}, s), s
 }
 
-// Taken reports whether the share holds room because the task has received a large answer.
-func (s *Share) Taken() bool { return s.taken }
+// InUse reports whether the share holds room because the task has received a large answer.
+func (s *AnswerSlot) InUse() bool { return s.taken }
 
 // Release frees the room that the share has taken.
-func (s *Share) Release() {
+func (s *AnswerSlot) Release() {
 	if s.taken {
 		s.of.Release(1)
 		s.taken = false
 	}
 }
 
-// TakeShare waits for room for an answer of this size in bytes, if it is large. It does not
+// WaitForSlot waits for room for an answer of this size in bytes, if it is large. It does not
 // wait if the context has no share or the share already has its room.
-func TakeShare(ctx context.Context, size int64) error {
+func WaitForSlot(ctx context.Context, size int64) error {
 	if size < smallAnswer {
 		return nil
 	}
-	s, _ := ctx.Value(shareKey{}).(*Share)
+	s, _ := ctx.Value(shareKey{}).(*AnswerSlot)
 	if s == nil || s.taken {
 		return nil
 	}

@@ -35,7 +35,7 @@ type Browser struct {
 	last    int                      // id of the last command; guarded by mu
 	waiting map[int]chan<- message   // waiting commands, by id; guarded by mu
 	pages   map[string]chan<- string // by session: channels that receive the names of a page's events; guarded by mu
-	notes   map[string]*Notes        // by session: notes of pages; guarded by mu
+	notes   map[string]*PageActivity // by session: notes of pages; guarded by mu
 }
 
 // message is the response to a command, or an event.
@@ -74,7 +74,7 @@ func Start(t testing.TB) *Browser {
 	require.NoError(t, theirs.Close())
 	require.NoError(t, theirAnswers.Close())
 	b := &Browser{commands: commands, done: make(chan struct{}), waiting: make(map[int]chan<- message),
-		pages: make(map[string]chan<- string), notes: make(map[string]*Notes)}
+		pages: make(map[string]chan<- string), notes: make(map[string]*PageActivity)}
 	go b.receive(answers)
 	t.Cleanup(func() {
 		_ = b.ask("", "Browser.close", nil, nil) // fails if the browser exits before it responds

@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Notes holds the requests, errors, and dialogs of a page, which tests inspect.
-type Notes struct {
+// PageActivity holds the requests, errors, and dialogs of a page, which tests inspect.
+type PageActivity struct {
 	Requests []string // requested addresses, including the page's own
 	Errors   []string // exceptions, and errors that the page wrote to the console
 	Dialogs  []string
 }
 
 // take adds the request, error, or dialog in an event. The caller holds the browser's mutex.
-func (n *Notes) take(m message) {
+func (n *PageActivity) take(m message) {
 	var p struct {
 		Request struct{ URL string }
 		Entry   struct{ Level, Text string }
@@ -59,7 +59,7 @@ func (b *Browser) NewPage(t testing.TB) *Page {
 	require.NoError(t, b.ask("", "Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached))
 	p := &Page{browser: b, session: attached.SessionID, loaded: make(chan string, 1)}
 	b.mu.Lock()
-	b.pages[p.session], b.notes[p.session] = p.loaded, new(Notes)
+	b.pages[p.session], b.notes[p.session] = p.loaded, new(PageActivity)
 	b.mu.Unlock()
 	for _, domain := range []string{"Page", "Runtime", "Network", "Log"} {
 		p.Do(t, domain+".enable", nil)
@@ -127,10 +127,10 @@ func (p *Page) Text(t testing.TB, selector string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Notes returns the requests, errors, and dialogs so far.
-func (p *Page) Notes() Notes {
+// Activity returns the requests, errors, and dialogs so far.
+func (p *Page) Activity() PageActivity {
 	p.browser.mu.Lock()
 	defer p.browser.mu.Unlock()
 	n := p.browser.notes[p.session]
-	return Notes{slices.Clone(n.Requests), slices.Clone(n.Errors), slices.Clone(n.Dialogs)}
+	return PageActivity{slices.Clone(n.Requests), slices.Clone(n.Errors), slices.Clone(n.Dialogs)}
 }

@@ -34,13 +34,13 @@ func (l *Log) Receipt(ctx context.Context, seq, size uint64) (*proofs.Receipt, e
 	if err != nil {
 		return nil, fmt.Errorf("reading event %d of the copy of the log: %w", seq, err)
 	}
-	receipt.Proof = &proofs.Proof{Event: entry[proofs.HashSize:], Inclusion: proofs.Inclusion{LeafIndex: seq, TreeSize: size, Hashes: path}, Checkpoint: checkpoint}
+	receipt.Proof = &proofs.Proof{Event: entry[proofs.HashSize:], Inclusion: proofs.InclusionProof{LeafIndex: seq, TreeSize: size, Hashes: path}, Checkpoint: checkpoint}
 	return receipt, nil
 }
 
 // StageReceipt returns the nested proof of a stage of a run-DAG, for the tree of this size (spec:
 // Nested proofs).
-func (l *Log) StageReceipt(ctx context.Context, seq, size uint64, stage string) (*proofs.Nested, error) {
+func (l *Log) StageReceipt(ctx context.Context, seq, size uint64, stage string) (*proofs.NestedProof, error) {
 	nested, record, err := l.nested(ctx, seq, size)
 	if err == nil {
 		nested.Stage, err = stageOf(record, stage)
@@ -50,7 +50,7 @@ func (l *Log) StageReceipt(ctx context.Context, seq, size uint64, stage string) 
 
 // CitationReceipt returns the nested proof of the citation at index n of a citation set, for the
 // tree of this size (spec: Nested proofs).
-func (l *Log) CitationReceipt(ctx context.Context, seq, size, n uint64) (*proofs.Nested, error) {
+func (l *Log) CitationReceipt(ctx context.Context, seq, size, n uint64) (*proofs.NestedProof, error) {
 	nested, record, err := l.nested(ctx, seq, size)
 	if err == nil {
 		nested.Citation, err = citationOf(record, n)
@@ -59,7 +59,7 @@ func (l *Log) CitationReceipt(ctx context.Context, seq, size, n uint64) (*proofs
 }
 
 // nested returns a nested proof that lacks its stage or citation, and the record in the event.
-func (l *Log) nested(ctx context.Context, seq, size uint64) (*proofs.Nested, pyjson.Value, error) {
+func (l *Log) nested(ctx context.Context, seq, size uint64) (*proofs.NestedProof, pyjson.Value, error) {
 	receipt, err := l.Receipt(ctx, seq, size)
 	if err != nil {
 		return nil, pyjson.Value{}, err
@@ -68,7 +68,7 @@ func (l *Log) nested(ctx context.Context, seq, size uint64) (*proofs.Nested, pyj
 	if err := document.Parse(receipt.Proof.Event); err != nil {
 		return nil, pyjson.Value{}, fmt.Errorf("reading event %d of the copy of the log: %w", seq, err)
 	}
-	return &proofs.Nested{Receipt: receipt}, document.Root().Member("record"), nil
+	return &proofs.NestedProof{Receipt: receipt}, document.Root().Member("record"), nil
 }
 
 // stageOf returns the proof that a run-DAG has the named stage.
@@ -97,20 +97,20 @@ func citationOf(record pyjson.Value, n uint64) (*proofs.NestedCitation, error) {
 }
 
 // Inclusion returns the inclusion proof of an event in the tree of this size.
-func (l *Log) Inclusion(seq, size uint64) (wire.HashList, error) {
+func (l *Log) Inclusion(seq, size uint64) (wire.ProofAnswer, error) {
 	path, err := l.tree.Inclusion(seq, size)
-	return wire.HashList{AsOf: size, Hashes: hexOf(path)}, err
+	return wire.ProofAnswer{AsOf: size, Hashes: hexOf(path)}, err
 }
 
 // Consistency returns the consistency proof between two sizes, with the text of the checkpoint
 // of the second.
-func (l *Log) Consistency(ctx context.Context, first, second uint64) (wire.HashList, error) {
+func (l *Log) Consistency(ctx context.Context, first, second uint64) (wire.ProofAnswer, error) {
 	path, err := l.tree.Consistency(first, second)
 	if err != nil {
-		return wire.HashList{}, err
+		return wire.ProofAnswer{}, err
 	}
 	checkpoint, err := l.Checkpoint(ctx, second)
-	return wire.HashList{AsOf: second, Hashes: hexOf(path), Checkpoint: string(checkpoint)}, err
+	return wire.ProofAnswer{AsOf: second, Hashes: hexOf(path), Checkpoint: string(checkpoint)}, err
 }
 
 func hexOf(hashes []proofs.Hash) []string {

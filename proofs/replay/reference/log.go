@@ -56,7 +56,7 @@ func NewLog(dir, name string) (*Log, error) {
 }
 
 // Add appends an entry, which must be the next entry of the log.
-func (l *Log) Add(e audit.Walked) error {
+func (l *Log) Add(e audit.WalkedEntry) error {
 	if e.Body.Kind == record.ContentRedacted {
 		for seq := range e.Body.Redaction.Seqs.All() {
 			if _, before := l.redactedBy[seq]; !before {
@@ -87,8 +87,8 @@ func (l *Log) show(size uint64) error {
 	return nil
 }
 
-// Written returns the number of entries that have been added.
-func (l *Log) Written() uint64 { return l.written }
+// WrittenSize returns the number of entries that have been added.
+func (l *Log) WrittenSize() uint64 { return l.written }
 
 // RedactedBy returns the first event that redacts a record. The event may be beyond the shown size.
 func (l *Log) RedactedBy(seq uint64) (by uint64, redacted bool) {

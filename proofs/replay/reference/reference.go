@@ -65,9 +65,9 @@ func Open(log *Log, c Config) (*Reference, error) {
 	return &Reference{log: log, store: store, index: follower, progress: c.Progress}, nil
 }
 
-// Show makes the reference answer as of a size, which must be at least the size shown before
+// AdvanceTo makes the reference answer as of a size, which must be at least the size shown before
 // and at most the size of the copy. It waits for the index. No question may be in progress.
-func (r *Reference) Show(ctx context.Context, size uint64) error {
+func (r *Reference) AdvanceTo(ctx context.Context, size uint64) error {
 	if err := r.log.show(size); err != nil {
 		return err
 	}
@@ -88,11 +88,11 @@ func (r *Reference) Show(ctx context.Context, size uint64) error {
 // Close closes the index. No question may be in progress.
 func (r *Reference) Close() error { return r.store.Close() }
 
-// Ask answers a question to the index (query.Questions). path is percent-encoded and relative to
+// Answer answers a question to the index (query.Questions). path is percent-encoded and relative to
 // the ledger's path. parameters is the query part of the URL. size is the tree size that the answer
 // describes, or 0 if the question is refused before the index is read.
-func (r *Reference) Ask(ctx context.Context, path, parameters string) (answer any, size uint64, err error) {
-	asked, elements, ok := query.Find(path)
+func (r *Reference) Answer(ctx context.Context, path, parameters string) (answer any, size uint64, err error) {
+	asked, elements, ok := query.FindQuestion(path)
 	if !ok {
 		return nil, 0, &query.Error{Reason: query.NotFound, Detail: "no question has that path"}
 	}
@@ -101,7 +101,7 @@ func (r *Reference) Ask(ctx context.Context, path, parameters string) (answer an
 		return nil, 0, err
 	}
 	defer view.Close()
-	answer, err = request.Ask(view)
+	answer, err = request.Answer(view)
 	return answer, view.Size(), err
 }
 
@@ -166,7 +166,7 @@ func (r *Reference) Statistics() *wire.Stats {
 		stats.Records[wire.Kind(kind)] = n
 	}
 	for _, c := range t.Checks {
-		stats.Checks = append(stats.Checks, wire.CheckCount{Kind: wire.Kind(c.Kind), Field: c.Field, Result: wire.Result(c.Result), Count: c.Count})
+		stats.Checks = append(stats.Checks, wire.CheckCount{Kind: wire.Kind(c.Kind), Field: c.Field, Result: wire.CheckResult(c.Result), Count: c.Count})
 	}
 	return stats
 }

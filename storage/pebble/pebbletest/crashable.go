@@ -8,9 +8,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// Crashable is a file system in memory that distinguishes synced from unsynced data. It counts
+// CrashFS is a file system in memory that distinguishes synced from unsynced data. It counts
 // the operations that change it, and can show what would remain after a power failure.
-type Crashable struct {
+type CrashFS struct {
 	memory *vfs.MemFS
 
 	// mu serialises the starts of changing operations.
@@ -19,17 +19,17 @@ type Crashable struct {
 	before     func(operation int) // called before each operation unless nil; guarded by mu
 }
 
-// NewCrashable returns an empty file system.
-func NewCrashable() *Crashable {
-	return &Crashable{memory: vfs.NewCrashableMem()}
+// NewCrashFS returns an empty file system.
+func NewCrashFS() *CrashFS {
+	return &CrashFS{memory: vfs.NewCrashableMem()}
 }
 
 // FS returns the file system for the code under test.
-func (c *Crashable) FS() vfs.FS {
+func (c *CrashFS) FS() vfs.FS {
 	return errorfs.Wrap(c.memory, errorfs.InjectorFunc(c.begin))
 }
 
-func (c *Crashable) begin(op errorfs.Op) error {
+func (c *CrashFS) begin(op errorfs.Op) error {
 	if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (c *Crashable) begin(op errorfs.Op) error {
 // BeforeEach makes c call f before each changing operation, with the number of earlier changing
 // operations. A nil f ends this. Operations wait for f, so f must not change the file system; it
 // may call PowerCut. f runs on the goroutine of the operation, so it must not fail the test itself.
-func (c *Crashable) BeforeEach(f func(operation int)) {
+func (c *CrashFS) BeforeEach(f func(operation int)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.before = f
@@ -53,7 +53,7 @@ func (c *Crashable) BeforeEach(f func(operation int)) {
 
 // Operations returns the number of changing operations so far. It must not be called from the
 // function given to BeforeEach.
-func (c *Crashable) Operations() int {
+func (c *CrashFS) Operations() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.operations
@@ -62,8 +62,8 @@ func (c *Crashable) Operations() int {
 // PowerCut returns the file system that would remain if the power failed now. It contains
 // everything that was synced, and keeps each other block and directory entry with a probability of
 // percent/100. seed makes this choice reproducible. The result is independent of c.
-func (c *Crashable) PowerCut(percent int, seed uint64) *Crashable {
-	return &Crashable{memory: c.memory.CrashClone(vfs.CrashCloneCfg{
+func (c *CrashFS) PowerCut(percent int, seed uint64) *CrashFS {
+	return &CrashFS{memory: c.memory.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: percent,
 		RNG:                 rand.New(rand.NewPCG(seed, seed)), // #nosec G404 -- test cases
 	})}

@@ -20,7 +20,7 @@ func read(t *testing.T, files vfs.FS, name string) string {
 }
 
 func TestPowerCutKeepsWhatIsSynced(t *testing.T) {
-	crashable := pebbletest.NewCrashable()
+	crashable := pebbletest.NewCrashFS()
 	files := crashable.FS()
 	var begun []int
 	crashable.BeforeEach(func(operation int) { begun = append(begun, operation) })
@@ -51,6 +51,6 @@ func TestPowerCutKeepsWhatIsSynced(t *testing.T) {
 }
 
 func TestTamperNeedsADatabase(t *testing.T) {
-	_, err := pebbletest.OpenTamper(vfs.NewMem(), "nothing", "default")
+	_, err := pebbletest.OpenTamperer(vfs.NewMem(), "nothing", "default")
 	require.Error(t, err)
 }

@@ -18,13 +18,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Find returns the names of the files in a database's folder that contain a needle, whether in
+// FilesContaining returns the names of the files in a database's folder that contain a needle, whether in
 // plain bytes, in compressed blocks, or in overwritten data that is still there. Block headers can
 // interrupt a text, so a quarter of the needle is enough for a match. The needle must have at least
 // 32 bytes, and no quarter of it may occur elsewhere by chance. In a damaged or unfinished table,
 // only the readable part is searched. A nil files means the operating system's file system. orders
 // names comparers other than Pebble's own that tables can use.
-func Find(ctx context.Context, files vfs.FS, dir string, needle []byte, orders ...string) ([]string, error) {
+func FilesContaining(ctx context.Context, files vfs.FS, dir string, needle []byte, orders ...string) ([]string, error) {
 	if files == nil {
 		files = vfs.Default
 	}

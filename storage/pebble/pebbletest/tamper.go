@@ -13,16 +13,16 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// Tamper changes the stored bytes of one ledger. Every change is durable when its method
+// Tamperer changes the stored bytes of one ledger. Every change is durable when its method
 // returns.
-type Tamper struct {
+type Tamperer struct {
 	engine *engine.DB
 	ledger keys.Ledger
 }
 
-// OpenTamper opens a ledger of a database, which must not be open elsewhere. A nil files means the
+// OpenTamperer opens a ledger of a database, which must not be open elsewhere. A nil files means the
 // operating system's file system.
-func OpenTamper(files vfs.FS, dir, ledger string) (*Tamper, error) {
+func OpenTamperer(files vfs.FS, dir, ledger string) (*Tamperer, error) {
 	if files == nil {
 		files = vfs.Default
 	}
@@ -30,7 +30,7 @@ func OpenTamper(files vfs.FS, dir, ledger string) (*Tamper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s to tamper with it: %w", dir, err)
 	}
-	t := &Tamper{engine: db}
+	t := &Tamperer{engine: db}
 	stored, err := t.get(keys.Name(ledger))
 	if err == nil {
 		var number uint32
@@ -44,9 +44,9 @@ func OpenTamper(files vfs.FS, dir, ledger string) (*Tamper, error) {
 }
 
 // Close closes the database, which can then be opened as usual.
-func (t *Tamper) Close() error { return t.engine.Close() }
+func (t *Tamperer) Close() error { return t.engine.Close() }
 
-func (t *Tamper) get(key []byte) ([]byte, error) {
+func (t *Tamperer) get(key []byte) ([]byte, error) {
 	value, closer, err := t.engine.Get(key)
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil, storage.ErrNotFound
@@ -58,41 +58,41 @@ func (t *Tamper) get(key []byte) ([]byte, error) {
 	return kept, closer.Close()
 }
 
-func (t *Tamper) set(key, value []byte) error { return t.engine.Set(key, value, engine.Sync) }
+func (t *Tamperer) set(key, value []byte) error { return t.engine.Set(key, value, engine.Sync) }
 
-func (t *Tamper) delete(key []byte) error { return t.engine.Delete(key, engine.Sync) }
+func (t *Tamperer) delete(key []byte) error { return t.engine.Delete(key, engine.Sync) }
 
 // SetEntry replaces or adds the entry at seq. It does not change the head.
-func (t *Tamper) SetEntry(seq uint64, b []byte) error {
+func (t *Tamperer) SetEntry(seq uint64, b []byte) error {
 	return t.set(keys.AppendEntry(nil, t.ledger, seq), b)
 }
 
 // DeleteEntry deletes the entry at seq.
-func (t *Tamper) DeleteEntry(seq uint64) error {
+func (t *Tamperer) DeleteEntry(seq uint64) error {
 	return t.delete(keys.AppendEntry(nil, t.ledger, seq))
 }
 
 // SetTile replaces or adds a hash tile.
-func (t *Tamper) SetTile(level uint8, index uint64, hashes []byte) error {
+func (t *Tamperer) SetTile(level uint8, index uint64, hashes []byte) error {
 	return t.set(keys.AppendTile(nil, t.ledger, level, index), hashes)
 }
 
 // DeleteTile deletes a hash tile.
-func (t *Tamper) DeleteTile(level uint8, index uint64) error {
+func (t *Tamperer) DeleteTile(level uint8, index uint64) error {
 	return t.delete(keys.AppendTile(nil, t.ledger, level, index))
 }
 
 // SetHead replaces or adds the head.
-func (t *Tamper) SetHead(h storage.Head) error {
+func (t *Tamperer) SetHead(h storage.Head) error {
 	return t.set(keys.Head(t.ledger), keys.AppendHead(nil, h))
 }
 
 // DeleteHead deletes the head.
-func (t *Tamper) DeleteHead() error { return t.delete(keys.Head(t.ledger)) }
+func (t *Tamperer) DeleteHead() error { return t.delete(keys.Head(t.ledger)) }
 
 // SetContent replaces the bytes stored under a digest. It returns storage.ErrNotFound if the ledger
 // does not have the content.
-func (t *Tamper) SetContent(digest storage.Hash, b []byte) error {
+func (t *Tamperer) SetContent(digest storage.Hash, b []byte) error {
 	holding, err := t.holding(digest)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (t *Tamper) SetContent(digest storage.Hash, b []byte) error {
 // DeleteContent deletes the bytes stored under a digest, their place, and all references to them,
 // as if they had never been posted. It returns storage.ErrNotFound if the ledger does not have the
 // content.
-func (t *Tamper) DeleteContent(digest storage.Hash) error {
+func (t *Tamperer) DeleteContent(digest storage.Hash) error {
 	if err := t.LoseBytes(digest); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (t *Tamper) DeleteContent(digest storage.Hash) error {
 }
 
 // LoseBytes deletes the bytes stored under a digest, but keeps their place and the references.
-func (t *Tamper) LoseBytes(digest storage.Hash) error {
+func (t *Tamperer) LoseBytes(digest storage.Hash) error {
 	holding, err := t.holding(digest)
 	if err != nil {
 		return err
@@ -121,23 +121,23 @@ func (t *Tamper) LoseBytes(digest storage.Hash) error {
 }
 
 // SetKey replaces or adds the claim of an idempotency key.
-func (t *Tamper) SetKey(k storage.Key) error {
-	return t.set(keys.AppendClaim(nil, t.ledger, k.Key), keys.AppendClaimValue(nil, k))
+func (t *Tamperer) SetKey(k storage.Claim) error {
+	return t.set(keys.AppendClaim(nil, t.ledger, k.Claim), keys.AppendClaimValue(nil, k))
 }
 
 // SetRedaction stores that the event by redacted the record at seq, but erases no content.
-func (t *Tamper) SetRedaction(seq, by uint64) error {
-	return t.set(keys.AppendRedaction(nil, t.ledger, seq), keys.Seq(by))
+func (t *Tamperer) SetRedaction(seq, by uint64) error {
+	return t.set(keys.AppendRedaction(nil, t.ledger, seq), keys.EncodeSeq(by))
 }
 
 // DeleteRedaction deletes the redaction of the record at seq.
-func (t *Tamper) DeleteRedaction(seq uint64) error {
+func (t *Tamperer) DeleteRedaction(seq uint64) error {
 	return t.delete(keys.AppendRedaction(nil, t.ledger, seq))
 }
 
 // DeleteReference makes the ledger forget that the record at seq needs a piece of content. It
 // returns storage.ErrNotFound if the ledger does not have the content.
-func (t *Tamper) DeleteReference(digest storage.Hash, seq uint64) error {
+func (t *Tamperer) DeleteReference(digest storage.Hash, seq uint64) error {
 	holding, err := t.holding(digest)
 	if err != nil {
 		return err
@@ -150,11 +150,11 @@ func (t *Tamper) DeleteReference(digest storage.Hash, seq uint64) error {
 }
 
 // SetFormatVersion replaces the format version of the database.
-func (t *Tamper) SetFormatVersion(version uint32) error {
-	return t.set(keys.Format(), keys.Number(version))
+func (t *Tamperer) SetFormatVersion(version uint32) error {
+	return t.set(keys.Format(), keys.EncodeNumber(version))
 }
 
-func (t *Tamper) holding(digest storage.Hash) (keys.Holding, error) {
+func (t *Tamperer) holding(digest storage.Hash) (keys.Holding, error) {
 	stored, err := t.get(keys.AppendPlace(nil, t.ledger, digest))
 	if err != nil {
 		return keys.Holding{}, fmt.Errorf("content %x: %w", digest, err)

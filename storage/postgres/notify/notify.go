@@ -96,7 +96,7 @@ func (a *Announcer) run(ctx context.Context) {
 		limited, cancel := context.WithTimeout(ctx, sendTime)
 		_, err := a.pool.Exec(limited, `SELECT pg_notify($1, n.name) FROM unnest($2::text[]) AS n (name)`, channel, names)
 		cancel()
-		if Unsupported(err) {
+		if IsUnsupported(err) {
 			return
 		}
 		select {
@@ -107,9 +107,9 @@ func (a *Announcer) run(ctx context.Context) {
 	}
 }
 
-// Unsupported reports whether err means that the database does not know or does not permit the
+// IsUnsupported reports whether err means that the database does not know or does not permit the
 // statement.
-func Unsupported(err error) bool {
+func IsUnsupported(err error) bool {
 	var reported *pgconn.PgError
 	if !errors.As(err, &reported) {
 		return false
@@ -143,7 +143,7 @@ func (l Listener) Listen(ctx context.Context, heard func(ledger string)) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case Unsupported(err):
+		case IsUnsupported(err):
 			l.Log.Warn("the database does not notify servers of changes: this server sees changes of other servers only when it polls", "error", err)
 			return
 		case !broken:

@@ -10,13 +10,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Error reports a pooler that shares the sessions of the database between connections. A setting of
+// SharedSessionError reports a pooler that shares the sessions of the database between connections. A setting of
 // one connection would then apply to commits of another one. One such setting is
 // synchronous_commit, which the connections for leases turn off.
-type Error struct{}
+type SharedSessionError struct{}
 
-// Error says what happened and what to do.
-func (*Error) Error() string {
+// SharedSessionError says what happened and what to do.
+func (*SharedSessionError) Error() string {
 	return "a pooler shares the database's sessions between connections, as in transaction mode, so settings of one connection would apply to commits of another one; connect to the database itself, or set the pooler to session mode"
 }
 
@@ -50,7 +50,7 @@ func Check(ctx context.Context, config *pgx.ConnConfig) (err error) {
 			first[turn] = session
 		}
 		if session != first[turn] || first[0] == first[1] {
-			return new(Error)
+			return new(SharedSessionError)
 		}
 	}
 	return nil

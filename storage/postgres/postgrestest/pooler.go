@@ -17,10 +17,10 @@ import (
 // requirePooler names the environment variable that makes a test fail if PgBouncer is missing.
 const requirePooler = "COLOPHON_REQUIRE_PGBOUNCER"
 
-// Pooled starts PgBouncer in front of a new, empty database of the server, and returns the URL of
+// StartPooler starts PgBouncer in front of a new, empty database of the server, and returns the URL of
 // that database through PgBouncer. mode is session, transaction, or statement. PgBouncer stops at
 // the end of the test. The test is skipped if PgBouncer is not installed.
-func (s *Server) Pooled(t testing.TB, mode string) string {
+func (s *Server) StartPooler(t testing.TB, mode string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil && os.Getenv(requirePooler) == "" {

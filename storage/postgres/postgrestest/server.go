@@ -54,9 +54,9 @@ func findPrograms() (string, error) {
 	return filepath.Dir(found[len(found)-1]), nil
 }
 
-// Installed reports whether PostgreSQL is installed. It returns an error if PostgreSQL is missing
+// IsInstalled reports whether PostgreSQL is installed. It returns an error if PostgreSQL is missing
 // and COLOPHON_REQUIRE_POSTGRES is set.
-func Installed() (bool, error) {
+func IsInstalled() (bool, error) {
 	if _, err := findPrograms(); err == nil {
 		return true, nil
 	}
@@ -69,7 +69,7 @@ func Installed() (bool, error) {
 // need skips the test if PostgreSQL is not installed. If Installed returns an error, need fails the
 // test.
 func need(t testing.TB) {
-	installed, err := Installed()
+	installed, err := IsInstalled()
 	require.NoError(t, err)
 	if !installed {
 		t.Skip("PostgreSQL is not installed: install Debian's package postgresql")
@@ -91,9 +91,9 @@ var shared struct {
 	server *Server
 }
 
-// Shared returns a server that all tests of a package share. It starts the server at the first
+// SharedServer returns a server that all tests of a package share. It starts the server at the first
 // call; Main stops it.
-func Shared(t testing.TB) *Server {
+func SharedServer(t testing.TB) *Server {
 	need(t)
 	shared.Lock()
 	defer shared.Unlock()
@@ -318,9 +318,9 @@ func connection(host string, port int, options []string) string {
 
 var schemas atomic.Int64
 
-// Schema creates an empty schema and returns its name. A URL with the option search_path selects
+// CreateSchema creates an empty schema and returns its name. A URL with the option search_path selects
 // it.
-func (s *Server) Schema(t testing.TB) string {
+func (s *Server) CreateSchema(t testing.TB) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.URL())
 	require.NoError(t, err)

@@ -68,9 +68,9 @@ func (s *Server) Promote() error {
 	return s.Execute(`ALTER SYSTEM SET synchronous_standby_names = ''`, `SELECT pg_reload_conf()`, `SELECT pg_promote()`)
 }
 
-// URLWith returns a connection string for the server's default database that has another server as
+// URLWithFallback returns a connection string for the server's default database that has another server as
 // its second host, and the given options (name, value, …).
-func (s *Server) URLWith(next *Server, options ...string) string {
+func (s *Server) URLWithFallback(next *Server, options ...string) string {
 	hosts := strings.Join([]string{s.dir, next.dir}, ",")
 	ports := fmt.Sprintf("%d,%d", port, port)
 	values := url.Values{"host": {hosts}, "port": {ports}, "user": {"colophon"}, "dbname": {"postgres"}, "sslmode": {"disable"}}

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// Account returns the user that runs the server if the tests run as root, because PostgreSQL
+// ServerUser returns the user that runs the server if the tests run as root, because PostgreSQL
 // refuses to run as root. ok is false if the tests do not run as root or no suitable user exists.
-func Account() (uid, gid int, ok bool) {
+func ServerUser() (uid, gid int, ok bool) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false
 	}
@@ -33,7 +33,7 @@ func Account() (uid, gid int, ok bool) {
 
 // give changes the owner of dir to the user that Account returns, if there is one.
 func give(dir string) error {
-	if uid, gid, ok := Account(); ok {
+	if uid, gid, ok := ServerUser(); ok {
 		return os.Chown(dir, uid, gid)
 	}
 	return nil
@@ -41,7 +41,7 @@ func give(dir string) error {
 
 // unprivileged returns attributes that make a command run as the user that Account returns, or nil.
 func unprivileged() *syscall.SysProcAttr {
-	if uid, gid, ok := Account(); ok {
+	if uid, gid, ok := ServerUser(); ok {
 		return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	}
 	return nil

@@ -70,9 +70,9 @@ func Check(ctx context.Context, pool *pgxpool.Pool) error {
 	return err
 }
 
-// Complete returns an error unless the tables exist, are at least as new as this build requires,
+// CheckComplete returns an error unless the tables exist, are at least as new as this build requires,
 // and can be used by this build.
-func Complete(ctx context.Context, pool *pgxpool.Pool) error {
+func CheckComplete(ctx context.Context, pool *pgxpool.Pool) error {
 	stored, known, err := read(ctx, pool)
 	switch {
 	case err != nil:

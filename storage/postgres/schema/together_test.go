@@ -18,8 +18,8 @@ func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 // Many servers that start at the same time can create the same tables, although they can collide at
 // every statement.
 func TestServersCreateTablesTogether(t *testing.T) {
-	database := postgrestest.Shared(t)
-	pool, err := pgxpool.New(t.Context(), database.URL("search_path", database.Schema(t), "pool_max_conns", "24"))
+	database := postgrestest.SharedServer(t)
+	pool, err := pgxpool.New(t.Context(), database.URL("search_path", database.CreateSchema(t), "pool_max_conns", "24"))
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	var servers sync.WaitGroup
@@ -27,5 +27,5 @@ func TestServersCreateTablesTogether(t *testing.T) {
 		servers.Go(func() { assert.NoError(t, schema.Migrate(t.Context(), pool)) })
 	}
 	servers.Wait()
-	require.NoError(t, schema.Complete(t.Context(), pool))
+	require.NoError(t, schema.CheckComplete(t.Context(), pool))
 }

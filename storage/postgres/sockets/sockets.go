@@ -40,8 +40,8 @@ func (c *socket) Close() error {
 	return c.Conn.Close()
 }
 
-// Keep returns a dial function that adds the connections that it opens to the Set.
-func (c *Set) Keep(dial pgconn.DialFunc) pgconn.DialFunc {
+// Track returns a dial function that adds the connections that it opens to the Set.
+func (c *Set) Track(dial pgconn.DialFunc) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		begun := time.Now()
 		conn, err := dial(ctx, network, address)
@@ -59,9 +59,9 @@ func (c *Set) Keep(dial pgconn.DialFunc) pgconn.DialFunc {
 	}
 }
 
-// Ready records that a connection can be used. conn may be the encrypted connection around the one
+// MarkReady records that a connection can be used. conn may be the encrypted connection around the one
 // that Keep's function returned.
-func (c *Set) Ready(conn net.Conn) {
+func (c *Set) MarkReady(conn net.Conn) {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		conn = encrypted.NetConn()
 	}

@@ -13,7 +13,7 @@ import (
 // to connections that are still being opened.
 func TestCloseBefore(t *testing.T) {
 	set := new(Set)
-	dial := set.Keep(func(context.Context, string, string) (net.Conn, error) {
+	dial := set.Track(func(context.Context, string, string) (net.Conn, error) {
 		conn, other := net.Pipe()
 		t.Cleanup(func() { _ = other.Close() })
 		return conn, nil
@@ -22,7 +22,7 @@ func TestCloseBefore(t *testing.T) {
 	require.NoError(t, err)
 	opening, err := dial(t.Context(), "tcp", "a")
 	require.NoError(t, err)
-	set.Ready(opened)
+	set.MarkReady(opened)
 
 	require.Zero(t, set.CloseBefore(time.Now().Add(-time.Minute)))
 	require.Equal(t, 1, set.CloseBefore(time.Now().Add(time.Second)))

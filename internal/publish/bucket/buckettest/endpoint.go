@@ -16,9 +16,9 @@ import (
 	"colophon/internal/publish/bucket"
 )
 
-// Endpoint serves a Memory as an S3 bucket that needs no credentials, and returns its URL. It clears
+// ServeS3 serves a Memory as an S3 bucket that needs no credentials, and returns its URL. It clears
 // the environment variables with credentials.
-func Endpoint(t testing.TB, m *Memory) string {
+func ServeS3(t testing.TB, m *Memory) string {
 	t.Helper()
 	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_SHARED_CREDENTIALS_FILE": filepath.Join(t.TempDir(), "none")} {
 		t.Setenv(name, value)

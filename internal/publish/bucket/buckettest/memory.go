@@ -21,11 +21,11 @@ type Fault int
 
 // The faults.
 const (
-	None       Fault = iota
+	NoFault    Fault = iota
 	FailBefore       // the call fails without effect
 	FailAfter        // the call takes effect, and fails
 	Hang             // the call has no effect, and returns when its context is done
-	Forget           // a Put has no effect but succeeds; other calls work
+	LosePut          // a Put has no effect but succeeds; other calls work
 )
 
 // ErrFault is the error of a call that fails.
@@ -103,7 +103,7 @@ func tagOf(body []byte) string {
 func (m *Memory) do(ctx context.Context, call Call, done func() error) error {
 	m.mu.Lock()
 	m.calls = append(m.calls, call)
-	fault := None
+	fault := NoFault
 	if m.Fault != nil {
 		fault = m.Fault(call)
 	}
@@ -125,7 +125,7 @@ func (m *Memory) do(ctx context.Context, call Call, done func() error) error {
 	case fault == Hang:
 		<-ctx.Done()
 		return ctx.Err()
-	case fault == Forget && call.Method == "Put":
+	case fault == LosePut && call.Method == "Put":
 		return nil
 	}
 	return run()

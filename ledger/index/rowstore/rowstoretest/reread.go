@@ -9,9 +9,9 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Reread fails the test unless a value is reported as damaged or survives decoding, encoding,
+// RequireRoundTrip fails the test unless a value is reported as damaged or survives decoding, encoding,
 // and decoding again.
-func Reread[S any](t *testing.T, value []byte, decode func([]byte) (S, error), encode func(S) []byte) {
+func RequireRoundTrip[S any](t *testing.T, value []byte, decode func([]byte) (S, error), encode func(S) []byte) {
 	t.Helper()
 	s, err := decode(value)
 	if err != nil {

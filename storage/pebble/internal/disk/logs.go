@@ -46,9 +46,9 @@ func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) 
 	return l.FS.Create(name, category)
 }
 
-// Hold makes Drop wait, before it removes any log, until release is called. It is held while the
+// BlockDrop makes Drop wait, before it removes any log, until release is called. It is held while the
 // engine copies its logs.
-func (l *LogFS) Hold() (release func()) {
+func (l *LogFS) BlockDrop() (release func()) {
 	l.copied.RLock()
 	return l.copied.RUnlock
 }
@@ -63,9 +63,9 @@ func (l *LogFS) note(name string) {
 // Unwrap implements vfs.FS.
 func (l *LogFS) Unwrap() vfs.FS { return l.FS }
 
-// Drop flushes the contents of the write-ahead logs to tables, and removes every log that was begun
+// DropLogs flushes the contents of the write-ahead logs to tables, and removes every log that was begun
 // before the call. Logs that are begun during the call use new files.
-func (l *LogFS) Drop(ctx context.Context, dir string, db *engine.DB) error {
+func (l *LogFS) DropLogs(ctx context.Context, dir string, db *engine.DB) error {
 	l.fresh.Store(true)
 	defer l.fresh.Store(false)
 	// From here on, every new log uses a new file with a higher number, because l.fresh is set.

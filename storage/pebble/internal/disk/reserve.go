@@ -39,16 +39,16 @@ func defaultMark(total uint64) uint64 {
 
 // Check returns nil if free space is not below the threshold, and storage.ErrNoSpace otherwise. It
 // also returns nil if the file system does not report its free space.
-func (s Space) Check() error { return s.Above(math.MaxUint64) }
+func (s Space) Check() error { return s.CheckUpTo(math.MaxUint64) }
 
 // CheckOpening is like Check, but requires at most MinReserve. It is called before the database is
 // opened, because opening flushes the write-ahead log; with less space, the engine would retry
 // forever.
-func (s Space) CheckOpening() error { return s.Above(MinReserve) }
+func (s Space) CheckOpening() error { return s.CheckUpTo(MinReserve) }
 
-// Above is like Check, but requires only most bytes if the threshold is larger.
-func (s Space) Above(most uint64) error {
-	free, mark, err := s.Room()
+// CheckUpTo is like Check, but requires only most bytes if the threshold is larger.
+func (s Space) CheckUpTo(most uint64) error {
+	free, mark, err := s.FreeSpace()
 	if err != nil {
 		return err
 	}
@@ -59,9 +59,9 @@ func (s Space) Above(most uint64) error {
 	return nil
 }
 
-// Room returns the free space and the free-space threshold, in bytes. Both are 0 if the file system
+// FreeSpace returns the free space and the free-space threshold, in bytes. Both are 0 if the file system
 // does not report its free space.
-func (s Space) Room() (free, mark uint64, err error) {
+func (s Space) FreeSpace() (free, mark uint64, err error) {
 	usage, err := s.FS.GetDiskUsage(s.Dir)
 	if errors.Is(err, vfs.ErrUnsupported) {
 		return 0, 0, nil
@@ -91,8 +91,8 @@ const spacePause = 200 * time.Millisecond
 // threshold, and they also fail instead of waiting.
 type ReserveFS struct {
 	vfs.FS
-	Space   Space
-	Patient atomic.Bool // false while the database is being opened or closed
+	Space         Space
+	WaitsForSpace atomic.Bool // false while the database is being opened or closed
 	// Erasing is the minimum of free space for compactions while content is being erased, in bytes,
 	// if it is below the threshold. It is 0 at other times. The eraser sets it.
 	Erasing atomic.Uint64
@@ -101,8 +101,8 @@ type ReserveFS struct {
 // Create implements vfs.FS.
 func (r *ReserveFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if category == CompactionCategory {
-		for errors.Is(r.Enough(), storage.ErrNoSpace) {
-			if !r.Patient.Load() || r.Erasing.Load() > 0 {
+		for errors.Is(r.CheckCompactionSpace(), storage.ErrNoSpace) {
+			if !r.WaitsForSpace.Load() || r.Erasing.Load() > 0 {
 				return nil, fmt.Errorf("creating %s: %w", name, syscall.ENOSPC)
 			}
 			time.Sleep(spacePause)
@@ -111,10 +111,10 @@ func (r *ReserveFS) Create(name string, category vfs.DiskWriteCategory) (vfs.Fil
 	return r.FS.Create(name, category)
 }
 
-// Enough returns nil if there is enough space for a compaction to create a table.
-func (r *ReserveFS) Enough() error {
+// CheckCompactionSpace returns nil if there is enough space for a compaction to create a table.
+func (r *ReserveFS) CheckCompactionSpace() error {
 	if most := r.Erasing.Load(); most > 0 {
-		return r.Space.Above(most)
+		return r.Space.CheckUpTo(most)
 	}
 	return r.Space.Check()
 }

@@ -61,9 +61,9 @@ type Config struct {
 	LeastApart int
 	Durability *engine.WriteOptions
 	Logger     *slog.Logger
-	// Copies removes those copies of the database that are no longer in use. An erasure is pending
+	// RemoveCopies removes those copies of the database that are no longer in use. An erasure is pending
 	// until Copies returns nil. A nil Copies means that there are no copies.
-	Copies func() error
+	RemoveCopies func() error
 }
 
 // New returns an eraser that does nothing before Start is called.
@@ -103,8 +103,8 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// End stops the goroutine and waits for it. Unfinished work stays marked.
-func (e *Eraser) End() {
+// Stop stops the goroutine and waits for it. Unfinished work stays marked.
+func (e *Eraser) Stop() {
 	e.stop()
 	<-e.done
 }
@@ -115,7 +115,7 @@ func (e *Eraser) run(ctx context.Context) {
 	pause := leastPause
 	for ctx.Err() == nil {
 		began := time.Now()
-		worked, err := e.Pass(ctx)
+		worked, err := e.EraseMarked(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
@@ -146,18 +146,18 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Pass erases the content of up to passMarks marks and then removes these marks. It returns false
+// EraseMarked erases the content of up to passMarks marks and then removes these marks. It returns false
 // if there are no marks.
-func (e *Eraser) Pass(ctx context.Context) (bool, error) {
+func (e *Eraser) EraseMarked(ctx context.Context) (bool, error) {
 	var marks []Mark
 	err := EachMark(e.engine, passMarks, func(m Mark) { marks = append(marks, m) })
 	if err != nil || len(marks) == 0 {
 		return false, err
 	}
-	e.Begin()
+	e.AllowValueRewrites()
 	defer e.working.Store(false)
 	files, dir := e.Config.Space.FS, e.Config.Space.Dir
-	if err := e.Config.Logs.Drop(ctx, dir, e.engine); err != nil {
+	if err := e.Config.Logs.DropLogs(ctx, dir, e.engine); err != nil {
 		return true, err
 	}
 	if err := e.rewriteAll(ctx, marks); err != nil {
@@ -168,16 +168,16 @@ func (e *Eraser) Pass(ctx context.Context) (bool, error) {
 	if err := disk.SyncFolder(files, dir); err != nil {
 		return true, fmt.Errorf("making the removal of files durable: %w", err)
 	}
-	if e.Config.Copies != nil {
-		if err := e.Config.Copies(); err != nil {
+	if e.Config.RemoveCopies != nil {
+		if err := e.Config.RemoveCopies(); err != nil {
 			return true, fmt.Errorf("removing copies of the database: %w", err)
 		}
 	}
 	return true, e.unmark(marks)
 }
 
-// Begin allows the engine to rewrite value files. The engine looks for such files after each flush.
-func (e *Eraser) Begin() {
+// AllowValueRewrites allows the engine to rewrite value files. The engine looks for such files after each flush.
+func (e *Eraser) AllowValueRewrites() {
 	e.mu.Lock()
 	e.unrewritten = nil
 	e.mu.Unlock()

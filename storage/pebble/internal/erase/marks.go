@@ -20,7 +20,7 @@ type Mark struct {
 
 // EachMark calls visit for up to most marks, in the order of the keys of their content.
 func EachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
-	start, end := keys.Erasures()
+	start, end := keys.ErasureRange()
 	marks, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
 		return fmt.Errorf("looking for erased content: %w", err)

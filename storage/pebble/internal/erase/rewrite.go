@@ -106,7 +106,7 @@ func (e *Eraser) makeRoom() (release func(), err error) {
 		return nil, err
 	}
 	least := disk.MinReserve + 2*largest
-	if err := e.Config.Space.Above(least); err != nil {
+	if err := e.Config.Space.CheckUpTo(least); err != nil {
 		return nil, fmt.Errorf("rewriting tables: %w", err)
 	}
 	e.Config.Reserve.Erasing.Store(least)

@@ -40,7 +40,7 @@ type Ledger struct {
 // Run returns the stray keys of a database that has exactly the given ledgers: at most one of each
 // ledger and one of the database itself. It calls progress, if not nil, with the number of keys
 // read so far. Nothing may write to the database during the call.
-func Run(ctx context.Context, db Database, ledgers []Ledger, progress func(keys uint64)) ([]*storage.Stray, error) {
+func Run(ctx context.Context, db Database, ledgers []Ledger, progress func(keys uint64)) ([]*storage.StrayKey, error) {
 	k := &check{ctx: ctx, db: db, ledgers: make(map[keys.Ledger]*counts, len(ledgers)), progress: progress}
 	for _, l := range ledgers {
 		k.ledgers[l.Number] = &counts{Ledger: l}
@@ -67,8 +67,8 @@ type check struct {
 	ledgers  map[keys.Ledger]*counts
 	progress func(keys uint64)
 	read     uint64
-	strays   []*storage.Stray // at most one for each ledger, and one for the database
-	database bool             // whether a stray key of the database was found
+	strays   []*storage.StrayKey // at most one for each ledger, and one for the database
+	database bool                // whether a stray key of the database was found
 }
 
 // counts holds what the first pass finds out about one ledger.
@@ -92,7 +92,7 @@ const progressKeys = 1 << 16
 
 // pass visits the keys from start (included) to end (excluded) in order; nil means no bound. visit
 // returns the key at which to continue, or nil to continue with the next key.
-func (k *check) pass(start, end []byte, visit func(key keys.Parsed, raw []byte, value func() ([]byte, error)) (next []byte, err error)) (err error) {
+func (k *check) pass(start, end []byte, visit func(key keys.ParsedKey, raw []byte, value func() ([]byte, error)) (next []byte, err error)) (err error) {
 	all, err := k.db.Engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (k *check) pass(start, end []byte, visit func(key keys.Parsed, raw []byte, 
 // found records a stray key, unless one has already been recorded for the same ledger. A nil l
 // means the database itself.
 func (k *check) found(l *counts, kind storage.StrayKind, seq uint64, format string, args ...any) {
-	s := &storage.Stray{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, args...)}
+	s := &storage.StrayKey{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, args...)}
 	switch {
 	case l == nil && k.database || l != nil && l.stray:
 		return
@@ -136,7 +136,7 @@ func (k *check) found(l *counts, kind storage.StrayKind, seq uint64, format stri
 }
 
 // key checks what can be checked on one key alone, and counts the key.
-func (k *check) key(key keys.Parsed, raw []byte, value func() ([]byte, error)) (next []byte, err error) {
+func (k *check) key(key keys.ParsedKey, raw []byte, value func() ([]byte, error)) (next []byte, err error) {
 	switch key.Family {
 	case keys.FormatKey, keys.LastKey, keys.NameKey: // checked when the ledgers were listed
 		return nil, nil
@@ -182,7 +182,7 @@ func (k *check) key(key keys.Parsed, raw []byte, value func() ([]byte, error)) (
 
 // tile checks that the head's tree includes the tile. The caller of Run has already checked the
 // tile's hashes.
-func (k *check) tile(l *counts, key keys.Parsed) {
+func (k *check) tile(l *counts, key keys.ParsedKey) {
 	const height = 8 // log2 of storage.TileHashes
 	if hashes := l.Head.Size >> min(uint(key.Level)*height, 64); key.Index > hashes>>height || key.Index<<height >= hashes {
 		k.found(l, storage.StrayTile, l.Head.Size, "tile %d/%d is stored, but a tree of %d entries has none there", key.Level, key.Index, l.Head.Size)
@@ -191,7 +191,7 @@ func (k *check) tile(l *counts, key keys.Parsed) {
 
 // need counts a place or a reference as one record that needs the content. The place of a redacted
 // event is checked, but it is not counted, because that event no longer needs the content.
-func (k *check) need(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
+func (k *check) need(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
 		return err
@@ -283,7 +283,7 @@ func (k *check) description(l *counts, value func() ([]byte, error)) error {
 	return err
 }
 
-func (k *check) setting(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
+func (k *check) setting(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
 		return err
@@ -296,7 +296,7 @@ func (k *check) setting(l *counts, key keys.Parsed, value func() ([]byte, error)
 
 // erasure checks an erasure mark: its event must name the marked content in that slot, the event
 // must be redacted, and no content may be stored at that place any more.
-func (k *check) erasure(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
+func (k *check) erasure(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
 		return err

@@ -17,18 +17,18 @@ func (k *check) compare(l *counts) error {
 		has, named uint64
 		span       func(keys.Ledger) (start, end []byte)
 		kind       storage.StrayKind
-		find       func(*counts, keys.Parsed, func() ([]byte, error)) error
+		find       func(*counts, keys.ParsedKey, func() ([]byte, error)) error
 	}
 	for _, p := range []part{
-		{l.needs, l.Log.Needs, keys.Places, storage.StrayContent, k.strayNeed},
-		{l.contents, l.places, keys.Contents, storage.StrayContent, k.strayContent},
-		{l.claims, l.Log.Claims, keys.Claims, storage.StrayClaim, k.strayClaim},
+		{l.needs, l.Log.Needs, keys.PlaceRange, storage.StrayContent, k.strayNeed},
+		{l.contents, l.places, keys.ContentRange, storage.StrayContent, k.strayContent},
+		{l.claims, l.Log.Claims, keys.ClaimRange, storage.StrayClaim, k.strayClaim},
 	} {
 		if l.stray || p.has == p.named {
 			continue
 		}
 		start, end := p.span(l.Number)
-		err := k.pass(start, end, func(key keys.Parsed, _ []byte, value func() ([]byte, error)) ([]byte, error) {
+		err := k.pass(start, end, func(key keys.ParsedKey, _ []byte, value func() ([]byte, error)) ([]byte, error) {
 			if l.stray { // one stray is enough
 				return end, nil
 			}
@@ -43,7 +43,7 @@ func (k *check) compare(l *counts) error {
 }
 
 // strayNeed records the key if it says that a record needs the content, but the record does not.
-func (k *check) strayNeed(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
+func (k *check) strayNeed(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	seq := key.Seq
 	if key.Family == keys.PlaceKey {
 		stored, err := value()
@@ -76,7 +76,7 @@ func (k *check) strayNeed(l *counts, key keys.Parsed, value func() ([]byte, erro
 
 // strayContent records the key if no place names the content that it stores. An example is erased
 // content that was put back.
-func (k *check) strayContent(l *counts, key keys.Parsed, _ func() ([]byte, error)) error {
+func (k *check) strayContent(l *counts, key keys.ParsedKey, _ func() ([]byte, error)) error {
 	e, err := k.event(l, key.Place.Seq)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (k *check) strayContent(l *counts, key keys.Parsed, _ func() ([]byte, error
 }
 
 // strayClaim records the key if its event does not claim this idempotency key.
-func (k *check) strayClaim(l *counts, key keys.Parsed, value func() ([]byte, error)) error {
+func (k *check) strayClaim(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
 		return err

@@ -62,10 +62,10 @@ func span(ledger Ledger, kind byte) (start, end []byte) {
 	return start, end
 }
 
-// Apart reports whether the values of keys of this kind are stored apart from their keys. end is
+// HasSeparateValues reports whether the values of keys of this kind are stored apart from their keys. end is
 // the first key for which the result can differ, or nil if the result is the same for all greater
 // keys.
-func Apart(key []byte) (apart bool, end []byte) {
+func HasSeparateValues(key []byte) (apart bool, end []byte) {
 	for _, kind := range []byte{kindContent, kindEntry} {
 		if len(key) == 0 || key[0] < kind {
 			return false, []byte{kind}
@@ -90,14 +90,14 @@ func Digest(key []byte) storage.Hash { return storage.Hash(key[prefixLength:]) }
 // so that every build can read the version of any database.
 func Format() []byte { return []byte{0, 0, 0, 0, 'f'} }
 
-// Last returns the key of the last assigned ledger number.
-func Last() []byte { return prefix(nil, database, kindLast) }
+// LastLedger returns the key of the last assigned ledger number.
+func LastLedger() []byte { return prefix(nil, database, kindLast) }
 
 // Name returns the key that maps a ledger's name to its number.
 func Name(name string) []byte { return append(prefix(nil, database, kindName), name...) }
 
-// Names returns the range of all Name keys. The end is excluded.
-func Names() (start, end []byte) {
+// NameRange returns the range of all Name keys. The end is excluded.
+func NameRange() (start, end []byte) {
 	return span(database, kindName)
 }
 
@@ -141,8 +141,8 @@ func AppendPlace(dst []byte, ledger Ledger, digest storage.Hash) []byte {
 	return append(prefix(dst, ledger, kindPlace), digest[:]...)
 }
 
-// Places returns the range of a ledger's place and reference keys. The end is excluded.
-func Places(ledger Ledger) (start, end []byte) {
+// PlaceRange returns the range of a ledger's place and reference keys. The end is excluded.
+func PlaceRange(ledger Ledger) (start, end []byte) {
 	return span(ledger, kindPlace)
 }
 
@@ -174,9 +174,9 @@ func AppendRedaction(dst []byte, ledger Ledger, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(prefix(dst, ledger, kindRedaction), seq)
 }
 
-// Redactions returns the range of a ledger's redaction keys for records at or after from. The end
+// RedactionRange returns the range of a ledger's redaction keys for records at or after from. The end
 // is excluded.
-func Redactions(ledger Ledger, from uint64) (start, end []byte) {
+func RedactionRange(ledger Ledger, from uint64) (start, end []byte) {
 	_, end = span(ledger, kindRedaction)
 	return AppendRedaction(nil, ledger, from), end
 }
@@ -196,9 +196,9 @@ func AppendErasure(dst []byte, ledger Ledger, p Place) []byte {
 	return AppendContent(prefix(dst, database, kindErasure), ledger, p)
 }
 
-// Erasures returns the range of all erasure keys, which sort like the keys of their contents. The
+// ErasureRange returns the range of all erasure keys, which sort like the keys of their contents. The
 // end is excluded.
-func Erasures() (start, end []byte) {
+func ErasureRange() (start, end []byte) {
 	return span(database, kindErasure)
 }
 
@@ -218,14 +218,14 @@ func AppendClaim(dst []byte, ledger Ledger, key storage.Hash) []byte {
 	return append(prefix(dst, ledger, kindClaim), key[:]...)
 }
 
-// Claims returns the range of a ledger's claim keys. The end is excluded.
-func Claims(ledger Ledger) (start, end []byte) { return span(ledger, kindClaim) }
+// ClaimRange returns the range of a ledger's claim keys. The end is excluded.
+func ClaimRange(ledger Ledger) (start, end []byte) { return span(ledger, kindClaim) }
 
-// Contents returns the range of a ledger's content keys. The end is excluded.
-func Contents(ledger Ledger) (start, end []byte) { return span(ledger, kindContent) }
+// ContentRange returns the range of a ledger's content keys. The end is excluded.
+func ContentRange(ledger Ledger) (start, end []byte) { return span(ledger, kindContent) }
 
-// Infos returns the range of all Info keys. The end is excluded.
-func Infos() (start, end []byte) { return []byte{kindInfo}, []byte{kindInfo + 1} }
+// InfoRange returns the range of all Info keys. The end is excluded.
+func InfoRange() (start, end []byte) { return []byte{kindInfo}, []byte{kindInfo + 1} }
 
 // Family says what a key is for. Parse distinguishes more families than there are kinds.
 type Family int
@@ -249,8 +249,8 @@ const (
 	ErasureKey
 )
 
-// Parsed is a parsed key. Family determines which fields are set.
-type Parsed struct {
+// ParsedKey is a parsed key. Family determines which fields are set.
+type ParsedKey struct {
 	Family Family
 	Ledger Ledger       // for all keys of a ledger, and for erasures
 	Seq    uint64       // for entries, references, and redactions
@@ -262,14 +262,14 @@ type Parsed struct {
 }
 
 // Parse parses a key. It returns the family Unknown for a key that this package does not create.
-func Parse(key []byte) Parsed {
+func Parse(key []byte) ParsedKey {
 	if len(key) < prefixLength {
-		return Parsed{}
+		return ParsedKey{}
 	}
 	if bytes.Equal(key, Format()) { // would otherwise be parsed as a ledger's key
-		return Parsed{Family: FormatKey}
+		return ParsedKey{Family: FormatKey}
 	}
-	p := Parsed{Ledger: Ledger(binary.BigEndian.Uint32(key[1:]))}
+	p := ParsedKey{Ledger: Ledger(binary.BigEndian.Uint32(key[1:]))}
 	rest := key[prefixLength:]
 	if p.Ledger == database {
 		return p.ofDatabase(key, rest)
@@ -300,9 +300,9 @@ func Parse(key []byte) Parsed {
 }
 
 // ofDatabase parses the rest of a key that belongs to the database itself.
-func (p Parsed) ofDatabase(key, rest []byte) Parsed {
+func (p ParsedKey) ofDatabase(key, rest []byte) ParsedKey {
 	switch {
-	case bytes.Equal(key, Last()):
+	case bytes.Equal(key, LastLedger()):
 		p.Family = LastKey
 	case key[0] == kindName:
 		p.Family, p.Name = NameKey, string(rest)

@@ -21,11 +21,11 @@ func digest(b byte) storage.Hash { return storage.Hash(bytes.Repeat([]byte{b}, s
 func TestLayout(t *testing.T) {
 	d := hex.EncodeToString(bytes.Repeat([]byte{0xab}, 32))
 	place := keys.Place{Seq: 1, Slot: 2}
-	claim := storage.Key{Record: digest(0xab), Seq: 3}
+	claim := storage.Claim{Record: digest(0xab), Seq: 3}
 	head := storage.Head{Size: 1, Tip: digest(0xab), Time: -1, Checkpoint: []byte("c")}
 	for want, got := range map[string][]byte{
 		"00000000" + "66":                               keys.Format(),
-		"6c" + "00000000":                               keys.Last(),
+		"6c" + "00000000":                               keys.LastLedger(),
 		"6e" + "00000000" + "6162":                      keys.Name("ab"),
 		"69" + "00000102":                               keys.Info(0x102),
 		"68" + "00000102":                               keys.Head(0x102),
@@ -39,19 +39,19 @@ func TestLayout(t *testing.T) {
 		"72" + "00000102" + "0000000000000003":          keys.AppendRedaction(nil, 0x102, 3),
 		"0000000000000001" + "0002":                     keys.AppendHolding(nil, keys.Holding{Place: place}),
 		"0000000000000001" + "0002" + "00":              keys.AppendHolding(nil, keys.Holding{Place: place, Withdrawn: true}),
-		"0000000000000003":                              keys.Seq(3),
+		"0000000000000003":                              keys.EncodeSeq(3),
 		"ffffffffffffffff" + d:                          keys.AppendErasureValue(nil, keys.Erasure{Time: -1, Digest: digest(0xab)}),
 		"78" + "00000000" + "43" + "00000102" + "0000000000000001" + "0002": keys.AppendErasure(nil, 0x102, place),
 		d + "0000000000000003":                             keys.AppendClaimValue(nil, claim),
 		"0000000000000001" + d + "ffffffffffffffff" + "63": keys.AppendHead(nil, head),
-		"00000004": keys.Number(keys.FormatVersion),
+		"00000004": keys.EncodeNumber(keys.FormatVersion),
 	} {
 		require.Equal(t, want, hex.EncodeToString(got))
 	}
 }
 
 func TestRanges(t *testing.T) {
-	start, end := keys.Places(7)
+	start, end := keys.PlaceRange(7)
 	for _, key := range [][]byte{keys.AppendPlace(nil, 7, digest(0)), keys.AppendPlace(nil, 7, digest(0xff))} {
 		require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 		require.LessOrEqual(t, len(key), keys.MaxLength)
@@ -69,21 +69,21 @@ func TestRanges(t *testing.T) {
 	for _, key := range [][]byte{keys.AppendReference(nil, 7, digest(0), math.MaxUint64), keys.AppendPlace(nil, 7, next)} {
 		require.False(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	}
-	start, end = keys.Claims(math.MaxUint32)
+	start, end = keys.ClaimRange(math.MaxUint32)
 	require.Greater(t, string(keys.AppendClaim(nil, math.MaxUint32, digest(0xff))), string(start))
 	require.Less(t, string(keys.AppendClaim(nil, math.MaxUint32, digest(0xff))), string(end))
-	require.Less(t, string(end), string(keys.Last()))
-	start, end = keys.Redactions(7, 3)
+	require.Less(t, string(end), string(keys.LastLedger()))
+	start, end = keys.RedactionRange(7, 3)
 	for _, key := range [][]byte{keys.AppendRedaction(nil, 7, 3), keys.AppendRedaction(nil, 7, math.MaxUint64)} {
 		require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	}
 	for _, key := range [][]byte{keys.AppendRedaction(nil, 7, 2), keys.Setting(7, ""), keys.AppendRedaction(nil, 8, 3)} {
 		require.False(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	}
-	start, end = keys.Erasures()
+	start, end = keys.ErasureRange()
 	key := keys.AppendErasure(nil, math.MaxUint32, keys.Place{Seq: math.MaxUint64, Slot: math.MaxUint16})
 	require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
-	start, end = keys.Names()
+	start, end = keys.NameRange()
 	for _, name := range []string{"", "a", "\xff\xff"} {
 		key := keys.Name(name)
 		require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
@@ -96,24 +96,24 @@ func TestRanges(t *testing.T) {
 func TestApart(t *testing.T) {
 	content, entry := keys.AppendContent(nil, math.MaxUint32, keys.Place{Seq: math.MaxUint64}), keys.AppendEntry(nil, 0, 0)
 	for _, key := range [][]byte{content, entry} {
-		apart, end := keys.Apart(key)
+		apart, end := keys.HasSeparateValues(key)
 		require.True(t, apart)
 		require.Less(t, string(key), string(end))
-		apart, _ = keys.Apart(end)
+		apart, _ = keys.HasSeparateValues(end)
 		require.False(t, apart)
 	}
-	_, end := keys.Apart(content)
+	_, end := keys.HasSeparateValues(content)
 	require.LessOrEqual(t, string(end), string(entry))
 	for key, follows := range map[string][]byte{
 		"": content, string(keys.Format()): content, string(end): entry,
 	} {
-		apart, end := keys.Apart([]byte(key))
+		apart, end := keys.HasSeparateValues([]byte(key))
 		require.False(t, apart)
 		require.LessOrEqual(t, string(end), string(follows))
 		require.Greater(t, string(end), key)
 	}
 	for _, key := range [][]byte{keys.AppendPlace(nil, 0, digest(0)), keys.Head(1), keys.AppendTile(nil, 7, 0, 0), keys.AppendErasure(nil, 0, keys.Place{})} {
-		apart, end := keys.Apart(key)
+		apart, end := keys.HasSeparateValues(key)
 		require.False(t, apart)
 		require.Nil(t, end)
 	}
@@ -175,7 +175,7 @@ func TestKeyParts(t *testing.T) {
 }
 
 func TestInfo(t *testing.T) {
-	info := storage.Info{Name: "a", Origin: "ledger.example/<a>", Created: time.Date(2025, 1, 2, 3, 4, 5, 6, time.UTC), Frozen: true}
+	info := storage.LedgerInfo{Name: "a", Origin: "ledger.example/<a>", Created: time.Date(2025, 1, 2, 3, 4, 5, 6, time.UTC), Frozen: true}
 	encoded, err := keys.EncodeInfo(info)
 	require.NoError(t, err)
 	got, err := keys.DecodeInfo(encoded)
@@ -189,12 +189,12 @@ func TestInfo(t *testing.T) {
 // Decoders accept only what the encoders write.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(keys.Number(1))
+	f.Add(keys.EncodeNumber(1))
 	f.Add(keys.AppendHolding(nil, keys.Holding{Place: keys.Place{Seq: 1, Slot: 2}}))
 	f.Add(keys.AppendHolding(nil, keys.Holding{Withdrawn: true}))
 	f.Add(keys.AppendErasureValue(nil, keys.Erasure{Time: 1}))
-	f.Add(keys.Seq(5))
-	f.Add(keys.AppendClaimValue(nil, storage.Key{Seq: 3}))
+	f.Add(keys.EncodeSeq(5))
+	f.Add(keys.AppendClaimValue(nil, storage.Claim{Seq: 3}))
 	f.Add(keys.AppendHead(nil, storage.Head{Size: 4, Checkpoint: []byte("c")}))
 	f.Add([]byte(`{"name":"a","origin":"o","created":"2025-01-02T03:04:05Z","frozen":true}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -208,14 +208,14 @@ func FuzzDecode(f *testing.F) {
 			require.Equal(t, b, keys.AppendErasureValue(nil, erasure))
 		}
 		if seq, err := keys.DecodeSeq(b); err == nil {
-			require.Equal(t, b, keys.Seq(seq))
+			require.Equal(t, b, keys.EncodeSeq(seq))
 		}
 		if claim, err := keys.DecodeClaim(digest(1), b); err == nil {
 			require.Equal(t, b, keys.AppendClaimValue(nil, claim))
-			require.Equal(t, digest(1), claim.Key)
+			require.Equal(t, digest(1), claim.Claim)
 		}
 		if n, err := keys.DecodeNumber(b); err == nil {
-			require.Equal(t, b, keys.Number(n))
+			require.Equal(t, b, keys.EncodeNumber(n))
 		}
 		if info, err := keys.DecodeInfo(b); err == nil {
 			again, err := keys.EncodeInfo(info)
@@ -237,22 +237,22 @@ func TestParse(t *testing.T) {
 	place := keys.Place{Seq: 5, Slot: 6}
 	for _, c := range []struct {
 		key  []byte
-		want keys.Parsed
+		want keys.ParsedKey
 	}{
-		{keys.Format(), keys.Parsed{Family: keys.FormatKey}},
-		{keys.Last(), keys.Parsed{Family: keys.LastKey}},
-		{keys.Name("default"), keys.Parsed{Family: keys.NameKey, Name: "default"}},
-		{keys.Info(7), keys.Parsed{Family: keys.InfoKey, Ledger: 7}},
-		{keys.Head(7), keys.Parsed{Family: keys.HeadKey, Ledger: 7}},
-		{keys.Setting(7, "log"), keys.Parsed{Family: keys.SettingKey, Ledger: 7, Name: "log"}},
-		{keys.AppendEntry(nil, 7, 9), keys.Parsed{Family: keys.EntryKey, Ledger: 7, Seq: 9}},
-		{keys.AppendTile(nil, 7, 1, 9), keys.Parsed{Family: keys.TileKey, Ledger: 7, Level: 1, Index: 9}},
-		{keys.AppendContent(nil, 7, place), keys.Parsed{Family: keys.ContentKey, Ledger: 7, Place: place}},
-		{keys.AppendPlace(nil, 7, digest), keys.Parsed{Family: keys.PlaceKey, Ledger: 7, Digest: digest}},
-		{keys.AppendReference(nil, 7, digest, 9), keys.Parsed{Family: keys.ReferenceKey, Ledger: 7, Digest: digest, Seq: 9}},
-		{keys.AppendRedaction(nil, 7, 9), keys.Parsed{Family: keys.RedactionKey, Ledger: 7, Seq: 9}},
-		{keys.AppendClaim(nil, 7, digest), keys.Parsed{Family: keys.ClaimKey, Ledger: 7, Digest: digest}},
-		{keys.AppendErasure(nil, 7, place), keys.Parsed{Family: keys.ErasureKey, Ledger: 7, Place: place}},
+		{keys.Format(), keys.ParsedKey{Family: keys.FormatKey}},
+		{keys.LastLedger(), keys.ParsedKey{Family: keys.LastKey}},
+		{keys.Name("default"), keys.ParsedKey{Family: keys.NameKey, Name: "default"}},
+		{keys.Info(7), keys.ParsedKey{Family: keys.InfoKey, Ledger: 7}},
+		{keys.Head(7), keys.ParsedKey{Family: keys.HeadKey, Ledger: 7}},
+		{keys.Setting(7, "log"), keys.ParsedKey{Family: keys.SettingKey, Ledger: 7, Name: "log"}},
+		{keys.AppendEntry(nil, 7, 9), keys.ParsedKey{Family: keys.EntryKey, Ledger: 7, Seq: 9}},
+		{keys.AppendTile(nil, 7, 1, 9), keys.ParsedKey{Family: keys.TileKey, Ledger: 7, Level: 1, Index: 9}},
+		{keys.AppendContent(nil, 7, place), keys.ParsedKey{Family: keys.ContentKey, Ledger: 7, Place: place}},
+		{keys.AppendPlace(nil, 7, digest), keys.ParsedKey{Family: keys.PlaceKey, Ledger: 7, Digest: digest}},
+		{keys.AppendReference(nil, 7, digest, 9), keys.ParsedKey{Family: keys.ReferenceKey, Ledger: 7, Digest: digest, Seq: 9}},
+		{keys.AppendRedaction(nil, 7, 9), keys.ParsedKey{Family: keys.RedactionKey, Ledger: 7, Seq: 9}},
+		{keys.AppendClaim(nil, 7, digest), keys.ParsedKey{Family: keys.ClaimKey, Ledger: 7, Digest: digest}},
+		{keys.AppendErasure(nil, 7, place), keys.ParsedKey{Family: keys.ErasureKey, Ledger: 7, Place: place}},
 	} {
 		require.Equal(t, c.want, keys.Parse(c.key), "%x", c.key)
 		if f := c.want.Family; f != keys.NameKey && f != keys.SettingKey {

@@ -95,8 +95,8 @@ func DecodeErasure(b []byte) (Erasure, error) {
 	return Erasure{Time: int64(binary.BigEndian.Uint64(b)), Digest: storage.Hash(b[8:])}, nil
 }
 
-// Seq returns the value of a redaction key: the sequence number of the redacting event.
-func Seq(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
+// EncodeSeq returns the value of a redaction key: the sequence number of the redacting event.
+func EncodeSeq(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
 // DecodeSeq reads what Seq wrote.
 func DecodeSeq(b []byte) (uint64, error) {
@@ -108,24 +108,24 @@ func DecodeSeq(b []byte) (uint64, error) {
 
 // AppendClaimValue appends to dst the value of a claim key: the digest and the sequence number of
 // the record that has the idempotency key.
-func AppendClaimValue(dst []byte, k storage.Key) []byte {
+func AppendClaimValue(dst []byte, k storage.Claim) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, k.Record[:]...), k.Seq)
 }
 
 // DecodeClaim reads what AppendClaimValue wrote. key is the idempotency key from the claim's key.
-func DecodeClaim(key storage.Hash, b []byte) (storage.Key, error) {
+func DecodeClaim(key storage.Hash, b []byte) (storage.Claim, error) {
 	if len(b) != claimLength {
-		return storage.Key{}, fmt.Errorf("%w: a claim has %d bytes, but must have %d", storage.ErrDamaged, len(b), claimLength)
+		return storage.Claim{}, fmt.Errorf("%w: a claim has %d bytes, but must have %d", storage.ErrDamaged, len(b), claimLength)
 	}
-	return storage.Key{
-		Key:    key,
+	return storage.Claim{
+		Claim:  key,
 		Record: storage.Hash(b[:storage.HashBytes]),
 		Seq:    binary.BigEndian.Uint64(b[storage.HashBytes:]),
 	}, nil
 }
 
-// Number returns the value of a Format, Last, or Name key.
-func Number(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+// EncodeNumber returns the value of a Format, Last, or Name key.
+func EncodeNumber(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 
 // DecodeNumber reads what Number wrote.
 func DecodeNumber(b []byte) (uint32, error) {
@@ -148,7 +148,7 @@ type info struct {
 
 // EncodeInfo encodes a ledger's description as JSON, with its time in UTC. It returns an error if
 // RFC 3339 cannot represent the time.
-func EncodeInfo(i storage.Info) ([]byte, error) {
+func EncodeInfo(i storage.LedgerInfo) ([]byte, error) {
 	i.Created = i.Created.UTC()
 	b, err := json.Marshal(info(i))
 	if err != nil {
@@ -158,10 +158,10 @@ func EncodeInfo(i storage.Info) ([]byte, error) {
 }
 
 // DecodeInfo reads what EncodeInfo wrote.
-func DecodeInfo(b []byte) (storage.Info, error) {
+func DecodeInfo(b []byte) (storage.LedgerInfo, error) {
 	var i info
 	if err := json.Unmarshal(b, &i); err != nil {
-		return storage.Info{}, fmt.Errorf("%w: reading a ledger's description: %w", storage.ErrDamaged, err)
+		return storage.LedgerInfo{}, fmt.Errorf("%w: reading a ledger's description: %w", storage.ErrDamaged, err)
 	}
-	return storage.Info(i), nil
+	return storage.LedgerInfo(i), nil
 }
