@@ -19,7 +19,7 @@ import (
 // reads the head to find out whether the commit was made, acknowledges the record, which is then lost. The
 // ordinary build acknowledges nothing until the standby has the record.
 func TestEpoch(t *testing.T) {
-	if installed, err := postgrestest.Installed(); err != nil {
+	if installed, err := postgrestest.IsInstalled(); err != nil {
 		t.Fatal(err)
 	} else if !installed {
 		t.Skip("PostgreSQL is not installed: install Debian's package postgresql")
@@ -63,7 +63,7 @@ func newEpochScene(t *testing.T, binary string) *epochScene {
 	s := &epochScene{t: t, primary: postgrestest.Start(t)}
 	s.standby = postgrestest.StartStandby(t, s.primary)
 	require.NoError(t, s.primary.Execute(`ALTER SYSTEM SET synchronous_standby_names = '`+postgrestest.StandbyName+`'`, `SELECT pg_reload_conf()`))
-	s.server = startServer(t, binary, s.primary.URLWith(s.standby), dir, "server", func(string) {})
+	s.server = startServer(t, binary, s.primary.URLWithFallback(s.standby), dir, "server", func(string) {})
 	s.key, s.history = s.server.verifier(t, "default"), newHistory("default")
 	s.clients = &clients{servers: []*server{s.server}, histories: []*history{s.history}, acked: []*moments{new(moments)},
 		http: &http.Client{Timeout: time.Minute}}

@@ -63,7 +63,7 @@ func account(t testing.TB) *syscall.Credential {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	if uid, gid, ok := postgrestest.Account(); ok {
+	if uid, gid, ok := postgrestest.ServerUser(); ok {
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	}
 	t.Skip("the test runs as root, and there is no user postgres or nobody")

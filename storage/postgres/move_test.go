@@ -47,10 +47,10 @@ func TestValues(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, count)
-	version, err = two.ValueVersion(ctx, "tokens")
+	version, err = two.Version(ctx, "tokens")
 	require.NoError(t, err)
 	require.EqualValues(t, 3, version)
-	version, err = two.ValueVersion(ctx, "another")
+	version, err = two.Version(ctx, "another")
 	require.NoError(t, err)
 	require.Zero(t, version)
 }

@@ -18,9 +18,9 @@ func (d *Database) Value(ctx context.Context, name string) (value []byte, versio
 	return value, version, unlessAbsent(err, name)
 }
 
-// ValueVersion returns the version of a named value without reading the value. It is 0 if the value is
+// Version returns the version of a named value without reading the value. It is 0 if the value is
 // not stored.
-func (d *Database) ValueVersion(ctx context.Context, name string) (version int64, err error) {
+func (d *Database) Version(ctx context.Context, name string) (version int64, err error) {
 	err = d.row(ctx, []any{&version}, `SELECT version FROM colophon_shared WHERE name = $1`, name)
 	return version, unlessAbsent(err, name)
 }
