@@ -15,7 +15,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// Under load, a server has no more connections than docs/servers.md says: 2 N + 11.
+// Under load, a server has no more connections than docs/servers.md says: 2 N + 12.
 func TestConnectionsOfServer(t *testing.T) {
 	const most = 3 // pool_max_conns
 	database := postgrestest.Start(t)
@@ -51,7 +51,7 @@ func TestConnectionsOfServer(t *testing.T) {
 		seen = max(seen, now)
 	}
 	t.Logf("at most %d connections", seen)
-	require.LessOrEqual(t, seen, 2*most+11)
+	require.LessOrEqual(t, seen, 2*most+12)
 	require.Greater(t, seen, most, "the load uses connections")
 	for _, pool := range s.families()["colophon_storage_connections_limit"].GetMetric() {
 		require.Equal(t, map[string]float64{"read": most, "write": 4}[pool.GetLabel()[0].GetValue()], pool.GetGauge().GetValue())
