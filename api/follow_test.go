@@ -407,7 +407,7 @@ func TestFollowDamage(t *testing.T) {
 	require.Error(t, err)
 }
 
-// FollowPace bounds the rate of all followers together, and delays them in turn.
+// FollowerLimiter bounds the rate of all followers together, and delays them in turn.
 func TestFollowPace(t *testing.T) {
 	const rate, bytes = 1 << 20, 64 << 10
 	p := limits.NewFollowerLimiter(rate)

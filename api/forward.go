@@ -108,7 +108,7 @@ func (f *forwarder) wrap(r route, handler call.Handler) call.Handler {
 }
 
 // write handles a write on this server, or forwards it to the server that writes the ledger.
-// While the ledger moves from one server to another, the write waits, at most for Load.Wait.
+// While the ledger moves from one server to another, the write waits, at most for ServerLimits.Wait.
 func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error {
 	ctx := c.Request().Context()
 	deadline := time.Now().Add(f.shared.Limits.Load.Wait)

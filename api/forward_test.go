@@ -28,7 +28,7 @@ func startForwarding(t *testing.T, holder func(string) (string, bool)) *service 
 	return start(t, func(c *Config) { c.WriterAddress, c.ServerLimits.Wait = holder, 100*time.Millisecond })
 }
 
-// holderOf starts the other server, and returns a Config.Holder that names it as the writer of
+// holderOf starts the other server, and returns a Config.WriterAddress that names it as the writer of
 // every ledger.
 func holderOf(t *testing.T, answer http.HandlerFunc) func(string) (string, bool) {
 	other := httptest.NewServer(answer)

@@ -10,7 +10,7 @@ import (
 )
 
 // AllowedHosts are the host names for which a server without authentication answers, besides localhost
-// and loopback addresses. If Hosts is empty, only requests that arrive on a loopback address
+// and loopback addresses. If AllowedHosts is empty, only requests that arrive on a loopback address
 // are checked.
 type AllowedHosts []string
 

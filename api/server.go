@@ -45,16 +45,16 @@ type Config struct {
 	// SpoolDir is the folder for temporary files of batches. The default is the system's
 	// folder.
 	SpoolDir string
-	// Load holds the limits for clients.
+	// ServerLimits holds the limits for clients.
 	limits.ServerLimits
 	// WriterAddress returns the URL of the server that writes a ledger, and false if this server
 	// writes it, or does not know it. The URL is empty if no server writes the ledger now. A
-	// nil Holder means that this server writes all ledgers.
+	// nil WriterAddress means that this server writes all ledgers.
 	WriterAddress func(ledger string) (address string, ok bool)
 	// ReadOnly makes the server refuse requests that change a ledger, instead of forwarding them.
 	ReadOnly bool
 	// FollowError returns an error while this server does not show the newest state of what it
-	// follows. Callers without credentials can see the text of the error. A nil Following means
+	// follows. Callers without credentials can see the text of the error. A nil FollowError means
 	// that the server follows nothing.
 	FollowError func() error
 	// Snapshot copies the database for a backup. It is nil if the storage cannot make copies.

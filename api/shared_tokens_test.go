@@ -13,7 +13,7 @@ import (
 	"colophon/api/access"
 )
 
-// oneValue implements access.Shared with one value in memory, which the test can make
+// oneValue implements access.SharedStore with one value in memory, which the test can make
 // unreadable.
 type oneValue struct {
 	mu      sync.Mutex // guards the fields below

@@ -26,7 +26,7 @@ type BatchLine struct {
 	// random key.
 	IdempotencyKey string
 	// Text, if it is not nil, is sent in place of Record. It is one line of NDJSON as POST /batch expects it. It must
-	// contain an idempotency_key or a run_id, because Batch sends it again after a failed connection. The server
+	// contain an idempotency_key or a run_id, because PostBatch sends it again after a failed connection. The server
 	// validates it; the client does not. The caller must not change Text before the result of the line arrives.
 	Text []byte
 	// Tag is not sent. The result has the same Tag, which can hold, for example, the line's position in a file.
@@ -38,24 +38,24 @@ type BatchLineResult struct {
 	Index   int // index of the line, from 0
 	Line    BatchLine
 	Receipt *wire.Receipt
-	// Text is the receipt exactly as the server sent it. With BatchOptions.Undecoded, it is set instead of Receipt.
+	// Text is the receipt exactly as the server sent it. With BatchOptions.RawReceipts, it is set instead of Receipt.
 	// It is valid only until the next result.
 	Text []byte
 	// Err is an *[Error] if the server refused the line, [ErrUnanswered], or the error from encoding the line.
 	Err error
 }
 
-// BatchOptions are the options of [RecordsService.Batch]. A nil pointer means the defaults.
+// BatchOptions are the options of [RecordsService.PostBatch]. A nil pointer means the defaults.
 type BatchOptions struct {
 	OnMismatch   string // as in [WriteOptions]
 	Derive       bool   // as in [WriteOptions]
 	FullReceipts bool   // full receipts instead of minimal ones; always true if the client verifies receipts
 	Gzip         bool   // compress the lines
-	// RawReceipts makes Batch set LineResult.Text instead of LineResult.Receipt. Use it in programs that need few
-	// members of a receipt, because decoding costs more than sending. It has no effect if the client verifies
+	// RawReceipts makes PostBatch set BatchLineResult.Text instead of BatchLineResult.Receipt. Use it in programs that
+	// need few members of a receipt, because decoding costs more than sending. It has no effect if the client verifies
 	// receipts.
 	RawReceipts bool
-	// MaxLines and MaxBytes limit the lines that Batch has read but that the server has not yet answered, and
+	// MaxLines and MaxBytes limit the lines that PostBatch has read but that the server has not yet answered, and
 	// therefore the memory that a batch needs. The defaults are 8,192 lines and 16 MiB. A single line can always be
 	// sent, whatever its length.
 	MaxLines, MaxBytes int
@@ -66,14 +66,14 @@ type BatchOptions struct {
 // goroutine ends the next time that lines yields.
 //
 // A receipt means that its record is durable. A line that fails does not affect other lines, and the loop continues.
-// Batch reconnects and sends the unanswered lines again if the connection fails, if it makes no progress within the
+// PostBatch reconnects and sends the unanswered lines again if the connection fails, if it makes no progress within the
 // limit of [WithTimeout], or if the server has no space for a line. Sending a line again is safe because each line
 // has a key or a run_id. The sequence ends after the first non-nil error. The records of lines without a result might
 // have been recorded.
 //
-// If MaxLines or MaxBytes is reached before the first answer arrives, Batch ends the request body. It begins the next
-// request when all lines of the first have been answered. A batch therefore also works through a proxy that reads a
-// whole request before it forwards it.
+// If MaxLines or MaxBytes is reached before the first answer arrives, PostBatch ends the request body. It begins the
+// next request when all lines of the first have been answered. A batch therefore also works through a proxy that reads
+// a whole request before it forwards it.
 func (s *RecordsService) PostBatch(ctx context.Context, lines iter.Seq[BatchLine], o *BatchOptions) iter.Seq2[*BatchLineResult, error] {
 	return func(yield func(*BatchLineResult, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -95,8 +95,8 @@ func (s *RecordsService) PostBatch(ctx context.Context, lines iter.Seq[BatchLine
 	}
 }
 
-// batch is the state of one iteration of [RecordsService.Batch]. Three goroutines share it: one reads the input, one
-// sends on the current connection, and the caller's receives.
+// batch is the state of one iteration of [RecordsService.PostBatch]. Three goroutines share it: one reads the input,
+// one sends on the current connection, and the caller's receives.
 type batch struct {
 	ledger   *Ledger
 	options  BatchOptions
@@ -328,7 +328,7 @@ func (b *batch) end() error {
 	switch {
 	case b.sent > 0:
 		return fmt.Errorf("%w: the response ended with unanswered lines: %d", ErrUnreachable, b.sent)
-	case !b.bodyEnded: // if nil were returned, Batch would reconnect in a tight loop while the server answers no line
+	case !b.bodyEnded: // if nil were returned, PostBatch would reconnect in a tight loop while the server answers no line
 		return fmt.Errorf("%w: the response ended before all lines were sent", ErrUnreachable)
 	case b.ended && len(b.queue) == 0:
 		return errComplete

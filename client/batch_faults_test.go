@@ -54,7 +54,7 @@ func (c *cutter) RoundTrip(q *http.Request) (*http.Response, error) {
 
 func (c *cutter) option() client.Option { return client.WithHTTPClient(&http.Client{Transport: c}) }
 
-// After a response is cut off, Batch sends the unanswered lines again, and each is recorded only
+// After a response is cut off, PostBatch sends the unanswered lines again, and each is recorded only
 // once.
 func TestBatchResumesAfterBrokenAnswers(t *testing.T) {
 	s := serve(t)
@@ -81,7 +81,7 @@ func TestBatchResumesAfterBrokenAnswers(t *testing.T) {
 	outputs(t, connect(t, s.URL).Ledger("default"), 300)
 }
 
-// With WithoutIdempotencyKeys, Batch does not send a line again that was sent but not answered.
+// With WithoutIdempotencyKeys, PostBatch does not send a line again that was sent but not answered.
 func TestBatchWithoutKeysSendsOnce(t *testing.T) {
 	s := serve(t)
 	cut := &cutter{after: func(attempt int) int {
@@ -159,7 +159,7 @@ func TestBatchFailures(t *testing.T) {
 	}
 }
 
-// Batch gives up on a server that ends its response before it receives a line, after as many
+// PostBatch gives up on a server that ends its response before it receives a line, after as many
 // requests as for an unreachable server.
 func TestBatchWhenAnswersEndBeforeTheLines(t *testing.T) {
 	for name, answer := range map[string]string{"nothing": "", "a timeout": strings.Replace(busyLine, "503", "408", 1)} {
@@ -205,7 +205,7 @@ func answersLines(most int) (server *http.Client, requests *atomic.Int32) {
 	})}, requests
 }
 
-// Batch stops with an error if the server accepts lines but stops answering.
+// PostBatch stops with an error if the server accepts lines but stops answering.
 func TestBatchEndsIfTheServerIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, requests := answersLines(1)
@@ -225,7 +225,7 @@ func TestBatchEndsIfTheServerIsSilent(t *testing.T) {
 	})
 }
 
-// Batch reconnects if the connection breaks before the first answer, while there is nothing to
+// PostBatch reconnects if the connection breaks before the first answer, while there is nothing to
 // send.
 func TestBatchResumesIfTheConnectionBreaksBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

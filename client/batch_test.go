@@ -106,7 +106,7 @@ func TestBatchAnswersEachLineInOrder(t *testing.T) {
 	}
 }
 
-// Batch sends each line as soon as it has it, so a line can depend on the result of the previous
+// PostBatch sends each line as soon as it has it, so a line can depend on the result of the previous
 // one.
 func TestBatchSendsEachLineAtOnce(t *testing.T) {
 	for _, gzip := range []bool{false, true} {
@@ -134,7 +134,7 @@ func TestBatchSendsEachLineAtOnce(t *testing.T) {
 	}
 }
 
-// A line with Text is sent unchanged, and with Undecoded its receipt is returned unchanged.
+// A line with Text is sent unchanged, and with RawReceipts its receipt is returned unchanged.
 func TestBatchOfTexts(t *testing.T) {
 	s := serve(t)
 	texts := []string{
@@ -172,7 +172,7 @@ func TestBatchOfTexts(t *testing.T) {
 	}
 }
 
-// If the server answers while it reads, Batch sends all lines in one request.
+// If the server answers while it reads, PostBatch sends all lines in one request.
 func TestBatchUsesOneRequest(t *testing.T) {
 	s := serve(t)
 	var requests atomic.Int32
@@ -209,7 +209,7 @@ func TestBatchUsesOneRequest(t *testing.T) {
 	require.Equal(t, int32(1), requests.Load())
 }
 
-// Batch works through a proxy that reads a whole request before it forwards it.
+// PostBatch works through a proxy that reads a whole request before it forwards it.
 func TestBatchWorksThroughBufferingProxies(t *testing.T) {
 	s := serve(t)
 	var requests atomic.Int32
@@ -326,7 +326,7 @@ const (
 	busyLine = `{"type":"about:blank","title":"T","status":503,"detail":"busy","line":2}`
 )
 
-// Batch does not reach its timeout while only the input or the caller pauses.
+// PostBatch does not reach its timeout while only the input or the caller pauses.
 func TestBatchWaitsForItsInputAndItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pause = 10 * time.Minute
@@ -363,7 +363,7 @@ func TestEmptyBatchSendsNothing(t *testing.T) {
 	require.Zero(t, requests.Load())
 }
 
-// Batch sends a line again with the same idempotency key.
+// PostBatch sends a line again with the same idempotency key.
 func TestBatchKeepsKeys(t *testing.T) {
 	var seen collected[string]
 	keep := func(answer http.HandlerFunc) http.HandlerFunc {

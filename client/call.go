@@ -128,7 +128,7 @@ func (c *Client) attempt(ctx context.Context, r request) (*Response, error) {
 		return nil, c.unreachable(err)
 	}
 	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("%w to %s %s: it is longer than %d bytes; WithMaxAnswer sets the limit", ErrUnexpectedAnswer, r.method, r.path, limit)
+		return nil, fmt.Errorf("%w to %s %s: it is longer than %d bytes; WithMaxResponseBytes sets the limit", ErrUnexpectedAnswer, r.method, r.path, limit)
 	}
 	return &Response{Status: response.StatusCode, Header: response.Header, Body: text}, nil
 }
@@ -159,7 +159,7 @@ type Request struct {
 	Query     url.Values        // added to the path
 	Header    map[string]string // in addition to the client's headers
 	Body      []byte            // JSON; nil means no body
-	MaxAnswer int64             // bytes; 0 means the limit of [WithMaxAnswer]
+	MaxAnswer int64             // bytes; 0 means the limit of [WithMaxResponseBytes]
 }
 
 // Response is a response with a success status, 200 to 299. Its body has been read completely.

@@ -41,7 +41,7 @@ type Client struct {
 // Retries controls how calls are repeated. A call is repeated after a failed connection and after the statuses 408,
 // 429, 502, 503 and 504 if repeating it is safe, because it only reads or has an idempotency key. The pause between
 // attempts doubles each time and is varied at random, but is never shorter than the server's Retry-After. If
-// Retry-After is longer than Longest, the call returns the error at once.
+// Retry-After is longer than LongestPause, the call returns the error at once.
 type Retries struct {
 	Attempts     int           // maximum number of attempts; 1 or less means that calls are never repeated; default 5
 	FirstPause   time.Duration // maximum pause before the second attempt; default 250 ms
@@ -68,8 +68,8 @@ func WithToken(token string) Option {
 
 // WithHTTPClient makes the client use the transport, cookie jar and timeout of h. The client never follows redirects,
 // even if h.CheckRedirect permits them. A timeout in h also limits batches and streams of events. If the transport,
-// or a body that it returns, fails with an error that wraps [ErrAnswer], the call returns that error and is not
-// repeated.
+// or a body that it returns, fails with an error that wraps [ErrUnexpectedAnswer], the call returns that error and is
+// not repeated.
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) error {
 		c.http = new(*h)
@@ -113,7 +113,7 @@ func WithTimeout(d time.Duration) Option {
 func WithMaxResponseBytes(bytes int64) Option {
 	return func(c *Client) error {
 		if bytes < 1 {
-			return fmt.Errorf("client: WithMaxAnswer(%d): the limit must be positive", bytes)
+			return fmt.Errorf("client: WithMaxResponseBytes(%d): the limit must be positive", bytes)
 		}
 		c.maxAnswer = bytes
 		return nil

@@ -20,7 +20,7 @@
 // with the same key or run_id: it returns the first receipt.
 //
 // A record whose claimed hashes do not match its content is recorded and flagged, unless OnMismatch or the ledger's
-// setting is reject. Check the receipt with Checks.Mismatches.
+// setting is reject. Check the receipt with CheckMap.HasMismatch.
 //
 // # Retries
 //
@@ -31,13 +31,13 @@
 //
 // # Many records
 //
-// [RecordsService.Batch] takes a sequence of records and returns a sequence of results. It streams in both
+// [RecordsService.PostBatch] takes a sequence of records and returns a sequence of results. It streams in both
 // directions, needs bounded memory, and continues after a failed connection. Send lines that are already JSON without
-// changes as Text of a [Line].
+// changes as Text of a [BatchLine].
 //
 // # Lists and streams
 //
-// A [List] reads one page, or iterates over the rows of all pages. All pages show one tree size, so the list is
+// A [PagedList] reads one page, or iterates over the rows of all pages. All pages show one tree size, so the list is
 // consistent while others write. To see your own writes, set After to the seq of the receipt.
 //
 // [EventsService.All] iterates over the log up to its head. [EventsService.Follow] continues as events are recorded.
@@ -59,6 +59,6 @@
 //
 // A response without a success status becomes an *[Error] with status, detail and places. To distinguish errors, use
 // [errors.Is] with values such as [ErrNotFound] and [ErrConflict]. [ErrUnreachable] means that no complete response
-// arrived, and [ErrAnswer] that the response does not follow the API. [WithMaxAnswer] limits the length of responses.
-// The client does not follow redirects, so the token goes only to the server.
+// arrived, and [ErrUnexpectedAnswer] that the response does not follow the API. [WithMaxResponseBytes] limits the
+// length of responses. The client does not follow redirects, so the token goes only to the server.
 package client

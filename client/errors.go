@@ -38,8 +38,8 @@ var (
 	// ErrMisdirected means that every connection will fail until the URL or a certificate changes: the server does
 	// not speak TLS, the URL lacks https, or the server's certificate does not verify. The call is not repeated.
 	ErrMisdirected = errors.New("client: the URL or the certificate does not match the server")
-	// ErrUnexpectedAnswer means that a response does not follow the API, or is longer than [WithMaxAnswer] allows. A write
-	// might have been recorded.
+	// ErrUnexpectedAnswer means that a response does not follow the API, or is longer than [WithMaxResponseBytes]
+	// allows. A write might have been recorded.
 	ErrUnexpectedAnswer = errors.New("client: unexpected answer")
 	// ErrUnanswered means that the connection broke before a line of a batch was answered, and that the line has
 	// neither an idempotency key nor a run_id, without which it cannot safely be sent again. It might have been

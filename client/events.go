@@ -43,7 +43,7 @@ func (s *EventsService) All(ctx context.Context, from uint64) iter.Seq2[*wire.Ev
 	return s.read(ctx, &eventReader{service: s, next: from, known: true, page: true})
 }
 
-// Follow reads the log from the event with the seq from, or from [Head], and then each new event when it is
+// Follow reads the log from the event with the seq from, or from [FromHead], and then each new event when it is
 // recorded. After a failed connection, it reconnects and continues without a gap. It checks events as All does. It
 // stops without an error when the ledger is frozen and all events have been read. It stops with an error when ctx is
 // done, when the server refuses the token, or after as many consecutive failures as [Retries] allows.
@@ -177,7 +177,7 @@ func (r *eventReader) readStream(lines *lineScanner) error {
 			data = append(data, value...)
 		}
 		if int64(len(data)) > r.service.ledger.client.maxAnswer {
-			return fmt.Errorf("%w: a server-sent event is longer than WithMaxAnswer allows", ErrUnexpectedAnswer)
+			return fmt.Errorf("%w: a server-sent event is longer than WithMaxResponseBytes allows", ErrUnexpectedAnswer)
 		}
 	}
 	if lines.Err() != nil {
@@ -248,7 +248,7 @@ func checkLine(line *wire.EventLine) (prev proofs.Hash, err error) {
 	return prev, nil
 }
 
-// lineScanner reads a stream line by line. The longest line that it accepts is that of [WithMaxAnswer].
+// lineScanner reads a stream line by line. The longest line that it accepts is that of [WithMaxResponseBytes].
 type lineScanner struct {
 	*bufio.Scanner
 	client *Client
@@ -273,7 +273,7 @@ func (s *lineScanner) Err() error {
 	case err == nil:
 		return nil
 	case errors.Is(err, bufio.ErrTooLong):
-		return fmt.Errorf("%w: a line is longer than %d bytes; WithMaxAnswer sets the limit", ErrUnexpectedAnswer, s.client.maxAnswer)
+		return fmt.Errorf("%w: a line is longer than %d bytes; WithMaxResponseBytes sets the limit", ErrUnexpectedAnswer, s.client.maxAnswer)
 	}
 	return s.client.unreachable(err)
 }

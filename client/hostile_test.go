@@ -197,7 +197,7 @@ func TestDo(t *testing.T) {
 	require.Equal(t, int32(3), requests.Load())
 }
 
-// WithMaxAnswer limits the length of a response, and a Content-Length alone does not make the
+// WithMaxResponseBytes limits the length of a response, and a Content-Length alone does not make the
 // client allocate memory.
 func TestDoIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)

@@ -42,7 +42,7 @@ func (l *Ledger) Name() string { return l.name }
 // Path returns the escaped path of the ledger on the server, for [Client.Do].
 func (l *Ledger) Path() string { return l.path }
 
-// list returns a List whose path is relative to the ledger's.
+// list returns a PagedList whose path is relative to the ledger's.
 func list[T any](l *Ledger, path string, query map[string][]string) *PagedList[T] {
 	return &PagedList[T]{client: l.client, path: l.path + path, query: query}
 }

@@ -97,8 +97,8 @@ var routes = map[wire.Kind]string{
 
 // Post posts a record: POST /ipc-records, /run-dags, /citation-sets or /path-fingerprints. When it returns a receipt,
 // the record is durable. If it returns a [ReceiptError] together with the receipt, the receipt does not verify. After
-// [ErrUnreachable] or [ErrAnswer], the record might have been recorded; to find out, post it again with the same
-// idempotency key or run_id.
+// [ErrUnreachable] or [ErrUnexpectedAnswer], the record might have been recorded; to find out, post it again with the
+// same idempotency key or run_id.
 func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *WriteOptions) (*wire.Receipt, error) {
 	if o == nil {
 		o = new(WriteOptions)
@@ -119,7 +119,7 @@ func (s *RecordsService) SetState(ctx context.Context, seq uint64, c wire.StateC
 
 // ChangeStates sets the state of many records, or returns what this would do: POST /state-changes. The call is not
 // repeated after a failure, and only ctx limits its duration. If the client has keys, it verifies the receipts. If
-// one does not verify, SetStates returns a [ReceiptError] together with the answer.
+// one does not verify, ChangeStates returns a [ReceiptError] together with the answer.
 func (s *RecordsService) ChangeStates(ctx context.Context, r wire.StateChangeRequest) (*wire.StateChangeResult, error) {
 	l := s.ledger
 	done, err := exchange[wire.StateChangeResult](ctx, l.client, request{method: http.MethodPost, path: l.path + "/state-changes", slow: true}, r)
@@ -201,7 +201,7 @@ func (s *RecordsService) List(f *RecordFilter) *PagedList[wire.ListedRecord] {
 	return list[wire.ListedRecord](s.ledger, "/records", f.values())
 }
 
-// ByRunOptions are the options of [RecordsService.Run].
+// ByRunOptions are the options of [RecordsService.ByRun].
 type ByRunOptions struct {
 	QueryOptions
 	State wire.State // "" means any

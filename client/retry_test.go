@@ -130,7 +130,7 @@ func TestKeysStayTheSame(t *testing.T) {
 	require.Equal(t, []string{"mine", "mine"}, keys[4:])
 }
 
-// The maximum pause doubles up to Longest. Each pause is shortened at random by up to half.
+// The maximum pause doubles up to LongestPause. Each pause is shortened at random by up to half.
 func TestPausesGrow(t *testing.T) {
 	server, requests := answering(t, problem(503))
 	var noticed []time.Duration

@@ -49,8 +49,8 @@ func digest(text string) string {
 }
 
 // Verify verifies a receipt of the ledger with the client's verifier keys: its signature, inclusion proof, chain link
-// and members. It sends nothing. It returns the errors of proofs.Receipt.Verify, or [ErrNoKeys]. If Verify returns
-// nil, the signed event confirms all fields of the receipt except Derived and Replayed, which no proof covers.
+// and members. It sends nothing. It returns the errors of proofs.Receipt.Verify, or [ErrNoVerifierKeys]. If Verify
+// returns nil, the signed event confirms all fields of the receipt except Derived and Replayed, which no proof covers.
 func (l *Ledger) Verify(receipt *wire.Receipt) error {
 	verifiers := l.client.verifiers[l.name]
 	if len(verifiers) == 0 {

@@ -77,7 +77,7 @@ type KeyStore interface {
 	Confirm(ledger string) error
 }
 
-// RotatingKeyStore extends Keys with rotation (spec: Key rotation). The log decides which keys sign. A
+// RotatingKeyStore extends KeyStore with rotation (spec: Key rotation). The log decides which keys sign. A
 // new key is stored before its event is logged, and becomes the current key afterwards.
 type RotatingKeyStore interface {
 	KeyStore
@@ -198,7 +198,7 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 }
 
 // Reopen opens a ledger of a shared database: for writing if this server holds the ledger's lease
-// (storage.Leased), otherwise for reading. If the ledger is already open, Reopen first commits the
+// (storage.LeasedStore), otherwise for reading. If the ledger is already open, Reopen first commits the
 // records that it has accepted. Functions that are registered with Ledger.OnCommit stay registered.
 func (h *Host) Reopen(ctx context.Context, name string) (*Ledger, error) {
 	before, _ := h.Ledger(name)

@@ -83,7 +83,7 @@ func TestMissingKeys(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrKeysFixed)
 }
 
-// fixedKeys implements ledger.Keys with one signer that cannot be changed.
+// fixedKeys implements ledger.KeyStore with one signer that cannot be changed.
 type fixedKeys struct {
 	signer    *proofs.Signer
 	confirmed bool

@@ -100,7 +100,7 @@ func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byt
 func (p PublishedLog) CheckSigning() error { return p.ledger.signing.check() }
 
 // SignExport returns the note of an export manifest, signed with the keys that sign the next
-// checkpoint. It returns the error of CanSign if this server does not sign.
+// checkpoint. It returns the error of CheckSigning if this server does not sign.
 func (p PublishedLog) SignExport(m *proofs.ExportManifest) ([]byte, error) {
 	if err := p.CheckSigning(); err != nil {
 		return nil, fmt.Errorf("signing an export: %w", err)

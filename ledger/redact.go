@@ -75,7 +75,7 @@ func (r reader) redactedBy(ctx context.Context, seq uint64) (by uint64, redacted
 // cancellation of ctx. Redact skips events without content and records that are redacted already.
 // After each event, Redact calls done with the number of records in that event. If done returns an
 // error, Redact stops and returns it. reason and actor are those of record.NewRedaction and
-// record.Event.
+// record.EventContext.
 func (l *Ledger) Redact(ctx context.Context, of *seqs.Set, reason, actor string, done func(Ack, int) error) error {
 	var decoder event.Decoder
 	next := new(redaction)

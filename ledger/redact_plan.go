@@ -23,7 +23,7 @@ type RedactionPlan struct {
 	FirstAlready []EarlierRedaction
 }
 
-// MaxListed limits the lists of an Erasure.
+// MaxListed limits the lists of a RedactionPlan.
 const MaxListed = 100
 
 // PieceCount counts pieces of content. A piece is counted once, however many records name it.

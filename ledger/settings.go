@@ -61,7 +61,7 @@ const (
 )
 
 // SetTelemetryHashesOnly sets, durably, whether the ledger keeps only the hashes of generations that
-// arrive as telemetry. Callers of Submit must leave the content out themselves. SetTelemetryContent
+// arrive as telemetry. Callers of Submit must leave the content out themselves. SetTelemetryHashesOnly
 // logs no event, and works on a frozen ledger too. Keeping less takes effect at once, even if
 // storing the setting fails.
 func (l *Ledger) SetTelemetryHashesOnly(ctx context.Context, hashes bool) error {

@@ -75,7 +75,7 @@ func TestUnknownSettings(t *testing.T) {
 	}
 }
 
-// A ledger accepts unregistered sources until RejectUnregistered is called. The setting survives a
+// A ledger accepts unregistered sources until SetRejectUnregistered is called. The setting survives a
 // restart.
 func TestUnregisteredSourcesAreKept(t *testing.T) {
 	s := store(t, memory.New())
@@ -99,7 +99,7 @@ func TestUnregisteredSourcesAreKept(t *testing.T) {
 	require.True(t, l.RejectsUnregistered())
 }
 
-// A ledger keeps content that arrives as telemetry until SetTelemetryContent changes that. The
+// A ledger keeps content that arrives as telemetry until SetTelemetryHashesOnly changes that. The
 // setting survives a restart, and keeping less takes effect even if the setting cannot be stored.
 func TestTelemetryContentIsKept(t *testing.T) {
 	s := store(t, memory.New())

@@ -22,7 +22,7 @@ type KeyHistory struct {
 
 // LogKey is one key of a log.
 type LogKey struct {
-	Verifier *Verifier // bounded if the key is retired (Verifier.Until)
+	Verifier *Verifier // bounded if the key is retired (Verifier.WithRetirement)
 	// ReplacedAt is the seq of the event that introduced the next key, and Handover is that event's
 	// note. For the newest key they are 0 and nil.
 	ReplacedAt uint64
@@ -187,7 +187,7 @@ func (h *KeyHistory) SigningKeysAt(size uint64) []*Verifier {
 }
 
 // OpenCheckpoint opens a checkpoint of the log to which the history belongs. Every key that signs
-// at the checkpoint's size (InForce) must have signed it, and at least one of these keys must be a
+// at the checkpoint's size (SigningKeysAt) must have signed it, and at least one of these keys must be a
 // trusted key or a successor of one. The errors are those of the function OpenCheckpoint.
 func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkpoint, error) {
 	checkpoint, err := OpenCheckpoint(signed, h.VerifiersFrom(trusted...)...)

@@ -90,7 +90,7 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 	})
 }
 
-// requireInForce compares the results of InForce and VerifiersFrom with those of a naive walk over
+// requireInForce compares the results of SigningKeysAt and VerifiersFrom with those of a naive walk over
 // the changes.
 func requireInForce(t *rapid.T, h *KeyHistory, signers []*Signer, sizes uint64) {
 	changes := h.ChangeSeqs()

@@ -158,7 +158,7 @@ func TestNestedProofsRefuse(t *testing.T) {
 	require.ErrorIs(t, stageProof(t, run, stages, 0).Verify(testSigner(t, testOrigin, 9).Verifier()), ErrWrongKey)
 }
 
-// Nested.Verify refuses a run's root that its stages do not produce, even if the ledger has signed
+// NestedProof.Verify refuses a run's root that its stages do not produce, even if the ledger has signed
 // it.
 func TestNestedProofsOfAFalseRoot(t *testing.T) {
 	posted, stages := runOf("question", "answer")

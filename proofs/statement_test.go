@@ -107,7 +107,7 @@ func TestExportManifests(t *testing.T) {
 	require.ErrorIs(t, err, ErrMalformed)
 }
 
-// RowsRoot equals the root of a log's tree with the same leaves.
+// RootOfLeaves equals the root of a log's tree with the same leaves.
 func TestRowsRoot(t *testing.T) {
 	require.Equal(t, EmptyRoot(), RootOfLeaves(nil))
 	tree, err := OpenTree(0, nil, nil)

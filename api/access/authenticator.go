@@ -26,7 +26,7 @@ var (
 	// ErrStaleTokens means that the server cannot read the shared token store, and so does not know
 	// whether the token is revoked.
 	ErrStaleTokens = errors.New("access: the shared token store cannot be read")
-	// ErrUnverified means that mayVerify did not allow AuthenticateWithin to verify the
+	// ErrUnverified means that mayVerify did not allow AuthenticateLimited to verify the
 	// signature.
 	ErrUnverified = errors.New("access: the signature was not verified")
 )
@@ -168,8 +168,8 @@ func (a *Authenticator) Summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// Authenticate returns the identity of a request. The error is ErrNoCredentials, ErrInvalid, or
-// ErrStale.
+// Authenticate returns the identity of a request. The error is ErrNoCredentials, ErrInvalidCredentials, or
+// ErrStaleTokens.
 //
 // If the request has an Authorization header, its client certificate is ignored, even if the
 // token is invalid. Several Authorization headers, and any scheme other than Bearer, are

@@ -196,7 +196,7 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	require.Equal(t, 1, p.times("/keys"))
 }
 
-// ConsoleOrigins returns the origin of an issuer that has a ConsoleClientID and, once a
+// SignInOrigins returns the origin of an issuer that has a ConsoleClientID and, once a
 // discovery has named it, that of the token endpoint.
 func TestConsoleOrigins(t *testing.T) {
 	p := newProvider(t)

@@ -15,7 +15,7 @@ import (
 
 // SharedStore keeps named values that several servers share. Every server reads a change of the
 // tokens within PollEvery. If a server cannot read them for StaleAfter, it refuses all tokens
-// with ErrStale until it can read them again.
+// with ErrStaleTokens until it can read them again.
 type SharedStore interface {
 	// Version returns the version of a value, or 0 if the value is not stored. Each change
 	// increases the version.
@@ -99,7 +99,7 @@ func (s Store) ExportTokens() ([]byte, error) {
 	return encodeTokens(tokens)
 }
 
-// ReplaceTokens durably replaces all tokens with those in a list that Text has returned.
+// ReplaceTokens durably replaces all tokens with those in a list that ExportTokens has returned.
 func (s Store) ReplaceTokens(text []byte) error {
 	tokens, err := parseTokens(text)
 	if err != nil {
@@ -113,13 +113,13 @@ func (s Store) ReplaceTokens(text []byte) error {
 	return s.change(false, func([]Token) ([]Token, error) { return tokens, nil })
 }
 
-// movedTokensFile is the name that TakeOver gives to a tokens file whose tokens it has moved.
+// movedTokensFile is the name that MoveTokens gives to a tokens file whose tokens it has moved.
 const movedTokensFile = "tokens.moved.json"
 
 // MoveTokens moves the tokens of a folder into the shared store, once. If the store already has
-// tokens, TakeOver refuses a folder with a token that is not among them. If the store has no
-// tokens, it refuses a folder without a tokens file. If the store has tokens, TakeOver creates
-// the folder, so that the next TakeOver notices if the store has lost them.
+// tokens, MoveTokens refuses a folder with a token that is not among them. If the store has no
+// tokens, it refuses a folder without a tokens file. If the store has tokens, MoveTokens creates
+// the folder, so that the next MoveTokens notices if the store has lost them.
 func MoveTokens(dir string, shared SharedStore) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
 	defer cancel()

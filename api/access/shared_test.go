@@ -18,7 +18,7 @@ import (
 	"colophon/storage"
 )
 
-// values implements Shared in memory.
+// values implements SharedStore in memory.
 type values struct {
 	mu       sync.Mutex // guards the fields below
 	texts    map[string][]byte
@@ -204,7 +204,7 @@ func TestSharedLastUses(t *testing.T) {
 	require.Equal(t, early.now(), list[1].LastUse)
 }
 
-// TakeOver moves the tokens of a folder into the shared store once.
+// MoveTokens moves the tokens of a folder into the shared store once.
 func TestTakeOver(t *testing.T) {
 	grants := []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}
 	folder := func() Store { return Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now} }
@@ -249,7 +249,7 @@ func TestTakeOver(t *testing.T) {
 	require.ErrorContains(t, MoveTokens(seen.Dir, v), "has no token file, and the database has no tokens")
 }
 
-// A list that Text returns for one kind of store can be passed to SetText of the other kind.
+// A list that ExportTokens returns for one kind of store can be passed to ReplaceTokens of the other kind.
 func TestTextOfTokens(t *testing.T) {
 	shared, folder := Store{Shared: newValues(), Now: time.Now}, Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	for _, s := range []Store{shared, folder} {

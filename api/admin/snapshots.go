@@ -15,7 +15,7 @@ import (
 // waiting for a copy.
 type SnapshotFunc func(ctx context.Context) (name string, erasing int, err error)
 
-// ErrNoSnapshot means that a Snapshot made no copy. Clients read the text of the error.
+// ErrNoSnapshot means that a SnapshotFunc made no copy. Clients read the text of the error.
 var ErrNoSnapshot = errors.New("no copy was made")
 
 // MakeSnapshot makes a copy for `colophon backup`.

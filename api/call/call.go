@@ -161,9 +161,9 @@ func (c *Call) HoldWriteMemory(bytes int64) (release func(), err error) {
 }
 
 // HoldReadMemory makes the call hold exactly n bytes of the memory for reading until it ends. A handler
-// whose answer can have any length calls Hold before it writes the header. While the handler
+// whose answer can have any length calls HoldReadMemory before it writes the header. While the handler
 // builds a large answer, the call holds the memory for that work instead; see BeginAnswer.
-// Before Hold waits for more memory, it releases the call's slot for heavy work.
+// Before HoldReadMemory waits for more memory, it releases the call's slot for heavy work.
 func (c *Call) HoldReadMemory(n int64) error {
 	if c.committed { // the answer must not be refused
 		return nil
@@ -190,7 +190,7 @@ func (c *Call) BeginAnswer(n int64) error {
 }
 
 // BeginRead takes a turn to compute for a request that records nothing. The turn ends when a
-// piece of the response is sent, or when EndHeavy is called. BeginRead waits at most Load.Wait
+// piece of the response is sent, or when EndHeavyWork is called. BeginRead waits at most ServerLimits.Wait
 // and then returns a 503 Refusal. If the response has begun, it waits as long as the client
 // does.
 func (c *Call) BeginRead() error {
@@ -220,7 +220,7 @@ func (c *Call) YieldTurn() error { return c.writer.Turn.Yield(c.Request().Contex
 
 // BeginDecoding begins the work on a body for which the request already holds memory. A request
 // that records nothing takes a turn; a write that holds at least HeavyMemory takes a slot for
-// heavy work. The slot is released when the response begins, or when EndHeavy is called.
+// heavy work. The slot is released when the response begins, or when EndHeavyWork is called.
 func (c *Call) BeginDecoding(body *Body) error {
 	if body.share.Budget == c.shared.Limits.Reading {
 		return c.BeginRead()

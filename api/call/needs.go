@@ -36,7 +36,7 @@ func UnauthorizedProblem() *problem.Problem {
 		"which the operator creates with colophon token create")
 }
 
-// StaleTokensProblem returns the 503 for access.ErrStale.
+// StaleTokensProblem returns the 503 for access.ErrStaleTokens.
 func StaleTokensProblem() *problem.Problem {
 	return problem.New(http.StatusServiceUnavailable, "the server cannot read which tokens are revoked, so it accepts none; nothing was written, try again later")
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // TimedBody is the body of a request over HTTP/1. Before net/http sends the response, and before it
-// reuses the connection, it reads part of a body that no handler has read; Body limits how
+// reuses the connection, it reads part of a body that no handler has read; TimedBody limits how
 // long that takes. It belongs to the goroutine that reads.
 type TimedBody struct {
 	io.ReadCloser

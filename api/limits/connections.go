@@ -137,7 +137,7 @@ type connection struct {
 }
 
 // beyond reports whether the connection is a spare one, which means that it exceeds
-// Load.Connections.
+// ServerLimits.Connections.
 func (c *connection) beyond() bool { return c.kind == c.all.spare }
 
 // Read implements net.Conn.
@@ -228,7 +228,7 @@ func (c *connection) CloseWrite() error {
 
 type connectionKey struct{}
 
-// WithConnection is the ConnContext of an http.Server whose listener is from Listen.
+// WithConnection is the ConnContext of an http.Server whose listener is from LimitListener.
 func WithConnection(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, plain(c))
 }
@@ -241,7 +241,7 @@ func plain(c net.Conn) net.Conn {
 	return c
 }
 
-// OnStateChange is the ConnState of an http.Server whose listener is from Listen.
+// OnStateChange is the ConnState of an http.Server whose listener is from LimitListener.
 func OnStateChange(c net.Conn, state http.ConnState) {
 	if counted, is := plain(c).(*connection); is {
 		counted.waiting.Store(state == http.StateNew || state == http.StateIdle)
@@ -249,14 +249,14 @@ func OnStateChange(c net.Conn, state http.ConnState) {
 }
 
 // ConnectionOf returns the connection of a request, or false if its listener is not from
-// Listen.
+// LimitListener.
 func ConnectionOf(r *http.Request) (*connection, bool) {
 	c, counted := r.Context().Value(connectionKey{}).(*connection)
 	return c, counted
 }
 
 // OverConnectionLimit reports whether a request arrived on a spare connection, which means that it exceeds
-// Load.Connections. last means that the connection must be closed after this response, because
+// ServerLimits.Connections. last means that the connection must be closed after this response, because
 // it is a spare one or because few connections remain.
 func OverConnectionLimit(r *http.Request) (beyond, last bool) {
 	c, counted := ConnectionOf(r)

@@ -15,7 +15,7 @@ import (
 // DecompressFunc returns the decompressed form of a body.
 type DecompressFunc func(io.Reader) (io.ReadCloser, error)
 
-// Decompressor returns the Opener for a Content-Encoding, or a 415 Refusal. If the output
+// Decompressor returns the DecompressFunc for a Content-Encoding, or a 415 Refusal. If the output
 // grows out of proportion to the input, Read returns a 413 Refusal. The decompressor takes its
 // own memory from hold, and Close releases it.
 func Decompressor(encoding string, hold HoldMemoryFunc) (DecompressFunc, error) {
@@ -123,7 +123,7 @@ const (
 	besideWindow = 512 << 10 // memory of a decompressor in addition to its window
 )
 
-// The first FreeExpansion bytes of output are not checked. Beyond them, the output must not
+// The first UncheckedOutput bytes of output are not checked. Beyond them, the output must not
 // exceed maxExpansion times the input. Deflate can expand its input about 1,000 times and zstd
 // 100,000 times; records expand 5 to 50 times.
 const (
@@ -131,7 +131,7 @@ const (
 	maxExpansion    = 250
 )
 
-// proportionate returns an Opener that limits the output of a body in proportion to its input.
+// proportionate returns a DecompressFunc that limits the output of a body in proportion to its input.
 func proportionate(open DecompressFunc) DecompressFunc {
 	return func(body io.Reader) (io.ReadCloser, error) {
 		sent := &counter{body: body}

@@ -9,7 +9,7 @@ import (
 // HeavyWork limits how many writes decode a large body or a long line of a batch at the same
 // time, which keeps a core busy for milliseconds. Go's scheduler has no priorities, so without
 // this limit each step of a commit would wait behind all of this work. Reads compute in
-// ReadTurns instead.
+// ReadScheduler instead.
 type HeavyWork struct {
 	wait time.Duration // longest wait of a request for a core
 
@@ -32,7 +32,7 @@ type heavySlot struct {
 	work *HeavyWork // nil while the slot is not held
 }
 
-// Take waits until a core is free. After Load.Wait, it returns a 503 Refusal.
+// Take waits until a core is free. After ServerLimits.Wait, it returns a 503 Refusal.
 func (s *heavySlot) Take(ctx context.Context, work *HeavyWork) error {
 	if s.work != nil {
 		return nil

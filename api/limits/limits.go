@@ -56,7 +56,7 @@ func NewRefusal(why Reason, status int, wait time.Duration, format string, args 
 	return &Refusal{why, status, wait, fmt.Sprintf(format, args...)}
 }
 
-// Limits enforces a Load.
+// Limits enforces ServerLimits.
 type Limits struct {
 	Load        ServerLimits
 	Rates       *rates

@@ -74,7 +74,7 @@ type MemoryShare struct {
 	holding *holding // nil while nothing is held; guarded by budget.mu
 }
 
-// Take adds n bytes. If they are not free, it waits. After Load.Wait, it returns a 503
+// Take adds n bytes. If they are not free, it waits. After ServerLimits.Wait, it returns a 503
 // Refusal; the share keeps what it already holds. A share never gets more than half of the
 // budget: a larger request gets half, without an error.
 func (s *MemoryShare) Take(ctx context.Context, n int64) error {
@@ -98,7 +98,7 @@ func (s *MemoryShare) Take(ctx context.Context, n int64) error {
 	return w.await(ctx)
 }
 
-// await waits until the bytes are granted, Load.Wait has passed, or the context ends.
+// await waits until the bytes are granted, ServerLimits.Wait has passed, or the context ends.
 func (w *waiter) await(ctx context.Context) error {
 	b := w.share.Budget
 	waiting, cancel := context.WithTimeout(ctx, b.wait)
@@ -217,7 +217,7 @@ func (s *MemoryShare) Shrink(n int64) {
 
 func (s *MemoryShare) Release() { s.Shrink(0) }
 
-// Meter returns a reader of body that takes memory for the share as it reads: Weight of the
+// Meter returns a reader of body that takes memory for the share as it reads: MemoryBound of the
 // bytes. If the memory is not free, Read returns the error of Take.
 func (s *MemoryShare) Meter(ctx context.Context, body io.Reader) io.Reader {
 	return meter{ctx, body, s}

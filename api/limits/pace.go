@@ -6,7 +6,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// minPace is the smallest burst of a FollowPace in bytes: a few blocks of events.
+// minPace is the smallest burst of a FollowerLimiter in bytes: a few blocks of events.
 const minPace = 256 << 10
 
 // FollowerLimiter limits the bytes per second that are sent to all followers together.

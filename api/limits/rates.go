@@ -132,7 +132,7 @@ func (r *rates) WaitForLines(ctx context.Context, name string, count int, progre
 	return nil
 }
 
-// CheckLines returns a 429 Refusal while an identity owes tokens for lines (see OweLines).
+// CheckLines returns a 429 Refusal while an identity owes tokens for lines (see ChargeLines).
 func (r *rates) CheckLines(name string) error {
 	if r.load.RequestRate == 0 {
 		return nil

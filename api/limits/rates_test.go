@@ -22,7 +22,7 @@ func TestLinesWaitUntilTheClientIsGone(t *testing.T) {
 	require.Equal(t, 1, passed)
 }
 
-// After OweLines, CheckLines refuses further lines of the identity until it has tokens again.
+// After ChargeLines, CheckLines refuses further lines of the identity until it has tokens again.
 // Without a rate limit, it refuses nothing.
 func TestOwedLines(t *testing.T) {
 	r := newRates(ServerLimits{RequestRate: 1e-6, RateBurst: 1e7 * time.Second}.WithDefaults())

@@ -227,7 +227,7 @@ func (s *ReadTurn) Take(ctx context.Context, t *ReadScheduler, who func() Holder
 	return nil
 }
 
-// TakeOrRefuse is like Take, but after Load.Wait it returns a 503 Refusal.
+// TakeOrRefuse is like Take, but after ServerLimits.Wait it returns a 503 Refusal.
 func (s *ReadTurn) TakeOrRefuse(ctx context.Context, t *ReadScheduler, who func() Holder) error {
 	if s.try(t) {
 		return nil

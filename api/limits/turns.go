@@ -19,7 +19,7 @@ func newTurns(wait time.Duration) *turns {
 	return &turns{wait: wait, of: make(map[string]chan struct{})}
 }
 
-// Take waits until no redaction of the ledger runs. After Load.Wait, it returns a 503 Refusal.
+// Take waits until no redaction of the ledger runs. After ServerLimits.Wait, it returns a 503 Refusal.
 // The ledger must exist. The caller must call done at the end of the redaction.
 func (t *turns) Take(ctx context.Context, name string) (done func(), err error) {
 	turn := t.at(name)

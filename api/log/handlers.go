@@ -14,7 +14,7 @@ type Handlers struct {
 	summaries summaries
 }
 
-// New returns the handlers. Open must be called for each ledger before the first request.
+// New returns the handlers. OpenStream must be called for each ledger before the first request.
 func New(shared *call.ServerState) *Handlers {
 	return &Handlers{ServerState: shared, streams: newStreams()}
 }

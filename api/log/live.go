@@ -22,14 +22,14 @@ import (
 	"colophon/ledger/record/moment"
 )
 
-// Limits of the summaries of a ledger that Live sends.
+// Limits of the summaries of a ledger that LiveSummary sends.
 const (
 	liveEvery  = time.Second // shortest time between two summaries to a client
 	liveEvents = 10          // number of the newest events in a summary
 )
 
 // LiveSummary sends a summary of a ledger: its size, its counters, and its newest events. If the
-// client prefers an event stream, Live sends a summary whenever the ledger has grown, at most
+// client prefers an event stream, LiveSummary sends a summary whenever the ledger has grown, at most
 // one per second. The id of a summary is the tree size.
 func (h *Handlers) LiveSummary(c *call.Call) error {
 	l, err := c.Ledger()

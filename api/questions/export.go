@@ -114,7 +114,7 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 func canonicalPath(path string) string {
 	elements := strings.Split(path, "/")
 	for i, element := range elements {
-		if text, err := url.PathUnescape(element); err == nil { // query.Find has checked it
+		if text, err := url.PathUnescape(element); err == nil { // query.FindQuestion has checked it
 			elements[i] = url.PathEscape(text)
 		}
 	}

@@ -1,5 +1,5 @@
 // Package questions serves the routes that query a ledger's index and read its content. The
-// queries of ledger/query need no handlers of their own: Ask serves all of them. The other
+// queries of ledger/query need no handlers of their own: QueryHandler serves all of them. The other
 // handlers read a request body, or return something that is not in the index.
 package questions
 

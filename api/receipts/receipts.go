@@ -24,7 +24,7 @@ func ForEvent(ctx context.Context, l *ledger.Ledger, seq uint64, head *ledger.He
 	return ForEntry(ctx, l, seq, entry, head, size, minimal)
 }
 
-// ForEntry returns the same receipt as At, for an entry that the caller has already read.
+// ForEntry returns the same receipt as ForEvent, for an entry that the caller has already read.
 func ForEntry(ctx context.Context, l *ledger.Ledger, seq uint64, entry []byte, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
 	r, err := proofs.NewReceipt(entry)
 	if err != nil {

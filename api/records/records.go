@@ -1,6 +1,6 @@
 // Package records accepts single records and verbs: POST of the four kinds, of states,
 // validations and sources, and the redaction of one record. A handler decodes the request,
-// passes it to the ledger, and sends the receipt. Records arrive at Write.
+// passes it to the ledger, and sends the receipt. Records arrive at WriteHandler.
 package records
 
 import (

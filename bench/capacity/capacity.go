@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Costs states what a record and a commit cost. All values are processor times, except for Wait and LookPause.
+// Costs states what a record and a commit cost. All values are processor times, except for Wait and PollInterval.
 type Costs struct {
 	Client time.Duration // client's time per record
 
@@ -28,7 +28,7 @@ type Costs struct {
 	// Wait is the time within each commit in which no processor works: round trips and the database's sync.
 	Wait time.Duration
 
-	// The fields below apply to each server that follows the ledger. At most once per LookPause, it polls the
+	// The fields below apply to each server that follows the ledger. At most once per PollInterval, it polls the
 	// head, and then reads, verifies, and indexes the new records.
 	PollInterval   time.Duration
 	Poll, Follow   time.Duration // following server's times per poll and per record

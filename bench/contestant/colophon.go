@@ -141,7 +141,7 @@ func (n *node) caughtUp(ctx context.Context, records int) error {
 // ReceiptVerifier verifies full receipts with a ledger's key.
 type ReceiptVerifier struct{ verifier *proofs.Verifier }
 
-// NewReceiptVerifier returns a Receipts that uses the given verifier key.
+// NewReceiptVerifier returns a ReceiptVerifier that uses the given verifier key.
 func NewReceiptVerifier(key string) (*ReceiptVerifier, error) {
 	verifier, err := proofs.ParseVerifier(key)
 	if err != nil {

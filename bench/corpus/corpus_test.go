@@ -43,7 +43,7 @@ func TestRecordsAreReproducible(t *testing.T) {
 	require.NotEqual(t, string(one), string(other))
 }
 
-// Make generates the same bodies as Append.
+// MakeBodies generates the same bodies as Append.
 func TestBodies(t *testing.T) {
 	c := corpus.New(1)
 	const first, count = 100, 5000

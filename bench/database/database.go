@@ -112,7 +112,7 @@ type Waits struct {
 	Disk  float64 // sessions that wait for reads, writes, and syncs
 }
 
-// watchPause is the time between two samples of Watch.
+// watchPause is the time between two samples of SampleWaits.
 const watchPause = 20 * time.Millisecond
 
 // SampleWaits samples what the sessions wait for until the caller calls end, which returns the means.

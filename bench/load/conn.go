@@ -62,7 +62,7 @@ func PostHead(path string, headers ...string) []byte {
 	return append(head, "Content-Length: "...)
 }
 
-// Send writes a request with a single call. head is a result of Post.
+// Send writes a request with a single call. head is a result of PostHead.
 func (c *Conn) Send(head, body []byte) error {
 	c.out = append(c.out[:0], head...)
 	c.out = strconv.AppendInt(c.out, int64(len(body)), 10)

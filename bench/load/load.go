@@ -67,7 +67,7 @@ func (d *BodyQueue) Take(n int) (first int, ok bool) {
 }
 
 // RunClients makes every client work in its own goroutine until ctx is done, the client has no more work,
-// or a client fails. work adds to the client's own Result; Each returns the sum of these.
+// or a client fails. work adds to the client's own Result; RunClients returns the sum of these.
 func RunClients[C any](ctx context.Context, clients []C, work func(client C, r *Result) (more bool, err error)) (*Result, error) {
 	results := make([]Result, len(clients))
 	var failed error
@@ -101,7 +101,7 @@ func RunClients[C any](ctx context.Context, clients []C, work func(client C, r *
 
 // Target describes how a server receives records.
 type Target struct {
-	Head   []byte // head of a request, as returned by Post
+	Head   []byte // head of a request, as returned by PostHead
 	Status int    // status of a success
 	Lines  int    // number of records in a batch; 0 if the body is one record
 }

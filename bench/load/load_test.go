@@ -33,7 +33,7 @@ func drive(t *testing.T, handler http.HandlerFunc, connections, records, lines i
 	return r, bodies, err
 }
 
-// Drive posts every record once and unchanged, whether the response has a length or is chunked.
+// SendBodies posts every record once and unchanged, whether the response has a length or is chunked.
 func TestSingles(t *testing.T) {
 	for name, padding := range map[string]int{"by length": 0, "in chunks": 100_000} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func echoLines(answer func(line string) string) http.HandlerFunc {
 	}
 }
 
-// Drive sends a batch and reads its response at the same time, and counts the receipt of every
+// SendBodies sends a batch and reads its response at the same time, and counts the receipt of every
 // line.
 func TestBatches(t *testing.T) {
 	const records, lines = 4200, 700

@@ -13,7 +13,7 @@ import (
 // UsageDelta states what a process used between two points in time.
 type UsageDelta struct {
 	CPU     time.Duration // user and system time
-	Peak    int64         // peak memory (VmHWM) in bytes since the process started or ForgetPeak was called
+	Peak    int64         // peak memory (VmHWM) in bytes since the process started or ResetPeakMemory was called
 	Written int64         // bytes that the process caused to be written to disk
 	Fsyncs  int64         // number of file syncs by any system call; -1 if they cannot be counted
 }
@@ -38,7 +38,7 @@ func StartMeter(pid int, folder string) (*Meter, error) {
 	return m, nil
 }
 
-// Stop returns what the process has used since Watch.
+// Stop returns what the process has used since StartMeter.
 func (m *Meter) Stop() (UsageDelta, error) {
 	after, err := UsageOf(m.pid)
 	if err != nil {

@@ -55,7 +55,7 @@ var ErrInvalidText = errors.New("wire: text is neither valid UTF-8 nor WTF-8")
 
 // Marshal encodes a request. It differs from [json.Marshal] in three ways: it copies every
 // [json.RawMessage] byte for byte, including white space; it sends lone surrogates as escapes;
-// and it returns [ErrText] for any other invalid UTF-8 instead of sending U+FFFD.
+// and it returns [ErrInvalidText] for any other invalid UTF-8 instead of sending U+FFFD.
 func Marshal(v any) ([]byte, error) { return appendValue(nil, reflect.ValueOf(v)) }
 
 var (

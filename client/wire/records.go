@@ -49,7 +49,7 @@ type IPCRecord struct {
 	OutputHash       string          `json:"output_hash,omitempty"`
 	Model            string          `json:"model"`
 	Temperature      *float64        `json:"temperature,omitempty"`
-	MaxTokens        json.Number     `json:"max_tokens,omitempty"` // an integer of any size; see [Int]
+	MaxTokens        json.Number     `json:"max_tokens,omitempty"` // an integer of any size; see [IntNumber]
 	Seed             json.Number     `json:"seed,omitempty"`       // an integer of any size; the default is the payload's member seed
 	IPCID            string          `json:"ipc_id,omitempty"`
 	IPCIDAdvanced    string          `json:"ipc_id_advanced,omitempty"`
@@ -222,7 +222,7 @@ type PathFingerprint struct {
 // RecordKind implements [Record].
 func (PathFingerprint) RecordKind() Kind { return KindPathFingerprint }
 
-// RawRecord is a record that is already JSON. It is sent byte for byte, except that Batch replaces line
+// RawRecord is a record that is already JSON. It is sent byte for byte, except that PostBatch replaces line
 // ends between tokens by spaces, because each record must be one line.
 type RawRecord struct {
 	Kind Kind
@@ -348,7 +348,7 @@ type StateChangeRequest struct {
 	AsOf   *uint64        `json:"as_of,omitempty"`
 }
 
-// StateChangeResult is the result of a [StateRequest], or what the result would be.
+// StateChangeResult is the result of a [StateChangeRequest], or what the result would be.
 type StateChangeResult struct {
 	AsOf         uint64     `json:"as_of"`
 	DryRun       bool       `json:"dry_run"`
@@ -564,7 +564,7 @@ type RecordLinks struct {
 	Queries map[string]string `json:"queries,omitempty"`
 }
 
-// NestedProof proves one stage of a run-DAG or one citation of a set. proofs.ParseNested parses its JSON.
+// NestedProof proves one stage of a run-DAG or one citation of a set. proofs.ParseNestedProof parses its JSON.
 type NestedProof struct {
 	Format   string          `json:"format"` // colophon-nested-proof@1
 	Stage    *NestedStage    `json:"stage,omitempty"`

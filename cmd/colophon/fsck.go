@@ -136,7 +136,7 @@ type finding struct {
 }
 
 // kindStorage is the kind of damage that prevents reading a ledger or the list of ledgers. Damage
-// that audit.Log finds has one of its own kinds.
+// that audit.WalkLog finds has one of its own kinds.
 const kindStorage = "storage"
 
 // damage is the first damage of a ledger, or of the folder as a whole.
@@ -323,11 +323,11 @@ func keysOf(
 	}
 	switch {
 	case err != nil || history == nil:
-		return given, nil, nil, nil // audit.Log reports the damage
+		return given, nil, nil, nil // audit.WalkLog reports the damage
 	case slices.ContainsFunc(given, history.Contains):
 		return given, history.Verifiers(), nil, nil
 	case o.key != "" || history.Current().Name() != given[0].Name():
-		return given, nil, nil, nil // audit.Log reports the wrong key
+		return given, nil, nil, nil // audit.WalkLog reports the wrong key
 	}
 	head, err := store.Head(ctx)
 	if err != nil {

@@ -284,7 +284,7 @@ func (t *tokenCommand) printTable(list []access.ListedToken) error {
 		cli.TextColumn("created"), cli.TextColumn("expires"), cli.TextColumn("last use"), cli.TextColumn("state")).Write(rows)
 }
 
-// shortTime formats a time to the second. It formats the zero time as cli.None.
+// shortTime formats a time to the second. It formats the zero time as cli.NoValue.
 func shortTime(at time.Time) string {
 	if at.IsZero() {
 		return cli.NoValue

@@ -144,7 +144,7 @@ type oneKey struct {
 	confirmed bool // guarded by mu
 }
 
-// Load implements ledger.Keys.
+// Load implements ledger.KeyStore.
 func (k *oneKey) Load(string) (*proofs.Signer, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -154,13 +154,13 @@ func (k *oneKey) Load(string) (*proofs.Signer, error) {
 	return testSigner()
 }
 
-// LoadStaged implements ledger.Keys.
+// LoadStaged implements ledger.KeyStore.
 func (k *oneKey) LoadStaged(string) (*proofs.Signer, error) { return testSigner() }
 
-// Stage implements ledger.Keys.
+// Stage implements ledger.KeyStore.
 func (k *oneKey) Stage(string, *proofs.Signer) error { return nil }
 
-// Confirm implements ledger.Keys.
+// Confirm implements ledger.KeyStore.
 func (k *oneKey) Confirm(string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

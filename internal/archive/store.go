@@ -27,7 +27,7 @@ type leased struct {
 	lease storage.LeasedStore
 }
 
-// HoldsLease implements storage.Leased.
+// HoldsLease implements storage.LeasedStore.
 func (l leased) HoldsLease() bool { return l.lease.HoldsLease() }
 
 // Archive implements storage.Archiver.

@@ -155,7 +155,7 @@ type madeBackup struct {
 	copied   int64 // number of bytes copied
 	shared   int   // files that the store already had
 
-	counted, ignored []string // names of the earlier backups, as Store.Counted returns them
+	counted, ignored []string // names of the earlier backups, as Store.Classify returns them
 }
 
 // writeBackup copies a snapshot and the other files of a backup. It writes the manifest last: an interrupted

@@ -45,7 +45,7 @@ func (o RestoreOptions) takes(f StoredFile) bool {
 }
 
 // restoreFiles copies the files that restore takes from the backup into the folder
-// datadir.Restoring. It first removes the files that an interrupted restore left there.
+// datadir.RestoreFolder. It first removes the files that an interrupted restore left there.
 func (o RestoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store Store, m *Manifest) error {
 	dir := datadir.RestoreFolder(o.Data)
 	left, err := os.ReadDir(dir)

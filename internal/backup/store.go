@@ -41,7 +41,7 @@ type Manifest struct {
 // BackupNameLayout is the layout of a backup's name, for time.Format.
 const BackupNameLayout = "backup-20060102T150405.000000Z"
 
-// Name returns the name of the backup, which is its time in the layout BackupName.
+// Name returns the name of the backup, which is its time in the layout BackupNameLayout.
 func (m *Manifest) Name() string { return m.Made.Format(BackupNameLayout) }
 
 // same reports whether two descriptions of a ledger are equal, apart from the fields that a
@@ -172,7 +172,7 @@ const maxAhead = 24 * time.Hour
 
 // Classify divides the names of the backups into those that count as backups and those to ignore,
 // each oldest first. Another user could add a file with a future time, which would remain the
-// newest backup forever. Counted therefore ignores files whose names are not backup names. It
+// newest backup forever. Classify therefore ignores files whose names are not backup names. It
 // also ignores backups whose times are more than maxAhead in the future, unless their manifest is
 // authentic.
 func (b Store) Classify(now time.Time, authentic func(*Manifest) bool) (counted, ignored []string, err error) {
@@ -196,7 +196,7 @@ func (b Store) Classify(now time.Time, authentic func(*Manifest) bool) (counted,
 	return counted, ignored, nil
 }
 
-// warnIgnored prints a warning about the backups that Counted ignores.
+// warnIgnored prints a warning about the backups that Classify ignores.
 func (b Store) warnIgnored(c *cli.Console, ignored []string) {
 	if len(ignored) > 0 {
 		c.Say("these backups in %s are ignored: their times are more than 24 hours ahead of this machine's clock or invalid, and no available signing key "+

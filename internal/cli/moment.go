@@ -16,7 +16,7 @@ type TimeFlag struct {
 	Now  func() time.Time
 }
 
-// AddTimeFlag adds a Moment flag, and appends the accepted formats to its usage.
+// AddTimeFlag adds a TimeFlag, and appends the accepted formats to its usage.
 func AddTimeFlag(flags *pflag.FlagSet, name, usage string) {
 	flags.Var(&TimeFlag{Now: time.Now}, name, usage+": RFC 3339, a date, or a duration before now, like 7d or 12h")
 }

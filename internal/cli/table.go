@@ -75,7 +75,7 @@ func QuoteCell(text string) string {
 // NoValue is the cell for a missing value.
 const NoValue = "-"
 
-// QuoteOptionalCell returns a text as a cell, and None for nil.
+// QuoteOptionalCell returns a text as a cell, and NoValue for nil.
 func QuoteOptionalCell(text *string) string {
 	if text == nil {
 		return NoValue

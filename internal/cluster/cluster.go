@@ -83,7 +83,7 @@ type place struct {
 	free                 time.Time // when the lease became free; zero while it is taken
 	preferred            string    // ID of the server that was preferred in the last round
 	since                time.Time // when that server became the preferred one
-	followed             string    // the State.Version up to which this server has followed
+	followed             string    // the LedgerState.Version up to which this server has followed
 	failing              bool      // the last attempt to follow the ledger failed
 	able                 bool      // this server can sign for the ledger
 	looked               time.Time // when able was determined
@@ -555,7 +555,7 @@ func (c *Cluster) TransferLedgers(ctx context.Context) {
 }
 
 // FinishSteps waits for the running steps and prevents new ones. Afterwards each ledger keeps its role on this
-// server, and the server still renews its leases. Settle must be called before the host is closed.
+// server, and the server still renews its leases. FinishSteps must be called before the host is closed.
 func (c *Cluster) FinishSteps() {
 	c.mu.Lock()
 	c.settled = true

@@ -14,7 +14,7 @@ import (
 	"colophon/storage"
 )
 
-// CreatedFolder records what Make created, so that Remove can remove it: restore refuses a folder that has a
+// CreatedFolder records what Create created, so that Remove can remove it: restore refuses a folder that has a
 // database.
 type CreatedFolder struct {
 	data      string
@@ -134,7 +134,7 @@ func DefaultKeyNote(data string) string {
 	return ", and the key that signs it: keep a copy of " + path
 }
 
-// Remove removes what Make created, except keys and high-water marks. The folder must be closed, and must hold
+// Remove removes what Create created, except keys and high-water marks. The folder must be closed, and must hold
 // no ledger.
 func (m CreatedFolder) Remove() error {
 	if !m.databases {

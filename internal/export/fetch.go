@@ -31,7 +31,7 @@ type PackOptions struct {
 
 // BuildPack fetches records and their proofs, all at one tree size, and builds a pack. If filter is
 // nil, the records are those of seqs. Otherwise they are all records that match filter, whose
-// entries are parameters of GET /records. Make adds the events that erased content of the
+// entries are parameters of GET /records. BuildPack adds the events that erased content of the
 // records. It verifies the pack with the keys that the server names, and fails if the pack does
 // not verify. Its errors have an exit code, and stop the command.
 func BuildPack(ctx context.Context, c *cli.Console, server *remote.Server, o PackOptions, seqs []uint64, filter map[string]string) (*pack.Pack, pack.Report, error) {

@@ -99,7 +99,7 @@ func (c *corpus) one(input int, baseline, candidate []string) *Case {
 	return one
 }
 
-// with returns Data that consists of these cases.
+// with returns a ComparedRuns that consists of these cases.
 func (c *corpus) with(cases ...*Case) *ComparedRuns {
 	return &ComparedRuns{Cases: cases, numbers: c.data.numbers, words: c.data.words}
 }

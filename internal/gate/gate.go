@@ -116,7 +116,7 @@ type Report struct {
 	CandidateRuns int        `json:"candidate_runs"`
 	BaselineOnly  int        `json:"baseline_only"` // inputs that only one set has; they are not compared
 	CandidateOnly int        `json:"candidate_only"`
-	Skipped       int        `json:"runs_left,omitempty"` // number of runs that are not compared; see Data.Left
+	Skipped       int        `json:"runs_left,omitempty"` // number of runs that are not compared; see ComparedRuns.Skipped
 	Level         float64    `json:"level"`
 	Needed        int        `json:"needed,omitempty"` // if undecided: the smallest number of inputs that would suffice as evidence
 	Differ        []Variable `json:"differ"`           // variables whose values differ between the sets

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// texts returns Data for a number of inputs. baseline and candidate return the outputs of an
+// texts returns a ComparedRuns for a number of inputs. baseline and candidate return the outputs of an
 // input in each set.
 func texts(inputs int, baseline, candidate func(input int) []string) *ComparedRuns {
 	d := new(ComparedRuns)

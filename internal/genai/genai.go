@@ -216,7 +216,7 @@ func (s *source) addSpanEvent(e *tracepb.Span_Event) error {
 	return nil
 }
 
-// ReadLogRecord reads a log record that is not a message (see Messages). The returned item does not
+// ReadLogRecord reads a log record that is not a message (see MessageCollector). The returned item does not
 // refer to the log record.
 func (r *Reader) ReadLogRecord(record *logspb.LogRecord) Item {
 	item := Item{Count: 1}
@@ -302,7 +302,7 @@ type messageGroup struct {
 
 // MessageCollector collects the log records that are messages of chats, and finds those that belong to one
 // generation: those with the same ids. Records without ids belong together until a message follows
-// a choice. The zero Messages is ready for use.
+// a choice. The zero MessageCollector is ready for use.
 type MessageCollector struct {
 	list []*messageGroup
 	of   map[string]*messageGroup
@@ -311,7 +311,7 @@ type MessageCollector struct {
 // IsMessage reports whether a log record is one message of a chat.
 func IsMessage(record *logspb.LogRecord) bool { return messageEvents[eventName(record)] != "" }
 
-// Add adds a log record that is a message. Messages keeps it.
+// Add adds a log record that is a message. MessageCollector keeps it.
 func (m *MessageCollector) Add(record *logspb.LogRecord, resource *resourcepb.Resource) {
 	id := string(record.GetTraceId()) + "/" + string(record.GetSpanId())
 	choice := eventName(record) == choiceEvent

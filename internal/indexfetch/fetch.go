@@ -57,7 +57,7 @@ var (
 	ErrMalformedAnswer = errors.New("the server's response is malformed")
 )
 
-// Fetch implements index.Fetch.
+// Fetch implements index.FetchFunc.
 func (f *Fetcher) Fetch(ctx context.Context, ledger string) iter.Seq2[*index.SnapshotPart, error] {
 	return func(yield func(*index.SnapshotPart, error) bool) {
 		s := session{Fetcher: f, ledger: ledger, began: f.now()}

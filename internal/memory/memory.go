@@ -38,7 +38,7 @@ func CurrentLimits() Limits {
 // bytes; 0 if it is not known.
 func (l Limits) AvailableBytes() uint64 { return least(l.Machine, l.Container) }
 
-// UsableBytes returns the smaller of Available and GOMEMLIMIT, in bytes; 0 if neither is known.
+// UsableBytes returns the smaller of AvailableBytes and GOMEMLIMIT, in bytes; 0 if neither is known.
 func (l Limits) UsableBytes() uint64 { return least(l.AvailableBytes(), l.Runtime) }
 
 // least returns the smaller of two limits, where 0 means no limit.

@@ -10,7 +10,7 @@ import (
 	"colophon/storage/postgres"
 )
 
-// base is a PostgreSQL database. Its mark (postgres.Move) keeps servers from opening it.
+// base is a PostgreSQL database. Its mark (postgres.MigrationLock) keeps servers from opening it.
 type base struct {
 	console  *cli.Console
 	url      string

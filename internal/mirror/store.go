@@ -121,7 +121,7 @@ func servedHead(ctx context.Context, stored storage.Store) (storage.Head, error)
 	return storage.Head{Size: signed.Size, Tip: sha256.Sum256(last), Time: e.Time.UnixMicro(), Checkpoint: head.Checkpoint}, nil
 }
 
-// log is one log at its served head. It implements storage.Leased, because this server holds no lease.
+// log is one log at its served head. It implements storage.LeasedStore, because this server holds no lease.
 type log struct {
 	storage.Store
 	served atomic.Pointer[storage.Head]
@@ -132,7 +132,7 @@ var _ storage.LeasedStore = (*log)(nil)
 // size is the number of events that are served.
 func (l *log) size() uint64 { return l.served.Load().Size }
 
-// HoldsLease implements storage.Leased.
+// HoldsLease implements storage.LeasedStore.
 func (l *log) HoldsLease() bool { return false }
 
 // Head implements storage.Reader.

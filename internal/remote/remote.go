@@ -149,7 +149,7 @@ func readNamed(path string) ([]byte, error) {
 
 // DoJSON sends a request, and decodes the JSON response body. text is the body itself: --json prints
 // it, including members that this version does not know. An error from the server is the result
-// of Server.Exit.
+// of Server.ExplainExit.
 func DoJSON[T any](ctx context.Context, s *Server, r client.Request) (value *T, text []byte, err error) {
 	answer, err := s.Do(ctx, r)
 	if err != nil {

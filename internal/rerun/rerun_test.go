@@ -237,7 +237,7 @@ func TestRecordsThatCannotBeRepeated(t *testing.T) {
 	_, err = rerun.FetchRecord(t.Context(), to, 99)
 	require.ErrorIs(t, err, client.ErrNotFound)
 
-	// If a server sends content that differs from the event, Read detects it.
+	// If a server sends content that differs from the event, FetchRecord detects it.
 	seq := post(t, to, generation(`{"q":2}`, "Ana."))
 	liar := proxy(t, server, func(w http.ResponseWriter, r *http.Request) bool {
 		lies := strings.HasSuffix(r.URL.Path, "/content/payload")

@@ -54,9 +54,9 @@ func TestModesOfFiles(t *testing.T) {
 		_, err = ReadPrivate(path)
 		require.Equal(t, c.private, err == nil, "ReadPrivate, mode %o: %v", c.mode, err)
 		err = CheckUserFile(path, false)
-		require.Equal(t, c.named, err == nil, "CheckNamed, mode %o: %v", c.mode, err)
+		require.Equal(t, c.named, err == nil, "CheckUserFile, mode %o: %v", c.mode, err)
 		err = CheckUserFile(path, true)
-		require.Equal(t, c.secret, err == nil, "CheckNamed of a secret, mode %o: %v", c.mode, err)
+		require.Equal(t, c.secret, err == nil, "CheckUserFile of a secret, mode %o: %v", c.mode, err)
 	}
 }
 

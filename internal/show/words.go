@@ -38,7 +38,7 @@ var contents = map[string]string{
 
 // Excerpt returns the first words of the text with this digest, in quotation marks after a space.
 // name says which hash the digest is, and seq is a record that has it. If an earlier text has
-// the same first words, Of returns words from where the texts differ. It returns "" if the
+// the same first words, Excerpt returns words from where the texts differ. It returns "" if the
 // text cannot be read.
 func (t *TextReader) Excerpt(ctx context.Context, name, digest string, seq uint64) string {
 	content, known := contents[name]

@@ -74,7 +74,7 @@ func Write(w io.Writer, format Format, rows Rows) error {
 }
 
 // Read yields the JSON text of each row of a file. size is the length of the file in bytes. If the columns
-// of a row do not match its text, it yields the text with ErrCells and continues.
+// of a row do not match its text, it yields the text with ErrCellMismatch and continues.
 func Read(file io.ReaderAt, size int64, format Format) iter.Seq2[[]byte, error] {
 	switch format {
 	case NDJSON:

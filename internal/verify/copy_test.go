@@ -41,7 +41,7 @@ func sign(t *testing.T, key *proofs.Signer, l *madeLog) []byte {
 	return note
 }
 
-// Copy.verifiers accepts a signature by any key of the log for a tree that the copy's tree
+// PublishedCopy.verifiers accepts a signature by any key of the log for a tree that the copy's tree
 // extends, and for no other tree.
 func TestCopy(t *testing.T) {
 	const origin = "log.example/a"

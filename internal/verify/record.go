@@ -18,7 +18,7 @@ import (
 
 // verifyRecord checks that an event is about a record, and that the event is byte for byte the
 // one that this program computes from the record. The caller has verified the event. The error
-// wraps ErrRecord or ErrRecomputed.
+// wraps ErrOtherRecord or ErrValueMismatch.
 func verifyRecord(body, posted []byte) error {
 	var document pyjson.Document
 	if err := document.Parse(body); err != nil {

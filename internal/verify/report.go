@@ -14,7 +14,7 @@ import (
 )
 
 // RejectionError returns the error for a file that does not verify, with the exit code of its Verdict. With o.JSON,
-// Reject prints the reason as JSON. It returns any other error unchanged.
+// RejectionError prints the reason as JSON. It returns any other error unchanged.
 func RejectionError(c *cli.Console, o Options, cause error) error {
 	for _, v := range AllVerdicts() {
 		if !errors.Is(cause, v.err) {

@@ -19,8 +19,8 @@ type Verdict struct {
 	err     error // errors that wrap this error have the verdict
 }
 
-// ErrRecord means that the event is about another record. ErrRecomputed means that the event
-// is about the record, but has values that do not follow from it. ErrText means that a text is
+// ErrOtherRecord means that the event is about another record. ErrValueMismatch means that the event
+// is about the record, but has values that do not follow from it. ErrTextMismatch means that a text is
 // not the text of the proved part.
 var (
 	ErrOtherRecord   = errors.New("the record is not the one in the event")

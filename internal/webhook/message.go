@@ -20,7 +20,7 @@ import (
 
 // Message is the JSON body of a webhook message.
 type Message struct {
-	Type      string      `json:"type"`      // colophon. followed by a Type
+	Type      string      `json:"type"`      // colophon. followed by a MessageType
 	Timestamp string      `json:"timestamp"` // time of the event, RFC 3339
 	Data      MessageData `json:"data"`
 	id        string

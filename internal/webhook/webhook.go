@@ -163,7 +163,7 @@ func (w *worker) catchUp(ctx context.Context) error {
 }
 
 // waitForIndex waits until the index covers the head. If that takes longer than behindTime, it
-// sends one message of type Trouble, and returns an error.
+// sends one message of type TypeIndexTrouble, and returns an error.
 func (w *worker) waitForIndex(ctx context.Context, head uint64) error {
 	follower := w.options.Follower(w.ledger.Name())
 	waiting, cancel := context.WithTimeout(ctx, behindTime)

@@ -120,8 +120,8 @@ func memberDifferences(a, b members.Digests) (list []MemberDifference) {
 	return list
 }
 
-// CauseOf returns the cause that Attribute would return, without listing the differences.
-// setsDiffer is Sets.Differ.
+// CauseOf returns the cause that CompareRuns would return, without listing the differences.
+// setsDiffer is CitationSetPair.Differ.
 func CauseOf(a, b *event.IPC, setsDiffer bool) Cause {
 	c := compare(a, b, setsDiffer)
 	return c.cause(a, b)
@@ -134,7 +134,7 @@ var variables = [...]string{
 }
 
 // Positions in variables. At environment and later positions, an unknown value is equal to any
-// other value. The value of evidence comes from Sets, not from the event of a run.
+// other value. The value of evidence comes from CitationSetPair, not from the event of a run.
 const (
 	input       = 0
 	model       = 2

@@ -50,7 +50,7 @@ func payload(r event.IPC) event.IPC {
 }
 
 // A seed in the payload counts as one variable, although it also changes the input_hash. If
-// either run has only its input_hash, Attribute compares the inputs by input_hash.
+// either run has only its input_hash, CompareRuns compares the inputs by input_hash.
 func TestSeedInThePayload(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b      event.IPC
@@ -163,7 +163,7 @@ func TestEachVariableIsACause(t *testing.T) {
 	}
 }
 
-// Attribute treats a difference between the citation sets as one more variable. It comes after
+// CompareRuns treats a difference between the citation sets as one more variable. It comes after
 // the others and is not part of the environment.
 func TestEvidence(t *testing.T) {
 	for _, c := range []struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // Body holds all members of an event body. It can be reused for one event after another. Its
-// contents are valid until the next Read.
+// contents are valid until the next Decode.
 type Body struct {
 	Event
 	Common fields.CommonFields
@@ -215,7 +215,7 @@ func digest(v pyjson.Value) (h record.Hash) {
 	return h
 }
 
-// Encode returns the canonical event for the values that Read has read. The result equals the
+// Encode returns the canonical event for the values that Decode has read. The result equals the
 // bytes that were read if they were a canonical event without unknown members. Fields must not
 // be nil. The result is valid until the next call.
 func (b *Body) Encode() []byte {

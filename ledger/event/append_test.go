@@ -51,7 +51,7 @@ func bodies(t *testing.T) map[string][]byte {
 	return events
 }
 
-// Write returns the same bytes for an event that the ledger wrote, and different bytes for any
+// Encode returns the same bytes for an event that the ledger wrote, and different bytes for any
 // other input.
 func TestEventsAreWrittenAgain(t *testing.T) {
 	var document pyjson.Document

@@ -1,9 +1,9 @@
 // Package event reads event bodies (spec: Event body). An entry is parsed once; the fields of
 // its kind are read on demand. Package record defines the types of these fields and writes
-// events. Body.Write rewrites an event that was read.
+// events. Body.Encode rewrites an event that was read.
 //
 // Reading does not validate: a member that is missing or has the wrong type reads as empty. An
-// event is valid if Body.Write returns the same bytes and Body.Check returns nil.
+// event is valid if Body.Encode returns the same bytes and Body.Check returns nil.
 package event
 
 import (

@@ -80,7 +80,7 @@ func (t *TextComparer) payloads(ctx context.Context, a, b uint64) (payloadA, pay
 }
 
 // Diff compares the content that two records have under one name. It accepts prompt and
-// passage as names too. The error can be a *MissingError, a *SizeError, or a *RedactedError.
+// passage as names too. The error can be a *MissingContentError, a *TextsTooLongError, or a *RedactedError.
 func (t *TextComparer) Diff(ctx context.Context, of string, a, b uint64) (*wire.TextDiff, error) {
 	if name, known := names[of]; known {
 		of = name

@@ -85,7 +85,7 @@ type Work uint64
 const maxWork = 1 << 26
 
 // CompareContent compares the content that two records have under one name, and adds the work to *work.
-// Once *work has reached the limit, Change reads no content, and the result says that the limit
+// Once *work has reached the limit, CompareContent reads no content, and the result says that the limit
 // was reached.
 func (t *TextComparer) CompareContent(ctx context.Context, name string, a, b uint64, work *Work) (wire.TextChange, error) {
 	if *work >= maxWork {

@@ -37,7 +37,7 @@ func TestQuartiles(t *testing.T) {
 	require.Equal(t, &wire.Quartiles{Q1: 1.75, Median: 2.5, Q3: 3.25}, quartiles([]float64{4, 2, 3, 1}))
 }
 
-// Once the work for an answer has reached the limit, Change reads no more texts.
+// Once the work for an answer has reached the limit, CompareContent reads no more texts.
 func TestWorkIsBounded(t *testing.T) {
 	work := Work(maxWork)
 	change, err := new(TextComparer).CompareContent(t.Context(), Output, 1, 2, &work)

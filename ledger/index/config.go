@@ -73,9 +73,9 @@ type Settings struct {
 	// limit is reached, the fold ranks these groups.
 	MaxDeferred int
 	// FetchLag is the minimum number of events by which an index must be behind its log before
-	// it fetches a snapshot instead of folding the events (see Store.FetchFrom).
+	// it fetches a snapshot instead of folding the events (see Store.SetFetch).
 	FetchLag uint64
-	// PartBytes is the length at which Part.Rows is full: a part that has reached it takes no
+	// PartBytes is the length at which SnapshotPart.Rows is full: a part that has reached it takes no
 	// more rows.
 	PartBytes int
 	// Pause is the minimum time between the starts of two folds while no reader waits.

@@ -14,7 +14,7 @@ import (
 type cursor struct {
 	size uint64       // number of events folded
 	tip  storage.Hash // event_hash of the last event; zero if there is none
-	// partial means that some rows of the next event are stored too (see ErrUnfinished).
+	// partial means that some rows of the next event are stored too (see ErrBatchFull).
 	partial bool
 }
 

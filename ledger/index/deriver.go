@@ -22,7 +22,7 @@ type Family struct {
 
 // Deriver writes the rows of one family, event by event. It belongs to one fold.
 type Deriver interface {
-	// Derive folds an event. After ErrBatchNotEmpty or ErrUnfinished, Derive is called with the
+	// Derive folds an event. After ErrBatchNotEmpty or ErrBatchFull, Derive is called with the
 	// same event again. Any other error stops the fold.
 	Derive(ctx context.Context, e *Event) error
 }
@@ -30,7 +30,7 @@ type Deriver interface {
 // Preparer is a deriver that does part of its work ahead of the fold.
 type Preparer interface {
 	// Prepare computes what follows from an event alone and stores it in the event (see
-	// Prepared). It runs in the goroutine that reads the log, concurrently with Derive.
+	// PreparedValue). It runs in the goroutine that reads the log, concurrently with Derive.
 	Prepare(e *Event)
 }
 

@@ -19,7 +19,7 @@ type FetchFunc func(ctx context.Context, ledger string) iter.Seq2[*SnapshotPart,
 
 // SetFetch makes each follower begin with a snapshot from another server if its own index is
 // far behind the log. If the snapshot cannot be fetched, the follower folds the events. Call
-// FetchFrom before Follow.
+// SetFetch before Follow.
 func (s *Store) SetFetch(fetch FetchFunc) { s.source = fetch }
 
 // ErrSnapshot means that another server's index snapshot cannot be used.

@@ -51,11 +51,11 @@ type HashedEvent struct {
 	Hash storage.Hash
 }
 
-// maxFound is the largest number of events that FindPrefix returns.
+// maxFound is the largest number of events that FindByHashPrefix returns.
 const maxFound = 8
 
 // FindByHashPrefix returns at most maxFound events whose event_hash begins with the given hexadecimal
-// digits. There must be at least 8 digits, because FindPrefix reads all events whose hashes
+// digits. There must be at least 8 digits, because FindByHashPrefix reads all events whose hashes
 // begin with the first 8. It returns ErrAhead if the index covers fewer than atLeast events.
 func FindByHashPrefix(ctx context.Context, f *Follower, digits string, atLeast uint64) ([]HashedEvent, error) {
 	if _, err := f.store.acquire(); err != nil {
@@ -77,7 +77,7 @@ func FindByHashPrefix(ctx context.Context, f *Follower, digits string, atLeast u
 	return found, nil
 }
 
-// EventsByHashPrefix is like FindPrefix, but returns only events below the view's size.
+// EventsByHashPrefix is like FindByHashPrefix, but returns only events below the view's size.
 func (v *View) EventsByHashPrefix(ctx context.Context, digits string) ([]HashedEvent, error) {
 	found, err := FindByHashPrefix(ctx, v.follower, digits, 0)
 	return slices.DeleteFunc(found, func(e HashedEvent) bool { return e.Seq >= v.Size() }), err

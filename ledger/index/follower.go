@@ -28,7 +28,7 @@ type Follower struct {
 	err         error         // the error that stopped the goroutine; set before done is closed
 	limit       uint64        // number of events to fold; never changes
 	folded      time.Time     // when the last fold began; used by the goroutine
-	// cut is the size at which the batch must end, because a caller of ReadPart waits for the parts at
+	// cut is the size at which the batch must end, because a caller of ReadSnapshotPart waits for the parts at
 	// that size; 0 means none.
 	cut atomic.Uint64
 

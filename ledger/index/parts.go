@@ -31,7 +31,7 @@ type SnapshotPart struct {
 // Digest identifies the rows of a part.
 func (p *SnapshotPart) Digest() [sha256.Size]byte { return sha256.Sum256(p.Rows) }
 
-// PartBytes is the length at which Part.Rows is full: a part that has reached it takes no more
+// PartBytes is the length at which SnapshotPart.Rows is full: a part that has reached it takes no more
 // rows. Each part except the last has at least this length. Servers compare the digests of
 // their parts, so a change of PartBytes requires a change of Layout.
 const PartBytes = 4 << 20
@@ -82,7 +82,7 @@ func (s *heldViews) find(f *Follower, size uint64) *heldView {
 }
 
 // add holds a view. If there is no room, it first closes a view whose last part has been read.
-// If there is none, it closes the new view and returns ErrHeld.
+// If there is none, it closes the new view and returns ErrTooManySnapshots.
 func (s *heldViews) add(f *Follower, v *View) (*heldView, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,12 +130,12 @@ func (s *heldViews) closeAll() {
 	}
 }
 
-// ReadSnapshotPart reads one part of the index snapshot at a size. from is Part.Next of the previous
+// ReadSnapshotPart reads one part of the index snapshot at a size. from is SnapshotPart.Next of the previous
 // part, or nil for the first one. A size of 0 means the current size. If the index has not
-// reached the size, ReadPart waits for it; an error of ctx means that the index did not reach
+// reached the size, ReadSnapshotPart waits for it; an error of ctx means that the index did not reach
 // it in time. The snapshot is kept for holdTime, so that its other parts can be read while the
-// index continues to fold events. ReadPart returns ErrPassed if the snapshot at this size is no
-// longer kept, and ErrHeld if too many snapshots are.
+// index continues to fold events. ReadSnapshotPart returns ErrSizePassed if the snapshot at this size is no
+// longer kept, and ErrTooManySnapshots if too many snapshots are.
 func ReadSnapshotPart(ctx context.Context, f *Follower, size uint64, from []byte) (*SnapshotPart, error) {
 	p, err := f.store.held.part(ctx, f, size, from)
 	if err != nil {
@@ -220,9 +220,9 @@ func (s *snapshot) wait(ctx context.Context, f *Follower, size uint64) error {
 	}
 }
 
-// openCut holds a view of the current index if callers of ReadPart wait for this size. It is
+// openCut holds a view of the current index if callers of ReadSnapshotPart wait for this size. It is
 // called in the follower's goroutine, between two batches. If there is no room, the callers
-// get ErrPassed.
+// get ErrSizePassed.
 func (s *heldViews) openCut(f *Follower, now *snapshot) {
 	if now.partial || !f.cut.CompareAndSwap(now.size, 0) {
 		return

@@ -185,7 +185,7 @@ func (s *Store) remove(f *Follower) bool {
 	return true
 }
 
-// Close closes all followers and the database. All queries and calls of ReadPart must have
+// Close closes all followers and the database. All queries and calls of ReadSnapshotPart must have
 // returned before.
 func (s *Store) Close() error {
 	s.mu.Lock()

@@ -39,5 +39,5 @@ func (f *Fold) FoldEntry(ctx context.Context, entry []byte) (err error) {
 // ErrNotEvent means that the entry cannot be decoded.
 var ErrNotEvent = errors.New("not an event")
 
-// HasWaiter reports whether a caller of ReadPart waits for a size.
+// HasWaiter reports whether a caller of ReadSnapshotPart waits for a size.
 func HasWaiter(f *Follower, size uint64) bool { return f.cut.Load() == size }

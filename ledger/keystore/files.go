@@ -1,6 +1,6 @@
 // Package keystore keeps the signing keys and the high-water marks of ledgers in files and
-// environment variables (spec: Key rotation; High-water mark). It implements ledger.Keys,
-// ledger.RotatingKeys, and ledger.Marks.
+// environment variables (spec: Key rotation; High-water mark). It implements ledger.KeyStore,
+// ledger.RotatingKeyStore, and ledger.MarkStore.
 package keystore
 
 import (
@@ -30,10 +30,10 @@ func (k KeyFiles) Path(name string) string { return filepath.Join(k.Dir, name+".
 // yet.
 func (k KeyFiles) StagedPath(name string) string { return k.Path(name) + ".new" }
 
-// Load implements ledger.Keys. It refuses a file that others can read.
+// Load implements ledger.KeyStore. It refuses a file that others can read.
 func (k KeyFiles) Load(name string) (*proofs.Signer, error) { return readKey(k.Path(name)) }
 
-// LoadStaged implements ledger.Keys. It refuses a file that others can read.
+// LoadStaged implements ledger.KeyStore. It refuses a file that others can read.
 func (k KeyFiles) LoadStaged(name string) (*proofs.Signer, error) {
 	return readKey(k.StagedPath(name))
 }
@@ -62,7 +62,7 @@ func readKey(path string) (*proofs.Signer, error) {
 	return signer, nil
 }
 
-// Stage implements ledger.Keys.
+// Stage implements ledger.KeyStore.
 func (k KeyFiles) Stage(name string, signer *proofs.Signer) error {
 	return k.write(name, k.StagedPath(name), signer)
 }
@@ -87,7 +87,7 @@ func (k KeyFiles) write(name, path string, signer *proofs.Signer) error {
 	return move(temporary.Name(), path)
 }
 
-// Confirm implements ledger.Keys.
+// Confirm implements ledger.KeyStore.
 func (k KeyFiles) Confirm(name string) error {
 	err := move(k.StagedPath(name), k.Path(name))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,17 +19,17 @@ func (k KeyFiles) NextPath(name string) string { return k.Path(name) + ".next" }
 // previous and the newest key both sign.
 func (k KeyFiles) PreviousPath(name string) string { return k.Path(name) + ".previous" }
 
-// LoadNext implements ledger.RotatingKeys. It refuses a file that others can read.
+// LoadNext implements ledger.RotatingKeyStore. It refuses a file that others can read.
 func (k KeyFiles) LoadNext(name string, _ *proofs.KeyHistory) (*proofs.Signer, error) {
 	return readKey(k.NextPath(name))
 }
 
-// StageNext implements ledger.RotatingKeys.
+// StageNext implements ledger.RotatingKeyStore.
 func (k KeyFiles) StageNext(name string, signer *proofs.Signer) error {
 	return k.write(name, k.NextPath(name), signer)
 }
 
-// LoadOthers implements ledger.RotatingKeys. It refuses files that others can read.
+// LoadOthers implements ledger.RotatingKeyStore. It refuses files that others can read.
 func (k KeyFiles) LoadOthers(name string) ([]*proofs.Signer, error) {
 	var list []*proofs.Signer
 	for _, path := range []string{k.NextPath(name), k.PreviousPath(name)} {
@@ -44,7 +44,7 @@ func (k KeyFiles) LoadOthers(name string) ([]*proofs.Signer, error) {
 	return list, nil
 }
 
-// Reconcile implements ledger.RotatingKeys. If it is interrupted, the next call finishes the work.
+// Reconcile implements ledger.RotatingKeyStore. If it is interrupted, the next call finishes the work.
 // Reconcile removes a key file only after the key is in another file or retired.
 func (k KeyFiles) Reconcile(name string, keys *proofs.KeyHistory) error {
 	if err := k.removeRetired(name, keys); err != nil {

@@ -52,7 +52,7 @@ func (k KeyVariables) signers(name string) ([]*proofs.Signer, error) {
 	return list, nil
 }
 
-// Load implements ledger.Keys.
+// Load implements ledger.KeyStore.
 func (k KeyVariables) Load(name string) (*proofs.Signer, error) {
 	list, err := k.signers(name)
 	if err != nil {
@@ -76,7 +76,7 @@ func (k KeyVariables) Load(name string) (*proofs.Signer, error) {
 	return nil, fmt.Errorf("%w: %s does not hold the key of %s, which signed last: add that key", ledger.ErrBadKey, k.VariableName(name), pathInData(k.SignedPath(name)))
 }
 
-// LoadStaged implements ledger.Keys.
+// LoadStaged implements ledger.KeyStore.
 func (k KeyVariables) LoadStaged(name string) (*proofs.Signer, error) {
 	list, err := k.signers(name)
 	switch {
@@ -88,7 +88,7 @@ func (k KeyVariables) LoadStaged(name string) (*proofs.Signer, error) {
 	return list[0], nil
 }
 
-// Confirm implements ledger.Keys.
+// Confirm implements ledger.KeyStore.
 func (k KeyVariables) Confirm(name string) error {
 	list, err := k.signers(name)
 	switch {
@@ -105,7 +105,7 @@ func (k KeyVariables) recordSigned(name string, key *proofs.Verifier) error {
 	return writeWhole(k.SignedPath(name), []byte(key.String()+"\n"))
 }
 
-// LoadOthers implements ledger.RotatingKeys.
+// LoadOthers implements ledger.RotatingKeyStore.
 func (k KeyVariables) LoadOthers(name string) ([]*proofs.Signer, error) {
 	list, err := k.signers(name)
 	if err != nil || list != nil {
@@ -114,7 +114,7 @@ func (k KeyVariables) LoadOthers(name string) ([]*proofs.Signer, error) {
 	return k.KeyFiles.LoadOthers(name)
 }
 
-// LoadNext implements ledger.RotatingKeys.
+// LoadNext implements ledger.RotatingKeyStore.
 func (k KeyVariables) LoadNext(name string, keys *proofs.KeyHistory) (*proofs.Signer, error) {
 	list, err := k.signers(name)
 	switch {
@@ -131,7 +131,7 @@ func (k KeyVariables) LoadNext(name string, keys *proofs.KeyHistory) (*proofs.Si
 	return nil, fmt.Errorf("%s: %w", k.VariableName(name), storage.ErrNotFound)
 }
 
-// StageNext implements ledger.RotatingKeys.
+// StageNext implements ledger.RotatingKeyStore.
 func (k KeyVariables) StageNext(name string, signer *proofs.Signer) error {
 	list, err := k.signers(name)
 	switch {
@@ -143,7 +143,7 @@ func (k KeyVariables) StageNext(name string, signer *proofs.Signer) error {
 	return fmt.Errorf("%s: %w", k.VariableName(name), ledger.ErrKeysFixed)
 }
 
-// Reconcile implements ledger.RotatingKeys.
+// Reconcile implements ledger.RotatingKeyStore.
 func (k KeyVariables) Reconcile(name string, keys *proofs.KeyHistory) error {
 	list, err := k.signers(name)
 	switch {

@@ -33,7 +33,7 @@ type Question struct {
 	// events, so that an event can be queried as soon as it is recorded.
 	Seqs []string
 	// SecondCursor is the parameter that continues the second list of the answer, or "" if
-	// there is no second list. View.Second is the position in that list.
+	// there is no second list. View.SecondPage is the position in that list.
 	SecondCursor string
 	// AtHead reports whether the question needs rankings, which exist for the head only. Each
 	// page is then read at the head when it is requested. nil means never.
@@ -321,7 +321,7 @@ func decodeCursor(cursor string) (size uint64, position []byte, ok bool) {
 	return size, raw[n:], true
 }
 
-// checkSizes checks that the log covers the events that the request names, and sets Needs.
+// checkSizes checks that the log covers the events that the request names, and sets MinIndexSize.
 func (r *Request) checkSizes(p Parameters, head uint64) error {
 	for _, name := range r.Question.Seqs {
 		// A value that is not the seq of an event is refused when it is parsed.
@@ -348,7 +348,7 @@ func (r *Request) checkSizes(p Parameters, head uint64) error {
 }
 
 // Open opens the view for the answer. The caller sets the view's Log and Totals, and closes
-// it. The error is index.ErrAhead if the index has not yet folded Needs events.
+// it. The error is index.ErrAhead if the index has not yet folded MinIndexSize events.
 func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, error) {
 	v, err := r.view, error(nil)
 	v.Context = ctx

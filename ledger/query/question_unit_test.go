@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Find returns every question by its path, with the decoded elements.
+// FindQuestion returns every question by its path, with the decoded elements.
 func TestFind(t *testing.T) {
 	for _, q := range Questions() {
 		path, want := q.Path, Parameters{}

@@ -13,7 +13,7 @@ import (
 
 // CheckKeys checks that the logs account for every key of the database. It returns the first
 // stray key of each ledger and of the database as a whole. walked maps the name of a ledger to
-// its report of audit.Log, which must have found no damage; CheckKeys skips ledgers that are
+// its report of audit.WalkLog, which must have found no damage; CheckKeys skips ledgers that are
 // not in walked. The caller must keep writers away.
 func CheckKeys(ctx context.Context, database storage.Database, walked map[string]*audit.Report, progress func(keys uint64)) ([]*storage.StrayKey, error) {
 	checker, ok := database.(storage.KeyChecker)

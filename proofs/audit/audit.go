@@ -4,7 +4,7 @@
 // chain; Merkle tree; Event body; Content; Redactions; Checks; Idempotency; Checkpoints; Key
 // rotation).
 //
-// Log walks a stored log, and everything else that is stored for its ledger, for fsck and
+// WalkLog walks a stored log, and everything else that is stored for its ledger, for fsck and
 // tests. Extend walks a published log from where an earlier walk ended, for audits. Both use a
 // walk. Each part of a walk checks one thing: treeCheck the chain and the tree, seenCheck
 // earlier checkpoints, signerCheck keys and rotations, eventCheck and verbCheck events,
@@ -44,7 +44,7 @@ type PublishedLog interface {
 }
 
 // Source is a log and everything else that is stored for its ledger. Its errors are those of
-// Published.
+// PublishedLog.
 type Source interface {
 	PublishedLog
 	// Content returns the bytes stored under this SHA-256, or ErrAbsent.
@@ -70,7 +70,7 @@ type Redaction struct{ Seq, By uint64 }
 // Claim names the record that holds an idempotency key.
 type Claim struct {
 	Seq    uint64      // event that claimed the key
-	Record proofs.Hash // digest of the event's record, as in record.KeyedDigest
+	Record proofs.Hash // digest of the event's record, as in record.KindDigest
 }
 
 // Head is the state of a log after a commit, as storage keeps it.

@@ -166,7 +166,7 @@ func TestChangedEntries(t *testing.T) {
 }
 
 // If the entries and their level-0 tiles were rewritten, but the tile above them still has the
-// signed root, Log reports the first entry below the changed hash.
+// signed root, WalkLog reports the first entry below the changed hash.
 func TestRewrittenLog(t *testing.T) {
 	testDamage(t, 512, []mutation{{"from entry 302", func(t *testing.T, m *memory) {
 		above, signed := m.tiles[tileID{1, 0}], m.head.Checkpoint
@@ -222,7 +222,7 @@ func TestDamageNamesItsPlace(t *testing.T) {
 	require.EqualError(t, damaged(KindChain, 5, "why"), "chain: at entry 5: why")
 }
 
-// Log finds the damaged tile or entry also in a log that has a full tile on level 1.
+// WalkLog finds the damaged tile or entry also in a log that has a full tile on level 1.
 func TestDamageInLargeLog(t *testing.T) {
 	testDamage(t, 65536+300, []mutation{
 		{"full tile of level 1", flipTile(1, 0, 200), KindTile, 200 * 256, "tile/1/000"},
@@ -305,7 +305,7 @@ func TestDamagedContentAndKeys(t *testing.T) {
 	require.EqualError(t, damage, `content: "output", at entry 99: missing: content: not there`)
 }
 
-// Log reports events that break rules of the specification, even if the log's own key signed them.
+// WalkLog reports events that break rules of the specification, even if the log's own key signed them.
 func TestDamagedEvents(t *testing.T) {
 	testDamage(t, 300, []mutation{
 		{"not JSON", edit(100, `{"actor"`, `["actor"`), KindEvent, 100, ""},
@@ -349,7 +349,7 @@ func TestDamagedEvents(t *testing.T) {
 	require.Equal(t, KindEvent, report.Damage.Kind)
 }
 
-// Log reports no damage if the log grows during the walk.
+// WalkLog reports no damage if the log grows during the walk.
 func TestGrowingLog(t *testing.T) {
 	small, large := newMemory(t, 300), newMemory(t, 800)
 	grown := large.clone()

@@ -80,7 +80,7 @@ func positionText(t testing.TB, p Position) string {
 	return string(text)
 }
 
-// Extend finds the same damage in a published log as Log does, except in data that only
+// Extend finds the same damage in a published log as WalkLog does, except in data that only
 // storage has.
 func TestExtendFindsDamage(t *testing.T) {
 	sound := newMemory(t, 700)
@@ -255,8 +255,8 @@ func TestKeysAcrossWalks(t *testing.T) {
 	}
 }
 
-// Extension.Each receives every entry once, and a later walk can begin at a position passed to
-// Extension.Reached.
+// ExtendOptions.Each receives every entry once, and a later walk can begin at a position passed to
+// ExtendOptions.Reached.
 func TestExtendReportsEntries(t *testing.T) {
 	m := newMemory(t, 2*reachedStep+100)
 	a := newAuditor()
@@ -290,7 +290,7 @@ func TestExtendReportsEntries(t *testing.T) {
 	require.Equal(t, 1, reached)
 }
 
-// Extend returns an error if the tiles of the Past do not have the position's root.
+// Extend returns an error if the tiles of the History do not have the position's root.
 func TestIncompletePast(t *testing.T) {
 	m := newMemory(t, 700)
 	a := newAuditor()
@@ -328,7 +328,7 @@ func TestUnavailableLog(t *testing.T) {
 	}
 }
 
-// Extend returns an error if the Facts that a Past keeps about an event have no known kind.
+// Extend returns an error if the EventFlags that a History keeps about an event have no known kind.
 func TestDamagedFacts(t *testing.T) {
 	m := newMemory(t, 180)
 	for _, facts := range []EventFlags{0, EventFlags(len(record.EventKinds)) + 1, 0x0f | hasContent} {

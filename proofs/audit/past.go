@@ -12,23 +12,23 @@ import (
 	"colophon/proofs"
 )
 
-// EventFlags is the byte that a Past stores about one event: the number of its kind in the low four
+// EventFlags is the byte that a History stores about one event: the number of its kind in the low four
 // bits, and flags in the others.
 type EventFlags uint8
 
-// The flags of Facts. Callers of Extend set WasServed and WasGone.
+// The flags of EventFlags. Callers of Extend set WasServed and WasGone.
 const (
 	hasContent EventFlags = 1 << (4 + iota) // the event's record names content
 	IsRedacted                              // a later event redacts its content
 	WasServed                               // the server returned the content when it was requested
 	WasGone                                 // the server reported the content as erased when it was requested
 
-	// LaterFlags are the flags that Past.Mark adds. A walk uses only the flags that were added
+	// LaterFlags are the flags that History.AddFlags adds. A walk uses only the flags that were added
 	// after the walk began.
 	LaterFlags = IsRedacted | WasServed | WasGone
 )
 
-// factsOf returns the Facts of an event, whose kind must be known.
+// factsOf returns the EventFlags of an event, whose kind must be known.
 func factsOf(e *event.Body) EventFlags {
 	facts := factsOfKind(e.Kind)
 	if len(e.Common.Contents) > 0 {
@@ -37,7 +37,7 @@ func factsOf(e *event.Body) EventFlags {
 	return facts
 }
 
-// factsOfKind returns Facts without flags: the number of the kind, counted from 1. The kind must be
+// factsOfKind returns EventFlags without flags: the number of the kind, counted from 1. The kind must be
 // known.
 func factsOfKind(kind record.Kind) EventFlags {
 	return EventFlags(1 + slices.Index(record.EventKinds[:], kind))
@@ -83,21 +83,21 @@ func (u *KeyUse) sameRecord(other *KeyUse) bool {
 
 // History stores what a walk must know about earlier events. Only one goroutine uses it at a time.
 type History interface {
-	// Add appends the Facts of the next event.
+	// Add appends the EventFlags of the next event.
 	Add(EventFlags) error
-	// Flags returns the Facts of an earlier event.
+	// Flags returns the EventFlags of an earlier event.
 	Flags(seq uint64) (EventFlags, error)
-	// AddFlags adds flags to the Facts of an earlier event.
+	// AddFlags adds flags to the EventFlags of an earlier event.
 	AddFlags(seq uint64, flags EventFlags) error
 	// AddKeyUse records that the next event to be added uses an idempotency key, a source, or a state.
 	AddKeyUse(KeyUse) error
-	// KeyUses yields all uses of each key that was used since the last call of Uses, in the order
+	// KeyUses yields all uses of each key that was used since the last call of KeyUses, in the order
 	// of the log. It may also yield the uses of other keys. Each slice is valid until the next
 	// step of the iteration.
 	KeyUses() iter.Seq2[[]KeyUse, error]
 	// StoreTile stores a hash tile, which may grow later. It does not retain the slice.
 	StoreTile(proofs.TileData) error
-	// Tile returns the last value that Keep stored for a hash tile.
+	// Tile returns the last value that StoreTile stored for a hash tile.
 	Tile(level uint8, index uint64) ([]byte, error)
 }
 

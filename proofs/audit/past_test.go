@@ -8,7 +8,7 @@ import (
 	"colophon/proofs"
 )
 
-// memoryPast is a Past in memory.
+// memoryPast is a History in memory.
 type memoryPast struct {
 	facts []EventFlags
 	uses  []KeyUse
@@ -22,13 +22,13 @@ type place struct {
 
 func newMemoryPast() *memoryPast { return &memoryPast{tiles: make(map[place][]byte)} }
 
-// Add implements Past.
+// Add implements History.
 func (r *memoryPast) Add(f EventFlags) error {
 	r.facts = append(r.facts, f)
 	return nil
 }
 
-// Flags implements Past.
+// Flags implements History.
 func (r *memoryPast) Flags(seq uint64) (EventFlags, error) {
 	if seq >= uint64(len(r.facts)) {
 		return 0, fmt.Errorf("the past has no facts about event %d", seq)
@@ -36,7 +36,7 @@ func (r *memoryPast) Flags(seq uint64) (EventFlags, error) {
 	return r.facts[seq], nil
 }
 
-// AddFlags implements Past.
+// AddFlags implements History.
 func (r *memoryPast) AddFlags(seq uint64, flags EventFlags) error {
 	if _, err := r.Flags(seq); err != nil {
 		return err
@@ -45,13 +45,13 @@ func (r *memoryPast) AddFlags(seq uint64, flags EventFlags) error {
 	return nil
 }
 
-// AddKeyUse implements Past.
+// AddKeyUse implements History.
 func (r *memoryPast) AddKeyUse(u KeyUse) error {
 	r.uses = append(r.uses, u)
 	return nil
 }
 
-// KeyUses implements Past.
+// KeyUses implements History.
 func (r *memoryPast) KeyUses() iter.Seq2[[]KeyUse, error] {
 	return func(yield func([]KeyUse, error) bool) {
 		for uses := range GroupByKey(r.uses) {
@@ -62,13 +62,13 @@ func (r *memoryPast) KeyUses() iter.Seq2[[]KeyUse, error] {
 	}
 }
 
-// StoreTile implements Past.
+// StoreTile implements History.
 func (r *memoryPast) StoreTile(t proofs.TileData) error {
 	r.tiles[place{t.Level, t.Index}] = slices.Clone(t.Hashes)
 	return nil
 }
 
-// Tile implements Past.
+// Tile implements History.
 func (r *memoryPast) Tile(level uint8, index uint64) ([]byte, error) {
 	tile, kept := r.tiles[place{level, index}]
 	if !kept {

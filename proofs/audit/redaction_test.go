@@ -87,7 +87,7 @@ func TestDamagedRedactions(t *testing.T) {
 	})
 }
 
-// Log accepts that several events redact a record, of which storage names the first.
+// WalkLog accepts that several events redact a record, of which storage names the first.
 func TestRedactedTwice(t *testing.T) {
 	m := newMemory(t, 300)
 	reword(180, `[174,177]`, `[114,174,177]`)(t, m)
@@ -110,7 +110,7 @@ func TestSharedContentOfRedactedRecords(t *testing.T) {
 	}
 }
 
-// Log reports no damage if records are redacted during the walk.
+// WalkLog reports no damage if records are redacted during the walk.
 func TestRedactionBeyondTheWalk(t *testing.T) {
 	small, large := newMemory(t, 120), newMemory(t, 300)
 	grown := large.clone()

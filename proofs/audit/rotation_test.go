@@ -115,7 +115,7 @@ func TestKeysChange(t *testing.T) {
 	check(stranger, both, KindEvent, retired)
 }
 
-// Log reports damage if no event introduces the trusted key, even if that key signs the checkpoint.
+// WalkLog reports damage if no event introduces the trusted key, even if that key signs the checkpoint.
 func TestTrustedKeyWithoutAnEvent(t *testing.T) {
 	m := newMemory(t, 30)
 	other := testSigner(t, testOrigin, 2)

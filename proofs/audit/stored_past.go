@@ -7,7 +7,7 @@ import (
 	"colophon/proofs"
 )
 
-// storedPast is the Past of a stored log. It keeps only the registered sources. It reads
+// storedPast is the History of a stored log. It keeps only the registered sources. It reads
 // earlier events and tiles from the log, and immediately compares each use of an idempotency
 // key with the stored keys.
 type storedPast struct {
@@ -17,10 +17,10 @@ type storedPast struct {
 	sources map[proofs.Hash]bool // SHA-256 of the ids of the registered sources
 }
 
-// Add implements Past.
+// Add implements History.
 func (*storedPast) Add(EventFlags) error { return nil }
 
-// Flags implements Past.
+// Flags implements History.
 func (p *storedPast) Flags(seq uint64) (EventFlags, error) {
 	e, err := p.reread.walked(seq)
 	if err != nil {
@@ -33,10 +33,10 @@ func (p *storedPast) Flags(seq uint64) (EventFlags, error) {
 	return facts, nil
 }
 
-// AddFlags implements Past.
+// AddFlags implements History.
 func (*storedPast) AddFlags(uint64, EventFlags) error { return nil }
 
-// AddKeyUse implements Past. The error is a *Damage if the use contradicts the stored keys or the
+// AddKeyUse implements History. The error is a *Damage if the use contradicts the stored keys or the
 // registered sources.
 func (p *storedPast) AddKeyUse(u KeyUse) error {
 	switch u.Role {
@@ -73,13 +73,13 @@ func (p *storedPast) checkKey(u *KeyUse, holder uint64) error {
 	return nil
 }
 
-// KeyUses implements Past.
+// KeyUses implements History.
 func (*storedPast) KeyUses() iter.Seq2[[]KeyUse, error] { return func(func([]KeyUse, error) bool) {} }
 
-// StoreTile implements Past.
+// StoreTile implements History.
 func (*storedPast) StoreTile(proofs.TileData) error { return nil }
 
-// Tile implements Past.
+// Tile implements History.
 func (p *storedPast) Tile(level uint8, index uint64) ([]byte, error) {
 	return p.source.Tile(p.ctx, level, index)
 }

@@ -87,7 +87,7 @@ func (c *verbCheck) redaction(e *event.Body) error {
 	return nil
 }
 
-// earlier returns the Facts of the earlier event to which e refers.
+// earlier returns the EventFlags of the earlier event to which e refers.
 func (c *verbCheck) earlier(e *event.Body, seq uint64) (EventFlags, error) {
 	if seq >= e.Seq {
 		return 0, damaged(KindEvent, e.Seq, "it refers to event %d, which does not come before it", seq)
@@ -95,7 +95,7 @@ func (c *verbCheck) earlier(e *event.Body, seq uint64) (EventFlags, error) {
 	return c.facts(seq)
 }
 
-// facts returns the Facts of an earlier event. It returns an error if their kind is not known.
+// facts returns the EventFlags of an earlier event. It returns an error if their kind is not known.
 func (c *verbCheck) facts(seq uint64) (EventFlags, error) {
 	facts, err := c.past.Flags(seq)
 	if err == nil && !facts.known() {

@@ -12,7 +12,7 @@ import (
 
 const (
 	progressStep = 4096    // number of entries between two calls of Options.Progress
-	reachedStep  = 1 << 16 // number of entries between two calls of Extension.Reached
+	reachedStep  = 1 << 16 // number of entries between two calls of ExtendOptions.Reached
 )
 
 // walk is one pass over a log. Its parts share the target and the tree.
@@ -167,7 +167,7 @@ func (w *walk) entry(seq uint64, entry []byte) error {
 	return w.seen.checkGrown()
 }
 
-// reached calls Extension.Reached if enough entries have been walked since the last call.
+// reached calls ExtendOptions.Reached if enough entries have been walked since the last call.
 func (w *walk) reached() error {
 	size := w.tree.size()
 	if w.extension.Reached == nil || size%reachedStep != 0 || size == w.extension.From.Size {

@@ -42,7 +42,7 @@ func (e *StateError) Unwrap() []error {
 // CheckpointError reports a checkpoint in Options.Against that the log's keys did not sign, or that
 // belongs to another log.
 type CheckpointError struct {
-	Name string // Note.Name
+	Name string // NamedCheckpoint.Name
 	Err  error
 }
 

@@ -111,7 +111,7 @@ type Auditor struct {
 // Run audits a ledger once, at its current size. The report says what is wrong with the
 // ledger. An error says why the audit could not finish:
 //
-//   - a *StateError or *NoteError: the options do not match the ledger;
+//   - a *StateError or *CheckpointError: the options do not match the ledger;
 //   - an audit.ErrUnavailable: the server does not respond; the same audit may succeed later;
 //   - an *UncheckableError or fetch.ErrForbidden: the token lacks a right;
 //   - an error of the context, of the state file, or of temporary files.

@@ -22,7 +22,7 @@ import (
 	"colophon/proofs/audit"
 )
 
-// pastFiles is an audit.Past in the files of a folder. "facts" has a byte for each event,
+// pastFiles is an audit.History in the files of a folder. "facts" has a byte for each event,
 // "tile-L" the hashes of level L, and "keys-XX" the uses of the idempotency keys in one part
 // of the key space. These files only grow, and each has a running checksum. "marks" has
 // another byte for each event, with flags that no later audit reads. The goroutine of the walk
@@ -62,7 +62,7 @@ type fileSum struct {
 // keyFile holds the uses of the keys in one part of the key space.
 type keyFile struct {
 	unwritten []byte // uses that are not in the file yet
-	used      bool   // the file was used since the last call of Uses, or its keys must be checked again
+	used      bool   // the file was used since the last call of KeyUses, or its keys must be checked again
 	dirty     bool   // the file was written since the last call of Sync
 }
 
@@ -221,7 +221,7 @@ func keyName(number int) string { return fmt.Sprintf(keysPrefix+"%02d", number) 
 
 func (p *pastFiles) keyPath(number int) string { return filepath.Join(p.dir, keyName(number)) }
 
-// Add implements audit.Past.
+// Add implements audit.History.
 func (p *pastFiles) Add(f audit.EventFlags) error {
 	p.unwritten = append(p.unwritten, byte(f))
 	if len(p.unwritten) < factsBuffer {
@@ -254,7 +254,7 @@ func (p *pastFiles) flushFacts() error {
 	return nil
 }
 
-// Flags implements audit.Past.
+// Flags implements audit.History.
 func (p *pastFiles) Flags(seq uint64) (audit.EventFlags, error) {
 	if seq >= p.size {
 		if seq-p.size >= uint64(len(p.unwritten)) {
@@ -272,7 +272,7 @@ func (p *pastFiles) Flags(seq uint64) (audit.EventFlags, error) {
 	return audit.EventFlags(fact[0] | mark[0]), nil
 }
 
-// AddFlags implements audit.Past.
+// AddFlags implements audit.History.
 func (p *pastFiles) AddFlags(seq uint64, flags audit.EventFlags) error {
 	facts, err := p.Flags(seq)
 	if err != nil || facts|flags == facts {
@@ -286,7 +286,7 @@ func (p *pastFiles) AddFlags(seq uint64, flags audit.EventFlags) error {
 	return err
 }
 
-// StoreTile implements audit.Past. A partial tile is a prefix of the tile after it has grown.
+// StoreTile implements audit.History. A partial tile is a prefix of the tile after it has grown.
 func (p *pastFiles) StoreTile(t proofs.TileData) error {
 	f, err := p.tileFile(t.Level)
 	if err != nil {
@@ -303,7 +303,7 @@ func (p *pastFiles) StoreTile(t proofs.TileData) error {
 	return err
 }
 
-// Tile implements audit.Past.
+// Tile implements audit.History.
 func (p *pastFiles) Tile(level uint8, index uint64) ([]byte, error) {
 	f, err := p.tileFile(level)
 	if err != nil {
@@ -353,7 +353,7 @@ func decodeUse(row []byte) audit.KeyUse {
 	}
 }
 
-// AddKeyUse implements audit.Past.
+// AddKeyUse implements audit.History.
 func (p *pastFiles) AddKeyUse(u audit.KeyUse) error {
 	number := keyFileOf(u.Key)
 	k := &p.keys[number]
@@ -377,7 +377,7 @@ func (p *pastFiles) flushKeys(number int) error {
 	return errors.Join(err, f.Close())
 }
 
-// KeyUses implements audit.Past.
+// KeyUses implements audit.History.
 func (p *pastFiles) KeyUses() iter.Seq2[[]audit.KeyUse, error] {
 	return func(yield func([]audit.KeyUse, error) bool) {
 		for number := range manyKeyFiles {
@@ -400,7 +400,7 @@ func (p *pastFiles) KeyUses() iter.Seq2[[]audit.KeyUse, error] {
 	}
 }
 
-// recheck makes the next call of Uses yield the uses of all keys.
+// recheck makes the next call of KeyUses yield the uses of all keys.
 func (p *pastFiles) recheck() {
 	for number := range p.keys {
 		p.keys[number].used = true

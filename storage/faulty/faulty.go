@@ -1,5 +1,5 @@
 // Package faulty injects faults into storage, for tests. Database wraps an implementation of the
-// storage contract, and Files wraps the file system of an embedded database. A Plan selects the
+// storage contract, and FS wraps the file system of an embedded database. A Plan selects the
 // calls that fail, and says how they fail.
 package faulty
 
@@ -48,7 +48,7 @@ type Plan struct {
 	// number means all.
 	Count int
 	Pause time.Duration
-	// Bit is the number of the bit that Garble flips, from 0. If it is beyond the end of the data,
+	// Bit is the number of the bit that FlipBit flips, from 0. If it is beyond the end of the data,
 	// counting continues at the beginning of the data.
 	Bit int
 }
@@ -128,7 +128,7 @@ func (f *Faults) count(call, file string) (mode Mode, first bool) {
 	return f.plan.Mode, n == 0
 }
 
-// refused returns the error of a mode, or nil for Garble and for "".
+// refused returns the error of a mode, or nil for FlipBit and for "".
 func refused(mode Mode) error {
 	switch mode {
 	case "", FlipBit:

@@ -55,7 +55,7 @@ func NewFS(under vfs.FS, faults *Faults) *FS { return &FS{under, faults} }
 // Unwrap implements vfs.FS.
 func (f *FS) Unwrap() vfs.FS { return f.FS }
 
-// do runs done for a call on the named file, unless the call must fail before that. With Lie, it
+// do runs done for a call on the named file, unless the call must fail before that. With FailAfterSuccess, it
 // returns an error afterwards.
 func (f *FS) do(call, name string, done func() error) error {
 	mode := f.faults.next(call, name)
@@ -77,7 +77,7 @@ func (f *FS) open(call, name string, done func() (vfs.File, error)) (vfs.File, e
 		return err
 	})
 	if err != nil {
-		if opened != nil { // the mode is Lie
+		if opened != nil { // the mode is FailAfterSuccess
 			_ = opened.Close()
 		}
 		return nil, err
@@ -149,7 +149,7 @@ func (f *FS) MkdirAll(dir string, perm os.FileMode) error {
 	return f.do(MkdirAll, dir, func() error { return f.FS.MkdirAll(dir, perm) })
 }
 
-// Lock implements vfs.FS. Lie does not apply to it, because the caller could not release the lock.
+// Lock implements vfs.FS. FailAfterSuccess does not apply to it, because the caller could not release the lock.
 func (f *FS) Lock(name string) (io.Closer, error) {
 	mode := f.faults.next(Lock, name)
 	if err := refused(mode); err != nil {
@@ -195,7 +195,7 @@ func (f *file) do(call string, done func() error) error {
 	return (&FS{faults: f.faults}).do(call, f.name, done)
 }
 
-// read calls read for p and returns its result. With Garble, it flips a bit of the data.
+// read calls read for p and returns its result. With FlipBit, it flips a bit of the data.
 func (f *file) read(p []byte, read func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Read, f.name)
 	if err := refused(mode); err != nil {

@@ -42,7 +42,7 @@ func TestModesOfAWrite(t *testing.T) {
 	}
 }
 
-// Garble flips exactly the bit that the plan names, and only once.
+// FlipBit flips exactly the bit that the plan names, and only once.
 func TestGarble(t *testing.T) {
 	under := vfs.NewMem()
 	f, err := under.Create("file", vfs.WriteCategoryUnspecified)

@@ -16,7 +16,7 @@ func StoreCalls() []string {
 		"Redactions", "Key", "Keys", "Setting", "Info", "Commit", "Freeze", "SetSetting", "Writable", "Archive", "Ledgers", "Ledger", "Create"}
 }
 
-// errChecksum is the error of a read from a store with Garble.
+// errChecksum is the error of a read from a store with FlipBit.
 var errChecksum = errors.New("checksum mismatch")
 
 // failure returns the error that a call to a store returns in the given mode, or nil for "".
@@ -41,7 +41,7 @@ func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
 	return done()
 }
 
-// change runs done, which changes something, unless the call must fail before that. With Lie, it
+// change runs done, which changes something, unless the call must fail before that. With FailAfterSuccess, it
 // returns an error afterwards.
 func change(f *Faults, call string, done func() error) error {
 	mode := f.next(call, "")

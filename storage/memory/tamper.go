@@ -11,7 +11,7 @@ import (
 // effect at once. It is for tests of code that must detect damage.
 type Tamperer struct{ ledger *ledger }
 
-// Tamperer returns a Tamper for the named ledger, or storage.ErrNotFound.
+// Tamperer returns a Tamperer for the named ledger, or storage.ErrNotFound.
 func (d *Database) Tamperer(name string) (*Tamperer, error) {
 	l, err := d.ledger(name)
 	if err != nil {

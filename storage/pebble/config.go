@@ -34,7 +34,7 @@ type Config struct {
 	// Content that is waiting to be erased stays, and every write fails. ReadOnly needs no
 	// free space.
 	ReadOnly bool
-	// MinFreeBytes is the free-space threshold. Below it, Writable returns ErrNoSpace, and
+	// MinFreeBytes is the free-space threshold. Below it, CheckWritable returns ErrNoSpace, and
 	// compactions wait unless they erase content. 0 means 5 % of the file system, but at least 32
 	// MiB and at most 1 GiB.
 	MinFreeBytes uint64
@@ -43,7 +43,7 @@ type Config struct {
 	ReadWhenFull bool
 	// RemoveCopies removes those copies of the database that are no longer in use. It returns an error if
 	// a copy must stay. Copies can contain erased content, so an erasure is reported as pending
-	// until Copies returns nil. It is never called concurrently. nil means that there are no
+	// until RemoveCopies returns nil. It is never called concurrently. nil means that there are no
 	// copies.
 	RemoveCopies func() error
 	// CacheBytes is the memory for uncompressed blocks. Digest filters can use up to half of it. 0

@@ -11,7 +11,7 @@ import (
 // continue. The copy contains every commit that returned before the call; it contains any other
 // commit completely or not at all. If dir is on the same file system, the copy consists of hard
 // links and at first needs almost no space. As long as the copy exists, its files stay on the disk,
-// even if the database has erased their content (see Config.Copies). If free space is below the
+// even if the database has erased their content (see Config.RemoveCopies). If free space is below the
 // threshold, Copy returns storage.ErrNoSpace.
 func (d *Database) Copy(ctx context.Context, dir string) error {
 	if err := d.writable(ctx); err != nil {

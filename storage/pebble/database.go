@@ -329,7 +329,7 @@ func (d *Database) create(ctx context.Context, info storage.LedgerInfo) (*ledger
 }
 
 // nextNumber returns a ledger number that has never been assigned. The caller must hold d.mu, and
-// must store the number under keys.Last in the change that creates the ledger.
+// must store the number under keys.LastLedger in the change that creates the ledger.
 func (d *Database) nextNumber() (keys.Ledger, error) {
 	last, err := d.lastNumber()
 	if err != nil {

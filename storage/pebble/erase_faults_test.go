@@ -22,7 +22,7 @@ import (
 )
 
 // marked creates a database whose last level holds redacted secrets that are not erased yet. Its
-// eraser is stopped, so that the test can call Pass itself.
+// eraser is stopped, so that the test can call EraseMarked itself.
 func marked(t *testing.T, files vfs.FS) (*Database, *ledger, *secrets) {
 	db, l := newLedger(t, files)
 	db.eraser.Stop()
@@ -73,7 +73,7 @@ func TestErasing(t *testing.T) {
 	require.False(t, worked)
 }
 
-// An erasure stays pending as long as Config.Copies returns an error.
+// An erasure stays pending as long as Config.RemoveCopies returns an error.
 func TestErasingWaitsForCopies(t *testing.T) {
 	db, _, s := marked(t, vfs.NewMem())
 	held, calls := errors.New("the copy is in use"), 0

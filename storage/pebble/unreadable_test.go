@@ -114,7 +114,7 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 		store.(*ledger).digests.filter = bloom.New(db.fillers.take)
 		return db, store, nil
 	}
-	// A pause of length zero has no effect, but Injected counts it.
+	// A pause of length zero has no effect, but FaultCounts counts it.
 	reads := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
 	count := func() int { return reads.FaultCounts()[faulty.Open] + reads.FaultCounts()[faulty.Read] }
 	db, store, err := open(faulty.NewFS(copied(), reads))

@@ -77,7 +77,7 @@ type Config struct {
 	ReadOnly bool
 	// Primary makes connections to a server that is in recovery fail with ErrStandby.
 	Primary bool
-	// Moving allows opening a database that a migration has locked (see Move). Only colophon
+	// Moving allows opening a database that a migration has locked (see MigrationLock). Only colophon
 	// migrate sets it.
 	Moving bool
 }

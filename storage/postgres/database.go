@@ -43,9 +43,9 @@ type Database struct {
 var _ storage.Database = (*Database)(nil)
 
 // Open opens a database, and creates or converts its tables if necessary. It returns a SettingError
-// if the server's settings could lose commits, a *pooler.Error if connections share sessions,
+// if the server's settings could lose commits, a *pooler.SharedSessionError if connections share sessions,
 // storage.ErrFormat if the tables belong to a later build and this one cannot use them, and a
-// MoveError if a migration has locked the database.
+// MigrationError if a migration has locked the database.
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	d, err := open(ctx, cfg.withDefaults())
 	if err != nil {

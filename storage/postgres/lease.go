@@ -40,7 +40,7 @@ const (
 
 var _ storage.LeasedStore = (*ledger)(nil)
 
-// HoldsLease implements storage.Leased. It always returns true in a database that is not shared.
+// HoldsLease implements storage.LeasedStore. It always returns true in a database that is not shared.
 func (l *ledger) HoldsLease() bool { return l.db.leases == nil || l.held.Load() }
 
 // Leases records which of several servers holds the lease of which ledger. Each ledger has one row,
@@ -151,7 +151,7 @@ func (s *Leases) insert(ctx context.Context, conn *pgx.Conn, number int64, resum
 // Take takes the lease of a ledger and raises the ledger's epoch. It returns storage.ErrNotHeld if
 // another server holds the lease. If resume is true, Take also takes a lease that an earlier run of
 // this server still holds; two running servers must therefore not have the same ID. If stale is not
-// zero, Take also takes a lease that still expires at exactly that time (State.Expires). The caller
+// zero, Take also takes a lease that still expires at exactly that time (LedgerState.Expires). The caller
 // has then seen that the holder does not renew the lease, although it has not expired, because the
 // database's clock was set back.
 func (s *Leases) Take(ctx context.Context, name string, resume bool, stale time.Time) error {
@@ -214,7 +214,7 @@ func (s *Leases) HoldsLease(name string) bool {
 }
 
 // Renew renews all leases that this server holds. For each ledger that another server has taken,
-// Held is false from then on.
+// HoldsLease returns false from then on.
 func (s *Leases) Renew(ctx context.Context) error {
 	held := s.held()
 	if len(held) == 0 {

@@ -183,7 +183,7 @@ func TestServers(t *testing.T) {
 	require.Empty(t, servers)
 }
 
-// State.Version changes at every change after which a server that follows a ledger must read the
+// LedgerState.Version changes at every change after which a server that follows a ledger must read the
 // ledger again.
 func TestVersions(t *testing.T) {
 	url := emptyURL(t)

@@ -49,14 +49,14 @@ func (e *MigrationError) Error() string {
 		e.Place, e.Peer, since)
 }
 
-// moveName is the name of the database-wide value that holds the Move.
+// moveName is the name of the database-wide value that holds the MigrationLock.
 const moveName = "move"
 
 // notMoved is the SQL condition for taking over or creating a ledger: no migration has locked the
 // database.
 const notMoved = `NOT EXISTS (SELECT 1 FROM colophon_shared WHERE name = '` + moveName + `')`
 
-// MigrationLock returns the note of the migration that has locked the database, or the zero Move if there is
+// MigrationLock returns the note of the migration that has locked the database, or the zero MigrationLock if there is
 // none.
 func (d *Database) MigrationLock(ctx context.Context) (MigrationLock, error) {
 	var m MigrationLock
@@ -71,7 +71,7 @@ func (d *Database) MigrationLock(ctx context.Context) (MigrationLock, error) {
 }
 
 // SetMigrationLock stores the note m, durably, which locks the database: only a process that opened it with
-// Config.Moving can then write to it. The zero Move unlocks it.
+// Config.Moving can then write to it. The zero MigrationLock unlocks it.
 func (d *Database) SetMigrationLock(ctx context.Context, m MigrationLock) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -92,7 +92,7 @@ func (d *Database) SetMigrationLock(ctx context.Context, m MigrationLock) error 
 	return nil
 }
 
-// checkMove returns a MoveError if a migration has locked the database and it was not opened with
+// checkMove returns a MigrationError if a migration has locked the database and it was not opened with
 // Config.Moving. Config.ReadOnly allows reading it as long as its ledgers are complete.
 func (d *Database) checkMove(ctx context.Context) error {
 	if d.config.Moving {

@@ -9,7 +9,7 @@ import (
 	"colophon/storage"
 )
 
-// ErrInjected is wrapped by every error that Faulty injects.
+// ErrInjected is wrapped by every error that FaultyStore injects.
 var ErrInjected = errors.New("storagetest: injected fault")
 
 // Fault says how a commit fails.
@@ -31,7 +31,7 @@ type FaultyStore struct {
 	mu       sync.Mutex
 	commits  int           // number of calls of Commit so far; guarded by mu
 	faults   map[int]Fault // number of the call of Commit → its fault; guarded by mu
-	writable error         // what Writable returns, if not nil; guarded by mu
+	writable error         // what CheckWritable returns, if not nil; guarded by mu
 }
 
 // NewFaultyStore wraps a Store. At first, nothing fails.
@@ -46,7 +46,7 @@ func (f *FaultyStore) FailCommit(n int, fault Fault) {
 	f.faults[f.commits+n] = fault
 }
 
-// SetWritableError makes Writable return err. nil restores the underlying Store's result.
+// SetWritableError makes CheckWritable return err. nil restores the underlying Store's result.
 func (f *FaultyStore) SetWritableError(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,7 +87,7 @@ func (f *FaultyStore) count() (int, Fault) {
 	return f.commits, fault
 }
 
-// CheckWritable returns the error of SetWritable, or the result of the underlying Store.
+// CheckWritable returns the error of SetWritableError, or the result of the underlying Store.
 func (f *FaultyStore) CheckWritable(ctx context.Context) error {
 	f.mu.Lock()
 	err := f.writable

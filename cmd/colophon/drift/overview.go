@@ -49,7 +49,7 @@ are more.`,
 	return command
 }
 
-// nameCell formats a readable name as a table cell. The cell is cli.None if name is nil.
+// nameCell formats a readable name as a table cell. The cell is cli.NoValue if name is nil.
 func nameCell(name *wire.HashName) string {
 	if name == nil {
 		return cli.NoValue

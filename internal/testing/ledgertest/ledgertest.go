@@ -218,7 +218,7 @@ func NewForAnswers(t testing.TB, bulk int) *Ledger {
 	return l
 }
 
-// StoredLog is the stored form of a log. It implements audit.Published.
+// StoredLog is the stored form of a log. It implements audit.PublishedLog.
 type StoredLog struct {
 	All    [][]byte             // entries
 	Hashes map[[2]uint64][]byte // tiles, by level and index
@@ -263,12 +263,12 @@ func WithStore(t testing.TB, data string, read func(storage.Reader)) {
 	require.NoError(t, database.Close())
 }
 
-// Head implements audit.Published.
+// Head implements audit.PublishedLog.
 func (s *StoredLog) Head(context.Context) (audit.Head, error) {
 	return audit.Head{Size: s.Last.Size, Checkpoint: s.Last.Checkpoint}, nil
 }
 
-// Tile implements audit.Published.
+// Tile implements audit.PublishedLog.
 func (s *StoredLog) Tile(_ context.Context, level uint8, index uint64) ([]byte, error) {
 	tile, found := s.Hashes[[2]uint64{uint64(level), index}]
 	if !found {
@@ -277,7 +277,7 @@ func (s *StoredLog) Tile(_ context.Context, level uint8, index uint64) ([]byte, 
 	return tile, nil
 }
 
-// Entries implements audit.Published.
+// Entries implements audit.PublishedLog.
 func (s *StoredLog) Entries(_ context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for _, entry := range s.All[from:] {

@@ -71,7 +71,7 @@ func SmallestPValue(s Statistic) float64 {
 }
 
 // InputsNeeded returns the smallest number of inputs for which a p-value can be level or less. If the
-// statistic has no inputs, Needed assumes inputs that have as many runs as typical. The
+// statistic has no inputs, InputsNeeded assumes inputs that have as many runs as typical. The
 // statistic must distinguish the splits of such an input.
 func InputsNeeded(s Statistic, level float64, typical RunCounts) int {
 	total, inputs := 0.0, s.Inputs()
@@ -106,7 +106,7 @@ func (n *NullDistribution) PValue(value float64) float64 {
 	return float64(larger) / float64(len(n.values))
 }
 
-// maxExact is the largest number of splits that Test enumerates. If there are more, Test
+// maxExact is the largest number of splits that PermutationTest enumerates. If there are more, PermutationTest
 // samples random splits.
 const maxExact = 1 << 13
 

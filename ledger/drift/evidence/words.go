@@ -9,7 +9,7 @@ import (
 // WordShares measures, for each word, how the share of outputs that contain it changes. The statistic is
 // the largest standardised change.
 //
-// The largest of many changes is often large by chance. Test compares it with the largest of each
+// The largest of many changes is often large by chance. PermutationTest compares it with the largest of each
 // split, so the number of words needs no further correction (Westfall and Young's single-step
 // max-T).
 type WordShares struct {
@@ -21,7 +21,7 @@ type WordShares struct {
 }
 
 // rare is the smallest number of runs whose difference in a word can be evidence. To save time,
-// NewWords leaves out a word if fewer than rare runs differ in it from most runs of their
+// NewWordShares leaves out a word if fewer than rare runs differ in it from most runs of their
 // input. Which words are left out does not depend on the split, so the test stays exact.
 const rare = 5
 
@@ -117,7 +117,7 @@ func (w *WordShares) Value(s Split) float64 {
 
 // Word is a word with its shares of the outputs of both sets.
 type Word struct {
-	Number int // as in NewWords
+	Number int // as in NewWordShares
 	// Baseline and Candidate are the shares of outputs that contain the word, as means over the
 	// inputs.
 	Baseline, Candidate float64

@@ -66,7 +66,7 @@ func (s *superseding) supersede(p pair, how, to uint64) {
 }
 
 // supersedeUnlisted supersedes the chunks of a source that sets cite but the list lacks. It
-// stops when the batch is full, and then returns ErrUnfinished. All earlier events, and the
+// stops when the batch is full, and then returns ErrBatchFull. All earlier events, and the
 // earlier parts of this one, must be stored.
 func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed map[rowstore.Identity]bool) (err error) {
 	s := superseding{fold: f, seq: seq}

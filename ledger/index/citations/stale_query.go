@@ -33,7 +33,7 @@ func ListStaleOfSource(ctx context.Context, v *index.View, source string, page i
 }
 
 // ListStale returns the stale citations of every source: one source after the other, each as
-// Stale returns it. The order of the sources does not depend on the log.
+// ListStaleOfSource returns it. The order of the sources does not depend on the log.
 func ListStale(ctx context.Context, v *index.View, page index.Page) (rows []StaleCitation, next []byte, err error) {
 	l := staleList{View: v, ctx: ctx, page: page}
 	return l.read(v.Keys.Prefix(nil, supersessions), len(rowstore.Identity{})+tailBytes)

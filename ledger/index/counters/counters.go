@@ -27,7 +27,7 @@ type counter struct {
 }
 
 // Readings are the values of all counters at one tree size, in the order of their first use.
-// The Readings that Published returns never change.
+// The Readings that Snapshot returns never change.
 type Readings struct {
 	series []Series
 	values []uint64

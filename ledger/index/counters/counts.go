@@ -222,7 +222,7 @@ var Fields = [...]string{
 	"cache_dimensions.governance_policy_hash", "cache_dimensions.verifier_policy_hash",
 }
 
-// Label returns text if it is one of the known values, and Other otherwise.
+// Label returns text if it is one of the known values, and OtherLabel otherwise.
 func Label[S ~string](text []byte, known []S) string {
 	for _, k := range known {
 		if string(text) == string(k) {

@@ -24,7 +24,7 @@ type totalsKey struct {
 }
 
 // Totals returns the totals of a query of a ledger. If the cache has totals at a size close to the view's,
-// Of counts only the difference. A nil Cache counts everything.
+// Totals counts only the difference. A nil Cache counts everything.
 func (c *Cache) Totals(ctx context.Context, ledger string, v *index.View, query Query) (Totals, error) {
 	if c == nil {
 		return Count(ctx, v, query, nil)

@@ -19,7 +19,7 @@ type run struct {
 	output uint64
 	// repeats is true if an earlier run of the ledger has that output.
 	repeats bool
-	// first says, for each value of By, whether this is the first run of its combination.
+	// first says, for each value of InputMode, whether this is the first run of its combination.
 	first [byCount]bool
 	// firstWith lists the groups of labels and builds for which the run is the first of its
 	// combination with that value.

@@ -6,7 +6,7 @@ import (
 )
 
 // Filter returns the filter of the groups that have runs, of combinations, and of the rows that
-// AlsoLoad adds. If filterHasOutputs is set, the filter also contains the rows of outputs. The
+// AddFilterDimensions adds. If filterHasOutputs is set, the filter also contains the rows of outputs. The
 // first call loads the filter from the index, before anything is folded. Most outputs and seeds
 // are new, and with the filter they need not be looked up.
 func (f *Deriver) Filter() *bloom.Filter {

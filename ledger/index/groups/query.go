@@ -73,7 +73,7 @@ func NewestVersion(v *index.View, id rowstore.Identity) (Version, error) {
 	return NewestVersionBelow(v, id, v.Size())
 }
 
-// NewestVersionBelow is like Newest, but as of a smaller size. The facts of the version are valid
+// NewestVersionBelow is like NewestVersion, but as of a smaller size. The facts of the version are valid
 // until the next row is read.
 func NewestVersionBelow(v *index.View, id rowstore.Identity, size uint64) (Version, error) {
 	seq, value, found, err := v.NewestVersionBelow(records.Postings, id[:], size)

@@ -86,10 +86,10 @@ func (r *runsFold) changes(p records.Posting, g *Version, joins bool) {
 	}
 }
 
-// BeginBatch implements Deferring.
+// BeginBatch implements Deferrer.
 func (f *Deriver) BeginBatch(from uint64) { f.runs.since = from }
 
-// Pending implements Deferring. It returns the number of groups that must be ranked.
+// Pending implements Deferrer. It returns the number of groups that must be ranked.
 func (f *Deriver) Pending() int { return len(f.runs.changed) }
 
 // ChangedGroups returns the groups that must be ranked, without repetition. Only tests use it.
@@ -107,7 +107,7 @@ func (f *Deriver) Release() {
 	}
 }
 
-// FlushPending implements Deferring. It ranks count groups.
+// FlushPending implements Deferrer. It ranks count groups.
 func (f *Deriver) FlushPending(count int) {
 	left := len(f.runs.changed) - count
 	for _, c := range f.runs.changed[left:] {

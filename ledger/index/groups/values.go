@@ -11,10 +11,10 @@ import (
 
 // A row of values has the identity of a name, and one version for each run that adds a new value of
 // the name. The version holds the new values, each preceded by its length. The names are LabelNames
-// and those that are passed to NoteValue.
+// and those that are passed to AddValue.
 const values rowstore.Dimension = 0x87
 
-// LabelNames is the name under which Values lists the names of the labels that runs have.
+// LabelNames is the name under which ListValues lists the names of the labels that runs have.
 const LabelNames = "label"
 
 // AddValue adds a new value to the list of a name. The caller makes sure that the value is new.
@@ -48,7 +48,7 @@ type Value struct {
 	Text string
 }
 
-// ListValues lists the values, of runs in any state, that NoteValue has added for a name, newest first.
+// ListValues lists the values, of runs in any state, that AddValue has added for a name, newest first.
 func ListValues(v *index.View, name string, p index.Page) (rows []Value, next []byte, err error) {
 	below, skip := v.Size(), uint64(0)
 	if p.After != nil {

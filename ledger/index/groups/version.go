@@ -29,13 +29,13 @@ const (
 // Version is one version of a group: its runs up to and including one event (spec: Groups).
 type Version struct {
 	seq   uint64 // seq of the event
-	flags byte   // a set of records.IsRecord, records.IsRun, addsOutput, AddsCondition, and isMarked
+	flags byte   // a set of records.IsRecord, records.IsRun, addsOutput, AddsCombination, and isMarked
 	// Output is the output of the event's run, identified by the first run of the ledger with
 	// that output. It is 0 if the event is not a run.
 	Output uint64
 	// Live counts the live runs, and All the runs of any state.
 	Live, All Tally
-	// The newest earlier events with addsOutput and with AddsCondition, or 0. They link the
+	// The newest earlier events with addsOutput and with AddsCombination, or 0. They link the
 	// versions into two lists, newest first. The list of conditions exists in groups of the
 	// input, the input_hash, the system prompt, the model, and labels.
 	outputBefore, ConditionBefore uint64
@@ -55,7 +55,7 @@ func (g *Version) lastOutput() uint64 {
 	return g.outputBefore
 }
 
-// LastNewCombination returns the newest event with AddsCondition, up to and including this one, or
+// LastNewCombination returns the newest event with AddsCombination, up to and including this one, or
 // 0 if there is none.
 func (g *Version) LastNewCombination() uint64 {
 	if g.flags&AddsCombination != 0 {

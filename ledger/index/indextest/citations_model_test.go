@@ -304,7 +304,7 @@ func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
 	}
 }
 
-// inOrder sorts stale citations in the order of Stale, except that the chunks of one event are
+// inOrder sorts stale citations in the order of ListStaleOfSource, except that the chunks of one event are
 // sorted by hash.
 func inOrder(list []citations.StaleCitation) []citations.StaleCitation {
 	slices.SortFunc(list, func(a, b citations.StaleCitation) int {

@@ -17,7 +17,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Values lists the values of the runs below the view's size. The value that was added last
+// ListValues lists the values of the runs below the view's size. The value that was added last
 // comes first.
 func TestValuesEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -81,7 +81,7 @@ func (u *runsUnderTest) naiveRate(from, below uint64) rates.Rate {
 	return rate
 }
 
-// Between counts, for each period, the events below the view's size.
+// CountPeriods counts, for each period, the events below the view's size.
 func TestRatesEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {

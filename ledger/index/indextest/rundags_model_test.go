@@ -82,7 +82,7 @@ func stateIn(states map[uint64]string, seq uint64) string {
 	return "live"
 }
 
-// naiveRun is a row of OfQuestion, without the contents of its event.
+// naiveRun is a row of ListByQuestion, without the contents of its event.
 type naiveRun struct {
 	seq        uint64
 	state      string

@@ -38,7 +38,7 @@ func partsOf(t tester, f *index.Follower, size uint64) (parts []*index.SnapshotP
 	return parts
 }
 
-// sending returns a Fetch that yields parts.
+// sending returns a FetchFunc that yields parts.
 func sending(parts []*index.SnapshotPart) index.FetchFunc {
 	return func(context.Context, string) iter.Seq2[*index.SnapshotPart, error] {
 		return func(yield func(*index.SnapshotPart, error) bool) {
@@ -402,7 +402,7 @@ func TestSnapshotAtALaterSize(t *testing.T) {
 	require.NoError(t, two.Close())
 }
 
-// ReadPart returns no part while the store has rows of an event that is not complete yet.
+// ReadSnapshotPart returns no part while the store has rows of an event that is not complete yet.
 func TestNoSnapshotInTheMiddleOfAnEvent(t *testing.T) {
 	log := newJournal(t, "default")
 	var cited []string
@@ -433,7 +433,7 @@ func TestNoSnapshotInTheMiddleOfAnEvent(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// ReadPart reads at most two snapshots at a time. A snapshot that has been read to the end
+// ReadSnapshotPart reads at most two snapshots at a time. A snapshot that has been read to the end
 // makes room for another.
 func TestFewSnapshotsAtATime(t *testing.T) {
 	log := newJournal(t, "default")

@@ -113,7 +113,7 @@ type Rate struct {
 }
 
 // CountPeriods counts the records of consecutive periods. The n-th period begins at the n-th time and ends
-// before the next one. For each period with events, Between reads two keys and one more for each
+// before the next one. For each period with events, CountPeriods reads two keys and one more for each
 // series.
 func CountPeriods(v *index.View, times []time.Time) ([]Rate, error) {
 	var rates []Rate

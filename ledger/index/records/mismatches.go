@@ -32,7 +32,7 @@ const (
 )
 
 // addMismatches adds the fields with a mismatch, the rules that a verdict breaks, and the flags.
-// They come after all other values, because Identities does not cache them.
+// They come after all other values, because PostingCache does not cache them.
 func (v *ValueCollector) addMismatches(e *event.Event) {
 	raw := e.Checks.Raw()
 	if !bytes.Contains(raw, []byte(`"`+record.Mismatch+`"`)) && !bytes.Contains(raw, []byte(`"`+record.Inconsistent+`"`)) { // true of nearly all records

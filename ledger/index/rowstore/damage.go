@@ -50,7 +50,7 @@ func (s *Store) AcquireError() error {
 	return s.usage.refused
 }
 
-// refuse sets the error that Acquire and Refused return.
+// refuse sets the error that Acquire and AcquireError return.
 func (s *Store) refuse(err error) {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()

@@ -35,7 +35,7 @@ func PageNewestFirst[R any](r *Reader, d Dimension, id []byte, p Page, take func
 	return fill(r, r.Descend(d, id, below), p, take)
 }
 
-// PageOldestFirst is like FillBackwards, with the oldest version first.
+// PageOldestFirst is like PageNewestFirst, with the oldest version first.
 func PageOldestFirst[R any](r *Reader, d Dimension, id []byte, p Page, take func(Version) (*R, error)) ([]R, []byte, error) {
 	last, given, err := p.Position()
 	if err != nil {

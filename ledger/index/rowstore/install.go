@@ -19,7 +19,7 @@ const incomingDir = "incoming"
 
 // Installer replaces all rows of a name. It collects the rows in tables that the engine does not
 // know, and then adds all tables to the engine at once. Until then the store does not change.
-// An Install is not safe for concurrent use, and must be closed.
+// An Installer is not safe for concurrent use, and must be closed.
 type Installer struct {
 	store   *Store
 	name    string

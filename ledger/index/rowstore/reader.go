@@ -58,7 +58,7 @@ func (r *Reader) NewestVersion(d Dimension, row []byte) (seq uint64, value []byt
 	return r.NewestVersionBelow(d, row, r.size)
 }
 
-// NewestVersionBelow is like Newest, but as of the size below instead of the reader's size.
+// NewestVersionBelow is like NewestVersion, but as of the size below instead of the reader's size.
 func (r *Reader) NewestVersionBelow(d Dimension, row []byte, below uint64) (seq uint64, value []byte, found bool, err error) {
 	if below == 0 {
 		return 0, nil, false, nil

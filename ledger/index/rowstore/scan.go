@@ -14,7 +14,7 @@ type NamedRow struct {
 }
 
 // NewestInRange yields, for each row from first to last, both included, the newest version below a
-// size. The rows are in order. The size must be at most the reader's. Between reads one or two
+// size. The rows are in order. The size must be at most the reader's. NewestInRange reads one or two
 // keys per row.
 func (r *Reader) NewestInRange(d Dimension, first, last []byte, below uint64) iter.Seq2[NamedRow, error] {
 	return func(yield func(NamedRow, error) bool) {

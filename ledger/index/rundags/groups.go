@@ -333,14 +333,14 @@ func (f *deriver) changes(k groupKey, g *group, joins bool) {
 	}
 }
 
-// BeginBatch implements Deferring.
+// BeginBatch implements Deferrer.
 func (f *deriver) BeginBatch(from uint64) { f.recent.since = from }
 
-// Pending implements Deferring. It returns the number of groups that must be updated in
+// Pending implements Deferrer. It returns the number of groups that must be updated in
 // recentGroups.
 func (f *deriver) Pending() int { return len(f.recent.changed) }
 
-// FlushPending implements Deferring.
+// FlushPending implements Deferrer.
 func (f *deriver) FlushPending(count int) {
 	left := len(f.recent.changed) - count
 	for _, c := range f.recent.changed[left:] {

@@ -14,7 +14,7 @@ type Generator struct {
 	assigned []rune // code points that are assigned in the Unicode versions of both CPython and Go
 }
 
-// NewGenerator returns a Generator whose texts use only code points that Assigned returns.
+// NewGenerator returns a Generator whose texts use only code points that AssignedCodePoints returns.
 func NewGenerator(t testing.TB, oracle *Oracle) *Generator {
 	t.Helper()
 	return &Generator{Rand(t), AssignedCodePoints(t, oracle)}

@@ -73,5 +73,5 @@ func (f *CitationSet) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Close()
 }
 
-// AppendHashes implements Hashed.
+// AppendHashes implements HashedFields.
 func (f *CitationSet) AppendHashes(*pyjson.Builder) {}

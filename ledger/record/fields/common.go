@@ -23,7 +23,7 @@ type CommonFields struct {
 	Timestamp []byte
 
 	// Hashes contains the effective hashes as canonical JSON. If it is nil, the fields of the kind
-	// write them (see Hashed).
+	// write them (see HashedFields).
 	Hashes []byte
 }
 

@@ -47,7 +47,7 @@ func (f *IPC) MissingParts() iter.Seq[string] {
 	}
 }
 
-// IPCParts contains the names that IPC.Incomplete can yield.
+// IPCParts contains the names that IPC.MissingParts can yield.
 var IPCParts = [...]string{"input", "system_prompt", "output", "temperature", "max_tokens", "seed"}
 
 // Input returns the hash of a run's variable input: the hash of its payload without the run's seed,
@@ -158,7 +158,7 @@ func (f *IPC) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Close()
 }
 
-// AppendHashes implements Hashed.
+// AppendHashes implements HashedFields.
 func (f *IPC) AppendHashes(w *pyjson.Builder) {
 	w.UnescapedText("input_hash", f.InputHash)
 	w.UnescapedText("ipc_id", f.IPCID)

@@ -59,7 +59,7 @@ func (f *Path) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Close()
 }
 
-// AppendHashes implements Hashed.
+// AppendHashes implements HashedFields.
 func (f *Path) AppendHashes(w *pyjson.Builder) {
 	w.NullableText("content_fingerprint", f.ContentFingerprint)
 	w.NullableText("path_id", f.PathID)

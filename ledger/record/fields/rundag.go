@@ -189,7 +189,7 @@ func (f *RunDAG) appendDimensions(w *pyjson.Builder) {
 	w.Close()
 }
 
-// AppendHashes implements Hashed.
+// AppendHashes implements HashedFields.
 func (f *RunDAG) AppendHashes(w *pyjson.Builder) {
 	for _, name := range runHashes {
 		w.Text(name, *f.HashField(name))

@@ -35,7 +35,7 @@ func (r *OriginalAction) append(w *pyjson.Builder) {
 	w.Text("timestamp", r.Timestamp)
 }
 
-// check checks OriginalActor. Common.Check checks the timestamp.
+// check checks OriginalActor. CommonFields.Check checks the timestamp.
 func (r *OriginalAction) check(c *forms) {
 	if r.OriginalActor != nil {
 		c.filled("original_actor", r.OriginalActor, MaxName)

@@ -39,7 +39,7 @@ const (
 	Phoenix  Format = "phoenix"  // a span, as a row of a dataframe or from the API
 )
 
-// All contains the formats that a line of a batch can have. OfFiles contains the formats that an
+// BatchFormats contains the formats that a line of a batch can have. ImportFormats contains the formats that an
 // import can have.
 var (
 	BatchFormats  = []Format{AxisLog, AxisSave, Citations, ValidationCache, Providence}
@@ -94,7 +94,7 @@ type Conversion struct {
 	// entry.
 	Name string
 	Kind record.Kind
-	// Record is the JSON body for a POST. If there is no record, Record is nil and Left says why.
+	// Record is the JSON body for a POST. If there is no record, Record is nil and Reason says why.
 	Record []byte
 	Reason string
 	// Key is the idempotency key of the record. It depends only on the format, the native value,
@@ -137,7 +137,7 @@ func (e *Conversion) Project() string {
 // Outcome says what became of a member of a native value.
 type Outcome string
 
-// The values of Fate. A message consists of one of them and Member.As.
+// The values of Outcome. A message consists of one of them and Member.As.
 const (
 	Taken   Outcome = "taken as"
 	Label   Outcome = "kept as label"
@@ -196,7 +196,7 @@ func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Conversion, error) {
 }
 
 // Check parses the record as the ledger does. It returns the error with which the ledger would
-// refuse the record, or an error with Left if there is no record.
+// refuse the record, or an error with Reason if there is no record.
 func (e *Conversion) Check(l record.Limits) error {
 	if e.Record == nil {
 		return errors.New(e.Reason)

@@ -10,7 +10,7 @@ import (
 // Builder writes compact canonical JSON objects (spec: Canonical JSON). Members may be added in any
 // order: Close sorts them. The zero Builder is ready to use.
 type Builder struct {
-	B       []byte // what has been written so far; callers may append values to it after Name
+	B       []byte // what has been written so far; callers may append values to it after BeginMember
 	members []span // members of all open objects that need sorting, innermost object last
 	opened  []int  // for each open object, the index of its first member in members, or ordered
 	scratch []byte
@@ -32,7 +32,7 @@ func (w *Builder) Open() {
 const ordered = -1
 
 // OpenOrdered begins an object whose members the caller adds in order, each once, and whose names
-// need no escapes. The Builder does not check this. OpenOrdered makes Name and Close cheaper
+// need no escapes. The Builder does not check this. OpenOrdered makes BeginMember and Close cheaper
 // (BenchmarkEventBody).
 func (w *Builder) OpenOrdered() {
 	w.B = append(w.B, '{')

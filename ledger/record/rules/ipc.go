@@ -16,7 +16,7 @@ const AxisPayload = "axis-payload-1"
 var Environment = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
 
 // IPCID returns the SHA-256 of the parts joined by colons. This is ipc_id or, if the last parts
-// are the values of the environment, ipc_id_advanced (spec: IPC hashes). ChainID overwrites scratch
+// are the values of the environment, ipc_id_advanced (spec: IPC hashes). IPCID overwrites scratch
 // and returns it for the next call.
 func IPCID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 	scratch = scratch[:0]

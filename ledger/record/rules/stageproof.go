@@ -19,7 +19,7 @@ type StageProof struct {
 
 // ProveStage returns the proof of the stage with the given name, or false if there is no such
 // stage. If several stages have the same name, the second is called "name#2" and so on, as in
-// StageChecks. ProveStage returns an error if a stage's hash is not a SHA-256.
+// StageCheckNames. ProveStage returns an error if a stage's hash is not a SHA-256.
 func ProveStage(stages []Stage, name string) (StageProof, bool, error) {
 	names := make([]string, len(stages))
 	leaves := make([]Hash, len(stages))

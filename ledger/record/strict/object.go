@@ -135,7 +135,7 @@ func (o Object) RequiredText(name string, limit int) []byte {
 	return o.Text(name, limit)
 }
 
-// RequiredWTF8 is like WTF, for a required member.
+// RequiredWTF8 is like WTF8, for a required member.
 func (o Object) RequiredWTF8(name string) []byte {
 	text, given := o.WTF8(name)
 	if !given && !o.Member(name).IsGiven() {
@@ -145,7 +145,7 @@ func (o Object) RequiredWTF8(name string) []byte {
 }
 
 // MemberOfKind returns a value of the given kind, or the absent Value. If the value has another kind,
-// Typed reports that it must be want, a phrase such as "an object".
+// MemberOfKind reports that it must be want, a phrase such as "an object".
 func (o Object) MemberOfKind(name string, kind pyjson.Kind, want string) pyjson.Value {
 	v := o.Member(name)
 	if v.IsGiven() && v.Kind() != kind {

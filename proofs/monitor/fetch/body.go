@@ -55,7 +55,7 @@ type truncatedBody struct {
 // boundedBody reads and decompresses a response body. The decompressed body has at most limit
 // bytes, and the compressed one at most limit+maxCompressed. A gzip stream of several members
 // decompresses to the concatenation of all members (RFC 1952, section 2.2). A large body waits for
-// its share of a Memory.
+// its share of an AnswerLimit.
 type boundedBody struct {
 	ctx      context.Context
 	raw      io.ReadCloser
@@ -151,7 +151,7 @@ func atEnd(body io.Reader) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// answerError matches client.ErrAnswer, so that the client returns it unchanged and does not retry
+// answerError matches client.ErrUnexpectedAnswer, so that the client returns it unchanged and does not retry
 // the request.
 type answerError struct{ error }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Log is a log as its server publishes it, at the size of one checkpoint. It implements
-// audit.Published, for one walk. Tile is safe for concurrent use.
+// audit.PublishedLog, for one walk. Tile is safe for concurrent use.
 type Log struct {
 	client    *Client
 	published audit.Head
@@ -56,10 +56,10 @@ func (l *Log) Size() uint64 { return l.published.Size }
 // Checkpoint returns the fetched note, even if none of the keys has signed it.
 func (l *Log) Checkpoint() []byte { return l.published.Checkpoint }
 
-// Head implements audit.Published.
+// Head implements audit.PublishedLog.
 func (l *Log) Head(context.Context) (audit.Head, error) { return l.published, nil }
 
-// Tile implements audit.Published.
+// Tile implements audit.PublishedLog.
 func (l *Log) Tile(ctx context.Context, level uint8, index uint64) ([]byte, error) {
 	path := proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, l.published.Size)}
 	if path.Width == 0 {
@@ -88,7 +88,7 @@ func (l *Log) Tile(ctx context.Context, level uint8, index uint64) ([]byte, erro
 	return tile, nil
 }
 
-// Entries implements audit.Published. After the first bundle, it prefetches the next bundles and
+// Entries implements audit.PublishedLog. After the first bundle, it prefetches the next bundles and
 // the tiles of their leaves.
 func (l *Log) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return l.entries(ctx, from, l.bundleWithTile)

@@ -6,17 +6,17 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// smallAnswer is the length in bytes up to which an answer needs no share of a Memory.
+// smallAnswer is the length in bytes up to which an answer needs no share of an AnswerLimit.
 const smallAnswer = 1 << 20
 
-// AnswerLimit limits how many large answers, of more than 1 MiB each, are in memory at once. A
-// Memory is safe for concurrent use.
+// AnswerLimit limits how many large answers, of more than 1 MiB each, are in memory at once. An
+// AnswerLimit is safe for concurrent use.
 type AnswerLimit struct{ answers *semaphore.Weighted }
 
-// NewMemory returns a Memory with room for this number of large answers.
+// NewMemory returns an AnswerLimit with room for this number of large answers.
 func NewMemory(answers int64) *AnswerLimit { return &AnswerLimit{semaphore.NewWeighted(answers)} }
 
-// AnswerSlot is one task's share of a Memory. It belongs to one goroutine.
+// AnswerSlot is one task's share of an AnswerLimit. It belongs to one goroutine.
 type AnswerSlot struct {
 	of    *semaphore.Weighted
 	taken bool

@@ -19,7 +19,7 @@ import (
 	"colophon/storage"
 )
 
-// Log is a copy of a log in files, without content. Add adds entries. After Reference.Show, several
+// Log is a copy of a log in files, without content. Add adds entries. After Reference.AdvanceTo, several
 // goroutines can read the entries below the shown size and compute answers. Add must not be called
 // while a question is in progress. A Log implements index.Log and query.Log.
 type Log struct {

@@ -27,7 +27,7 @@ type Config struct {
 	// Tile reads a tile of the log's verified tree, which may be larger than the shown size.
 	// Tile must be safe for concurrent use.
 	Tile func(level uint8, index uint64) ([]byte, error)
-	// Progress is called while Show indexes entries.
+	// Progress is called while AdvanceTo indexes entries.
 	Progress func(indexed, size uint64)
 	Log      *slog.Logger
 }
@@ -51,7 +51,7 @@ const MaxRows = 1000
 const indexMemory = 96 << 20
 
 // Open returns a reference for a copy of a log. The caller still owns the copy. The reference
-// can answer once Show has been called.
+// can answer once AdvanceTo has been called.
 func Open(log *Log, c Config) (*Reference, error) {
 	log.origin, log.tile = c.Origin, c.Tile
 	store, err := query.Open(index.Config{Dir: c.Dir, Log: c.Log, Memory: indexMemory})

@@ -23,7 +23,7 @@ func (*SharedSessionError) Error() string {
 // checkTime limits how long Check waits for the database.
 const checkTime = 10 * time.Second
 
-// Check returns an Error if there is a pooler that shares sessions between this process and the
+// Check returns a SharedSessionError if there is a pooler that shares sessions between this process and the
 // database. Such a pooler, for example one in transaction mode, runs each statement in any free
 // session. Check detects it because one of two open connections changes its session, or because
 // both have the same session.

@@ -66,7 +66,7 @@ func IsInstalled() (bool, error) {
 	return false, nil
 }
 
-// need skips the test if PostgreSQL is not installed. If Installed returns an error, need fails the
+// need skips the test if PostgreSQL is not installed. If IsInstalled returns an error, need fails the
 // test.
 func need(t testing.TB) {
 	installed, err := IsInstalled()

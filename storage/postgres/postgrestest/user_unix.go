@@ -31,7 +31,7 @@ func ServerUser() (uid, gid int, ok bool) {
 	return 0, 0, false
 }
 
-// give changes the owner of dir to the user that Account returns, if there is one.
+// give changes the owner of dir to the user that ServerUser returns, if there is one.
 func give(dir string) error {
 	if uid, gid, ok := ServerUser(); ok {
 		return os.Chown(dir, uid, gid)
@@ -39,7 +39,7 @@ func give(dir string) error {
 	return nil
 }
 
-// unprivileged returns attributes that make a command run as the user that Account returns, or nil.
+// unprivileged returns attributes that make a command run as the user that ServerUser returns, or nil.
 func unprivileged() *syscall.SysProcAttr {
 	if uid, gid, ok := ServerUser(); ok {
 		return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}

@@ -60,7 +60,7 @@ func (c *Set) Track(dial pgconn.DialFunc) pgconn.DialFunc {
 }
 
 // MarkReady records that a connection can be used. conn may be the encrypted connection around the one
-// that Keep's function returned.
+// that Track's function returned.
 func (c *Set) MarkReady(conn net.Conn) {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		conn = encrypted.NetConn()

@@ -21,7 +21,7 @@ type LogFS struct {
 	vfs.FS
 	Latest atomic.Uint64 // number of the newest log
 	fresh  atomic.Bool   // every log gets a new file, and none is reused
-	copied sync.RWMutex  // read-locked by Hold
+	copied sync.RWMutex  // read-locked by BlockDrop
 
 }
 
@@ -33,20 +33,20 @@ func (l *LogFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 
 // ReuseForWrite implements vfs.FS. If old is missing, it creates a new file.
 func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	l.note(name) // must come before fresh is read (see Drop)
+	l.note(name) // must come before fresh is read (see DropLogs)
 	if !l.fresh.Load() {
 		f, err := l.FS.ReuseForWrite(old, name, category)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
 	}
-	// An error here would end the process. If the file stays, Drop or the next opening removes
+	// An error here would end the process. If the file stays, DropLogs or the next opening removes
 	// it.
 	_ = l.FS.Remove(old)
 	return l.FS.Create(name, category)
 }
 
-// BlockDrop makes Drop wait, before it removes any log, until release is called. It is held while the
+// BlockDrop makes DropLogs wait, before it removes any log, until release is called. It is held while the
 // engine copies its logs.
 func (l *LogFS) BlockDrop() (release func()) {
 	l.copied.RLock()

@@ -26,13 +26,13 @@ type Eraser struct {
 	// created or deleted.
 	marked, files chan struct{}
 
-	working atomic.Bool // set while Pass works; the engine reads it concurrently
+	working atomic.Bool // set while EraseMarked works; the engine reads it concurrently
 
 	mu          sync.Mutex
 	undeleted   map[string]bool // paths of files that the engine failed to delete; guarded by mu
 	unrewritten error           // why the engine could not rewrite a value file; guarded by mu
 
-	// Patience is how long Pass waits for obsolete files to be deleted before it fails. The engine
+	// Patience is how long EraseMarked waits for obsolete files to be deleted before it fails. The engine
 	// keeps such files while an iterator is open, but no iterator stays open for long.
 	Patience time.Duration
 
@@ -62,7 +62,7 @@ type Config struct {
 	Durability *engine.WriteOptions
 	Logger     *slog.Logger
 	// RemoveCopies removes those copies of the database that are no longer in use. An erasure is pending
-	// until Copies returns nil. A nil Copies means that there are no copies.
+	// until RemoveCopies returns nil. A nil RemoveCopies means that there are no copies.
 	RemoveCopies func() error
 }
 

@@ -24,7 +24,7 @@ type Ledger uint32
 const database Ledger = 0
 
 // Kinds of keys. Values under a kind in upper case are large, never change, and arrive in key
-// order. They are stored in value files, apart from their keys (see Apart).
+// order. They are stored in value files, apart from their keys (see HasSeparateValues).
 const (
 	kindContent   byte = 'C' // event, slot → bytes
 	kindEntry     byte = 'E' // sequence number → entry

@@ -98,7 +98,7 @@ func DecodeErasure(b []byte) (Erasure, error) {
 // EncodeSeq returns the value of a redaction key: the sequence number of the redacting event.
 func EncodeSeq(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
 
-// DecodeSeq reads what Seq wrote.
+// DecodeSeq reads what EncodeSeq wrote.
 func DecodeSeq(b []byte) (uint64, error) {
 	if len(b) != 8 {
 		return 0, fmt.Errorf("%w: a sequence number has %d bytes, but must have 8", storage.ErrDamaged, len(b))
@@ -124,10 +124,10 @@ func DecodeClaim(key storage.Hash, b []byte) (storage.Claim, error) {
 	}, nil
 }
 
-// EncodeNumber returns the value of a Format, Last, or Name key.
+// EncodeNumber returns the value of a Format, LastLedger, or Name key.
 func EncodeNumber(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 
-// DecodeNumber reads what Number wrote.
+// DecodeNumber reads what EncodeNumber wrote.
 func DecodeNumber(b []byte) (uint32, error) {
 	if len(b) != 4 {
 		return 0, fmt.Errorf("%w: a number has %d bytes, but must have 4", storage.ErrDamaged, len(b))
@@ -135,7 +135,7 @@ func DecodeNumber(b []byte) (uint32, error) {
 	return binary.BigEndian.Uint32(b), nil
 }
 
-// info is the JSON form of a storage.Info. JSON suffices, because a description is small and seldom
+// info is the JSON form of a storage.LedgerInfo. JSON suffices, because a description is small and seldom
 // read, and later versions can add members.
 type info struct {
 	Name    string    `json:"name"`
