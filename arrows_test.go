@@ -128,7 +128,7 @@ var arrows = map[string][]string{
 	"cmd/colophon/drift":                 {"client", "client/wire", "internal/cli", "internal/completion", "internal/gate", "internal/remote", "internal/show", "ledger", "ledger/index/paths", "ledger/index/rundags", "ledger/record/fields", "ledger/record/members", "ledger/record/pyjson"},
 	"ledger/query/facts":                 {"client/wire", "ledger/index", "ledger/index/citations", "ledger/index/paths", "ledger/index/records", "ledger/index/rundags", "ledger/index/runs", "ledger/record"},
 	"ledger/query/search":                {"client/wire", "ledger/figures", "ledger/index", "ledger/index/citations", "ledger/index/groups", "ledger/index/paths", "ledger/index/producers", "ledger/index/records", "ledger/index/rundags", "ledger/query/prefix", "ledger/record"},
-	"ledger/query/forms":                 {"ledger/drift", "ledger/index/records", "ledger/query/prefix", "ledger/record/fields", "ledger/record/pyjson", "ledger/record/rules"},
+	"ledger/query/forms":                 {"ledger/drift", "ledger/index/records", "ledger/query/prefix", "ledger/record/fields", "ledger/record/members", "ledger/record/pyjson", "ledger/record/rules"},
 	"ledger/query/prefix":                {"ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/record"},
 	"ledger/record/moment":               {},
 	"internal/cluster":                   {"ledger", "storage/postgres"},

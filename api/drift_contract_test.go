@@ -197,6 +197,7 @@ func TestProblemsOfDriftAreAsTheContractSays(t *testing.T) {
 		{"two groups of a timeline", get(timelineOf).asking("?model=m&ipc_id=" + ferry), 400, false, "/model"},
 		{"no hash", get(timelineOf).asking("?input_hash=x"), 400, true, "/input_hash"},
 		{"variable", get(effectsOf).asking("?variable=host_platform&a=x&b=y"), 400, true, "/variable"},
+		{"totals", get(effectsOf).asking("?variable=model&a=x&b=y&totals=some"), 400, true, "/totals"},
 		{"no value", get(effectsOf).asking("?variable=model&a=x"), 400, true, "/b"},
 		{"one value twice", get(effectsOf).asking("?variable=temperature&a=1&b=1.0"), 400, false, "/b"},
 		{"no number", get(effectsOf).asking("?variable=temperature&a=Inf&b=1.0"), 400, false, "/a"},

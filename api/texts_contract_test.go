@@ -93,3 +93,45 @@ func TestFiguresOfTexts(t *testing.T) {
 	s.do(t, get(attributionOf).asking("?a=1&b=7&text=true"), http.StatusOK).decode(t, &attribution)
 	require.Equal(t, wire.TextChange{Unavailable: wire.TextNotPosted}, attribution.Text.Output)
 }
+
+// Figures about texts cover the first 1,000 pairs, and so do totals on request.
+func TestOfManyPairsTheFirstAreCompared(t *testing.T) {
+	s := newServer(t)
+	const pairs = 1001
+	var lines strings.Builder
+	for i := range pairs {
+		for _, model := range [...]string{"m1", "m2"} {
+			output := "A light."
+			if i%2 == 1 {
+				output += " " + model
+			}
+			fmt.Fprintf(&lines, "{\"kind\":\"ipc_record\",\"record\":{\"payload\":{\"n\":%d},\"system_prompt\":\"p\",\"output\":%q,\"model\":%q,\"temperature\":0,\"max_tokens\":9,\"seed\":1}}\n", i, output, model)
+		}
+	}
+	batch := post(prefix+"/batch", lines.String())
+	batch.header = map[string]string{"Content-Type": "application/x-ndjson"}
+	s.do(t, batch, http.StatusOK)
+
+	var all, first wire.EffectsAnswer
+	of := fmt.Sprintf("?variable=model&a=m1&b=m2&limit=2&after=%d", 2*pairs)
+	s.do(t, get(effectsOf).asking(of+"&text=true"), http.StatusOK).decode(t, &all)
+	require.Equal(t, []uint64{pairs, pairs / 2, pairs/2 + 1}, []uint64{all.Pairs, all.Changed, all.Unchanged})
+	require.False(t, all.Sample)
+	require.True(t, all.Text.Sample)
+	require.Equal(t, uint64(1000), all.Text.Pairs)
+	require.Equal(t, []uint64{7: 500, 9: 500}, all.Text.SimilarityHistogram)
+
+	s.do(t, get(effectsOf).asking(of+"&totals=first"), http.StatusOK).decode(t, &first)
+	require.Equal(t, []uint64{1000, 500, 500}, []uint64{first.Pairs, first.Changed, first.Unchanged}, "the first combination is the newest, so the oldest is left out")
+	require.True(t, first.Sample)
+	require.Len(t, first.Rows, 2)
+
+	// If there are no more pairs, these are all.
+	s = generated(t)
+	all = wire.EffectsAnswer{}
+	s.do(t, get(effectsOf).asking("?variable=model&a=gemma2%3A2b&b=gemma2%3A9b&after=7"), http.StatusOK).decode(t, &all)
+	first = wire.EffectsAnswer{}
+	s.do(t, get(effectsOf).asking("?variable=model&a=gemma2%3A2b&b=gemma2%3A9b&totals=first"), http.StatusOK).decode(t, &first)
+	require.Equal(t, uint64(1), first.Pairs)
+	require.Equal(t, all, first)
+}

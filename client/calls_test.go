@@ -273,6 +273,9 @@ func TestEveryCall(t *testing.T) {
 	effects := l.Drift.Effects("model", "m1", "m2", seeded)
 	changed, err := effects.Get(ctx)
 	call("listEffects", changed, err)
+	few, err := effects.GetFirst(ctx)
+	call("listEffects", few, err)
+	require.Equal(t, changed, few, "there are fewer than 1,000 pairs")
 	texts := &client.GenerationOptions{StateOptions: client.StateOptions{QueryOptions: client.QueryOptions{Text: true, Names: true}}}
 	attribution, err = l.Drift.Attribution(ctx, w.at["first"], w.at["second"], &texts.StateOptions.QueryOptions)
 	call("attributeChange", attribution, err)

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -124,6 +125,14 @@ func (s *DriftService) Effects(variable, a, b string, o *GenerationOptions) *Eff
 
 // Get reads the totals and the first page of the pairs: GET /drift/effects.
 func (e *Effects) Get(ctx context.Context) (*wire.EffectsAnswer, error) { return e.page(ctx, "") }
+
+// GetFirst is like Get, but counts only the first 1,000 pairs. Counting all pairs for the first time takes longer on a
+// larger ledger.
+func (e *Effects) GetFirst(ctx context.Context) (*wire.EffectsAnswer, error) {
+	query := maps.Clone(e.query)
+	query.Set("totals", "first")
+	return answer[wire.EffectsAnswer](ctx, e.client, get(e.path, query))
+}
 
 // Pairs reads the pairs of all pages.
 func (e *Effects) Pairs(ctx context.Context) iter.Seq2[*wire.EffectPair, error] {

@@ -145,6 +145,9 @@ type EffectsAnswer struct {
 	Pairs     uint64 `json:"pairs"`
 	Changed   uint64 `json:"changed"`
 	Unchanged uint64 `json:"unchanged"`
+	// Sample is true if Pairs, Changed, and Unchanged cover only the first pairs of the list, because the
+	// request asks for no more and there are others.
+	Sample bool `json:"sample,omitempty"`
 	// Text summarises how much the outputs changed. Only the first page has it.
 	Text *EffectTextSummary `json:"text,omitempty"`
 }

@@ -41,8 +41,8 @@ type AttributionTextChanges struct {
 // EffectTextSummary summarises how much the outputs of pairs of runs differ.
 type EffectTextSummary struct {
 	Pairs       uint64 `json:"pairs"`       // number of pairs that the figures below cover
-	Sample      bool   `json:"sample"`      // the pairs are a sample of all pairs
-	Unavailable uint64 `json:"unavailable"` // number of further pairs in the sample whose texts cannot be read
+	Sample      bool   `json:"sample"`      // there are more pairs than the first ones, which the figures cover
+	Unavailable uint64 `json:"unavailable"` // number of further pairs among these whose texts cannot be read
 	// A field below is nil if no pair has the figure.
 	Similarity   *Quartiles `json:"similarity"`
 	LengthChange *Quartiles `json:"length_change"`

@@ -28,6 +28,9 @@ test("an effect is told in sentences", () => {
   assert.deepEqual(effectWords({ pairs: 805, changed: 805 }), ["All 805 outputs changed."]);
   assert.deepEqual(effectWords({ pairs: 3, changed: 0, text }), ["None of 3 outputs changed."]);
   assert.deepEqual(effectWords({ pairs: 0, changed: 0 }), []);
+  assert.deepEqual(effectWords({ pairs: 1000, changed: 812, sample: true }), ["812 of the newest 1,000 outputs changed (81 %)."]);
+  assert.deepEqual(effectWords({ pairs: 1000, changed: 1000, sample: true }), ["All of the newest 1,000 outputs changed."]);
+  assert.deepEqual(effectWords({ pairs: 1000, changed: 0, sample: true }), ["None of the newest 1,000 outputs changed."]);
   assert.match(effectWords({ pairs: 2, changed: 1, text: { ...text, words_b: { q1: 1, median: 189, q3: 2 } } })[1] ?? "", /about as long/);
   assert.equal(longer(-0.44), "44 % shorter");
 });

@@ -56,12 +56,13 @@ export function longer(by: number): string {
   return p < 2 ? "about as long" : `${p} % ${by > 0 ? "longer" : "shorter"}`;
 }
 
-/** effectWords says what the change of a variable did, in plain sentences. */
-export function effectWords(answer: Pick<Schemas["EffectsAnswer"], "pairs" | "changed" | "text">): string[] {
-  const { pairs, changed, text } = answer;
+/** effectWords says what the change of a variable did, in plain sentences. `sample` says that there are more pairs than the answer counts. */
+export function effectWords(answer: Pick<Schemas["EffectsAnswer"], "pairs" | "changed" | "text" | "sample">): string[] {
+  const { pairs, changed, text, sample } = answer;
   if (pairs === 0) return [];
-  const share = changed === pairs ? (pairs === 1 ? "The one output changed" : pairs === 2 ? "Both outputs changed" : `All ${number(pairs)} outputs changed`)
-    : changed === 0 ? `None of ${count(pairs, "output")} changed` : `${number(changed)} of ${number(pairs)} outputs changed (${percent(changed / pairs)})`;
+  const all = sample ? `the newest ${number(pairs)}` : number(pairs);
+  const share = changed === pairs ? (sample ? `All of ${all} outputs changed` : pairs === 1 ? "The one output changed" : pairs === 2 ? "Both outputs changed" : `All ${all} outputs changed`)
+    : changed === 0 ? `None of ${sample ? "the newest " : ""}${count(pairs, "output")} changed` : `${number(changed)} of ${all} outputs changed (${percent(changed / pairs)})`;
   const says = [`${share}.`];
   if (!text || changed === 0) return says;
   if (text.words_a && text.words_b && text.words_a.median > 0) {

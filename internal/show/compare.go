@@ -209,7 +209,7 @@ func EffectTexts(c *cli.Console, t *wire.EffectTextSummary) error {
 	}
 	of := cli.FormatCount(t.Pairs, "pair")
 	if t.Sample {
-		of = "a sample of " + of
+		of = "the first " + of
 	}
 	s, l := t.Similarity, t.LengthChange
 	_, err := fmt.Fprintf(c.Out, "In the median of %s, the outputs are %s similar (quartiles %s and %s), and the length changes by %s (%s and %s).\n\n", of,

@@ -8,22 +8,35 @@ import (
 	"colophon/ledger/index/effects"
 	"colophon/ledger/index/records"
 	"colophon/ledger/query/forms"
-	"colophon/ledger/record/members"
 )
 
 // Questions about effects (spec: Causes).
 var effectQuestions = []Question{
-	{Path: "/drift/effects", Takes: Pages | States | Proofs | Seeds | Figures | Named, Names: []string{"variable", "a", "b"}, Ask: asking(parseEffects, Effects)},
+	{Path: "/drift/effects", Takes: Pages | States | Proofs | Seeds | Figures | Named, Names: []string{"variable", "a", "b", "totals"}, Ask: asking(parseEffects, Effects)},
 }
 
-// Effects lists the pairs of runs that differ only in one variable, and counts all of them.
-func Effects(v *View, q effects.Query) (*wire.EffectsAnswer, error) {
+// EffectsQuery is a question about the effect of one variable.
+type EffectsQuery struct {
+	effects.Query
+	Few bool // the totals cover only the first pairs of the list, as figures about texts do
+}
+
+// Effects lists the pairs of runs that differ only in one variable, and counts them.
+func Effects(v *View, q EffectsQuery) (*wire.EffectsAnswer, error) {
 	q.AnyState, q.Seeded = v.AnyState, v.Seeded
-	totals, err := v.Totals.Totals(v.Context, v.Log.Name(), v.View, q)
+	var first effects.Beginning
+	var err error
+	if q.Few || v.Texts != nil && v.Page.After == nil {
+		first, err = effects.First(v.Context, v.View, q.Query, figures.MaxPairs)
+	}
+	totals := first.Totals
+	if !q.Few && err == nil {
+		totals, err = v.Totals.Totals(v.Context, v.Log.Name(), v.View, q.Query)
+	}
 	if err != nil {
 		return nil, err
 	}
-	found, next, err := effects.List(v.Context, v.View, q, v.Page)
+	found, next, err := effects.List(v.Context, v.View, q.Query, v.Page)
 	if err != nil {
 		return nil, err
 	}
@@ -31,21 +44,17 @@ func Effects(v *View, q effects.Query) (*wire.EffectsAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := &wire.EffectsAnswer{RunPage: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.Changed, Unchanged: totals.Unchanged}
-	return answer, v.addEffectTexts(answer, q)
+	answer := &wire.EffectsAnswer{RunPage: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.Changed, Unchanged: totals.Unchanged, Sample: q.Few && first.More}
+	return answer, v.addEffectTexts(answer, &first)
 }
 
 // addEffectTexts adds figures about texts to an answer. Only the first page has the summary.
-func (v *View) addEffectTexts(answer *wire.EffectsAnswer, q effects.Query) (err error) {
+func (v *View) addEffectTexts(answer *wire.EffectsAnswer, first *effects.Beginning) (err error) {
 	if v.Texts == nil {
 		return nil
 	}
 	if v.Page.After == nil {
-		var sample figures.Sample
-		if err := effects.EachPair(v.Context, v.View, q, func(pair effects.PairSeqs) { sample.Add(pair.A, pair.B) }); err != nil {
-			return err
-		}
-		if answer.Text, err = v.Texts.Summary(v.Context, &sample, v.Page.Limit); err != nil {
+		if answer.Text, err = v.Texts.Summary(v.Context, first.Seqs, first.More, v.Page.Limit); err != nil {
 			return err
 		}
 		for i := range answer.Text.MostChanged {
@@ -69,7 +78,7 @@ func effectPair(v *View, p *effects.Pair) wire.EffectPair {
 
 // parseEffects parses the variable and the two values, and returns them in the form that
 // events use.
-func parseEffects(p Parameters) (q effects.Query, err error) {
+func parseEffects(p Parameters) (q EffectsQuery, err error) {
 	q.Variable = p["variable"]
 	if !effects.IsVariable(q.Variable) {
 		return q, invalid("variable", "must be one of %s, label:<name>, or the JSON pointer of a member of the payload, such as /policy_hash", strings.Join(effects.Variables[:], ", "))
@@ -81,8 +90,9 @@ func parseEffects(p Parameters) (q effects.Query, err error) {
 		return q, err
 	}
 	if q.A == q.B {
-		err = invalid("b", "must differ from a")
+		return q, invalid("b", "must differ from a")
 	}
+	q.Few, err = p.ParseChoice("totals", "all", "first")
 	return q, err
 }
 
@@ -92,26 +102,9 @@ func effectValue(p Parameters, variable, name string) (string, error) {
 	if !given {
 		return "", invalid(name, "is required: a value of the variable")
 	}
-	switch {
-	case variable[0] == '/':
-		if !members.IsDigest([]byte(value)) {
-			return "", invalid(name, "must be the digest of the member as in events: 32 lower-case hexadecimal digits")
-		}
-		return value, nil
-	case variable == records.Model || variable == records.OllamaBuild || strings.HasPrefix(variable, records.LabelPrefix):
-		return value, nil
-	case variable == "temperature":
-		number, ok := forms.CanonicalDouble(value)
-		if !ok {
-			return "", invalid(name, "must be a number of at most %d characters", forms.MaxNumber)
-		}
-		return number, nil
-	case variable == "max_tokens" || variable == "seed":
-		number, ok := forms.CanonicalInteger(value)
-		if !ok {
-			return "", invalid(name, "must be an integer of at most %d digits", forms.MaxNumber)
-		}
-		return number, nil
+	canonical, expected := forms.Canonical(variable, value)
+	if expected != "" {
+		return "", invalid(name, "must be %s", expected)
 	}
-	return value, checkForm(forms.Hash, name, value)
+	return canonical, nil
 }

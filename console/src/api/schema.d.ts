@@ -3435,6 +3435,11 @@ export interface components {
             next?: components["schemas"]["Next"];
             pairs: components["schemas"]["Count"];
             rows: components["schemas"]["EffectPair"][];
+            /**
+             * @description Only with `totals=first`: `pairs`, `changed`, and `unchanged` leave out further pairs.
+             * @enum {boolean}
+             */
+            sample?: true;
             text?: components["schemas"]["EffectTexts"];
             unchanged: components["schemas"]["Count"];
             variable: components["schemas"]["EffectVariable"];
@@ -3447,14 +3452,14 @@ export interface components {
             /** @description Number of pairs that the figures cover. */
             pairs: components["schemas"]["Count"];
             /**
-             * @description The pairs are a sample of all pairs, which is the same for each request at the same size: at most 1,000
-             *     pairs, and fewer if their texts are long.
+             * @description There are more pairs. The figures cover those at the beginning of the list: at most 1,000, and fewer if few
+             *     combinations have a partner, or if texts are long.
              */
             sample: boolean;
             similarity: components["schemas"]["Quartiles"];
             /** @description Number of pairs in ten equal intervals of the similarity, from 0 to 1. The last interval includes 1. */
             similarity_histogram: components["schemas"]["Count"][];
-            /** @description Number of further pairs in the sample whose texts are redacted or were not posted. */
+            /** @description Number of further pairs among these whose texts are redacted or were not posted. */
             unavailable: components["schemas"]["Count"];
             words_a: components["schemas"]["Quartiles"];
             words_b: components["schemas"]["Quartiles"];
@@ -7619,6 +7624,12 @@ export interface operations {
                  *     `text`.
                  */
                 text?: components["parameters"]["Figures"];
+                /**
+                 * @description `first` counts only the pairs at the beginning of the list, which takes the same time at any size of the
+                 *     ledger: those that a page with `limit=1000` has. If the list has more, the answer has `sample`. The first
+                 *     answer with all totals reads the keys of all pairs.
+                 */
+                totals?: "all" | "first";
                 /**
                  * @description The variable that differs.
                  * @example model

@@ -145,10 +145,27 @@ function ValueName({ choice }: { choice: Pick<Choice, "value" | "name"> }) {
   return <strong><Line text={choice.value} most={50} /></strong>;
 }
 
+/** useEffectOf loads what the change of a variable did. The first answer counts only the newest pairs, which takes as long on a large ledger as on a small one; the numbers of all pairs follow. */
+function useEffectOf(variable: string, a: string, b: string, limit: number): Loading<Schemas["EffectsAnswer"]> {
+  const { ledger } = usePlace(), size = asOf(usePlace()), query = { variable, a, b };
+  const first = useLatest(useGet("/v1/ledgers/{ledger}/drift/effects", { ledger }, { ...query, text: true, names: true, totals: "first", as_of: size, limit }));
+  const counted = first.state === "ready" && first.value.sample ? first.value.as_of : undefined;
+  const all = useLoad(`${ledger} totals ${JSON.stringify(query)} ${counted ?? ""}`, (signal) =>
+    counted === undefined ? Promise.resolve(undefined) : get("/v1/ledgers/{ledger}/drift/effects", { ledger }, { ...query, as_of: counted, limit: 1 }, signal));
+  if (first.state !== "ready" || !first.value.sample) return first;
+  if (all.state === "ready" && all.value) {
+    const { pairs, changed, unchanged } = all.value, value = { ...first.value, pairs, changed, unchanged };
+    delete value.sample;
+    return { ...first, value };
+  }
+  // If the newest runs have no pairs, others can have some.
+  return first.value.pairs > 0 || all.state === "ready" ? first : all;
+}
+
 function Effect({ variable, a, b, choices }: { variable: string; a: string; b: string; choices: readonly Choice[] }) {
   const place = usePlace();
   const [limit, setLimit] = useState(10);
-  const loading = useLatest(useGet("/v1/ledgers/{ledger}/drift/effects", { ledger: place.ledger }, { variable, a, b, text: true, names: true, as_of: asOf(place), limit }));
+  const loading = useEffectOf(variable, a, b, limit);
   const before: Choice = choices.find((one) => one.value === a) ?? { value: a, seq: -1 }, after: Choice = choices.find((one) => one.value === b) ?? { value: b, seq: -1 };
   return (
     <Loads of={loading} lines={12}>
@@ -189,7 +206,7 @@ function Summary({ variable, before, after, answer }: { variable: string; before
         {answer.changed > 0 && <span class="part-changed" style={{ flexGrow: answer.changed }}>{share > 0.2 ? `${number(answer.changed)} changed` : ""}</span>}
         {answer.unchanged > 0 && <span class="part-same" style={{ flexGrow: answer.unchanged }}>{share < 0.8 ? `${number(answer.unchanged)} the same` : ""}</span>}
       </div>
-      <p class="quiet small">A pair is two runs with the same input and the same settings, except the <Raw text={variableOf(variable)} />. {text?.sample && `The figures of texts come from a sample of ${count(text.pairs, "pair")}. `}{text && text.unavailable > 0 && `${count(text.unavailable, "pair")} in it ${text.unavailable === 1 ? "has" : "have"} no texts to compare.`}</p>
+      <p class="quiet small">A pair is two runs with the same input and the same settings, except the <Raw text={variableOf(variable)} />. {text?.sample && `The figures of texts cover the newest ${count(text.pairs, "pair")}. `}{text && text.unavailable > 0 && `${count(text.unavailable, "pair")} ${text.unavailable === 1 ? "has" : "have"} no texts to compare.`}</p>
       {text && text.pairs > 0 && (
         <div class="columns">
           <div>
@@ -209,7 +226,7 @@ function Summary({ variable, before, after, answer }: { variable: string; before
 
 function Pairs({ variable, a, b, before, after, answer, more }: { variable: string; a: string; b: string; before: Choice; after: Choice; answer: Schemas["EffectsAnswer"]; more: (() => void) | undefined }) {
   const place = usePlace(), link = useLink();
-  const inOrder = place.query.get("order") === "recorded" || !answer.text;
+  const inOrder = place.query.get("order") === "recorded" || !answer.text || answer.text.pairs === 0;
   const sides = { left: <ValueName choice={before} />, right: <ValueName choice={after} /> };
   const ranked = answer.text?.most_changed ?? [];
   return (
@@ -222,7 +239,7 @@ function Pairs({ variable, a, b, before, after, answer, more }: { variable: stri
         </ul>}
       </div>
       {!answer.text && <p class="note">You may not read the texts, or they were not posted. The pairs lead to their records. <a href={link("search")}>Search for others</a></p>}
-      {inOrder ? <AllPairs query={{ variable, a, b, text: true, names: true, as_of: asOf(place), limit: 25 }} {...sides} /> : (
+      {inOrder ? <AllPairs query={{ variable, a, b, text: true, names: true, totals: "first", as_of: asOf(place), limit: 25 }} {...sides} /> : (
         <>
           <div class="pairs">{ranked.map((pair, i) => <Pair key={`${pair.a} ${pair.b}`} ledger={place.ledger} a={pair.a} b={pair.b} name={pair.name} change={{ similarity: pair.similarity, ...(pair.length_change === undefined ? {} : { length_change: pair.length_change }) }} open={i === 0} {...sides} />)}</div>
           {more && ranked.length < (answer.text?.pairs ?? 0) && <p><button type="button" onClick={more}>Show more</button></p>}

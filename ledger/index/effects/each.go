@@ -7,16 +7,23 @@ import (
 	"colophon/ledger/index"
 )
 
-// PairSeqs holds the seqs of the two runs of a pair.
-type PairSeqs struct{ A, B uint64 }
+// Beginning is the pairs on the first page of List.
+type Beginning struct {
+	Totals             // of these pairs
+	Seqs   [][2]uint64 // of the two runs of each pair
+	More   bool        // there are further pages
+}
 
-// EachPair calls visit for every pair, in the order of List. It reads the same rows as Count.
-func EachPair(ctx context.Context, v *index.View, q Query, visit func(PairSeqs)) error {
-	e, at, err := newWalk(v, q)
-	if err != nil {
-		return err
-	}
-	return e.each(ctx, at, func(one *paired) { visit(PairSeqs{one.sides[0].seq, one.sides[1].seq}) })
+// First returns the pairs on the first page of List, without reading their events.
+func First(ctx context.Context, v *index.View, q Query, limit int) (b Beginning, err error) {
+	b.AsOf = v.Size()
+	next, err := page(ctx, v, q, index.Page{Limit: limit}, func(_ *walk, one *paired) error {
+		b.add(one)
+		b.Seqs = append(b.Seqs, [2]uint64{one.sides[0].seq, one.sides[1].seq})
+		return nil
+	})
+	b.More = next != nil
+	return b, err
 }
 
 // each calls visit for every pair at or after a position.

@@ -46,41 +46,55 @@ type Pair struct {
 // List returns a page of pairs, and the position of the next page or nil. A page can have fewer
 // rows than its limit, or none, if few combinations have a partner.
 func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pair, next []byte, err error) {
-	e, at, err := newWalk(v, q)
+	next, err = page(ctx, v, q, p, func(e *walk, one *paired) error {
+		rows, err = e.appendPair(ctx, rows, one)
+		return err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
+	return rows, next, nil
+}
+
+// page calls add for each pair of a page, and returns the position of the next page.
+func page(ctx context.Context, v *index.View, q Query, p index.Page, add func(*walk, *paired) error) (next []byte, err error) {
+	e, at, err := newWalk(v, q)
+	if err != nil {
+		return nil, err
+	}
 	if p.After != nil {
 		if at, err = e.decodePosition(p.After); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
+	pairs := 0
 	for b := v.Budget(p); at.more(); {
-		if b.Spent(len(rows)) {
-			return rows, at.append(nil), nil
+		if b.Spent(pairs) {
+			return at.append(nil), nil
 		}
 		pair, err := e.pair(ctx, at)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for one, err := range pair.walk(&at.runs) {
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			if b.Spent(len(rows)) {
-				return rows, at.append(nil), nil
+			if b.Spent(pairs) {
+				return at.append(nil), nil
 			}
 			if one.found {
-				if rows, err = e.appendPair(ctx, rows, one); err != nil {
-					return nil, nil, err
+				if err := add(e, &one); err != nil {
+					return nil, err
 				}
+				pairs++
 			}
 		}
 		if at, err = e.after(at); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return rows, nil, nil
+	return nil, nil
 }
 
 // walk visits the combinations with either value, newest first, by their first runs. It
@@ -159,7 +173,7 @@ func (e *walk) before(of int, condition uint64) (uint64, error) {
 }
 
 // appendPair reads the two runs of a pair and appends the pair.
-func (e *walk) appendPair(ctx context.Context, rows []Pair, one paired) ([]Pair, error) {
+func (e *walk) appendPair(ctx context.Context, rows []Pair, one *paired) ([]Pair, error) {
 	a, err := records.ReadIPCRecord(ctx, e.view, one.sides[0].seq)
 	if err != nil {
 		return nil, err

@@ -413,6 +413,14 @@ func TestEffectsEqualModel(t *testing.T) {
 			gotTotals, err := effects.Count(t.Context(), u.view, q, nil)
 			require.NoError(t, err)
 			require.Equal(t, totals, gotTotals)
+			first, err := effects.First(t.Context(), u.view, q, 1000)
+			require.NoError(t, err)
+			require.Equal(t, totals, first.Totals)
+			require.False(t, first.More)
+			for _, pair := range first.Seqs {
+				require.Contains(t, want, pair)
+			}
+			require.Len(t, first.Seqs, len(want))
 			other, err := u.follower.View(drawSize(t, u.log))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, other.Close()) }()

@@ -3,55 +3,23 @@ package figures
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"slices"
 
 	"colophon/client/wire"
 )
 
-// maxSampled is the largest number of pairs that a summary covers.
-const maxSampled = 1000
+// MaxPairs is the largest number of pairs that a summary covers.
+const MaxPairs = 1000
 
-// Sample selects the pairs of records that a summary covers: the added pairs with the smallest
-// hashes. The order in which pairs are added does not matter.
-type Sample struct {
-	all  int // number of pairs that were added
-	kept []hashedPair
-}
-
-// hashedPair is two seqs and a hash of both.
-type hashedPair struct{ hash, a, b uint64 }
-
-// Add adds the pair of the records at seqs a and b.
-func (s *Sample) Add(a, b uint64) {
-	s.all++
-	if len(s.kept) == 2*maxSampled {
-		s.smallest()
-	}
-	sum := sha256.Sum256(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, a), b))
-	s.kept = append(s.kept, hashedPair{binary.BigEndian.Uint64(sum[:]), a, b})
-}
-
-// smallest drops all pairs except the maxSampled ones with the smallest hashes, and returns
-// these in the order of their hashes.
-func (s *Sample) smallest() []hashedPair {
-	slices.SortFunc(s.kept, func(x, y hashedPair) int {
-		return cmp.Or(cmp.Compare(x.hash, y.hash), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b))
-	})
-	s.kept = s.kept[:min(len(s.kept), maxSampled)]
-	return s.kept
-}
-
-// Summary summarises how much the outputs of a sample's pairs changed. It lists the limit pairs
-// that changed most. If the texts are long, it covers only the pairs with the smallest hashes.
-func (t *TextComparer) Summary(ctx context.Context, s *Sample, limit int) (*wire.EffectTextSummary, error) {
-	pairs := s.smallest()
-	answer := &wire.EffectTextSummary{Sample: s.all > len(pairs), MostChanged: []wire.ChangedPair{}}
+// Summary summarises how much the outputs of pairs of runs changed, which are given by their seqs. It
+// lists the limit pairs that changed most. If the texts are long, it covers only the first pairs.
+// sample is true if there are pairs that are not given.
+func (t *TextComparer) Summary(ctx context.Context, pairs [][2]uint64, sample bool, limit int) (*wire.EffectTextSummary, error) {
+	answer := &wire.EffectTextSummary{Sample: sample, MostChanged: []wire.ChangedPair{}}
 	var similarities, lengthChanges, wordsA, wordsB []float64
 	var work Work
 	for _, pair := range pairs {
-		change, err := t.CompareContent(ctx, Output, pair.a, pair.b, &work)
+		change, err := t.CompareContent(ctx, Output, pair[0], pair[1], &work)
 		switch {
 		case err != nil:
 			return nil, err
@@ -63,7 +31,7 @@ func (t *TextComparer) Summary(ctx context.Context, s *Sample, limit int) (*wire
 			continue
 		}
 		answer.Pairs++
-		answer.MostChanged = append(answer.MostChanged, wire.ChangedPair{A: pair.a, B: pair.b, Similarity: *change.Similarity, LengthChange: change.LengthChange})
+		answer.MostChanged = append(answer.MostChanged, wire.ChangedPair{A: pair[0], B: pair[1], Similarity: *change.Similarity, LengthChange: change.LengthChange})
 		similarities = append(similarities, float64(*change.Similarity))
 		wordsA, wordsB = append(wordsA, float64(change.A.Words)), append(wordsB, float64(change.B.Words))
 		if change.LengthChange != nil {

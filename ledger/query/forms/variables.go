@@ -1,0 +1,33 @@
+package forms
+
+import (
+	"fmt"
+	"strings"
+
+	"colophon/ledger/index/records"
+	"colophon/ledger/record/members"
+)
+
+// Canonical returns a value of a variable of /drift/effects in the form that events use, so that
+// 0.70 equals 0.7. If the value does not fit, expected describes the form, after "must be".
+func Canonical(variable, value string) (canonical, expected string) {
+	ok := true
+	switch {
+	case variable[0] == '/':
+		canonical, ok, expected = value, members.IsDigest([]byte(value)), "the digest of the member as in events: 32 lower-case hexadecimal digits"
+	case variable == records.Model || variable == records.OllamaBuild || strings.HasPrefix(variable, records.LabelPrefix):
+		canonical = value
+	case variable == "temperature":
+		canonical, ok = CanonicalDouble(value)
+		expected = fmt.Sprintf("a number of at most %d characters", MaxNumber)
+	case variable == "max_tokens" || variable == "seed":
+		canonical, ok = CanonicalInteger(value)
+		expected = fmt.Sprintf("an integer of at most %d digits", MaxNumber)
+	default:
+		canonical, ok, expected = value, Hash.Fits(value), Hash.Name
+	}
+	if ok {
+		return canonical, ""
+	}
+	return "", expected
+}
