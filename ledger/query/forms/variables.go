@@ -24,7 +24,7 @@ func Canonical(variable, value string) (canonical, expected string) {
 		canonical, ok = CanonicalInteger(value)
 		expected = fmt.Sprintf("an integer of at most %d digits", MaxNumber)
 	default:
-		canonical, ok, expected = value, Hash.Fits(value), Hash.Name
+		canonical, ok, expected = value, Hash.Accepts(value), Hash.Description
 	}
 	if ok {
 		return canonical, ""
