@@ -145,3 +145,9 @@ func CheckContentType(r *http.Request, want string) error {
 
 // HoldMemory takes n more bytes of the memory budget for a body.
 func (b *Body) HoldMemory(ctx context.Context, n int64) error { return b.share.Take(ctx, n) }
+
+// HeldMemory returns the number of bytes of the memory budget that a body holds.
+func (b *Body) HeldMemory() int64 { return b.share.Bytes }
+
+// KeepMemory releases what a body holds of the memory budget beyond n bytes.
+func (b *Body) KeepMemory(n int64) { b.share.Shrink(n) }

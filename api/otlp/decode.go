@@ -48,6 +48,29 @@ const itemMemory = 160
 // as values, as messages of a chat, and as text again.
 const jsonCopies = 5
 
+// The memory, in bytes, that is counted for an item besides its elements and its text.
+const (
+	recordMemory  = 6 << 10 // of a generation: its record, with all buffers, and its submission
+	messageMemory = 512     // of a log record that is one message: its structure, that of its resource, and its place among the messages
+)
+
+// memory returns the memory, in bytes, that the items and their body need until the request ends. The
+// buffer of the body can be twice as long as the body.
+func (s *items) memory(body int) int64 { return int64(2*body + listMemory*len(s.list)) }
+
+// textMemory returns the memory, in bytes, for the text of an item: as decoded text, and in the record
+// that it becomes.
+func textMemory(raw []byte) int64 { return limits.MemoryBound(raw) + int64(2*len(raw)) }
+
+// resourceMemory returns the memory, in bytes, of a decoded resource. at is its index, or -1 if there is none.
+func (s *items) resourceMemory(at int) int64 {
+	if at < 0 {
+		return 0
+	}
+	raw := s.resources[at]
+	return int64(s.elements(raw, resourceShape))*itemMemory + textMemory(raw)
+}
+
 // looksLikeJSON reports whether a text might be a JSON array or object.
 func looksLikeJSON(text []byte) bool {
 	text = bytes.TrimLeft(text, " \t\r\n")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 
 	"colophon/api/limits"
@@ -31,25 +32,29 @@ type export struct {
 	items  *items
 	actor  string
 	holder limits.Holder // holder whose share of memory the items use
+	most   int64         // largest amount of memory of a chunk, so that it fits beside the body
 	hashes bool          // the ledger keeps no content
 	values record.Limits
 	labels genai.LabelLimits
 }
 
-// chunk is a group of items that go through the stages together.
+// chunk is a group of items that go through the stages together. At first it has memory for
+// everything that its items can become. Once they are decoded, it keeps the memory of its records and
+// messages.
 type chunk struct {
 	items    []item
-	share    limits.MemoryShare // memory for the decoded items
+	elements []int              // of each item, without those of its resource
+	share    limits.MemoryShare // memory for what is decoded, until the records are written
 	parsed   chan struct{}
-	results  []prepared
-	messages []logMessage
-	failed   error // why the whole request failed
+	records  []prepared   // of the items that are generations
+	messages []logMessage // of the items that are messages of chats
+	others   result       // counts the items without a record
+	failed   error        // why the whole request failed
 }
 
-// prepared is a decoded item. If it is a generation, it has a record and a submission.
+// prepared is a record that is ready to be enqueued.
 type prepared struct {
-	genai.Item
-	record     *record.Record // nil if the item is not a generation, or was rejected
+	record     *record.Record
 	submission ledger.Submission
 	ticket     ledger.Ticket
 }
@@ -79,63 +84,52 @@ func (r *result) reject(i genai.Item) {
 	}
 }
 
+// add adds the counts of another result, whose items came later.
+func (r *result) add(other result) {
+	r.recorded += other.recorded
+	r.replayed += other.replayed
+	r.ignored += other.ignored
+	r.rejected += other.rejected
+	if r.first == "" {
+		r.first = other.first
+	}
+}
+
 // run moves the items through the stages. It always waits for the records that it has enqueued,
 // because the ledger uses their memory until then.
 func (e *export) run(ctx context.Context) (*result, error) {
 	// Items that have arrived are recorded even if the client gives up.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	parsed := make(chan *chunk, queued)
+	parsed, waiting := make(chan *chunk, queued), make(chan *chunk, queued)
 	go e.parseAll(ctx, parsed)
-	var chunks []*chunk
-	var messages genai.MessageCollector
-	var failed error
-	for c := range parsed {
-		<-c.parsed
-		chunks = append(chunks, c)
-		for _, m := range c.messages {
-			messages.Add(m.record, m.resource)
-		}
-		if failed == nil {
-			failed = c.failed
-		}
-		if failed != nil {
-			c.drop(0)
-			cancel()
-			continue
-		}
-		failed = e.enqueue(ctx, c)
-	}
-	if failed == nil && !messages.Empty() {
-		c := e.parseMessages(&messages)
-		chunks = append(chunks, c)
-		failed = e.enqueue(ctx, c)
-	}
-	total := new(result)
-	for _, c := range chunks {
-		failed = errors.Join(failed, c.wait(total))
-		c.release()
-	}
-	return total, failed
+	var recorded result
+	ended := make(chan error, 1)
+	go func() { ended <- waitAll(waiting, &recorded) }()
+	total := e.enqueueAll(ctx, cancel, parsed, waiting)
+	err := <-ended
+	total.add(recorded)
+	return total, err
 }
 
 // parseAll parses the items in chunks, and sends the chunks to parsed in order.
 func (e *export) parseAll(ctx context.Context, parsed chan<- *chunk) {
 	defer close(parsed)
 	for rest := e.items.list; len(rest) > 0; {
-		n, size, count := 0, 0, 0
-		for n < len(rest) && n < chunkItems && size < chunkBytes {
+		c := e.newChunk()
+		size, need := 0, int64(0)
+		for n := 0; n < len(rest) && n < chunkItems && size < chunkBytes; n++ {
 			size += len(rest[n].raw)
-			count += e.items.elements(rest[n].raw, e.signal.shape)
-			if at := rest[n].resource; at >= 0 && (n == 0 || at != rest[n-1].resource) {
-				count += e.items.elements(e.items.resources[at], resourceShape)
+			count := e.items.elements(rest[n].raw, e.signal.shape)
+			c.elements = append(c.elements, count)
+			if at := rest[n].resource; n == 0 || at != rest[n-1].resource {
+				need += e.items.resourceMemory(at)
 			}
-			n++
+			need += int64(count)*itemMemory + textMemory(rest[n].raw) + recordMemory
 		}
-		c := e.newChunk(rest[:n])
-		rest = rest[n:]
+		c.items, rest = rest[:len(c.elements)], rest[len(c.elements):]
 		// A chunk takes its memory before it takes a core, because it can wait for memory.
-		if c.failed = c.share.Take(ctx, int64(count)*itemMemory); c.failed != nil {
+		if c.failed = c.share.Take(ctx, min(need, e.most)); c.failed != nil {
 			close(c.parsed)
 			parsed <- c
 			return
@@ -154,79 +148,85 @@ func (e *export) parseAll(ctx context.Context, parsed chan<- *chunk) {
 			defer func() { <-core }()
 			e.parse(c)
 		}()
-		parsed <- c // run reads until the channel is closed
+		parsed <- c // enqueueAll reads until the channel is closed
 	}
 }
 
-func (e *export) newChunk(items []item) *chunk {
-	return &chunk{items: items, share: limits.MemoryShare{Budget: e.Limits.Writing, Who: e.holder}, parsed: make(chan struct{})}
+func (e *export) newChunk() *chunk {
+	return &chunk{share: limits.MemoryShare{Budget: e.Limits.Writing, Who: e.holder}, parsed: make(chan struct{})}
 }
 
 // parse decodes and prepares the items of a chunk.
 func (e *export) parse(c *chunk) {
 	defer close(c.parsed)
 	reader := e.signal.newReader(&reading{Reader: genai.NewReader(e.labels), items: e.items})
-	c.results = make([]prepared, 0, len(c.items))
-	for _, i := range c.items {
-		if p, ok := e.read(reader, i); ok {
-			c.results = append(c.results, p)
+	keep, resource := int64(0), -1
+	for n, i := range c.items {
+		records := len(c.records)
+		if ok := e.read(c, reader, i); !ok {
+			keep += messageMemory + textMemory(i.raw) + int64(c.elements[n])*itemMemory
+			if i.resource != resource { // a message keeps its resource
+				resource = i.resource
+				keep += e.items.resourceMemory(resource)
+			}
+		} else if len(c.records) > records {
+			// Of the copies that elements counts, the record keeps one.
+			keep += recordMemory + textMemory(i.raw) + int64(c.elements[n])*itemMemory/jsonCopies
 		}
 	}
-	if logs, are := reader.(*logReader); are && len(logs.messages) > 0 {
-		c.messages = logs.messages // the messages keep their memory
-		return
+	if logs, are := reader.(*logReader); are {
+		c.messages = logs.messages
 	}
-	c.share.Release()
+	c.share.Shrink(keep)
 }
 
-// read reads and prepares one item. It recovers from a panic, so that the other items are still
+// read reads and prepares one item of a chunk. ok is false if the item is a message, which becomes a
+// record later, together with others. read recovers from a panic, so that the other items are still
 // recorded: the exporter would not repeat the request.
-func (e *export) read(reader itemReader, i item) (p prepared, ok bool) {
+func (e *export) read(c *chunk, reader itemReader, i item) (ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			e.Log.Error("recording an OTLP item failed", "ledger", e.ledger.Name(), "error", problem.FromPanic(r))
-			p, ok = prepared{Item: genai.Item{Source: "an item", Count: 1, Err: errFailed}}, true
+			c.others.reject(genai.Item{Source: "an item", Count: 1, Err: errFailed})
+			ok = true
 		}
 	}()
 	read, ok := reader.read(i)
-	if !ok {
-		return prepared{}, false
+	if ok {
+		e.prepare(c, read)
 	}
-	return e.prepare(read), true
+	return ok
 }
 
 var errFailed = errors.New("the server failed; its log names the cause")
 
-// parseMessages prepares the generations whose messages are log records.
-func (e *export) parseMessages(messages *genai.MessageCollector) *chunk {
-	e.Limits.Parsing <- struct{}{}
-	defer func() { <-e.Limits.Parsing }()
-	c := e.newChunk(nil)
-	for read := range messages.Items(genai.NewReader(e.labels)) {
-		c.results = append(c.results, e.prepare(read))
+// prepare adds an item to its chunk: as a record with its submission if the item is a generation,
+// otherwise only to the counts.
+func (e *export) prepare(c *chunk, read genai.Item) {
+	if read.Err == nil && read.Record == nil {
+		c.others.ignored += read.Count
+		return
 	}
-	return c
-}
-
-// prepare prepares the submission of an item, if the item is a generation.
-func (e *export) prepare(read genai.Item) prepared {
-	p := prepared{Item: read}
-	if p.Err != nil || p.Item.Record == nil {
-		return p
+	var p prepared
+	if read.Err == nil && e.hashes {
+		read.Record, read.Err = hashed(read.Record, e.values)
 	}
-	if e.hashes {
-		p.Item.Record, p.Err = hashed(p.Item.Record, e.values)
+	if read.Err == nil {
+		p.record, read.Err = e.values.Parse(record.IPCRecord, read.Record)
 	}
-	if p.Err == nil {
-		p.record, p.Err = e.values.Parse(record.IPCRecord, p.Item.Record)
+	if read.Err == nil {
+		if p.submission, read.Err = e.ledger.Prepare(p.record, e.actor, read.Key); read.Err != nil {
+			p.record.Release()
+		}
 	}
-	if p.Err == nil {
-		p.submission, p.Err = e.ledger.Prepare(p.record, e.actor, p.Key)
-		// A generation can be reported more than once: by its span and by a log record, or with
-		// other labels after a collector has added some.
-		p.submission.Once = true
+	if read.Err != nil {
+		c.others.reject(read)
+		return
 	}
-	return p
+	// A generation can be reported more than once: by its span and by a log record, or with other
+	// labels after a collector has added some.
+	p.submission.Once = true
+	c.records = append(c.records, p)
 }
 
 // hashed returns a record that has the hashes of its content in place of the content.
@@ -256,14 +256,94 @@ func hashed(text []byte, values record.Limits) ([]byte, error) {
 	return w.B, nil
 }
 
-// enqueue passes the records of a chunk to the sequencer, and waits for room in its queue.
-func (e *export) enqueue(ctx context.Context, c *chunk) error {
-	for i := range c.results {
-		p := &c.results[i]
-		if p.Err != nil || p.record == nil {
+// enqueueAll enqueues the chunks in order, then those of the messages, and sends all to waiting. After
+// a failure it cancels the stage before, and enqueues nothing more. It counts the items without a record.
+func (e *export) enqueueAll(ctx context.Context, cancel func(), parsed <-chan *chunk, waiting chan<- *chunk) *result {
+	defer close(waiting)
+	others, failed := new(result), false
+	enqueue := func(c *chunk) {
+		if c.failed == nil && !failed {
+			others.add(c.others)
+			c.failed = e.enqueue(ctx, c)
+		} else {
+			c.drop(0)
+		}
+		if c.failed != nil {
+			failed = true
+			cancel()
+		}
+	}
+	var messages genai.MessageCollector
+	var held []*chunk // chunks with messages, which are needed until the end
+	for c := range parsed {
+		<-c.parsed
+		enqueue(c)
+		if len(c.messages) == 0 {
+			waiting <- c
 			continue
 		}
-		var err error
+		held = append(held, c)
+		for _, m := range c.messages {
+			messages.Add(m.record, m.resource)
+		}
+	}
+	if !failed {
+		for c := range e.parseMessages(ctx, &messages) {
+			enqueue(c)
+			waiting <- c
+			if failed {
+				break
+			}
+		}
+	}
+	for _, c := range held {
+		waiting <- c
+	}
+	return others
+}
+
+// parseMessages yields chunks with the generations whose messages are log records. The text of their
+// records is in the memory of the messages.
+func (e *export) parseMessages(ctx context.Context, messages *genai.MessageCollector) iter.Seq[*chunk] {
+	return func(yield func(*chunk) bool) {
+		next, stop := iter.Pull(messages.Items(genai.NewReader(e.labels)))
+		defer stop()
+		for more := !messages.Empty(); more; {
+			c := e.newChunk()
+			if c.failed = c.share.Take(ctx, min(chunkItems*recordMemory, e.most)); c.failed == nil {
+				more = e.fill(c, next)
+			}
+			if !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// fill prepares the next generations from messages. It reports whether there may be more. After a panic
+// the request fails.
+func (e *export) fill(c *chunk, next func() (genai.Item, bool)) (more bool) {
+	e.Limits.Parsing <- struct{}{}
+	defer func() {
+		<-e.Limits.Parsing
+		if r := recover(); r != nil {
+			c.failed = problem.FromPanic(r)
+		}
+	}()
+	for range chunkItems {
+		read, ok := next()
+		if !ok {
+			return false
+		}
+		e.prepare(c, read)
+	}
+	return true
+}
+
+// enqueue passes the records of a chunk to the sequencer, and waits for room in its queue.
+func (e *export) enqueue(ctx context.Context, c *chunk) (err error) {
+	for i := range c.records {
+		p := &c.records[i]
 		if p.ticket, err = e.ledger.Enqueue(ctx, p.submission); err != nil {
 			c.drop(i)
 			return err
@@ -274,27 +354,31 @@ func (e *export) enqueue(ctx context.Context, c *chunk) error {
 
 // drop releases the records from index i on, which were not enqueued.
 func (c *chunk) drop(i int) {
-	for _, p := range c.results[i:] {
-		if p.record != nil {
-			p.record.Release()
-		}
+	for _, p := range c.records[i:] {
+		p.record.Release()
 	}
-	c.results = c.results[:i]
+	c.records = c.records[:i]
 }
 
-// wait waits for every record of a chunk, and counts the items of the chunk by outcome.
-func (c *chunk) wait(total *result) (failed error) {
-	for i := range c.results {
-		p := &c.results[i]
-		switch {
-		case p.Err != nil:
-			total.reject(p.Item)
-			continue
-		case p.record == nil:
-			total.ignored += p.Count
-			continue
+// waitAll waits for every record of the chunks, and releases each chunk as soon as all of its records
+// have their outcomes. It counts the records by outcome, and returns why the request failed.
+func waitAll(waiting <-chan *chunk, total *result) (failed error) {
+	for c := range waiting {
+		if failed == nil {
+			failed = c.failed
 		}
-		ack, err := p.ticket.Wait()
+		if err := c.wait(total); err != nil {
+			failed = errors.Join(failed, err)
+		}
+		c.release()
+	}
+	return failed
+}
+
+// wait waits for every record of a chunk, and counts the records by outcome.
+func (c *chunk) wait(total *result) (failed error) {
+	for i := range c.records {
+		ack, err := c.records[i].ticket.Wait()
 		switch {
 		case err != nil:
 			failed = err
@@ -310,10 +394,9 @@ func (c *chunk) wait(total *result) (failed error) {
 // release frees the records and the memory of a chunk. All records that were enqueued must have
 // their results.
 func (c *chunk) release() {
-	c.share.Release()
-	for i := range c.results {
-		if r := c.results[i].record; r != nil {
-			r.Release()
-		}
+	for i := range c.records {
+		c.records[i].record.Release()
 	}
+	c.records = nil
+	c.share.Release()
 }

@@ -141,19 +141,17 @@ func (h *Handlers) ExportHandler(signal *Signal) call.Handler {
 // record records the generations of a body. After an error, a client can repeat the request;
 // the repetition adds only the missing records.
 func (h *Handlers) record(c *call.Call, l *ledger.Ledger, signal *Signal, media string, body *call.Body) (*result, error) {
-	// The decoded items and the records that are made from them need memory, too.
-	if err := body.HoldMemory(c.Request().Context(), int64(2*body.Len())); err != nil {
-		return nil, err
-	}
-	items, err := split(signal, media, body.Bytes(), h.Values.Values)
+	items, err := split(signal, media, body.Bytes(), h.Values.Values, func(n int64) error { return body.HoldMemory(c.Request().Context(), n) })
 	if err != nil {
 		return nil, err
 	}
-	defer items.release()
+	// From here on, each chunk takes the memory for its own items.
+	body.KeepMemory(items.memory(body.Len()))
 	values := h.Values.WithMemberSecret(l.MemberSecret())
 	e := &export{
 		Handlers: h, ledger: l, signal: signal, items: items, actor: c.Actor(), holder: c.Holder(), hashes: l.Settings().TelemetryContent == ledger.HashTelemetry, values: values,
 		labels: genai.LabelLimits{Labels: values.Labels, LabelBytes: values.LabelBytes},
+		most:   h.Limits.Writing.Limit/2 - body.HeldMemory(),
 	}
 	return e.run(c.Request().Context())
 }

@@ -22,26 +22,27 @@ type items struct {
 	json      bool
 	list      []item
 	resources [][]byte
-	document  *pyjson.Document // nil unless the body is JSON
+	hold      func(n int64) error // takes n bytes of memory
 }
 
-// release frees the parsed JSON. The items must not be used afterwards.
-func (s *items) release() {
-	if s.document != nil {
-		s.document.Reset()
-	}
-}
+// listMemory is the memory, in bytes, of an item in items.list and of its resource, including the
+// spare capacity of the lists. listStep is the number of items for which split takes memory at once.
+const (
+	listMemory = 72
+	listStep   = 1024
+)
 
 // split finds the items of a body without decoding them, so that each item can be decoded
-// separately. most is the largest number of values in a JSON body.
-func split(signal *Signal, media string, body []byte, most int) (*items, error) {
-	s := &items{json: media == JSON}
+// separately. most is the largest number of values in a JSON body. hold takes memory for the list of
+// items: a body of empty items is much smaller than the list.
+func split(signal *Signal, media string, body []byte, most int, hold func(n int64) error) (*items, error) {
+	s := &items{json: media == JSON, hold: hold}
 	if s.json {
-		s.document = new(pyjson.Document)
-		if err := s.document.ParseWithin(body, most); err != nil {
+		var document pyjson.Document
+		if err := document.ParseWithin(body, most); err != nil {
 			return nil, problem.New(http.StatusBadRequest, "the body is not OTLP in JSON: %v", err)
 		}
-		return s, s.splitJSON(signal, s.document.Root())
+		return s, s.splitJSON(signal, document.Root())
 	}
 	err := s.splitProtobuf(body)
 	return s, err
@@ -117,6 +118,11 @@ func (s *items) add(raw []byte, resource int) error {
 	if len(s.list) == MaxItems {
 		return limits.NewRefusal(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0,
 			"the request has more than %d spans or log records; send fewer at once", MaxItems)
+	}
+	if len(s.list)%listStep == 0 {
+		if err := s.hold(listStep * listMemory); err != nil {
+			return err
+		}
 	}
 	s.list = append(s.list, item{raw, resource})
 	return nil

@@ -1,0 +1,243 @@
+package otlp
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	logspb "go.opentelemetry.io/proto/slim/otlp/logs/v1"
+	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"colophon/api/call"
+	"colophon/api/limits"
+	"colophon/internal/genai"
+	"colophon/internal/size"
+	"colophon/ledger"
+	"colophon/ledger/keystore"
+	"colophon/ledger/record"
+	"colophon/storage/memory"
+)
+
+// newExport returns an export to a new ledger. most limits the memory for bodies, in bytes.
+func newExport(t *testing.T, signal *Signal, most size.Bytes) *export {
+	t.Helper()
+	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, host.Close()) })
+	l, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
+	require.NoError(t, err)
+	load := limits.ServerLimits{}.WithDefaults()
+	load.BodyMemory = most
+	values := record.DefaultLimits()
+	return &export{
+		Handlers: &Handlers{ServerState: &call.ServerState{Host: host, Log: slog.New(slog.DiscardHandler), Limits: limits.New(load), Values: values}},
+		ledger:   l, signal: signal, values: values, labels: genai.LabelLimits{Labels: values.Labels, LabelBytes: values.LabelBytes},
+	}
+}
+
+// start sets the items of an export, as record does for a body.
+func (e *export) start(t *testing.T, media string, body []byte) (held *limits.MemoryShare) {
+	t.Helper()
+	held = &limits.MemoryShare{Budget: e.Limits.Writing}
+	require.NoError(t, held.Take(t.Context(), limits.MemoryBound(body)))
+	var err error
+	e.items, err = split(e.signal, media, body, e.Values.Values, func(n int64) error { return held.Take(t.Context(), n) })
+	require.NoError(t, err)
+	held.Shrink(e.items.memory(len(body)))
+	e.most = e.Limits.Writing.Limit/2 - held.Bytes
+	return held
+}
+
+// jsonOf returns the body of bodyOf in JSON.
+func jsonOf(t *testing.T, count int, of func(number int) proto.Message, ownResource bool) []byte {
+	t.Helper()
+	var items []string
+	for i := range count {
+		b, err := protojson.Marshal(of(i))
+		require.NoError(t, err)
+		items = append(items, string(b))
+	}
+	between := ","
+	if ownResource {
+		between = `]}]},{"resource":{},"scopeSpans":[{"spans":[`
+	}
+	return []byte(`{"resourceSpans":[{"resource":{},"scopeSpans":[{"spans":[` + strings.Join(items, between) + `]}]}]}`)
+}
+
+// bodyOf returns a body with items, in which all have one resource, or each has its own.
+func bodyOf(items [][]byte, ownResource bool) (body []byte) {
+	field := func(dst []byte, n protowire.Number, value []byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(dst, n, protowire.BytesType), value)
+	}
+	group := func(scope []byte) []byte {
+		return field(nil, ofResource, field(field(nil, resourceIs, nil), ofScope, scope))
+	}
+	var scope []byte
+	for _, i := range items {
+		if ownResource {
+			body = append(body, group(field(nil, oneItem, i))...)
+		}
+		scope = field(scope, oneItem, i)
+	}
+	if ownResource {
+		return body
+	}
+	return group(scope)
+}
+
+func text(name, value string) *commonpb.KeyValue {
+	return &commonpb.KeyValue{Key: name, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}}
+}
+
+// chat returns a generation that says nothing of itself but its number.
+func chat(number int, more ...*commonpb.KeyValue) *tracepb.Span {
+	return &tracepb.Span{TraceId: fmt.Appendf(nil, "%016x", number), SpanId: fmt.Appendf(nil, "%08x", number), Attributes: append(more, text("gen_ai.operation.name", "chat"))}
+}
+
+// logOf returns a log record with an event and the ids of a generation.
+func logOf(event string, number int, more ...*commonpb.KeyValue) *logspb.LogRecord {
+	return &logspb.LogRecord{EventName: event, TraceId: fmt.Appendf(nil, "%016x", number), SpanId: fmt.Appendf(nil, "%08x", number), Attributes: more}
+}
+
+func encode(t *testing.T, count int, of func(number int) proto.Message) (items [][]byte) {
+	t.Helper()
+	for i := range count {
+		b, err := proto.Marshal(of(i))
+		require.NoError(t, err)
+		items = append(items, b)
+	}
+	return items
+}
+
+// heap returns the bytes that are in use on the heap.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // also what pools keep for the first
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// While a request is in progress, it holds at least as much memory as its items and records take, also if its
+// body is much smaller.
+func TestRequestsHoldTheMemoryOfTheirItems(t *testing.T) {
+	const count = 2048
+	numbers := &commonpb.AnyValue{Value: &commonpb.AnyValue_ArrayValue{ArrayValue: new(commonpb.ArrayValue)}}
+	for i := range 500 {
+		numbers.GetArrayValue().Values = append(numbers.GetArrayValue().Values, &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: int64(i % 10)}})
+	}
+	user := func(content string) string {
+		return `[{"role":"user","parts":[{"type":"text","content":"` + content + `"}]}]`
+	}
+	for _, c := range []struct {
+		name   string
+		signal *Signal
+		of     func(number int) proto.Message
+		count  int
+	}{
+		{"empty spans", Traces, func(int) proto.Message { return new(tracepb.Span) }, count},
+		{"spans that are no generations", Traces, func(i int) proto.Message { s := chat(i); s.Attributes = nil; return s }, count},
+		{"generations without anything", Traces, func(i int) proto.Message { return chat(i) }, count},
+		{"generations with a few words", Traces, func(i int) proto.Message {
+			return chat(i, text("gen_ai.input.messages", user("a question")), text("gen_ai.output.messages", user("an answer")))
+		}, count},
+		{"generations with long texts", Traces, func(i int) proto.Message {
+			return chat(i, text("gen_ai.input.messages", user(strings.Repeat("a question ", 200))), text("gen_ai.output.messages", user(strings.Repeat("é\\n", 500))))
+		}, count / 8},
+		{"generations with many values in JSON", Traces, func(i int) proto.Message {
+			return chat(i, text("gen_ai.tool.definitions", "["+strings.Repeat("1,", 1000)+"1]"))
+		}, count / 8},
+		{"generations with many values", Traces, func(i int) proto.Message {
+			return chat(i, &commonpb.KeyValue{Key: "gen_ai.tool.definitions", Value: numbers})
+		}, count / 8},
+		{"empty log records", Logs, func(int) proto.Message { return new(logspb.LogRecord) }, count},
+		{"log records of generations", Logs, func(i int) proto.Message { return logOf("gen_ai.client.inference.operation.details", i) }, count},
+		{"log records of messages", Logs, func(i int) proto.Message { return logOf("gen_ai.user.message", i) }, count},
+		{"log records of messages with text", Logs, func(i int) proto.Message { return logOf("gen_ai.user.message", i, text("content", "a question")) }, count},
+	} {
+		for _, how := range []struct {
+			name        string
+			media       string
+			ownResource bool
+		}{{"one resource", Protobuf, false}, {"own resources", Protobuf, true}, {"JSON, one resource", JSON, false}, {"JSON, own resources", JSON, true}} {
+			if how.media == JSON && c.signal == Logs {
+				continue // JSON has the same structure there
+			}
+			t.Run(c.name+", "+how.name, func(t *testing.T) {
+				e := newExport(t, c.signal, 8<<30)
+				var body []byte
+				if how.media == JSON {
+					body = jsonOf(t, c.count, c.of, how.ownResource)
+				} else {
+					body = bodyOf(encode(t, c.count, c.of), how.ownResource)
+				}
+				before := heap()
+				share := e.start(t, how.media, body)
+				held := share.Bytes
+				parsed := make(chan *chunk, queued)
+				go e.parseAll(t.Context(), parsed)
+				var chunks []*chunk
+				var messages genai.MessageCollector
+				keep := func(chunk *chunk) {
+					require.NoError(t, chunk.failed)
+					require.Zero(t, chunk.others.rejected, chunk.others.first)
+					held += chunk.share.Bytes
+					chunks = append(chunks, chunk)
+				}
+				for chunk := range parsed {
+					<-chunk.parsed
+					keep(chunk)
+					for _, m := range chunk.messages {
+						messages.Add(m.record, m.resource)
+					}
+				}
+				for chunk := range e.parseMessages(t.Context(), &messages) {
+					keep(chunk)
+				}
+				used := heap() - before
+				t.Logf("%d bytes of body, %d used, %d held", len(body), used, held)
+				require.LessOrEqual(t, used, held)
+				for _, chunk := range chunks {
+					chunk.release()
+				}
+				share.Release()
+				require.Zero(t, e.Limits.Writing.InUse())
+				runtime.KeepAlive(e)
+			})
+		}
+	}
+}
+
+// A request needs the memory of only a part of its records at once: it gives back the memory of those that are
+// recorded.
+func TestRequestsReleaseTheMemoryOfWhatIsRecorded(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		signal *Signal
+		of     func(number int) proto.Message
+		count  int
+	}{
+		{"spans", Traces, func(i int) proto.Message { return chat(i) }, 6_000},
+		{"log records", Logs, func(i int) proto.Message { return logOf("gen_ai.client.inference.operation.details", i) }, 6_000},
+		{"messages", Logs, func(i int) proto.Message { return logOf("gen_ai.user.message", i, text("content", "a")) }, 4_000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := newExport(t, c.signal, 32<<20)
+			require.Greater(t, int64(c.count*recordMemory), e.Limits.Writing.Limit/2, "more than a caller can get")
+			share := e.start(t, Protobuf, bodyOf(encode(t, c.count, c.of), false))
+			result, err := e.run(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, c.count, result.recorded)
+			require.EqualValues(t, 1+c.count, e.ledger.Head().Size)
+			share.Release()
+			require.Zero(t, e.Limits.Writing.InUse())
+		})
+	}
+}
