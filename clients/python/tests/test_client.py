@@ -704,6 +704,18 @@ class Generations(Scratch):
         self.assertEqual((ok["output"], ok["payload"], ok["system_prompt"]), ("plain q", {"question": "q", "style": "plain"}, "p"))
         self.assertEqual((bad["labels"]["error"], wrong["labels"]["error"]), ("ValueError", "TypeError"))
 
+    def test_decorated_conditions(self):
+        @self.ledger.recorded(model="m")
+        def answer(question, system_prompt, model="small-1", temperature=0.7, max_tokens=None, seed=None, stream=False):
+            return question.upper()
+
+        answer("q", "be brief", seed=3)
+        answer("q", object, temperature=True)
+        first, second = self.records()
+        self.assertEqual((first["system_prompt"], first["temperature"], first["seed"], first["model"]), ("be brief", 0.7, 3, "m"))
+        self.assertEqual(first["payload"], {"question": "q", "model": "small-1", "max_tokens": None, "stream": False})
+        self.assertEqual((second.get("temperature"), second["payload"]["temperature"]), (None, True))
+
     def test_decorated_generators(self):
         @self.ledger.recorded(model="m")
         def words(text):

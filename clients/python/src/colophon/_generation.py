@@ -161,6 +161,12 @@ class _Record:
         return self._ledger._generated_line(record, self._key)
 
 
+# Arguments with these names and types are conditions of a generation, so they are fields of the record and not part of its input.
+_CONDITIONS: dict[str, tuple[type, ...]] = {
+    "system_prompt": (str,), "model": (str,), "temperature": (int, float), "max_tokens": (int,), "seed": (int,),
+}
+
+
 def _arguments(signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     if signature is None:
         return {"args": list(args), **kwargs}
@@ -204,7 +210,10 @@ def recorded(ledger: Ledger, fields: Mapping[str, Any]) -> Callable[[F], F]:
         def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Generation:
             given = dict(fields)
             if "payload" not in given and "input_hash" not in given:
-                given["payload"] = _arguments(signature, args, kwargs)
+                given["payload"] = payload = _arguments(signature, args, kwargs)
+                for name, kinds in _CONDITIONS.items():
+                    if name in payload and name not in given and isinstance(payload[name], kinds) and not isinstance(payload[name], bool):
+                        given[name] = payload.pop(name)
             return Generation(ledger, given)
 
         def finish(generation: Generation, result: Any) -> None:

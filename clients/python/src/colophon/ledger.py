@@ -176,7 +176,8 @@ class Ledger:
             @ledger.recorded(model="gemma2:2b", system_prompt=PROMPT)
             def answer(question): ...
 
-        The payload is the arguments by name, unless fields has another. The output is the result, if it is a text."""
+        Arguments named system_prompt, model, temperature, max_tokens, or seed become these fields, unless fields has them. The
+        payload is the other arguments by name, unless fields has a payload. The output is the result, if it is a text."""
         return _generation.recorded(self, fields)
 
     def sync(self, timeout: float | None = None) -> bool:
