@@ -45,7 +45,7 @@ var arrows = map[string][]string{
 	"internal/story":                     {"ledger/record/rules"},
 	"internal/verify":                    {"internal/cli", "internal/table", "ledger/event", "ledger/record", "ledger/record/members", "ledger/record/moment", "ledger/record/pyjson", "ledger/record/rules", "ledger/record/strict", "proofs", "proofs/pack"},
 	"internal/show":                      {"client", "client/wire", "internal/cli", "internal/remote"},
-	"internal/remote":                    {"client", "internal/cli", "internal/safefile"},
+	"internal/remote":                    {"client", "internal/cli", "internal/safefile", "ledger"},
 	"internal/cli":                       {"internal/safefile", "proofs"},
 	"internal/bloom":                     {},
 	"internal/enginelog":                 {},

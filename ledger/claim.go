@@ -23,11 +23,11 @@ func (r reader) checkClaim(claim storage.Claim) ([]byte, error) {
 	defer decoders.Put(decoder)
 	e, err := decoder.Decode(entry)
 	if err != nil {
-		return nil, fmt.Errorf("%w: key %x leads to event %d: %w", ErrClaim, claim.Claim, claim.Seq, err)
+		return nil, fmt.Errorf("%w: key %x leads to event %d: %w", ErrClaim, claim.Key, claim.Seq, err)
 	}
 	key := e.ClaimedKey()
-	if key == nil || *key != claim.Claim || record.KindDigest(e.Kind, e.Digest()) != claim.Record {
-		return nil, fmt.Errorf("%w: key %x leads to event %d; nothing was recorded. Stop the server and run colophon fsck", ErrClaim, claim.Claim, claim.Seq)
+	if key == nil || *key != claim.Key || record.KindDigest(e.Kind, e.Digest()) != claim.Record {
+		return nil, fmt.Errorf("%w: key %x leads to event %d; nothing was recorded. Stop the server and run colophon fsck", ErrClaim, claim.Key, claim.Seq)
 	}
 	return entry, nil
 }

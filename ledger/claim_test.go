@@ -27,12 +27,12 @@ func TestPlantedClaimsAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	lost := submission(t, l, ipc(t, "run/lost", "lost"), "")
 	for name, claim := range map[string]storage.Claim{
-		"of the same record, leads to another":   {Claim: *lost.Key, Record: lost.Record, Seq: other.Seq},
-		"of the same record, leads to a refusal": {Claim: *lost.Key, Record: lost.Record, Seq: refused.Seq},
-		"of the same record, leads to the first": {Claim: *lost.Key, Record: lost.Record, Seq: 0},
-		"of another record, leads to that":       {Claim: *lost.Key, Record: submission(t, l, ipc(t, "run/other", "other"), "").Record, Seq: other.Seq},
-		"of a record without key":                {Claim: *lost.Key, Record: submission(t, l, ipc(t, "", "keyless"), "").Record, Seq: keyless.Seq},
-		"of no record":                           {Claim: *lost.Key, Record: storage.Hash{1}, Seq: other.Seq},
+		"of the same record, leads to another":   {Key: *lost.Key, Record: lost.Record, Seq: other.Seq},
+		"of the same record, leads to a refusal": {Key: *lost.Key, Record: lost.Record, Seq: refused.Seq},
+		"of the same record, leads to the first": {Key: *lost.Key, Record: lost.Record, Seq: 0},
+		"of another record, leads to that":       {Key: *lost.Key, Record: submission(t, l, ipc(t, "run/other", "other"), "").Record, Seq: other.Seq},
+		"of a record without key":                {Key: *lost.Key, Record: submission(t, l, ipc(t, "", "keyless"), "").Record, Seq: keyless.Seq},
+		"of no record":                           {Key: *lost.Key, Record: storage.Hash{1}, Seq: other.Seq},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, x.SetKey(claim))
@@ -58,7 +58,7 @@ func TestPlantedClaimRefusesOnlyItsRecord(t *testing.T) {
 	x, err := database.Tamperer(ledger.Default)
 	require.NoError(t, err)
 	lost := submission(t, l, ipc(t, "run/lost", "lost"), "")
-	require.NoError(t, x.SetKey(storage.Claim{Claim: *lost.Key, Record: storage.Hash{1}, Seq: 0}))
+	require.NoError(t, x.SetKey(storage.Claim{Key: *lost.Key, Record: storage.Hash{1}, Seq: 0}))
 	first := make(chan error, 1)
 	go func() { // blocks the sequencer until the other submissions share one batch
 		_, err := l.Submit(submission(t, l, ipc(t, "run/first", "first"), ""))

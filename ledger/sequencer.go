@@ -196,7 +196,7 @@ func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 		case !held && it.Refused:
 			next.events = append(next.events, own)
 		case !held:
-			key := storage.Claim{Claim: *it.Key, Record: it.Record, Seq: seq}
+			key := storage.Claim{Key: *it.Key, Record: it.Record, Seq: seq}
 			holders[*it.Key] = key
 			next.storage.Keys = append(next.storage.Keys, key)
 			next.events = append(next.events, own)
@@ -234,7 +234,7 @@ func (s *sequencer) holders(ctx context.Context, b *batch) (map[proofs.Hash]stor
 	}
 	holders := make(map[proofs.Hash]storage.Claim, len(keys))
 	for _, claim := range claims {
-		holders[claim.Claim] = claim
+		holders[claim.Key] = claim
 	}
 	return holders, nil
 }

@@ -94,7 +94,7 @@ func (t Ticket) Wait() (Ack, error) {
 	}
 	// Callers do this in parallel; the sequencer would do it one by one.
 	var err error
-	if ack.Entry, err = t.ledger.reader.checkClaim(storage.Claim{Claim: *t.item.Key, Record: t.item.Record, Seq: ack.First}); err != nil {
+	if ack.Entry, err = t.ledger.reader.checkClaim(storage.Claim{Key: *t.item.Key, Record: t.item.Record, Seq: ack.First}); err != nil {
 		return Ack{}, err
 	}
 	return ack, nil

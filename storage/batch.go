@@ -27,7 +27,7 @@ func (b Batch) Check(old Head) error {
 	}
 	for _, k := range b.Keys {
 		if !b.has(k.Seq, old) {
-			return fmt.Errorf("key %x is claimed by event %d, which is not in the batch", k.Claim, k.Seq)
+			return fmt.Errorf("key %x is claimed by event %d, which is not in the batch", k.Key, k.Seq)
 		}
 	}
 	for _, r := range b.Redactions {

@@ -86,7 +86,7 @@ type Redaction struct {
 
 // Claim is an idempotency key, the record that claimed it, and that record's event.
 type Claim struct {
-	Claim  Hash // digest of the key itself (spec: Idempotency)
+	Key    Hash // digest of the key itself (spec: Idempotency)
 	Record Hash // digest of the record that claimed it
 	Seq    uint64
 }

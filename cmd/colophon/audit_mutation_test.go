@@ -507,7 +507,7 @@ func keyMutations(w *ledgertest.Ledger) []auditMutation {
 	key := func(seq uint64) named { return named{kind: audit.KindKey, seq: seq} }
 	store := func(change func(f *forge, k *storage.Claim)) func(*forge) {
 		return func(f *forge) {
-			k := storage.Claim{Claim: f.keyOf("ipc"), Seq: f.seq("ipc")}
+			k := storage.Claim{Key: f.keyOf("ipc"), Seq: f.seq("ipc")}
 			change(f, &k)
 			require.NoError(f.t, f.x.SetKey(k))
 		}

@@ -8,7 +8,6 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/demo"
 	"colophon/internal/remote"
-	"colophon/ledger"
 )
 
 func newDemo(c *cli.Console) *cobra.Command {
@@ -45,6 +44,6 @@ read, and content for texts.`,
 		},
 	}
 	server.Bind(c, command.Flags())
-	command.Flags().StringVar(&name, "ledger", ledger.Default, "`name` of the ledger")
+	remote.BindLedger(c, command.Flags(), &name)
 	return command
 }

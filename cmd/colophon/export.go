@@ -14,7 +14,6 @@ import (
 	"colophon/internal/remote"
 	"colophon/internal/safefile"
 	"colophon/internal/table"
-	"colophon/ledger"
 	"colophon/proofs/pack"
 )
 
@@ -57,7 +56,7 @@ who gets the file can read this content. All proofs are for one tree size.`,
 	}
 	flags := command.Flags()
 	e.server.Bind(c, flags)
-	flags.StringVar(&e.options.Ledger, "ledger", ledger.Default, "`name` of the ledger")
+	remote.BindLedger(c, flags, &e.options.Ledger)
 	flags.StringVar(&e.file, "pack", "", "`file` to write; an existing file is replaced")
 	flags.BoolVar(&e.options.WithoutContent, "without-content", false, "leave out content; the pack has only events and proofs")
 	flags.IntVar(&e.options.MaxRecords, "max-records", 1000, "maximum `number` of records")

@@ -97,7 +97,7 @@ arguments or no such file, 3 the server cannot be reached.`,
 		},
 	}
 	o.server.Bind(c, command.Flags())
-	command.Flags().StringVar(&o.ledger, "ledger", ledger.Default, "`name` of the ledger")
+	remote.BindLedger(c, command.Flags(), &o.ledger)
 	command.Flags().StringVar(&o.onMismatch, "on-mismatch", "", "accept or reject records whose claims do not match their content (`policy`); the default is the setting of the ledger")
 	flags := command.Flags()
 	flags.StringVar(&o.format, "format", "", "the `format` of the files: "+formats.JoinNames(formats.ImportFormats)+"; the default is lines in the form of POST /batch")

@@ -16,7 +16,6 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/remote"
 	"colophon/internal/story"
-	"colophon/ledger"
 )
 
 // pathsCommand holds the flags that the paths commands share.
@@ -41,7 +40,7 @@ which shows how the paths of a project change from build to build.`,
 	}
 	flags := command.PersistentFlags()
 	p.from.Bind(c, flags)
-	flags.StringVar(&p.ledger, "ledger", ledger.Default, "`name` of the ledger")
+	remote.BindLedger(c, flags, &p.ledger)
 	flags.StringVar(&p.project, "project", "", "`name` of the story")
 	flags.StringVar(&p.build, "build", "", "`name` of the build, such as a commit")
 	command.AddCommand(p.newCheck(), p.newValidate())

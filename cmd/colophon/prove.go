@@ -13,7 +13,6 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/remote"
 	"colophon/internal/verify"
-	"colophon/ledger"
 	"colophon/ledger/record/pyjson"
 	"colophon/ledger/record/rules"
 	"colophon/proofs"
@@ -47,7 +46,7 @@ With --embed, the proof also has the text from the ledger. This needs the scope 
 	}
 	flags := command.Flags()
 	p.server.Bind(c, flags)
-	flags.StringVar(&p.ledger, "ledger", ledger.Default, "`name` of the ledger")
+	remote.BindLedger(c, flags, &p.ledger)
 	flags.StringVar(&p.stage, "stage", "", "`name` of the stage; NAME#2 is the second stage of this name, and so on")
 	flags.IntVar(&p.citation, "citation", -1, "`number` of the citation, from 0")
 	flags.BoolVar(&p.embed, "embed", false, "add the ledger's text of the part to the proof")

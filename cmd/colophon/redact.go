@@ -17,7 +17,6 @@ import (
 	"colophon/client/wire"
 	"colophon/internal/cli"
 	"colophon/internal/remote"
-	"colophon/ledger"
 )
 
 type redactCommand struct {
@@ -57,7 +56,7 @@ run, then the result with its receipts.`,
 	}
 	flags := command.Flags()
 	r.server.Bind(c, flags)
-	flags.StringVar(&r.ledger, "ledger", ledger.Default, "`name` of the ledger")
+	remote.BindLedger(c, flags, &r.ledger)
 	flags.StringVar(&r.request.Reason, "reason", "", "`reason` of the redaction; it stays in the log")
 	r.choice.bind(flags)
 	flags.BoolVar(&r.dryRun, "dry-run", false, "report what redact would erase, without erasing it")

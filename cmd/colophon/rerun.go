@@ -14,7 +14,6 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/remote"
 	"colophon/internal/rerun"
-	"colophon/ledger"
 )
 
 // maxReruns is the largest accepted value of -n.
@@ -67,7 +66,7 @@ arguments, 3 the server or the endpoint cannot be reached.`,
 	}
 	flags := command.Flags()
 	r.server.Bind(c, flags)
-	flags.StringVar(&r.ledger, "ledger", ledger.Default, "`name` of the ledger")
+	remote.BindLedger(c, flags, &r.ledger)
 	flags.StringVar(&r.endpoint, "endpoint", "", "`URL` of the endpoint that generates")
 	flags.StringVar(&r.api, "api", "", "`kind` of the endpoint's API: ollama or openai; the default depends on its URL")
 	flags.StringVar(&r.keyVariable, "key-variable", "COLOPHON_ENDPOINT_KEY", "environment `variable` with the API key of the endpoint")

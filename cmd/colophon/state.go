@@ -13,7 +13,6 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/completion"
 	"colophon/internal/remote"
-	"colophon/ledger"
 	"colophon/ledger/record"
 )
 
@@ -53,7 +52,7 @@ then the result with its first receipts.`,
 	}
 	flags := command.Flags()
 	s.server.Bind(c, flags)
-	flags.StringVar(&s.ledger, "ledger", ledger.Default, "`name` of the ledger")
+	remote.BindLedger(c, flags, &s.ledger)
 	flags.StringVar(&s.request.Reason, "reason", "", "`reason` of the change; it stays in the log")
 	flags.StringVar(&s.request.OriginalActor, "original-actor", "", "`name` of the person or service that made the change in another system")
 	flags.StringVar(&s.request.Timestamp, "timestamp", "", "`time` of the change in another system (RFC 3339)")

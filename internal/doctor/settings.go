@@ -43,7 +43,7 @@ func readSettings(file string, env func(string) (string, bool), given *pflag.Fla
 // Variables that are not settings of a server: the variables of other commands, and prefixes
 // of the variables that Kubernetes sets for a service named colophon.
 var (
-	otherVariables   = []string{"CONFIG", "SERVER", "TOKEN", "TOKEN_FILE", "CA_FILE", "KEY", "PORT"}
+	otherVariables   = []string{"CONFIG", "SERVER", "LEDGER", "TOKEN", "TOKEN_FILE", "CA_FILE", "KEY", "PORT"}
 	serviceVariables = []string{"SERVICE_", "PORT_"}
 )
 

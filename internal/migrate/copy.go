@@ -289,7 +289,7 @@ func (c *copier) flush(checkpoint []byte) error {
 	}
 	claimed := make(map[storage.Hash]storage.Claim, len(claims))
 	for _, claim := range claims {
-		claimed[claim.Claim] = claim
+		claimed[claim.Key] = claim
 	}
 	for i, key := range c.keys {
 		if claim, is := claimed[key]; is && claim.Seq == c.seqs[i] { // otherwise the event is a refusal

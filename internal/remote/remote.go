@@ -18,6 +18,7 @@ import (
 	"colophon/client"
 	"colophon/internal/cli"
 	"colophon/internal/safefile"
+	"colophon/ledger"
 )
 
 // DefaultURL is the default of --server.
@@ -35,6 +36,11 @@ type Options struct {
 func (o *Options) Bind(c *cli.Console, flags *pflag.FlagSet) {
 	flags.StringVar(&o.URL, "server", c.EnvOr("COLOPHON_SERVER", DefaultURL), "`URL` of the server, or COLOPHON_SERVER")
 	o.BindCredentials(c, flags)
+}
+
+// BindLedger adds the flag for the name of a ledger to a command. COLOPHON_LEDGER is its default, as in the clients.
+func BindLedger(c *cli.Console, flags *pflag.FlagSet, name *string) {
+	flags.StringVar(name, "ledger", c.EnvOr("COLOPHON_LEDGER", ledger.Default), "`name` of the ledger, or COLOPHON_LEDGER")
 }
 
 // BindCredentials adds the flags except --server, for a command whose argument contains the URL.

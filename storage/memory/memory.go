@@ -154,7 +154,7 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 		l.keep(&b.Contents[i])
 	}
 	for _, k := range b.Keys {
-		l.keys[k.Claim] = k
+		l.keys[k.Key] = k
 	}
 	l.head = copyHead(b.Head)
 	return nil

@@ -95,5 +95,5 @@ func (t *Tamperer) DeleteReference(digest storage.Hash, seq uint64) error {
 
 // SetKey replaces or adds the claim of an idempotency key.
 func (t *Tamperer) SetKey(k storage.Claim) error {
-	return t.change(func(l *ledger) { l.keys[k.Claim] = k })
+	return t.change(func(l *ledger) { l.keys[k.Key] = k })
 }

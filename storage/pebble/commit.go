@@ -108,11 +108,11 @@ func (c *ledgerChange) setHead(b storage.Batch) {
 }
 
 func (c *ledgerChange) setClaims(b storage.Batch) {
-	sorted := slices.SortedStableFunc(slices.Values(b.Keys), func(a, b storage.Claim) int { return bytes.Compare(a.Claim[:], b.Claim[:]) })
+	sorted := slices.SortedStableFunc(slices.Values(b.Keys), func(a, b storage.Claim) int { return bytes.Compare(a.Key[:], b.Key[:]) })
 	var key, value []byte
 	for _, k := range sorted {
-		c.digests.add(k.Claim)
-		key = keys.AppendClaim(key[:0], c.ledger, k.Claim)
+		c.digests.add(k.Key)
+		key = keys.AppendClaim(key[:0], c.ledger, k.Key)
 		value = keys.AppendClaimValue(value[:0], k)
 		c.set(key, value)
 	}

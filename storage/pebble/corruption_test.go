@@ -132,7 +132,7 @@ func readDamaged(ctx context.Context, t *testing.T, store storage.Store, b stora
 	right(text, err, b.Contents[0].Bytes)
 	hashes, err := store.Tile(ctx, 0, b.Tiles[0].Index)
 	right(hashes, err, b.Tiles[0].Hashes)
-	claim, err := store.Key(ctx, b.Keys[0].Claim)
+	claim, err := store.Key(ctx, b.Keys[0].Key)
 	right(claim.Record[:], err, b.Keys[0].Record[:])
 	return failed
 }

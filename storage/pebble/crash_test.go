@@ -182,7 +182,7 @@ func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int
 	}
 	hashes, err := store.Tile(ctx, 0, b.Tiles[0].Index)
 	expect("tile", i < n, hashes, err, b.Tiles[0].Hashes)
-	key, err := store.Key(ctx, b.Keys[0].Claim)
+	key, err := store.Key(ctx, b.Keys[0].Key)
 	expect("key", i < n, key.Record[:], err, b.Keys[0].Record[:])
 	text, err := store.Content(ctx, b.Contents[0].Digest)
 	expect("content", i < n && !erased, text, err, b.Contents[0].Bytes)

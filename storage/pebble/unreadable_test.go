@@ -36,7 +36,7 @@ func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
 		c := pieceNo(n % shared)
 		c.Seq = uint64(n)
 		b.Contents = append(b.Contents, c)
-		b.Keys = append(b.Keys, storage.Claim{Claim: digestOf(uint64(1000 + n)), Record: digestOf(uint64(n)), Seq: uint64(n)})
+		b.Keys = append(b.Keys, storage.Claim{Key: digestOf(uint64(1000 + n)), Record: digestOf(uint64(n)), Seq: uint64(n)})
 	}
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, b))
 	require.NoError(t, db.engine.Flush())

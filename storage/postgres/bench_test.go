@@ -37,7 +37,7 @@ func benchBatch(old storage.Head, n int, text []byte) storage.Batch {
 			storage.Content{Digest: digest, Seq: seq, Bytes: cut(seq, benchText)},
 			storage.Content{Digest: digestOf(1<<60 + seq%benchPrompts), Seq: seq, Slot: 1, Bytes: text[:benchPrompt]},
 			storage.Content{Digest: digestOf(1<<62 + seq), Seq: seq, Slot: 2, Bytes: cut(^seq, benchText)})
-		b.Keys = append(b.Keys, storage.Claim{Claim: digestOf(^seq), Record: digest, Seq: seq})
+		b.Keys = append(b.Keys, storage.Claim{Key: digestOf(^seq), Record: digest, Seq: seq})
 	}
 	for index := old.Size / storage.TileHashes; index <= (b.Head.Size-1)/storage.TileHashes; index++ {
 		hashes := min(b.Head.Size-index*storage.TileHashes, storage.TileHashes)
@@ -113,7 +113,7 @@ func BenchmarkCommit(b *testing.B) {
 				next := benchBatch(head, n, text)
 				keys := make([]storage.Hash, 0, n)
 				for _, k := range next.Keys {
-					keys = append(keys, k.Claim)
+					keys = append(keys, k.Key)
 				}
 				b.StartTimer()
 				claims, err := store.Keys(b.Context(), keys)

@@ -204,18 +204,18 @@ func (s *statements) claims(keys []storage.Claim) {
 	at := make(map[storage.Hash]int, len(keys))
 	last := make([]storage.Claim, 0, len(keys))
 	for _, k := range keys {
-		if i, again := at[k.Claim]; again {
+		if i, again := at[k.Key]; again {
 			last[i] = k
 			continue
 		}
-		at[k.Claim] = len(last)
+		at[k.Key] = len(last)
 		last = append(last, k)
 	}
 	pieces(len(last), func(int) int { return 0 }, func(start, end int) {
 		keys, records, seqs := make([][]byte, 0, end-start), make([][]byte, 0, end-start), make([]int64, 0, end-start)
 		for i := start; i < end; i++ {
 			k := &last[i]
-			keys, records, seqs = append(keys, k.Claim[:]), append(records, k.Record[:]), append(seqs, int64(k.Seq))
+			keys, records, seqs = append(keys, k.Key[:]), append(records, k.Record[:]), append(seqs, int64(k.Seq))
 		}
 		s.add(`INSERT INTO colophon_claims (ledger, key, record, seq)
 			SELECT $1::bigint, c.key, c.record, c.seq FROM unnest($2::bytea[], $3::bytea[], $4::bigint[]) AS c (key, record, seq)

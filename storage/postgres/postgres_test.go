@@ -106,7 +106,7 @@ func batch(old storage.Head, n int) storage.Batch {
 		}
 		b.Contents = append(b.Contents, storage.Content{Digest: digestOf(1 << 60), Seq: seq, Slot: 1, Bytes: []byte("prompt")})
 	}
-	b.Keys = []storage.Claim{{Claim: digestOf(old.Size), Record: digestOf(1), Seq: old.Size}}
+	b.Keys = []storage.Claim{{Key: digestOf(old.Size), Record: digestOf(1), Seq: old.Size}}
 	hashes := min(b.Head.Size, storage.TileHashes)
 	b.Tiles = []storage.Tile{{Hashes: make([]byte, hashes*storage.HashBytes)}}
 	return b

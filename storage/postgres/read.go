@@ -251,7 +251,7 @@ func scanClaim(row pgx.CollectableRow) (k storage.Claim, err error) {
 		return k, err
 	}
 	k.Seq = uint64(seq)
-	return k, errors.Join(setHash(&k.Claim, key, "the key"), setHash(&k.Record, record, "the record's digest"))
+	return k, errors.Join(setHash(&k.Key, key, "the key"), setHash(&k.Record, record, "the record's digest"))
 }
 
 // Key implements storage.Reader.

@@ -88,5 +88,5 @@ func (x *tamperer) DeleteReference(digest storage.Hash, seq uint64) error {
 
 func (x *tamperer) SetKey(k storage.Claim) error {
 	return x.exec(`INSERT INTO colophon_claims (ledger, key, record, seq) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (ledger, key) DO UPDATE SET record = excluded.record, seq = excluded.seq`, k.Claim[:], k.Record[:], int64(k.Seq))
+		ON CONFLICT (ledger, key) DO UPDATE SET record = excluded.record, seq = excluded.seq`, k.Key[:], k.Record[:], int64(k.Seq))
 }

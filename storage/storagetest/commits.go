@@ -229,7 +229,7 @@ func testKeys(t *testing.T, s *suite) {
 	ctx := t.Context()
 	_, err := store.Key(ctx, hash("k"))
 	require.ErrorIs(t, err, storage.ErrNotFound)
-	first := storage.Claim{Claim: hash("k"), Record: hash("first"), Seq: 0}
+	first := storage.Claim{Key: hash("k"), Record: hash("first"), Seq: 0}
 	b := follow(storage.Head{}, "a")
 	b.Keys = []storage.Claim{first}
 	head := commit(t, store, storage.Head{}, b)
@@ -237,7 +237,7 @@ func testKeys(t *testing.T, s *suite) {
 	require.NoError(t, err)
 	require.Equal(t, first, got)
 
-	later := storage.Claim{Claim: hash("k"), Record: hash("later"), Seq: 2}
+	later := storage.Claim{Key: hash("k"), Record: hash("later"), Seq: 2}
 	b = follow(head, "b", "c")
 	b.Keys = []storage.Claim{later}
 	commit(t, store, head, b)
@@ -261,11 +261,11 @@ func testKeysTogether(t *testing.T, s *suite) {
 	var want []storage.Claim
 	for i := range uint64(300) {
 		b := follow(head, "e")
-		key := storage.Claim{Claim: hash(fmt.Sprint("key ", i)), Record: hash(fmt.Sprint("record ", i)), Seq: i}
+		key := storage.Claim{Key: hash(fmt.Sprint("key ", i)), Record: hash(fmt.Sprint("record ", i)), Seq: i}
 		b.Keys = []storage.Claim{key}
 		head = commit(t, store, head, b)
 		if i%100 != 1 {
-			keys = append(keys, key.Claim)
+			keys = append(keys, key.Key)
 			want = append(want, key)
 		}
 		keys = append(keys, hash(fmt.Sprint("unclaimed ", i)))

@@ -109,7 +109,7 @@ func (model *modelLedger) draw(r *rapid.T) (*modelLedger, storage.Batch) {
 		next.entries = append(next.entries, string(e))
 		if rapid.Bool().Draw(r, "key") {
 			name := word.Draw(r, "key name")
-			key := storage.Claim{Claim: hash(name), Record: hash(string(e)), Seq: model.head.Size + uint64(i)}
+			key := storage.Claim{Key: hash(name), Record: hash(string(e)), Seq: model.head.Size + uint64(i)}
 			next.keys[name] = key
 			b.Keys = append(b.Keys, key)
 		}

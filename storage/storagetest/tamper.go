@@ -88,7 +88,7 @@ func testTampering(t *testing.T, db storage.Database, tampering Tampering) {
 	b.Tiles = []storage.Tile{tile(0, 0, 3), tile(1, 0, 1)}
 	commit(t, store, storage.Head{}, b)
 	head := storage.Head{Size: 4, Tip: hash("tip"), Time: 5, Checkpoint: []byte("forged")}
-	key := storage.Claim{Claim: hash("k"), Record: hash("another"), Seq: 2}
+	key := storage.Claim{Key: hash("k"), Record: hash("another"), Seq: 2}
 
 	b = follow(b.Head, "d")
 	b.Redactions = []storage.Redaction{redaction(1, 3)}

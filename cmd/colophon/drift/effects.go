@@ -35,7 +35,8 @@ word by word, and how their length changes. This needs the scope content.
 
 A hash can be shortened to its first 8 digits or more. For input_hash and
 system_prompt_hash, A and B can also be a label whose runs all have one hash:
-label:NAME=VALUE.
+label:NAME=VALUE stands for that hash, and so for all runs with the hash. prompt is short
+for system_prompt_hash.
 
 If several runs with A or with B have the same ipc_id, effects pairs the first with the
 first, the second with the second, and so on.`,
@@ -59,6 +60,7 @@ first, the second with the second, and so on.`,
 }
 
 func (d *commands) effects(command *cobra.Command, variable, a, b string) error {
+	variable = field(variable)
 	query := d.query(command)
 	query.Set("variable", variable)
 	for i, value := range []*string{&a, &b} {

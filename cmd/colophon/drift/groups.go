@@ -9,6 +9,14 @@ import (
 	"colophon/internal/cli"
 )
 
+// field returns the field that a user means: prompt and system_prompt stand for system_prompt_hash.
+func field(name string) string {
+	if name == "prompt" || name == "system_prompt" {
+		return "system_prompt_hash"
+	}
+	return name
+}
+
 // groupingHelp lists the fields by which runs can be grouped.
 const groupingHelp = "ipc_id, input, input_hash, system_prompt_hash, output_hash, model, ollama_build_hash or label:NAME"
 
@@ -30,7 +38,7 @@ outputs, the model is not deterministic.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			query := d.query(command)
-			query.Set("by", by)
+			query.Set("by", field(by))
 			query.Set("names", "true")
 			t := cli.NewTable(d.Out, groupColumns(by)...)
 			return list(d, command, "/drift/groups", query, t, "no group passes the filters", func(g wire.Group) []string { return d.groupCells(command, by, &g) })

@@ -6,7 +6,6 @@ import (
 	"colophon/client/wire"
 	"colophon/internal/cli"
 	"colophon/internal/show"
-	"colophon/ledger"
 )
 
 // NewShowCommand returns the command show, which prints one record.
@@ -30,7 +29,7 @@ content, the first words of the text are shown beside each hash.`,
 	command.SetFlagErrorFunc(cli.ExplainSeqFlag)
 	flags := command.Flags()
 	d.from.Bind(c, flags)
-	flags.StringVar(&d.ledger, "ledger", ledger.Default, "`name` of the ledger")
+	remote.BindLedger(c, flags, &d.ledger)
 	flags.BoolVar(&d.json, "json", false, "print the server's answer as JSON")
 	flags.Uint64("as-of", 0, "tree `size` for which to answer; the default is the size of the index")
 	d.fullFlag(flags)

@@ -122,7 +122,7 @@ func (t *Tamperer) LoseBytes(digest storage.Hash) error {
 
 // SetKey replaces or adds the claim of an idempotency key.
 func (t *Tamperer) SetKey(k storage.Claim) error {
-	return t.set(keys.AppendClaim(nil, t.ledger, k.Claim), keys.AppendClaimValue(nil, k))
+	return t.set(keys.AppendClaim(nil, t.ledger, k.Key), keys.AppendClaimValue(nil, k))
 }
 
 // SetRedaction stores that the event by redacted the record at seq, but erases no content.

@@ -212,7 +212,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		if claim, err := keys.DecodeClaim(digest(1), b); err == nil {
 			require.Equal(t, b, keys.AppendClaimValue(nil, claim))
-			require.Equal(t, digest(1), claim.Claim)
+			require.Equal(t, digest(1), claim.Key)
 		}
 		if n, err := keys.DecodeNumber(b); err == nil {
 			require.Equal(t, b, keys.EncodeNumber(n))
