@@ -197,7 +197,7 @@ func (l *load) add(ctx context.Context, entry []byte) error {
 		}
 	}
 	if key := e.ClaimedKey(); key != nil {
-		l.next.Keys = append(l.next.Keys, storage.Claim{Claim: *key, Record: record.KindDigest(e.Kind, e.Digest()), Seq: seq})
+		l.next.Keys = append(l.next.Keys, storage.Claim{Key: *key, Record: record.KindDigest(e.Kind, e.Digest()), Seq: seq})
 	}
 	l.next.Entries = append(l.next.Entries, bytes.Clone(entry))
 	l.bytes += len(entry)

@@ -39,7 +39,7 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 		note("Ledger", err)
 		return failed
 	}
-	b := storage.Batch{Head: storage.Head{Size: 2}, Entries: [][]byte{{0}, {1}}, Keys: []storage.Claim{{Claim: storage.Hash{1}}},
+	b := storage.Batch{Head: storage.Head{Size: 2}, Entries: [][]byte{{0}, {1}}, Keys: []storage.Claim{{Key: storage.Hash{1}}},
 		Contents: []storage.Content{{Digest: storage.Hash{1}, Bytes: []byte("text")}, {Digest: storage.Hash{1}, Seq: 1}},
 		Tiles:    []storage.Tile{{Hashes: make([]byte, 64)}}}
 	note("Writable", s.CheckWritable(ctx))

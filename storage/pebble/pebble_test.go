@@ -73,7 +73,7 @@ func batch(old storage.Head, n, size int) storage.Batch {
 	}
 	digest := digestOf(old.Size)
 	b.Contents = []storage.Content{{Digest: digest, Seq: old.Size, Bytes: b.Entries[0]}}
-	b.Keys = []storage.Claim{{Claim: digest, Record: digestOf(old.Size + 1), Seq: old.Size}}
+	b.Keys = []storage.Claim{{Key: digest, Record: digestOf(old.Size + 1), Seq: old.Size}}
 	b.Tiles = []storage.Tile{{Index: old.Size, Hashes: digest[:]}}
 	b.Head.Tip = digestOf(b.Head.Size)
 	return b

@@ -19,7 +19,7 @@ func testCommit(t *testing.T, s *suite) {
 	b.Head.Time = -1
 	b.Tiles = []storage.Tile{tile(0, 0, 3), tile(1, math.MaxUint64, 1)}
 	b.Contents = []storage.Content{content("empty", 0, ""), content("x", 2, "text")}
-	b.Keys = []storage.Claim{{Claim: hash("k"), Record: hash("r"), Seq: 2}}
+	b.Keys = []storage.Claim{{Key: hash("k"), Record: hash("r"), Seq: 2}}
 	commit(t, store, storage.Head{}, b)
 
 	head, err := store.Head(ctx)
@@ -72,7 +72,7 @@ func fullBatch(old storage.Head, entries ...string) storage.Batch {
 	b := follow(old, entries...)
 	b.Tiles = []storage.Tile{tile(0, 0, 2)}
 	b.Contents = []storage.Content{content("x", old.Size, "new")}
-	b.Keys = []storage.Claim{{Claim: hash("k"), Record: hash("r"), Seq: old.Size}}
+	b.Keys = []storage.Claim{{Key: hash("k"), Record: hash("r"), Seq: old.Size}}
 	b.Redactions = []storage.Redaction{{Seq: 0, By: old.Size, Digests: []storage.Hash{hash("kept")}}}
 	return b
 }

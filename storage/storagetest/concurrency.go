@@ -38,7 +38,7 @@ func testReaders(t *testing.T, s *suite) {
 		b := follow(head, entryAt(head.Size), entryAt(head.Size+1))
 		name := entryAt(head.Size)
 		b.Contents = []storage.Content{content(name, head.Size, name), {Digest: hash("prompt"), Seq: head.Size + 1, Bytes: []byte("prompt")}}
-		b.Keys = []storage.Claim{{Claim: hash(name), Record: hash("r"), Seq: head.Size}}
+		b.Keys = []storage.Claim{{Key: hash(name), Record: hash("r"), Seq: head.Size}}
 		b.Tiles = []storage.Tile{tile(0, 0, 1+int(head.Size)%storage.TileHashes)}
 		if head.Size%8 == 6 { // redact all records that have the prompt, and then store the prompt at another place
 			for seq := head.Size - 5; seq < head.Size; seq += 2 {

@@ -84,7 +84,7 @@ func testTampering(t *testing.T, db storage.Database, tampering Tampering) {
 	store := create(t, db, "default")
 	b := follow(storage.Head{}, "a", "b", "c")
 	b.Contents = []storage.Content{content("x", 0, "text"), content("y", 1, "other"), content("x", 2, "text")}
-	b.Keys = []storage.Claim{{Claim: hash("k"), Record: hash("r"), Seq: 0}}
+	b.Keys = []storage.Claim{{Key: hash("k"), Record: hash("r"), Seq: 0}}
 	b.Tiles = []storage.Tile{tile(0, 0, 3), tile(1, 0, 1)}
 	commit(t, store, storage.Head{}, b)
 	head := storage.Head{Size: 4, Tip: hash("tip"), Time: 5, Checkpoint: []byte("forged")}

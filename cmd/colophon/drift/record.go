@@ -5,6 +5,7 @@ import (
 
 	"colophon/client/wire"
 	"colophon/internal/cli"
+	"colophon/internal/remote"
 	"colophon/internal/show"
 )
 

@@ -118,7 +118,7 @@ func DecodeClaim(key storage.Hash, b []byte) (storage.Claim, error) {
 		return storage.Claim{}, fmt.Errorf("%w: a claim has %d bytes, but must have %d", storage.ErrDamaged, len(b), claimLength)
 	}
 	return storage.Claim{
-		Claim:  key,
+		Key:    key,
 		Record: storage.Hash(b[:storage.HashBytes]),
 		Seq:    binary.BigEndian.Uint64(b[storage.HashBytes:]),
 	}, nil
