@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"colophon/client/wire"
 )
 
 const searchOf = prefix + "/search"
@@ -59,6 +61,11 @@ func TestNames(t *testing.T) {
 			MostChanged []struct{ Name *name } `json:"most_changed"`
 		}
 	}
+	var change wire.Attribution
+	s.do(t, get(attributionOf).asking("?a=2&b=3&names=true"), http.StatusOK).decode(t, &change)
+	require.Equal(t, "The output changed because the system prompt differs (“Answer briefly, and do not guess. Be kind. Be ki…”, then “Answer.”); nothing else does.", change.Summary)
+	s.do(t, get(attributionOf).asking("?a=2&b=3"), http.StatusOK).decode(t, &change)
+	require.Contains(t, change.Summary, "("+string(change.Differences[0].A[1:13])+"…, then ")
 	s.do(t, get(effectsOf).asking("?names=true&text=true&variable=model&a=m1&b=m2"), http.StatusOK).decode(t, &effects)
 	require.Equal(t, "m1", effects.Rows[0].A.Names.Model)
 	require.InDelta(t, 0.5, effects.Rows[0].A.Names.Temperature, 0)

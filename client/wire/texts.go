@@ -134,3 +134,24 @@ type RunNames struct {
 	SystemPrompt *HashName   `json:"system_prompt,omitempty"`
 	Output       *HashName   `json:"output,omitempty"`
 }
+
+// NameOf returns the readable name of the value that a run has of a variable: of its input or its system prompt. It
+// returns "" if there is no name.
+func (n *RunNames) NameOf(variable string) string {
+	if n == nil || variable != "input" && variable != "system_prompt" {
+		return ""
+	}
+	name := n.Input
+	if variable == "system_prompt" {
+		name = n.SystemPrompt
+	}
+	switch {
+	case name == nil:
+		return ""
+	case name.Label != "":
+		return name.Label
+	case name.Cut:
+		return name.Words + "…"
+	}
+	return name.Words
+}

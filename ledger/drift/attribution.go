@@ -58,6 +58,9 @@ var Causes = [...]Cause{
 type Difference struct {
 	Variable string
 	A, B     []byte
+	// NameA and NameB are readable names of the values, which Sentence shows instead of the values.
+	// An empty name is none.
+	NameA, NameB string
 	// Members are the payload members that differ, if the variable is the input. It is empty
 	// if one of the runs has no digests of payload members.
 	Members []MemberDifference

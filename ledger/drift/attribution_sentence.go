@@ -66,18 +66,21 @@ func MismatchSentence(seq uint64, fields []string) string {
 func (r *Attribution) differencesText() string {
 	if len(r.Differences) == 1 {
 		d := r.Differences[0]
-		return fmt.Sprintf("%s differs%s (%s, then %s)", variableNames[d.Variable], d.membersText(), d.show(d.A), d.show(d.B))
+		return fmt.Sprintf("%s differs%s (%s, then %s)", variableNames[d.Variable], d.membersText(), d.show(d.A, d.NameA), d.show(d.B, d.NameB))
 	}
 	list := make([]string, len(r.Differences))
 	for i, d := range r.Differences {
-		list[i] = fmt.Sprintf("%s%s (%s, then %s)", variableNames[d.Variable], d.membersText(), d.show(d.A), d.show(d.B))
+		list[i] = fmt.Sprintf("%s%s (%s, then %s)", variableNames[d.Variable], d.membersText(), d.show(d.A, d.NameA), d.show(d.B, d.NameB))
 	}
 	last := len(list) - 1
 	return strings.Join(list[:last], ", ") + " and " + list[last] + " differ"
 }
 
-// show formats a value of the variable for a sentence.
-func (d *Difference) show(value []byte) string {
+// show formats a value of the variable, or its name, for a sentence.
+func (d *Difference) show(value []byte, name string) string {
+	if name != "" {
+		return "“" + abbreviate([]byte(name)) + "”"
+	}
 	if d.Variable == string(Evidence) {
 		return "event " + string(value)
 	}

@@ -252,3 +252,15 @@ func TestSentencesCutLongValues(t *testing.T) {
 	require.Equal(t, fmt.Sprintf("The output is the same although the input (0123456789ab…, then in) and model (%s…, then m) differ.",
 		strings.Repeat("ü", 24)), r.Sentence())
 }
+
+// A sentence shows the name of a value, if it has one, and not its hash.
+func TestSentencesShowNames(t *testing.T) {
+	hash := strings.Repeat("0123456789abcdef", 4)
+	a, b := with("system_prompt", hash), with("system_prompt", "other", "output", "other")
+	r := CompareRuns(&a, &b, CitationSetPair{})
+	require.Len(t, r.Differences, 1)
+	r.Differences[0].NameA = "Answer briefly."
+	require.Equal(t, "The output changed because the system prompt differs (“Answer briefly.”, then other); nothing else does.", r.Sentence())
+	r.Differences[0].NameB = strings.Repeat("Be kind. ", 10)
+	require.Equal(t, "The output changed because the system prompt differs (“Answer briefly.”, then “Be kind. Be kind. Be kind. Be kind. Be kind. Be …”); nothing else does.", r.Sentence())
+}

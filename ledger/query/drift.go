@@ -132,14 +132,18 @@ func attribute(v *View, pair RecordPair) (*wire.IPCChange, error) {
 		return nil, err
 	}
 	found := drift.CompareRuns(&a.IPC, &b.IPC, sets)
-	change := &wire.IPCChange{Cause: wire.Cause(found.Cause), OutputChanged: found.OutputChanged, Differences: differences(&found), Summary: found.Sentence()}
+	change := &wire.IPCChange{Cause: wire.Cause(found.Cause), OutputChanged: found.OutputChanged, Differences: differences(&found)}
 	if change.A, err = attributed(v, &a); err != nil {
 		return nil, err
 	}
 	if change.B, err = attributed(v, &b); err != nil {
 		return nil, err
 	}
-	change.Summary += mismatchNote(&change.A)
+	for i := range found.Differences {
+		d := &found.Differences[i]
+		d.NameA, d.NameB = change.A.Names.NameOf(d.Variable), change.B.Names.NameOf(d.Variable)
+	}
+	change.Summary = found.Sentence() + mismatchNote(&change.A)
 	if a.Seq != b.Seq {
 		change.Summary += mismatchNote(&change.B)
 	}
