@@ -17,22 +17,27 @@ function useFreshPage(place: Place, title: string): void {
   const at = `${place.ledger}/${place.page}/${place.rest.join("/")}`;
   const [first] = useState(at);
   useEffect(() => {
-    document.title = `${title} · ${place.ledger} · Colophon`;
+    document.title = title;
     if (at === first) return;
     scrollTo(0, 0);
     document.getElementById("main")?.focus({ preventScroll: true });
   }, [at]);
 }
 
+function titleOf(place: Place, signingIn: boolean): string {
+  if (signingIn) return "Sign in · Colophon";
+  const page = pages.find((one) => one.name === place.page);
+  return [page?.title ?? "No such page", place.ledger, "Colophon"].filter((part) => part !== "").join(" · ");
+}
+
 function Content({ place, ledgers }: { place: Place; ledgers: readonly Ledger[] }) {
   const page = pages.find((one) => one.name === place.page);
-  useFreshPage(place, page?.title ?? "Colophon");
   const first = ledgers.find((ledger) => ledger.name === "default") ?? ledgers[0];
   useEffect(() => {
     if (place.ledger === "" && first) go(href(first.name), true);
   }, [place.ledger, first?.name]);
-  if (place.ledger === "") return first ? null : <Empty title="There is no ledger that you may see">Ask the operator for a token with the scope read.</Empty>;
-  if (!page) return <Empty title="There is no such page">Choose one from the navigation.</Empty>;
+  if (place.ledger === "") return first ? null : <Empty page title="There is no ledger that you may see">Ask the operator for a token with the scope read.</Empty>;
+  if (!page) return <Empty page title="There is no such page">Choose one from the navigation.</Empty>;
   const Component = page.component;
   return (
     <>
@@ -47,12 +52,13 @@ function Console({ problem }: { problem: Problem | undefined }) {
   const ledgers = useLedgers();
   const known = ledgers.state === "ready" ? ledgers.value : [];
   const signingIn = place.ledger === noLedger && place.page === "sign-in";
+  useFreshPage(place, titleOf(place, signingIn));
   return (
     <Here.Provider value={place}>
       <Ledgers.Provider value={known}>
         <Layout ledgers={known}>
           {problem && <Failed problem={problem} />}
-          {signingIn ? <SignInPage /> : <Loads of={ledgers} lines={8}>{(list) => <Content place={place} ledgers={list} />}</Loads>}
+          {signingIn ? <SignInPage /> : <Loads page of={ledgers} lines={8}>{(list) => <Content place={place} ledgers={list} />}</Loads>}
         </Layout>
       </Ledgers.Provider>
     </Here.Provider>

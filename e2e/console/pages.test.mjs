@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { request } from "node:http";
 import { after, before, describe, it } from "node:test";
 import { known, pages } from "./pages.mjs";
-import { findings, launch, noBrowser, nothingHappened, Proxy, Server, settled, watched } from "./support.mjs";
+import { findings, launch, noBrowser, nothingHappened, Proxy, Server, settled, visit, watched } from "./support.mjs";
 
 /** Returns the length of an answer as it is sent, with its headers. */
 function sent(url, headers = {}) {
@@ -15,6 +15,14 @@ function sent(url, headers = {}) {
       answer.on("end", () => resolve({ length: Buffer.concat(parts).length, headers: answer.headers, status: answer.statusCode }));
     }).on("error", reject).end();
   });
+}
+
+/** Returns what a page shows, without what changes with time. */
+function outline(page) {
+  return page.evaluate(() => ({
+    title: document.title, headings: [...document.querySelectorAll("main :is(h1, h2, h3, .state-title)")].map((heading) => heading.textContent),
+    links: [...document.querySelectorAll("a[href]")].map((link) => `${link.textContent.replace(/\d+ (second|minute)s? ago|just now/, "ago")} ${link.getAttribute("href")}`),
+  }));
 }
 
 describe("the console", { skip: noBrowser }, () => {
@@ -64,26 +72,44 @@ describe("the console", { skip: noBrowser }, () => {
     await context.close();
   });
 
-  for (const { name, at, shows } of pages) {
-    it(`shows ${name}`, async () => {
-      const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: "light", reducedMotion: "reduce" });
-      const page = await watched(context, proxy.url);
-      await page.goto(`${proxy.url}/#${at(of)}`);
+  describe("shows", () => {
+    // One document goes through all views, as that of a person does. Another page loads each from its link. It is in
+    // a window of its own, because a page behind another one draws only one frame a second.
+    let page, fresh;
+    before(async () => {
+      const open = async () => watched(await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: "light", reducedMotion: "reduce" }), proxy.url);
+      [page, fresh] = [await open(), await open()];
+      await page.goto(`${proxy.url}/#/default`);
       await settled(page);
-      if (shows) assert.ok((await page.locator("main").innerText()).toLowerCase().includes(shows.toLowerCase()), `${shows} is missing: ${(await page.locator("main").innerText()).slice(0, 300)}`);
-      assert.notEqual(await page.locator("main h1, main .state-title").count(), 0);
-      for (const scheme of ["light", "dark"]) {
-        await page.emulateMedia({ colorScheme: scheme });
-        assert.deepEqual(await findings(page), [], `${scheme}, 1280 px`);
-      }
-      await page.setViewportSize({ width: 390, height: 800 });
-      assert.deepEqual(await findings(page), [], "390 px");
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      assert.ok(wide <= 1, `it is ${wide} px wider than a screen of 390 px`);
-      nothingHappened(page);
-      await context.close();
     });
-  }
+    after(() => Promise.all([page, fresh].map((one) => one?.context().close())));
+
+    for (const [i, { name, at, shows }] of pages.entries()) {
+      it(name, async () => {
+        await page.emulateMedia({ colorScheme: "light" });
+        await page.setViewportSize({ width: 1280, height: 900 });
+        await visit(page, at(of));
+        const text = await page.locator("main").innerText();
+        if (shows) assert.ok(text.toLowerCase().includes(shows.toLowerCase()), `${shows} is missing: ${text.slice(0, 300)}`);
+        assert.equal(await page.locator("main h1").count(), 1);
+        for (const scheme of ["light", "dark"]) {
+          await page.emulateMedia({ colorScheme: scheme });
+          assert.deepEqual(await findings(page), [], `${scheme}, 1280 px`);
+        }
+        await page.setViewportSize({ width: 390, height: 800 });
+        await settled(page); // charts follow the width one frame later
+        assert.deepEqual(await findings(page), [], "390 px");
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(wide <= 1, `it is ${wide} px wider than a screen of 390 px`);
+        nothingHappened(page);
+
+        await fresh.goto(`${proxy.url}/?${i}#${at(of)}`, { waitUntil: "commit" }); // another query is another document
+        await settled(fresh);
+        assert.deepEqual(await outline(fresh), await outline(page), "a page that is loaded from the link shows something else");
+        nothingHappened(fresh);
+      });
+    }
+  });
 
   it("can be used with the keyboard alone", async () => {
     const context = await browser.newContext();

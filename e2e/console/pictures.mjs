@@ -3,7 +3,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { known, pages } from "./pages.mjs";
-import { launch, noBrowser, Proxy, root, Server, settled } from "./support.mjs";
+import { launch, noBrowser, Proxy, root, Server, settled, watched } from "./support.mjs";
 
 if (noBrowser) throw new Error(noBrowser);
 const server = await new Server().start();
@@ -21,7 +21,7 @@ try {
     console.log(`docs/console/${name}.png ${bytes.length} bytes`);
   };
   for (const { at, picture } of pages.filter((one) => one.picture)) {
-    const page = await context.newPage();
+    const page = await watched(context, proxy.url);
     await page.goto(`${proxy.url}/#${at(of)}`);
     await settled(page);
     const height = Math.min(900, await page.evaluate(() => document.documentElement.scrollHeight));

@@ -23,7 +23,8 @@ export const noBrowser = (() => {
   return "Chromium is not installed";
 })();
 
-function binary() {
+/** Returns the path of the program. */
+export function binary() {
   const program = process.env.COLOPHON_BINARY ?? join(root, "bin", "colophon");
   if (!existsSync(program)) throw new Error(`${program} does not exist: run make build, or name the program in COLOPHON_BINARY`);
   return program;
@@ -154,11 +155,12 @@ export function launch() {
   return chromium.launch({ executablePath: ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) => existsSync(path)), args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
 }
 
-/** A page that notes everything that must not happen: errors, dialogs, requests to other hosts, violations of the policy. */
+/** A page that notes everything that must not happen: errors, dialogs, requests to other hosts, violations of the policy. It also knows which of its requests have no answer yet. */
 export async function watched(context, url) {
   const page = await context.newPage();
   page.setDefaultTimeout(60_000);
-  const seen = { errors: [], dialogs: [], elsewhere: [], violations: [] };
+  const seen = { errors: [], dialogs: [], elsewhere: [], violations: [] }, open = new Set();
+  let waiting = [];
   await page.exposeFunction("violated", (what) => seen.violations.push(what));
   await page.addInitScript(() => {
     addEventListener("securitypolicyviolation", (event) => window.violated(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
@@ -171,14 +173,41 @@ export async function watched(context, url) {
   page.on("request", (request) => {
     const at = request.url();
     if (!at.startsWith(url) && !at.startsWith("blob:") && !at.startsWith("data:")) seen.elsewhere.push(at);
+    if (!/event-stream/.test(request.headers().accept ?? "")) open.add(request);
   });
+  for (const end of ["requestfinished", "requestfailed"]) {
+    page.on(end, (request) => {
+      open.delete(request);
+      if (open.size === 0) waiting = waiting.filter((resolve) => resolve());
+    });
+  }
   page.seen = seen;
+  page.answered = async () => {
+    const any = open.size > 0;
+    if (any) await new Promise((resolve) => waiting.push(resolve));
+    return any;
+  };
   return page;
 }
 
-/** Waits until a page has loaded everything, and has nothing in progress. */
+/** Goes to another view as a click does: the document stays. */
+export async function visit(page, address) {
+  await page.evaluate((hash) => new Promise((resolve) => {
+    if (location.hash === hash) return resolve();
+    addEventListener("hashchange", () => resolve(), { once: true });
+    location.hash = hash;
+  }), `#${address}`);
+  await settled(page);
+}
+
+/** Waits until a page has loaded everything: it shows its content, no part of it is loading, and every request has its answer, except the stream of a live view. */
 export async function settled(page) {
-  await page.waitForFunction(() => document.querySelector("main") && !document.querySelector(".loading"), undefined, { polling: 100 });
+  do {
+    // What an answer or a change of the address causes has begun after the next two frames.
+    await page.waitForFunction(() => document.querySelector("main"));
+    await page.evaluate(() => new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(resolve)); }));
+    await page.waitForFunction(() => document.querySelector("main") && !document.querySelector(".loading"));
+  } while (await page.answered?.());
 }
 
 export function nothingHappened(page) {
@@ -187,21 +216,34 @@ export function nothingHappened(page) {
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** Returns the serious and critical findings of axe. It runs in a world of its own, which the policy of the page does not restrict. */
-export async function findings(page) {
-  const session = await page.context().newCDPSession(page);
-  try {
-    const { frameTree } = await session.send("Page.getFrameTree");
-    const { executionContextId } = await session.send("Page.createIsolatedWorld", { frameId: frameTree.frame.id, worldName: "axe" });
-    await session.send("Runtime.evaluate", { expression: axeSource + ";0", contextId: executionContextId });
-    const { result, exceptionDetails } = await session.send("Runtime.evaluate", {
-      contextId: executionContextId, awaitPromise: true, returnByValue: true,
-      expression: `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"] })
-        .then((r) => r.violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => v.id + ": " + v.nodes.slice(0, 5).map((n) => n.target.join(" ") + " — " + n.failureSummary).join(" | ")))`,
-    });
-    if (exceptionDetails) throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text);
-    return result.value;
-  } finally {
-    await session.detach();
+const worlds = new WeakMap();
+
+/** Returns where axe runs in the document of a page: a world of its own, which the policy of the page does not restrict. The world lasts as long as the document, so axe is loaded once for all views of it. */
+async function axeOf(page) {
+  let world = worlds.get(page);
+  if (!world) {
+    world = { session: await page.context().newCDPSession(page) };
+    world.session.on("Runtime.executionContextsCleared", () => delete world.id);
+    await world.session.send("Runtime.enable");
+    worlds.set(page, world);
   }
+  if (world.id === undefined) {
+    const { frameTree } = await world.session.send("Page.getFrameTree");
+    const { executionContextId } = await world.session.send("Page.createIsolatedWorld", { frameId: frameTree.frame.id, worldName: "axe" });
+    await world.session.send("Runtime.evaluate", { expression: axeSource + ";0", contextId: executionContextId });
+    world.id = executionContextId;
+  }
+  return world;
+}
+
+/** Returns the findings of axe. */
+export async function findings(page) {
+  const { session, id } = await axeOf(page);
+  const { result, exceptionDetails } = await session.send("Runtime.evaluate", {
+    contextId: id, awaitPromise: true, returnByValue: true,
+    expression: `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"] })
+      .then((r) => r.violations.map((v) => v.id + ": " + v.nodes.slice(0, 5).map((n) => n.target.join(" ") + " — " + n.failureSummary).join(" | ")))`,
+  });
+  if (exceptionDetails) throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text);
+  return result.value;
 }

@@ -200,7 +200,7 @@ function Summary({ variable, before, after, answer }: { variable: string; before
   return (
     <section class="effect">
       <p class="eyebrow"><Raw text={variableOf(variable)} /></p>
-      <p class="headline">From <ValueName choice={before} /> to <ValueName choice={after} />: {first}</p>
+      <h2 class="headline">From <ValueName choice={before} /> to <ValueName choice={after} />: {first}</h2>
       {rest.map((sentence) => <p key={sentence} class="lede">{sentence}</p>)}
       <div class="share-bar" role="img" aria-label={`${percent(share)} of the outputs changed`}>
         {answer.changed > 0 && <span class="part-changed" style={{ flexGrow: answer.changed }}>{share > 0.2 ? `${number(answer.changed)} changed` : ""}</span>}

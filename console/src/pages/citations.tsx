@@ -22,7 +22,7 @@ const views = [
 export function CitationsPage() {
   const place = usePlace();
   const seq = place.rest[0];
-  if (seq !== undefined) return /^\d{1,15}$/.test(seq) ? <CitationSet key={seq} seq={Number(seq)} /> : <Empty title="This is not the number of an event">Use the search above to find an answer.</Empty>;
+  if (seq !== undefined) return /^\d{1,15}$/.test(seq) ? <CitationSet key={seq} seq={Number(seq)} /> : <Empty page title="This is not the number of an event">Use the search above to find an answer.</Empty>;
   const view = place.query.get("view") ?? "";
   return (
     <>

@@ -57,7 +57,7 @@ function Comparison({ a, b }: { a: number; b: number }) {
           <>
             <section>
               <p><CauseChip cause={answer.cause} /></p>
-              <p class="headline"><Raw text={attributionWords(answer)} /></p>
+              <h2 class="headline"><Raw text={attributionWords(answer)} /></h2>
             </section>
             <Variables answer={answer} />
             <section>

@@ -89,7 +89,7 @@ function Spans({ chosen }: { chosen: string }) {
 /** Nothing is what an empty ledger shows. */
 export function Nothing() {
   return (
-    <Empty title="This ledger is empty">
+    <Empty title="How records get here">
       Import records with <code>colophon import FILE</code>, or let a service post them to <code>/v1/ledgers/…/ipc-records</code>. <a href="docs">The API</a> has an example for each kind.
     </Empty>
   );

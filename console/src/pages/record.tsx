@@ -48,7 +48,7 @@ interface Members {
 export function RecordPage() {
   const place = usePlace();
   const seq = Number(place.rest[0]);
-  if (!Number.isSafeInteger(seq) || seq < 0) return <Empty title="This is not the number of an event">Numbers begin at 0. Use the search above to find a record.</Empty>;
+  if (!Number.isSafeInteger(seq) || seq < 0) return <Empty page title="This is not the number of an event">Numbers begin at 0. Use the search above to find a record.</Empty>;
   return <RecordView key={seq} seq={seq} />;
 }
 
@@ -56,7 +56,7 @@ function RecordView({ seq }: { seq: number }) {
   const place = usePlace();
   const loading = useGet("/v1/ledgers/{ledger}/records/{seq}", { ledger: place.ledger, seq }, { derive: true, as_of: asOf(place) });
   return (
-    <Loads of={loading} lines={10}>
+    <Loads page of={loading} lines={10}>
       {(row) => {
         const members = row.event.record as Members;
         return (

@@ -11,7 +11,7 @@ import { number } from "../words.ts";
 export function RunDAGPage() {
   const place = usePlace();
   const seq = Number(place.rest[0]), beside = place.query.get("beside");
-  if (!Number.isSafeInteger(seq) || seq < 0) return <Empty title="This is not the number of an event">Numbers begin at 0. Use the search above to find a run.</Empty>;
+  if (!Number.isSafeInteger(seq) || seq < 0) return <Empty page title="This is not the number of an event">Numbers begin at 0. Use the search above to find a run.</Empty>;
   if (beside !== null && /^\d{1,15}$/.test(beside)) return <RunsBeside ledger={place.ledger} a={seq} b={Number(beside)} head={(run) => <Head run={run} />} />;
   return <RunDAG key={seq} seq={seq} />;
 }
@@ -33,9 +33,9 @@ function RunDAG({ seq }: { seq: number }) {
   const place = usePlace(), link = useLink();
   const loading = useRun(place.ledger, seq);
   return (
-    <Loads of={loading} lines={10}>
+    <Loads page of={loading} lines={10}>
       {(run) => {
-        if (!run) return <Empty title="This event is no answer run"><a href={link("record", [seq])}>See what it is</a></Empty>;
+        if (!run) return <Empty page title="This event is no answer run"><a href={link("record", [seq])}>See what it is</a></Empty>;
         const hash = run.row.hashes.question_hash;
         return (
           <>

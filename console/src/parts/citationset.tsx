@@ -22,9 +22,9 @@ export function CitationSet({ seq }: { seq: number }) {
   const place = usePlace(), link = useLink();
   const loading = useGet("/v1/ledgers/{ledger}/records/{seq}", { ledger: place.ledger, seq }, { as_of: asOf(place) });
   return (
-    <Loads of={loading} lines={10}>
+    <Loads page of={loading} lines={10}>
       {(row) => {
-        if (row.kind !== "citation_set") return <Empty title="This event is no citation set"><a href={link("record", [seq])}>See what it is</a></Empty>;
+        if (row.kind !== "citation_set") return <Empty page title="This event is no citation set"><a href={link("record", [seq])}>See what it is</a></Empty>;
         const set = row.event.record as unknown as SetEvent;
         return (
           <>

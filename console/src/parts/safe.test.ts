@@ -40,6 +40,13 @@ test("a folded text shows whole lines", () => {
   assert.equal(visibleLines("abcdef", 2, 3), "abc");
 });
 
+test("a folded text ends with a whole word", () => {
+  assert.equal(visibleLines("one two three", 9, 10), "one two");
+  assert.equal(visibleLines("one two three", 9, 13), "one two three");
+  assert.equal(visibleLines("x".repeat(100), 9, 60), "x".repeat(60));
+  assert.equal(visibleLines(`a ${"x".repeat(100)}`, 9, 60), `a ${"x".repeat(58)}`);
+});
+
 test("a text for a title has no character that acts", () => {
   assert.equal(plainly("a\u202eb\u0000c"), "a\ufffdb\ufffdc");
   assert.equal(plainly("plain"), "plain");

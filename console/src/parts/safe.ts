@@ -53,9 +53,15 @@ export function firstLine(text: string, most: number): string {
   return `${word > most / 2 ? line.slice(0, word) : line}…`;
 }
 
+/** wholeWords leaves out a word at the end of a text, unless it is long. */
+function wholeWords(text: string): string {
+  const word = /\s\S{0,40}$/u.exec(text);
+  return word ? text.slice(0, word.index) : text;
+}
+
 /** visibleLines returns the part of a text that a folded view shows: at most `lines` lines and `most` units. */
 export function visibleLines(text: string, lines: number, most: number): string {
-  const start = cut(text, most);
+  const start = text.length <= most ? text : wholeWords(cut(text, most));
   let at = -1;
   for (let n = 0; n < lines; n++) {
     at = start.indexOf("\n", at + 1);

@@ -5,10 +5,10 @@ import type { Loading } from "../api/load.ts";
 import { href, noLedger } from "../router.ts";
 import { count } from "../words.ts";
 
-/** Loads shows a value when it is there, and its state until then. `lines` is about how many lines the value will take. */
-export function Loads<T>({ of, lines = 3, children }: { of: Loading<T>; lines?: number; children: (value: T) => ComponentChildren }) {
+/** Loads shows a value when it is there, and its state until then. `lines` is about how many lines the value will take. With `page`, the value is the whole page, so a failure is its heading. */
+export function Loads<T>({ of, lines = 3, page = false, children }: { of: Loading<T>; lines?: number; page?: boolean; children: (value: T) => ComponentChildren }) {
   if (of.state === "ready") return <>{children(of.value)}</>;
-  if (of.state === "failed") return <Failed problem={of.problem} again={of.again} />;
+  if (of.state === "failed") return <Failed problem={of.problem} again={of.again} page={page} />;
   return (
     <div class="loading" role="status">
       <span class="unseen">Loading…</span>
@@ -51,11 +51,15 @@ export function adviceFor(problem: Problem): Advice {
   return { title: problem.title, todo: "Try again.", again: true };
 }
 
-export function Failed({ problem, again }: { problem: Problem; again?: () => void }) {
+function Title({ page, children }: { page: boolean; children: ComponentChildren }) {
+  return page ? <h1 class="state-title">{children}</h1> : <p class="state-title">{children}</p>;
+}
+
+export function Failed({ problem, again, page = false }: { problem: Problem; again?: () => void; page?: boolean }) {
   const advice = adviceFor(problem);
   return (
     <div class={`state ${problem.status === 410 ? "calm" : "failed"}`} role="alert">
-      <p class="state-title">{advice.title}</p>
+      <Title page={page}>{advice.title}</Title>
       <p>{advice.todo}</p>
       {problem.message && <p class="quiet small"><bdi>{problem.message}</bdi>{problem.places.map((place, i) => <span key={i}> <code>{place.pointer}</code> <bdi>{place.detail}</bdi></span>)}</p>}
       {advice.again && again && <button type="button" onClick={again}>Try again</button>}
@@ -63,11 +67,11 @@ export function Failed({ problem, again }: { problem: Problem; again?: () => voi
   );
 }
 
-/** Empty says that there is nothing, and how there could be something. */
-export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+/** Empty says that there is nothing, and how there could be something. With `page`, it is the whole page. */
+export function Empty({ title, page = false, children }: { title: string; page?: boolean; children?: ComponentChildren }) {
   return (
     <div class="state calm">
-      <p class="state-title">{title}</p>
+      <Title page={page}>{title}</Title>
       {children !== undefined && <p>{children}</p>}
     </div>
   );
