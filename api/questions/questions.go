@@ -94,7 +94,7 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 const (
 	pageMemory = 16 << 20
 	rowMemory  = 256 << 10
-	oneMemory  = 1 << 20 // for an answer that is not a page
+	oneMemory  = 1 << 20 // of every answer, without its rows
 )
 
 // answerMemory returns an upper bound on the memory for an answer, in bytes.

@@ -276,7 +276,7 @@ func (w *worker) storeCursor(next uint64) error {
 
 var (
 	sentTotal   = prometheus.NewDesc("colophon_webhook_messages_total", "Webhook messages that the receiver has accepted.", []string{"hook", "ledger"}, nil)
-	failedTotal = prometheus.NewDesc("colophon_webhook_failures_total", "Attempts to send a webhook message that failed.", []string{"hook", "ledger"}, nil)
+	failedTotal = prometheus.NewDesc("colophon_webhook_failures_total", "Failed attempts to send a webhook message.", []string{"hook", "ledger"}, nil)
 	lagEvents   = prometheus.NewDesc("colophon_webhook_lag_events", "Events of the ledger that the hook has not processed yet.", []string{"hook", "ledger"}, nil)
 )
 

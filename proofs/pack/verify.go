@@ -135,7 +135,7 @@ func (v *verification) link(i int, r *proofs.Receipt) error {
 	if i > 0 {
 		last := v.pack.Records[i-1].Seq
 		if last >= r.Seq {
-			return fmt.Errorf("%w: it is listed after event %d", proofs.ErrMalformed, last)
+			return fmt.Errorf("%w: it follows event %d, but the records must be in strictly ascending order of seq", proofs.ErrMalformed, last)
 		}
 		neighbour = last+1 == r.Seq
 	}

@@ -261,6 +261,6 @@ func (f *Deriver) countDrift(g *Version, r *run) {
 	f.Counters.Add(counters.SeriesOf(counters.DriftTotal, string(f.cause)), 1)
 }
 
-// CauseOf returns the cause of a deriver's current record, compared with the previous live run with the same
-// input. It returns "" if the record is not a run, or if there is no such run.
+// CauseOf returns the cause of the change from the previous live run with the same input to the current
+// record of a deriver. It returns "" if the record is not a run, or if there is no such run.
 func CauseOf(f *Deriver) drift.Cause { return f.cause }
