@@ -203,11 +203,10 @@ export async function visit(page, address) {
 /** Waits until a page has loaded everything: it shows its content, no part of it is loading, and every request has its answer, except the stream of a live view. */
 export async function settled(page) {
   do {
-    // What an answer or a change of the address causes has begun after the next two frames.
-    await page.waitForFunction(() => document.querySelector("main"));
-    await page.evaluate(() => new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(resolve)); }));
     await page.waitForFunction(() => document.querySelector("main") && !document.querySelector(".loading"));
-  } while (await page.answered?.());
+    // What an answer or a change of the address causes has begun after the next two frames.
+    await page.evaluate(() => new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve))); }));
+  } while (await page.answered?.() || await page.locator(".loading").count() > 0);
 }
 
 export function nothingHappened(page) {
