@@ -425,8 +425,8 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 		says       string
 	}{
 		"last number 0":          {[]byte{'l', 0, 0, 0, 0}, number(0), "the last assigned number is 0"},
-		"two names for a number": {name("twin"), number(1), `which ledger`},
-		"another name":           {name("second"), number(1), `which ledger "default"`},
+		"two names for a number": {name("twin"), number(1), `also belongs to ledger`},
+		"another name":           {name("second"), number(1), `also belongs to ledger "default"`},
 		"a lost name":            {name("second"), nil, "no ledger name refers to it"},
 		"number 0":               {name("zero"), number(0), "which is never assigned"},
 	} {
