@@ -23,7 +23,7 @@ func TestEveryVerdictHasItsCode(t *testing.T) {
 		proofs.ErrMalformed: 10, proofs.ErrTooLong: 10, proofs.ErrWrongKey: 11, proofs.ErrOrigin: 11, proofs.ErrRetired: 11,
 		proofs.ErrSignature: 12, proofs.ErrChainLink: 13, proofs.ErrInclusion: 14, proofs.ErrField: 15,
 		verify.ErrOtherRecord: 16, proofs.ErrNoProof: 17, verify.ErrValueMismatch: 18, pack.ErrHashes: 18,
-		proofs.ErrPath: 19, verify.ErrTextMismatch: 20, pack.ErrContent: 21, verify.ErrReplacedKey: 22, verify.ErrNotLater: 23,
+		proofs.ErrPath: 19, verify.ErrTextMismatch: 20, pack.ErrContent: 21, verify.ErrReplacedKey: 22, verify.ErrNotLater: 23, verify.ErrRowMismatch: 24,
 	}
 	require.Len(t, verify.AllVerdicts(), len(codes))
 	for cause, code := range codes {
