@@ -1,0 +1,185 @@
+package genai
+
+import (
+	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// input is the input before it becomes a payload. At most one of chat, prompt, and other is set.
+type input struct {
+	given  bool // the input was sent and is not empty
+	chat   []message
+	prompt []byte       // a text that is not a chat
+	other  pyjson.Value // JSON that is not a chat
+}
+
+// readInput reads the input in the first dialect that has one.
+func (r *Reader) readInput() (in input, err error) {
+	s := &r.source
+	for _, name := range messageNames {
+		if in, err = r.prompt(s.attributes[name], true); in.given || err != nil {
+			return in, err
+		}
+	}
+	for _, prefix := range messagePrefixes {
+		list, err := r.indexedMessages(prefix, "user")
+		if list != nil || err != nil {
+			return input{given: true, chat: list}, err
+		}
+	}
+	if list := r.eventMessages(false); list != nil {
+		return input{given: true, chat: list}, nil
+	}
+	for _, name := range promptNames {
+		if in, err = r.prompt(s.attributes[name], false); in.given || err != nil {
+			return in, err
+		}
+	}
+	return in, nil
+}
+
+// prompt reads an attribute with an input: a chat, a text, or other JSON. chat means that any list
+// is a chat.
+func (r *Reader) prompt(v *commonpb.AnyValue, chat bool) (input, error) {
+	if v == nil {
+		return input{}, nil
+	}
+	parsed, ok, err := r.value(v)
+	switch {
+	case err != nil:
+		return input{}, err
+	case !ok:
+		text := v.GetStringValue()
+		return input{given: text != "", prompt: []byte(text)}, nil
+	case parsed.Kind() == pyjson.Array && parsed.Len() == 0, parsed.Kind() == pyjson.Object && parsed.Len() == 0:
+		return input{}, nil // sent by instrumentation that withholds content
+	case chat && parsed.Kind() != pyjson.Object || isChat(parsed):
+		return input{given: true, chat: r.messages(parsed, "user")}, nil
+	}
+	for _, form := range requestForms {
+		list := parsed.Member(form.messages)
+		if !isChat(list) && (!form.text || list.Kind() != pyjson.String || parsed.Member("model").Kind() != pyjson.String) {
+			continue
+		}
+		chat := r.messages(list, "user")
+		for _, name := range form.system {
+			system := parsed.Member(name)
+			if config := parsed.Member("config"); !system.IsGiven() && config.Kind() == pyjson.Object {
+				system = config.Member(name)
+			}
+			if system.IsGiven() {
+				chat = append([]message{r.systemMessage(system)}, chat...)
+				break
+			}
+		}
+		return input{given: true, chat: chat}, nil
+	}
+	if text := parsed.Member("prompt"); text.Kind() == pyjson.String {
+		return input{given: true, prompt: textIn(text)}, nil
+	}
+	return input{given: true, other: parsed}, nil
+}
+
+// requestForms lists the forms of the whole requests that some attributes contain: the member with
+// the messages, whether it can be a text, and the members that can have the system prompt.
+var requestForms = []struct {
+	messages string
+	text     bool
+	system   []string
+}{
+	{"messages", false, []string{"system"}},                                  // OpenAI, Anthropic, Ollama
+	{"contents", false, []string{"system_instruction", "systemInstruction"}}, // Gemini
+	{"input", true, []string{"instructions"}},                                // OpenAI's Responses
+}
+
+// systemMessage returns a system prompt that was sent beside the messages.
+func (r *Reader) systemMessage(system pyjson.Value) message {
+	m := message{role: []byte("system")}
+	switch system.Kind() {
+	case pyjson.String:
+		m.parts = []part{{text: textIn(system)}}
+	case pyjson.Array:
+		for e := range system.Elements() {
+			m.parts = r.part(m.parts, new([]message), &m, e)
+		}
+	default:
+		m.parts = r.content(nil, new([]message), &m, system)
+	}
+	return m
+}
+
+// isChat reports whether a value is a list of messages: each element has a role or, as in OpenAI's
+// Responses, a type, and not all of them are only parts of a message.
+func isChat(v pyjson.Value) bool {
+	found := false
+	for e := range v.Elements() {
+		if e.Member("role").IsGiven() || e.Member("message").IsGiven() || itemTypes[string(e.Member("type").Text())] {
+			found = true
+		} else if e.Member("type").Kind() != pyjson.String {
+			return false
+		}
+	}
+	return found && v.Kind() == pyjson.Array
+}
+
+// indexedMessages reads messages from attributes with an index. It returns nil if there are none.
+func (r *Reader) indexedMessages(prefix, role string) ([]message, error) {
+	text, err := r.source.indexed(prefix)
+	if text == nil || err != nil {
+		return nil, err
+	}
+	list, _ := r.parser.parse(text)
+	return r.messages(list, role), nil
+}
+
+// eventMessages reads the messages that are events: either the choices, or the others. It returns
+// nil if there are none.
+func (r *Reader) eventMessages(choices bool) (list []message) {
+	s := &r.source
+	add := func(name string, v pyjson.Value) {
+		if role := messageEvents[name]; role != "" && (name == choiceEvent) == choices {
+			list = r.message(list, v, role)
+		}
+	}
+	for _, e := range s.events {
+		if v, ok := r.parser.parse(e.text); ok {
+			add(e.name, v)
+		} else if role := messageEvents[e.name]; role != "" && (e.name == choiceEvent) == choices {
+			list = append(list, message{role: []byte(role), parts: []part{{text: e.text}}})
+		}
+	}
+	if s.has(eventsName) && len(s.events) == 0 {
+		events, _, _ := r.value(s.attributes[eventsName]) // an error means that it nests too deep to be a list of messages
+		for e := range events.Elements() {
+			add(string(e.Member("event.name").Text()), e)
+		}
+	}
+	return list
+}
+
+// instructions returns the texts of the instructions that were sent apart from the messages.
+func (r *Reader) instructions() (texts [][]byte, err error) {
+	v := r.source.attributes[instructionNames[0]]
+	if v == nil {
+		return nil, nil
+	}
+	parsed, ok, err := r.value(v)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return [][]byte{[]byte(v.GetStringValue())}, nil
+	}
+	m := message{role: []byte("system")}
+	if parsed.Kind() == pyjson.Array && !isChat(parsed) {
+		for e := range parsed.Elements() {
+			m.parts = r.part(m.parts, new([]message), &m, e)
+		}
+		return [][]byte{m.plain()}, nil
+	}
+	for _, m := range r.messages(parsed, "system") {
+		texts = append(texts, m.plain())
+	}
+	return texts, nil
+}

@@ -1,0 +1,116 @@
+package genai
+
+import (
+	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
+
+	"colophon/ledger/record/pyjson"
+)
+
+// readOutput reads the output in the first dialect that has one, or returns nil.
+func (r *Reader) readOutput() ([]byte, error) {
+	s := &r.source
+	for _, name := range answerNames {
+		if v := s.attributes[name]; v != nil {
+			parsed, ok, err := r.value(v)
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				return []byte(v.GetStringValue()), nil
+			}
+			return r.output(r.messages(parsed, "assistant")), nil
+		}
+	}
+	for _, prefix := range completionPrefixes {
+		list, err := r.indexedMessages(prefix, "assistant")
+		if err != nil {
+			return nil, err
+		}
+		if list != nil {
+			return r.output(list), nil
+		}
+	}
+	if list := r.eventMessages(true); list != nil {
+		return r.output(list), nil
+	}
+	if s.has(callsName) {
+		return r.textAndCalls()
+	}
+	for _, name := range completionNames {
+		if v := s.attributes[name]; v != nil {
+			return r.completion(v)
+		}
+	}
+	return nil, nil
+}
+
+// textAndCalls reads an answer whose text and tool calls are in two attributes, as Vercel's AI SDK
+// sends it.
+func (r *Reader) textAndCalls() ([]byte, error) {
+	s := &r.source
+	m := message{role: []byte("assistant")}
+	if text := s.attributes[completionText].GetStringValue(); text != "" {
+		m.parts = []part{{text: []byte(text)}}
+	}
+	calls, _, err := r.value(s.attributes[callsName])
+	if err != nil {
+		return nil, err
+	}
+	for call := range calls.Elements() {
+		m.calls = r.call(m.calls, call)
+	}
+	return r.output([]message{m}), nil
+}
+
+// completion reads an attribute with an output: answers in the form of a chat, or any text.
+func (r *Reader) completion(v *commonpb.AnyValue) ([]byte, error) {
+	parsed, ok, err := r.value(v)
+	if err != nil {
+		return nil, err
+	}
+	if answers, found := answersIn(parsed); ok && found {
+		return r.output(r.messages(answers, "assistant")), nil
+	}
+	if text, isText := v.GetValue().(*commonpb.AnyValue_StringValue); isText {
+		return []byte(text.StringValue), nil
+	}
+	return appendAny(nil, v, 0)
+}
+
+// answersIn returns the answers in the response of a provider: a list of messages, or one message.
+func answersIn(v pyjson.Value) (answers pyjson.Value, found bool) {
+	if isChat(v) {
+		return v, true
+	}
+	if v.Kind() != pyjson.Object {
+		return v, false
+	}
+	for _, name := range [...]string{"choices", "messages", "output"} { // OpenAI, LangChain, OpenAI's Responses
+		if list := v.Member(name); isChat(list) || name == "choices" && areCompletions(list) {
+			return list, true
+		}
+	}
+	if candidates := v.Member("candidates"); candidates.Len() > 0 { // Gemini
+		return candidates, candidates.Kind() == pyjson.Array
+	}
+	for _, m := range [...]pyjson.Value{v.Member("message"), v.Member("output").Member("message")} { // Ollama, Bedrock
+		if m.Member("role").IsGiven() {
+			return m, true
+		}
+	}
+	if v.Member("role").IsGiven() && v.Member("content").IsGiven() { // Anthropic
+		return v, true
+	}
+	content := v.Member("content")
+	return content, content.Kind() == pyjson.Object && content.Member("parts").Kind() == pyjson.Array // Google's ADK
+}
+
+// areCompletions reports whether a list contains the answers to a prompt that is not a chat.
+func areCompletions(v pyjson.Value) bool {
+	for e := range v.Elements() {
+		if e.Member("text").Kind() != pyjson.String {
+			return false
+		}
+	}
+	return v.Kind() == pyjson.Array && v.Len() > 0
+}
