@@ -43,7 +43,7 @@ type export struct {
 // messages.
 type chunk struct {
 	items    []item
-	elements []int              // of each item, without those of its resource
+	needs    []need             // of each item, without its resource
 	share    limits.MemoryShare // memory for what is decoded, until the records are written
 	parsed   chan struct{}
 	records  []prepared   // of the items that are generations
@@ -51,6 +51,9 @@ type chunk struct {
 	others   result       // counts the items without a record
 	failed   error        // why the whole request failed
 }
+
+// need is the memory of an item, in bytes, for what it is decoded to and for its text.
+type need struct{ elements, text int64 }
 
 // prepared is a record that is ready to be enqueued.
 type prepared struct {
@@ -117,19 +120,19 @@ func (e *export) parseAll(ctx context.Context, parsed chan<- *chunk) {
 	defer close(parsed)
 	for rest := e.items.list; len(rest) > 0; {
 		c := e.newChunk()
-		size, need := 0, int64(0)
+		size, memory := 0, int64(0)
 		for n := 0; n < len(rest) && n < chunkItems && size < chunkBytes; n++ {
 			size += len(rest[n].raw)
-			count := e.items.elements(rest[n].raw, e.signal.shape)
-			c.elements = append(c.elements, count)
+			needs := need{int64(e.items.elements(rest[n].raw, e.signal.shape)) * itemMemory, textMemory(rest[n].raw)}
+			c.needs = append(c.needs, needs)
 			if at := rest[n].resource; n == 0 || at != rest[n-1].resource {
-				need += e.items.resourceMemory(at)
+				memory += e.items.resourceMemory(at)
 			}
-			need += int64(count)*itemMemory + textMemory(rest[n].raw) + recordMemory
+			memory += needs.elements + needs.text + recordMemory
 		}
-		c.items, rest = rest[:len(c.elements)], rest[len(c.elements):]
+		c.items, rest = rest[:len(c.needs)], rest[len(c.needs):]
 		// A chunk takes its memory before it takes a core, because it can wait for memory.
-		if c.failed = c.share.Take(ctx, min(need, e.most)); c.failed != nil {
+		if c.failed = c.share.Take(ctx, min(memory, e.most)); c.failed != nil {
 			close(c.parsed)
 			parsed <- c
 			return
@@ -164,14 +167,14 @@ func (e *export) parse(c *chunk) {
 	for n, i := range c.items {
 		records := len(c.records)
 		if ok := e.read(c, reader, i); !ok {
-			keep += messageMemory + textMemory(i.raw) + int64(c.elements[n])*itemMemory
+			keep += messageMemory + c.needs[n].text + c.needs[n].elements
 			if i.resource != resource { // a message keeps its resource
 				resource = i.resource
 				keep += e.items.resourceMemory(resource)
 			}
 		} else if len(c.records) > records {
 			// Of the copies that elements counts, the record keeps one.
-			keep += recordMemory + textMemory(i.raw) + int64(c.elements[n])*itemMemory/jsonCopies
+			keep += recordMemory + c.needs[n].text + c.needs[n].elements/jsonCopies
 		}
 	}
 	if logs, are := reader.(*logReader); are {
