@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	"colophon/client/wire"
 	"colophon/ledger/index"
@@ -64,7 +65,8 @@ func parseGroups(p Parameters) (q GroupsQuery, err error) {
 // checkGrouping returns an error unless runs are grouped by that name.
 func checkGrouping(by string) error {
 	if !groups.IsGrouped(by) {
-		return invalid("by", "must be ipc_id, input, input_hash, system_prompt_hash, output_hash, model, ollama_build_hash or label:<name>")
+		last := len(groupings) - 1
+		return invalid("by", "must be %s or %s", strings.Join(groupings[:last], ", "), groupings[last])
 	}
 	return nil
 }

@@ -18,11 +18,11 @@ func Canonical(variable, value string) (canonical, expected string) {
 	case variable == records.Model || variable == records.OllamaBuild || strings.HasPrefix(variable, records.LabelPrefix):
 		canonical = value
 	case variable == "temperature":
-		canonical, ok = CanonicalDouble(value)
-		expected = fmt.Sprintf("a number of at most %d characters", MaxNumber)
+		canonical, ok = canonicalDouble(value)
+		expected = fmt.Sprintf("a number of at most %d characters", maxNumber)
 	case variable == "max_tokens" || variable == "seed":
-		canonical, ok = CanonicalInteger(value)
-		expected = fmt.Sprintf("an integer of at most %d digits", MaxNumber)
+		canonical, ok = canonicalInteger(value)
+		expected = fmt.Sprintf("an integer of at most %d digits", maxNumber)
 	default:
 		canonical, ok, expected = value, Hash.Accepts(value), Hash.Description
 	}
