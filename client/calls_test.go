@@ -185,7 +185,7 @@ func TestEveryCall(t *testing.T) {
 	states := wire.StateChangeRequest{StateChange: wire.StateChange{State: wire.StateStale, Reason: "r"}, Seqs: []uint64{w.at["secret"]}}
 	changes, err := l.Records.ChangeStates(ctx, states)
 	call("postStateChanges", changes, err)
-	states.State, states.Filter, states.Seqs, states.DryRun, states.AsOf = wire.StateLive, map[string]any{"run_id": "nobody"}, nil, new(false), &changes.AsOf
+	states.State, states.Filter, states.Seqs, states.DryRun, states.AsOf = wire.StateLive, map[string]any{"run_id": "absent"}, nil, new(false), &changes.AsOf
 	changes, err = l.Records.ChangeStates(ctx, states)
 	call("postStateChanges", changes, err)
 	receipt, err = l.Sources.Register(ctx, "a/../b", wire.SourceRegistration{}, nil)

@@ -209,7 +209,7 @@ func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
 	s.post(1)
-	const tokens = 150 // so many that their revocations make the file longer by several blocks
+	const tokens = 150 // enough for their revocations to lengthen the file by several blocks
 	var texts [tokens]string
 	for i := range texts {
 		texts[i] = s.token(s.data, fmt.Sprint("t", i))

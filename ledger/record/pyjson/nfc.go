@@ -106,7 +106,7 @@ func decompose(text []byte) []combining {
 	var buffer [utf8.UTFMax * 4]byte
 	for len(text) > 0 {
 		_, size := utf8.DecodeRune(text)
-		// A single code point never has so many combining characters that x/text would split them.
+		// x/text splits long sequences of combining characters. A single code point never has that many.
 		full := norm.NFD.Append(buffer[:0], text[:size]...)
 		for len(full) > 0 {
 			r, size := utf8.DecodeRune(full)
