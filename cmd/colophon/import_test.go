@@ -109,7 +109,7 @@ func TestImportStopsWhenRefused(t *testing.T) {
 	})
 	var out, errs bytes.Buffer
 	args := []string{"import", "--server", server, "-"}
-	code := run(context.Background(), args, strings.NewReader("{}\n"), &out, &errs, func(string) (string, bool) { return "", false })
+	code := run(context.Background(), args, strings.NewReader(`{"kind": "ipc_record", "record": {"model": "m"}}`), &out, &errs, func(string) (string, bool) { return "", false })
 	require.Equal(t, cli.ExitFailed, code)
 	require.Contains(t, errs.String(), "refuses the import: 415 no NDJSON here")
 }
