@@ -23,20 +23,33 @@ const (
 // ErrTooMany means that the query has more than MaxPeriods periods.
 var ErrTooMany = errors.New("too many periods")
 
-// steps are the lengths of periods that List chooses from, in seconds.
-var steps = [...]int64{1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 28 * 86400, 364 * 86400}
+// steps are the lengths of periods that List chooses from, in seconds. With the longest, fewPeriods
+// periods cover all years from 0 to 9999.
+var steps = [...]int64{1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 28 * 86400, 364 * 86400,
+	10 * 364 * 86400, 200 * 364 * 86400}
+
+// The times that a timestamp can state.
+var (
+	earliest = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
+	latest   = time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC)
+)
 
 // Periods returns the boundaries of consecutive periods of one length, and that length in
 // seconds. The n-th period begins at the n-th boundary and ends before the next one. Each
-// boundary is a multiple of the length after 1970, in UTC.
+// boundary is a multiple of the length after 1970, in UTC, unless that is outside the years
+// from 0 to 9999, which timestamps can state: then the boundary is the first or last such time.
 func Periods(v *index.View, q Query) (times []time.Time, step int64, err error) {
 	since, until, err := q.ends(v)
 	if err != nil {
 		return nil, 0, err
 	}
 	step = q.Step
+	seconds := until.Unix() - since.Unix()
+	if until.Nanosecond() > since.Nanosecond() {
+		seconds++
+	}
 	for i := 0; step == 0; i++ {
-		if s := steps[i]; until.Sub(since) <= time.Duration((fewPeriods-1)*s)*time.Second || i == len(steps)-1 {
+		if s := steps[i]; seconds <= (fewPeriods-1)*s || i == len(steps)-1 {
 			step = s
 		}
 	}
@@ -47,6 +60,12 @@ func Periods(v *index.View, q Query) (times []time.Time, step int64, err error) 
 		if times = append(times, last); len(times) > MaxPeriods+1 {
 			return nil, 0, ErrTooMany
 		}
+	}
+	if times[0].Before(earliest) {
+		times[0] = earliest
+	}
+	if last.After(latest) {
+		times[len(times)-1] = latest
 	}
 	return times, step, nil
 }
