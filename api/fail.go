@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -21,6 +22,11 @@ const statusClientGone = 499
 // http.ErrAbortHandler if the connection must be dropped instead.
 func (s *Server) fail(err error, c *call.Call) {
 	p, internal := problem.FromError(err)
+	if unrouted, is := errors.AsType[*echo.HTTPError](err); is && unrouted.Code == http.StatusNotFound {
+		if advice := otlp.PathAdvice(c.Request().URL.Path); advice != "" {
+			p = problem.New(http.StatusNotFound, "no route has this path and method: %s", advice)
+		}
+	}
 	if internal && c.Request().Context().Err() != nil {
 		// The client might have closed only its sending half. The abort makes sure that it
 		// does not receive an answer.

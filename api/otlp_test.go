@@ -292,6 +292,30 @@ func TestOTLPFailures(t *testing.T) {
 	require.Nil(t, s.export(marshal(t, tracesOf(chats(1)[1]))), "a span that is not a generation is not refused")
 }
 
+// The 404 for a path that an exporter with a wrong endpoint uses says which path is right.
+func TestOTLPWrongPaths(t *testing.T) {
+	s := start(t)
+	for path, advice := range map[string]string{
+		"/v1/traces":                               "spans to /v1/ledgers/LEDGER/otlp/v1/traces; set OTEL_EXPORTER_OTLP_ENDPOINT to a URL that ends in /v1/ledgers/LEDGER/otlp",
+		"/v1/logs":                                 "log records to /v1/ledgers/LEDGER/otlp/v1/logs; set",
+		"/otlp/v1/traces":                          "spans to /v1/ledgers/LEDGER/otlp/v1/traces; set",
+		"/v1/ledgers/default/v1/traces":            "spans to /v1/ledgers/default/otlp/v1/traces; set",
+		"/v1/ledgers/default/v1/traces/":           "spans to /v1/ledgers/default/otlp/v1/traces; set",
+		"/v1/ledgers/default/otlp/v1/logs/v1/logs": "log records to /v1/ledgers/default/otlp/v1/logs; set",
+		"/v1/ledgers/%0a/v1/traces":                "spans to /v1/ledgers/LEDGER/otlp/v1/traces; set",
+		"/v1/ledgers/default/otlp":                 "spans to /v1/ledgers/default/otlp/v1/traces and log records to /v1/ledgers/default/otlp/v1/logs; the URL",
+		"/v1/ledgers/default/otlp/v1/metrics":      "records no metrics; set OTEL_METRICS_EXPORTER=none",
+		"/v1/metrics":                              "records no metrics",
+		"/nothing":                                 "/docs lists all routes",
+	} {
+		for _, media := range []string{otlp.Protobuf, otlp.JSON} {
+			p := s.do(http.MethodPost, s.http.URL+path, "{}", "Content-Type", media).problem(http.StatusNotFound)
+			require.Contains(t, p.Detail, advice, path)
+			require.Contains(t, p.Detail, "no route has this path and method", path)
+		}
+	}
+}
+
 // otlpStatus reads a google.rpc.Status.
 func otlpStatus(t testing.TB, b []byte) (code int, message string) {
 	t.Helper()
