@@ -62,7 +62,7 @@ Anyone can verify a receipt without the server.`,
 	root.SetOut(c.Out)
 	root.SetErr(c.Err)
 	root.AddCommand(
-		newServe(c), newImport(c), newVerify(c), newProve(c), newExport(c), newHash(c),
+		newServe(c), newImport(c), newVerify(c), newReceipt(c), newProve(c), newExport(c), newHash(c),
 		newKeygen(c), newKeys(c), newLedger(c), newToken(c), drift.New(c), drift.NewShowCommand(c), newRerun(c), newState(c), newRedact(c), newPaths(c), newFsck(c), newAudit(c), newDoctor(c), newReindex(c), newBackup(c), newRestore(c), newMigrate(c), newMetrics(c), newDemo(c), newPing(c), newVersion(c),
 	)
 	completion.CompleteAllFlags(c, root)

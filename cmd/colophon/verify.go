@@ -68,7 +68,7 @@ func newVerify(c *cli.Console) *cobra.Command {
 		Short: "Verify a receipt, a nested proof, an audit pack or an export offline",
 		Long:  verifyHelp,
 		Example: `  colophon verify receipt.json --key verifier.key --record record.json
-  curl -s localhost:8080/v1/ledgers/default/records/41/receipt | colophon verify - --key verifier.key
+  colophon receipt 41 | colophon verify - --key verifier.key
   colophon verify answer.proof.json --key verifier.key --text answer.txt
   colophon verify pack.html --key verifier.key
   colophon verify records.parquet --key verifier.key

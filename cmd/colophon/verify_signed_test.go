@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -125,6 +126,51 @@ func TestProofsOfAnotherPartAreRefused(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(c.answer)) }))
 			defer server.Close()
 			code, stdout, stderr := colophon(server.URL, append([]string{"prove"}, c.args...)...)
+			require.Equal(t, cli.ExitFailed, code)
+			require.Empty(t, stdout)
+			require.Contains(t, stderr, c.says)
+		})
+	}
+}
+
+// receipt finds an event by its number or by digits of its hash. It refuses receipts of other events, and
+// receipts without a proof.
+func TestReceiptsAreOfTheRequestedEvent(t *testing.T) {
+	url, _ := exportedServer(t)
+	code, good, stderr := colophon(url, "receipt", "3")
+	require.Zero(t, code, stderr)
+	r, err := proofs.ParseReceipt([]byte(good))
+	require.NoError(t, err)
+	require.EqualValues(t, 3, r.Seq)
+	hash := fmt.Sprintf("%x", r.EventHash)
+	for _, digits := range []string{hash, hash[:9], strings.ToUpper(hash)} {
+		code, same, stderr := colophon(url, "receipt", digits)
+		require.Zero(t, code, stderr)
+		require.Equal(t, good, same)
+	}
+	r.Proof = nil
+	minimal := r.AppendJSON(nil)
+	for name, c := range map[string]struct {
+		answer string
+		args   []string
+		says   string
+	}{
+		"minimal":        {string(minimal), []string{"3"}, "carries no proof"},
+		"another record": {good, []string{"2"}, "the receipt is for event 3"},
+		"another ledger": {good, []string{"3", "--ledger", "other"}, "the receipt is for event 3"},
+		"another hash":   {good, []string{strings.Repeat("0", 64)}, "the receipt is for event 3"},
+		"no receipt":     {"{}", []string{"3"}, "reading the server's answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.Contains(r.URL.Path, "/events/") {
+					_, _ = w.Write([]byte(`{"seq":3}`))
+					return
+				}
+				_, _ = w.Write([]byte(c.answer))
+			}))
+			defer server.Close()
+			code, stdout, stderr := colophon(server.URL, append([]string{"receipt"}, c.args...)...)
 			require.Equal(t, cli.ExitFailed, code)
 			require.Empty(t, stdout)
 			require.Contains(t, stderr, c.says)

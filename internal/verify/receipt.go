@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"colophon/internal/cli"
+	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 )
 
@@ -42,7 +44,7 @@ func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 		}
 		r, err := proofs.ParseReceipt(text)
 		if err != nil {
-			return nil, err
+			return nil, explainRecord(text, err)
 		}
 		return r, r.Verify(keys...)
 	}
@@ -63,6 +65,27 @@ func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 		return nil, fmt.Errorf("%w: a .tlog-proof without the entry; give the entry with --entry", proofs.ErrNoProof)
 	}
 	return p.VerifyEntry(entry, keys...)
+}
+
+// explainRecord returns an error that says how to get the receipt, if the text is a record or a line about
+// an event, from which a receipt could not be parsed. It returns err for every other text.
+func explainRecord(text []byte, err error) error {
+	var doc pyjson.Document
+	if doc.Parse(text) != nil || doc.Root().Kind() != pyjson.Object {
+		return err
+	}
+	has := func(name string) bool { return doc.Root().Member(name).IsGiven() }
+	seq, noSeq := strconv.ParseUint(string(doc.Root().Member("seq").Raw()), 10, 64)
+	switch {
+	case has("inclusion") || has("checkpoint") || has("ledger"): // a damaged receipt
+		return err
+	case noSeq == nil && has("event_hash"):
+		return fmt.Errorf("%w: this is a record, not a receipt; \"colophon receipt %d\" prints its receipt, as GET …/records/%[2]d/receipt does", proofs.ErrMalformed, seq)
+	case has("record") && has("kind"), has("payload"), has("dag"), has("inputs"), has("citations"), has("route"):
+		return fmt.Errorf("%w: this is a record as it is posted, not a receipt: the receipt is the response to the post, and \"colophon receipt\" prints it again; "+
+			"--record verifies a receipt together with this file", proofs.ErrMalformed)
+	}
+	return err
 }
 
 // readEntry reads an entry from a file. The file holds the entry itself or its line in a response
