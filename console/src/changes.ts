@@ -32,9 +32,9 @@ export function tally(runs: readonly Pick<Run, "cause" | "output_changed">[]): [
 
 const reasons: Record<string, string> = {
   input: "with another input", system_prompt: "with another prompt", model: "with another model", temperature: "with another temperature", max_tokens: "with another limit of tokens",
-  seed: "with another seed", ollama_build_hash: "with another build of Ollama", host_platform: "on another platform", evidence: "with other citations", confounded: "with several things at once",
-  model_internal: "with other files of the model", unseeded: "by chance, without a seed", stochastic: "by chance, as nothing else differs",
-  stochastic_or_model_internal: "by chance or with other files of the model", incomplete: "for a cause that cannot be found",
+  seed: "with another seed", ollama_build_hash: "with another Ollama build", host_platform: "on another platform", evidence: "with other citations", confounded: "with several things at once",
+  model_internal: "with other model files", unseeded: "by chance, without a seed", stochastic: "by chance, as nothing else differs",
+  stochastic_or_model_internal: "by chance or with other model files", incomplete: "for a cause that cannot be found",
 };
 
 /** why says in one sentence what the changes of an output came with: single causes first. `more` says that there are further runs. */

@@ -82,7 +82,7 @@ const causes: Record<string, Omit<Cause, "class">> = {
   temperature: { sign: "T", name: "temperature", means: "Only the temperature differs." },
   max_tokens: { sign: "L", name: "max_tokens", means: "Only max_tokens differs." },
   seed: { sign: "S", name: "seed", means: "Only the seed differs." },
-  ollama_build_hash: { sign: "O", name: "build of Ollama", means: "Only the build of Ollama differs." },
+  ollama_build_hash: { sign: "O", name: "Ollama build", means: "Only the Ollama build differs." },
   host_platform: { sign: "H", name: "platform", means: "Only the platform of the host differs." },
   evidence: { sign: "C", name: "evidence", means: "Only the citations of the two runs differ." },
   confounded: { sign: "+", name: "several at once", means: "Several conditions differ, so no single one is the cause." },
@@ -103,7 +103,7 @@ export function causeOf(cause: string): Cause {
 
 const variables: Record<string, string> = {
   input: "input", system_prompt: "prompt", system_prompt_hash: "prompt", model: "model", temperature: "temperature", max_tokens: "max_tokens", seed: "seed",
-  ollama_build_hash: "build of Ollama", host_platform: "platform", model_digest: "files of the model", evidence: "citations", output: "output",
+  ollama_build_hash: "Ollama build", host_platform: "platform", model_digest: "model files", evidence: "citations", output: "output",
 };
 
 export function variableName(variable: string): string {
@@ -120,9 +120,9 @@ export interface Verdict {
 
 const verdicts: Record<string, Verdict> = {
   match: { class: "good", mark: "✓", words: "The service claimed this hash, and the ledger computed the same." },
-  mismatch: { class: "bad", mark: "✗", words: "The service claimed another hash than the ledger computed." },
+  mismatch: { class: "bad", mark: "✗", words: "The service claimed a different hash than the ledger computed." },
   computed: { class: "plain", mark: "·", words: "The ledger computed it. The service claimed nothing." },
-  claimed: { class: "wait", mark: "?", words: "There is only the word of the service: the ledger did not have the text." },
+  claimed: { class: "wait", mark: "?", words: "Claimed by the service, not checked: the ledger did not have the text." },
   inconsistent: { class: "bad", mark: "✗", words: "The verdict contradicts the record's own counts." },
 };
 

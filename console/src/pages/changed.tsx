@@ -41,7 +41,7 @@ function useChoices(place: Place, variable: string): Loading<Choice[]> {
 }
 
 const variables = ["model", "system_prompt_hash", "temperature", "max_tokens", "ollama_build_hash"];
-const plural: Record<string, string> = { model: "models", system_prompt_hash: "prompts", temperature: "temperatures", max_tokens: "limits of tokens", ollama_build_hash: "builds of Ollama" };
+const plural: Record<string, string> = { model: "models", system_prompt_hash: "prompts", temperature: "temperatures", max_tokens: "token limits", ollama_build_hash: "Ollama builds" };
 
 /** ChangedPage shows what the change from one value of a variable to another did to the outputs. */
 export function ChangedPage() {

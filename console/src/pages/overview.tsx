@@ -156,7 +156,7 @@ function Causes({ counted }: { counted: Rates }) {
   return (
     <section>
       <h2>Why outputs changed</h2>
-      <p>Each run is compared with the run before it that had the same input. {count(all, "run")} had one.</p>
+      <p>Each run is compared with the previous run of the same input. {count(all, "run")} had one.</p>
       <div class="share-bar" role="img" aria-label={shown.map(([cause, n]) => `${causeOf(cause).name}: ${percent(n / all)}`).join("; ")}>
         {shown.map(([cause, n]) => <span key={cause} class={causeOf(cause).class} style={{ flexGrow: n }}>{n / all > 0.06 ? causeOf(cause).sign : ""}</span>)}
       </div>
@@ -219,7 +219,7 @@ function Useless({ summary }: { summary: LiveSummary }) {
   const lacking = Object.entries(summary.incomplete).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
   return (
     <section>
-      <h2>Of no use for comparisons</h2>
+      <h2>Not usable for comparisons</h2>
       {lacking.length === 0 ? <p class="says-good">✓ {all === 0 ? "There are no generations that lack anything." : "Every generation has an input, a prompt, an output, and all settings."}</p> : (
         <ul class="plain-list">{lacking.map(([part, n]) => (
           <li key={part}><a href={link("records", [], { incomplete: part })}>{kinds(n, "ipc_record")} without {part === "output" || part === "input" ? "an" : "a"} {variableName(part)}</a> <span class="quiet">({percent(n / Math.max(1, all))}): {lacks[part] ?? "the record is incomplete"}.</span></li>

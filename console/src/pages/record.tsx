@@ -271,7 +271,7 @@ function Checks({ row }: { row: Row }) {
     <section>
       <h2>Checks</h2>
       <p class={bad.length > 0 ? "says-bad" : claimed ? "says-wait" : "says-good"}>{bad.length > 0 ? `${bad.length} of ${checks.length} checks failed: ${listed(bad.map(([name]) => name.replaceAll("_", " ")))}.`
-        : claimed ? "Nothing is wrong, but some hashes rest on the word of the service alone." : "The ledger computed every hash itself, and nothing is wrong."}</p>
+        : claimed ? "Nothing is wrong, but some hashes are only claimed by the service and were not checked." : "The ledger computed every hash itself, and nothing is wrong."}</p>
       <details open={bad.length > 0}>
         <summary>{number(checks.length)} checks</summary>
         <ul class="checks">{checks.map(([name, check]) => {

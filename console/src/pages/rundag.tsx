@@ -35,7 +35,7 @@ function RunDAG({ seq }: { seq: number }) {
   return (
     <Loads page of={loading} lines={10}>
       {(run) => {
-        if (!run) return <Empty page title="This event is no answer run"><a href={link("record", [seq])}>See what it is</a></Empty>;
+        if (!run) return <Empty page title="This event is not an answer run"><a href={link("record", [seq])}>See what it is</a></Empty>;
         const hash = run.row.hashes.question_hash;
         return (
           <>

@@ -37,7 +37,7 @@ function Questions() {
   return (
     <>
       <h1>Runs</h1>
-      <p>A run answers a question in stages: it finds passages, makes a prompt, asks a model, and checks the answer. Open a question to see at which stage its runs part, and why.</p>
+      <p>A run answers a question in stages: it finds passages, makes a prompt, asks a model, and checks the answer. Open a question to see at which stage its runs diverge, and why.</p>
       <ul class="tabs" aria-label="Which questions">
         <li><a href={withQuery(place, { every: undefined })} aria-current={every ? undefined : "page"}>Questions with several runs</a></li>
         <li><a href={withQuery(place, { every: "true" })} aria-current={every ? "page" : undefined}>All questions</a></li>
@@ -172,8 +172,8 @@ function RunsOf({ rows, left, right }: { rows: readonly Row[]; left: number | un
       <Table label="Runs of this question" rows={rows} keyOf={(row) => row.seq} columns={[
         { title: "Run", cell: (row) => <><a href={link("run-dag", [row.seq])}>{row.run_id === null ? `answer run ${number(row.seq)}` : <Line text={row.run_id} most={50} />}</a> <StateChip state={row.state} /></> },
         { title: "Recorded", cell: (row) => <Time at={row.time} /> },
-        { title: "Against the run before", class: "wide", cell: (row) => <Change row={row} /> },
-        { title: "Compare", cell: (row) => (row.against === null ? <span class="quiet">the first run</span> : row.seq === right && row.against === left ? <strong>shown above</strong> : <a href={withQuery(place, { a: row.against, b: row.seq })}>with the run before</a>) },
+        { title: "Compared with the previous run", class: "wide", cell: (row) => <Change row={row} /> },
+        { title: "Compare", cell: (row) => (row.against === null ? <span class="quiet">the first run</span> : row.seq === right && row.against === left ? <strong>shown above</strong> : <a href={withQuery(place, { a: row.against, b: row.seq })}>with the previous run</a>) },
       ]} />
     </section>
   );

@@ -24,7 +24,7 @@ export function CitationSet({ seq }: { seq: number }) {
   return (
     <Loads page of={loading} lines={10}>
       {(row) => {
-        if (row.kind !== "citation_set") return <Empty page title="This event is no citation set"><a href={link("record", [seq])}>See what it is</a></Empty>;
+        if (row.kind !== "citation_set") return <Empty page title="This event is not a citation set"><a href={link("record", [seq])}>See what it is</a></Empty>;
         const set = row.event.record as unknown as SetEvent;
         return (
           <>

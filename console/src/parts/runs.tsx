@@ -108,7 +108,7 @@ function Beside({ ledger, change, left, right }: { ledger: string; change: Schem
       <section class="why"><p class="sentence">
         {at === null ? "The two runs are the same at every stage."
           : at === "outcome" ? "One run was rejected, and the other one was answered, although the question was the same."
-          : <>The runs part at <strong>{stageWords(at).title.toLowerCase()}</strong>{stageWords(at).means && `: ${stageWords(at).means}`}. {number(differing)} of {number(list.length)} stages differ.</>}
+          : <>The runs diverge at <strong>{stageWords(at).title.toLowerCase()}</strong>{stageWords(at).means && `: ${stageWords(at).means}`}. {number(differing)} of {number(list.length)} stages differ.</>}
         {" "}{[left, right].map((run) => rejection(run.inputs)).filter((reason) => reason !== undefined).map((reason) => <span key={reason}>The reason of the rejection is: <strong><Line text={reason} most={300} /></strong>. </span>)}
         {at !== null && runCause(change.cause, change.differing_dimensions ?? [])}
       </p></section>
@@ -121,7 +121,7 @@ function Beside({ ledger, change, left, right }: { ledger: string; change: Schem
       <section>
         <h2>The stages</h2>
         <div class="dag-heads" aria-hidden="true"><span>first run</span><span>second run</span></div>
-        <ol class="dag">{list.map((pair, i) => <StageRow key={`${pair.stage} ${pair.nth}`} pair={pair} mark={i === first ? "Here the runs part" : undefined} left={left} right={right} ledger={ledger} />)}</ol>
+        <ol class="dag">{list.map((pair, i) => <StageRow key={`${pair.stage} ${pair.nth}`} pair={pair} mark={i === first ? "Here the runs diverge" : undefined} left={left} right={right} ledger={ledger} />)}</ol>
       </section>
       <div class="once"><AsOf size={change.as_of} /></div>
     </>

@@ -45,7 +45,7 @@ export function Sources({ ledger, a, b }: { ledger: string; a: readonly Scored[]
   if (alone) return <Documents ledger={ledger} title="It rests on" list={[...left.values(), ...(a === b ? [] : right.values())]} />;
   return (
     <>
-      {gone.length + added.length === 0 && <p>{moved.length === 0 ? "Both runs have the same passages, with the same scores." : `Both runs have the same passages, but ${number(moved.length)} have another place or score.`}</p>}
+      {gone.length + added.length === 0 && <p>{moved.length === 0 ? "Both runs have the same passages, with the same scores." : `Both runs have the same passages, but ${number(moved.length)} have a different place or score.`}</p>}
       <Documents ledger={ledger} title="Only the first run has" mark="gone" list={gone} />
       <Documents ledger={ledger} title="Only the second run has" mark="new" list={added} />
       <Documents ledger={ledger} title="Both have" list={kept} other={right} />

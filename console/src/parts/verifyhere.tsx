@@ -190,7 +190,7 @@ function Keys({ progress, origin, again }: { progress: Progress; origin: string;
   return (
     <details open={progress.firstSight}>
       <summary>Whose keys?</summary>
-      <p>The key of the log, as this browser keeps it. It is worth as much as your comparison with the key that the operator gives you by another way:</p>
+      <p>The log's key, as this browser keeps it. Compare it with the key that the operator gives you through another channel:</p>
       <p><code class="key"><bdi>{progress.key}</bdi></code></p>
       <form class="stacked witnesses" onSubmit={keep}>
         <label for="witnesses">Keys of witnesses that you trust, one on each line</label>

@@ -95,11 +95,11 @@ function alarmOf(error: unknown): Alarm | undefined {
       return { title: "The server shows less than it has signed before", evidence,
         says: `This browser has seen a signed checkpoint of a longer log: ${error.message}. Either this server is a copy that lags behind, or events were lost. If it lasts, ask the operator, and keep the evidence.` };
     }
-    return { title: "This is another log than this browser saw before", evidence,
+    return { title: "This is a different log than this browser saw before", evidence,
       says: `The server signed two logs that contradict each other: ${error.message}. Do not rely on it, and show the evidence to the operator and to others who use this ledger.` };
   }
   if (error instanceof VerificationError && error.code === "key_changed") {
-    return { title: "The log has another key than this browser knows", says: `${sentence(error.message)} The earlier key did not sign a handover to it. Ask the operator, by another way than this page, which key is right.` };
+    return { title: "The log has a different key than this browser knows", says: `${sentence(error.message)} The earlier key did not sign a handover to it. Ask the operator, through another channel than this page, which key is right.` };
   }
   return undefined;
 }
@@ -173,7 +173,7 @@ export async function verifyRecord(ledger: string, row: Row, onProgress: (progre
     const found = await trustedKeys(ledger, signal);
     keys = found.keys;
     set({ origin: found.origin, firstSight: found.changed === "first", key: keys[0]?.text ?? "" });
-    if (found.changed === "first") return { verdict: "note", says: `This browser sees the key of the log ${found.origin} for the first time, and keeps it. From now on it notices another one.` };
+    if (found.changed === "first") return { verdict: "note", says: `This browser sees the key of the log ${found.origin} for the first time, and keeps it. From now on, it notices if the key changes.` };
     if (found.changed === "rotated") return { says: "The log has a new key, and the key that this browser knew has signed the handover." };
     return { says: `The key of ${found.origin} is the one that this browser has kept.` };
   });
@@ -212,7 +212,7 @@ export async function verifyRecord(ledger: string, row: Row, onProgress: (progre
     const own = utf8Text((verification.entry ?? new Uint8Array()).slice(32));
     const holds = own !== null && row.event_hash === verification.eventHash && equalJSON(JSON.parse(own), row.event);
     return Promise.resolve(holds ? { says: "Conditions, hashes, and checks on this page are those of the event that was verified." }
-      : { verdict: "fails" as const, says: "The server sent another event to this page than the log has." });
+      : { verdict: "fails" as const, says: "The server sent this page a different event than the log has." });
   });
   if (row.redacted_by !== undefined) line("The texts", "note", "They were erased. Their digests remain in the event.");
   else await check("The texts are those that were recorded", () => verifyTexts(ledger, row.seq, event, signal));
@@ -258,7 +258,7 @@ async function verifyTexts(ledger: string, seq: number, event: NonNullable<Verif
   const stated = namedHashes(event.kind, event.record), rules = event.members.get("rules");
   const found = rules instanceof Numeral && rules.token === "1" ? await recompute(event.kind, event.record, texts) : new Map<string, string>();
   const wrong = [...found].filter(([name, hash]) => stated.has(name) && stated.get(name) !== hash).map(([name]) => name);
-  if (wrong.length > 0) return { verdict: "fails", says: `Computed again from the texts, ${listed(wrong)} ${wrong.length === 1 ? "is another hash" : "are other hashes"} than the event names.` };
+  if (wrong.length > 0) return { verdict: "fails", says: `Recomputed from the texts, ${listed(wrong)} ${wrong.length === 1 ? "differs" : "differ"} from the event.` };
   const again = [...found.keys()].filter((name) => stated.has(name)).length;
   const part = names.length > mostTexts ? ` Only the first ${mostTexts} of ${number(names.length)} were compared.` : "";
   if (names.length === 0) return { verdict: "note", says: "The record has no texts of its own." };
