@@ -111,6 +111,23 @@ describe("the console", { skip: noBrowser }, () => {
     }
   });
 
+  it("follows the ledger on the overview, and asks for nothing twice", async () => {
+    const context = await browser.newContext();
+    const page = await watched(context, proxy.url);
+    const asked = [];
+    page.on("request", (request) => asked.push(request.url().slice(proxy.url.length) + (/event-stream/.test(request.headers().accept ?? "") ? " as a stream" : "")));
+    await page.goto(`${proxy.url}/#/default`);
+    await settled(page);
+    const questions = asked.filter((path) => path.startsWith("/v1/ledgers/"));
+    assert.deepEqual(questions, [...new Set(questions)]);
+    const { as_of: size } = await server.get("/stats");
+    await server.post([{ kind: "ipc_record", record: { run_id: "new", payload: { instruction: "Does the page show what is new?" }, output: "It does.", model: "m" } }]);
+    await page.getByText("Does the page show what is new?").waitFor();
+    await page.getByText(`Computed at tree size ${(size + 1).toLocaleString("en")}`).waitFor();
+    nothingHappened(page);
+    await context.close();
+  });
+
   it("can be used with the keyboard alone", async () => {
     const context = await browser.newContext();
     const page = await watched(context, proxy.url);

@@ -1,13 +1,14 @@
 import type { ComponentChildren } from "preact";
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { address, request, type Schemas } from "../api/client.ts";
 import type { LiveSummary } from "../api/follow.ts";
-import { useLatest, useLoad } from "../api/load.ts";
+import { useGet, useLatest, useLoad } from "../api/load.ts";
 import { ingestRate, rateWords, signers } from "../changes.ts";
 import { TimeChart } from "../parts/chart.tsx";
 import { useLedgers } from "../parts/layout.tsx";
-import { useLive, useNow, useSlowly } from "../parts/live.ts";
+import { useGrown, useLive, useNow, useSlowly } from "../parts/live.ts";
 import { AsOf, CauseSign } from "../parts/marks.tsx";
+import { useLedger } from "../parts/may.ts";
 import { RecordLink } from "../parts/name.tsx";
 import { Empty, Loads } from "../parts/states.tsx";
 import { Line } from "../parts/text.tsx";
@@ -24,8 +25,7 @@ export function OverviewPage() {
   const size = useSlowly(live.summary?.tree_size ?? 0, 3000);
   const summary = useLatest(useLoad(`${place.ledger} live once`, (signal) => summaryOf(place.ledger, signal)));
   const spans = spanOf(place.query.get("span"));
-  const rates = useLatest(useLoad(`${place.ledger} rates ${fixed ?? size} ${spans.name}`, (signal) => ratesOf(place.ledger, fixed, spans.seconds, signal)));
-  const totals = useLatest(useLoad(`${place.ledger} totals ${fixed ?? size}`, (signal) => ratesOf(place.ledger, fixed, undefined, signal)));
+  const totals = useGrown(`${place.ledger} totals ${fixed ?? ""}`, fixed ?? size, (signal) => ratesOf(place.ledger, fixed, undefined, signal));
   const newest = live.summary ?? (summary.state === "ready" ? summary.value : undefined);
   return (
     <>
@@ -41,7 +41,7 @@ export function OverviewPage() {
           <Loads of={totals} lines={8}>{(counted) => <Causes counted={counted} />}</Loads>
           <section>
             <div class="with-choice"><h2>Over time</h2><Spans chosen={spans.name} /></div>
-            <Loads of={rates} lines={6}>{(counted) => <OverTime counted={counted} />}</Loads>
+            {spans.seconds === undefined ? <Loads of={totals} lines={6}>{(counted) => <OverTime counted={counted} />}</Loads> : <Lately seconds={spans.seconds} size={fixed ?? size} fixed={fixed} />}
           </section>
           <div class="columns">
             <Loads of={totals} lines={4}>{(counted) => <Wrong counted={counted} />}</Loads>
@@ -49,7 +49,7 @@ export function OverviewPage() {
           </div>
           <Newest size={fixed ?? size} fixed={fixed} />
           <div class="columns">
-            <Checkpoint size={fixed === undefined ? size : undefined} fixed={fixed} />
+            <Checkpoint size={fixed === undefined ? size : undefined} time={live.summary?.time} fixed={fixed} />
             <Ledgers size={size} time={live.summary?.time} />
           </div>
         </>
@@ -57,6 +57,13 @@ export function OverviewPage() {
       {totals.state === "ready" && <AsOf size={totals.value.as_of} />}
     </>
   );
+}
+
+/** Lately shows what was recorded in the time before now. */
+function Lately({ seconds, size, fixed }: { seconds: number; size: number; fixed: number | undefined }) {
+  const { ledger } = usePlace();
+  const rates = useGrown(`${ledger} rates ${fixed ?? ""} ${seconds}`, size, (signal) => ratesOf(ledger, fixed, seconds, signal));
+  return <Loads of={rates} lines={6}>{(counted) => <OverTime counted={counted} />}</Loads>;
 }
 
 async function summaryOf(ledger: string, signal: AbortSignal): Promise<LiveSummary> {
@@ -232,10 +239,10 @@ function Useless({ summary }: { summary: LiveSummary }) {
 /** Newest lists the newest events in words. */
 function Newest({ size, fixed }: { size: number; fixed: number | undefined }) {
   const place = usePlace(), link = useLink();
-  const loading = useLatest(useLoad(`${place.ledger} newest ${size} ${fixed ?? ""}`, async (signal) => {
+  const loading = useGrown(`${place.ledger} newest ${fixed ?? ""}`, size, async (signal) => {
     const response = await request(address("/v1/ledgers/{ledger}/records", { ledger: place.ledger }, { limit: 10, names: true, state: "any", as_of: fixed }), { signal, headers: { Accept: "application/json" } });
     return (await response.json()) as Schemas["RecordList"];
-  }));
+  });
   return (
     <section>
       <div class="with-choice"><h2>Newest records</h2><a href={link("records")}>All records</a></div>
@@ -252,29 +259,44 @@ function Newest({ size, fixed }: { size: number; fixed: number | undefined }) {
   );
 }
 
-function Checkpoint({ size, fixed }: { size: number | undefined; fixed: number | undefined }) {
-  const place = usePlace();
-  const ledger = useLatest(useLoad(`${place.ledger} description ${size ?? ""}`, async (signal) => {
-    const response = await request(address("/v1/ledgers/{ledger}", { ledger: place.ledger }), { signal });
-    return (await response.json()) as Schemas["LedgerDescription"];
-  }));
-  const note = useLatest(useLoad(`${place.ledger} checkpoint ${size ?? ""}`, async (signal) => (await request(address("/v1/ledgers/{ledger}/log/checkpoint", { ledger: place.ledger }), { signal })).text()));
+function Checkpoint({ size = 0, time, fixed }: { size: number | undefined; time: string | undefined; fixed: number | undefined }) {
+  const place = usePlace(), ledger = useLedger();
+  const note = useGrown(`${place.ledger} checkpoint`, size, async (signal) => {
+    const text = await (await request(address("/v1/ledgers/{ledger}/log/checkpoint", { ledger: place.ledger }), { signal })).text();
+    return { text, as_of: Number(text.split("\n")[1]) };
+  });
   return (
     <section>
       <h2>Checkpoint</h2>
       {fixed !== undefined && <p class="quiet">This is the newest one. It covers tree size {number(fixed)} too.</p>}
-      <Loads of={note} lines={3}>{(text) => {
-        const names = signers(text), witnesses = names.filter((one) => one.witness), covers = Number(text.split("\n")[1]);
+      <Loads of={note} lines={3}>{({ text, as_of: covers }) => {
+        const names = signers(text), witnesses = names.filter((one) => one.witness);
         return (
           <>
-            <p>{ledger.state === "ready" && <>Signed <Time at={ledger.value.last_event} /> </>}for {count(covers, "event")}, by {names.filter((one) => !one.witness).map((one) => <strong key={one.name}><Line text={one.name} /></strong>)}.{" "}
+            <p>{ledger && <>Signed <Time at={time ?? ledger.last_event} /> </>}for {count(covers, "event")}, by {names.filter((one) => !one.witness).map((one) => <strong key={one.name}><Line text={one.name} /></strong>)}.{" "}
               {witnesses.length === 0 ? "No witness has cosigned it." : <>{count(witnesses.length, "witness", "witnesses")} cosigned it: {witnesses.map((one, i) => <span key={one.name}>{i > 0 && ", "}<strong><Line text={one.name} /></strong></span>)}.</>}</p>
-            {ledger.state === "ready" && <details class="small"><summary>The key that verifies it</summary><code>{ledger.value.verifier_key}</code></details>}
+            <Key ledger={place.ledger} />
           </>
         );
       }}</Loads>
     </section>
   );
+}
+
+/** Key shows the key of a ledger when it is opened: it can have changed since the page was loaded. */
+function Key({ ledger }: { ledger: string }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <details class="small" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>The key that verifies it</summary>
+      {open && <KeyText ledger={ledger} />}
+    </details>
+  );
+}
+
+function KeyText({ ledger }: { ledger: string }) {
+  const loading = useGet("/v1/ledgers/{ledger}", { ledger });
+  return <Loads of={loading} lines={1}>{(described) => <code>{described.verifier_key}</code>}</Loads>;
 }
 
 function Ledgers({ size, time }: { size: number; time: string | undefined }) {

@@ -1,6 +1,7 @@
 // A ledger as it grows.
 import { useEffect, useState } from "preact/hooks";
 import { followHeads, type LiveSummary } from "../api/follow.ts";
+import { useLatest, useLoad, type Loading } from "../api/load.ts";
 import type { Head } from "../changes.ts";
 
 export interface Live {
@@ -34,6 +35,17 @@ export function useSlowly<T>(value: T, pause: number): T {
     return () => clearTimeout(timer);
   }, [value, slow, pause]);
   return slow.value;
+}
+
+/** useGrown loads an answer, and loads it again when the ledger has grown beyond its tree size. The last answer stays until the next one is there. */
+export function useGrown<T extends { as_of: number }>(key: string, size: number, load: (signal: AbortSignal) => Promise<T>): Loading<T> {
+  const [grown, setGrown] = useState(0);
+  const loading = useLatest(useLoad(`${key} ${grown}`, load));
+  const has = loading.state === "ready" ? loading.value.as_of : undefined;
+  useEffect(() => {
+    if (has !== undefined && has < size) setGrown(size);
+  }, [has, size]);
+  return loading;
 }
 
 /** useNow returns the time in milliseconds, and again after every `pause`. */
