@@ -212,8 +212,12 @@ func EffectTexts(c *cli.Console, t *wire.EffectTextSummary) error {
 		of = "the first " + of
 	}
 	s, l := t.Similarity, t.LengthChange
-	_, err := fmt.Fprintf(c.Out, "In the median of %s, the outputs are %s similar (quartiles %s and %s), and the length changes by %s (%s and %s).\n\n", of,
+	text := fmt.Sprintf("In the median of %s, the outputs are %s similar (quartiles %s and %s), and the length of a pair's output changes by %s (quartiles %s and %s).", of,
 		cli.Percent(float64(s.Median)), cli.Percent(float64(s.Q1)), cli.Percent(float64(s.Q3)), signedShare(l.Median), signedShare(l.Q1), signedShare(l.Q3))
+	if t.WordsA != nil && t.WordsB != nil {
+		text += fmt.Sprintf(" The median length goes from %.0f to %.0f words.", float64(t.WordsA.Median), float64(t.WordsB.Median))
+	}
+	_, err := fmt.Fprintf(c.Out, "%s\n\n", text)
 	return err
 }
 

@@ -39,15 +39,24 @@ label:NAME=VALUE stands for that hash, and so for all runs with the hash. prompt
 for system_prompt_hash.
 
 If several runs with A or with B have the same ipc_id, effects pairs the first with the
-first, the second with the second, and so on.`,
+first, the second with the second, and so on. It says how many runs have no partner, and
+why.`,
 		Example: `  colophon drift effects model claude-2 claude-2.1
   colophon drift effects model claude-2 claude-2.1 --most-changed --limit 20
   colophon drift effects system_prompt_hash label:config=plain label:config=concise
   colophon drift effects label:region eu us
   colophon drift effects /policy_hash 8f2c 91aa
   colophon drift effects temperature 0 0.7 --all --json`,
-		Args: cobra.ExactArgs(3),
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) == 1 || len(args) == 2 {
+				return nil // the error lists values, which only the server knows
+			}
+			return cobra.ExactArgs(3)(command, args)
+		},
 		RunE: func(command *cobra.Command, args []string) error {
+			if len(args) < 3 {
+				return missingValue(d, command, field(args[0]))
+			}
 			return d.effects(command, args[0], args[1], args[2])
 		},
 	}
@@ -85,8 +94,10 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 	if err != nil {
 		return err
 	}
+	var sides *comparedSides
 	if !d.json {
-		if err := d.printEffect(command, variable, a, b, answer); err != nil {
+		sides = readSides(d, command, query, answer.AsOf)
+		if err := d.printEffect(command, variable, a, b, answer, sides); err != nil {
 			return err
 		}
 		if d.mostChangedFirst && answer.Text != nil && answer.Pairs > 0 {
@@ -97,20 +108,18 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 			return err
 		}
 	}
-	none := "" // message that explains why no pair was found
-	if answer.Pairs == 0 && !d.json {
-		if none, err = d.noPairs(command, query, a, b); err != nil {
-			return err
-		}
-	}
+	asked := maps.Clone(query)
 	query.Del("as_of") // the cursor contains the tree size
 	pairs := func(x *wire.EffectsAnswer) ([]wire.EffectPair, string) { return x.Rows, x.Next }
 	next, err := pages(d, command, "/drift/effects", query, "cursor", answer, text, pairs, t, func(p wire.EffectPair) []string {
 		similar, words := show.TextChangeCells(p.Text)
 		return []string{cli.FormatUint(p.A.Seq), cli.FormatUint(p.B.Seq), d.hashOr(p.A.OutputHash), d.hashOr(p.B.OutputHash), similar, words, yesNo(p.OutputChanged)}
 	})
+	if err == nil && answer.Pairs == 0 && next == "" && !d.json {
+		return d.sayNoPairs(command, asked, a, b, answer, sides)
+	}
 	if err == nil {
-		d.conclude(command, t, next, none, answer.Incomplete)
+		d.conclude(command, t, next, "", nil)
 		if len(answer.Rows) > 0 && !d.json {
 			d.sayCompare(answer.Rows[0].A.Seq, answer.Rows[0].B.Seq)
 		}
@@ -118,25 +127,41 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 	return err
 }
 
+// missingValue returns the error for a command line without A and B. If the server can be reached, the error
+// lists values of the variable.
+func missingValue(d *commands, command *cobra.Command, variable string) error {
+	values, err := valuesOf(d, command, variable)
+	if err != nil {
+		values = ""
+	}
+	return cli.Exitf(cli.ExitUsage, "two values of %s are needed, A and B%s", cli.QuoteCell(variable), values)
+}
+
 // sayCompare prints the command that shows how the texts of a pair differ.
 func (d *commands) sayCompare(a, b uint64) {
 	d.Say("colophon drift compare %d %d --text shows how the texts of a pair differ", a, b)
 }
 
-// noPairs returns a message that explains why no pair was found: a value that no run has, or pairs
-// that only runs that are not live form. asked holds the parameters of the query.
-func (d *commands) noPairs(command *cobra.Command, asked url.Values, a, b string) (string, error) {
+// sayNoPairs explains why no pair was found: a value that no run has, pairs that only runs that are not
+// live form, or other variables in which the runs differ. asked has the parameters of the query.
+func (d *commands) sayNoPairs(command *cobra.Command, asked url.Values, a, b string, answer *wire.EffectsAnswer, sides *comparedSides) error {
 	variable := asked.Get("variable")
-	if variable == "model" || strings.HasPrefix(variable, "label:") {
-		for _, value := range []string{a, b} {
-			known, err := d.hasRuns(command, variable, value)
+	reasons := sides.unpairedLines(0)
+	for side, value := range []string{a, b} {
+		known, err := hasRuns(d, command, variable, value, side, sides)
+		if err != nil {
+			return err
+		}
+		if !known {
+			values, err := valuesOf(d, command, variable)
 			if err != nil {
-				return "", err
+				return err
 			}
-			if !known {
-				values, err := valuesOf(d, command, variable)
-				return fmt.Sprintf("no run has the %s %s%s", cli.QuoteCell(variable), cli.QuoteCell(value), values), err
+			d.Say("no run has the %s %s%s", cli.QuoteCell(variable), cli.QuoteCell(value), values)
+			if sides != nil && sides.notRuns[side] > 0 {
+				d.Say("an IPC record without an input or an output is not a run; with that value, there are %d", sides.notRuns[side])
 			}
+			return nil
 		}
 	}
 	runs, others := "live runs", ""
@@ -149,32 +174,56 @@ func (d *commands) noPairs(command *cobra.Command, asked url.Values, a, b string
 		query.Set("limit", "1")
 		answer, _, err := fetch[wire.EffectsAnswer](d, command, "/drift/effects", query)
 		if err != nil {
-			return "", err
+			return err
 		}
 		if answer.Pairs > 0 {
 			others = "; --any-state includes the others, which form " + cli.FormatCount(answer.Pairs, "pair")
 		}
 	}
-	return fmt.Sprintf("no two %s differ only in %s, with the values %s and %s%s", runs, cli.QuoteCell(variable), cli.QuoteCell(a), cli.QuoteCell(b), others), nil
+	d.Say("no two %s differ only in %s, with the values %s and %s%s", runs, cli.QuoteCell(variable), cli.QuoteCell(a), cli.QuoteCell(b), others)
+	if len(reasons) > 0 {
+		d.Say("%s with A (%s), %d with B (%s)", cli.FormatCount(sides.runs[0], "run"), cli.QuoteCell(a), sides.runs[1], cli.QuoteCell(b))
+	}
+	for _, line := range reasons {
+		d.Say("%s", line)
+	}
+	if sides == nil && len(answer.Incomplete) > 0 {
+		d.sayIncomplete(command, answer.Incomplete)
+	}
+	return nil
 }
 
-// hasRuns reports whether any run, in any state, has the value in the field by.
-func (d *commands) hasRuns(command *cobra.Command, by, value string) (bool, error) {
-	if value == "" { // GET /drift/groups/{by}/{value} cannot have an empty value
+// hasRuns reports whether any run, in any state, has the value of a side in the field by. If that would
+// take long to find out, hasRuns returns true.
+func hasRuns(d *commands, command *cobra.Command, by, value string, side int, sides *comparedSides) (bool, error) {
+	switch {
+	case value == "": // GET /drift/groups/{by}/{value} cannot have an empty value
 		return true, nil
+	case by == "model" || by == "ollama_build_hash" || strings.HasPrefix(by, "label:"):
+		query := d.asOf(command)
+		query.Set("state", "any")
+		_, _, err := fetch[wire.GroupAnswer](d, command, groupPath(by, value), query)
+		if errors.Is(err, client.ErrNotFound) {
+			return false, nil
+		}
+		return err == nil, err
+	case sides == nil || sides.runs[side] > 0 || d.anyState:
+		return sides == nil || sides.runs[side] > 0, nil
+	case by == "temperature" || by == "max_tokens":
+		query, known := d.asOf(command), false
+		query.Set("of", by)
+		err := every(d, command, "/drift/values", query, func(v wire.RunValue) bool {
+			known = canonicalNumber(v.Value) == canonicalNumber(value)
+			return !known
+		})
+		return known, err
 	}
-	query := d.asOf(command)
-	query.Set("state", "any")
-	_, _, err := fetch[wire.GroupAnswer](d, command, groupPath(by, value), query)
-	if errors.Is(err, client.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
+	return true, nil
 }
 
-// printEffect prints the totals of all pairs in one sentence. It prints nothing if there are no
-// pairs.
-func (d *commands) printEffect(command *cobra.Command, variable, a, b string, answer *wire.EffectsAnswer) error {
+// printEffect prints the totals of all pairs in one sentence, and which runs have no partner. It prints
+// nothing if there are no pairs.
+func (d *commands) printEffect(command *cobra.Command, variable, a, b string, answer *wire.EffectsAnswer, sides *comparedSides) error {
 	if answer.Pairs == 0 {
 		return nil
 	}
@@ -190,5 +239,14 @@ func (d *commands) printEffect(command *cobra.Command, variable, a, b string, an
 	if err != nil {
 		return err
 	}
-	return show.EffectTexts(d.Console, answer.Text)
+	if err := show.EffectTexts(d.Console, answer.Text); err != nil {
+		return err
+	}
+	lines := sides.unpairedLines(answer.Pairs)
+	if len(lines) == 0 {
+		return nil
+	}
+	_, err = fmt.Fprintf(d.Out, "Of %s with A and %d with B, %s are in no pair:\n  %s\n\n", cli.FormatCount(sides.runs[0], "run"), sides.runs[1],
+		onSides([2]uint64{sides.runs[0] - answer.Pairs, sides.runs[1] - answer.Pairs}), strings.Join(lines, "\n  "))
+	return err
 }

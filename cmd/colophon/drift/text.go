@@ -74,28 +74,32 @@ func memberDigest(d *commands, command *cobra.Command, pointer, value string) (s
 // hashDigits matches a hash or its first digits.
 var hashDigits = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
 
+// isTextHash reports whether the values of a variable are hashes of texts.
+func isTextHash(variable string) bool {
+	return variable == "input" || variable == "input_hash" || variable == "system_prompt_hash"
+}
+
 // labelled returns the hash that all runs with a label have, if the variable is a hash and value is
 // label:NAME=VALUE. It returns every other value unchanged, but refuses a value that is not a hash if
 // the variable is a hash.
 func labelled(d *commands, command *cobra.Command, variable, value string) (string, error) {
-	if variable != "input" && variable != "input_hash" && variable != "system_prompt_hash" || hashDigits.MatchString(value) {
+	if !isTextHash(variable) || hashDigits.MatchString(value) {
 		return value, nil
 	}
 	label, text, found := strings.Cut(value, "=")
-	switch {
-	case variable == "input":
-		return "", cli.Exitf(cli.ExitUsage, "%q is not a value of input: give 8 to 64 digits of the hash; colophon drift groups --by input lists them", value)
-	case !found || !strings.HasPrefix(label, "label:"):
-		return "", cli.Exitf(cli.ExitUsage, "%q is not a value of %s: give 8 to 64 digits of the hash, or label:NAME=VALUE; colophon drift groups --by %s lists them", value, variable, variable)
+	if variable == "input" || !found || !strings.HasPrefix(label, "label:") {
+		return "", notTextHash(d, command, variable, value)
 	}
 	query := d.query(command)
 	query.Set("kind", string(wire.KindIPCRecord))
 	query.Set("limit", "1000")
 	query.Set(label, text)
 	var hashes []string
+	var seqs []uint64 // of records with these hashes
 	err := every(d, command, "/records", query, func(r wire.ListedRecord) bool {
 		if hash := r.Hashes.Get(variable); hash != "" && !slices.Contains(hashes, hash) {
 			hashes = append(hashes, hash)
+			seqs = append(seqs, r.Seq)
 		}
 		return len(hashes) <= maxValues
 	})
@@ -115,22 +119,94 @@ func labelled(d *commands, command *cobra.Command, variable, value string) (stri
 	if len(hashes) > maxValues {
 		count = fmt.Sprintf("more than %d", maxValues)
 	}
-	return "", cli.Exitf(cli.ExitFailed, "records with %s have %s different values of %s; give one of them: %s", cli.QuoteCell(value), count, variable, fewOf(hashes))
+	shown := make([]string, len(hashes))
+	for i, hash := range hashes {
+		shown[i] = show.HashCell(hash, d.full) + d.texts().Excerpt(command.Context(), variable, hash, seqs[i])
+	}
+	return "", cli.Exitf(cli.ExitFailed, "%s stands for one value of %s, but its records have %s; in its place, give the first digits of one hash, or a label whose records all have one: %s",
+		cli.QuoteCell(value), variable, count, fewOf(shown))
 }
 
-// valuesOf returns a clause for an error message that lists some values of runs in the field by. It
-// returns "" if no run has one.
+// notTextHash returns the error for a value of a variable that is neither a hash nor label:NAME=VALUE. The
+// error lists the values that runs have.
+func notTextHash(d *commands, command *cobra.Command, variable, value string) error {
+	forms, labels := "8 to 64 digits of the hash", ""
+	if variable != "input" {
+		forms += ", or label:NAME=VALUE"
+		labels = labelsWith(d, command, value)
+	}
+	values, err := valuesOf(d, command, variable)
+	if err != nil {
+		values = "" // the server's error would hide what is wrong with the arguments
+	}
+	return cli.Exitf(cli.ExitUsage, "%q is not a value of %s: give %s%s%s", value, variable, forms, labels, values)
+}
+
+// labelsWith returns a clause for an error message with the labels that have this value.
+func labelsWith(d *commands, command *cobra.Command, value string) string {
+	query := d.asOf(command)
+	query.Set("q", value)
+	answer, _, err := fetch[wire.SearchAnswer](d, command, "/search", query)
+	if err != nil {
+		return ""
+	}
+	var found []string
+	for _, hit := range answer.Rows {
+		if hit.Value == value && strings.HasPrefix(string(hit.Type), "label:") {
+			found = append(found, cli.QuoteCell(string(hit.Type)+"="+value))
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	return " (such as " + fewOf(found) + ")"
+}
+
+// valuesOf returns a clause for a message that lists some values of runs in the field by or, if no run has
+// the label by, names of labels. It returns "" if there are none.
 func valuesOf(d *commands, command *cobra.Command, by string) (string, error) {
 	query := d.asOf(command)
-	query.Set("by", by)
-	query.Set("state", "any")
 	var values []string
-	err := every(d, command, "/drift/groups", query, func(g wire.Group) bool {
-		values = append(values, cli.QuoteCell(g.Value))
+	var err error
+	switch {
+	case by == "temperature" || by == "max_tokens":
+		query.Set("of", by)
+		values, err = runValues(d, command, query)
+	case by == "seed" || strings.HasPrefix(by, "/"):
+		return "", nil
+	default:
+		query.Set("by", by)
+		query.Set("state", "any")
+		err = every(d, command, "/drift/groups", query, func(g wire.Group) bool {
+			value := cli.QuoteCell(g.Value)
+			if isTextHash(by) {
+				value = show.HashCell(g.Value, false) + d.texts().Excerpt(command.Context(), by, g.Value, g.LastSeq)
+			}
+			values = append(values, value)
+			return len(values) <= maxValues
+		})
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case len(values) > 0:
+		return "; runs have the values " + fewOf(values), nil
+	}
+	if strings.HasPrefix(by, "label:") {
+		query = d.asOf(command)
+		query.Set("of", "label")
+		if values, err = runValues(d, command, query); len(values) > 0 {
+			return "; no run has that label: runs have the labels " + fewOf(values), err
+		}
+	}
+	return "", err
+}
+
+// runValues returns the first rows of GET /drift/values.
+func runValues(d *commands, command *cobra.Command, query url.Values) (values []string, err error) {
+	err = every(d, command, "/drift/values", query, func(v wire.RunValue) bool {
+		values = append(values, cli.QuoteCell(v.Value))
 		return len(values) <= maxValues
 	})
-	if err != nil || len(values) == 0 {
-		return "", err
-	}
-	return fmt.Sprintf("; runs have the values %s", fewOf(values)), nil
+	return values, err
 }

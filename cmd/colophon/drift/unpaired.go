@@ -1,0 +1,290 @@
+package drift
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"colophon/client/wire"
+	"colophon/internal/cli"
+)
+
+// maxExplained is the maximum number of records that effects reads to explain why runs have no partner.
+const maxExplained = 5000
+
+// conditionNames are the variables that the runs of a pair agree in, except the one that is compared.
+var conditionNames = [...]string{"input", "seed", "system_prompt", "model", "temperature", "max_tokens"}
+
+// conditionValues are the values of a run, in the order of conditionNames. An absent value is "".
+type conditionValues [len(conditionNames)]string
+
+// differsFrom returns the names of the variables in which two runs differ.
+func (v *conditionValues) differsFrom(other *conditionValues) (names []string) {
+	for i, name := range conditionNames {
+		if v[i] != other[i] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// comparedSides counts the runs of both sides of an effect: those with A, then those with B.
+type comparedSides struct {
+	runs     [2]uint64
+	notRuns  [2]uint64 // IPC records without an input or an output
+	partners [2]map[conditionValues]uint64
+	order    [2][]conditionValues // the keys of partners, in the order of the listing
+}
+
+// readSides lists the runs of both sides at one tree size. It returns nil if the ledger has too many records
+// to list, or if they cannot be listed.
+func readSides(d *commands, command *cobra.Command, asked url.Values, asOf uint64) *comparedSides {
+	s := &comparedSides{partners: [2]map[conditionValues]uint64{{}, {}}}
+	variable := asked.Get("variable")
+	query := url.Values{"kind": {string(wire.KindIPCRecord)}, "events": {"true"}, "limit": {"500"}, "as_of": {cli.FormatUint(asOf)}}
+	if asked.Get("state") != "any" {
+		query.Set("state", string(wire.StateLive))
+	}
+	read, failed := 0, false
+	list := func(query url.Values, sideOf func(*wire.IPCRecordEvent) int) {
+		err := every(d, command, "/records", query, func(row wire.ListedRecord) bool {
+			r, err := ipcRecord(&row)
+			failed = failed || err != nil || read == maxExplained
+			if read++; failed {
+				return false
+			}
+			if side := sideOf(r); side >= 0 {
+				s.add(side, variable, r)
+			}
+			return true
+		})
+		failed = failed || err != nil
+	}
+	switch {
+	case variable == "model", variable == "input", variable == "input_hash", variable == "system_prompt_hash", variable == "ollama_build_hash", strings.HasPrefix(variable, "label:"):
+		for side, name := range []string{"a", "b"} {
+			query.Set(variable, asked.Get(name))
+			query.Set("as_of", cli.FormatUint(asOf)) // every deletes it if there are several pages
+			query.Del("cursor")
+			list(query, func(*wire.IPCRecordEvent) int { return side })
+		}
+	default: // no filter of GET /records selects these values
+		list(query, func(r *wire.IPCRecordEvent) int {
+			return slices.Index([]string{canonicalNumber(asked.Get("a")), canonicalNumber(asked.Get("b"))}, valueIn(r, variable))
+		})
+	}
+	if failed {
+		return nil
+	}
+	return s
+}
+
+func ipcRecord(row *wire.ListedRecord) (*wire.IPCRecordEvent, error) {
+	event, err := wire.ParseEvent(row.Event)
+	if err != nil {
+		return nil, err
+	}
+	decoded, err := event.Decode()
+	r, is := decoded.(*wire.IPCRecordEvent)
+	if err == nil && !is {
+		err = fmt.Errorf("event %d is not an IPC record", row.Seq)
+	}
+	return r, err
+}
+
+// valueIn returns the value of temperature, max_tokens, or seed, or the digest of a payload member. It
+// returns "-" if the record has none.
+func valueIn(r *wire.IPCRecordEvent, variable string) string {
+	value := ""
+	switch variable {
+	case "temperature":
+		if r.Temperature != nil {
+			value = strconv.FormatFloat(*r.Temperature, 'g', -1, 64)
+		}
+	case "max_tokens":
+		value = r.MaxTokens.String()
+	case "seed":
+		value = r.Seed.String()
+	default:
+		if members := r.PayloadMembers.Value; members != nil {
+			value = (*members)[variable]
+		}
+	}
+	if value == "" {
+		return "-"
+	}
+	return value
+}
+
+// canonicalNumber returns a number in the form of valueIn, and every other text unchanged.
+func canonicalNumber(text string) string {
+	if _, err := strconv.ParseInt(text, 10, 64); err == nil || len(text) > 20 { // a digest, or a seed with more digits than a float
+		return text
+	}
+	if value, err := strconv.ParseFloat(text, 64); err == nil {
+		return strconv.FormatFloat(value, 'g', -1, 64)
+	}
+	return text
+}
+
+// add adds a record to a side (spec: Effects of a variable).
+func (s *comparedSides) add(side int, variable string, r *wire.IPCRecordEvent) {
+	input := r.Hashes.Get("input_hash")
+	if input == "" || r.Hashes.Get("output_hash") == "" {
+		s.notRuns[side]++
+		return
+	}
+	s.runs[side]++
+	values := conditionValues{input, r.Seed.String(), r.Hashes.Get("system_prompt_hash"), r.Model, "", r.MaxTokens.String()}
+	if seedless := r.Hashes.Get("seedless_input_hash"); seedless != "" {
+		values[0] = seedless
+		values[1] += " in " + input // a seed in the payload
+	}
+	if r.Temperature != nil {
+		values[4] = strconv.FormatFloat(*r.Temperature, 'g', -1, 64)
+	}
+	switch variable {
+	case "input", "input_hash":
+		values[0], values[1] = "", r.Seed.String()
+	case "seed":
+		values[1] = ""
+	case "system_prompt_hash":
+		values[2] = ""
+	case "model":
+		values[3] = ""
+	case "temperature":
+		values[4] = ""
+	case "max_tokens":
+		values[5] = ""
+	}
+	if strings.HasPrefix(variable, "/") {
+		values[0], values[1] = otherMembers(r, variable), r.Seed.String()
+	}
+	if s.partners[side][values] == 0 {
+		s.order[side] = append(s.order[side], values)
+	}
+	s.partners[side][values]++
+}
+
+// otherMembers returns the digests of all members of the payload but one.
+func otherMembers(r *wire.IPCRecordEvent, pointer string) string {
+	var list []string
+	for name, digest := range *r.PayloadMembers.Value {
+		if name != pointer {
+			list = append(list, name+" "+digest)
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(list, "\n")
+}
+
+// pairs returns the number of pairs: the k-th run of a side is paired with the k-th run of the other side
+// under the same conditions.
+func (s *comparedSides) pairs() (n uint64) {
+	for values, runs := range s.partners[0] {
+		n += min(runs, s.partners[1][values])
+	}
+	return n
+}
+
+// unpairedReason is a reason why runs have no partner, and the number of such runs on each side.
+type unpairedReason struct {
+	text string
+	runs [2]uint64
+}
+
+// reasons returns why runs have no partner, without counting a run twice.
+func (s *comparedSides) reasons() (list []unpairedReason) {
+	add := func(side int, runs uint64, text string) {
+		at := slices.IndexFunc(list, func(r unpairedReason) bool { return r.text == text })
+		if at < 0 {
+			at, list = len(list), append(list, unpairedReason{text: text})
+		}
+		list[at].runs[side] += runs
+	}
+	for side := range s.runs {
+		ofInput := make(map[string][]*conditionValues)
+		for i := range s.order[1-side] {
+			other := &s.order[1-side][i]
+			ofInput[other[0]] = append(ofInput[other[0]], other)
+		}
+		for i := range s.order[side] {
+			values := &s.order[side][i]
+			runs, partners := s.partners[side][*values], s.partners[1-side][*values]
+			switch {
+			case runs <= partners:
+			case partners > 0:
+				add(side, runs-partners, "the other side has fewer runs under the same conditions")
+			case ofInput[values[0]] == nil:
+				add(side, runs, "the other side has no run with the same input (payload)")
+			default:
+				add(side, runs, differing(nearest(values, ofInput[values[0]])))
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b unpairedReason) int { return int(b.runs[0]+b.runs[1]) - int(a.runs[0]+a.runs[1]) })
+	return list
+}
+
+// differing returns the reason that the runs of the other side differ in these variables too.
+func differing(names []string) string {
+	list := strings.Join(names, " and ")
+	if last := len(names) - 1; last > 1 {
+		list = strings.Join(names[:last], ", ") + ", and " + names[last]
+	}
+	return "the other side's runs with the same input also differ in " + list
+}
+
+// nearest returns the fewest variables in which a run differs from one of the others.
+func nearest(values *conditionValues, others []*conditionValues) (names []string) {
+	for i, other := range others {
+		if differ := values.differsFrom(other); i == 0 || len(differ) < len(names) {
+			names = differ
+		}
+	}
+	return names
+}
+
+// onSides formats the numbers of runs of both sides.
+func onSides(runs [2]uint64) string {
+	switch {
+	case runs[1] == 0:
+		return cli.FormatUint(runs[0]) + " with A"
+	case runs[0] == 0:
+		return cli.FormatUint(runs[1]) + " with B"
+	}
+	return fmt.Sprintf("%d with A and %d with B", runs[0], runs[1])
+}
+
+// maxReasons is the maximum number of reasons that effects lists.
+const maxReasons = 5
+
+// unpairedLines returns sentences, without their full stops, that say why runs have no partner. It returns
+// none if each run has one, or if the counted runs do not form this number of pairs. s may be nil.
+func (s *comparedSides) unpairedLines(pairs uint64) (lines []string) {
+	if s == nil || s.pairs() != pairs || s.runs == [2]uint64{pairs, pairs} {
+		return nil
+	}
+	if s.runs[0] > 0 && s.runs[1] > 0 {
+		reasons := s.reasons()
+		if len(reasons) > maxReasons {
+			rest := unpairedReason{text: "other reasons"}
+			for _, r := range reasons[maxReasons-1:] {
+				rest.runs[0] += r.runs[0]
+				rest.runs[1] += r.runs[1]
+			}
+			reasons = append(reasons[:maxReasons-1:maxReasons-1], rest)
+		}
+		for _, r := range reasons {
+			lines = append(lines, onSides(r.runs)+": "+r.text)
+		}
+	}
+	if s.notRuns != [2]uint64{} {
+		lines = append(lines, "not counted, because a record without an input or an output is not a run: "+onSides(s.notRuns))
+	}
+	return lines
+}
