@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"colophon/ledger/drift/evidence"
 )
@@ -112,6 +114,7 @@ type Report struct {
 	Matched       string     `json:"matched_by,omitempty"` // empty if the sets are compared as wholes
 	Inputs        int        `json:"inputs"`               // number of inputs with runs in both sets
 	Repeated      int        `json:"repeated_inputs"`      // number of these with repeats, which show the variation by chance
+	Uneven        int        `json:"uneven_inputs"`        // number of these with more runs in one set than in the other
 	BaselineRuns  int        `json:"baseline_runs"`
 	CandidateRuns int        `json:"candidate_runs"`
 	BaselineOnly  int        `json:"baseline_only"` // inputs that only one set has; they are not compared
@@ -133,6 +136,9 @@ func Judge(d *ComparedRuns, o Options) *Report {
 	for _, c := range d.Cases {
 		if !d.Whole && len(c.Baseline)+len(c.Candidate) > 2 {
 			r.Repeated++
+		}
+		if !d.Whole && len(c.Baseline) != len(c.Candidate) {
+			r.Uneven++
 		}
 	}
 	j := &judge{ComparedRuns: d, Options: o}
@@ -275,8 +281,8 @@ func (j *judge) changed(c *Check) {
 		}
 		return 0
 	}, func(between, within float64) {
-		c.Summary = fmt.Sprintf("%s of the outputs differ between the sets, and %s between runs of one set: %s%s.",
-			percent(between), percent(within), points(between-within, "more", "fewer"), c.interval())
+		c.Summary = fmt.Sprintf("On average over the inputs, %s of the pairs of a baseline and a candidate run have different outputs, and %s of the pairs of runs of one set: %s%s.",
+			percent(between), percent(within), points(between-within), j.pointsInterval(c, 1))
 	})
 	if c.statistic == nil {
 		c.Summary = fmt.Sprintf("Not tested: %s of the outputs differ (%d of %d), but %s. If outputs are reproducible, give --chance 0.", percent(share), differ, pairs, noRepeats)
@@ -288,8 +294,8 @@ func (j *judge) similarity(c *Check) {
 	j.excess(c, cases, func(input, a, b int) float64 {
 		return 1 - cases[input].similar[a*len(cases[input].runs())+b]
 	}, func(between, within float64) {
-		c.Summary = fmt.Sprintf("Outputs of different sets are %s similar, and outputs of one set %s: %s%s.",
-			percent(1-between), percent(1-within), points(between-within, "less", "more"), c.interval())
+		c.Summary = fmt.Sprintf("On average over the inputs, the outputs of a baseline and a candidate run are %s similar, and those of two runs of one set %s: %s%s.",
+			percent(1-between), percent(1-within), points(within-between), j.pointsInterval(c, -1))
 	})
 }
 
@@ -311,9 +317,41 @@ func (j *judge) length(c *Check) {
 		if *c.Change < 0 {
 			direction = "shorter"
 		}
-		c.Summary = fmt.Sprintf("The typical output is %s %s%s.", percent(math.Abs(*c.Change)), direction, c.interval())
+		average, interval := "the inputs", ""
+		if j.Whole {
+			average = "the runs of each set"
+		}
+		if c.Interval != nil {
+			interval = fmt.Sprintf("; %s: %+.1f%% to %+.1f%%", j.intervalName(), 100*c.Interval.Low, 100*c.Interval.High)
+		}
+		baseline, candidate := medianWords(cases)
+		c.Summary = fmt.Sprintf("On average over %s, the candidate's outputs are %s %s (geometric mean of the lengths in words%s). The median length goes from %s to %s words.",
+			average, percent(math.Abs(*c.Change)), direction, interval, words(baseline), words(candidate))
 	}
 }
+
+// medianWords returns the median length of the outputs of each set, in words.
+func medianWords(cases []*Case) (baseline, candidate float64) {
+	var lengths [2][]int
+	for _, c := range cases {
+		for i := range c.Baseline {
+			lengths[0] = append(lengths[0], c.Baseline[i].words)
+		}
+		for i := range c.Candidate {
+			lengths[1] = append(lengths[1], c.Candidate[i].words)
+		}
+	}
+	return median(lengths[0]), median(lengths[1])
+}
+
+// median returns the median of one or more numbers.
+func median(list []int) float64 {
+	slices.Sort(list)
+	return float64(list[(len(list)-1)/2]+list[len(list)/2]) / 2
+}
+
+// words formats a median length.
+func words(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // wholeInterval sets the interval of a check that compares the sets as wholes.
 func (j *judge) wholeInterval(c *Check, values [][]float64) {
@@ -340,11 +378,11 @@ func (j *judge) vocabulary(c *Check) {
 	}
 	c.describe = func() {
 		if len(c.Words) == 0 {
-			c.Summary = "No word is in more or in fewer outputs by more than chance."
+			c.Summary = "No word occurs in more or in fewer outputs by more than chance."
 			return
 		}
 		w := c.Words[0]
-		c.Summary = fmt.Sprintf("Above all, the word %q is in %s of the baseline's outputs and in %s of the candidate's.", w.Word, percent(w.Baseline), percent(w.Candidate))
+		c.Summary = fmt.Sprintf("The word whose share of outputs changed most is %q: %s of the baseline's outputs contain it, and %s of the candidate's.", w.Word, percent(w.Baseline), percent(w.Candidate))
 	}
 }
 
@@ -484,14 +522,15 @@ func (j *judge) listWords(c *Check) {
 
 // conclude sets the verdict, the summary, and Needed.
 func (r *Report) conclude(j *judge) {
-	var failed, passed, missing int
+	var failed []string
+	var passed, missing int
 	onlyMismatches := len(r.Checks) == 1 && r.Checks[0].Name == CheckMismatches
 	for i := range r.Checks {
 		c := &r.Checks[i]
 		aboutOutputs := c.Name != CheckMismatches || onlyMismatches
 		switch {
 		case c.Outcome == OutcomeFailed:
-			failed++
+			failed = append(failed, c.Name)
 		case c.Outcome == OutcomePassed && aboutOutputs:
 			passed++
 		case c.Outcome == OutcomeNotTested && slices.Contains(j.Required, c.Name):
@@ -505,9 +544,9 @@ func (r *Report) conclude(j *judge) {
 		r.Needed = evidence.InputsNeeded(evidence.NewDifference(nil, nil, false), r.Level/float64(max(1, len(r.Checks))), evidence.RunCounts{Baseline: 1, Candidate: 1})
 	}
 	switch {
-	case failed > 0:
+	case len(failed) > 0:
 		r.Verdict, r.Needed = VerdictFail, 0
-		r.Summary = fmt.Sprintf("The candidate differs from the baseline by more than chance and more than the tolerance in %d of %d checks.", failed, len(r.Checks))
+		r.Summary = fmt.Sprintf("The candidate differs from the baseline by more than chance and by more than the tolerance in %d of %d checks: %s.", len(failed), len(r.Checks), strings.Join(failed, ", "))
 	case passed > 0 && missing == 0:
 		r.Verdict, r.Needed = VerdictPass, 0
 		r.Summary = fmt.Sprintf("There is no evidence that the candidate differs from the baseline by more than the tolerance (%s).", j.counted(r.Inputs))
@@ -535,17 +574,28 @@ func (j *judge) counted(inputs int) string {
 func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
 
 // points formats a difference between two shares in percentage points.
-func points(difference float64, positive, negative string) string {
-	if difference < 0 {
-		return fmt.Sprintf("%.1f points %s", -100*difference, negative)
+func points(difference float64) string {
+	text := fmt.Sprintf("%.1f points", 100*math.Abs(difference))
+	switch {
+	case text == "0.0 points":
+		return "no difference"
+	case difference < 0:
+		return text + " less"
 	}
-	return fmt.Sprintf("%.1f points %s", 100*difference, positive)
+	return text + " more"
 }
 
-// interval formats the interval of a check in parentheses, or returns "" if there is none.
-func (c *Check) interval() string {
+// intervalName names the interval of a check.
+func (j *judge) intervalName() string {
+	return strconv.FormatFloat(100*(1-j.Level), 'g', 4, 64) + "% interval"
+}
+
+// pointsInterval formats the interval of a check in parentheses, in percentage points, or returns "" if there
+// is none. sign is -1 if the summary states the opposite of the change, and otherwise 1.
+func (j *judge) pointsInterval(c *Check, sign float64) string {
 	if c.Interval == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (interval: %s to %s)", percent(c.Interval.Low), percent(c.Interval.High))
+	low, high := sign*c.Interval.Low, sign*c.Interval.High
+	return fmt.Sprintf(" (%s: %+.1f to %+.1f points)", j.intervalName(), 100*min(low, high), 100*max(low, high))
 }

@@ -80,10 +80,10 @@ func TestChangedComparesWithTheVariationByChance(t *testing.T) {
 	}{
 		{"no repeats", numbered("x %d"), numbered("y %d"), nil, OutcomeNotTested, "Not tested: 100.0% of the outputs differ (20 of 20), but no input has two runs in one set"},
 		{"known to be reproducible", numbered("x %d"), numbered("y %d"), &chance, OutcomeFailed, "100.0% of the outputs differ (20 of 20); by chance, 0.0% would."},
-		{"the baseline varies as much", twice("x %d", "y %d"), numbered("z %d"), nil, OutcomePassed, "100.0% of the outputs differ between the sets, and 100.0% between runs of one set: 0.0 points more"},
-		{"the baseline is stable", twice("x %d", "x %d"), numbered("z %d"), nil, OutcomeFailed, "100.0% of the outputs differ between the sets, and 0.0% between runs of one set: 100.0 points more"},
+		{"the baseline varies as much", twice("x %d", "y %d"), numbered("z %d"), nil, OutcomePassed, "100.0% of the pairs of a baseline and a candidate run have different outputs, and 100.0% of the pairs of runs of one set: no difference (95% interval: +0.0 to +0.0 points)."},
+		{"the baseline is stable", twice("x %d", "x %d"), numbered("z %d"), nil, OutcomeFailed, "100.0% of the pairs of a baseline and a candidate run have different outputs, and 0.0% of the pairs of runs of one set: 100.0 points more"},
 		{"repeats take precedence", twice("x %d", "y %d"), numbered("z %d"), &chance, OutcomePassed, ""},
-		{"no output changes", twice("x %d", "x %d"), numbered("x %d"), nil, OutcomePassed, "0.0% of the outputs differ between the sets"},
+		{"no output changes", twice("x %d", "x %d"), numbered("x %d"), nil, OutcomePassed, "On average over the inputs, 0.0% of the pairs of a baseline and a candidate run have different outputs"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := Judge(texts(20, c.baseline, c.candidate), Options{Level: 0.05, Chance: c.chance, Checks: []string{CheckChanged}})
@@ -107,6 +107,42 @@ func TestTolerance(t *testing.T) {
 	}
 	shorter := texts(40, numbered("one two three four %d"), numbered("one %d"))
 	require.Equal(t, VerdictFail, Judge(shorter, Options{Level: 0.05, Checks: []string{CheckLength}, Tolerance: map[string]float64{CheckLength: 0.3}}).Verdict, "a shorter text is a change too")
+}
+
+// The summary of the length names its statistics. Repeats do not change the weight of an input.
+func TestLengthIsNamed(t *testing.T) {
+	longer := texts(10, numbered("one two three four %d"), numbered("one two three four five six seven %d"))
+	require.Equal(t, "On average over the inputs, the candidate's outputs are 50.0% longer (geometric mean of the lengths in words; 95% interval: +50.0% to +50.0%). The median length goes from 5 to 8 words.",
+		find(t, Judge(longer, Options{Level: 0.05, Checks: []string{CheckLength}}), CheckLength).Summary)
+	longer.Whole = true
+	longer.Cases = []*Case{{Baseline: longer.Cases[0].Baseline, Candidate: append(longer.Cases[0].Candidate, longer.Cases[1].Baseline...), measured: true}}
+	require.Contains(t, find(t, Judge(longer, Options{Level: 0.1, Checks: []string{CheckLength}}), CheckLength).Summary,
+		"On average over the runs of each set, the candidate's outputs are 22.5% longer (geometric mean of the lengths in words; 90% interval: ")
+	require.Contains(t, find(t, Judge(longer, Options{Level: 0.1, Checks: []string{CheckLength}}), CheckLength).Summary, "The median length goes from 5 to 6.5 words.")
+}
+
+// A similarity that falls is printed as a negative change, with an interval of the same sign.
+func TestSimilarityFalls(t *testing.T) {
+	twice := func(i int) []string { return []string{fmt.Sprintf("a b %d", i), fmt.Sprintf("a b %d", i)} }
+	check := find(t, Judge(texts(20, twice, numbered("x y %d")), Options{Level: 0.05, Checks: []string{CheckSimilarity}}), CheckSimilarity)
+	require.Regexp(t, `are 33\.3% similar, and those of two runs of one set 100\.0%: 66\.7 points less \(95% interval: -66\.7 to -66\.7 points\)\.$`, check.Summary)
+	require.Equal(t, "-66.7 points", check.ChangeCell())
+	check.Change = new(0.0)
+	require.Equal(t, "+0.0 points", check.ChangeCell())
+}
+
+// The report says if the sets have different numbers of runs.
+func TestUnevenRuns(t *testing.T) {
+	five := func(i int) []string { return []string{"a", "b", "c", "d", "e"} }
+	r := Judge(texts(8, five, numbered("x %d")), Options{Level: 0.05})
+	r.Matched = "input"
+	require.Equal(t, 8, r.Uneven)
+	require.Equal(t, "Baseline: all runs, 40 runs. Candidate: all runs, 8 runs. Both sets have runs of 8 inputs, matched by input; each has several runs in a set. "+
+		"The sets have different numbers of runs of 8 inputs; all inputs have the same weight, however many runs they have.", r.DescribeRuns())
+	r = Judge(texts(1, numbered("x %d"), numbered("y %d")), Options{Level: 0.05})
+	r.Matched, r.BaselineOnly, r.CandidateOnly, r.Skipped = "run_id", 1, 2, 1
+	require.Equal(t, "Baseline: all runs, 1 run. Candidate: all runs, 1 run. Both sets have runs of 1 input, matched by run_id; none has several runs in one set. "+
+		"Left out: 1 input that only the baseline has. Left out: 2 inputs that only the candidate has. Left out: 1 run without a text, or not among the latest 10 runs of an input in a set.", r.DescribeRuns())
 }
 
 func TestWordsAreNamed(t *testing.T) {
@@ -151,7 +187,7 @@ func TestReports(t *testing.T) {
 	var markdown bytes.Buffer
 	require.NoError(t, r.WriteMarkdown(&markdown))
 	require.Contains(t, markdown.String(), "## Drift gate: the outputs changed\n")
-	require.Contains(t, markdown.String(), "| words | **failed** | +100.0% | 0.0% | < 0.001 |")
+	require.Contains(t, markdown.String(), "| words | **failed** | 100.0 points | 0.0% | < 0.001 |")
 	require.Contains(t, markdown.String(), "The sets differ in model (m-1 → m-2).")
 	for line := range strings.Lines(markdown.String()) {
 		require.NotContains(t, line, "<script>")
@@ -168,7 +204,7 @@ func TestReports(t *testing.T) {
 	require.Equal(t, 6, suites.Tests)
 	require.Equal(t, 2, suites.Failures) // length and words
 	require.Equal(t, 2, suites.Skipped)  // changed and similarity
-	require.Contains(t, suites.Suite.Cases[4].Failure.Message, "the word ")
+	require.Contains(t, suites.Suite.Cases[4].Failure.Message, "The word whose share of outputs changed most is ")
 
 	r = Judge(texts(3, numbered("a %d"), numbered("b %d")), Options{Level: 0.05})
 	for _, allow := range []bool{false, true} {

@@ -13,22 +13,51 @@ func (r *Report) Heading() string {
 	return verdicts[r.Verdict]
 }
 
-// DescribeRuns returns a sentence about what was compared.
+// DescribeRuns returns sentences about what was compared.
 func (r *Report) DescribeRuns() string {
-	text := fmt.Sprintf("Baseline: %s (%d runs compared). Candidate: %s (%d runs compared).", conditionsOr(r.Baseline), r.BaselineRuns, conditionsOr(r.Candidate), r.CandidateRuns)
+	text := fmt.Sprintf("Baseline: %s, %s. Candidate: %s, %s.", conditionsOr(r.Baseline), counted(r.BaselineRuns, "run"), conditionsOr(r.Candidate), counted(r.CandidateRuns, "run"))
 	switch {
 	case r.Matched == "":
-		text += " The inputs of the sets were not matched."
+		text += " The sets were compared as wholes, because their inputs were not matched."
+	case r.Inputs == 0:
+		text += fmt.Sprintf(" No input, matched by %s, has runs in both sets.", r.Matched)
 	default:
-		text += fmt.Sprintf(" %d inputs are in both sets, matched by %s; %d of them with repeats.", r.Inputs, r.Matched, r.Repeated)
+		text += fmt.Sprintf(" Both sets have runs of %s, matched by %s; %s.", counted(r.Inputs, "input"), r.Matched, r.describeRepeats())
 	}
-	if r.BaselineOnly+r.CandidateOnly > 0 {
-		text += fmt.Sprintf(" Not compared: %d inputs of the baseline and %d of the candidate that the other set does not have.", r.BaselineOnly, r.CandidateOnly)
+	if r.Uneven > 0 {
+		text += fmt.Sprintf(" The sets have different numbers of runs of %s; all inputs have the same weight, however many runs they have.", counted(r.Uneven, "input"))
+	}
+	if r.BaselineOnly > 0 {
+		text += fmt.Sprintf(" Left out: %s that only the baseline has.", counted(r.BaselineOnly, "input"))
+	}
+	if r.CandidateOnly > 0 {
+		text += fmt.Sprintf(" Left out: %s that only the candidate has.", counted(r.CandidateOnly, "input"))
 	}
 	if r.Skipped > 0 {
-		text += fmt.Sprintf(" Not compared: %d runs, which have no text or are not among the latest %d runs of their input.", r.Skipped, MaxRepeats)
+		text += fmt.Sprintf(" Left out: %s without a text, or not among the latest %d runs of an input in a set.", counted(r.Skipped, "run"), MaxRepeats)
 	}
 	return text
+}
+
+// describeRepeats says how many inputs have repeats.
+func (r *Report) describeRepeats() string {
+	switch r.Repeated {
+	case 0:
+		return "none has several runs in one set"
+	case r.Inputs:
+		return "each has several runs in a set"
+	case 1:
+		return "1 of them has several runs in a set"
+	}
+	return fmt.Sprintf("%d of them have several runs in a set", r.Repeated)
+}
+
+// counted formats a number and a noun, whose plural must end in s.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func conditionsOr(conditions []string) string {
@@ -38,7 +67,7 @@ func conditionsOr(conditions []string) string {
 	return strings.Join(conditions, ", ")
 }
 
-// DescribeDifferences returns a sentence about the variables that differ between the sets, or "" if none differ.
+// DescribeDifferences returns what is known about the variables that differ between the sets, or "" if none differ.
 func (r *Report) DescribeDifferences() string {
 	if len(r.Differ) == 0 {
 		return ""
@@ -47,7 +76,11 @@ func (r *Report) DescribeDifferences() string {
 	for _, v := range r.Differ {
 		list = append(list, fmt.Sprintf("%s (%s → %s)", v.Name, valuesOr(v.Baseline), valuesOr(v.Candidate)))
 	}
-	return "The sets differ in " + strings.Join(list, ", ") + "."
+	text := "The sets differ in " + strings.Join(list, ", ") + "."
+	if len(list) > 1 {
+		text += " The gate cannot tell which of these variables changed the outputs; drift effects compares runs that differ in one."
+	}
+	return text
 }
 
 func valuesOr(values []string) string {
@@ -59,14 +92,14 @@ func valuesOr(values []string) string {
 
 // DescribeMethod returns a sentence that states the probability of a false alarm.
 func (r *Report) DescribeMethod() string {
-	return fmt.Sprintf("If nothing changed, this gate fails with a probability of at most %s.", percent(r.Level))
+	return fmt.Sprintf("If nothing changed, the probability that this gate fails is at most %s.", percent(r.Level))
 }
 
 // WriteMarkdown writes the report for a pull request.
 func (r *Report) WriteMarkdown(to io.Writer) error {
 	var w strings.Builder
 	fmt.Fprintf(&w, "## Drift gate: %s\n\n%s\n\n", strings.ToLower(r.Heading()), escape(r.Summary))
-	w.WriteString("| check | outcome | change | tolerated | p | |\n| --- | --- | ---: | ---: | ---: | --- |\n")
+	w.WriteString("| check | outcome | change | tolerated | p-value | |\n| --- | --- | ---: | ---: | ---: | --- |\n")
 	marks := map[Outcome]string{OutcomePassed: "passed", OutcomeFailed: "**failed**", OutcomeNotTested: "not tested"}
 	for i := range r.Checks {
 		c := &r.Checks[i]
@@ -91,12 +124,21 @@ func (r *Report) WriteMarkdown(to io.Writer) error {
 	return err
 }
 
-// ChangeCell formats the change for a table.
+// ChangeCell formats the change for a table: that of the length as a share, and all others, which are differences
+// of shares, in percentage points. A change of words has no sign, because some words can become more frequent
+// and others less.
 func (c *Check) ChangeCell() string {
-	if c.Change == nil {
+	switch {
+	case c.Change == nil:
 		return "–"
+	case c.Name == CheckLength:
+		return fmt.Sprintf("%+.1f%%", 100**c.Change)
+	case c.Name == CheckWords:
+		return fmt.Sprintf("%.1f points", 100**c.Change)
+	case c.Name == CheckSimilarity:
+		return fmt.Sprintf("%+.1f points", 0-100**c.Change) // 0- avoids a negative zero
 	}
-	return fmt.Sprintf("%+.1f%%", 100**c.Change)
+	return fmt.Sprintf("%+.1f points", 100**c.Change)
 }
 
 // PValueCell formats the adjusted p-value for a table.

@@ -344,7 +344,7 @@ func (g *gateFlags) print(r *gate.Report) error {
 	if _, err := fmt.Fprintf(g.Out, "%s\n\n", r.Summary); err != nil {
 		return err
 	}
-	t := cli.NewTable(g.Out, cli.TextColumn("check"), cli.TextColumn("outcome"), cli.NumberColumn("change"), cli.NumberColumn("tolerated"), cli.NumberColumn("p"))
+	t := cli.NewTable(g.Out, cli.TextColumn("check"), cli.TextColumn("outcome"), cli.NumberColumn("change"), cli.NumberColumn("tolerated"), cli.NumberColumn("p-value"))
 	rows := make([][]string, len(r.Checks))
 	for i := range r.Checks {
 		c := &r.Checks[i]
@@ -358,8 +358,11 @@ func (g *gateFlags) print(r *gate.Report) error {
 	for i := range r.Checks {
 		c := &r.Checks[i]
 		fmt.Fprintf(&text, "%s: %s\n", c.Name, c.Summary)
+		if len(c.Words) == 1 { // the summary already says everything about it
+			continue
+		}
 		for _, w := range c.Words {
-			fmt.Fprintf(&text, "  %s in %s, then in %s of the outputs\n", cli.QuoteCell(w.Word), cli.Percent(w.Baseline), cli.Percent(w.Candidate))
+			fmt.Fprintf(&text, "  %s: in %s of the baseline's outputs, and in %s of the candidate's\n", cli.QuoteCell(w.Word), cli.Percent(w.Baseline), cli.Percent(w.Candidate))
 		}
 	}
 	fmt.Fprintf(&text, "\n%s\n", r.DescribeRuns())
