@@ -12,9 +12,9 @@ test("equal outputs have one letter, in the order in which they appear", () => {
 test("only runs whose output changed count for a cause", () => {
   const runs = [run(null, null), run("no_effect", false), run("model", true), run("system_prompt", true), run("system_prompt", true)];
   assert.deepEqual(tally(runs), [["system_prompt", 2], ["model", 1]]);
-  assert.equal(why(runs), "The output changed 3 times: 2 with another prompt and 1 with another model.");
-  assert.equal(why([run("confounded", true), run("confounded", true), run("model", true)]), "The output changed 3 times: 1 with another model and 2 with several things at once.");
-  assert.equal(why([run("stochastic", true), run("stochastic", true)]), "The output changed 2 times, always by chance, as nothing else differs.");
+  assert.equal(why(runs), "The output changed 3 times: 2 with a different prompt and 1 with a different model.");
+  assert.equal(why([run("confounded", true), run("confounded", true), run("model", true)]), "The output changed 3 times: 1 with a different model and 2 with several conditions changed.");
+  assert.equal(why([run("stochastic", true), run("stochastic", true)]), "The output changed 2 times, always by chance, because nothing else differs.");
   assert.equal(why([run(null, null), run("identical", false)]), "The output never changed from one run to the next.");
   assert.equal(why([run("a_new_cause", true)], true), "Among its first runs, the output changed once, for the cause a new cause.");
 });
@@ -24,14 +24,14 @@ const figures = { pairs: 805, sample: false, unavailable: 0, similarity: { q1: 0
 test("an effect is told in sentences", () => {
   const text = { ...figures, words_a: { q1: 1, median: 188, q3: 2 }, words_b: { q1: 1, median: 400, q3: 2 } };
   assert.deepEqual(effectWords({ pairs: 805, changed: 802, text }), [
-    "802 of 805 outputs changed (99 %).", "The median length goes from 188 to 400 words: 2.1 times as long.", "In half of the pairs, less than 34 % of the words stay."]);
+    "802 of 805 outputs changed (99.6 %).", "The median length goes from 188 to 400 words: 2.1 times as long.", "The median word similarity is 34 %."]);
   assert.deepEqual(effectWords({ pairs: 805, changed: 805 }), ["All 805 outputs changed."]);
   assert.deepEqual(effectWords({ pairs: 3, changed: 0, text }), ["None of 3 outputs changed."]);
   assert.deepEqual(effectWords({ pairs: 0, changed: 0 }), []);
   assert.deepEqual(effectWords({ pairs: 1000, changed: 812, sample: true }), ["812 of the newest 1,000 outputs changed (81 %)."]);
   assert.deepEqual(effectWords({ pairs: 1000, changed: 1000, sample: true }), ["All of the newest 1,000 outputs changed."]);
   assert.deepEqual(effectWords({ pairs: 1000, changed: 0, sample: true }), ["None of the newest 1,000 outputs changed."]);
-  assert.match(effectWords({ pairs: 2, changed: 1, text: { ...text, words_b: { q1: 1, median: 189, q3: 2 } } })[1] ?? "", /about as long/);
+  assert.match(effectWords({ pairs: 2, changed: 1, text: { ...text, words_b: { q1: 1, median: 189, q3: 2 } } })[1] ?? "", /about the same/);
   assert.equal(longer(-0.44), "44 % shorter");
 });
 
@@ -46,10 +46,10 @@ test("a comparison is suggested only if a single variable changed", () => {
 test("an attribution is one sentence without digests", () => {
   const hash = "6ab4e5db1dbdb2963ce7272dbf14ea7033f79907e3b9b09e8932b0f9cbb519cd";
   assert.equal(attributionWords({ cause: "model", output_changed: true, differences: [{ variable: "model", a: "m1", b: "m2" }] }),
-    "The output changed because the model changed, and nothing else did: first m1, then m2.");
+    "The output changed because the model changed from m1 to m2, and nothing else did.");
   assert.equal(attributionWords({ cause: "system_prompt", output_changed: true, differences: [{ variable: "system_prompt", a: hash, b: "bb" }] }),
     "The output changed because the prompt changed, and nothing else did.");
-  assert.match(attributionWords({ cause: "confounded", output_changed: true, differences: [{ variable: "model", a: "m1", b: "m2" }, { variable: "system_prompt", a: hash, b: "bb" }] }), /so did model and prompt\./);
+  assert.match(attributionWords({ cause: "confounded", output_changed: true, differences: [{ variable: "model", a: "m1", b: "m2" }, { variable: "system_prompt", a: hash, b: "bb" }] }), /so did the model and the prompt\./);
   assert.equal(valueWords(hash), "6ab4e5db1d");
   assert.equal(valueWords(null), "none");
   assert.equal(variableOf("label:config"), "label config");

@@ -31,10 +31,10 @@ export function tally(runs: readonly Pick<Run, "cause" | "output_changed">[]): [
 }
 
 const reasons: Record<string, string> = {
-  input: "with another input", system_prompt: "with another prompt", model: "with another model", temperature: "with another temperature", max_tokens: "with another limit of tokens",
-  seed: "with another seed", ollama_build_hash: "with another Ollama build", host_platform: "on another platform", evidence: "with other citations", confounded: "with several things at once",
-  model_internal: "with other model files", unseeded: "by chance, without a seed", stochastic: "by chance, as nothing else differs",
-  stochastic_or_model_internal: "by chance or with other model files", incomplete: "for a cause that cannot be found",
+  input: "with a different input", system_prompt: "with a different prompt", model: "with a different model", temperature: "with a different temperature", max_tokens: "with a different token limit",
+  seed: "with a different seed", ollama_build_hash: "with a different Ollama build", host_platform: "on a different platform", evidence: "with different citations", confounded: "with several conditions changed",
+  model_internal: "with different model files", unseeded: "by chance, without a seed", stochastic: "by chance, because nothing else differs",
+  stochastic_or_model_internal: "by chance or with different model files", incomplete: "for a cause that cannot be determined",
 };
 
 /** why says in one sentence what the changes of an output came with: single causes first. `more` says that there are further runs. */
@@ -68,9 +68,9 @@ export function effectWords(answer: Pick<Schemas["EffectsAnswer"], "pairs" | "ch
   if (text.words_a && text.words_b && text.words_a.median > 0) {
     const by = text.words_b.median / text.words_a.median - 1;
     const from = number(Math.round(text.words_a.median)), to = number(Math.round(text.words_b.median));
-    says.push(Math.abs(by) < 0.02 ? `They stay about as long: the median is ${from} words before and ${to} after.` : `The median length goes from ${from} to ${to} words: ${longer(by)}.`);
+    says.push(Math.abs(by) < 0.02 ? `Their length stays about the same: the median is ${from} words before and ${to} after.` : `The median length goes from ${from} to ${to} words: ${longer(by)}.`);
   }
-  if (text.similarity) says.push(`In half of the pairs, less than ${percent(text.similarity.median)} of the words stay.`);
+  if (text.similarity) says.push(`The median word similarity is ${percent(text.similarity.median)}.`);
   return says;
 }
 
@@ -137,28 +137,33 @@ export function variableOf(variable: string): string {
 
 /** attributionWords says why an output changed, without digests: the values are in the table below the sentence. */
 export function attributionWords(answer: Pick<Schemas["AttributionAnswer"], "cause" | "output_changed" | "differences">): string {
-  const names = answer.differences.map((one) => variableName(one.variable));
+  const names = answer.differences.map((one) => named(one.variable));
   const only = answer.differences.length === 1 ? answer.differences[0] : undefined;
-  const values = only && isReadable(only) ? `: first ${plain(only.a)}, then ${plain(only.b)}` : "";
+  const values = only && isReadable(only) ? ` from ${plain(only.a)} to ${plain(only.b)}` : "";
   switch (answer.cause) {
     case "identical":
       return "Nothing differs: the two runs have the same conditions and the same output.";
     case "no_effect":
-      return `The output is the same, although ${listed(names)} ${names.length === 1 ? "differs" : "differ"}${values}.`;
+      return `The output is the same, although ${listed(names)} changed${values}.`;
     case "confounded":
       return `The output changed, and so did ${listed(names)}. No single one of them can be named as the cause.`;
     case "model_internal":
-      return "The output changed because the files of the model changed; its name and everything else stayed the same.";
+      return "The output changed because the files of the model changed. The name of the model and everything else stayed the same.";
     case "unseeded":
       return "The output changed by chance: nothing else differs, and no seed was given.";
     case "stochastic":
-      return "The output changed by chance: nothing else differs, not even the files of the model.";
+      return "The output changed by chance: nothing else differs, and the files of the model are the same.";
     case "stochastic_or_model_internal":
-      return "The output changed although nothing else differs: by chance, or because the files of the model changed, which the records do not say.";
+      return "The output changed although nothing else differs: either by chance, or because the files of the model changed. The records do not identify these files.";
     case "incomplete":
-      return "The cause cannot be found: one of the records has no input or no output.";
+      return "The cause cannot be determined, because one of the records has no input or no output.";
   }
-  return `The output changed because the ${causeOf(answer.cause).name} changed, and nothing else did${values}.`;
+  return `The output changed because ${names.length === 1 ? listed(names) : `the ${causeOf(answer.cause).name}`} changed${values}, and nothing else did.`;
+}
+
+/** named is a variable with its article. */
+function named(variable: string): string {
+  return variable === "max_tokens" ? variable : `the ${variableName(variable)}`;
 }
 
 /** isReadable reports whether the values of a difference can stand in a sentence. */

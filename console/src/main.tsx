@@ -22,6 +22,11 @@ function useFreshPage(place: Place, title: string): void {
     scrollTo(0, 0);
     document.getElementById("main")?.focus({ preventScroll: true });
   }, [at]);
+  // If the new view lacks the element that had the focus, such as a link that was followed, the keyboard goes on from the start of the page.
+  const view = `${at}?${place.query.toString()}`, [firstView] = useState(view);
+  useEffect(() => {
+    if (view !== firstView && document.activeElement === document.body) document.getElementById("main")?.focus({ preventScroll: true });
+  }, [view]);
 }
 
 function titleOf(place: Place, signingIn: boolean): string {

@@ -14,7 +14,7 @@ test("numbers read well", () => {
 });
 
 test("a share is never rounded to none or all", () => {
-  for (const [share, want] of [[0, "0 %"], [0.0001, "< 0.1 %"], [0.034, "3.4 %"], [0.5, "50 %"], [0.996, "99 %"], [0.9999, "> 99.9 %"], [1, "100 %"]] as const) {
+  for (const [share, want] of [[0, "0 %"], [0.0001, "< 0.1 %"], [0.034, "3.4 %"], [0.5, "50 %"], [0.984, "98 %"], [0.996, "99.6 %"], [0.9999, "> 99.9 %"], [1, "100 %"]] as const) {
     assert.equal(percent(share), want);
   }
 });

@@ -11,12 +11,21 @@ export function number(n: number): string {
   return integers.format(n);
 }
 
+/** similarityMeans defines word similarity, the measure of how much two texts have in common (`similarity` in the API). */
+export const similarityMeans = "Word similarity is the share of the words and punctuation marks of two texts that both have, in the same order. 100 % means that the words are the same; white space does not count.";
+
+/** similarityWords writes a word similarity. */
+export function similarityWords(share: number): string {
+  return `word similarity ${percent(share)}`;
+}
+
 /** percent writes a share. Only 0 is "0 %", and only 1 is "100 %". */
 export function percent(share: number): string {
   const p = share * 100;
   if (p > 0 && p < 0.1) return "< 0.1 %";
   if (p < 100 && p > 99.9) return "> 99.9 %";
-  return `${p < 10 && p > 0 ? p.toFixed(1) : Math.round(Math.min(p, p < 100 ? 99 : 100))} %`;
+  const digits = (p > 0 && p < 10) || (p > 99 && p < 100) ? 1 : 0;
+  return `${p.toFixed(digits)} %`;
 }
 
 /** change writes a relative change: "+42 %", "−7 %", "2.5 times as long". */
@@ -88,9 +97,9 @@ const causes: Record<string, Omit<Cause, "class">> = {
   confounded: { sign: "+", name: "several at once", means: "Several conditions differ, so no single one is the cause." },
   no_effect: { sign: "0", name: "no effect", means: "Conditions differ, but the output is the same." },
   model_internal: { sign: "B", name: "model build", means: "The model has the same name, but its files differ." },
-  unseeded: { sign: "U", name: "chance, no seed", means: "Nothing differs, and no seed was given." },
-  stochastic: { sign: "~", name: "chance", means: "Nothing differs, and the model's files are the same: the output is left to chance." },
-  stochastic_or_model_internal: { sign: "≈", name: "chance or model build", means: "Nothing differs, but the records do not say which files the model had." },
+  unseeded: { sign: "U", name: "chance, no seed", means: "Nothing differs, and no seed was given, so the output changed by chance." },
+  stochastic: { sign: "~", name: "chance", means: "Nothing differs, and the files of the model are the same, so the output changed by chance." },
+  stochastic_or_model_internal: { sign: "≈", name: "chance or model build", means: "Nothing differs, but the records do not identify the files of the model, which may have changed." },
   incomplete: { sign: "?", name: "cannot tell", means: "One of the records has no input or no output." },
 };
 
@@ -119,11 +128,11 @@ export interface Verdict {
 }
 
 const verdicts: Record<string, Verdict> = {
-  match: { class: "good", mark: "✓", words: "The service claimed this hash, and the ledger computed the same." },
-  mismatch: { class: "bad", mark: "✗", words: "The service claimed a different hash than the ledger computed." },
-  computed: { class: "plain", mark: "·", words: "The ledger computed it. The service claimed nothing." },
-  claimed: { class: "wait", mark: "?", words: "Claimed by the service, not checked: the ledger did not have the text." },
-  inconsistent: { class: "bad", mark: "✗", words: "The verdict contradicts the record's own counts." },
+  match: { class: "good", mark: "✓", words: "The service claimed this hash, and the ledger computed the same hash." },
+  mismatch: { class: "bad", mark: "✗", words: "The service claimed a hash that differs from the one that the ledger computed." },
+  computed: { class: "plain", mark: "·", words: "The ledger computed this hash. The service claimed none." },
+  claimed: { class: "wait", mark: "?", words: "The service claimed this hash. The ledger could not check it, because it did not have the text." },
+  inconsistent: { class: "bad", mark: "✗", words: "The claims of the run about its answer contradict each other." },
 };
 
 export function verdictOf(result: string): Verdict {

@@ -128,6 +128,71 @@ describe("the console", { skip: noBrowser }, () => {
     await context.close();
   });
 
+  it("keeps the focus where the keyboard needs it", async () => {
+    const context = await browser.newContext();
+    const page = await watched(context, proxy.url);
+    const focused = () => page.evaluate(() => document.activeElement.tagName);
+    await page.goto(`${proxy.url}/#/default/changed`);
+    await settled(page);
+    const menu = page.getByLabel("Compare two");
+    await menu.focus();
+    await page.keyboard.press("ArrowDown");
+    await page.waitForURL(/variable=system_prompt_hash/);
+    await settled(page);
+    assert.equal(await focused(), "SELECT");
+    assert.equal(await menu.inputValue(), "system_prompt_hash");
+    await page.locator(".suggestions a").first().focus();
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/[?&]a=/);
+    await settled(page);
+    assert.equal(await focused(), "MAIN", "the card is gone, so the keyboard goes on from the start of the page");
+    await visit(page, "/default/records");
+    const more = page.getByRole("button", { name: "Show more" });
+    await more.focus();
+    await page.keyboard.press("Enter");
+    await settled(page);
+    assert.equal(await page.locator("tbody tr").count() > 50, true);
+    if (await more.count() > 0) assert.equal(await focused(), "BUTTON");
+    nothingHappened(page);
+    await context.close();
+  });
+
+  it("says that passages differ only in white space", async () => {
+    const path = (build, content) => ({ kind: "path_fingerprint", record: { project: "spaces", build, route: ["Start"], content } });
+    await server.post([path("1", "The lamp is lit."), path("2", "The lamp\n\nis  lit.")]);
+    const context = await browser.newContext();
+    const page = await watched(context, proxy.url);
+    await page.goto(`${proxy.url}/#/default/stories/spaces`);
+    await settled(page);
+    await page.locator(".tree-path summary").click();
+    await page.getByText("differ only in white space or invisible characters").waitFor();
+    await page.getByText("Show where they differ").click();
+    await page.locator(".compared ins").first().waitFor();
+    nothingHappened(page);
+    await context.close();
+  });
+
+  it("shows both sides where one of two runs lacks a stage", async () => {
+    const inputs = { context_root: "1".repeat(64), conversation_hash: "2".repeat(64), sources: [], answer_text: "It is lit.", audit_mode: "STRICT", verifier_method: "quote", n_quotes: 1, n_verified: 0, lookup_path: "miss" };
+    const [answered, rejected] = await server.post([
+      { kind: "run_dag", record: { run_id: "answered", question: "Is the lamp lit?", inputs } },
+      { kind: "run_dag", record: { run_id: "rejected", question: "Is the lamp lit?", reject_inputs: { preflight_payload: { broad: true }, rejection_reason: "too broad", answer_text: "" } } }]);
+    const context = await browser.newContext();
+    const page = await watched(context, proxy.url);
+    await page.goto(`${proxy.url}/#/default/run-dag/${answered.seq}?beside=${rejected.seq}`);
+    await settled(page);
+    const sides = page.locator(".dag-first .side");
+    assert.equal(await sides.count(), 2);
+    assert.match((await sides.allInnerTexts()).join(" "), /This run has no such stage/);
+    await visit(page, `/default/run-dag/${answered.seq}`);
+    const text = await page.locator("main").innerText();
+    assert.match(text, /The service states the audit mode STRICT/);
+    assert.match(text, /These statements contradict each other/);
+    assert.doesNotMatch(text, /Both runs/);
+    nothingHappened(page);
+    await context.close();
+  });
+
   it("can be used with the keyboard alone", async () => {
     const context = await browser.newContext();
     const page = await watched(context, proxy.url);

@@ -120,7 +120,7 @@ describe("signing in", { skip: noBrowser }, () => {
   }
 
   it("asks for credentials, takes a token, goes back to where the person was, and keeps the token in the tab only", () => open("/default/record/1", async (page, context) => {
-    await page.getByText("This ledger asks who you are").waitFor();
+    await page.getByText("You must sign in to see this ledger").waitFor();
     assert.deepEqual(await findings(page), []);
     await page.locator("main").getByRole("link", { name: "Sign in" }).click();
     await page.getByLabel("Token").fill("not a token");
@@ -136,9 +136,9 @@ describe("signing in", { skip: noBrowser }, () => {
     assert.ok(!page.url().includes(token));
     const second = await context.newPage();
     await second.goto(`${proxy.url}/#/default/record/1`);
-    await second.getByText("This ledger asks who you are").waitFor();
+    await second.getByText("You must sign in to see this ledger").waitFor();
     await Promise.all([page.waitForEvent("load"), page.getByRole("button", { name: "Sign out" }).click()]);
-    await page.getByText("This ledger asks who you are").waitFor();
+    await page.getByText("You must sign in to see this ledger").waitFor();
     assert.equal(await page.evaluate(() => sessionStorage.length), 0);
   }));
 

@@ -120,8 +120,8 @@ describe("verification in the page", { skip: noBrowser }, () => {
   }
 
   for (const [what, target, alarm] of [
-    ["a forked log", () => other.url, /This is a different log/],
-    ["a log with another key", () => stranger.url, /different key/],
+    ["a forked log", () => other.url, /This is not the log that this browser saw/],
+    ["a log with another key", () => stranger.url, /The key of the log is not the one/],
   ]) {
     it(`warns loudly of ${what}, on every page and again on every visit`, () => fresh(async (context) => {
       const page = await open(context, 100);

@@ -1,11 +1,12 @@
 import { useState } from "preact/hooks";
 import type { OpenQuery, Schemas } from "../api/client.ts";
 import { get } from "../api/client.ts";
-import { useGet, useLatest, useLoad, usePages, type Loading } from "../api/load.ts";
+import { lanes, useGet, useLatest, useLoad, usePages, type Loading } from "../api/load.ts";
 import { effectWords, lengthBars, suggestions, variableOf, type Suggestion } from "../changes.ts";
 import { ChangesNav, Pair } from "../parts/changes.tsx";
 import { Bars } from "../parts/chart.tsx";
 import { AsOf } from "../parts/marks.tsx";
+import { useLedger } from "../parts/may.ts";
 import { Named, plainName, type Name } from "../parts/name.tsx";
 import { firstLine, plainly } from "../parts/safe.ts";
 import { RecordsCompared } from "../parts/sidebyside.tsx";
@@ -13,7 +14,7 @@ import { Empty, Loads } from "../parts/states.tsx";
 import { Listed } from "../parts/table.tsx";
 import { Line, Raw } from "../parts/text.tsx";
 import { asOf, go, useLink, usePlace, withQuery, type Place } from "../router.ts";
-import { count, listed, number, percent, variableName } from "../words.ts";
+import { count, listed, number, percent, similarityMeans, variableName } from "../words.ts";
 
 /** Choice is a value of a variable, with its name. */
 interface Choice {
@@ -52,7 +53,8 @@ export function ChangedPage() {
     <>
       <h1>What changed</h1>
       <ChangesNav />
-      <Loads of={choices} lines={2}>{(list) => <Picker variable={variable} a={a} b={b} choices={list} />}</Loads>
+      <Picker variable={variable} a={a} b={b} choices={choices.state === "ready" ? choices.value : undefined} />
+      {choices.state !== "ready" && <Loads of={choices} lines={1}>{() => null}</Loads>}
       {a !== "" && b !== "" && a !== b ? <Effect key={`${variable} ${a} ${b}`} variable={variable} a={a} b={b} choices={choices.state === "ready" ? choices.value : []} /> : (
         <>
           {a !== "" && a === b && <p class="note">Choose two different values.</p>}
@@ -63,25 +65,55 @@ export function ChangedPage() {
   );
 }
 
-function Picker({ variable, a, b, choices }: { variable: string; a: string; b: string; choices: readonly Choice[] }) {
+interface Labels {
+  useful: string[];
+  scattered: string[]; // nearly every run has another value
+}
+
+const lane = lanes(3);
+const judged = 24; // labels whose values are looked at
+
+/** useLabels lists the labels of runs. A label such as span_id has another value in nearly every run, so its values have no runs to compare. */
+function useLabels(): Labels {
+  const place = usePlace(), { ledger } = place, size = asOf(place), events = useLedger()?.tree_size ?? 0;
+  const loading = useLoad(`${ledger} labels ${size ?? ""}`, async (signal) => {
+    const list = await get("/v1/ledgers/{ledger}/drift/values", { ledger }, { of: "label", as_of: size, limit: 50 }, signal);
+    const names = list.rows.map((row) => row.value), labels: Labels = { useful: [], scattered: [] };
+    const most = await Promise.all(names.map(async (name, i) => {
+      if (size !== undefined || i >= judged) return undefined; // an earlier size has no order by runs
+      return (await lane(() => get("/v1/ledgers/{ledger}/drift/groups", { ledger }, { by: `label:${name}`, sort: "runs", limit: 1 }, signal))).rows[0]?.runs;
+    }));
+    names.forEach((name, i) => {
+      const runs = most[i];
+      (runs !== undefined && runs <= Math.max(1, events / 200) ? labels.scattered : labels.useful).push(`label:${name}`);
+    });
+    return labels;
+  });
+  return loading.state === "ready" ? loading.value : { useful: [], scattered: [] };
+}
+
+/** Picker chooses a variable and two of its values. It stays while values are loaded, so that a menu keeps the focus. */
+function Picker({ variable, a, b, choices }: { variable: string; a: string; b: string; choices: readonly Choice[] | undefined }) {
   const place = usePlace();
-  const labels = useGet("/v1/ledgers/{ledger}/drift/values", { ledger: place.ledger }, { of: "label", as_of: asOf(place), limit: 50 });
-  const offered = [...variables, ...(labels.state === "ready" ? labels.value.rows.map((row) => `label:${row.value}`) : [])];
-  if (!offered.includes(variable)) offered.push(variable);
+  const labels = useLabels();
+  const offered = [...variables, ...labels.useful];
+  if (!offered.includes(variable) && !labels.scattered.includes(variable)) offered.push(variable);
+  const option = (one: string) => <option key={one} value={one}>{plural[one] ?? plainly(firstLine(`values of ${variableOf(one)}`, 60))}</option>;
   const set = (query: Record<string, string | undefined>) => go(withQuery(place, { variable, ...query }));
   return (
     <>
       <form class="row picker" onSubmit={(event) => event.preventDefault()}>
         <label>Compare two
           <select value={variable} onChange={(event) => set({ variable: event.currentTarget.value, a: undefined, b: undefined })}>
-            {offered.map((one) => <option key={one} value={one}>{plural[one] ?? plainly(firstLine(`values of ${variableOf(one)}`, 60))}</option>)}
+            {offered.map(option)}
+            {labels.scattered.length > 0 && <optgroup label="Labels with another value in nearly every run">{labels.scattered.map(option)}</optgroup>}
           </select>
         </label>
-        <Values title="Before" chosen={a} choices={choices} onChange={(value) => set({ a: value })} />
-        <Values title="After" chosen={b} choices={choices} onChange={(value) => set({ b: value })} />
-        <button type="button" disabled={a === "" && b === ""} onClick={() => set({ a: b || undefined, b: a || undefined })} title="Exchange before and after">⇄<span class="unseen"> Exchange before and after</span></button>
+        <Values title="Before" chosen={a} choices={choices ?? []} onChange={(value) => set({ a: value })} />
+        <Values title="After" chosen={b} choices={choices ?? []} onChange={(value) => set({ b: value })} />
+        <button type="button" disabled={a === "" && b === ""} onClick={() => set({ a: b || undefined, b: a || undefined })} title="Swap before and after">⇄<span class="unseen"> Swap before and after</span></button>
       </form>
-      {choices.length < 2 && <p class="note">{choices.length === 0 ? <>No run has a <Raw text={variableOf(variable)} />.</> : <>All runs have the same <Raw text={variableOf(variable)} />: <Line text={choices[0] ? plainName(choices[0].name, choices[0].value) : ""} />. Choose something else to compare.</>}</p>}
+      {choices && choices.length < 2 && <p class="note">{choices.length === 0 ? <>No run has a value for <Raw text={variableOf(variable)} />.</> : <>All runs have the same <Raw text={variableOf(variable)} />: <Line text={choices[0] ? plainName(choices[0].name, choices[0].value) : ""} />. Choose something else to compare.</>}</p>}
     </>
   );
 }
@@ -114,10 +146,10 @@ function Suggested() {
     <section>
       <h2>Changes that happened in this ledger</h2>
       <Loads of={loading} lines={4}>{(found) => found.length === 0 ? (
-        <Empty title="No single thing changed yet between runs of one input">Run the same inputs with another model, prompt, or temperature, and this page shows what that did. Values of labels can be compared above.</Empty>
+        <Empty title="There is no comparison to suggest yet">Run the same inputs with another model, prompt, or temperature, and this page shows the effect. Choose a label above to compare its values.</Empty>
       ) : (
         <>
-          <p>In each of these, one thing changed while everything else stayed the same.</p>
+          <p>In each of these comparisons, one condition changed while everything else stayed the same.</p>
           <ul class="suggestions">{found.map((one) => <li key={`${one.variable} ${one.a} ${one.b}`}><a href={withQuery(place, { variable: one.variable, a: one.a, b: one.b })}>
             <span class="quiet small">{variableOf(one.variable)}</span>
             <span><ValueName choice={named.get(one.a) ?? { value: one.a }} /> → <ValueName choice={named.get(one.b) ?? { value: one.b }} /></span>
@@ -186,7 +218,7 @@ function Effect({ variable, a, b, choices }: { variable: string; a: string; b: s
 function NoPairs({ variable, a, b, incomplete }: { variable: string; a: Choice; b: Choice; incomplete: readonly string[] | undefined }) {
   return (
     <Empty title={`No two runs differ only in the ${plainly(variableOf(variable))}`}>
-      Runs with <ValueName choice={a} /> and runs with <ValueName choice={b} /> differ in other things too (the input, the prompt, or another setting), so their outputs cannot be compared fairly.
+      Runs with <ValueName choice={a} /> and runs with <ValueName choice={b} /> also differ in other conditions (the input, the prompt, or another setting), so their outputs cannot be compared fairly.
       {incomplete && incomplete.length > 0 && ` Some generations lack ${listed(incomplete.map((part) => variableName(part)))}, which can be the reason.`}
     </Empty>
   );
@@ -206,15 +238,15 @@ function Summary({ variable, before, after, answer }: { variable: string; before
         {answer.changed > 0 && <span class="part-changed" style={{ flexGrow: answer.changed }}>{share > 0.2 ? `${number(answer.changed)} changed` : ""}</span>}
         {answer.unchanged > 0 && <span class="part-same" style={{ flexGrow: answer.unchanged }}>{share < 0.8 ? `${number(answer.unchanged)} the same` : ""}</span>}
       </div>
-      <p class="quiet small">A pair is two runs with the same input and the same settings, except the <Raw text={variableOf(variable)} />. {text?.sample && `The figures of texts cover the newest ${count(text.pairs, "pair")}. `}{text && text.unavailable > 0 && `${count(text.unavailable, "pair")} ${text.unavailable === 1 ? "has" : "have"} no texts to compare.`}</p>
+      <p class="quiet small">A pair is two runs with the same input and the same settings, except for the <Raw text={variableOf(variable)} />. {text && similarityMeans} {text?.sample && `Word similarity and lengths are those of the newest ${count(text.pairs, "pair")}. `}{text && text.unavailable > 0 && `${count(text.unavailable, "pair")} ${text.unavailable === 1 ? "has" : "have"} no texts that can be compared.`}</p>
       {text && text.pairs > 0 && (
         <div class="columns">
           <div>
-            <h3>How much of the words stays</h3>
-            <Bars label="Pairs by the share of words that stay" low="0 %: nothing stays" high="everything stays: 100 %" bars={text.similarity_histogram.map((n, i) => ({ title: `${i * 10} to ${i * 10 + 10} %`, value: n }))} />
+            <h3>Word similarity</h3>
+            <Bars label="Pairs by the word similarity of their outputs" low="0 %: no word in common" high="the same words: 100 %" bars={text.similarity_histogram.map((n, i) => ({ title: `${i * 10} to ${i * 10 + 10} %`, value: n }))} />
           </div>
           <div>
-            <h3>How long the outputs are</h3>
+            <h3>Length of the outputs</h3>
             <p class="legend"><span><i class="swatch bar-a" /> before: <ValueName choice={before} /></span><span><i class="swatch bar-b" /> after: <ValueName choice={after} /></span></p>
             <Bars label="Outputs by their length in words" names={["before", "after"]} low="0 words" high={lengths.high} bars={lengths.bars} />
           </div>
@@ -232,13 +264,13 @@ function Pairs({ variable, a, b, before, after, answer, more }: { variable: stri
   return (
     <section>
       <div class="with-choice">
-        <h2>{inOrder ? "The pairs, in the order of recording" : "The pairs, those that changed most first"}</h2>
+        <h2>{inOrder ? "Pairs, newest first" : "Pairs, the least similar first"}</h2>
         {answer.text && <ul class="choice" aria-label="Order of the pairs">
-          <li><a href={withQuery(place, { order: undefined })} aria-current={inOrder ? undefined : "true"}>Most changed</a></li>
+          <li><a href={withQuery(place, { order: undefined })} aria-current={inOrder ? undefined : "true"}>Least similar first</a></li>
           <li><a href={withQuery(place, { order: "recorded" })} aria-current={inOrder ? "true" : undefined}>All, newest first</a></li>
         </ul>}
       </div>
-      {!answer.text && <p class="note">You may not read the texts, or they were not posted. The pairs lead to their records. <a href={link("search")}>Search for others</a></p>}
+      {!answer.text && <p class="note">The texts cannot be shown: your token does not permit reading them, or they were not posted. Each pair still leads to its two records. <a href={link("search")}>Search the ledger</a></p>}
       {inOrder ? <AllPairs query={{ variable, a, b, text: true, names: true, totals: "first", as_of: asOf(place), limit: 25 }} {...sides} /> : (
         <>
           <div class="pairs">{ranked.map((pair, i) => <Pair key={`${pair.a} ${pair.b}`} ledger={place.ledger} a={pair.a} b={pair.b} name={pair.name} change={{ similarity: pair.similarity, ...(pair.length_change === undefined ? {} : { length_change: pair.length_change }) }} open={i === 0} {...sides} />)}</div>

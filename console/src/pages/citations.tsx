@@ -38,13 +38,13 @@ function Stale() {
   const pages = usePages("/v1/ledgers/{ledger}/citation-sets/stale", { ledger: place.ledger }, { as_of: asOf(place), limit: 30 });
   return (
     <>
-      <p>These answers cite a passage that its source no longer has. Read them again: what they rest on has changed.</p>
-      <Listed of={pages} empty={<Empty title="No answer rests on a changed passage">An answer appears here when a later one cites another passage at the same place of a source, or when the source is registered again without the passage.</Empty>}>
+      <Listed of={pages} empty={<Empty title="No answer rests on a changed passage">An answer appears here when a later answer cites a different passage at the same place of a source, or when the source is registered again without the passage.</Empty>}>
         {(rows, first) => {
           const sets = grouped<Schemas["StaleRow"]>(rows, (row) => row.seq);
           return (
             <>
-              <p class="sentence">{count(sets.length, "answer rests", "answers rest")} on {count(rows.length, "changed passage")}{first.next ? ", and there are more below" : ""}.</p>
+              <p>These answers cite passages that their sources no longer have. Read the answers again: the text they rest on has changed.</p>
+              <p class="sentence">{count(sets.length, "answer rests", "answers rest")} on {count(rows.length, "changed passage")}{first.next ? ", and more follow" : ""}.</p>
               <ol class="stale plain-list">{sets.map((one) => <StaleSet key={one[0]?.seq} ledger={place.ledger} rows={one} />)}</ol>
             </>
           );
@@ -58,7 +58,7 @@ function Answers() {
   const place = usePlace(), link = useLink();
   const pages = usePages("/v1/ledgers/{ledger}/records", { ledger: place.ledger }, { kind: "citation_set", events: true, as_of: asOf(place), limit: 20 });
   return (
-    <Listed of={pages} empty={<Empty title="No answer cites anything yet">This page shows citation sets. Post some to <code>/citation-sets</code>, or import a file of them with <code>colophon import</code>.</Empty>}>
+    <Listed of={pages} empty={<Empty title="No citations are recorded yet">This page shows citation sets. Post some to <code>/citation-sets</code>, or import a file of them with <code>colophon import</code>.</Empty>}>
       {(rows) => <Table label="Answers with citations" rows={rows} keyOf={(row) => row.seq} columns={[
         { title: "Answer", class: "wide", cell: (row) => <a href={link("citations", [row.seq])}><RunQuestion ledger={place.ledger} run={row.run_id ?? undefined} otherwise={subjectOf(row)} /></a> },
         { title: "Subject", cell: (row) => <a href={link("subject", [subjectOf(row)])}><Line text={subjectOf(row)} most={40} /></a> },
@@ -85,15 +85,14 @@ function Conflicts() {
   const pages = usePages("/v1/ledgers/{ledger}/citation-sets/conflicts", { ledger: place.ledger }, { as_of: asOf(place), limit: 20 });
   return (
     <>
-      <p>The same passage was cited under several sources. Either one source copies another, or an answer names the wrong one.</p>
-      <Listed of={pages} empty={<Empty title="No passage was cited under two sources">A passage appears here as soon as a second source is cited with the same words.</Empty>}>
-        {(rows) => <ol class="plain-list conflicts">{rows.map((row) => (
+      <Listed of={pages} empty={<Empty title="No passage was cited under two sources">A passage appears here when answers cite it under more than one source.</Empty>}>
+        {(rows) => <><p>Each of these passages was cited under several sources. Either one source copies another, or an answer names the wrong source.</p><ol class="plain-list conflicts">{rows.map((row) => (
           <li key={row.chunk_hash}>
             <p><Passage ledger={place.ledger} hash={row.chunk_hash} /></p>
             <p class="small">{sameSet(row) ? <>cited under {number(row.source_count)} sources by <a href={link("citations", [row.sources[0]?.seq ?? row.seq])}>one answer</a>: </> : <>cited under {number(row.source_count)} sources: </>}
               {row.sources.map((source, i) => <span key={source.source_id}>{i > 0 && ", "}<a href={link("source", [source.source_id])}><Line text={source.source_id} most={60} /></a>{!sameSet(row) && <> (<a href={link("citations", [source.seq])}>first in event {number(source.seq)}</a>)</>}</span>)}{row.source_count > row.sources.length && `, and ${number(row.source_count - row.sources.length)} more`}</p>
           </li>
-        ))}</ol>}
+        ))}</ol></>}
       </Listed>
     </>
   );
@@ -108,7 +107,7 @@ function Sources() {
   const place = usePlace(), link = useLink();
   const pages = usePages("/v1/ledgers/{ledger}/sources", { ledger: place.ledger }, { as_of: asOf(place), limit: 50 });
   return (
-    <Listed of={pages} empty={<Empty title="No source is registered">Answers can cite sources that are not registered; a search for the name of a source finds them. A registered source can list its passages, and then the ledger notices when an answer cites one that it does not have.</Empty>}>
+    <Listed of={pages} empty={<Empty title="No source is registered">Answers can also cite sources that are not registered; search for a source by its name. A registered source can list its passages. The ledger then notices when an answer cites a passage that the source does not have.</Empty>}>
       {(rows) => <Table label="Registered sources" rows={rows} keyOf={(row) => row.source_id} columns={[
         { title: "Source", class: "wide", cell: (row) => <a href={link("source", [row.source_id])}><Line text={row.title ?? row.source_id} /></a> },
         { title: "State", cell: (row) => (row.registered ? "registered" : <strong>revoked</strong>) },

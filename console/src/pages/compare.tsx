@@ -2,10 +2,10 @@ import { useState } from "preact/hooks";
 import type { Schemas } from "../api/client.ts";
 import { useGet } from "../api/load.ts";
 import { attributionWords, plain, valueWords } from "../changes.ts";
-import { ChangesNav, PromptNames, Value } from "../parts/changes.tsx";
+import { ChangesNav, Opens, PromptNames, Value } from "../parts/changes.tsx";
 import { AsOf, CauseChip, StateChip } from "../parts/marks.tsx";
 import { Named, RecordLink } from "../parts/name.tsx";
-import { RecordsCompared } from "../parts/sidebyside.tsx";
+import { RecordsCompared, RecordText } from "../parts/sidebyside.tsx";
 import { Empty, Loads } from "../parts/states.tsx";
 import { Line, Raw } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
@@ -21,7 +21,7 @@ export function ComparePage() {
       <h1>What changed</h1>
       <ChangesNav />
       <Which key={`${a ?? ""} ${b ?? ""}`} a={a} b={b} />
-      {a !== undefined && b !== undefined ? <PromptNames><Comparison key={`${a} ${b}`} a={a} b={b} /></PromptNames> : <Empty title="Choose two generations">Enter the numbers of two records. A record shows its number at the top of its page; the search finds records by words, run, or hash.</Empty>}
+      {a !== undefined && b !== undefined ? <PromptNames><Comparison key={`${a} ${b}`} a={a} b={b} /></PromptNames> : <Empty title="Choose two generations">Enter the numbers of two records. The number of a record is at the top of its page. Use the search to find records by words, run, or hash.</Empty>}
     </>
   );
 }
@@ -41,7 +41,7 @@ function Which({ a, b }: { a: number | undefined; b: number | undefined }) {
       <label>First record<input inputMode="numeric" pattern="[0-9]+" required size={10} value={before} onInput={(event) => setBefore(event.currentTarget.value)} /></label>
       <label>Second record<input inputMode="numeric" pattern="[0-9]+" required size={10} value={after} onInput={(event) => setAfter(event.currentTarget.value)} /></label>
       <button type="submit" class="primary">Compare</button>
-      {a !== undefined && b !== undefined && <button type="button" onClick={() => go(withQuery(place, { a: b, b: a }))}>Exchange</button>}
+      {a !== undefined && b !== undefined && <button type="button" onClick={() => go(withQuery(place, { a: b, b: a }))}>Swap</button>}
     </form>
   );
 }
@@ -62,10 +62,11 @@ function Comparison({ a, b }: { a: number; b: number }) {
             <Variables answer={answer} />
             <section>
               <h2>The outputs</h2>
-              {answer.output_changed ? <Texts answer={answer} of="output" /> : <p>They are the same: <span class="words"><Named name={answer.a.names?.output} hash={answer.a.output_hash} most={300} /></span></p>}
+              {answer.output_changed ? <Texts answer={answer} of="output" /> : <p>The two outputs are the same: <span class="words"><Named name={answer.a.names?.output} hash={answer.a.output_hash} most={300} /></span></p>}
             </section>
             {differs("system_prompt") && <section><h2>The prompts</h2><Texts answer={answer} of="prompt" /></section>}
-            {differs("input") && <section><h2>The inputs</h2><Texts answer={answer} of="payload" /></section>}
+            {differs("input") ? <section><h2>The inputs</h2><Texts answer={answer} of="payload" /></section>
+              : <section><h2>The input</h2><p>Both records have the same input: <span class="words"><Named name={answer.a.names?.input} most={160} /></span></p><Opens title="The whole input, as it was posted">{() => <RecordText ledger={place.ledger} seq={answer.a.seq} name="payload" label="Input" />}</Opens></section>}
             <AsOf size={answer.as_of} />
           </>
         );
@@ -106,7 +107,7 @@ function Variables({ answer }: { answer: Schemas["AttributionAnswer"] }) {
   const labels = [...new Set(members.flatMap((one) => Object.keys(one?.labels ?? {})))].sort();
   return (
     <section>
-      <h2>What the two were made from</h2>
+      <h2>Conditions of the two records</h2>
       <table class="variables" aria-label="The variables of the two records">
         <thead><tr><th scope="col">Variable</th>{sides.map((side, i) => (
           <th key={side.seq} scope="col"><RecordLink seq={side.seq}>{i === 0 ? "First" : "Second"}: <Line text={side.run_id ?? `record ${number(side.seq)}`} most={60} /></RecordLink> <StateChip state={side.state} /><br /><span class="quiet"><Time at={side.time} exact /></span></th>
@@ -124,7 +125,7 @@ function Variables({ answer }: { answer: Schemas["AttributionAnswer"] }) {
           })}
         </tbody>
       </table>
-      {sides.some((side) => side.mismatches.length > 0) && <p class="says-bad">✗ A service claimed a wrong hash for one of the two. The comparison uses what the ledger computed.</p>}
+      {sides.some((side) => side.mismatches.length > 0) && <p class="says-bad">✗ A service claimed a wrong hash for one of the two records. The comparison uses the hashes that the ledger computed.</p>}
       {!answer.differences.some((one) => one.variable === "input") && <p><a href={link("timeline", [], timelineOf(records[0]))}>All runs of this input over time</a></p>}
     </section>
   );

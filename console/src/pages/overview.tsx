@@ -96,7 +96,7 @@ function Spans({ chosen }: { chosen: string }) {
 /** Nothing is what an empty ledger shows. */
 export function Nothing() {
   return (
-    <Empty title="How records get here">
+    <Empty title="How to add records">
       Import records with <code>colophon import FILE</code>, or let a service post them to <code>/v1/ledgers/…/ipc-records</code>. <a href="docs">The API</a> has an example for each kind.
     </Empty>
   );
@@ -122,7 +122,7 @@ function FixedLede({ counted }: { counted: Rates }) {
   return (
     <>
       <p class="lede">This is the ledger with its first {count(counted.as_of, "event")}{last && <>, as it was on <Time at={last.until} exact /></>}.</p>
-      <p class="small quiet">Its numbers of records by kind, and of records that lack something, are known only for the newest tree size.</p>
+      <p class="small quiet">The number of records of each kind, and of incomplete records, is known only for the newest tree size.</p>
     </>
   );
 }
@@ -146,7 +146,7 @@ function Figures({ summary, heads }: { summary: LiveSummary; heads: readonly { a
       <Figure title="Tree size" value={number(summary.tree_size)}>{summary.index_size < summary.tree_size ? `${number(summary.tree_size - summary.index_size)} not indexed yet` : "events in the log"}</Figure>
       <Figure title="New events" value={rate === undefined ? "…" : rateWords(rate)}>in the last minute</Figure>
       <Figure title="Outputs that changed" value={runs === 0 ? "–" : percent(changed / runs)}>{runs === 0 ? "no input ran twice" : `of ${count(runs, "repeated run")}`}</Figure>
-      <Figure title="Wrong claims" value={number(summary.mismatches)}>{summary.mismatches === 0 ? "every check holds" : "checks that failed"}</Figure>
+      <Figure title="Wrong claims" value={number(summary.mismatches)}>{summary.mismatches === 0 ? "every check passed" : "checks that failed"}</Figure>
       {without > 0 && <Figure title="Without an output" value={number(without)}>cannot be compared</Figure>}
     </ul>
   );
@@ -163,7 +163,7 @@ function Causes({ counted }: { counted: Rates }) {
   return (
     <section>
       <h2>Why outputs changed</h2>
-      <p>Each run is compared with the previous run of the same input. {count(all, "run")} had one.</p>
+      <p>Each run is compared with the previous run of the same input. The shares are of the {count(all, "run")} that {all === 1 ? "has" : "have"} a previous run.</p>
       <div class="share-bar" role="img" aria-label={shown.map(([cause, n]) => `${causeOf(cause).name}: ${percent(n / all)}`).join("; ")}>
         {shown.map(([cause, n]) => <span key={cause} class={causeOf(cause).class} style={{ flexGrow: n }}>{n / all > 0.06 ? causeOf(cause).sign : ""}</span>)}
       </div>
@@ -174,7 +174,7 @@ function Causes({ counted }: { counted: Rates }) {
           </li>
         ))}
       </ul>
-      <p><a href={link("changed")}>See what each change did</a> · <a href={link("unstable")}>See the inputs whose outputs changed most</a></p>
+      <p><a href={link("changed")}>See the effect of each change</a> · <a href={link("unstable")}>See the inputs with the least stable outputs</a></p>
     </section>
   );
 }
@@ -187,13 +187,13 @@ function OverTime({ counted }: { counted: Rates }) {
   const wrong = useMemo(() => [
     { name: "records with a wrong claim", sign: "✗", colour: "--bad", values: counted.rows.map((row) => row.mismatches) },
     { name: "generations without an output", sign: "?", colour: "--cause-incomplete", values: counted.rows.map((row) => row.no_output) }], [counted]);
-  if (sum(counted, (row) => row.events) === 0) return <p>Nothing was recorded in this time.</p>;
+  if (sum(counted, (row) => row.events) === 0) return <p>Nothing was recorded in this period.</p>;
   const period = periodWords(counted.step), bad = wrong.some((one) => one.values.some((n) => n > 0));
   return (
     <div class="columns">
       <div><h3>Events recorded, {period}</h3><TimeChart label={`Events recorded, ${period}`} times={times} series={events} step={counted.step} height={180} /></div>
-      {causes.length > 0 && <div><h3>Runs by the cause of their change, {period}</h3><TimeChart label={`Runs by the cause of their change, ${period}`} times={times} series={drift} stacked step={counted.step} height={180} /></div>}
-      {bad && <div><h3>What is wrong, {period}</h3><TimeChart label={`Wrong claims and missing outputs, ${period}`} times={times} series={wrong} stacked step={counted.step} height={180} /></div>}
+      {causes.length > 0 && <div><h3>Runs by cause of change, {period}</h3><TimeChart label={`Runs by cause of change, ${period}`} times={times} series={drift} stacked step={counted.step} height={180} /></div>}
+      {bad && <div><h3>Wrong claims and missing outputs, {period}</h3><TimeChart label={`Wrong claims and missing outputs, ${period}`} times={times} series={wrong} stacked step={counted.step} height={180} /></div>}
     </div>
   );
 }
@@ -208,16 +208,16 @@ function Wrong({ counted }: { counted: Rates }) {
   return (
     <section>
       <h2>Do the claims hold?</h2>
-      {wrong === 0 ? <p class="says-good">✓ Every hash that a service claimed is the one that the ledger computed.</p>
-        : <p><span class="says-bad">✗ {count(wrong, "record")} ({percent(wrong / all)} of all events) {wrong === 1 ? "has" : "have"} a hash that the service claimed wrongly.</span> <a href={link("records", [], { flag: "mismatch" })}>List {wrong === 1 ? "it" : "them"}</a></p>}
+      {wrong === 0 ? <p class="says-good">✓ Every hash that a service claimed equals the hash that the ledger computed.</p>
+        : <p><span class="says-bad">✗ {count(wrong, "record")} ({percent(wrong / all)} of all events) {wrong === 1 ? "has" : "have"} a wrong claim: the ledger computed a different hash than the service claimed.</span> <a href={link("records", [], { flag: "mismatch" })}>List {wrong === 1 ? "it" : "them"}</a></p>}
     </section>
   );
 }
 
 /** lacks says what the lack of a part means. */
 const lacks: Record<string, string> = {
-  output: "they cannot be compared with any other run", input: "they cannot be compared with any other run", system_prompt: "they have no matched pairs", temperature: "they have no matched pairs",
-  max_tokens: "they have no matched pairs", seed: "an output that changes cannot be told from chance",
+  output: "they cannot be compared with any other run", input: "they cannot be compared with any other run", system_prompt: "they cannot be paired with other runs", temperature: "they cannot be paired with other runs",
+  max_tokens: "they cannot be paired with other runs", seed: "a change of their output can be chance",
 };
 
 /** Useless says which generations are of no use for drift, and why. */
@@ -227,9 +227,9 @@ function Useless({ summary }: { summary: LiveSummary }) {
   return (
     <section>
       <h2>Not usable for comparisons</h2>
-      {lacking.length === 0 ? <p class="says-good">✓ {all === 0 ? "There are no generations that lack anything." : "Every generation has an input, a prompt, an output, and all settings."}</p> : (
+      {lacking.length === 0 ? <p class="says-good">✓ {all === 0 ? "There are no generations yet." : "Every generation has an input, a prompt, an output, and all settings."}</p> : (
         <ul class="plain-list">{lacking.map(([part, n]) => (
-          <li key={part}><a href={link("records", [], { incomplete: part })}>{kinds(n, "ipc_record")} without {part === "output" || part === "input" ? "an" : "a"} {variableName(part)}</a> <span class="quiet">({percent(n / Math.max(1, all))}): {lacks[part] ?? "the record is incomplete"}.</span></li>
+          <li key={part}><a href={link("records", [], { incomplete: part })}>{kinds(n, "ipc_record")} without {part === "output" || part === "input" ? "an" : "a"} {variableName(part)}</a> <span class="quiet">({percent(n / Math.max(1, all))} of all generations): {lacks[part] ?? "the record is incomplete"}.</span></li>
         ))}</ul>
       )}
     </section>
@@ -246,7 +246,7 @@ function Newest({ size, fixed }: { size: number; fixed: number | undefined }) {
   return (
     <section>
       <div class="with-choice"><h2>Newest records</h2><a href={link("records")}>All records</a></div>
-      <Loads of={loading} lines={6}>{(list) => list.rows.length === 0 ? <p>There are none yet.</p> : (
+      <Loads of={loading} lines={6}>{(list) => list.rows.length === 0 ? <p>There are no records yet.</p> : (
         <ol class="newest">{list.rows.map((row) => (
           <li key={row.seq}>
             <span class="quiet small">{kindName(row.kind)}</span>
@@ -268,7 +268,7 @@ function Checkpoint({ size = 0, time, fixed }: { size: number | undefined; time:
   return (
     <section>
       <h2>Checkpoint</h2>
-      {fixed !== undefined && <p class="quiet">This is the newest one. It covers tree size {number(fixed)} too.</p>}
+      {fixed !== undefined && <p class="quiet">This is the newest checkpoint. It also covers tree size {number(fixed)}.</p>}
       <Loads of={note} lines={3}>{({ text, as_of: covers }) => {
         const names = signers(text), witnesses = names.filter((one) => one.witness);
         return (

@@ -2,7 +2,7 @@ import { content, get, type Schemas } from "../api/client.ts";
 import { useGet, useLoad, usePages } from "../api/load.ts";
 import { attributionWords } from "../changes.ts";
 import { asOf, useLink, usePlace } from "../router.ts";
-import { Differs } from "../parts/changes.tsx";
+import { Differs, PromptNames } from "../parts/changes.tsx";
 import { AsOf, CauseChip, CheckMark, StateChip } from "../parts/marks.tsx";
 import { RecordLink } from "../parts/name.tsx";
 import { DownloadReceipt } from "../parts/receipt.tsx";
@@ -65,7 +65,7 @@ function RecordView({ seq }: { seq: number }) {
             <div class="record">
               <div class="record-texts">
                 <Texts row={row} members={members} ledger={place.ledger} />
-                <Change row={row} ledger={place.ledger} />
+                <PromptNames><Change row={row} ledger={place.ledger} /></PromptNames>
               </div>
               <aside class="record-margin" aria-label="Conditions and checks">
                 <Conditions row={row} members={members} />
@@ -91,7 +91,7 @@ function Heading({ row, members }: { row: Row; members: Members }) {
       <h1>{members.route ? <Raw text={members.route.join(" → ")} /> : members.run_id ? <Raw text={members.run_id} /> : members.subject ? <Raw text={members.subject} /> : `Event ${number(row.seq)}`}</h1>
       <p class="quiet">
         {members.model && <><Raw text={members.model} /> · </>}recorded <Time at={row.time} exact />
-        {members.timestamp && <> · made <Time at={members.timestamp} exact /></>}
+        {members.timestamp && <> · generated <Time at={members.timestamp} exact /></>}
       </p>
       {view && <p><a href={view.href}>{view.title}</a></p>}
     </header>
@@ -165,7 +165,7 @@ function Texts({ row, members, ledger }: { row: Row; members: Members; ledger: s
     return (
       <Empty title="You may not read the texts">
         There {all.length === 1 ? "is one" : `are ${number(all.length)}`}: {listed(all.slice(0, 5).map((name) => (titles[name] ?? name).toLowerCase()))}{all.length > 5 && " and more"}. Reading them needs the scope <code>content</code>: ask
-        the operator for it. Everything else on this page can be read and verified without them.
+        the operator for it. Everything else on this page can be read and verified without it.
       </Empty>
     );
   }
@@ -208,7 +208,7 @@ function Structured({ ledger, seq, name, label }: { ledger: string; seq: number;
         return (
           <>
             {texts.map(([member, title]) => <div key={member}><h3>{title}</h3><Text text={String(values[member])} label={title} /></div>)}
-            <details><summary>{texts.length > 0 ? "All of it, as JSON" : "As JSON"}</summary><Text text={kept.text} valid={kept.valid} label={label} /></details>
+            <details><summary>{texts.length > 0 ? "Everything, as JSON" : "As JSON"}</summary><Text text={kept.text} valid={kept.valid} label={label} /></details>
           </>
         );
       }}
@@ -271,7 +271,7 @@ function Checks({ row }: { row: Row }) {
     <section>
       <h2>Checks</h2>
       <p class={bad.length > 0 ? "says-bad" : claimed ? "says-wait" : "says-good"}>{bad.length > 0 ? `${bad.length} of ${checks.length} checks failed: ${listed(bad.map(([name]) => name.replaceAll("_", " ")))}.`
-        : claimed ? "Nothing is wrong, but some hashes are only claimed by the service and were not checked." : "The ledger computed every hash itself, and nothing is wrong."}</p>
+        : claimed ? "No check failed, but the ledger could not check some of the hashes that the service claimed." : "The ledger computed every hash itself, and no check failed."}</p>
       <details open={bad.length > 0}>
         <summary>{number(checks.length)} checks</summary>
         <ul class="checks">{checks.map(([name, check]) => {
@@ -295,7 +295,7 @@ function About({ seq, ledger }: { seq: number; ledger: string }) {
     <Loads of={loading} lines={1}>
       {(list) => list.rows.length === 0 ? null : (
         <section>
-          <h2>What was said about it</h2>
+          <h2>Notes and changes of state</h2>
           <ul class="plain-list">{list.rows.map((one) => {
             const said = one.event?.record as Members | undefined;
             return <li key={one.seq}><RecordLink seq={one.seq} kind={one.kind} /> <Time at={one.time} />{typeof said?.topic === "string" && <>: <strong><Line text={said.topic} /></strong></>}{typeof said?.text === "string" && <> <Line text={said.text} most={300} /></>}{typeof said?.state === "string" && <> <StateChip state={said.state} /></>}{typeof said?.reason === "string" && <> <Line text={said.reason} most={300} /></>}</li>;
@@ -312,7 +312,7 @@ function SameRun({ ledger, run, seq }: { ledger: string; run: string; seq: numbe
   if (pages.first.state === "ready" && pages.rows.every((row) => row.seq === seq)) return null;
   return (
     <section>
-      <h2>Everything of the run <a href={link("run", [run])}><Line text={run} /></a></h2>
+      <h2>All records of the run <a href={link("run", [run])}><Line text={run} /></a></h2>
       <Loads of={pages.first}>
         {() => <Table label="Records of the same run" rows={pages.rows} keyOf={(row) => row.seq} columns={[
           { title: "Record", cell: (row) => (row.seq === seq ? <strong>{kindName(row.kind)} {number(row.seq)} (this one)</strong> : <RecordLink seq={row.seq} kind={row.kind} />) },
@@ -331,7 +331,7 @@ function Proof({ row, ledger }: { row: Row; ledger: string }) {
     <section class="proof">
       <h2>Proof</h2>
       <VerifyHere ledger={ledger} row={row} />
-      <p><DownloadReceipt ledger={ledger} seq={row.seq} size={asOf(place)} /> <span class="quiet small">A file with which <code>colophon verify</code> proves the same offline.</span></p>
+      <p><DownloadReceipt ledger={ledger} seq={row.seq} size={asOf(place)} /> <span class="quiet small"><code>colophon verify</code> checks this file offline.</span></p>
       <details>
         <summary>All hashes</summary>
         <dl class="facts hashes">

@@ -1,5 +1,5 @@
 import { useLink, usePlace } from "../router.ts";
-import { AnswerText, RunsBeside, RunStages, useRun, type Run } from "../parts/runs.tsx";
+import { AnswerText, RunClaims, RunsBeside, RunStages, useRun, type Run } from "../parts/runs.tsx";
 import { AsOf, StateChip } from "../parts/marks.tsx";
 import { verdict } from "../parts/stages.ts";
 import { Empty, Loads } from "../parts/states.tsx";
@@ -41,8 +41,9 @@ function RunDAG({ seq }: { seq: number }) {
           <>
             <Head run={run} />
             <section><h2>The answer</h2><AnswerText run={run} /></section>
-            <section><h2>How it came about</h2><RunStages ledger={place.ledger} run={run} /></section>
-            <p>{typeof hash === "string" && <><a href={link("runs", [hash])}>All runs of this question</a> · </>}<a href={link("record", [seq])}>Its record, checks, and proof</a></p>
+            <RunClaims run={run} />
+            <section><h2>The stages</h2><RunStages ledger={place.ledger} run={run} /></section>
+            <p>{typeof hash === "string" && <><a href={link("runs", [hash])}>All runs of this question</a> · </>}<a href={link("record", [seq])}>Record, checks, and proof</a></p>
             <AsOf size={run.row.as_of} />
           </>
         );

@@ -6,7 +6,7 @@ import { asOf, useLink, usePlace, withQuery } from "../router.ts";
 import { TimeChart } from "../parts/chart.tsx";
 import { AsOf, StateChip } from "../parts/marks.tsx";
 import { Named } from "../parts/name.tsx";
-import { AnswerText, RunsBeside, RunStages, useRun } from "../parts/runs.tsx";
+import { AnswerText, RunClaims, RunsBeside, RunStages, useRun } from "../parts/runs.tsx";
 import { dimensionName, outcome, shortCause, stageWords, verdict } from "../parts/stages.ts";
 import { Empty, Loads } from "../parts/states.tsx";
 import { Listed, Table } from "../parts/table.tsx";
@@ -37,7 +37,7 @@ function Questions() {
   return (
     <>
       <h1>Runs</h1>
-      <p>A run answers a question in stages: it finds passages, makes a prompt, asks a model, and checks the answer. Open a question to see at which stage its runs diverge, and why.</p>
+      <p>A run answers a question in stages: it finds passages, builds a prompt, calls a model, and checks the answer. Open a question to see at which stage its runs diverge, and why.</p>
       <ul class="tabs" aria-label="Which questions">
         <li><a href={withQuery(place, { every: undefined })} aria-current={every ? undefined : "page"}>Questions with several runs</a></li>
         <li><a href={withQuery(place, { every: "true" })} aria-current={every ? "page" : undefined}>All questions</a></li>
@@ -67,7 +67,7 @@ function endOf(one: Count): string | undefined {
 }
 
 function endName(end: string): string {
-  return end === "rejected" ? "were rejected before an answer" : end === "other" ? "another stage" : `failed at ${stageWords(end).title.toLowerCase()}`;
+  return end === "rejected" ? "were rejected before an answer" : end === "other" ? "failed at another stage" : `failed at ${stageWords(end).title.toLowerCase()}`;
 }
 
 /** Failures shows at which stages runs fail, over time. */
@@ -86,17 +86,18 @@ function FailureChart({ counts }: { counts: Schemas["FailureCounts"] }) {
   const ends = useMemo(() => Object.keys(failureColours).filter((end) => counts.rows.some((one) => endOf(one) === end)), [counts]);
   const times = useMemo(() => (counts.periods ?? []).map((period) => Date.parse(period.since) / 1000), [counts]);
   const series = useMemo(() => ends.map((end) => ({
-    name: endName(end), colour: failureColours[end] ?? "--stage-other",
+    name: endName(end).replace(/^were /, ""), colour: failureColours[end] ?? "--stage-other",
     values: (counts.periods ?? []).map((period) => period.rows.reduce((n, one) => n + (endOf(one) === end ? one.count : 0), 0)),
   })), [counts, ends]);
   const failed = counts.rows.reduce((n, one) => n + (endOf(one) === undefined ? 0 : one.count), 0);
   const ungrounded = counts.rows.reduce((n, one) => n + (one.shape !== "reject" && one.audit_mode === "UNGROUNDED" ? one.count : 0), 0);
+  const answered = counts.rows.reduce((n, one) => n + (one.shape === "reject" ? 0 : one.count), 0);
   if (counts.total === 0) return <Empty title="No run was recorded yet" />;
   return (
     <>
       <p class="sentence">
         {failed === 0 ? `None of ${count(counts.total, "run")} failed. ` : `Of ${count(counts.total, "run")}, ${number(failed)} failed (${percent(failed / counts.total)}): ${listed(ends.map((end) => `${number(counts.rows.reduce((n, one) => n + (endOf(one) === end ? one.count : 0), 0))} ${endName(end)}`))}. `}
-        {ungrounded > 0 && `${count(ungrounded, "answer rests", "answers rest")} on no verified claim (${percent(ungrounded / counts.total)}).`}
+        {ungrounded > 0 && `Of the ${count(answered, "run")} that ${answered === 1 ? "was" : "were"} not rejected, ${number(ungrounded)} (${percent(ungrounded / answered)}) ${ungrounded === 1 ? "states" : "state"} the audit mode UNGROUNDED: no part of the answer is verified.`}
       </p>
       {series.length > 0 && times.length > 0 && <TimeChart label="Runs that failed over time, by stage" times={times} series={series} stacked {...(counts.step === undefined ? {} : { step: counts.step })} />}
       <AsOf size={counts.as_of} />
@@ -135,9 +136,10 @@ function OnlyRun({ seq }: { seq: number }) {
   const loading = useRun(place.ledger, seq);
   return <Loads of={loading} lines={8}>{(run) => run && (
     <>
-      <p>This question has one run, {verdict(run)}.</p>
+      <p>This question has one run: {verdict(run)}.</p>
       <section><h2>The answer</h2><AnswerText run={run} /></section>
-      <section><h2>How it came about</h2><RunStages ledger={place.ledger} run={run} /></section>
+      <RunClaims run={run} />
+      <section><h2>The stages</h2><RunStages ledger={place.ledger} run={run} /></section>
     </>
   )}</Loads>;
 }
@@ -182,6 +184,6 @@ function RunsOf({ rows, left, right }: { rows: readonly Row[]; left: number | un
 function Change({ row }: { row: Row }) {
   if (row.against === null) return null;
   if (row.first_diverging_stage === null) return <span class="quiet">the same at every stage</span>;
-  return <>diverges at <strong>{stageWords(row.first_diverging_stage).title.toLowerCase()}</strong>{row.cause && row.cause !== "identical" && <span class="quiet">: {row.cause === "confounded" ? `${(row.differing_dimensions ?? []).map(dimensionName).join(", ")} differ` : shortCause(row.cause)}</span>}</>;
+  return <>diverges at <strong>{stageWords(row.first_diverging_stage).title.toLowerCase()}</strong>{row.cause && row.cause !== "identical" && <span class="quiet">: {row.cause === "confounded" ? `${listed((row.differing_dimensions ?? []).map(dimensionName))} differ` : shortCause(row.cause)}</span>}</>;
 }
 

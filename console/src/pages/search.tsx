@@ -27,12 +27,12 @@ function Help() {
     <section class="why">
       <h2>What you can search for</h2>
       <dl class="ways">
-        <div><dt>Words</dt><dd>the beginning of a prompt, an input, or a question, or any word in their first lines</dd></div>
-        <div><dt>Names</dt><dd>a run, a model, a label (<code>config=verbose</code>, or the value alone), a story, a source, a subject, a producer</dd></div>
-        <div><dt>Numbers</dt><dd>an event by its number in the log</dd></div>
-        <div><dt>Hashes</dt><dd>any hash that a record has, whole or by its first 8 digits</dd></div>
+        <div><dt>Words</dt><dd>the beginning of a prompt, an input, or a question, or any word in its first lines; outputs, answers, and the passages of sources and stories are not searched</dd></div>
+        <div><dt>Names</dt><dd>a run, a model, a label (<code>config=verbose</code>, or just the value), a story, a source, a subject, a producer</dd></div>
+        <div><dt>Numbers</dt><dd>the number of an event in the log</dd></div>
+        <div><dt>Hashes</dt><dd>any hash in a record, in full or by its first 8 or more digits</dd></div>
       </dl>
-      <p class="quiet">Press <kbd>/</kbd> anywhere to search, <kbd>↓</kbd> and <kbd>↑</kbd> to move through what was found, and <kbd>Enter</kbd> to open it.</p>
+      <p class="quiet">Press <kbd>/</kbd> anywhere to search, <kbd>↓</kbd> and <kbd>↑</kbd> to move through the results, and <kbd>Enter</kbd> to open one.</p>
     </section>
   );
 }
@@ -67,8 +67,8 @@ function Found({ text }: { text: string }) {
       {(answer) => (
         <>
           <p class="quiet" role="status">{answer.rows.length === 0 ? "Nothing was found." : `${count(answer.rows.length, "match", "matches")}.`}</p>
-          {answer.rows.length === 0 && <Empty title="Nothing in this ledger has that name or hash, or begins with these words">
-            Check the spelling. A hash needs at least 8 digits, and words are found at the beginning of texts. {!answer.complete && "This ledger has more texts than a search reads: it reads the newest 250 prompts, inputs, and questions. The whole name of a run, a label, or a hash finds any record."}
+          {answer.rows.length === 0 && <Empty title="Nothing in this ledger has this name or hash, or begins with these words">
+            Check the spelling. Enter at least 8 digits of a hash. Words are found only at the beginning of prompts, inputs, and questions, not in outputs, answers, or passages. {!answer.complete && "This ledger has more texts than a search reads: it reads the newest 250 prompts, inputs, and questions. The full name of a run, a label, or a hash finds any record."}
           </Empty>}
           <div class="hits" ref={list}>
             {groupOrder.map((title) => {
@@ -81,7 +81,7 @@ function Found({ text }: { text: string }) {
               );
             })}
           </div>
-          {!answer.complete && answer.rows.length > 0 && <p class="note">There can be more: of long lists, the search looks only at the newest. The whole name or hash finds everything.</p>}
+          {!answer.complete && answer.rows.length > 0 && <p class="note">There may be more matches: a search looks only at the newest texts and names. A full name or hash finds every match.</p>}
           <AsOf size={answer.as_of} />
         </>
       )}

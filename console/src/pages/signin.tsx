@@ -15,12 +15,12 @@ export function SignInPage() {
       <Loads of={settings}>
         {(known) => (
           <>
-            {!known.required && <p>This server asks for no credentials. <a href="#/">Open the ledger</a></p>}
+            {!known.required && <p>This server requires no credentials. <a href="#/">Open the ledger</a></p>}
             {known.oidc.map((provider) => <ProviderButton key={provider.issuer} provider={provider} back={back} />)}
             {known.tokens && <TokenForm back={back} />}
             {known.required && !known.tokens && known.oidc.length === 0 && <Empty title="A browser cannot sign in here yet">
               {known.certificates ? "This server takes client certificates: install yours in the browser, and load this page again. " : ""}
-              The operator can make a token with <code>colophon token create</code>, or set <code>console_client_id</code> for an issuer.</Empty>}
+              The operator can create a token with <code>colophon token create</code>, or set <code>console_client_id</code> for an issuer.</Empty>}
           </>
         )}
       </Loads>
@@ -73,8 +73,8 @@ function TokenForm({ back }: { back: string }) {
         <button type="submit" class="primary">Sign in</button>
       </form>
       <p role="status">{says}</p>
-      <p class="quiet">The operator makes a token with <code>colophon token create</code>. Reading texts needs the scopes <code>read</code> and <code>content</code>.
-        The token stays in this tab, and is gone when you close it.</p>
+      <p class="quiet">The operator creates a token with <code>colophon token create</code>. Reading texts needs the scopes <code>read</code> and <code>content</code>.
+        The token stays in this tab until you close it.</p>
     </section>
   );
 }

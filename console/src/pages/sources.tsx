@@ -18,7 +18,7 @@ export function SubjectPage() {
     <>
       <p class="eyebrow">subject</p>
       <h1><Raw text={subject} /></h1>
-      <p>Answers about this subject, the oldest first, and how the passages changed that they cite.</p>
+      <p>Answers about this subject, the oldest first, and how the passages that they cite changed.</p>
       <SubjectDrift subject={subject} />
     </>
   );
@@ -48,7 +48,7 @@ export function SourcePage() {
 function Registration({ source }: { source: string }) {
   const place = usePlace(), link = useLink();
   const loading = useGet("/v1/ledgers/{ledger}/sources/{source_id}", { ledger: place.ledger, source_id: source }, { as_of: asOf(place) });
-  if (loading.state === "failed" && loading.problem.status === 404) return <p class="quiet">This source is not registered, so the ledger knows only what answers cite of it.</p>;
+  if (loading.state === "failed" && loading.problem.status === 404) return <p class="quiet">This source is not registered, so the ledger knows only the passages that answers cite from it.</p>;
   return (
     <Loads of={loading} lines={2}>
       {(one) => (
@@ -84,7 +84,7 @@ function CitedBy({ path, values, empty }: { path: "/v1/ledgers/{ledger}/citation
           { title: "Answer", class: "wide", cell: (row) => <a href={link("citations", [row.seq])}><RunQuestion ledger={place.ledger} run={row.run_id ?? undefined} otherwise={row.subject} /></a> },
           { title: "Subject", cell: (row) => <a href={link("subject", [row.subject])}><Line text={row.subject} most={40} /></a> },
           { title: "Passages", class: "number", cell: (row) => number(row.citations.length) },
-          ...(values.hash === undefined ? [] : [{ title: "Under", cell: (row: Schemas["CitedRow"]) => <Line text={[...new Set(row.citations.map((one) => one.source_id))].join(", ")} most={60} /> }]),
+          ...(values.hash === undefined ? [] : [{ title: "Source", cell: (row: Schemas["CitedRow"]) => <Line text={[...new Set(row.citations.map((one) => one.source_id))].join(", ")} most={60} /> }]),
           { title: "Recorded", cell: (row) => <Time at={row.time} /> },
         ]} />}
       </Listed>

@@ -19,7 +19,7 @@ function Stories() {
   return (
     <>
       <h1>Stories</h1>
-      <p>A story with choices has many paths. Each build records the text along every path, so that you see which passages an edit changed.</p>
+      <p>A story with choices has many paths. Each build records the text along every path, so that you can see which passages an edit changed.</p>
       <Listed of={pages} empty={<Empty title="No story is recorded yet">This page shows path fingerprints. Post some to <code>/path-fingerprints</code>, or import a file of them with <code>colophon import</code>.</Empty>}>
         {(rows) => <Table label="Stories" rows={rows} keyOf={(row) => row.project} columns={[
           { title: "Story", class: "wide", cell: (row) => <a class="words" href={link("stories", [row.project])}><Raw text={row.project} /></a> },

@@ -11,7 +11,7 @@ import { Listed } from "../parts/table.tsx";
 import { Line } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 import { asOf, useLink, usePlace } from "../router.ts";
-import { causeOf, percent, variableName } from "../words.ts";
+import { causeOf, similarityMeans, similarityWords, variableName } from "../words.ts";
 
 type Run = Schemas["TimelineRow"];
 
@@ -37,7 +37,7 @@ function Timeline({ by, value }: { by: string; value: string }) {
       <ChangesNav />
       <p class="eyebrow">{isInput ? "one input over time" : `runs with one ${by.startsWith("label:") ? "label" : variableName(by)}`}</p>
       <h1>{isInput ? <Named name={first?.names?.input} hash={value} most={200} /> : by === "system_prompt_hash" ? <Named name={first?.names?.system_prompt} hash={value} most={200} /> : <Line text={/^[0-9a-f]{64}$/.test(value) ? value.slice(0, 10) : value} />}</h1>
-      <Listed of={pages} empty={<Empty title="There are no such runs">Check the address. Runs that failed or are stale are left out.</Empty>}>
+      <Listed of={pages} empty={<Empty title="There are no such runs">Check the address. Runs whose state is not live are left out.</Empty>}>
         {(rows) => <Runs rows={rows} more={pages.more !== undefined} isInput={isInput} />}
       </Listed>
     </>
@@ -73,11 +73,11 @@ function Moment({ run, before, letter }: { run: Run; before: Run | undefined; le
       {run.differences.length > 0 && <Differs differences={run.differences} a={before?.names} b={run.names} />}
       <p class="moment-output"><span class="letter" title={`Output ${letter}`}>{letter}</span> <span class="words"><Named name={run.names?.output} hash={run.output_hash} most={140} /></span></p>
       {cause !== undefined && run.against !== null && (!changed ? <p class="quiet small">The output is the same as before.</p> : (
-        <Opens title={<span class="small">{run.text?.similarity === undefined ? "What changed in the text" : `${percent(run.text.similarity)} of the words stay`}{run.text?.length_change !== undefined && `; ${longer(run.text.length_change)}`}</span>}>
+        <Opens title={<span class="small">{run.text?.similarity === undefined ? "What changed in the text" : <span title={similarityMeans}>{similarityWords(run.text.similarity)}</span>}{run.text?.length_change !== undefined && `; ${longer(run.text.length_change)}`}</span>}>
           {() => (
             <>
               <RecordsCompared ledger={place.ledger} from={run.against ?? 0} to={run.seq} a={<>before · <RecordLink seq={run.against ?? 0} /></>} b={<>after · <RecordLink seq={run.seq} /></>} />
-              <p class="small"><a href={link("compare", [], { a: run.against ?? 0, b: run.seq })}>Everything that differs between the two</a></p>
+              <p class="small"><a href={link("compare", [], { a: run.against ?? 0, b: run.seq })}>All differences between the two runs</a></p>
             </>
           )}
         </Opens>

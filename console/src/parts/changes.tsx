@@ -5,7 +5,7 @@ import { get, type Schemas } from "../api/client.ts";
 import { useLoad } from "../api/load.ts";
 import { longer, plain, valueWords } from "../changes.ts";
 import { asOf, useLink, usePlace } from "../router.ts";
-import { number, percent, variableName } from "../words.ts";
+import { number, percent, similarityMeans, similarityWords, variableName } from "../words.ts";
 import { Named, RecordLink, type Name } from "./name.tsx";
 import { RecordsCompared } from "./sidebyside.tsx";
 import { Line } from "./text.tsx";
@@ -44,19 +44,19 @@ export function Opens({ title, open: first = false, children }: { title: Compone
   );
 }
 
-/** Pair is two runs with the same input, and how much of the text stayed. */
+/** Pair is two runs with the same input, and how similar their texts are. */
 export function Pair({ ledger, a, b, name, change, left, right, open }: { ledger: string; a: number; b: number; name: Name | undefined; change: Schemas["TextChange"] | undefined; left: ComponentChildren; right: ComponentChildren; open?: boolean }) {
   const link = useLink();
   return (
     <Opens open={open ?? false} title={<>
       <span class="opens-name"><Named name={name} hash={undefined} /></span>
-      {change?.similarity !== undefined && <Meter share={change.similarity} title={`${percent(change.similarity)} of the words stay`} />}
+      {change?.similarity !== undefined && <Meter share={change.similarity} title={`${similarityWords(change.similarity)}. ${similarityMeans}`} />}
       {change?.length_change !== undefined && <span class="quiet small opens-length">{longer(change.length_change)}</span>}
     </>}>
       {() => (
         <>
           <RecordsCompared ledger={ledger} from={a} to={b} a={<>{left} · <RecordLink seq={a} /></>} b={<>{right} · <RecordLink seq={b} /></>} />
-          <p class="small"><a href={link("compare", [], { a, b })}>Everything that differs between the two</a></p>
+          <p class="small"><a href={link("compare", [], { a, b })}>All differences between the two runs</a></p>
         </>
       )}
     </Opens>

@@ -27,10 +27,11 @@ const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", t
 const minute = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
 const second = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZone: "UTC" });
 
-/** timeNames writes the times below a chart, in UTC, as exactly as their distance needs. */
+/** timeNames writes the times below a chart, in UTC, as exactly as their distance needs. Of equal names in a row, only the first is written. */
 export function timeNames(seconds: readonly number[], distance: number): string[] {
   const format = distance >= 86_400 ? day : distance >= 60 ? minute : second;
-  return seconds.map((at) => format.format(new Date(at * 1000)));
+  const names = seconds.map((at) => format.format(new Date(at * 1000)));
+  return names.map((name, i) => (name === names[i - 1] ? "" : name));
 }
 
 /** useScheme returns a number that changes with the colour scheme, so that charts are drawn again. */
@@ -66,7 +67,7 @@ export function TimeChart({ label, times, series, stacked = false, unit = "", st
     const bars = step === undefined ? undefined : uPlot.paths.bars?.({ size: [0.86, 60], align: 1 });
     const options: uPlot.Options = {
       tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
-      width: element.clientWidth, height, legend: { show: false }, cursor: { show: false }, padding: [8, 8, 0, 0],
+      width: element.clientWidth, height, legend: { show: false }, cursor: { show: false }, padding: [8, 30, 0, 0],
       scales: { x: { time: true, ...(step === undefined ? {} : { range: () => [times[0] ?? 0, (times.at(-1) ?? 0) + step] as [number, number] }) }, y: { range: (_, __, most) => [0, Math.max(most * 1.05, 1)] } },
       axes: [{ ...axis, grid: { show: false }, space: 70, values: (_, splits, __, ___, distance) => timeNames(splits, distance) }, { ...axis, size: 48, values: (_, splits) => splits.map((value) => (Number.isInteger(value) ? number(value) + unit : "")) }],
       series: [{}, ...series.map((one) => ({ stroke: colourOf(element, one.colour), width: 1.5, points: { show: step === undefined && times.length < 3 }, ...(stacked || step !== undefined ? { fill: colourOf(element, one.colour) } : {}), ...(bars ? { paths: bars, width: 0 } : {}) }))],

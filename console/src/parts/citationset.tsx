@@ -80,7 +80,7 @@ function Cites({ ledger, seq, set }: { ledger: string; seq: number; set: SetEven
         <Loads of={stale} lines={2}>
           {(rows) => rows.length === 0 ? <p>Nothing: its sources still have every passage that this answer cites, as far as the ledger knows.</p> : (
             <>
-              <p class="sentence says-bad">{count(rows.length, "passage")} of {number(set.citations.length)} {rows.length === 1 ? "is" : "are"} no longer what the source says.</p>
+              <p class="sentence says-bad">{number(rows.length)} of {count(set.citations.length, "passage")} {rows.length === 1 ? "is" : "are"} no longer in the source.</p>
               {rows.map((row) => <ChangedPassage key={`${row.source_id} ${row.chunk_hash}`} ledger={ledger} row={row} earlier={texts} loading={document.state === "loading"} />)}
             </>
           )}
@@ -88,7 +88,7 @@ function Cites({ ledger, seq, set }: { ledger: string; seq: number; set: SetEven
       </section>
       <section>
         <h2>What it rests on</h2>
-        <p class="quiet">{count(set.citations.length, "passage")} of {count(sources.length, "source")}; the heaviest first.</p>
+        <p class="quiet">{count(set.citations.length, "passage")} of {count(sources.length, "source")}; those with the highest weight first.</p>
         {grouped(set.citations.map((citation, i) => ({ ...citation, i })), (one) => one.source_id).map((group) => (
           <div key={group[0]?.source_id} class="source">
             <h3><a href={link("source", [group[0]?.source_id ?? ""])}><Line text={group[0]?.source_id ?? ""} most={90} /></a></h3>
@@ -96,7 +96,7 @@ function Cites({ ledger, seq, set }: { ledger: string; seq: number; set: SetEven
               const text = texts[one.i]?.text ?? texts.find((other) => other.chunk_hash === one.chunk_hash)?.text;
               return (
                 <li key={one.i}>
-                  {text !== null && text !== undefined ? <Text text={text} label={`Passage ${one.i + 1}`} /> : <p class="note">{document.state === "loading" ? "Loading…" : "The text of this passage is not in the ledger, or you may not read it."}</p>}
+                  {text !== null && text !== undefined ? <Text text={text} label={`Passage ${one.i + 1}`} /> : <p class="note">{document.state === "loading" ? "Loading…" : "The text of this passage is not in the ledger, or your token does not permit reading it."}</p>}
                   <p class="quiet small">weight {one.weight}{one.section && <> · <Line text={one.section} most={60} /></>} · <a href={link("passage", [one.chunk_hash])}>where else it is cited</a>{changed.some((row) => row.chunk_hash === one.chunk_hash && row.source_id === one.source_id) && <> · <strong class="says-bad">changed since</strong></>}</p>
                 </li>
               );
@@ -112,7 +112,7 @@ function Cites({ ledger, seq, set }: { ledger: string; seq: number; set: SetEven
 export function SubjectDrift({ subject, seq }: { subject: string; seq?: number }) {
   const place = usePlace(), link = useLink();
   const pages = usePages("/v1/ledgers/{ledger}/citation-sets/drift", { ledger: place.ledger }, { subject, as_of: asOf(place), limit: 30 });
-  if (seq !== undefined && pages.first.state === "ready" && pages.rows.length === 1) return <p class="quiet">This is the only answer about it, so far.</p>;
+  if (seq !== undefined && pages.first.state === "ready" && pages.rows.length === 1) return <p class="quiet">So far, this is the only answer about the subject.</p>;
   return (
     <Listed of={pages} empty={<Empty title="No answer is about this subject">Check the name, or search for its beginning.</Empty>}>
       {(rows) => <Table label="Answers about this subject" rows={rows} keyOf={(row) => row.seq} columns={[

@@ -65,7 +65,7 @@ export function StaleSet({ ledger, rows }: { ledger: string; rows: readonly Stal
       <h2><a href={link("citations", [first.seq])}><RunQuestion ledger={ledger} run={first.run_id ?? undefined} otherwise={first.subject} /></a></h2>
       <p class="quiet small">{first.run_id !== null && <><a href={link("run", [first.run_id])}><Line text={first.run_id} most={50} /></a> · </>}<a href={link("subject", [first.subject])}><Line text={first.subject} most={50} /></a> · {count(rows.length, "changed passage")}</p>
       {document.state === "failed" && document.problem.status !== 403 ? <Failed problem={document.problem} again={document.again} /> : null}
-      {document.state === "failed" && document.problem.status === 403 && <p class="note">Your token may not read texts, so only the events are shown.</p>}
+      {document.state === "failed" && document.problem.status === 403 && <p class="note">Your token does not permit reading texts, so only the events are shown.</p>}
       {rows.map((row) => <ChangedPassage key={`${row.source_id} ${row.chunk_hash}`} ledger={ledger} row={row} earlier={document.state === "ready" ? document.value : []} loading={document.state === "loading"} />)}
     </li>
   );
@@ -89,11 +89,11 @@ function Replaced({ old, earlier, change }: { old: Cited | undefined; earlier: r
   const now = old && change.cited && replacement(old, change.cited, earlier);
   const event: ComponentChildren = <a href={link(change.row.kind === "citation_set" ? "citations" : "record", [change.row.seq])}>event {number(change.row.seq)}</a>;
   if (!old || old.text === null) return <p class="note">The text of the passage is not in the ledger. {change.row.kind === "citation_set" ? "The later answer is" : "The registration is"} {event}, <Time at={change.row.time} />.</p>;
-  if (now && now.text !== null) return <TextsCompared before={old.text} after={now.text} a="The answer rests on" b={<>The source has now, as {event} cites it <Time at={change.row.time} /></>} />;
+  if (now && now.text !== null) return <TextsCompared before={old.text} after={now.text} a="The answer rests on" b={<>The source has now: cited in {event}, <Time at={change.row.time} /></>} />;
   return (
     <div class="sides">
       <figure class="side"><figcaption>The answer rests on</figcaption><Text text={old.text} label="The passage" /></figure>
-      <div class="side"><p class="quiet small">The source has now</p><p>{change.row.kind === "source_registered" ? <>not this passage: the list of its passages in {event} lacks it, <Time at={change.row.time} />.</> : <>no passage in its place, as of {event}, <Time at={change.row.time} />.</>}</p></div>
+      <div class="side"><p class="quiet small">The source has now</p><p>{change.row.kind === "source_registered" ? <>No longer this passage: {event} registered the source without it, <Time at={change.row.time} />.</> : <>No passage in its place, according to {event}, <Time at={change.row.time} />.</>}</p></div>
     </div>
   );
 }

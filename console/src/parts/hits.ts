@@ -25,7 +25,7 @@ export function titleOf(type: string): string {
 }
 
 const groups: { title: string; types: string[] }[] = [
-  { title: "Words of texts", types: ["input", "input_hash", "system_prompt_hash", "question_hash"] },
+  { title: "Prompts, inputs, and questions", types: ["input", "input_hash", "system_prompt_hash", "question_hash"] },
   { title: "Runs and events", types: ["event", "event_hash", "run_id", "ipc_id", "root"] },
   { title: "Names", types: ["project", "subject", "source_id", "model", "producer", "topic", "label"] },
 ];

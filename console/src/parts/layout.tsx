@@ -102,7 +102,7 @@ function Navigation() {
 function Fixed() {
   const place = usePlace(), size = asOf(place);
   if (size === undefined) return null;
-  return <p class="fixed" role="note">You see the ledger as it was at tree size {number(size)}. <a href={withQuery(place, { as_of: undefined })}>Show the newest</a></p>;
+  return <p class="fixed" role="note">You are viewing the ledger as it was at tree size {number(size)}. <a href={withQuery(place, { as_of: undefined })}>Show the newest</a></p>;
 }
 
 export function Layout({ ledgers, children }: { ledgers: readonly Ledger[]; children: ComponentChildren }) {
@@ -131,7 +131,7 @@ export function Layout({ ledgers, children }: { ledgers: readonly Ledger[]; chil
         {within && <LogWatch ledger={place.ledger} />}
         {children}
       </main>
-      <footer class="small quiet"><p>Every answer follows from the log, and the log can be verified. <a href="docs">The API</a></p></footer>
+      <footer class="small quiet"><p>Everything on these pages is computed from the log, which you can verify. <a href="docs">The API</a></p></footer>
     </>
   );
 }

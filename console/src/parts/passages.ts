@@ -48,7 +48,7 @@ export function grouped<R>(rows: readonly R[], keyOf: (row: R) => string | numbe
 const hows: Record<string, string> = {
   recited: "A later answer cites another passage in its place.",
   registered: "The source was registered again without it.",
-  not_listed: "The source had already lost it when the answer cited it.",
+  not_listed: "The source no longer had it when the answer cited it.",
 };
 
 /** superseded says how a source lost a passage. */

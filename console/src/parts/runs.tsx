@@ -8,7 +8,7 @@ import { number, shortHash } from "../words.ts";
 import { AsOf } from "./marks.tsx";
 import { TextsCompared } from "./sidebyside.tsx";
 import { Sources } from "./sources.tsx";
-import { firstDiverging, inputsOf, pairs, rejection, restsOnSources, runCause, scoredIn, stageText, stageWords, verdict, type Inputs, type Pair, type Scored, type Stage } from "./stages.ts";
+import { claimWords, contradictions, firstDiverging, inputsOf, pairs, rejection, restsOnSources, runCause, scoredIn, stageText, stageWords, verdict, type Inputs, type Pair, type Scored, type Stage } from "./stages.ts";
 import { Loads } from "./states.tsx";
 import { Line, Text } from "./text.tsx";
 import { Time } from "./time.tsx";
@@ -107,9 +107,9 @@ function Beside({ ledger, change, left, right }: { ledger: string; change: Schem
     <>
       <section class="why"><p class="sentence">
         {at === null ? "The two runs are the same at every stage."
-          : at === "outcome" ? "One run was rejected, and the other one was answered, although the question was the same."
+          : at === "outcome" ? "One run was rejected, and the other was answered, although the question was the same."
           : <>The runs diverge at <strong>{stageWords(at).title.toLowerCase()}</strong>{stageWords(at).means && `: ${stageWords(at).means}`}. {number(differing)} of {number(list.length)} stages differ.</>}
-        {" "}{[left, right].map((run) => rejection(run.inputs)).filter((reason) => reason !== undefined).map((reason) => <span key={reason}>The reason of the rejection is: <strong><Line text={reason} most={300} /></strong>. </span>)}
+        {" "}{[left, right].map((run) => rejection(run.inputs)).filter((reason) => reason !== undefined).map((reason) => <span key={reason}>The service gave this reason for the rejection: <strong><Line text={reason} most={300} /></strong>. </span>)}
         {at !== null && runCause(change.cause, change.differing_dimensions ?? [])}
       </p></section>
       <section>
@@ -121,11 +121,17 @@ function Beside({ ledger, change, left, right }: { ledger: string; change: Schem
       <section>
         <h2>The stages</h2>
         <div class="dag-heads" aria-hidden="true"><span>first run</span><span>second run</span></div>
-        <ol class="dag">{list.map((pair, i) => <StageRow key={`${pair.stage} ${pair.nth}`} pair={pair} mark={i === first ? "Here the runs diverge" : undefined} left={left} right={right} ledger={ledger} />)}</ol>
+        <ol class="dag">{list.map((pair, i) => <StageRow key={`${pair.stage} ${pair.nth}`} pair={pair} mark={i === first ? "The runs diverge here" : undefined} after={[nextOf(list, i, "a"), nextOf(list, i, "b")]} left={left} right={right} ledger={ledger} />)}</ol>
       </section>
       <div class="once"><AsOf size={change.as_of} /></div>
     </>
   );
+}
+
+/** nextOf names the stage of one side that follows the stage i, if there is one. */
+function nextOf(list: readonly Pair[], i: number, side: "a" | "b"): string | undefined {
+  const next = list.slice(i + 1).find((one) => one[side] !== undefined);
+  return next && stageWords(next.stage).title;
 }
 
 function Caption({ run, which }: { run: Run; which: string }) {
@@ -141,12 +147,12 @@ export function AnswerText({ run }: { run: Run }) {
   if (run.answer !== undefined) return <Text text={run.answer} label="The answer" />;
   const reason = rejection(run.inputs);
   if (run.shape === "reject") return <p class="note">This run was rejected before it was answered{reason !== undefined && <>: <Line text={reason} most={300} /></>}.</p>;
-  return <p class="note">{run.hidden ? "Your token may not read texts. Sign in with one that has the scope content." : "The text of the answer is not in the ledger."}</p>;
+  return <p class="note">{run.hidden ? "Your token does not permit reading texts. Sign in with one that has the scope content." : "The text of the answer is not in the ledger."}</p>;
 }
 
 const states = { same: "the same", differs: "different", "only-a": "only in the first run", "only-b": "only in the second run" };
 
-function StageRow({ pair, mark, left, right, ledger }: { pair: Pair; mark: string | undefined; left: Run; right: Run; ledger: string }) {
+function StageRow({ pair, mark, after, left, right, ledger }: { pair: Pair; mark: string | undefined; after: Sides<string | undefined>; left: Run; right: Run; ledger: string }) {
   const [open, setOpen] = useState(mark !== undefined);
   const known = stageWords(pair.stage);
   return (
@@ -158,14 +164,16 @@ function StageRow({ pair, mark, left, right, ledger }: { pair: Pair; mark: strin
           <span class="dag-title"><strong>{known.title}</strong>{pair.nth > 1 && ` ${pair.nth}`} <span class="dag-state">{states[pair.state]}</span>{known.means && <span class="dag-means">{known.means}</span>}</span>
           <span class={`dag-dot${pair.b === undefined ? " dag-none" : ""}`} aria-hidden="true" />
         </summary>
-        {open && <div class="dag-inside"><StageContent pair={pair} left={left} right={right} ledger={ledger} /></div>}
+        {open && <div class="dag-inside"><StageBeside pair={pair} after={after} left={left} right={right} ledger={ledger} /></div>}
       </details>
     </li>
   );
 }
 
 function textOf(stage: string, run: Run): string | undefined {
-  return stage === "question" ? run.question : stage === "answer" ? run.answer : stageText(stage, run.inputs);
+  if (stage === "question") return run.question;
+  if (stage === "answer") return run.answer;
+  return stageText(stage, run.inputs) ?? (stage === "final_label" ? run.audit_mode : undefined);
 }
 
 function documents(run: Run): Scored[] {
@@ -173,19 +181,59 @@ function documents(run: Run): Scored[] {
   return scored.length > 0 ? scored : (run.document_roots ?? []).map((root) => ({ root, score: undefined }));
 }
 
-/** StageContent shows what a stage was hashed from, in both runs. */
-function StageContent({ pair, left, right, ledger }: { pair: Pair; left: Run; right: Run; ledger: string }) {
-  const a = pair.a === undefined ? undefined : textOf(pair.stage, left), b = pair.b === undefined ? undefined : textOf(pair.stage, right);
-  const hashes = <p class="quiet small">{pair.a === pair.b ? <>hash <code title={pair.a}>{shortHash(pair.a ?? "")}</code></> : <>hashes <code title={pair.a}>{pair.a === undefined ? "none" : shortHash(pair.a)}</code> and <code title={pair.b}>{pair.b === undefined ? "none" : shortHash(pair.b)}</code></>}</p>;
-  if (restsOnSources(pair.stage)) return <><Sources ledger={ledger} a={pair.a === undefined ? undefined : documents(left)} b={pair.b === undefined ? undefined : documents(right)} />{hashes}</>;
-  const only = a ?? b;
+type Sides<T> = readonly [a: T, b: T];
+
+function Hash({ of }: { of: string | undefined }) {
+  return <code title={of}>{of === undefined ? "none" : shortHash(of)}</code>;
+}
+
+function NoText({ run }: { run: Run }) {
+  return <p class="note">{run.hidden ? "Your token does not permit reading what this stage was computed from." : "The ledger has only the hash of this stage."}</p>;
+}
+
+/** StageContent shows what a stage of one run was hashed from. */
+function StageContent({ stage, hash, run, ledger }: { stage: string; hash: string; run: Run; ledger: string }) {
+  const text = textOf(stage, run);
   return (
     <>
-      {only === undefined ? <p class="note">{left.hidden || right.hidden ? "Your token may not read what this stage was made of." : "The ledger has only the hash of this stage."}</p>
-        : pair.state === "differs" && a !== undefined && b !== undefined ? <TextsCompared before={a} after={b} a="first run" b="second run" />
-        : <Text text={only} label={stageWords(pair.stage).title} />}
-      {hashes}
+      {restsOnSources(stage) ? <Sources ledger={ledger} a={documents(run)} b={undefined} /> : text === undefined ? <NoText run={run} /> : <Text text={text} label={stageWords(stage).title} />}
+      <p class="quiet small">hash <Hash of={hash} /></p>
     </>
+  );
+}
+
+/** StageBeside shows what a stage of two runs was hashed from. A side that lacks the stage, or whose text is not known, says so. */
+function StageBeside({ pair, after, left, right, ledger }: { pair: Pair; after: Sides<string | undefined>; left: Run; right: Run; ledger: string }) {
+  const { stage, a, b } = pair;
+  if (a !== undefined && a === b) return <StageContent stage={stage} hash={a} run={textOf(stage, left) === undefined ? right : left} ledger={ledger} />;
+  const hashes = <p class="quiet small">hashes <Hash of={a} /> and <Hash of={b} /></p>;
+  if (a !== undefined && b !== undefined) {
+    if (restsOnSources(stage)) return <><Sources ledger={ledger} a={documents(left)} b={documents(right)} />{hashes}</>;
+    const before = textOf(stage, left), now = textOf(stage, right);
+    if (before !== undefined && now !== undefined) return <><TextsCompared before={before} after={now} a="first run" b="second run" />{hashes}</>;
+  }
+  return (
+    <div class="sides">
+      {([[left, a, after[0], "first run"], [right, b, after[1], "second run"]] as const).map(([run, hash, next, name]) => (
+        <div key={name} class="side">
+          <p class="quiet small">{name}</p>
+          {hash === undefined ? <p class="note">This run has no such stage. {next === undefined ? "It ends before it." : `Its next stage is ${next}.`}</p> : <StageContent stage={stage} hash={hash} run={run} ledger={ledger} />}
+        </div>
+      ))}
+    </div>
+  );
+}
+
+/** RunClaims says what the service claims about the answer of a run, and whether these claims contradict each other. */
+export function RunClaims({ run }: { run: Run }) {
+  const says = claimWords(run), wrong = contradictions(Object.keys(run.row.checks));
+  if (says.length + wrong.length === 0) return null;
+  return (
+    <section>
+      <h2>What the run claims</h2>
+      {says.length > 0 && <p class="sentence">{says.join(" ")}</p>}
+      {wrong.length > 0 && <p class="says-bad">✗ These statements contradict each other. {wrong.join(" ")}</p>}
+    </section>
   );
 }
 
@@ -199,10 +247,10 @@ function StageAlone({ pair, run, ledger, failed }: { pair: Pair; run: Run; ledge
   const known = stageWords(pair.stage);
   return (
     <li class={`dag-stage dag-same${failed ? " dag-first" : ""}`}>
-      {failed && <p class="dag-mark">Here the run failed</p>}
+      {failed && <p class="dag-mark">The run failed here</p>}
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary><span class="dag-dot" aria-hidden="true" /><span class="dag-title"><strong>{known.title}</strong>{pair.nth > 1 && ` ${pair.nth}`}{known.means && <span class="dag-means">{known.means}</span>}</span></summary>
-        {open && <div class="dag-inside"><StageContent pair={{ ...pair, state: "same" }} left={run} right={run} ledger={ledger} /></div>}
+        {open && <div class="dag-inside"><StageContent stage={pair.stage} hash={pair.a ?? ""} run={run} ledger={ledger} /></div>}
       </details>
     </li>
   );

@@ -2,7 +2,7 @@
 import { content, get } from "../api/client.ts";
 import { lanes, useLoad } from "../api/load.ts";
 import { asOf, useLink, usePlace } from "../router.ts";
-import { number, shortHash } from "../words.ts";
+import { count, number, shortHash } from "../words.ts";
 import type { Scored } from "./stages.ts";
 import { Loads } from "./states.tsx";
 import { Line } from "./text.tsx";
@@ -35,17 +35,16 @@ export function Passage({ ledger, hash }: { ledger: string; hash: string }) {
   );
 }
 
-/** Sources compares the documents of two runs, in the order of each run. */
+/** Sources compares the documents of two runs, in the order of each run. If one is undefined, it lists those of the other. */
 export function Sources({ ledger, a, b }: { ledger: string; a: readonly Scored[] | undefined; b: readonly Scored[] | undefined }) {
   const left = new Map((a ?? []).map((one, i) => [one.root, { ...one, place: i + 1 }])), right = new Map((b ?? []).map((one, i) => [one.root, { ...one, place: i + 1 }]));
-  if (left.size + right.size === 0) return <p class="note">The ledger has only the hash of this stage: the record names no documents.</p>;
-  const alone = a === undefined || b === undefined || a === b;
+  if (left.size + right.size === 0) return <p class="note">The ledger has only the hash of this stage, because the record names no documents.</p>;
   const gone = [...left.values()].filter((one) => !right.has(one.root)), added = [...right.values()].filter((one) => !left.has(one.root)), kept = [...left.values()].filter((one) => right.has(one.root));
   const moved = kept.filter((one) => right.get(one.root)?.place !== one.place || right.get(one.root)?.score !== one.score);
-  if (alone) return <Documents ledger={ledger} title="It rests on" list={[...left.values(), ...(a === b ? [] : right.values())]} />;
+  if (a === undefined || b === undefined) return <Documents ledger={ledger} title="It rests on" list={[...left.values(), ...right.values()]} />;
   return (
     <>
-      {gone.length + added.length === 0 && <p>{moved.length === 0 ? "Both runs have the same passages, with the same scores." : `Both runs have the same passages, but ${number(moved.length)} have a different place or score.`}</p>}
+      {gone.length + added.length === 0 && <p>{moved.length === 0 ? "Both runs have the same passages, with the same scores." : `Both runs have the same passages, but ${number(moved.length)} of them ${moved.length === 1 ? "has" : "have"} a different place or score.`}</p>}
       <Documents ledger={ledger} title="Only the first run has" mark="gone" list={gone} />
       <Documents ledger={ledger} title="Only the second run has" mark="new" list={added} />
       <Documents ledger={ledger} title="Both have" list={kept} other={right} />
@@ -59,7 +58,7 @@ function Documents({ ledger, title, mark = "", list, other }: { ledger: string; 
   if (list.length === 0) return null;
   return (
     <div class={`sources ${mark}`}>
-      <p class="small quiet">{title} {number(list.length)}:</p>
+      <p class="small quiet">{title} {count(list.length, "passage")}:</p>
       <ul class="plain-list">{list.slice(0, shown).map((one) => {
         const then = other?.get(one.root);
         return (

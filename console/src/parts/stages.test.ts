@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { dimensionName, firstDiverging, inputsOf, outcome, pairs, rejection, runCause, scoredIn, stageText, stageWords, verdict } from "./stages.ts";
+import { claimWords, contradictions, dimensionName, firstDiverging, inputsOf, outcome, pairs, rejection, runCause, scoredIn, stageText, stageWords, verdict } from "./stages.ts";
 
 const run = (...stages: [string, string][]) => stages.map(([stage, hash]) => ({ stage, hash }));
 const shown = (list: ReturnType<typeof pairs>) => list.map((one) => `${one.stage}${one.nth > 1 ? `#${one.nth}` : ""} ${one.state}`);
@@ -30,23 +30,32 @@ test("names are those of people, and unknown ones are shown as they are", () => 
   assert.equal(stageWords("my_stage").title, "my stage");
   assert.equal(dimensionName("model_profile_hash"), "the model");
   assert.equal(runCause("model_profile_hash", ["model_profile_hash"]), "Only the model was different.");
-  assert.match(runCause("confounded", ["source_root", "model_profile_hash"]), /: the sources, the model\.$/);
+  assert.match(runCause("confounded", ["source_root", "model_profile_hash"]), /: the sources and the model\.$/);
   assert.match(runCause("unknown", []), /not known/);
 });
 
 test("a verdict says how a run ended", () => {
   assert.equal(verdict({ shape: "reject", audit_mode: "UNGROUNDED" }), "rejected before it was answered");
-  assert.equal(verdict({ shape: "pointer", failure_stage: null, audit_mode: "STRICT" }), "answered; every claim was verified");
-  assert.equal(verdict({ shape: "pointer", failure_stage: "context", audit_mode: "HYBRID" }), "failed at context; some claims were verified");
+  assert.equal(verdict({ shape: "pointer", failure_stage: null, audit_mode: "STRICT", n_quotes: 0, n_verified: 0 }), "answered; audit mode STRICT");
+  assert.equal(verdict({ shape: "pointer", failure_stage: "context", audit_mode: "HYBRID", n_quotes: 2, n_verified: 0 }), "failed at context; audit mode HYBRID, 0 of 2 quotes verified");
   assert.deepEqual([{ shape: "reject" }, { failure_stage: "context" }, { failure_stage: null }, {}].map(outcome), ["rejected", "failed at context", "answered", "answered"]);
   assert.equal(verdict({ failure_stage: "unknown" }), "the record does not say how it ended");
+});
+
+test("what a run claims about its answer is told as a claim", () => {
+  assert.deepEqual(claimWords({ audit_mode: "STRICT", n_quotes: 0, n_verified: 0 }), [
+    "The service states the audit mode STRICT: nothing in the answer failed the audit.", "It counted no quotes in the answer, so there was none to verify.", "The ledger keeps these statements but does not audit answers."]);
+  assert.match(claimWords({ audit_mode: "HYBRID", n_quotes: 3, n_verified: 0 }).join(" "), /It counted 3 quotes in the answer and verified none\./);
+  assert.match(claimWords({ audit_mode: "OWN" })[0] ?? "", /audit mode OWN\.$/);
+  assert.deepEqual(claimWords({ shape: "reject", audit_mode: "UNGROUNDED" }), []);
+  assert.deepEqual(contradictions(["root", "verdict:strict_without_verified_quotes", "verdict:own"]), ["The audit mode is STRICT, but none of the quotes was verified.", "They break the rule own."]);
 });
 
 test("inputs are shown as far as they have the right form", () => {
   const inputs = inputsOf('{"answer_text":"Yes.","parsed_lattice":[{"claim_text":"It is so.","evidence_ids":["E1","E2"]},7,{}],"n_quotes":2,"audit_mode":"HYBRID","sources":[{"document_root":"ab","score":0.5},{"document_root":"cd"},{"score":1},null]}');
   assert.equal(stageText("answer", inputs), "Yes.");
   assert.equal(stageText("parsed_claim_lattice", inputs), "It is so.  [E1, E2]\n(no text)  []");
-  assert.equal(stageText("verify", inputs), "audit mode: HYBRID\nn quotes: 2");
+  assert.equal(stageText("verify", inputs), "audit mode: HYBRID\nquotes: 2");
   assert.equal(stageText("render", inputs), undefined);
   assert.equal(stageText("anything", inputs), undefined);
   assert.deepEqual(scoredIn(inputs), [{ root: "ab", score: 0.5 }, { root: "cd", score: undefined }]);

@@ -1,4 +1,5 @@
 // The stages of run-DAGs: their names for people, and the stages of two runs side by side.
+import { count, listed, number } from "../words.ts";
 
 /** Stage is one stage of a run. */
 export interface Stage {
@@ -13,7 +14,7 @@ interface Words {
 
 const words: Record<string, Words> = {
   question: { title: "Question", means: "the question as it was asked" },
-  preflight: { title: "Preflight", means: "what the service found out about the question before it answered" },
+  preflight: { title: "Preflight", means: "what the service decided about the question before it looked for an answer" },
   retrieval: { title: "Retrieval", means: "the passages that were found, with their scores" },
   context: { title: "Context", means: "the passages that the model was given" },
   evidence_map: { title: "Evidence", means: "the passages that the model was given, as numbered evidence" },
@@ -21,12 +22,12 @@ const words: Record<string, Words> = {
   answer: { title: "Answer", means: "what the model wrote" },
   raw_answer: { title: "Raw answer", means: "what the model wrote, before it was parsed" },
   parsed_claim_lattice: { title: "Claims", means: "the claims of the answer, each with its evidence" },
-  verify: { title: "Verification", means: "whether the quotes and claims hold" },
+  verify: { title: "Verification", means: "what the service found when it checked the quotes and claims" },
   render: { title: "Rendering", means: "the answer as it was shown" },
-  final_label: { title: "Final label", means: "the label that the answer got" },
+  final_label: { title: "Final label", means: "the label that the service gave to the answer" },
   reject: { title: "Rejection", means: "why the service did not answer" },
   rejection: { title: "Rejection", means: "why the service did not answer" },
-  outcome: { title: "Outcome", means: "one run was rejected, and the other one was answered" },
+  outcome: { title: "Outcome", means: "one run was rejected, and the other was answered" },
 };
 
 /** stageWords names a stage. A service can have stages of its own. */
@@ -36,7 +37,7 @@ export function stageWords(stage: string): Words {
 
 const dimensions: Record<string, string> = {
   source_root: "the sources", question_hash: "the question", model_profile_hash: "the model", conversation_hash: "the conversation", governance_policy_hash: "the policy",
-  verifier_policy_hash: "the policy of the verifier", schema_version: "the version of the schema", canonicalization_version: "the version of the canonical form", chunking_version: "how sources are cut into chunks",
+  verifier_policy_hash: "the policy of the verifier", schema_version: "the version of the schema", canonicalization_version: "the version of the canonical form", chunking_version: "the way in which sources are cut into chunks",
 };
 
 /** dimensionName names a dimension of the cache key. */
@@ -93,16 +94,16 @@ export function firstDiverging(list: readonly Pair[]): number {
 
 const causes: Record<string, string> = {
   identical: "The two runs are the same.",
-  confounded: "Several things were different, so no single one is the cause:",
-  no_dimension: "Nothing that the service recorded about the runs was different. What differs is chance, or was not recorded.",
-  unknown: "At least one of the runs does not say with which model, sources, and policies it was made, so the cause is not known.",
+  confounded: "Several things were different, so no single one can be named as the cause:",
+  no_dimension: "Nothing that the service recorded about the runs was different. The runs differ by chance, or in something that was not recorded.",
+  unknown: "At least one of the runs does not state its model, sources, and policies, so the cause is not known.",
 };
 
 /** runCause says why two runs diverge. `differing` are dimensions of the cache key. */
 export function runCause(cause: string, differing: readonly string[]): string {
   const known = causes[cause];
   if (known === undefined) return `Only ${dimensionName(cause)} was different.`;
-  return cause === "confounded" && differing.length > 0 ? `${known} ${differing.map(dimensionName).join(", ")}.` : known;
+  return cause === "confounded" && differing.length > 0 ? `${known} ${listed(differing.map(dimensionName))}.` : known;
 }
 
 /** shortCause is runCause in a few words, for a table. */
@@ -117,14 +118,46 @@ export function outcome(run: { shape?: string | null | undefined; failure_stage?
   return run.failure_stage && run.failure_stage !== "unknown" ? `failed at ${stageWords(run.failure_stage).title.toLowerCase()}` : "answered";
 }
 
-/** verdict says how a run ended, and how well its answer is verified. */
-export function verdict(run: { shape?: string | null | undefined; failure_stage?: string | null | undefined; audit_mode?: string | null | undefined }): string {
+/** Claims are what a run's service states about the answer. The ledger records these statements. It cannot audit an answer itself. */
+interface Claims {
+  shape?: string | null | undefined;
+  failure_stage?: string | null | undefined;
+  audit_mode?: string | null | undefined;
+  n_quotes?: number | undefined;
+  n_verified?: number | undefined;
+}
+
+/** verdict says how a run ended, and in a few words what its service claims about the answer. */
+export function verdict(run: Claims): string {
   if (run.shape === "reject") return "rejected before it was answered";
-  const mode: Record<string, string> = { STRICT: "every claim was verified", HYBRID: "some claims were verified", UNGROUNDED: "no claim was verified" };
-  const audit = run.audit_mode ? mode[run.audit_mode] ?? `verified as ${run.audit_mode}` : "";
+  const audit = run.audit_mode ? `audit mode ${run.audit_mode}${run.n_quotes !== undefined && run.n_quotes > 0 ? `, ${number(run.n_verified ?? 0)} of ${count(run.n_quotes, "quote")} verified` : ""}` : "";
   if (run.failure_stage === "unknown") return audit || "the record does not say how it ended";
-  if (run.failure_stage) return `failed at ${stageWords(run.failure_stage).title.toLowerCase()}${audit && `; ${audit}`}`;
-  return audit ? `answered; ${audit}` : "answered";
+  return `${outcome(run)}${audit && `; ${audit}`}`;
+}
+
+const modes: Record<string, string> = { STRICT: "nothing in the answer failed the audit", HYBRID: "a part of the answer is not verified", UNGROUNDED: "no part of the answer is verified" };
+
+/** claimWords says in sentences what the service claims about the answer of a run, and what that means. It returns none for a run without such claims. */
+export function claimWords(run: Claims): string[] {
+  if (run.shape === "reject" || !run.audit_mode) return [];
+  const means = modes[run.audit_mode];
+  const says = [`The service states the audit mode ${run.audit_mode}${means === undefined ? "" : `: ${means}`}.`];
+  if (run.n_quotes !== undefined) says.push(run.n_quotes === 0 ? "It counted no quotes in the answer, so there was none to verify." : `It counted ${count(run.n_quotes, "quote")} in the answer and verified ${run.n_verified === 0 ? "none" : number(run.n_verified ?? 0)}.`);
+  says.push("The ledger keeps these statements but does not audit answers.");
+  return says;
+}
+
+const rules: Record<string, string> = {
+  strict_without_sources: "The audit mode is STRICT, but the run has no sources.",
+  strict_without_verified_quotes: "The audit mode is STRICT, but none of the quotes was verified.",
+  more_verified_than_quotes: "More quotes were verified than the answer has.",
+  lattice_without_evidence: "A claim names evidence that the run does not have.",
+  strict_rejected: "The audit mode is STRICT, but the run was rejected.",
+};
+
+/** contradictions says which rules the claims of a run break, by the names of the checks of its event. */
+export function contradictions(checks: readonly string[]): string[] {
+  return checks.filter((name) => name.startsWith("verdict:")).map((name) => rules[name.slice(8)] ?? `They break the rule ${name.slice(8)}.`);
 }
 
 /** Inputs are what a run was hashed from, as its service posted them. Nothing in them is sure to have the right form. */
@@ -156,6 +189,8 @@ function listIn(value: unknown): Inputs[] {
   return Array.isArray(value) ? value.filter((one): one is Inputs => typeof one === "object" && one !== null) : [];
 }
 
+const verified = { audit_mode: "audit mode", verifier_method: "verifier", n_quotes: "quotes", n_verified: "verified quotes", claim_statuses: "statuses of the claims", violations: "violations" };
+
 /** stageText returns what a stage was hashed from as a text for people, if the inputs have it. Passages are shown elsewhere. */
 export function stageText(stage: string, inputs: Inputs): string | undefined {
   switch (stage) {
@@ -174,7 +209,7 @@ export function stageText(stage: string, inputs: Inputs): string | undefined {
       return claims.length === 0 ? undefined : claims.join("\n");
     }
     case "verify": {
-      const lines = ["audit_mode", "verifier_method", "n_quotes", "n_verified", "claim_statuses", "violations"].filter((name) => inputs[name] !== undefined).map((name) => `${name.replaceAll("_", " ")}: ${typeof inputs[name] === "string" ? inputs[name] : JSON.stringify(inputs[name])}`);
+      const lines = Object.entries(verified).filter(([name]) => inputs[name] !== undefined).map(([name, title]) => `${title}: ${typeof inputs[name] === "string" ? inputs[name] : JSON.stringify(inputs[name])}`);
       return lines.length === 0 ? undefined : lines.join("\n");
     }
     case "final_label":

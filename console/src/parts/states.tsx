@@ -30,20 +30,20 @@ export function adviceFor(problem: Problem): Advice {
     case 0:
       return { title: "The server does not answer", todo: "Start it, or check the connection. Then try again.", again: true };
     case 400:
-      return { title: "The server does not understand this question", todo: "Correct the address of this page, or start from the overview." };
+      return { title: "The server does not understand this request", todo: "Correct the address of this page, or start from the overview." };
     case 401:
-      return token() ? { title: "This token is not valid here", todo: <>It may have expired or been withdrawn. {signIn} with another one.</> }
-        : { title: "This ledger asks who you are", todo: <>{signIn} with a token, or with your organisation’s account.</> };
+      return token() ? { title: "This token is not valid here", todo: <>It may have expired or been revoked. {signIn} with another token.</> }
+        : { title: "You must sign in to see this ledger", todo: <>{signIn} with a token, or with your organisation’s account.</> };
     case 403:
-      return { title: "You may not read this", todo: <>Your token lacks a scope. Ask the operator for it, or {signIn} with another token.</> };
+      return { title: "You do not have permission to read this", todo: <>Your token lacks a scope. Ask the operator for it, or {signIn} with another token.</> };
     case 404:
       return { title: "There is nothing here", todo: "Check the number or the name. If others can see it, your token may not include this ledger." };
     case 410:
-      return { title: "This content was erased", todo: "The record and its hashes remain in the log; the text is gone for good." };
+      return { title: "This content was erased", todo: "The record and its hashes remain in the log; the text is gone permanently." };
     case 422:
-      return { title: "This question does not fit these records", todo: "Choose others. The reason is below." };
+      return { title: "This question does not apply to these records", todo: "Choose other records. The reason is below." };
     case 429:
-      return { title: "Too many questions at once", todo: problem.retryAfter ? `Try again in ${count(problem.retryAfter, "second")}.` : "Wait a moment, then try again.", again: true };
+      return { title: "Too many requests at once", todo: problem.retryAfter ? `Try again in ${count(problem.retryAfter, "second")}.` : "Wait a moment, then try again.", again: true };
     case 503:
       return { title: "The server is busy", todo: problem.retryAfter ? `Try again in ${count(problem.retryAfter, "second")}.` : "Wait a moment, then try again.", again: true };
   }

@@ -32,7 +32,7 @@ export function Story({ project }: { project: string }) {
     <>
       <p class="eyebrow">story</p>
       <h1><Raw text={project} /></h1>
-      <Listed of={pages} empty={<Empty title="This story has no builds">Its records name no build, so there is nothing to compare. Give each record the member <code>build</code>.</Empty>}>
+      <Listed of={pages} empty={<Empty title="This story has no builds">Its records name no build, so there is nothing to compare. Add the member <code>build</code> to each record.</Empty>}>
         {(rows) => <Builds project={project} builds={rows} />}
       </Listed>
     </>
@@ -76,7 +76,7 @@ function BuildBar({ build, most, chosen }: { build: Build; most: number; chosen:
   return (
     <li>
       <a class="build" href={withQuery(place, { b: build.build, a: undefined, status: undefined })} aria-current={chosen ? "true" : undefined}>
-        <span class="build-name"><Line text={build.build} most={40} />{build.branch !== null && <span class="quiet small"> <Line text={build.branch} most={20} /></span>}</span>
+        <span class="build-name"><Line text={build.build} most={40} />{build.branch !== null && <span class="quiet small"> <Line text={build.branch} most={20} /></span>}<span class="build-time quiet small"><Time at={build.time} exact /></span></span>
         <svg class="build-bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
           {segments(values, most).map((one) => <rect key={one.name} class={`path-${one.name}`} x={one.from * 100} width={Math.max(0.3, one.share * 100 - 0.25)} y={0} height={10} />)}
         </svg>
@@ -91,7 +91,7 @@ function FirstBuild({ project, build }: { project: string; build: Build }) {
   const pages = usePages("/v1/ledgers/{ledger}/paths/{project}", { ledger: place.ledger, project }, { build: build.build, as_of: asOf(place), limit: 200 });
   return (
     <>
-      <p class="sentence">This is the first build: {count(build.paths, "path")}, all new.</p>
+      <p class="sentence">This build has no base to compare it with: {build.paths === 1 ? "its one path is" : `its ${count(build.paths, "path")} are all`} new.</p>
       <Listed of={pages} empty={<Empty title="This build has no paths" />}>
         {(rows) => <Tree project={project} rows={rows.map((row) => ({ ...row, status: "new" as const, links_changed: false, renamed: [], a: null, b: { ...row } }))} />}
       </Listed>
@@ -112,13 +112,16 @@ function Between({ project, a, b }: { project: string; a: string; b: Build }) {
   const counted = new Map<string, number>();
   for (const row of pages.rows) counted.set(row.status, (counted.get(row.status) ?? 0) + 1);
   const whole = status === "" && pages.first.state === "ready" && pages.more === undefined;
+  // The server counts the paths of a build against its base. Other builds are counted here, once every row is loaded.
+  const counts = a === b.base ? new Map<string, number>([...statuses.map((one): [string, number] => [one, b[one]]), ["incomparable", b.incomparable ?? 0]]) : whole ? counted : undefined;
+  const numbers = new Map<string, number>(counts ? [["", [...counts.values()].reduce((sum, n) => sum + n, 0)], ...statuses.map((one): [string, number] => [one, counts.get(one) ?? 0])] : []);
   const said = a === b.base ? statuses.filter((one) => b[one] > 0).map((one) => `${number(b[one])} ${one}`)
     : [...counted].map(([one, n]) => `${number(n)} ${statusWords[one] ?? one}`);
   return (
     <>
       <p class="sentence">From <strong><Line text={a} most={40} /></strong> to <strong><Line text={b.build} most={40} /></strong>{whole || a === b.base ? said.length === 0 ? ", nothing changed." : `: ${listed(said)}.` : ":"}</p>
-      <ul class="tabs small" aria-label="Which paths">{["", ...statuses].map((one) => <li key={one}><a href={withQuery(place, { status: one })} aria-current={one === status ? "page" : undefined}>{one === "" ? "all" : statusWords[one]}</a></li>)}</ul>
-      <div class="once"><Listed of={pages} empty={<Empty title={`No path is ${statusWords[status] ?? "in both builds"}`}>Choose another state, or other builds.</Empty>}>
+      <ul class="tabs small" aria-label="Which paths">{["", ...statuses].map((one) => <li key={one}><a href={withQuery(place, { status: one })} aria-current={one === status ? "page" : undefined}>{one === "" ? "all" : statusWords[one]}{numbers.has(one) && ` (${number(numbers.get(one) ?? 0)})`}</a></li>)}</ul>
+      <div class="once"><Listed of={pages} empty={<Empty title={status === "" ? "There is no path in either build" : `No path is ${statusWords[status] ?? status}`}>Choose another status, or other builds.</Empty>}>
         {(rows) => <Tree project={project} rows={rows} />}
       </Listed></div>
     </>
@@ -162,7 +165,7 @@ function Unvalidated({ project, build }: { project: string; build: string }) {
     <section>
       <h2>Not validated</h2>
       <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
-        <summary>Show the paths of <Line text={build} most={40} /> that still have to be read and validated</summary>
+        <summary>Show the paths of <Line text={build} most={40} /> that have not been read and validated yet</summary>
         {open && <div class="once"><UnvalidatedList project={project} build={build} /></div>}
       </details>
     </section>

@@ -27,5 +27,5 @@ export function Strip<R extends Run>({ runs, letters, label, href, more }: { run
 
 /** StripKey explains a strip. */
 export function StripKey() {
-  return <p class="note">Each square is a run, the oldest first. The same letter is the same output. Where the output changed, the mark above the square gives the cause: {["system_prompt", "model", "temperature", "confounded", "stochastic"].map((cause, i) => <span key={cause}>{i > 0 && ", "}<span class={`sign ${causeOf(cause).class}`} aria-hidden="true">{causeOf(cause).sign}</span> {causeOf(cause).name}</span>)}, and others.</p>;
+  return <p class="note">Each square is a run, the oldest first. Squares with the same letter have the same output. Where the output changed, the symbol above the square shows the cause: {["system_prompt", "model", "temperature", "confounded", "stochastic"].map((cause, i) => <span key={cause}>{i > 0 && ", "}<span class={`sign ${causeOf(cause).class}`} aria-hidden="true">{causeOf(cause).sign}</span> {causeOf(cause).name}</span>)}, and others.</p>;
 }

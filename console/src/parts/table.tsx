@@ -24,7 +24,7 @@ export function Table<R>({ label, columns, rows, keyOf }: { label: string; colum
   );
 }
 
-/** Listed shows what is loaded of a list, and a button for the next page. `empty` says what an empty list means. It says the tree size, unless `marked` is false because the view around it does. */
+/** Listed shows what is loaded of a list, and a button for the next page, which keeps the focus while it loads. `empty` says what an empty list means. It says the tree size, unless `marked` is false because the view around it does. */
 export function Listed<A extends { as_of: number }>({ of, empty, marked = true, children }: { of: Pages<A>; empty: ComponentChildren; marked?: boolean; children: (rows: Pages<A>["rows"], first: A) => ComponentChildren }) {
   return (
     <Loads of={of.first} lines={6}>
@@ -32,7 +32,7 @@ export function Listed<A extends { as_of: number }>({ of, empty, marked = true, 
         <>
           {of.rows.length === 0 ? empty : children(of.rows, first)}
           {of.problem && <Failed problem={of.problem} />}
-          {of.more && <p><button type="button" onClick={of.more}>Show more</button></p>}
+          {(of.more ?? of.busy) && <p><button type="button" aria-disabled={of.busy} onClick={of.more}>Show more</button></p>}
           {of.busy && <p class="quiet" role="status">Loading more…</p>}
           {marked && <AsOf size={first.as_of} />}
         </>

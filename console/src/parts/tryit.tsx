@@ -27,8 +27,8 @@ function Offer({ ledger, frozen }: { ledger: string; frozen: boolean }) {
   const [problem, setProblem] = useState<Problem>();
   if (loading.state !== "ready" || !loading.value.empty) return null;
   if (frozen) return <Empty title="This ledger is empty and frozen">It accepts no records. Choose another ledger.</Empty>;
-  if (!loading.value.writable) return <Empty title="This ledger is empty">This server only reads. Records appear here when the server that writes has some.</Empty>;
-  if (!mayWrite) return <Empty title="This ledger is empty">Records appear here as soon as a program writes some. Your token may not write: with the scope <code>write</code>, this page offers a small example.</Empty>;
+  if (!loading.value.writable) return <Empty title="This ledger is empty">This server is read-only. Records appear here once the server that writes this ledger has some.</Empty>;
+  if (!mayWrite) return <Empty title="This ledger is empty">Records appear here once a program writes some. Your token does not permit writing. With the scope <code>write</code>, this page offers a small example.</Empty>;
   const load = () => {
     setProblem(undefined);
     setSays("Loading the example…");
@@ -40,12 +40,12 @@ function Offer({ ledger, frozen }: { ledger: string; frozen: boolean }) {
   return (
     <section class="state calm try" aria-labelledby="try-title">
       <h2 id="try-title">This ledger is empty. Try it with a small example?</h2>
-      <p>A keeper of a lighthouse answers letters, with two models and two prompts; some answers rest on a handbook that changed, and a story is built twice.
-        The texts are made up, come with this program, and are under its licence.</p>
-      <p><strong>A click writes about a hundred records into the ledger <bdi>{ledger}</bdi>.</strong> The log keeps them for good, so use a ledger that you try things with.
+      <p>A lighthouse keeper answers letters with two models and two prompts. Some answers rest on a handbook that changed, and a story is built twice.
+        The texts are invented. They are part of this program and under its licence.</p>
+      <p><strong>A click writes about a hundred records into the ledger <bdi>{ledger}</bdi>.</strong> The log keeps them permanently, so use a test ledger.
         To record your own texts instead, see <a href="docs">the API</a>.</p>
       <p><button type="button" class="primary" disabled={says !== undefined} onClick={load}>Load the example</button> <span role="status">{says}</span></p>
-      {problem && <p role="alert" class="says-bad">The example was not loaded: <bdi>{problem.message}</bdi> Try again: what is already there is not written twice.</p>}
+      {problem && <p role="alert" class="says-bad">The example was not loaded: <bdi>{problem.message}</bdi> Try again: records that are already there are not written twice.</p>}
     </section>
   );
 }

@@ -34,7 +34,7 @@ export function Validate(target: Target) {
   const [state, setState] = useState<State>({ at: "closed" });
   const [reason, setReason] = useState("");
   const [key] = useState(() => crypto.randomUUID());
-  if (state.at === "done") return <p class="validated" role="status">✓ Validated. It is <RecordLink seq={state.seq}>event {number(state.seq)}</RecordLink> of the log. <DownloadReceipt ledger={target.ledger} seq={state.seq} size={undefined} /></p>;
+  if (state.at === "done") return <p class="validated" role="status">✓ Validated. The validation is <RecordLink seq={state.seq}>event {number(state.seq)}</RecordLink> of the log. <DownloadReceipt ledger={target.ledger} seq={state.seq} size={undefined} /></p>;
   if (state.at === "closed") return <p><button type="button" onClick={() => setState({ at: "open" })}>Validate…</button></p>;
   const send = () => {
     setState({ at: "sending" });
@@ -45,7 +45,7 @@ export function Validate(target: Target) {
       event.preventDefault();
       if (reason.trim() && state.at !== "sending") send();
     }}>
-      <label>Why is this text right? The log keeps the reason for good.
+      <label>Why is this text right? The log keeps the reason permanently.
         <input value={reason} maxLength={500} required autofocus onInput={(event) => setReason(event.currentTarget.value)} /></label>
       <p><button type="submit" class="primary" disabled={state.at === "sending"}>Validate this text</button> <button type="button" onClick={() => setState({ at: "closed" })}>Cancel</button></p>
       {state.at === "sending" && <p role="status" class="quiet">Recording…</p>}

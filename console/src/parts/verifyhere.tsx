@@ -84,14 +84,14 @@ function VerdictBox({ progress }: { progress: Progress }) {
     return (
       <div class="verdict verdict-good">
         <p class="verdict-title">Verified: this record is in the log, unchanged</p>
-        <p>It is event {number(index)} of {number(size)}. Your browser computed this itself.{progress.firstSight && " It trusts the key of the log because it has seen no other yet: compare the key below with one that you have from the operator."}</p>
+        <p>It is event {number(index)} of {number(size)}. Your browser computed this itself.{progress.firstSight && " It trusts the key of the log because it has seen no other key yet. Compare the key below with one that you have from the operator."}</p>
       </div>
     );
   }
   if (verdict === "unchecked") {
-    return <div class="verdict verdict-wait"><p class="verdict-title">This browser cannot check the signature</p><p>Everything else holds. Chrome, Chromium, and Edge check Ed25519 from version 137, Firefox from 129, Safari from 17. The page must come over https or from this machine.</p></div>;
+    return <div class="verdict verdict-wait"><p class="verdict-title">This browser cannot check the signature</p><p>Everything else holds. Chrome, Chromium, and Edge check Ed25519 from version 137, Firefox from 129, Safari from 17. The page must be served over HTTPS or from localhost.</p></div>;
   }
-  return <div class="verdict verdict-bad"><p class="verdict-title">Not verified: do not rely on this record</p><p>The line with ✗ says what does not hold.</p></div>;
+  return <div class="verdict verdict-bad"><p class="verdict-title">Not verified: do not rely on this record</p><p>The line with ✗ shows which check failed.</p></div>;
 }
 
 /** AlarmBox warns of the whole log. */
@@ -156,7 +156,7 @@ function PathDrawing({ progress, shown }: { progress: Progress; shown: number })
             <text class="path-text path-root-text" x={width + 6} y={(nodes.at(-1)?.y ?? 0) + 4}>{done && holds ? "= signed root" : done && refuted ? "≠ signed root" : "root"} {done ? short(path.at(-1)?.node) : ""}</text></g>}
         </svg>
       </div>
-      <figcaption class="small quiet">From the event (below) to the root of {count(size, "event")} in {count(ranges.length, "step")}. A hollow circle is a sibling that the tiles gave.</figcaption>
+      <figcaption class="small quiet">From the event (below) to the root of {count(size, "event")} in {count(ranges.length, "step")}. A hollow circle is a sibling that was read from the tiles.</figcaption>
       {done && path.length > 0 && (
         <details class="small">
           <summary>The hashes of the path</summary>

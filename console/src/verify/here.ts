@@ -93,13 +93,13 @@ function alarmOf(error: unknown): Alarm | undefined {
     const evidence = JSON.stringify(error.evidence, null, 2);
     if (error.code === "rollback") {
       return { title: "The server shows less than it has signed before", evidence,
-        says: `This browser has seen a signed checkpoint of a longer log: ${error.message}. Either this server is a copy that lags behind, or events were lost. If it lasts, ask the operator, and keep the evidence.` };
+        says: `This browser has seen a signed checkpoint of a longer log: ${error.message}. Either this server is a copy that lags behind, or events were lost. If this does not change soon, keep the evidence and ask the operator.` };
     }
-    return { title: "This is a different log than this browser saw before", evidence,
-      says: `The server signed two logs that contradict each other: ${error.message}. Do not rely on it, and show the evidence to the operator and to others who use this ledger.` };
+    return { title: "This is not the log that this browser saw before", evidence,
+      says: `The server signed two logs that contradict each other: ${error.message}. Do not rely on this ledger. Show the evidence to the operator and to others who use the ledger.` };
   }
   if (error instanceof VerificationError && error.code === "key_changed") {
-    return { title: "The log has a different key than this browser knows", says: `${sentence(error.message)} The earlier key did not sign a handover to it. Ask the operator, through another channel than this page, which key is right.` };
+    return { title: "The key of the log is not the one that this browser knows", says: `${sentence(error.message)} The earlier key did not sign a handover to it. Ask the operator, through a channel other than this page, which key is right.` };
   }
   return undefined;
 }
@@ -212,7 +212,7 @@ export async function verifyRecord(ledger: string, row: Row, onProgress: (progre
     const own = utf8Text((verification.entry ?? new Uint8Array()).slice(32));
     const holds = own !== null && row.event_hash === verification.eventHash && equalJSON(JSON.parse(own), row.event);
     return Promise.resolve(holds ? { says: "Conditions, hashes, and checks on this page are those of the event that was verified." }
-      : { verdict: "fails" as const, says: "The server sent this page a different event than the log has." });
+      : { verdict: "fails" as const, says: "The event that the server sent to this page is not the one in the log." });
   });
   if (row.redacted_by !== undefined) line("The texts", "note", "They were erased. Their digests remain in the event.");
   else await check("The texts are those that were recorded", () => verifyTexts(ledger, row.seq, event, signal));
