@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,5 +51,33 @@ func TestNodeExporters(t *testing.T) {
 				s.recorded(t, "chat-js")
 			})
 		}
+	}
+}
+
+// The JavaScript program of docs/otlp.md records its generation, with the endpoint of all signals and with that
+// of traces.
+func TestNodeProgramOfTheDocument(t *testing.T) {
+	wantNode(t)
+	document, err := os.ReadFile("../../docs/otlp.md")
+	require.NoError(t, err)
+	_, program, found := strings.Cut(string(document), "\n```js\n")
+	require.True(t, found)
+	program, _, found = strings.Cut(program, "\n```\n")
+	require.True(t, found)
+	file := filepath.Join("node", "document.test.mjs") // Node looks for the packages beside the file
+	require.NoError(t, os.WriteFile(file, []byte(program), 0o600))
+	t.Cleanup(func() { _ = os.Remove(file) })
+	for variable, path := range map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "/otlp", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "/otlp/v1/traces"} {
+		t.Run(variable, func(t *testing.T) {
+			s := start(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			command := exec.CommandContext(ctx, "node", file)
+			command.Env = append(os.Environ(), variable+"="+s.http.URL+"/v1/ledgers/default"+path)
+			out, err := command.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			require.Empty(t, out)
+			require.EqualValues(t, 2, s.ledger.Head().Size)
+		})
 	}
 }
