@@ -87,7 +87,7 @@ func TestDerivedFactsOfCitationSets(t *testing.T) {
 	require.Equal(t, uint64(2), facts.Conflicts[0].SourceCount)
 }
 
-// GET of a record returns its derived facts on request, at any size.
+// GET of a record returns its derived members on request, at any size.
 func TestDerivedFactsOfReadRecords(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "x")).want(http.StatusCreated)
@@ -99,7 +99,7 @@ func TestDerivedFactsOfReadRecords(t *testing.T) {
 	s.get("/records/2?derive=yes").problem(http.StatusBadRequest)
 }
 
-// Lines of a batch get derived facts too. A replay gets the facts of the record that it
+// Lines of a batch get derived members too. A replay gets the members of the record that it
 // repeats.
 func TestDerivedFactsOfBatchesAndReplays(t *testing.T) {
 	s := start(t)

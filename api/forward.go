@@ -28,7 +28,8 @@ import (
 // ledger over.
 const forwardedHeader = "Colophon-Forwarded"
 
-// forwardedNext returns the next value of forwardedHeader. ok is false after the last one.
+// forwardedNext returns the next value of forwardedHeader. ok is false if the request must not be
+// forwarded again.
 func forwardedNext(value string) (next string, ok bool) {
 	switch value {
 	case "":
@@ -412,5 +413,5 @@ func (w *forwarding) unreadable(patience time.Duration) error {
 	if slow := limits.SlowBodyRefusal(w.err, patience); slow != nil {
 		return slow
 	}
-	return problem.New(http.StatusBadRequest, "the body cannot be read to its end")
+	return problem.New(http.StatusBadRequest, "the body could not be read completely")
 }

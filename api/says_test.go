@@ -35,7 +35,7 @@ func TestParametersAreExplained(t *testing.T) {
 		"/drift/groups?by=model&seeded=true": "seeded: unknown query parameter; the counts of groups include runs without a seed; " +
 			"/drift/groups/{by}/{value} takes it for the list of a group's runs",
 		"/drift/effects?variable=label:&a=1&b=2": "variable: must be one of input, input_hash, system_prompt_hash, model, temperature, max_tokens, seed, ollama_build_hash, label:<name>, or the JSON pointer of a member of the payload, such as /policy_hash",
-		"/stats?x=1":                             "x: unknown query parameter; this route has none",
+		"/stats?x=1":                             "x: unknown query parameter; this route accepts none",
 		"/records?limit=abc":                     "limit: must be a number from 1 to 1000",
 		"/records?limit=1001":                    "limit: must be a number from 1 to 1000",
 		"/events?limit=0":                        "limit: must be a number from 1 to 1000",

@@ -193,7 +193,7 @@ func (s *Server) HTTPServer() *http.Server {
 }
 
 // GRPCServer returns an http.Server for OTLP over gRPC, on HTTP/2 with or without TLS. It shares its
-// limits with the server that HTTP returns.
+// limits with the server that HTTPServer returns.
 func (s *Server) GRPCServer() *http.Server {
 	server := s.serverOf(otlp.GRPCHandler{Next: s, Patience: s.shared.Limits.Load.BodyTimeout})
 	server.Protocols = new(http.Protocols)

@@ -148,7 +148,7 @@ func (c *postgresRun) measure(ctx context.Context, rows []*postgresRow, t timing
 		for _, r := range rows {
 			bar.Describe(r.Row.name())
 			if err := c.measureRow(ctx, r, t); err != nil {
-				return fmt.Errorf("%s: %w", r.Row.name(), err)
+				return fmt.Errorf("measuring %s: %w", r.Row.name(), err)
 			}
 			bar.Add(1)
 		}

@@ -152,7 +152,7 @@ func (r *run) measureRows(ctx context.Context, m *matrix, scratch string) ([]*su
 			bar.Describe(s.Row.name())
 			measured, err := r.measureRow(ctx, s.Row, t, scratch)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", s.Row.name(), err)
+				return nil, fmt.Errorf("measuring %s: %w", s.Row.name(), err)
 			}
 			s.add(measured)
 			bar.Add(1)

@@ -73,10 +73,10 @@ func (s *server) pid() int { return s.command.Process.Pid }
 // stop sends SIGTERM to the server and waits until it has exited.
 func (s *server) stop() error {
 	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("ending %s: %w", s.command.Path, err)
+		return fmt.Errorf("stopping %s: %w", s.command.Path, err)
 	}
 	if err := s.command.Wait(); err != nil {
-		return fmt.Errorf("%s: %w: %s", s.command.Path, err, s.log.String())
+		return fmt.Errorf("running %s: %w: %s", s.command.Path, err, s.log.String())
 	}
 	return nil
 }

@@ -166,7 +166,7 @@ func WithVerifierKeys(ledger string, keys ...string) Option {
 }
 
 // WithVerifiers does the same as [WithVerifierKeys] for parsed keys. Limit a retired key with
-// [proofs.Verifier.Until].
+// [proofs.Verifier.WithRetirement].
 func WithVerifiers(ledger string, verifiers ...*proofs.Verifier) Option {
 	return func(c *Client) error {
 		if len(verifiers) == 0 {

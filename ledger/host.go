@@ -383,7 +383,7 @@ func (h *Host) Create(ctx context.Context, n CreateOptions) (*Ledger, error) {
 		}
 	}
 	if _, err := h.Ledger(n.Name); err == nil {
-		return nil, fmt.Errorf("ledger %q: %w", n.Name, ErrExists)
+		return nil, fmt.Errorf("creating ledger %q: %w", n.Name, ErrExists)
 	}
 	err := h.create(ctx, n)
 	if err != nil && !errors.Is(err, ErrExists) {
@@ -397,7 +397,7 @@ func (h *Host) Create(ctx context.Context, n CreateOptions) (*Ledger, error) {
 func (h *Host) create(ctx context.Context, n CreateOptions) error {
 	switch _, err := h.database.Ledger(ctx, n.Name); {
 	case err == nil:
-		return fmt.Errorf("ledger %q: %w", n.Name, ErrExists)
+		return fmt.Errorf("creating ledger %q: %w", n.Name, ErrExists)
 	case !errors.Is(err, storage.ErrNotFound):
 		return fmt.Errorf("creating ledger %q: %w", n.Name, err)
 	}
@@ -405,7 +405,7 @@ func (h *Host) create(ctx context.Context, n CreateOptions) error {
 	if config.Marks != nil {
 		switch _, err := config.Marks.Mark(n.Name); {
 		case err == nil:
-			return fmt.Errorf("ledger %q: %w", n.Name, ErrMarkWithoutLedger)
+			return fmt.Errorf("creating ledger %q: %w", n.Name, ErrMarkWithoutLedger)
 		case !errors.Is(err, storage.ErrNotFound):
 			return fmt.Errorf("reading the high-water mark of ledger %q: %w", n.Name, err)
 		}
@@ -434,13 +434,13 @@ func (h *Host) create(ctx context.Context, n CreateOptions) error {
 func (h *Host) stagedSigner(name, origin string) (*proofs.Signer, error) {
 	switch _, err := h.keys.Load(name); {
 	case err == nil:
-		return nil, fmt.Errorf("ledger %q: %w", name, ErrKeyWithoutLedger)
+		return nil, fmt.Errorf("creating ledger %q: %w", name, ErrKeyWithoutLedger)
 	case !errors.Is(err, storage.ErrNotFound):
 		return nil, fmt.Errorf("reading the signing key of ledger %q: %w", name, err)
 	}
 	switch signer, err := h.keys.LoadStaged(name); {
 	case err == nil && origin != "" && signer.Origin() != origin:
-		return nil, fmt.Errorf("ledger %q: %w", name, ErrKeyOrigin)
+		return nil, fmt.Errorf("creating ledger %q: %w", name, ErrKeyOrigin)
 	case err == nil:
 		return signer, nil
 	case !errors.Is(err, storage.ErrNotFound):
@@ -466,7 +466,7 @@ func (h *Host) Ledger(name string) (*Ledger, error) {
 	defer h.mu.RUnlock()
 	l, ok := h.ledgers[name]
 	if !ok {
-		return nil, fmt.Errorf("ledger %q: %w", name, ErrUnknown)
+		return nil, fmt.Errorf("finding ledger %q: %w", name, ErrUnknown)
 	}
 	return l, nil
 }

@@ -103,11 +103,11 @@ func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 	l.rotating.Lock()
 	defer l.rotating.Unlock()
 	if err := l.signing.check(); err != nil {
-		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, err)
+		return Ack{}, fmt.Errorf("rotating the key of ledger %q: %w", l.info.Name, err)
 	}
 	now := l.signing.keys.Load()
 	if now.history.OverlapKey() != nil {
-		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, ErrOverlap)
+		return Ack{}, fmt.Errorf("rotating the key of ledger %q: %w", l.info.Name, ErrOverlap)
 	}
 	handover, err := proofs.NewHandover(now.signers[0], next)
 	if err != nil {
@@ -124,11 +124,11 @@ func (l *Ledger) RetireKey(actor string) (Ack, error) {
 	l.rotating.Lock()
 	defer l.rotating.Unlock()
 	if l.signing.refusal != nil {
-		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, l.signing.refusal)
+		return Ack{}, fmt.Errorf("retiring the key of ledger %q: %w", l.info.Name, l.signing.refusal)
 	}
 	now := l.signing.keys.Load()
 	if now.history.OverlapKey() == nil {
-		return Ack{}, fmt.Errorf("ledger %q: %w", l.info.Name, ErrNoOverlap)
+		return Ack{}, fmt.Errorf("retiring the key of ledger %q: %w", l.info.Name, ErrNoOverlap)
 	}
 	change := proofs.KeyChange{Step: proofs.KeyRetired, Previous: now.history.OverlapKey(), Next: now.history.Current()}
 	return l.changeKeys(now, change, now.signers[:1:1], actor)

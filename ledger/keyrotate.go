@@ -21,7 +21,7 @@ func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 			return Ack{}, fmt.Errorf("changing the keys of ledger %q: %w", name, err)
 		}
 		if l.KeyHistory().OverlapKey() != nil {
-			return Ack{}, fmt.Errorf("ledger %q: %w", name, ErrOverlap)
+			return Ack{}, fmt.Errorf("rotating the key of ledger %q: %w", name, ErrOverlap)
 		}
 		next, err := nextKey(keys, l)
 		if err != nil {
@@ -53,7 +53,7 @@ func (h *Host) changeKeys(ctx context.Context, name string, change func(*Ledger,
 	}
 	keys, ok := h.keys.(RotatingKeyStore)
 	if !ok {
-		return Ack{}, fmt.Errorf("ledger %q: %w", name, ErrKeysFixed)
+		return Ack{}, fmt.Errorf("changing the keys of ledger %q: %w", name, ErrKeysFixed)
 	}
 	ack, err := change(l, keys)
 	if err != nil {

@@ -301,7 +301,7 @@ func end(l *Ledger, reason error) {
 // SigningError if the ledger must not sign.
 func (l *Ledger) CheckWritable(ctx context.Context) error {
 	if err := l.signing.check(); err != nil && !l.queue.isFrozen() {
-		return fmt.Errorf("ledger %q: %w", l.info.Name, err)
+		return fmt.Errorf("ledger %q cannot sign: %w", l.info.Name, err)
 	}
 	return l.store.CheckWritable(ctx)
 }

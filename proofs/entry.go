@@ -42,7 +42,7 @@ type LinkedEntry struct {
 func (c *Chain) Next(entry []byte) (LinkedEntry, error) {
 	prev, body, err := SplitEntry(entry)
 	if err != nil {
-		return LinkedEntry{}, fmt.Errorf("entry %d: %w", c.Size, err)
+		return LinkedEntry{}, fmt.Errorf("splitting entry %d: %w", c.Size, err)
 	}
 	if prev != c.Tip {
 		return LinkedEntry{}, fmt.Errorf("%w: entry %d names %x as the previous event, but that event's hash is %x", ErrChainLink, c.Size, prev, c.Tip)

@@ -13,7 +13,7 @@ var (
 	ErrTooLong = errors.New("proofs: entry too long")
 	// ErrNoProof means that the receipt is minimal, or the proof file does not include its
 	// entry.
-	ErrNoProof = errors.New("proofs: carries no proof")
+	ErrNoProof = errors.New("proofs: there is no proof to verify")
 	// ErrWrongKey means that none of the expected keys has signed.
 	ErrWrongKey = errors.New("proofs: signed by another key")
 	// ErrSignature means that a signature in the name of a known key is invalid.
@@ -24,14 +24,14 @@ var (
 	ErrOrigin = errors.New("proofs: checkpoint of another log")
 	// ErrChainLink means that prev_event_hash, event_hash, or leaf_hash does not match the
 	// entries.
-	ErrChainLink = errors.New("proofs: chain link broken")
+	ErrChainLink = errors.New("proofs: the chain link is broken")
 	// ErrInclusion means that the proof does not place the leaf in the signed tree.
-	ErrInclusion = errors.New("proofs: not included")
+	ErrInclusion = errors.New("proofs: inclusion is not proved")
 	// ErrConsistency means that the proof does not show that one tree is a prefix of the
 	// other.
-	ErrConsistency = errors.New("proofs: not consistent")
+	ErrConsistency = errors.New("proofs: consistency is not proved")
 	// ErrPath means that the path does not lead from the stage to the root of its run.
-	ErrPath = errors.New("proofs: path of the stage broken")
+	ErrPath = errors.New("proofs: the path of the stage is broken")
 	// ErrField means that a member of a receipt differs from its event.
 	ErrField = errors.New("proofs: field differs from the event")
 )

@@ -62,7 +62,7 @@ func readLastUses(path string) (map[string]time.Time, error) {
 	}
 	defer file.Close()
 	var list lastUseList
-	text, err := io.ReadAll(io.LimitReader(file, maxTokensFile)) // always shorter than the tokens file
+	text, err := io.ReadAll(io.LimitReader(file, maxTokensFile)) // a last-use file is always shorter than the tokens file
 	if err == nil {
 		err = json.Unmarshal(text, &list)
 	}

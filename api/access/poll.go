@@ -30,8 +30,8 @@ type poll struct {
 	table  atomic.Pointer[tokenTable]
 	looked atomic.Pointer[time.Time] // when the last successful check began
 
-	version int64 // version of table; only the goroutine uses it
-	failing bool  // the last check failed; only the goroutine uses it
+	version int64 // version of table; only the polling goroutine uses it
+	failing bool  // the last check failed; only the polling goroutine uses it
 
 	stop  context.CancelFunc
 	ended sync.WaitGroup
@@ -106,7 +106,7 @@ func (p *poll) look(ctx context.Context) error {
 func (p *poll) read(ctx context.Context) (*tokenTable, int64, error) {
 	tokens, version, err := loadShared(ctx, p.shared)
 	switch {
-	case version > 0: // if err is not nil, they are damaged
+	case version > 0: // err is not nil if the tokens are damaged
 		return newTable(tokens, err), version, nil
 	case err != nil:
 		return nil, 0, err

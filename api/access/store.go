@@ -187,7 +187,7 @@ func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err err
 	if err != nil {
 		return fmt.Errorf("writing the tokens: %w", err)
 	}
-	_ = makeReserve(s.Dir, int64(len(text))) // the tokens are written; the server tries again to make the reserve
+	_ = makeReserve(s.Dir, int64(len(text))) // the tokens are already written; the server later tries again to make the reserve
 	return nil
 }
 

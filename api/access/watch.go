@@ -35,7 +35,7 @@ type tokenTable struct {
 	// the next request then tries again.
 	info   fs.FileInfo
 	tokens map[string]*knownToken // by id
-	fault  error                  // why no token is accepted
+	fault  error                  // why no token is accepted; nil if tokens are accepted
 }
 
 // knownToken is a token with the identity that it gives.

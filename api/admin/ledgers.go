@@ -30,7 +30,7 @@ type ledgerRow struct {
 	RootHash    hexHash   `json:"root_hash"`
 	Tip         hexHash   `json:"tip"` // event_hash of the last event
 	LastEvent   time.Time `json:"last_event"`
-	Scopes      []string  `json:"scopes"` // of the caller on the ledger
+	Scopes      []string  `json:"scopes"` // the caller's scopes on the ledger
 }
 
 // describe returns the description of a ledger at its current head, with the scopes of the

@@ -55,7 +55,7 @@ func (h *Handlers) ChangeStates(c *call.Call) error {
 // adds the counts of all wanted records to the answer.
 func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Set, state record.State, answer *stateChanges) (others *seqs.Set, err error) {
 	head, ctx := l.Head(), c.Request().Context()
-	c.EndHeavyWork() // released before the handler waits
+	c.EndHeavyWork() // release the slot before waiting
 	follower, err := h.WaitForIndex(ctx, l, head.Size)
 	if err != nil {
 		return nil, err

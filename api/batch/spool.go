@@ -139,8 +139,9 @@ func (s *spool) drain(w io.Writer, flush func() error) (err error) {
 	}
 }
 
-// next waits for results, and returns an empty reply when there will be no more. idle means that no more
-// results are available for now. The caller has sent the results in before, whose buffer next reuses.
+// next waits for results, and returns an empty buffer when there will be no more. idle means that no
+// more results are available for now. before is the buffer whose results the caller has sent; next
+// reuses it.
 func (s *spool) next(before *call.Buffer) (taken *call.Buffer, idle bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,7 +28,7 @@ type BufferPool struct {
 // replies pools the buffers for single answers.
 var replies = BufferPool{MaxKept: 64 << 10}
 
-// Get returns an empty reply. The caller releases it.
+// Get returns an empty buffer. The caller releases it.
 func (p *BufferPool) Get() *Buffer {
 	if r, kept := p.buffers.Get().(*Buffer); kept {
 		return r
@@ -36,10 +36,10 @@ func (p *BufferPool) Get() *Buffer {
 	return &Buffer{pool: p}
 }
 
-// NewBuffer returns an empty reply for a single answer. The caller releases it.
+// NewBuffer returns an empty buffer for a single answer. The caller releases it.
 func NewBuffer() *Buffer { return replies.Get() }
 
-// Release returns the buffer to its pool. The caller must not use the reply afterwards.
+// Release returns the buffer to its pool. The caller must not use it afterwards.
 func (r *Buffer) Release() {
 	if cap(r.Text) <= r.pool.MaxKept {
 		r.Text = r.Text[:0]

@@ -75,7 +75,7 @@ func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 	}
 	body := bodies.Get().(*Body)
 	body.share = limits.MemoryShare{Budget: budget, Who: c.Holder()}
-	body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead) // room for one read up to io.EOF
+	body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead) // leaves room for the read that returns io.EOF
 	if _, err := body.ReadFrom(body.share.Meter(r.Context(), source)); err != nil {
 		body.Release()
 		if slow := limits.SlowBodyRefusal(err, c.shared.Limits.Load.BodyTimeout); slow != nil {

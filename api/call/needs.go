@@ -54,7 +54,7 @@ func (n RequiredScopes) Check(i *access.Identity, name string) error {
 	default:
 		has, place = i.ScopesOn(name), "on the ledger "+strconv.Quote(name)
 		if has == 0 {
-			return fmt.Errorf("ledger %q: %w", name, ledger.ErrUnknown)
+			return fmt.Errorf("finding ledger %q: %w", name, ledger.ErrUnknown)
 		}
 	}
 	missing := n.missing(has)

@@ -37,7 +37,7 @@ func (c *Call) ParseParameters(known ...Parameter) error {
 			return unknown(name, known)
 		}
 		if len(values) != 1 {
-			return problem.InvalidParameter(name, "given more than once")
+			return problem.InvalidParameter(name, "is given more than once; give it once")
 		}
 		if !utf8.ValidString(values[0]) {
 			return problem.InvalidParameter(name, "must be valid UTF-8")
@@ -61,7 +61,7 @@ func (p *Parameter) read(value string) error {
 // unknown returns the 400 for an unknown parameter. It lists the known ones.
 func unknown(name string, known []Parameter) *problem.Problem {
 	if len(known) == 0 {
-		return problem.InvalidParameter(name, "unknown query parameter; this route has none")
+		return problem.InvalidParameter(name, "unknown query parameter; this route accepts none")
 	}
 	names := make([]string, len(known))
 	for i, p := range known {

@@ -13,7 +13,7 @@ import (
 type HeavyWork struct {
 	wait time.Duration // longest wait of a request for a core
 
-	Cores chan struct{} // holds one token for each request that works
+	Cores chan struct{} // holds one token for each write that is decoding
 }
 
 // HeavyMemory is the memory, in bytes, from which a write needs a slot for heavy work.

@@ -18,7 +18,7 @@ type Budget struct {
 	Limit int64         // bytes
 	wait  time.Duration // longest time that Take waits
 	why   Reason
-	of    string // what the memory is for, as a refusal names it
+	of    string // purpose of the memory, for the text of a refusal
 
 	mu      sync.Mutex // guards the fields below
 	taken   int64

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// rates has the token buckets of recently seen identities and addresses. It drops all other
-// buckets. A bucket that is created again is full.
+// rates holds the token buckets of recently seen identities and addresses, and drops all others. A
+// bucket that is created again starts full.
 type rates struct {
 	load ServerLimits
 

@@ -37,10 +37,9 @@ type ReadScheduler struct {
 	waiting []*readCaller // the caller whose turn is next comes first
 }
 
-// mostRest limits the rest of a core after a turn, as a multiple of the turn; longestRest
-// limits it in time. For the time lull after the last write has ended, a write is still treated
-// as in progress, because a client that writes one record after the other pauses for less than
-// that.
+// mostRest limits the rest of a core after a turn, as a multiple of the turn; longestRest limits it
+// in time. For the duration of lull after the last write, a write still counts as in progress,
+// because a client that writes one record after the other pauses for less than that.
 const (
 	mostRest    = 3
 	longestRest = time.Second

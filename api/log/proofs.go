@@ -68,7 +68,7 @@ func (h *Handlers) ConsistencyProof(c *call.Call) error {
 	}
 	switch {
 	case !given || first == 0:
-		return problem.InvalidParameter("first", "is required, and at least 1")
+		return problem.InvalidParameter("first", "is required and must be at least 1")
 	case second > head.Size:
 		return problem.InvalidParameter("second", "is beyond the head: the ledger has %d events", head.Size)
 	case first > second:

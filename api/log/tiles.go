@@ -66,7 +66,7 @@ func (h *Handlers) Tile(c *call.Call) error {
 	path, err := proofs.ParseTilePath("tile/" + c.Param("*"))
 	head := l.Head()
 	if err != nil || !path.ExistsAt(head.Size) || len(c.QueryParams()) > 0 {
-		return problem.New(http.StatusNotFound, "no such tile at size %d", head.Size)
+		return problem.New(http.StatusNotFound, "the log has no such tile at size %d", head.Size)
 	}
 	var body []byte
 	if path.Entries {
@@ -118,7 +118,7 @@ func answerBytes(c *call.Call, body []byte) error {
 var gzipWriters = sync.Pool{New: func() any {
 	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {
-		panic(err) // never: the level is valid
+		panic(err) // cannot happen: the level is valid
 	}
 	return z
 }}

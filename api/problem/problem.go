@@ -52,12 +52,12 @@ func (p *Problem) AppendLine(dst []byte) []byte {
 	line := bytes.NewBuffer(dst)
 	encoder := json.NewEncoder(line)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(p) // a problem and a buffer: neither can fail
+	_ = encoder.Encode(p) // encoding a Problem into a buffer cannot fail
 	return line.Bytes()
 }
 
-// Place describes what is wrong at one place of the request. For a failed check, it has the
-// field and both values.
+// Place describes what is wrong at one place of the request. For a failed check, it has the field,
+// the claimed value, and the computed value.
 type Place struct {
 	Pointer  string `json:"pointer"`
 	Detail   string `json:"detail"`

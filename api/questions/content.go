@@ -51,7 +51,7 @@ func (h *Handlers) Content(c *call.Call) error {
 	}
 	name, err := url.PathUnescape(c.Param("*"))
 	if err != nil {
-		return problem.InvalidParameter("name", "is not a path")
+		return problem.InvalidParameter("name", "is not a valid path")
 	}
 	ctx := c.Request().Context()
 	entry, err := l.Reader().Entry(ctx, seq)
@@ -63,7 +63,7 @@ func (h *Handlers) Content(c *call.Call) error {
 		return fmt.Errorf("parsing event %d: %w", seq, err)
 	}
 	named, ok := event.Record.Content[name]
-	within := "" // name of the content that contains the answer as a member; "" if the answer is content of its own
+	within := "" // name of the content that has the answer as a member; "" if the answer is separate content
 	if !ok && name == "answer_text" {
 		for _, within = range [...]string{"inputs", "reject_inputs"} {
 			if named, ok = event.Record.Content[within]; ok {

@@ -57,7 +57,7 @@ type export struct {
 	ledger   *ledger.Ledger
 	question *query.Question
 	elements query.Parameters
-	path     string     // path of the question, below the ledger's
+	path     string     // path of the query, relative to the ledger's path
 	values   url.Values // parameters of the question, without the tree size
 	size     uint64     // 0 before the first page if the request names none
 	allowed  func() error

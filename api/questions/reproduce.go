@@ -99,7 +99,7 @@ func rerun(limits record.Limits, request map[string]pyjson.Value, recorded *reco
 	if err != nil || !request["payload"].Member("seed").IsGiven() || string(rerun.InputHash) == string(recorded.InputHash) {
 		return rerun, err
 	}
-	return rerunWith(limits, request, recorded, nil) // a different payload has its own seed
+	return rerunWith(limits, request, recorded, nil) // the request has a different payload, whose seed applies
 }
 
 // rerunWith returns the IPC record of the re-run. If the request has no seed, the record has

@@ -12,12 +12,12 @@ import (
 	"colophon/proofs"
 )
 
-// deriveTimeout limits how long the answer to a write waits for its derived facts. The record
-// is durable by then, and its receipt must not be lost because the index waits for disk space.
+// deriveTimeout limits how long the answer to a write waits for its derived members. The record is
+// durable by then, and its receipt must not be lost because the index waits for disk space.
 const deriveTimeout = 10 * time.Second
 
-// AppendReceipt appends a receipt as JSON. It adds the derived facts if the request asks for
-// them and the index has them within deriveTimeout.
+// AppendReceipt appends a receipt as JSON. It adds the derived members if the request asks for them
+// and the index has them within deriveTimeout.
 func (h *Handlers) AppendReceipt(ctx context.Context, dst []byte, l *ledger.Ledger, out *Outcome, receipt *proofs.Receipt) []byte {
 	dst = receipt.AppendJSON(dst)
 	if !out.Derive || out.Record == nil {
@@ -25,7 +25,7 @@ func (h *Handlers) AppendReceipt(ctx context.Context, dst []byte, l *ledger.Ledg
 	}
 	facts, err := h.derive(ctx, l, receipt.Seq, out.Record.Kind)
 	if err != nil {
-		h.Log.Warn("answering without derived facts", "ledger", l.Name(), "seq", receipt.Seq, "error", err)
+		h.Log.Warn("answering without derived members", "ledger", l.Name(), "seq", receipt.Seq, "error", err)
 		return dst
 	}
 	if len(facts) > len("{}") {
@@ -34,7 +34,7 @@ func (h *Handlers) AppendReceipt(ctx context.Context, dst []byte, l *ledger.Ledg
 	return dst
 }
 
-// derive returns the derived facts of a record as a JSON object.
+// derive returns the derived members of a record as a JSON object.
 func (h *Handlers) derive(ctx context.Context, l *ledger.Ledger, seq uint64, kind record.Kind) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, deriveTimeout)
 	defer cancel()
@@ -49,7 +49,7 @@ func (h *Handlers) derive(ctx context.Context, l *ledger.Ledger, seq uint64, kin
 	defer view.Close()
 	found, err := facts.Derive(ctx, view, seq, kind)
 	if err != nil {
-		return nil, fmt.Errorf("deriving the facts of event %d: %w", seq, err)
+		return nil, fmt.Errorf("deriving the members of event %d: %w", seq, err)
 	}
 	return json.Marshal(found)
 }

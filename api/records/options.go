@@ -16,7 +16,7 @@ import (
 type Options struct {
 	Reject  bool // refuse a record whose claimed hashes are wrong (spec: Refusals)
 	Minimal bool // omit proofs from receipts (spec: Requests)
-	Derive  bool // add derived facts to the receipt (spec: Derived members)
+	Derive  bool // add derived members to the receipt (spec: Derived members)
 	Key     string
 	Actor   string // the actor in the events
 }
@@ -48,7 +48,7 @@ func (o Options) withQuery(c *call.Call) (Options, error) {
 		return o, err
 	}
 	if o.Derive {
-		// Derived facts reveal other records.
+		// Derived members reveal other records.
 		if err := c.RequireScope(access.ScopeRead); err != nil {
 			return o, err
 		}

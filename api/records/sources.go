@@ -30,7 +30,7 @@ func (h *Handlers) NewSourceCheck(l *ledger.Ledger) *SourceCheck {
 	return &SourceCheck{shared: h.ServerState, ledger: l}
 }
 
-// checkSources checks the sources of one record. Check says what it returns.
+// checkSources checks the sources of one record. Its errors are those of Check.
 func (h *Handlers) checkSources(ctx context.Context, l *ledger.Ledger, r *record.Record, sub *ledger.Submission) error {
 	check := h.NewSourceCheck(l)
 	defer check.Close()

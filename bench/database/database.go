@@ -40,7 +40,7 @@ func (d *Database) exec(ctx context.Context, statements ...string) error {
 	return d.WithConnection(ctx, func(conn *pgx.Conn) error {
 		for _, statement := range statements {
 			if _, err := conn.Exec(ctx, statement); err != nil {
-				return fmt.Errorf("%s: %w", statement, err)
+				return fmt.Errorf("executing %s: %w", statement, err)
 			}
 		}
 		return nil

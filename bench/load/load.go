@@ -112,8 +112,8 @@ type Client struct {
 	Target
 }
 
-// SendBodies makes every client send one request after another until ctx is done or the deck is empty.
-// It checks the status of every response.
+// SendBodies makes every client send one request after another until ctx is done or the queue is
+// empty. It checks the status of every response.
 func SendBodies(ctx context.Context, clients []Client, deck *BodyQueue) (*Result, error) {
 	return RunClients(ctx, clients, func(c Client, r *Result) (bool, error) {
 		if c.Lines > 0 {

@@ -96,7 +96,7 @@ func appendValue(dst []byte, v reflect.Value) ([]byte, error) {
 			}
 			var err error
 			if dst, err = appendValue(dst, v.Index(i)); err != nil {
-				return nil, fmt.Errorf("element %d: %w", i, err)
+				return nil, fmt.Errorf("encoding element %d: %w", i, err)
 			}
 		}
 		return append(dst, ']'), nil
@@ -132,7 +132,7 @@ func appendStruct(dst []byte, v reflect.Value) ([]byte, error) {
 		dst = append(strconv.AppendQuote(dst, name), ':')
 		var err error
 		if dst, err = appendValue(dst, value); err != nil {
-			return nil, fmt.Errorf("member %s: %w", name, err)
+			return nil, fmt.Errorf("encoding member %s: %w", name, err)
 		}
 	}
 	return append(dst, '}'), nil
@@ -151,7 +151,7 @@ func appendMap(dst []byte, v reflect.Value) ([]byte, error) {
 			return nil, err
 		}
 		if dst, err = appendValue(append(dst, ':'), v.MapIndex(key)); err != nil {
-			return nil, fmt.Errorf("member %q: %w", key, err)
+			return nil, fmt.Errorf("encoding member %q: %w", key, err)
 		}
 	}
 	return append(dst, '}'), nil

@@ -134,7 +134,8 @@ type ExpectedPath struct {
 	ContentFingerprint *string `json:"content_fingerprint,omitempty"`
 }
 
-// PathValidationsResult is the result of a [PathValidationsRequest], or what the result would be.
+// PathValidationsResult is the result of a [PathValidationsRequest], or, in a dry run, what it
+// would be.
 type PathValidationsResult struct {
 	AsOf      uint64          `json:"as_of"`
 	DryRun    bool            `json:"dry_run"`

@@ -348,7 +348,7 @@ type StateChangeRequest struct {
 	AsOf   *uint64        `json:"as_of,omitempty"`
 }
 
-// StateChangeResult is the result of a [StateChangeRequest], or what the result would be.
+// StateChangeResult is the result of a [StateChangeRequest], or, in a dry run, what it would be.
 type StateChangeResult struct {
 	AsOf         uint64     `json:"as_of"`
 	DryRun       bool       `json:"dry_run"`
@@ -405,7 +405,7 @@ type RedactionRequest struct {
 	AsOf   *uint64        `json:"as_of,omitempty"`
 }
 
-// RedactionResult is the result of a [RedactionRequest], or what the result would be.
+// RedactionResult is the result of a [RedactionRequest], or, in a dry run, what it would be.
 type RedactionResult struct {
 	AsOf                 uint64           `json:"as_of"`
 	DryRun               bool             `json:"dry_run"`

@@ -136,7 +136,7 @@ type finding struct {
 }
 
 // kindStorage is the kind of damage that prevents reading a ledger or the list of ledgers. Damage
-// that audit.WalkLog finds has one of its own kinds.
+// that audit.WalkLog finds has one of the kinds of package audit.
 const kindStorage = "storage"
 
 // damage is the first damage of a ledger, or of the folder as a whole.

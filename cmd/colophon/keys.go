@@ -182,7 +182,7 @@ func (k *keysCommand) listStored(ctx context.Context, name, url string) (err err
 	defer func() { err = errors.Join(err, database.Close()) }()
 	store, err := database.Ledger(ctx, name)
 	if errors.Is(err, storage.ErrNotFound) {
-		return explainKeys(fmt.Errorf("ledger %q: %w", name, ledger.ErrUnknown))
+		return explainKeys(fmt.Errorf("finding ledger %q: %w", name, ledger.ErrUnknown))
 	}
 	if err != nil {
 		return err

@@ -83,7 +83,7 @@ func (p *pathsCommand) checkFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&p.base, "base", "", "`name` of the build to compare with")
 }
 
-// connect checks the flags that all paths commands need, and connects.
+// connect checks the flags that all paths commands need, and connects to the server.
 func (p *pathsCommand) connect() (err error) {
 	if p.project == "" || p.build == "" {
 		return cli.Exitf(cli.ExitUsage, "--project and --build are required: name the story and the build")

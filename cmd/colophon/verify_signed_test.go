@@ -115,8 +115,8 @@ func TestProofsOfAnotherPartAreRefused(t *testing.T) {
 		args   []string
 		says   string
 	}{
-		"minimal":          {string(minimal), []string{"3", "--citation", "1"}, "carries no proof"},
-		"minimal, embed":   {string(minimal), []string{"3", "--citation", "1", "--embed"}, "carries no proof"},
+		"minimal":          {string(minimal), []string{"3", "--citation", "1"}, "there is no proof to verify"},
+		"minimal, embed":   {string(minimal), []string{"3", "--citation", "1", "--embed"}, "there is no proof to verify"},
 		"another record":   {good, []string{"2", "--citation", "1"}, "the proof is for event 3"},
 		"another ledger":   {good, []string{"3", "--citation", "1", "--ledger", "other"}, "the proof is for event 3"},
 		"another citation": {good, []string{"3", "--citation", "0"}, "another part"},

@@ -409,7 +409,7 @@ func (b Store) Prune(keep int, counted, ignored []string) error {
 		return err
 	}
 	defer root.Close()
-	for _, name := range removed { // the manifests before the files that they name
+	for _, name := range removed { // remove the manifests before the files that they name
 		if err := root.Remove(name + ".json"); err != nil {
 			return err
 		}

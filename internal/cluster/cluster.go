@@ -486,7 +486,7 @@ func (c *Cluster) give(ctx context.Context, name string, p *place, to *postgres.
 func (c *Cluster) follow(ctx context.Context, name string, p *place) {
 	c.mu.Lock()
 	version := p.Version
-	p.stale = false // before anything is read
+	p.stale = false // cleared before the state is read, so that a change in the meantime is not missed
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, followTime)
 	defer cancel()

@@ -124,8 +124,8 @@ func (m CreatedFolder) BannerNote() string {
 	return ""
 }
 
-// DefaultKeyNote returns a part of the banner that names the file of the default ledger's new signing key. It
-// returns "" if an environment variable holds the key.
+// DefaultKeyNote returns the part of the banner that names the file of the default ledger's new signing key.
+// It returns "" if an environment variable holds the key.
 func DefaultKeyNote(data string) string {
 	path := Keys(data).Path(ledger.Default)
 	if _, err := os.Stat(path); err != nil {

@@ -20,8 +20,7 @@ import (
 	"colophon/storage"
 )
 
-// noServer returns the finding of a check that needs a server, for the case that no server
-// answers.
+// noServer returns the finding for a check that needs a server when no server answers.
 func (d *deployment) noServer() []Finding {
 	return finding(NotChecked, "", "no server answers")
 }
@@ -266,7 +265,7 @@ func checkErasure(d *deployment) []Finding {
 	return finding(OK, "", "the files contain no erased text")
 }
 
-// noMetrics returns the finding of a check that needs a metric that the server does not show.
+// noMetrics returns the finding for a check that needs a metric that the server does not show.
 func (d *deployment) noMetrics() []Finding {
 	refused := (*client.Error)(nil)
 	switch {

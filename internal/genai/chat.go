@@ -86,7 +86,7 @@ func (r *Reader) message(all []message, v pyjson.Value, role string) []message {
 		m.calls = append(m.calls, toolCall{name: name, arguments: r.arguments(body.Member("function_call_arguments_json"))})
 	}
 	if len(all) > before && len(m.parts) == 0 && len(m.calls) == 0 {
-		return all // it had only answers of tools
+		return all // the message had only answers of tools
 	}
 	return append(all, m)
 }

@@ -32,7 +32,7 @@ const (
 )
 
 // Run posts every line of the files, and returns when all have been answered. The error says why
-// the import stopped; it comes from client.RecordsService.Batch or from ctx. The tally then
+// the import stopped; it comes from client.RecordsService.PostBatch or from ctx. The tally then
 // counts the lines that were answered before that. A line with neither idempotency_key nor run_id
 // gets a key from its digest and its occurrence number, so that repeating an import adds nothing.
 func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Tally, error) {

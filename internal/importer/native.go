@@ -304,13 +304,13 @@ func (o Options) readSave(n *native) error {
 		text, err := o.readWhole(filepath.Join(n.file, f.Name()))
 		switch {
 		case err != nil:
-			return fmt.Errorf("%s: %w", f.Name(), err)
+			return fmt.Errorf("reading %s: %w", f.Name(), err)
 		case !utf8.Valid(text):
 			return fmt.Errorf("%s is not UTF-8", f.Name())
 		}
 		if known.JSON {
 			if err := new(pyjson.Document).Parse(text); err != nil {
-				return fmt.Errorf("%s: %w", f.Name(), err)
+				return fmt.Errorf("parsing %s: %w", f.Name(), err)
 			}
 			w.Raw(f.Name(), text)
 			continue

@@ -121,7 +121,7 @@ type counter struct {
 	warnings []string
 	left     []string
 	leftOut  int
-	fates    map[MemberCount]int // counts by a MemberCount whose Count is 0
+	fates    map[MemberCount]int // number of members for each MemberCount, whose own Count is 0
 	err      error               // the first error from writing the report
 }
 

@@ -184,7 +184,7 @@ func (in *input) rows(buffer *bufio.Reader, yield func(line, error) bool) {
 	at := line{file: in.name, number: 1}
 	names, err := reader.Read()
 	if err == nil && len(names) < 2 {
-		yield(at, errors.New("it is neither JSON nor CSV with a line of column names"))
+		yield(at, errors.New("it is neither JSON nor CSV with a header line"))
 		return
 	}
 	for ; err == nil; at.number++ {

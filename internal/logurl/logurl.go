@@ -42,7 +42,7 @@ func Parse(text string) (a Address, err error) {
 	}
 	a.Ledger = name
 	if !isBucket {
-		// The server's URL is what precedes the ledgers. It has no fragment.
+		// The server's URL is the part before the ledgers. It has no fragment.
 		server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: prefix, RawPath: path[:at]}
 		a.Server = server.String()
 		return a, nil

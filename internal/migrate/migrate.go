@@ -136,8 +136,8 @@ func (m *move) run(ctx context.Context) error {
 	return nil
 }
 
-// moveTokens replaces the tokens of the place to with those of the place from, if from has
-// any. No server must be using either of them.
+// moveTokens replaces to's tokens with those of from, if from has any. No server must be using
+// either of them.
 func moveTokens(from, to place) error {
 	text, err := from.tokens().ExportTokens()
 	if err == nil && text != nil {
@@ -173,7 +173,7 @@ func (m *move) copy(ctx context.Context) error {
 	for _, info := range infos {
 		report, err := m.copyLedger(ctx, info)
 		if err != nil {
-			return fmt.Errorf("ledger %q: %w", info.Name, err)
+			return fmt.Errorf("copying ledger %q: %w", info.Name, err)
 		}
 		walked[info.Name] = report
 	}
@@ -311,7 +311,7 @@ func sameLedgers(ctx context.Context, a, b storage.Database) error {
 				heads[i], err = store.Head(ctx)
 			}
 			if err != nil {
-				return fmt.Errorf("ledger %q: %w", info.Name, err)
+				return fmt.Errorf("reading the head of ledger %q: %w", info.Name, err)
 			}
 		}
 		if !sameHead(heads[0], heads[1]) {

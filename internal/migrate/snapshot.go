@@ -33,7 +33,7 @@ func Snapshot(ctx context.Context, c *cli.Console, url, dir, tokens string) (err
 	}
 	for _, info := range infos {
 		if err := snapshotLedger(ctx, c, archive.Wrap(source, archive.Options{}), target, info); err != nil {
-			return explain(ctx, fmt.Errorf("ledger %q: %w", info.Name, err))
+			return explain(ctx, fmt.Errorf("copying ledger %q: %w", info.Name, err))
 		}
 	}
 	text, err := access.Store{Shared: source}.ExportTokens()

@@ -141,7 +141,7 @@ func (l *log) Head(ctx context.Context) (storage.Head, error) { return *l.served
 // Entry implements storage.Reader.
 func (l *log) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	if seq >= l.size() {
-		return nil, fmt.Errorf("entry %d: %w", seq, storage.ErrNotFound)
+		return nil, fmt.Errorf("reading entry %d: %w", seq, storage.ErrNotFound)
 	}
 	return l.Store.Entry(ctx, seq)
 }

@@ -68,7 +68,7 @@ func (r *round) verify(ctx context.Context, index uint64) (keep []uint64, err er
 		cancel()
 		switch {
 		case errors.Is(err, bucket.ErrTooLong), err == nil && !bytes.Equal(got, want):
-			return nil, fmt.Errorf("%s: %w", r.name(path.String()), errDifferent)
+			return nil, fmt.Errorf("verifying %s: %w", r.name(path.String()), errDifferent)
 		case err != nil:
 			return nil, err
 		case !path.Entries:

@@ -40,7 +40,7 @@ func (n *LedgerNames) UnmarshalText(text []byte) error {
 	for name := range strings.SplitSeq(string(text), ",") {
 		name = strings.TrimSpace(name)
 		if err := ledger.CheckName(name); err != nil {
-			return fmt.Errorf("%q: %w", name, err)
+			return fmt.Errorf("%q is not a valid name of a ledger: %w", name, err)
 		}
 		if !slices.Contains(*n, name) {
 			*n = append(*n, name)

@@ -254,12 +254,12 @@ func (r *round) put(ctx context.Context, name string, body []byte, attributes bu
 	var err error
 	if tag == "" {
 		if _, err = r.options.Bucket.Size(ctx, name); err == nil {
-			return fmt.Errorf("%s: %w", name, bucket.ErrPrecondition)
+			return fmt.Errorf("writing %s: %w", name, bucket.ErrPrecondition)
 		}
 	} else {
 		var now string
 		if _, now, err = r.options.Bucket.Get(ctx, name, maxNote); err == nil && now != tag {
-			return fmt.Errorf("%s: %w", name, bucket.ErrPrecondition)
+			return fmt.Errorf("writing %s: %w", name, bucket.ErrPrecondition)
 		}
 	}
 	if err != nil && !errors.Is(err, bucket.ErrNotFound) {
@@ -292,7 +292,7 @@ func (r *round) writeHead(ctx context.Context) error {
 }
 
 // replace replaces the object that was read before, reads the new object back, and returns it. If the bytes are
-// the same, it returns before.
+// the same, it returns the object that was read before.
 func (r *round) replace(ctx context.Context, path string, body []byte, contentType string, before object) (object, error) {
 	if before.tag != "" && bytes.Equal(before.body, body) {
 		return before, nil

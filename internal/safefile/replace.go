@@ -14,8 +14,8 @@ func Replace(name string, text []byte) (err error) {
 			err = fmt.Errorf("writing %s: %w", name, err)
 		}
 	}()
-	// The temporary name is new each time, because two processes can write the same file at
-	// once, and the folder can have files of the user.
+	// The temporary name is new each time, because two processes can write the same file at once,
+	// and the user can have files of their own in the folder.
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return err

@@ -66,7 +66,7 @@ func shareListener(l net.Listener) net.Listener {
 	if !ok {
 		return l
 	}
-	_ = tcp.SetDeadline(time.Time{}) // the previous server set it when it shut down
+	_ = tcp.SetDeadline(time.Time{}) // the previous server set a deadline when it shut down
 	return &sharedListener{TCPListener: tcp}
 }
 

@@ -108,7 +108,7 @@ func parsePaths(file string, text []byte) ([]Path, error) {
 		}
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, fmt.Errorf("parsing %s: %w", file, err)
 	}
 	found := make([]Path, len(list.Paths))
 	for i, p := range list.Paths {
@@ -187,7 +187,7 @@ func readFolder(folder fs.FS) (dir string, entries []fs.DirEntry, err error) {
 func parseCache(file string, text []byte) (map[string][]string, error) {
 	var cache map[string]json.RawMessage
 	if err := json.Unmarshal(text, &cache); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, fmt.Errorf("parsing %s: %w", file, err)
 	}
 	routes := make(map[string][]string)
 	for id, value := range cache {

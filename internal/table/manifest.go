@@ -43,7 +43,7 @@ func ParseManifest(text []byte) (m *Manifest, ok bool, err error) {
 	case m.Version != manifestVersion:
 		return nil, true, fmt.Errorf("%w: the manifest file has the version %.60q, but this program reads %s", proofs.ErrMalformed, m.Version, manifestVersion)
 	case len(m.Leaves)%proofs.HashSize != 0:
-		return nil, true, fmt.Errorf("%w: the manifest file has %d bytes of hashes", proofs.ErrMalformed, len(m.Leaves))
+		return nil, true, fmt.Errorf("%w: the manifest file has %d bytes of row hashes, which is not a whole number of hashes", proofs.ErrMalformed, len(m.Leaves))
 	}
 	for _, f := range Formats {
 		if m.Format == f {

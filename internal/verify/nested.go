@@ -64,7 +64,7 @@ func verifyNested(c *cli.Console, o Options, text []byte, keys []*proofs.Verifie
 			return nil, err
 		}
 		if err := verifyText(n, given); err != nil {
-			return nil, fmt.Errorf("%s: %w", o.Text, err)
+			return nil, fmt.Errorf("checking the text in %s: %w", o.Text, err)
 		}
 	}
 	a, err := newAccepted(n.Receipt, keys)

@@ -76,10 +76,10 @@ func LoadHooks(path string) ([]Hook, error) {
 	decoder.KnownFields(true)
 	var hooks []Hook
 	if err := decoder.Decode(&hooks); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("parsing %s: %w", path, err)
 	}
 	if len(hooks) > maxHooks {
-		return nil, fmt.Errorf("%s: it has %d hooks; the limit is %d", path, len(hooks), maxHooks)
+		return nil, fmt.Errorf("%s has %d hooks, but at most %d are allowed", path, len(hooks), maxHooks)
 	}
 	for i := range hooks {
 		h := &hooks[i]

@@ -59,7 +59,7 @@ type Difference struct {
 	Variable string
 	A, B     []byte
 	// NameA and NameB are readable names of the values, which Sentence shows instead of the values.
-	// An empty name is none.
+	// An empty name means that there is none.
 	NameA, NameB string
 	// Members are the payload members that differ, if the variable is the input. It is empty
 	// if one of the runs has no digests of payload members.

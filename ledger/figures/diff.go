@@ -15,7 +15,7 @@ import (
 // MaxDiff is the largest total size, in bytes, of the two texts of a diff.
 const MaxDiff = 4 << 20
 
-// names maps other accepted names of content to the stored name.
+// names maps accepted aliases of content names to the stored names.
 var names = map[string]string{"prompt": Prompt, "passage": "content"}
 
 // MissingContentError reports that the record at Seq has no content with this name.

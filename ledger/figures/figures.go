@@ -100,7 +100,8 @@ func (t *TextComparer) CompareContent(ctx context.Context, name string, a, b uin
 	return wire.TextChange{A: &lengthA, B: &lengthB, Similarity: &similarity, LengthChange: lengthChange(&f), Bounded: f.Bounded}, nil
 }
 
-// ContentLength returns the length of the content of one record, as a change that has no first text.
+// ContentLength returns the length of the content of one record, as a TextChange without a first
+// text.
 func (t *TextComparer) ContentLength(ctx context.Context, name string, seq uint64, work *Work) (wire.TextChange, error) {
 	change, err := t.CompareContent(ctx, name, seq, seq, work)
 	return wire.TextChange{Unavailable: change.Unavailable, B: change.B}, err

@@ -22,7 +22,7 @@ import (
 )
 
 // ErrClosed means that the follower or the store is closed.
-var ErrClosed = errors.New("index: closed")
+var ErrClosed = errors.New("index: the store is closed")
 
 // Store is the index of all ledgers of a server. Its methods are safe for concurrent use, but
 // Close does not wait for queries.

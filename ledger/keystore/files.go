@@ -47,7 +47,7 @@ func pathInData(path string) string { return filepath.Join("keys", filepath.Base
 func readKey(path string) (*proofs.Signer, error) {
 	text, err := safefile.ReadPrivate(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", path, storage.ErrNotFound)
+		return nil, fmt.Errorf("reading the key %s: %w", path, storage.ErrNotFound)
 	}
 	if err == nil {
 		err = safefile.CheckFolder(filepath.Dir(path))
@@ -57,7 +57,7 @@ func readKey(path string) (*proofs.Signer, error) {
 	}
 	signer, err := proofs.ParseSigner(strings.TrimSpace(string(text)))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", path, ledger.ErrBadKey, err)
+		return nil, fmt.Errorf("parsing the key %s: %w: %w", path, ledger.ErrBadKey, err)
 	}
 	return signer, nil
 }
@@ -91,7 +91,7 @@ func (k KeyFiles) write(name, path string, signer *proofs.Signer) error {
 func (k KeyFiles) Confirm(name string) error {
 	err := move(k.StagedPath(name), k.Path(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: %w", k.Path(name), storage.ErrNotFound)
+		return fmt.Errorf("confirming the key %s: %w", k.Path(name), storage.ErrNotFound)
 	}
 	return err
 }

@@ -23,7 +23,7 @@ func (m MarkFiles) Path(name string) string { return filepath.Join(m.Dir, name+"
 func (m MarkFiles) Mark(name string) ([]byte, error) {
 	text, err := readWhole(m.Path(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", m.Path(name), storage.ErrNotFound)
+		return nil, fmt.Errorf("reading the high-water mark %s: %w", m.Path(name), storage.ErrNotFound)
 	}
 	return text, err
 }

@@ -63,7 +63,7 @@ func (k KeyVariables) Load(name string) (*proofs.Signer, error) {
 	}
 	signed, err := readWhole(k.SignedPath(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", k.SignedPath(name), storage.ErrNotFound)
+		return nil, fmt.Errorf("reading %s: %w", k.SignedPath(name), storage.ErrNotFound)
 	}
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (k KeyVariables) LoadNext(name string, keys *proofs.KeyHistory) (*proofs.Si
 			return signer, nil
 		}
 	}
-	return nil, fmt.Errorf("%s: %w", k.VariableName(name), storage.ErrNotFound)
+	return nil, fmt.Errorf("looking for the next key in %s: %w", k.VariableName(name), storage.ErrNotFound)
 }
 
 // StageNext implements ledger.RotatingKeyStore.
@@ -140,7 +140,7 @@ func (k KeyVariables) StageNext(name string, signer *proofs.Signer) error {
 	case list == nil:
 		return k.KeyFiles.StageNext(name, signer)
 	}
-	return fmt.Errorf("%s: %w", k.VariableName(name), ledger.ErrKeysFixed)
+	return fmt.Errorf("adding a key to %s: %w", k.VariableName(name), ledger.ErrKeysFixed)
 }
 
 // Reconcile implements ledger.RotatingKeyStore.

@@ -164,7 +164,7 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 		case !r.knows(name):
 			return nil, r.unknown(name, r.names(), slices.Collect(maps.Keys(given)))
 		case len(values) != 1:
-			return nil, invalid(name, "given more than once")
+			return nil, invalid(name, "is given more than once; give it once")
 		case !utf8.ValidString(values[0]):
 			return nil, invalid(name, "must be valid UTF-8")
 		}

@@ -39,7 +39,7 @@ func TestFind(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for of, want := range map[string]string{
 		"/producers?limit=11":               "limit: must be a number from 1 to 10",
-		"/producers?limit=1&limit=1":        "limit: given more than once",
+		"/producers?limit=1&limit=1":        "limit: is given more than once; give it once",
 		"/producers?a=%zz":                  `the query is malformed: invalid URL escape "%zz"`,
 		"/producers?%ff=1":                  "the query has a parameter whose name is not valid UTF-8",
 		"/producers?cursor=%ff":             "cursor: must be valid UTF-8",

@@ -194,7 +194,7 @@ type RecordAnswer struct {
 // RecordQuery holds the parameters of the question about one event.
 type RecordQuery struct {
 	Seq    uint64
-	Derive bool // the answer includes the derived facts
+	Derive bool // the answer includes the derived members
 }
 
 func parseRecord(p Parameters) (one RecordQuery, err error) {
@@ -235,7 +235,7 @@ func RecordBySeq(v *View, one RecordQuery) (*RecordAnswer, error) {
 	if one.Derive {
 		found, err := facts.Derive(v.Context, v.View, one.Seq, record.Kind(r.Kind))
 		if err != nil {
-			return nil, fmt.Errorf("deriving the facts of event %d: %w", one.Seq, err)
+			return nil, fmt.Errorf("deriving the members of event %d: %w", one.Seq, err)
 		}
 		answer.DerivedMembers = &found
 	}

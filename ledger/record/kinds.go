@@ -46,7 +46,7 @@ var EventKinds = [...]Kind{
 }
 
 // KindDigest returns a hash that covers a kind and the digest of a record. Two requests under one
-// idempotency key are the same if their KeyedDigests are equal (spec: Record digest; Idempotency).
+// idempotency key are the same if their KindDigests are equal (spec: Record digest; Idempotency).
 func KindDigest(kind Kind, digest Hash) Hash {
 	var room [64]byte // enough for the longest kind
 	return sha256.Sum256(append(append(append(room[:0], kind...), 0), digest[:]...))

@@ -71,12 +71,12 @@ func damaged(kind DamageKind, seq uint64, format string, args ...any) error {
 	return &Damage{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, args...)}
 }
 
-// checkDamaged returns the *Damage of an event's wrong statement about its record.
+// checkDamaged returns the *Damage for a wrong statement of an event about its record.
 func checkDamaged(seq uint64, name, format string, args ...any) error {
 	return &Damage{Kind: KindCheck, Seq: seq, Name: name, Message: fmt.Sprintf(format, args...)}
 }
 
-// tileDamaged returns the *Damage of a tile whose first wrong hash is at slot.
+// tileDamaged returns the *Damage for a tile whose first wrong hash is at slot.
 func tileDamaged(path proofs.TilePath, slot uint64, format string, args ...any) error {
 	return &Damage{Kind: KindTile, Seq: firstBelow(path, slot), Tile: path.String(), Message: fmt.Sprintf(format, args...)}
 }

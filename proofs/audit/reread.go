@@ -91,5 +91,5 @@ func (r *rereader) entry(seq uint64) ([]byte, error) {
 	for entry, err := range r.source.Entries(r.ctx, seq) {
 		return bytes.Clone(entry), err
 	}
-	return nil, fmt.Errorf("entry %d: %w", seq, ErrAbsent)
+	return nil, fmt.Errorf("reading entry %d: %w", seq, ErrAbsent)
 }

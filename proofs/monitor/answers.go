@@ -35,7 +35,7 @@ type Walk struct {
 	past       *pastFiles
 	tiles      sync.Mutex        // held while a tile of past is read
 	content    *contentChecker   // nil unless content is checked
-	redactedBy map[uint64]uint64 // by record: the event that redacted it
+	redactedBy map[uint64]uint64 // events that redacted records, by record
 }
 
 // Options returns the options of the audit, in which defaults replace zero values.

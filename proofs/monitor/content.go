@@ -43,7 +43,7 @@ type contentChecker struct {
 	last    uint64        // latest redacting event that the server named
 	good    uint64        // number of valid pieces
 	rebuilt []*audit.Rebuilder
-	goneBy  map[uint64]uint64 // by record: the redacting event that the server named
+	goneBy  map[uint64]uint64 // redacting events that the server named, by record
 }
 
 // contentJob is a request to check the content of one record.
@@ -306,7 +306,7 @@ func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) 
 	return answer.Body, nil, nil
 }
 
-// contentDamage returns the *Damage of a piece of content.
+// contentDamage returns the *Damage for a piece of content.
 func contentDamage(seq uint64, name, format string, args ...any) error {
 	return &audit.Damage{Kind: audit.KindContent, Seq: seq, Name: name, Message: fmt.Sprintf(format, args...)}
 }

@@ -17,7 +17,7 @@ var (
 	// does not.
 	ErrStateIncomplete = errors.New("the state file is missing, but its folder exists")
 	// ErrStateInUse means that another audit uses the state.
-	ErrStateInUse = errors.New("another audit uses the state")
+	ErrStateInUse = errors.New("another audit is using the state")
 )
 
 // StateError reports a state that an audit cannot start from. The audit did not change it.

@@ -124,7 +124,7 @@ type state struct {
 	checked uint64                 // number of entries whose idempotency keys have been compared
 	seen    []seenNote             // signed checkpoints, the oldest first
 	keys    []*proofs.Verifier     // the trusted keys
-	done    map[string]LastSuccess // by check: when it last succeeded
+	done    map[string]LastSuccess // when each check last succeeded, by its name
 	// converted means that the state was of an earlier version, so the log is walked again.
 	converted     bool
 	convertedKeys *proofs.KeyHistory // the keys in a state of version 1

@@ -185,8 +185,8 @@ func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 	return nil
 }
 
-// anotherRedaction returns the *Damage of a record whose redacting event is not the one that
-// the server names.
+// anotherRedaction returns the *Damage for a record whose redacting event is not the one that the
+// server names.
 func (w *Walk) anotherRedaction(seq, by uint64) error {
 	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("the server reports that event %d erased its content, but event %d redacts it", by, w.redactedBy[seq])}
 }

@@ -62,12 +62,12 @@ func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	}
 	for i := range p.Records {
 		if err := v.record(i); err != nil {
-			return Report{}, fmt.Errorf("event %d: %w", p.Records[i].Seq, err)
+			return Report{}, fmt.Errorf("verifying event %d: %w", p.Records[i].Seq, err)
 		}
 	}
 	for i := range p.Records {
 		if err := v.content(&p.Records[i]); err != nil {
-			return Report{}, fmt.Errorf("event %d: %w", p.Records[i].Seq, err)
+			return Report{}, fmt.Errorf("verifying the content of event %d: %w", p.Records[i].Seq, err)
 		}
 	}
 	for digest := range p.Contents {

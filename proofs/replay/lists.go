@@ -196,7 +196,7 @@ func (c *comparer) next(ctx context.Context, from source, q question, list answe
 	next, err := c.request(ctx, from, q, pageRequest{limit: limit, cursor: list.cursor, position: position})
 	switch {
 	case err == nil && next.status != http.StatusOK:
-		err = fmt.Errorf("%w: its next page is an error: %s", fetch.ErrMalformed, next.problem)
+		err = fmt.Errorf("%w: the request for its next page failed: %s", fetch.ErrMalformed, next.problem)
 	case err == nil && next.size != page.size && !q.atHead:
 		err = fmt.Errorf("%w: its next page is as of size %d, not %d", fetch.ErrMalformed, next.size, page.size)
 	}

@@ -21,7 +21,7 @@ func asClientsAsk(questions []question, size, seed uint64) []question {
 		place uint64
 	}
 	var all []placed
-	texts := make(map[string]uint64) // by text: the number of questions so far
+	texts := make(map[string]uint64) // number of questions so far, by text
 	for _, q := range questions {
 		random := randomOf(seed, texts[q.String()], q.String())
 		texts[q.String()]++

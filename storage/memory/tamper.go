@@ -68,7 +68,7 @@ func (t *Tamperer) changeContent(digest storage.Hash, f func(l *ledger)) error {
 	t.ledger.mu.Lock()
 	defer t.ledger.mu.Unlock()
 	if _, held := t.ledger.contents[digest]; !held {
-		return fmt.Errorf("content %x: %w", digest, storage.ErrNotFound)
+		return fmt.Errorf("finding content %x: %w", digest, storage.ErrNotFound)
 	}
 	f(t.ledger)
 	return nil

@@ -126,7 +126,7 @@ func (d *Database) infos() (infos []storage.LedgerInfo, numbers map[keys.Ledger]
 			infos = append(infos, info)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("ledger %q: %w", name, err)
+			return nil, nil, fmt.Errorf("reading the description of ledger %q: %w", name, err)
 		}
 		numbers[keys.Ledger(number)] = name
 	}

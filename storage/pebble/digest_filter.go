@@ -145,7 +145,7 @@ func (f *fillers) newDigestFilter(name string, number keys.Ledger) *digestFilter
 	return &digestFilter{fillers: f, name: name, number: number}
 }
 
-// take implements bloom.Memory. It reserves the bytes in f.spare and in the engine's cache.
+// take is a bloom.ReserveFunc: it reserves the bytes in f.spare and in the engine's cache.
 func (f *fillers) take(bytes int64) (release func(), ok bool) {
 	give, ok := bloom.SharedReserve(&f.spare)(bytes)
 	if !ok {

@@ -81,14 +81,14 @@ func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most
 		}
 		entry, err := entries.ValueAndErr()
 		if err != nil {
-			return fmt.Errorf("entry %d: %w", next, err)
+			return fmt.Errorf("reading entry %d: %w", next, err)
 		}
 		p.bytes = append(p.bytes, entry...)
 		p.stops = append(p.stops, len(p.bytes))
 		next++
 	}
 	if err := entries.Error(); err != nil {
-		return fmt.Errorf("entry %d: %w", next, err)
+		return fmt.Errorf("reading entry %d: %w", next, err)
 	}
 	if next < end && len(p.stops) < most && len(p.bytes) < bytes {
 		return storage.MissingEntry(ctx, l, next, end)

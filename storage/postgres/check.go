@@ -55,11 +55,11 @@ func (c *check) run(ctx context.Context, logs map[string]storage.LogSummary) ([]
 		l := &ledger{db: c.db, name: found.Name, number: found.number}
 		head, err := l.head(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("ledger %q: %w", l.name, err)
+			return nil, fmt.Errorf("checking the tables of ledger %q: %w", l.name, err)
 		}
 		stray, err := (&ledgerCheck{check: c, ledger: l, head: head, log: log}).run(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("ledger %q: %w", l.name, err)
+			return nil, fmt.Errorf("checking the tables of ledger %q: %w", l.name, err)
 		}
 		if stray != nil {
 			stray.Ledger = l.name

@@ -119,7 +119,7 @@ func (d *Database) CheckHeld(ctx context.Context) error {
 			return fmt.Errorf("reading the writer of ledger %q: %w", l.name, err)
 		}
 		if row.epoch != l.epoch {
-			return fmt.Errorf("ledger %q: %w", l.name, errTakenOver)
+			return fmt.Errorf("checking the writer of ledger %q: %w", l.name, errTakenOver)
 		}
 	}
 	return nil

@@ -137,7 +137,7 @@ func (b *azure) Put(ctx context.Context, name string, body []byte, attributes At
 	}
 	err := b.write(ctx, name, http.MethodPut, b.object(name), body, header)
 	if condition.tag != "" && errors.Is(err, ErrNotFound) {
-		return fmt.Errorf("%s: %w", name, ErrPrecondition)
+		return fmt.Errorf("writing %s: %w", name, ErrPrecondition)
 	}
 	return err
 }

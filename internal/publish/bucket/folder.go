@@ -66,7 +66,7 @@ func (f *folder) Get(ctx context.Context, name string, most int64) (body []byte,
 // absent converts the error for a missing file, or for a folder in its place, to ErrNotFound.
 func absent(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || isFolder(err) {
-		return fmt.Errorf("%s: %w", name, ErrNotFound)
+		return fmt.Errorf("reading %s: %w", name, ErrNotFound)
 	}
 	return err
 }
@@ -106,7 +106,7 @@ func (f *folder) Put(ctx context.Context, name string, body []byte, _ Attributes
 	}
 	if condition.absent {
 		if _, err := os.Lstat(path); err == nil { // saves writing the file
-			return fmt.Errorf("%s: %w", name, ErrPrecondition)
+			return fmt.Errorf("writing %s: %w", name, ErrPrecondition)
 		}
 	}
 	complete, err := f.write(body)
@@ -120,7 +120,7 @@ func (f *folder) Put(ctx context.Context, name string, body []byte, _ Attributes
 	if condition.absent {
 		err = os.Link(complete, path)
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%s: %w", name, ErrPrecondition)
+			return fmt.Errorf("writing %s: %w", name, ErrPrecondition)
 		}
 	} else {
 		err = f.replace(ctx, name, path, complete, condition)
@@ -146,7 +146,7 @@ func (f *folder) replace(ctx context.Context, name, path, complete string, condi
 	if (condition != Condition{}) {
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s: %w", name, ErrPrecondition)
+			return fmt.Errorf("writing %s: %w", name, ErrPrecondition)
 		}
 		if err != nil {
 			return err
@@ -156,7 +156,7 @@ func (f *folder) replace(ctx context.Context, name, path, complete string, condi
 			return err
 		}
 		if !condition.Holds(tag) {
-			return fmt.Errorf("%s: %w", name, ErrPrecondition)
+			return fmt.Errorf("writing %s: %w", name, ErrPrecondition)
 		}
 	}
 	return os.Rename(complete, path)

@@ -90,7 +90,7 @@ func (r *rest) do(ctx context.Context, name, method, address string, body []byte
 		reason, _ := io.ReadAll(io.LimitReader(response.Body, maxReason)) // for the message
 		_ = response.Body.Close()
 		if known := r.explain(response); known != nil {
-			return nil, fmt.Errorf("%s: %w", name, known)
+			return nil, fmt.Errorf("requesting %s: %w", name, known)
 		}
 		if response.StatusCode != http.StatusTooManyRequests || wait > longestWait {
 			return fail(fmt.Errorf("%s: %q", response.Status, strings.TrimSpace(string(reason))))
@@ -109,11 +109,11 @@ func readObject(name string, from io.Reader, length, most int64) ([]byte, error)
 	body, err := io.ReadAll(io.LimitReader(from, most+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("reading %s: %w", name, err)
 	case int64(len(body)) > most:
-		return nil, fmt.Errorf("%s: %w", name, ErrTooLong)
+		return nil, fmt.Errorf("reading %s: %w", name, ErrTooLong)
 	case length >= 0 && int64(len(body)) != length:
-		return nil, fmt.Errorf("%s: %w", name, io.ErrUnexpectedEOF)
+		return nil, fmt.Errorf("reading %s: %w", name, io.ErrUnexpectedEOF)
 	}
 	return body, nil
 }

@@ -77,7 +77,7 @@ func (b *s3) Put(ctx context.Context, name string, body []byte, attributes Attri
 	_, err := b.client.PutObject(ctx, b.bucket, b.key(name), bytes.NewReader(body), int64(len(body)), options)
 	err = b.explain(name, err)
 	if condition.tag != "" && errors.Is(err, ErrNotFound) { // some endpoints answer this way if the condition does not hold
-		return fmt.Errorf("%s: %w", name, ErrPrecondition)
+		return fmt.Errorf("writing %s: %w", name, ErrPrecondition)
 	}
 	return err
 }
@@ -90,11 +90,11 @@ func (b *s3) explain(name string, err error) error {
 	answer := minio.ToErrorResponse(err)
 	switch {
 	case answer.Code == minio.NoSuchKey:
-		return fmt.Errorf("%s: %w", name, ErrNotFound)
+		return fmt.Errorf("requesting %s: %w", name, ErrNotFound)
 	case answer.StatusCode == http.StatusPreconditionFailed:
-		return fmt.Errorf("%s: %w", name, ErrPrecondition)
+		return fmt.Errorf("requesting %s: %w", name, ErrPrecondition)
 	case answer.StatusCode == http.StatusNotImplemented:
-		return fmt.Errorf("%s: %w: %w", name, ErrUnsupported, err)
+		return fmt.Errorf("requesting %s: %w: %w", name, ErrUnsupported, err)
 	}
-	return fmt.Errorf("%s in bucket %s: %w", name, b.bucket, err)
+	return fmt.Errorf("requesting %s in bucket %s: %w", name, b.bucket, err)
 }

@@ -7,10 +7,10 @@ import (
 	"colophon/ledger/index"
 )
 
-// Beginning is the pairs on the first page of List.
+// Beginning holds the pairs on the first page of List.
 type Beginning struct {
 	Totals             // of these pairs
-	Seqs   [][2]uint64 // of the two runs of each pair
+	Seqs   [][2]uint64 // seqs of the two runs of each pair
 	More   bool        // there are further pages
 }
 

@@ -154,7 +154,7 @@ func WritePosting(f *index.Fold, id rowstore.Identity, seq uint64) {
 	f.Rows.PutSeparately(Postings, id[:], seq, []byte{IsRecord})
 }
 
-// noted writes the values by which a note is found.
+// noted folds a note: it writes the values by which lists find the note.
 func (f *Deriver) noted(e *event.Event) {
 	WritePosting(f.Fold, rowstore.IdentityOf([]byte(kindName), []byte(e.Kind)), e.Seq)
 	if topic := e.Detail.Member(Topic); topic.Kind() == pyjson.String {

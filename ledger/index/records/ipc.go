@@ -64,7 +64,7 @@ func ReadIPCRecordUncached(ctx context.Context, v *index.View, seq uint64) (IPCR
 		return IPCRecord{}, fmt.Errorf("reading event %d: %w", seq, storage.ErrNotFound)
 	}
 	if r, _, found := cachedRecord(v, seq); found {
-		return r, ctx.Err() // like a read of the log
+		return r, ctx.Err() // report cancellation, as a read of the log does
 	}
 	entry, e, err := v.EntryAndEvent(ctx, seq)
 	if err != nil {

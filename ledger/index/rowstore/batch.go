@@ -22,8 +22,8 @@ type Batch struct {
 }
 
 type write struct {
-	// order is eight bytes of the key as a number. They begin after the keyspace or, while
-	// sort compares the rest of equal keys, further on.
+	// order holds eight bytes of the key as a number: those after the keyspace or, where these are
+	// equal, the next ones that sort compares.
 	order      uint64
 	at         uint32 // offset of the key; the value follows it
 	key, value uint32 // lengths in bytes

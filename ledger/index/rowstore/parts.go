@@ -18,9 +18,9 @@ func (r Row) append(dst []byte) []byte { return appendValue(appendValue(dst, r.K
 
 // EncodePart encodes the rows of the reader's keyspace in the order of their keys, beginning after
 // the key after, or at the first key if after is nil. The part ends with the row with which its
-// length reaches the given number of bytes. So the same rows always have the same parts. last
-// is the key of the last row. more reports whether rows follow. The reader's size has no
-// effect. EncodePart returns ErrPosition if no row can have the key after.
+// length reaches the given number of bytes. So the same rows always have the same parts. last is
+// the key of the last row. more reports whether rows follow. The reader's size has no effect.
+// EncodePart returns ErrPosition if after cannot be the key of a row.
 func (r *Reader) EncodePart(after []byte, bytes int) (rows, last []byte, more bool, err error) {
 	if after != nil && (len(after) == 0 || r.schema.checkKey(after) != nil) { // the engine must not see such a key
 		return nil, nil, false, ErrPosition

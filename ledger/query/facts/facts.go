@@ -1,4 +1,5 @@
-// Package facts derives facts from a record and the events before it (spec: Derived members).
+// Package facts derives what follows from a record and the events before it (spec: Derived
+// members).
 package facts
 
 import (
@@ -14,8 +15,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// Derive returns the facts that follow from a record's event and all earlier events (spec: Derived
-// members). No proof covers them.
+// Derive returns what follows from a record's event and all earlier events (spec: Derived members).
+// No proof covers them.
 func Derive(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (facts wire.DerivedMembers, err error) {
 	switch kind {
 	case record.IPCRecord:

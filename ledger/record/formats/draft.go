@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// draft builds a record from a native value, and notes what becomes of each member of that value.
+// draft builds a record from a native value, and notes where each member of that value goes.
 type draft struct {
 	entry   Conversion
 	options Options
@@ -45,8 +45,8 @@ func newDraft(kind record.Kind, key string, o Options) *draft {
 	return d
 }
 
-// note records what became of a member of the native value. format and args describe it. An empty
-// pattern means that the pattern equals the pointer.
+// note records the outcome for a member of the native value, which format and args describe. An
+// empty pattern means that the pattern equals the pointer.
 func (d *draft) note(pointer, pattern string, fate Outcome, format string, args ...any) {
 	if pattern == "" {
 		pattern = pointer

@@ -134,7 +134,7 @@ func (e *Conversion) Project() string {
 	return string(d.Root().Member("project").Text())
 }
 
-// Outcome says what became of a member of a native value.
+// Outcome says what a conversion did with a member of a native value.
 type Outcome string
 
 // The values of Outcome. A message consists of one of them and Member.As.
@@ -148,7 +148,7 @@ const (
 // LeftNull is the Member.As of a member that is left out because it is null.
 const LeftNull = "it is null"
 
-// Member says what became of one member of a native value.
+// Member states the outcome for one member of a native value.
 type Member struct {
 	// Pointer is a JSON pointer into the native value. Pattern is Pointer with * in place of
 	// indexes and of the names of entries.

@@ -65,7 +65,7 @@ type providenceRow struct {
 	*draft
 	layers []layer
 	dag    layer
-	used   map[string][]string // for each member, by its pointer, what it became in the record
+	used   map[string][]string // names that each member got in the record, by the member's pointer
 }
 
 // open adds the member of in with the given name as a layer, if it is the run-DAG or an object that

@@ -44,7 +44,7 @@ type flags uint8
 const (
 	verbatim flags = 1 << iota // scalar whose canonical form equals its source
 	escaped                    // string whose text is in Document.text
-	plain                      // string that has escapes, but whose text needs none
+	plain                      // string that has escapes in the source, but needs none in canonical form
 	lone                       // string that has a lone surrogate
 )
 

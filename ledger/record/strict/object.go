@@ -291,7 +291,7 @@ func (o Object) Seq(name string) *uint64 {
 	return &seq
 }
 
-// Bool returns a Boolean. If the member is not given, Flag returns the argument absent.
+// Bool returns a Boolean. If the member is not given, Bool returns the argument absent.
 func (o Object) Bool(name string, absent bool) bool {
 	if !o.Member(name).IsGiven() {
 		return absent

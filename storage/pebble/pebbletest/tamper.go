@@ -157,7 +157,7 @@ func (t *Tamperer) SetFormatVersion(version uint32) error {
 func (t *Tamperer) holding(digest storage.Hash) (keys.Holding, error) {
 	stored, err := t.get(keys.AppendPlace(nil, t.ledger, digest))
 	if err != nil {
-		return keys.Holding{}, fmt.Errorf("content %x: %w", digest, err)
+		return keys.Holding{}, fmt.Errorf("finding content %x: %w", digest, err)
 	}
 	return keys.DecodeHolding(stored)
 }

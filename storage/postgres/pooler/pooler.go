@@ -15,7 +15,7 @@ import (
 // synchronous_commit, which the connections for leases turn off.
 type SharedSessionError struct{}
 
-// SharedSessionError says what happened and what to do.
+// Error says what happened and what to do.
 func (*SharedSessionError) Error() string {
 	return "a pooler shares the database's sessions between connections, as in transaction mode, so settings of one connection would apply to commits of another one; connect to the database itself, or set the pooler to session mode"
 }

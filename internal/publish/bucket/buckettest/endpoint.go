@@ -32,7 +32,7 @@ type endpoint struct{ *Memory }
 
 // ServeHTTP answers the requests that the client of package bucket sends.
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body) // only once the body has been read is the context cancelled when the client disconnects
+	body, err := io.ReadAll(r.Body) // net/http cancels the context on a disconnect only after the body has been read
 	if err != nil {
 		return
 	}

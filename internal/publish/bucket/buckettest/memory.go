@@ -137,9 +137,9 @@ func (m *Memory) Get(ctx context.Context, name string, most int64) (body []byte,
 		there, is := m.objects[name]
 		switch {
 		case !is:
-			return fmt.Errorf("%s: %w", name, bucket.ErrNotFound)
+			return fmt.Errorf("reading %s: %w", name, bucket.ErrNotFound)
 		case int64(len(there)) > most:
-			return fmt.Errorf("%s: %w", name, bucket.ErrTooLong)
+			return fmt.Errorf("reading %s: %w", name, bucket.ErrTooLong)
 		}
 		body, tag = bytes.Clone(there), m.tag(name)
 		return nil
@@ -152,7 +152,7 @@ func (m *Memory) Size(ctx context.Context, name string) (size int64, err error) 
 	err = m.do(ctx, Call{"Size", name}, func() error {
 		body, is := m.objects[name]
 		if !is {
-			return fmt.Errorf("%s: %w", name, bucket.ErrNotFound)
+			return fmt.Errorf("reading %s: %w", name, bucket.ErrNotFound)
 		}
 		size = int64(len(body))
 		return nil
@@ -173,7 +173,7 @@ func (m *Memory) Put(ctx context.Context, name string, body []byte, _ bucket.Att
 		}
 		ignored := m.IgnoresAbsent && condition == bucket.IfAbsent() || m.IgnoresTag && conditional && condition != bucket.IfAbsent()
 		if !ignored && !condition.Holds(tag) {
-			return fmt.Errorf("%s: %w", name, bucket.ErrPrecondition)
+			return fmt.Errorf("writing %s: %w", name, bucket.ErrPrecondition)
 		}
 		m.set(name, bytes.Clone(body))
 		if m.Written != nil {
