@@ -145,9 +145,11 @@ func (k knownKeys) Verifier(name string, id uint32) (note.Verifier, error) {
 
 // String lists the keys for messages.
 func (k knownKeys) String() string {
-	names := make([]string, len(k))
-	for i, v := range k {
-		names[i] = fmt.Sprintf("%s+%08x", v.Name(), v.KeyHash())
+	var names []string
+	for _, v := range k {
+		if name := fmt.Sprintf("%s+%08x", v.Name(), v.KeyHash()); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	return strings.Join(names, " or ")
 }

@@ -81,7 +81,7 @@ func TestValuesOfTables(t *testing.T) {
 		`-: record 4 {"id":"4","input":"{broken","output":null}`}, list)
 	require.Equal(t, []string{"-: record 3: the row has 2 cells, but there are 3 columns"}, wrong)
 	_, wrong = valuesOf("hello\nworld\n", 100, true)
-	require.Equal(t, []string{"-:1: it is neither JSON nor CSV with a line of column names"}, wrong)
+	require.Equal(t, []string{"-:1: it is neither JSON nor CSV with a header line"}, wrong)
 }
 
 // A large element is refused before it is read to its end.
