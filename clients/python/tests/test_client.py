@@ -165,6 +165,22 @@ class RealServer(Scratch):
             changed = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
             self.assertEqual(verify(changed, key).verdict, "fails", (at, data[at - 10 : at + 10]))
 
+    def test_a_run_has_several_generations(self):
+        found = []
+        ledger = self.open(self.server.url, producer="p", verifier_keys=[self.server.key()], on_receipt=lambda receipt, text: found.append(receipt))
+        for answer in ("one", "two"):
+            with ledger.generation(model="m", payload={"q": 1}, run_id="answer/1") as g:
+                g.output = answer
+        for _ in range(2):
+            with ledger.generation(model="m", payload={"q": 1}, run_id="answer/2", timestamp="2026-01-02T03:04:05Z", usage={"duration_ms": 1}) as g:
+                g.key = "mine"
+        self.assertTrue(ledger.flush(60))
+        self.stats(ledger, recorded=4, replayed=1, rejected=0)
+        records = [receipt["event"]["record"] for receipt in found]
+        self.assertEqual([(r["run_id"], r.get("producer", {}).get("seq"), receipt.get("replayed", False)) for r, receipt in zip(records, found)],
+                         [("answer/1", 1, False), ("answer/1", 2, False), ("answer/2", None, False), ("answer/2", None, True)])
+        self.assertEqual(len({r["idempotency_key"] for r in records}), 3)
+
     def test_asks_questions(self):
         ledger = self.open(self.server.url)
         for n, prompt in enumerate(("one", "two", "one")):

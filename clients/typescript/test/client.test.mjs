@@ -122,6 +122,19 @@ describe("with a real server", () => {
     await ledger.close();
   });
 
+  it("records several generations of one run, each with its own key", async () => {
+    const found = [];
+    const ledger = new Ledger({ url: server.url, spool: folder(), producer: "p", verifierKeys: [await server.key()], onReceipt: (r) => found.push(r), ...quiet });
+    for (const answer of ["one", "two"]) await withColophon(ledger, { model: "m", payload: { q: 1 }, run_id: "answer/1" }, () => answer);
+    for (let n = 0; n < 2; n++) await withColophon(ledger, { model: "m", payload: { q: 1 }, run_id: "answer/2", timestamp: "2026-01-02T03:04:05Z", usage: { duration_ms: 1 } }, (g) => { g.key = "mine"; });
+    assert.equal(await ledger.flush(20_000), true);
+    const { recorded, replayed, rejected } = ledger.stats();
+    assert.deepEqual({ recorded, replayed, rejected }, { recorded: 4, replayed: 1, rejected: 0 });
+    assert.deepEqual(found.map((r) => [r.event.record.run_id, r.event.record.producer?.seq, r.replayed ?? false]), [["answer/1", 1, false], ["answer/1", 2, false], ["answer/2", undefined, false], ["answer/2", undefined, true]]);
+    assert.equal(new Set(found.map((r) => r.event.record.idempotency_key)).size, 3);
+    await ledger.close();
+  });
+
   it("works in memory, as in a browser", async () => {
     const ledger = new BrowserLedger({ url: server.url, flushInterval: 5, ...quiet });
     for (let i = 0; i < 100; i++) ledger.record("ipc_record", record(i));

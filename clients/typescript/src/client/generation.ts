@@ -10,6 +10,8 @@ export type Fields = Partial<Omit<IpcRecord, "labels">> & { labels?: Readonly<Re
 export class Generation {
   readonly fields: Partial<IpcRecord>;
   readonly labels: Record<string, string>;
+  /** An idempotency key, in place of a random one. A run_id is not the key of a generation, because a run can have several. */
+  key: string | undefined;
   private readonly started = new Date().toISOString();
   private readonly begun = performance.now();
   private ended = false;
@@ -43,7 +45,7 @@ export class Generation {
       if (record.payload === undefined && record.input_hash === undefined) record.payload = {};
       const labels = Object.entries(this.labels).filter(([name]) => name !== "").slice(0, mostLabels).map(([name, value]) => [clipped(name), clipped(value)]);
       if (labels.length > 0) record.labels = Object.fromEntries(labels) as Record<string, string>;
-      this.ledger.record("ipc_record", record);
+      this.ledger.record("ipc_record", record, { key: this.key, severalInRun: true });
     } catch (failure) {
       this.ledger.warn(`a generation was not recorded: ${String(failure)}`);
     }

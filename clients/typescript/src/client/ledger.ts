@@ -83,6 +83,13 @@ export interface Platform {
 const routes: Partial<Record<Kind, string>> = { ipc_record: "ipc-records", run_dag: "run-dags", citation_set: "citation-sets", path_fingerprint: "path-fingerprints" };
 const attempts = 5; // of a call that waits for its answer
 
+export interface RecordOptions {
+  /** Idempotency key: with the same key, or the same run_id in the record, the ledger records it only once. */
+  key?: string | undefined;
+  /** A run can have several such records, so the run_id is not their key: without a key, the record gets a random one. Generations set this. */
+  severalInRun?: boolean;
+}
+
 export interface PostOptions {
   /** Idempotency key: with the same key, or the same run_id in the record, the ledger records it only once. */
   key?: string;
@@ -137,12 +144,12 @@ export class BaseLedger {
    *
    * The record is written as JSON at once, so the caller may change it afterwards. Without a key and a run_id it gets a random key, and the time as its timestamp.
    * false means that the record is not JSON, or that the queue and the spool are full. Both are counted and logged. */
-  record(kind: "ipc_record", record: IpcRecord, options?: { key?: string }): boolean;
-  record(kind: Kind, record: RecordBody, options?: { key?: string }): boolean;
-  record(kind: Kind, record: RecordBody, options: { key?: string } = {}): boolean {
+  record(kind: "ipc_record", record: IpcRecord, options?: RecordOptions): boolean;
+  record(kind: Kind, record: RecordBody, options?: RecordOptions): boolean;
+  record(kind: Kind, record: RecordBody, options: RecordOptions = {}): boolean {
     let line: string;
     try {
-      line = this.line(kind, record, options.key).text;
+      line = this.line(kind, record, options.key, options.severalInRun).text;
     } catch (error) {
       this.recorder.stats.invalid++;
       this.recorder.warn("invalid", `a record of kind ${kind} is not JSON and is not recorded: ${String(error)}`);
@@ -239,10 +246,11 @@ export class BaseLedger {
     }
   }
 
-  /** Returns a line of POST /batch. Without a key or a run_id, it gets a random key, the time, and a number of the producer. */
-  private line(kind: Kind, record: RecordBody, given: string | undefined): { text: string; record: string; key: string | undefined } {
+  /** Returns a line of POST /batch. Without a key or a run_id, it gets a random key, the time, and a number of the producer. If a run can have several such records,
+   * the run_id does not count as a key. */
+  private line(kind: Kind, record: RecordBody, given: string | undefined, severalInRun = false): { text: string; record: string; key: string | undefined } {
     const members: Record<string, unknown> = Object.fromEntries(Object.entries(record).filter(([, value]) => value !== null && value !== undefined));
-    const anonymous = given === undefined && members["run_id"] === undefined;
+    const anonymous = given === undefined && (severalInRun || members["run_id"] === undefined);
     const key = anonymous ? randomHex(16) : given;
     if (routes[kind]) {
       // A record with a key of the caller must stay the same when it is posted again, so it gets neither a time nor a number.
