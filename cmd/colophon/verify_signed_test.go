@@ -155,7 +155,7 @@ func TestReceiptsAreOfTheRequestedEvent(t *testing.T) {
 		args   []string
 		says   string
 	}{
-		"minimal":        {string(minimal), []string{"3"}, "carries no proof"},
+		"minimal":        {string(minimal), []string{"3"}, "there is no proof to verify"},
 		"another record": {good, []string{"2"}, "the receipt is for event 3"},
 		"another ledger": {good, []string{"3", "--ledger", "other"}, "the receipt is for event 3"},
 		"another hash":   {good, []string{strings.Repeat("0", 64)}, "the receipt is for event 3"},
