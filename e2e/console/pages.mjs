@@ -52,7 +52,7 @@ export async function known(server) {
     const { rows } = await server.get(`/records?kind=${kind}&limit=60`);
     const one = rows[Math.floor(rows.length / 2)];
     of[kind] = one.seq;
-    of.run ??= one.run_id;
+    if (kind === "run_dag") of.run = one.run_id; // its run has several records
   }
   const payload = await (await fetch(`${server.ledger}/records/${of.ipc_record}/content/payload`)).json();
   of.words = String(payload.instruction).split(" ").slice(0, 3).join(" ");

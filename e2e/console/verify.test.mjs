@@ -12,8 +12,15 @@ const records = (from, to, text = "") => Array.from({ length: to - from }, (_, i
 
 /** Clicks, waits for the result, and returns it. */
 async function verify(page) {
-  await page.getByRole("button", { name: /^Verify (here|again)$/ }).click();
-  await page.waitForSelector(".verdict, .verify .state.failed");
+  return afterwards(page, () => page.getByRole("button", { name: /^Verify (here|again)$/ }).click());
+}
+
+/** Does something that verifies again, waits for the new result, and returns it. The earlier result stays until the page draws again, so it is marked. */
+async function afterwards(page, act) {
+  const ended = ".verdict, .verify .state.failed";
+  await page.evaluate((selector) => document.querySelectorAll(selector).forEach((old) => old.setAttribute("data-earlier", "")), ended);
+  await act();
+  await page.waitForFunction((selector) => [...document.querySelectorAll(selector)].some((one) => !one.hasAttribute("data-earlier")), ended);
   return outcome(page);
 }
 

@@ -89,11 +89,11 @@ function Replaced({ old, earlier, change }: { old: Cited | undefined; earlier: r
   const now = old && change.cited && replacement(old, change.cited, earlier);
   const event: ComponentChildren = <a href={link(change.row.kind === "citation_set" ? "citations" : "record", [change.row.seq])}>event {number(change.row.seq)}</a>;
   if (!old || old.text === null) return <p class="note">The text of the passage is not in the ledger. {change.row.kind === "citation_set" ? "The later answer is" : "The registration is"} {event}, <Time at={change.row.time} />.</p>;
-  if (now && now.text !== null) return <TextsCompared before={old.text} after={now.text} a="The answer rests on" b={<>The source has now: cited in {event}, <Time at={change.row.time} /></>} />;
+  if (now && now.text !== null) return <TextsCompared before={old.text} after={now.text} a="The answer rests on" b={<>The source now has, as cited in {event} <Time at={change.row.time} /></>} />;
   return (
     <div class="sides">
       <figure class="side"><figcaption>The answer rests on</figcaption><Text text={old.text} label="The passage" /></figure>
-      <div class="side"><p class="quiet small">The source has now</p><p>{change.row.kind === "source_registered" ? <>No longer this passage: {event} registered the source without it, <Time at={change.row.time} />.</> : <>No passage in its place, according to {event}, <Time at={change.row.time} />.</>}</p></div>
+      <div class="side"><p class="quiet small">The source now has</p><p>{change.row.kind === "source_registered" ? <>No longer this passage: {event} registered the source without it, <Time at={change.row.time} />.</> : <>No passage in its place, according to {event}, <Time at={change.row.time} />.</>}</p></div>
     </div>
   );
 }

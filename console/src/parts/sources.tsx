@@ -2,7 +2,7 @@
 import { content, get } from "../api/client.ts";
 import { lanes, useLoad } from "../api/load.ts";
 import { asOf, useLink, usePlace } from "../router.ts";
-import { count, number, shortHash } from "../words.ts";
+import { number, shortHash } from "../words.ts";
 import type { Scored } from "./stages.ts";
 import { Loads } from "./states.tsx";
 import { Line } from "./text.tsx";
@@ -41,13 +41,13 @@ export function Sources({ ledger, a, b }: { ledger: string; a: readonly Scored[]
   if (left.size + right.size === 0) return <p class="note">The ledger has only the hash of this stage, because the record names no documents.</p>;
   const gone = [...left.values()].filter((one) => !right.has(one.root)), added = [...right.values()].filter((one) => !left.has(one.root)), kept = [...left.values()].filter((one) => right.has(one.root));
   const moved = kept.filter((one) => right.get(one.root)?.place !== one.place || right.get(one.root)?.score !== one.score);
-  if (a === undefined || b === undefined) return <Documents ledger={ledger} title="It rests on" list={[...left.values(), ...right.values()]} />;
+  if (a === undefined || b === undefined) return <Documents ledger={ledger} title="Passages" list={[...left.values(), ...right.values()]} />;
   return (
     <>
       {gone.length + added.length === 0 && <p>{moved.length === 0 ? "Both runs have the same passages, with the same scores." : `Both runs have the same passages, but ${number(moved.length)} of them ${moved.length === 1 ? "has" : "have"} a different place or score.`}</p>}
-      <Documents ledger={ledger} title="Only the first run has" mark="gone" list={gone} />
-      <Documents ledger={ledger} title="Only the second run has" mark="new" list={added} />
-      <Documents ledger={ledger} title="Both have" list={kept} other={right} />
+      <Documents ledger={ledger} title="Only in the first run" mark="gone" list={gone} />
+      <Documents ledger={ledger} title="Only in the second run" mark="new" list={added} />
+      <Documents ledger={ledger} title="In both runs" list={kept} other={right} />
     </>
   );
 }
@@ -58,7 +58,7 @@ function Documents({ ledger, title, mark = "", list, other }: { ledger: string; 
   if (list.length === 0) return null;
   return (
     <div class={`sources ${mark}`}>
-      <p class="small quiet">{title} {count(list.length, "passage")}:</p>
+      <p class="small quiet">{title}: {number(list.length)}</p>
       <ul class="plain-list">{list.slice(0, shown).map((one) => {
         const then = other?.get(one.root);
         return (
