@@ -189,7 +189,7 @@ func (k *keysCommand) listStored(ctx context.Context, name, url string) (err err
 	}
 	keys, err := checkedKeys(ctx, store)
 	if err != nil {
-		return datadir.ExplainOpen(fmt.Errorf("reading the keys of ledger %q: %w", name, err), k.data)
+		return datadir.ExplainOpenError(fmt.Errorf("reading the keys of ledger %q: %w", name, err), k.data)
 	}
 	return k.show(keys)
 }
@@ -232,7 +232,7 @@ func (k *keysCommand) withHost(command *cobra.Command, f func(*ledger.Host) erro
 	}
 	host, err := ledger.OpenHost(ctx, database, datadir.SigningKeys(k.Console, k.data), func(string) ledger.Config { return ledger.Config{Log: k.WarningLogger(), Marks: datadir.Marks(k.data)} })
 	if err != nil {
-		return errors.Join(datadir.ExplainOpen(err, k.data), database.Close())
+		return errors.Join(datadir.ExplainOpenError(err, k.data), database.Close())
 	}
 	return errors.Join(f(host), host.Close(), database.Close())
 }

@@ -98,7 +98,7 @@ func (p *pathsCommand) check(ctx context.Context, dir string) error {
 	if err := p.connect(); err != nil {
 		return err
 	}
-	found, err := story.Read(os.DirFS(dir))
+	found, err := story.ReadPaths(os.DirFS(dir))
 	if err != nil {
 		return cli.Exitf(cli.ExitUsage, "%s: %w", dir, err)
 	}
@@ -228,7 +228,7 @@ func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, te
 	before, err := p.server.Ledger(p.ledger).Records.Content(ctx, row.A.Seq, "content")
 	switch {
 	case err == nil:
-		c.Diff = story.Diff(string(before), texts[row.B.Seq])
+		c.Diff = story.MarkdownDiff(string(before), texts[row.B.Seq])
 	case errors.Is(err, client.ErrForbidden):
 		c.NoDiff = "To see the words that differ, use a token with the scope content."
 	case errors.Is(err, client.ErrGone), errors.Is(err, client.ErrNotFound):

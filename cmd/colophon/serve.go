@@ -57,7 +57,7 @@ configuration, 4 another process uses the data folder, 5 a ledger is damaged.`,
   colophon serve --read-only --data reader --from file:///srv/copy/v1/ledgers/default --key verifier.key`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			config, err := server.Resolve(file, c.Env, command.Flags())
+			config, err := server.ResolveConfig(file, c.Env, command.Flags())
 			if err != nil {
 				return cli.Exitf(cli.ExitUsage, "%w", err)
 			}

@@ -62,7 +62,7 @@ func openStored(ctx context.Context, c *cli.Console, data, url string, readOnly 
 	}
 	lock, err := folderlock.Take(datadir.StoreMarker(data))
 	if err != nil {
-		return nil, datadir.ExplainOpen(err, data)
+		return nil, datadir.ExplainOpenError(err, data)
 	}
 	database, err := postgres.Open(ctx, postgres.Config{URL: url, Logger: c.WarningLogger(), ReadOnly: readOnly})
 	if err != nil {

@@ -178,11 +178,11 @@ func (t *tokenCommand) warnUnknown(ctx context.Context, store tokenStore, grant 
 	switch {
 	case store.database != nil && err == nil:
 	case made && store.database == nil:
-		t.Say("created a new data folder %s; if a server runs already, name its folder with --data", datadir.Resolve(t.data))
+		t.Say("created a new data folder %s; if a server runs already, name its folder with --data", datadir.ResolveSymlinks(t.data))
 	case err != nil:
 		return
 	case len(names) == 0 && noDatabase != nil:
-		t.Say("%s has no ledger yet; if a server runs already, name its folder with --data", datadir.Resolve(t.data))
+		t.Say("%s has no ledger yet; if a server runs already, name its folder with --data", datadir.ResolveSymlinks(t.data))
 	}
 	for _, name := range grant.Ledgers {
 		if name != access.AllLedgers && name != ledger.Default && !slices.Contains(names, name) {

@@ -28,7 +28,7 @@ func TestEveryVerdictHasItsCode(t *testing.T) {
 	require.Len(t, verify.AllVerdicts(), len(codes))
 	for cause, code := range codes {
 		var out bytes.Buffer
-		err := verify.RejectionError(&cli.Console{Out: &out}, verify.Options{}, fmt.Errorf("in a test: %w", cause))
+		err := verify.ExplainRejection(&cli.Console{Out: &out}, verify.Options{}, fmt.Errorf("in a test: %w", cause))
 		var exit *cli.ExitError
 		require.True(t, errors.As(err, &exit))
 		require.Equal(t, code, exit.Code, cause)

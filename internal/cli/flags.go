@@ -15,7 +15,7 @@ func ExplainFlag(_ *cobra.Command, err error) error {
 	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
 		return fmt.Errorf("--%s: %w", invalid.GetFlag().Name, wanted(invalid))
 	}
-	if number, found := NegativeNumber(err); found {
+	if number, found := NegativeNumberArgument(err); found {
 		return fmt.Errorf("%s is not a flag; write -- before arguments that begin with a hyphen", number)
 	}
 	return err
@@ -50,9 +50,9 @@ func wanted(invalid *pflag.InvalidValueError) error {
 	return invalid.Unwrap()
 }
 
-// NegativeNumber returns the argument that the parser mistook for an unknown flag, if that
+// NegativeNumberArgument returns the argument that the parser mistook for an unknown flag, if that
 // argument is a number.
-func NegativeNumber(err error) (number string, found bool) {
+func NegativeNumberArgument(err error) (number string, found bool) {
 	unknown := (*pflag.NotExistError)(nil)
 	if !errors.As(err, &unknown) {
 		return "", false

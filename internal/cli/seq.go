@@ -9,7 +9,7 @@ import (
 // ExplainSeqFlag is like ExplainFlag, for a command whose arguments are seqs. It reports a
 // negative number as an invalid seq instead of an unknown flag.
 func ExplainSeqFlag(command *cobra.Command, err error) error {
-	if number, found := NegativeNumber(err); found {
+	if number, found := NegativeNumberArgument(err); found {
 		return NotSeqError(number)
 	}
 	return ExplainFlag(command, err)

@@ -14,9 +14,9 @@ import (
 	"colophon/ledger/keystore"
 )
 
-// Resolve returns a path with its symbolic links resolved, or the path itself if it does not
+// ResolveSymlinks returns a path with its symbolic links resolved, or the path itself if it does not
 // exist.
-func Resolve(path string) string {
+func ResolveSymlinks(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
 	}

@@ -35,17 +35,17 @@ func HasStoreMarker(data string) bool {
 	return err == nil
 }
 
-// CheckNoCopy returns an error if the folder belongs to a server with --from.
-func CheckNoCopy(data string) error {
+// CheckNotPublishedCopy returns an error if the folder belongs to a server with --from.
+func CheckNotPublishedCopy(data string) error {
 	if _, err := os.Stat(CopyFolder(data)); err == nil {
 		return cli.Exitf(cli.ExitUsage, "the folder %s has a published copy of a log: start the server with --read-only --from URL, or name another folder with --data", data)
 	}
 	return nil
 }
 
-// CheckCopy returns an error if the folder of a server with --from has a log of its own instead of a published
+// CheckPublishedCopy returns an error if the folder of a server with --from has a log of its own instead of a published
 // copy.
-func CheckCopy(data string) error {
+func CheckPublishedCopy(data string) error {
 	if HasDatabase(data) || HasStoreMarker(data) {
 		return cli.Exitf(cli.ExitUsage, "the folder %s belongs to a server that writes; name another folder with --data", data)
 	}

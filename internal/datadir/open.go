@@ -19,8 +19,8 @@ func Open(ctx context.Context, c *cli.Console, data string) (*pebble.Database, e
 	return OpenWithConfig(ctx, c, data, pebble.Config{RemoveCopies: SnapshotFolderOf(data).RemoveLeftover})
 }
 
-// ExplainOpen adds advice and an exit code to an error from opening a data folder.
-func ExplainOpen(err error, data string) error {
+// ExplainOpenError adds advice and an exit code to an error from opening a data folder.
+func ExplainOpenError(err error, data string) error {
 	switch {
 	case errors.Is(err, storage.ErrInUse):
 		return cli.Exitf(cli.ExitInUse, "another process uses the data folder %s; stop it, or choose another folder with --data", data)
@@ -64,7 +64,7 @@ func OpenWithConfig(ctx context.Context, c *cli.Console, data string, config peb
 	case errors.Is(err, storage.ErrDamaged):
 		return nil, err
 	case err != nil:
-		return nil, ExplainOpen(err, data)
+		return nil, ExplainOpenError(err, data)
 	}
 	return database, nil
 }

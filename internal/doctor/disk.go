@@ -34,9 +34,9 @@ func inspectDisk(data string) fileSystem {
 	if absolute, err := filepath.Abs(data); err == nil {
 		data = absolute
 	}
-	d := fileSystem{where: datadir.Resolve(datadir.DatabaseFolder(data))}
+	d := fileSystem{where: datadir.ResolveSymlinks(datadir.DatabaseFolder(data))}
 	if _, err := os.Stat(d.where); errors.Is(err, fs.ErrNotExist) {
-		d.where = datadir.Resolve(data)
+		d.where = datadir.ResolveSymlinks(data)
 	}
 	d.kind, d.readOnly = mountOf(d.where)
 	if usage, err := disk.Usage(d.where); err != nil {
@@ -197,7 +197,7 @@ func (d *deployment) daysLeft(mark uint64) (days float64, known bool) {
 
 // folderSize returns the total length of all readable files in a folder, in bytes.
 func folderSize(dir string) (total uint64) {
-	_ = filepath.WalkDir(datadir.Resolve(dir), func(_ string, entry fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(datadir.ResolveSymlinks(dir), func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return nil
 		}

@@ -64,7 +64,7 @@ func checkOwner(d *deployment) []Finding {
 	if !known {
 		return finding(NotChecked, "", "files have no owner on this system")
 	}
-	others, example, err := filesOfOthers(datadir.Resolve(d.data()), owner)
+	others, example, err := filesOfOthers(datadir.ResolveSymlinks(d.data()), owner)
 	if errors.Is(err, fs.ErrPermission) {
 		return finding(NotChecked, asOwner, "%v", err)
 	}

@@ -30,9 +30,9 @@ type settings struct {
 // flags and environment variables.
 func readSettings(file string, env func(string) (string, bool), given *pflag.FlagSet) settings {
 	s := settings{file: file, unknownVariables: findUnknownVariables(os.Environ()), named: given.Changed("data")}
-	s.config, s.err = server.Resolve(file, env, given)
+	s.config, s.err = server.ResolveConfig(file, env, given)
 	if s.err != nil && file != "" {
-		if config, err := server.Resolve("", env, given); err == nil {
+		if config, err := server.ResolveConfig("", env, given); err == nil {
 			s.config = config
 		}
 	}

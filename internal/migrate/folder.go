@@ -43,7 +43,7 @@ func (f *folder) take() (err error) {
 	}
 	if f.lock == nil && datadir.HasStoreMarker(f.data) {
 		if f.lock, err = folderlock.Take(datadir.StoreMarker(f.data)); err != nil {
-			return datadir.ExplainOpen(err, f.data)
+			return datadir.ExplainOpenError(err, f.data)
 		}
 	}
 	return nil
@@ -52,7 +52,7 @@ func (f *folder) take() (err error) {
 func (f *folder) open(ctx context.Context, dir string) (storage.Database, error) {
 	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: f.console.WarningLogger(), RemoveCopies: datadir.SnapshotFolderOf(f.data).RemoveLeftover})
 	if err != nil {
-		return nil, datadir.ExplainOpen(err, f.data)
+		return nil, datadir.ExplainOpenError(err, f.data)
 	}
 	f.database = database
 	return database, nil

@@ -215,9 +215,9 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	c.ServerLimits.Bind(flags)
 }
 
-// Resolve merges the sources of settings. Flags that were given override the environment, and
+// ResolveConfig merges the sources of settings. Flags that were given override the environment, and
 // the environment overrides the file at path. If path is empty, there is no file.
-func Resolve(path string, env func(string) (string, bool), given *pflag.FlagSet) (Config, error) {
+func ResolveConfig(path string, env func(string) (string, bool), given *pflag.FlagSet) (Config, error) {
 	config := Config{}.WithDefaults()
 	if path != "" {
 		if err := config.readFile(path); err != nil {

@@ -31,6 +31,6 @@ func TestConfigurationErrorsNameTheVariable(t *testing.T) {
 	flagged := Config{}.WithDefaults()
 	flagged.Bind(given)
 	environment := func(name string) (string, bool) { return "many", strings.HasSuffix(name, "_PAGE") }
-	_, err := Resolve("", environment, given)
+	_, err := ResolveConfig("", environment, given)
 	require.ErrorContains(t, err, "COLOPHON_MAX_PAGE")
 }

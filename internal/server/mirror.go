@@ -17,7 +17,7 @@ import (
 
 // openMirror opens a data folder with the log that is loaded from the copy at config.From.
 func openMirror(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
-	if err := datadir.CheckCopy(config.Data); err != nil {
+	if err := datadir.CheckPublishedCopy(config.Data); err != nil {
 		return nil, err
 	}
 	at, err := logurl.Parse(config.From)
@@ -55,7 +55,7 @@ func explainMirror(err error, data string) error {
 	if errors.Is(err, ledger.ErrDamaged) {
 		return cli.Exitf(cli.ExitDamaged, "%w\nRemove %s, and start the server: it loads the copy again", err, datadir.CopyFolder(data))
 	}
-	return datadir.ExplainOpen(err, data)
+	return datadir.ExplainOpenError(err, data)
 }
 
 // checkMirror returns an error if the folder has a copy of another ledger.

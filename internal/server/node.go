@@ -54,7 +54,7 @@ func Open(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Lo
 	if config.From != "" {
 		return openMirror(ctx, config, keys, log)
 	}
-	if err := datadir.CheckNoCopy(config.Data); err != nil {
+	if err := datadir.CheckNotPublishedCopy(config.Data); err != nil {
 		return nil, err
 	}
 	switch {
@@ -79,15 +79,15 @@ func Open(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Lo
 		return nil, cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. Start the server again, because the read error may be temporary; if it remains, restore the folder from a backup", err)
 	}
 	if errors.Is(err, storage.ErrNoSpace) {
-		return nil, errors.Join(datadir.ExplainOpen(err, config.Data), made.Remove())
+		return nil, errors.Join(datadir.ExplainOpenError(err, config.Data), made.Remove())
 	}
 	if err != nil {
-		return nil, datadir.ExplainOpen(err, config.Data)
+		return nil, datadir.ExplainOpenError(err, config.Data)
 	}
 	n := &Node{database: database, local: database, log: log, made: made}
 	if err := n.open(ctx, config, keys); err != nil {
 		unused := n.Host == nil || len(n.Host.Ledgers()) == 0
-		err = errors.Join(datadir.ExplainOpen(err, config.Data), n.Close())
+		err = errors.Join(datadir.ExplainOpenError(err, config.Data), n.Close())
 		if unused {
 			err = errors.Join(err, made.Remove())
 		}

@@ -35,7 +35,7 @@ func openElsewhere(ctx context.Context, config Config, keys ledger.KeyStore, log
 	}
 	lock, err := folderlock.Take(datadir.StoreMarker(config.Data))
 	if err != nil {
-		return nil, datadir.ExplainOpen(err, config.Data)
+		return nil, datadir.ExplainOpenError(err, config.Data)
 	}
 	id, err := serverID(config.Data)
 	if err != nil {
@@ -51,7 +51,7 @@ func openElsewhere(ctx context.Context, config Config, keys ledger.KeyStore, log
 		if config.ReadOnly && errors.Is(err, highwater.ErrRollback) {
 			err = cli.Exitf(cli.ExitDamaged, "%w\nThis server has shown the newer log, and does not show the older one. Find out which is right; to accept the store, remove %s", err, datadir.Marks(config.Data).Dir)
 		}
-		return nil, errors.Join(datadir.ExplainOpen(err, config.Data), n.Close())
+		return nil, errors.Join(datadir.ExplainOpenError(err, config.Data), n.Close())
 	}
 	return n, nil
 }

@@ -10,9 +10,9 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Prose returns a text in the form from which its content_fingerprint is computed: without
+// NormalizedText returns a text in the form from which its content_fingerprint is computed: without
 // links, and with normalised white space (spec: Content fingerprints).
-func Prose(content string) string {
+func NormalizedText(content string) string {
 	return string(rules.AppendCollapsedWhitespace(nil, rules.AppendWithoutLinks(nil, []byte(content))))
 }
 
@@ -23,12 +23,12 @@ var token = regexp.MustCompile(`\S+|\s+`)
 // out, the difference is correct but longer than necessary.
 const maxDiffTime = 5 * time.Second
 
-// Diff shows how the prose of one text became that of another, as Markdown: a block quotation
+// MarkdownDiff shows how the prose of one text became that of another, as Markdown: a block quotation
 // of the paragraphs that differ, with deleted words in <del> and inserted ones in <ins>. "…"
 // stands for equal paragraphs.
-func Diff(before, after string) string {
+func MarkdownDiff(before, after string) string {
 	var words vocabulary
-	a, b := words.encode(Prose(before)), words.encode(Prose(after))
+	a, b := words.encode(NormalizedText(before)), words.encode(NormalizedText(after))
 	d := diffmatchpatch.New()
 	d.DiffTimeout = maxDiffTime
 	var p paragraphs

@@ -32,12 +32,12 @@ var (
 	texts     = []string{"allpaths-clean", "allpaths-text"}
 )
 
-// Read returns the paths of a story. It reads the list of paths with the text of each passage
+// ReadPaths returns the paths of a story. It reads the list of paths with the text of each passage
 // (allpaths-intermediate/paths.json). If there is no such list, it reads the texts of the
 // paths (allpaths-clean/path-ID.txt) and takes their routes from the validation cache
 // (allpaths-validation-status.json). Each of these files is in the folder or in its folder
 // dist.
-func Read(folder fs.FS) ([]Path, error) {
+func ReadPaths(folder fs.FS) ([]Path, error) {
 	file, text, err := readFirst(folder, pathLists)
 	if err != nil {
 		return nil, err

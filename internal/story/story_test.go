@@ -36,7 +36,7 @@ func TestReadTakesEitherFormOfABuild(t *testing.T) {
 		"texts of old builds": {map[string]string{"dist/allpaths-text/path-001-0a1b2c3d.txt": "It rained.\n\nDark.\n", "dist/allpaths-text/README.md": "", "dist/allpaths-validation-cache.json": cache}, texts},
 		"no paths":            {map[string]string{"allpaths-intermediate/paths.json": `{"paths":[]}`}, []Path{}},
 	} {
-		found, err := Read(folder(c.files))
+		found, err := ReadPaths(folder(c.files))
 		require.NoError(t, err, name)
 		for i := range found {
 			require.NotEmpty(t, found[i].file)
@@ -60,7 +60,7 @@ func TestReadSaysWhatIsMissing(t *testing.T) {
 		"have the same route":                              {"allpaths-intermediate/paths.json": `{"paths":[{"route":["a"],"content":{"a":""}},{"route":["a"],"content":{"a":"b"}}]}`},
 		"path-0a1b2c3d.txt and allpaths-clean/path-1b.txt": {text: "x", "allpaths-clean/path-1b.txt": "y", "allpaths-validation-status.json": `{"0a1b2c3d":{"route":"a"},"1b":{"route":"a"}}`},
 	} {
-		_, err := Read(folder(files))
+		_, err := ReadPaths(folder(files))
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -74,7 +74,7 @@ func TestDiffShowsTheWords(t *testing.T) {
 		{"One.\n\nTwo.", "One. Two.", "> One. <del>¶</del> <ins> </ins>Two.\n"},
 		{"Gone.", "", "> <del>Gone.</del>\n"},
 	} {
-		require.Equal(t, c.want, Diff(c.before, c.after))
+		require.Equal(t, c.want, MarkdownDiff(c.before, c.after))
 	}
 }
 
@@ -91,7 +91,7 @@ func TestDiffEndsWithTheLaterText(t *testing.T) {
 		if before == after {
 			return
 		}
-		shown := tagged.ReplaceAllString(strings.TrimPrefix(strings.TrimSuffix(Diff(before, after), "\n"), "> "), "")
+		shown := tagged.ReplaceAllString(strings.TrimPrefix(strings.TrimSuffix(MarkdownDiff(before, after), "\n"), "> "), "")
 		shown = strings.NewReplacer("<ins>", "", "</ins>", "").Replace(shown)
 		require.Equal(t, after, strings.TrimSpace(shown))
 	})
@@ -104,8 +104,8 @@ func TestDiffOfManyWords(t *testing.T) {
 		words = append(words, fmt.Sprint(i, "x"))
 	}
 	before := strings.Join(words, " ")
-	require.Contains(t, Diff(before, before+" more"), "<ins> more</ins>")
-	require.NotContains(t, Diff(before, before+" more"), "<del>")
+	require.Contains(t, MarkdownDiff(before, before+" more"), "<ins> more</ins>")
+	require.NotContains(t, MarkdownDiff(before, before+" more"), "<del>")
 }
 
 func TestReportCountsWhatIsNotValidated(t *testing.T) {

@@ -73,9 +73,9 @@ func Write(w io.Writer, format Format, rows Rows) error {
 	return fmt.Errorf("table: %q is not a format; use parquet, csv, or ndjson", format)
 }
 
-// Read yields the JSON text of each row of a file. size is the length of the file in bytes. If the columns
+// ReadRows yields the JSON text of each row of a file. size is the length of the file in bytes. If the columns
 // of a row do not match its text, it yields the text with ErrCellMismatch and continues.
-func Read(file io.ReaderAt, size int64, format Format) iter.Seq2[[]byte, error] {
+func ReadRows(file io.ReaderAt, size int64, format Format) iter.Seq2[[]byte, error] {
 	switch format {
 	case NDJSON:
 		return readNDJSON(io.NewSectionReader(file, 0, size))
@@ -219,9 +219,9 @@ type Difference struct {
 	Was  int    // number of the row in the manifest, from 1; 0 if it was added or moved
 }
 
-// Compare returns the first differences between the rows of a file and those of a manifest, in the order of
+// CompareRows returns the first differences between the rows of a file and those of a manifest, in the order of
 // the file. It returns at most as many as most says. Rows are compared by their digests.
-func Compare[H comparable](file, manifest []H, most int) (list []Difference) {
+func CompareRows[H comparable](file, manifest []H, most int) (list []Difference) {
 	inFile, inManifest := counts(file), counts(manifest) // rows that are still to come
 	moved := make(map[H]int)                             // rows of the manifest that were found earlier in the file
 	for i, j := 0, 0; (i < len(file) || j < len(manifest)) && len(list) < most; {

@@ -29,7 +29,7 @@ func rowsOf(texts ...string) Rows {
 
 // readAll returns the rows of a file, and the first error.
 func readAll(file []byte, format Format) (texts []string, first error) {
-	for row, err := range Read(bytes.NewReader(file), int64(len(file)), format) {
+	for row, err := range ReadRows(bytes.NewReader(file), int64(len(file)), format) {
 		if err != nil && first == nil {
 			first = err
 		}
@@ -92,7 +92,7 @@ func TestFormulasAreTexts(t *testing.T) {
 	require.Equal(t, []string{"'=1+1", "'@x", "-1", "'-1"}, lines[1][:4])
 }
 
-// Read finds a change in a column or in the JSON text of a row.
+// ReadRows finds a change in a column or in the JSON text of a row.
 func TestChangedCells(t *testing.T) {
 	var file bytes.Buffer
 	require.NoError(t, Write(&file, CSV, rowsOf(sample...)))
@@ -151,17 +151,17 @@ func TestCompare(t *testing.T) {
 		{"aab", "aab", nil},
 		{"ab", "aab", []Difference{{"removed", 0, 2}}},
 	} {
-		got := Compare([]byte(test.file), []byte(test.manifest), 10)
+		got := CompareRows([]byte(test.file), []byte(test.manifest), 10)
 		require.Equal(t, test.want, got, "%s against %s", test.file, test.manifest)
 	}
 }
 
-// Compare finds a difference if and only if there is one.
+// CompareRows finds a difference if and only if there is one.
 func TestCompareFindsEveryDifference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SliceOfN(rapid.Byte(), 0, 20)
 		a, b := rows.Draw(t, "file"), rows.Draw(t, "manifest")
-		require.Equal(t, slices.Equal(a, b), len(Compare(a, b, 100)) == 0)
+		require.Equal(t, slices.Equal(a, b), len(CompareRows(a, b, 100)) == 0)
 	})
 }
 
@@ -176,7 +176,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		rows := 0
-		for range Read(bytes.NewReader(file), int64(len(file)), Format(format)) {
+		for range ReadRows(bytes.NewReader(file), int64(len(file)), Format(format)) {
 			if rows++; rows > 1<<16 {
 				break
 			}

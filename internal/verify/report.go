@@ -13,9 +13,9 @@ import (
 	"colophon/proofs"
 )
 
-// RejectionError returns the error for a file that does not verify, with the exit code of its Verdict. With o.JSON,
-// RejectionError prints the reason as JSON. It returns any other error unchanged.
-func RejectionError(c *cli.Console, o Options, cause error) error {
+// ExplainRejection returns the error for a file that does not verify, with the exit code of its Verdict. With o.JSON,
+// ExplainRejection prints the reason as JSON. It returns any other error unchanged.
+func ExplainRejection(c *cli.Console, o Options, cause error) error {
 	for _, v := range AllVerdicts() {
 		if !errors.Is(cause, v.err) {
 			continue

@@ -73,7 +73,7 @@ func verifyTable(o Options, m *table.Manifest, name string, keys []*proofs.Verif
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRows(table.Read(file, info.Size(), m.Format), leaves); err != nil {
+	if err := checkRows(table.ReadRows(file, info.Size(), m.Format), leaves); err != nil {
 		return nil, err
 	}
 	digest := signed.Digest()
@@ -98,7 +98,7 @@ func checkRows(rows func(func([]byte, error) bool), leaves []proofs.Hash) error 
 			wrong = append(wrong, fmt.Sprintf("row %d%s: %v", len(own), seqIn(row), err))
 		}
 	}
-	for _, d := range table.Compare(own, leaves, mostRows) {
+	for _, d := range table.CompareRows(own, leaves, mostRows) {
 		switch d.What {
 		case "added":
 			wrong = append(wrong, fmt.Sprintf("row %d%s was added", d.File, seqs[d.File-1]))

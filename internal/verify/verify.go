@@ -127,7 +127,7 @@ func Run(c *cli.Console, o Options) error {
 	}
 	switch {
 	case err != nil:
-		return RejectionError(c, o, afterRotation(err))
+		return ExplainRejection(c, o, afterRotation(err))
 	case o.JSON:
 		return cli.PrintAsJSON(c, proved)
 	}

@@ -28,18 +28,18 @@ const (
 	LaterFlags = IsRedacted | WasServed | WasGone
 )
 
-// factsOf returns the EventFlags of an event, whose kind must be known.
-func factsOf(e *event.Body) EventFlags {
-	facts := factsOfKind(e.Kind)
+// eventFlagsOf returns the EventFlags of an event, whose kind must be known.
+func eventFlagsOf(e *event.Body) EventFlags {
+	flags := flagsOfKind(e.Kind)
 	if len(e.Common.Contents) > 0 {
-		facts |= hasContent
+		flags |= hasContent
 	}
-	return facts
+	return flags
 }
 
-// factsOfKind returns EventFlags without flags: the number of the kind, counted from 1. The kind must be
+// flagsOfKind returns EventFlags without flags: the number of the kind, counted from 1. The kind must be
 // known.
-func factsOfKind(kind record.Kind) EventFlags {
+func flagsOfKind(kind record.Kind) EventFlags {
 	return EventFlags(1 + slices.Index(record.EventKinds[:], kind))
 }
 

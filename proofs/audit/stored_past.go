@@ -26,11 +26,11 @@ func (p *storedPast) Flags(seq uint64) (EventFlags, error) {
 	if err != nil {
 		return 0, err
 	}
-	facts := factsOfKind(e.Kind)
+	flags := flagsOfKind(e.Kind)
 	for range e.Contents() {
-		facts |= hasContent
+		flags |= hasContent
 	}
-	return facts, nil
+	return flags, nil
 }
 
 // AddFlags implements History.

@@ -58,7 +58,7 @@ type comparer struct {
 }
 
 func newComparer(client *fetch.Client, r referenceServer, size uint64) *comparer {
-	c := &comparer{client: client, reference: r, size: size, memory: fetch.NewMemory(largeAnswers), redactions: make(map[uint64]claimedRedaction)}
+	c := &comparer{client: client, reference: r, size: size, memory: fetch.NewAnswerLimit(largeAnswers), redactions: make(map[uint64]claimedRedaction)}
 	c.server = auditedServer{c}
 	return c
 }

@@ -13,8 +13,8 @@ const smallAnswer = 1 << 20
 // AnswerLimit is safe for concurrent use.
 type AnswerLimit struct{ answers *semaphore.Weighted }
 
-// NewMemory returns an AnswerLimit with room for this number of large answers.
-func NewMemory(answers int64) *AnswerLimit { return &AnswerLimit{semaphore.NewWeighted(answers)} }
+// NewAnswerLimit returns an AnswerLimit with room for this number of large answers.
+func NewAnswerLimit(answers int64) *AnswerLimit { return &AnswerLimit{semaphore.NewWeighted(answers)} }
 
 // AnswerSlot is one task's share of an AnswerLimit. It belongs to one goroutine.
 type AnswerSlot struct {
