@@ -61,7 +61,7 @@ function ByCause({ chosen }: { chosen: string }) {
   return (
     <form class="row" onSubmit={(event) => event.preventDefault()}>
       <label>Changes caused by
-        <select value={chosen} onChange={(event) => go(withQuery(place, { cause: event.currentTarget.value }))}>
+        <select value={chosen} onChange={(event) => go(withQuery(place, { cause: event.currentTarget.value, from: undefined }))}>
           <option value="">any cause</option>
           {offered.map((cause) => <option key={cause} value={cause}>{causeOf(cause).name}{total.has(cause) ? ` (${count(total.get(cause) ?? 0, "run")})` : ""}</option>)}
         </select>
