@@ -37,8 +37,9 @@ func newReceipt(c *cli.Console) *cobra.Command {
 inclusion proof, and a signed checkpoint of the current tree, so colophon verify can check
 it offline.
 
-EVENT_HASH is the event_hash of the record, or its first 8 digits or more. colophon drift
-search finds records by a run ID, a label, any of their hashes, or their words.
+EVENT_HASH is the event_hash of the record, or its first 8 digits or more, up to a letter at
+least: decimal digits alone are a SEQ. colophon drift search finds records by a run ID, a
+label, any of their hashes, or their words.
 
 The token needs the scope read or log.`,
 		Example: `  colophon receipt 41 > receipt.json

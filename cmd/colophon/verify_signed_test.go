@@ -143,7 +143,8 @@ func TestReceiptsAreOfTheRequestedEvent(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 3, r.Seq)
 	hash := fmt.Sprintf("%x", r.EventHash)
-	for _, digits := range []string{hash, hash[:9], strings.ToUpper(hash)} {
+	few := hash[:max(9, strings.IndexAny(hash, "abcdef")+1)] // decimal digits alone are a seq
+	for _, digits := range []string{hash, few, strings.ToUpper(hash)} {
 		code, same, stderr := colophon(url, "receipt", digits)
 		require.Zero(t, code, stderr)
 		require.Equal(t, good, same)
