@@ -1,0 +1,275 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"colophon/ledger/drift/evidence"
+)
+
+// inputs returns the number of runs in each set, case by case.
+func inputs(cases []*Case) []evidence.RunCounts {
+	list := make([]evidence.RunCounts, len(cases))
+	for i, c := range cases {
+		list[i] = evidence.RunCounts{Baseline: len(c.Baseline), Candidate: len(c.Candidate)}
+	}
+	return list
+}
+
+// values calls of for each run, and returns the results case by case.
+func values(cases []*Case, of func(*Run) float64) [][]float64 {
+	list := make([][]float64, len(cases))
+	for i, c := range cases {
+		for _, run := range c.runs() {
+			list[i] = append(list[i], of(run))
+		}
+	}
+	return list
+}
+
+// prepare sets the statistic of a check, or says in Summary why there is none.
+func (j *judge) prepare(c *Check) {
+	texts := c.Name == CheckSimilarity || c.Name == CheckLength || c.Name == CheckWords
+	switch {
+	case len(j.Cases) == 0:
+		c.Summary = "Not tested: no input has runs in both sets."
+	case j.Whole && (c.Name == CheckChanged || c.Name == CheckSimilarity):
+		c.Summary = "Not tested: the sets have different inputs, so no two outputs can be compared."
+	case texts && j.NoTexts != "":
+		c.Summary = "Not tested: " + j.NoTexts + "."
+	case texts && len(j.measured()) == 0:
+		c.Summary = "Not tested: no input has the texts of all its outputs."
+	case c.Name == CheckChanged:
+		j.changed(c)
+	case c.Name == CheckSimilarity:
+		j.similarity(c)
+	case c.Name == CheckLength:
+		j.length(c)
+	case c.Name == CheckWords:
+		j.vocabulary(c)
+	case c.Name == CheckMismatches:
+		j.mismatches(c)
+	}
+}
+
+const noRepeats = "no input has two runs in one set, so the variation by chance is not known: run each input of the baseline at least twice"
+
+// excess prepares a check that compares the distances between outputs of different sets with those within a
+// set.
+func (j *judge) excess(c *Check, cases []*Case, distance func(input, a, b int) float64, describe func(between, within float64)) {
+	s := evidence.NewExcess(inputs(cases), distance)
+	c.Inputs = len(s.Inputs())
+	if c.Inputs == 0 {
+		c.Summary = "Not tested: " + noRepeats + "."
+		return
+	}
+	between, within, each := s.Means()
+	j.use(c, s, s.Varies(), each)
+	c.describe = func() { describe(between, within) }
+}
+
+// use sets the statistic of a check. each has the change of each input. If varies is false, no split
+// changes the statistic, so the sets do not differ in it.
+func (j *judge) use(c *Check, s evidence.Statistic, varies bool, each []float64) {
+	c.statistic, c.smallest, c.constant = s, evidence.SmallestPValue(s), !varies
+	c.needed = func(level float64) int {
+		if !j.Whole {
+			return evidence.InputsNeeded(s, level, evidence.RunCounts{Baseline: 1, Candidate: 1})
+		}
+		runs := 1 // in each set
+		for evidence.SmallestPValue(evidence.NewDifference([]evidence.RunCounts{{Baseline: runs, Candidate: runs}}, nil, false)) > level {
+			runs++
+		}
+		return runs
+	}
+	change := 0.0
+	for _, e := range each {
+		change += e / float64(len(each))
+	}
+	c.Change = &change
+	if len(each) > 1 {
+		interval := evidence.Bootstrap(each, j.Level, seed)
+		c.Interval = &interval
+	}
+}
+
+func (j *judge) changed(c *Check) {
+	differ, pairs := 0, 0
+	repeated := false
+	for _, one := range j.Cases {
+		pairs++
+		if one.Baseline[0].Output != one.Candidate[0].Output {
+			differ++
+		}
+		repeated = repeated || len(one.Baseline)+len(one.Candidate) > 2
+	}
+	share := float64(differ) / float64(pairs)
+	if !repeated && j.Chance != nil {
+		c.Inputs = pairs
+		c.Change, c.P, c.computed = new(share-*j.Chance), new(evidence.BinomialTail(differ, pairs, *j.Chance)), true
+		c.smallest = evidence.BinomialTail(pairs, pairs, *j.Chance)
+		c.needed = func(level float64) int {
+			n := 1
+			for evidence.BinomialTail(n, n, *j.Chance) > level {
+				n++
+			}
+			return n
+		}
+		c.describe = func() {
+			c.Summary = fmt.Sprintf("%s of the outputs differ (%d of %d); by chance, %s would.", percent(share), differ, pairs, percent(*j.Chance))
+		}
+		return
+	}
+	j.excess(c, j.Cases, func(input, a, b int) float64 {
+		runs := j.Cases[input].runs()
+		if runs[a].Output != runs[b].Output {
+			return 1
+		}
+		return 0
+	}, func(between, within float64) {
+		c.Summary = fmt.Sprintf("On average over the inputs, %s of the pairs of a baseline and a candidate run have different outputs, and %s of the pairs of runs of one set: %s%s.",
+			percent(between), percent(within), points(between-within), j.pointsInterval(c, 1))
+	})
+	if c.statistic == nil {
+		c.Summary = fmt.Sprintf("Not tested: %s of the outputs differ (%d of %d), but %s. If outputs are reproducible, give --chance 0.", percent(share), differ, pairs, noRepeats)
+	}
+}
+
+func (j *judge) similarity(c *Check) {
+	cases := j.measured()
+	j.excess(c, cases, func(input, a, b int) float64 {
+		return 1 - cases[input].similar[a*len(cases[input].runs())+b]
+	}, func(between, within float64) {
+		c.Summary = fmt.Sprintf("On average over the inputs, the outputs of a baseline and a candidate run are %s similar, and those of two runs of one set %s: %s%s.",
+			percent(1-between), percent(1-within), points(within-between), j.pointsInterval(c, -1))
+	})
+}
+
+func (j *judge) length(c *Check) {
+	cases := j.measured()
+	c.Inputs = len(cases)
+	logLength := values(cases, func(r *Run) float64 { return math.Log1p(float64(r.words)) })
+	s := evidence.NewDifference(inputs(cases), logLength, false)
+	j.use(c, s, s.Varies(), s.PerInput())
+	if j.Whole {
+		j.wholeInterval(c, logLength)
+	}
+	*c.Change = math.Expm1(*c.Change)
+	if c.Interval != nil {
+		c.Interval.Low, c.Interval.High = math.Expm1(c.Interval.Low), math.Expm1(c.Interval.High)
+	}
+	c.describe = func() {
+		direction := "longer"
+		if *c.Change < 0 {
+			direction = "shorter"
+		}
+		average, interval := "the inputs", ""
+		if j.Whole {
+			average = "the runs of each set"
+		}
+		if c.Interval != nil {
+			interval = fmt.Sprintf("; %s: %+.1f%% to %+.1f%%", j.intervalName(), 100*c.Interval.Low, 100*c.Interval.High)
+		}
+		baseline, candidate := medianWords(cases)
+		c.Summary = fmt.Sprintf("On average over %s, the candidate's outputs are %s %s (geometric mean of the lengths in words%s). The median length goes from %s to %s words.",
+			average, percent(math.Abs(*c.Change)), direction, interval, words(baseline), words(candidate))
+	}
+}
+
+// medianWords returns the median length of the outputs of each set, in words.
+func medianWords(cases []*Case) (baseline, candidate float64) {
+	var lengths [2][]int
+	for _, c := range cases {
+		for i := range c.Baseline {
+			lengths[0] = append(lengths[0], c.Baseline[i].words)
+		}
+		for i := range c.Candidate {
+			lengths[1] = append(lengths[1], c.Candidate[i].words)
+		}
+	}
+	return median(lengths[0]), median(lengths[1])
+}
+
+// median returns the median of one or more numbers.
+func median(list []int) float64 {
+	slices.Sort(list)
+	return float64(list[(len(list)-1)/2]+list[len(list)/2]) / 2
+}
+
+// words formats a median length.
+func words(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+
+// wholeInterval sets the interval of a check that compares the sets as wholes.
+func (j *judge) wholeInterval(c *Check, values [][]float64) {
+	if len(values) == 1 {
+		n := len(j.Cases[0].Baseline)
+		interval := evidence.BootstrapDifference(values[0][:n], values[0][n:], j.Level, seed)
+		c.Interval = &interval
+	}
+}
+
+func (j *judge) vocabulary(c *Check) {
+	cases := j.measured()
+	c.Inputs = len(cases)
+	sets := make([][][]int, len(cases))
+	for i, one := range cases {
+		for _, run := range one.runs() {
+			sets[i] = append(sets[i], run.features)
+		}
+	}
+	c.words = evidence.NewWordShares(inputs(cases), sets, len(j.ComparedRuns.words))
+	j.use(c, c.words, c.words.Varies(), nil)
+	if all := c.words.All(); len(all) > 0 {
+		*c.Change = math.Abs(all[0].Candidate - all[0].Baseline)
+	}
+	c.describe = func() {
+		if len(c.Words) == 0 {
+			c.Summary = "No word occurs in more or in fewer outputs by more than chance."
+			return
+		}
+		w := c.Words[0]
+		c.Summary = fmt.Sprintf("The word whose share of outputs changed most is %q: %s of the baseline's outputs contain it, and %s of the candidate's.", w.Word, percent(w.Baseline), percent(w.Candidate))
+	}
+}
+
+func (j *judge) mismatches(c *Check) {
+	wrong := values(j.Cases, func(r *Run) float64 {
+		if r.Mismatch {
+			return 1
+		}
+		return 0
+	})
+	counts := [2]int{}
+	for i, one := range j.Cases {
+		for run, value := range wrong[i] {
+			side := 0
+			if run >= len(one.Baseline) {
+				side = 1
+			}
+			counts[side] += int(value)
+		}
+	}
+	c.Inputs = len(j.Cases)
+	baseline, candidate := j.counts()
+	describe := func() {
+		c.Summary = fmt.Sprintf("%d of %d baseline records and %d of %d candidate records claim a wrong hash.", counts[0], baseline, counts[1], candidate)
+		if j.MaxMismatches != nil {
+			c.Summary += fmt.Sprintf(" At most %d are allowed.", *j.MaxMismatches)
+		}
+	}
+	if j.MaxMismatches != nil {
+		describe()
+		if c.Outcome = OutcomePassed; counts[1] > *j.MaxMismatches {
+			c.Outcome = OutcomeFailed
+		}
+		return
+	}
+	s := evidence.NewDifference(inputs(j.Cases), wrong, true)
+	j.use(c, s, s.Varies(), s.PerInput())
+	if j.Whole {
+		j.wholeInterval(c, wrong)
+	}
+	c.describe = describe
+}

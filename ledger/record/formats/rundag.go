@@ -1,0 +1,293 @@
+package formats
+
+import (
+	"slices"
+	"strconv"
+
+	"colophon/ledger/record"
+	"colophon/ledger/record/fields"
+	"colophon/ledger/record/pyjson"
+	"colophon/ledger/record/rules"
+)
+
+// takeRun adds all other members of the record.
+func (p *providenceRow) takeRun() {
+	p.takeDAG()
+	p.takeAs(p.find(isID, "run_id"), "run_id")
+	p.takeAs(p.find(isDigest, "cache_key"), "cache_key")
+	p.takeAs(p.find(isArray, "messages"), "messages")
+	p.takeAs(p.find(isObject, "policy", "governance_policy"), "policy")
+	p.takeAs(p.find(isObject, "verifier_policy"), "verifier_policy")
+	p.takeAs(p.find(isDigests, "source_roots"), "source_roots")
+	p.takeAs(p.find(isEvidence, "evidence"), "evidence")
+	p.takeQuestion()
+	p.takeDimensions()
+	for _, name := range [...]string{"timestamp", "created_at"} {
+		f := p.find(func(v pyjson.Value) bool { _, _, ok := parseTime(v, p.options.Zone); return ok }, name)
+		if f.given() && !p.names["timestamp"] {
+			text, zoned, _ := parseTime(f.value, p.options.Zone)
+			p.text("timestamp", []byte(text))
+			p.zoned = p.zoned || zoned
+			p.use(f, "timestamp")
+		}
+	}
+	p.takeState()
+}
+
+func isDigests(v pyjson.Value) bool {
+	for e := range v.Elements() {
+		if !isDigest(e) {
+			return false
+		}
+	}
+	return v.Len() > 0 && isArray(v)
+}
+
+func isEvidence(v pyjson.Value) bool {
+	for e := range v.Elements() {
+		if !isDigest(e.Member("chunk_root")) || !isCount(e.Member("start")) || !isCount(e.Member("end")) || e.Len() != 3 {
+			return false
+		}
+	}
+	return v.Len() > 0 && isArray(v)
+}
+
+// takeQuestion adds the question. If the row has no mode of the question, takeQuestion uses the
+// mode with which the question has the row's question hash.
+func (p *providenceRow) takeQuestion() {
+	question := p.question()
+	if !question.given() {
+		return
+	}
+	p.takeAs(question, "question")
+	mode := p.find(func(v pyjson.Value) bool {
+		return string(v.Text()) == "strict" || string(v.Text()) == "equivalence_class"
+	}, "question_mode")
+	if mode.given() {
+		p.takeAs(mode, "question_mode")
+		return
+	}
+	claim := p.find(isDigest, "question_hash").value.Text()
+	if claim == nil {
+		claim = p.node("question")
+	}
+	if hash := rules.QuestionHash(question.value.Text(), true); claim != nil && string(rules.AppendHex(nil, hash)) == string(claim) &&
+		hash != rules.QuestionHash(question.value.Text(), false) {
+		p.text("question_mode", []byte("strict"))
+	}
+}
+
+// takeDAG adds the run-DAG. It keeps unknown members of the run-DAG, as it keeps members of the
+// row.
+func (p *providenceRow) takeDAG() {
+	dag := p.dag.object
+	if dag.Kind() == pyjson.Absent {
+		return
+	}
+	var w pyjson.Builder
+	w.Open()
+	root := p.find(isDigest, "root", "run_dag_root")
+	if own := dag.Member("root"); own.IsGiven() {
+		root = found{member{"root", own}, p.dag.pointer + "/root"}
+	}
+	if root.given() {
+		w.BeginMember("root")
+		w.B = append(w.B, root.value.Raw()...)
+		p.use(root, "dag/root")
+	}
+	if again := p.find(isDigest, "run_dag_root"); again.given() && string(again.value.Text()) == string(root.value.Text()) && again.pointer != root.pointer {
+		p.use(again, "dag/root: it has the same value")
+	}
+	w.BeginMember("nodes")
+	w.B = append(w.B, '[')
+	i, exact := 0, dag.Member("root").IsGiven()
+	for n := range dag.Member("nodes").Elements() {
+		w.Comma(i)
+		exact = p.appendNode(&w, n, p.dag.pointer+"/nodes/"+strconv.Itoa(i)) && exact
+		i++
+	}
+	w.B = append(w.B, ']')
+	p.use(found{pointer: p.dag.pointer + "/nodes"}, "dag/nodes")
+	preflight := p.find(isObject, "preflight_payload")
+	if own := dag.Member("preflight_payload"); isObject(own) {
+		preflight = found{member{"preflight_payload", own}, p.dag.pointer + "/preflight_payload"}
+	}
+	members := 2
+	if preflight.given() {
+		payload := p.only(preflight, preflightMembers)
+		exact = exact && len(payload) == len(preflight.value.Raw())
+		w.BeginMember("preflight_payload")
+		w.B = append(w.B, payload...)
+		p.use(preflight, "dag/preflight_payload")
+		members++
+	}
+	w.Close()
+	if exact && dag.Len() == members && (!preflight.given() || dag.Member("preflight_payload").IsGiven()) {
+		w.B = dag.Raw() // so that it is copied byte for byte
+	}
+	p.raw("dag", w.B)
+}
+
+// appendNode appends a stage, and reports whether it copied all members of the stage.
+func (p *providenceRow) appendNode(w *pyjson.Builder, n pyjson.Value, pointer string) (exact bool) {
+	if !isObject(n) {
+		w.B = append(w.B, n.Raw()...) // the ledger will report the error
+		return true
+	}
+	w.Open()
+	exact = true
+	for name, value := range n.Members() {
+		switch m := string(name.Text()); m {
+		case "stage", "hash":
+			w.BeginMember(m)
+			w.B = append(w.B, value.Raw()...)
+		default:
+			exact = false
+			at := pointer + pointerTo(m)
+			p.keepAt(at, p.dag.pointer+"/nodes/*"+pointerTo(m), member{at[1:], value})
+		}
+	}
+	w.Close()
+	return exact
+}
+
+// takeDimensions adds the dimensions of the cache key, if the row has all the required ones.
+func (p *providenceRow) takeDimensions() {
+	if own := p.find(isObject, "cache_dimensions"); own.given() {
+		p.raw("cache_dimensions", p.only(own, rules.Dimensions[:]))
+		p.use(own, "cache_dimensions")
+		return
+	}
+	values := make([]found, len(rules.Dimensions))
+	for i, name := range rules.Dimensions {
+		form := isDigest
+		if rules.IsVersionDimension(name) {
+			form = func(v pyjson.Value) bool { return isWTF(v) || isInteger(v) }
+		}
+		values[i] = p.find(form, name)
+	}
+	last := len(values) - 1
+	var roots []found
+	for _, name := range [...]string{"source_root", "context_root", "document_root"} {
+		if f := p.find(isDigest, name); f.given() {
+			roots = append(roots, f)
+		}
+	}
+	if len(roots) == 0 || slices.ContainsFunc(values[1:last], func(f found) bool { return !f.given() }) {
+		return // so that each member is kept separately
+	}
+	p.writeDimensions(p.chooseDimensions(values, roots))
+}
+
+// chooseDimensions returns those dimensions that result in the row's cache key. If none do, it
+// returns the first possible choice.
+func (p *providenceRow) chooseDimensions(values, roots []found) []found {
+	claim := p.find(isDigest, "cache_key").value.Text()
+	var first []found
+	for _, root := range roots {
+		for n := len(values); n >= len(values)-1; n-- {
+			if !values[n-1].given() {
+				continue
+			}
+			choice := slices.Clone(values[:n])
+			choice[0] = root
+			if first == nil {
+				first = choice
+			}
+			texts := make([][]byte, n)
+			for i, f := range choice {
+				texts[i] = textOf(f.value)
+			}
+			if string(rules.AppendHex(nil, rules.CacheKey(texts))) == string(claim) {
+				return choice
+			}
+		}
+	}
+	return first
+}
+
+// textOf returns a text, or a number in canonical form, as a text.
+func textOf(v pyjson.Value) []byte {
+	if v.Kind() == pyjson.String {
+		return v.Text()
+	}
+	return []byte(canonical(v))
+}
+
+func (p *providenceRow) writeDimensions(values []found) {
+	var w pyjson.Builder
+	w.Open()
+	for i, f := range values {
+		w.Text(rules.Dimensions[i], textOf(f.value))
+		p.use(f, "cache_dimensions/"+rules.Dimensions[i])
+	}
+	w.Close()
+	p.raw("cache_dimensions", w.B)
+}
+
+// takeState adds the change of state that is to follow the record.
+func (p *providenceRow) takeState() {
+	state := p.find(func(v pyjson.Value) bool { return slices.Contains(record.States[:], record.State(v.Text())) },
+		"initial_state", "state", "status")
+	if !state.given() {
+		return
+	}
+	if s := record.State(state.value.Text()); s == record.Live {
+		p.use(state, "state: a new record is live")
+	} else {
+		p.use(state, "state")
+		by, at := p.find(isID, "state_changed_by"), p.find(func(v pyjson.Value) bool { _, _, ok := parseTime(v, p.options.Zone); return ok }, "state_changed_at")
+		change := &RecordChange{State: s, Reason: "imported as " + string(s), Key: p.changeKey(string(s), at.value, by.value)}
+		if by.given() {
+			change.OriginalActor = string(by.value.Text())
+			p.use(by, "original_actor of the state")
+		}
+		if at.given() {
+			change.Timestamp, _, _ = parseTime(at.value, p.options.Zone)
+			p.use(at, "timestamp of the state")
+		}
+		reason := p.find(func(v pyjson.Value) bool {
+			return isText(v) && len(v.Text()) > 0 && len(v.Text()) <= fields.MaxReason
+		}, "state_reason", "reason")
+		if reason.given() {
+			change.Reason = string(reason.value.Text())
+			p.use(reason, "reason of the state")
+		}
+		p.entry.Change = change
+	}
+}
+
+// rest accounts for every member of every layer that is not accounted for yet.
+func (p *providenceRow) rest() {
+	for _, l := range p.layers {
+		for name, value := range l.object.Members() {
+			m := member{string(name.Text()), value}
+			at := l.pointer + pointerTo(m.name)
+			taken, used := p.used[at]
+			switch {
+			case used && len(taken) > 0:
+				for _, as := range taken {
+					p.note(at, "", Taken, "%s", as)
+				}
+			case used: // its members or a note account for it
+			case l.pointer == "" && notOfTheRun[m.name]:
+				p.note(at, "", Left, "it can change although the run does not, so it is not part of the record")
+			case isDigest(value) && p.stageOf(value.Text()) != "":
+				p.note(at, "", Taken, "dag: it is the hash of the stage %s", p.stageOf(value.Text()))
+			default:
+				p.keepAt(at, "", m)
+				p.hintZone(m)
+			}
+		}
+	}
+}
+
+// stageOf returns the name of the first stage that has the given hash, or "" if there is none.
+func (p *providenceRow) stageOf(hash []byte) string {
+	for n := range p.dag.object.Member("nodes").Elements() {
+		if string(n.Member("hash").Text()) == string(hash) {
+			return string(n.Member("stage").Text())
+		}
+	}
+	return ""
+}
