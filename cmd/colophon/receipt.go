@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -56,14 +55,11 @@ The token needs the scope read or log.`,
 	return command
 }
 
-// eventHash matches an event hash or its first digits.
-var eventHash = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
-
 func (r *receiptCommand) run(ctx context.Context, arg string) error {
 	seq, err := strconv.ParseUint(arg, 10, 64)
 	hash := ""
 	if err != nil || len(arg) == 2*len(proofs.Hash{}) {
-		if hash = strings.ToLower(arg); !eventHash.MatchString(hash) {
+		if hash = strings.ToLower(arg); !cli.IsHashPrefix(hash) {
 			return cli.Exitf(cli.ExitUsage, "%q is not a record; give its seq, or 8 to 64 digits of its event_hash: colophon drift search finds them by a run ID, a label, or words", arg)
 		}
 	}

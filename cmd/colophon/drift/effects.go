@@ -96,7 +96,7 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 	}
 	var sides *comparedSides
 	if !d.json {
-		sides = readSides(d, command, query, answer.AsOf)
+		sides = readSides(d, command, query, answer.AsOf, answer.Pairs)
 		if err := d.printEffect(command, variable, a, b, answer, sides); err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -71,9 +70,6 @@ func memberDigest(d *commands, command *cobra.Command, pointer, value string) (s
 	return string(secret.AppendDigest(nil, []byte(pointer), document.Root().AppendCanonical(nil, pyjson.Spaced))), nil
 }
 
-// hashDigits matches a hash or its first digits.
-var hashDigits = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
-
 // isTextHash reports whether the values of a variable are hashes of texts.
 func isTextHash(variable string) bool {
 	return variable == "input" || variable == "input_hash" || variable == "system_prompt_hash"
@@ -83,7 +79,7 @@ func isTextHash(variable string) bool {
 // label:NAME=VALUE. It returns every other value unchanged, but refuses a value that is not a hash if
 // the variable is a hash.
 func labelled(d *commands, command *cobra.Command, variable, value string) (string, error) {
-	if !isTextHash(variable) || hashDigits.MatchString(value) {
+	if !isTextHash(variable) || cli.IsHashPrefix(value) {
 		return value, nil
 	}
 	label, text, found := strings.Cut(value, "=")

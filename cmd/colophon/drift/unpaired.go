@@ -40,9 +40,12 @@ type comparedSides struct {
 	order    [2][]conditionValues // the keys of partners, in the order of the listing
 }
 
-// readSides lists the runs of both sides at one tree size. It returns nil if the ledger has too many records
-// to list, or if they cannot be listed.
-func readSides(d *commands, command *cobra.Command, asked url.Values, asOf uint64) *comparedSides {
+// readSides lists the runs of both sides, which form at least this number of pairs, at one tree size. It
+// returns nil if there are too many records to list, or if they cannot be listed.
+func readSides(d *commands, command *cobra.Command, asked url.Values, asOf, pairs uint64) *comparedSides {
+	if pairs > maxExplained/2 { // a pair has two records
+		return nil
+	}
 	s := &comparedSides{partners: [2]map[conditionValues]uint64{{}, {}}}
 	variable := asked.Get("variable")
 	query := url.Values{"kind": {string(wire.KindIPCRecord)}, "events": {"true"}, "limit": {"500"}, "as_of": {cli.FormatUint(asOf)}}
