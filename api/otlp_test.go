@@ -283,7 +283,15 @@ func TestOTLPFailures(t *testing.T) {
 	a.json(&inJSON)
 	require.Equal(t, 3, inJSON.Code)
 	require.Contains(t, inJSON.Message, "not OTLP in JSON")
-	s.do("POST", "/otlp/v1/logs", `{"resourceLogs":{}}`, "Content-Type", "application/json").want(400)
+	for body, pointer := range map[string]string{
+		`{"resourceLogs":{}}`:                                   "/resourceLogs: must be an array",
+		`{"resourceLogs":[{},[{}]]}`:                            "/resourceLogs/1: must be an object",
+		`{"resourceLogs":[{"scopeLogs":[{},null]}]}`:            "/resourceLogs/0/scopeLogs/1: must be an object",
+		`{"resource_logs":[{"scope_logs":[{"logRecords":1}]}]}`: "/resource_logs/0/scope_logs/0/logRecords: must be an array",
+	} {
+		s.do("POST", "/otlp/v1/logs", body, "Content-Type", "application/json").want(400).json(&inJSON)
+		require.Contains(t, inJSON.Message, pointer)
+	}
 	require.EqualValues(t, 1, s.size())
 	l, err := s.host.Ledger(ledger.Default)
 	require.NoError(t, err)

@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"net/http"
+	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -132,22 +133,14 @@ func (s *items) splitJSON(signal *Signal, root pyjson.Value) error {
 	if root.Kind() != pyjson.Object {
 		return problem.AtPointer(http.StatusBadRequest, "", "must be an object with "+signal.jsonNames[0][0])
 	}
-	groups, err := listIn(root, signal.jsonNames[0])
-	if err != nil {
-		return err
-	}
-	for group := range groups.Elements() {
+	return objects(root, "", signal.jsonNames[0], func(group pyjson.Value, at string) error {
 		resource := -1
 		if given := group.Member("resource"); given.IsGiven() {
 			resource = len(s.resources)
 			s.resources = append(s.resources, given.Raw())
 		}
-		scopes, err := listIn(group, signal.jsonNames[1])
-		if err != nil {
-			return err
-		}
-		for scope := range scopes.Elements() {
-			list, err := listIn(scope, signal.jsonNames[2])
+		return objects(group, at, signal.jsonNames[1], func(scope pyjson.Value, at string) error {
+			list, _, err := listIn(scope, at, signal.jsonNames[2])
 			if err != nil {
 				return err
 			}
@@ -156,23 +149,45 @@ func (s *items) splitJSON(signal *Signal, root pyjson.Value) error {
 					return err
 				}
 			}
+			return nil
+		})
+	})
+}
+
+// objects calls f with each element, and its JSON Pointer, of the array that v has under the first
+// possible name. It refuses an element that is not an object. pointer is the JSON Pointer of v.
+func objects(v pyjson.Value, pointer string, names []string, f func(e pyjson.Value, pointer string) error) error {
+	list, pointer, err := listIn(v, pointer, names)
+	if err != nil {
+		return err
+	}
+	i := 0
+	for e := range list.Elements() {
+		at := pointer + "/" + strconv.Itoa(i)
+		if e.Kind() != pyjson.Object {
+			return problem.AtPointer(http.StatusBadRequest, at, "must be an object")
 		}
+		if err := f(e, at); err != nil {
+			return err
+		}
+		i++
 	}
 	return nil
 }
 
-// listIn returns the array that v has under the first possible name. If v has none of the
-// names, the list is absent and there is no error.
-func listIn(v pyjson.Value, names []string) (list pyjson.Value, err error) {
+// listIn returns the array that v has under the first possible name, and its JSON Pointer. If v has none
+// of the names, the list is absent and there is no error. pointer is the JSON Pointer of v.
+func listIn(v pyjson.Value, pointer string, names []string) (list pyjson.Value, at string, err error) {
 	for _, name := range names {
 		list = v.Member(name)
 		if !list.IsGiven() {
 			continue
 		}
+		at = pointer + "/" + name
 		if list.Kind() != pyjson.Array {
-			return list, problem.AtPointer(http.StatusBadRequest, "/"+name, "must be an array")
+			return list, at, problem.AtPointer(http.StatusBadRequest, at, "must be an array")
 		}
-		return list, nil
+		return list, at, nil
 	}
-	return list, nil
+	return list, pointer, nil
 }

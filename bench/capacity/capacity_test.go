@@ -63,12 +63,13 @@ func TestFollowers(t *testing.T) {
 	require.Greater(t, alone, 1.3*rate(2))
 	require.Greater(t, rate(2), 1.1*rate(3))
 
+	// With few clients, a poll finds few records. With many, it finds hundreds and costs almost nothing per record.
 	costs.Poll, costs.PollDatabase = 200*us, 300*us
 	often := rateOf(costs)
 	costs.PollInterval = 20 * time.Millisecond
-	require.Greater(t, rateOf(costs), 1.05*often)
+	require.Greater(t, rateOf(costs), 1.2*often)
 }
 
 func rateOf(c Costs) float64 {
-	return Simulate(c, Scenario{Servers: 2, Ledgers: 4, Clients: 64, ServerCores: 2, Together: true}, 20_000).Rate
+	return Simulate(c, Scenario{Servers: 2, Ledgers: 4, Clients: 8, ServerCores: 2, Together: true}, 20_000).Rate
 }

@@ -39,7 +39,7 @@ func (c *Conn) batch(target Target, deck *BodyQueue, r *Result) (more bool, err 
 		return false, err
 	}
 	if answered != target.Lines {
-		return false, fmt.Errorf("batch of %d lines from record %d: the server answered only %d lines", target.Lines, first, answered)
+		return false, fmt.Errorf("batch of %d lines from record %d: the server answered %d lines", target.Lines, first, answered)
 	}
 	r.AddRequest(begin, target.Lines)
 	return true, nil

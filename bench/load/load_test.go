@@ -116,7 +116,7 @@ func TestRefusedLines(t *testing.T) {
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintln(w, `{"ledger":"default"}`)
 	}, 1, 20, 10)
-	require.ErrorContains(t, err, "1 were answered")
+	require.ErrorContains(t, err, "batch of 10 lines from record 0: the server answered 1 lines")
 }
 
 func TestQuantile(t *testing.T) {
