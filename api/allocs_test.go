@@ -13,9 +13,10 @@ import (
 )
 
 // TestAllocations limits how many allocations a request costs. Unlike times, allocations can be
-// counted exactly. The numbers are those of the whole process: they include the allocations of
-// net/http (about 15 per request) and, for writes, those of the ledger and the index. The
-// limits leave room for variation. Under the race detector, sync.Pool sometimes drops a value.
+// counted exactly. The counts cover the whole process: they include the allocations of net/http
+// (about 15 per request) and, for writes, those of the ledger and the index. The limits leave room
+// for variation. The test is left out under the race detector, where sync.Pool drops values at
+// random.
 func TestAllocations(t *testing.T) {
 	s := start(t)
 	w := s.wire(t)
@@ -49,7 +50,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// A line of a batch costs fewer allocations than a request.
+// A batch line costs fewer allocations than a request that posts one record.
 func TestAllocationsOfBatchLines(t *testing.T) {
 	s := start(t)
 	const lines, most = 2000, 48.0

@@ -18,7 +18,7 @@ import (
 	"colophon/proofs"
 )
 
-// having returns a caller with these scopes on the ledger "default".
+// having returns a caller whose token has these scopes on the ledger "default".
 func (g *gated) having(name string, scopes ...string) caller {
 	g.t.Helper()
 	return caller{name: name, authorization: bearer(g.token(name, []string{ledger.Default}, scopes).Text)}
@@ -28,7 +28,8 @@ func (g *gated) admin() caller { return caller{authorization: bearer(g.root)} }
 
 const atDefault = "/v1/ledgers/default"
 
-// HEAD needs the same scopes as GET. OPTIONS needs no credentials and gives no web page access.
+// HEAD needs the same scopes as GET. OPTIONS needs no credentials, and its response allows no other
+// origin.
 func TestHeadAndOptions(t *testing.T) {
 	g := startGated(t)
 	for _, e := range expectations() {
@@ -52,7 +53,7 @@ func TestHeadAndOptions(t *testing.T) {
 	require.Equal(t, http.StatusMethodNotAllowed, g.ask(caller{}, http.MethodDelete, atDefault, "").status)
 }
 
-// described is a ledger in an answer that describes ledgers.
+// described decodes the name of a ledger and the visibility of its log.
 type described struct{ Name, Log string }
 
 func TestListHasOnlyGrantedLedgers(t *testing.T) {
@@ -87,7 +88,7 @@ func TestDerivedFactsNeedRead(t *testing.T) {
 	}
 }
 
-// actorOf returns the actor of an event.
+// actorOf returns the actor that the log entry of an event names.
 func (s *service) actorOf(name string, seq uint64) string {
 	s.t.Helper()
 	l, err := s.host.Ledger(name)
@@ -124,7 +125,7 @@ func TestActorIsTheTokensName(t *testing.T) {
 	}
 	for _, e := range expectedOfWrites()[:11] {
 		method, _, _ := strings.Cut(e.route, " ")
-		if body := generations[e.url]; body != "" { // the body in the table records nothing
+		if body := generations[e.url]; body != "" { // the body in the table causes no event
 			e.body = body
 		}
 		write(writer, "scribe-7", method, e.url[1:], e.body, e.status)
@@ -154,7 +155,8 @@ func TestOpenServerNamesNoCaller(t *testing.T) {
 	require.Empty(t, a.header.Values("Access-Control-Allow-Origin"), "pages of other origins must not read from a server on loopback")
 }
 
-// The first token takes effect at once: requests without a token are refused.
+// After the first token has been created, requests without a token are refused, even if that token
+// is revoked later.
 func TestFirstTokenClosesTheServer(t *testing.T) {
 	g := &gated{service: &service{t: t}, tokens: access.Store{Dir: accessDir(t), Now: time.Now}}
 	who, err := access.Open(access.Config{Dir: g.tokens.Dir})
@@ -173,7 +175,7 @@ func TestFirstTokenClosesTheServer(t *testing.T) {
 	s.get("/stats", "Authorization", "Bearer "+made.Text).problem(http.StatusUnauthorized)
 }
 
-// Every caller can read a public log from any web page, but nothing else of the ledger.
+// Anyone can read a public log, also from a web page of any origin, but nothing else of the ledger.
 func TestPublicLog(t *testing.T) {
 	g := startGated(t)
 	publish := func(c caller, path, log string) answer {
@@ -231,7 +233,8 @@ func TestBadVisibility(t *testing.T) {
 	require.False(t, s.ledger().IsPublic())
 }
 
-// The contract states the scopes of each operation, for programs and for people.
+// For each operation, the contract states the scopes that the route needs, both in x-scopes and in
+// the description.
 func TestContractSaysWhatRoutesNeed(t *testing.T) {
 	type operation struct {
 		Description string
@@ -275,7 +278,7 @@ func TestContractSaysWhatRoutesNeed(t *testing.T) {
 	}
 }
 
-// sentence returns the sentence in which a description states its scopes.
+// sentence returns the beginning of the sentence in which a description states the needed scopes.
 func sentence(oneOf, all []string) string {
 	list := func(names []string, word string) string { return "`" + strings.Join(names, "` "+word+" `") + "`" }
 	switch {

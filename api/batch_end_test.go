@@ -15,10 +15,10 @@ import (
 	"colophon/internal/testing/locked"
 )
 
-// A batch can end before its body: here the body is not gzip, and longer than what is drained.
-// The rest of the body must not be read concurrently with the next request on the connection,
-// because net/http then panics. With the server's listener, which closes the connection, the
-// two reads rarely overlap.
+// A batch can stop before the end of its body: here the body is not gzip, and is longer than the
+// server drains. The rest of the body must not be read concurrently with the next request on the
+// connection, because net/http then panics. With the server's own listener, which closes the
+// connection, the two reads rarely overlap.
 func TestBatchThatEndsBeforeItsBody(t *testing.T) {
 	for name, listen := range map[string]bool{"of its own": false, "of the server": true} {
 		t.Run("listener "+name, func(t *testing.T) {

@@ -41,8 +41,8 @@ func (a answer) imported() (list []importedAnswer) {
 	return list
 }
 
-// TestBatchAcceptsNativeLines posts the output of the Python implementation, including the
-// hashes that Python computed, twice.
+// TestBatchAcceptsNativeLines posts lines that the Python implementation wrote, including its
+// hashes. No check reports a mismatch, and a second post of the same lines replays them.
 func TestBatchAcceptsNativeLines(t *testing.T) {
 	oracle := cpython.Start(t)
 	s := start(t)
@@ -122,7 +122,8 @@ func TestBatchRefusesNativeLines(t *testing.T) {
 	require.EqualValues(t, 1, s.size())
 }
 
-// A change that follows a line names the actor and the time of the other system.
+// A change that the server records after a native line names the actor and the time that the line
+// states.
 func TestChangesOfNativeLinesHaveTheirOrigin(t *testing.T) {
 	s := start(t)
 	const dag = `"dag":{"root":"f894810c462d44131493a86edc662b5f863c56f6dd420b525ad3d4da306a27e7","nodes":[{"stage":"question","hash":"94e1ed59d38e2b2f5ef8b4ed5a0ca3b7bcda0b5d2a3bd3a3c2a1ed9c0bde2a11"}]}`

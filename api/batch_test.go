@@ -85,7 +85,8 @@ func TestBatchAnswersLineForLine(t *testing.T) {
 	require.EqualValues(t, 6, s.size(), "ledger_created, a, mismatch, refusal, k, c")
 }
 
-// Lines of a batch can be state changes and notes, between records and with their own keys.
+// Batch lines can be state changes and notes, mixed with records and with idempotency keys of their
+// own.
 func TestVerbsAreLines(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)
@@ -124,7 +125,7 @@ func TestVerbsAreLines(t *testing.T) {
 	}
 }
 
-// Lines of a batch can be validations, even if the records of their paths are in earlier lines.
+// A batch line can validate a path that an earlier line of the same batch records.
 func TestValidationsAreLines(t *testing.T) {
 	s := start(t)
 	const origin = `,"original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00Z"`
@@ -242,7 +243,7 @@ func TestDroppedConnection(t *testing.T) {
 	require.EqualValues(t, 2, s.size())
 }
 
-// If results cannot be kept for the client, the answer breaks off: it must not look complete.
+// If the spool cannot keep the results, the response is cut off, so that it does not look complete.
 func TestSpoolThatFails(t *testing.T) {
 	s := start(t, func(c *Config) { c.SpoolDir, c.SpoolMemory = "/nonexistent", 1 })
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", strings.NewReader(ipcLine("a", "1")))
@@ -326,8 +327,8 @@ func TestClientThatReadsLast(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
-// A batch is parsed on one of the cores that all batches share. A long line waits for another
-// kind of slot than short lines do.
+// All batches share the parsing slots. A long line waits for a heavy slot instead, so that long
+// lines and short lines do not block each other.
 func TestBatchesShareTheCores(t *testing.T) {
 	s := start(t)
 	for range cap(s.server().shared.Limits.Parsing) {

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raw sends a request that no correct client would send, and reads the answer.
+// raw sends the text of a request, in which {host} stands for the address of the server, and
+// returns the response.
 func (s *service) raw(request string) answer {
 	s.t.Helper()
 	address := strings.TrimPrefix(s.http.URL, "http://")

@@ -44,7 +44,8 @@ func cutNote(t *testing.T, signed []byte) (n signedNote) {
 	return n
 }
 
-// publicKey returns the public key of the default ledger and its id, from /log/key.
+// publicKey returns the name and the id of the default ledger's signing key, and the public key,
+// from /log/key.
 func (s *service) publicKey() (name string, id [4]byte, key ed25519.PublicKey) {
 	s.t.Helper()
 	var answer struct {
@@ -124,8 +125,8 @@ func TestTlogCheckpoint(t *testing.T) {
 	})
 }
 
-// A log MUST NOT sign inconsistent trees: the tree of each checkpoint is the beginning of
-// every later tree.
+// A log MUST NOT sign inconsistent trees: the tree of each checkpoint is a prefix of every later
+// tree.
 func TestTlogCheckpointsAreConsistent(t *testing.T) {
 	s := start(t)
 	_, _, key := s.publicKey()
@@ -146,8 +147,8 @@ func TestTlogCheckpointsAreConsistent(t *testing.T) {
 	}
 }
 
-// Our verifier follows the rules by which a client MUST verify signed notes, for notes of this
-// log and of other logs.
+// OpenCheckpoint follows the rules by which a client MUST verify signed notes, both for notes of
+// this log and for notes of other logs.
 func TestSignedNotesAreVerified(t *testing.T) {
 	s := filled(t, 2)
 	signed := s.get("/log/checkpoint").want(http.StatusOK).body

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A client that has the current version gets 304 and no bytes, by GET and HEAD (RFC 9110,
-// 13.1.2).
+// A client that has the current version of a log file gets 304 without a body, for both GET and
+// HEAD (RFC 9110, section 13.1.2).
 func TestConditionalRequests(t *testing.T) {
 	s := published(t, 299)
 	for _, path := range []string{"/log/checkpoint", "/log/tile/0/000", "/log/tile/0/001.p/44", "/log/tile/entries/000", "/log/tile/entries/001.p/44"} {
@@ -34,7 +34,8 @@ func TestConditionalRequests(t *testing.T) {
 	}
 }
 
-// The entity tag of a resource differs after each change and between encodings.
+// Entity tags differ between the files of a log and between the encodings of a bundle. An event
+// changes the tag of the checkpoint, but not that of an existing tile.
 func TestEntityTagsDiffer(t *testing.T) {
 	s := published(t, 9)
 	tag := func(path, encoding string) string {

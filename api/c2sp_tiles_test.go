@@ -40,7 +40,7 @@ func (s *service) entries() (list [][]byte) {
 	return list
 }
 
-// published returns a service with a number of records and a public log.
+// published returns a service with the given number of records and a public log.
 func published(t *testing.T, records int) *service {
 	t.Helper()
 	s := filled(t, records)
@@ -89,8 +89,8 @@ func (s *service) wantBundle(entries [][]byte, index int) {
 	require.Equal(s.t, want, s.get(tilePath("entries", index, len(entries))).want(http.StatusOK).body)
 }
 
-// While the log grows by single events, the partial tiles of each size exist. They remain
-// afterwards.
+// While the log grows by one event at a time, the partial tiles of each size are served. They stay
+// available afterwards.
 func TestTlogTilesOfEverySize(t *testing.T) {
 	s := start(t)
 	const most = 520
@@ -185,7 +185,8 @@ func TestTlogTilePaths(t *testing.T) {
 	}
 }
 
-// statusOf returns the status of a tile whose path is sent without escaping.
+// statusOf requests a tile by a path that is sent without escaping, and returns the response
+// status.
 func (s *service) statusOf(path string) int {
 	s.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.http.URL, "http://"))

@@ -40,7 +40,7 @@ func TestEveryAnswerStatesItsCaching(t *testing.T) {
 	}
 }
 
-// No cache is allowed to keep content, or the answer that content was erased.
+// No cache is allowed to keep content, or the response that the content has been erased.
 func TestContentIsNotCached(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)
@@ -53,7 +53,7 @@ func TestContentIsNotCached(t *testing.T) {
 	require.Equal(t, "private, no-cache", s.get("/records/1").want(http.StatusOK).header.Get("Cache-Control"))
 }
 
-// A cached private tile is not served to another caller.
+// A private tile varies by Authorization, so that a cache does not serve it to another caller.
 func TestPrivateTilesVaryByCaller(t *testing.T) {
 	g := startGated(t)
 	hashes, entries := atDefault+"/log/tile/0/000.p/1", atDefault+"/log/tile/entries/000.p/1"

@@ -113,7 +113,8 @@ func TestCitationsArePagedAndProved(t *testing.T) {
 	}
 }
 
-// requirePages reads a list in one page and then row by row.
+// requirePages requires that a list has the same rows when it is read in one page and when it is
+// read row by row, and that each row has its proof.
 func requirePages(t *testing.T, s *server, k call, first, own string) {
 	t.Helper()
 	var all, page struct {

@@ -12,8 +12,8 @@ import (
 	"colophon/storage"
 )
 
-// If the key of a record points to an event that does not claim it, the server refuses the
-// record and explains why.
+// If the idempotency key or run_id of a record points to an event that does not claim that key, the
+// server refuses the record and explains why.
 func TestPlantedClaimsAreReported(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("a", "x")).want(http.StatusCreated)

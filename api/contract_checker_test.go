@@ -178,7 +178,7 @@ func (c contract) checkResponse(k call, r *http.Request, a reply) error {
 	return openapi3filter.ValidateResponse(context.Background(), output.SetBodyBytes(a.body))
 }
 
-// server is a real server over HTTP, whose answers are compared with the contract.
+// server is a real HTTP server whose responses are compared with the contract.
 type server struct {
 	contract
 	api    *api.Server
@@ -192,7 +192,7 @@ const maxBody = 64 << 10
 
 func newServer(t testing.TB) *server { return newServerFor(t, maxBody) }
 
-// newServerFor is like newServer, with a limit for bodies in bytes.
+// newServerFor is like newServer, but limits bodies to maxBody bytes.
 func newServerFor(t testing.TB, maxBody int) *server {
 	t.Helper()
 	s := &server{contract: loadContract(t), disk: &disk{Database: memory.New()}}
@@ -215,8 +215,8 @@ func newServerFor(t testing.TB, maxBody int) *server {
 	return s
 }
 
-// do sends a request that the contract allows. It requires an answer with this status, as the
-// contract describes it.
+// do sends a request that the contract allows. It requires a response with this status that the
+// contract describes.
 func (s *server) do(t testing.TB, k call, status int) reply {
 	t.Helper()
 	require.NoError(t, s.checkRequest(k, k.request(t, s.url)), "%s", k.body)
@@ -242,7 +242,7 @@ func (a reply) decode(t testing.TB, to any) {
 	require.NoError(t, json.Unmarshal(a.body, to), "%s", a.body)
 }
 
-// disk is a database in memory that can be full and can lose content.
+// disk is a database in memory that can act as if its disk were full or had lost content.
 type disk struct {
 	storage.Database
 	full, lost atomic.Bool

@@ -39,7 +39,7 @@ func (k call) of(ledger string) call {
 const (
 	prefix = "/v1/ledgers/{ledger}"
 	ipc    = prefix + "/ipc-records"
-	// goodIPC is as short as an IPC record can be.
+	// goodIPC is a minimal valid IPC record.
 	goodIPC = `{"payload":{},"model":"m","temperature":0,"max_tokens":1}`
 )
 

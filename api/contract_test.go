@@ -55,7 +55,7 @@ func TestContractNamesEveryRoute(t *testing.T) {
 type example struct {
 	call
 	name     string
-	response *openapi3.Example // the example of the response with the same name; nil if there is none
+	response *openapi3.Example // the response example with the same name; nil if the contract has none
 }
 
 // requestExamples lists the request examples, by route and name.
@@ -89,7 +89,7 @@ func (c contract) requestExamples(t testing.TB) []example {
 	return list
 }
 
-// answerExample returns the example with this name in the successful answer.
+// answerExample returns the example with this name of a successful response, or nil.
 func answerExample(o *openapi3.Operation, media, name string) *openapi3.Example {
 	for _, status := range []int{http.StatusCreated, http.StatusOK} {
 		if r := o.Responses.Status(status); r != nil && r.Value.Content[media] != nil {
@@ -119,7 +119,7 @@ func encode(t testing.TB, media string, value any) []byte {
 	return b.Bytes()
 }
 
-// result has the members of an answer that depend only on the record.
+// result has the members of a response that the tests compare with the examples.
 type result struct {
 	Kind   string            `json:"kind"`
 	Hashes map[string]string `json:"hashes"`

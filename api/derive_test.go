@@ -87,7 +87,8 @@ func TestDerivedFactsOfCitationSets(t *testing.T) {
 	require.Equal(t, uint64(2), facts.Conflicts[0].SourceCount)
 }
 
-// GET of a record returns its derived members on request, at any size.
+// With derive=true, GET of a record also returns its derived members, at the head or at a requested
+// tree size.
 func TestDerivedFactsOfReadRecords(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "x")).want(http.StatusCreated)
@@ -99,7 +100,7 @@ func TestDerivedFactsOfReadRecords(t *testing.T) {
 	s.get("/records/2?derive=yes").problem(http.StatusBadRequest)
 }
 
-// Lines of a batch get derived members too. A replay gets the members of the record that it
+// Batch lines get derived members too. A replayed line gets the members of the record that it
 // repeats.
 func TestDerivedFactsOfBatchesAndReplays(t *testing.T) {
 	s := start(t)

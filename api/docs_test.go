@@ -19,7 +19,7 @@ func docsFile(name string) call {
 	return call{method: http.MethodGet, route: "/docs/{file}", path: map[string]string{"file": name}}
 }
 
-// samples returns the commands that the page at /docs shows, by "METHOD path".
+// samples returns the commands that the page at /docs shows, keyed by "METHOD path".
 func samples(t *testing.T, s *server) map[string]string {
 	t.Helper()
 	var c struct {
@@ -49,7 +49,7 @@ func TestQueriesOfTheDocsCanBePasted(t *testing.T) {
 	pasted := 0
 	for place, s := range ledgers {
 		head := map[string]string{"/drift/": "7", "/run-dags/": "5", "/citation-sets": "4"}[place]
-		s.do(t, get(recordsOf).asking("?after="+head), http.StatusOK) // the index has everything
+		s.do(t, get(recordsOf).asking("?after="+head), http.StatusOK) // waits until the index has everything
 		for _, command := range samples(t, s) {
 			m := query.FindStringSubmatch(command)
 			if m == nil {
@@ -71,8 +71,8 @@ func TestQueriesOfTheDocsCanBePasted(t *testing.T) {
 	require.Greater(t, pasted, 12)
 }
 
-// In a browser, the page shows every operation with its command, gives each operation its own
-// address, and requests only its own files.
+// In a browser, /docs shows every operation with its command, gives each operation its own address,
+// and requests only its own files.
 func TestDocsInABrowser(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	s := newServer(t)

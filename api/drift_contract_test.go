@@ -19,7 +19,7 @@ const (
 	reproduceOf   = prefix + "/drift/reproduce"
 )
 
-// ferry is the input_hash of all generations here.
+// ferry is the input_hash of the runs that generation posts.
 const ferry = "3609dc3060d2b43928749799d2ed7a49ced8a55f007fc60323032d9e676b2a53"
 
 // generation returns the request that posts a run with the input ferry. more is appended to the
@@ -139,7 +139,7 @@ func TestDriftIsPagedAndProved(t *testing.T) {
 	}
 }
 
-// A re-run takes missing values from the record.
+// A re-run has the values of the record wherever the request states none.
 func TestReproduction(t *testing.T) {
 	s := generated(t)
 	s.do(t, post(ipc, `{"payload":{"q":"why?","seed":1},"seed":7,"system_prompt":"p","output":"o","model":"m","temperature":0.7,"max_tokens":120}`), http.StatusCreated)

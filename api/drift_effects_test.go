@@ -77,7 +77,8 @@ func TestEffectsOfLabels(t *testing.T) {
 	require.Equal(t, uint64(2), asked("a=eu&b=us&as_of=8").Pairs)
 }
 
-// Runs that agree in all variables of the ipc_id and differ in the build of the runtime are pairs, and form groups by build.
+// Two runs that agree in all variables of the ipc_id and differ in ollama_build_hash are a pair.
+// Runs can also be grouped and listed by ollama_build_hash.
 func TestEffectsOfBuilds(t *testing.T) {
 	s := start(t)
 	for _, run := range [][2]string{{"old", "x"}, {"new", "y"}, {"", "x"}, {"new", "x"}, {"old", "x"}} {

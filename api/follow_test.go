@@ -160,7 +160,7 @@ func TestFollow(t *testing.T) {
 
 func TestFollowRefusals(t *testing.T) {
 	s := start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience) // a stream would not end
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // an accepted stream does not end by itself
 	defer cancel()
 	follow := func(query string, headers ...string) answer {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/events"+query, nil)
@@ -249,7 +249,8 @@ func TestStreamsSayWhyTheyEnd(t *testing.T) {
 	require.Contains(t, end.data, `"next":1`)
 }
 
-// After its token is revoked, a follower or a batch gets nothing more.
+// After a token is revoked, its follower is disconnected, and the next line of its batch is
+// refused.
 func TestRevocationEndsStreamsAndBatches(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.TokenSpec{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.ScopeWrite | access.ScopeLog}}})
@@ -291,8 +292,7 @@ func TestRevocationEndsStreamsAndBatches(t *testing.T) {
 	require.EqualValues(t, 2, s.size())
 }
 
-// A valid token that has lost the needed scope ends streams and batches, as a revoked token
-// does.
+// A stream also ends if its token is still valid but has lost the needed scope.
 func TestLostScopesEndStreamsAndBatches(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.TokenSpec{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.ScopeLog}}})
@@ -376,7 +376,8 @@ func TestSlowFollowerIsDropped(t *testing.T) {
 	s.quiet()
 }
 
-// A follower that has used up its share waits for its next turn.
+// A follower that has used up its share of the rate gets heartbeats, but no events, until its next
+// turn.
 func TestFollowersWaitForTheirTurn(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.FollowRate, c.ServerLimits.Heartbeat = 1, time.Millisecond })
 	const events = 20 // more than can arrive at once
@@ -407,7 +408,8 @@ func TestFollowDamage(t *testing.T) {
 	require.Error(t, err)
 }
 
-// FollowerLimiter bounds the rate of all followers together, and delays them in turn.
+// FollowerLimiter bounds the rate of all followers together. Successive delays grow, apart from
+// less than a second.
 func TestFollowPace(t *testing.T) {
 	const rate, bytes = 1 << 20, 64 << 10
 	p := limits.NewFollowerLimiter(rate)

@@ -23,13 +23,14 @@ import (
 	"colophon/storage"
 )
 
-// startForwarding starts a server that forwards writes to its ledger to another server.
+// startForwarding starts a server that forwards the writes of its ledger to the server that holder
+// names.
 func startForwarding(t *testing.T, holder func(string) (string, bool)) *service {
 	return start(t, func(c *Config) { c.WriterAddress, c.ServerLimits.Wait = holder, 100*time.Millisecond })
 }
 
-// holderOf starts the other server, and returns a Config.WriterAddress that names it as the writer of
-// every ledger.
+// holderOf starts another server with the given handler, and returns a Config.WriterAddress that
+// names this server as the writer of every ledger.
 func holderOf(t *testing.T, answer http.HandlerFunc) func(string) (string, bool) {
 	other := httptest.NewServer(answer)
 	t.Cleanup(other.Close)
@@ -104,10 +105,11 @@ func TestForwardWaits(t *testing.T) {
 	require.Equal(t, []string{"1 {}", "2 {}", "1 {}\n"}, seen)
 }
 
-// deadAddress returns the URL of a server that is not running.
+// deadAddress returns a URL at which no server listens.
 func deadAddress() string { return "http://127.0.0.1:1" }
 
-// A request is forwarded at most twice, and only if a server writes the ledger.
+// A write gets 503, and nothing is written, if servers forward it in a circle, if no server writes
+// the ledger, or if that server cannot be reached.
 func TestForwardRefuses(t *testing.T) {
 	var first, second *service
 	first = startForwarding(t, func(string) (string, bool) { return second.http.URL, true })
@@ -124,7 +126,8 @@ func TestForwardRefuses(t *testing.T) {
 	}
 }
 
-// If no server can answer a read that needs the other server, the read is counted and answered like a write.
+// A read that needs the writer of the ledger gets 503 and is counted, as a write is, if the ledger
+// has no writer or the writer does not answer.
 func TestForwardedReadsWithoutAnswer(t *testing.T) {
 	dead := deadAddress()
 	for outcome, c := range map[string]struct{ address, detail string }{
@@ -143,8 +146,8 @@ func TestForwardedReadsWithoutAnswer(t *testing.T) {
 	}
 }
 
-// If the other server hangs in the middle of a request and loses the ledger, the client still
-// gets an answer.
+// If the other server hangs in the middle of a request and then loses the ledger, the client gets
+// 503, which says that the outcome is unknown.
 func TestForwardToASilentServer(t *testing.T) {
 	silent := make(chan struct{})
 	var moved atomic.Bool
@@ -164,8 +167,8 @@ func TestForwardToASilentServer(t *testing.T) {
 	require.Contains(t, p.Detail, "it is unknown whether anything was written")
 }
 
-// If the other server stops before it answers a batch, the batch ends, even if its client only
-// waits for answers.
+// If the other server stops before it answers a batch, the client gets 503, even if it keeps the
+// body open and only waits for results.
 func TestForwardOfABatchToAServerThatDies(t *testing.T) {
 	var moved atomic.Bool
 	address := holderOf(t, func(w http.ResponseWriter, r *http.Request) {
@@ -207,7 +210,8 @@ func TestForwardOfARefusedBody(t *testing.T) {
 	s.get(s.url).want(http.StatusOK)
 }
 
-// If a client does not send its whole body, the other server's answer is not forwarded.
+// If a client disconnects in the middle of a body, the other server gets an error when it reads the
+// body.
 func TestForwardOfABrokenBody(t *testing.T) {
 	read := make(chan error, 1)
 	s := startForwarding(t, holderOf(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -221,13 +225,13 @@ func TestForwardOfABrokenBody(t *testing.T) {
 	require.NoError(t, conn.Close())
 	select {
 	case err := <-read:
-		require.Error(t, err, "the other server does not mistake it for a whole body")
+		require.Error(t, err, "the other server must not mistake the partial body for a whole one")
 	case <-time.After(time.Minute):
 		t.Fatal("the other server still waits for the rest of the body")
 	}
 }
 
-// A batch streams in both directions at once, and its connection serves further requests.
+// A forwarded batch streams in both directions at once, and its connection serves further requests.
 func TestForwardOfABatch(t *testing.T) {
 	s := startForwarding(t, holderOf(t, func(w http.ResponseWriter, r *http.Request) {
 		controller := http.NewResponseController(w)
@@ -263,7 +267,7 @@ func TestForwardOfABatch(t *testing.T) {
 		require.Empty(t, rest)
 		require.NoError(t, answered.Body.Close())
 	}
-	// This other server ends its answer early.
+	// This server answers without reading the batch.
 	early := startForwarding(t, holderOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, "not now")

@@ -43,8 +43,8 @@ func stocked(t testing.TB) *service {
 	return s
 }
 
-// handle answers a request without a connection. It requires that the status is below 500, or
-// 503, and that every error is a problem with a detail.
+// handle lets the server answer a request without a connection. It requires that the status is 503
+// or below 500, and that every error is a problem with a detail.
 func (s *service) handle(t *testing.T, r *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -102,8 +102,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// pagedQueries lists the queries that have pages. The cursor of a query's second list has its
-// own name.
+// pagedQueries lists the queries that have pages. A query with two lists has a cursor parameter for
+// each.
 var pagedQueries = []struct{ url, cursor string }{
 	{"/records?", "cursor"}, {"/records?kind=ipc_record&", "cursor"}, {"/records?clock=occurred&", "cursor"}, {"/records?label:step=a&state=stale&", "cursor"},
 	{"/runs/r1?", "cursor"}, {"/paths?", "cursor"}, {"/paths/p?", "cursor"}, {"/paths/p?status=modified&", "cursor"}, {"/paths/p/a6122a65?", "cursor"}, {"/paths/p/builds?", "cursor"},
@@ -115,8 +115,8 @@ var pagedQueries = []struct{ url, cursor string }{
 	{"/citation-sets/by-chunk/sha256:abbe7862de7660b333d1862141746d1d6d0e23c8cf49227bbd0d16add97bc71e?", "cursor"}, {"/sources?", "cursor"}, {"/producers?", "cursor"}, {"/producers/p?", "cursor"},
 }
 
-// FuzzCursor checks that a forged cursor is refused or returns a page. The page can be for a
-// tree size that the log does not have yet. A real cursor returns the next page.
+// FuzzCursor checks that a forged cursor returns a page or is refused, even if it names a tree size
+// that the log does not have yet. The seeds include the cursors of real pages.
 func FuzzCursor(f *testing.F) {
 	s := stocked(f)
 	given := 0

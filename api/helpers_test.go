@@ -24,7 +24,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// service is a real server over HTTP, with a ledger in memory.
+// service is an HTTP server whose ledger is in memory.
 type service struct {
 	t        testing.TB
 	database *memory.Database

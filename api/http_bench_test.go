@@ -20,12 +20,12 @@ import (
 )
 
 // The benchmarks in this file measure the cost of a request without the disk: the ledger is in
-// memory. They report CPU time, because other programs affect it less than elapsed time. It
-// includes the client, which costs little more than its system calls.
+// memory. They report CPU time, because other programs affect it less than elapsed time. The
+// CPU time includes the client, which costs little more than its system calls.
 //
 //	go test -run '^$' -bench 'Post|Batch|Get' -count 6 ./api
 
-// cpu starts to measure CPU time. report reports the time per operation.
+// cpu starts to measure the CPU time of the process. report reports the time per operation.
 func cpu(b *testing.B) (report func()) {
 	used := func() time.Duration {
 		var u syscall.Rusage

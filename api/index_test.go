@@ -15,7 +15,7 @@ import (
 	"colophon/ledger/index"
 )
 
-// indexed starts a server with one record, and returns a part of its index.
+// indexed starts a server with one record, and returns the part of its index at size 2.
 func indexed(t *testing.T) (*service, wire.IndexPart) {
 	t.Helper()
 	s := start(t)
@@ -23,7 +23,6 @@ func indexed(t *testing.T) (*service, wire.IndexPart) {
 	return s, s.indexPart("?as_of=2")
 }
 
-// indexPart requests a part of the index.
 func (s *service) indexPart(query string) (part wire.IndexPart) {
 	s.t.Helper()
 	s.get("/index" + query).want(http.StatusOK).json(&part)
@@ -45,7 +44,7 @@ func TestIndexPart(t *testing.T) {
 	require.NotEmpty(t, part.Rows)
 
 	s.post("/ipc-records", ipcBody("", "p")).want(http.StatusCreated)
-	again := s.indexPart("?as_of=2&rows=false") // the rows are kept
+	again := s.indexPart("?as_of=2&rows=false") // the index still has the rows of this size
 	require.Empty(t, again.Rows)
 	again.Rows = part.Rows
 	require.Equal(t, part, again)

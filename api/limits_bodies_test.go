@@ -50,8 +50,8 @@ func fillings(size int) map[string]string {
 	}
 }
 
-// bodies lists bodies for a request: each member of an example and of the schema, filled in
-// each way, and a list with its first element repeated many times.
+// bodies returns variants of a request body, by name: each member of the example or of the schema
+// is replaced by each filling, and each list by many copies of its first element.
 func bodies(example map[string]any, schema *openapi3.Schema) map[string][]byte {
 	found := make(map[string][]byte)
 	put := func(at string, set func(json.RawMessage), filling string) {
@@ -98,19 +98,19 @@ func bodies(example map[string]any, schema *openapi3.Schema) map[string][]byte {
 	return found
 }
 
-// decodedPart is the memory, in bytes, that a server needs for each message and text in a
-// Protobuf body. When it is decoded, even a message of two bytes needs that much.
+// decodedPart is the memory, in bytes, that a server needs for each message and text in a Protobuf
+// body. Even a message of two bytes needs that much when it is decoded.
 const decodedPart = 160
 
-// message is a Protobuf body, with the number of messages and texts in its item.
+// message is a Protobuf body, with the number of messages and texts in its span or log record.
 type message struct {
 	body  []byte
 	parts int
 }
 
 // messages returns OTLP requests for logs or, if logs is false, for traces, each with one
-// generation. Its attributes have about bulk bytes: many short values, or values that grow when
-// they are processed.
+// generation. The attributes of the generation have about bulk bytes: many short values, or values
+// that grow when they are processed.
 func messages(logs bool) map[string]message {
 	pair := func(key string, value *commonpb.AnyValue) *commonpb.KeyValue {
 		return &commonpb.KeyValue{Key: key, Value: value}
@@ -165,7 +165,6 @@ func messages(logs bool) map[string]message {
 	return found
 }
 
-// encoded returns a value as JSON.
 func encoded(value any) json.RawMessage {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -184,9 +183,9 @@ func allocated(f func()) int64 {
 	return int64(sample[0].Value.Uint64() - before)
 }
 
-// The bytes that are allocated for a body are at most proportional to its weight, with any values that the
-// contract allows, and fewer are in use at any time. The test fills the members that the contract lists, so it
-// covers new ones too.
+// For any values that the contract allows, the bytes that are allocated for a body are at most
+// proportional to its weight. The test fills the members that the contract lists, so it covers new
+// ones too.
 func TestWeightBoundsTheMemoryOfBodies(t *testing.T) {
 	const (
 		allowed = 5       // multiple of the weight; most of this memory soon becomes garbage

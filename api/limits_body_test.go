@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// An answer that does not depend on the body does not wait for it: the answer is sent soon, and
-// the connection is then closed.
+// If a response does not depend on the body, the server sends the response without waiting for the
+// body, and then closes the connection.
 func TestAnswersDoNotWaitForBodies(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout, c.MaxBody = 10*patience, 10 })
 	for _, c := range []struct {
@@ -28,7 +28,7 @@ func TestAnswersDoNotWaitForBodies(t *testing.T) {
 		slow.hear().want(c.status)
 		slow.ended()
 	}
-	long := s.dial() // the body is longer than the limit, and its rest does not arrive
+	long := s.dial() // the body is longer than the limit, and the rest of it does not arrive
 	long.say("POST {ledger}/ipc-records HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n%s", strings.Repeat(" ", 20))
 	long.hear().want(http.StatusRequestEntityTooLarge)
 	long.ended()

@@ -30,8 +30,8 @@ func (r *raw) ask(path string) answer {
 
 const hog = "127.0.0.2"
 
-// Connections of an address beyond its share are refused, except on the monitoring endpoints.
-// Other addresses are answered. When the address closes its connections, new ones are answered
+// Connections that exceed the share of an address are refused, except for the monitoring endpoints.
+// Other addresses are served. After the address has closed its connections, new ones are served
 // again.
 func TestConnectionsOfAnAddress(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Connections = 4 })

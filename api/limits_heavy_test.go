@@ -13,7 +13,7 @@ import (
 	"colophon/api/limits"
 )
 
-// fillHeavy takes all cores for heavy work and all turns of reads until the returned function is
+// fillHeavy occupies all cores for heavy work and all read turns until the returned function is
 // called.
 func (s *service) fillHeavy() (release func()) {
 	cores := s.server().shared.Limits.Heavy.Cores
@@ -29,7 +29,7 @@ func (s *service) fillHeavy() (release func()) {
 	}
 }
 
-// fillTurns takes all turns of reads until the returned function is called.
+// fillTurns occupies all read turns until the returned function is called.
 func (s *service) fillTurns(server *Server) (release func()) {
 	var turns []*limits.ReadTurn
 	for range runtime.GOMAXPROCS(0) {
@@ -44,7 +44,7 @@ func (s *service) fillTurns(server *Server) (release func()) {
 	}
 }
 
-// Lines of a batch that record nothing wait like a read. Other lines do not wait.
+// Batch lines that record nothing wait for a read turn. Other lines do not wait.
 func TestRefusedLinesWaitForATurn(t *testing.T) {
 	s := start(t)
 	release := s.fillTurns(s.server())
@@ -53,7 +53,7 @@ func TestRefusedLinesWaitForATurn(t *testing.T) {
 	go func() { answered <- s.batch("malformed\nmalformed\n") }()
 	select {
 	case <-answered:
-		require.Fail(t, "they did not wait")
+		require.Fail(t, "the malformed lines did not wait for a turn")
 	case <-time.After(20 * time.Millisecond):
 	}
 	release()
@@ -66,8 +66,8 @@ func heavyBody(run string) string {
 	return ipcBody(run, strings.Repeat("x", limits.HeavyMemory/limits.BodyCopies))
 }
 
-// Heavy writes wait for a core, and reads wait for a turn, both for a bounded time. All other
-// requests are answered.
+// While all cores and read turns are occupied, reads and heavy writes are refused after a bounded
+// wait. All other requests are answered.
 func TestHeavyWorkIsBounded(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Wait = time.Millisecond })
 	s.post("/ipc-records", heavyBody("a")).want(http.StatusCreated)
@@ -115,8 +115,8 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
-// A client that does not read its answer holds no core, and neither does a request that waits
-// for memory.
+// A request whose client does not read the response holds no read turn, and neither does a request
+// that waits for memory.
 func TestWaitingRequestsHoldNoCore(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxBody, c.MaxLine = 12<<20, 12<<20 })
 	work := s.server().shared.Limits.Reads
@@ -143,7 +143,8 @@ func TestWaitingRequestsHoldNoCore(t *testing.T) {
 	c.End()
 }
 
-// A long answer that has begun waits for a core for as long as the client stays connected.
+// Once a response has begun, its request is not refused after the usual wait, but waits until a
+// turn is free.
 func TestAnswersThatHaveBegunAreNotRefused(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Wait = time.Millisecond })
 	release := s.fillHeavy()
@@ -154,7 +155,7 @@ func TestAnswersThatHaveBegunAreNotRefused(t *testing.T) {
 	go func() { begun <- c.BeginRead() }()
 	select {
 	case err := <-begun:
-		require.Fail(t, "it did not wait", "%v", err)
+		require.Fail(t, "the response did not wait for a turn", "%v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
 	release()

@@ -20,7 +20,7 @@ import (
 
 func (s *service) server() *Server { return s.http.Config.Handler.(*Server) }
 
-// contextFrom returns a request from an address.
+// contextFrom returns the call of a request for / from an address.
 func contextFrom(s *service, remote string) *call.Call {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = remote
@@ -55,7 +55,7 @@ func (s *service) dial() *raw {
 	return &raw{s.t, connection, bufio.NewReader(connection)}
 }
 
-// say sends the beginning of a request; {ledger} is the path of the ledger.
+// say sends text in which {ledger} stands for the path of the ledger.
 func (r *raw) say(format string, args ...any) {
 	r.t.Helper()
 	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "{ledger}", "/v1/ledgers/default")

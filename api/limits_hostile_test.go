@@ -54,7 +54,7 @@ func TestUnreadBodiesAreNotReadAsRequests(t *testing.T) {
 	require.Empty(t, rest)
 }
 
-// Deep and wide bodies are refused, with the reason, at a cost proportional to their length.
+// Deep and wide bodies are refused with the reason, at a cost that the limit on values bounds.
 func TestDeepAndWideRecords(t *testing.T) {
 	bounds := record.DefaultLimits()
 	refused := func(payload string) string {
@@ -62,7 +62,7 @@ func TestDeepAndWideRecords(t *testing.T) {
 		var err error
 		cost := bodies.AllocatedBytes(func() { _, err = bounds.Parse(record.IPCRecord, body) })
 		require.Error(t, err)
-		require.Less(t, cost, uint64(8*limits.ValueBytes*bounds.Values), "the cost is at most proportional to the number of values")
+		require.Less(t, cost, uint64(8*limits.ValueBytes*bounds.Values), "the cost must be at most proportional to the limit on values")
 		return err.Error()
 	}
 	require.Contains(t, refused(strings.Repeat("[", 4<<20)), "nested too deeply")
@@ -95,7 +95,7 @@ func TestURLs(t *testing.T) {
 	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, s.send(r).status)
 }
 
-// Refusals of long bodies are counted, in batches too.
+// Refusals of bodies and batch lines that are too long are counted.
 func TestSizesAreCounted(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxBody, c.MaxLine = 1000, 1000 })
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", 1000))).problem(http.StatusRequestEntityTooLarge)

@@ -28,7 +28,7 @@ type framed struct {
 	stream uint32 // stream number of the last request
 }
 
-// frames opens a connection over TLS with the given settings.
+// frames opens an HTTP/2 connection over TLS with the given settings.
 func (s *service) frames(settings ...http2.Setting) *framed {
 	s.t.Helper()
 	conn, err := tls.Dial("tcp", s.http.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) // #nosec G402 -- the test's own server
@@ -49,12 +49,12 @@ func header(path string, more ...string) []byte {
 	encoder := hpack.NewEncoder(&b)
 	fields := append([]string{":method", "GET", ":scheme", "https", ":authority", "localhost", ":path", path}, more...)
 	for i := 0; i < len(fields); i += 2 {
-		_ = encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}) // into memory
+		_ = encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}) // writing to memory cannot fail
 	}
 	return b.Bytes()
 }
 
-// get begins a request.
+// get sends a GET request on a new stream.
 func (f *framed) get(path string) error {
 	f.stream += 2
 	return f.WriteHeaders(http2.HeadersFrameParam{StreamID: f.stream, BlockFragment: header(path), EndStream: true, EndHeaders: true})
@@ -75,7 +75,8 @@ func (f *framed) until(wanted func(http2.Frame) bool) http2.Frame {
 	}
 }
 
-// status returns the status of the answer on a stream, and "" if the stream was reset.
+// status returns the status of the response on a stream, or "" if the stream is reset or the
+// connection ends.
 func (f *framed) status(stream uint32) (status string) {
 	f.until(func(frame http2.Frame) bool {
 		if h, is := frame.(*http2.MetaHeadersFrame); is && h.StreamID == stream {
@@ -130,7 +131,8 @@ func TestRapidResetsOverHTTP2(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
-// A connection has a bounded number of requests in progress. It refuses more and stays open.
+// The number of requests in progress on a connection is bounded. The server refuses further streams
+// and keeps the connection open.
 func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Heartbeat = time.Hour }).secured()
 	f := s.frames()
@@ -146,7 +148,7 @@ func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 	require.LessOrEqual(t, s.server().shared.Limits.Followers.InUse(), maxStreams)
 }
 
-// All connections of an address together have at most half of the remaining requests in
+// The connections of an address together can have at most half of the remaining requests in
 // progress.
 func TestRequestsOverHTTP2AreShared(t *testing.T) {
 	plain := start(t, func(c *Config) { c.ServerLimits.Connections, c.ServerLimits.Heartbeat = 8, time.Hour })
@@ -204,8 +206,8 @@ func TestHeadersOverHTTP2AreBounded(t *testing.T) {
 	s.healthy()
 }
 
-// Unread streams of one connection hold no more than their caller's share, and are reset when
-// the client has not read them in time. In the meantime, another caller is answered.
+// The unread responses of one connection hold no more memory than their caller's share, and are
+// reset when the client has not read them in time. In the meantime, another caller is answered.
 func TestSlowStreamsOverHTTP2(t *testing.T) {
 	const size = 4 << 20
 	s := start(t, func(c *Config) {

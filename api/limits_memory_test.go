@@ -13,7 +13,8 @@ import (
 	"colophon/internal/size"
 )
 
-// small configures a server with little memory for bodies. Requests do not wait for it.
+// small limits the memory for bodies to the given number of bytes. Requests do not wait until
+// memory is free.
 func small(bytes int64) func(*Config) {
 	return func(c *Config) { c.ServerLimits.BodyMemory, c.ServerLimits.Wait = size.Bytes(bytes), time.Millisecond }
 }
@@ -47,7 +48,7 @@ func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	require.Eventually(t, func() bool { return s.server().shared.Limits.Writing.InUse() == 0 }, patience, time.Millisecond)
 }
 
-// A body with many values takes more of the budget than its bytes.
+// A body with many values reserves more memory than its length in bytes.
 func TestManyValuesTakeMemory(t *testing.T) {
 	s := start(t, small(200_000))
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", 10_000))).want(http.StatusCreated)
@@ -62,7 +63,8 @@ func TestManyValuesTakeMemory(t *testing.T) {
 	require.EqualValues(t, 1, s.refusals(limits.RefusedBodyMemory))
 }
 
-// Answers that clients do not read hold memory of a separate budget.
+// Responses that clients do not read hold memory of a separate budget, so that writes are still
+// accepted.
 func TestMemoryOfAnswersIsBounded(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Wait, c.MaxBody, c.MaxLine = time.Millisecond, 12<<20, 12<<20 })
 	const size = 11 << 20 // more than the socket buffers hold
@@ -82,7 +84,8 @@ func TestMemoryOfAnswersIsBounded(t *testing.T) {
 	s.quiet()
 }
 
-// fillReading takes all memory for answers, by two holders, until the returned function is called.
+// fillReading occupies all memory for answers, through several holders, until the returned function
+// is called.
 func (s *service) fillReading() (release func()) {
 	s.t.Helper()
 	reading := s.server().shared.Limits.Reading
@@ -128,7 +131,7 @@ func TestCommittedWritesAreAnswered(t *testing.T) {
 	s.get("/records/1").problem(http.StatusServiceUnavailable)
 }
 
-// A refusal holds no memory afterwards, no matter to which buffer it was written.
+// After a refusal has been sent, it holds no memory, whatever buffer it was written to.
 func TestRefusalsHoldNoMemory(t *testing.T) {
 	s := start(t)
 	for range 8 { // fills the pool with large buffers for later requests
@@ -141,5 +144,5 @@ func TestRefusalsHoldNoMemory(t *testing.T) {
 	require.Eventually(t, func() bool { return s.server().shared.Limits.Reading.InUse() == 0 }, patience, time.Millisecond)
 	release := s.fillReading()
 	defer release()
-	s.post("/runs/x", "{}").want(http.StatusMethodNotAllowed) // small: not counted
+	s.post("/runs/x", "{}").want(http.StatusMethodNotAllowed) // a response this small reserves no memory
 }

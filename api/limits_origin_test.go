@@ -10,7 +10,7 @@ import (
 	"colophon/api/limits"
 )
 
-// Only configured proxies are trusted, not every nearby address.
+// Only configured proxies are trusted, not every loopback or private address.
 func TestOnlyConfiguredProxiesAreTrusted(t *testing.T) {
 	extract := limits.AddressExtractor(trusted("203.0.113.0/24"))
 	for _, near := range []string{"127.0.0.1", "::1", "10.0.0.1", "172.16.0.1", "192.168.0.1", "169.254.0.1", "fe80::1", "fd00::1"} {

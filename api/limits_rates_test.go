@@ -26,7 +26,8 @@ import (
 // never is a rate at which an empty bucket stays empty.
 const never = 1e-9
 
-// behind configures a server that trusts the proxies on this machine.
+// behind applies rates to the limits of a server, which trusts proxies in 127.0.0.0/8 and
+// 10.0.0.0/8.
 func behind(rates func(*limits.ServerLimits)) func(*Config) {
 	return func(c *Config) {
 		rates(&c.ServerLimits)
@@ -40,8 +41,8 @@ func (s *service) refusals(why limits.Reason) float64 {
 	return count
 }
 
-// A client that sends too many requests gets an answer that says when to try again. Other
-// clients are not affected.
+// A client that sends too many requests gets 429 with a Retry-After header. Other clients are not
+// affected.
 func TestRateOfAnIdentity(t *testing.T) {
 	s := start(t, behind(func(l *limits.ServerLimits) { l.RequestRate = never }))
 	s.get("/stats", "X-Forwarded-For", "192.0.2.1").want(http.StatusOK)
@@ -78,8 +79,8 @@ func TestRateOfAnAddress(t *testing.T) {
 	direct.get(direct.http.URL+"/version", "X-Forwarded-For", "192.0.2.2").problem(http.StatusTooManyRequests)
 }
 
-// An address that sends invalid credentials is soon refused. The limit cannot lock out other
-// clients, wherever they are.
+// An address that sends too many invalid credentials gets 429 for further ones. Valid credentials
+// are accepted even from that address, and other addresses are not affected.
 func TestFailedAuthentications(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.TokenSpec{Name: "reader", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}}})
@@ -152,9 +153,10 @@ func counterOf(t *testing.T, s *service, why limits.Reason) float64 {
 	return count
 }
 
-// Lines of a batch wait for tokens, and do not take the tokens of single requests.
+// Batch lines wait for tokens of their own bucket, so that they do not use up the tokens of single
+// requests.
 func TestLinesOfABatchWait(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.RequestRate = 0.5 }) // at its end, the server waits for the last line's token
+	s := start(t, func(c *Config) { c.ServerLimits.RequestRate = 0.5 }) // when the test ends, the server waits for the last line's token
 	body, send := io.Pipe()
 	defer send.Close()
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
@@ -172,7 +174,8 @@ func TestLinesOfABatchWait(t *testing.T) {
 	s.get("/stats").problem(http.StatusTooManyRequests)
 }
 
-// No actor can be mistaken for an address.
+// Caller returns the actor of a request. For an anonymous request it returns a name that no actor
+// can have.
 func TestCallers(t *testing.T) {
 	s := start(t)
 	for _, remote := range []string{"192.0.2.1:1", "[2001:db8::1%eth0]:1", "nonsense"} {

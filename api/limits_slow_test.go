@@ -18,7 +18,8 @@ import (
 // soon is a timeout that a test waits for; nothing else takes that long.
 const soon = 300 * time.Millisecond
 
-// A body that does not arrive ends the request, whether a handler reads it or not.
+// If a body does not arrive in time, the server answers and closes the connection, whether or not a
+// handler reads the body.
 func TestBodiesThatDoNotArrive(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout = soon })
 	for path, status := range map[string]int{
@@ -44,14 +45,14 @@ func TestBodyTimeoutEndsWithTheBody(t *testing.T) {
 	answered := make(chan answer)
 	go func() { answered <- s.post("/ipc-records?derive=true", ipcBody("", "x")) }()
 	<-committing
-	probe := s.dial() // its timeout ends later
+	probe := s.dial() // its timeout ends after that of the first request
 	probe.say("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n")
 	probe.ended()
 	close(release)
 	require.Contains(t, string((<-answered).want(http.StatusCreated).body), `"checkpoint"`)
 }
 
-// A batch whose client sends nothing more ends; its complete lines are answered.
+// A batch whose client sends nothing for BatchIdle ends with 408. Its complete lines are answered.
 func TestIdleBatches(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.BatchIdle = soon })
 	for _, half := range []string{"", strings.TrimSuffix(ipcLine("", "2"), "\n")} {
@@ -71,7 +72,8 @@ func TestIdleBatches(t *testing.T) {
 	s.quiet()
 }
 
-// A client that does not read its answer is disconnected; a client that reads slowly is not.
+// A client that does not read its response is disconnected. A client that reads gets even a long
+// response.
 func TestAnswersThatAreNotRead(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.WriteTimeout, c.MaxBody = soon, 32<<20 })
 	const size = 16 << 20 // more than the socket buffers hold
@@ -84,7 +86,8 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 	require.Len(t, s.get("/records/1/content/output").want(http.StatusOK).body, size)
 }
 
-// A client that sends a batch and reads none of its results is also disconnected; no file and no memory remain.
+// A client that sends a batch and reads none of the results is disconnected too. No spool file and
+// no memory remain.
 func TestResultsThatAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, func(c *Config) { c.ServerLimits.BatchIdle, c.SpoolDir, c.SpoolMemory = soon, dir, 1<<10 })

@@ -32,8 +32,8 @@ func TestRedactionsTakeTurns(t *testing.T) {
 	s.redacting(body) // each releases its turn
 }
 
-// A request about many records takes turns with reads until it writes, and is not treated as a
-// write before that.
+// A request that selects many records waits for a read turn, and is not treated as a write until it
+// writes.
 func TestManyRecordsAreSelectedInTurns(t *testing.T) {
 	s := start(t)
 	s.derived("/path-fingerprints", `{"project":"p","build":"b1","route":["a"],"content":"A."}`)
@@ -70,7 +70,7 @@ func TestManyRecordsAreSelectedInTurns(t *testing.T) {
 	}
 }
 
-// The number of records that a filter can select is limited.
+// MaxSelected limits how many records a filter can select.
 func TestFiltersSelectABoundedNumber(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.MaxSelected = 2 })
 	for _, at := range []string{"1", "2", "3"} {

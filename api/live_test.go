@@ -13,8 +13,8 @@ import (
 	"colophon/client/wire"
 )
 
-// A client that follows a ledger gets a summary at once and whenever the ledger grows, and learns why
-// the stream ends. The summaries catch up with the index.
+// A client that streams /live gets a summary at once and whenever the ledger or its index grows,
+// and learns why the stream ends.
 func TestLiveSummaries(t *testing.T) {
 	s := start(t)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/live", nil)

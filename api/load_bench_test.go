@@ -72,7 +72,7 @@ type loaded struct {
 	derived  *index.Store
 	close    func()
 	run      atomic.Int64 // makes records differ
-	followed atomic.Int64 // bytes
+	followed atomic.Int64 // bytes that the followers received
 }
 
 func newLoaded(b *testing.B) *loaded {
@@ -99,8 +99,8 @@ func newLoaded(b *testing.B) *loaded {
 		}}
 }
 
-// write lets all writers post for a time, and returns the number of acknowledged records per
-// second.
+// write lets all writers post for the length of a round, and returns the number of acknowledged
+// records per second.
 func (s *loaded) write(round time.Duration) float64 {
 	ctx, cancel := context.WithTimeout(s.b.Context(), round)
 	defer cancel()

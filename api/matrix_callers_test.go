@@ -36,7 +36,7 @@ type caller struct {
 	elsewhere  bool     // only on the ledger other
 }
 
-// scopeNames are all scopes.
+// scopeNames lists all scopes.
 var scopeNames = []string{"write", "read", "content", "log", "admin", "metrics"}
 
 // authority signs certificates.
@@ -180,7 +180,8 @@ func (g *gated) tokenAt(now time.Time, name string, ledgers, scopes []string, ex
 	return made
 }
 
-// callers returns every kind of caller.
+// callers returns a caller for each scope, on two ledgers and on all ledgers, and callers with
+// several scopes.
 func (g *gated) callers() []caller {
 	own, all := []string{"default", "spare"}, []string{access.AllLedgers}
 	var list []caller
@@ -254,7 +255,7 @@ func (g *gated) outsiders() []caller {
 		{name: "JWT of another issuer", authorization: sign(claims("iss", "https://id.example.org"))},
 		{name: "JWT for another audience", authorization: sign(claims("aud", "wiki"))},
 		{name: "JWT that has expired", authorization: sign(claims("exp", time.Now().Add(-time.Hour).Unix()))},
-		{name: "JWT that does not hold yet", authorization: sign(claims("nbf", time.Now().Add(time.Hour).Unix()))},
+		{name: "JWT that is not valid yet", authorization: sign(claims("nbf", time.Now().Add(time.Hour).Unix()))},
 		{name: "certificate", certificate: certified, valid: true, scopes: []string{"write", "log"}},
 		{name: "unknown certificate", certificate: g.authority.client("visitor")},
 		{name: "certificate and bad token", certificate: certified, authorization: bearer("colophon_x")},
@@ -272,7 +273,7 @@ func (g *gated) rules() access.Rules {
 	}
 }
 
-// accessDir returns a folder for tokens.
+// accessDir returns the path of a folder for tokens, which does not exist yet.
 func accessDir(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "access")

@@ -19,7 +19,7 @@ type expectation struct {
 	body   string
 }
 
-// isOTLP reports whether the route answers failures in the form of OTLP.
+// isOTLP reports whether the route answers failures with an OTLP status.
 func (e expectation) isOTLP() bool { return strings.Contains(e.route, "/otlp/v1/") }
 
 const (

@@ -129,7 +129,7 @@ func (g *gated) client(certificate *tls.Certificate) *http.Client {
 	return g.clients[certificate]
 }
 
-// asks sends the request of an expectation.
+// asks sends the request of an expectation for the ledger with this name.
 func (g *gated) asks(c caller, method string, e expectation, name string) answer {
 	g.t.Helper()
 	g.number++
@@ -153,7 +153,7 @@ func (g *gated) event() string {
 	return hex.EncodeToString(hash[:])
 }
 
-// seen returns everything that a caller sees of an answer except the time.
+// seen returns everything that a caller sees of a response, except the Date header.
 func (a answer) seen() string {
 	header := a.header.Clone()
 	header.Del("Date")
@@ -174,7 +174,7 @@ func TestMatrix(t *testing.T) {
 	}
 	require.ElementsMatch(t, g.http.Config.Handler.(*Server).Routes(), names, "every route has a line in expectations, and none is left over")
 
-	refusals, ofOTLP := make(map[string]bool), make(map[string]bool) // the texts of all answers with 401
+	refusals, ofOTLP := make(map[string]bool), make(map[string]bool) // the distinct responses with 401
 	for _, c := range append(append(g.callers(), g.badTokens()...), g.outsiders()...) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, e := range lines {
@@ -227,7 +227,7 @@ func (g *gated) namesWhatIsNeeded(a answer, e expectation) {
 	}
 }
 
-// A caller without a grant on a ledger cannot find out whether it exists.
+// A caller without a grant on a ledger cannot find out whether that ledger exists.
 func TestLedgersWithoutAGrantLookAbsent(t *testing.T) {
 	g := startGated(t)
 	stranger := caller{authorization: bearer(g.token("stranger", []string{"other"}, scopeNames).Text)}

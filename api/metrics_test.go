@@ -24,7 +24,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// families are the metrics that /metrics shows, by name.
+// families holds the metrics that /metrics shows, by name.
 type families map[string]*dto.MetricFamily
 
 func parseMetrics(t testing.TB, text io.Reader) families {
@@ -110,7 +110,7 @@ func TestMetricsCountRequests(t *testing.T) {
 	m.require(t, 1, "colophon_storage_writable", "ledger", "default")
 }
 
-// Clients cannot create series.
+// Clients cannot create series: the labels of the HTTP metrics have a fixed set of values.
 func TestMetricLabelsAreBounded(t *testing.T) {
 	s := start(t)
 	routes := map[string]bool{"unknown": true}
@@ -204,7 +204,8 @@ type fullStore struct{ storage.Store }
 
 func (fullStore) CheckWritable(context.Context) error { return storage.ErrNoSpace }
 
-// The metrics show when a server is read-only, and when its index lags behind the log.
+// The metrics show that the disk is full, that the index has stopped, and how far it lags behind
+// the log.
 func TestMetricsOfTrouble(t *testing.T) {
 	database, keys := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}
 	defaults := func(string) ledger.Config { return ledger.Config{} }

@@ -112,7 +112,7 @@ func BenchmarkOTLP(b *testing.B) {
 	}
 }
 
-// send posts a body, and reports an error of the benchmark unless the answer is 200.
+// send posts a body. The benchmark fails unless the response is 200.
 func (s *loaded) send(path, kind string, body []byte) {
 	response, err := s.client.Post("http://"+s.address+"/v1/ledgers/default"+path, kind, bytes.NewReader(body))
 	if err != nil {

@@ -146,7 +146,7 @@ func TestOTLPRecordsEachGenerationOnce(t *testing.T) {
 	s.metrics().require(t, 0, "colophon_otlp_items_total", "outcome", "rejected")
 }
 
-// The answer counts the spans that cannot be recorded, and explains one of them. All other
+// The response counts the spans that cannot be recorded, and explains the first of them. All other
 // generations are recorded.
 func TestOTLPPartialSuccess(t *testing.T) {
 	s := start(t)
@@ -250,8 +250,7 @@ func TestOTLPLogs(t *testing.T) {
 	require.Equal(t, "chat-web", s.event(2).Record.Labels["service"])
 }
 
-// The answer to a request that fails is a Status in the media type of the request, as OTLP
-// requires. Repeating the request adds only the missing records.
+// The response to a failed request is a Status in the media type of the request, as OTLP requires.
 func TestOTLPFailures(t *testing.T) {
 	s := start(t)
 	status := func(a answer, code int, message string) {
@@ -300,7 +299,7 @@ func TestOTLPFailures(t *testing.T) {
 	require.Nil(t, s.export(marshal(t, tracesOf(chats(1)[1]))), "a span that is not a generation is not refused")
 }
 
-// The 404 for a path that an exporter with a wrong endpoint uses says which path is right.
+// If an exporter is configured with a wrong endpoint, the 404 names the right path.
 func TestOTLPWrongPaths(t *testing.T) {
 	s := start(t)
 	for path, advice := range map[string]string{
@@ -324,7 +323,7 @@ func TestOTLPWrongPaths(t *testing.T) {
 	}
 }
 
-// otlpStatus reads a google.rpc.Status.
+// otlpStatus decodes the code and the message of a google.rpc.Status in Protobuf.
 func otlpStatus(t testing.TB, b []byte) (code int, message string) {
 	t.Helper()
 	require.GreaterOrEqual(t, len(b), 4, "%q", b)
@@ -335,7 +334,7 @@ func otlpStatus(t testing.TB, b []byte) (code int, message string) {
 }
 
 // A request with more records than the rate allows is recorded as a whole. The client's next
-// request is then refused with the time after which to try again.
+// request then gets 429 with a Retry-After header.
 func TestOTLPRate(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.RequestRate, c.ServerLimits.RateBurst = 10, 10e9 })
 	require.Nil(t, s.export(marshal(t, tracesOf(chats(250)...))))
@@ -348,7 +347,7 @@ func TestOTLPRate(t *testing.T) {
 	require.Equal(t, 14, code)
 }
 
-// While the ledger accepts no records, exporters are told to send again later.
+// While the ledger accepts no records, exporters get 503 with a Retry-After header.
 func TestOTLPWhileTheLedgerTakesNothing(t *testing.T) {
 	s := start(t)
 	body := marshal(t, tracesOf(chats(3)...))
@@ -426,7 +425,7 @@ func TestOTLPByGRPC(t *testing.T) {
 		status, _, _ = call(c.service, body, c.header, c.value)
 		require.True(t, strings.HasPrefix(status, c.want), status)
 	}
-	// A message that breaks off is refused. It is not read as a shorter message.
+	// A truncated message is refused instead of being read as a shorter one.
 	r, err := http.NewRequest(http.MethodPost, server.URL+"/opentelemetry.proto.collector.trace.v1.TraceService/Export", strings.NewReader("\x00\x00\x00\x00\x09\x0a\x00"))
 	require.NoError(t, err)
 	r.Header.Set("Content-Type", "application/grpc")

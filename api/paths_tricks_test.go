@@ -72,7 +72,7 @@ func TestPathsHaveOneMeaning(t *testing.T) {
 			}
 		}
 	}
-	// Only the exact name is a ledger's name.
+	// A percent-encoded spelling of a ledger's name is not its name.
 	g.raw("GET", "/v1/ledgers/default", only).want(http.StatusOK)
 	g.raw("GET", "/v1/ledgers/%64efault", only).want(http.StatusNotFound)
 }

@@ -61,7 +61,7 @@ func TestPartsOfRunsAreProvedAsTheContractSays(t *testing.T) {
 	question := s.nested(t, "3", "?stage=question")
 	require.Contains(t, record.StageHashes("question", "equivalence_class", []byte("who keeps lighthouse")), question.Stage.Hash)
 
-	// Two stages with the same name are distinguished as in the names of checks.
+	// A number after # distinguishes stages with the same name, as in the names of checks.
 	s.do(t, post(prefix+"/run-dags", fmt.Sprintf(`{"dag":{"root":%[1]q,"nodes":[{"stage":"answer","hash":%[1]q},{"stage":"a/b c","hash":%[1]q},`+
 		`{"stage":"answer","hash":%[2]q}]}}`, digit("8"), digit("9"))), http.StatusCreated)
 	second := s.nested(t, "6", "?stage=answer%232")

@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every query accepts the common parameters that the contract lists for it, and refuses those
-// that it does not list.
+// Every query accepts the common parameters that the contract lists for it, and refuses all others.
 func TestQueriesTakeTheCommonParametersOfTheContract(t *testing.T) {
 	s := newServer(t)
 	s.do(t, s.record(t, "complete"), http.StatusCreated)
@@ -94,7 +93,7 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 	s.do(t, get(prefix+"/drift/timeline").asking("?model="), http.StatusOK)
 }
 
-// The earliest time that can be written is a valid limit.
+// The earliest time that can be written is a valid value of since and until.
 func TestTimesOfTheYearOneAreValid(t *testing.T) {
 	s := newServer(t)
 	s.do(t, s.record(t, "complete"), http.StatusCreated)

@@ -108,8 +108,8 @@ func TestEventsAreTheLog(t *testing.T) {
 	s.get("/events/xyz").problem(http.StatusBadRequest)
 }
 
-// If the database is damaged, the server answers 500 and not 404. A page that breaks off does
-// not look complete.
+// If the database has lost an entry, the server answers 500, not 404. A page that reaches the lost
+// entry is cut off, so that it does not look complete.
 func TestDamageIsNotAbsence(t *testing.T) {
 	s := filled(t, 300)
 	x, err := s.database.Tamperer("default")

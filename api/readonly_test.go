@@ -64,8 +64,8 @@ func TestReadOnly(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, status)
 }
 
-// storage.ErrLogOnly becomes a 404 that names what a published copy lacks, and is not an
-// internal error.
+// storage.ErrLogOnly becomes a 404 which says that the copy has only the log. It is not an internal
+// error.
 func TestLogOnly(t *testing.T) {
 	p, internal := problem.FromError(storage.ErrLogOnly)
 	require.False(t, internal)

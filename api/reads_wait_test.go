@@ -84,7 +84,7 @@ func startStuck(t *testing.T) (*service, *Server, stuckDatabase) {
 	return s, handler, database
 }
 
-// A write is in progress until its answer begins, and reads leave a core to it until then.
+// Reads leave a core to a write until the response to the write begins.
 func TestWritesCountUntilTheirAnswer(t *testing.T) {
 	s, handler, database := startStuck(t)
 	for name, write := range map[string]func() answer{
@@ -154,7 +154,8 @@ func TestReadsDoNotWaitForTheWriter(t *testing.T) {
 	}
 }
 
-// The index has no event beyond the published head, so its answers have a checkpoint.
+// The index has no event beyond the published head, so that its answers can be proved with a
+// checkpoint.
 func TestAnswersAreOfThePublishedHead(t *testing.T) {
 	s, handler, database := startStuck(t)
 	s.post("/ipc-records", ipcBody("r", "x")).want(http.StatusCreated)

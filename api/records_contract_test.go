@@ -167,8 +167,8 @@ func TestEveryPropertyFindsItsRecord(t *testing.T) {
 	require.Equal(t, "1969-07-20T20:17:40Z", *occurred.Rows[0].Timestamp)
 }
 
-// The values of the label field in the metric of failed checks are also values of the parameter
-// mismatch, which finds the records.
+// The parameter flag=mismatch finds all records whose claims are wrong. The parameter mismatch
+// finds those of one field, by the name that the row's mismatches have.
 func TestRecordsWhoseClaimsDoNotHold(t *testing.T) {
 	s := recorded(t)
 	zero := strings.Repeat("0", 64)
@@ -196,7 +196,7 @@ func TestRecordsWhoseClaimsDoNotHold(t *testing.T) {
 		if field == "stage:mine" {
 			field = "stage:other"
 		}
-		if !strings.Contains(field, "/") { // fields of single citations
+		if !strings.Contains(field, "/") { // the field of a single citation is not a value of mismatch
 			require.Equal(t, seqs[1:], s.records(t, get(recordsOf).asking("?mismatch="+url.QueryEscape(field))).seqs(), field)
 		}
 	}
@@ -232,7 +232,7 @@ func TestPagesOfRecords(t *testing.T) {
 	}
 }
 
-// The answer for a run lists all of its records, and every link in the answer works.
+// GET /runs/{run_id} lists all records of the run, and every link in the response works.
 func TestRuns(t *testing.T) {
 	s := newServer(t)
 	const runID = "a/b ü"
@@ -277,7 +277,7 @@ func TestRuns(t *testing.T) {
 
 func TestRecordAsOf(t *testing.T) {
 	s := recorded(t)
-	s.do(t, get(recordOf, "seq", "1").asking("?after=7"), http.StatusOK) // the index has everything
+	s.do(t, get(recordOf, "seq", "1").asking("?after=7"), http.StatusOK) // waits until the index has everything
 	for query, state := range map[string]string{"": "failed", "?as_of=6": "live", "?as_of=7&proofs=true": "failed", "?after=7": "failed"} {
 		var r struct {
 			State string `json:"state"`
@@ -289,7 +289,7 @@ func TestRecordAsOf(t *testing.T) {
 	s.do(t, get(recordOf, "seq", "8"), http.StatusNotFound)
 }
 
-// A list that cannot be answered is refused with an error that names the wrong parameter.
+// A list query that is not valid is refused with an error that names the wrong parameter.
 func TestRefusedLists(t *testing.T) {
 	s := recorded(t)
 	for query, name := range map[string]string{

@@ -16,7 +16,7 @@ const (
 	because    = `{"reason":"because"}`
 )
 
-// redacted returns a server with three records; the first is redacted.
+// redacted returns a server with three records, the first of which is redacted.
 func redacted(t *testing.T) *server {
 	s := newServer(t)
 	for range 2 {

@@ -217,7 +217,7 @@ func TestRedactionByFilter(t *testing.T) {
 	labelled := func(label, output string) string {
 		return strings.Replace(ipcBody("", output), "{", `{"labels":{"user":"`+label+`"},`, 1)
 	}
-	for i := range 6 { // 1 to 6: three of each user, all with one payload and system prompt
+	for i := range 6 { // 1 to 6: three of each user, all with the same payload and system prompt
 		s.post("/ipc-records", labelled([]string{"ann", "bob"}[i%2], fmt.Sprint("output ", i))).want(http.StatusCreated)
 	}
 	s.remove("/records/3/content", because).want(http.StatusCreated) // event 7

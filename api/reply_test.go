@@ -62,7 +62,7 @@ func TestReceiptsAreSentInOneWrite(t *testing.T) {
 	require.ErrorIs(t, <-ended, http.ErrServerClosed)
 }
 
-// Longer receipts can be sent in several writes.
+// A receipt of more than 32 KiB arrives complete and verifies.
 func TestLongReceipts(t *testing.T) {
 	s := start(t)
 	var citations []string

@@ -28,13 +28,13 @@ const lighthouse = "04cbfc2c150a34bae31f1ccbcd0151c3be1406a027920d29ff21bcf914ea
 // digit returns a hash that consists of one repeated digit.
 func digit(d string) string { return strings.Repeat(d, 64) }
 
-// dimensionsOf returns cache dimensions with a source_root.
+// dimensionsOf returns cache dimensions with the given source_root.
 func dimensionsOf(root string) string {
 	return fmt.Sprintf(`{"source_root":%q,"question_hash":%q,"model_profile_hash":%q,"conversation_hash":%q,"governance_policy_hash":%q,`+
 		`"schema_version":"v9.8.0","canonicalization_version":"norm-v1","chunking_version":"tok-512-v1"}`, root, lighthouse, digit("1"), digit("2"), digit("3"))
 }
 
-// cacheKey computes the cache key of dimensionsOf (spec: Cache key).
+// cacheKey computes the cache key of dimensionsOf(root) (spec: Cache key).
 func cacheKey(root string) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{root, lighthouse, digit("1"), digit("2"), digit("3"), "v9.8.0", "norm-v1", "tok-512-v1"}, "|")))
 	return hex.EncodeToString(sum[:])

@@ -18,7 +18,7 @@ const (
 	unregisteredSourcesOf = prefix + "/unregistered-sources"
 )
 
-// cite returns a citation set of a run. Each citation is "source text".
+// cite returns a citation set of a run. Each citation has the form "source text".
 func cite(run string, citations ...string) string {
 	var list []string
 	for _, c := range citations {
@@ -102,8 +102,8 @@ func TestEvidenceIsACause(t *testing.T) {
 	require.Equal(t, "evidence", derived())
 	require.Contains(t, counted(), `colophon_ledger_drift_total{cause="evidence",ledger="default"} 1`)
 
-	// A set that arrives later becomes the latest of its run, but changes neither the drift
-	// nor the count.
+	// A set that arrives later becomes the latest of its run, but changes neither the derived drift
+	// nor the metric.
 	s.do(t, post(prefix+"/citation-sets", cite("a", "s two", "s three")).with("Idempotency-Key", "late"), http.StatusCreated)
 	require.Equal(t, wire.CauseStochasticOrModelInternal, cause("?a=2&b=4&after=5"))
 	require.Equal(t, wire.CauseEvidence, cause("?a=2&b=4&as_of=5"))
@@ -122,7 +122,7 @@ func TestEvidenceIsACause(t *testing.T) {
 	require.Equal(t, wire.CauseIdentical, *s.compareRuns(t, "?a=b&b=b").Cause)
 }
 
-// The comparison reports changed sources: the current registration lacks a chunk that a set
+// The comparison reports changed sources: either the current registration lacks a chunk that a set
 // cites, or a different list was registered between the two sets.
 func TestSourcesThatChangeUnderRuns(t *testing.T) {
 	s := evident(t)
@@ -184,8 +184,8 @@ func TestWhichRecordsOfRunsAreCompared(t *testing.T) {
 	require.Len(t, page.Rows, 3)
 }
 
-// A query is refused if too many records of a run are newer than its live record. The server
-// does not search all of them.
+// A comparison is refused if too many records of a run are newer than its latest live record. The
+// server does not search all of them.
 func TestLongRunsAreNotSearched(t *testing.T) {
 	s := newServer(t)
 	s.do(t, post(ipc, runRecord("b", "m", "yes")), http.StatusCreated)

@@ -70,7 +70,7 @@ func TestMissingGroupsAreExplained(t *testing.T) {
 	}
 }
 
-// Compared records show their state and their mismatches.
+// An attribution shows the states and the mismatches of the compared records.
 func TestAttributionShowsMismatches(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "x")).want(http.StatusCreated)

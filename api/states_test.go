@@ -25,7 +25,7 @@ func (s *service) changing(body string) (r stateChanges) {
 	return r
 }
 
-// statesOf returns the states of records.
+// statesOf returns the states of records, and "" for a record of a kind that has no state.
 func (s *service) statesOf(seqs ...uint64) (states []string) {
 	s.t.Helper()
 	for _, seq := range seqs {

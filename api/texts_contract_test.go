@@ -94,7 +94,7 @@ func TestFiguresOfTexts(t *testing.T) {
 	require.Equal(t, wire.TextChange{Unavailable: wire.TextNotPosted}, attribution.Text.Output)
 }
 
-// Figures about texts cover the first 1,000 pairs, and so do totals on request.
+// With text=true, the figures cover the first 1,000 pairs. With totals=first, so do the totals.
 func TestOfManyPairsTheFirstAreCompared(t *testing.T) {
 	s := newServer(t)
 	const pairs = 1001
@@ -126,7 +126,7 @@ func TestOfManyPairsTheFirstAreCompared(t *testing.T) {
 	require.True(t, first.Sample)
 	require.Len(t, first.Rows, 2)
 
-	// If there are no more pairs, these are all.
+	// If there are fewer pairs, totals=first covers all of them.
 	s = generated(t)
 	all = wire.EffectsAnswer{}
 	s.do(t, get(effectsOf).asking("?variable=model&a=gemma2%3A2b&b=gemma2%3A9b&after=7"), http.StatusOK).decode(t, &all)

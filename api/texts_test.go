@@ -60,8 +60,8 @@ func TestTextsThatAreTooLongForADiff(t *testing.T) {
 	require.InDelta(t, 1, answer.Text.Output.Similarity, 0.00001)
 }
 
-// An answer holds memory and a core for the texts that it reads. It is refused if no memory or
-// no core is free.
+// A request that reads texts holds memory and a core. It is refused if no memory or no core is
+// free.
 func TestTextsHoldMemoryAndACore(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Wait = time.Millisecond })
 	s.post("/ipc-records", ipcBody("", strings.Repeat("o ", 1<<18))).want(http.StatusCreated)
