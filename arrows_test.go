@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everything stands for all packages of this module in a list of arrows.
+// everything in a list of arrows permits all packages of this module.
 const everything = "*"
 
 // arrows lists the packages of this module that each package may import. A package that is not

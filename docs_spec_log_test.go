@@ -148,8 +148,8 @@ func exampleTreeOf(e *example) *proofs.Tree {
 	return tree
 }
 
-// exampleSigner returns a signer for the origin of the examples. Its seed is the value seed of the
-// example of.
+// exampleSigner returns a signer for the origin of the examples. The example named of contains the
+// signer's seed under the key named seed.
 func exampleSigner(e *example, of, seed string) *proofs.Signer {
 	signer, err := proofs.NewKey([32]byte(e.all[of].hexBytes(seed))).Signer(e.all["key"].value("origin"))
 	require.NoError(e.t, err)

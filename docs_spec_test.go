@@ -145,7 +145,7 @@ func TestSpecExamples(t *testing.T) {
 		}
 		require.Len(t, exampleBlock.FindAllString(string(text), -1), strings.Count(string(text), "\n```example "), file)
 	}
-	require.Len(t, specExamples, len(all), "each example has a function, and each function an example")
+	require.Len(t, specExamples, len(all), "each example must have a function, and each function an example")
 	for _, one := range specExamples { // in order, because some examples depend on earlier ones
 		e := all[one.name]
 		require.NotNil(t, e, "docs/spec has no example %s", one.name)
@@ -202,7 +202,7 @@ func (e *example) post(kind record.Kind, body string) (p postedRecord) {
 	return p
 }
 
-// effective returns the effective hash with this name of a record.
+// effective posts a record, and returns the record's effective hash with this name.
 func (e *example) effective(kind record.Kind, body, name string) string {
 	hash := e.post(kind, body).Hashes[name]
 	require.NotNil(e.t, hash, name)

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 // command runs the program with --quick in a new folder. It returns the program's output, and the
-// content of the file of --json.
+// content of the file that --json writes.
 func command(t *testing.T, arguments ...string) (printed string, figures []byte) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "figures.json")
@@ -36,7 +36,8 @@ func command(t *testing.T, arguments ...string) (printed string, figures []byte)
 	return out.String(), figures
 }
 
-// With each contestant and each way of posting, records are accepted and the answers verify.
+// run measures every selected contestant with every way of posting, and verifies what the contestants
+// answer.
 func TestRun(t *testing.T) {
 	rounds := filepath.Join(t.TempDir(), "rounds")
 	printed, figures := command(t, "run", "--only", "^(colophon|tessera|immudb)/.*/64$", "--benchstat", rounds, "--profiles", filepath.Join(t.TempDir(), "profiles"))
@@ -146,7 +147,7 @@ func TestServers(t *testing.T) {
 	for _, r := range result.Rows {
 		for i, figure := range r.Median.fields() {
 			waits := figure == &r.Median.Locks || figure == &r.Median.Disk // these two can be 0
-			if r.Clients > 1 && !waits {                                   // processor time is measured in units of 10 ms
+			if r.Clients > 1 && !waits {                                   // one client can use less than 10 ms, the unit of processor time
 				require.Positive(t, *figure, "figure %d with %d servers and %d ledgers", i, r.Servers, r.Ledgers)
 			}
 		}

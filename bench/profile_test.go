@@ -34,8 +34,8 @@ func stacks(kinds []string, samples map[*[]string][]int64) *profile.Profile {
 	return p
 }
 
-// A sample is assigned to the first part that matches its stack, and a part is assigned its share
-// of the row's figures.
+// profileOf assigns each sample to the first part that matches the sample's stack, and gives each part
+// its share of the row's figures.
 func TestProfileOf(t *testing.T) {
 	parsing := &[]string{"crypto/sha256.Sum256", "colophon/ledger/record.Limits.Parse", "colophon/api.(*Server).ServeHTTP", "net/http.(*conn).serve"}
 	handling := &[]string{"runtime.memmove", "colophon/api.(*Server).ServeHTTP", "net/http.(*conn).serve"}

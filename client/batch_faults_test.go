@@ -159,8 +159,8 @@ func TestBatchFailures(t *testing.T) {
 	}
 }
 
-// PostBatch gives up on a server that ends its response before it receives a line, after as many
-// requests as for an unreachable server.
+// If a server ends its response before it receives a line, PostBatch gives up after as many requests as
+// for an unreachable server.
 func TestBatchWhenAnswersEndBeforeTheLines(t *testing.T) {
 	for name, answer := range map[string]string{"nothing": "", "a timeout": strings.Replace(busyLine, "503", "408", 1)} {
 		t.Run(name, func(t *testing.T) {
@@ -181,8 +181,8 @@ func TestBatchWhenAnswersEndBeforeTheLines(t *testing.T) {
 	}
 }
 
-// answersLines returns a client of a fake server that answers at most the first most lines of each
-// request. The server ends its response only if it has answered all lines.
+// answersLines returns a client of a fake server that answers only the first most lines of each request.
+// The server ends its response only if it has answered all lines.
 func answersLines(most int) (server *http.Client, requests *atomic.Int32) {
 	requests = new(atomic.Int32)
 	return &http.Client{Transport: roundTrip(func(q *http.Request) (*http.Response, error) {

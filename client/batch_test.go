@@ -106,8 +106,8 @@ func TestBatchAnswersEachLineInOrder(t *testing.T) {
 	}
 }
 
-// PostBatch sends each line as soon as it has it, so a line can depend on the result of the previous
-// one.
+// PostBatch sends each line as soon as the caller yields it, so a line can depend on the result of the
+// previous one.
 func TestBatchSendsEachLineAtOnce(t *testing.T) {
 	for _, gzip := range []bool{false, true} {
 		l := connect(t, serve(t).URL).Ledger("default")
@@ -172,7 +172,7 @@ func TestBatchOfTexts(t *testing.T) {
 	}
 }
 
-// If the server answers while it reads, PostBatch sends all lines in one request.
+// PostBatch sends all lines in one request if the server answers lines while it reads the request.
 func TestBatchUsesOneRequest(t *testing.T) {
 	s := serve(t)
 	var requests atomic.Int32
@@ -326,7 +326,7 @@ const (
 	busyLine = `{"type":"about:blank","title":"T","status":503,"detail":"busy","line":2}`
 )
 
-// PostBatch does not reach its timeout while only the input or the caller pauses.
+// A pause of the input or of the caller does not count toward the timeout of PostBatch.
 func TestBatchWaitsForItsInputAndItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pause = 10 * time.Minute
@@ -418,7 +418,7 @@ func TestBatchWithoutKeysReportsBusyLines(t *testing.T) {
 	require.Equal(t, int32(1), requests.Load())
 }
 
-// Batch continues after an input pause that made the server end the request.
+// PostBatch continues after the server has ended a request because the input paused.
 func TestBatchSurvivesPauses(t *testing.T) {
 	server, requests := answering(t, text(minimalReceipt, strings.Replace(busyLine, "503", "408", 1)))
 	l := connect(t, server.URL, client.WithRetries(client.Retries{Attempts: 1})).Ledger("default")

@@ -133,8 +133,8 @@ func TestEveryCall(t *testing.T) {
 	point := &client.QueryOptions{After: w.at["path"], Proofs: true}
 	bare := &client.QueryOptions{After: w.at["path"]}
 
-	// call notes that an operation was called and checks that value lost no member of the response.
-	// A nil value needs no such check.
+	// call marks an operation as called and checks that value lost no member of the response. It
+	// does not check a nil value.
 	called := make(map[string]bool)
 	call := func(operation string, value any, err error) {
 		t.Helper()
@@ -375,7 +375,7 @@ func TestEveryCall(t *testing.T) {
 	full(t, "gaps", l.Producers.Producer("web-7", &single).Gaps(ctx))
 	full(t, "duplicates", l.Producers.Producer("web-7", &single).Duplicates(ctx))
 
-	// The types lose no member of an event, of whatever kind.
+	// The types lose no member of an event of any kind.
 	kinds := make(map[wire.Kind]bool)
 	var lines []string
 	for line, err := range l.Events.All(ctx, 0) {
@@ -492,14 +492,14 @@ func TestEveryCall(t *testing.T) {
 
 	contract, err := openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
 	require.NoError(t, err)
-	notCalled := []string{"home", "getDocs", "getDocsFile", "getExample", "getConsoleFile", // operations for people and their pages
-		"postTraces", "postLogs"} // operations for exporters of OpenTelemetry
+	notCalled := []string{"home", "getDocs", "getDocsFile", "getExample", "getConsoleFile", // operations for browsers
+		"postTraces", "postLogs"} // operations for OpenTelemetry exporters
 	for _, item := range contract.Paths.Map() {
 		for _, operation := range item.Operations() {
 			require.True(t, called[operation.OperationID] != slices.Contains(notCalled, operation.OperationID), operation.OperationID)
 			for _, parameter := range operation.Parameters {
 				name := strings.Replace(parameter.Value.Name, "{name}", "step", 1)
-				free := operation.OperationID == "listRecords" || operation.OperationID == "listRunDAGs" || operation.OperationID == "listTimeline" // these calls accept any parameter name, in Where or as by
+				free := operation.OperationID == "listRecords" || operation.OperationID == "listRunDAGs" || operation.OperationID == "listTimeline" // their methods accept any parameter name, in Where or in the argument by
 				require.True(t, parameter.Value.In != "query" || free || seen.query[name], "%s: parameter %s", operation.OperationID, name)
 			}
 		}

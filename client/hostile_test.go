@@ -135,7 +135,7 @@ func TestCursorCyclesEndLists(t *testing.T) {
 	server, requests := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"as_of":1,"rows":[],"next":%q}`, next[r.URL.Query().Get("cursor")])
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // stops a client that would otherwise never stop
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // stops a client that follows the cycle without end
 	defer cancel()
 	n := 0
 	for _, err := range connect(t, server.URL).Ledger("default").Records.List(nil).All(ctx) {
@@ -270,7 +270,7 @@ func TestHeaders(t *testing.T) {
 	require.Equal(t, int32(2), connections.Load(), "the client does not try again")
 }
 
-// The client does not repeat a call that cannot succeed until the URL changes, or that the caller's
+// The client does not repeat a call that can succeed only with a different URL, or that the caller's
 // transport rejected.
 func TestRequestsThatAreNotRepeated(t *testing.T) {
 	plain, _ := answering(t, ok)
@@ -461,7 +461,8 @@ func TestTokensAreNotPrinted(t *testing.T) {
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", c, c, c, c), "secret")
 }
 
-// If another program answers, such as a proxy, the error contains the text that this program sent.
+// If a TLS server or a proxy sends a plain-text error, the client explains the error if it knows the text,
+// and never repeats control characters.
 func TestPlainAnswers(t *testing.T) {
 	secure := httptest.NewUnstartedServer(ok)
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -475,8 +476,7 @@ func TestPlainAnswers(t *testing.T) {
 	require.ErrorContains(t, err, "400 Bad Request")
 }
 
-// After a rotation, receipts do not verify with the old key, but they verify with the keys that
-// follow from it.
+// After a rotation, receipts do not verify with the old key, but they verify with its successors.
 func TestSuccessorKeysVerify(t *testing.T) {
 	s := serve(t)
 	old := s.key()
@@ -501,8 +501,7 @@ func TestSuccessorKeysVerify(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The content that a call returns has the same bytes that were posted, and the caller can change
-// the returned slice.
+// Content returns exactly the bytes that were posted, and a record can contain lone surrogates.
 func TestContentBelongsToTheCaller(t *testing.T) {
 	l := connect(t, serve(t).URL).Ledger("default")
 	record := generation("<Ana>\u2028 & \U0001F30A")
@@ -521,8 +520,8 @@ func TestContentBelongsToTheCaller(t *testing.T) {
 	require.NotEmpty(t, receipt.Hashes.Get("root"))
 }
 
-// FuzzDecode decodes arbitrary responses. Decoding must terminate, and every value that was decoded
-// can be encoded again.
+// FuzzDecode decodes arbitrary responses. Decoding must terminate, and every decoded value must be
+// encodable.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(minimalReceipt))
 	f.Add([]byte(busyLine))

@@ -99,7 +99,7 @@ func generation(output string) *wire.IPCRecord {
 	}
 }
 
-// recorder is a transport that keeps the body of the last answer.
+// recorder is a transport that keeps the body and the header of the last response.
 type recorder struct {
 	body   []byte
 	header http.Header

@@ -97,7 +97,7 @@ func TestOtherFilesAreNotFound(t *testing.T) {
 	}
 }
 
-// maxFirstLoad is what a browser may load before the page works, in compressed bytes.
+// maxFirstLoad is the maximum number of compressed bytes that a browser loads before the page works.
 const maxFirstLoad = 200_000
 
 func TestFirstLoadIsSmall(t *testing.T) {

@@ -52,7 +52,7 @@ func TestConnectionsOfServer(t *testing.T) {
 	}
 	t.Logf("at most %d connections", seen)
 	require.LessOrEqual(t, seen, 2*most+12)
-	require.Greater(t, seen, most, "the load uses connections")
+	require.Greater(t, seen, most, "the load must use more connections than one pool has")
 	for _, pool := range s.families()["colophon_storage_connections_limit"].GetMetric() {
 		require.Equal(t, map[string]float64{"read": most, "write": 4}[pool.GetLabel()[0].GetValue()], pool.GetGauge().GetValue())
 	}

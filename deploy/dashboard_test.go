@@ -36,7 +36,7 @@ type panel struct {
 	} `json:"targets"`
 }
 
-// The dashboards, by the name of their file and UID.
+// Names of the dashboards. Each name is both the UID and the name of the file.
 const (
 	mainDashboard    = "colophon"
 	serversDashboard = "colophon-servers"
@@ -50,8 +50,8 @@ func readDashboard(t *testing.T, name string) (d dashboard) {
 	return d
 }
 
-// chosen replaces the dashboard's variables in an expression: all ledgers, all servers, and a
-// range of seconds, because the scrapes are a second apart.
+// chosen sets the dashboard's variables in an expression: all ledgers, all servers, and an interval
+// of 15 s, which suffices because the scrapes are a second apart.
 var chosen = strings.NewReplacer("$ledger", ".+", "$instance", ".+", "$__rate_interval", "15s")
 
 // query returns the expression of a panel's first target.
@@ -82,7 +82,7 @@ func TestDashboardsAreWellFormed(t *testing.T) {
 			require.LessOrEqual(t, p.GridPos.X+p.GridPos.W, 24, "%s", p.Title)
 			for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 				for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
-					require.Empty(t, taken[[2]int{x, y}], "%s overlaps with it", p.Title)
+					require.Empty(t, taken[[2]int{x, y}], "the panel %s overlaps another panel", p.Title)
 					taken[[2]int{x, y}] = p.Title
 				}
 			}

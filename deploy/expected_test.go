@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The expected results for the real input, counted in the simplest way.
+// This file counts the expected results for the real input in the simplest way.
 
 // sharedData is real input that is not part of the repository.
 var sharedData = filepath.Join("..", "..", "shared", "data")

@@ -80,8 +80,8 @@ func TestComposePublishesOnLoopbackOnly(t *testing.T) {
 }
 
 // The ports of three servers are published only on loopback, and only the servers can reach
-// their databases. Each of the two files with databases gives every server a URL with several
-// hosts.
+// their databases. Each of the two compose files with a database gives every server a URL with
+// several hosts.
 func TestComposeOfServers(t *testing.T) {
 	file := readCompose(t, "compose.servers.yaml")
 	targets, err := os.ReadFile("prometheus/servers.yml")
@@ -200,7 +200,7 @@ func TestBalancer(t *testing.T) {
 				}
 			}
 		}
-		require.Positive(t, requests, "each server gets requests")
+		require.Positive(t, requests, "each server must get requests")
 	}
 }
 
@@ -230,7 +230,7 @@ func TestKubernetesRunsConfined(t *testing.T) {
 	text, err := os.ReadFile("kubernetes/statefulset.yaml")
 	require.NoError(t, err)
 	require.NoError(t, yaml.Unmarshal(text, &set))
-	require.Equal(t, 1, set.Spec.Replicas, "there is one writer")
+	require.Equal(t, 1, set.Spec.Replicas, "there must be one writer")
 	pod := set.Spec.Template.Spec
 	require.True(t, pod.SecurityContext.RunAsNonRoot)
 	require.Len(t, pod.Containers, 1)

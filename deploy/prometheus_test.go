@@ -155,8 +155,8 @@ type fact struct {
 	want       counted
 }
 
-// facts returns the expected answers for the real input, to the dashboard's queries and the
-// recording rules.
+// facts returns the answers that the dashboard's queries and the recording rules must give for the
+// real input.
 func facts(t *testing.T) []fact {
 	d := readDashboard(t, mainDashboard)
 	shown := func(panel, ledger string) string {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The parts of an expression that are not names of metrics. Strings come first, because the
-// value of a label can contain anything.
+// These match the parts of an expression that are not names of metrics. metricNames removes strings
+// first, because the value of a label can contain anything.
 var (
 	promString    = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'|`[^`]*`")
 	promComment   = regexp.MustCompile(`#[^\n]*`)

@@ -21,7 +21,7 @@ type rule struct {
 	Annotations map[string]string `yaml:"annotations"`
 }
 
-// readYAML reads a file and refuses members that its type does not have.
+// readYAML decodes a file into to, and refuses members that the type of to does not have.
 func readYAML(t *testing.T, path string, to any) {
 	t.Helper()
 	file, err := os.Open(path)
@@ -102,7 +102,7 @@ func TestAlertsAreActionable(t *testing.T) {
 	alerts := 0
 	for _, r := range readRules(t, glob(t, "prometheus/*.rules.yml")...) {
 		if r.Alert == "" {
-			require.Contains(t, cases.String(), r.Record, "no test case uses it")
+			require.Contains(t, cases.String(), r.Record, "no test case uses this recording rule")
 			continue
 		}
 		alerts++

@@ -82,7 +82,7 @@ func startWith(t *testing.T, flags []string, environ ...string) *server {
 	lines := bufio.NewScanner(banner)
 	for lines.Scan() {
 		if name, url, found := strings.Cut(strings.TrimSpace(lines.Text()), " "); found && name == "server" {
-			go func() { _, _ = io.Copy(io.Discard, banner) }() // so that it never blocks on its output
+			go func() { _, _ = io.Copy(io.Discard, banner) }() // so that the server never blocks on its output
 			return &server{t, strings.TrimSpace(url)}
 		}
 	}

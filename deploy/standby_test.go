@@ -34,7 +34,7 @@ func startStandby(t *testing.T, primary string, environ []string) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(data)) })
 	require.NoError(t, os.Chown(data, int(ids.Uid), int(ids.Gid)))
-	script, err := os.ReadFile("postgres/standby.sh") // the owner of the folder may not be able to read this folder
+	script, err := os.ReadFile("postgres/standby.sh") // the owner of the primary's folder might not be allowed to read this one
 	require.NoError(t, err)
 	file := filepath.Join(data, "standby.sh")
 	require.NoError(t, os.WriteFile(file, script, 0o644))
@@ -113,5 +113,5 @@ func TestStandbyTakesOver(t *testing.T) {
 		require.NoError(t, err)
 		return n
 	}
-	require.Equal(t, size(before)+1, size(after), "no record was lost")
+	require.Equal(t, size(before)+1, size(after), "no record may be lost")
 }

@@ -31,16 +31,16 @@ func TestManyClientsAreBoundByCores(t *testing.T) {
 	require.InEpsilon(t, 1, p.Busy, 0.02)
 }
 
-// If commits wait long, they limit the rate of a ledger. More ledgers then increase the rate, and more
-// servers do so only once the cores of one server are used up.
+// If a commit waits for a long time, the wait limits the rate of a ledger. More ledgers then increase the
+// rate. More servers increase it only if one server has too few cores.
 func TestWhatBindsALedger(t *testing.T) {
 	slow := costs
 	slow.Wait = 50 * time.Millisecond
 	rate := func(servers, ledgers int) float64 {
 		return Simulate(slow, Scenario{Servers: servers, Ledgers: ledgers, Clients: 64 * ledgers, ServerCores: 2, DatabaseCores: 8}, 20_000).Rate
 	}
-	// The first record that is answered and posted again begins a commit. The other records share the next
-	// commit.
+	// The first client that receives its answer posts its next record, which begins a commit. The records of
+	// the other clients share the next commit.
 	require.InEpsilon(t, 64/(2*0.05), rate(1, 1), 0.1)
 	require.InEpsilon(t, 4*rate(1, 1), rate(1, 4), 0.1)
 	require.InEpsilon(t, rate(1, 4), rate(2, 4), 0.1, "the wait must be the limit, not the server")
@@ -48,8 +48,8 @@ func TestWhatBindsALedger(t *testing.T) {
 	require.Greater(t, rate(2, 4), 1.4*rate(1, 4), "the server must be the limit")
 }
 
-// Each server that follows uses processor time for each record. The fewer polls there are, the less they
-// cost per record.
+// Each server that follows the ledgers uses processor time for each record. The fewer polls a server
+// makes, the less they cost per record.
 func TestFollowers(t *testing.T) {
 	costs := costs
 	costs.Wait, costs.Follow, costs.FollowDatabase = 10*us, 60*us, 20*us
@@ -63,7 +63,7 @@ func TestFollowers(t *testing.T) {
 	require.Greater(t, alone, 1.3*rate(2))
 	require.Greater(t, rate(2), 1.1*rate(3))
 
-	// With few clients, a poll finds few records. With many, it finds hundreds and costs almost nothing per record.
+	// With few clients, a poll finds few records. A longer interval between polls makes each record cheaper.
 	costs.Poll, costs.PollDatabase = 200*us, 300*us
 	often := rateOf(costs)
 	costs.PollInterval = 20 * time.Millisecond

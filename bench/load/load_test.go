@@ -33,7 +33,8 @@ func drive(t *testing.T, handler http.HandlerFunc, connections, records, lines i
 	return r, bodies, err
 }
 
-// SendBodies posts every record once and unchanged, whether the response has a length or is chunked.
+// SendBodies posts every record once and unchanged, whether the response has a Content-Length or is
+// chunked.
 func TestSingles(t *testing.T) {
 	for name, padding := range map[string]int{"by length": 0, "in chunks": 100_000} {
 		t.Run(name, func(t *testing.T) {

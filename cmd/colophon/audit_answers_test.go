@@ -47,15 +47,15 @@ type lie struct {
 	change func(answer map[string]any)
 	text   func(string) string
 	status int // HTTP status to send instead of 200
-	// alone is whether the audit ends at this lie, or reports no more findings than those about it.
+	// alone is set if the audit stops at this lie or reports findings about it only.
 	alone bool
 	// want is a finding that the audit must report. Its Query is the path or, if it ends with a
 	// slash, the beginning of the path. Parts of the query's parameters can follow the path.
 	want monitor.Finding
 }
 
-// liar runs a real server on a copy of the ledger's folder, behind a proxy that changes answers as
-// the lies describe: each answer as the first lie about it does. The pages of its lists are small.
+// liar runs a real server on a copy of the ledger's folder, behind a proxy that changes answers. If
+// several lies are about an answer, the first one applies. Lists have pages of at most 40 rows.
 func liar(t *testing.T, w *ledgertest.Ledger, lies ...lie) (url string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -250,7 +250,7 @@ func TestLiesAreNamed(t *testing.T) {
 			names[i] = l.name
 		}
 		t.Run(strings.Join(names, ", "), func(t *testing.T) {
-			// The log is so small that the audit queries all values.
+			// The log is so small that the sample includes all values.
 			report, o := audited(t, liar(t, w, told...), w.Key, "--replay-index", "--seed", cmp.Or(os.Getenv("COLOPHON_AUDIT_SEED"), "7"))
 			if told[0].want.Kind == "" {
 				require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
@@ -267,12 +267,12 @@ func TestLiesAreNamed(t *testing.T) {
 	}
 }
 
-// apart divides lies into groups that one audit can check. The lies of a group are about different
-// paths, and few: a report has at most 100 findings.
+// apart divides lies into groups, each of which a single audit can check. A group has at most four
+// lies, because a report has at most 100 findings. They are about different paths.
 func apart(lies []lie) (groups [][]lie) {
 	path := func(l lie) string {
 		if l.want.Kind == monitor.KindMetrics {
-			return "/metrics" // the query of some findings is empty
+			return "/metrics" // some findings about metrics have no query
 		}
 		path, _, _ := strings.Cut(l.want.Query, "?")
 		return path
@@ -310,7 +310,8 @@ func (l *lie) concerns(f monitor.Finding) bool {
 	return f.Kind == l.want.Kind && begins && (wanted == "" || rest == "" || strings.HasSuffix(wanted, "/") || rest[0] == '?' || rest[0] == ' ')
 }
 
-// An audit reports metrics that the server refuses to show as not checked, and not as correct.
+// If the server refuses to show its metrics, the audit reports them as not checked, in the JSON report
+// and in the text.
 func TestForbiddenMetricsAreNotChecked(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	url := liar(t, w, lie{about: onPath("/metrics"), status: http.StatusForbidden})
@@ -360,7 +361,7 @@ func TestAnswersOfALedgerWithoutRecords(t *testing.T) {
 	require.Equal(t, "a row is added", report.Findings[0].Message)
 }
 
-// An audit whose token cannot read answers fails, and does not report a clean ledger.
+// If the server refuses the audit's queries with 401 or 403, the audit fails without findings.
 func TestAuditsWithoutReadScope(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {

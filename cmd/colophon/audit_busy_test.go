@@ -12,8 +12,8 @@ import (
 )
 
 // An audit finds nothing wrong with an intact ledger that grows and erases content during the audit:
-// it compares each answer at the size at which the server gave the answer, and each ranking at the
-// head at the time of the request.
+// it compares each answer with the tree size that the answer states, and each ranking with the head at
+// the time of the request.
 func TestAuditOfABusyLedger(t *testing.T) {
 	w := ledgertest.NewForAnswers(t, 20)
 	ledger, stop := ledgertest.Serve(t, w.Copy(t))

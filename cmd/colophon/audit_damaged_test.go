@@ -40,8 +40,8 @@ func TestUnprovedCheckpointsAreBounded(t *testing.T) {
 	require.Len(t, stateOf(t, state).Unproved, 63)
 }
 
-// An audit that continues from a state without checksums uses only its checkpoints, and checks the
-// whole log again.
+// An audit that continues from a state without checksums uses only the state's checkpoints, and checks
+// the whole log again.
 func TestStatesWithoutChecksumsAreConverted(t *testing.T) {
 	w := newSeenWorld(t)
 	state := filepath.Join(t.TempDir(), "state")

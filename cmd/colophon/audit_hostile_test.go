@@ -165,7 +165,7 @@ func TestContentThatIsNotServed(t *testing.T) {
 	}
 }
 
-// If the server names the wrong redaction event for a redacted record, the audit reports this.
+// The audit reports a server that names the wrong redaction event for a redacted record.
 func TestWrongRedactionsAreReported(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	store := openRaw(t, w.Data)

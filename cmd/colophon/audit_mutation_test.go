@@ -74,7 +74,7 @@ func TestMutationsAreNamed(t *testing.T) {
 			}
 			met[m.audit.kind] = true
 			if m.again == (named{}) && m.audit != (named{}) {
-				return // other mutations are for tests of the state
+				return // the test does not audit these mutations with a state
 			}
 			again := filepath.Join(t.TempDir(), "state")
 			copyState(t, state, again)
@@ -378,7 +378,7 @@ func eventMutations(w *ledgertest.Ledger) []auditMutation {
 	event := func(name string, seq uint64, from, to string) auditMutation {
 		return both(name, func(f *forge) { f.rewrite(seq, from, to) }, named{kind: audit.KindEvent, seq: seq})
 	}
-	// fsck reports the redacted record before it reaches the event.
+	// fsck reports the content of the redacted record before it reaches the damaged event.
 	lost := named{kind: audit.KindRedaction, seq: w.At["secret"]}
 	year := func(f *forge) {
 		seq := f.seq("other")
@@ -450,7 +450,7 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 		m.again = named{kind: audit.KindFork, seq: w.At[event]}
 		return m
 	}
-	// other returns a mutation that replaces the hash directly after the text before.
+	// other returns a mutation that replaces the hash that directly follows the text in before.
 	other := func(name, event, field, before string) auditMutation {
 		return both(name, func(f *forge) {
 			f.rewrite(f.seq(event), before+hashAfter(f, event, before), before+ledgertest.ZeroHash)

@@ -96,7 +96,6 @@ func TestReportsHaveTotals(t *testing.T) {
 	require.Contains(t, text, "states    25 live, 0 failed, 0 stale, 2 quarantined\n")
 }
 
-// timeAt returns the time of an event.
 func timeAt(t *testing.T, url string, seq uint64) string {
 	t.Helper()
 	_, answer := ledgertest.Send(t, "GET", url+"/records/"+cli.FormatUint(seq), "", "")
@@ -106,7 +105,7 @@ func timeAt(t *testing.T, url string, seq uint64) string {
 	return at
 }
 
-// An audit reports two checkpoints that are not consistent, even if it reads both within one run.
+// An audit reports two inconsistent checkpoints even if it reads both of them in one run.
 func TestCheckpointsWithinOneAudit(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 20)
 	live, stop := ledgertest.Serve(t, w.Copy(t))

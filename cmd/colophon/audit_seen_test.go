@@ -161,8 +161,8 @@ func TestStateRemembersKeys(t *testing.T) {
 	require.Equal(t, stateOf(t, state).Size, report.Size)
 }
 
-// Only one audit at a time can use a state. If the state file was removed but its folder exists,
-// the audit does not create a new state.
+// Only one audit at a time can use a state. If the state file has been removed but its folder
+// exists, the audit does not create a new state.
 func TestStatesAreNotShared(t *testing.T) {
 	w := ledgertest.New(t, 0, 0, 0)
 	url, state := serveRaw(t, w.Data, nil), filepath.Join(t.TempDir(), "state")

@@ -104,8 +104,8 @@ func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o outc
 }
 
 // If an event that the audit has checked redacts content, the audit expects the content to be gone,
-// whatever the server returns when the audit reads the event again. In this test, a validation has
-// caused an earlier read.
+// whatever the server returns for other reads of that event. Here, the audit has already read the event
+// for a validation.
 func TestRedactionsFollowTheWalkedEvent(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	store := openRaw(t, w.Data)

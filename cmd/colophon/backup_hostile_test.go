@@ -34,7 +34,7 @@ func (s *stored) opened() *pebble.Database {
 	return database
 }
 
-// A hostile server cannot make a backup read or remove other files than those of the copy.
+// A hostile server cannot make a backup read or remove files outside the server's copy.
 func TestBackupsDoNotTrustServers(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

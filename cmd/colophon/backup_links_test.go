@@ -58,15 +58,15 @@ func (l *linked) found() map[string]string {
 	return found
 }
 
-// plant replaces a file or folder by a link to the file or folder with the same name outside.
+// plant replaces a file or folder with a link to the file or folder of the same name outside.
 func (l *linked) plant(name string) {
 	l.Helper()
 	require.NoError(l, os.RemoveAll(filepath.Join(l.backups, name)))
 	require.NoError(l, os.Symlink(filepath.Join(l.outside, name), filepath.Join(l.backups, name)))
 }
 
-// If another user replaces a file or folder by a link before a step of a backup or a restore, no
-// step reads, writes, or removes anything through the link.
+// If another user replaces a file or folder with a link before a step of a backup or a restore, the
+// step reads, writes, and removes nothing through the link.
 func TestBackupStepsFollowNoLink(t *testing.T) {
 	steps := map[string]func(l *linked) error{
 		"make":  func(l *linked) error { return l.store.CreateFolders() },

@@ -183,8 +183,8 @@ func (c *cluster) waitFor(p *process, ledger string) {
 	require.Eventually(c, func() bool { return c.holds(p, ledger) }, patience, 20*time.Millisecond)
 }
 
-// requireAll requires that the ledger has each acknowledged record exactly once, as the given
-// server shows it.
+// requireAll requires that the given server shows as many records of the ledger as clients got
+// receipts for, neither fewer nor more.
 func (c *cluster) requireAll(p *process, ledger string) {
 	c.Helper()
 	want := int(c.posted.Load()) + 1 // plus the event that created the ledger
@@ -214,8 +214,8 @@ func killedHolder(c *cluster) {
 	c.requireAll(b, "default")
 }
 
-// The server that holds the lease can shut down while clients write through the other server,
-// without losing a write.
+// If the server that holds the lease shuts down while clients write through the other server, no write
+// is lost.
 func cleanStop(c *cluster) {
 	a, b := c.two()
 	var writers sync.WaitGroup

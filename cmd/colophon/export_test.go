@@ -252,7 +252,7 @@ func TestCursorCyclesEndCommands(t *testing.T) {
 	var asked atomic.Int32
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) > 100 {
-			w.WriteHeader(http.StatusTeapot) // stops a command that would otherwise never stop
+			w.WriteHeader(http.StatusTeapot) // stops a command that follows the cycle without end
 			return
 		}
 		next := map[string]string{"": "a", "a": "b", "b": "c", "c": "a"}

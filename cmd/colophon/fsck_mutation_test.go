@@ -83,7 +83,7 @@ func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (find
 	return findings, errors.Join(err, database.Close())
 }
 
-// damagesOf returns as text the damage in each finding, and then the error.
+// damagesOf returns the text of each damage in the findings, followed by the text of the error.
 func damagesOf(findings []finding, err error) (said []string) {
 	for _, f := range findings {
 		if f.Damage != nil {
@@ -119,8 +119,7 @@ func put(all []pebbletest.KeyValue, key, value []byte) []pebbletest.KeyValue {
 	return sorted(changed)
 }
 
-// familyOf returns the name of the kind of key to which a stored key belongs, such as "entry" or
-// "content".
+// familyOf returns the kind of a stored key, such as "entry" or "content".
 func familyOf(key []byte) string {
 	switch {
 	case key[0] == 0:
@@ -297,7 +296,7 @@ func numberOf(t *testing.T, all []pebbletest.KeyValue, name string) uint32 {
 	return 0
 }
 
-// fsck reports keys that were planted or lost, with the kind and the position of the damage.
+// fsck reports keys that were added or lost, with the kind and the position of the damage.
 func TestFsckNamesStrays(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(data))

@@ -34,7 +34,7 @@ func answering(t *testing.T, batches ...http.HandlerFunc) (url string) {
 	server := httptest.NewServer(mux)
 	t.Cleanup(func() {
 		server.Close()
-		require.Empty(t, batches, "the client requested every batch")
+		require.Empty(t, batches, "the client must send every batch")
 	})
 	return server.URL
 }

@@ -56,7 +56,7 @@ func (p *processes) killAll() {
 	}
 }
 
-// serverProcess is a server of a script. When the script restarts the server, it keeps its address.
+// serverProcess is a server of a script. A server that the script restarts keeps its address.
 type serverProcess struct {
 	command *exec.Cmd // nil while the server is not running
 	address string
@@ -159,10 +159,10 @@ type feedProcess struct {
 
 // scriptFeed imports a file in two parts:
 //
-//	feed start NAME FILE LINES FLAG...   starts an import in the background and gives it the first lines
-//	feed rest NAME CODE                  gives it the rest; it must exit with this code
-//	feed end NAME CODE                   ends its input; it must exit with this code
-//	feed interrupt NAME CODE             sends SIGINT; it must exit with this code
+//	feed start NAME FILE LINES FLAG...   starts an import in the background and sends it the first lines
+//	feed rest NAME CODE                  sends the rest; the import must exit with CODE
+//	feed end NAME CODE                   closes the input; the import must exit with CODE
+//	feed interrupt NAME CODE             sends SIGINT; the import must exit with CODE
 //
 // The file NAME.out gets the output of the import.
 func scriptFeed(ts *testscript.TestScript, neg bool, args []string) {

@@ -172,7 +172,7 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 	case "content":
 		digest, err := contentOf(entry[proofs.HashSize:])
 		return func(t *pebbletest.Tamperer) error { return t.SetContent(digest, []byte("other")) }, err
-	case "redaction": // stored with the last event as its reason
+	case "redaction": // the last event becomes the redaction event
 		head, err := store.Head(ctx)
 		return func(t *pebbletest.Tamperer) error { return t.SetRedaction(seq, head.Size-1) }, err
 	case "reference":
@@ -188,7 +188,7 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 	return nil, fmt.Errorf("damage %s: unknown", what)
 }
 
-// contentOf returns the digest of a piece of content that the event states.
+// contentOf returns the digest that an event states for its output.
 func contentOf(event []byte) (storage.Hash, error) {
 	var e struct {
 		Record struct {

@@ -236,8 +236,8 @@ func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 	require.Contains(t, o.stderr, "--later")
 }
 
-// The audit reports a checkpoint that only the retired key has signed as possibly forged. It
-// ignores such a checkpoint if the checkpoint is larger than the size up to which that key signed.
+// With --against, the audit reports a fork if the retired key has signed a different tree of a size at
+// which it still signed. The audit does not accept a checkpoint of the retired key for a larger size.
 func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	s := newStolenKey(t)
 	thief, err := datadir.Keys(s.data).Load("default")

@@ -133,8 +133,8 @@ func TestProofsOfAnotherPartAreRefused(t *testing.T) {
 	}
 }
 
-// receipt finds an event by its number or by digits of its hash. It refuses receipts of other events, and
-// receipts without a proof.
+// receipt finds an event by its seq or by the first digits of its hash. It refuses receipts of other events,
+// and receipts without a proof.
 func TestReceiptsAreOfTheRequestedEvent(t *testing.T) {
 	url, _ := exportedServer(t)
 	code, good, stderr := colophon(url, "receipt", "3")

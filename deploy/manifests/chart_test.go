@@ -40,11 +40,11 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	log.SetOutput(io.Discard) // helm names each link to a rule file or dashboard
+	log.SetOutput(io.Discard) // helm logs each link to a rule file or dashboard
 	os.Exit(m.Run())
 }
 
-// several has the values with which the chart renders the manifests in deploy/kubernetes/servers.
+// several holds the values with which the chart renders the manifests in deploy/kubernetes/servers.
 const several = `
 servers: 3
 insecure: true
@@ -150,7 +150,8 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// Without further values, the chart renders the manifests in deploy/kubernetes.
+// With insecure set and no other values, the chart renders the manifests in deploy/kubernetes. With the
+// values in several, it renders those in deploy/kubernetes/servers.
 func TestChartEqualsManifests(t *testing.T) {
 	for name, c := range map[string]struct{ values, folder string }{
 		"one server":      {"insecure: true", manifests},

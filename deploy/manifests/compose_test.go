@@ -15,7 +15,7 @@ import (
 // signingKey contains characters that have a meaning in an environment file.
 const signingKey = "PRIVATE+KEY+ledger.example.org/default+8bc471bd+AU7b0Gn6/fyEkNO151VWg5n3FLliaSd9ucGU5f5phM=="
 
-// load loads compose files of deploy/ with servers.env.example, filled in.
+// load loads compose files from deploy/. It fills the key and the password into servers.env.example.
 func load(t *testing.T, key, password string, files ...string) (*types.Project, error) {
 	t.Helper()
 	text, err := os.ReadFile("../servers.env.example")
@@ -39,7 +39,7 @@ func TestCompose(t *testing.T) {
 	require.Equal(t, []string{"colophon", "grafana", "prometheus"}, sorted(p.ServiceNames()))
 }
 
-// Each server gets a volume, an address, the key, and the database of the file that was added.
+// Each server gets a volume, an address, the key, and the URL of the database in the second compose file.
 func TestComposeOfServers(t *testing.T) {
 	for file, c := range map[string]struct {
 		databases []string

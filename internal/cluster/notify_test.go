@@ -121,7 +121,7 @@ func TestNotified(t *testing.T) {
 	a.shows("three", 1)
 }
 
-// Events that are committed while the server follows an earlier one are shown too.
+// A server also shows changes that are committed while it reads earlier ones.
 func TestNotifiedDuringFollow(t *testing.T) {
 	server := postgrestest.SharedServer(t)
 	url := server.URL("search_path", server.CreateSchema(t))

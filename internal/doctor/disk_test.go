@@ -97,8 +97,8 @@ func TestTimeSyncsLeavesNothingBehind(t *testing.T) {
 	require.Error(t, inspectDisk(filepath.Join(data, "nowhere")).syncErr)
 }
 
-// inspectDisk resolves symbolic links, also in the path of the working folder, because findMount
-// needs a path without links.
+// inspectDisk resolves symbolic links, including those in the path of the working folder, because
+// findMount needs a path without links.
 func TestInspectDiskFollowsLinks(t *testing.T) {
 	real, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)

@@ -27,7 +27,7 @@ func TestCheckSettings(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		d := newDeployment(t)
 		d.settings = readSettings(path, d.console.Env, givenFlags(t, args...))
-		d.settings.unknownVariables = nil // the environment of the test run
+		d.settings.unknownVariables = nil // ignores the environment of the test run
 		return checkSettings(d)
 	}
 	requireFinding(t, judge("listen: 127.0.0.1:9\n"), OK, path)

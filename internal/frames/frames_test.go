@@ -16,7 +16,7 @@ import (
 	"colophon/internal/frames"
 )
 
-// Numbers of the logs that these tests write. The later log overwrites the earlier one.
+// Numbers of the logs that these tests write. The later log is written over the earlier one.
 const (
 	earlier = 16
 	later   = 17
@@ -164,7 +164,7 @@ func TestLostSectorsOfALog(t *testing.T) {
 	require.Error(t, frames.CheckWAL(damaged, later))
 }
 
-// The first log of a new database still has no synced offsets.
+// CheckWAL also checks a log without synced offsets, such as the first log of a new database.
 func TestOlderLogs(t *testing.T) {
 	var text bytes.Buffer
 	w := record.NewLogWriter(&text, later, record.LogWriterConfig{WriteWALSyncOffsets: func() bool { return false }})

@@ -54,7 +54,7 @@ type output struct {
 
 // corpus holds outputs of several conditions for the same inputs.
 type corpus struct {
-	data       ComparedRuns        // has the numbers of the words
+	data       ComparedRuns        // assigns the numbers of the words
 	outputs    map[string][]output // by condition and input
 	similarity map[[3]any]float64  // by input and the two conditions
 }
@@ -193,7 +193,8 @@ func TestDrawsOfSyntheticOutputs(t *testing.T) {
 	})
 }
 
-// The real input: 805 instructions, each answered once under six conditions.
+// realConditions lists the six conditions of the real input. Each of its 805 instructions was answered
+// once under each condition.
 var realConditions = []string{"gpt4_1106_preview", "gpt4_1106_preview_verbose", "gpt4_1106_preview_concise", "claude-2", "claude-2.1", "alpaca-7b"}
 
 func realCorpus(t *testing.T) *corpus {
@@ -250,7 +251,7 @@ func TestDrawsOfRealOutputs(t *testing.T) {
 			return sample(random, 50, any, any)
 		})
 	})
-	// Halves of the inputs of one condition have no input in common.
+	// The two sets of a draw contain different inputs of the same condition.
 	for _, condition := range realConditions {
 		t.Run("no change: "+condition, func(t *testing.T) {
 			requireFewAlarms(t, func(random *rand.Rand) *ComparedRuns {

@@ -131,7 +131,8 @@ func TestSimilarityFalls(t *testing.T) {
 	require.Equal(t, "+0.0 points", check.ChangeCell())
 }
 
-// The report says if the sets have different numbers of runs.
+// The report states for how many inputs the sets have different numbers of runs, and which runs it left
+// out.
 func TestUnevenRuns(t *testing.T) {
 	five := func(i int) []string { return []string{"a", "b", "c", "d", "e"} }
 	r := Judge(texts(8, five, numbered("x %d")), Options{Level: 0.05})

@@ -19,7 +19,7 @@ import (
 
 var usual = LabelLimits{Labels: 32, LabelBytes: 128}
 
-// attributesOf are attributes by name. JSON arrays and objects stay structured.
+// attributesOf holds attributes by name. JSON arrays and objects stay structured.
 type attributesOf map[string]any
 
 func (a attributesOf) list() (list []*commonpb.KeyValue) {
@@ -406,8 +406,8 @@ func TestLogRecords(t *testing.T) {
 	})
 }
 
-// A framework's span and the provider's span in it report the same response, and have the same
-// key. Spans that are merely similar have different keys.
+// A framework's span and the provider's span within it report the same response, and get the same key.
+// Spans that are merely similar get different keys.
 func TestSpansAroundOneGeneration(t *testing.T) {
 	span := func(id, response, input, output string, more attributesOf) *tracepb.Span {
 		a := attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.prompt": input, "gen_ai.completion": output}

@@ -39,7 +39,7 @@ type writer struct {
 	copy   string // the folder
 }
 
-// startWriter starts a writer. signer is the key of its ledger; nil for a new one.
+// startWriter starts a writer. signer is the key of its ledger; if it is nil, the ledger gets a new key.
 func startWriter(t *testing.T, signer *proofs.Signer) *writer {
 	t.Helper()
 	w := &writer{T: t, copy: t.TempDir()}
@@ -104,7 +104,7 @@ func (w *writer) write() error {
 	return err
 }
 
-// fault is the way in which an endpoint handles a request. The empty fault means that it serves the file.
+// fault states how an endpoint handles a request. With the empty fault, it serves the file.
 type fault string
 
 const (
@@ -471,7 +471,7 @@ func TestWrongEventsAreNotStored(t *testing.T) {
 	r.shows(w)
 }
 
-// Nothing is read after Close, even if the endpoint is silent.
+// Close returns even if the endpoint is silent. Afterwards, FollowError returns an error.
 func TestClose(t *testing.T) {
 	w := startWriter(t, nil)
 	w.grow(10)

@@ -77,8 +77,8 @@ func (a *archived) reopen(t *testing.T, faults *faulty.Faults) *node {
 	return open(t, archive.Wrap(under, archive.Options{Bucket: a.bucket, Timeout: time.Second}), a.keys)
 }
 
-// archiving returns options with which all entries are archived except the newest. after is the number of
-// entries that stay.
+// archiving returns options that archive all full tiles of entries except the newest. after is the minimum
+// number of entries that stay in the database.
 func (a *archived) archiving(after uint64) publish.Options {
 	o := options(a.bucket)
 	o.Archive, o.ArchiveAfter = true, after
@@ -145,7 +145,7 @@ func TestArchive(t *testing.T) {
 			require.ErrorAs(t, err, &missing)
 		}
 	}
-	require.Equal(t, 3, in, "the first event, and those of the keys")
+	require.Equal(t, 3, in, "only the first event and the key events may remain")
 	_, err = store.Entry(t.Context(), 1024)
 	require.NoError(t, err)
 
@@ -162,7 +162,7 @@ func TestArchive(t *testing.T) {
 	_, err = open(t, a.under, a.keys).ledger.Reader().Entry(t.Context(), 5)
 	require.ErrorContains(t, err, "give --archive and --publish")
 
-	// With fewer entries to archive than before, nothing changes.
+	// If fewer entries are to be archived than before, the archived entries stay archived.
 	_, stop = again.publish(a.archiving(1400))
 	again.grow(1700)
 	again.wait(a.bucket)
@@ -281,7 +281,7 @@ func TestArchiveThatLies(t *testing.T) {
 			require.ErrorContains(t, err, prefix+name)
 			require.NotErrorIs(t, err, storage.ErrNotFound)
 			_, err = store.Entry(t.Context(), 10)
-			require.NoError(t, err, "of another bundle")
+			require.NoError(t, err, "an entry of another bundle must be readable")
 			for entry, err := range store.Entries(t.Context(), 0) {
 				if err != nil {
 					require.ErrorContains(t, err, prefix+name)

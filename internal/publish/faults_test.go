@@ -49,7 +49,7 @@ func TestEndAtEveryStep(t *testing.T) {
 					close(ended)
 					return fault
 				}
-				return buckettest.FailBefore // the publisher is dead
+				return buckettest.FailBefore // the process has stopped
 			}
 			_, stop := n.publish(options(b))
 			<-ended
@@ -112,7 +112,7 @@ func TestLag(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 }
 
-// A bucket that ignores or refuses conditions gets the same copy, and the log says so.
+// A bucket that ignores or refuses conditions gets the same copy, and the log warns about the bucket.
 func TestConditionsThatAreIgnored(t *testing.T) {
 	for name, b := range map[string]*buckettest.Memory{
 		"If-None-Match": {IgnoresAbsent: true}, "If-Match": {IgnoresTag: true}, "both": {IgnoresAbsent: true, IgnoresTag: true}, "refused": {Refuses: true},
@@ -182,8 +182,8 @@ func TestDamagedLogIsNotPublished(t *testing.T) {
 	}
 }
 
-// The copy of another log, of a fork, or of a log that has grown further is refused, and
-// remains unchanged.
+// If a bucket contains the copy of another log, of a fork, or of a longer version of the log, the publisher
+// refuses it and changes nothing.
 func TestForeignCopyIsRefused(t *testing.T) {
 	database, keys := memory.New(), t.TempDir()
 	n, theirs := open(t, database, keys), new(buckettest.Memory)
@@ -265,7 +265,7 @@ func TestForeignKeysAreRefused(t *testing.T) {
 			wantFailure(t, p, "foreign")
 			stop()
 			require.Equal(t, key, b.Objects()[prefix+"key"])
-			require.Len(t, b.Objects(), 2, "with the probe")
+			require.Len(t, b.Objects(), 2, "the keys and the probe")
 		})
 	}
 }

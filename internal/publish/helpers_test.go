@@ -160,8 +160,8 @@ func (n *node) wantObjects(objects map[string][]byte) {
 	}
 }
 
-// wantCovered requires that the objects include everything that their checkpoint covers, if they
-// include one.
+// wantCovered requires that the objects include everything that their checkpoint covers, if there is a
+// checkpoint among them.
 func (n *node) wantCovered(objects map[string][]byte) {
 	n.t.Helper()
 	require.NoError(n.t, checkCovered(objects))
@@ -248,8 +248,8 @@ func (h *heldBucket) Put(ctx context.Context, name string, body []byte, a bucket
 	return h.Memory.Put(ctx, name, body, a, c)
 }
 
-// keysOf returns a keys folder for another log, with a staged copy of the signing key in the
-// folder keys.
+// keysOf returns a new keys folder with a staged copy of the signing key from the folder keys. A log
+// that is created with it has the same first key.
 func keysOf(t testing.TB, keys string) string {
 	t.Helper()
 	from, to := keystore.KeyFiles{Dir: keys}, keystore.KeyFiles{Dir: t.TempDir()}

@@ -61,7 +61,7 @@ func TestKeysArePublished(t *testing.T) {
 	n.wantCopy(b.Objects())
 }
 
-// Only public ledgers and ledgers that the options name are published.
+// A ledger that is neither public nor named in the options is not published.
 func TestWhichLedgersArePublished(t *testing.T) {
 	n, b := newNode(t), new(buckettest.Memory)
 	require.NoError(t, n.ledger.SetPublic(t.Context(), false))
@@ -81,7 +81,7 @@ func TestWhichLedgersArePublished(t *testing.T) {
 	require.Equal(t, map[string]float64{"colophon_publish_tree_size named": 1}, values(t, p, "colophon_publish_tree_size"))
 }
 
-// Closing publishes the last commits, but not to a bucket that has been failing.
+// Closing publishes commits that would otherwise wait for the end of the interval.
 func TestClosePublishesTheLastCommits(t *testing.T) {
 	n, b := newNode(t), new(buckettest.Memory)
 	o := options(b)

@@ -64,8 +64,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// A publisher catches up after an endpoint that speaks S3 has had the same faults as a bucket
-// in memory.
+// A publisher catches up after faults of an S3 endpoint, as it does after those of a bucket in memory.
 func TestFaultyEndpoint(t *testing.T) {
 	for name, m := range map[string]*buckettest.Memory{"ignores conditions": {IgnoresAbsent: true, IgnoresTag: true}, "refuses conditions": {Refuses: true},
 		"fails": {Fault: every(4, buckettest.FailBefore)}, "fails after it has written": {Fault: every(4, buckettest.FailAfter)},
@@ -100,7 +99,7 @@ func every(n int, fault buckettest.Fault) func(buckettest.Call) buckettest.Fault
 	}
 }
 
-// A copy at a real S3 server has every byte that the server serves, even after the S3 server has
+// A copy on a real S3 server has every byte that the server serves, even after the S3 server has
 // been killed and the publisher has been restarted.
 func TestS3(t *testing.T) {
 	s := buckettest.StartS3(t)
@@ -126,7 +125,7 @@ func TestS3(t *testing.T) {
 	}
 }
 
-// Copies at emulators of Google's and Azure's services have every byte that the server serves.
+// Copies on emulators of Google's and Azure's services have every byte that the server serves.
 func TestClouds(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) string{
 		"Google": func(t *testing.T) string { return buckettest.StartGCS(t).URL("copies/one") },

@@ -195,7 +195,8 @@ func TestConclusions(t *testing.T) {
 	}
 }
 
-// A posted run has the endpoint's model digest, spelled as in the original record.
+// The model digest in a record is compared with the endpoint's, even if it begins with "sha256:" or is
+// shortened to 12 digits. If the two differ, the cause of a change is model_internal.
 func TestModelDigests(t *testing.T) {
 	to, _ := openLedger(t)
 	server := startLLM(t)
@@ -237,7 +238,7 @@ func TestRecordsThatCannotBeRepeated(t *testing.T) {
 	_, err = rerun.FetchRecord(t.Context(), to, 99)
 	require.ErrorIs(t, err, client.ErrNotFound)
 
-	// If a server sends content that differs from the event, FetchRecord detects it.
+	// FetchRecord refuses content that does not have the digest that the event states.
 	seq := post(t, to, generation(`{"q":2}`, "Ana."))
 	liar := proxy(t, server, func(w http.ResponseWriter, r *http.Request) bool {
 		lies := strings.HasSuffix(r.URL.Path, "/content/payload")
@@ -384,7 +385,7 @@ func TestEndpointFails(t *testing.T) {
 	require.ErrorContains(t, err, "a certificate on the endpoint that this machine trusts")
 }
 
-// After a failure, the report has the runs that were posted before.
+// If Do fails, its report contains the runs that were posted before the failure.
 func TestReportOfAFailure(t *testing.T) {
 	to, ledger := openLedger(t)
 	server := startLLM(t)

@@ -20,7 +20,7 @@ func TestRequestAsText(t *testing.T) {
 	require.NotContains(t, out.String(), "Authorization")
 }
 
-// A report has each sentence once, with its number of runs.
+// A report prints each distinct summary once, with the number of runs that have it.
 func TestReportAsText(t *testing.T) {
 	var out bytes.Buffer
 	report := &rerun.Report{Summary: "Not reproducible.", Runs: []rerun.Run{{Summary: "It changed."}, {}, {Summary: "It changed."}, {Summary: "A\x1bb."}}}

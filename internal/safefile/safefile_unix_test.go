@@ -151,8 +151,8 @@ func TestLinksOfOthers(t *testing.T) {
 	require.Error(t, CheckFolder(link), "a link in a folder of another user is refused too")
 }
 
-// Every file that is opened or created in a root is inside it, even if folders are swapped at
-// the same time.
+// Every file that is opened or created in a root is inside that root, even if folders are swapped at the
+// same time.
 func TestNothingOutsideOfARoot(t *testing.T) {
 	outside, other := made(t, 0o700, 0o600)
 	dir := t.TempDir()

@@ -132,8 +132,8 @@ func TestChangedCertificatesAreReloaded(t *testing.T) {
 	serves("second")
 	require.Equal(t, 1, strings.Count(log.String(), "loaded the certificate again"))
 
-	// While only the certificate has been replaced, the server uses the old one, until the new
-	// key is in place too.
+	// While the certificate and the key do not match, or one of the files is missing, the server continues
+	// to use the last valid pair.
 	second, err := os.ReadFile(config.TLSKey)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(config.TLSKey, first, 0o600))

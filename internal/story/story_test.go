@@ -97,7 +97,7 @@ func TestDiffEndsWithTheLaterText(t *testing.T) {
 	})
 }
 
-// The texts have more different words than there are runes below the surrogates.
+// MarkdownDiff compares texts that have more distinct words than there are runes below the surrogates.
 func TestDiffOfManyWords(t *testing.T) {
 	var words []string
 	for i := range 0xD900 {

@@ -92,7 +92,7 @@ func TestFormulasAreTexts(t *testing.T) {
 	require.Equal(t, []string{"'=1+1", "'@x", "-1", "'-1"}, lines[1][:4])
 }
 
-// ReadRows finds a change in a column or in the JSON text of a row.
+// ReadRows detects a change in a column or in the JSON text of a row.
 func TestChangedCells(t *testing.T) {
 	var file bytes.Buffer
 	require.NoError(t, Write(&file, CSV, rowsOf(sample...)))

@@ -250,7 +250,7 @@ class DownAndKilled(Scratch):
         killed = run(self.server.url, spool, "killed", "300", "kill")
         synced = int(killed.communicate(timeout=60)[0].split()[1])
         self.assertEqual((killed.returncode, synced), (-signal.SIGKILL, 300))
-        # A process that ends by itself while the server is down leaves its records too.
+        # A process that exits while the server is down also leaves its records in the spool.
         left = run(self.server.url, spool, "left", "50", "exit")
         left.communicate(timeout=60)
         self.assertEqual(left.returncode, 3)
@@ -458,7 +458,7 @@ class Hostile(Scratch):
             self.assertFalse(ledger.record("ipc_record", {"model": "m", "payload": bad}))
         self.stats(ledger, invalid=3, accepted=0)
         self.assertIn("/payload/o: a value of the type builtins.object is not JSON", warnings[0])
-        # What can be copied is found out in the background.
+        # A payload that can be copied is checked in the background.
         found = []
         ledger = self.open(NOWHERE, warn=found.append)
         for bad in ({"n": [1, float("nan")]}, {"n": [float("inf")]}, {(1, 2): 3}, {"c": 1j}, {"i": 10**5000}):
@@ -467,7 +467,7 @@ class Hostile(Scratch):
         self.assertTrue(ledger.sync(60))
         self.stats(ledger, invalid=5, accepted=6, spooled=1, queued=0)
         self.assertIn("a record of kind ipc_record is not JSON: /payload/n/1: ", found[0])
-        # A generation takes anything: what a library hands over is not the caller's choice.
+        # A generation accepts any payload, because the caller does not choose what a library passes.
         server = self.stand_in(accept)
         ledger = self.open(server.url)
         for bad in ({"n": float("nan")}, {"o": object()}, loop, {"d": deep}, {(1, 2): 3}, {"i": 10**5000}, Rude()):

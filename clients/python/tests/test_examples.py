@@ -1,4 +1,4 @@
-"""The examples, run as a newcomer runs them: start the service, ask, change the prompt, ask again, and ask drift what it did."""
+"""Runs the examples as a new user would: start the service, ask, change the prompt, ask again, and see in drift what the change did."""
 
 import json
 import os
@@ -21,7 +21,7 @@ class Examples(Scratch):
         self.addCleanup(self.server.remove)
 
     def ask(self, file, spool, **variables):
-        """Starts a service, asks it everything, and ends it as a person does. It returns the answers."""
+        """Starts a service, asks it all QUESTIONS, and interrupts it as Ctrl-C does. Returns the answers."""
         given = environment(PORT="0", COLOPHON_SERVER=self.server.url, COLOPHON_SPOOL=spool, **variables)
         service = subprocess.Popen([sys.executable, EXAMPLES / file], env=given, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:

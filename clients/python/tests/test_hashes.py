@@ -1,4 +1,4 @@
-"""The vectors that CPython wrote, and the examples of the specification."""
+"""The client computes the hashes of the vectors that CPython wrote and of the examples in the specification."""
 
 import json
 import re

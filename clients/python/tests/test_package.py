@@ -1,4 +1,4 @@
-"""The wheel, built by pip without a network and installed into an environment of its own."""
+"""Tests of the wheel, which pip builds without a network and installs into a separate environment."""
 
 import hashlib
 import os

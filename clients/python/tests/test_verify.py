@@ -149,7 +149,7 @@ class Witnesses(Checks):
         found = require_verified(receipt, LOG_KEY.key, witnesses=witnesses, quorum=2)
         self.assertEqual([(c.key.name, c.time) for c in found.cosignatures], [("witness.example/w1", 1767323045), ("witness.example/w2", 1767323046)])
         self.assertEqual(verify(receipt, LOG_KEY.key, witnesses=witnesses, quorum=3).error.code, "witnesses")
-        self.fails("wrong_key", open_checkpoint, note, one.key)  # a witness's key is not a log's
+        self.fails("wrong_key", open_checkpoint, note, one.key)  # a witness's key cannot sign for a log
         signature = bytearray(base64.b64decode(one.cosign(text, 5).split(" ")[2])[4:])
         signature[7] = 6
         self.fails("signature", cosignatures, parse_checkpoint(log.checkpoint() + one.line(bytes(signature))), one.key)
@@ -230,7 +230,7 @@ class Forks(Checks):
         pins = Pins({})
         self.assertEqual(pins.follow_keys(first)[1], "first")
         self.assertEqual(pins.follow_keys(answer(None))[1], "rotated")
-        self.assertEqual(pins.key(LOG_KEY.name).text, LOG_KEY.key)  # while both sign, the old key stays pinned
+        self.assertEqual(pins.key(LOG_KEY.name).text, LOG_KEY.key)  # while both keys sign, the old key stays pinned
         keys, _ = pins.follow_keys(answer(20))
         self.assertEqual([(k.text, k.until) for k in keys], [(following.key, None), (LOG_KEY.key, 20)])
         self.assertEqual(pins.key(LOG_KEY.name).text, following.key)
@@ -264,7 +264,7 @@ class Ed25519(unittest.TestCase):
         seed = bytes([3]) * 32
         public, message = public_key(seed), b"m"
         signature = sign(seed, message)
-        larger = int.from_bytes(signature[32:], "little") + ed25519.L  # the same number, modulo the order
+        larger = int.from_bytes(signature[32:], "little") + ed25519.L  # the same number modulo the group order
         for check in ed25519.verify_in_python, ed25519.verify:
             self.assertTrue(check(public, signature, message))
             self.assertFalse(check(public, signature[:32] + larger.to_bytes(32, "little"), message))

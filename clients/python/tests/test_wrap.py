@@ -1,4 +1,4 @@
-"""The wrappers and handlers, with recorded shapes: the libraries themselves are not on this machine (see support/shapes.py)."""
+"""Tests of the wrappers and handlers with recorded responses, because the libraries need not be installed (see support/shapes.py)."""
 
 import asyncio
 import datetime
@@ -25,7 +25,7 @@ CHAT_RECORD = {"model": "gpt-4o", "temperature": 0.2, "max_tokens": 50, "seed": 
 
 
 class Recorded(Scratch):
-    """Records go to a real server, which must take all of them."""
+    """Records go to a real server, which must accept all of them."""
 
     @classmethod
     def setUpClass(cls):
@@ -40,7 +40,7 @@ class Recorded(Scratch):
         self.assertEqual(self.warnings, [])
 
     def records(self, n):
-        """Returns the next records as the ledger has them, with their content."""
+        """Returns the next n records from the ledger, with their content."""
         self.assertTrue(self.ledger.flush(60))
         self.stats(self.ledger, rejected=0, invalid=0)
         found = []

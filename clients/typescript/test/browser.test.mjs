@@ -1,4 +1,4 @@
-// Verification in Chromium: the page below runs the built modules under a strict policy, and sends back what it found.
+// Verification in Chromium: the page below runs the built modules under a strict Content Security Policy, and sends its results back.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";

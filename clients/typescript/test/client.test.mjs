@@ -152,7 +152,7 @@ describe("with a real server", () => {
     assert.equal(await first.ended, "SIGKILL");
     const synced = Number(/synced (\d+)/.exec(first.text)[1]);
     assert.ok(synced >= 300);
-    // A process that ends by itself while the server is down leaves its records too, even with process.exit.
+    // A process that exits while the server is down also leaves its records in the spool, even if it calls process.exit.
     const second = run("record", url, spool, "second", "50", "exit");
     assert.equal(await second.ended, 0);
     await server.start();
@@ -358,7 +358,7 @@ describe("the spool", () => {
 });
 
 describe("the arguments", () => {
-  it("refuses URLs that are none, and two names", () => {
+  it("refuses unsuitable URLs, and two names", () => {
     for (const options of [{ url: "ftp://x" }, { url: "http://u:p@x" }, { url: "http://x/?a=b" }, { url: "http://x/v1/ledgers/a", ledger: "b" }, { url: "x" }]) {
       assert.throws(() => new Ledger({ ...options, spool: folder() }), TypeError, JSON.stringify(options));
     }

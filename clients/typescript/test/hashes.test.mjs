@@ -1,4 +1,4 @@
-// The vectors that CPython wrote, and the examples of the specification.
+// The client computes the hashes of the vectors that CPython wrote and of the examples in the specification.
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { canonical, compact, entryOf, eventHash, fromHex, leafHash, parseJSON, s
 import { md5 } from "../dist/hashes/md5.js";
 
 const root = new URL("../../../", import.meta.url);
-// Parsed exactly: JSON.parse would lose digits.
+// parseJSON keeps all digits of a number; JSON.parse would lose some.
 const vectors = (name) => parseJSON(readFileSync(new URL(`testdata/vectors/${name}.json`, root), "utf8"));
 const list = (value, name) => value.get(name).map((members) => Object.fromEntries(members));
 const number = (n) => Number(n.token);

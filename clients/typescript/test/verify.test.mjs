@@ -95,7 +95,7 @@ describe("a changed receipt", () => {
   });
 
   it("is not changed by a number's spelling, which hashes differently", async () => {
-    // A program that parses and prints JSON in JavaScript turns 0.0 into 0: the event is then another.
+    // The event hash covers the spelling of numbers, although 1.0 and 1 are the same number in JavaScript.
     const found = await verify(receipt.replace('"rules":1', '"rules":1.0'), { keys: [logKey.key] });
     assert.equal(found.error.code, "chain_link");
   });
@@ -199,7 +199,7 @@ describe("proofs", () => {
     assert.equal((await verify(receipt, { keys: [logKey.key], tiles: new Tiles(lying) })).error.code, "inclusion");
     await assert.rejects(verify(receipt, { keys: [logKey.key], tiles: new Tiles(async () => { throw new Error("no network"); }) }), /no network/);
     assert.equal((await verify(receipt, { keys: [logKey.key], tiles: new Tiles(async () => null) })).error.code, "range");
-    // A server that has only the grown tile suffices.
+    // The full tile is sufficient if the server no longer has the partial one.
     const grown = new Log(logKey).grow(600);
     const onlyFull = async (name) => (name.includes(".p/") && name.startsWith("tile/0/001") ? null : grown.fetch(name));
     await requireVerified(grown.receipt(290, 300), { keys: [logKey.key], tiles: new Tiles(onlyFull) });
@@ -283,7 +283,7 @@ describe("pins", () => {
     const { keys } = await pins.followKeys(answer(20));
     assert.deepEqual(keys.map((k) => [k.text, k.until]), [[next.key, undefined], [logKey.key, 20]]);
     assert.equal((await pins.key(logKey.name)).text, next.key);
-    // Another server's key, and a handover that the old key did not sign.
+    // The pins refuse a key that replaces the new one without a handover, and a handover that the old key did not sign.
     await assert.rejects(pins.followKeys(JSON.stringify({ origin: logKey.name, verifier_key: logKey.key, retired: [] })), failsWith("key_changed"));
     await assert.rejects(pins.followKeys(answer(20, text + "\n" + next.sign(text))), failsWith("wrong_key"));
   });

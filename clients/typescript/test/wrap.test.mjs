@@ -1,4 +1,4 @@
-// The wrappers with the real libraries, on an endpoint that sends responses of recorded shapes.
+// Tests of the wrappers with the real libraries and an endpoint that sends recorded responses.
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -49,7 +49,7 @@ const chat = { model: "gpt-4o", temperature: 0.2, max_completion_tokens: 50, see
 const chatRecord = { model: "gpt-4o", temperature: 0.2, max_tokens: 50, seed: 7, system_prompt: "Be brief.\n\nNever guess.",
   payload: { messages: [{ role: "user", content: "Who keeps it?" }], top_p: 0.9, stop: ["END"] } };
 
-/** Compares the only record with what is expected of it. */
+/** Requires exactly one record, and that it has the expected members. */
 function only(expected) {
   assert.equal(records.length, 1, JSON.stringify(records));
   const [record] = records;

@@ -23,8 +23,8 @@ func TestHashesAreShortenedUnlessFull(t *testing.T) {
 	require.Equal(t, hash, d.hashOr(&hash))
 }
 
-// A label stands for a hash only if all records with the label have that hash, on whatever page
-// they are.
+// A label stands for a hash only if all records with the label have that hash, including the records
+// on later pages.
 func TestHashesOfALabelAreOnAllPages(t *testing.T) {
 	for _, test := range []struct {
 		pages []string // for each page, the first digit of the hash in each of its rows
@@ -35,7 +35,7 @@ func TestHashesOfALabelAreOnAllPages(t *testing.T) {
 	} {
 		page := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.Contains(r.URL.Path, "/content/") { // the error shows first words, if it can
+			if strings.Contains(r.URL.Path, "/content/") { // the error can also show first words, but does not need them
 				http.NotFound(w, r)
 				return
 			}

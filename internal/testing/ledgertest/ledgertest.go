@@ -226,7 +226,7 @@ type StoredLog struct {
 }
 
 // Read returns the log stored in the data folder, or in an unchanged copy of it. It reads the
-// files at the first call.
+// files only at the first call.
 func (l *Ledger) Read(t testing.TB, data string) *StoredLog {
 	t.Helper()
 	if l.stored != nil {

@@ -1,4 +1,4 @@
-"""A log built without the server and without the client: entries and signed checkpoints (RFC 6962, 8032, by their definitions)."""
+"""A log with entries and signed checkpoints that uses neither the server nor the client, but follows the definitions of RFC 6962 and RFC 8032."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def sha256(*parts: bytes) -> bytes:
     return hashlib.sha256(b"".join(parts)).digest()
 
 
-# Ed25519 in affine coordinates, another way than the client's.
+# Ed25519 in affine coordinates, which the client does not use.
 def _add(p, q):
     (x1, y1), (x2, y2) = p, q
     k = D * x1 * x2 * y1 * y2 % P
@@ -61,7 +61,7 @@ def sign(seed: bytes, message: bytes) -> bytes:
 
 
 class Signer:
-    """A signing key under a name: algorithm 1 for logs, 4 for witnesses."""
+    """A signing key with a name. algorithm is 1 for logs and 4 for witnesses."""
 
     def __init__(self, name: str, seed: int, algorithm: int = 1) -> None:
         self.name, self.seed = name, bytes([seed]) * 32

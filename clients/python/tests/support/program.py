@@ -1,4 +1,4 @@
-"""A service that records, in a process of its own: program.py URL SPOOL NAME COUNT kill|exit|end|fork|multiprocessing"""
+"""A service that records in its own process. Usage: program.py URL SPOOL NAME COUNT kill|exit|end|fork|multiprocessing"""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""A real server, built from this tree; and a ledger that answers as a test tells it."""
+"""A real server, built from this tree, and a stand-in for a ledger that answers as a test prescribes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOURCES = ROOT / "clients/python/src"
 
 
 def binary() -> str:
-    """Returns the program: COLOPHON_BINARY, else bin/colophon, which is built if it is missing."""
+    """Returns the path of the program: COLOPHON_BINARY or, if it is not set, bin/colophon, which is built if it is missing."""
     program = os.environ.get("COLOPHON_BINARY") or str(ROOT / "bin/colophon")
     if not os.path.exists(program):
         subprocess.run(["go", "build", "-trimpath", "-o", program, "./cmd/colophon"], cwd=ROOT, check=True)
@@ -31,7 +31,7 @@ def binary() -> str:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The variables of a child of this process that imports the client."""
+    """Returns the environment variables for a child process that imports the client."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("COLOPHON_")}
     return {**clean, "PYTHONPATH": str(SOURCES), "PYTHONDONTWRITEBYTECODE": "1", **more}
 
@@ -52,7 +52,7 @@ class Server:
                 self.url = found[1]
                 break
         else:
-            raise AssertionError(f"the server ended: {output}")
+            raise AssertionError(f"the server exited: {output}")
         self.reader = threading.Thread(target=self.process.stdout.read, daemon=True)
         self.reader.start()
         self.port = int(self.url.rsplit(":", 1)[1].rstrip("/"))
@@ -96,7 +96,9 @@ class Server:
 
 
 class StandIn:
-    """A ledger that answers as a test tells it, and keeps what it was sent. answer(lines, number) returns a status, a text, and headers."""
+    """A stand-in for a ledger that answers as a test prescribes, and keeps the requests.
+
+    answer(lines, number) returns the status, the body, and the headers of the response to request number, or None to close the connection."""
 
     def __init__(self, answer) -> None:
         self.requests: list[dict] = []
@@ -147,7 +149,7 @@ _numbers = iter(range(10**9))
 
 
 def receipt_of(line: str) -> str:
-    """A minimal receipt."""
+    """Returns a minimal receipt for a line."""
     return json.dumps({"ledger": "default", "seq": next(_numbers), "kind": json.loads(line)["kind"], "time": "2026-01-02T03:04:05.000000Z",
                        "event_hash": "ab" * 32, "hashes": {}, "checks": {}}) + "\n"
 

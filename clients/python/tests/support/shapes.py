@@ -1,6 +1,6 @@
-"""Recorded shapes of the libraries' answers, and classes with the forms of the libraries' own.
+"""Recorded responses of the model libraries, and classes with the same interfaces as the libraries' own.
 
-The forms are those of openai 1.x and 2.x, anthropic 0.x, litellm 1.x, and langchain-core 0.3 and 1.x: resources as attributes, keyword
+The interfaces are those of openai 1.x and 2.x, anthropic 0.x, litellm 1.x, and langchain-core 0.3 and 1.x: resources as attributes, keyword
 arguments, models with model_dump, streams that are iterators and context managers, and helpers that return managers of streams."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 
 
 class Object:
-    """A model of pydantic, as far as the libraries' callers see it: members as attributes, iterable over its members."""
+    """The part of a pydantic model that callers of the libraries use: attributes for the members, iteration, and model_dump."""
 
     def __init__(self, members: dict) -> None:
         self._members = members

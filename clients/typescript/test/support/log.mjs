@@ -1,4 +1,4 @@
-// A log built without the server: entries, tiles, and signed checkpoints, by node:crypto alone.
+// A log with entries, tiles, and signed checkpoints that needs no server. It uses only node:crypto.
 import { createHash, createPrivateKey, createPublicKey, sign } from "node:crypto";
 
 const sha256 = (...parts) => {
@@ -7,7 +7,7 @@ const sha256 = (...parts) => {
   return hash.digest();
 };
 
-/** A signing key under a name: algorithm 1 for logs, 4 for witnesses. */
+/** A signing key with a name. algorithm is 1 for logs and 4 for witnesses. */
 export class Signer {
   constructor(name, seed, algorithm = 1) {
     this.name = name;
@@ -42,7 +42,7 @@ function root(leaves) {
   return node(root(leaves.slice(0, k)), root(leaves.slice(k)));
 }
 
-/** RFC 6962, 2.1.1, by its definition. */
+/** Returns an inclusion proof, by the definition in RFC 6962, 2.1.1. */
 export function path(index, leaves) {
   if (leaves.length === 1) return [];
   let k = 1;
@@ -50,7 +50,7 @@ export function path(index, leaves) {
   return index < k ? [...path(index, leaves.slice(0, k)), root(leaves.slice(k))] : [...path(index - k, leaves.slice(k)), root(leaves.slice(0, k))];
 }
 
-/** RFC 6962, 2.1.2, by its definition. */
+/** Returns a consistency proof, by the definition in RFC 6962, 2.1.2. */
 export function consistency(first, leaves, whole = true) {
   if (first === leaves.length) return whole ? [] : [root(leaves)];
   let k = 1;
@@ -101,7 +101,7 @@ export class Log {
     return `{${JSON.stringify(head).slice(1, -1)},"event":${body},"inclusion":${JSON.stringify(inclusion)},"checkpoint":${JSON.stringify(this.checkpoint(size))}}`;
   }
 
-  /** Serves tiles of the log's current size, as a server does. */
+  /** Returns a tile of the log at its current size, as a server does. */
   fetch = async (name) => {
     const parts = /^tile\/(\d+)\/((?:x\d{3}\/)*\d{3})(?:\.p\/(\d+))?$/.exec(name);
     if (!parts) throw new Error(`not a tile path: ${name}`);

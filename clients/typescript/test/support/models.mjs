@@ -1,4 +1,4 @@
-// An endpoint in place of the models' APIs: it sends responses of recorded shapes, as one response or as a stream.
+// A stand-in for the APIs of the models. It sends recorded responses, either whole or as a stream.
 import { createServer } from "node:http";
 
 const completion = (content, others = {}) => ({

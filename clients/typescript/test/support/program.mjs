@@ -1,4 +1,4 @@
-// A service that records, in a process of its own: record URL SPOOL NAME COUNT kill|exit|end
+// A service that records in its own process. Arguments: record URL SPOOL NAME COUNT kill|exit|end
 import { Ledger } from "../../dist/index.js";
 
 const [, url, spool, name, count, ending] = process.argv.slice(2);

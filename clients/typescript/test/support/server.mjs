@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../../../../", import.meta.url));
 
-/** Returns the program: COLOPHON_BINARY, else bin/colophon, which make clients builds. */
+/** Returns the path of the program: COLOPHON_BINARY or, if it is not set, bin/colophon, which is built if it is missing. */
 function binary() {
   const program = process.env.COLOPHON_BINARY ?? join(root, "bin", "colophon");
   if (existsSync(program)) return program;
@@ -31,7 +31,7 @@ export class Server {
       };
       this.process.stdout.on("data", take);
       this.process.stderr.on("data", take);
-      this.process.on("exit", (code) => reject(new Error(`the server ended with ${code}: ${output}`)));
+      this.process.on("exit", (code) => reject(new Error(`the server exited with code ${code}: ${output}`)));
     });
     this.port = Number(new URL(this.url).port);
     this.ledger = `${this.url}/v1/ledgers/default`;
@@ -97,7 +97,7 @@ export async function standIn(answer) {
 }
 
 let seq = 0;
-/** A minimal receipt. */
+/** Returns a minimal receipt for a line, as JSON. */
 export const receiptOf = (line) => JSON.stringify({ ledger: "default", seq: seq++, kind: JSON.parse(line).kind, time: "2026-01-02T03:04:05.000000Z", event_hash: "ab".repeat(32), hashes: {}, checks: {} });
 
 export async function eventually(condition, what) {

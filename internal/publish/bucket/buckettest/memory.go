@@ -1,4 +1,4 @@
-// Package buckettest provides tests with buckets that fail, with a real S3 server, and with
+// Package buckettest provides buckets for tests: one in memory that can fail, a real S3 server, and
 // emulators of Google Cloud Storage and Azure.
 package buckettest
 
@@ -16,10 +16,10 @@ import (
 	"colophon/internal/publish/bucket"
 )
 
-// Fault is the way in which a Memory handles a call.
+// Fault states how a Memory handles a call.
 type Fault int
 
-// The faults.
+// The faults that a Memory can have.
 const (
 	NoFault    Fault = iota
 	FailBefore       // the call fails without effect

@@ -124,7 +124,7 @@ func StartS3(t testing.TB) *S3 {
 	}
 	t.Setenv("AWS_ACCESS_KEY_ID", accessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", secretKey)
-	// A side folder for attributes, because not every file system has extended ones.
+	// Attributes are stored in a sidecar folder, because not every file system has extended attributes.
 	s.args = []string{"--port", s.address, "--access", accessKey, "--secret", secretKey, "--quiet",
 		"posix", "--sidecar", filepath.Join(s.dir, "attributes"), filepath.Join(s.dir, "objects")}
 	s.Run()
@@ -142,7 +142,7 @@ func (s *S3) Folder() string { return filepath.Join(s.dir, "objects", "bucket") 
 // GCS is an emulator of Google Cloud Storage with one bucket, in memory.
 type GCS struct{ *server }
 
-// StartGCS starts fake-gcs-server. The test is skipped if it is not installed.
+// StartGCS starts fake-gcs-server. It skips the test if fake-gcs-server is not installed.
 func StartGCS(t testing.TB) *GCS {
 	t.Helper()
 	s := &GCS{start(t, fakeGCS)}
@@ -161,7 +161,6 @@ func (s *GCS) URL(prefix string) string {
 	return fmt.Sprintf("gs://bucket/%s?endpoint=%s", prefix, url.QueryEscape("http://"+s.address))
 }
 
-// The account of the Azure emulator.
 const azureAccount = "devstoreaccount1"
 
 // AzureKey is the key of the emulator's account.
@@ -170,8 +169,8 @@ var AzureKey = base64.StdEncoding.EncodeToString([]byte("a key of an account tha
 // Azure is an emulator of Azure Blob Storage with one container.
 type Azure struct{ *server }
 
-// StartAzure starts Azurite, and sets the variables with its credentials. The test is skipped if
-// it is not installed.
+// StartAzure starts Azurite, and sets the variables with its credentials. It skips the test if Azurite
+// is not installed.
 func StartAzure(t testing.TB) *Azure {
 	t.Helper()
 	t.Setenv("AZURITE_ACCOUNTS", azureAccount+":"+AzureKey)
