@@ -88,8 +88,7 @@ func TestReceiptsVerify(t *testing.T) {
 	}
 }
 
-// The JSON of a receipt has the specified members (spec: Receipts), according to
-// encoding/json.
+// The JSON of a receipt, decoded by encoding/json, has the specified members (spec: Receipts).
 func TestReceiptJSON(t *testing.T) {
 	l := newTestLog(t, 5)
 	r := l.receipt(t, 1, 5)
@@ -145,7 +144,8 @@ func TestMinimalReceipts(t *testing.T) {
 	require.Equal(t, "{}", string(minimal.Checks))
 }
 
-// Receipt.Verify returns a different error for each kind of fault in a receipt.
+// The error of Receipt.Verify says which check a changed receipt fails: key, signature, origin,
+// inclusion, chain link, or field.
 func TestReceiptErrors(t *testing.T) {
 	l := newTestLog(t, 9)
 	foreign := testSigner(t, testOrigin, 2)
@@ -304,7 +304,7 @@ func TestMembersWithoutProofAreNamed(t *testing.T) {
 	require.Equal(t, covered, r.CoveredMembers())
 }
 
-// A receipt does not verify if a member that repeats the event differs from it.
+// A receipt does not verify if a member that repeats a part of the event differs from that part.
 func TestMembersOfTheEventAreChecked(t *testing.T) {
 	l := newTestLog(t, 3)
 	for seq, c := range []struct{ good, bad []string }{
@@ -342,7 +342,7 @@ func TestMembersOfTheEventAreChecked(t *testing.T) {
 	}
 }
 
-// ParseReceipt reads the same receipt if the same JSON values are spelled differently.
+// ParseReceipt reads the same receipt if its JSON is indented or its strings are escaped differently.
 func TestReceiptSurvivesReformatting(t *testing.T) {
 	l := newTestLog(t, 5)
 	text := l.receipt(t, 1, 5).AppendJSON(nil)

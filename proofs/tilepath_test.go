@@ -84,7 +84,7 @@ func TestTileWidth(t *testing.T) {
 
 	require.True(t, TilePath{Index: 273, Width: 112}.ExistsAt(size))
 	require.True(t, TilePath{Index: 273, Width: 1}.ExistsAt(size))
-	require.True(t, TilePath{Index: 3, Width: 7}.ExistsAt(size), "a partial tile stays available when the tile is full")
+	require.True(t, TilePath{Index: 3, Width: 7}.ExistsAt(size), "a partial tile stays available after the tile is full")
 	require.False(t, TilePath{Index: 273, Width: 113}.ExistsAt(size))
 	require.False(t, TilePath{Index: 273, Width: 256}.ExistsAt(size))
 	require.False(t, TilePath{Index: 274, Width: 1}.ExistsAt(size))

@@ -56,7 +56,7 @@ func TestTilesEqualDefinition(t *testing.T) {
 
 func TestOpenTreeEqualsGrown(t *testing.T) {
 	const most, more = 1100, 300
-	_, all := grow(t, most+more, nil) // wider than any of the trees requires
+	_, all := grow(t, most+more, nil) // its tiles are wider than the smaller trees need
 	grown, exact := grow(t, 0, nil)
 	for n := range most {
 		for _, store := range []*tileStore{all, exact} {

@@ -1,13 +1,13 @@
-// A ledger of any size, for measurements: records of all kinds with the repetitions that a service has. Inputs
-// run several times, with other models, prompts, and temperatures; questions have several answers; passages
-// of sources change from time to time; stories have builds. The same number gives the same records.
+// Generates the records of a ledger of any size, for measurements. They are of all kinds, and repeat
+// as those of a service do: inputs run several times with different models, prompts, and temperatures;
+// questions have several answers; passages of sources change from time to time; stories have builds.
 import { createHash } from "node:crypto";
 
 const words = ("the a of and to in that it was on lamp keeper sea light stair oil boat winter letter night harbour glass brass " +
   "storm gull rock tower ledger answer question reason window morning signal horn fog tide rope hand watch page name list map road house " +
   "garden bread river stone field market train clock paper ink voice song story child friend doctor teacher engine wheel bridge forest").split(" ");
 
-/** Returns a generator of numbers in [0, 1), by its seed (mulberry32). */
+/** Returns a generator of numbers in [0, 1) (mulberry32). The same seeds give the same numbers. */
 function random(...seeds) {
   let state = 0x9e3779b9;
   for (const seed of seeds) state = Math.imul(state ^ seed, 0x85ebca6b) ^ (state >>> 13);
@@ -30,7 +30,7 @@ const digest = (value) => createHash("sha256").update(value).digest("hex");
 const models = ["wren-1", "wren-2", "wren-2-small", "tern-7b", "tern-13b", "heron"];
 const prompts = Array.from({ length: 30 }, (_, i) => `You are assistant ${i + 1}. ${text(30, 1, i)}.`);
 
-/** One of the things that there are so far: the popular ones often, a new one every `each` times. */
+/** Returns the number of a thing that n uses, often a popular one. About every `each` uses, there is a new thing. */
 function one(next, n, each) {
   const soFar = Math.floor(n / each) + 1, drawn = next();
   return drawn < 0.01 ? whole(next, Math.min(20, soFar)) : drawn < 0.01 + 1 / each ? soFar - 1 : whole(next, soFar);
@@ -46,14 +46,14 @@ function generation(n) {
   } };
 }
 
-/** A passage of a source. It changes after some time. */
+/** Returns a passage of a source, as answer n cites it. The text changes every 500 answers. */
 function passage(source, place, n) {
   return `${text(20, 5, source, place, Math.floor((n + source * 37) / 500))}.`;
 }
 
-const places = 8; // of a source
+const places = 8; // number of passages in a source
 
-/** The passages on which answer n rests. */
+/** Returns the passages that answer n cites. */
 function basis(n) {
   const next = random(6, n), sources = 50 + Math.floor(n / 50), first = next() < 0.05 ? 0 : whole(next, sources);
   return Array.from({ length: 4 }, (_, i) => {
@@ -86,19 +86,19 @@ function path(n) {
   return { kind: "path_fingerprint", record: { project: `story-${story}`, build: `build-${build}`, route, content: `${text(50, 11, story, at, random(12, story, at, build)() < 0.1 ? build : 0)}.` } };
 }
 
-/** The kinds of 20 records in turn, each with the number of earlier ones among the 20. */
+/** The kinds of every 20 successive records, as keys of `makers`. */
 const turn = [..."gggacggggpggggacgggg"];
 const makers = { g: generation, a: answerRun, c: citations, p: path };
 const each = Object.fromEntries(Object.keys(makers).map((kind) => [kind, turn.filter((other) => other === kind).length]));
 const before = turn.map((kind, i) => turn.slice(0, i).filter((other) => other === kind).length);
 
-/** Returns record i. */
+/** Returns record i. The same i always gives the same record. */
 export function record(i) {
   const at = i % turn.length, kind = turn[at];
   return makers[kind](Math.floor(i / turn.length) * each[kind] + before[at]);
 }
 
-/** Yields the first `count` records as lines for `colophon import`, in pieces. */
+/** Yields the first `count` records as lines for `colophon import`, in pieces of about 1 MB. */
 export function* lines(count) {
   let piece = "";
   for (let i = 0; i < count; i++) {

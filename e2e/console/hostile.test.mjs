@@ -1,5 +1,5 @@
-// Texts come from other people's models. 200 hostile ones are shown as texts and do nothing: no
-// script runs, no request leaves, no dialog opens, and the policy has nothing to stop.
+// The texts of records can be hostile. The console shows 200 hostile texts as plain text: no script
+// runs, no request goes to another host, no dialog opens, and nothing violates the page's policy.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { launch, noBrowser, nothingHappened, Proxy, Server, settled, visit, watched } from "./support.mjs";
@@ -19,7 +19,7 @@ const forms = [
 const million = 1 << 20;
 const long = ["x".repeat(million), "<b>".repeat(million / 3), "\u202e".repeat(20_000) + "y", `${" ".repeat(million - 1)}z`, "\n".repeat(200_000), "字".repeat(350_000)];
 
-/** 200 texts, each with a number by which it is found again. */
+/** 200 texts. Each begins with its number, by which the tests find it. */
 const texts = [...long, ...Array.from({ length: 200 - long.length }, (_, i) => forms[i % forms.length])].map((text, i) => `№${i} ${text}`);
 
 describe("hostile texts", { skip: noBrowser }, () => {
@@ -27,7 +27,7 @@ describe("hostile texts", { skip: noBrowser }, () => {
   const seqs = [], varied = [];
   const hostileModels = [`<img src=x onerror="${act}">`, "\u202e<gnp.ssalp=crs gmi\u202c and back"];
 
-  /** Returns a short name made from a text: the ledger refuses long ones, and control characters in some. */
+  /** Returns a short name made from text i, because the ledger refuses long names, and control characters in some names. */
   const name = (i, most = 120) => {
     let short = "";
     for (const c of texts[i].slice(0, most)) {
@@ -40,7 +40,7 @@ describe("hostile texts", { skip: noBrowser }, () => {
 
   before(async () => {
     server = await new Server().start();
-    // Every place that takes a text gets one.
+    // Every member that accepts a text contains a hostile one.
     const lines = texts.flatMap((text, i) => {
       const kinds = [
         { kind: "ipc_record", record: { run_id: name(i), payload: { instruction: text, topic: text.slice(0, 500) }, system_prompt: text, output: text, model: name(i), temperature: 0.5, labels: { config: name(i) } } },
@@ -60,7 +60,7 @@ describe("hostile texts", { skip: noBrowser }, () => {
       seqs.push(answer.seq);
     });
     await server.post(seqs.slice(0, 60).map((seq, i) => ({ kind: "note", record: { record_seq: seq, topic: name(i + 20, 60), text: texts[i + 20].slice(0, 2000) } })));
-    // Two runs that differ in nothing but the model and the output, so that they can be compared.
+    // Two runs that differ only in the model and the output, so they can be compared.
     const runs = await server.post(hostileModels.map((model, i) => ({ kind: "ipc_record", record: {
       run_id: `${forms[0]} ${i}`, payload: { instruction: `${forms[2]} \u202e` }, system_prompt: forms[3], output: forms[i + 4], model, temperature: 0.5, max_tokens: 100, seed: 1, labels: { config: forms[8], [forms[9].slice(0, 30)]: forms[7] },
     } })));
@@ -76,7 +76,7 @@ describe("hostile texts", { skip: noBrowser }, () => {
     await server?.remove();
   });
 
-  /** Fails if any text became markup, or acted. */
+  /** Fails if a text has become markup or has had an effect. */
   async function inert(page, where) {
     const found = await page.evaluate(() => ({
       hacked: "hacked" in window, scripts: document.scripts.length, styles: document.querySelectorAll("style, link[rel=stylesheet]").length,
@@ -89,7 +89,7 @@ describe("hostile texts", { skip: noBrowser }, () => {
     nothingHappened(page);
   }
 
-  it("200 of them are shown as texts, each on the page of its record", async () => {
+  it("shows each of 200 texts as text on the page of its record", async () => {
     assert.equal(seqs.length, 200);
     const context = await browser.newContext({ reducedMotion: "reduce" });
     const page = await watched(context, proxy.url);
@@ -101,17 +101,18 @@ describe("hostile texts", { skip: noBrowser }, () => {
       if (i % 10 === 0 || i < 10) await inert(page, `the record of text ${i}`);
       else nothingHappened(page);
     }
-    // All of a text of a megabyte can be unfolded, part by part.
+    // A text of a megabyte can be unfolded.
     await visit(page, `/default/record/${seqs[0]}`);
     await page.getByRole("button", { name: /^Show .* of 1,048,/ }).first().click();
     await inert(page, "an unfolded text");
     await context.close();
   });
 
-  it("the lists show them as texts too", async () => {
+  it("shows the texts as text in lists too", async () => {
     const context = await browser.newContext({ reducedMotion: "reduce" });
     const page = await watched(context, proxy.url);
-    // Every fourth record is of one kind. Those of the short texts have one passage, source, subject, and story each.
+    // Every fourth record has the same kind. Records of short texts have passages, sources, subjects, and
+    // stories of their own.
     const i = 8, record = (kind) => seqs[i + kind], named = (kind) => encodeURIComponent(name(i + kind));
     const { event } = await server.get(`/records/${record(1)}`);
     const { hashes } = await server.get(`/records/${record(0)}`);
@@ -129,7 +130,7 @@ describe("hostile texts", { skip: noBrowser }, () => {
       await visit(page, at);
       await inert(page, at);
     }
-    // Hostile addresses are those of links, so the page begins with them.
+    // A link can have a hostile address, so the page is loaded from each of these.
     for (const at of [`/default/search?q=${encodeURIComponent(forms[0])}`, `/${encodeURIComponent(forms[0])}/record/1`, `/default/${encodeURIComponent(forms[2])}`, `/default/record/${encodeURIComponent(forms[3])}`, `/-/sign-in?back=javascript:${encodeURIComponent(act)}`]) {
       await page.goto("about:blank");
       await page.goto(`${proxy.url}/#${at}`);
@@ -139,7 +140,7 @@ describe("hostile texts", { skip: noBrowser }, () => {
     await context.close();
   });
 
-  it("bytes that are not UTF-8 are refused by name", async () => {
+  it("refuses bytes that are not UTF-8 with a message that says so", async () => {
     const body = Buffer.concat([Buffer.from('{"kind":"ipc_record","record":{"run_id":"x","payload":{"a":1},"output":"'), Buffer.from([0xff, 0xfe, 0xc0]), Buffer.from('","model":"m"}}\n')]);
     const answer = await (await fetch(`${server.ledger}/batch`, { method: "POST", body, headers: { "Content-Type": "application/x-ndjson" } })).json();
     assert.equal(answer.status, 400);

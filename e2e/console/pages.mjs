@@ -1,7 +1,7 @@
-// The pages of the console. A new page is one line here: it is then driven, checked, and pictured.
+// The pages of the console. To test a new page and take its picture, add a line here.
 //
-// at: its address, from what the ledger has. shows: a text that it has once everything is loaded.
-// picture: the name of its picture in docs/console, if it has one.
+// at returns the address of the page, from what `known` has found in the ledger. shows is a text that
+// the loaded page contains. picture is the name of its picture in docs/console, if it has one.
 export const pages = [
   { name: "overview", at: () => "/default", picture: "overview" },
   { name: "overview at an earlier size", at: (of) => `/default?as_of=${of.size}`, shows: "Why outputs changed" },
@@ -45,7 +45,7 @@ export const pages = [
   { name: "sign in", at: () => "/-/sign-in", shows: "Sign in" },
 ];
 
-/** known returns what the addresses of the pages name, of a server's ledger. */
+/** Finds in a server's ledger what the addresses of the pages refer to, such as an input with several outputs. */
 export async function known(server) {
   const of = { size: (await server.get("/stats")).as_of };
   for (const kind of ["ipc_record", "run_dag", "citation_set", "path_fingerprint"]) {
@@ -57,7 +57,8 @@ export async function known(server) {
   const payload = await (await fetch(`${server.ledger}/records/${of.ipc_record}/content/payload`)).json();
   of.words = String(payload.instruction).split(" ").slice(0, 3).join(" ");
 
-  // A run whose output another model or prompt alone changed, among the least stable inputs.
+  // Among the least stable inputs, find a run whose output changed when only the model changed, and one
+  // where only the prompt changed.
   const inputs = (await server.get("/drift/groups?by=input&min_outputs=2&sort=stability&limit=20")).rows;
   of.input = inputs[0]?.value;
   for (const input of inputs) {
@@ -85,7 +86,7 @@ export async function known(server) {
   return of;
 }
 
-/** effect returns the query of the page that shows what a change of one variable did. */
+/** Returns the query of the page that shows what a change of one variable did. */
 function effect(variable, run) {
   const text = (value) => (typeof value === "string" ? value : JSON.stringify(value));
   return new URLSearchParams({ variable, a: text(run.differences[0].a), b: text(run.differences[0].b) });

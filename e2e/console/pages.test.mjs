@@ -1,12 +1,12 @@
-// Every page, against a real server with the real input: it shows what it should, is accessible in
-// both colour schemes, fits a small screen, and nothing leaves it.
+// Every page is tested against a real server with the real input. It shows the expected text, is
+// accessible in both colour schemes, fits on a small screen, and sends no request to another host.
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import { after, before, describe, it } from "node:test";
 import { known, pages } from "./pages.mjs";
 import { findings, launch, noBrowser, nothingHappened, Proxy, Server, settled, visit, watched } from "./support.mjs";
 
-/** Returns the length of an answer as it is sent, with its headers. */
+/** Returns the status and the headers of a response, and the length of its body as it was sent. */
 function sent(url, headers = {}) {
   return new Promise((resolve, reject) => {
     request(url, { headers: { "Accept-Encoding": "gzip, br", Accept: "text/html", ...headers } }, (answer) => {
@@ -17,7 +17,7 @@ function sent(url, headers = {}) {
   });
 }
 
-/** Returns what a page shows, without what changes with time. */
+/** Returns the title, the headings, and the links of a page, without times that depend on the clock. */
 function outline(page) {
   return page.evaluate(() => ({
     title: document.title, headings: [...document.querySelectorAll("main :is(h1, h2, h3, .state-title)")].map((heading) => heading.textContent),
@@ -73,8 +73,8 @@ describe("the console", { skip: noBrowser }, () => {
   });
 
   describe("shows", () => {
-    // One document goes through all views, as that of a person does. Another page loads each from its link. It is in
-    // a window of its own, because a page behind another one draws only one frame a second.
+    // `page` shows all views in one document, as a person sees them. `fresh` loads each view from its
+    // link, in a window of its own, because a page behind another one draws only one frame a second.
     let page, fresh;
     before(async () => {
       const open = async () => watched(await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: "light", reducedMotion: "reduce" }), proxy.url);
@@ -103,9 +103,9 @@ describe("the console", { skip: noBrowser }, () => {
         assert.ok(wide <= 1, `it is ${wide} px wider than a screen of 390 px`);
         nothingHappened(page);
 
-        await fresh.goto(`${proxy.url}/?${i}#${at(of)}`, { waitUntil: "commit" }); // another query is another document
+        await fresh.goto(`${proxy.url}/?${i}#${at(of)}`, { waitUntil: "commit" }); // a different query loads a new document
         await settled(fresh);
-        assert.deepEqual(await outline(fresh), await outline(page), "a page that is loaded from the link shows something else");
+        assert.deepEqual(await outline(fresh), await outline(page), "a page that is loaded from the link shows something different");
         nothingHappened(fresh);
       });
     }

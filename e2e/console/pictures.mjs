@@ -1,5 +1,5 @@
-// Takes the pictures of the pages for docs/console, on the example of the program: they show the
-// same texts wherever they are taken.
+// Takes the pictures of the pages for docs/console. The ledger contains the built-in example, so the
+// pictures show the same texts on every machine.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { known, pages } from "./pages.mjs";

@@ -2,7 +2,7 @@
 // requests of the page, how long the page takes until it shows everything, and how many rows it loads.
 //
 //   npm run scale                                  10,000 and 1,000,000 records, imported first
-//   npm run scale -- --records 100000              another size
+//   npm run scale -- --records 100000              a different size of the large ledger
 //   npm run scale -- http://ONE http://ANOTHER     two servers that have their ledgers already
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -27,7 +27,7 @@ async function fill(server, count) {
   for (const piece of lines(count)) if (!importing.stdin.write(piece)) await once(importing.stdin, "drain");
   importing.stdin.end();
   const [status] = await ended;
-  if (status !== 0) throw new Error(`the import ended with ${status}`);
+  if (status !== 0) throw new Error(`colophon import exited with status ${status}`);
   for (;;) {
     const { tree_size: size, index_size: indexed } = await server.get("/live");
     if (size === indexed) return;
@@ -35,7 +35,7 @@ async function fill(server, count) {
   }
 }
 
-/** The server at a URL, as far as the pages need it. */
+/** Returns the members of Server that the pages need, for a running server. */
 function remote(url) {
   const ledger = `${url}/v1/ledgers/default`;
   return { url, ledger, get: async (path) => (await fetch(ledger + path)).json(), remove: () => undefined };
@@ -43,7 +43,7 @@ function remote(url) {
 
 const agent = new Agent({ keepAlive: true });
 
-/** Asks, and returns the answer with the time until its last byte, in milliseconds. */
+/** Sends a request, and returns the response with the time until its last byte, in milliseconds. */
 function timed(url) {
   return new Promise((resolve, reject) => {
     const start = performance.now();
@@ -57,9 +57,9 @@ function timed(url) {
 
 const ms = (number) => number.toFixed(number < 10 ? 1 : 0).padStart(6);
 
-/** Describes two series of times: the medians, the 95th percentiles, and the ratio of these. */
+/** Describes two series of times: the medians, the 95th percentiles, and the ratio of the 95th percentiles. */
 function compared(small, large) {
-  if (small.every((time) => time === 0) && large.every((time) => time === 0)) return "no requests".padEnd(37); // a page that asks nothing
+  if (small.every((time) => time === 0) && large.every((time) => time === 0)) return "no requests".padEnd(37); // a page that sends no request
   const [a, b] = [small, large].map((one) => ({ p50: quantile(one, 0.5), p95: quantile(one, 0.95) }));
   const ratio = b.p95 / a.p95;
   return `${ms(a.p50)} ${ms(a.p95)} ${ms(b.p50)} ${ms(b.p95)}  × ${ratio.toFixed(2)}${ratio > 1.5 ? " !" : "  "}`;
@@ -99,7 +99,7 @@ try {
   const everything = [[], []], shown = [[], []];
   for (const { name, at } of pages.filter((one) => options.page === undefined || one.name.includes(options.page))) {
     const answers = [[], []], whole = [[], []], slow = new Map();
-    // What the page asks, and how long it takes.
+    // Note which requests the page sends, and measure how long it takes.
     let requests;
     for (let view = 0; view < views; view++) {
       for (const i of view % 2 ? [1, 0] : [0, 1]) {
@@ -112,7 +112,7 @@ try {
       }
       requests ??= sides.map((side) => side.asked);
     }
-    // How long the server takes for these questions.
+    // Measure how long the server takes for these requests.
     let rows = 0;
     for (let round = 0; round < rounds; round++) {
       for (const i of round % 2 ? [1, 0] : [0, 1]) {
@@ -151,6 +151,6 @@ function rowsOf(body) {
     const answer = JSON.parse(body);
     return Math.max(0, ...Object.values(answer).filter(Array.isArray).map((list) => list.length));
   } catch {
-    return 0; // a text
+    return 0; // not JSON
   }
 }

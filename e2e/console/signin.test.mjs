@@ -1,5 +1,5 @@
-// Signing in: with a token that only the tab keeps, and at an identity provider by the
-// authorization code flow with PKCE.
+// A person can sign in with a token, which only the tab keeps, or at an identity provider with the
+// authorization code flow and PKCE.
 import assert from "node:assert/strict";
 import { createHash, generateKeyPairSync, sign } from "node:crypto";
 import { writeFileSync } from "node:fs";
@@ -9,10 +9,10 @@ import { findings, launch, noBrowser, Proxy, Server, settled, watched } from "./
 
 const base64url = (value) => Buffer.from(value).toString("base64url");
 
-/** An identity provider: its documents, a page that asks nobody anything, and a token endpoint of another origin. */
+/** An identity provider: its metadata and keys, an authorization endpoint that redirects at once, and a token endpoint on another origin. */
 class Issuer {
   codes = new Map();
-  lies = {}; // claims that replace the right ones
+  lies = {}; // a state or a nonce that replaces the right one
   asked = [];
 
   async start() {

@@ -1,9 +1,9 @@
 // Measures how long the overview takes at the first visit: from the start of the navigation until it shows its
-// data, and until it answers a key. Each round has a new browser with a new profile, so nothing is cached.
+// data, and until it reacts to a key. Each round has a new browser with a new profile, so nothing is cached.
 //
-//   npm run startup                       on the real input, or on the example where there is none
+//   npm run startup                       on the real input, or on the example if there is none
 //   npm run startup -- --rounds 50
-//   npm run startup -- http://HOST:PORT   on a server that has its ledger already
+//   npm run startup -- http://HOST:PORT   on a running server with its own ledger
 import { parseArgs } from "node:util";
 import { launch, noBrowser, Server } from "./support.mjs";
 import { quantile } from "./times.mjs";
@@ -11,7 +11,7 @@ import { quantile } from "./times.mjs";
 if (noBrowser) throw new Error(noBrowser);
 const { values: options, positionals: [given] } = parseArgs({ allowPositionals: true, options: { rounds: { type: "string", default: "20" } } });
 
-/** Notes in the page when the overview first shows all its data, and when the search box gets the focus. It looks at each frame. */
+/** Runs in the page, and notes when the overview first shows all its data and when the search box gets the focus. */
 function watch() {
   window.startup = {};
   const look = () => {
@@ -25,7 +25,7 @@ function watch() {
 }
 
 const server = given ? undefined : await new Server().start();
-const times = { "first text on the screen": [], "the overview shows its data": [], "it answers a key": [] };
+const times = { "first text on the screen": [], "the overview shows its data": [], "it reacts to a key": [] };
 let bytes = 0;
 try {
   await server?.fill();
@@ -55,4 +55,4 @@ try {
 }
 console.log(`${options.rounds} first visits; milliseconds since the start of the navigation`);
 for (const [what, list] of Object.entries(times)) console.log(`${what.padEnd(30)} median ${Math.round(quantile(list, 0.5))}, 95th percentile ${Math.round(quantile(list, 0.95))}`);
-console.log(`received until the data is there: ${bytes.toLocaleString("en")} bytes, answers of the API included`);
+console.log(`received until the data is shown: ${bytes.toLocaleString("en")} bytes, including the responses of the API`);

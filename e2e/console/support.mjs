@@ -1,4 +1,4 @@
-// What the tests share: a real server, a proxy in front of it that can lie, and a browser.
+// What the tests share: a real server, a proxy that can change its responses, and a browser.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -15,7 +15,7 @@ const inputs = [process.env.COLOPHON_INPUT, join(root, "..", "shared", "data")].
 /** The folder with the real input, or undefined. */
 export const realInput = inputs;
 
-/** Why tests in a browser are skipped, or false. */
+/** The reason why tests in a browser are skipped, or false if they can run. */
 export const noBrowser = (() => {
   const program = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) => existsSync(path));
   if (program) return false;
@@ -23,7 +23,7 @@ export const noBrowser = (() => {
   return "Chromium is not installed";
 })();
 
-/** Returns the path of the program. */
+/** Returns the path of the program colophon. */
 export function binary() {
   const program = process.env.COLOPHON_BINARY ?? join(root, "bin", "colophon");
   if (!existsSync(program)) throw new Error(`${program} does not exist: run make build, or name the program in COLOPHON_BINARY`);
@@ -45,7 +45,7 @@ export class Server {
       };
       this.process.stdout.on("data", take);
       this.process.stderr.on("data", take);
-      this.process.on("exit", (code) => reject(new Error(`the server ended with ${code}: ${output}`)));
+      this.process.on("exit", (code) => reject(new Error(`the server exited with status ${code}: ${output}`)));
     });
     this.ledger = `${this.url}/v1/ledgers/default`;
     return this;
@@ -83,13 +83,13 @@ export class Server {
     return response.json();
   }
 
-  /** Loads the example of the console. */
+  /** Loads the example that the console offers for an empty ledger. */
   async example() {
     const text = await (await fetch(`${this.url}/example.ndjson`)).text();
     await this.post(text.trim().split("\n"));
   }
 
-  /** Loads the real input, or the example where there is none. */
+  /** Loads the real input, or the example if there is none. */
   async fill() {
     if (!realInput) return this.example();
     for (const name of ["generations", "run-dags", "citation-sets", "story-paths"]) {
@@ -99,7 +99,7 @@ export class Server {
   }
 }
 
-/** A proxy that passes everything on to a server, except what `change` answers or changes. With COLOPHON_CONSOLE_DIST, it sends the page's files from that folder. */
+/** A proxy in front of a server. `change` can replace its responses. If COLOPHON_CONSOLE_DIST names a folder, the proxy sends the page's files from there. */
 export class Proxy {
   change = undefined; // ({ path, body, headers }) => body, { status, body }, or undefined
   target;
@@ -114,7 +114,7 @@ export class Proxy {
 
   #answer(request, response) {
     const to = new URL(request.url, this.target);
-    const headers = { ...request.headers }; // with the host of the proxy: it must be that of the origin
+    const headers = { ...request.headers }; // the Host header stays that of the proxy, because it must match the origin
     delete headers["accept-encoding"];
     if (this.change || process.env.COLOPHON_CONSOLE_DIST) delete headers["if-none-match"];
     const passed = httpRequest(to, { method: request.method, headers }, (answer) => {
@@ -155,7 +155,7 @@ export function launch() {
   return chromium.launch({ executablePath: ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) => existsSync(path)), args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
 }
 
-/** A page that notes everything that must not happen: errors, dialogs, requests to other hosts, violations of the policy. It also knows which of its requests have no answer yet. */
+/** Opens a page that notes what must not happen: errors, dialogs, requests to other hosts, and violations of the policy. `page.answered` waits until no request is open, and returns whether any was. */
 export async function watched(context, url) {
   const page = await context.newPage();
   page.setDefaultTimeout(60_000);
@@ -190,7 +190,7 @@ export async function watched(context, url) {
   return page;
 }
 
-/** Goes to another view as a click does: the document stays. */
+/** Goes to another view in the same document, as a click does. */
 export async function visit(page, address) {
   await page.evaluate((hash) => new Promise((resolve) => {
     if (location.hash === hash) return resolve();
@@ -200,11 +200,11 @@ export async function visit(page, address) {
   await settled(page);
 }
 
-/** Waits until a page has loaded everything: it shows its content, no part of it is loading, and every request has its answer, except the stream of a live view. */
+/** Waits until a page has loaded everything: it shows its content, no part of it is loading, and every request is complete, except the stream of a live view. */
 export async function settled(page) {
   do {
     await page.waitForFunction(() => document.querySelector("main") && !document.querySelector(".loading"));
-    // What an answer or a change of the address causes has begun after the next two frames.
+    // After the next two frames, everything that a response or a new address causes has begun.
     await page.evaluate(() => new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve))); }));
   } while (await page.answered?.() || await page.locator(".loading").count() > 0);
 }
@@ -217,7 +217,7 @@ const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/
 
 const worlds = new WeakMap();
 
-/** Returns where axe runs in the document of a page: a world of its own, which the policy of the page does not restrict. The world lasts as long as the document, so axe is loaded once for all views of it. */
+/** Returns an isolated world in which axe runs, because the policy of the page does not restrict it. The world lasts as long as the document, so axe is loaded once for all views. */
 async function axeOf(page) {
   let world = worlds.get(page);
   if (!world) {
@@ -235,7 +235,7 @@ async function axeOf(page) {
   return world;
 }
 
-/** Returns the findings of axe. */
+/** Returns the accessibility problems that axe finds. */
 export async function findings(page) {
   const { session, id } = await axeOf(page);
   const { result, exceptionDetails } = await session.send("Runtime.evaluate", {

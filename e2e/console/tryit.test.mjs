@@ -1,4 +1,4 @@
-// Try it: on an empty ledger one click loads the example, where the caller may write.
+// On an empty ledger, a caller that may write can load the example with one click.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { findings, launch, noBrowser, nothingHappened, Proxy, Server, settled, watched } from "./support.mjs";
@@ -16,7 +16,7 @@ describe("an empty ledger", { skip: noBrowser }, () => {
     await server?.remove();
   });
 
-  it("says what it will do, loads the example with a click, and offers it no more", async () => {
+  it("says what it will do, loads the example with a click, and does not offer it again", async () => {
     const context = await browser.newContext();
     const page = await watched(context, proxy.url);
     await page.goto(`${proxy.url}/#/default`);

@@ -1,5 +1,5 @@
-// Verify here: a real receipt holds; every change of what the server sends is noticed; so is a log
-// that forks, shrinks, or changes its key.
+// "Verify here" accepts a real receipt. It notices changes to the server's responses, and a log that
+// forks, shrinks, or changes its key.
 import assert from "node:assert/strict";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
@@ -10,12 +10,12 @@ import { findings, launch, noBrowser, nothingHappened, Proxy, Server, settled, w
 const record = (i) => ({ kind: "ipc_record", record: { run_id: `r/${i}`, model: "m", payload: { instruction: `question ${i}` }, output: `answer ${i}`, temperature: 0 } });
 const records = (from, to, text = "") => Array.from({ length: to - from }, (_, i) => record(`${text}${from + i}`));
 
-/** Clicks, waits for the result, and returns it. */
+/** Clicks the button, waits for the result of the verification, and returns it. */
 async function verify(page) {
   return afterwards(page, () => page.getByRole("button", { name: /^Verify (here|again)$/ }).click());
 }
 
-/** Does something that verifies again, waits for the new result, and returns it. The earlier result stays until the page draws again, so it is marked. */
+/** Calls act, which makes the page verify again, and returns the new result. It marks the earlier result, which stays until the page is drawn again. */
 async function afterwards(page, act) {
   const ended = ".verdict, .verify .state.failed";
   await page.evaluate((selector) => document.querySelectorAll(selector).forEach((old) => old.setAttribute("data-earlier", "")), ended);
@@ -39,7 +39,7 @@ describe("verification in the page", { skip: noBrowser }, () => {
   let server, other, stranger, proxy, browser;
   before(async () => {
     server = await new Server().start();
-    // The other server has the same key and the same beginning, and then another history.
+    // The other server has the same key and the same first event, and then a different history.
     other = new Server();
     await server.stop();
     cpSync(join(server.folder, "data"), join(other.folder, "data"), { recursive: true });
@@ -76,7 +76,7 @@ describe("verification in the page", { skip: noBrowser }, () => {
     }
   };
 
-  it("holds for real receipts, draws the path, and notices growth", () => fresh(async (context) => {
+  it("accepts real receipts, draws the path, and notices growth", () => fresh(async (context) => {
     const page = await open(context, 444);
     const first = await verify(page);
     assert.equal(first.verdict, "good", first.text);
@@ -122,7 +122,7 @@ describe("verification in the page", { skip: noBrowser }, () => {
       proxy.change = undefined;
       await page.reload();
       await settled(page);
-      assert.equal((await verify(page)).verdict, "good", "without the change it holds");
+      assert.equal((await verify(page)).verdict, "good", "without the change, the receipt verifies");
     }));
   }
 
@@ -144,7 +144,7 @@ describe("verification in the page", { skip: noBrowser }, () => {
         await page.waitForSelector("main > .alarm");
         assert.match(await page.locator("main > .alarm").innerText(), alarm);
       }
-      // The right log is right again; nothing of the wrong one was kept.
+      // The right log verifies again, because the page has kept nothing of the wrong one.
       proxy.target = server.url;
       await page.goto(`${proxy.url}/#/default/record/100`);
       await page.reload();

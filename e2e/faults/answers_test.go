@@ -137,7 +137,7 @@ func ask[T any](q *queries, name string, query func(index.Page) ([]T, []byte, er
 	}
 }
 
-// naive compares some answers of the index with values that it computes from the events alone.
+// naive compares some answers of the index with values that are computed from the events alone.
 func (o *oracle) naive(f *index.Follower) error {
 	records := make(map[string]uint64)
 	runs := make(map[string]uint64) // numbers of live runs by model

@@ -43,7 +43,7 @@ type childMessage struct {
 // childMain serves the sessions that arrive on standard input, one after another. It returns the exit code.
 func childMain() int {
 	asked := json.NewDecoder(os.Stdin)
-	var mu sync.Mutex // keeps messages from being mixed
+	var mu sync.Mutex // keeps messages from interleaving
 	say := func(s childMessage) {
 		mu.Lock()
 		defer mu.Unlock()

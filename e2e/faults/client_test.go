@@ -31,7 +31,6 @@ func newClient(h *history, server string) *client {
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}, Timeout: patience}}
 }
 
-// close closes idle connections.
 func (c *client) close() { c.http.CloseIdleConnections() }
 
 // load makes each of several writers send each requests. The writers stop earlier if ctx is done,

@@ -18,7 +18,7 @@ import (
 
 func TestClock(t *testing.T) { campaign(t, clockRound) }
 
-// clock is a clock that is wrong at every reading, in the way that course states.
+// clock shows a wrong time at every reading. course says in which way.
 type clock struct {
 	mu     sync.Mutex // guards the fields below
 	r      *rand.Rand
@@ -29,7 +29,6 @@ type clock struct {
 // courses lists the ways in which a clock can be wrong.
 var courses = []string{"backwards", "still", "ahead and back", "at random", "before 1970", "at the end of time"}
 
-// read returns the time that the clock shows.
 func (c *clock) read() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,8 +51,8 @@ func (c *clock) read() time.Time {
 func clockRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	w := &storeWorld{history: newHistory(name, r.Uint64()), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
 	for range 4 {
-		// A session with a clock at the end of time would give all later events that time, which
-		// would hide later faults.
+		// After a session with a clock at the end of time, all later events have that time, which
+		// hides later faults. Such sessions are therefore rare.
 		course := courses[r.IntN(len(courses)-1)]
 		if r.IntN(20) == 0 {
 			course = courses[len(courses)-1]

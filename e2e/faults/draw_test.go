@@ -21,7 +21,7 @@ type attempt struct {
 	id     int // unique in a world; records contain it as the label "attempt"
 	method string
 	path   string      // relative to the ledger
-	kind   record.Kind // kind of the event that it causes
+	kind   record.Kind // kind of the event that the request causes
 	body   []byte
 	key    string      // idempotency key that the client chose, or ""
 	runID  string      // run_id of the record, or ""; it is the idempotency key if key is ""
@@ -210,8 +210,8 @@ func drawVerb(r *rand.Rand, world string, id int, acks []*ack) *attempt {
 // reasonOf returns the reason that identifies the events of an attempt without an idempotency key.
 func reasonOf(id int) string { return fmt.Sprintf("attempt %d", id) }
 
-// drawStates returns a random change of the states of several records, or nil if no record can be
-// changed.
+// drawStates returns a random change of the states of several records, or nil if none of the chosen
+// records has a state.
 func drawStates(r *rand.Rand, id int, acks []*ack) *attempt {
 	a := &attempt{id: id, method: "POST", path: "/state-changes", kind: record.RecordStateChanged}
 	size := uint64(0)

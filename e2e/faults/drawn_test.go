@@ -18,7 +18,7 @@ func TestEverythingIsDrawn(t *testing.T) {
 	h := newHistory("world", 1)
 	kinds := make(map[record.Kind]int)
 	members := make(map[string]int)
-	changes := 0 // number of attempts that change several states
+	changes := 0 // number of attempts that change the states of several records
 	for range 5000 {
 		a := h.draw()
 		h.acks = append(h.acks, &ack{attempt: a, seq: uint64(a.id) + 1})

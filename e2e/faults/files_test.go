@@ -189,9 +189,9 @@ func copyFolder(from, to string) error {
 	return nil
 }
 
-// scratch creates a folder for many small files, in memory if enough is free. This is safe because
-// a fault that stops a process but not the machine does not depend on syncs. done removes the
-// folder.
+// scratch creates a folder for many small files, in memory if enough is free. Memory suffices for
+// faults that stop a process but not the machine, because their outcome does not depend on syncs.
+// done removes the folder.
 func scratch() (dir string, done func(), err error) {
 	const memory, room = "/dev/shm", 1 << 30
 	in := ""
@@ -202,7 +202,7 @@ func scratch() (dir string, done func(), err error) {
 	return dir, func() { _ = os.RemoveAll(dir) }, err
 }
 
-// verbose is the environment variable that names a file to which the servers' logs are appended.
+// verbose names the environment variable that makes the servers log to standard error.
 const verbose = "FAULTS_LOG"
 
 func testOutput() io.Writer {

@@ -101,7 +101,7 @@ func (h *history) refused(a *attempt) {
 func (h *history) answered(a *attempt, text []byte) {
 	receipt, err := proofs.ParseReceipt(bytes.TrimSpace(text))
 	if err != nil {
-		h.broken("the answer to attempt %d is not a receipt: %w: %s", a.id, err, text)
+		h.broken("the response to attempt %d is not a receipt: %w: %s", a.id, err, text)
 		return
 	}
 	h.acknowledged(a, receipt)

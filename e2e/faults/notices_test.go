@@ -57,7 +57,7 @@ func soundly(ctx context.Context, s storage.Store, old storage.Head, b storage.B
 }
 
 // forgetting returns a function that acknowledges all commits after the tenth but does not make
-// them, as a disk that does not sync.
+// them, like a disk that does not sync.
 func forgetting() func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
 	var commits atomic.Int64
 	return func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
@@ -70,13 +70,13 @@ func forgetting() func(ctx context.Context, s storage.Store, old storage.Head, b
 
 const litter = "never posted"
 
-// littering also stores content that no event refers to.
+// littering commits correctly, but also stores content that no event refers to.
 func littering(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
 	b.Contents = append(b.Contents, storage.Content{Digest: sha256.Sum256([]byte(litter)), Seq: b.Head.Size - 1, Slot: 99, Bytes: []byte(litter)})
 	return s.Commit(ctx, old, b)
 }
 
-// The oracle detects faults with each of its checks.
+// Each check of the oracle detects the fault that it is for.
 func TestOracleNotices(t *testing.T) {
 	t.Run("nothing", func(t *testing.T) {
 		w := usedBy(t, soundly)

@@ -19,8 +19,8 @@ import (
 	"colophon/storage"
 )
 
-// oracle compares an open node, after a fault, with the responses that clients got. Nothing else
-// may use the node or the history in the meantime.
+// oracle compares an open node, after a fault, with the responses that clients got. During the
+// comparison, nothing else may use the node or the history.
 type oracle struct {
 	ctx  context.Context
 	node *node
@@ -31,7 +31,7 @@ type oracle struct {
 	found    map[int][]event // by attempt
 }
 
-// event is an event of the log, parsed without the code that is tested.
+// event is an event of the log. Its body is parsed without the code under test.
 type event struct {
 	seq  uint64
 	hash proofs.Hash
@@ -320,12 +320,11 @@ func (o *oracle) contents() error {
 	return nil
 }
 
-// most is how many of the most recent attempts are sent again.
+// most is how many of the latest acknowledged attempts, and of the latest others, are sent again.
 const most = 4
 
-// again sends some attempts again. An acknowledged attempt must get the receipt of its event. Any
-// other attempt must be in the log exactly once afterwards. A different record must be refused if
-// it uses the key of an attempt. This also shows that the ledger accepts writes.
+// again sends some attempts again. An attempt that is in the log must be replayed. Any other attempt
+// must be appended, and then be replayed. At the end, the ledger must append a new record.
 func (o *oracle) again() error {
 	var told, untold int
 	acked := make(map[int]bool)

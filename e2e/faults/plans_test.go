@@ -61,7 +61,7 @@ func drawPlan(r *rand.Rand, mode faulty.Mode, index bool) faulty.Plan {
 	}
 	switch r.IntN(6) {
 	case 0, 1:
-		// Several changed bits in a log would look like an interrupted write.
+		// Several changed bits in a log can look like an interrupted write.
 		if mode != faulty.FlipBit || plan.Path == "*.sst" || plan.Path == "*.blob" {
 			plan.Count = 1 + r.IntN(5)
 		}

@@ -128,7 +128,7 @@ func (w *postgresWorld) inspect(ctx context.Context) error {
 }
 
 // thereAndBack moves the ledger into the data folder, uses it there, and moves it into a different
-// schema of the database. The first attempts of each migration are killed.
+// schema of the database. The first three attempts at each migration are killed.
 func (w *postgresWorld) thereAndBack(t *testing.T, r *rand.Rand, done *tally) error {
 	if err := w.migrate(t.Context(), r, w.url, w.data(), done); err != nil {
 		return err

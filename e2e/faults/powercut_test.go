@@ -99,7 +99,7 @@ func openOn(ctx context.Context, files *pebbletest.CrashFS, clock func() time.Ti
 }
 
 // inspect opens what a power failure left and calls the oracle. again reports whether the power
-// failed once more during recovery; what that left is then inspected too.
+// failed once more during recovery. inspect then also checks what the second failure left.
 func (c cut) inspect(ctx context.Context, h *history, r *rand.Rand) (again bool, err error) {
 	second := &cutter{history: h, files: c.files, r: r}
 	if r.IntN(3) == 0 {

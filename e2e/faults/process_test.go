@@ -104,7 +104,8 @@ func startServer(ctx context.Context, data string, environment []string, flags .
 	return s, nil
 }
 
-// signal sends a signal and waits until the process has exited.
+// signal sends a signal and waits until the process has exited. If the process has not exited after
+// patience, signal kills it and returns an error.
 func (s *server) signal(how os.Signal) error {
 	if err := s.command.Process.Signal(how); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -141,7 +142,7 @@ func newProcessWorld(dir, name string, seed uint64) *processWorld {
 func (w *processWorld) data() string { return filepath.Join(w.dir, "data") }
 
 // remembers requires that a restarted server returns every acknowledged event, with its hash, at
-// its seq. It skips the first from receipts.
+// its seq. It skips the receipts before index from.
 func (w *processWorld) remembers(ctx context.Context, s *server, from int) error {
 	for _, a := range w.history.acks[from:] {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/v1/ledgers/default/records/%d", s.url, a.seq), nil)

@@ -73,8 +73,9 @@ func (w *processWorld) squeezed(ctx context.Context, s *server, short, enough fu
 	return nil
 }
 
-// squeeze calls one several times, each of which causes a shortage, and calls the oracle after
-// each. one returns a description of the fault, or "" if the server did not notice it.
+// squeeze calls one several times. Each call causes a shortage. squeeze calls the oracle whenever
+// the server has exited, and at the end. one returns a description of the fault, or "" if the server
+// did not notice it.
 func (w *processWorld) squeeze(ctx context.Context, done *tally, environment []string, flags []string,
 	one func(s *server) (what string, err error),
 ) (err error) {

@@ -242,7 +242,7 @@ func (n *node) postmaster() int {
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	pid, _ := strconv.Atoi(first)
-	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // the file can be stale, so that another process has this ID
+	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // the file can be stale, so another process can have this ID
 	if err != nil || !bytes.Contains(command, []byte(n.dir)) {
 		return 0
 	}

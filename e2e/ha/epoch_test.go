@@ -14,8 +14,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// TestEpoch makes a commit visible on the primary although no standby has it: it cancels the wait for the
-// standby. Then the standby is promoted and the primary is lost. A build that does not raise the epoch, but
+// TestEpoch cancels the wait for the standby, which makes a commit visible on the primary although no standby
+// has it. Then the standby is promoted and the primary is lost. A build that does not raise the epoch, but
 // reads the head to find out whether the commit was made, acknowledges the record, which is then lost. The
 // ordinary build acknowledges nothing until the standby has the record.
 func TestEpoch(t *testing.T) {

@@ -178,7 +178,7 @@ func fillFor(dir string, lasts time.Duration) string {
 	return fmt.Sprintf(" for %v", lasts)
 }
 
-// jumpServer changes a server's clock by less than the day that an audit tolerates.
+// jumpServer sets a server's clock back, or ahead by less than the day that an audit tolerates.
 func jumpServer(w *world, r *rand.Rand) string {
 	s, jump := pick(r, w.servers), pick(r, jumps)
 	s.setClock(jump)
@@ -234,7 +234,7 @@ func cutRegister(w *world, r *rand.Rand) string {
 	return name + " " + trouble(r, n.register)
 }
 
-// isolateNode cuts all lines of a node, sometimes for so long that another node replaces it.
+// isolateNode stalls all lines of a node, sometimes for so long that another node replaces it.
 func isolateNode(w *world, r *rand.Rand) string {
 	n, name := w.victim(r)
 	lasts := between(r, time.Second, 20*time.Second)
@@ -292,7 +292,7 @@ func loseReplicas(w *world, r *rand.Rand) string {
 	if n == nil {
 		return ""
 	}
-	// Otherwise Patroni can notice in time that no standby can be promoted.
+	// A running Patroni could notice in time that no standby can be promoted.
 	n.patroni.signal(syscall.SIGSTOP)
 	for _, l := range n.peers {
 		l.cut()

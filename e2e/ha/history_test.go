@@ -89,7 +89,7 @@ func (h *history) saw(r read) {
 	h.reads = append(h.reads, r)
 }
 
-// signed records a verified checkpoint. compare later compares all of them with the log.
+// signed records a verified checkpoint. compare later compares all checkpoints with the log.
 func (h *history) signed(c proofs.Checkpoint, note []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

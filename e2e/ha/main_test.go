@@ -4,7 +4,7 @@
 //
 //	make ha                                  ten minutes of faults
 //	make ha HA_MINUTES=2 HA_SEED=7 HA_SEEDS=3  three runs, of two minutes each, with the seeds 7 to 9
-//	make ha HA_TAGS=withoutepoch             of a build that does not raise the epoch, which must fail
+//	make ha HA_TAGS=withoutepoch             a build that does not raise the epoch; the run must fail
 //
 // HA_ONLY limits the faults to those whose names contain it. HA_LOGS names a folder to which the logs of all
 // processes are copied.

@@ -194,7 +194,7 @@ func freePort(t testing.TB) string {
 		if _, used := ports.LoadOrStore(port, true); used {
 			continue
 		}
-		// Dial instead of listening, because a process that is started at this moment would inherit the
+		// Dial instead of listening, because a process that is started at this moment can inherit the
 		// listener and keep the port in use for longer.
 		conn, err := net.DialTimeout("tcp4", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
 		if err == nil {

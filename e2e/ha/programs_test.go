@@ -13,7 +13,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// requireVariable is the environment variable that makes a test fail, and not skip, if a program is missing.
+// requireVariable names the environment variable that makes a test fail instead of skipping it if a program is
+// missing.
 const requireVariable = "COLOPHON_REQUIRE_PATRONI"
 
 // programs holds the paths of programs from Debian packages.

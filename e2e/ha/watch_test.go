@@ -101,7 +101,7 @@ func witness(ctx context.Context, group *sync.WaitGroup, servers []*server, key 
 	})
 }
 
-// hash is a hash that JSON contains as hexadecimal digits.
+// hash is a hash that JSON represents as hexadecimal digits.
 type hash proofs.Hash
 
 // UnmarshalText implements encoding.TextUnmarshaler.

@@ -145,7 +145,7 @@ func (c *clients) judge(ledger int, a *attempt, status int, text []byte) {
 	case http.StatusOK, http.StatusCreated:
 		receipt, err := proofs.ParseReceipt(bytes.TrimSpace(text))
 		if err != nil {
-			h.broken("the answer to attempt %d is not a receipt: %w: %s", a.id, err, text)
+			h.broken("the response to attempt %d is not a receipt: %w: %s", a.id, err, text)
 			return
 		}
 		h.acknowledged(a, receipt)

@@ -170,7 +170,7 @@ func TestProxyRefuses(t *testing.T) {
 	}
 }
 
-// Every request in the life of a ledger passes a proxy that allows only what the contract
+// Every request in the life of a ledger passes through a proxy that allows only what the contract
 // describes: imports with the command import, and one request for every route.
 func TestContractHolds(t *testing.T) {
 	wantNode(t)

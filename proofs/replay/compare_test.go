@@ -23,7 +23,7 @@ type transport func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// When askAll returns, no question is in progress, so that the reference can be closed.
+// When askAll returns, no question is in progress, so the reference can be closed.
 func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asking atomic.Int64

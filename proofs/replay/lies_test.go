@@ -121,7 +121,8 @@ func compareLedger(t testing.TB, l *ledgertest.Ledger) *comparedLedger {
 	return &comparedLedger{c, t, k, transport, questions}
 }
 
-// named compares the answers to one question while the server lies, and returns the finding.
+// named compares the answers to one question while lie changes the responses of the server. It returns
+// the finding, or nil if the comparison finds nothing.
 func (w *comparedLedger) named(q question, lie func(*http.Request, *http.Response)) (finding *monitor.Finding, err error) {
 	w.transport.lie = lie
 	defer func() { w.transport.lie = nil }()
@@ -178,7 +179,7 @@ func patternOf(t testing.TB, routes []string, q question) string {
 	return best
 }
 
-// changedAnswer is an answer that was changed in one way.
+// changedAnswer is an answer with one change, which name describes.
 type changedAnswer struct {
 	name    string
 	status  int
@@ -186,8 +187,8 @@ type changedAnswer struct {
 	headers map[string]string
 }
 
-// changesOf returns all ways to change an answer. Each change drops, changes, swaps, repeats, or
-// adds one member, element, line, or header, or it changes the status.
+// changesOf returns changed copies of an answer. Each copy has one change: a member, element, line, or
+// header that is dropped, changed, swapped, repeated, or added, or a different status.
 func changesOf(t testing.TB, page *answerPage, lines, text bool) (list []changedAnswer) {
 	add := func(name string, body []byte) {
 		if !bytes.Equal(body, page.body) {
@@ -349,7 +350,7 @@ func allowedChange(q question, name string) bool {
 	return false
 }
 
-// The comparison finds every change of an answer that the log determines, for every route.
+// The comparison finds every change to what the log determines, in the answers of every route.
 func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	routes := routesOf(t)
@@ -405,7 +406,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 	require.Greater(t, tried, 8_000)
 }
 
-// The comparison finds changes of later pages and of cursors.
+// The comparison finds changes to later pages and to cursors.
 func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
 	rows := func(change func([]any) []any) func(*testing.T, map[string]any, string) {
@@ -476,7 +477,7 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 // runs with a seed.
 func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
 	lied := make(map[string]int)
-	for seed := range 3 { // a list about one ledger can be empty
+	for seed := range 3 { // several ledgers, because a list of one ledger can be empty
 		leaveRowsOut(t, compareLedger(t, ledgertest.NewForAnswers(t, 25+seed)), lied)
 	}
 	require.ElementsMatch(t, []string{"/run-dags failure_stage", "/run-dags audit_mode", "/run-dags shape", "/run-dags verifier_method", "/run-dags document_root", "/run-dags evidence_id",
@@ -485,11 +486,11 @@ func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
 		"groups by question_hash", "groups by model_profile_hash", "groups by governance_policy_hash", "groups by cache_key"}, slices.Collect(maps.Keys(lied)))
 }
 
-// leaveRowsOut requires that the comparison finds each row that is left out of a filtered list. It
-// counts, by kind of list, the lists that it changed in lied.
+// leaveRowsOut leaves out the last row of each page of the filtered lists, and requires that the
+// comparison finds this. In lied, it counts the changed lists by their kind.
 func leaveRowsOut(t *testing.T, w *comparedLedger, lied map[string]int) {
 	t.Helper()
-	for _, q := range w.questions.all() { // with answers as of the head, where no list is empty
+	for _, q := range w.questions.all() { // as of the head, where few lists are empty
 		var lists []string
 		for _, name := range []string{"failure_stage", "audit_mode", "shape", "verifier_method", "document_root", "evidence_id"} {
 			if q.values.Has(name) && (q.path == "/run-dags" || q.path == "/records") {

@@ -54,7 +54,7 @@ func TestMetricsOfTheReference(t *testing.T) {
 	require.Equal(t, got.types, expected.types)
 }
 
-// The comparison finds every change to a line of the metrics that the log determines.
+// The comparison finds every change to a line of the metrics whose value the log determines.
 func TestEveryChangeOfMetricsIsFound(t *testing.T) {
 	w := ledgertest.NewForAnswers(t, 10)
 	text := scraped(t, w)
@@ -66,7 +66,7 @@ func TestEveryChangeOfMetricsIsFound(t *testing.T) {
 		return err != nil || got.checkSizes(w.Size, w.Size) != nil || len(honest.differences(got)) > 0
 	}
 	require.False(t, noticed(text))
-	// These changes do not contradict the log: help, the order of lines, and other ledgers.
+	// Help lines and the metrics of other ledgers do not contradict the log.
 	require.False(t, noticed(regexp.MustCompile(`(?m)^# HELP .*\n`).ReplaceAllString(text, "")))
 	require.False(t, noticed(text+"colophon_ledger_records_total{kind=\"x\",ledger=\"another\"} 9\n"))
 

@@ -64,7 +64,7 @@ func TestSeedRepeatsTheQuestions(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, forms, 18, "each list is requested with and without a size")
+	require.Len(t, forms, 18, "/drift/groups is requested with and without each parameter")
 }
 
 // A new question changes neither the variations nor the order of the other questions.
@@ -92,7 +92,7 @@ func TestNewQuestionsDoNotShiftOthers(t *testing.T) {
 	}
 	require.Equal(t, 400, atHead, "an older size never replaces the newest one")
 	require.Greater(t, len(before), atHead)
-	require.Greater(t, len(slices.Compact(slices.Sorted(slices.Values(before)))), 200, "they vary")
+	require.Greater(t, len(slices.Compact(slices.Sorted(slices.Values(before)))), 200, "the variations differ")
 	b.ask("/producers", rowsList)
 	require.Equal(t, before, asked(append(b.questions[len(b.questions)-1:], b.questions[:len(b.questions)-1]...)))
 }

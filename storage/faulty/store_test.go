@@ -88,7 +88,7 @@ func TestEveryCallFails(t *testing.T) {
 		require.ErrorIs(t, failed[call], faulty.ErrInjected, call)
 		require.Equal(t, map[string]int{call: 1}, faults.FaultCounts())
 		switch call {
-		case "Create", "Commit", "SetSetting": // later calls need what these calls would have created
+		case "Create", "Commit", "SetSetting": // later calls depend on these calls
 		default:
 			require.Len(t, failed, 1, call)
 		}

@@ -32,8 +32,8 @@ func TestTamper(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrNotFound)
 }
 
-// Entries overwrites the bytes of each step in the next, so that tests reveal callers that keep
-// them.
+// At each step, Entries overwrites the bytes of the previous step. Tests therefore reveal callers that
+// keep them.
 func TestEntriesReuseTheirBuffer(t *testing.T) {
 	store, err := memory.New().Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 )
 
 // A copy that is made during commits contains only whole commits, including all that returned
-// before the copy began. It is a database that can be written to.
+// before the copy began. The copy can be opened and written to.
 func TestCopiesUnderLoad(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := newLedger(t, files)

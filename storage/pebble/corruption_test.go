@@ -56,7 +56,7 @@ func commits(t *testing.T, l *ledger, n int) []storage.Batch {
 }
 
 // If a file is damaged, every read that needs the file returns an error, including the reads in
-// Open. None panics, returns a wrong value, or ends the process.
+// Open. No read panics, returns a wrong value, or stops the process.
 func TestDamagedFile(t *testing.T) {
 	files := vfs.NewCrashableMem()
 	db, l := newLedger(t, files)
@@ -75,7 +75,7 @@ func TestDamagedFile(t *testing.T) {
 }
 
 // requireDamage requires that Open fails or that some of the reads report damage. No read may
-// return a wrong value or end the process.
+// return a wrong value or stop the process.
 func requireDamage(t *testing.T, files *vfs.MemFS, all []storage.Batch) {
 	config := testConfig(files)
 	config.Fatal = func(msg string) { panic(msg) }

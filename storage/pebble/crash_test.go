@@ -27,7 +27,7 @@ type history struct {
 }
 
 // newHistory returns a history with commits of several sizes, from one block of the log to many
-// blocks. Some of them redact content of the commit before.
+// blocks. Some of them redact content of the previous commit.
 func newHistory(commits int) *history {
 	h := &history{heads: []storage.Head{{}}}
 	for i := range commits {
@@ -79,7 +79,7 @@ func (h *history) playOn(ctx context.Context, db *Database, from, to int) error 
 		}
 	}
 	for i := from; i < to; i++ {
-		if i%5 == 4 { // runs in parallel with the next commits, as it does in production
+		if i%5 == 4 { // the flush runs in parallel with the next commits, as in production
 			waitForFlush()
 			if flushed, err = db.engine.AsyncFlush(); err != nil {
 				return err
@@ -258,7 +258,7 @@ func TestPowerCutInLargeCommit(t *testing.T) {
 	require.NoError(t, errors.Join(wrong...))
 }
 
-// Without syncs, the checks above do find lost commits.
+// If commits are not synced, check reports lost commits.
 func TestPowerCutFindsMissingSync(t *testing.T) {
 	_, wrong := lossesOf(t, newHistory(6), cuts{every: 1, percents: []int{0}}, engine.NoSync)
 	require.NotEmpty(t, wrong)

@@ -18,8 +18,8 @@ func asks(db *Database, do func()) int64 {
 	return after.Hits + after.Misses - before.Hits - before.Misses
 }
 
-// Digests that this process wrote are found, and so are those of earlier processes once the filter
-// has read them. Commit does not look up digests that were never written.
+// The digest filter contains the digests that this process has written. Once the filter has been
+// filled, it also contains those of earlier processes. Keys then looks up almost no unknown digest.
 func TestNewKeysAreNotLookedUp(t *testing.T) {
 	const records, lookups = 2*fillKeys + 2000, 1000 // more keys than one iterator reads
 	ctx, files, text := t.Context(), vfs.NewMem(), prose(1<<20)

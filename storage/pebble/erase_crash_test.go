@@ -22,7 +22,9 @@ type erasure struct {
 	secrets []*secrets
 	head    storage.Head // before the redaction
 
-	redacted, gone atomic.Bool // set when the ledger acknowledges the redaction, and when the eraser reports that the content is gone
+	// redacted is set when the ledger acknowledges the redaction, and gone when no erasure is pending
+	// any more.
+	redacted, gone atomic.Bool
 }
 
 // prepare creates the ledger and stores the secrets. The eraser of the returned database is

@@ -91,7 +91,7 @@ func TestErasingWaitsForCopies(t *testing.T) {
 	require.Zero(t, pending(t, db))
 	_, err = db.eraser.EraseMarked(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 2, calls, "Copies is not called if nothing is erased")
+	require.Equal(t, 2, calls, "RemoveCopies is not called if nothing is erased")
 }
 
 // CheckGone finds erased content in tables that have not been rewritten yet.

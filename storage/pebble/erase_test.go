@@ -15,9 +15,8 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// places returns functions that post secrets and move them to a certain kind of file. A function
-// returns the secrets, and the suffix of the names of the files that then contain them, or
-// inTables.
+// places returns functions that post secrets and move them to a certain kind of file. Each function
+// returns the secrets, and in, which tells requireFound what kind of file that is.
 func places() map[string]func(c *clerk) (s *secrets, in string) {
 	return map[string]func(c *clerk) (*secrets, string){
 		"log": func(c *clerk) (*secrets, string) { return c.post(), ".log" },

@@ -33,9 +33,8 @@ func (f *failingLog) inject(op errorfs.Op) error {
 	return nil
 }
 
-// If the write of a commit fails, the process is ended and Commit does not return. After the next
-// start, all earlier acknowledged commits are there, and the failed commit is there completely or
-// not at all.
+// If the write of a commit fails, the engine calls Config.Fatal, and Commit does not return. After a
+// restart, the acknowledged commit can be read, and nothing is left of the failed one.
 func TestFailedLogIsFatal(t *testing.T) {
 	for name, kinds := range map[string][]errorfs.OpKind{
 		"write": {errorfs.OpFileWrite},
@@ -94,7 +93,7 @@ func TestFatalMustNotReturn(t *testing.T) {
 		func() { l.Fatalf("lost %d", 3) })
 }
 
-// If a flush fails, the error is logged and the flush is retried.
+// If a flush fails, it is retried, and the commits can still be read.
 func TestFailedFlushIsReportedAndRetried(t *testing.T) {
 	var fail atomic.Bool
 	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -166,7 +165,7 @@ func TestOneSyncPerCommit(t *testing.T) {
 		return nil
 	}))
 	db, l := newLedger(t, files)
-	db.eraser.Stop() // the eraser's syncs are not those of the commits
+	db.eraser.Stop() // the eraser makes syncs of its own
 	var head storage.Head
 	for range 5 {
 		before := syncs.Load()

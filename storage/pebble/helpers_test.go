@@ -24,8 +24,8 @@ func fill(b []byte, seed uint64) {
 	_, _ = source.Read(b) // never fails
 }
 
-// redactionOf returns the redaction of the event size, whose content batch posted on a head of that
-// size. The event by makes the redaction.
+// redactionOf returns a redaction of the first event that batch adds to a head of the given size. by
+// is the seq of the event that redacts it.
 func redactionOf(size, by uint64) storage.Redaction {
 	return storage.Redaction{Seq: size, By: by, Digests: []storage.Hash{digestOf(size)}}
 }

@@ -19,7 +19,7 @@ import (
 
 func TestOpenOnDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b", "c")
-	for range 2 { // creates the database first, and then opens it
+	for range 2 { // creates the database, then opens it
 		db, err := Open(t.Context(), Config{Dir: dir, Logger: silent()})
 		require.NoError(t, err)
 		require.NoError(t, db.Close())

@@ -63,7 +63,8 @@ func newLedger(t *testing.T, files vfs.FS) (*Database, *ledger) {
 }
 
 // batch returns a batch on old that has n entries of size bytes each. The first entry has content
-// and an idempotency key. What they contain depends only on the size of old.
+// and an idempotency key. The contents depend only on old.Size, n, and size, so a test can rebuild
+// the batch.
 func batch(old storage.Head, n, size int) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: []byte("signed")}}
 	for i := range n {

@@ -48,7 +48,7 @@ func process(t *testing.T, role, dir string) *exec.Cmd {
 	return command
 }
 
-// roleOpen opens the database, and prints whether it could or why not.
+// roleOpen opens and closes the database. It prints an error only if the database is in use.
 func roleOpen(dir string) error {
 	db, err := Open(context.Background(), Config{Dir: dir, Logger: silent()})
 	if errors.Is(err, storage.ErrInUse) {
@@ -108,7 +108,7 @@ func TestKilledProcess(t *testing.T) {
 	}
 	require.NoError(t, committing.Process.Kill())
 	var acknowledged uint64
-	for ok := true; ok; ok = lines.Scan() { // includes lines that the process printed before it was killed
+	for ok := true; ok; ok = lines.Scan() { // also reads the lines that the process printed before it was killed
 		_, err := fmt.Sscan(lines.Text(), &acknowledged)
 		require.NoError(t, err)
 	}
@@ -130,8 +130,8 @@ func TestKilledProcess(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// roleFail commits while syncs of the write-ahead log fail. Config.Fatal has its default, which
-// ends the process.
+// roleFail commits while syncs of the write-ahead log fail. Config.Fatal keeps its default, which
+// stops the process.
 func roleFail(dir string) error {
 	failing := &failingLog{kinds: []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData}}
 	files := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(failing.inject))

@@ -10,8 +10,7 @@ import (
 	"colophon/storage"
 )
 
-// recent contains only digests that were added and not removed. Its size is bounded, and it keeps
-// the digests that were looked up most recently.
+// The set contains only digests that have been added and not removed, and its size is bounded.
 func TestRecent(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		const limit = 4
@@ -45,6 +44,8 @@ func TestRecent(t *testing.T) {
 	})
 }
 
+// A digest that is looked up after each addition stays in the set. One that is not looked up later
+// is dropped.
 func TestRecentKeepsLookedUpDigests(t *testing.T) {
 	set := newRecent(4)
 	prompt := digestOf(0)
@@ -56,8 +57,8 @@ func TestRecentKeepsLookedUpDigests(t *testing.T) {
 	require.False(t, set.has(digestOf(1)))
 }
 
-// Commit remembers content that was posted twice and does not look it up again. It is still correct
-// if the content was erased in between.
+// Commit remembers the digest of content that was posted twice and does not look it up again. If the
+// content is erased in between, Commit stores it again.
 func TestContentBeyondMemory(t *testing.T) {
 	_, l := newLedger(t, vfs.NewMem())
 	l.recent = newRecent(2)

@@ -61,7 +61,7 @@ func TestWritableWithoutAnswer(t *testing.T) {
 type lowFS struct {
 	vfs.FS
 	low      atomic.Bool
-	requests chan struct{} // gets one item for each call of GetDiskUsage while low is set, up to its capacity
+	requests chan struct{} // receives an item at each call of GetDiskUsage while low is set, unless it is full
 	compacts atomic.Int64  // number of tables that compactions created while low was set
 }
 
@@ -136,8 +136,8 @@ func readEntries(t *testing.T, r storage.Reader) []uint64 {
 	return seqs
 }
 
-// With Config.ReadWhenFull, Open opens a database on a full disk for reading only. Every commit is
-// there, no file is changed, and every write is refused.
+// With Config.ReadWhenFull, Open opens a database on a full disk for reading only. Every commit
+// can be read, no file changes, and every write is refused.
 func TestReadWhenFull(t *testing.T) {
 	files, db, _ := waiting(t)
 	store, err := db.Ledger(t.Context(), "default")
@@ -191,5 +191,5 @@ func TestReadWhenFull(t *testing.T) {
 	files.low.Store(true)
 	config.Dir = "none"
 	_, err = Open(t.Context(), config)
-	require.ErrorIs(t, err, storage.ErrNoSpace, "an empty folder has no database to read")
+	require.ErrorIs(t, err, storage.ErrNoSpace, "there is no database to read")
 }

@@ -20,11 +20,11 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// secrets is content of one event, in three pieces: one that does not compress, one that is
-// compressed, so that a plain search of the bytes does not find it, and one that is too short to be
+// secrets is content of one event. It has three pieces: one that does not compress; one that is
+// compressed, so a plain search for its bytes does not find it; and one that is too short to be
 // stored apart from its key.
 type secrets struct {
-	contents []storage.Content // pieces of content of one event
+	contents []storage.Content // the three pieces
 	needles  [][]byte          // for each piece, a text that occurs in it and nowhere else
 }
 
@@ -72,11 +72,11 @@ func (s *secrets) found(ctx context.Context, files vfs.FS, dir string) (all [][]
 	return all, nil
 }
 
-// inTables stands for tables and value files.
+// inTables, as an argument of requireFound, stands for tables and value files.
 const inTables = "tables"
 
-// requireFound requires that each secret is in files whose names end in the given suffix, and in no
-// others. inTables stands for the tables or value files that should have it.
+// requireFound requires that each secret is in at least one file whose name contains in. inTables
+// means a table for a secret that is stored with its key, and a value file for any other secret.
 func (s *secrets) requireFound(t *testing.T, dir, in string) {
 	t.Helper()
 	found, err := s.found(t.Context(), vfs.Default, dir)
@@ -180,7 +180,7 @@ func (c *clerk) compact() {
 	require.NoError(c.t, c.db.engine.Compact(c.t.Context(), []byte{0}, []byte{0xff}, false))
 }
 
-// erased waits until the eraser is done with all marks.
+// erased waits until no erasure is pending.
 func (c *clerk) erased() {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {

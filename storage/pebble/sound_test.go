@@ -78,7 +78,8 @@ func TestOneBit(t *testing.T) {
 	}
 }
 
-// fileOf returns the last file of a database, by name, whose name matches the pattern.
+// fileOf returns the name of the file in testDir that matches the pattern. If several match, it
+// returns the last one by name.
 func fileOf(t *testing.T, files vfs.FS, pattern string) (found string) {
 	t.Helper()
 	for name := range contents(t, files) {
@@ -110,9 +111,9 @@ func TestUnreadableLog(t *testing.T) {
 	require.NoError(t, left.Close())
 }
 
-// Open refuses a database whose manifest has lost its second record or a later one. Otherwise new
-// writes would get lower internal sequence numbers than stored ones, which would hide the new
-// writes.
+// If the manifest is cut off at any byte, Open either reports damage or loses nothing: all commits can
+// be read, and so can a new one. Without this check, new writes could get lower internal sequence
+// numbers than stored ones, and the stored ones would hide them.
 func TestManifestThatIsCutOff(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := newLedger(t, files)

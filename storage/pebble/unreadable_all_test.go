@@ -36,7 +36,7 @@ func listing[T any](all iter.Seq2[T, error]) (string, error) {
 }
 
 // everything reads items of every kind from a store, both stored and missing ones. It returns the
-// result of each read by the name of the read.
+// results, keyed by the kind of read and its number.
 func everything(ctx context.Context, store storage.Store) map[string]answer {
 	all := make(map[string]answer)
 	note := func(read string, n uint64, text string, err error) {
@@ -90,9 +90,9 @@ func allSorts(t *testing.T) vfs.FS {
 	return files
 }
 
-// If a file of a database cannot be opened or read, or if its bytes are wrong, every read that
-// needs the file fails. It never returns a wrong result or ErrNotFound for a stored item. Otherwise
-// an idempotency key would be treated as new, and two events would claim it.
+// If a file of a database cannot be opened or read, or if its bytes are wrong, reads that need the
+// file fail. No read returns a wrong result, or ErrNotFound for a stored item. Otherwise an
+// idempotency key could be treated as new, and two events would claim it.
 func TestUnreadableItemsAreNotAbsent(t *testing.T) {
 	files := allSorts(t)
 	db := openOn(t, files)

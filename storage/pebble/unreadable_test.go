@@ -14,11 +14,10 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// shared is the number of pieces of content, and also of idempotency keys. The events n and
-// shared+n need piece n.
+// shared is the number of pieces of content. The events n and shared+n need piece n.
 const (
 	shared = 1500
-	every  = 100 // one of this many events is redacted, and one of this many pieces is posted again
+	every  = 100 // step between the events that following redacts, and between the pieces that it posts again
 )
 
 func pieceNo(n int) storage.Content {
@@ -61,8 +60,8 @@ func following(old storage.Head) storage.Batch {
 	return b
 }
 
-// requireNeeded checks which events need which piece. after says whether the following batch was
-// committed.
+// requireNeeded checks which events need which piece. after means that the batch of following has
+// been committed.
 func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 	t.Helper()
 	for n := 0; n < shared; n += every / 2 {
@@ -91,8 +90,8 @@ func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 }
 
 // tryReads calls do repeatedly, each time with a fault in a different read or opening of a file
-// that matches path, until each of them has failed once. After each call of do, check gets its
-// error.
+// that matches path, until each of them has failed once. After each call of do, it passes the error
+// of do to check.
 func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func(store storage.Store) error, check func(store storage.Store, err error)) {
 	calls := []string{faulty.Open, faulty.Read}
 	copied := func() vfs.FS {
@@ -127,7 +126,7 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 	for skip := opening; skip < all; skip++ {
 		faults := faulty.New(faulty.Plan{Mode: mode, Calls: calls, Path: path, Skip: skip, Bit: 37 * skip})
 		db, store, err := open(faulty.NewFS(copied(), faults))
-		if err != nil { // possible, because do can read the files in another order
+		if err != nil { // possible, because the order of the reads can vary
 			require.NotErrorIs(t, err, storage.ErrNotFound)
 			require.NotErrorIs(t, err, storage.ErrFormat)
 			continue

@@ -21,8 +21,7 @@ const (
 	benchPrompts = 32
 )
 
-// benchBatch returns a batch of n records that follows old, with their tiles. A record has an
-// entry, two unique texts, a prompt that it shares with other records, and an idempotency key.
+// benchBatch returns a batch on old that adds n records and their tiles. A record has an entry, two unique texts, a prompt that it shares with other records, and an idempotency key.
 func benchBatch(old storage.Head, n int, text []byte) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: text[:300]}}
 	cut := func(seq uint64, bytes int) []byte {
@@ -79,7 +78,7 @@ func BenchmarkCommits(b *testing.B) {
 	require.NoError(b, db.Close())
 }
 
-// benchWords returns a text of random words, with at least the given number of bytes.
+// benchWords returns a text of random words that has the given number of bytes.
 func benchWords(bytes int) (text []byte) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	for len(text) < bytes {

@@ -12,8 +12,8 @@ import (
 	"colophon/storage"
 )
 
-// checked creates a ledger with every kind of row. It returns the database, a tamperer for it, and
-// the summary that a walk over the ledger's log would return. Event 2 redacts event 0, and event 1
+// checked creates a ledger with every kind of row. It returns the database, a tamperer for the
+// ledger, and the summary that a walk over the ledger's log produces. Event 2 redacts event 0, and event 1
 // needs content that event 0 posted.
 func checked(t *testing.T) (db *Database, x *tamperer, log storage.LogSummary) {
 	db = openAt(t, emptyURL(t))

@@ -73,7 +73,7 @@ func TestLease(t *testing.T) {
 		require.ErrorIs(t, refused, storage.ErrNotHeld, name)
 	}
 	requireLog(t, second, head)
-	require.NoError(t, write(first), "opening and trying took nothing over")
+	require.NoError(t, write(first), "neither opening the ledger nor a refused write takes over its lease")
 
 	expire(t, url)
 	require.Nil(t, stateOf(t, b).Holder)
@@ -93,7 +93,7 @@ func TestLease(t *testing.T) {
 	expire(t, url)
 	require.NoError(t, a.Leases().Take(t.Context(), "default", false, time.Time{}))
 	require.NoError(t, b.Leases().Renew(t.Context()))
-	require.False(t, second.HoldsLease(), "a renewal reveals the loss of the ledger")
+	require.False(t, second.HoldsLease(), "a renewal reveals the loss of the lease")
 	require.NoError(t, write(first), "a lease can be taken again")
 }
 
@@ -115,7 +115,7 @@ func TestResumedLease(t *testing.T) {
 }
 
 // If the database's clock is set back, the lease of a server that has stopped does not expire in
-// time. With stale, another server that has seen no renewal takes it.
+// time. With stale, another server that has seen no renewal can take the lease.
 func TestStaleLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b := member(t, url, "a"), member(t, url, "b")
@@ -183,8 +183,8 @@ func TestServers(t *testing.T) {
 	require.Empty(t, servers)
 }
 
-// LedgerState.Version changes at every change after which a server that follows a ledger must read the
-// ledger again.
+// LedgerState.Version changes with every change after which a server that follows a ledger must read
+// the ledger again.
 func TestVersions(t *testing.T) {
 	url := emptyURL(t)
 	a := member(t, url, "a")

@@ -99,7 +99,8 @@ func TestMovedDatabase(t *testing.T) {
 	require.ErrorIs(t, moving.CheckHeld(ctx), errTakenOver)
 }
 
-// DiskBytes returns the size of the tables, and Metrics describes an idle database as expected.
+// DiskBytes returns a positive size. On an idle database, Metrics reports no unanswered operation and
+// no write connection in use.
 func TestDatabaseMetrics(t *testing.T) {
 	url := emptyURL(t)
 	one, two := openAt(t, url), openAt(t, url)

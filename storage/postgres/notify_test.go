@@ -108,7 +108,7 @@ func TestNoNotifications(t *testing.T) {
 	a := member(t, url, "a")
 	store, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
-	a.leases.notices.Wait() // its first notification was refused
+	a.leases.notices.Wait() // until its first notification has been refused
 	l := listen(t, url)
 	<-l.ended
 	require.Empty(t, l.heard)
@@ -117,7 +117,7 @@ func TestNoNotifications(t *testing.T) {
 	require.Equal(t, uint64(1), stateOf(t, a).Size)
 }
 
-// If names are given, States returns only the states of these ledgers.
+// If names are given, States returns only the states of those ledgers. It ignores unknown names.
 func TestStatesOfSomeLedgers(t *testing.T) {
 	a := member(t, emptyURL(t), "a")
 	for _, name := range []string{"x", "y", "z"} {

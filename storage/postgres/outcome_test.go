@@ -39,8 +39,8 @@ func (f *faults) set(next ...postgrestest.Fault) {
 	f.next = next
 }
 
-// proxied creates a ledger behind a proxy, as store. direct is the same ledger without the proxy,
-// for reading.
+// proxied creates a ledger through a proxy and returns it as store. f sets the faults of the proxy.
+// direct is the same ledger without the proxy, for reading.
 func proxied(t *testing.T) (f *faults, proxy *postgrestest.Proxy, store storage.Store, direct storage.Store) {
 	f = new(faults)
 	server := postgrestest.SharedServer(t)
@@ -133,7 +133,7 @@ func TestLateCommit(t *testing.T) {
 }
 
 // If a COMMIT is lost and the server does not notice that the client has disappeared, the
-// transaction locks the row until the server ends it. Then the commit is made.
+// transaction locks the row until the server ends it. The commit then succeeds.
 func TestTransactionWithoutClient(t *testing.T) {
 	f, proxy, _, _ := proxied(t)
 	db, err := Open(t.Context(), Config{URL: proxy.URL("search_path", postgrestest.SharedServer(t).CreateSchema(t)), Logger: silent(), Patience: 8 * time.Second})
@@ -226,7 +226,8 @@ func TestServerThatDoesNotComeBack(t *testing.T) {
 }
 
 // PostgreSQL answers COMMIT with a warning if the wait for a standby is cancelled. Commit does not
-// treat this as an acknowledgement: it returns only once a later transaction is on the standby.
+// treat this as an acknowledgement: it returns only once a later transaction has been acknowledged
+// without a warning.
 func TestWarningIsNoAcknowledgement(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := openAt(t, server.URL())
@@ -323,8 +324,8 @@ func TestHeadThatIsNotDurable(t *testing.T) {
 	requireLog(t, reader, second.Head)
 }
 
-// If the primary is suspended, its connections stay open but silent. After it has been replaced,
-// the failure of the leases closes these connections (Leases.Reconnect), and every operation
+// If the primary is suspended, its connections stay open but silent. After a standby has been
+// promoted, Leases.Reconnect closes these connections when renewals fail, and every operation
 // continues on the new primary.
 func TestStoppedPrimary(t *testing.T) {
 	primary := postgrestest.Start(t)
@@ -364,8 +365,8 @@ func TestStoppedPrimary(t *testing.T) {
 	require.NoError(t, db.Leases().Renew(t.Context()))
 }
 
-// Settings that could lose commits are refused when a database is opened, and when the server has
-// been restarted with them.
+// A database whose settings could lose commits cannot be opened. If the server is restarted with such
+// settings, an open database refuses to write.
 func TestSettingsThatLoseCommits(t *testing.T) {
 	server := postgrestest.Start(t)
 	ctx := t.Context()

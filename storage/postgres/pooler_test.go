@@ -26,7 +26,7 @@ func TestPoolerInSessionMode(t *testing.T) {
 	second := batch(first.Head, 3)
 	require.NoError(t, storeOf(t, b, "default").Commit(t.Context(), first.Head, second))
 	requireLog(t, storeOf(t, b, "default"), second.Head)
-	// PgBouncer gives the session to the next connection, without its settings.
+	// PgBouncer resets the settings of the session before it gives the session to the next connection.
 	require.NoError(t, b.Leases().Release(t.Context(), "default", nil))
 	require.NoError(t, b.Close())
 	third := member(t, url, "c")

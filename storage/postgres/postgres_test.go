@@ -49,7 +49,7 @@ func emptyURL(t *testing.T) string {
 	return server.URL("search_path", server.CreateSchema(t))
 }
 
-// openEmpty opens a database without tables. The caller must close it.
+// openEmpty opens a database in a new, empty schema. The caller must close it.
 func openEmpty(t *testing.T) storage.Database {
 	db, err := Open(t.Context(), Config{URL: emptyURL(t), Logger: silent()})
 	require.NoError(t, err)
@@ -112,8 +112,8 @@ func batch(old storage.Head, n int) storage.Batch {
 	return b
 }
 
-// requireLog requires that a ledger contains exactly what batch would have written up to the given
-// head.
+// requireLog requires that a ledger has the given head, and exactly the entries, references, and tile
+// that batches up to this head contain.
 func requireLog(t *testing.T, store storage.Store, head storage.Head) {
 	t.Helper()
 	stored, err := store.Head(t.Context())
@@ -291,8 +291,8 @@ func TestMissingHeadIsDamage(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrDamaged)
 }
 
-// PostgreSQL may keep a plan that it made while a table was empty and that reads the whole table.
-// No statement uses such a plan once the table has grown.
+// PostgreSQL may keep a plan that it made while a table was empty. The plan of a prepared statement
+// uses the index even then, so the statement stays fast when the table grows.
 func TestPlansUseIndexes(t *testing.T) {
 	db := openAt(t, emptyURL(t))
 	for name, pool := range map[string]*pgxpool.Pool{"reads": db.reads, "writes": db.writes} {

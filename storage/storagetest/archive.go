@@ -119,7 +119,7 @@ func testArchive(t *testing.T, s *suite) {
 	check(store, head)
 	head = commit(t, store, head, grown(head, 300))
 	check(store, head)
-	require.Len(t, collect(t, other, 0), 300, "of another ledger")
+	require.Len(t, collect(t, other, 0), 300, "the other ledger is not archived")
 	_, err = other.Tile(ctx, 0, 0)
 	require.NoError(t, err)
 	if s.reopen != nil {

@@ -45,7 +45,7 @@ func testCommit(t *testing.T, s *suite) {
 }
 
 // requireUntouched requires that a refused batch changed nothing: the ledger still has this head
-// and these entries, and nothing else of fullBatch.
+// and these entries, and nothing from fullBatch.
 func requireUntouched(t *testing.T, store storage.Store, head storage.Head, entries ...string) {
 	t.Helper()
 	ctx := t.Context()

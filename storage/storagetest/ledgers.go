@@ -40,7 +40,7 @@ func testLedgers(t *testing.T, s *suite) {
 	require.NoError(t, err)
 	got, err := again.Info(ctx)
 	require.NoError(t, err)
-	require.Equal(t, info("one"), got, "the first creation counts")
+	require.Equal(t, info("one"), got, "the second creation changed nothing")
 
 	abroad := info("abroad")
 	abroad.Created = abroad.Created.In(time.FixedZone("", 3600))
@@ -167,7 +167,7 @@ func testContext(t *testing.T, s *suite) {
 			break
 		}
 	}
-	require.Equal(t, 2, steps, "one entry, then the end of the context")
+	require.Equal(t, 2, steps, "one entry, then the context's error")
 
 	var errs []error
 	add := func(err error) { errs = append(errs, err) }
@@ -217,7 +217,7 @@ func testContext(t *testing.T, s *suite) {
 
 func testReopen(t *testing.T, s *suite) {
 	if s.reopen == nil {
-		t.Skip("the implementation has no WithReopen")
+		t.Skip("the test of this implementation does not use WithReopen")
 	}
 	db := s.open(t)
 	ctx := t.Context()

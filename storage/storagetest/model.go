@@ -49,7 +49,7 @@ func testModel(t *testing.T, s *suite) {
 			"":         m.check,
 			"create":   m.create,
 			"commit":   m.commit,
-			"commit 2": m.commit, // commits also under this name, so that they are more likely
+			"commit 2": m.commit, // the same action again, to make commits more likely
 			"stale":    m.stale,
 			"freeze":   m.freeze,
 			"setting":  m.setting,

@@ -10,9 +10,9 @@ import (
 	"colophon/storage"
 )
 
-// drawRedactions adds to b redactions of random records before size. A redaction names all content
-// of its record and sometimes, in violation of the contract, other content, which must not be
-// affected.
+// drawRedactions adds redactions of random records below size to b and to the model. A redaction
+// names all content of its record and sometimes, in violation of the contract, other content, which
+// must not be affected.
 func (model *modelLedger) drawRedactions(r *rapid.T, b *storage.Batch, size uint64) {
 	if size == 0 {
 		return
@@ -44,7 +44,7 @@ func (model *modelLedger) drawRedactions(r *rapid.T, b *storage.Batch, size uint
 	}
 }
 
-// drawContents adds to b random content of the events from size on.
+// drawContents adds random content of the events from size on to b and to the model.
 func (model *modelLedger) drawContents(r *rapid.T, b *storage.Batch, size uint64) {
 	word := rapid.SampledFrom(modelWords())
 	for seq := size; seq < b.Head.Size; seq++ {

@@ -144,7 +144,7 @@ func testRedactTwice(t *testing.T, s *suite) {
 	requireReferences(t, w.store, "x", 3)
 }
 
-// A redaction withdraws content only from its own record.
+// A redaction withdraws content only from the record that it redacts.
 func testRedactOthers(t *testing.T, s *suite) {
 	w := &writer{t: t, store: s.ledger(t)}
 	w.post("x")

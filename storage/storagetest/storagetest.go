@@ -24,8 +24,8 @@ type suite struct {
 // Option adds to what Run tests.
 type Option func(*suite)
 
-// WithReopen makes Run also test that data survives. reopen must close the database and return a
-// newly opened one with the same data.
+// WithReopen makes Run also test that data is still there after the database has been reopened.
+// reopen must close the database and return a newly opened one with the same data.
 func WithReopen(reopen func(t *testing.T, db storage.Database) storage.Database) Option {
 	return func(s *suite) { s.reopen = reopen }
 }
@@ -147,7 +147,7 @@ func tile(level uint8, index uint64, n int) storage.Tile {
 	return t
 }
 
-// collect returns all entries from the seq from on.
+// collect returns all entries whose seq is at least from.
 func collect(t *testing.T, r storage.Reader, from uint64) []string {
 	var all []string
 	for e, err := range r.Entries(t.Context(), from) {

@@ -28,7 +28,7 @@ type Tamperer interface {
 	// DeleteContent deletes content, as if it had never been stored. It returns ErrNotFound if the
 	// ledger does not have the content.
 	DeleteContent(digest storage.Hash) error
-	// SetRedaction stores that the event by redacted the record at seq. It does not change content.
+	// SetRedaction stores a redaction of the record at seq by the event at by, but erases no content.
 	SetRedaction(seq, by uint64) error
 	// DeleteRedaction deletes the redaction of the record at seq.
 	DeleteRedaction(seq uint64) error
@@ -75,7 +75,7 @@ func testRedactionBeyondHead(t *testing.T, db storage.Database, tampering Tamper
 	w.head = commit(t, w.store, w.head, b)
 	by, err := w.store.Redaction(t.Context(), 0)
 	require.NoError(t, err)
-	require.Equal(t, uint64(4), by, "the first redaction of the commit counts")
+	require.Equal(t, uint64(4), by, "the first redaction in the commit is stored")
 	requireContent(t, w.store, "x", "")
 	requireContent(t, w.store, "y", "")
 }

@@ -1,5 +1,5 @@
-// Lints an OpenAPI document with redocly's recommended rules: one line for each
-// problem, and exit code 1 if there is any.
+// Lints an OpenAPI document with Redocly's recommended rules. It prints one line for
+// each problem, and exits with 1 if there is any.
 import { createConfig, lint } from "@redocly/openapi-core";
 
 const config = await createConfig({
@@ -7,7 +7,7 @@ const config = await createConfig({
   rules: {
     // These paths never collide: sequence numbers are digits, and the words beside them are not.
     "no-ambiguous-paths": "off",
-    // A redirect responds with 302, and a request for the health has nothing that could be wrong.
+    // Redirects respond with 302, and no request for the health is invalid.
     "operation-2xx-response": "off",
     "operation-4xx-response": "off",
   },

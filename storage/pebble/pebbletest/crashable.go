@@ -43,8 +43,8 @@ func (c *CrashFS) begin(op errorfs.Op) error {
 }
 
 // BeforeEach makes c call f before each changing operation, with the number of earlier changing
-// operations. A nil f ends this. Operations wait for f, so f must not change the file system; it
-// may call PowerCut. f runs on the goroutine of the operation, so it must not fail the test itself.
+// operations. A nil f ends the calls. Operations wait for f, so f must not change the file system,
+// but it may call PowerCut. f runs on the operation's goroutine, so it must not fail the test itself.
 func (c *CrashFS) BeforeEach(f func(operation int)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,8 +60,8 @@ func (c *CrashFS) Operations() int {
 }
 
 // PowerCut returns the file system that would remain if the power failed now. It contains
-// everything that was synced, and keeps each other block and directory entry with a probability of
-// percent/100. seed makes this choice reproducible. The result is independent of c.
+// everything that was synced, and keeps each unsynced block and directory entry with a probability
+// of percent/100. seed makes this choice reproducible. The result is independent of c.
 func (c *CrashFS) PowerCut(percent int, seed uint64) *CrashFS {
 	return &CrashFS{memory: c.memory.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: percent,

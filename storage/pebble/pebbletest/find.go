@@ -130,7 +130,7 @@ func openReadable(files vfs.FS, path string) (objstorage.Readable, error) {
 }
 
 const (
-	indexHeader  = 4 // number of bytes before the columns of an index block of a value file
+	indexHeader  = 4 // number of bytes before the columns in an index block of a value file
 	indexOffsets = 1 // number of the column that holds the start of each block and the end of the last one
 )
 

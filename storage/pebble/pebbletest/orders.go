@@ -6,7 +6,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable/colblk"
 )
 
-// prefixBundle is the number of key prefixes per block in Pebble's default schema.
+// prefixBundle is the number of key prefixes per bundle in Pebble's default schema.
 const prefixBundle = 16
 
 // readerOptions returns options for reading tables that were written with Pebble's comparer or one

@@ -101,7 +101,7 @@ func (t *Tamperer) SetContent(digest storage.Hash, b []byte) error {
 }
 
 // DeleteContent deletes the bytes stored under a digest, their place, and all references to them,
-// as if they had never been posted. It returns storage.ErrNotFound if the ledger does not have the
+// as if the content had never been posted. It returns storage.ErrNotFound if the ledger does not have the
 // content.
 func (t *Tamperer) DeleteContent(digest storage.Hash) error {
 	if err := t.LoseBytes(digest); err != nil {
@@ -125,7 +125,7 @@ func (t *Tamperer) SetKey(k storage.Claim) error {
 	return t.set(keys.AppendClaim(nil, t.ledger, k.Key), keys.AppendClaimValue(nil, k))
 }
 
-// SetRedaction stores that the event by redacted the record at seq, but erases no content.
+// SetRedaction stores a redaction of the record at seq by the event at by, but erases no content.
 func (t *Tamperer) SetRedaction(seq, by uint64) error {
 	return t.set(keys.AppendRedaction(nil, t.ledger, seq), keys.EncodeSeq(by))
 }

@@ -1,6 +1,6 @@
 // Package model checks the argument in the documentation of storage/postgres about unknown
 // outcomes. It searches all orders of events, up to a limit, in a small model: two servers of
-// Colophon, a primary database server, and its synchronous standby. It contains only tests.
+// Colophon, a primary database server, and its synchronous standby. The package contains only tests.
 //
 // The model follows PostgreSQL. A transaction locks the row of the head, checks its condition,
 // writes its commit record, and waits for the standby. Until the wait ends, other transactions do
@@ -92,7 +92,7 @@ type writer struct {
 	node  uint8 // the node that last answered
 	epoch uint8
 	log   log  // the log of the head, as the writer knows it
-	next  log  // the log that it has signed without knowing the outcome yet; 0 if there is none
+	next  log  // the log that it has signed and whose commit has an unknown outcome; 0 if there is none
 	seen  row  // a row that was read too early (see variant.early)
 	early bool // whether seen is such a row
 }
@@ -117,7 +117,7 @@ type state struct {
 
 // variant is a variant of the protocol. Each field breaks one part of the protocol.
 type variant struct {
-	separate       bool // the head is read after the epoch was raised, not by the same transaction
+	separate       bool // the head is read after the epoch has been raised, in a separate transaction
 	anywhere       bool // with separate, the head can be read at any node
 	epochUnread    bool // with separate, the writer does not compare the epoch of the head that it reads
 	noBump         bool // the epoch is never raised

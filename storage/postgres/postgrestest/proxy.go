@@ -75,7 +75,7 @@ func (p *Proxy) URL(options ...string) string {
 	return connection("127.0.0.1", p.listener.Addr().(*net.TCPAddr).Port, options)
 }
 
-// Release lets the server receive a COMMIT that HoldCommit holds. It waits until there is one.
+// Release lets the server receive a COMMIT that HoldCommit holds. It waits for such a COMMIT.
 func (p *Proxy) Release() { p.release <- struct{}{} }
 
 // CloseConnections closes all connections.

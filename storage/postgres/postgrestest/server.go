@@ -38,8 +38,8 @@ type Server struct {
 // in PATH.
 const debianPrograms = "/usr/lib/postgresql/*/bin"
 
-// findPrograms returns the folder of PostgreSQL's programs: that of initdb in PATH, or else
-// Debian's last one by name.
+// findPrograms returns the folder of PostgreSQL's programs: the folder of the initdb in PATH, or else
+// the last one that matches debianPrograms.
 func findPrograms() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
@@ -250,7 +250,7 @@ func (s *Server) wait(deadline time.Time) error {
 	}
 }
 
-// BecomeStandby makes the server a standby without a primary, from the next time it is run.
+// BecomeStandby makes the server start as a standby without a primary when it is next run.
 func (s *Server) BecomeStandby() error {
 	return os.WriteFile(filepath.Join(s.data(), "standby.signal"), nil, 0o600)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// CloseBefore closes ready connections that were begun before the given time. It leaves more time
-// to connections that are still being opened.
+// CloseBefore closes ready connections that were begun before the given time. It gives more time to
+// connections that are still being opened.
 func TestCloseBefore(t *testing.T) {
 	set := new(Set)
 	dial := set.Track(func(context.Context, string, string) (net.Conn, error) {

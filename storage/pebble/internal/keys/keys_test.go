@@ -91,8 +91,8 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// The values of entries and content are stored apart from their keys, each kind in tables of its
-// own.
+// HasSeparateValues returns true only for the keys of entries and content. The second result is a
+// later key at which the first one can change.
 func TestApart(t *testing.T) {
 	content, entry := keys.AppendContent(nil, math.MaxUint32, keys.Place{Seq: math.MaxUint64}), keys.AppendEntry(nil, 0, 0)
 	for _, key := range [][]byte{content, entry} {
