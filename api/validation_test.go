@@ -48,7 +48,8 @@ func TestPullRequestsBuildLeavesMainValidated(t *testing.T) {
 	require.Equal(t, uint64(7), list.Rows[0].Seq)
 }
 
-// A validation names the build and the fingerprint that it validates.
+// A validation can name the build and the fingerprint to which it applies. It is refused if the
+// build has a different fingerprint.
 func TestValidationNamesItsBuild(t *testing.T) {
 	s := &storyLine{service: start(t)}
 	s.build("main", "main", "", "A door.")
@@ -88,7 +89,7 @@ func TestValidationNamesItsBuild(t *testing.T) {
 	s.validate(`{"validated":true,"build":"main"}`, "Idempotency-Key", "k").problem(http.StatusConflict)
 }
 
-// Branch and base describe a build, and a build is not its own base.
+// branch and base require a build, and a build cannot be its own base.
 func TestBranchAndBaseNeedABuild(t *testing.T) {
 	s := start(t)
 	for _, c := range []struct{ members, pointer string }{

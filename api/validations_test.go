@@ -21,7 +21,7 @@ func TestManyPathsAreValidatedAtOnce(t *testing.T) {
 		return done
 	}
 	plan := validate(`{"validated":true,"build":"b1","reason":"read"}`, http.StatusOK)
-	require.Equal(t, uint64(4), s.size(), "a dry run")
+	require.Equal(t, uint64(4), s.size(), "a dry run records nothing")
 	require.True(t, plan.DryRun)
 	require.Equal(t, uint64(4), plan.AsOf)
 	require.Len(t, plan.Paths, 3)

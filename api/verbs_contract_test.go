@@ -27,8 +27,8 @@ func verb(method, route, body string, path ...string) call {
 	return k
 }
 
-// verbed returns a server that has a record of each kind and one event for each kind of
-// change. It also returns the requests for these changes.
+// verbed returns a server that has an IPC record, a path fingerprint, a citation set, and one event
+// for each kind of change. It also returns the requests for these changes.
 func verbed(t *testing.T) (*server, []call) {
 	s := newServer(t)
 	s.do(t, post(ipc, goodIPC), http.StatusCreated)

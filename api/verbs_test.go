@@ -21,7 +21,7 @@ func (s *service) put(url, body string, headers ...string) answer {
 	return s.do(http.MethodPut, url, body, append([]string{"Content-Type", "application/json"}, headers...)...)
 }
 
-// recordOf returns the member record of the event in a receipt.
+// recordOf returns the member record of the event in a receipt, without its digest.
 func (s *service) recordOf(a answer) map[string]any {
 	s.t.Helper()
 	var event struct {
@@ -32,7 +32,7 @@ func (s *service) recordOf(a answer) map[string]any {
 	return event.Record
 }
 
-// audited verifies the whole log.
+// audited requires that an audit of the whole log finds no damage.
 func (s *service) audited() {
 	s.t.Helper()
 	report, err := audit.WalkLog(context.Background(), storeaudit.NewSource(s.ledger().Reader()),

@@ -51,7 +51,7 @@ func (h heldStore) Entries(ctx context.Context, from uint64) iter.Seq2[storage.E
 	}
 }
 
-// A query that needs more events than the index has waits for IndexWait, and then gets a 503
+// A query that needs more events than the index has waits for up to IndexWait, and then gets a 503
 // that states the lag. Other requests do not wait.
 func TestQueriesWaitForTheIndex(t *testing.T) {
 	database := held{memory.New(), new(sync.RWMutex)}

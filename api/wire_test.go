@@ -51,7 +51,7 @@ func (w *connection) end(answer []byte, status int) int {
 	length, _, _ = bytes.Cut(length, []byte("\r\n"))
 	n, err := strconv.Atoi(string(length))
 	if got != status || err != nil {
-		require.Fail(w.t, "unexpected answer", "%d with its length; %s", status, answer)
+		require.Fail(w.t, "unexpected answer", "it needs the status %d and a Content-Length: %s", status, answer)
 	}
 	return len(header) + len("\r\n\r\n") + n
 }

@@ -136,7 +136,7 @@ func TestTwoClientsWithOneKeyAtOnce(t *testing.T) {
 	require.EqualValues(t, 2, s.size())
 }
 
-// A web page cannot make a browser write to a server on loopback.
+// A web page of another origin cannot make a browser write to a server on loopback.
 func TestOtherOriginsAreRefused(t *testing.T) {
 	s := start(t)
 	for _, headers := range [][]string{

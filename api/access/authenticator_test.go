@@ -142,7 +142,7 @@ func TestADamagedFileLetsNobodyIn(t *testing.T) {
 		require.Error(t, err, "%s: Open must return an error", d.said)
 		restore()
 	}
-	// A folder whose file is missing was once a token store.
+	// Without the whole folder, the server still accepts no token and no request without a token.
 	require.NoError(t, os.RemoveAll(b.store.Dir))
 	b.refuses(with("Bearer "+made.Text), "is missing")
 	require.True(t, b.RequiresIdentity())
@@ -199,7 +199,7 @@ func TestLastUse(t *testing.T) {
 	b.Close() // Close also writes the times
 	all := lastUse()
 	require.Equal(t, b.clock.now(), all[2])
-	b.Close() // nothing has changed
+	b.Close() // a second Close writes nothing
 	b.reopen(Rules{})
 	b.clock.add(time.Hour)
 	b.accepts(with("Bearer "+two.Text), "two")
@@ -223,7 +223,7 @@ func TestLastUseIsKeptAsWellAsItCanBe(t *testing.T) {
 	require.Contains(t, b.log.String(), "cannot store")
 }
 
-// The last-use times of removed tokens are dropped, unless the store is damaged.
+// The last-use times of tokens that are no longer in the store are dropped.
 func TestLastUseForgets(t *testing.T) {
 	b := open(t, Rules{})
 	one, two := b.token("one"), b.token("two")

@@ -110,7 +110,7 @@ func TestCertificateRules(t *testing.T) {
 	require.ErrorContains(t, err, "reading the subject")
 }
 
-// subjectOf keeps a second common name, which pkix.Name would drop.
+// subjectOf keeps a second common name, which pkix.Name drops.
 func TestSubjectsAreWhole(t *testing.T) {
 	template := clientTemplate()
 	common := func(name string) pkix.RelativeDistinguishedNameSET {
@@ -126,7 +126,7 @@ func TestSubjectsAreWhole(t *testing.T) {
 	require.Equal(t, "CN=pipeline,CN=mallory", subject)
 }
 
-// secured starts a TLS server that responds with the caller's identity.
+// secured starts a TLS server whose responses name the caller in the header Actor.
 func secured(t *testing.T, b *bench, clients *x509.CertPool) *httptest.Server {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		identity, err := b.Authenticate(r)

@@ -107,7 +107,7 @@ func FuzzClaims(f *testing.F) {
 			Subject any `json:"sub"`
 		}
 		if json.Unmarshal(payload, &read) != nil {
-			return // the number is out of range
+			return // a number is out of range
 		}
 		require.Equal(t, read.Issuer != nil, c.value("iss").IsGiven())
 		require.Equal(t, read.Expiry != nil, c.value("exp").IsGiven())

@@ -67,7 +67,7 @@ func TestLastUsesAreInARegularFile(t *testing.T) {
 	list, err := b.store.List()
 	require.NoError(t, err)
 	require.True(t, list[0].LastUse.IsZero())
-	b.accepts(with("Bearer "+made.Text), "one") // a running server creates a file there
+	b.accepts(with("Bearer "+made.Text), "one") // the running server replaces the pipe with a file
 	list, err = b.store.List()
 	require.NoError(t, err)
 	require.False(t, list[0].LastUse.IsZero())

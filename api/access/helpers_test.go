@@ -84,8 +84,8 @@ func with(authorization ...string) *http.Request {
 	return r
 }
 
-// refuses requires that credentials are invalid, that the log gives the reason, and that the
-// log does not contain them.
+// refuses requires that the credentials of a request are invalid, and that the log gives the reason
+// but does not contain the credentials.
 func (b *bench) refuses(r *http.Request, reason string) {
 	b.t.Helper()
 	before := len(b.log.String())

@@ -220,8 +220,8 @@ func TestAStormOfUnknownKeys(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 }
 
-// While an issuer hangs, other credentials and tokens of known keys are still checked. A response that never
-// ends is abandoned.
+// While an issuer hangs, tokens that are signed with known keys and other credentials are still
+// checked. A response that never ends is abandoned.
 func TestAnIssuerThatHangs(t *testing.T) {
 	p := newProvider(t)
 	var hangs atomic.Pointer[hanging]
@@ -288,7 +288,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 	}
 }
 
-// hanging is a path whose response never ends.
+// hanging is a path whose response does not end until ends is closed.
 type hanging struct {
 	path  string
 	asked chan struct{}

@@ -29,7 +29,7 @@ type provider struct {
 	t     *testing.T
 	clock *clock
 	url   string
-	keys  map[string]*rsa.PrivateKey // by key id; the test adds them while it holds mu
+	keys  map[string]*rsa.PrivateKey // by key id; rotate adds keys while it holds mu
 
 	mu        sync.Mutex // guards the fields below
 	down      bool
@@ -189,7 +189,8 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	require.Equal(t, ScopeWrite|ScopeLog, identity.ScopesOn("default"))
 	identity = b.accepts(p.token("first", set("groups", "writers readers"), set("scope", map[string]any{"ledger:read": true})), "oidc:alice")
 	require.Equal(t, ScopeLog, identity.ScopesOn("default"))
-	// A token without kid is tried with each key. It is valid in the last second of exp.
+	// For a token without kid, each key is tried. A token is still valid in the second that its exp
+	// names.
 	b.accepts(with("Bearer "+sign(t, jose.PS512, p.keys["first"], "", p.claims(set("aud", "colophon"), set("exp", p.clock.now().Unix())))), "oidc:alice")
 	b.accepts(p.token("first", set("nbf", p.clock.now().Add(4*time.Minute).Unix())), "oidc:alice")
 	require.Equal(t, 1, p.times(discoverySuffix))

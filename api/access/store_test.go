@@ -50,7 +50,7 @@ func TestTokensAreMadeListedAndRevoked(t *testing.T) {
 	require.Equal(t, "revoked", revoked.State(clock.now()))
 	at := clock.now()
 	clock.add(time.Minute)
-	revoked, err = s.Revoke(first.ID) // revoked again: the first time of revocation remains
+	revoked, err = s.Revoke(first.ID) // revoked again: the time of the first revocation remains
 	require.NoError(t, err)
 	require.Equal(t, at, revoked.Revoked)
 	revoked, err = s.Revoke(second.ID)
@@ -63,7 +63,7 @@ func TestTimesAreKeptInSeconds(t *testing.T) {
 	clock.add(time.Second / 2)
 	made := create(t, s, "one", clock.now().Add(time.Nanosecond).In(time.FixedZone("", 3600)))
 	require.Equal(t, clock.now().Add(-time.Second/2), made.Created)
-	require.Equal(t, clock.now().Add(time.Second/2), made.Expires, "no token ends before it is to")
+	require.Equal(t, clock.now().Add(time.Second/2), made.Expires, "no token expires before the requested time")
 	made = create(t, s, "two", made.Expires)
 	require.Equal(t, clock.now().Add(time.Second/2), made.Expires)
 }
@@ -280,7 +280,7 @@ func TestDamagedTokensFiles(t *testing.T) {
 	}
 	text := edit(one, one+","+strings.Replace(strings.Replace(one, "abcdefghijklmnop", "bbcdefghijklmnop", 1), `"created"`, `"revoked":"2026-01-02T00:00:00Z","created"`, 1))
 	_, err = parseTokens([]byte(text))
-	require.NoError(t, err, "a name may be that of a revoked token")
+	require.NoError(t, err, "a token may have the name of a revoked token")
 }
 
 func FuzzTokensFile(f *testing.F) {
@@ -303,7 +303,7 @@ func FuzzTokensFile(f *testing.F) {
 	})
 }
 
-// If the tokens file has no tokens, every request needs a token, but the server accepts none.
+// After Clear, the previous tokens are refused, but every request still needs a token.
 func TestAClearedStoreAcceptsNothing(t *testing.T) {
 	b := open(t, Rules{})
 	made := b.token("one")

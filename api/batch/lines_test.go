@@ -12,8 +12,8 @@ import (
 	"colophon/api/limits"
 )
 
-// FuzzLines checks that a body has the same lines as if it were split at line feeds, however it arrives. Only a
-// line that is too long becomes a problem.
+// FuzzLines checks that a body yields the lines between its line feeds, whatever the sizes of the
+// reads. Only a line that is too long becomes a problem.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte("a\nb\n\nc"), uint8(0))
 	f.Add([]byte("\n"), uint8(1))

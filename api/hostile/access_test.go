@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// credentials are the tokens of a server that requires authentication.
+// credentials holds the tokens of a server that requires authentication.
 type credentials struct {
 	all    string   // permits everything
 	narrow []string // each token permits some scopes on one ledger

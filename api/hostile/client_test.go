@@ -22,7 +22,7 @@ type answer struct {
 	own    bool  // the answer comes from net/http and not from a handler
 }
 
-// broken reports whether the answer broke off.
+// broken reports whether the answer is incomplete.
 func (a *answer) broken() bool { return a.err != nil }
 
 // errLeft replaces the answer to a client that did not wait for one.
@@ -133,7 +133,7 @@ func (c *client) read(method string) *answer {
 		var body bytes.Buffer
 		_, a.err = io.Copy(&body, response.Body)
 		a.body = body.Bytes()
-		a.own = a.header.Get("Date") == "" // every handler sets it
+		a.own = a.header.Get("Date") == "" // every answer of a handler has this header
 		if errors.Is(a.err, os.ErrDeadlineExceeded) && len(a.header.Values("Content-Length")) == 0 {
 			a.err = errLeft
 		}

@@ -25,7 +25,7 @@ const (
 	linesType   = "application/x-ndjson"
 	problemType = "application/problem+json"
 	streamType  = "text/event-stream"
-	// protobufType is the media type of OTLP, whose failures have their own form.
+	// protobufType is the media type of OTLP, in which failures are OTLP statuses and not problems.
 	protobufType = "application/x-protobuf"
 )
 
@@ -160,8 +160,7 @@ func match(route, path string) (fixed int, ok bool) {
 	return fixed, len(have) == len(want)
 }
 
-// always are the headers that every answer can have; the introduction of the contract names
-// them.
+// always lists the headers that every answer can have. The introduction of the contract names them.
 var always = []string{"Cache-Control", "Content-Type", "Content-Length", "Date", "Referrer-Policy", "X-Content-Type-Options", "Connection",
 	"Access-Control-Allow-Origin"}
 

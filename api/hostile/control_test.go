@@ -80,7 +80,7 @@ func (p *process) time() time.Duration {
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // the process's name before it can contain spaces
+	_, rest, _ := strings.Cut(string(text), ") ") // the name of the process, which comes first, can contain spaces
 	fields := strings.Fields(rest)
 	user, _ := strconv.ParseInt(fields[11], 10, 64)
 	system, _ := strconv.ParseInt(fields[12], 10, 64)

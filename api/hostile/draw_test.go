@@ -120,8 +120,8 @@ func (d *generator) free(depth int) *value {
 	return v
 }
 
-// words are names and texts of records, in several scripts, with characters that have a
-// meaning in other formats.
+// words lists names and texts of records, in several scripts, with characters that have a meaning
+// in other formats.
 var words = []string{
 	"a", "b", "step", "dialogue", "harrow-vale", "tavern", "model:7b", "question/311", "O'Brien", "naïve", "Straße", "日本語",
 	"שלום", "🜁", "two words", "tab\there", "line\nbreak", "=1+1", "<b>bold</b>", "100%", "a&b=c", "semi;colon", "~tilde/slash",

@@ -15,7 +15,7 @@ func with(list ...string) func(*generator, *request) bool {
 	}
 }
 
-// garbled is like with, for headers that net/http might refuse itself.
+// garbled is like with, for headers that net/http might refuse before a handler sees them.
 func garbled(list ...string) func(*generator, *request) bool {
 	return func(d *generator, r *request) bool {
 		r.way.garbled = true

@@ -34,8 +34,8 @@ type attacker struct {
 	round       uint64 // number of generators so far; each generator has its own seed
 }
 
-// number returns the number in an environment variable. It returns otherwise if the variable is
-// not set.
+// number returns the number in the environment variable called name, or the value of otherwise if
+// the variable is not set.
 func number(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -73,7 +73,7 @@ func attackServer(t *testing.T, data string, credentials *credentials) {
 	t.Logf("after the warm-up: %v", warm)
 	s.attack(requests - requests/4)
 	t.Logf("%.0f requests/s", float64(requests)/time.Since(begin).Seconds())
-	t.Logf("their outcomes:\n%s", s.tally.report())
+	t.Logf("outcomes of the requests:\n%s", s.tally.report())
 	s.settle(t, warm)
 	for _, f := range s.tally.found() {
 		t.Error(f)
@@ -165,14 +165,15 @@ func (s *attacker) seeConsole(t *testing.T, d *generator) {
 	require.NoError(t, err)
 	files := regexp.MustCompile(`ui/([^/"]+)/([^/"]+)"`).FindAllSubmatch(page, -1)
 	require.NotEmpty(t, files, "%s", page)
-	for _, name := range ledgers { // the files do not depend on the ledger, but the generator has one for each request
+	for _, name := range ledgers { // the files are the same for all ledgers, but the generator recalls values by ledger
 		for _, file := range files {
 			s.seen.keep(d.Rand, name, "version"+both+"file", string(file[1])+both+string(file[2]))
 		}
 	}
 }
 
-// generator returns a generator for one client. Generators differ even for the same client.
+// generator returns a generator for one client. Each call returns a different one, even for the
+// same client.
 func (s *attacker) generator(client uint64) *generator {
 	s.round++
 	return &generator{Rand: rand.New(rand.NewPCG(s.seed, s.round<<8|client)), contract: s.contract, seen: s.seen, credentials: s.credentials}
@@ -209,8 +210,8 @@ func (s *attacker) attackWhile(goOn func(n int) bool) {
 	running.Wait()
 }
 
-// holdConnections opens connections that send the beginning of a request and then wait. leave closes
-// them.
+// holdConnections opens connections that send the beginning of a request and then wait. leave
+// closes them.
 func (s *attacker) holdConnections() (leave func()) {
 	d := s.generator(clients)
 	var open []net.Conn
@@ -267,13 +268,13 @@ func (s *attacker) send(d *generator, c *client, requests ...*request) {
 	for _, r := range requests {
 		d.authorize(r)
 	}
-	for _, r := range requests { // the last request can break off the connection
+	for _, r := range requests { // the last request can break the connection
 		r.way.garbled = r.way.garbled || requests[len(requests)-1].way.garbled
 	}
 	answers := c.exchange(requests)
 	for i, r := range requests {
 		if i >= len(answers) {
-			break // the previous request asked to end the connection, or has no answer either
+			break // the previous request asked to close the connection, or has no answer either
 		}
 		a := answers[i]
 		s.tally.add(r, a, s.contract.judge(r, a), before)
@@ -308,7 +309,7 @@ func (s *attacker) settle(t *testing.T, warm level) {
 		if excess := now.above(warm); excess != "" {
 			return fmt.Sprintf("%s: %v", excess, now)
 		}
-		t.Logf("in the end: %v", now)
+		t.Logf("after the attack: %v", now)
 		return ""
 	})
 }

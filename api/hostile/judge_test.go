@@ -45,7 +45,7 @@ func (c *contract) judge(r *request, a *answer) error {
 	case a.err != nil && (r.way.garbled || r.way.send > 0):
 		return nil // malformed bytes do not need an answer
 	case a.err != nil:
-		return fmt.Errorf("the answer breaks off: %w", a.err)
+		return fmt.Errorf("the answer is incomplete: %w", a.err)
 	case a.own:
 		if !r.way.garbled {
 			return fmt.Errorf("net/http answered %d, without a handler", a.status)
@@ -112,7 +112,7 @@ func (c *contract) judgeProblem(a *answer) error {
 	}
 	switch kind := a.header.Get("Content-Type"); kind {
 	case problemType:
-	case jsonType: // OTLP's own form, which documented has compared with the contract
+	case jsonType: // an OTLP status, which documented has compared with the contract
 		var status struct{ Message string }
 		if err := json.Unmarshal(a.body, &status); err != nil || strings.TrimSpace(status.Message) == "" {
 			return fmt.Errorf("an OTLP failure without a message: %.200q", a.body)

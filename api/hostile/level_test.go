@@ -13,7 +13,7 @@ import (
 type level struct {
 	goroutines float64
 	ledgers    float64
-	open       []string // outside the databases, see openOutsideData
+	open       []string // open files, except those of the databases (see openOutsideData)
 	// heap is the size in bytes at which the next collection begins: twice what the last
 	// collection found in use.
 	heap     float64
@@ -29,7 +29,7 @@ func (l level) String() string {
 // attack fills it. It then cannot hide other growth.
 const (
 	databaseCache = 8 << 20
-	memTable      = 16 << 20 // size of a memory table of the database, which has two
+	memTable      = 16 << 20 // size of each of the two memory tables of the database
 	indexMemory   = 16 << 20
 )
 
@@ -58,7 +58,7 @@ func (l level) above(warm level) string {
 	return ""
 }
 
-// await repeats a check until it finds nothing wrong, for at most a few minutes.
+// await repeats a check until it finds nothing wrong, for at most 3 minutes.
 func await(t *testing.T, amiss func() string) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); ; {
@@ -88,7 +88,7 @@ func (p *process) measure(t *testing.T) (l level) {
 			open: p.openOutsideData(t),
 		}
 		if families["go_gc_duration_seconds"].GetMetric()[0].GetSummary().GetSampleCount() < begun+2 {
-			return "memory is not collected"
+			return "fewer than two garbage collections have run"
 		}
 		return ""
 	})

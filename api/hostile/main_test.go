@@ -1,11 +1,12 @@
 // Package hostile_test attacks a real server with requests that are generated from the
 // contract, openapi.yaml: valid, nearly valid, or hostile, from several clients at once.
 // Whatever they send, the contract must document every answer, no answer may show internals of
-// the server, nothing may grow, and the ledgers must be intact afterwards.
+// the server, and afterwards the server must hold no more resources than before, and the ledgers
+// must be intact.
 //
 //	go test ./api/hostile -v                               1,500 requests without and 1,500 with tokens
 //	COLOPHON_HOSTILE=100000 go test ./api/hostile -v -timeout 2h
-//	COLOPHON_HOSTILE_SEED=7 go test ./api/hostile -v       the random choices of that seed
+//	COLOPHON_HOSTILE_SEED=7 go test ./api/hostile -v       repeats the random choices of a seed
 //
 // Clients share what they learn from answers. A seed therefore repeats the random choices but
 // not the order of requests, and a finding is printed with its whole request.

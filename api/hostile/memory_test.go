@@ -21,8 +21,8 @@ type memory struct {
 // place is the ledger and the name under which a value was seen.
 type place struct{ ledger, name string }
 
-// remembered is the largest number of values kept for a place; later values replace earlier
-// ones.
+// remembered is the largest number of values kept for a place. Beyond it, each new value replaces a
+// random one.
 const remembered = 128
 
 func newMemory(c *contract) *memory { return &memory{contract: c, seen: make(map[place][]string)} }
@@ -54,7 +54,7 @@ func (m *memory) recall(r *rand.Rand, ledger string, names ...string) (string, b
 	return "", false
 }
 
-// together lists members that have a meaning only in combination.
+// together lists the pairs of members that have a meaning only in combination.
 var together = [][2]string{{"project", "path_id"}, {"project", "build"}, {"by", "value"}, {"version", "file"}}
 
 // both separates the two names of a pair in a place, and the two values of the pair.
@@ -102,7 +102,8 @@ func (m *memory) keepLink(r *rand.Rand, ledger, link string) {
 
 func linkTo(op *operation) string { return "link to " + op.OperationID }
 
-// relate keeps the values that an object has for each pair of members in together.
+// relate keeps the values that an object has in combination: those of each pair in together, the
+// seq with its kind, the id of the producer, and each label with its value.
 func (m *memory) relate(r *rand.Rand, ledger string, object map[string]any) {
 	for _, pair := range together {
 		a, _ := object[pair[0]].(string)

@@ -117,7 +117,8 @@ func badElement(d *generator, r *request) bool {
 	return true
 }
 
-// parameterOf returns a random parameter that an operation has in this place.
+// parameterOf returns a random parameter of an operation that belongs to in, such as the query. It
+// returns false if there is none.
 func (d *generator) parameterOf(op *operation, in string) (*openapi3.Parameter, bool) {
 	var list []*openapi3.Parameter
 	for _, p := range op.parameters {
@@ -131,8 +132,8 @@ func (d *generator) parameterOf(op *operation, in string) (*openapi3.Parameter, 
 	return pick(d, list...), true
 }
 
-// outside returns texts that are not values of a schema. It returns no texts if every text is
-// a value of the schema.
+// outside returns texts that are not values of a schema, or only an empty text if it knows no such
+// text.
 func outside(s *openapi3.Schema) []string {
 	switch {
 	case s.Type.Is("integer"):
@@ -225,7 +226,7 @@ var bodyFaults = []fault{
 	}},
 }
 
-// root returns the JSON value that a fault of a body changes, and nil if there is none.
+// root returns the JSON value that a fault of a body changes, or nil if the body is not JSON.
 func (d *generator) root(r *request) *value {
 	if len(r.lines) > 0 {
 		return pick(d, r.lines...)
@@ -257,7 +258,7 @@ func isBounded(v *value) bool {
 	return s.MaxLength != nil || s.MinLength > 0 || s.Max != nil && *s.Max < math.MaxInt32 || s.Min != nil
 }
 
-// beyond changes a value so that it just exceeds its limits.
+// beyond changes a value so that it just violates one of its limits.
 func beyond(_ *generator, v *value) {
 	s := v.schema
 	switch {
@@ -280,8 +281,8 @@ func beyond(_ *generator, v *value) {
 	}
 }
 
-// inTree returns a fault that applies bend to one value in a body that fits. The request must
-// be refused if the contract no longer allows the body.
+// inTree returns a fault that applies bend to one value of the body for which fits returns true.
+// The request must be refused if the contract no longer allows the body.
 func inTree(fits func(*value) bool, bend func(*generator, *value)) func(*generator, *request) bool {
 	return func(d *generator, r *request) bool {
 		root := d.root(r)

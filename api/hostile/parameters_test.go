@@ -60,8 +60,8 @@ func (d *generator) path(op *operation) string {
 	return path
 }
 
-// addParameters adds parameters to query and headers, with random values: the required ones and
-// some others.
+// addParameters adds parameters with random values to the query and the headers: the required ones
+// and some others.
 func (d *generator) addParameters(r *request) {
 	for _, p := range r.op.parameters {
 		if p.In == openapi3.ParameterInPath || !p.Required && !d.chance(4+len(r.op.parameters)/4) {
@@ -89,7 +89,8 @@ func (d *generator) addParameters(r *request) {
 	}
 }
 
-// buildSeen returns a build and its project.
+// buildSeen returns a build that an answer has named, and its project. ok is false if there is
+// none.
 func (d *generator) buildSeen() (project, build string, ok bool) {
 	seen, ok := d.seen.recall(d.Rand, d.ledger, "project"+both+"build")
 	project, build, _ = strings.Cut(seen, both)
@@ -106,7 +107,7 @@ func headerText(text string) string {
 	}, text)
 }
 
-// kindOf maps an operation to the kind of its records.
+// kindOf maps an operation to the kind of the records to which it applies.
 var kindOf = map[string]string{
 	"attributeChange": "ipc_record", "reproduce": "ipc_record", "postState": "ipc_record", "postNote": "ipc_record",
 	"compareRunDAGs": "run_dag", "getStageProof": "run_dag", "getNestedProof": "run_dag",
@@ -139,7 +140,8 @@ func (d *generator) parameter(op *operation, p *openapi3.Parameter) string {
 	return d.value(s, p.Name, 0).String()
 }
 
-// repaired removes from a query parameters that the contract excludes only in prose.
+// repaired changes a query so that it also satisfies the conditions that the contract states only
+// in prose.
 func (d *generator) repaired(op *operation, query []field) []field {
 	drop := func(unwanted func(name string) bool) {
 		query = slices.DeleteFunc(query, func(f field) bool { return unwanted(f.name) })
@@ -150,15 +152,15 @@ func (d *generator) repaired(op *operation, query []field) []field {
 		model = "m"
 	}
 	switch op.OperationID {
-	case "listTimeline": // this operation takes exactly one value
+	case "listTimeline": // this operation requires exactly one value
 		drop(func(name string) bool {
 			return name == "model" || name == "ipc_id" || strings.HasSuffix(name, "_hash") || strings.HasPrefix(name, "label:")
 		})
 		query = append(query, field{"model", model})
-	case "listEffects": // this operation takes two values of one variable
+	case "listEffects": // this operation requires two values of one variable
 		drop(func(name string) bool { return name == "variable" || name == "a" || name == "b" })
 		query = append(query, field{"variable", "model"}, field{"a", model}, field{"b", "not " + model})
-	case "getNestedProof": // exactly one part
+	case "getNestedProof": // this operation requires exactly one part
 		drop(func(name string) bool { return name == "stage" || name == "citation" })
 		query = append(query, field{"stage", "question"})
 	case "listRecords":

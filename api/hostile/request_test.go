@@ -24,7 +24,7 @@ const (
 type request struct {
 	op    *operation // the operation for which the request was generated
 	class class
-	trick string // what is wrong with it
+	trick string // name of the fault or trick; "valid" if there is none
 	// refused means that the server must refuse the request or, in a batch, at least one line.
 	refused bool
 	// void means that the request has no valid credentials although they are required.
@@ -48,7 +48,7 @@ type way struct {
 	raw []byte // sent in place of the request
 	// parts is the number of writes that send the request; 0 means one.
 	parts int
-	// send is the number of bytes after which sending ends; 0 means all.
+	// send is the number of bytes after which the client stops sending; 0 means all.
 	send int
 	// leave closes the connection without waiting for an answer.
 	leave bool
@@ -118,13 +118,13 @@ func (d *generator) addBody(r *request) {
 	r.write()
 }
 
-// kind returns the element of the path of /compute that fits a record: the name of its kind, or
-// of its route.
+// kind returns a value of the path parameter of /compute that suits a record: the name of its kind,
+// or that of the route of its kind.
 func (d *generator) kind(record *value) string {
 	compute := d.contract.operation("compute")
 	names := flat(compute.parameters[0].Schema.Value).Enum
 	for i, one := range compute.body.OneOf {
-		if allows(one.Value, record.appendTo(nil)) { // in the order of the names
+		if allows(one.Value, record.appendTo(nil)) { // the alternatives are in the order of the names
 			return fmt.Sprint(names[i+pick(d, 0, len(names)/2)])
 		}
 	}

@@ -41,7 +41,7 @@ type slowAttack struct {
 const (
 	writersAddress = "127.0.0.1"
 	readersNetwork = "127.0.1."
-	readersInTurn  = 2 // addresses
+	readersInTurn  = 2 // number of addresses of the slow readers
 )
 
 // Whatever clients request without reading the answers, the server's memory stays within its
@@ -77,9 +77,9 @@ func TestSlowReadersHoldLittle(t *testing.T) {
 	server.stop(t)
 }
 
-// The largest memory that a server under GOMEMLIMIT=1GiB may use, in bytes, and the smallest
-// share of speed that writes must keep: compared with no other load if there are slow readers,
-// and compared with the control if there is also the attack.
+// mostResident is the largest memory, in bytes, that a server under GOMEMLIMIT=1GiB may use.
+// leastSpeed is the smallest share of their speed that writes must keep: beside slow readers,
+// compared with no other load; beside the attack too, compared with the control.
 const (
 	mostResident = 13 << 30 / 10
 	leastSpeed   = 0.7
@@ -119,7 +119,7 @@ func slowAndLarge(t *testing.T) {
 		t.Logf("round %d: %.0f writes/s alone, %.0f beside %d slow readers: %.2f", round+1, a, b, readers, b/a)
 		alone, beside = alone+a, beside+b
 	}
-	t.Logf("writes beside slow readers keep %.2f of their speed; %d MiB resident at most until here", beside/alone, server.peak(t)>>20)
+	t.Logf("writes beside slow readers keep %.2f of their speed; %d MiB resident at most so far", beside/alone, server.peak(t)>>20)
 
 	// Senders use all of the cores, so they take part only in the first of ten parts.
 	control := &attacker{contract: contract, server: refuser, seen: attack.seen, tally: newTally(), seed: attack.seed}
@@ -158,10 +158,10 @@ func slowAndLarge(t *testing.T) {
 		s.server = server
 		a = (a + lone()) / 2
 		raw, kept = raw+b/a/10, kept+b/c/10
-		t.Logf("part %d: %.0f writes/s alone, %.0f beside %.0f hostile requests/s (clients %.2f cores, server %.2f), %.0f beside %.0f/s that are refused by another process (clients %.2f cores): %.2f, of the control %.2f; %d MiB resident at most until here",
+		t.Logf("part %d: %.0f writes/s alone, %.0f beside %.0f hostile requests/s (clients %.2f cores, server %.2f), %.0f beside %.0f/s that are refused by another process (clients %.2f cores): %.2f, of the control %.2f; %d MiB resident at most so far",
 			part+1, a, b, float64(share)/took.Seconds(), clients, cores, c, float64(refused)/controlled, controlClients, b/a, b/c, server.peak(t)>>20)
 	}
-	t.Logf("writes beside slow readers and hostile requests keep %.2f of their lone speed, and %.2f of the control's", raw, kept)
+	t.Logf("writes beside slow readers and hostile requests keep %.2f of their speed alone, and %.2f of that in the control", raw, kept)
 	s.statuses.Range(func(status, n any) bool {
 		t.Logf("slow readers and senders were answered %d: %d times", status, n.(*atomic.Int64).Load())
 		return true
@@ -179,7 +179,8 @@ func slowAndLarge(t *testing.T) {
 // largeBody is the length, in bytes, of large content and of a body that expands.
 const largeBody = 8 << 20
 
-// newSlowAttack fills a ledger so that answers are long.
+// newSlowAttack fills a ledger so that answers are long, and prepares the requests of the slow
+// clients. large is the length, in bytes, of large contents and of bodies that expand.
 func newSlowAttack(t *testing.T, server *process, large int) *slowAttack {
 	t.Helper()
 	s := &slowAttack{server: server, stop: make(chan struct{})}
@@ -315,8 +316,8 @@ func (s *slowAttack) count(begin []byte) {
 	}
 }
 
-// client passes one connection after the other to use until the attack ends. While use returns
-// true, it gets the same connection again.
+// client passes one connection after another to use until the attack ends. While use returns true,
+// it gets the same connection again.
 func (s *slowAttack) client(use func(net.Conn) (again bool), address string) {
 	over := closing(s.stop)
 	s.running.Go(func() {

@@ -14,7 +14,7 @@ type tally struct {
 	mu       sync.Mutex
 	counts   map[outcome]int     // guarded by mu
 	tricks   map[string]int      // guarded by mu
-	findings map[string]*finding // guarded by mu; by their common text
+	findings map[string]*finding // guarded by mu; keyed by the beginning that their texts share
 }
 
 type outcome struct {
@@ -49,7 +49,7 @@ func (t *tally) add(r *request, a *answer, wrong error, before *request) {
 	t.findings[kind].of[r.op.OperationID]++
 }
 
-// describe returns everything that is needed to repeat a finding.
+// describe returns the text of a finding, with the request and the answer.
 func describe(r *request, a *answer, wrong error, before *request) string {
 	text := r.text()
 	if r.way.send > 0 {
@@ -57,12 +57,12 @@ func describe(r *request, a *answer, wrong error, before *request) string {
 	}
 	said := fmt.Sprintf("%.1500s\n\trequest (%d bytes): %.800q\n\tanswer: %d %v %.1000q", wrong, len(text), text, a.status, a.header, a.body)
 	if before != nil && a.status == 0 { // the previous request might have broken the connection
-		said += fmt.Sprintf("\n\tbefore it on the connection: %s, %.800q", before.trick, before.text())
+		said += fmt.Sprintf("\n\tthe previous request on the connection: %s, %.800q", before.trick, before.text())
 	}
 	return said
 }
 
-// found returns the texts of all findings, in the order of their common texts.
+// found returns the texts of all findings, sorted by the beginnings that they share.
 func (t *tally) found() (list []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

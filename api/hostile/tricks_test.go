@@ -53,8 +53,8 @@ func (d *generator) weighed(list []trick) trick {
 	panic("unreachable: the random number is below the sum of the weights")
 }
 
-// texts are texts that no honest client sends. None may appear in the headers of an answer or,
-// as control characters, in the server's log.
+// texts lists texts that no honest client sends. None of them may appear in the headers of an
+// answer, and none of their control characters in the server's log.
 var texts = []string{
 	"", " ", "\x00", "a\x00b", "\xff\xfe", "\xc0\xaf", "\xed\xa0\x80", "\u202etxt.exe", "\u200b", "\ufeff", "\u2028", "A\u0301\u0327",
 	"\r\nInjected: yes\r\n", "\n\n", "\x1b[2J\x1b]0;title\x07", "\x7f\x08", "=cmd|' /C calc'!A1", "@SUM(1+1)", "+1+1", "-1+1",
@@ -64,7 +64,7 @@ var texts = []string{
 	"İ", "ΑΣ", "ß", "ﬁ", "\U0001f468\u200d\U0001f469", strings.Repeat("\u0315", 64), strings.Repeat("a", 1025), strings.Repeat("é", 5000),
 }
 
-// tokens are JSON scalars that no encoder writes, valid or not.
+// tokens lists JSON tokens that no encoder writes, valid or not.
 var tokens = []string{
 	"1e999999999", "-1e999999999", "1e-999999999", "1E400", "0e0", "-0", "-0.0", "00", "01", "+1", ".5", "5.", "1e", "1e+", "--1", "0x10",
 	"1_000", "NaN", "Infinity", "-Infinity", "nan", "True", "None", "undefined", "9223372036854775807", "9223372036854775808",
@@ -171,7 +171,7 @@ var bodyTricks = []trick{
 	}},
 }
 
-// bent returns a trick that changes one scalar of a body, usually one that the contract
+// bent returns a trick that changes one value of a body, usually a scalar that the contract
 // describes.
 func bent(bend func(*generator, *value)) func(*generator, *request) bool {
 	return func(d *generator, r *request) bool {

@@ -9,7 +9,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// value is a JSON text that can be changed into one that no encoder would write.
+// value is a JSON text that can be changed into one that no encoder writes.
 type value struct {
 	schema *openapi3.Schema // the schema of the value; nil if it allows anything
 	// open is '{' for an object, '[' for an array, and 0 for any other value.
@@ -63,7 +63,7 @@ func (v *value) appendTo(b []byte) []byte {
 	return append(b, v.text...)
 }
 
-// all lists v and the values in it.
+// all lists v and the values in it, at any depth.
 func (v *value) all() []*value {
 	list := []*value{v}
 	for _, m := range v.members {
@@ -75,7 +75,8 @@ func (v *value) all() []*value {
 	return list
 }
 
-// one returns a random one of v and the values in it that fit. It returns nil if none fits.
+// one returns a random value for which fit returns true, among v and the values in it. It returns
+// nil if there is none.
 func (v *value) one(r *rand.Rand, fit func(*value) bool) *value {
 	list := slices.DeleteFunc(v.all(), func(w *value) bool { return !fit(w) })
 	if len(list) == 0 {
@@ -120,15 +121,15 @@ func valueOf(s *openapi3.Schema, example any) *value {
 	default:
 		text, err := json.Marshal(e)
 		if err != nil {
-			panic(err) // never: it was JSON
+			panic(err) // never happens, because example was decoded from JSON
 		}
 		v.text = string(text)
 	}
 	return v
 }
 
-// alternative returns the alternative of a schema that allows a value, and the schema itself
-// if it has no alternatives.
+// alternative returns the alternative of a schema that allows a value, or the schema itself if no
+// alternative does.
 func alternative(s *openapi3.Schema, v any) *openapi3.Schema {
 	for _, one := range s.OneOf {
 		if one.Value.VisitJSON(v, openapi3.FailFast()) == nil {
@@ -138,7 +139,7 @@ func alternative(s *openapi3.Schema, v any) *openapi3.Schema {
 	return s
 }
 
-// schemaOf returns the schema of a member, and nil if the member can be anything.
+// schemaOf returns the schema of a member, or nil if the member can be anything.
 func schemaOf(s *openapi3.Schema, name string) *openapi3.Schema {
 	switch {
 	case s == nil:

@@ -98,7 +98,7 @@ func writeOnly(address string, commands io.Reader, out io.Writer) {
 			pause.Unlock()
 			paused = false
 		case !goOn && !paused:
-			pause.Lock() // once all current requests are answered
+			pause.Lock() // returns after all current requests have been answered
 			paused = true
 		}
 		why, _ := refused.Swap("").(string)
@@ -134,6 +134,6 @@ func yieldCores(t *testing.T) {
 	for _, thread := range threads {
 		id, err := strconv.Atoi(filepath.Base(thread))
 		require.NoError(t, err)
-		_ = syscall.Setpriority(syscall.PRIO_PROCESS, id, 19) // the process might have ended
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, id, 19) // the thread might have ended
 	}
 }

@@ -27,7 +27,7 @@ func TestHeavyWorkIsCancelled(t *testing.T) {
 	})
 }
 
-// A free token is taken even if the longest wait is zero.
+// A free slot or turn is granted even if the longest wait is zero.
 func TestFreeTokensAreTaken(t *testing.T) {
 	work, redactions := newHeavyWork(1, 0), newTurns(0)
 	for range 100 {

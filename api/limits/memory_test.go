@@ -18,12 +18,13 @@ func budget(limit int64, wait time.Duration) *Budget {
 	return NewBudget(limit, wait, RefusedBodyMemory, "bodies")
 }
 
-// Many small values take more memory than their bytes.
+// MemoryBound covers BodyCopies for each byte, and counts values by their punctuation. No text has
+// more values than punctuation characters, plus one.
 func TestWeight(t *testing.T) {
 	require.EqualValues(t, 5*BodyCopies, MemoryBound([]byte(`"abc"`)))
 	for _, text := range []string{`[1,2,3]`, `{"a":{"b":[{},[],[[]]]}}`, `[[1,"x"],{"k":null,"l":[true,false]}]`, `1`, `"x"`} {
 		values := strings.Count(text, ",") + strings.Count(text, ":") + strings.Count(text, "[") + strings.Count(text, "{") + 1
-		require.NoError(t, new(pyjson.Document).ParseWithin([]byte(text), values), "%s has at most as many values as punctuation characters", text)
+		require.NoError(t, new(pyjson.Document).ParseWithin([]byte(text), values), "%s must not have more values than punctuation characters, plus one", text)
 	}
 }
 
@@ -31,7 +32,7 @@ func TestShares(t *testing.T) {
 	m := budget(100, time.Hour)
 	a, b := MemoryShare{Budget: m, Who: Holder{Name: "a"}}, MemoryShare{Budget: m, Who: Holder{Name: "b"}}
 	require.NoError(t, a.Take(t.Context(), 50))
-	a.Shrink(70) // the share holds less
+	a.Shrink(70) // changes nothing: the share holds less than that
 	require.EqualValues(t, 50, m.InUse())
 	a.Shrink(40)
 	require.NoError(t, b.Take(t.Context(), 30))

@@ -81,7 +81,7 @@ func TestBadRequestsAreHeld(t *testing.T) {
 		require.Equal(t, load.BadHold, r.holdBad(one, false, now))
 	}
 	require.Zero(t, r.holdBad(two, false, now))
-	require.Equal(t, time.Second/2, r.holdBad(one, false, now.Add(time.Second)), "those that were held for the longest time took no token")
+	require.Equal(t, time.Second/2, r.holdBad(one, false, now.Add(time.Second)), "requests that were held for BadHold took no token")
 	later := now.Add(time.Minute)
 	require.Zero(t, r.holdBad(one, true, later), "a write takes the whole burst of four")
 	require.Equal(t, time.Second/2, r.holdBad(one, false, later))

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// caller is a function that names a caller.
+// caller returns a function that names a caller.
 func caller(name string) func() Holder { return func() Holder { return Holder{Name: name} } }
 
 // work takes a turn for a caller, sends the caller's name to begun, and ends the turn when it

@@ -77,8 +77,7 @@ func TestFramesAreShared(t *testing.T) {
 	require.EqualValues(t, 101, b.next, "the cached block must not change")
 }
 
-// A block has at most the bytes that a follower can get at once, unless it is a single larger
-// event.
+// A block ends when it reaches blockBytes, so it exceeds that limit by at most one event.
 func TestFramesAreBounded(t *testing.T) {
 	l, _ := open(t)
 	subject := `{"subject":"s","citations":[` + strings.Repeat(`{"chunk_hash":"sha256:`+strings.Repeat("0", 64)+`","source_id":"s","weight":1},`, 300)
@@ -113,8 +112,8 @@ func TestDamageIsNotCached(t *testing.T) {
 	require.NotEmpty(t, f.blocks.Current)
 }
 
-// A commit without waiting followers costs nothing; a commit with many waiting followers costs
-// one timer.
+// A commit without waiting followers allocates nothing, and neither does a commit while an
+// announcement is pending. Waiting followers share one channel.
 func TestCommitsWithoutFollowers(t *testing.T) {
 	quiet := new(stream)
 	require.Zero(t, testing.AllocsPerRun(1000, quiet.committed))

@@ -55,7 +55,7 @@ func (e *export) start(t *testing.T, media string, body []byte) (held *limits.Me
 	return held
 }
 
-// jsonOf returns the body of bodyOf in JSON.
+// jsonOf is like bodyOf, in JSON.
 func jsonOf(t *testing.T, count int, of func(number int) proto.Message, ownResource bool) []byte {
 	t.Helper()
 	var items []string
@@ -71,7 +71,8 @@ func jsonOf(t *testing.T, count int, of func(number int) proto.Message, ownResou
 	return []byte(`{"resourceSpans":[{"resource":{},"scopeSpans":[{"spans":[` + strings.Join(items, between) + `]}]}]}`)
 }
 
-// bodyOf returns a body with items, in which all have one resource, or each has its own.
+// bodyOf returns a Protobuf body with the given items. They share one resource, unless ownResource
+// is set.
 func bodyOf(items [][]byte, ownResource bool) (body []byte) {
 	field := func(dst []byte, n protowire.Number, value []byte) []byte {
 		return protowire.AppendBytes(protowire.AppendTag(dst, n, protowire.BytesType), value)
@@ -96,7 +97,7 @@ func text(name, value string) *commonpb.KeyValue {
 	return &commonpb.KeyValue{Key: name, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}}
 }
 
-// chat returns a generation that says nothing of itself but its number.
+// chat returns a generation with ids that contain number, and with the attributes more.
 func chat(number int, more ...*commonpb.KeyValue) *tracepb.Span {
 	return &tracepb.Span{TraceId: fmt.Appendf(nil, "%016x", number), SpanId: fmt.Appendf(nil, "%08x", number), Attributes: append(more, text("gen_ai.operation.name", "chat"))}
 }
@@ -119,14 +120,14 @@ func encode(t *testing.T, count int, of func(number int) proto.Message) (items [
 // heap returns the bytes that are in use on the heap.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // also what pools keep for the first
+	runtime.GC() // the second run also frees what pools kept through the first
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// While a request is in progress, it holds at least as much memory as its items and records take, also if its
-// body is much smaller.
+// While a request is in progress, it holds at least as much memory as its items and records use,
+// even if its body is much smaller.
 func TestRequestsHoldTheMemoryOfTheirItems(t *testing.T) {
 	const count = 2048
 	numbers := &commonpb.AnyValue{Value: &commonpb.AnyValue_ArrayValue{ArrayValue: new(commonpb.ArrayValue)}}
@@ -168,7 +169,7 @@ func TestRequestsHoldTheMemoryOfTheirItems(t *testing.T) {
 			ownResource bool
 		}{{"one resource", Protobuf, false}, {"own resources", Protobuf, true}, {"JSON, one resource", JSON, false}, {"JSON, own resources", JSON, true}} {
 			if how.media == JSON && c.signal == Logs {
-				continue // JSON has the same structure there
+				continue // log records in JSON have the same structure
 			}
 			t.Run(c.name+", "+how.name, func(t *testing.T) {
 				e := newExport(t, c.signal, 8<<30)
@@ -215,8 +216,8 @@ func TestRequestsHoldTheMemoryOfTheirItems(t *testing.T) {
 	}
 }
 
-// A request needs the memory of only a part of its records at once: it gives back the memory of those that are
-// recorded.
+// A request holds memory for only some of its records at a time: it releases the memory of those
+// that have been recorded.
 func TestRequestsReleaseTheMemoryOfWhatIsRecorded(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -18,7 +18,7 @@ type described struct {
 	Samples      []struct{ Source string }
 }
 
-// operations returns the operations of the contract, by "METHOD path".
+// operations returns the operations of the contract, keyed by "METHOD path".
 func operations(t *testing.T) map[string]described {
 	t.Helper()
 	text, err := OpenAPIJSON(&http.Request{}, false)
@@ -70,8 +70,7 @@ func TestEveryOperationHasACommand(t *testing.T) {
 	}
 }
 
-// Operations that cannot be undone say so, and the command to erase many records only
-// says what it would do.
+// Operations that cannot be undone say so, and the command to erase many records is a dry run.
 func TestIrreversibleOperationsWarn(t *testing.T) {
 	var warned []string
 	for _, o := range operations(t) {
