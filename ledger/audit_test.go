@@ -40,8 +40,7 @@ func examine(log storage.Reader, verifier *proofs.Verifier) (*audit.Report, erro
 		audit.Options{Verifiers: []*proofs.Verifier{verifier}, Ledger: ledger.Default})
 }
 
-// An audit reports each change that was made behind the ledger's back, with its kind and
-// place.
+// An audit reports each direct change to the stored data, with the kind of the damage and its seq.
 func TestDamageIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -126,7 +125,8 @@ func TestDamageIsReported(t *testing.T) {
 	}
 }
 
-// Open finds damage at the edge of the log.
+// Open returns ErrDamaged if the last entry or tile is missing or altered, or if the head does not
+// match them.
 func TestOpenRefusesADamagedEdge(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, x *memory.Tamperer, s storage.Store){
 		"last entry": func(t *testing.T, x *memory.Tamperer, s storage.Store) {
@@ -169,8 +169,9 @@ func TestOpenRefusesADamagedEdge(t *testing.T) {
 	}
 }
 
-// An audit reports every redaction in the store that no event made, before and beyond the
-// head. Such a redaction does not prevent a real one from erasing the content.
+// An audit reports content that the store no longer keeps for a record that no event redacts, and
+// stored redactions by or of an event beyond the head. Such a redaction does not prevent a real one
+// from taking effect.
 func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 	rigged := func(t *testing.T) (*ledger.Ledger, *memory.Tamperer) {
 		database := memory.New()

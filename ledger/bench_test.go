@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkSubmit measures the time from Submit to the durable acknowledgement, by the number
-// of writers. Each record has content and a key; the disk is real.
+// of writers. Each record has content and a key; the database is on disk.
 func BenchmarkSubmit(b *testing.B) {
 	for _, writers := range []int{1, 64, 1024} {
 		b.Run(fmt.Sprint(writers, "writers"), func(b *testing.B) {

@@ -49,8 +49,7 @@ func TestPlantedClaimsAreRefused(t *testing.T) {
 	require.Equal(t, ledger.Appended, post(t, l, ipc(t, "run/lost", "lost"), "another key").Outcome)
 }
 
-// If the store holds a false claim for one key of a commit, only the record under that key is
-// refused.
+// If the store holds a false claim for one key of a commit, only the submission under that key fails.
 func TestPlantedClaimRefusesOnlyItsRecord(t *testing.T) {
 	database := memory.New()
 	g := &gate{store(t, database), make(chan struct{})}
@@ -60,7 +59,7 @@ func TestPlantedClaimRefusesOnlyItsRecord(t *testing.T) {
 	lost := submission(t, l, ipc(t, "run/lost", "lost"), "")
 	require.NoError(t, x.SetKey(storage.Claim{Key: *lost.Key, Record: storage.Hash{1}, Seq: 0}))
 	first := make(chan error, 1)
-	go func() { // blocks the sequencer until the other submissions share one batch
+	go func() { // blocks the sequencer, so that the other submissions share one batch
 		_, err := l.Submit(submission(t, l, ipc(t, "run/first", "first"), ""))
 		first <- err
 	}()

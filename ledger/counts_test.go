@@ -15,17 +15,17 @@ import (
 	"colophon/storage/pebble"
 )
 
-// counted is a ledger on files whose calls are counted.
+// counted is a ledger on a file system that counts calls.
 type counted struct {
 	database *pebble.Database
 	ledger   *ledger.Ledger
 	syncs    *faulty.Faults // syncs of the write-ahead log
-	logs     *faulty.Faults // new log files; each costs one more sync, of the file before it
+	logs     *faulty.Faults // new log files; before each, the previous file is synced once more
 	commits  atomic.Int64
 }
 
-// count counts calls on the files that match path. It injects a pause of zero length as a
-// fault, which changes nothing.
+// count counts calls on the files that match path. The fault that it injects is a pause of zero
+// length, which has no effect.
 func count(path string, calls ...string) *faulty.Faults {
 	return faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
 }
@@ -49,8 +49,7 @@ func openCounted(t *testing.T) *counted {
 	return c
 }
 
-// synced returns how often the write-ahead log was synced, not counting the sync that ends
-// each of its files.
+// synced returns how often the write-ahead log was synced, not counting the final sync of each file.
 func (c *counted) synced() int {
 	logs := c.logs.FaultCounts()
 	return c.syncs.FaultCounts()[faulty.Sync] - logs[faulty.Create] - logs[faulty.Reuse]
@@ -83,8 +82,8 @@ func TestCommitSyncsOnce(t *testing.T) {
 	require.Less(t, c.commits.Load(), int64(10+records/2), "concurrent records share commits")
 }
 
-// Besides events and content, a commit writes about 200 bytes for each key and each piece of
-// content, and up to 8 KiB for each tile that grows. It writes nothing twice.
+// Besides events and content, a commit writes at most 200 bytes for each key and each piece of
+// content, and 8 KiB for each tile that grows. It does not write content that the ledger already has.
 func TestBytesOfACommit(t *testing.T) {
 	c := openCounted(t)
 	written := func() int {

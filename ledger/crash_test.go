@@ -39,8 +39,8 @@ func (a *acknowledged) all() []ledger.Ack {
 	return a.acks[:len(a.acks):len(a.acks)]
 }
 
-// A commit that fails is never acknowledged and stops the process (Config.Fatal). The next start
-// continues the ledger, with or without the commit.
+// If a commit fails, its records are not acknowledged, and the ledger calls Config.Fatal to stop the
+// process. After a restart the ledger continues, with or without these records.
 func TestUnknownOutcomeStopsTheLedger(t *testing.T) {
 	for name, fault := range map[string]storagetest.Fault{"nothing written": storagetest.Before, "all written": storagetest.After} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestUnknownOutcomeStopsTheLedger(t *testing.T) {
 	}
 }
 
-// cut is the state of the disk when the power fails, with the acknowledgements up to then.
+// cut is the state of the disk when the power fails, and the acknowledgements until then.
 type cut struct {
 	operation int
 	percent   int
@@ -90,9 +90,9 @@ type cut struct {
 	acks      []ledger.Ack
 }
 
-// The power fails before any write of a series of commits, and the disk keeps none, half, or all of
-// the unsynced data. After the restart, every acknowledged receipt verifies, an audit finds no
-// damage, and the ledger continues.
+// If the power fails before any one write of a series of commits, and the disk keeps none, half, or
+// all of the unsynced data, then every acknowledged receipt verifies after the restart, an audit
+// finds no damage, and the ledger continues.
 func TestPowerCut(t *testing.T) {
 	files := pebbletest.NewCrashFS()
 	var acks acknowledged
@@ -145,8 +145,8 @@ func openOn(t testing.TB, files *pebbletest.CrashFS) (storage.Database, *ledger.
 	return database, l, nil
 }
 
-// check opens the disk after the cut and compares it with the acknowledgements. Like fsck, it
-// opens the disk read-only first.
+// check compares the database after the cut with the acknowledgements. Like colophon fsck, it first
+// opens the database read-only.
 func (c cut) check(t testing.TB) error {
 	if err := c.checkUntouched(t); err != nil {
 		return fmt.Errorf("opened for reading: %w", err)
@@ -162,7 +162,7 @@ func (c cut) check(t testing.TB) error {
 	return errors.Join(err, l.Close(), database.Close())
 }
 
-// nothingElse checks that the database holds nothing that the log does not refer to.
+// nothingElse audits the log and checks that the database holds nothing that the log does not refer to.
 func nothingElse(t testing.TB, database storage.Database, log storage.Reader) error {
 	report, err := examine(log, signer(t).Verifier())
 	if err != nil {
@@ -178,11 +178,11 @@ func nothingElse(t testing.TB, database storage.Database, log storage.Reader) er
 	return err
 }
 
-// checkUntouched checks the disk after the cut without letting the database recover.
+// checkUntouched checks the database after the cut without letting it recover.
 func (c cut) checkUntouched(t testing.TB) (err error) {
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: "db", FS: c.files.FS(), Logger: discard(), ReadOnly: true})
 	if errors.Is(err, storage.ErrNotFound) && len(c.acks) == 0 {
-		return nil // the file did not exist yet
+		return nil // the database did not exist yet
 	}
 	if err != nil {
 		return err
@@ -223,7 +223,7 @@ func survived(l *ledger.Ledger, ack ledger.Ack) error {
 	ctx := context.Background()
 	head := l.Head()
 	if head.Size < ack.Head.Size {
-		return fmt.Errorf("size %d, but %d were acknowledged", head.Size, ack.Head.Size)
+		return fmt.Errorf("the log has %d events, but %d were acknowledged", head.Size, ack.Head.Size)
 	}
 	entry, err := l.Reader().Entry(ctx, ack.Seq)
 	if err != nil {

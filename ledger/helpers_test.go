@@ -19,7 +19,6 @@ import (
 	"colophon/storage/memory"
 )
 
-// signer returns the signer of the tests' ledgers.
 func signer(t testing.TB) *proofs.Signer {
 	t.Helper()
 	s, err := proofs.NewKey([32]byte{1}).Signer("test.invalid/default")
@@ -27,7 +26,7 @@ func signer(t testing.TB) *proofs.Signer {
 	return s
 }
 
-// store creates an empty ledger in a database.
+// store creates an empty ledger with the name default in a database.
 func store(t testing.TB, database storage.Database) storage.Store {
 	t.Helper()
 	s, err := database.Create(context.Background(), storage.LedgerInfo{Name: ledger.Default, Origin: "test.invalid/default", Created: time.Unix(0, 0).UTC()})
@@ -36,7 +35,7 @@ func store(t testing.TB, database storage.Database) storage.Store {
 	return s
 }
 
-// memberSecret is the secret of payload members of the tests' ledgers.
+// memberSecret is the member secret of the ledgers that store creates.
 var memberSecret = members.NewSecret()
 
 func config(t testing.TB) ledger.Config {
@@ -61,7 +60,7 @@ func ipc(t testing.TB, runID, output string) *record.Record {
 	return ipcOf(t, memberSecret, runID, output)
 }
 
-// ipcOf is like ipc, for a ledger that has a different secret of payload members.
+// ipcOf is like ipc, but hashes the payload members under the given secret.
 func ipcOf(t testing.TB, members *members.Secret, runID, output string) *record.Record {
 	t.Helper()
 	fields := map[string]any{"payload": map[string]any{"seed": 1, "q": output}, "system_prompt": "Be brief.",
@@ -121,7 +120,7 @@ func verify(l *ledger.Ledger, ack ledger.Ack) error {
 
 func unmarshal(b []byte, to any) error { return json.Unmarshal(b, to) }
 
-// parallel runs n functions at the same time and waits for them.
+// parallel calls f(0) to f(n-1) concurrently and waits until all have returned.
 func parallel(n int, f func(i int)) {
 	var group sync.WaitGroup
 	for i := range n {

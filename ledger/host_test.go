@@ -57,7 +57,7 @@ func TestNamesAndOrigins(t *testing.T) {
 	}
 }
 
-// If the database is lost, no second log begins under the key of the first.
+// If the database is lost but the key is not, Create does not start a second log with that key.
 func TestKeyWithoutLedgerIsNotUsedAgain(t *testing.T) {
 	keys := keystore.KeyFiles{Dir: t.TempDir()}
 	_, err := host(t, memory.New(), keys).Create(t.Context(), ledger.CreateOptions{Name: "a"})
@@ -66,7 +66,8 @@ func TestKeyWithoutLedgerIsNotUsedAgain(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrKeyWithoutLedger)
 }
 
-// If a creation is interrupted at any step, the ledger still has exactly one key in the end.
+// If a creation is interrupted, OpenHost or the next Create completes it with the key that was
+// staged. If that key is lost, the ledger is left out.
 func TestInterruptedCreation(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)

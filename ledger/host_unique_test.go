@@ -15,7 +15,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// No ledger can be created with, or rotate to, a key or an origin that another ledger already has.
+// Create refuses the origin and the keys of another ledger, and RotateKey refuses its keys. This
+// includes retired keys and keys that are staged for the next rotation.
 func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 	ctx := t.Context()
 	signer := func(seed byte, origin string) *proofs.Signer {
@@ -26,7 +27,7 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 	const origin, other = "log.example/a", "log.example/b"
 	database, keys := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}
 	h := host(t, database, keys)
-	// Seed 1 is retired, 2 the previous key, 3 the current key, 4 the next key.
+	// The key of seed 1 is retired, 2 is the previous key, 3 the current key, and 4 the staged next key.
 	require.NoError(t, keys.Stage("a", signer(1, origin)))
 	_, err := h.Create(ctx, ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
@@ -43,7 +44,7 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 
 	_, err = h.Create(ctx, ledger.CreateOptions{Name: "clone", Origin: origin})
 	require.ErrorIs(t, err, ledger.ErrOriginInUse)
-	require.NoFileExists(t, keys.StagedPath("clone"), "no key is made")
+	require.NoFileExists(t, keys.StagedPath("clone"), "no key is generated")
 	for seed := byte(1); seed <= 4; seed++ {
 		for _, name := range []string{origin, other} {
 			require.NoError(t, keys.Stage("clone", signer(seed, name)))
@@ -128,8 +129,8 @@ func (s fullStore) CheckWritable(ctx context.Context) error {
 	return s.Store.CheckWritable(ctx)
 }
 
-// A full disk that interrupts the creation of one ledger does not keep the others from
-// opening. The ledger is created once there is space.
+// If a full disk interrupts the creation of one ledger, the other ledgers can still be opened. The
+// creation is completed once there is space.
 func TestLedgersWithoutEventsOnAFullDisk(t *testing.T) {
 	var full atomic.Bool
 	database, keys := fullDatabase{memory.New(), &full}, keystore.KeyFiles{Dir: t.TempDir()}

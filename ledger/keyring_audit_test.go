@@ -13,7 +13,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// signedBy is a log whose checkpoint is replaced.
+// signedBy is a log that returns the given checkpoint instead of its own.
 type signedBy struct {
 	audit.Source
 	checkpoint []byte
@@ -25,8 +25,8 @@ func (s signedBy) Head(ctx context.Context) (audit.Head, error) {
 	return head, err
 }
 
-// An audit follows the keys through the log. It accepts no signature of a key that the log has
-// retired, even if the caller named that key.
+// An audit follows the key changes in the log. It accepts no signature of a key that the log has
+// retired, even if Options.Verifiers contains that key.
 func TestAuditFollowsTheKeys(t *testing.T) {
 	l := memoryLedger(t)
 	first := signer(t)

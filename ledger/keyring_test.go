@@ -17,7 +17,7 @@ import (
 	"colophon/storage/storagetest"
 )
 
-// verifyBy verifies an acknowledged event with these keys.
+// verifyBy verifies the receipt of an acknowledged event with the given keys.
 func verifyBy(l *ledger.Ledger, ack ledger.Ack, keys ...*proofs.Verifier) error {
 	r, err := proofs.NewReceipt(ack.Entry)
 	if err != nil {
@@ -118,10 +118,10 @@ func TestKeysAreRotatedInTurn(t *testing.T) {
 	require.NoError(t, keys.StageNext("a", mine))
 	_, err = h.RotateKey(ctx, "a", "operator")
 	require.NoError(t, err)
-	require.Equal(t, mine.Verifier().String(), l.VerifierKey(), "the key that an operator has stored")
+	require.Equal(t, mine.Verifier().String(), l.VerifierKey(), "the rotation uses the key that the operator has staged")
 	_, err = h.RotateKey(ctx, "a", "operator")
 	require.ErrorIs(t, err, ledger.ErrOverlap)
-	require.NoFileExists(t, keys.NextPath("a"), "no key is made for a rotation that is refused")
+	require.NoFileExists(t, keys.NextPath("a"), "no key is generated for a rotation that is refused")
 
 	require.NoError(t, h.Close())
 	h = host(t, database, keys)
@@ -138,7 +138,7 @@ func TestKeysAreRotatedInTurn(t *testing.T) {
 	_, err = proofs.OpenCheckpoint(l.Head().Checkpoint, l.KeyHistory().Verifiers()[1])
 	require.ErrorIs(t, err, proofs.ErrWrongKey)
 	_, err = proofs.OpenCheckpoint(head.Checkpoint, l.KeyHistory().Verifiers()[1])
-	require.NoError(t, err, "its earlier signatures stay valid")
+	require.NoError(t, err, "the earlier signatures of the retired key stay valid")
 
 	foreign, err := proofs.GenerateKey().Signer("other.example")
 	require.NoError(t, err)
@@ -147,8 +147,8 @@ func TestKeysAreRotatedInTurn(t *testing.T) {
 	require.ErrorIs(t, err, proofs.ErrOrigin)
 }
 
-// If a rotation is interrupted at any of its steps, the next start continues with the keys that the
-// log names, and the next rotation uses the key that was stored.
+// If a rotation is interrupted at any step, the next start continues with the keys that the log
+// names. These keys can then be retired and rotated as usual.
 func TestInterruptedRotations(t *testing.T) {
 	type state struct {
 		*testing.T
@@ -157,7 +157,7 @@ func TestInterruptedRotations(t *testing.T) {
 		h       *ledger.Host
 		rotated bool
 	}
-	rotate := func(s *state) { // logs the event without changing the stored keys
+	rotate := func(s *state) { // stages a key and logs the event, but moves no key file
 		next, err := proofs.GenerateKey().Signer(s.l.Info().Origin)
 		require.NoError(s, err)
 		require.NoError(s, s.keys.StageNext("a", next))

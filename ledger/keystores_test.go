@@ -30,7 +30,7 @@ func TestMissingKeys(t *testing.T) {
 	require.NoError(t, l.Close())
 
 	l = open(t, s, config(t))
-	require.ErrorAs(t, l.CheckWritable(t.Context()), new(*ledger.SigningError), "the old key does not continue alone")
+	require.ErrorAs(t, l.CheckWritable(t.Context()), new(*ledger.SigningError), "the old key does not sign alone")
 	_, err = l.RetireKey("operator")
 	require.ErrorAs(t, err, new(*ledger.SigningError))
 	require.NoError(t, l.Close())
@@ -57,7 +57,7 @@ func TestMissingKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 
-	// The key is lost for good.
+	// The previous key is lost for good.
 	c = config(t)
 	c.Signer = next
 	l = open(t, s, c)
@@ -67,7 +67,7 @@ func TestMissingKeys(t *testing.T) {
 	require.ErrorIs(t, verifyBy(l, ack, signer(t).Verifier()), proofs.ErrWrongKey)
 	for _, ack := range []ledger.Ack{retired, ack} {
 		_, err = l.KeyHistory().OpenCheckpoint(ack.Head.Checkpoint, signer(t).Verifier())
-		require.NoError(t, err, "all keys that are in force have signed")
+		require.NoError(t, err, "every key that must sign at this size has signed")
 		require.Len(t, l.KeyHistory().SigningKeysAt(ack.Head.Size), 1)
 	}
 	require.NoError(t, l.CheckWritable(t.Context()))
@@ -99,7 +99,7 @@ func (k *fixedKeys) LoadStaged(string) (*proofs.Signer, error) { return k.signer
 func (k *fixedKeys) Stage(string, *proofs.Signer) error        { return errors.New("fixed") }
 func (k *fixedKeys) Confirm(string) error                      { k.confirmed = true; return nil }
 
-// keyFolder returns the content of each file in a folder of keys.
+// keyFolder returns the content of each file in the key folder, by file name.
 func keyFolder(t *testing.T, keys keystore.KeyFiles) map[string]string {
 	entries, err := os.ReadDir(keys.Dir)
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func keyFolder(t *testing.T, keys keystore.KeyFiles) map[string]string {
 }
 
 // If an older copy of the database is restored after a change of keys, its ledger refuses writes,
-// with or without a mark. Other ledgers accept writes, and the folder of keys does not change.
+// with or without a high-water mark. Other ledgers accept writes, and the key folder does not change.
 func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 	type change = func(*ledger.Host, context.Context, string, string) (ledger.Ack, error)
 	rotate, retire := (*ledger.Host).RotateKey, (*ledger.Host).RetireKey
@@ -212,8 +212,8 @@ func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 	}
 }
 
-// A key file is removed only if the log shows that its key is retired, whatever else the
-// folder of keys contains.
+// Reconcile removes a key file only if the log shows that its key is retired, whatever else the key
+// folder contains.
 func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 	signers := make([]*proofs.Signer, 4) // the last is not a key of the log
 	for i := range signers {

@@ -13,7 +13,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// A ledger reads both its first and its second key from a variable. No file holds them.
+// A ledger can read its keys from an environment variable, which contains both keys during a
+// rotation. No file contains them.
 func TestKeysFromVariables(t *testing.T) {
 	ctx := t.Context()
 	one, err := proofs.GenerateKey().Signer("log.example/a-b")
@@ -98,8 +99,9 @@ func TestKeysFromVariables(t *testing.T) {
 	require.ErrorAs(t, l.CheckWritable(ctx), new(*ledger.SigningError))
 }
 
-// If the keys in variables are newer than the database, nothing is signed, and the file that names
-// the last signer does not change. The same applies to a new key without its previous one.
+// If the keys in a variable are newer than the database, the ledger signs nothing, and the file that
+// names the last signer does not change. If the variable lacks the previous key during an overlap,
+// the ledger signs nothing until that key is retired.
 func TestVariablesThatDoNotFitTheLog(t *testing.T) {
 	ctx := t.Context()
 	one, err := proofs.GenerateKey().Signer("log.example/a")

@@ -148,7 +148,7 @@ func TestOneKeyAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// gate holds commits back until it is opened.
+// gate blocks every commit except the first until open is closed.
 type gate struct {
 	storage.Store
 	open chan struct{}
@@ -243,8 +243,8 @@ func TestFreezeIsFinal(t *testing.T) {
 	require.Equal(t, last, again.Head().Checkpoint)
 }
 
-// Freeze commits the submissions that were accepted before it. No caller gets ErrFrozen before
-// they are committed.
+// Freeze commits the submissions that were accepted before the call. No call of Freeze returns before
+// they are committed, not even a second, concurrent one.
 func TestFreezeWaitsForPendingCommits(t *testing.T) {
 	g := &gate{store(t, memory.New()), make(chan struct{})}
 	l := open(t, g, config(t))

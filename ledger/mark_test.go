@@ -21,15 +21,15 @@ import (
 	"colophon/storage/memory"
 )
 
-// marked opens a ledger that keeps a mark in a folder.
+// marked opens a ledger that keeps its high-water mark in marks.
 func marked(t testing.TB, s storage.Store, marks ledger.MarkStore) *ledger.Ledger {
 	c := config(t)
 	c.Marks = marks
 	return open(t, s, c)
 }
 
-// grown makes a ledger with size events and closes it. It returns the checkpoint of each size
-// and the last mark.
+// grown opens the empty ledger in s, appends events until it has size events, and closes it. It
+// returns the checkpoint of each size, by size, and the last mark.
 func grown(t testing.TB, s storage.Store, size int) (checkpoints [][]byte, mark []byte) {
 	marks := keystore.MarkFiles{Dir: t.TempDir()}
 	l := marked(t, s, marks)
@@ -52,11 +52,11 @@ func TestMarkIsTheLastCheckpoint(t *testing.T) {
 	}
 }
 
-// A ledger whose store does not match what it has signed refuses writes, says why, and stays
-// readable. So does a ledger whose mark is damaged.
+// If the store does not match the mark, or the mark is damaged, the ledger refuses writes, explains
+// why, and stays readable.
 func TestStoresThatAreNotTheNewest(t *testing.T) {
 	_, mark := grown(t, store(t, memory.New()), 12)
-	_, other := grown(t, store(t, memory.New()), 5) // different run_ids result in a different tree
+	_, other := grown(t, store(t, memory.New()), 5) // its events have different times, so its tree differs
 	foreign, err := proofs.NewKey([32]byte{7}).Signer("test.invalid/default")
 	require.NoError(t, err)
 	rekeyed, err := foreign.Sign(proofs.Checkpoint{Origin: "test.invalid/default", Size: 3})

@@ -18,7 +18,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// Each ledger has its own secret of payload members, to which the ledger's first event commits.
+// Each ledger has its own member secret. The ledger's first event commits to it.
 func TestMemberSecretIsKept(t *testing.T) {
 	database := memory.New()
 	empty := func(name string) storage.Store {
@@ -49,7 +49,8 @@ func TestMemberSecretIsKept(t *testing.T) {
 	require.Nil(t, report.Damage)
 }
 
-// If a crash interrupts a creation between the secret and the first event, the secret is kept.
+// If a creation is interrupted after the secret is stored and before the first event is committed,
+// the secret is kept.
 func TestMemberSecretOfAnInterruptedCreation(t *testing.T) {
 	s := store(t, memory.New())
 	secret := members.NewSecret()
@@ -57,8 +58,8 @@ func TestMemberSecretOfAnInterruptedCreation(t *testing.T) {
 	require.Equal(t, secret.Bytes(), open(t, s, config(t)).MemberSecret().Bytes())
 }
 
-// A ledger does not open if its secret is not the one that its first event commits to. An
-// audit reports the wrong secret.
+// A ledger does not open if its secret is missing, or is not the one to which the first event
+// commits. An audit reports this too.
 func TestWrongMemberSecret(t *testing.T) {
 	for name, c := range map[string]struct {
 		stored []byte
@@ -118,7 +119,7 @@ func TestLedgersOfEarlierVersionsHaveNoMembers(t *testing.T) {
 	}
 	require.NoError(t, s.Commit(t.Context(), storage.Head{}, b))
 
-	for range 2 { // the same before and after a restart
+	for range 2 { // before and after a restart
 		l := open(t, s, config(t))
 		require.Nil(t, l.MemberSecret())
 		r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.IPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))

@@ -28,8 +28,8 @@ func setOf(numbers ...uint64) *seqs.Set {
 	return set
 }
 
-// redact redacts the records of a set and verifies each event. It returns the number of events
-// and of redacted records.
+// redact redacts the records at seqs and verifies each event. It returns the number of events and of
+// redacted records.
 func redact(t testing.TB, l *ledger.Ledger, seqs ...uint64) (events, records int) {
 	t.Helper()
 	require.NoError(t, l.Redact(t.Context(), setOf(seqs...), "asked for", "alice", func(ack ledger.Ack, n int) error {
@@ -40,7 +40,7 @@ func redact(t testing.TB, l *ledger.Ledger, seqs ...uint64) (events, records int
 	return events, records
 }
 
-// content returns the stored content of a text, or "" if there is none.
+// content returns the content that is stored under the SHA-256 of text, or "" if there is none.
 func content(t testing.TB, l *ledger.Ledger, text string) string {
 	t.Helper()
 	b, err := l.Reader().Content(t.Context(), sha256.Sum256([]byte(text)))
@@ -93,7 +93,7 @@ func TestRedactionErasesUnneededContent(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// The content_redacted event names the redacted records.
+// The content_redacted event names the actor, the reason, and the redacted records.
 func TestRedactionEvent(t *testing.T) {
 	l := memoryLedger(t)
 	for i := range 5 {
@@ -117,7 +117,7 @@ func TestRedactionEvent(t *testing.T) {
 }
 
 // A redacted record keeps its key. Posting it again under that key is a replay, which does not
-// store its content again. Posting it under another key appends another record.
+// restore the content. Posting it under another key appends another record and stores the content.
 func TestRedactedRecordIsReplayed(t *testing.T) {
 	l := memoryLedger(t)
 	post(t, l, ipc(t, "run", "text"), "")
@@ -133,7 +133,7 @@ func TestRedactedRecordIsReplayed(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// A redaction under a key that another record holds erases nothing.
+// A redaction under an idempotency key that another record has claimed erases nothing.
 func TestKeyOfARedaction(t *testing.T) {
 	l := memoryLedger(t)
 	post(t, l, ipc(t, "", "text"), "record")
@@ -182,7 +182,7 @@ func TestRedactionsAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// postRuns posts runs that share a system prompt and have different outputs.
+// postRuns posts runs that share a system prompt and have different outputs, and waits for them.
 func postRuns(t *testing.T, l *ledger.Ledger, records int) {
 	t.Helper()
 	var tickets []ledger.Ticket
@@ -197,8 +197,8 @@ func postRuns(t *testing.T, l *ledger.Ledger, records int) {
 	}
 }
 
-// Redact splits a large redaction into several events, each complete in itself. After an
-// interruption, another call continues.
+// Redact splits a large redaction into several events, each of which takes effect on its own. After
+// an interruption, another call redacts the remaining records.
 func TestLargeRedaction(t *testing.T) {
 	l := memoryLedger(t)
 	const records = 5000
@@ -256,7 +256,7 @@ func TestRedactionOfMissingRecords(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// Redact does what PlanRedaction returns, whichever records share content.
+// Redact erases what PlanRedaction predicts, whichever records share content.
 func TestRedactionDoesWhatItsPlanSays(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		database := memory.New()
@@ -303,7 +303,7 @@ func TestRedactionDoesWhatItsPlanSays(t *testing.T) {
 	})
 }
 
-// citing returns a citation set of these texts and of one hash without a text.
+// citing returns a citation set that cites the given texts, and one hash without its text.
 func citing(t testing.TB, texts []string) *record.Record {
 	t.Helper()
 	citations := []map[string]any{{"source_id": "s", "chunk_hash": fmt.Sprintf("sha256:%064x", 0), "weight": 1}}
@@ -317,7 +317,7 @@ func citing(t testing.TB, texts []string) *record.Record {
 	return r
 }
 
-// If store and log disagree about a redaction, an audit reports damage, whichever of them is wrong.
+// If the store and the log disagree about a redaction, an audit reports damage.
 func TestForgedRedactionsAreNamed(t *testing.T) {
 	database := memory.New()
 	l := open(t, store(t, database), config(t))
@@ -333,7 +333,7 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	require.NoError(t, x.DeleteRedaction(1))
 	require.NoError(t, walk(t, l))
 
-	// The commit of this redaction event erased nothing.
+	// This event redacts record 1, but its commit erases nothing.
 	seqs := new(seqs.List)
 	require.True(t, seqs.Add(1))
 	change(t, l, record.NewRedaction("r", seqs), "")
@@ -351,8 +351,9 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 // unrested is a rest function that does not pause.
 func unrested() error { return nil }
 
-// PlanRedaction calls rest between its steps, and while it reads the records that need one piece.
-// It looks up a piece that many records share only once, however many other pieces they have.
+// PlanRedaction calls rest before each record of the set, and while it reads the records that need
+// one piece. It looks up a piece that many records share only once, however many other pieces these
+// records have.
 func TestPlansRest(t *testing.T) {
 	l := memoryLedger(t)
 	const records = 3000

@@ -39,7 +39,7 @@ func TestVisibilityIsKept(t *testing.T) {
 	require.False(t, l.IsPublic())
 }
 
-// forgetful is a store that fails to store the settings that an operator makes.
+// forgetful is a store that fails to store the settings that an operator can change.
 type forgetful struct{ storage.Store }
 
 var errSetting = errors.New("the setting cannot be stored")
@@ -51,7 +51,8 @@ func (f forgetful) SetSetting(ctx context.Context, name string, value []byte) er
 	return f.Store.SetSetting(ctx, name, value)
 }
 
-// A log becomes public only once the store holds that setting.
+// If the setting cannot be stored, SetPublic does not make a private log public, but makes a public
+// log private.
 func TestVisibilityThatCannotBeStored(t *testing.T) {
 	s := store(t, memory.New())
 	l := open(t, forgetful{s}, config(t))
@@ -75,8 +76,8 @@ func TestUnknownSettings(t *testing.T) {
 	}
 }
 
-// A ledger accepts unregistered sources until SetRejectUnregistered is called. The setting survives a
-// restart.
+// A ledger accepts unregistered sources until SetRejectUnregistered changes that. The setting survives
+// a restart.
 func TestUnregisteredSourcesAreKept(t *testing.T) {
 	s := store(t, memory.New())
 	l := open(t, s, config(t))

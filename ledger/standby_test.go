@@ -19,7 +19,7 @@ import (
 type lease struct {
 	storage.Database
 	mu     sync.Mutex
-	holder *leasing // holds the lease of all ledgers
+	holder *leasing // the host that holds the leases of all ledgers
 }
 
 func (l *lease) give(to *leasing) {
@@ -28,7 +28,7 @@ func (l *lease) give(to *leasing) {
 	l.holder = to
 }
 
-// leasing is the shared database from the point of view of one host.
+// leasing is the shared database as one host sees it.
 type leasing struct {
 	*lease
 	older *storage.Head // the head that this host reads; nil means the newest
@@ -66,8 +66,8 @@ func (s leasedStore) Commit(ctx context.Context, old storage.Head, b storage.Bat
 	return s.Store.Commit(ctx, old, b)
 }
 
-// sharedHosts opens hosts on one database with the same keys. The first host has created the ledger
-// default, and holds its lease.
+// sharedHosts opens two hosts on one database with the same keys. The first host creates the ledger
+// default and holds its lease. lost receives the errors that each host passes to Config.Fatal.
 func sharedHosts(t *testing.T) (l *lease, databases [2]*leasing, hosts [2]*ledger.Host, lost [2]chan error) {
 	l = &lease{Database: memory.New()}
 	keys := keystore.KeyFiles{Dir: t.TempDir()}
@@ -91,7 +91,7 @@ func sharedHosts(t *testing.T) (l *lease, databases [2]*leasing, hosts [2]*ledge
 	return l, databases, hosts, lost
 }
 
-// event is a submission to the ledger default.
+// event prepares a record without a run_id.
 func event(t *testing.T, l *ledger.Ledger) ledger.Submission {
 	return submission(t, l, ipcOf(t, l.MemberSecret(), "", "o"), "")
 }
@@ -102,8 +102,8 @@ func openLedger(t *testing.T, h *ledger.Host) *ledger.Ledger {
 	return l
 }
 
-// A host only reads a ledger that another host writes. It follows the log, and so do the
-// watchers of the ledger.
+// A host can only read a ledger whose lease another host holds. Refresh publishes the other host's
+// commits and reports them to the functions that OnCommit has registered.
 func TestStandby(t *testing.T) {
 	_, _, hosts, _ := sharedHosts(t)
 	writer, reader := openLedger(t, hosts[0]), openLedger(t, hosts[1])
@@ -134,7 +134,7 @@ func TestStandby(t *testing.T) {
 	require.Equal(t, 3, seen[0].Events)
 	require.True(t, seen[0].Elsewhere)
 	_, err = reader.Checkpoint(t.Context(), reader.Head(), 2)
-	require.ErrorIs(t, err, storage.ErrNotHeld, "it signs nothing")
+	require.ErrorIs(t, err, storage.ErrNotHeld, "a reader signs nothing")
 
 	require.NoError(t, writer.Freeze(t.Context()))
 	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.Default))
@@ -143,8 +143,8 @@ func TestStandby(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrFrozen)
 }
 
-// A writer that has lost its lease commits nothing, returns an error, and is reopened for reading.
-// The other host continues the log.
+// A ledger that has lost its lease commits nothing more and calls Config.Fatal. Reopen opens it for
+// reading while the other host continues the log.
 func TestLostLedger(t *testing.T) {
 	l, databases, hosts, lost := sharedHosts(t)
 	writer := openLedger(t, hosts[0])
@@ -180,7 +180,7 @@ func TestLostLedger(t *testing.T) {
 	require.NoError(t, hosts[0].Refresh(t.Context(), ledger.Default))
 	head, err := published.Head(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, uint64(4), head.Size, "readers that were opened before see the new ledger")
+	require.Equal(t, uint64(4), head.Size, "a PublishedLog of the closed ledger follows the reopened one")
 	require.Equal(t, 1, seen)
 
 	// The second host gives up the lease.
@@ -197,8 +197,8 @@ func TestLostLedger(t *testing.T) {
 	require.Equal(t, uint64(5), first.Head().Size)
 }
 
-// A ledger that was closed in order to be reopened publishes nothing more. It cannot replace the
-// head of the reopened ledger with an older one.
+// Refresh does not change a ledger that StepDown has closed. The closed ledger can therefore not
+// replace the head of the reopened ledger with an older one.
 func TestClosedStandby(t *testing.T) {
 	_, _, hosts, _ := sharedHosts(t)
 	hosts[1].StepDown(ledger.Default)
@@ -288,7 +288,7 @@ func TestMarkOfThePublishedHead(t *testing.T) {
 	require.NoError(t, host.Close())
 }
 
-// replaced is a ledger that this server only reads, and whose store can be replaced.
+// replaced is a store that never holds the lease, and that a test can replace with another one.
 type replaced struct{ storage.Store }
 
 func (*replaced) HoldsLease() bool { return false }

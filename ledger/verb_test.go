@@ -46,7 +46,7 @@ func postPath(t testing.TB, l *ledger.Ledger) record.CurrentPath {
 	return record.CurrentPath{Project: "p", PathID: string(id), RecordSeq: post(t, l, r, "").Seq}
 }
 
-// Every kind of verb makes one event, which can be proved and audited.
+// A verb of any kind creates one event, which has a valid receipt and passes an audit.
 func TestVerbsAreEvents(t *testing.T) {
 	l := memoryLedger(t)
 	post(t, l, ipc(t, "", "a"), "")
@@ -77,8 +77,8 @@ func TestVerbsAreEvents(t *testing.T) {
 }
 
 // Records and verbs share one space of idempotency keys (spec: Idempotency). Repeating a verb under
-// its key is a replay, whatever the state has become. Any other record or verb under the key is
-// refused.
+// its key is a replay, even if its target has changed since. Any other record or verb under the key
+// is refused.
 func TestKeysOfVerbs(t *testing.T) {
 	database := memory.New()
 	s := store(t, database)
@@ -146,8 +146,8 @@ func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
 	require.ErrorContains(t, walk(t, l), "at entry 2")
 }
 
-// AppendVerbs appends many verbs in order, and acknowledges each. If the context is canceled, the
-// log has exactly those that were acknowledged.
+// AppendVerbs appends many verbs in order, and acknowledges each. If the context is canceled, the log
+// contains exactly the verbs that were acknowledged.
 func TestManyVerbs(t *testing.T) {
 	l := memoryLedger(t)
 	post(t, l, ipc(t, "", "a"), "")

@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/event"
 )
 
-// base is a run without environment.
+// base returns a run that records no environment.
 func base() event.IPC {
 	return event.IPC{
 		InputHash: []byte("in"), SystemPromptHash: []byte("prompt"), OutputHash: []byte("out"), IPCID: []byte("id"),
@@ -43,7 +43,7 @@ func seeded(seed, output string) event.IPC {
 	return r
 }
 
-// payload returns the run as if its record contained the payload.
+// payload returns the run as if its record contained a payload, not only its hash.
 func payload(r event.IPC) event.IPC {
 	r.HasPayload = true
 	return r
@@ -163,8 +163,8 @@ func TestEachVariableIsACause(t *testing.T) {
 	}
 }
 
-// CompareRuns treats a difference between the citation sets as one more variable. It comes after
-// the others and is not part of the environment.
+// CompareRuns treats a difference between the citation sets as one more variable, which is listed
+// last and is not part of the environment.
 func TestEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -253,7 +253,7 @@ func TestSentencesCutLongValues(t *testing.T) {
 		strings.Repeat("ü", 24)), r.Sentence())
 }
 
-// A sentence shows the name of a value, if it has one, and not its hash.
+// If a value has a name, a sentence shows the name instead of the hash.
 func TestSentencesShowNames(t *testing.T) {
 	hash := strings.Repeat("0123456789abcdef", 4)
 	a, b := with("system_prompt", hash), with("system_prompt", "other", "output", "other")

@@ -20,7 +20,7 @@ func TestCompareCitations(t *testing.T) {
 	require.Equal(t, "The citation sets differ. Chunks added: 1, removed: 1, kept: 2, kept from other sources: 1.", c.Sentence())
 
 	same := CompareCitations(a, []Citation{{"c3", "t"}, {"c2", "s"}, {"c1", "s"}, {"c3", "s"}, {"c1", "s"}})
-	require.False(t, same.HasDifferences(), "neither the order nor a repetition counts")
+	require.False(t, same.HasDifferences(), "neither the order nor a repetition matters")
 	require.Equal(t, "The citation sets cite the same chunks.", same.Sentence())
 }
 

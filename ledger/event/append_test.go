@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// bodies returns events of several kinds as the ledger writes them, by kind.
+// bodies returns events of several kinds as the ledger writes them. The keys are only for messages.
 func bodies(t *testing.T) map[string][]byte {
 	t.Helper()
 	key := record.Hash{1}
@@ -51,8 +51,8 @@ func bodies(t *testing.T) map[string][]byte {
 	return events
 }
 
-// Encode returns the same bytes for an event that the ledger wrote, and different bytes for any
-// other input.
+// Decode and Encode reproduce the bytes of an event that the ledger wrote. For other events, for
+// example with unknown members or white space, Encode returns different bytes.
 func TestEventsAreWrittenAgain(t *testing.T) {
 	var document pyjson.Document
 	var body event.Body // reused for all events, as in an audit

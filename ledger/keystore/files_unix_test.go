@@ -19,7 +19,8 @@ import (
 // need. With umask 002, their group could write too.
 func init() { syscall.Umask(0o022) }
 
-// Keys and marks are refused if others can change their folder, or if their path is a link.
+// Keys and marks are refused if other users can write to their folder, or if their path is a symbolic
+// link.
 func TestFoldersAndLinksOfOthersAreRefused(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)
@@ -71,7 +72,7 @@ func TestFoldersAndLinksOfOthersAreRefused(t *testing.T) {
 	require.NotErrorIs(t, err, storage.ErrNotFound)
 }
 
-// Only the owner can read the key files. A key file that others can read is refused.
+// Only the owner can read the key files. A key file that other users can read or write is refused.
 func TestKeyFilesThatOthersCanRead(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)

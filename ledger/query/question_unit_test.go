@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FindQuestion returns every question by its path, with the decoded elements.
+// FindQuestion finds every question by its path, and decodes the parameters in the path.
 func TestFind(t *testing.T) {
 	for _, q := range Questions() {
 		path, want := q.Path, Parameters{}
@@ -35,7 +35,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A question refuses unknown and malformed parameters, and the error explains why.
+// Parse refuses unknown and malformed parameters with an error that explains why.
 func TestParseRefuses(t *testing.T) {
 	for of, want := range map[string]string{
 		"/producers?limit=11":               "limit: must be a number from 1 to 10",
@@ -86,7 +86,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// A request states how many events the index must cover, and the tree size of the answer.
+// Parse returns the number of events that the index must cover, and the tree size of the answer. A
+// size of 0 means the size of the head.
 func TestRequestNeeds(t *testing.T) {
 	for of, want := range map[string]struct{ size, needs uint64 }{
 		"/producers":                                    {0, 1},

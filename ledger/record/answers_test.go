@@ -65,7 +65,7 @@ func TestAnswersAreCheckedAgainstTheirStage(t *testing.T) {
 	require.Equal(t, Claimed, resultOf(r, "answer_text"))
 	r = parse(t, RunDAG, []byte(node("raw_answer", "answer", "render")))
 	require.Equal(t, Mismatch, resultOf(r, "stage:answer"))
-	require.Equal(t, Claimed, resultOf(r, "stage:render"), "the stage render covers another text than the answer")
+	require.Equal(t, Claimed, resultOf(r, "stage:render"), "the render stage covers a text other than the answer")
 	require.Equal(t, Claimed, resultOf(r, "stage:raw_answer"))
 
 	pointer := strings.Replace(goodDAG, `"answer_text":"a"`, `"answer_text":"a","evidence_map_root":"`+zeros+`"%`, 1)

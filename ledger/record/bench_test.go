@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// benchBodies returns request bodies of about 2 KB each, by what makes them slow.
+// benchBodies returns request bodies of about 2 KB each. The keys say what most of a body consists of.
 func benchBodies() map[string][]byte {
 	typical := map[string]any{
 		"dataset": "helpful_base", "seed": 42, "world_id": "w1",

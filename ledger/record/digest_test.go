@@ -7,7 +7,8 @@ import (
 )
 
 // The digest of a record does not depend on how the record is written, for example on spaces or the
-// order of members. JSON that belongs to the client is part of the digest exactly as it was sent.
+// order of members. In JSON that belongs to the client, such as the payload, members that are null or
+// empty are part of the digest.
 func TestDigestOfTheNormalisedRecord(t *testing.T) {
 	digest := func(kind Kind, posted string) Hash {
 		t.Helper()
@@ -65,7 +66,7 @@ func TestDigestOfTheNormalisedRecord(t *testing.T) {
 		seen := make(map[Hash]string)
 		for _, group := range groups {
 			want := digest(kind, group[0])
-			require.Empty(t, seen[want], "another record than %s", group[0])
+			require.Empty(t, seen[want], "a different record has the same digest as %s", group[0])
 			seen[want] = group[0]
 			for _, same := range group[1:] {
 				require.Equal(t, want, digest(kind, same), same)

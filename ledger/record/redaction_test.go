@@ -129,7 +129,8 @@ func TestRedactionEvents(t *testing.T) {
 	}
 }
 
-// badReasons contains members of request bodies that must have a reason and no other member.
+// badReasons lists members that make a request invalid: a missing or invalid reason, or an unknown
+// member.
 var badReasons = []struct {
 	member    string
 	malformed bool

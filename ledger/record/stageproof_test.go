@@ -11,8 +11,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// rootOf computes a root from the hash of a stage and a path, written from the specification alone
-// (spec: Run tree).
+// rootOf computes a root from the hash of a stage and a path. It implements the specification
+// independently of package rules (spec: Run tree).
 func rootOf(hash Hash, path []rules.PathStep) string {
 	node := sha256.Sum256(append([]byte{0}, hash[:]...))
 	for _, step := range path {

@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// withUsage parses a valid IPC record with the given usage. It returns the record, and the object
+// withUsage parses a valid IPC record with the given usage. It returns the record, and the member
 // record of its event.
 func withUsage(t *testing.T, usage string) (*Record, pyjson.Value) {
 	t.Helper()
@@ -25,7 +25,7 @@ func withUsage(t *testing.T, usage string) (*Record, pyjson.Value) {
 	return r, d.Root().Member("event").Member("record")
 }
 
-// Usage that consists only of figures is in the event, up to each limit.
+// Usage without texts is in the event, up to each limit.
 func TestFiguresOfUsageAreInTheEvent(t *testing.T) {
 	for _, usage := range []string{
 		`{}`,

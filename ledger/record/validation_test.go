@@ -15,7 +15,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// A complete record of each kind. The test cases change one part of it.
+// One complete record of each kind. A test case changes one part of one record.
 const (
 	goodIPC = `{"run_id":"r","payload":{"seed":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":10}`
 	goodDAG = `{"inputs":{"question_hash":"` + zeros + `","context_root":"` + zeros + `","conversation_hash":"` + zeros +
@@ -246,7 +246,7 @@ func TestClaimsOfACompleteChainStand(t *testing.T) {
 	require.Contains(t, string(r.ChecksJSON()), `"ipc_id":{"result":"claimed"}`)
 }
 
-// The names of the checks of stages are unique, whatever the names of the stages are.
+// The check of each stage has a unique name, even if several stages have the same name.
 func TestRepeatedStages(t *testing.T) {
 	stages := []string{"answer", "answer", "answer#2", "answer", "answer#3", "answer#2"}
 	var nodes []string

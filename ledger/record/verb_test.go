@@ -48,7 +48,7 @@ func verb(t *testing.T, kind Kind, target, body string) *Verb {
 
 var verbKinds = [...]Kind{RecordStateChanged, PathValidated, Note, SourceRegistered, SourceRevoked}
 
-// A valid request body for each kind of verb. The test cases change one part of it.
+// goodVerbs contains a valid request body for each kind of verb.
 var goodVerbs = map[Kind]string{
 	RecordStateChanged: `{"state":"stale","reason":"r"}`,
 	PathValidated:      `{"validated":true}`,

@@ -23,7 +23,7 @@ func verdictOf(r *Record) (broken []string) {
 	return broken
 }
 
-// A verdict that no run can have is accepted, but a check names each rule that it breaks.
+// A verdict that no run can have is accepted, but a check names each rule that the verdict breaks.
 func TestImpossibleVerdictsAreInconsistent(t *testing.T) {
 	run := func(mode string, sources, quotes, verified int, more string) string {
 		return fmt.Sprintf(`{"inputs":{"question_hash":"%[1]s","context_root":"%[1]s","conversation_hash":"%[1]s","answer_text":"a","audit_mode":%[2]q,"verifier_method":"v","n_quotes":%[3]d,`+

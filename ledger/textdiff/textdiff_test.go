@@ -83,7 +83,7 @@ func TestLongTextsAreComparedInPart(t *testing.T) {
 	require.InDelta(t, 0.5, f.Similarity, 0.01)
 	requireWhole(t, append(long("a"), " end a"...), append(long("b"), " end b"...), edits)
 
-	// A shared beginning and end do not count towards the bound.
+	// A shared beginning and end do not count towards the limit.
 	f, _ = textdiff.Diff(append(long("a"), " end"...), append(long("a"), " END"...))
 	require.False(t, f.Bounded)
 	require.InDelta(t, 1, f.Similarity, 0.001)
@@ -111,8 +111,7 @@ func withoutSpace(text []byte) string {
 	return string(bytes.Join(bytes.FieldsFunc(text, unicode.IsSpace), nil))
 }
 
-// Even texts that are chosen to be as expensive as possible are compared within the bound of
-// work.
+// Even texts that are chosen to be as expensive as possible are compared within the limit on work.
 func TestHostileTexts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	some := func(n int, words ...string) []byte {

@@ -19,8 +19,7 @@ func pairs(n int) []evidence.RunCounts {
 	return list
 }
 
-// differing returns the values of one pair of runs for each difference: 10 and 10 plus the
-// difference.
+// differing returns the values of one pair of runs for each difference d: 10 and 10 + d.
 func differing(differences ...float64) [][]float64 {
 	values := make([][]float64, len(differences))
 	for i, d := range differences {
@@ -146,7 +145,7 @@ func TestWordsOfRepeats(t *testing.T) {
 	require.Len(t, all, 1)
 	require.InDelta(t, 1.0/2, all[0].Baseline, 1e-12)
 	require.InDelta(t, 2.0/3, all[0].Candidate, 1e-12)
-	// For each input, 3 of 5 runs have the word, so s² = 3·2/(5·4), times 1/2 + 1/3.
+	// In each input, 3 of 5 runs contain the word, so s² = 3·2/(5·4), and the variance is s²·(1/2 + 1/3).
 	require.InDelta(t, 5*(2.0/3-1.0/2)/math.Sqrt(5*0.3*(1.0/2+1.0/3)), all[0].Score, 1e-12)
 }
 
@@ -171,7 +170,7 @@ func TestRandomSplits(t *testing.T) {
 	for i := range up {
 		up[i] = 1
 	}
-	require.InDelta(t, 1.0/1000, p(inputs, evidence.NewDifference(inputs, differing(up...), false)), 1e-12, "at least the observed split is as far apart")
+	require.InDelta(t, 1.0/1000, p(inputs, evidence.NewDifference(inputs, differing(up...), false)), 1e-12, "no random split is as far apart as the observed one")
 
 	// In 26 of 40 inputs the value increases: the exact two-sided p-value is twice the binomial tail.
 	for i := range 14 {

@@ -119,7 +119,7 @@ type drawnFacts struct {
 	decoded event.IPC
 }
 
-// A group that waits to be ranked takes no more memory than index.Settings assumes.
+// A group that waits to be ranked uses no more memory than index.Settings assumes.
 func TestChangesAreSmall(t *testing.T) {
 	require.LessOrEqual(t, int(unsafe.Sizeof(change{})), 72)
 }

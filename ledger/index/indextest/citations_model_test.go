@@ -285,7 +285,7 @@ func (n *naiveStaleness) set(i int) {
 	}
 }
 
-// supersede marks as stale the sets before event below that cite a pair.
+// supersede marks the sets that cite p as stale, if their events are before below.
 func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
 	var found []citations.StaleCitation
 	for _, e := range slices.Backward(n.events[:below]) {
@@ -304,8 +304,8 @@ func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
 	}
 }
 
-// inOrder sorts stale citations in the order of ListStaleOfSource, except that the chunks of one event are
-// sorted by hash.
+// inOrder sorts stale citations in the order of ListStaleOfSource, except that the chunks of one event
+// are sorted by hash.
 func inOrder(list []citations.StaleCitation) []citations.StaleCitation {
 	slices.SortFunc(list, func(a, b citations.StaleCitation) int {
 		return cmp.Or(cmp.Compare(b.SupersededBy, a.SupersededBy), strings.Compare(a.ChunkHash, b.ChunkHash), cmp.Compare(b.Seq, a.Seq))

@@ -124,7 +124,7 @@ func requireCitations(t *rapid.T, v *index.View, events []citationEvent, limit i
 	bySource := make(map[string][]citations.StaleCitation)
 	for i, row := range all {
 		if _, met := bySource[row.SourceID]; met {
-			require.Equal(t, all[i-1].SourceID, row.SourceID, "the rows of a source stand together")
+			require.Equal(t, all[i-1].SourceID, row.SourceID, "the rows of a source are adjacent")
 		}
 		bySource[row.SourceID] = append(bySource[row.SourceID], row)
 	}
@@ -156,7 +156,7 @@ func requireStale(t *rapid.T, want, got []citations.StaleCitation) {
 	require.Equal(t, inOrder(want), inOrder(got))
 }
 
-// requireDerived checks the facts that are derived for each set from the events up to it.
+// requireDerived checks the conflicts and the unregistered sources of each set as of the set's event.
 func requireDerived(t *rapid.T, v *index.View, events []citationEvent) {
 	for i, e := range events {
 		seq := uint64(i)
@@ -319,7 +319,7 @@ func TestRegistrationsCostWhatIsNew(t *testing.T) {
 	require.LessOrEqual(t, f.Fold().KeysRead-before, 100*3)
 }
 
-// A row costs no more than in a small ledger, even if many sets cite the same chunk of one
+// Reading a row costs no more than in a small ledger, even if many sets cite the same chunk of one
 // source, or one chunk has many sources.
 func TestCitationsAreReadWithFewKeys(t *testing.T) {
 	var bodies []string

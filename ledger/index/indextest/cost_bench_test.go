@@ -54,8 +54,8 @@ type indexCost struct {
 	flushed, compacted, left, keys uint64  // the first three in bytes, keys as a count
 }
 
-// add adds the cost of an index that is about to be closed. It first waits until the
-// compactions have ended.
+// add adds the cost of an index that is about to be closed. It first waits until no compaction is
+// running.
 func (c *indexCost) add(t tester, s *index.Store, events int) {
 	t.Helper()
 	require.NoError(t, s.RowStore().DB().Flush())

@@ -32,7 +32,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	c := testConfig(files.FS())
 	c.BatchEvents = 2
 	s := openTest(t, c)
-	growing := newJournal(t, "default") // makes the fold slow
+	growing := newJournal(t, "default") // grows in parts, so that the fold writes many times
 	f := follow(t, s, growing)
 	for part := range slices.Chunk(bodies, 50) {
 		growing.append(part...)

@@ -191,7 +191,7 @@ func TestUnreadableLog(t *testing.T) {
 // watched is a log that records the positions from which it is read.
 type watched struct {
 	storage.Reader
-	from []uint64 // used by the follower's goroutine until it is closed
+	from []uint64 // used by the follower's goroutine until the follower is closed
 }
 
 func (w *watched) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {

@@ -42,8 +42,8 @@ func knownLabels() map[string]bool {
 	return known
 }
 
-// Folding an arbitrary event body either fails and changes nothing, or counts the event under
-// labels from the fixed sets.
+// Folding an arbitrary event body either fails with ErrNotEvent, or counts the event under labels from
+// the fixed sets.
 func FuzzEvent(f *testing.F) {
 	for _, full := range fullRecords {
 		f.Add(posted(f, full.kind, full.text))

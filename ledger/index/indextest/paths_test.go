@@ -16,7 +16,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Routes with equal path_ids, d2f2e118 and 19be8e52.
+// Routes with colliding path_ids: d2f2e118 for the first two, and 19be8e52 for the other three.
 const (
 	colliding1 = `["Start","Day 18555"]`
 	colliding2 = `["Start","Day 42885"]`
@@ -25,8 +25,7 @@ const (
 	triple3    = `["Start","Day 7746910"]`
 )
 
-// fingerprint returns the body of a path fingerprint event. build and the fingerprints are
-// JSON.
+// fingerprint returns the body of a path fingerprint event. build, route, content, and raw are JSON.
 func fingerprint(t tester, project, build, route, content, raw string) string {
 	t.Helper()
 	return fingerprintOf(t, project, build, "", route, content, raw)
@@ -40,8 +39,7 @@ func fingerprintOf(t tester, project, build, more, route, content, raw string) s
 		project, build, more, route, content, raw))
 }
 
-// validation returns the body of a validation of a path at its latest record. An empty
-// fingerprint means null.
+// validation returns the body of a validation of a path. If content is empty, the fingerprint is null.
 func validation(t tester, project, pathID, content string, validated bool) string {
 	t.Helper()
 	return validationOf(t, record.CurrentPath{Project: project, PathID: pathID, ContentFingerprint: content, RecordSeq: 1}, validated)

@@ -60,7 +60,7 @@ func TestHashesAreFoundByFirstDigits(t *testing.T) {
 	for _, c := range []struct {
 		name, digits string
 		bounds       prefix.Bounds
-		keys         int // number of keys whose reads show that the search is too large
+		keys         int // largest number of keys that Find reads before it refuses the search
 	}{
 		{"root", "bbbbbbbb", small, 0},
 		{"output_hash", "bbbbbbbb", prefix.Bounds{Events: 3, Bytes: 1 << 20}, 4},

@@ -171,8 +171,8 @@ func addTo(a, b uint64) uint64 {
 	return a + b
 }
 
-// The number of reads stays small if a million numbers are missing in one gap, if none is
-// missing, and if the gap is filled in reverse order.
+// Reading the gaps of a producer costs few keys, even if its numbers arrive in reverse order or its
+// gaps are very long.
 func TestGapsAreReadWithFewKeys(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
@@ -200,7 +200,7 @@ func TestGapsAreReadWithFewKeys(t *testing.T) {
 	require.Equal(t, producers.Gap{From: 1<<40 + 1, To: 2<<40 - 1}, sparse.gaps[1])
 	require.LessOrEqual(t, v.KeysRead()-before, 20*len(sparse.gaps))
 
-	// A gap that is filled later remains a gap as of the current size.
+	// A gap that is filled later remains a gap as of an earlier size.
 	size := log.head.Size
 	log.append(produced("backwards", 300), produced("backwards", 1))
 	log.catchUp(f)

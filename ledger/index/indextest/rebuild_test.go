@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// garble replaces all rows of groups with values that no fold writes.
+// garble replaces all postings with values that no fold writes.
 func garble(t *testing.T, s *index.Store) {
 	t.Helper()
 	first := testKeys.Prefix(nil, records.Postings)

@@ -22,8 +22,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// poison writes keys that no fold writes into every dimension of an index with one ledger. It
-// also changes some existing keys.
+// poison sets one key that no fold writes in every dimension of an index with one ledger. It also
+// overwrites the values of some existing keys.
 func poison(t tester, s *index.Store) {
 	t.Helper()
 	for d := range 256 {
@@ -226,7 +226,7 @@ func TestRefoldFails(t *testing.T) {
 	log.append(plains(t, 0, 100)...)
 	files := vfs.NewMem()
 	c := testConfig(files)
-	c.BatchEvents, c.RowCacheBytes = 8, 1<<20 // prevents a batch from ending earlier
+	c.BatchEvents, c.RowCacheBytes = 8, 1<<20 // no batch ends before its eighth event
 	s := openTest(t, c)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.Refold(ctx, log.name, log.store, 100, func(done uint64) {

@@ -63,7 +63,7 @@ func (e *dagEvent) stages() []event.Stage {
 	return list
 }
 
-// naiveRunStates returns the states of run-DAGs, by seq.
+// naiveRunStates returns the states of the run-DAGs whose state has changed, by seq.
 func naiveRunStates(events []dagEvent) map[uint64]string {
 	states := make(map[uint64]string)
 	for _, e := range events {
@@ -145,8 +145,8 @@ func naiveComparison(before, after *dagEvent) (c rundags.Comparison) {
 
 func sameText(a, b *string) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
 
-// naiveRunGroups returns the groups of run-DAGs that one hash forms. The group whose first
-// run-DAG is the latest comes first.
+// naiveRunGroups groups the run-DAGs by one of their hashes. The group whose first run-DAG is the
+// latest comes first.
 func naiveRunGroups(events []dagEvent, q rundags.GroupQuery) (list []rundags.Group) {
 	states := naiveRunStates(events)
 	members := make(map[string][]*dagEvent)
@@ -201,7 +201,8 @@ func (e *dagEvent) hash(name string) *string {
 		"governance_policy_hash": e.Record.Hashes.Policy, "verifier_policy_hash": e.Record.Hashes.Verifier}[name]
 }
 
-// naiveCached returns the run-DAG for a cache key, or 0 if there is none.
+// naiveCached returns the run-DAG for a cache key, or 0 if there is none, and the number of other
+// run-DAGs with that key.
 func naiveCached(events []dagEvent, key string) (seq, others uint64) {
 	states := naiveRunStates(events)
 	var runs []*dagEvent

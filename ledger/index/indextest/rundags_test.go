@@ -47,8 +47,9 @@ func TestRunDAGsEqualModel(t *testing.T) {
 	})
 }
 
-// The lists of groups of run-DAGs agree with the naive model, with changes of state, as of any
-// size, and in the order of first and of last run-DAGs.
+// The lists of groups of run-DAGs agree with the naive model, even after changes of state. ListGroups
+// orders the groups by their first run-DAGs, as of any size; ListRecentGroups orders them by their
+// last ones, at the head.
 func TestRunGroupsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -274,7 +275,7 @@ func TestRunsAreReadWithFewKeys(t *testing.T) {
 	failures, err := rundags.CountFailures(t.Context(), v, index.TimeRange{Since: new(time.UnixMicro(600)), Until: new(time.UnixMicro(1700))}, false)
 	require.NoError(t, err)
 	require.Equal(t, []rundags.FailureCount{{FailureStage: "unknown", Count: 1100}}, failures)
-	require.LessOrEqual(t, v.KeysRead(), 25, "the search for the times is between two marks")
+	require.LessOrEqual(t, v.KeysRead(), 25, "the search for each time reads only the events between two time marks")
 	before := v.KeysRead()
 	rows, _, err := rundags.ListByQuestion(t.Context(), v, "why", false, index.Page{Limit: 10})
 	require.NoError(t, err)
@@ -307,8 +308,8 @@ func TestRunGroupsAreReadWithFewKeys(t *testing.T) {
 	require.LessOrEqual(t, v.KeysRead(), 60)
 }
 
-// A group with one run-DAG keeps its answer until a second one joins, whatever the state of
-// the first one is by then.
+// The answer of a group's only run-DAG is kept until a second run-DAG joins, even if the first one is
+// no longer live by then.
 func TestRunGroupWhoseFirstIsNotLive(t *testing.T) {
 	f, _ := foldBodies(t,
 		dagBody("why", node("answer", "1")),   // event 1

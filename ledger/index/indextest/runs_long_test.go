@@ -45,7 +45,7 @@ func longRun(t tester, n, all int) string {
 		"max_tokens":512,"labels":{"experiment":"e-%d"}}`, n, input, output, n%3, []string{"0.7", "0.2"}[n/20%2], n/5000))
 }
 
-// makeLongLog writes a log of the given number of such records into a folder.
+// makeLongLog writes a log with the given number of records of longRun into a folder.
 func makeLongLog(t *testing.T, dir string, runs int) {
 	t.Helper()
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})

@@ -255,7 +255,7 @@ func (u *runsUnderTest) checkRun(want naiveGeneration, got questions.Run) {
 	require.Equal(u.T, record.State(u.naive.stateAt(want.seq, u.size)), got.State)
 }
 
-// checkOutputs compares the outputs of a group. all are the runs of the group in any state.
+// checkOutputs compares the outputs of a group. all contains the runs of the group in any state.
 func (u *runsUnderTest) checkOutputs(q groups.RunQuery, runs, all []naiveGeneration) {
 	var want []groups.Output
 	for _, first := range all {
@@ -330,8 +330,8 @@ func (u *runsUnderTest) checkAttribution(before, after *naiveGeneration, size ui
 	require.Equal(u.T, want, differing)
 }
 
-// Each run is counted by its cause, compared with the previous run that was live at that time.
-// The same cause is derived as of any later size.
+// The drift of each run is counted under its cause, compared with the latest run that was live at that
+// time. The same cause is derived as of any later size.
 func TestDriftEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
@@ -434,7 +434,8 @@ func TestEffectsEqualModel(t *testing.T) {
 	})
 }
 
-// valuesOf returns the values of a variable in the records, at least two.
+// valuesOf returns the values of a variable in the records. If there are fewer than two, it adds made-up
+// values.
 func (n *naiveGenerations) valuesOf(name string) []string {
 	values := make(map[string]bool)
 	for _, r := range n.records {

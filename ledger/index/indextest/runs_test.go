@@ -101,7 +101,7 @@ func TestARunBecomesLiveAgain(t *testing.T) {
 	require.Equal(t, []uint64{4, 2, 3, 2}, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips})
 }
 
-// Drift is counted once, against the previous run that was live at that time.
+// The drift of each run is counted once, against the latest run that was live at that time.
 func TestDriftIsCountedByCause(t *testing.T) {
 	f, _ := foldBodies(t,
 		runBody(t, "m", "yes", ""),                                   // event 1: the first run
@@ -138,7 +138,7 @@ func TestEffectsOfClaimedIDs(t *testing.T) {
 		require.NoError(t, err)
 		return string(r.IPCID)
 	}
-	claim := func(id, output string) string { // a record without seed has no computed ipc_id
+	claim := func(id, output string) string { // a record without a seed has no computed ipc_id
 		return posted(t, record.IPCRecord, fmt.Sprintf(`{"ipc_id":%q,"payload":{"q":"other"},"system_prompt":"kind","max_tokens":9,`+
 			`"temperature":0.7,"model":"n","output":%q}`, id, output))
 	}
@@ -191,8 +191,8 @@ func TestEffectsSkipClaimedIDs(t *testing.T) {
 	require.Equal(t, [][2]uint64{{2, 3}, {5, 6}}, pairs())
 }
 
-// Groups of several runs are found among many groups of one run, and the groups of one run are
-// not read. After the groups of several runs, a ranking continues with those of one run.
+// If a filter requires several runs or outputs, ListRanked does not read the many groups of one run.
+// Without a filter, a ranking continues with these groups after the groups of several runs.
 func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 	var bodies []string
 	for n := range 500 {

@@ -357,8 +357,8 @@ func TestSnapshotOfAGrowingLog(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// A client can request the rows at a size that the log has not reached yet. Two servers then
-// have the same parts, whatever their batches are.
+// ReadSnapshotPart waits until the log has reached the requested size. Two servers then return the
+// same parts, whatever their batches are.
 func TestSnapshotAtALaterSize(t *testing.T) {
 	log := newJournal(t, "default")
 	bodies := randomBodies(3, 100)
@@ -417,14 +417,14 @@ func TestNoSnapshotInTheMiddleOfAnEvent(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range 2 { // folds the events before it, and its first part
+	for range 2 { // folds the events before the registration, then a part of the registration
 		_, err := f.FoldBatch(t.Context())
 		require.NoError(t, err)
 	}
 	require.Equal(t, uint64(2), f.Size())
 	for _, size := range []uint64{0, 2} {
 		_, err = index.ReadSnapshotPart(ctx, f, size, nil)
-		require.Error(t, err, "it waits for the rest, but the test has no time")
+		require.Error(t, err, "ReadSnapshotPart waits for the rest of the event until ctx is canceled")
 		require.NotErrorIs(t, err, index.ErrSizePassed)
 	}
 	require.NoError(t, f.CatchUp(t.Context()))

@@ -184,8 +184,8 @@ func TestOpenFailsWithoutDamage(t *testing.T) {
 }
 
 // requireSound opens an index twice. After the first start, every answer must be right. Once
-// damage has been found, the answers must be complete too. After the second start, every
-// question must be answered.
+// damage has been found, the answers must be complete too. After the second start, every query must
+// succeed.
 func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
 	t.Helper()
 	s := openTest(t, testConfig(files))
@@ -229,7 +229,8 @@ func overwrite(t *testing.T, files vfs.FS, path string, content []byte) {
 	require.NoError(t, file.Close())
 }
 
-// A failed write ends the process. If the process continued, the engine would have a gap.
+// A failed write stops the process. If the process continued, the engine could lose writes between
+// those that it keeps.
 func TestFailedWriteEndsTheProcess(t *testing.T) {
 	var broken atomic.Bool
 	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {

@@ -14,11 +14,11 @@ import (
 	"colophon/storage"
 )
 
-// silentLog is a log whose database sometimes does not respond.
+// silentLog is a log that returns storage.ErrUnavailable while away is set.
 type silentLog struct {
 	storage.Reader
 	away atomic.Bool
-	left atomic.Int64 // number of events that can be read before it becomes unavailable
+	left atomic.Int64 // number of events that can be read before the log becomes unavailable
 }
 
 func (l *silentLog) err() error {

@@ -11,8 +11,8 @@ import (
 	"colophon/ledger/index/rates"
 )
 
-// Every time range can be divided into few periods without naming a length, and every boundary is a
-// time that a timestamp can state.
+// If the query has no step, Periods divides any time range into at most 60 periods. Every boundary is
+// a time that a timestamp can state.
 func TestPeriodsOfAnyRange(t *testing.T) {
 	at := func(text string) *time.Time {
 		parsed, err := time.Parse(time.RFC3339Nano, text)
@@ -22,7 +22,7 @@ func TestPeriodsOfAnyRange(t *testing.T) {
 	first, last := "0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
 	for _, c := range []struct {
 		since, until string
-		step, want   int64 // 0: any
+		step, want   int64 // want 0 means any step
 	}{
 		{"2026-01-01T00:00:00Z", "2026-01-01T00:00:59Z", 0, 1},
 		{"2026-01-01T00:00:00.5Z", "2026-01-01T00:00:59.6Z", 0, 5},

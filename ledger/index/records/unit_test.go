@@ -15,8 +15,8 @@ import (
 	"colophon/storage"
 )
 
-// Encoding and decoding a cached record results in an equal record. nil texts stay distinct
-// from empty ones.
+// Encoding and decoding a cached record results in an equal record. A nil text stays distinct from an
+// empty one.
 func TestCachedRecordsAreEncoded(t *testing.T) {
 	digest := rapid.StringMatching(`[0-9a-f]{64}`)
 	text := rapid.OneOf(rapid.Just("none"), rapid.Just(""), digest, rapid.StringMatching(`[0-9a-fA-Fg]{63,65}`), rapid.String(),
@@ -56,7 +56,8 @@ func TestCachedRecordsAreEncoded(t *testing.T) {
 	})
 }
 
-// usualHashes returns the hashes of most records, so that the cache need not store them.
+// For a record without claims, usualHashes returns the same hashes as the event, so the cache need not
+// store them.
 func TestUsualHashes(t *testing.T) {
 	for _, text := range []string{
 		`{"payload":{"seed":1,"q":"why?"},"system_prompt":"be kind","output":"because","model":"m","temperature":0.5,"max_tokens":9}`,

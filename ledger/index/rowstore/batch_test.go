@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Commit has the same result as making the batch's writes one after another.
+// Commit has the same result as applying the batch's writes one after another.
 func TestWritesEqualModel(t *testing.T) {
 	s := openTestRows(t, vfs.NewMem())
 	defer func() { require.NoError(t, s.Close(nil)) }()

@@ -52,8 +52,8 @@ func requireKept(t *rapid.T, want modelRun, g *generation, at place) {
 	require.Equal(t, want[0].Seq, e.first)
 }
 
-// Rows that were kept or found since the rotation before the last one are cached with their
-// latest change. All other rows are not cached.
+// Rows that were kept or found since the rotation before the last one are cached with their latest
+// change. No other rows are cached.
 func TestRowCacheEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(0, 4000).Draw(t, "limit")

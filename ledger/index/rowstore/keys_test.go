@@ -45,7 +45,7 @@ func TestComparer(t *testing.T) {
 		} else {
 			require.Equal(t, a, rowA)
 		}
-		require.Equal(t, len(rowA), c.Split(rowA), "a key prefix before the version has none")
+		require.Equal(t, len(rowA), c.Split(rowA), "Split returns the length of a row that has no version")
 		if order <= 0 {
 			require.LessOrEqual(t, c.Compare(rowA, rowB), 0)
 		}

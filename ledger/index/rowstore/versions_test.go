@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// FuzzVersionRun checks that arbitrary bytes either decode to versions that encode to the same
-// bytes, or are reported as damaged.
+// FuzzVersionRun checks that arbitrary bytes are either reported as damaged or decoded to versions
+// that survive encoding and decoding.
 func FuzzVersionRun(f *testing.F) {
 	f.Add(uint64(7), modelRun{{7, []byte("one")}, {9, nil}, {1000, []byte("three")}}.encode())
 	f.Add(uint64(0), []byte{0})
@@ -154,7 +154,7 @@ func (u *rowsUnderTest) check(t *rapid.T, v *Reader, name byte) {
 	require.NoError(t, walk.Close())
 }
 
-// errorsOf closes an iterator and a snapshot, and joins their errors.
+// errorsOf closes an iterator, which may be nil, and a snapshot. It returns the first error.
 func errorsOf(points *engine.Iterator, snapshot *engine.Snapshot) error {
 	if points != nil {
 		if err := points.Close(); err != nil {

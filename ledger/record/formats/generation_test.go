@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// exports contains exports from the tools, each with the records that must be made from it.
+// exports lists exports from the supported tools, each with the records that it must be converted to.
 var exports = []struct {
 	name    string
 	format  Format

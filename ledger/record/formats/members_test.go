@@ -16,7 +16,7 @@ func parsed(t *testing.T, text string) pyjson.Value {
 	return d.Root()
 }
 
-// only returns the only entry of a native value, and its record.
+// only converts a native value that results in one entry. It returns the entry and its record.
 func only(t *testing.T, f Format, native string, o Options) (Conversion, pyjson.Value) {
 	t.Helper()
 	entries, err := f.Convert([]byte(native), o)
@@ -28,7 +28,7 @@ func only(t *testing.T, f Format, native string, o Options) (Conversion, pyjson.
 	return entries[0], parsed(t, string(entries[0].Record))
 }
 
-// fateOf returns what became of the member at the pointer.
+// fateOf returns the outcome of the member at the pointer, and what the member was used as.
 func fateOf(t *testing.T, e Conversion, pointer string) string {
 	t.Helper()
 	for _, m := range e.Members {
@@ -36,7 +36,7 @@ func fateOf(t *testing.T, e Conversion, pointer string) string {
 			return string(m.Outcome) + " " + m.As
 		}
 	}
-	require.Fail(t, "it is not accounted for", pointer)
+	require.Fail(t, "the member is not accounted for", pointer)
 	return ""
 }
 
@@ -89,7 +89,7 @@ func TestTimeWithoutZone(t *testing.T) {
 	require.False(t, r.Member("timestamp").IsGiven())
 	require.Equal(t, "2025-11-12T18:53:35", string(r.Member("labels").Member("timestamp").Text()))
 	require.Contains(t, fateOf(t, again, "/timestamp"), "state one")
-	require.Equal(t, e.Key, again.Key, "the key follows from the native value alone")
+	require.Equal(t, e.Key, again.Key, "the key depends only on the native value")
 }
 
 func TestTextsOfSaves(t *testing.T) {
@@ -187,7 +187,7 @@ func TestArraysAndObjectsAsLabels(t *testing.T) {
 	const dag = `"dag":{"root":"r","nodes":[]},`
 	for native, want := range map[string]map[string]string{
 		`{` + dag + `"unverified_quotes":["q", "r"]}`:       {"unverified_quotes": `["q","r"]`},
-		`{` + dag + `"unverified_quotes":"[\"q\", \"r\"]"}`: {"unverified_quotes": `["q","r"]`}, // a list as a database stores it
+		`{` + dag + `"unverified_quotes":"[\"q\", \"r\"]"}`: {"unverified_quotes": `["q","r"]`}, // a list that a database stores as JSON text
 		`{` + dag + `"unverified_quotes":[]}`:               {"unverified_quotes": `[]`},
 		`{` + dag + `"unverified_quotes":["q","` + long + `",{"page":1,"at":null}]}`: {
 			"unverified_quotes/0": "q", "unverified_quotes/2": `{"at":null,"page":1}`},
@@ -222,8 +222,8 @@ func TestMembersAreBounded(t *testing.T) {
 	}
 }
 
-// A change that follows a record has the actor and the time from the other system. Records have no
-// such fields, so an actor in a record becomes a label.
+// A validation or a change of state that is imported with a record has the actor and the time of the
+// other system. A record has no field for an actor, so an actor in a record becomes a label.
 func TestOriginalActors(t *testing.T) {
 	const dag = `"dag":{"root":"r","nodes":[]},`
 	for _, c := range []struct {
@@ -255,14 +255,15 @@ func TestOriginalActors(t *testing.T) {
 		}
 		require.Equal(t, []string{c.actor, c.at, c.reason}, []string{e.Change.OriginalActor, e.Change.Timestamp, e.Change.Reason}, c.native)
 	}
-	// The author and the time of a validation are part of its key.
+	// The actor of a validation is part of the validation's key.
 	a, _ := only(t, ValidationCache, `{"a":{"route":"A","validated":true,"validated_by":"ann"}}`, *berlin)
 	b, _ := only(t, ValidationCache, `{"a":{"route":"A","validated":true,"validated_by":"bob"}}`, *berlin)
 	require.Equal(t, a.Key, b.Key)
 	require.NotEqual(t, a.Change.Key, b.Change.Key)
 }
 
-// Fingerprints that have another hash_version become claims.
+// A fingerprint under another hash_version becomes a claim. Without a hash_version, a fingerprint of
+// the wrong length becomes a label.
 func TestHashVersionOfCachedPaths(t *testing.T) {
 	e, r := only(t, ValidationCache, `{"a6122a65":{"route":"Start","hash_version":"adr-005","content_fingerprint":"0123456789abcdef"}}`, *berlin)
 	require.Equal(t, "0123456789abcdef", string(r.Member("content_fingerprint").Text()))

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// benchmarkBodies returns bodies of IPC records of about 2 KB each, by what is special about them.
+// benchmarkBodies returns bodies of IPC records of about 2 KB each. The keys say what is special about
+// each body.
 func benchmarkBodies(t testing.TB) map[string][]byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	prompt := strings.Repeat("You are the narrator of a quiet town.\nAnswer in one paragraph, \"in character\".\n", 6)
@@ -62,7 +63,7 @@ func body(systemPrompt, output, payload string) []byte {
 
 var sink byte // set, so that the compiler cannot remove the measured code
 
-// BenchmarkCanonical parses a body, writes its canonical form, and hashes that three times, as a
+// BenchmarkCanonical parses a body, writes its canonical form, and hashes that form three times, as a
 // record of this size requires. For comparison, it also measures encoding/json, which unmarshals
 // the same body into maps.
 func BenchmarkCanonical(b *testing.B) {

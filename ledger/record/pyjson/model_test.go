@@ -79,8 +79,8 @@ func modelString(text string) string {
 	return `"` + b.String() + `"`
 }
 
-// modelRepr returns Python's repr of f. It takes the shortest digits and places the decimal point
-// according to the exponent.
+// modelRepr returns Python's repr of f. It formats f with the fewest digits that identify it, and
+// places the decimal point according to the exponent.
 func modelRepr(f float64) string {
 	shortest := strconv.FormatFloat(math.Abs(f), 'e', -1, 64)
 	mantissa, exponentText, _ := strings.Cut(shortest, "e")
@@ -145,8 +145,8 @@ func TestShortestTokens(t *testing.T) {
 		})
 	})
 	t.Run("next to a double", func(t *testing.T) {
-		// Take seventeen digits of a double and change the last one or two. The result parses as
-		// the same double or as a neighbour.
+		// Format a double with 16 or 17 significant digits and replace the last digit. The result
+		// parses as the same double or as one close to it.
 		rapid.Check(t, func(t *rapid.T) {
 			f := math.Ldexp(1+rapid.Float64Range(0, 1).Draw(t, "f"), rapid.IntRange(-13, 50).Draw(t, "exponent"))
 			if rapid.Bool().Draw(t, "power") {
@@ -164,7 +164,7 @@ func TestShortestTokens(t *testing.T) {
 	checked, taken = 0, 0
 	random := rapid.Float64Range(0.01, 1)
 	rapid.Check(t, func(t *rapid.T) {
-		check(t, modelRepr(1/(1+random.Draw(t, "f")))) // as random.random() prints
+		check(t, modelRepr(1/(1+random.Draw(t, "f")))) // like many values of Python's random.random()
 	})
 	require.Greater(t, taken, checked*3/4)
 }

@@ -39,9 +39,9 @@ func TestTextAgainstCPython(t *testing.T) {
 	compareText(t, oracle, texts)
 }
 
-// TestCodePointsAgainstCPython puts every code point that is assigned for both sides into every
-// position that matters to a rule. A line feed separates the pieces, because it is a starter and
-// neither Cased nor Case_Ignorable.
+// TestCodePointsAgainstCPython puts every code point that is assigned in the Unicode versions of both
+// CPython and Go into every position that matters to a rule. A line feed separates the pieces,
+// because it is a starter and neither Cased nor Case_Ignorable.
 func TestCodePointsAgainstCPython(t *testing.T) {
 	oracle := cpython.Start(t)
 	blocks := make([]int, 0x1100)
@@ -86,7 +86,7 @@ func TestLongCombiningRuns(t *testing.T) {
 		if norm.NFC.Properties(text).CCC() != 0 {
 			marks = append(marks, c)
 		} else if len(nfc(append(text, "\u0301\u0323\u0327"...))) != len(text)+6 {
-			starters = append(starters, c) // composes with one of the starters below, or decomposes
+			starters = append(starters, c) // composes with one of these marks, or decomposes
 		}
 	}
 	texts := make([][]byte, 1500)

@@ -25,7 +25,8 @@ func TestRetrievalsAreBounded(t *testing.T) {
 	}
 }
 
-// A request may have all arguments of the service's own function. The default of top_k is 5.
+// A request may contain every argument of the service's own retrieval function. The default of top_k
+// is 5.
 func TestRetrievalsAsTheServiceCallsIt(t *testing.T) {
 	r, err := Decode([]byte(`{"query":"who?","seed":42,"sources":[{"id":"a","title":"t","score":0.5,"chunks":[{"text":"x","hash":"h","rank":1}]}]}`))
 	require.NoError(t, err)
