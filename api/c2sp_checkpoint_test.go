@@ -44,8 +44,8 @@ func cutNote(t *testing.T, signed []byte) (n signedNote) {
 	return n
 }
 
-// publicKey returns the name and the id of the default ledger's signing key, and the public key,
-// from /log/key.
+// publicKey returns the name, the id, and the public key of the default ledger's signer, from
+// /log/key.
 func (s *service) publicKey() (name string, id [4]byte, key ed25519.PublicKey) {
 	s.t.Helper()
 	var answer struct {
@@ -63,7 +63,7 @@ func (s *service) publicKey() (name string, id [4]byte, key ed25519.PublicKey) {
 	material, err := base64.StdEncoding.Strict().DecodeString(parts[2])
 	require.NoError(s.t, err)
 	require.Len(s.t, material, 1+ed25519.PublicKeySize)
-	require.EqualValues(s.t, 1, material[0], "the type of Ed25519")
+	require.EqualValues(s.t, 1, material[0], "the signature type of Ed25519")
 	return parts[0], id, material[1:]
 }
 

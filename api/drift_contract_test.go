@@ -70,8 +70,8 @@ func TestDriftIsAnsweredAsTheContractSays(t *testing.T) {
 	s.requireExample(t, "Reproduction", post(reproduceOf, `{"seq":1,"output":"The ferry is late.","seed":8}`))
 }
 
-// Answers include runs that are not live if the query asks for them, or if they were live at
-// the requested size.
+// With state=any, answers also include runs that are not live. With as_of, they include the runs
+// that were live at that size.
 func TestDriftOfOtherStatesAndSizes(t *testing.T) {
 	s := generated(t)
 	model := get(groupOf, "by", "model", "value", url.PathEscape(strange))
@@ -139,7 +139,7 @@ func TestDriftIsPagedAndProved(t *testing.T) {
 	}
 }
 
-// A re-run has the values of the record wherever the request states none.
+// A re-run has the recorded values, except those that the request states.
 func TestReproduction(t *testing.T) {
 	s := generated(t)
 	s.do(t, post(ipc, `{"payload":{"q":"why?","seed":1},"seed":7,"system_prompt":"p","output":"o","model":"m","temperature":0.7,"max_tokens":120}`), http.StatusCreated)

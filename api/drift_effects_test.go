@@ -73,7 +73,7 @@ func TestEffectsOfLabels(t *testing.T) {
 	require.Zero(t, asked("a=us&b=none").Pairs)
 	s.post("/records/2/state", `{"state":"stale","reason":"r"}`).want(http.StatusCreated)
 	got = asked("a=eu&b=us")
-	require.Equal(t, []uint64{1, 0, 1}, []uint64{got.Pairs, got.Changed, got.Unchanged}, "1 with 3")
+	require.Equal(t, []uint64{1, 0, 1}, []uint64{got.Pairs, got.Changed, got.Unchanged}, "runs 1 and 3 are the only pair left")
 	require.Equal(t, uint64(2), asked("a=eu&b=us&as_of=8").Pairs)
 }
 

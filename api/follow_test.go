@@ -394,7 +394,7 @@ func TestFollowersWaitForTheirTurn(t *testing.T) {
 	require.Less(t, sent, events)
 }
 
-// A stream that reaches a damaged event breaks off.
+// A stream is cut off when it reaches an event that the database has lost.
 func TestFollowDamage(t *testing.T) {
 	s := start(t)
 	s.batch(strings.Repeat(ipcLine("", "x"), 40))
@@ -408,8 +408,8 @@ func TestFollowDamage(t *testing.T) {
 	require.Error(t, err)
 }
 
-// FollowerLimiter bounds the rate of all followers together. Successive delays grow, apart from
-// less than a second.
+// FollowerLimiter bounds the rate of all followers together. Each delay is at most one second
+// shorter than the one before.
 func TestFollowPace(t *testing.T) {
 	const rate, bytes = 1 << 20, 64 << 10
 	p := limits.NewFollowerLimiter(rate)

@@ -133,7 +133,7 @@ func TestWaitingRequestsHoldNoCore(t *testing.T) {
 	require.NoError(t, c.BeginAnswer(limits.HeavyMemory))
 	require.Equal(t, 1, work.InUse())
 	require.NoError(t, c.HoldReadMemory(limits.HeavyMemory/2))
-	require.Equal(t, 1, work.InUse(), "the work continues")
+	require.Equal(t, 1, work.InUse(), "the request keeps its turn")
 	require.NoError(t, c.HoldReadMemory(2*limits.HeavyMemory))
 	require.Zero(t, work.InUse(), "a request that might wait for memory holds no turn")
 	require.NoError(t, c.BeginAnswer(2*limits.HeavyMemory))

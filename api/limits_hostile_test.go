@@ -30,7 +30,7 @@ func TestDecompressionBombs(t *testing.T) {
 		require.Equal(t, http.StatusRequestEntityTooLarge, last.Status)
 		require.Contains(t, last.Detail, "more than 250 times")
 	}
-	require.EqualValues(t, 3, s.size(), "nothing after the bomb was read")
+	require.EqualValues(t, 3, s.size(), "nothing after the bomb may be read")
 	require.EqualValues(t, 2, s.refusals(limits.RefusedExpansion))
 }
 

@@ -163,7 +163,7 @@ func TestRequestsOverHTTP2AreShared(t *testing.T) {
 	require.NoError(t, f.get("/v1/ledgers/default"))
 	require.Equal(t, "503", f.status(f.stream))
 	require.NoError(t, f.get("/healthz"))
-	require.Equal(t, "200", f.status(f.stream), "monitoring is still answered")
+	require.Equal(t, "200", f.status(f.stream), "monitoring requests are still answered")
 	require.EqualValues(t, 1, plain.refusals(limits.RefusedConnections))
 	_ = f.conn.Close()
 	require.Eventually(t, func() bool { return s.server().shared.Limits.Requests.InUse() == 0 }, patience, time.Millisecond)

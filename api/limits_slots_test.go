@@ -50,5 +50,5 @@ func TestBatchesAreShared(t *testing.T) {
 	}
 	from("192.0.2.1").problem(http.StatusServiceUnavailable)
 	from("192.0.2.2").want(http.StatusOK)
-	require.Equal(t, 128, limits.ServerLimits{}.WithDefaults().Batches, "64 of one caller fit")
+	require.Equal(t, 128, limits.ServerLimits{}.WithDefaults().Batches, "one caller can open 64 batches")
 }

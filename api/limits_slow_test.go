@@ -15,7 +15,7 @@ import (
 	"colophon/ledger"
 )
 
-// soon is a timeout that a test waits for; nothing else takes that long.
+// soon is a timeout that tests wait for. Nothing else in them takes as long.
 const soon = 300 * time.Millisecond
 
 // If a body does not arrive in time, the server answers and closes the connection, whether or not a

@@ -172,7 +172,7 @@ func TestMatrix(t *testing.T) {
 	for _, e := range lines {
 		names = append(names, e.route)
 	}
-	require.ElementsMatch(t, g.http.Config.Handler.(*Server).Routes(), names, "every route has a line in expectations, and none is left over")
+	require.ElementsMatch(t, g.http.Config.Handler.(*Server).Routes(), names, "every route has a line in expectations, and every line has a route")
 
 	refusals, ofOTLP := make(map[string]bool), make(map[string]bool) // the distinct responses with 401
 	for _, c := range append(append(g.callers(), g.badTokens()...), g.outsiders()...) {
@@ -200,7 +200,7 @@ func TestMatrix(t *testing.T) {
 	for _, secret := range g.secrets {
 		require.NotContains(t, g.log.String(), secret[len(secret)-20:], "no token is logged")
 	}
-	require.Contains(t, g.log.String(), "credentials refused", "the log has the refusals")
+	require.Contains(t, g.log.String(), "credentials refused", "the log contains the refusals")
 }
 
 // namesWhatIsNeeded checks that a 403 names the needed scopes, and where they are needed.

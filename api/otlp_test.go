@@ -139,7 +139,7 @@ func TestOTLPRecordsEachGenerationOnce(t *testing.T) {
 		seen[r.Labels["span_id"]] = true
 	}
 	for i := range count {
-		require.Contains(t, seen, hex.EncodeToString(chatSpan(i).SpanId), "nothing lost")
+		require.Contains(t, seen, hex.EncodeToString(chatSpan(i).SpanId), "no generation is lost")
 	}
 	require.Equal(t, "answer 7", string(s.get("/records/8/content/output").want(http.StatusOK).body))
 	s.metrics().require(t, count, "colophon_otlp_items_total", "outcome", "recorded")

@@ -168,7 +168,7 @@ func TestEveryPropertyFindsItsRecord(t *testing.T) {
 }
 
 // The parameter flag=mismatch finds all records whose claims are wrong. The parameter mismatch
-// finds those of one field, by the name that the row's mismatches have.
+// finds those of one field, by the name under which the rows list it.
 func TestRecordsWhoseClaimsDoNotHold(t *testing.T) {
 	s := recorded(t)
 	zero := strings.Repeat("0", 64)
@@ -289,7 +289,7 @@ func TestRecordAsOf(t *testing.T) {
 	s.do(t, get(recordOf, "seq", "8"), http.StatusNotFound)
 }
 
-// A list query that is not valid is refused with an error that names the wrong parameter.
+// An invalid list query is refused with an error that names the wrong parameter.
 func TestRefusedLists(t *testing.T) {
 	s := recorded(t)
 	for query, name := range map[string]string{

@@ -113,7 +113,7 @@ func TestRunsAreServedByCacheKeyAsTheContractSays(t *testing.T) {
 		Dimensions map[string]string `json:"cache_dimensions"`
 	}
 	a.decode(t, &run)
-	require.Equal(t, uint64(2), run.Seq, "4 is quarantined")
+	require.Equal(t, uint64(2), run.Seq, "event 4 is quarantined")
 	require.Zero(t, run.Others)
 	want, err := json.Marshal(run.Dimensions)
 	require.NoError(t, err)
@@ -278,8 +278,8 @@ func TestAnswersAreLookedUpAsTheContractSays(t *testing.T) {
 		return found
 	}
 	found := lookup("who keeps lighthouse", digit("6"), http.StatusOK)
-	require.Equal(t, uint64(2), found.Seq, "4 is quarantined")
-	require.Equal(t, "strict", found.Mode, "it is the canonical question itself")
+	require.Equal(t, uint64(2), found.Seq, "event 4 is quarantined")
+	require.Equal(t, "strict", found.Mode, "the question is already canonical")
 	require.Equal(t, "Ana Varga, since 1911.", *found.Answer)
 	require.Equal(t, "equivalence_class", lookup("Who keeps THE lighthouse?!", digit("5"), http.StatusOK).Mode)
 	lookup("Who keeps the key?", digit("5"), http.StatusNotFound)

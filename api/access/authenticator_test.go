@@ -142,7 +142,7 @@ func TestADamagedFileLetsNobodyIn(t *testing.T) {
 		require.Error(t, err, "%s: Open must return an error", d.said)
 		restore()
 	}
-	// Without the whole folder, the server still accepts no token and no request without a token.
+	// Even if the whole folder is removed, no token is accepted, and requests still need one.
 	require.NoError(t, os.RemoveAll(b.store.Dir))
 	b.refuses(with("Bearer "+made.Text), "is missing")
 	require.True(t, b.RequiresIdentity())

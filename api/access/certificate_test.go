@@ -197,7 +197,7 @@ func TestClientCertificates(t *testing.T) {
 	require.Contains(t, b.log.String(), "no rule matches the client certificate")
 	for _, pair := range []*tls.Certificate{&stranger, &notForClients} {
 		_, _, err := ask(pair, "")
-		require.ErrorContains(t, err, "remote error: tls", "the handshake refuses it")
+		require.ErrorContains(t, err, "remote error: tls", "the handshake must refuse the certificate")
 	}
 
 	b.clock.add(2 * time.Hour)

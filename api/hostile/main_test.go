@@ -1,7 +1,7 @@
 // Package hostile_test attacks a real server with requests that are generated from the
 // contract, openapi.yaml: valid, nearly valid, or hostile, from several clients at once.
-// Whatever they send, the contract must document every answer, no answer may show internals of
-// the server, and afterwards the server must hold no more resources than before, and the ledgers
+// Whatever they send, the contract must document every answer, and no answer may show internals
+// of the server. Afterwards, the server must hold no more resources than before, and the ledgers
 // must be intact.
 //
 //	go test ./api/hostile -v                               1,500 requests without and 1,500 with tokens

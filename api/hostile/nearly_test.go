@@ -117,8 +117,8 @@ func badElement(d *generator, r *request) bool {
 	return true
 }
 
-// parameterOf returns a random parameter of an operation that belongs to in, such as the query. It
-// returns false if there is none.
+// parameterOf returns a random parameter whose location is in (path or query). It returns false if
+// the operation has none there.
 func (d *generator) parameterOf(op *operation, in string) (*openapi3.Parameter, bool) {
 	var list []*openapi3.Parameter
 	for _, p := range op.parameters {

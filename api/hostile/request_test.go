@@ -43,7 +43,7 @@ type request struct {
 
 type field struct{ name, value string }
 
-// way is how a request is sent.
+// way describes how a request is sent.
 type way struct {
 	raw []byte // sent in place of the request
 	// parts is the number of writes that send the request; 0 means one.
@@ -110,7 +110,7 @@ func (d *generator) addBody(r *request) {
 		r.lines, r.tree = r.tree.items, nil
 	}
 	switch r.op.OperationID {
-	case "createLedger": // because each ledger takes memory for as long as the server runs
+	case "createLedger": // one of a few names, because each ledger uses memory for as long as the server runs
 		r.tree.set("name", scalar(r.op.body.Properties["name"].Value, quote(pick(d, append(ledgers, third)...))))
 	case "compute":
 		r.target = "/v1/compute/" + d.kind(r.tree)

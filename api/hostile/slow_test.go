@@ -78,8 +78,9 @@ func TestSlowReadersHoldLittle(t *testing.T) {
 }
 
 // mostResident is the largest memory, in bytes, that a server under GOMEMLIMIT=1GiB may use.
-// leastSpeed is the smallest share of their speed that writes must keep: beside slow readers,
-// compared with no other load; beside the attack too, compared with the control.
+// leastSpeed is the smallest share of their speed that writes must keep. Beside slow readers alone,
+// it is a share of the speed without other load; beside the attack as well, it is a share of the
+// speed in the control.
 const (
 	mostResident = 13 << 30 / 10
 	leastSpeed   = 0.7

@@ -45,7 +45,7 @@ func TestShares(t *testing.T) {
 	a.Release()
 	require.Zero(t, m.InUse())
 	require.NoError(t, a.Take(t.Context(), 1000), "a request for more than half gets half")
-	require.NoError(t, a.Take(t.Context(), 1000), "and so does a share that grows beyond half")
+	require.NoError(t, a.Take(t.Context(), 1000), "a share that grows beyond half gets half")
 	require.EqualValues(t, 50, m.InUse())
 	a.Release()
 	require.Empty(t, m.holders)

@@ -39,7 +39,7 @@ func TestReadsLeaveACoreToWrites(t *testing.T) {
 		turns.BeginWrite()
 		finish <- struct{}{}
 		synctest.Wait()
-		require.Len(t, begun, 3, "two still run")
+		require.Len(t, begun, 3, "two reads still run")
 		finish <- struct{}{}
 		synctest.Wait()
 		require.Len(t, begun, 4)
