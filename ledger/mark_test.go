@@ -114,7 +114,7 @@ func TestLostMark(t *testing.T) {
 	post(t, marked(t, s, marks), ipc(t, "", "x"), "")
 }
 
-// If there is no mark, Open warns in the server's log that the store may be an older copy.
+// If there is no mark, Open logs a warning that the store may be an older copy.
 func TestMissingMarkIsLogged(t *testing.T) {
 	s := store(t, memory.New())
 	grown(t, s, 4)

@@ -59,7 +59,7 @@ func TestMemberSecretOfAnInterruptedCreation(t *testing.T) {
 }
 
 // A ledger does not open if its secret is missing, or is not the one to which the first event
-// commits. An audit reports this too.
+// commits. An audit reports both cases.
 func TestWrongMemberSecret(t *testing.T) {
 	for name, c := range map[string]struct {
 		stored []byte

@@ -51,8 +51,8 @@ func (f forgetful) SetSetting(ctx context.Context, name string, value []byte) er
 	return f.Store.SetSetting(ctx, name, value)
 }
 
-// If the setting cannot be stored, SetPublic does not make a private log public, but makes a public
-// log private.
+// If the setting cannot be stored, SetPublic(true) does not make the log public, but SetPublic(false)
+// makes it private.
 func TestVisibilityThatCannotBeStored(t *testing.T) {
 	s := store(t, memory.New())
 	l := open(t, forgetful{s}, config(t))

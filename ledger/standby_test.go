@@ -197,7 +197,7 @@ func TestLostLedger(t *testing.T) {
 	require.Equal(t, uint64(5), first.Head().Size)
 }
 
-// Refresh does not change a ledger that StepDown has closed. The closed ledger can therefore not
+// Refresh does not change a ledger that StepDown has closed. The closed ledger therefore cannot
 // replace the head of the reopened ledger with an older one.
 func TestClosedStandby(t *testing.T) {
 	_, _, hosts, _ := sharedHosts(t)
@@ -288,7 +288,7 @@ func TestMarkOfThePublishedHead(t *testing.T) {
 	require.NoError(t, host.Close())
 }
 
-// replaced is a store that never holds the lease, and that a test can replace with another one.
+// replaced is a store whose lease another host holds. A test can replace the embedded store.
 type replaced struct{ storage.Store }
 
 func (*replaced) HoldsLease() bool { return false }

@@ -129,7 +129,7 @@ func TestOneVerbKeyAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// An audit reports a verb whose digest differs from the claim of its key, as it does for a record.
+// An audit reports a verb whose digest differs from the one that its key claims, as for a record.
 func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
 	database := memory.New()
 	s := store(t, database)

@@ -214,7 +214,7 @@ func drawRun(t *rapid.T, name string) event.IPC {
 	}
 }
 
-// Any two runs have exactly one known cause, the same in both directions.
+// For any two runs, CompareRuns returns one of Causes, and the same one if the runs are swapped.
 func TestAttributionIsSymmetric(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawRun(t, "a"), drawRun(t, "b")

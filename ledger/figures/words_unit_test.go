@@ -51,7 +51,7 @@ func TestHistograms(t *testing.T) {
 	require.Equal(t, wire.WordsInterval{From: 99, Below: 110, A: 2}, parts[9])
 }
 
-// For any text, NameOf returns a short name that has no control characters.
+// For any text, NameOf returns nil or a short name without control characters.
 func FuzzNameOf(f *testing.F) {
 	f.Add([]byte("You are a helpful assistant."))
 	f.Add([]byte("\u202eabc\xff\x00"))

@@ -29,7 +29,7 @@ func TestProducerIsInTheEvent(t *testing.T) {
 		} {
 			r := parse(t, kind, withProducer(good, given))
 			require.NotEqual(t, plain.Digest, r.Digest, "the producer is part of the record")
-			require.Equal(t, string(plain.HashesJSON()), string(r.HashesJSON()), "no hash covers it")
+			require.Equal(t, string(plain.HashesJSON()), string(r.HashesJSON()), "no hash covers the producer")
 			event := AppendSuffix(r.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
 			var d pyjson.Document
 			require.NoError(t, d.Parse(event))

@@ -77,7 +77,7 @@ func TestFullSeqLists(t *testing.T) {
 		require.Equal(t, want, slices.Collect(l.All()))
 		text := l.AppendJSON(nil)
 		require.LessOrEqual(t, len(text), seqs.MaxBytes+len("[]"))
-		require.True(t, l.Len() == seqs.Max || len(text) > seqs.MaxBytes-50, "it is full")
+		require.True(t, l.Len() == seqs.Max || len(text) > seqs.MaxBytes-50, "the list is full")
 		var d pyjson.Document
 		require.NoError(t, d.Parse(text))
 		again, err := seqs.Parse(d.Root())

@@ -122,8 +122,8 @@ func TestPathWithoutFingerprint(t *testing.T) {
 	require.Contains(t, string(v.AppendBody(nil, EventContext{})), `"content_fingerprint":null,`)
 }
 
-// Two requests have the same digest if they request the same change of the same target, no matter
-// how they are written or what the state of the ledger is.
+// Two requests of one kind have the same digest if and only if they request the same change of the
+// same target, no matter how they are written or what the state of the ledger is.
 func TestDigestsOfVerbs(t *testing.T) {
 	v := verb(t, RecordStateChanged, "1", goodVerbs[RecordStateChanged])
 	require.Equal(t, v.Digest, verb(t, RecordStateChanged, "1", "{ \"reason\" : \"\\u0072\",\n\"state\":\"stale\"}").Digest)

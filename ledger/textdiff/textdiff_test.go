@@ -89,7 +89,7 @@ func TestLongTextsAreComparedInPart(t *testing.T) {
 	require.InDelta(t, 1, f.Similarity, 0.001)
 }
 
-// requireWhole checks that a diff contains both texts completely.
+// requireWhole checks that a diff contains both texts completely, except for white space of a.
 func requireWhole(t *testing.T, a, b []byte, edits []textdiff.Edit) {
 	t.Helper()
 	var ofA, ofB []byte

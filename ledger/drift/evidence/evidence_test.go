@@ -62,8 +62,8 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// table returns the distances between the runs of one input: 1 for the pairs in ones, and 0 for all
-// others.
+// table returns a function for the distance between two runs of one input: 1 for the pairs in ones,
+// and 0 for all others.
 func table(ones ...[2]int) func(a, b int) float64 {
 	return func(a, b int) float64 {
 		for _, pair := range ones {

@@ -285,7 +285,7 @@ func (n *naiveStaleness) set(i int) {
 	}
 }
 
-// supersede marks the sets that cite p as stale, if their events are before below.
+// supersede marks as stale the sets that cite p and whose seq is less than below.
 func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
 	var found []citations.StaleCitation
 	for _, e := range slices.Backward(n.events[:below]) {

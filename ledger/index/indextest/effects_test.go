@@ -100,7 +100,7 @@ func TestEffectTotalsOfLabels(t *testing.T) {
 	}
 }
 
-// The effect of a payload member is found in pairs of runs that are otherwise equal, including
+// The effect of a payload member is found in pairs of runs that agree in everything else, including
 // all other members. A run's seed is not a member, even if the payload contains it.
 func TestEffectsOfPayloadMembers(t *testing.T) {
 	run := func(payload, seed, output string) string {

@@ -246,8 +246,8 @@ func TestWaitEnds(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Writers, Wake, Wait, and readers run at once. Wait always returns, and the event for which
-// it waited can then be read.
+// Writers, Wake, Wait, and readers run concurrently. Wait always returns, and the event for which it
+// waited can then be read.
 func TestWaitersAndWakers(t *testing.T) {
 	const events, waiters = 400, 8
 	c := testConfig(vfs.NewMem())

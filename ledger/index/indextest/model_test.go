@@ -74,8 +74,8 @@ func naiveField(name string) string {
 		"cache_dimensions.verifier_policy_hash")
 }
 
-// named returns the counters that are not 0, in the format of countNaively and only for its
-// metrics.
+// named returns the counters that are not 0, in the format of countNaively. It returns only metrics
+// that countNaively counts.
 func named(c counters.Counts) map[string]uint64 {
 	counted := make(map[string]uint64)
 	for s, n := range c {
@@ -88,7 +88,7 @@ func named(c counters.Counts) map[string]uint64 {
 
 var digits = rapid.StringMatching(`[0-9a-f]{64}`)
 
-// claim returns a hash member of a record with a random claim that does not match, or nothing.
+// claim returns a member that claims a random hash, which does not match, or nothing.
 func claim(t *rapid.T, name string) string {
 	if rapid.Bool().Draw(t, "claims "+name) {
 		return fmt.Sprintf(`%q:%q,`, name, digits.Draw(t, name))

@@ -107,7 +107,7 @@ func TestPathsAreComparedWithTheirBase(t *testing.T) {
 		fingerprint(t, "p", `"2"`, route, `"00000001"`, `"0000000b"`),  // event 3: only links differ
 		fingerprint(t, "q", `"2"`, route, `"00000001"`, `"0000000b"`),  // event 4: another project
 		fingerprint(t, "p", `null`, route, `"00000002"`, `"0000000b"`), // event 5
-		validation(t, "p", id, "00000001", true),                       // event 6: names an earlier content
+		validation(t, "p", id, "00000001", true),                       // event 6: names earlier content
 		fingerprint(t, "p", `"3"`, route, `null`, `null`),              // event 7: a null fingerprint is a value
 		validation(t, "p", id, "", true),                               // event 8
 		fingerprint(t, "p", `"3"`, route, `null`, `"0000000c"`),        // event 9
@@ -241,7 +241,7 @@ func TestHashVersionChanges(t *testing.T) {
 		record("5", "adr-006", door, `"00000001"`),                                                                 // event 6: the digits belong to another version
 		record("6", "adr-006", "", `"00000001"`),                                                                   // event 7: has only a fingerprint
 		record("7", "", "", `"00000001"`),                                                                          // event 8: neither this record nor the previous one has a text
-		record("8", "", door, `null`),                                                                              // event 9: the first text again, in its version
+		record("8", "", door, `null`),                                                                              // event 9: the first text again, under the first version
 		record("9", "adr-005", "", `"0123456789abcdef"`),                                                           // event 10: has no text
 	)
 	change := func(category paths.Category, validated bool, before uint64) paths.PathStatus {

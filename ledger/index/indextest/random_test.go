@@ -102,8 +102,8 @@ func drawAnyPath(t *rapid.T) string {
 		fmt.Sprintf(`"project":%q,"route":%s}`, few(t, "project", "p", "p", "q"), few(t, "route", `["a"]`, `["a","b"]`, `["Start","Day 18555"]`, `["Start","Day 42885"]`))
 }
 
-// drawVerb returns the body of a random event that changes the state of something, whether or
-// not that exists. size is the length of the log before the event.
+// drawVerb returns the body of the event of a random verb. The target of the verb may not exist. size
+// is the length of the log before the event.
 func drawVerb(t *rapid.T, size uint64) string {
 	var v *record.Verb
 	var err error
@@ -195,8 +195,8 @@ func (j *journal) drawEvents(t *rapid.T, most int) {
 	j.append(drawMore(t, bodies, j.head.Size, rapid.IntRange(1, most).Draw(t, "events"))...)
 }
 
-// drawMore appends random events to bodies, which follow size events. The last request can
-// exceed the number of events.
+// drawMore appends at least the given number of random events to bodies, the first of which has the
+// seq size. It appends more if the last request creates several events.
 func drawMore(t *rapid.T, bodies []string, size uint64, events int) []string {
 	for events += len(bodies); len(bodies) < events; {
 		next := size + uint64(len(bodies))

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Dimensions for tests: rows of an identity, rows of a seq, and a single row.
+// The tests use these dimensions: testPlain has a row for each identity, testSeq a row for each seq,
+// and testOnly a single row.
 const (
 	testPlain Dimension = VersionedBit
 	testSeq   Dimension = 0x90

@@ -93,8 +93,8 @@ func TestNativeValuesOfCPython(t *testing.T) {
 	t.Log(checks)
 }
 
-// anyNative returns a random object whose members have names that the formats know. Some of their
-// values have the right type, and others do not.
+// anyNative returns a random object. The formats know most of the members' names. Some of the values
+// have the right type, and others do not.
 func anyNative(t *rapid.T, depth int) string {
 	names := []string{
 		"payload", "axes", "seed", "policy_hash", "world_id", "output", "model", "temperature", "max_tokens", "timestamp", "usage", "imported",

@@ -36,7 +36,7 @@ var exports = []struct {
 		},
 	},
 	{
-		name: "a row of Langfuse's export to blob storage, with texts that are no chat", format: Langfuse,
+		name: "a row of Langfuse's export to blob storage, with texts that are not chats", format: Langfuse,
 		native: `{"id":"a-b","trace_id":"c-d","type":"GENERATION","start_time":"2026-01-02 03:04:05.678000","provided_model_name":"claude-2","model_parameters":"{\"temperature\":\"1\"}",
 			"input":"Why?","output":"Because.","level":"ERROR","user_id":"ana"}`,
 		records: []string{`{"labels":{"error":"error","span_id":"a-b","trace_id":"c-d","user_id":"ana"},"model":"claude-2","output":"Because.","payload":{"prompt":"Why?"},"temperature":1,

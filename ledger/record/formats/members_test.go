@@ -179,9 +179,8 @@ func TestLabelsAreBounded(t *testing.T) {
 	require.Contains(t, e.Check(berlin.Limits).Error(), "/payload: is required")
 }
 
-// Records of kinds other than IPC records have no content for arrays and objects. They keep an
-// array or object as one label with its JSON if it is short enough, and otherwise keep its parts as
-// labels.
+// Only IPC records can keep arrays and objects as content. Records of other kinds keep an array or
+// object as one label with its JSON if that is short enough; otherwise they keep its parts as labels.
 func TestArraysAndObjectsAsLabels(t *testing.T) {
 	long := strings.Repeat("long ", 40)
 	const dag = `"dag":{"root":"r","nodes":[]},`
