@@ -15,8 +15,8 @@ import (
 // everything in a list of arrows permits all packages of this module.
 const everything = "*"
 
-// arrows lists the packages of this module that each package may import. A package that is not
-// listed may import none.
+// arrows lists the packages of this module that each package may import. Every package must be
+// listed.
 var arrows = map[string][]string{
 	"":                                   {},
 	"ledger/record/pyjson":               {},

@@ -275,7 +275,7 @@ func TestCommentsReferToSpecHeadings(t *testing.T) {
 func TestSpecProgramsAgree(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("no python3")
+		t.Skip("python3 is not installed")
 	}
 	s := newServer(t)
 	s.postRun(map[string]any{"run_id": "a", "output_hash": zeroHash})

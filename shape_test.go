@@ -22,7 +22,7 @@ const (
 	maxMethods = 40 // methods of one receiver
 )
 
-// bounds are the limits of one package.
+// bounds holds the limits of one package.
 type bounds struct{ files, lines, methods int }
 
 // larger lists the packages that may exceed the limits, each with its own limits. Only lower these.

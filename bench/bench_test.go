@@ -75,7 +75,7 @@ func TestRun(t *testing.T) {
 	require.Contains(t, string(text), "Benchmarkcolophon/http/batch/64 ")
 }
 
-// Both provers build proofs that verify.
+// proofs measures how fast both provers build and verify proofs.
 func TestProofs(t *testing.T) {
 	printed, figures := command(t, "proofs")
 	var rows []proofRow
@@ -88,7 +88,7 @@ func TestProofs(t *testing.T) {
 	require.Contains(t, printed, "inclusion proofs at 3000 leaves, over Tessera's builder")
 }
 
-// growth fills a ledger and measures it at each size.
+// growth fills a ledger, and measures its speed, disk space, and memory at each size.
 func TestGrowth(t *testing.T) {
 	printed, figures := command(t, "growth")
 	var steps []step
@@ -106,8 +106,7 @@ func TestGrowth(t *testing.T) {
 	require.Contains(t, printed, "disk, index included, over unique bytes at 4000 records")
 }
 
-// Colophon on PostgreSQL and in a data folder, a plain hash chain in SQL, and pgbench all store
-// records.
+// postgres measures Colophon on PostgreSQL and in a data folder, a plain hash chain in SQL, and pgbench.
 func TestPostgres(t *testing.T) {
 	installed, err := postgrestest.IsInstalled()
 	require.NoError(t, err)
@@ -132,8 +131,8 @@ func TestPostgres(t *testing.T) {
 	require.Contains(t, printed, "single posts over the chain in SQL")
 }
 
-// Several servers on one database write all of their ledgers, even if other servers must forward the
-// posts.
+// servers measures several servers on one database that write all of their ledgers, including posts that
+// one server forwards to another.
 func TestServers(t *testing.T) {
 	installed, err := postgrestest.IsInstalled()
 	require.NoError(t, err)

@@ -363,7 +363,7 @@ func TestEmptyBatchSendsNothing(t *testing.T) {
 	require.Zero(t, requests.Load())
 }
 
-// PostBatch sends a line again with the same idempotency key.
+// If PostBatch sends a line again, it uses the same idempotency key.
 func TestBatchKeepsKeys(t *testing.T) {
 	var seen collected[string]
 	keep := func(answer http.HandlerFunc) http.HandlerFunc {

@@ -275,7 +275,7 @@ func TestEveryCall(t *testing.T) {
 	call("listEffects", changed, err)
 	few, err := effects.GetFirst(ctx)
 	call("listEffects", few, err)
-	require.Equal(t, changed, few, "there are fewer than 1,000 pairs")
+	require.Equal(t, changed, few, "GetFirst must return all pairs if there are fewer than 1,000")
 	texts := &client.GenerationOptions{StateOptions: client.StateOptions{QueryOptions: client.QueryOptions{Text: true, Names: true}}}
 	attribution, err = l.Drift.Attribution(ctx, w.at["first"], w.at["second"], &texts.StateOptions.QueryOptions)
 	call("attributeChange", attribution, err)
@@ -394,7 +394,7 @@ func TestEveryCall(t *testing.T) {
 		require.JSONEq(t, line, lines[i])
 	}
 	called["listEvents"] = true
-	require.Len(t, kinds, 12, "the ledger has events of all kinds except key_rotated")
+	require.Len(t, kinds, 12, "the ledger must have events of all kinds except key_rotated")
 
 	// Export yields the rows of all pages of the list.
 	var rows []*wire.ListedRecord

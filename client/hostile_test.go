@@ -146,8 +146,8 @@ func TestCursorCyclesEndLists(t *testing.T) {
 	require.Less(t, requests.Load(), int32(10))
 }
 
-// The client refuses a short response that would need much memory: each row of a list needs a few
-// hundred bytes, however short its JSON is.
+// The client refuses a short response that would use too much memory once decoded: each row of a list
+// uses a few hundred bytes, however short its JSON is.
 func TestAnswersWithTooManyElementsAreRefused(t *testing.T) {
 	for _, element := range []string{"0", "{}", "null", "[]", `""`} {
 		many := strings.Repeat(element+",", 1<<20)
@@ -266,8 +266,8 @@ func TestHeaders(t *testing.T) {
 	require.Equal(t, "return=minimal", header.Get("Prefer"))
 	require.Equal(t, "application/json", header.Get("Content-Type"))
 	_, err = connect(t, server.URL).Ledger("default").Describe(t.Context())
-	require.ErrorIs(t, err, client.ErrUnreachable, "the client does not trust the certificate")
-	require.Equal(t, int32(2), connections.Load(), "the client does not try again")
+	require.ErrorIs(t, err, client.ErrUnreachable, "the client must not trust the certificate")
+	require.Equal(t, int32(2), connections.Load(), "the client must not try again")
 }
 
 // The client does not repeat a call that can succeed only with a different URL, or that the caller's

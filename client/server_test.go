@@ -31,7 +31,7 @@ type testServer struct {
 	host *ledger.Host
 }
 
-// start starts a server that stores keys and index in dir. The returned function stops the server.
+// start starts a server that stores its keys and its index in dir. The returned function stops the server.
 func start(dir string, change ...func(*api.Config)) (*testServer, func(), error) {
 	ctx := context.Background()
 	host, err := ledger.OpenHost(ctx, memory.New(), keystore.KeyFiles{Dir: dir}, func(string) ledger.Config { return ledger.Config{} })

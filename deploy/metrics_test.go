@@ -38,7 +38,7 @@ func readMetricsPage(t *testing.T) (metrics map[string]documented, values map[st
 	text := string(file)
 	metrics, values = make(map[string]documented), make(map[string][]string)
 	sections := metricSection.FindAllStringSubmatch(text, -1)
-	require.Len(t, sections, strings.Count(text, "\n### "), "each section begins with type, unit and labels")
+	require.Len(t, sections, strings.Count(text, "\n### "), "each section must begin with the type, the unit, and the labels")
 	for _, m := range sections {
 		require.NotContains(t, metrics, m[1], "documented twice")
 		labels := quoted(m[3])

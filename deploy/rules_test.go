@@ -59,11 +59,11 @@ func glob(t *testing.T, pattern string) []string {
 	return paths
 }
 
-// requirePrometheus, set to 1, makes a missing Prometheus a failure.
+// requirePrometheus is the environment variable that, if it is 1, makes tests fail without Prometheus.
 const requirePrometheus = "COLOPHON_REQUIRE_PROMETHEUS"
 
-// tool returns the path of a program of Prometheus. It skips the test if the program is
-// missing.
+// tool returns the path of a program of Prometheus. If the program is missing, it skips the test, or
+// fails it if requirePrometheus is 1.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

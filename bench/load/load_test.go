@@ -77,8 +77,7 @@ func TestOtherStatus(t *testing.T) {
 	require.ErrorContains(t, err, "status 503, want 201: too much")
 }
 
-// echoLines returns a handler that answers each line as soon as it arrives, with what answer
-// returns.
+// echoLines returns a handler that sends what answer returns for a line as soon as the line arrives.
 func echoLines(answer func(line string) string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()

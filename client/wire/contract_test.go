@@ -115,8 +115,8 @@ var operations = map[string]exchange{
 	"getMetrics":           {},
 }
 
-// parts holds the types of schemas that no operation uses directly: lines of NDJSON, and free JSON
-// within other types.
+// parts holds the types of schemas that no operation uses directly: lines of NDJSON, and JSON
+// that other types leave undecoded.
 var parts = map[string]exchange{
 	"IPCRecordLine":           {request: wire.BatchLine{}},
 	"RunDAGLine":              {request: wire.BatchLine{}},

@@ -47,7 +47,7 @@ func TestAuditOfASoundLedger(t *testing.T) {
 	require.Empty(t, text.stderr)
 	left, err := os.ReadDir(temporary)
 	require.NoError(t, err)
-	require.Empty(t, left, "the audit removes its temporary folders")
+	require.Empty(t, left, "the audit must remove its temporary folders")
 }
 
 // With --state, each audit continues from the state of the previous one, even if the server changed
@@ -66,7 +66,7 @@ func TestAuditStateContinues(t *testing.T) {
 	broken.Store(true)
 	_, o := audited(t, url, w.Key, "--state", state, "--timeout", "200ms")
 	require.Equal(t, cli.ExitUnreachable, o.code)
-	require.NoFileExists(t, state, "an audit that verified nothing writes no state")
+	require.NoFileExists(t, state, "an audit that verified nothing must not write a state")
 	broken.Store(false)
 	report, _ := audited(t, url, w.Key, "--state", state)
 	require.True(t, report.Clean)
@@ -82,14 +82,14 @@ func TestAuditStateContinues(t *testing.T) {
 	}
 	report, o = audited(t, live, w.Key, "--state", state, "--content", "--replay-index", "--sample", "2")
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
-	require.Equal(t, w.Size+2, report.Walked, "the whole log is checked again")
+	require.Equal(t, w.Size+2, report.Walked, "the whole log must be checked again")
 	report, _ = audited(t, live, w.Key, "--state", state)
 	require.Zero(t, report.Walked)
 	stop()
 
 	files, err := os.ReadDir(filepath.Dir(state))
 	require.NoError(t, err)
-	require.Len(t, files, 2, "only the state file and its folder exist")
+	require.Len(t, files, 2, "only the state file and its folder may exist")
 	s := stateOf(t, state)
 	require.Equal(t, []any{2, w.Size + 2, "default"}, []any{s.Version, s.Size, s.Ledger})
 	require.NotEmpty(t, s.CompactRange)
@@ -174,7 +174,7 @@ func TestAuditFollows(t *testing.T) {
 	reports, done = following(ctx, url, w.Key)
 	<-reports
 	cancel()
-	require.Equal(t, 0, <-done, "audit --follow stops when it is interrupted")
+	require.Equal(t, 0, <-done, "audit --follow must stop when it is interrupted")
 }
 
 // following runs audit --follow until ctx is done. It returns channels that receive the reports and

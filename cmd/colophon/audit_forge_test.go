@@ -135,8 +135,8 @@ func (f *forge) root(size uint64) proofs.Hash {
 	return tree.Root()
 }
 
-// rewrite changes text in an event and then recomputes links, tiles and signature, so that only the
-// event itself is wrong.
+// rewrite changes text in an event and then recomputes the links, the tiles, and the signature, so that
+// only the event itself is wrong.
 func (f *forge) rewrite(seq uint64, from, to string) {
 	f.replace(seq, from, to)
 	f.relink(seq)

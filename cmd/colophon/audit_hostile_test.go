@@ -35,7 +35,7 @@ func bomb(w http.ResponseWriter) {
 	endless(w, packed.Bytes()) // the stream consists of many gzip members
 }
 
-// Whatever a server sends, the audit terminates, needs bounded memory, and reports what is wrong.
+// Whatever a server sends, the audit terminates, uses bounded memory, and reports what is wrong.
 func TestHostileServersEndTheAudit(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
 	store := openRaw(t, w.Data)

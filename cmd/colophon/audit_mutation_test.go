@@ -138,7 +138,6 @@ func requireAudit(t *testing.T, w *ledgertest.Ledger, url string, want named, fl
 	require.Equal(t, want, got, "audit %s: %s", flags, found.Message)
 }
 
-// auditMutations returns all mutations.
 func auditMutations(w *ledgertest.Ledger) []auditMutation {
 	var all []auditMutation
 	for _, list := range [...][]auditMutation{
@@ -278,8 +277,8 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 	}
 }
 
-// A fork or a rollback that is signed with the right key is a valid log. Only an auditor that has
-// seen the other tree detects it, or fsck by comparing the log with the high-water mark.
+// A fork or a rollback that is signed with the right key is a valid log. Only fsck, which
+// compares the log with the high-water mark, and an auditor that has seen the other tree can detect it.
 func forkMutations(w *ledgertest.Ledger) []auditMutation {
 	at := func(kind audit.DamageKind, seq uint64) named { return named{kind: kind, seq: seq} }
 	fork := func(from uint64) func(*forge) {

@@ -47,8 +47,8 @@ func shortened(bundle []byte, kept int, end string) (short []byte) {
 	return short
 }
 
-// again returns ways to serve a wrong bundle when it is requested a second time, each with the exit
-// code and the position that the audit must report.
+// again returns wrong answers to the second request for a bundle, each with the exit code and the
+// position that the audit must report.
 func again(seq uint64) map[string]struct {
 	answer func(http.ResponseWriter, []byte)
 	code   int

@@ -23,8 +23,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// opened opens the database of the folder until the test ends. No other process can open it in the
-// meantime.
+// opened opens the database of the folder and closes it when the test ends. No other process can open
+// it in the meantime.
 func (s *stored) opened() *pebble.Database {
 	s.Helper()
 	log := (&cli.Console{Err: io.Discard}).WarningLogger()

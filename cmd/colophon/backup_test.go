@@ -82,8 +82,8 @@ func (s *stored) key() string {
 	return signer.Verifier().String()
 }
 
-// restore restores the newest backup into a new folder, adds the keys, checks the folder with fsck,
-// and returns it.
+// restore restores the newest backup into a new folder, adds the keys, and checks the folder with fsck.
+// It returns the path of the folder.
 func (s *stored) restore(args ...string) string {
 	s.Helper()
 	data := filepath.Join(s.TempDir(), "restored")
@@ -167,7 +167,7 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 		"--backup", names[0], "--seen", datadir.Marks(s.data).Path(ledger.Default))
 	require.Contains(t, said, "it has signed 404 events, but the store has 401")
 
-	// The second backup is still complete after the first is removed.
+	// The second backup is still complete after the first has been removed.
 	s.backup("--keep", "1")
 	require.Len(t, s.manifests(), 1)
 	needed := make(map[string]bool)

@@ -339,7 +339,7 @@ func forwarding(c *cluster) {
 	require.Equal(c, 2000, strings.Count(string(text2), `"seq":`), "%.500s", text2)
 	require.Equal(c, 2002, c.size(b, "default"))
 
-	// The stream of events of the follower contains records that are posted through either server.
+	// The follower's event stream contains records that are posted through either server.
 	stream, err := http.NewRequestWithContext(c.Context(), http.MethodGet, b.url+"/v1/ledgers/default/events?from=2002", nil)
 	require.NoError(c, err)
 	stream.Header.Set("Accept", "text/event-stream")

@@ -77,7 +77,7 @@ func TestBackupsFollowNoLink(t *testing.T) {
 		"not a regular file")
 }
 
-// Commands refuse folders below the data folder in which other users can replace files.
+// Commands refuse a data folder if other users can replace files in one of its subfolders.
 func TestFoldersThatOthersCanChange(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -229,7 +229,7 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 	}
 }
 
-// keygen and safefile.Replace do not write through a link in place of the new file.
+// keygen and safefile.Replace do not write through a link that has the name of the new file.
 func TestNewFilesFollowNoLink(t *testing.T) {
 	s := newStored(t)
 	path, check := victim(t)

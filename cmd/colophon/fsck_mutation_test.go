@@ -96,7 +96,7 @@ func damagesOf(findings []finding, err error) (said []string) {
 	return said
 }
 
-// withPending adds the note of a pending erasure, as a commit stores it when it erases content.
+// withPending adds the key of a pending erasure, as a commit that erases content stores it.
 func withPending(t *testing.T, all []pebbletest.KeyValue, ledgerNumber uint32, seq uint64, slot uint16, digest storage.Hash, at int64) []pebbletest.KeyValue {
 	t.Helper()
 	key := binary.BigEndian.AppendUint32([]byte{'x', 0, 0, 0, 0, 'C'}, ledgerNumber)
@@ -259,8 +259,8 @@ func TestEveryKeyIsChecked(t *testing.T) {
 	t.Logf("%d changes, %d of them harmless", tried, allowed)
 }
 
-// pendingErasure adds the note of a pending erasure of content that belongs to a redacted record
-// and is no longer stored.
+// pendingErasure adds the key of a pending erasure. The erased content belongs to a redacted record and
+// is no longer stored.
 func pendingErasure(t *testing.T, data string, all []pebbletest.KeyValue) []pebbletest.KeyValue {
 	t.Helper()
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: datadir.DatabaseFolder(data), ReadOnly: true})

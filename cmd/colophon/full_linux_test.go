@@ -35,7 +35,7 @@ func smallDisk(t *testing.T, bytes int) string {
 	return dir
 }
 
-// ballast fills a disk until at most left bytes are free. free removes the ballast.
+// ballast fills a disk until exactly left bytes are free. free removes the ballast.
 func ballast(t *testing.T, dir string, left int64) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")

@@ -84,8 +84,8 @@ func (s *stored) token(data, name string) string {
 	return made.Text
 }
 
-// restore leaves tokens out unless --with-tokens is given. The server on the restored folder still
-// requires a token.
+// restore leaves tokens out unless --with-tokens is given. The restored server then requires a token,
+// unless an authenticated manifest states that the original server had none.
 func TestRestoresLeaveTokensOut(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

@@ -12,8 +12,8 @@ type llmsKey struct{}
 // scriptLLM runs endpoints that generate texts:
 //
 //	llm start NAME          starts an endpoint and sets MODEL to its URL
-//	llm key NAME KEY        makes it require this API key, or none if KEY is empty
-//	llm ignore-seed NAME    makes each of its answers different
+//	llm key NAME KEY        makes the endpoint require this API key, or none if KEY is empty
+//	llm ignore-seed NAME    makes each answer of the endpoint different
 //	llm stop NAME
 func scriptLLM(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {

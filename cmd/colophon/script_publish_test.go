@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// scriptStatic serves a folder by HTTP until the script ends, and sets STATIC to the URL:
+// scriptStatic serves a folder over HTTP until the script ends, and sets STATIC to the URL:
 //
 //	static FOLDER
 func scriptStatic(ts *testscript.TestScript, neg bool, args []string) {

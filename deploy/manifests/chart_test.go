@@ -54,7 +54,7 @@ store: {secret: colophon-db-app, caSecret: colophon-db-ca}
 persistence: {size: 20Gi}
 `
 
-// everything sets all values.
+// everything sets every value of the chart.
 const everything = several + `
 image: {repository: registry.example.org/colophon, tag: v1.2.3}
 imagePullSecrets: [{name: pull}]
@@ -174,7 +174,7 @@ func TestChartEqualsManifests(t *testing.T) {
 	}
 }
 
-// plain returns the objects as texts, without the labels and settings that only the chart has.
+// plain returns the objects as sorted YAML, without the labels and settings that only the chart has.
 func plain(t *testing.T, objects []any) string {
 	t.Helper()
 	var texts []string

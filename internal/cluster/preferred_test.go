@@ -25,7 +25,7 @@ func TestPreferred(t *testing.T) {
 	for _, name := range names {
 		best := PreferredServer(name, servers)
 		counts[best]++
-		require.Equal(t, best, PreferredServer(name, []postgres.RunningServer{servers[2], servers[0], servers[1]}), "their order does not matter")
+		require.Equal(t, best, PreferredServer(name, []postgres.RunningServer{servers[2], servers[0], servers[1]}), "the order of the servers must not matter")
 		if without := PreferredServer(name, servers[:2]); best != "c" {
 			require.Equal(t, best, without)
 		}

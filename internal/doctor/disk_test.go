@@ -40,7 +40,7 @@ func TestCheckSpace(t *testing.T) {
 			}
 		}
 	}
-	// growing sets a growth of ten thousand events of 1 KiB per day.
+	// growing adds a ledger that grows by ten thousand events of 1 KiB per day.
 	growing := func(d *deployment) {
 		d.server.ledgers = []ledgerAnswers{{LedgerDescription: wire.LedgerDescription{TreeSize: minEvents}, perDay: 10_000}}
 		require.NoError(t, os.MkdirAll(datadir.DatabaseFolder(d.data()), 0o700))

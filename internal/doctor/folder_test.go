@@ -55,7 +55,7 @@ func TestCheckOwner(t *testing.T) {
 	another := os.Getuid() + 1
 	count, example, err := filesOfOthers(d.data(), another)
 	require.NoError(t, err)
-	require.Equal(t, uint64(3), count, "the folder, keys, and the key")
+	require.Equal(t, uint64(3), count, "the data folder, its folder keys, and the key file")
 	require.Equal(t, datadir.Keys(d.data()).Path("default"), example)
 	d.settings.config.Data = filepath.Join(d.data(), "nowhere")
 	requireFinding(t, checkOwner(d), NotChecked, "cannot be read")

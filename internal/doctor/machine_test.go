@@ -31,7 +31,7 @@ func TestCheckFileLimit(t *testing.T) {
 func TestCheckMemory(t *testing.T) {
 	const gib = 1 << 30
 	with := func(l memory.Limits) func(*deployment) { return func(d *deployment) { d.machine.memory = l } }
-	// A server on this machine shows its GOMEMLIMIT, which differs from this command's.
+	// shown adds a server on this machine that shows a GOMEMLIMIT different from this command's.
 	shown := func(limit float64) func(*deployment) {
 		return func(d *deployment) {
 			d.machine.memory = memory.Limits{Machine: 8 * gib, Runtime: 700 << 20}

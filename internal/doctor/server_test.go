@@ -86,12 +86,12 @@ func TestGrowthIsThatOfTheLastWeek(t *testing.T) {
 	perDay, err := l.growth(t.Context(), s, testNow)
 	require.NoError(t, err)
 	require.InDelta(t, quick/7.0, perDay, 0.01)
-	require.LessOrEqual(t, requests, 11, "a binary search needs few requests")
+	require.LessOrEqual(t, requests, 11, "a binary search must need few requests")
 
 	l.Created = wireTime(testNow.Add(-time.Hour))
 	perDay, err = l.growth(t.Context(), s, testNow)
 	require.NoError(t, err)
-	require.Zero(t, perDay, "a ledger that was just created shows no growth")
+	require.Zero(t, perDay, "a ledger that was just created must show no growth")
 
 	l = ledgerAnswers{LedgerDescription: wire.LedgerDescription{Name: "other", TreeSize: 10, Created: wireTime(timeOf(0))}}
 	_, err = l.growth(t.Context(), s, testNow)

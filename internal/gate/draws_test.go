@@ -45,7 +45,7 @@ func maxAlarms(draws int) int {
 	return most
 }
 
-// output is an output with its words, which are computed once for all draws.
+// output is the text of an output with its words, which are computed once for all draws.
 type output struct {
 	text     []byte
 	words    int
@@ -221,7 +221,7 @@ func realCorpus(t *testing.T) *corpus {
 	}
 	require.NoError(t, lines.Err())
 	for _, condition := range realConditions {
-		require.Len(t, c.outputs[condition], realInputs, "the inputs of each condition are in the same order")
+		require.Len(t, c.outputs[condition], realInputs, "each condition must have one output for each input")
 	}
 	return c
 }

@@ -467,7 +467,7 @@ func TestLabelsFit(t *testing.T) {
 	require.NotEqual(t, values["conversation"], values["response_id"])
 	few := slices.Collect(LabelLimits{Labels: 2, LabelBytes: 40}.ReadSpans(resourceSpans(span)))
 	require.Contains(t, string(few[0].Record), `"labels":{"span_id":"7370616e69642038","trace_id":"7472616365206964206f662031362042"}`)
-	require.Equal(t, item.Key, few[0].Key, "labels are not part of the key")
+	require.Equal(t, item.Key, few[0].Key, "labels must not be part of the key")
 }
 
 func TestBounds(t *testing.T) {

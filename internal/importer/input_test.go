@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// read returns the lines of an input that can be read, and the number of errors.
+// read returns the readable lines of an input, and the number of errors.
 func read(t testing.TB, text []byte, maxLine int) (lines []string, failures int) {
 	total := 0
 	in := &input{name: "-", stdin: bytes.NewReader(text), maxLine: maxLine, read: func(n int) { total += n }}
 	last := 0
 	for line, err := range in.lines() {
-		require.GreaterOrEqual(t, line.number, last, "line numbers never decrease")
+		require.GreaterOrEqual(t, line.number, last, "line numbers must never decrease")
 		last = line.number
 		if err != nil {
 			failures++
@@ -72,7 +72,7 @@ func FuzzInput(f *testing.F) {
 			require.Equal(t, want, got)
 			require.Equal(t, tooLong, failures)
 			part, failures := read(t, form[:len(form)-1], maxLine)
-			require.Positive(t, failures, "the input ends too early")
+			require.Positive(t, failures, "a truncated input must cause an error")
 			require.LessOrEqual(t, len(part), len(want))
 			require.True(t, slices.Equal(want[:len(part)], part), "%q", part)
 		}

@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// phoenixRow has the columns of a dataframe of spans that pandas writes.
+// phoenixRow has the columns that pandas writes for a dataframe of Phoenix spans.
 type phoenixRow struct {
 	Name     string           `parquet:"name"`
 	Kind     *string          `parquet:"span_kind,optional"`

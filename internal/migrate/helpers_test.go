@@ -91,7 +91,7 @@ func openFolder(t *testing.T, dir string) *pebble.Database {
 	return database
 }
 
-// openBase opens a database for reading, even if migrate has marked it.
+// openBase opens a database for reading, even if a migration has locked it.
 func openBase(t *testing.T, url string) *postgres.Database {
 	t.Helper()
 	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, ReadOnly: true, Moving: true, Logger: slog.New(slog.DiscardHandler)})

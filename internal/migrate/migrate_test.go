@@ -58,7 +58,7 @@ func TestMoveBothWays(t *testing.T) {
 	require.Contains(t, said.String(), "nothing to do")
 	require.Equal(t, receipt, replayed(l.Data, url))
 
-	// The folder keeps keys and marks. A server does not start on the old log.
+	// After the ledgers have been moved back, a server no longer starts on the database.
 	require.NoError(t, os.RemoveAll(datadir.MovedDatabase(l.Data)))
 	require.NoError(t, Run(t.Context(), c, Options{From: url, To: l.Data}), said)
 	database = openFolder(t, datadir.DatabaseFolder(l.Data))
@@ -108,8 +108,8 @@ func TestCopyContinues(t *testing.T) {
 	require.NoError(t, err)
 	runs, most := 0, 0
 	for mode := faulty.Fail; ; runs++ {
-		// Each run makes one or two commits of a different length. Then a commit fails, or is
-		// made but reported as failed.
+		// Each run makes up to two commits of a length that differs from run to run. Then a commit
+		// fails, or succeeds but is reported as failed.
 		mode = map[bool]faulty.Mode{true: faulty.FailAfterSuccess, false: faulty.Fail}[mode == faulty.Fail]
 		failing := faulty.NewDatabase(target, faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Commit"}, Skip: runs % 3, Count: 1}))
 		to, err := failing.Ledger(t.Context(), ledger.Default)
@@ -123,7 +123,7 @@ func TestCopyContinues(t *testing.T) {
 		}
 		head, err := to.Head(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, head.Size < want.Head.Size, len(head.Checkpoint) == 0, "only the last head is signed")
+		require.Equal(t, head.Size < want.Head.Size, len(head.Checkpoint) == 0, "only the last head may be signed")
 	}
 	require.Greater(t, runs, 10)
 	require.Equal(t, 7, most)

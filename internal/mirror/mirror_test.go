@@ -135,7 +135,7 @@ func serve(t *testing.T, dir string) *endpoint {
 	return e
 }
 
-// set changes the folder, unless it is empty, and the faults.
+// set replaces the faults and, unless dir is empty, the folder. It resets the numbers of requests.
 func (e *endpoint) set(dir string, fault func(path string) fault) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -335,7 +335,7 @@ func TestLoadContinues(t *testing.T) {
 	require.Empty(t, r.host.Ledgers())
 	from.set("", func(string) fault { return "" })
 	r.shows(w)
-	require.Zero(t, from.requests("tile/entries/003"), "it was loaded before")
+	require.Zero(t, from.requests("tile/entries/003"), "a bundle that was loaded before must not be requested again")
 
 	w.grow(6000)
 	first := r.size()

@@ -295,8 +295,8 @@ func TestArchiveThatLies(t *testing.T) {
 	a.wantAll(t, a.reopen(t, nil))
 }
 
-// While the bucket does not respond, the server starts, accepts records, and serves recent events. Afterwards
-// it serves all events.
+// While the bucket does not respond, the server starts, accepts records, and serves recent events. Once the
+// bucket responds again, the server serves all events.
 func TestArchiveWithoutItsBucket(t *testing.T) {
 	a := newArchived(t, 900)
 	_, stop := a.reopen(t, nil).publish(a.archiving(1))

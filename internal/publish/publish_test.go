@@ -27,7 +27,7 @@ func TestCopyEqualsLog(t *testing.T) {
 // smaller copy.
 func TestLargeCopy(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes a minute")
+		t.Skip("this test takes a minute")
 	}
 	n, b, small := newNode(t), new(buckettest.Memory), new(buckettest.Memory)
 	n.grow(300)

@@ -75,7 +75,7 @@ func TestAdviceIfTheServerSpeaksTLS(t *testing.T) {
 }
 
 func TestRedirectsDoNotGetTheToken(t *testing.T) {
-	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("asked") }))
+	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the other server received a request") }))
 	defer thief.Close()
 	server := httptest.NewServer(http.RedirectHandler(thief.URL+"/v1/ledgers", http.StatusTemporaryRedirect))
 	defer server.Close()

@@ -109,7 +109,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o600))
 	named := filepath.Join(dir, "named")
 	require.NoError(t, os.Symlink(path, named))
-	require.NoError(t, CheckUserFile(named, true), "links to files that the operator names are followed")
+	require.NoError(t, CheckUserFile(named, true), "a link that the operator names must be followed")
 	require.NoError(t, os.Chmod(path, 0o666))
 	require.Error(t, CheckUserFile(named, true))
 	f, err := Create(path)
@@ -148,7 +148,7 @@ func TestLinksOfOthers(t *testing.T) {
 	give(t, link, stranger)
 	require.ErrorContains(t, CheckFolder(link), "is a link that belongs to another user, with id 54321")
 	give(t, filepath.Dir(link), stranger)
-	require.Error(t, CheckFolder(link), "a link in a folder of another user is refused too")
+	require.Error(t, CheckFolder(link), "a link in a folder of another user must be refused too")
 }
 
 // Every file that is opened or created in a root is inside that root, even if folders are swapped at the

@@ -14,7 +14,7 @@ import (
 )
 
 // FuzzConfigurationFile checks that a configuration file is either valid or refused with an
-// error that has no names of Go types.
+// error that contains no names of Go types.
 func FuzzConfigurationFile(f *testing.F) {
 	f.Add([]byte("listen: 127.0.0.1:80\ncache: 64MiB\nmax-page: 10\nlog-level: warn\nshutdown-limit: 3s\n"))
 	f.Add([]byte("trusted-proxies: [10.0.0.0/8]\nallow-host: a,b\n---\nx"))

@@ -18,7 +18,7 @@ func TestGarbageShare(t *testing.T) {
 		require.Equal(t, want, garbageShare(live, math.MaxInt64), "%d MiB", live>>20)
 	}
 	require.Equal(t, 16, garbageShare(1<<30, 4<<30))
-	require.Equal(t, 100, garbageShare(1<<30+1, 4<<30), "the limit bounds it")
+	require.Equal(t, 100, garbageShare(1<<30+1, 4<<30), "only the memory limit must bound the garbage")
 }
 
 // shareNow returns the runtime's current GC percentage.
@@ -50,7 +50,7 @@ func TestGarbageIsPaced(t *testing.T) {
 	require.Equal(t, usualGarbage, shareNow())
 	runtime.GC()
 	runtime.GC()
-	require.Equal(t, usualGarbage, shareNow(), "pacing has ended")
+	require.Equal(t, usualGarbage, shareNow(), "the percentage must be the default after pacing has ended")
 	runtime.KeepAlive(inUse)
 }
 

@@ -113,7 +113,7 @@ func TestAnAuthorityIsWithdrawn(t *testing.T) {
 			require.Equal(t, "mtls:pipe", actor)
 			resumed = state.DidResume
 		}
-		require.True(t, resumed, "the test shows nothing unless sessions are resumed")
+		require.True(t, resumed, "sessions must be resumed, or the test shows nothing")
 	}
 
 	path := s.Write("clients.pem", "CERTIFICATE", other.Cert.Raw)

@@ -139,7 +139,7 @@ func TestChangedCertificatesAreReloaded(t *testing.T) {
 	require.NoError(t, os.WriteFile(config.TLSKey, first, 0o600))
 	serves("second")
 	serves("second")
-	require.Equal(t, 1, strings.Count(log.String(), "cannot be used"), "logged once")
+	require.Equal(t, 1, strings.Count(log.String(), "cannot be used"), "the error must be logged only once")
 	require.NoError(t, os.Remove(config.TLSCert))
 	serves("second")
 	require.Equal(t, 2, strings.Count(log.String(), "cannot be used"))
@@ -165,7 +165,7 @@ func TestClientCertificatesOpenTheGate(t *testing.T) {
 		require.Equal(t, want, body)
 	}
 	body, _, _, err := visit(t, url, &tls.Config{RootCAs: s.Roots()})
-	require.NoError(t, err, "a connection needs no client certificate")
+	require.NoError(t, err, "a connection must need no client certificate")
 	require.Empty(t, body)
 	pair := other.IssueClient("pipeline")
 	_, _, _, err = visit(t, url, &tls.Config{RootCAs: s.Roots(), GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }})
@@ -216,7 +216,7 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	says("no valid token", "")
 }
 
-// If the wrong user starts a server, the error says which user to run it as.
+// If the wrong user starts a server, the error says which user must run it.
 func TestTheGateOfAnotherUser(t *testing.T) {
 	if os.Getuid() <= 0 {
 		t.Skip("root may read everything, and Windows has no modes")

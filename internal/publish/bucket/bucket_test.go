@@ -126,7 +126,7 @@ func TestOneWriterWins(t *testing.T) {
 	})
 }
 
-// A folder has nothing but the objects and an empty folder for incomplete files.
+// A folder contains only the objects and an empty folder for incomplete files.
 func TestFolderHasObjectsOnly(t *testing.T) {
 	dir := t.TempDir()
 	stale := filepath.Join(dir, ".writing", "left")
@@ -154,14 +154,14 @@ func TestFolderHasObjectsOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 0o644, info.Mode().Perm())
 
-	// A folder that was removed is created again by one of the next two calls of Put.
+	// If the folder has been removed, one of the next two calls of Put creates it again.
 	require.NoError(t, os.RemoveAll(dir))
 	_ = b.Put(t.Context(), "a/b", []byte("one"), plain, bucket.IfAbsent())
 	require.NoError(t, os.MkdirAll(dir, 0o750))
 	require.NoError(t, errors.Join(b.Put(t.Context(), "a/c", []byte("one"), plain, bucket.IfAbsent())))
 }
 
-// withoutCredentials clears the variables with credentials.
+// withoutCredentials clears the environment variables that contain credentials.
 func withoutCredentials(t *testing.T) {
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN"} {
 		t.Setenv(name, "")
@@ -175,7 +175,7 @@ func urls(endpoint string) []string {
 	return []string{"s3://bucket?region=us-east-1&" + at, "gs://bucket?" + at, "azblob://bucket?" + at}
 }
 
-// Put and Get return an error if the endpoint returns a wrong response, or none.
+// Put and Get return an error if the endpoint returns a wrong response or does not respond.
 func TestFaultyEndpoints(t *testing.T) {
 	withoutCredentials(t)
 	for status, want := range map[int]error{http.StatusPreconditionFailed: bucket.ErrPrecondition, http.StatusNotImplemented: bucket.ErrUnsupported,
@@ -202,7 +202,7 @@ func TestFaultyEndpoints(t *testing.T) {
 	}
 }
 
-// If an object is cut off, Get returns io.ErrUnexpectedEOF with the name of the object.
+// If an object is cut off, Get returns an error that wraps io.ErrUnexpectedEOF and names the object.
 func TestCutOffObjects(t *testing.T) {
 	withoutCredentials(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -233,7 +233,7 @@ func TestRateLimit(t *testing.T) {
 	require.EqualValues(t, 2, requests.Load())
 }
 
-// The accounts and credentials of Azure come from the variables that its own tools read.
+// The account and the credentials for Azure come from the variables that Azure's own tools read.
 func TestAzureCredentials(t *testing.T) {
 	s := buckettest.StartAzure(t)
 	b := open(t, s.URL("credentials"))
@@ -267,7 +267,7 @@ func TestAzureCredentials(t *testing.T) {
 	require.ErrorContains(t, read(s.URL("credentials")), "base64")
 }
 
-// The credentials of Google come from the file that GOOGLE_APPLICATION_CREDENTIALS names.
+// The credentials for Google come from the file that GOOGLE_APPLICATION_CREDENTIALS names.
 func TestGoogleCredentials(t *testing.T) {
 	var asked atomic.Int64
 	service := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,4 +1,4 @@
-// Package authority signs the certificates of tests.
+// Package authority provides a certificate authority for tests.
 package authority
 
 import (

@@ -145,7 +145,7 @@ func pathIDOf(t testing.TB, url string, seq uint64) string {
 	return list.Rows[0].PathID
 }
 
-// Serve runs a real server over a data folder until stop is called. url is the URL of the
+// Serve runs a real server on a data folder until stop is called. url is the URL of the
 // ledger. Serve returns when the index has the whole log.
 func Serve(t testing.TB, data string) (url string, stop func()) {
 	t.Helper()
@@ -173,7 +173,7 @@ func serve(t testing.TB, data string, key *string) (url string, stop func()) {
 	}
 }
 
-// Copy returns a copy of the data folder. No server may be running over it.
+// Copy returns the path of a copy of the data folder. No server may be using the folder.
 func (l *Ledger) Copy(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -182,7 +182,7 @@ func (l *Ledger) Copy(t testing.TB) string {
 	return dir
 }
 
-// answerRequests add records that some queries need for a result that is not empty.
+// answerRequests add records without which some queries would have an empty result.
 var answerRequests = []struct{ method, path, body string }{
 	{"POST", "/run-dags", `{"run_id":"dag 2","question":"Who keeps the light?","messages":[{"role":"user","content":"y"}],"timestamp":"2026-01-02T00:00:00Z","inputs":{"context_root":"` + strings.Repeat("1", 64) + `","answer_text":"Bo.","audit_mode":"HYBRID",` +
 		`"verifier_method":"v","n_quotes":1,"n_verified":1,"sources":[{"score":1,"document_root":"` + ZeroHash + `"}]},"evidence":[{"chunk_root":"` + ZeroHash + `","start":0,"end":9}]}`},

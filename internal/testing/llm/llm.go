@@ -70,7 +70,7 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// options are the settings that have the same names in both APIs.
+// options holds the settings that have the same names in both APIs.
 type options struct {
 	Temperature *float64 `json:"temperature"`
 	Seed        *int64   `json:"seed"`

@@ -52,7 +52,7 @@ func start(t testing.TB, p program) *server {
 		if os.Getenv(p.require) != "" {
 			t.Fatalf("%s is missing, and %s is set: %s", p.name, p.require, p.install)
 		}
-		t.Skipf("there is no %s here: %s", p.name, p.install)
+		t.Skipf("%s is not installed: %s", p.name, p.install)
 	}
 	s := &server{t: t, program: p, dir: t.TempDir()}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
