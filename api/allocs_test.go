@@ -21,7 +21,8 @@ func TestAllocations(t *testing.T) {
 	s := start(t)
 	w := s.wire(t)
 	asked := 0
-	// Writes come last, because the index folds them after they have been answered.
+	// Writes come last, because the index folds them in the background after they have been
+	// answered.
 	for _, c := range []struct {
 		name    string
 		most    float64

@@ -11,7 +11,6 @@ import (
 	"colophon/console"
 )
 
-// consoleScript returns the path of the console's script.
 func consoleScript() string {
 	w := httptest.NewRecorder()
 	console.ServePage(w, httptest.NewRequest(http.MethodGet, "/", nil), false)

@@ -150,7 +150,7 @@ func TestBatchAnswersAreAsTheContractSays(t *testing.T) {
 		line(`{"output":"o","output_hash":"`+strings.Repeat("0", 64)+`",`+goodIPC[1:]) + // a mismatch, which is 422 if the query asks for rejection
 		line(`{"modle":"m",`+goodIPC[1:]) + // 400
 		line(`{"output":"`+strings.Repeat("x", maxBody)+`",`+goodIPC[1:]) + // 413
-		"\n" + // 400
+		"\n" + // an empty line has no result
 		`{"kind":"poem","record":{}}` + "\n" + // 422
 		line(`{"run_id":"r",`+goodIPC[1:]) // 200
 	for _, c := range []struct {

@@ -40,8 +40,8 @@ func (s *service) exported(question string, asOf uint64) (rows []string, m *proo
 	return rows, m, rest
 }
 
-// pagesOf returns all rows of a query, read in pages of three rows. separator precedes the
-// first further parameter.
+// pagesOf returns all rows of a query, read in pages of three rows. separator, "?" or "&", precedes
+// the parameters that pagesOf adds.
 func (s *service) pagesOf(question, separator string) (rows []string) {
 	s.t.Helper()
 	for cursor := ""; ; {

@@ -68,7 +68,7 @@ func (s *service) listenUntil(ctx context.Context, query string, headers ...stri
 	return l
 }
 
-// next reads one event.
+// next reads one event or comment.
 func (l *listener) next() (e sent) {
 	l.t.Helper()
 	defer time.AfterFunc(patience, l.leave).Stop()

@@ -101,7 +101,7 @@ func (s *service) post(url, body string, headers ...string) answer {
 	return s.do(http.MethodPost, url, body, append([]string{"Content-Type", "application/json"}, headers...)...)
 }
 
-// want requires this status.
+// want requires this status, and returns the answer.
 func (a answer) want(status int) answer {
 	a.t.Helper()
 	require.Equal(a.t, status, a.status, "%s", a.body)

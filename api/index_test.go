@@ -73,8 +73,8 @@ func TestIndexPartAtALaterSize(t *testing.T) {
 	s.get("/index?as_of=1000").problem(http.StatusServiceUnavailable)
 }
 
-// The rows contain digests that are keyed with the secret of payload members, but not the
-// secret itself.
+// The rows of an index part contain digests that are keyed with the secret of payload members, but
+// not the secret itself.
 func TestIndexPartsHaveNoSecret(t *testing.T) {
 	s, part := indexed(t)
 	l, err := s.host.Ledger(ledger.Default)

@@ -118,7 +118,7 @@ func TestSpoolsAreBounded(t *testing.T) {
 				return s.server().shared.Limits.Spools.Taken.Load() > 1<<19 || s.refusals(limits.RefusedSpool) == 1
 			}, patience, time.Millisecond)
 			require.Eventually(t, func() bool { return !isRunning("colophon/api/batch.(*batch).read(") }, patience, time.Millisecond, "the server still reads the batch")
-			// The client reads what was sent, and sees that the answer is not complete.
+			// The client reads what was sent, and sees that the answer is incomplete.
 			require.NoError(t, deaf.SetReadDeadline(time.Now().Add(patience)))
 			response, err := http.ReadResponse(deaf.answers, nil)
 			require.NoError(t, err)

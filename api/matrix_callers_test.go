@@ -139,7 +139,7 @@ func (i *issuer) unsigned(claims map[string]any) string {
 	return encode([]byte(`{"alg":"none"}`)) + "." + encode(payload) + "."
 }
 
-// publicPEM returns the public key of the issuer.
+// publicPEM returns the public key of the issuer in PEM.
 func (i *issuer) publicPEM() []byte {
 	i.t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(i.key.Public())
@@ -199,7 +199,8 @@ func (g *gated) callers() []caller {
 	)
 }
 
-// badTokens returns callers with an invalid, expired, or revoked token.
+// badTokens returns callers without valid credentials: with no token, with an invalid one, or with
+// one that is expired or revoked.
 func (g *gated) badTokens() []caller {
 	good := g.token("good", []string{"default"}, scopeNames)
 	revoked := g.token("revoked", []string{"default"}, scopeNames)
@@ -230,7 +231,7 @@ func (g *gated) badTokens() []caller {
 	}
 }
 
-// outsiders returns callers with credentials of an issuer or an authority, real or forged.
+// outsiders returns callers with credentials of an issuer or of an authority, valid or not.
 func (g *gated) outsiders() []caller {
 	i := g.issuer
 	claims := func(name string, value any) map[string]any {

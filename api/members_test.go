@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Attributions and timelines list the payload members that differ; only callers with the scope
-// content see their values. The effect of a member is queried with the digests of its values.
+// Attributions list the payload members that differ; only callers with the scope content see their
+// values. The effect of a member is queried with the digests of its values.
 func TestPayloadMembersInAnswers(t *testing.T) {
 	g := startGated(t)
 	post := func(payload, output string) {

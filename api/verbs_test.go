@@ -243,8 +243,8 @@ func TestBadVerbsRecordNothing(t *testing.T) {
 	require.Equal(t, size, s.size())
 }
 
-// Verbs with an Idempotency-Key are replayed or refused like records, even if they can no
-// longer be applied.
+// Requests that change a state, a path, or a source are replayed or refused under an
+// Idempotency-Key, as records are, even if they can no longer be applied.
 func TestKeysOfVerbs(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o"), "Idempotency-Key", "record").want(http.StatusCreated)

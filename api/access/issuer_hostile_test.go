@@ -147,7 +147,8 @@ func (p *provider) keysText(t *testing.T) []byte {
 	return recorder.Body.Bytes()
 }
 
-// Key sets that are too large, too long, or empty are refused, and the log stays short.
+// Key sets that have too many keys, are too long, or are malformed are refused, and the log stays
+// short.
 func TestUnusableKeySetsAreRefused(t *testing.T) {
 	p := newProvider(t)
 	one, err := json.Marshal(jose.JSONWebKey{Key: p.keys["first"].Public(), KeyID: "first"})

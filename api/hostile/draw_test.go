@@ -95,8 +95,8 @@ func (d *generator) array(s *openapi3.Schema, name string, depth int) *value {
 	return v
 }
 
-// free returns a random JSON value. It ignores schemas. Deeper values contain fewer arrays and
-// objects.
+// free returns a random JSON value without regard to schemas. Deeper values contain fewer arrays
+// and objects.
 func (d *generator) free(depth int) *value {
 	v := &value{}
 	switch d.IntN(8 - min(depth, 6)) { // no arrays or objects if the value is deeply nested

@@ -179,7 +179,7 @@ func (s *attacker) generator(client uint64) *generator {
 	return &generator{Rand: rand.New(rand.NewPCG(s.seed, s.round<<8|client)), contract: s.contract, seen: s.seen, credentials: s.credentials}
 }
 
-// attack sends a number of requests from all clients.
+// attack sends the given number of requests in total, from all clients.
 func (s *attacker) attack(requests int) {
 	var left atomic.Int64
 	left.Store(int64(requests))

@@ -14,8 +14,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// inside matches words that reveal internals of the server in a message: words of Go for types,
-// places, and failures, and names of libraries and files.
+// inside matches parts of a message that reveal internals of the server: Go's words for types,
+// source positions, and failures, and names of libraries and files.
 var inside = regexp.MustCompile(strings.Join([]string{
 	`goroutine|runtime[. ]|panic|nil pointer|index out of range|\.go:\d|0x[0-9a-f]{6,}|%!|<nil>|interface \{|map\[|\*[a-z]+\.[A-Z]`,
 	`json: |strconv\.|encoding/|reflect|errors\.|invalid character .* looking|context (canceled|deadline)|net/http|echo\.|code=\d|message=`,
@@ -73,8 +73,8 @@ func (c *contract) judge(r *request, a *answer) error {
 	return c.judgeOutcome(r, a)
 }
 
-// documented returns nil if the contract allows the answer: the operation lists its status, or the
-// contract's introduction, which applies to all routes, does.
+// documented returns nil if the contract allows the answer. Its status must be listed by the
+// operation or by the introduction of the contract, which applies to all routes.
 func (c *contract) documented(r *request, a *answer) error {
 	op, methods := c.find(r.method, r.url())
 	if op != nil && op.Responses.Status(a.status) != nil {

@@ -32,7 +32,6 @@ func (d *generator) ledgerFor(op *operation) string {
 	return first
 }
 
-// path returns a random path of an operation.
 func (d *generator) path(op *operation) string {
 	path := op.route
 	for _, pair := range together {
@@ -114,7 +113,6 @@ var kindOf = map[string]string{
 	"getCitationsDocument": "citation_set", "pinnedRetrieval": "citation_set",
 }
 
-// parameter returns a random value of a parameter.
 func (d *generator) parameter(op *operation, p *openapi3.Parameter) string {
 	s := flat(p.Schema.Value)
 	if kind := kindOf[op.OperationID]; kind != "" && s.Type.Is("integer") && !d.chance(6) {

@@ -32,7 +32,7 @@ type slowAttack struct {
 	running sync.WaitGroup
 
 	written  atomic.Int64 // number of records that writers have posted
-	failed   atomic.Value // why a writer was refused: a string
+	failed   atomic.Value // why a writer was refused (a string)
 	statuses sync.Map     // statuses of the answers to slow readers: int → *atomic.Int64
 }
 
@@ -373,7 +373,7 @@ func (s *slowAttack) awaitStalled(t *testing.T, held float64) {
 	})
 }
 
-// write posts records with a number of writers until end is called.
+// write posts records with the given number of writers until end is called.
 func (s *slowAttack) write(t *testing.T, writers int) (end func()) {
 	t.Helper()
 	stop := make(chan struct{})

@@ -106,7 +106,6 @@ func writeOnly(address string, commands io.Reader, out io.Writer) {
 	}
 }
 
-// writeOne posts one record.
 func writeOne(client *http.Client, address string, n int64) error {
 	body := fmt.Sprintf(`{"model":"m","temperature":0,"max_tokens":9,"payload":{"n":%d},"output":"an answer"}`, n)
 	response, err := client.Post("http://"+address+"/v1/ledgers/default/ipc-records", "application/json", strings.NewReader(body))
