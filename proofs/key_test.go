@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzParseKeys checks that the parsers accept a text only if it is a key in canonical form.
-// Their errors do not repeat the text, which may be a secret.
+// FuzzParseKeys checks that ParseVerifier accepts a key only in canonical form, and that ParseSigner
+// returns either a key that can be parsed again, or ErrMalformed.
 func FuzzParseKeys(f *testing.F) {
 	signer := testSigner(f, testOrigin, 1)
 	f.Add(signer.Secret())

@@ -80,7 +80,7 @@ func newTileStore() *tileStore {
 	return &tileStore{values: make(map[tileID][]byte)}
 }
 
-// save stores the tiles that changed since the last call.
+// save stores the tiles that have changed since the last call.
 func (s *tileStore) save(t *Tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -75,7 +75,7 @@ var writes = []request{
 	{route: "POST " + ofLedger + "/otlp/v1/traces", path: "~/otlp/v1/traces", body: `{"resourceSpans":[]}`, status: 200},
 	{route: "POST " + ofLedger + "/otlp/v1/logs", path: "~/otlp/v1/logs", body: `{"resourceLogs":[]}`, status: 200},
 	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 201},
-	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 409}, // refused, because both keys sign since the earlier rotation
+	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 409}, // refused, because both keys still sign after the earlier rotation
 	{route: "POST /v1/snapshots", path: "/v1/snapshots", status: 409},                             // refused, because no backup waits for a snapshot
 	{route: "POST /v1/compute/{kind}", path: "/v1/compute/ipc_record", body: ipc, status: 200},
 	{route: "POST /v1/compute/cache-key", path: "/v1/compute/cache-key", body: dimensions, status: 200},
@@ -85,7 +85,7 @@ var writes = []request{
 var reads = []request{
 	{route: "GET /", path: "/", status: 200, past: "Prism follows redirects"},
 	{route: "GET /ui/{version}/{file}", path: "/ui/none/app.js", status: 404},
-	{route: "GET /openapi.yaml", path: "/openapi.yaml", status: 200, past: "Prism does not read answers in YAML"},
+	{route: "GET /openapi.yaml", path: "/openapi.yaml", status: 200, past: "Prism does not read responses in YAML"},
 	{route: "GET " + ofLedger + "/log/tile/{path}", path: "~/log/tile/0/000.p/1", status: 200, past: "Prism does not support parameters with slashes"},
 	{route: "GET /healthz", path: "/healthz", status: 200},
 	{route: "GET /readyz", path: "/readyz", status: 200},
@@ -149,7 +149,8 @@ var reads = []request{
 	{route: "GET " + ofLedger + "/producers/{id}", path: "~/producers/w", status: 200},
 }
 
-// writesAtLast removes data that the requests in reads need, and is therefore sent last.
+// writesAtLast holds requests that are sent last, because they remove data that the requests in reads
+// need.
 var writesAtLast = []request{
 	{route: "DELETE " + ofLedger + "/sources/{source_id}", path: "~/sources/x", status: 201},
 	{route: "DELETE " + ofLedger + "/records/{seq}/content", path: "~/records/6/content", body: `{"reason":"r"}`, status: 201},

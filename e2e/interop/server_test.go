@@ -177,7 +177,7 @@ func (s *server) hashes(query string) [][]byte {
 	return hashes
 }
 
-// hexadecimal is a byte string that JSON contains as hexadecimal digits, as the API writes hashes.
+// hexadecimal is a byte string that JSON represents as hexadecimal digits, like the hashes of the API.
 type hexadecimal []byte
 
 // UnmarshalText implements encoding.TextUnmarshaler.

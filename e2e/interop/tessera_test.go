@@ -61,7 +61,7 @@ func leafHashes(bundle []byte) ([][]byte, error) {
 func (s *server) check(log fsck.Fetcher) error {
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	// With only one worker, fsck can wait for itself.
+	// With only one worker, fsck can deadlock.
 	return fsck.New(s.origin(), s.verifier(), log, leafHashes, fsck.Opts{N: 4}).Check(ctx)
 }
 

@@ -57,10 +57,11 @@ var ways = []way{
 	},
 }
 
-// wait is how long something may take that happens after a retry.
+// wait limits how long the tests wait for an effect of a retry.
 const wait = 2 * time.Minute
 
-// A collector passes on each generation. If it gets all of them again, it adds nothing.
+// A collector passes each generation on to the ledger. If the collector gets the generations twice, the ledger
+// records them once.
 func TestCollector(t *testing.T) {
 	for _, w := range ways {
 		for signal, send := range map[string]func(t *testing.T, c *collector){
@@ -94,7 +95,7 @@ func TestCollector(t *testing.T) {
 // While the server is killed and started again, a collector keeps what it cannot send, and repeats it. Each
 // generation is recorded once.
 func TestCollectorRepeatsWhatAKilledServerMissed(t *testing.T) {
-	const kills, part, last = 3, 200, 30 // part are the generations from kill to kill; the last ones of them come after the kill
+	const kills, part, last = 3, 200, 30 // part counts the generations of a round, and last those of them that are made after the kill
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
 			p := startProcess(t)

@@ -64,7 +64,7 @@ func start(t *testing.T) *server {
 const count = 300
 
 // generate exports count spans that are generations, and as many spans around them. It returns all
-// of them.
+// spans.
 func generate(t *testing.T, exporter trace.SpanExporter) []trace.ReadOnlySpan {
 	t.Helper()
 	var kept keeper
@@ -132,7 +132,7 @@ func TestSpanExporters(t *testing.T) {
 	}
 }
 
-// An exporter reports why the server refused a call by gRPC.
+// An exporter that uses gRPC reports why the server refused its call.
 func TestRefusedExport(t *testing.T) {
 	s := start(t)
 	exporter, err := otlptracegrpc.New(t.Context(), otlptracegrpc.WithEndpoint(strings.TrimPrefix(s.grpc.URL, "http://")), otlptracegrpc.WithInsecure(),
@@ -146,8 +146,8 @@ func TestRefusedExport(t *testing.T) {
 	require.NoError(t, exporter.Shutdown(t.Context()))
 }
 
-// Every exporter of log records records the log events that report generations, and adds nothing when it
-// sends them again.
+// Each log record that reports a generation is recorded once, whichever exporter sends it, and even if the
+// exporter sends it twice.
 func TestLogExporters(t *testing.T) {
 	for name, make := range map[string]func(s *server) (sdklog.Exporter, error){
 		"HTTP": func(s *server) (sdklog.Exporter, error) {

@@ -54,8 +54,8 @@ func TestNodeExporters(t *testing.T) {
 	}
 }
 
-// The JavaScript program of docs/otlp.md records its generation, with the endpoint of all signals and with that
-// of traces.
+// The JavaScript program in docs/otlp.md records its generation, whether the endpoint for all signals or only
+// the endpoint for traces is set.
 func TestNodeProgramOfTheDocument(t *testing.T) {
 	wantNode(t)
 	document, err := os.ReadFile("../../docs/otlp.md")

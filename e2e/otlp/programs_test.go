@@ -19,7 +19,7 @@ import (
 	"colophon/client"
 )
 
-// programs are the paths of the programs that TestMain has built.
+// programs holds the paths of the programs that TestMain has built.
 var programs struct{ colophon, collector string }
 
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
@@ -47,7 +47,7 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// process is a server of its own, whose ledger stays when it is killed and started again.
+// process is a server in its own process. Its ledger is kept when the server is killed and started again.
 type process struct {
 	data, http, grpc string // folder and addresses
 	ledger           *client.Ledger
@@ -93,13 +93,13 @@ func (p *process) start(t *testing.T) {
 	go io.Copy(io.Discard, out)
 }
 
-// kill ends the server at once, in the middle of whatever it does.
+// kill kills the server, whatever the server is doing.
 func (p *process) kill() {
 	_ = p.command.Process.Kill()
 	_ = p.command.Wait()
 }
 
-// size returns the number of events of the ledger. It returns 0 if the server does not answer.
+// size returns the number of events of the ledger. It returns 0 if the request fails.
 func (p *process) size(t *testing.T) uint64 {
 	stats, err := p.ledger.Stats(t.Context())
 	if err != nil {
@@ -112,7 +112,7 @@ func (p *process) size(t *testing.T) uint64 {
 type collector struct {
 	command    *exec.Cmd
 	http, grpc string        // addresses of its receiver
-	ended      chan struct{} // closed when it has closed its log
+	ended      chan struct{} // closed when the collector has closed its log
 
 	mu   sync.Mutex
 	text strings.Builder // its log; guarded by mu
@@ -165,7 +165,7 @@ func (c *collector) read(out io.Reader, ready chan<- struct{}) {
 		c.text.Write(append(lines.Bytes(), '\n'))
 		c.mu.Unlock()
 		var entry struct{ Msg, Endpoint string }
-		_ = json.Unmarshal(lines.Bytes(), &entry) // a line can be no JSON, such as that of a panic
+		_ = json.Unmarshal(lines.Bytes(), &entry) // a line may not be JSON, such as one of a panic
 		switch {
 		case entry.Msg == "Starting GRPC server":
 			c.grpc = entry.Endpoint
@@ -183,7 +183,7 @@ func (c *collector) log() string {
 	return c.text.String()
 }
 
-// stop lets the collector send what it has, and waits until it ends.
+// stop lets the collector send what it has, and waits until it has exited.
 func (c *collector) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, c.command.Process.Signal(syscall.SIGTERM))

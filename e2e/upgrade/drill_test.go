@@ -29,8 +29,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// from is the environment variable that names the commit of the old servers. If it is not set, the old
-// servers are the same build with a different version.
+// from names the environment variable that holds the commit of the old servers. If the variable is not set,
+// the old servers are the same build with a different version.
 const from = "DRILL_FROM"
 
 // patience limits each wait. No requirement depends on it.
@@ -77,7 +77,7 @@ type node struct {
 
 var serves = regexp.MustCompile(`server +(http://[0-9.:]+)`)
 
-// start starts a program on the node's folder, and waits until the server answers.
+// start starts a program on the node's folder, and waits until the server is ready.
 func (n *node) start(program string) {
 	n.Helper()
 	n.said = new(locked.Buffer)
@@ -194,7 +194,8 @@ func (w *writers) longest() (pause time.Duration, acknowledged int) {
 	return pause, len(w.seqs)
 }
 
-// waitFor waits until more further records have been acknowledged.
+// waitFor waits until the number of acknowledged records has grown by more. Like longest, it begins a new
+// measurement of the pause.
 func (w *writers) waitFor(t *testing.T, more int) {
 	t.Helper()
 	_, begun := w.longest()
@@ -223,9 +224,9 @@ func (w *writers) rotate(t *testing.T, c *client.Client, nodes []*node, program 
 }
 
 // Three servers that share one key, as in deploy/kubernetes/servers, start at the same time and are
-// replaced one after another. A server that writes the ledger passes it on before it exits. No write
-// fails despite retries, and each acknowledged record is in the log once. The upgrade also gives the
-// next key to all servers.
+// replaced one after another. A server that writes the ledger passes it on before it exits. Every
+// write succeeds, some after retries, and each acknowledged record is in the log once. The upgrade
+// also gives the next key to all servers.
 func TestRollingUpgrade(t *testing.T) {
 	database := postgrestest.Start(t)
 	old, latest := programs(t)

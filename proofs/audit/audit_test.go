@@ -117,7 +117,7 @@ func edit(seq int, from, to string) func(*testing.T, *memory) {
 	}
 }
 
-// reword is like edit, for an event whose digest covers the replaced text.
+// reword is like edit, but also adapts the digest of the event, which covers the replaced text.
 func reword(seq int, from, to string) func(*testing.T, *memory) {
 	return then(edit(seq, from, to), func(t *testing.T, m *memory) {
 		var d pyjson.Document
@@ -165,7 +165,7 @@ func TestChangedEntries(t *testing.T) {
 	})
 }
 
-// If the entries and their level-0 tiles were rewritten, but the tile above them still has the
+// If entries and their level-0 tiles have been rewritten, but the tile above them still has the
 // signed root, WalkLog reports the first entry below the changed hash.
 func TestRewrittenLog(t *testing.T) {
 	testDamage(t, 512, []mutation{{"from entry 302", func(t *testing.T, m *memory) {
@@ -222,7 +222,7 @@ func TestDamageNamesItsPlace(t *testing.T) {
 	require.EqualError(t, damaged(KindChain, 5, "why"), "chain: at entry 5: why")
 }
 
-// WalkLog finds the damaged tile or entry also in a log that has a full tile on level 1.
+// WalkLog also finds the damaged tile or entry in a log that has a full tile on level 1.
 func TestDamageInLargeLog(t *testing.T) {
 	testDamage(t, 65536+300, []mutation{
 		{"full tile of level 1", flipTile(1, 0, 200), KindTile, 200 * 256, "tile/1/000"},
@@ -369,7 +369,7 @@ func TestGrowingLog(t *testing.T) {
 	require.Equal(t, uint64(300), report.Size)
 }
 
-// If a source is unavailable, the walk reports no damage, no matter which read fails.
+// If a source is unavailable, WalkLog returns ErrUnavailable and no report, whichever read fails.
 func TestUnavailableSource(t *testing.T) {
 	sound := newMemory(t, 300)
 	options := Options{Verifiers: []*proofs.Verifier{sound.signer.Verifier()}}

@@ -48,7 +48,7 @@ func (a *auditor) walk(t testing.TB, m *memory) *Report {
 	return report
 }
 
-// beginning returns the first entries of a log with a checkpoint of this size.
+// beginning returns a log that has the first size entries of m, and a checkpoint of that size.
 func beginning(t testing.TB, m *memory, size int) *memory {
 	t.Helper()
 	c := m.clone()
@@ -148,8 +148,7 @@ func TestExtendComparesWithSeenCheckpoints(t *testing.T) {
 	}
 }
 
-// Extend finds the first changed entry of a fork also if that entry is below a full tile of level
-// 1.
+// Extend finds the first changed entry of a fork even if that entry is below a full tile of level 1.
 func TestForkOfALargeLog(t *testing.T) {
 	m := newMemory(t, 66_000)
 	a := newAuditor()

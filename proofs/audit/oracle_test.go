@@ -29,8 +29,7 @@ func count(v pyjson.Value) (uint64, bool) {
 	return n, err == nil
 }
 
-// digestOf returns the SHA-256 of a record in canonical form, without the members named by
-// but.
+// digestOf returns the SHA-256 of a record in canonical form, except the members that but names.
 func digestOf(r pyjson.Value, but ...string) proofs.Hash {
 	covered := []byte{'{'}
 	for name, value := range r.Members() {

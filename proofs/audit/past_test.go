@@ -31,7 +31,7 @@ func (r *memoryPast) Add(f EventFlags) error {
 // Flags implements History.
 func (r *memoryPast) Flags(seq uint64) (EventFlags, error) {
 	if seq >= uint64(len(r.facts)) {
-		return 0, fmt.Errorf("the past has no facts about event %d", seq)
+		return 0, fmt.Errorf("the history has no flags of event %d", seq)
 	}
 	return r.facts[seq], nil
 }
@@ -72,7 +72,7 @@ func (r *memoryPast) StoreTile(t proofs.TileData) error {
 func (r *memoryPast) Tile(level uint8, index uint64) ([]byte, error) {
 	tile, kept := r.tiles[place{level, index}]
 	if !kept {
-		return nil, fmt.Errorf("the past has no tile %d/%d", level, index)
+		return nil, fmt.Errorf("the history has no tile %d/%d", level, index)
 	}
 	return tile, nil
 }

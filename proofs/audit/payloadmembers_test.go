@@ -82,7 +82,7 @@ func TestWrongPayloadMembers(t *testing.T) {
 			}
 		})
 	}
-	// Without the secret, only the pointers are compared.
+	// Without the secret, Rebuilder compares only the pointers.
 	for change, wrong := range map[string]bool{digest("/a") + "->" + other: false, `"/a"->"/aa"`: true} {
 		from, to, _ := strings.Cut(change, "->")
 		m := sound.clone()

@@ -87,7 +87,7 @@ func TestDamagedRedactions(t *testing.T) {
 	})
 }
 
-// WalkLog accepts that several events redact a record, of which storage names the first.
+// WalkLog accepts a record that several events redact. Storage names the first of these events.
 func TestRedactedTwice(t *testing.T) {
 	m := newMemory(t, 300)
 	reword(180, `[174,177]`, `[114,174,177]`)(t, m)

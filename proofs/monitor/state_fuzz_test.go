@@ -19,8 +19,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// grownLog returns a log, its keys, and the state of an audit made when the log had four events and
-// one key fewer.
+// grownLog returns a log, its keys, and the state of an earlier audit. Since that audit, the log has
+// gained four events and one key.
 func grownLog(t testing.TB) (l *ledgertest.StoredLog, keys []*proofs.Verifier, state string) {
 	w := ledgertest.New(t, 5, 0, 0)
 	state = filepath.Join(t.TempDir(), "state")
@@ -72,7 +72,7 @@ func FuzzAuditState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, number uint8, at uint16, flip byte) {
 		state := filepath.Join(t.TempDir(), "state")
 		var s stateFile
-		if json.Unmarshal(text, &s) == nil && s.Checksum != "" { // the checksum is valid, so the audit reads more of the file
+		if json.Unmarshal(text, &s) == nil && s.Checksum != "" { // set a valid checksum, so that the audit reads more of the file
 			var err error
 			text, err = s.encode()
 			require.NoError(t, err)
@@ -109,7 +109,7 @@ func FuzzAuditState(f *testing.F) {
 	})
 }
 
-// If an audit was interrupted before it compared idempotency keys, the next audit compares them.
+// If an audit is interrupted before it has compared the idempotency keys, the next audit compares them.
 func TestKeysThatWereNotCompared(t *testing.T) {
 	log, keys, state := grownLog(t)
 	looked := func() (at int) {

@@ -220,10 +220,10 @@ func TestStatesThatAreRefused(t *testing.T) {
 		"no JSON":               {w.Key, writeState("x"), "the state is damaged: invalid character"},
 		"more members":          {w.Key, writeState(`{"version":1,"more":1}`), `the state is damaged: json: unknown field "more"`},
 		"without its folder":    {w.Key, func(t *testing.T, state string) { require.NoError(t, os.RemoveAll(state+".d")) }, "facts has 0 bytes, not 26"},
-		"without some of its own": {w.Key, func(t *testing.T, state string) {
+		"with a truncated file": {w.Key, func(t *testing.T, state string) {
 			require.NoError(t, os.Truncate(filepath.Join(state+".d", "facts"), 3))
 		}, "facts has 3 bytes, not 26"},
-		"with other tiles": {w.Key, func(t *testing.T, state string) {
+		"with truncated tiles": {w.Key, func(t *testing.T, state string) {
 			require.NoError(t, os.Truncate(filepath.Join(state+".d", "tile-0"), 64))
 		}, "tile-0 has 64 bytes, not 832"},
 	} {

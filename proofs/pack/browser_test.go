@@ -30,7 +30,8 @@ func open(t testing.TB, p *browser.Page, html []byte) string {
 	return with(t, p, "")
 }
 
-// with makes the page check its pack with this key, and returns the page's verdict.
+// with makes the page check its pack with this key, and returns the page's verdict. An empty key
+// means the pack's own key.
 func with(t testing.TB, p *browser.Page, key string) (verdict string) {
 	t.Helper()
 	quoted, err := json.Marshal(key)
@@ -39,7 +40,7 @@ func with(t testing.TB, p *browser.Page, key string) (verdict string) {
 	return verdict
 }
 
-// quiet requires that a page made no request except for itself, and raised no error.
+// quiet requires that a page has requested nothing but its own file, and has raised no error.
 func quiet(t testing.TB, p *browser.Page) {
 	t.Helper()
 	notes := p.Activity()

@@ -27,7 +27,7 @@ var hostileTexts = []string{
 func TestTextsCannotChangeThePage(t *testing.T) {
 	b := browser.Start(t)
 	p := b.NewPage(t)
-	// This script runs before the page's own. The page must never call the function that it
+	// This script runs before the page's own. The page must never call the function that the script
 	// defines.
 	p.Do(t, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": `globalThis.hits = []; globalThis.hacked = (by) => { hits.push(by); alert(by); };`})
 	all := strings.Join(hostileTexts, "\n")

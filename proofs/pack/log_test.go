@@ -16,8 +16,7 @@ import (
 
 const origin = "ledger.example/pack"
 
-// log is a small log whose key the test has, so that it can sign entries that no ledger would
-// sign.
+// log is a small log whose key the test has, so that the test can sign entries that no ledger signs.
 type log struct {
 	t        testing.TB
 	signer   *proofs.Signer
@@ -83,8 +82,7 @@ func (l *log) verb(v *record.Verb, err error) {
 	l.event(v.AppendBody(nil, l.by("lab")))
 }
 
-// subtree returns the root of leaves (RFC 6962, section 2.1). path returns the inclusion path
-// of one of them.
+// subtree returns the root of the tree over leaves (RFC 6962, section 2.1).
 func subtree(leaves []proofs.Hash) proofs.Hash {
 	if len(leaves) == 1 {
 		return leaves[0]
@@ -93,6 +91,7 @@ func subtree(leaves []proofs.Hash) proofs.Hash {
 	return proofs.NodeHash(subtree(leaves[:k]), subtree(leaves[k:]))
 }
 
+// path returns the inclusion path of leaf i.
 func path(leaves []proofs.Hash, i int) []proofs.Hash {
 	if len(leaves) == 1 {
 		return nil

@@ -31,7 +31,7 @@ func TestPacksVerify(t *testing.T) {
 	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 3, Links: 1, Redacted: 1, Missing: 3}, report)
 }
 
-// Add produces the same record from a receipt that the test builds itself.
+// Add packs a receipt into the same record that the test's own code builds.
 func TestPackOfReceipts(t *testing.T) {
 	l := example(t)
 	want := l.pack(map[uint64]uint64{6: 7}, 6, 7)

@@ -18,7 +18,7 @@ type tampering struct {
 	says string // part of the text that the page must show
 }
 
-// changed applies a change to the pack of the example and returns it.
+// changed returns the pack of the example after a change.
 func changed(t testing.TB, change func(p *Pack)) *Pack {
 	p := examplePack(t)
 	change(p)

@@ -50,7 +50,7 @@ func factories() (f otelcol.Factories, err error) {
 	return f, err
 }
 
-// logger writes what the collector does to standard error.
+// logger returns a logger that writes to standard error.
 func logger(context.Context, telemetry.LoggerSettings, component.Config) (*zap.Logger, component.ShutdownFunc, error) {
 	l, err := zap.NewProduction()
 	return l, nil, err

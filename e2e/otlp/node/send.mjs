@@ -1,9 +1,9 @@
 // Sends generations with an exporter of OpenTelemetry's SDK for JavaScript, as an instrumented
-// service does, and then sends the same again:
+// service does, and then sends the same generations again:
 //
 //	node send.mjs traces|logs proto|http|grpc URL COUNT [gzip]
 //
-// It exits with 1 and says why if an export fails.
+// If an export fails, it prints the reason and exits with 1.
 import { context, TraceFlags, trace } from "@opentelemetry/api";
 import { OTLPLogExporter as LogsGRPC } from "@opentelemetry/exporter-logs-otlp-grpc";
 import { OTLPLogExporter as LogsHTTP } from "@opentelemetry/exporter-logs-otlp-http";
@@ -23,12 +23,12 @@ const resource = resourceFromAttributes({ "service.name": "chat-js" });
 // repeat sends items once more, and fails if the server refuses them.
 const repeat = (exporter, items) =>
   new Promise((done, fail) => {
-    exporter.export(items, ({ code, error }) => (code === 0 ? done() : fail(error ?? new Error(`export answered with code ${code}`))));
+    exporter.export(items, ({ code, error }) => (code === 0 ? done() : fail(error ?? new Error(`the export returned code ${code}`))));
   });
 
 const message = (role, text) => [{ role, parts: [{ type: "text", content: text }] }];
 
-// keeping returns an exporter that keeps what it is given, and passes it on.
+// keeping returns an exporter that keeps all items and passes them on.
 const keeping = (exporter) => {
   const kept = [];
   const failures = [];
@@ -38,7 +38,7 @@ const keeping = (exporter) => {
     export(items, done) {
       kept.push(...items);
       exporter.export(items, (result) => {
-        if (result.code !== 0) failures.push(result.error ?? new Error(`export answered with code ${result.code}`));
+        if (result.code !== 0) failures.push(result.error ?? new Error(`the export returned code ${result.code}`));
         done(result);
       });
     },

@@ -49,7 +49,7 @@ func (d generator) number(what string) json.RawMessage {
 	return json.RawMessage(rapid.SampledFrom([]string{"0", "1", "42", "123456789012345678901234567890"}).Draw(d.t, what))
 }
 
-// object adds some of the optional members, and sets others to null.
+// object adds some of the optional members to required, sets others to null, and leaves the rest out.
 func (d generator) object(required, optional map[string]any) map[string]any {
 	for _, name := range slices.Sorted(maps.Keys(optional)) {
 		value := optional[name]
