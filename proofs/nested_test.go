@@ -137,7 +137,7 @@ func TestNestedProofsRefuse(t *testing.T) {
 		c.change(n)
 		require.ErrorIs(t, n.Verify(key), c.want, name)
 	}
-	// The seventh of seven stages is its own sibling. A path to another leaf fails.
+	// The seventh of seven stages is its own sibling. Verify refuses any other sibling.
 	n := reread(t, stageProof(t, run, stages, 6))
 	require.NoError(t, n.Verify(key))
 	n.Stage.Path[0].Sibling[0] ^= 1

@@ -145,7 +145,7 @@ try {
   agent.destroy();
 }
 
-/** Returns the length of the longest list of rows in an answer. */
+/** Returns the length of the longest list of rows in a response. */
 function rowsOf(body) {
   try {
     const answer = JSON.parse(body);

@@ -175,7 +175,6 @@ func (c *child) wait(most time.Duration) (childMessage, error) {
 	}
 }
 
-// ask sends a message to the child.
 func (c *child) ask(line any) { _ = json.NewEncoder(c.stdin).Encode(line) } // if the child is dead, wait reports it
 
 // end kills the child and counts its remaining hits.

@@ -153,7 +153,7 @@ func (c *client) judge(a *attempt, status int, answer []byte) bool {
 	return false
 }
 
-// batch sends several attempts in one batch.
+// batch sends attempts in one batch, and records the outcome of each attempt whose line arrives.
 func (c *client) batch(ctx context.Context, list []*attempt) {
 	var body bytes.Buffer
 	for _, a := range list {

@@ -28,8 +28,8 @@ type attempt struct {
 	digest record.Hash // canonical digest of a record
 	// contents holds the pieces of content of a record, by digest. It is nil for a change.
 	contents map[record.Hash][]byte
-	// validation is the build in which the path of a record is validated. It is "" for records of
-	// other kinds.
+	// validation is the URL path, relative to the ledger, at which the path of a path fingerprint is
+	// validated. It is "" for records of other kinds.
 	validation string
 	// target is the seq of the event that a change is about. targets holds the seqs if a change is
 	// about several records.

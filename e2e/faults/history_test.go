@@ -36,7 +36,7 @@ func newHistory(world string, seed uint64) *history {
 	return &history{world: world, random: rand.New(rand.NewPCG(seed, 1))} // #nosec G404 -- cases of tests
 }
 
-// draw returns a new random attempt.
+// draw adds a random attempt to the history and returns it.
 func (h *history) draw() *attempt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,7 +52,7 @@ func (h *history) draw() *attempt {
 	return a
 }
 
-// records returns n new random attempts that are records.
+// records adds n random attempts to the history, all of them records, and returns them.
 func (h *history) records(n int) (list []*attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,7 +107,6 @@ func (h *history) answered(a *attempt, text []byte) {
 	h.acknowledged(a, receipt)
 }
 
-// acknowledged records the receipt of an attempt.
 func (h *history) acknowledged(a *attempt, receipt *proofs.Receipt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -149,7 +148,7 @@ func (h *history) some() *ack {
 }
 
 // until returns a copy of the history that has only the first acks receipts. It has all attempts,
-// because any of them could have been sent by then.
+// because any of them may have been sent by then.
 func (h *history) until(acks int) *history {
 	h.mu.Lock()
 	defer h.mu.Unlock()

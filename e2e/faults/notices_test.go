@@ -51,7 +51,7 @@ func usedBy(t *testing.T, commit func(ctx context.Context, s storage.Store, old 
 	return w
 }
 
-// soundly commits correctly.
+// soundly is the control: it commits correctly.
 func soundly(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
 	return s.Commit(ctx, old, b)
 }

@@ -320,7 +320,7 @@ func (o *oracle) contents() error {
 	return nil
 }
 
-// most is how many of the latest acknowledged attempts, and of the latest others, are sent again.
+// most limits how many acknowledged attempts, and how many others, are sent again. The latest come first.
 const most = 4
 
 // again sends some attempts again. An attempt that is in the log must be replayed. Any other attempt

@@ -35,7 +35,7 @@ var targets = []target{
 	{faulty.Stat, "", 12, 6}, {faulty.List, "", 5, 3}, {faulty.Lock, "", 1, 1}, {faulty.MkdirAll, "", 2, 2}, {faulty.Usage, "", 16, 16},
 }
 
-// callsOf maps a mode to the calls that can fail in this way. A mode that is not listed applies to
+// callsOf maps a mode to the calls that can fail in that mode. A mode that is not listed applies to
 // all calls.
 var callsOf = map[faulty.Mode][]string{
 	faulty.FailAfterSuccess: {faulty.Create, faulty.Compact, faulty.Rename, faulty.Reuse, faulty.Remove, faulty.MkdirAll, faulty.Write, faulty.Sync, faulty.SyncPart, faulty.Close},

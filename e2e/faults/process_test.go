@@ -24,8 +24,8 @@ type server struct {
 	ended   chan struct{}
 	err     error // error from waiting for the process; set before ended is closed
 
-	// mu is held while the process is waited for. Afterwards, a different process can have its
-	// process ID.
+	// mu is held while the process is waited for. After that, the process ID can belong to a
+	// different process.
 	mu     sync.Mutex
 	waited bool // guarded by mu
 }

@@ -91,7 +91,7 @@ func (w *storeWorld) session(ctx context.Context, faults *faulty.Faults) error {
 		if err := n.use(ctx, w.history, 3, 5); err != nil {
 			return errors.Join(err, n.close())
 		}
-		// An error from close has been reported, and has no further effect.
+		// The error of close is ignored, because inspect checks what the faults have left.
 		_ = n.close()
 	}
 	return w.inspect(context.WithoutCancel(ctx))
@@ -117,8 +117,8 @@ func (n *node) use(ctx context.Context, h *history, writers, each int) error {
 	return n.silence(context.WithoutCancel(ctx))
 }
 
-// If freezing fails, the ledger continues if the freeze was not stored. If it was stored, nothing
-// more is acknowledged.
+// If Freeze fails before the freeze is stored, the ledger continues. If the freeze has been stored, the
+// ledger acknowledges nothing more.
 func TestFreezeFails(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.FailAfterSuccess} {
 		w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}

@@ -42,8 +42,8 @@ type node struct {
 	management string  // URL of Patroni's REST API
 }
 
-// patroniConfig contains the shortest times that Patroni 3.0 accepts: ttl must be at least loop_wait + 2
-// retry_timeout.
+// patroniConfig contains the shortest times that Patroni 3.0 accepts: ttl must be at least loop_wait +
+// 2 × retry_timeout.
 const patroniConfig = `scope: colophon
 name: %[1]s
 restapi: {listen: 127.0.0.1:%[2]s, connect_address: %[3]s}
@@ -125,7 +125,7 @@ func startDatabase(t testing.TB, p programs, dir string, servers int) *database 
 }
 
 // link creates the folder of PostgreSQL's programs that the node uses. If libfaketime is available, it replaces
-// the program postgres by clockWrapper.
+// the program postgres with clockWrapper.
 func (n *node) link(t testing.TB, p programs) {
 	t.Helper()
 	bin := folder(t, filepath.Join(n.dir, "bin"))
@@ -249,7 +249,7 @@ func (n *node) postmaster() int {
 	return pid
 }
 
-// signal sends a signal to all processes of the node.
+// signal sends a signal to Patroni and to all processes of PostgreSQL.
 func (n *node) signal(signal syscall.Signal) {
 	n.patroni.signal(signal)
 	n.signalPostgres(signal)

@@ -15,7 +15,7 @@ import (
 func mountDisk(t testing.TB, dir, size string) bool {
 	t.Helper()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "mode=0700,size="+size); err != nil {
-		t.Logf("the disk of %s cannot be filled: mounting a file system: %v", filepath.Base(dir), err)
+		t.Logf("the disk of %s will not be filled, because a file system cannot be mounted: %v", filepath.Base(dir), err)
 		return false
 	}
 	give(t, dir)

@@ -36,11 +36,11 @@ func TestEpoch(t *testing.T) {
 			early := s.run()
 			err := s.compare()
 			if c.lost {
-				require.True(t, early, "the record is acknowledged before a standby has it")
+				require.True(t, early, "the record must be acknowledged before a standby has it")
 				require.ErrorContains(t, err, "LOST")
 				return
 			}
-			require.False(t, early, "the record is acknowledged before a standby has it")
+			require.False(t, early, "the record must not be acknowledged before a standby has it")
 			require.NoError(t, err)
 		})
 	}
@@ -70,7 +70,7 @@ func newEpochScene(t *testing.T, binary string) *epochScene {
 	return s
 }
 
-// post posts a record until it is acknowledged, and returns a channel that is closed then.
+// post posts a record until it is acknowledged. It returns a channel that is then closed.
 func (s *epochScene) post(ctx context.Context, group *sync.WaitGroup) (acknowledged chan struct{}) {
 	acknowledged = make(chan struct{})
 	a := s.history.begin(1)[0]

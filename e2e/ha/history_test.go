@@ -29,7 +29,7 @@ type attempt struct {
 	receipt  *proofs.Receipt
 }
 
-// read is the response to a read, with the size of the index that answered it.
+// read is a successful read, with the size of the index that answered it.
 type read struct {
 	sent, answered time.Time
 	size           uint64

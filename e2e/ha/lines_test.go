@@ -34,7 +34,6 @@ func newLine(t testing.TB, port string) *line {
 	return l
 }
 
-// port returns the port on which the line listens.
 func (l *line) port() string {
 	_, port, _ := net.SplitHostPort(l.listen)
 	return port

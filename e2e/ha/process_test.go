@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// process is a program that is restarted whenever it exits, as by a service manager.
+// process runs a program and restarts it whenever it exits, as a service manager does.
 type process struct {
 	name      string
 	arguments []string
@@ -122,7 +122,7 @@ func (p *process) once() {
 	_ = command.Wait()
 }
 
-// signal sends a signal to the process, if it runs.
+// signal sends a signal to the process if it is running.
 func (p *process) signal(signal syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

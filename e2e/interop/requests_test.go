@@ -46,8 +46,8 @@ var someLines = strings.Join([]string{
 	`{"kind":"path_fingerprint","record":` + route + `}`, "",
 }, "\n")
 
-// writes record everything that the requests in reads need. Records 1 and 6 have the same prompt,
-// and records 2 and 5 have the same question.
+// writes holds requests that record everything that the requests in reads need. Records 1 and 6 have
+// the same prompt, and records 2 and 5 have the same question.
 var writes = []request{
 	{route: "POST /v1/ledgers", path: "/v1/ledgers", body: `{"name":"c"}`, status: 201},
 	{route: "POST " + ofLedger + "/ipc-records", path: "~/ipc-records?derive=true", body: ipc, status: 201},

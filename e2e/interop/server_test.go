@@ -138,7 +138,7 @@ func (s *server) public(path string) []byte {
 	return answer
 }
 
-// size returns the number of events of the default ledger.
+// size returns the number of events in the default ledger, as its checkpoint states it.
 func (s *server) size() (size uint64) {
 	s.t.Helper()
 	lines := strings.Split(string(s.public("checkpoint")), "\n")

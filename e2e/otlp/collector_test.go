@@ -92,8 +92,8 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-// While the server is killed and started again, a collector keeps what it cannot send, and repeats it. Each
-// generation is recorded once.
+// While the server is killed and started again, a collector keeps what it cannot send, and sends it
+// again. Each generation is recorded once.
 func TestCollectorRepeatsWhatAKilledServerMissed(t *testing.T) {
 	const kills, part, last = 3, 200, 30 // part counts the generations of a round, and last those of them that are made after the kill
 	for _, w := range ways {

@@ -119,7 +119,7 @@ type collector struct {
 }
 
 // startCollector starts a collector that receives spans and log records, and exports them with the named
-// exporter. settings are those of the exporter, as the members of a mapping in YAML.
+// exporter. settings holds the members of the exporter's mapping in YAML.
 func startCollector(t *testing.T, exporter, settings string) *collector {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "collector.yaml")
@@ -157,7 +157,7 @@ service:
 	return c
 }
 
-// read keeps the log, and closes ready when the collector can receive.
+// read collects the log, and closes ready when the collector can receive.
 func (c *collector) read(out io.Reader, ready chan<- struct{}) {
 	defer close(c.ended)
 	for lines := bufio.NewScanner(out); lines.Scan(); {

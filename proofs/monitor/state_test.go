@@ -24,7 +24,7 @@ func optionsFor(t testing.TB, url, key, state string) Options {
 	return Options{Server: fetch.Server{URL: strings.TrimSuffix(url, "/v1/ledgers/default")}, Ledger: "default", Keys: []*proofs.Verifier{verifier}, State: state}
 }
 
-// audited audits a ledger and returns the report.
+// audited runs an audit that must not fail, and returns its report.
 func audited(t testing.TB, o Options) *Report {
 	t.Helper()
 	report, err := Run(t.Context(), o)

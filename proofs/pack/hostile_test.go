@@ -11,7 +11,7 @@ import (
 	"colophon/proofs/pack/browser"
 )
 
-// hostileTexts try to break out of their place into the page, its data, or the surrounding
+// hostileTexts holds texts that try to become part of the page, of its data, or of the surrounding
 // text.
 var hostileTexts = []string{
 	`</script><script>hacked("script")</script>`,

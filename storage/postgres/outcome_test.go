@@ -57,7 +57,7 @@ func proxied(t *testing.T) (f *faults, proxy *postgrestest.Proxy, store storage.
 	return f, proxy, store, direct
 }
 
-// If the connection is cut at any moment of a COMMIT, including that of the transaction that raises
+// If the connection is cut before, during, or after a COMMIT, even that of the transaction that raises
 // the epoch, each commit is still made exactly once.
 func TestCutDuringCommit(t *testing.T) {
 	const (

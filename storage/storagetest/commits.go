@@ -101,7 +101,7 @@ func testConflict(t *testing.T, s *suite) {
 	sameTip := head
 	sameTip.Time, sameTip.Checkpoint = 0, nil
 	commit(t, store, sameTip, fullBatch(head, "b"))
-	require.Equal(t, []string{"a", "b"}, collect(t, store, 0), "only size and tip decide")
+	require.Equal(t, []string{"a", "b"}, collect(t, store, 0), "Commit compares only the size and the tip")
 	requireContent(t, store, "kept", "")
 }
 
@@ -195,7 +195,7 @@ func testEntries(t *testing.T, s *suite) {
 			require.NoError(t, err)
 			seen = append(seen, e.Seq)
 		}
-		require.Equal(t, []uint64{298, 299}, seen, "up to the head at the call")
+		require.Equal(t, []uint64{298, 299}, seen, "only entries below the head at the time of the call")
 	}
 	for e, err := range store.Entries(ctx, 5) {
 		require.NoError(t, err)

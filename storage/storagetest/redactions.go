@@ -65,7 +65,7 @@ func testReferences(t *testing.T, s *suite) {
 			require.NoError(t, err)
 			seen = append(seen, seq)
 		}
-		require.Equal(t, []uint64{0, 3}, seen, "up to the head at the call")
+		require.Equal(t, []uint64{0, 3}, seen, "only references below the head at the time of the call")
 	}
 	for seq, err := range w.store.References(t.Context(), hash("x")) {
 		require.NoError(t, err)
@@ -102,7 +102,7 @@ func testRedact(t *testing.T, s *suite) {
 	requireContent(t, w.store, "z", "")
 	for r, err := range earlier {
 		require.NoError(t, err)
-		require.Equal(t, redaction(0, by), r, "up to the head at the call")
+		require.Equal(t, redaction(0, by), r, "only redactions below the head at the time of the call")
 	}
 	requireRedactions(t, w.store, 0, 2, 1, 5, 3, 4)
 	for r, err := range w.store.Redactions(ctx) {

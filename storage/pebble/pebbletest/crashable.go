@@ -24,7 +24,7 @@ func NewCrashFS() *CrashFS {
 	return &CrashFS{memory: vfs.NewCrashableMem()}
 }
 
-// FS returns the file system for the code under test.
+// FS returns a view of c for the code under test. c counts the changing operations on the view.
 func (c *CrashFS) FS() vfs.FS {
 	return errorfs.Wrap(c.memory, errorfs.InjectorFunc(c.begin))
 }

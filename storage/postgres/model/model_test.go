@@ -97,7 +97,7 @@ type writer struct {
 	early bool // whether seen is such a row
 }
 
-// state is a state of the whole model.
+// state is a state of both nodes, both writers, and the clients.
 type state struct {
 	nodes    [2]row // the rows that other transactions see
 	queue    [4]row // rows that the primary has written and that are not yet on the standby
@@ -115,7 +115,7 @@ type state struct {
 	mishaps uint8 // number of mishaps that can still happen: cut connections, cancelled waits, and restarts
 }
 
-// variant is a variant of the protocol. Each field breaks one part of the protocol.
+// variant selects a variant of the protocol. Each field that is set breaks one part of the protocol.
 type variant struct {
 	separate       bool // the head is read after the epoch has been raised, in a separate transaction
 	anywhere       bool // with separate, the head can be read at any node
