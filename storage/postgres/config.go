@@ -108,9 +108,9 @@ func (c Config) withDefaults() Config {
 // connect_timeout. After that, the next host is tried.
 const connectTime = 2 * time.Second
 
-// parse parses the URL. If it names several hosts, each connection goes to the first host that
-// answers and accepts writes. If the database is opened for reading only, the host need not accept
-// writes.
+// parse parses the URL. If it names several hosts, the first connection goes to the first host that
+// answers and accepts writes, and later ones go to the same host until it fails. If the database is
+// opened for reading only, the host need not accept writes.
 func (c Config) parse(open *sockets.Set) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(c.URL)
 	if err != nil {
@@ -125,7 +125,9 @@ func (c Config) parse(open *sockets.Set) (*pgxpool.Config, error) {
 			connect.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 		}
 	}
-	connect.DialFunc = open.Track(connect.DialFunc)
+	connect.DialFunc = open.Track(connect.DialFunc, connect.ConnectTimeout)
+	connect.ConnectTimeout = 0 // pgx's limit would include the wait for other connections
+	connect.AfterConnect = func(_ context.Context, conn *pgconn.PgConn) error { return open.MarkOpened(conn.Conn()) }
 	return config, nil
 }
 

@@ -55,7 +55,7 @@ func Open(ctx context.Context, cfg Config) (*Database, error) {
 }
 
 func open(ctx context.Context, cfg Config) (*Database, error) {
-	opened := new(sockets.Set)
+	opened := sockets.New()
 	reads, writes, waits, err := cfg.pools(ctx, opened)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 // changes nothing.
 func Probe(ctx context.Context, url string) error {
 	cfg := Config{URL: url}.withDefaults()
-	reads, writes, _, err := cfg.pools(ctx, new(sockets.Set))
+	reads, writes, _, err := cfg.pools(ctx, sockets.New())
 	if err != nil {
 		return err
 	}

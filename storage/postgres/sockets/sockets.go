@@ -1,10 +1,12 @@
-// Package sockets closes the network connections of a database's pools while the pools still use
-// them.
+// Package sockets controls the network connections of a database's pools: it closes them while the
+// pools still use them, limits how many are opened at the same time, and prefers the host that
+// accepted the last one.
 package sockets
 
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -16,60 +18,157 @@ import (
 // longer be reached, a connection to it can stay silent for as long as TCP permits, and the
 // operations that use it wait. Closing the connection makes them fail.
 type Set struct {
+	opening chan struct{} // holds a token for each connection that is being opened
+
 	mu   sync.Mutex
 	open map[*socket]bool // guarded by mu
+	// last is the address that accepted the last session, unless an attempt there has failed since. Only
+	// this address is tried. Otherwise, each connection would wait at every silent host that precedes
+	// the primary in the URL. Requests to cancel a query count as failed attempts, because pgx opens a
+	// connection for each that never becomes a session. Guarded by mu.
+	last string
+}
+
+// errOtherHost means that an address was not tried.
+var errOtherHost = errors.New("not tried, because another host has accepted a connection")
+
+const (
+	// openTime is how long opening a connection may take. On a very busy machine, that can be longer
+	// than a request waits for the connection.
+	openTime = 3 * time.Second
+	// maxOpening limits how many connections are opened at the same time, and failurePause is the time
+	// for which an attempt that has failed still counts. Without these limits, all operations look for
+	// the new primary at the same time after the old one is lost. On a busy machine, the sessions that
+	// they begin on each node can then keep the new primary from answering any of them in time.
+	maxOpening   = 2
+	failurePause = 100 * time.Millisecond
+)
+
+// New returns an empty Set.
+func New() *Set {
+	return &Set{opening: make(chan struct{}, maxOpening), open: make(map[*socket]bool)}
 }
 
 // socket is a net.Conn that removes itself from its Set when it is closed.
 type socket struct {
 	net.Conn
-	of    *Set
-	begun time.Time
-	ready bool // whether the connection can be used; guarded by of.mu
+	of      *Set
+	address string
+	begun   time.Time
+	// The fields below are guarded by of.mu.
+	opened bool // whether the database server has accepted the session
+	ready  bool // whether the connection can be used
+	closed bool
 }
-
-// openTime is how long opening a connection may take. On a very busy machine, that can be longer
-// than a request waits for the connection.
-const openTime = 3 * time.Second
 
 // Close implements net.Conn.
 func (c *socket) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.open, c)
+	failed := !c.opened && !c.closed
+	c.closed = true
 	c.of.mu.Unlock()
+	if failed {
+		c.of.fail(c.address)
+	}
 	return c.Conn.Close()
 }
 
-// Track returns a dial function that adds the connections that it opens to the Set.
-func (c *Set) Track(dial pgconn.DialFunc) pgconn.DialFunc {
+// begin waits until another connection may be opened. It returns errOtherHost if the address is not
+// to be tried.
+func (c *Set) begin(ctx context.Context, address string) error {
+	select {
+	case c.opening <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c.mu.Lock()
+	other := c.last != "" && c.last != address
+	c.mu.Unlock()
+	if other {
+		c.end()
+		return errOtherHost
+	}
+	return nil
+}
+
+// end ends what begin has begun.
+func (c *Set) end() { <-c.opening }
+
+// fail calls end after failurePause, and records that a connection to the address could not be opened.
+func (c *Set) fail(address string) {
+	c.mu.Lock()
+	if c.last == address {
+		c.last = ""
+	}
+	c.mu.Unlock()
+	time.AfterFunc(failurePause, c.end)
+}
+
+// Track returns a dial function that adds the connections that it opens to the Set. It waits while
+// too many connections are being opened. limit is the time until the server must have accepted the
+// session, without this wait; 0 means no limit.
+func (c *Set) Track(dial pgconn.DialFunc, limit time.Duration) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		begun := time.Now()
-		conn, err := dial(ctx, network, address)
-		if err != nil {
+		if err := c.begin(ctx, address); err != nil {
 			return nil, err
 		}
-		kept := &socket{Conn: conn, of: c, begun: begun}
+		begun := time.Now()
+		if limit > 0 {
+			limited, cancel := context.WithDeadline(ctx, begun.Add(limit))
+			defer cancel()
+			ctx = limited
+		}
+		conn, err := dial(ctx, network, address)
+		if err == nil && limit > 0 {
+			err = conn.SetDeadline(begun.Add(limit))
+		}
+		if err != nil {
+			c.fail(address)
+			return nil, err
+		}
+		kept := &socket{Conn: conn, of: c, address: address, begun: begun}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.open == nil {
-			c.open = make(map[*socket]bool)
-		}
 		c.open[kept] = true
 		return kept, nil
 	}
 }
 
-// MarkReady records that a connection can be used. conn may be the encrypted connection around the one
-// that Track's function returned.
-func (c *Set) MarkReady(conn net.Conn) {
-	if encrypted, ok := conn.(*tls.Conn); ok {
-		conn = encrypted.NetConn()
+// MarkOpened records that the database server has accepted the session of a connection.
+func (c *Set) MarkOpened(conn net.Conn) error {
+	kept, ok := unwrap(conn)
+	if !ok {
+		return nil
 	}
-	if kept, ok := conn.(*socket); ok {
+	c.mu.Lock()
+	first := !kept.opened && !kept.closed
+	if kept.opened = true; first {
+		c.last = kept.address
+	}
+	c.mu.Unlock()
+	if first {
+		c.end()
+	}
+	return conn.SetDeadline(time.Time{})
+}
+
+// MarkReady records that a connection can be used.
+func (c *Set) MarkReady(conn net.Conn) {
+	if kept, ok := unwrap(conn); ok {
 		c.mu.Lock()
 		kept.ready = true
 		c.mu.Unlock()
 	}
+}
+
+// unwrap returns the connection that Track's function returned, which can be inside an encrypted one.
+func unwrap(conn net.Conn) (kept *socket, ok bool) {
+	if encrypted, is := conn.(*tls.Conn); is {
+		conn = encrypted.NetConn()
+	}
+	kept, ok = conn.(*socket)
+	return kept, ok
 }
 
 // CloseBefore closes the connections that were begun before t, and returns their number. A

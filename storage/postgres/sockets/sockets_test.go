@@ -2,7 +2,9 @@ package sockets
 
 import (
 	"context"
+	"errors"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -12,14 +14,15 @@ import (
 // CloseBefore closes ready connections that were begun before the given time. It gives more time to
 // connections that are still being opened.
 func TestCloseBefore(t *testing.T) {
-	set := new(Set)
+	set := New()
 	dial := set.Track(func(context.Context, string, string) (net.Conn, error) {
 		conn, other := net.Pipe()
 		t.Cleanup(func() { _ = other.Close() })
 		return conn, nil
-	})
+	}, 0)
 	opened, err := dial(t.Context(), "tcp", "a")
 	require.NoError(t, err)
+	require.NoError(t, set.MarkOpened(opened))
 	opening, err := dial(t.Context(), "tcp", "a")
 	require.NoError(t, err)
 	set.MarkReady(opened)
@@ -32,4 +35,100 @@ func TestCloseBefore(t *testing.T) {
 	require.Equal(t, 1, set.CloseBefore(time.Now().Add(openTime+time.Second)))
 	require.Error(t, opening.SetDeadline(time.Time{}))
 	require.Zero(t, set.CloseBefore(time.Now().Add(time.Hour)))
+}
+
+// Only maxOpening connections are opened at the same time. A connection that the server has accepted, and
+// one that has failed, makes room for another.
+func TestConnectionsAreOpenedOneAfterAnother(t *testing.T) {
+	set := New()
+	unreachable := errors.New("unreachable")
+	var failure error
+	dial := set.Track(func(context.Context, string, string) (net.Conn, error) {
+		if failure != nil {
+			return nil, failure
+		}
+		conn, other := net.Pipe()
+		t.Cleanup(func() { _ = other.Close() })
+		return conn, nil
+	}, 0)
+	var opening []net.Conn
+	begin := func() {
+		t.Helper()
+		conn, err := dial(t.Context(), "tcp", "a")
+		require.NoError(t, err)
+		opening = append(opening, conn)
+	}
+	for range maxOpening {
+		begin()
+	}
+	refused := func() {
+		t.Helper()
+		limited, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err := dial(limited, "tcp", "a")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	refused()
+	for range 2 { // the second call has no effect
+		require.NoError(t, set.MarkOpened(opening[0]))
+	}
+	begin()
+	refused()
+	require.NoError(t, opening[0].Close()) // does not make room again
+	refused()
+	require.NoError(t, opening[1].Close())
+	begin()
+	refused()
+	require.NoError(t, opening[2].Close())
+	failure = unreachable
+	for range 2 * maxOpening {
+		_, err := dial(t.Context(), "tcp", "a")
+		require.ErrorIs(t, err, unreachable)
+	}
+}
+
+// After a host has accepted a connection, others are tried only once a connection to it has failed.
+func TestLastHost(t *testing.T) {
+	set := New()
+	tried := ""
+	dial := set.Track(func(_ context.Context, _, address string) (net.Conn, error) {
+		tried += address
+		conn, other := net.Pipe()
+		t.Cleanup(func() { _ = other.Close() })
+		return conn, nil
+	}, time.Hour)
+	a, err := dial(t.Context(), "tcp", "a")
+	require.NoError(t, err)
+	b, err := dial(t.Context(), "tcp", "b")
+	require.NoError(t, err)
+	require.NoError(t, a.Close())
+	require.NoError(t, set.MarkOpened(b))
+	_, err = dial(t.Context(), "tcp", "a")
+	require.ErrorIs(t, err, errOtherHost)
+	failed, err := dial(t.Context(), "tcp", "b")
+	require.NoError(t, err)
+	require.NoError(t, b.Close()) // a connection that was open does not count as a failure
+	_, err = dial(t.Context(), "tcp", "a")
+	require.ErrorIs(t, err, errOtherHost)
+	require.NoError(t, failed.Close())
+	_, err = dial(t.Context(), "tcp", "a")
+	require.NoError(t, err)
+	require.Equal(t, "abba", tried)
+}
+
+// A server that is silent for longer than the limit makes the connection fail, unless it has accepted the
+// session before.
+func TestSilentServer(t *testing.T) {
+	set := New()
+	conn, other := net.Pipe()
+	defer other.Close()
+	dial := set.Track(func(context.Context, string, string) (net.Conn, error) { return conn, nil }, time.Millisecond)
+	silent, err := dial(t.Context(), "tcp", "a")
+	require.NoError(t, err)
+	_, err = silent.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.NoError(t, set.MarkOpened(silent))
+	go func() { _, _ = other.Write([]byte("x")) }()
+	_, err = silent.Read(make([]byte, 1))
+	require.NoError(t, err)
 }
