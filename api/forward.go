@@ -53,7 +53,7 @@ const (
 	holderPause = 20 * time.Millisecond
 )
 
-// forwarder sends requests for ledgers that another server writes to that server.
+// If another server writes a ledger, forwarder forwards requests for that ledger to that server.
 type forwarder struct {
 	*Server
 	transport *http.Transport

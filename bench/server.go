@@ -45,8 +45,8 @@ func startServer(ctx context.Context, wanted []string, environment []string, pro
 	lines := bufio.NewScanner(out)
 	for !s.has(wanted) {
 		if !lines.Scan() {
-			err := s.command.Wait()
-			return nil, fmt.Errorf("%s exited before it printed its addresses: %w: %s", program, err, s.log.String())
+			_ = s.command.Wait() // ProcessState has the exit status
+			return nil, fmt.Errorf("%s exited before it printed its addresses (%s): %s", program, s.command.ProcessState, s.log.String())
 		}
 		if found := addressForm.FindSubmatch(lines.Bytes()); found != nil {
 			s.listens[string(found[1])] = string(found[2])

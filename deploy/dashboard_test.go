@@ -93,8 +93,9 @@ func TestDashboardsAreWellFormed(t *testing.T) {
 	}
 }
 
-// Every query uses the names of exported metrics. With a wrong name, a dashboard would show
-// nothing and a rule would never fire.
+// Every query of the main dashboard and of its rules uses only metrics that the servers export or
+// that recording rules compute. With a wrong name, a dashboard would show nothing and a rule would
+// never fire.
 func TestQueriesNameWhatIsExported(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/default")
 	require.NoError(t, err)
@@ -109,7 +110,8 @@ func TestQueriesNameWhatIsExported(t *testing.T) {
 	holdQueries(t, mainDashboard, []*server{s, reader}, "prometheus/recording.rules.yml", "prometheus/alerts.rules.yml")
 }
 
-// Every query about several servers uses the names of metrics that such servers export.
+// Every query of the dashboard for several servers uses only metrics that the servers export or
+// that recording rules compute.
 func TestQueriesNameWhatServersExport(t *testing.T) {
 	servers := startServers(t)
 	servers[1].exercise("default")

@@ -136,7 +136,7 @@ func TestComposeOfServers(t *testing.T) {
 }
 
 var (
-	// variable matches a variable that compose replaces.
+	// variable matches a variable that Docker Compose interpolates.
 	variable = regexp.MustCompile(`\$\{[^}]*\}`)
 	image    = regexp.MustCompile(`(?m)^\s*(?:- )?(?:image|imageName|name|FROM):? (\S+/\S+|postgres\S*|haproxy\S*|golang\S*)`)
 )

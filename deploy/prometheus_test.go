@@ -131,9 +131,9 @@ func (p *prometheus) answer(t assert.TestingT, expression string) counted {
 	return found
 }
 
-// fill imports all real input into the server, the altered file into a second ledger, and data
-// of every kind into a third. It first waits until Prometheus has scraped the empty ledgers,
-// because values in a first scrape do not count as an increase.
+// fill imports the shared data files into the ledger default, the tampered file into the ledger
+// tampered, and events of every kind into the ledger probe. It first waits until Prometheus has
+// scraped the empty ledgers, because values in a first scrape do not count as an increase.
 func fill(t *testing.T, s *server, p *prometheus) {
 	t.Helper()
 	for _, name := range []string{"tampered", "probe"} {
@@ -156,7 +156,7 @@ type fact struct {
 }
 
 // facts returns the answers that the dashboard's queries and the recording rules must give for the
-// real input.
+// data that fill imports.
 func facts(t *testing.T) []fact {
 	d := readDashboard(t, mainDashboard)
 	shown := func(panel, ledger string) string {
@@ -193,7 +193,7 @@ func facts(t *testing.T) []fact {
 func TestPrometheusAnswersWithTheRealNumbers(t *testing.T) {
 	program := tool(t, "prometheus")
 	if _, err := os.Stat(sharedData); err != nil {
-		t.Skip("the real input is absent")
+		t.Skip("the shared data files are absent")
 	}
 	s := startServer(t)
 	p := startPrometheus(t, program, "prometheus/prometheus.yml", s)

@@ -12,12 +12,12 @@ import (
 	"colophon/storage"
 )
 
-// maxWithdrawn limits the pieces of content that one event withdraws, unless a single record
-// has more. The commit deletes every piece, and other writers wait for it.
+// maxWithdrawn is the largest number of pieces of content that one redaction event deletes, unless
+// a single record has more. Other writers wait while the commit deletes them.
 const maxWithdrawn = 4 << 10
 
-// withdrawnBytes is the size that one withdrawn piece adds to a commit: roughly its size in
-// the write-ahead log.
+// withdrawnBytes is roughly how many bytes a redaction, and each piece of content that it deletes,
+// adds to the write-ahead log.
 const withdrawnBytes = 128
 
 // RedactionOf returns the redaction of the record at seq, with the digests of its content. The

@@ -19,7 +19,7 @@ type Submission struct {
 	// record.Record or record.Verb returns it. It is at most fields.MaxEntry long.
 	Body     []byte
 	Contents []record.Content
-	// Redactions lists the records whose content the event withdraws (spec: Redactions). All are in
+	// Redactions lists the records whose content the commit deletes (spec: Redactions). All are in
 	// the log already. The sequencer sets By.
 	Redactions []storage.Redaction
 	// Key is the digest of the idempotency key, or nil. A key needs Record, the canonical

@@ -15,7 +15,7 @@ var (
 	// entry.
 	ErrNoProof = errors.New("proofs: there is no proof to verify")
 	// ErrWrongKey means that none of the expected keys has signed.
-	ErrWrongKey = errors.New("proofs: signed by another key")
+	ErrWrongKey = errors.New("proofs: not signed by an expected key")
 	// ErrSignature means that a signature in the name of a known key is invalid.
 	ErrSignature = errors.New("proofs: invalid signature")
 	// ErrRetired means that every known key that signed was retired at a smaller size.

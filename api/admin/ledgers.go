@@ -163,8 +163,8 @@ func (h *Handlers) ChangeUnregisteredSources(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 
-// ChangeOTLPContent makes a ledger keep the content of generations that arrive by OTLP, or only
-// its hashes. The change adds no event; the server's log names the caller.
+// ChangeOTLPContent sets whether a ledger keeps the content of future generations that arrive over
+// OTLP, or only its hashes. The change adds no event; the server's log names the caller.
 func (h *Handlers) ChangeOTLPContent(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {

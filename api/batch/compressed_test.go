@@ -15,7 +15,7 @@ import (
 	"colophon/internal/testing/bodies"
 )
 
-// linesOf reads a compressed body as a batch does.
+// linesOf decompresses body as the batch handler does, and returns its lines.
 func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
 	t.Helper()
 	open, err := limits.Decompressor(encoding, bodies.HoldUnbounded)

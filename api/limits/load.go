@@ -194,9 +194,9 @@ func (l ServerLimits) Check() error {
 	case l.AddressRate > 0 && l.AddressRate < 1:
 		return errors.New("address-rate-limit: must be at least 1 per second, or 0 for no limit")
 	case l.MaxPage < 1:
-		return fmt.Errorf("max-page: %d: a page has at least one row", l.MaxPage)
+		return fmt.Errorf("max-page: must be at least 1, not %d", l.MaxPage)
 	case l.MaxSelected < 1:
-		return fmt.Errorf("max-selected: %d: a filter selects at least one record", l.MaxSelected)
+		return fmt.Errorf("max-selected: must be at least 1, not %d", l.MaxSelected)
 	}
 	largest := max(l.MaxBody, l.MaxLine)
 	if err := atLeast("max-body-memory", l.BodyMemory, bodyFactor, largest); err != nil {

@@ -31,8 +31,8 @@ func TestLoadLimitsAreChecked(t *testing.T) {
 		"max-labels: must not be negative":           func(c *ServerLimits) { c.MaxLabels = -1 },
 		"max-label-bytes: must not be negative":      func(c *ServerLimits) { c.MaxLabelBytes = -1 },
 		"index-wait: must not be negative":           func(c *ServerLimits) { c.IndexWait = -1 },
-		"max-page: 0: a page has at least one row":   func(c *ServerLimits) { c.MaxPage = 0 },
-		"max-selected: 0: a filter selects at least": func(c *ServerLimits) { c.MaxSelected = 0 },
+		"max-page: must be at least 1, not 0":        func(c *ServerLimits) { c.MaxPage = 0 },
+		"max-selected: must be at least 1, not 0":    func(c *ServerLimits) { c.MaxSelected = 0 },
 		"max-body-memory: must be at least 64MiB,":   func(c *ServerLimits) { c.BodyMemory = 63 << 20 },
 		"max-answer-memory: must be at least 96MiB,": func(c *ServerLimits) { c.AnswerMemory = 95 << 20 },
 	} {

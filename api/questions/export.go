@@ -162,14 +162,14 @@ func (e *export) add(first bool, answer any) error {
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(whole.Text, &members); err != nil {
-		return fmt.Errorf("reading the answer to export: %w", err)
+		return fmt.Errorf("parsing the answer to export: %w", err)
 	}
 	var rows []json.RawMessage
 	listed, paged := members["rows"]
 	if !paged {
 		e.row(bytes.TrimSuffix(whole.Text, []byte("\n")))
 	} else if err := json.Unmarshal(listed, &rows); err != nil {
-		return fmt.Errorf("reading the rows to export: %w", err)
+		return fmt.Errorf("parsing the rows to export: %w", err)
 	}
 	for _, row := range rows {
 		e.row(row)
@@ -177,7 +177,7 @@ func (e *export) add(first bool, answer any) error {
 	e.cursor = ""
 	if paged && len(members["next"]) > 0 {
 		if err := json.Unmarshal(members["next"], &e.cursor); err != nil {
-			return fmt.Errorf("reading the cursor to export: %w", err)
+			return fmt.Errorf("parsing the cursor of the next page: %w", err)
 		}
 	}
 	if !first {

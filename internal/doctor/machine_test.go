@@ -31,7 +31,8 @@ func TestCheckFileLimit(t *testing.T) {
 func TestCheckMemory(t *testing.T) {
 	const gib = 1 << 30
 	with := func(l memory.Limits) func(*deployment) { return func(d *deployment) { d.machine.memory = l } }
-	// shown adds a server on this machine that shows a GOMEMLIMIT different from this command's.
+	// shown returns a function that adds a server on this machine whose metrics report a different
+	// GOMEMLIMIT from this command's.
 	shown := func(limit float64) func(*deployment) {
 		return func(d *deployment) {
 			d.machine.memory = memory.Limits{Machine: 8 * gib, Runtime: 700 << 20}

@@ -33,7 +33,7 @@ func TestCheckSettings(t *testing.T) {
 	requireFinding(t, judge("listen: 127.0.0.1:9\n"), OK, path)
 	requireFinding(t, judge("lissten: 127.0.0.1:9\n"), Wrong, "field lissten not found")
 	requireFinding(t, judge("{"), Wrong, path)
-	requireFinding(t, judge("", "--max-page", "0"), Wrong, "a page has at least one row")
+	requireFinding(t, judge("", "--max-page", "0"), Wrong, "max-page: must be at least 1")
 	requireFinding(t, checkSettings(newDeployment(t)), OK, "flags and variables: serve accepts them")
 	requireFinding(t, checkSettings(newDeployment(t, func(d *deployment) { d.settings.unknownVariables = []string{"COLOPHON_LISTN"} })), Advice, "serve does not read COLOPHON_LISTN")
 	if hasModes {

@@ -155,7 +155,7 @@ func Judge(d *ComparedRuns, o Options) *Report {
 	return r
 }
 
-// judge combines what a gate compares with its options.
+// judge holds the compared runs and the options of a gate.
 type judge struct {
 	*ComparedRuns
 	Options

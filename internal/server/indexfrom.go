@@ -35,7 +35,8 @@ func (c Config) checkIndexFrom() error {
 	return nil
 }
 
-// fetchIndex lets each index that is far behind its log start from the index of another server.
+// fetchIndex lets each index that is far behind its log be replaced by a snapshot from another
+// server. It only registers how to fetch; it fetches nothing itself.
 func (n *Node) fetchIndex(c *cli.Console, config Config) error {
 	if config.IndexFrom == "" {
 		return nil

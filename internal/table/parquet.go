@@ -55,7 +55,7 @@ func writeParquet(w io.Writer, columns []column, rows Rows) error {
 		group[c.name] = c.kind.node()
 	}
 	schema := parquet.NewSchema("row", group)
-	// leaf[i] is the position of column i in the schema. The last one is RowColumn.
+	// leaf[i] is the position of column i in the schema; leaf[len(columns)] is that of RowColumn.
 	leaf := make([]int, len(columns)+1)
 	for i, path := range schema.Columns() {
 		if path[0] == RowColumn {

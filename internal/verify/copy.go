@@ -37,7 +37,7 @@ func (c *PublishedCopy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifie
 	accept := func(earlier proofs.Checkpoint) error {
 		switch {
 		case earlier.Origin != signed.Origin:
-			return fmt.Errorf("%w: its origin is %.100q, but that of %s is %.100q", ErrNotLater, earlier.Origin, c.Name, signed.Origin)
+			return fmt.Errorf("%w: the earlier checkpoint has the origin %.100q, but the log at %s has %.100q", ErrNotLater, earlier.Origin, c.Name, signed.Origin)
 		case earlier.Size > signed.Size:
 			return fmt.Errorf("%s has only %d events, but the file needs %d: try again when the copy has them", c.Name, signed.Size, earlier.Size)
 		}

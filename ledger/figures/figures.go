@@ -29,7 +29,8 @@ type Log interface {
 	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
 }
 
-// TextComparer computes the figures of one answer. It is not safe for concurrent use.
+// TextComparer compares pairs of texts and computes the figures about them for one answer (spec:
+// Figures of texts). It is not safe for concurrent use.
 type TextComparer struct {
 	Log Log
 	// Reserve reserves memory for the answer. bytes is the total that the answer needs, including
@@ -149,7 +150,8 @@ func (t *TextComparer) figures(ctx context.Context, name string, a, b uint64) (f
 	return f, "", err
 }
 
-// RedactedError reports that the content of the record at Seq was erased. By is the redaction.
+// RedactedError reports that the content of the record at Seq was erased. By is the seq of the
+// redaction.
 type RedactedError struct{ Seq, By uint64 }
 
 // Error implements error.

@@ -111,7 +111,7 @@ func (c *comparer) rows(ctx context.Context, from source, q question, list answe
 		for empty, read := uint64(0), 1; ; read++ {
 			root := page.document.Root()
 			if rows := root.Member(member); rows.Kind() != pyjson.Array {
-				yield(nil, fmt.Errorf("%w: its %s is not a list", fetch.ErrMalformed, member))
+				yield(nil, fmt.Errorf("%w: its member %q is not an array", fetch.ErrMalformed, member))
 				return
 			}
 			empty++
@@ -259,7 +259,7 @@ func (c *comparer) compareRanked(ctx context.Context, q question, list answerLis
 	defer stop()
 	rows := got.document.Root().Member(member)
 	if rows.Kind() != pyjson.Array {
-		return 0, nil, nil, fmt.Errorf("%w: its %s is not a list", fetch.ErrMalformed, member)
+		return 0, nil, nil, fmt.Errorf("%w: its member %q is not an array", fetch.ErrMalformed, member)
 	}
 	var given [][]byte
 	for row := range rows.Elements() {

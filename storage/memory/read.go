@@ -170,13 +170,13 @@ func (l *ledger) Setting(ctx context.Context, name string) ([]byte, error) {
 // Key implements storage.Reader.
 func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Claim, error) {
 	if err := ctx.Err(); err != nil {
-		return storage.Claim{}, fmt.Errorf("reading key %x of ledger %q: %w", key, l.name, err)
+		return storage.Claim{}, fmt.Errorf("reading idempotency key %x of ledger %q: %w", key, l.name, err)
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	claim, ok := l.keys[key]
 	if !ok || claim.Seq >= l.head.Size {
-		return storage.Claim{}, fmt.Errorf("reading key %x of ledger %q: %w", key, l.name, storage.ErrNotFound)
+		return storage.Claim{}, fmt.Errorf("reading idempotency key %x of ledger %q: %w", key, l.name, storage.ErrNotFound)
 	}
 	return claim, nil
 }
@@ -184,7 +184,7 @@ func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Claim, erro
 // Keys implements storage.Reader.
 func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Claim, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("reading keys of ledger %q: %w", l.name, err)
+		return nil, fmt.Errorf("reading idempotency keys of ledger %q: %w", l.name, err)
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -229,7 +229,7 @@ func (l *ledger) appendEntry(dst []byte, seq, size uint64) ([]byte, error) {
 		if a := l.archived(); a.CoversEntry(seq) {
 			return dst, &storage.ArchivedError{Archived: a}
 		}
-		return dst, fmt.Errorf("damaged: entry %d of %d is missing", seq, size)
+		return dst, fmt.Errorf("%w: entry %d of %d is missing", storage.ErrDamaged, seq, size)
 	}
 	return append(dst, entry...), nil
 }

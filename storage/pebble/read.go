@@ -73,7 +73,7 @@ func (l *ledger) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Claim, error) {
 	claim, err := l.claim(ctx, key)
 	if err != nil {
-		return storage.Claim{}, fmt.Errorf("reading key %x of ledger %q: %w", key, l.name(), err)
+		return storage.Claim{}, fmt.Errorf("reading idempotency key %x of ledger %q: %w", key, l.name(), err)
 	}
 	return claim, nil
 }
@@ -96,7 +96,7 @@ func (l *ledger) claim(ctx context.Context, key storage.Hash) (storage.Claim, er
 // Keys implements storage.Reader.
 func (l *ledger) Keys(ctx context.Context, requested []storage.Hash) ([]storage.Claim, error) {
 	if err := l.db.usable(ctx); err != nil {
-		return nil, fmt.Errorf("reading keys of ledger %q: %w", l.name(), err)
+		return nil, fmt.Errorf("reading idempotency keys of ledger %q: %w", l.name(), err)
 	}
 	// Sorted lookups find neighbouring keys in the same blocks.
 	sorted := slices.DeleteFunc(slices.Clone(requested), func(key storage.Hash) bool { return !l.digests.mayContain(key) })
@@ -113,7 +113,7 @@ func (l *ledger) Keys(ctx context.Context, requested []storage.Hash) ([]storage.
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading keys of ledger %q: %w", l.name(), err)
+		return nil, fmt.Errorf("reading idempotency keys of ledger %q: %w", l.name(), err)
 	}
 	return claims, nil
 }

@@ -261,7 +261,7 @@ func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Claim, erro
 		err = storage.ErrNotFound
 	}
 	if err != nil {
-		return storage.Claim{}, fmt.Errorf("reading key %x of ledger %q: %w", key, l.name, err)
+		return storage.Claim{}, fmt.Errorf("reading idempotency key %x of ledger %q: %w", key, l.name, err)
 	}
 	return claims[0], nil
 }
@@ -287,7 +287,7 @@ func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Claim
 		claims = append(claims, found...)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading keys of ledger %q: %w", l.name, err)
+		return nil, fmt.Errorf("reading idempotency keys of ledger %q: %w", l.name, err)
 	}
 	return claims, nil
 }

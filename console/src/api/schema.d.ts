@@ -1411,7 +1411,7 @@ export interface paths {
          *
          *     Each span that is one call of a model that generates text becomes an IPC record, whatever conventions it
          *     follows: current or earlier conventions of OpenTelemetry for generative AI, those of OpenInference, and
-         *     others. All other spans are accepted and left out. `docs/otlp.md` says which attribute becomes what.
+         *     others. All other spans are accepted and left out. `docs/otlp.md` says how attributes map to records.
          *
          *     A span that was recorded before adds nothing, however often it is sent. A request that failed with 408, 429,
          *     500, or 503 might have recorded some spans; send it again. The content of a generation is kept if the sender

@@ -167,7 +167,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 			require.NoError(t, v.Close())
 		}
 	}
-	// As of an early size, later records cost almost nothing.
+	// A query as of an early size reads hardly any keys of later records.
 	v, err := f.View(100)
 	require.NoError(t, err)
 	rows, _, err := records.ListByOccurrence(t.Context(), v, records.Filter{}, index.Page{Limit: 3})

@@ -139,8 +139,8 @@ func (f folder) sync() error {
 
 // MinFreeBytes is the free space, in bytes, below which nothing is folded. If the disk were
 // full, the engine could only exit the process, and the ledger would stop with it. MinFreeBytes
-// is less than the smallest free-space mark of the log, so that committed events can still be
-// folded.
+// is less than the smallest free-space threshold of the log, so that committed events can still
+// be folded.
 const MinFreeBytes = 24 << 20
 
 // hasSpace reports whether there is enough space to fold. It returns true if the file system

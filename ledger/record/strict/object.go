@@ -75,7 +75,8 @@ func (o Object) ReportMissing(name string) {
 	}
 }
 
-// WTF8 returns a text in WTF-8, which may contain lone surrogates.
+// WTF8 returns the string member with the given name as WTF-8, which may contain lone surrogates.
+// given is false if the member is absent or invalid.
 func (o Object) WTF8(name string) (text []byte, given bool) {
 	v := o.Member(name)
 	switch v.Kind() {
@@ -92,7 +93,8 @@ func (o Object) WTF8(name string) (text []byte, given bool) {
 	}
 }
 
-// UTF8 returns a text. It reports a problem if the text contains a lone surrogate.
+// UTF8 returns the string member with the given name as UTF-8. It reports a problem if the string
+// contains a lone surrogate. given is false if the member is absent or invalid.
 func (o Object) UTF8(name string) (text []byte, given bool) {
 	text, given = o.WTF8(name)
 	if given && pyjson.HasLoneSurrogate(text) {
@@ -102,11 +104,11 @@ func (o Object) UTF8(name string) (text []byte, given bool) {
 	return text, given
 }
 
-// LoneSurrogate is the detail of the problem that a text contains a lone surrogate.
+// LoneSurrogate is the detail of the problem that UTF8 reports for a lone surrogate.
 const LoneSurrogate = "has a lone surrogate (U+D800..U+DFFF); this field must be valid UTF-8"
 
-// Text returns a text of at most limit bytes that contains no lone surrogate, or nil if it is not
-// given.
+// Text returns the string member with the given name, or nil if it is absent or invalid. It must
+// have at most limit bytes and no lone surrogate.
 func (o Object) Text(name string, limit int) []byte {
 	text, given := o.UTF8(name)
 	if given && len(text) > limit {
@@ -116,7 +118,7 @@ func (o Object) Text(name string, limit int) []byte {
 	return text
 }
 
-// Identifier is like Text, for a text that must not be empty: all clients that send an empty key
+// Identifier is like Text, but the string must not be empty: all clients that send an empty key
 // would share it.
 func (o Object) Identifier(name string, limit int) []byte {
 	text := o.Text(name, limit)
@@ -144,8 +146,9 @@ func (o Object) RequiredWTF8(name string) []byte {
 	return text
 }
 
-// MemberOfKind returns a value of the given kind, or the absent Value. If the value has another kind,
-// MemberOfKind reports that it must be want, a phrase such as "an object".
+// MemberOfKind returns the member with the given name if its value has the given kind, and the
+// absent Value otherwise. If the value has a different kind, MemberOfKind reports that it must be
+// want, a phrase such as "an object".
 func (o Object) MemberOfKind(name string, kind pyjson.Kind, want string) pyjson.Value {
 	v := o.Member(name)
 	if v.IsGiven() && v.Kind() != kind {
@@ -155,12 +158,13 @@ func (o Object) MemberOfKind(name string, kind pyjson.Kind, want string) pyjson.
 	return v
 }
 
-// Array returns an array, or the absent Value if it is not given.
+// Array returns the array with the given name, or the absent Value if it is absent or invalid.
 func (o Object) Array(name string) pyjson.Value {
 	return o.MemberOfKind(name, pyjson.Array, "an array")
 }
 
-// RequiredObject returns an object, which must be given. It does not check the object's members.
+// RequiredObject returns the object with the given name, or the absent Value. It reports a problem if
+// the member is absent or not an object. It does not check the object's members.
 func (o Object) RequiredObject(name string) pyjson.Value {
 	if !o.Member(name).IsGiven() {
 		o.ReportMissing(name)
@@ -168,11 +172,12 @@ func (o Object) RequiredObject(name string) pyjson.Value {
 	return o.MemberOfKind(name, pyjson.Object, "an object")
 }
 
-// Hash returns a SHA-256 in exactly 64 lower-case hexadecimal digits, or nil if it is not given.
+// Hash returns a SHA-256 as exactly 64 lower-case hexadecimal digits, or nil if the member is absent
+// or invalid.
 func (o Object) Hash(name string) []byte { return o.Digits(name, "", 64) }
 
-// Digits returns a text that consists of prefix and exactly n lower-case hexadecimal digits, or nil
-// if it is not given.
+// Digits returns a string that consists of prefix and exactly n lower-case hexadecimal digits, or
+// nil if the member is absent or invalid.
 func (o Object) Digits(name, prefix string, n int) []byte {
 	text, given := o.WTF8(name)
 	if !given {
@@ -185,8 +190,8 @@ func (o Object) Digits(name, prefix string, n int) []byte {
 	return text
 }
 
-// Fingerprint returns a fingerprint of a path under any version of the rules, or nil if it is not
-// given.
+// Fingerprint returns a fingerprint of a path under any version of the rules, or nil if the member
+// is absent or invalid.
 func (o Object) Fingerprint(name string) []byte {
 	text, given := o.WTF8(name)
 	if given && !rules.IsFingerprint(text) {

@@ -22,9 +22,10 @@ import (
 // that the ledger would write for the rebuilt record (spec: Rebuilding a record). Only one
 // goroutine may use it at a time.
 type Rebuilder struct {
-	// Rebuilt counts the records that produce their events. Confirmed counts those whose
-	// digest equals the digest in the event. Unknown counts the others: their cache key and
-	// digest cover texts that the event leaves out, so neither can be compared.
+	// Rebuilt counts the rebuilt records that yield exactly their original events. Of these,
+	// Confirmed counts those whose digest equals the digest in the event, and Unknown counts the
+	// rest: their cache key and digest cover texts that the event leaves out, so neither can be
+	// compared.
 	Rebuilt, Confirmed, Unknown uint64
 	// Members is the ledger's secret of payload members. Without it, only the pointers of
 	// members are compared.
@@ -39,8 +40,8 @@ type Rebuilder struct {
 type ContentFunc func(name string, digest proofs.Hash) ([]byte, error)
 
 // Check checks an event in which a walk has found no damage. It ignores events without a
-// record. It returns an *Error if the rebuilt record does not produce the event, and errors of
-// content unchanged.
+// record. It returns an *Error if the rebuilt record does not yield the event. It returns the
+// errors of content unchanged.
 func (b *Rebuilder) Check(body []byte, content ContentFunc) error {
 	if err := b.event.Parse(body); err != nil {
 		return malformed("its body is not JSON: %v", err)

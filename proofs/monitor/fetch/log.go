@@ -71,7 +71,8 @@ func (l *Log) Tile(ctx context.Context, level uint8, index uint64) ([]byte, erro
 	if kept {
 		return tile, nil
 	}
-	// If a partial tile is too long, the walk reports its position.
+	// Allow the length of a full tile even for a partial one: the walk then reports the position of a
+	// tile that is too long, which Object cannot do.
 	tile, err := l.client.Object(ctx, "/log/"+path.String(), proofs.FullTile*proofs.HashSize)
 	if err != nil {
 		return nil, err
