@@ -140,7 +140,7 @@ func (f *forwarder) unsent(c *call.Call, address string, err error) error {
 	}
 	f.requests.WithLabelValues("broken").Inc()
 	f.config.Log.Warn("the server that writes the ledger cannot be reached", "ledger", c.Param("ledger"), "server", address, "error", err)
-	return limits.NewRefusal("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written, try again")
+	return limits.NewRefusal("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written; try again")
 }
 
 // send forwards a call to the server at address and relays its response. An empty address means that no server

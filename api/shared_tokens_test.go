@@ -41,7 +41,7 @@ func (v *oneValue) SetValue(_ context.Context, _ string, _ int64, value []byte) 
 	return v.fault
 }
 
-// While the server cannot read which tokens are revoked, it accepts no token. It then answers
+// While the server cannot read the list of revoked tokens, it accepts no token. It then answers
 // 503, and not 401, because the token might be valid.
 func TestUnreadableSharedTokens(t *testing.T) {
 	tokens := new(oneValue)

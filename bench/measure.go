@@ -60,7 +60,7 @@ func (e exchange) measure(ctx context.Context, t timing, dir string) (m contesta
 	}
 	for _, sample := range r.samples {
 		if err := verify(ctx, sample.Answer, e.bodies.Body(sample.Record)); err != nil {
-			return m, fmt.Errorf("verifying the answer to record %d: %w", sample.Record, err)
+			return m, fmt.Errorf("verifying the response for record %d: %w", sample.Record, err)
 		}
 		m.Verified++
 	}

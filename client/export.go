@@ -38,8 +38,12 @@ func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row f
 	for lines.Scan() {
 		var line wire.ExportLine
 		switch err := json.Unmarshal(lines.Bytes(), &line); {
-		case err != nil || e.Manifest != "" || (line.Manifest == "") == (line.Row == nil):
-			return nil, fmt.Errorf("%w: line %d of the export is neither a row nor the manifest", ErrUnexpectedAnswer, len(e.Leaves)+1)
+		case e.Manifest != "":
+			return nil, fmt.Errorf("%w: the export continues after its manifest", ErrUnexpectedAnswer)
+		case err != nil:
+			return nil, fmt.Errorf("%w: line %d of the export is malformed: %w", ErrUnexpectedAnswer, len(e.Leaves)+1, err)
+		case (line.Manifest == "") == (line.Row == nil):
+			return nil, fmt.Errorf("%w: line %d of the export must have either a row or the manifest", ErrUnexpectedAnswer, len(e.Leaves)+1)
 		case line.Manifest != "":
 			e.Manifest, e.Rest = line.Manifest, line.Rest
 			continue

@@ -146,9 +146,9 @@ func within(pointer string, err error) error {
 	return invalid
 }
 
-// appendImported records the change that belongs to a record. It adds to the receipt the result
-// of the change, and for each member of the line whether and under which name it was kept. If
-// the change fails, the record is still in the log.
+// appendImported makes the state change or validation that the line of an imported record asks for,
+// if any. It adds the result to the receipt, and for each member of the line, whether and under which
+// name the member was kept. If the change fails, the record is still in the log.
 func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nativeLine, seq uint64) []byte {
 	w := pyjson.Builder{B: append(receipt[:len(receipt)-1], `,"imported":`...)}
 	w.OpenOrdered()
@@ -159,7 +159,7 @@ func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nati
 		if event, err := b.follow(ctx, &native.entry, seq); err != nil {
 			p, internal := problem.FromError(err)
 			if internal {
-				b.Log.Error("a line of a batch was recorded, but the change that belongs to it failed", "ledger", b.ledger.Name(), "error", err)
+				b.Log.Error("an imported record was stored, but the state change or validation after it failed", "ledger", b.ledger.Name(), "seq", seq, "error", err)
 			}
 			w.Text("problem", []byte(p.Detail))
 		} else {

@@ -143,11 +143,11 @@ func CheckContentType(r *http.Request, want string) error {
 	return nil
 }
 
-// HoldMemory takes n more bytes of the memory budget for a body.
+// HoldMemory reserves n more bytes of the memory budget for a body. It may wait (see MemoryShare.Take).
 func (b *Body) HoldMemory(ctx context.Context, n int64) error { return b.share.Take(ctx, n) }
 
-// HeldMemory returns the number of bytes of the memory budget that a body holds.
+// HeldMemory returns the number of bytes that are reserved for a body.
 func (b *Body) HeldMemory() int64 { return b.share.Bytes }
 
-// KeepMemory releases what a body holds of the memory budget beyond n bytes.
+// KeepMemory releases all but n of the bytes that are reserved for a body.
 func (b *Body) KeepMemory(n int64) { b.share.Shrink(n) }

@@ -38,7 +38,7 @@ func UnauthorizedProblem() *problem.Problem {
 
 // StaleTokensProblem returns the 503 for access.ErrStaleTokens.
 func StaleTokensProblem() *problem.Problem {
-	return problem.New(http.StatusServiceUnavailable, "the server cannot read which tokens are revoked, so it accepts none; nothing was written, try again later")
+	return problem.New(http.StatusServiceUnavailable, "the server cannot read the list of revoked tokens, so it accepts no token; nothing was written; try again later")
 }
 
 // Check returns nil if the identity has the needed scopes. It returns 403 if the identity has

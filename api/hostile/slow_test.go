@@ -294,7 +294,7 @@ func (s *slowAttack) reader(request string, i int) {
 	}, address)
 }
 
-// sender sends bodies that expand, and reads the beginning of each answer.
+// sender sends bodies that expand when they are decompressed, and reads the first bytes of each response.
 func (s *slowAttack) sender() {
 	i := rand.IntN(1000)
 	s.client(func(conn net.Conn) bool {
@@ -308,7 +308,7 @@ func (s *slowAttack) sender() {
 	}, readersNetwork+strconv.Itoa(1+i%readersInTurn))
 }
 
-// count reads the status from the beginning of an answer and counts it.
+// count parses the status from begin, the first bytes of a response, and counts it.
 func (s *slowAttack) count(begin []byte) {
 	if fields := bytes.Fields(begin); len(fields) > 1 && bytes.HasPrefix(begin, []byte("HTTP/1.1 ")) {
 		status, _ := strconv.Atoi(string(fields[1]))

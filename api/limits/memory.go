@@ -123,7 +123,7 @@ func (w *waiter) await(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return NewRefusal(b.why, http.StatusServiceUnavailable, b.wait,
-		"the memory for %s is used up, by this caller or in total (limit %d bytes); nothing was recorded, try again later", b.of, b.Limit)
+		"the memory for %s is used up, by this caller or in total (limit %d bytes); nothing was recorded; try again later", b.of, b.Limit)
 }
 
 // fits reports whether a share can get n more bytes: its holder gets at most half of what is

@@ -238,7 +238,7 @@ func (s *ReadTurn) TakeOrRefuse(ctx context.Context, t *ReadScheduler, who func(
 		return err
 	}
 	return NewRefusal(RefusedHeavy, http.StatusServiceUnavailable, t.wait,
-		"too many requests are waiting for a core; nothing was recorded, try again later")
+		"too many requests are waiting for a core; nothing was recorded; try again later")
 }
 
 // Yield ends a turn that has taken longestTurn, and waits for the next one until ctx is done.

@@ -30,7 +30,7 @@ func (t *turns) Take(ctx context.Context, name string) (done func(), err error) 
 		return func() { <-turn }, nil
 	}
 	return nil, NewRefusal(RefusedRedactions, http.StatusServiceUnavailable, t.wait,
-		"another redaction of this ledger is in progress; nothing was redacted, try again later")
+		"another redaction of this ledger is in progress; nothing was redacted; try again later")
 }
 
 func (t *turns) at(name string) chan struct{} {

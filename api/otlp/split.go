@@ -23,19 +23,19 @@ type items struct {
 	json      bool
 	list      []item
 	resources [][]byte
-	hold      func(n int64) error // takes n bytes of memory
+	hold      func(n int64) error // reserves n bytes of the memory budget
 }
 
 // listMemory is the memory, in bytes, of an item in items.list and of its resource, including the
-// spare capacity of the lists. listStep is the number of items for which split takes memory at once.
+// spare capacity of the lists. listStep is the number of items for which split reserves memory at once.
 const (
 	listMemory = 72
 	listStep   = 1024
 )
 
 // split finds the items of a body without decoding them, so that each item can be decoded
-// separately. most is the largest number of values in a JSON body. hold takes memory for the list of
-// items: a body of empty items is much smaller than the list.
+// separately. most is the largest number of values in a JSON body. split calls hold to reserve memory
+// for the list of items, because the list can be much larger than the body.
 func split(signal *Signal, media string, body []byte, most int, hold func(n int64) error) (*items, error) {
 	s := &items{json: media == JSON, hold: hold}
 	if s.json {

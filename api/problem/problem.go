@@ -99,8 +99,8 @@ var sentinels = []struct {
 	{ledger.ErrOutcomeUnknown, true, http.StatusServiceUnavailable, "the commit failed and its outcome is unknown; try again with the same idempotency key", ""},
 	{ledger.ErrClaim, true, http.StatusInternalServerError, "the record was not recorded: in the database, its idempotency key or run_id leads to an event that does not claim it, so the database is damaged; " +
 		"tell the operator; if the record cannot wait, send it with another key", ""},
-	{ledger.ErrBusy, false, http.StatusServiceUnavailable, "too many records are waiting to be committed; nothing was written, try again later", limits.RefusedQueue},
-	{ledger.ErrClosed, false, http.StatusServiceUnavailable, "the server is shutting down; nothing was written, try again later", ""},
+	{ledger.ErrBusy, false, http.StatusServiceUnavailable, "too many records are waiting to be committed; nothing was written; try again later", limits.RefusedQueue},
+	{ledger.ErrClosed, false, http.StatusServiceUnavailable, "the server is shutting down; nothing was written; try again later", ""},
 	{ledger.ErrFrozen, false, http.StatusForbidden, "the ledger is frozen: it accepts no more writes", ""},
 	{ledger.ErrUnknown, false, http.StatusNotFound, "no such ledger exists, or the credentials grant no scope on it; GET /v1/ledgers lists the ledgers", ""},
 	{ledger.ErrExists, false, http.StatusConflict, "a ledger with that name already exists", ""},
@@ -118,10 +118,10 @@ var sentinels = []struct {
 	{index.ErrAhead, false, http.StatusServiceUnavailable, "the index is being rebuilt and does not cover this answer yet; try again later", ""},
 	{index.ErrSizePassed, false, http.StatusConflict, "the index is no longer at this size, and its rows at this size are not kept; begin again without as_of and cursor", ""},
 	{index.ErrTooManySnapshots, false, http.StatusServiceUnavailable, "other servers are reading the index; try again later", ""},
-	{storage.ErrNotHeld, false, http.StatusServiceUnavailable, "no server writes the ledger at this moment, or the ledger is moving to another server; nothing was written, try again", ""},
+	{storage.ErrNotHeld, false, http.StatusServiceUnavailable, "no server writes the ledger at this moment, or the ledger is moving to another server; nothing was written; try again", ""},
 	{storage.ErrUnavailable, true, http.StatusServiceUnavailable, "the database of the server does not answer; try again", ""},
 	{storage.ErrLogOnly, false, http.StatusNotFound, "this server follows a published copy, which has only the log: no content, no texts, and no secret of payload members; ask the server that writes the ledger", ""},
-	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was written, try again when there is room", limits.RefusedDisk},
+	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was written; try again when there is room", limits.RefusedDisk},
 }
 
 // refusalProblem converts a refusal to a problem.

@@ -168,7 +168,7 @@ func (a appended) one(ctx context.Context, deck *load.BodyQueue, r *load.Result)
 func (a appended) verifyAll(ctx context.Context, bodies *corpus.Bodies, samples []load.Sample) (int, error) {
 	for _, s := range samples {
 		if err := a.verify(ctx, s.Answer, bodies.Body(s.Record)); err != nil {
-			return 0, fmt.Errorf("verifying the answer to record %d: %w", s.Record, err)
+			return 0, fmt.Errorf("verifying the response for record %d: %w", s.Record, err)
 		}
 	}
 	return len(samples), nil

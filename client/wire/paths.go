@@ -93,7 +93,8 @@ type ComparedPath struct {
 	HashVersion           string  `json:"hash_version,omitempty"` // "" means adr-004
 }
 
-// PathRename is a path that has the same content under another route.
+// PathRename is a path that has the same content as a compared path but a different route, so it may be that
+// path, renamed.
 type PathRename struct {
 	Seq    uint64   `json:"seq"`
 	PathID string   `json:"path_id"`

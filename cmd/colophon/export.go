@@ -61,7 +61,7 @@ who gets the file can read this content. All proofs are for one tree size.`,
 	flags.BoolVar(&e.options.WithoutContent, "without-content", false, "leave out content; the pack has only events and proofs")
 	flags.IntVar(&e.options.MaxRecords, "max-records", 1000, "maximum `number` of records")
 	flags.TextVar(&e.options.MaxContent, "max-content", e.options.MaxContent, "maximum total `size` of the content")
-	flags.StringVar((*string)(&e.table.Format), "format", "", "`format` of the rows: parquet, csv or ndjson")
+	flags.StringVar((*string)(&e.table.Format), "format", "", "`format` of the rows: parquet, csv, or ndjson")
 	flags.StringVar(&e.table.File, "out", "", "`file` for the rows; it and its manifest are replaced")
 	flags.StringVar(&e.table.Question, "question", "", "`path` of the list or question below the ledger's")
 	flags.Uint64Var(&e.table.AsOf, "as-of", 0, "tree `size` of the rows; 0 is the current size")
@@ -122,9 +122,9 @@ func (e *exportCommand) checkTable(args []string) error {
 	case e.file != "":
 		return errors.New("give either --pack or --format")
 	case e.table.Format == "":
-		return errors.New("--format is missing: give parquet, csv or ndjson")
+		return errors.New("--format is missing: give parquet, csv, or ndjson")
 	case !slices.Contains(table.Formats, e.table.Format):
-		return fmt.Errorf("--format %q is not known: use parquet, csv or ndjson", e.table.Format)
+		return fmt.Errorf("--format %q is not known: use parquet, csv, or ndjson", e.table.Format)
 	case e.table.File == "":
 		return errors.New("--out is missing: name the file to write")
 	case e.table.Question == "":
@@ -140,7 +140,7 @@ func (e *exportCommand) checkTable(args []string) error {
 func (e *exportCommand) choice(flags *pflag.FlagSet, args []string) ([]uint64, map[string]string, error) {
 	switch {
 	case e.file == "":
-		return nil, nil, errors.New("give --pack and the audit pack to write, or --format, --out and --question")
+		return nil, nil, errors.New("nothing to export: give --pack FILE for an audit pack, or --format, --out, and --question for rows")
 	case e.options.MaxRecords < 1:
 		return nil, nil, errors.New("--max-records must be at least 1")
 	}

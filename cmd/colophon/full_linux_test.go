@@ -180,7 +180,7 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 				if !strings.HasSuffix(write.path, "/batch") { // a batch reports the status for each line
 					require.Equal(t, http.StatusServiceUnavailable, status, "%s: %s", write.path, text)
 				}
-				require.Contains(t, text, "the server is short of disk space; nothing was written, try again when there is room", write.path)
+				require.Contains(t, text, "the server is short of disk space; nothing was written; try again when there is room", write.path)
 			}
 			status, text = server.ask(http.MethodGet, "/readyz", "")
 			require.Equal(t, http.StatusServiceUnavailable, status, text)

@@ -175,9 +175,9 @@ func (s *store) fetch(a storage.Archived, name string, path proofs.TilePath) ([]
 	body, _, err := b.Get(ctx, name, bucket.MaxObject)
 	switch {
 	case errors.Is(err, bucket.ErrNotFound), errors.Is(err, bucket.ErrTooLong):
-		return nil, fmt.Errorf("%w: the archive: %w; restore the object from a copy of the bucket", storage.ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %s in the archive is missing or too long: %w; restore the object from a copy of the bucket", storage.ErrDamaged, name, err)
 	case err != nil:
-		return nil, fmt.Errorf("reading the archive: %w: %w", audit.ErrUnavailable, err)
+		return nil, fmt.Errorf("reading %s from the archive: %w: %w", name, audit.ErrUnavailable, err)
 	}
 	root, err := rootOf(path, body)
 	if err != nil {

@@ -123,7 +123,8 @@ func isChat(v pyjson.Value) bool {
 	return found && v.Kind() == pyjson.Array
 }
 
-// indexedMessages reads messages from attributes with an index. It returns nil if there are none.
+// indexedMessages reads messages from numbered attributes, such as PREFIX.0.content. It returns nil if
+// there are none.
 func (r *Reader) indexedMessages(prefix, role string) ([]message, error) {
 	text, err := r.source.indexed(prefix)
 	if text == nil || err != nil {

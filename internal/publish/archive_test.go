@@ -317,7 +317,7 @@ func TestArchiveWithoutItsBucket(t *testing.T) {
 		_, err := n.ledger.Reader().Entry(t.Context(), 800)
 		require.NoError(t, err)
 		_, err = n.ledger.Reader().Entry(t.Context(), 300)
-		require.ErrorContains(t, err, "reading the archive")
+		require.ErrorContains(t, err, " from the archive")
 		require.NotErrorIs(t, err, storage.ErrDamaged)
 		_, err = n.ledger.Reader().Tile(t.Context(), 0, 1)
 		require.Error(t, err)

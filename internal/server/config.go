@@ -277,9 +277,9 @@ func (c *Config) readFile(path string) error {
 	return nil
 }
 
-// leastCache is the minimum default size of the block cache, in bytes. If the cache is smaller than the
-// data that requests read at random, the slowest responses take longer: 1 GiB is too little for a million
-// records.
+// leastCache is the lower bound of the default size of the block cache, in bytes. It is not a
+// recommendation: if the data that requests read at random does not fit in the cache, the slowest responses
+// take longer. A million records need more than 1 GiB.
 const leastCache = 64 << 20
 
 // WithCaches sets the sizes of caches that are not configured. Each gets a share of the usable

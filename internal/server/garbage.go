@@ -54,8 +54,8 @@ type garbagePace struct {
 	ended bool
 }
 
-// paceGarbage keeps garbage from growing with the caches until end is called. It does nothing
-// if the environment sets GOGC.
+// paceGarbage adjusts GOGC after each collection, so that garbage does not grow with the caches.
+// end restores the default. paceGarbage does nothing if the environment sets GOGC.
 func paceGarbage(env func(string) (string, bool)) (end func()) {
 	if share, set := env("GOGC"); set && share != "" {
 		return func() {}

@@ -44,8 +44,8 @@ const (
 // defers.
 const deferredBytes = 72
 
-// eventCacheMemory is the least Config.Memory, in bytes, with which the index caches IPC
-// records. With less memory, a larger block cache helps more.
+// eventCacheMemory is the smallest Config.Memory, in bytes, at which the index caches IPC records.
+// Below it, the memory is better spent on the block cache.
 const eventCacheMemory = 512 << 20
 
 // maxTable is the largest useful size of memtables and batches, in bytes.

@@ -174,7 +174,8 @@ func orEmpty[E any](list []E) []E {
 	return list
 }
 
-// named returns a name, or nil if the answer has no names. tree returns the error.
+// named returns the name that find returns, or nil if the answer has no names. If find fails, named
+// sets v.err, which tree returns, and returns nil.
 func named[N any](v *View, find func(*figures.NameFinder) (*N, error)) *N {
 	if v.Names == nil || v.err != nil {
 		return nil
@@ -187,17 +188,19 @@ func named[N any](v *View, find func(*figures.NameFinder) (*N, error)) *N {
 	return name
 }
 
-// groupName names the value that records have in common. first and last are two of the records.
+// groupName returns the display name of the value that the records of a group share, or nil (see
+// named). first and last are the seqs of two of these records.
 func (v *View) groupName(by string, first, last uint64) *wire.HashName {
 	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.Group(v.Context, by, first, last) })
 }
 
-// textName names a text of a record by the name of its hash.
+// textName returns the display name of a text of the record at seq, or nil (see named). hash is the
+// name of the text's hash.
 func (v *View) textName(seq uint64, hash string) *wire.HashName {
 	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.Text(v.Context, seq, hash) })
 }
 
-// recordName names a record.
+// recordName returns the display name of the record at seq, or nil (see named).
 func (v *View) recordName(seq uint64) *wire.HashName {
 	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.Record(v.Context, seq) })
 }

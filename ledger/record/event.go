@@ -47,8 +47,9 @@ const maxActor = 5 + 64 + 1 + 255
 // them.
 var unseen = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp}
 
-// IsActor reports whether name can be the actor of an event: the name of a token or a certificate,
-// or a subject of an OpenID Connect issuer.
+// IsActor reports whether name is well formed as an event's actor: 1 to maxActor bytes of valid
+// UTF-8, without invisible characters, without spaces other than U+0020, and without spaces at either
+// end. It does not check that a token, certificate, or subject of this name exists.
 func IsActor(name []byte) bool {
 	odd := func(r rune) bool {
 		return r == utf8.RuneError || unicode.In(r, unseen...) || unicode.Is(unicode.Zs, r) && r != ' '

@@ -87,7 +87,7 @@ type History interface {
 	Add(EventFlags) error
 	// Flags returns the EventFlags of an earlier event.
 	Flags(seq uint64) (EventFlags, error)
-	// AddFlags adds flags to the EventFlags of an earlier event.
+	// AddFlags sets further flags in the EventFlags of an earlier event. It clears none.
 	AddFlags(seq uint64, flags EventFlags) error
 	// AddKeyUse records that the next event to be added uses an idempotency key, a source, or a state.
 	AddKeyUse(KeyUse) error

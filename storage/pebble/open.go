@@ -182,7 +182,7 @@ func (d *Database) checkFormat() error {
 		return fmt.Errorf("reading the format version: %w", err)
 	}
 	if version != keys.FormatVersion {
-		return fmt.Errorf("%w: the database has version %d, but this build reads version %d",
+		return fmt.Errorf("%w: the database has format version %d, but this build reads only version %d; use the build that wrote it",
 			storage.ErrFormat, version, keys.FormatVersion)
 	}
 	return d.convert()

@@ -147,7 +147,8 @@ var drawRecord = map[record.Kind]func(*rapid.T) string{
 	record.IPCRecord: drawIPC, record.RunDAG: drawDAG, record.CitationSet: drawCitations, record.PathFingerprint: drawPath,
 }
 
-// drawBody returns the body of a random event. The event can be one of a later version.
+// drawBody returns the body of a random event. The event may be of a kind, or have checks, that only a
+// later build knows.
 func drawBody(t *rapid.T) string {
 	kind := rapid.SampledFrom(record.Kinds[:]).Draw(t, "kind")
 	switch rapid.IntRange(0, 9).Draw(t, "event") {

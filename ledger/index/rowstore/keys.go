@@ -23,7 +23,7 @@ const VersionedBit = 0x80
 // numberDimension exists only in keyspace 0. It maps a name to the number of its keyspace.
 const numberDimension Dimension = 0x00
 
-// Schema maps a dimension to the length of its rows in bytes.
+// Schema maps a dimension to the length, in bytes, of the row within its keys.
 type Schema [256]int
 
 // Lengths in keys, in bytes.

@@ -19,7 +19,7 @@ type Config struct {
 	// Layout identifies the format of keys and values. A store that has a different layout is
 	// emptied.
 	Layout string
-	// Schema has the length of the rows of each dimension.
+	// Schema gives, for each dimension, the length in bytes of the row within a key.
 	Schema *Schema
 	// ReadOnly means that the store writes nothing.
 	ReadOnly bool

@@ -56,7 +56,7 @@ type Divergence struct {
 
 // DivergenceCause is the reason why a run-DAG diverges from another one (spec: Causes of a divergence).
 type DivergenceCause struct {
-	DivergenceCause string   // "" if there is no other run-DAG
+	DivergenceCause string   // the cause; "" if there is no other run-DAG
 	Dimensions      []string // dimensions of the cache key that differ
 	Known           bool     // whether both run-DAGs have dimensions
 }

@@ -87,8 +87,8 @@ func (d *draft) take(m member, field string, form func(pyjson.Value) bool) {
 	d.keep(m)
 }
 
-// keep keeps a member that has no field: as a label if it is short, or else as content if the kind
-// has a place for it.
+// keep records a member for which the kind has no field: as a label if it is short, otherwise as
+// content if the kind has a place for it.
 func (d *draft) keep(m member) { d.keepAt(pointerTo(m.name), "", m) }
 
 // keepAt is like keep, for a nested member. If the member becomes a label, m.name is the label's

@@ -247,8 +247,9 @@ var (
 	preflightMembers = append([]string{"stage", "node_version"}, rules.Clauses[:]...)
 )
 
-// only returns the object f with only the known members. It keeps all other members, as it keeps
-// members of the row.
+// only returns object f reduced to its known members. It keeps each other member as a label or as
+// content, like an unknown member of the row (see draft.keepAt). If f has only known members, only
+// returns f's bytes unchanged.
 func (p *providenceRow) only(f found, known []string) []byte {
 	var w pyjson.Builder
 	w.Open()

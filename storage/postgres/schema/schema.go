@@ -57,7 +57,7 @@ func version(ctx context.Context, pool *pgxpool.Pool) (v versions, err error) {
 // them.
 func (v versions) check(known int) error {
 	if v.oldest > known {
-		return fmt.Errorf("%w: the tables have version %d, which needs a build that reads version %d, but this build reads version %d",
+		return fmt.Errorf("%w: the tables have version %d, which needs a build that reads version %d, but this build reads version %d; use a later build",
 			storage.ErrFormat, v.tables, v.oldest, known)
 	}
 	return nil

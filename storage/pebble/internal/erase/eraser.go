@@ -123,9 +123,9 @@ func (e *Eraser) run(ctx context.Context) {
 			wait(ctx, pause)
 			pause = min(2*pause, mostPause)
 		case worked:
-			// The pause collects erasures that arrive one by one, so that passes take at most
-			// half of the time.
 			pause = leastPause
+			// Wait as long as the pass took, but at most maxWait, so that erasures that arrive
+			// one at a time share a pass.
 			wait(ctx, min(time.Since(began), maxWait))
 		default:
 			select {
