@@ -58,9 +58,13 @@ func (s *Server) Execute(statements ...string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// Detach stops the replication to a standby. The standby keeps the data that it has received.
+// Detach stops the replication to a standby, and waits until it has stopped. The standby keeps the
+// data that it has received.
 func (s *Server) Detach() error {
-	return s.Execute(`ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`)
+	return s.Execute(`ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`,
+		`DO $$ BEGIN
+			WHILE EXISTS (SELECT FROM pg_stat_wal_receiver) LOOP PERFORM pg_sleep(0.01); PERFORM pg_stat_clear_snapshot(); END LOOP;
+		END $$`)
 }
 
 // Promote makes a standby a primary that waits for no standby.
