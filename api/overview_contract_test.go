@@ -63,7 +63,7 @@ func TestNames(t *testing.T) {
 	}
 	var change wire.Attribution
 	s.do(t, get(attributionOf).asking("?a=2&b=3&names=true"), http.StatusOK).decode(t, &change)
-	require.Equal(t, "The output changed because the system prompt differs (“Answer briefly, and do not guess. Be kind. Be ki…”, then “Answer.”); nothing else does.", change.Summary)
+	require.Equal(t, "The output changed because the system prompt differs (“Answer briefly, and do not guess. Be kind. Be ki…”, then “Answer.”); no other variable differs.", change.Summary)
 	s.do(t, get(attributionOf).asking("?a=2&b=3"), http.StatusOK).decode(t, &change)
 	require.Contains(t, change.Summary, "("+string(change.Differences[0].A[1:13])+"…, then ")
 	s.do(t, get(effectsOf).asking("?names=true&text=true&variable=model&a=m1&b=m2"), http.StatusOK).decode(t, &effects)

@@ -79,7 +79,7 @@ func TestEvidenceIsACause(t *testing.T) {
 	require.Equal(t, 0.333333, x.CitationSets.Jaccard)
 	require.NotNil(t, x.CitationSets.B.Inclusion)
 	require.False(t, x.SourcesChanged)
-	require.Equal(t, "The output changed because the citation set differs (event 1, then event 3); nothing else does. "+
+	require.Equal(t, "The output changed because the citation set differs (event 1, then event 3); no other variable differs. "+
 		"The citation sets differ. Chunks added: 1, removed: 1, kept: 1, kept from other sources: 0.", x.Summary)
 
 	cause := func(query string) (cause wire.Cause) {

@@ -143,7 +143,9 @@ func CheckContentType(r *http.Request, want string) error {
 	return nil
 }
 
-// HoldMemory reserves n more bytes of the memory budget for a body. It may wait (see MemoryShare.Take).
+// HoldMemory reserves n more bytes of the memory budget for a body. If they are not free within
+// ServerLimits.Wait, it returns a 503 Refusal. A body gets at most half of the budget: a larger
+// request gets half, without an error.
 func (b *Body) HoldMemory(ctx context.Context, n int64) error { return b.share.Take(ctx, n) }
 
 // HeldMemory returns the number of bytes that are reserved for a body.

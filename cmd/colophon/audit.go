@@ -239,7 +239,7 @@ func (o *auditFlags) validate(command *cobra.Command) error {
 	given := command.Flags().Changed
 	switch {
 	case o.key == "":
-		return cli.Exitf(cli.ExitUsage, "--key is missing: give the ledger's verifier key, as its operator has published it, or a file with it")
+		return cli.Exitf(cli.ExitUsage, "--key is missing: give the verifier key that the ledger's operator published, or a file that contains it")
 	case o.follow && (o.replayIndex || o.Content || o.Receipts > 0):
 		return cli.Exitf(cli.ExitUsage, "--follow watches only the log; audit content, answers and receipts without it")
 	case (given("sample") || given("metrics-url")) && !o.replayIndex:

@@ -47,7 +47,8 @@ type lie struct {
 	change func(answer map[string]any)
 	text   func(string) string
 	status int // HTTP status to send instead of 200
-	// alone is set if the audit stops at this lie or reports findings about it only.
+	// alone gives the lie an audit of its own. Set it if the lie stops the audit or suppresses
+	// findings about other lies.
 	alone bool
 	// want is a finding that the audit must report. Its Query is the path or, if it ends with a
 	// slash, the beginning of the path. Parts of the query's parameters can follow the path.

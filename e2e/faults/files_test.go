@@ -18,8 +18,8 @@ import (
 	"colophon/storage/faulty"
 )
 
-// Calls of the file systems of the log and the index fail under a server in another process. The
-// server must exit when it cannot continue safely.
+// The server runs in a child process. Its calls to the file systems of the log and the index fail.
+// It must exit when it cannot continue safely.
 
 func TestLogFilesFail(t *testing.T) { campaign(t, fileRound(faulty.Fail, false)) }
 func TestLogFileCallsTakeEffectButFail(t *testing.T) {

@@ -80,7 +80,8 @@ func powerRound(t *testing.T, r *rand.Rand, name string) (done tally, err error)
 	return done, nil
 }
 
-// useFiles makes clients use a server on files that can lose power.
+// useFiles opens a node on the given file system, which simulates power failures, and lets clients use the
+// node.
 func useFiles(ctx context.Context, files *pebbletest.CrashFS, h *history) error {
 	n, err := openOn(ctx, files, nil)
 	if err != nil {
@@ -89,7 +90,7 @@ func useFiles(ctx context.Context, files *pebbletest.CrashFS, h *history) error 
 	return errors.Join(n.use(ctx, h, 4, 5), n.close())
 }
 
-// openOn opens a node on files in memory that can lose power.
+// openOn opens a node on an in-memory file system that simulates power failures.
 func openOn(ctx context.Context, files *pebbletest.CrashFS, clock func() time.Time) (*node, error) {
 	database, err := openPebble(ctx, files.FS(), "db", func(msg string) { panic(msg) }, nil)
 	if err != nil {

@@ -24,9 +24,9 @@ func (m *Manifest) hasTokens() bool {
 	return slices.ContainsFunc(m.Files, func(f StoredFile) bool { return strings.HasPrefix(f.Name, "access/") })
 }
 
-// closes reports whether the restored server will require a token but have none. This is so if
-// the backup's tokens are not restored, and also if the manifest is unauthenticated, because it
-// could hide that there were tokens.
+// closes reports whether the restored server must require a token although none is restored: the
+// operator did not ask for the tokens, and the backup has some or might hide them, because its
+// manifest is unauthenticated.
 func (o RestoreOptions) closes(m *Manifest) bool {
 	return !o.Tokens && (m.hasTokens() || o.Unauthenticated)
 }

@@ -38,10 +38,13 @@ func wanted(invalid *pflag.InvalidValueError) error {
 		if errors.Is(invalid, strconv.ErrRange) {
 			return fmt.Errorf("%s is out of range", invalid.GetValue())
 		}
-		if kind == "int" || kind == "float64" {
+		switch kind {
+		case "float64":
 			return errors.New("must be a number")
+		case "int":
+			return errors.New("must be a whole number")
 		}
-		return errors.New("must be a number, 0 or more")
+		return errors.New("must be a whole number, 0 or more")
 	case "bool":
 		return errors.New("must be true or false")
 	case "duration":

@@ -64,7 +64,7 @@ func (f *Fetcher) Fetch(ctx context.Context, ledger string) iter.Seq2[*index.Sna
 		for more := true; more; {
 			part, err := s.next(ctx)
 			if err != nil {
-				yield(nil, fmt.Errorf("part %d of the index of ledger %q from %s: %w", s.parts+1, ledger, f.Servers[0].URL, err))
+				yield(nil, fmt.Errorf("fetching part %d of the index of ledger %q from %s: %w", s.parts+1, ledger, f.Servers[0].URL, err))
 				return
 			}
 			s.parts++

@@ -152,7 +152,7 @@ func (c *copier) open() (err error) {
 func (c *copier) add(entry storage.Entry) error {
 	seq := c.stored.Size + uint64(len(c.next.Entries))
 	if entry.Seq != seq {
-		return fmt.Errorf("%w: entry %d follows entry %d", storage.ErrDamaged, entry.Seq, seq-1)
+		return fmt.Errorf("%w: the source yields entry %d instead of entry %d", storage.ErrDamaged, entry.Seq, seq)
 	}
 	if len(c.next.Entries) == c.most || c.bytes >= batchBytes {
 		if err := c.flush(nil); err != nil {

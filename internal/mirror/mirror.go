@@ -24,8 +24,8 @@ type Options struct {
 	From   fetch.Server
 	Ledger string
 	Place  string // the URL of the copy, for messages
-	// Keys are the trusted keys. The log must have one of them, and that key or a successor of it must have
-	// signed the checkpoint.
+	// Keys are the trusted keys. The events of the log must name at least one of them, and that key or one of
+	// its successors must have signed the checkpoint.
 	Keys []*proofs.Verifier
 	Log  *slog.Logger
 
@@ -69,11 +69,11 @@ type state struct {
 // errLoading means that the first load since the start has not finished.
 var errLoading = errors.New("the copy is being loaded")
 
-// ErrOtherKey means that the stored log has none of the trusted keys.
+// ErrOtherKey means that the events of the stored log name none of the trusted keys.
 var ErrOtherKey = errors.New("the log that was loaded before does not have the given verifier key")
 
 // New starts to follow a copy in the background, until Close. The host must be open on the database. New
-// returns ErrOtherKey if the stored log has none of the trusted keys.
+// returns ErrOtherKey if the events of the stored log name none of the trusted keys.
 func New(ctx context.Context, database *Database, host *ledger.Host, options Options) (*Mirror, error) {
 	options = options.withDefaults()
 	client, err := fetch.New(options.From, options.Ledger, options.Timeout, parallel)

@@ -143,7 +143,7 @@ func (c Config) validate() error {
 	case c.From != "" && (!c.ReadOnly || c.Store != ""):
 		return errors.New("from: needs --read-only, and cannot be combined with --store")
 	case c.From != "" && c.Key == "":
-		return errors.New("key: give the verifier key of the ledger whose copy --from names, as its operator has published it, or the name of a file that contains it")
+		return errors.New("key: --from needs --key: the verifier key that the ledger's operator published, or a file that contains it")
 	case c.ReadOnly && c.Publish != "":
 		return errors.New("publish: a server with --read-only publishes nothing; omit one of the two")
 	case c.ReadOnly && c.Webhooks != "":

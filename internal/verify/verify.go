@@ -64,7 +64,7 @@ type Options struct {
 
 func (o Options) validate() error {
 	if o.Key == "" {
-		return cli.Exitf(cli.ExitUsage, "--key is missing: give the ledger's verifier key, as serve prints it, or a file with it")
+		return cli.Exitf(cli.ExitUsage, "--key is missing: give the ledger's verifier key, as serve prints it, or a file that contains it")
 	}
 	if o.Copy != nil && o.Later != "" {
 		return cli.Exitf(cli.ExitUsage, "give either --copy or --later: the copy has a later checkpoint")

@@ -35,7 +35,7 @@ func (r *Attribution) Sentence() string {
 	case StochasticOrModelInternal:
 		return "The output changed although nothing is known to differ. A model digest is unknown, so it may be chance or another model under the same name."
 	}
-	return fmt.Sprintf("The output changed because the %s; nothing else does.", r.differencesText())
+	return fmt.Sprintf("The output changed because the %s; no other variable differs.", r.differencesText())
 }
 
 // comparedHashes lists the compared fields that are hashes.

@@ -97,11 +97,11 @@ func TestAttribution(t *testing.T) {
 		{"the same", with(), with(), Identical, nil,
 			"Nothing differs: neither what went in nor the output."},
 		{"one variable", with(), with("model", "claude-2.1", "output", "other"), Model, []string{"model"},
-			"The output changed because the model differs (claude-2, then claude-2.1); nothing else does."},
+			"The output changed because the model differs (claude-2, then claude-2.1); no other variable differs."},
 		{"a value that one has", with("system_prompt", "null"), with("output", "other"), SystemPrompt, []string{"system_prompt"},
-			"The output changed because the system prompt differs (none, then prompt); nothing else does."},
+			"The output changed because the system prompt differs (none, then prompt); no other variable differs."},
 		{"an empty model is a value", with("model", ""), with("output", "other"), Model, []string{"model"},
-			"The output changed because the model differs (, then claude-2); nothing else does."},
+			"The output changed because the model differs (, then claude-2); no other variable differs."},
 		{"no effect", with(), with("temperature", "0.0", "seed", "7"), NoEffect, []string{"temperature", "seed"},
 			"The output is the same although the temperature (0.7, then 0.0) and seed (0, then 7) differ."},
 		{"several", with(), with("system_prompt", "brief", "model", "alpaca-7b", "max_tokens", "512", "output", "other"), Confounded,
@@ -133,7 +133,7 @@ func TestAttribution(t *testing.T) {
 			[]string{"model_digest"}, ""},
 		{"no seed, the same output", with("seed", "null"), with("seed", "null"), Identical, nil, ""},
 		{"a seed on one side", with("seed", "null"), with("output", "other"), Seed, []string{"seed"},
-			"The output changed because the seed differs (none, then 0); nothing else does."},
+			"The output changed because the seed differs (none, then 0); no other variable differs."},
 		{"claimed ipc_ids are not compared", with("seed", "null"), with("seed", "null", "ipc_id", "other", "output", "other"), Unseeded, nil, ""},
 		{"nothing but input and output", with("seed", "null", "ipc_id", "null", "system_prompt", "null", "temperature", "null", "max_tokens", "null"),
 			with("seed", "null", "ipc_id", "null", "system_prompt", "null", "temperature", "null", "max_tokens", "null", "output", "other"), Unseeded, nil, ""},
@@ -175,7 +175,7 @@ func TestEvidence(t *testing.T) {
 		sentence  string
 	}{
 		{"alone", with(), with("output", "other"), CitationSetPair{12, 15, true}, Evidence, []string{"evidence"},
-			"The output changed because the citation set differs (event 12, then event 15); nothing else does."},
+			"The output changed because the citation set differs (event 12, then event 15); no other variable differs."},
 		{"without a seed", with("seed", "null"), with("seed", "null", "output", "other"), CitationSetPair{12, 15, true}, Evidence, []string{"evidence"}, ""},
 		{"the same chunks", with(), with("output", "other"), CitationSetPair{12, 15, false}, StochasticOrModelInternal, nil, ""},
 		{"the same output", with(), with(), CitationSetPair{12, 15, true}, NoEffect, []string{"evidence"},
@@ -260,7 +260,7 @@ func TestSentencesShowNames(t *testing.T) {
 	r := CompareRuns(&a, &b, CitationSetPair{})
 	require.Len(t, r.Differences, 1)
 	r.Differences[0].NameA = "Answer briefly."
-	require.Equal(t, "The output changed because the system prompt differs (“Answer briefly.”, then other); nothing else does.", r.Sentence())
+	require.Equal(t, "The output changed because the system prompt differs (“Answer briefly.”, then other); no other variable differs.", r.Sentence())
 	r.Differences[0].NameB = strings.Repeat("Be kind. ", 10)
-	require.Equal(t, "The output changed because the system prompt differs (“Answer briefly.”, then “Be kind. Be kind. Be kind. Be kind. Be kind. Be …”); nothing else does.", r.Sentence())
+	require.Equal(t, "The output changed because the system prompt differs (“Answer briefly.”, then “Be kind. Be kind. Be kind. Be kind. Be kind. Be …”); no other variable differs.", r.Sentence())
 }

@@ -19,7 +19,8 @@ import (
 // Format names the format and version of a pack's data.
 const Format = "colophon-audit-pack@1"
 
-// ErrContent means that content of the pack is not the content that an event names.
+// ErrContent means that the pack's content, or what the pack says about erased content, does not
+// agree with the events: content is altered, superfluous, or wrongly reported as erased.
 var ErrContent = errors.New("pack: content does not match what the event names")
 
 // The values of Pack.Content.

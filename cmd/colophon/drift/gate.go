@@ -172,7 +172,7 @@ func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 	}
 	if given {
 		if g.maxMismatches < 0 {
-			return o, errors.New("--max-mismatches: must be a number, 0 or more")
+			return o, errors.New("--max-mismatches: must be a whole number, 0 or more")
 		}
 		o.MaxMismatches = &g.maxMismatches
 	}

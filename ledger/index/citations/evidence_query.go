@@ -103,7 +103,7 @@ func FindLostChunks(v *index.View, set *Set) (lost []LostChunk, err error) {
 // Reregistration is a source that two events register with different chunks.
 type Reregistration struct {
 	SourceID string
-	A, B     uint64 // the registrations as of the two sets
+	A, B     uint64 // seqs of the registrations that were current when the two sets were recorded
 }
 
 // FindReregistrations returns the sources that either set cites and whose registered chunks

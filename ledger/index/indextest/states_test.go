@@ -30,7 +30,7 @@ func TestStates(t *testing.T) {
 		posted(t, record.RunDAG, smallDAG),
 		stateChange(t, 1, record.Failed),
 		stateChange(t, 2, record.Quarantined),
-		stateChange(t, 1, record.Failed), // repeats the previous change
+		stateChange(t, 1, record.Failed), // record 1 is already failed
 		stateChange(t, 1, record.Live),
 		stateChange(t, 1, record.Failed),
 	)

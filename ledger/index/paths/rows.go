@@ -97,8 +97,8 @@ func decodePathState(value []byte) (pathState, error) {
 	return s, r.Err("a path", value)
 }
 
-// line describes a build and its ancestry: its base, the base of that, and so on. It is the value
-// of lines.
+// line describes a build and its line of bases (spec: Validation of paths). It has the build's name,
+// branch, and base, and a skip pointer along the line. It is the row value of the dimension lines.
 type line struct {
 	base uint64 // number of the base; 0 if there is none or the project did not have it
 	// skip is an ancestor of the build, or 0. With the skips, any build in a line of n builds

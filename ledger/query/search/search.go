@@ -159,7 +159,7 @@ func (s *search) digitsOfHashes() error {
 	return err
 }
 
-// searchedValues are the names of values that a text is compared with as a whole.
+// searchedValues names the record values that match only if they equal the entire search text.
 var searchedValues = []string{"run_id", "subject", "project", "source_id", "producer", "model", "path_id", "evidence_id", "content_fingerprint", records.Topic}
 
 // values finds the values of records that equal the text.

@@ -42,7 +42,10 @@ func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
 		case <-e.files:
 		case <-time.After(filesPause): // the engine deletes some files without reporting an event
 		case <-ctx.Done():
-			return fmt.Errorf("not deleted yet: obsolete tables %v, or value files that no table refers to", old)
+			if len(old) > 0 {
+				return fmt.Errorf("erased content may still be on disk: the engine has not deleted the obsolete tables %v within %v", old, e.Patience)
+			}
+			return fmt.Errorf("erased content may still be on disk: the engine has not deleted all value files that no table refers to within %v", e.Patience)
 		}
 	}
 }
