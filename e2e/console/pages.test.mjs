@@ -153,6 +153,12 @@ describe("the console", { skip: noBrowser }, () => {
     await settled(page);
     assert.equal(await page.locator("tbody tr").count() > 50, true);
     if (await more.count() > 0) assert.equal(await focused(), "BUTTON");
+    await visit(page, `/default/changed?${of.models}`);
+    const pairs = page.locator(".pairs > details"), shown = await pairs.count();
+    await more.focus();
+    await page.keyboard.press("Enter");
+    await pairs.nth(shown).waitFor();
+    assert.equal(await pairs.nth(shown).locator("summary").evaluate((summary) => summary === document.activeElement), true, "the first new pair has the focus");
     nothingHappened(page);
     await context.close();
   });

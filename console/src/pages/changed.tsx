@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { OpenQuery, Schemas } from "../api/client.ts";
 import { get } from "../api/client.ts";
 import { lanes, useGet, useLatest, useLoad, usePages, type Loading } from "../api/load.ts";
@@ -261,6 +261,12 @@ function Pairs({ variable, a, b, before, after, answer, more }: { variable: stri
   const inOrder = place.query.get("order") === "recorded" || !answer.text || answer.text.pairs === 0;
   const sides = { left: <ValueName choice={before} />, right: <ValueName choice={after} /> };
   const ranked = answer.text?.most_changed ?? [];
+  const list = useRef<HTMLDivElement>(null), firstNew = useRef<number | undefined>(undefined);
+  useEffect(() => { // "Show more" is gone when the new pairs are there, so the focus goes to the first of them
+    if (firstNew.current === undefined || ranked.length <= firstNew.current) return;
+    list.current?.children[firstNew.current]?.querySelector("summary")?.focus();
+    firstNew.current = undefined;
+  }, [ranked.length]);
   return (
     <section>
       <div class="with-choice">
@@ -273,8 +279,8 @@ function Pairs({ variable, a, b, before, after, answer, more }: { variable: stri
       {!answer.text && <p class="note">The texts cannot be shown: your token does not permit reading them, or they were not posted. Each pair still leads to its two records. <a href={link("search")}>Search the ledger</a></p>}
       {inOrder ? <AllPairs query={{ variable, a, b, text: true, names: true, totals: "first", as_of: asOf(place), limit: 25 }} {...sides} /> : (
         <>
-          <div class="pairs">{ranked.map((pair, i) => <Pair key={`${pair.a} ${pair.b}`} ledger={place.ledger} a={pair.a} b={pair.b} name={pair.name} change={{ similarity: pair.similarity, ...(pair.length_change === undefined ? {} : { length_change: pair.length_change }) }} open={i === 0} {...sides} />)}</div>
-          {more && ranked.length < (answer.text?.pairs ?? 0) && <p><button type="button" onClick={more}>Show more</button></p>}
+          <div class="pairs" ref={list}>{ranked.map((pair, i) => <Pair key={`${pair.a} ${pair.b}`} ledger={place.ledger} a={pair.a} b={pair.b} name={pair.name} change={{ similarity: pair.similarity, ...(pair.length_change === undefined ? {} : { length_change: pair.length_change }) }} open={i === 0} {...sides} />)}</div>
+          {more && ranked.length < (answer.text?.pairs ?? 0) && <p><button type="button" onClick={() => { firstNew.current = ranked.length; more(); }}>Show more</button></p>}
         </>
       )}
     </section>
