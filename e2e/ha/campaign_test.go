@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -95,6 +96,11 @@ func campaign(t *testing.T, p programs, seed uint64) {
 		return probes.up.after(since)
 	}
 	require.Eventually(t, func() bool { return well(begin) }, settleTime, 50*time.Millisecond, "no write is acknowledged before the first fault")
+
+	// An audit whose first attempt fails exits, so that a wrong URL is noticed. It repeats only later attempts.
+	require.Eventually(t, func() bool {
+		return !slices.ContainsFunc(audits, func(a *process) bool { return !strings.Contains(tail(a.log, 1<<20), ": clean") })
+	}, settleTime, 50*time.Millisecond, "an audit has not finished before the first fault")
 
 	r := rand.New(rand.NewPCG(seed, 0)) // #nosec G404 -- cases of tests
 	from := time.Now()
