@@ -31,7 +31,7 @@ func (s *Server) admit(c *call.Call) error {
 		return nil
 	}
 	if beyond {
-		return limits.NewRefusal(limits.RefusedConnections, http.StatusServiceUnavailable, 0,
+		return limits.NewRejectedError(limits.RefusedConnections, http.StatusServiceUnavailable, 0,
 			"too many connections are open, from this address or in total (limit %d); try again later", s.shared.Limits.Load.Connections)
 	}
 	if err := limits.CheckURL(r.URL); err != nil {
@@ -40,7 +40,7 @@ func (s *Server) admit(c *call.Call) error {
 	if r.ProtoMajor > 1 {
 		from, taken := s.shared.Limits.TakeStream(r)
 		if !taken {
-			return limits.NewRefusal(limits.RefusedConnections, http.StatusServiceUnavailable, time.Second,
+			return limits.NewRejectedError(limits.RefusedConnections, http.StatusServiceUnavailable, time.Second,
 				"too many requests over HTTP/2 are in progress, from this address or in total (limit %d); try again later", s.shared.Limits.Load.Connections)
 		}
 		c.HoldStream(from)

@@ -230,7 +230,7 @@ func TestBadVisibility(t *testing.T) {
 	}
 	s.put("/visibility?log=public", `{"log":"public"}`).problem(http.StatusBadRequest)
 	s.put(s.http.URL+"/v1/ledgers/none/visibility", `{"log":"public"}`).problem(http.StatusNotFound)
-	require.False(t, s.ledger().IsPublic())
+	require.False(t, s.ledger().HasPublicLog())
 }
 
 // For each operation, the contract states the scopes that the route needs, both in x-scopes and in

@@ -77,7 +77,7 @@ func TestDocsInABrowser(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	s := newServer(t)
 	all := samples(t, s)
-	p.Visit(t, s.url+"/docs#put-/v1/ledgers/-ledger-/sources/-source_id-")
+	p.Navigate(t, s.url+"/docs#put-/v1/ledgers/-ledger-/sources/-source_id-")
 	shown := make(map[string]string)
 	// RapiDoc renders in the background.
 	p.Eval(t, fmt.Sprintf(`new Promise((done) => {

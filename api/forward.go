@@ -99,7 +99,7 @@ func (f *forwarder) wrap(r route, handler call.Handler) call.Handler {
 		if !elsewhere {
 			return err
 		}
-		c.Abandon()
+		c.AbandonResponse()
 		sent, err := f.send(c, address, false)
 		if !sent {
 			return f.unsent(c, address, err)
@@ -140,7 +140,7 @@ func (f *forwarder) unsent(c *call.Call, address string, err error) error {
 	}
 	f.requests.WithLabelValues("broken").Inc()
 	f.config.Log.Warn("the server that writes the ledger cannot be reached", "ledger", c.Param("ledger"), "server", address, "error", err)
-	return limits.NewRefusal("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written; try again")
+	return limits.NewRejectedError("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written; try again")
 }
 
 // send forwards a call to the server at address and relays its response. An empty address means that no server
@@ -200,7 +200,7 @@ func (f *forwarder) send(c *call.Call, address string, batch bool) (sent bool, e
 		return true, problem
 	}
 	f.config.Log.Warn("a request was not answered by the server that writes the ledger", "ledger", c.Param("ledger"), "server", address, "error", err)
-	return true, limits.NewRefusal("", http.StatusServiceUnavailable, time.Second,
+	return true, limits.NewRejectedError("", http.StatusServiceUnavailable, time.Second,
 		"the server that writes the ledger has not answered, and it is unknown whether anything was written; try again with the same idempotency key")
 }
 

@@ -25,7 +25,7 @@ func (s *Server) handle(c *call.Call) {
 		series.duration.Observe(time.Since(begin).Seconds())
 	}()
 	if err := s.attempt(c); err != nil {
-		c.Abandon()
+		c.AbandonResponse()
 		s.holdBad(err, c)
 		s.fail(err, c)
 	}

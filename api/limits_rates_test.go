@@ -35,7 +35,7 @@ func behind(rates func(*limits.ServerLimits)) func(*Config) {
 	}
 }
 
-func (s *service) refusals(why limits.Reason) float64 {
+func (s *service) refusals(why limits.RefusalReason) float64 {
 	s.t.Helper()
 	count, _ := s.metrics().value("colophon_refusals_total", "reason", string(why))
 	return count
@@ -145,7 +145,7 @@ func TestFailedSignatures(t *testing.T) {
 
 // counterOf returns the number of refusals for a reason. It works even if /metrics needs
 // credentials.
-func counterOf(t *testing.T, s *service, why limits.Reason) float64 {
+func counterOf(t *testing.T, s *service, why limits.RefusalReason) float64 {
 	t.Helper()
 	answer := httptest.NewRecorder()
 	s.server().config.Metrics.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))

@@ -97,7 +97,7 @@ func (m *Metrics) Handler() http.Handler {
 func (s *Server) metrics(c *call.Call) error {
 	who := c.Caller()
 	if !s.shared.Limits.Scrapes.TakeShare(who) {
-		return limits.NewRefusal(limits.RefusedAnswerMemory, http.StatusServiceUnavailable, time.Second,
+		return limits.NewRejectedError(limits.RefusedAnswerMemory, http.StatusServiceUnavailable, time.Second,
 			"too many requests for metrics are open, from this caller or in total (limit %d); try again later", limits.MaxScrapes)
 	}
 	defer s.shared.Limits.Scrapes.Release(who)

@@ -216,7 +216,7 @@ func TestMetricsOfTrouble(t *testing.T) {
 	r, err := record.Parse(record.IPCRecord, []byte(ipcBody("", "x")))
 	require.NoError(t, err)
 	defer r.Release()
-	submission, err := l.Prepare(r, ledger.Anonymous, "")
+	submission, err := l.PrepareRecord(r, ledger.Anonymous, "")
 	require.NoError(t, err)
 	for range 2 {
 		_, err = l.Submit(submission)
@@ -232,7 +232,7 @@ func TestMetricsOfTrouble(t *testing.T) {
 	require.NoError(t, err)
 	s, err := New(Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(t, err)
-	require.Error(t, folded.Follower(ledger.Default).Wait(t.Context(), 2))
+	require.Error(t, folded.Follower(ledger.Default).WaitForSize(t.Context(), 2))
 
 	answer := httptest.NewRecorder()
 	s.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))

@@ -82,7 +82,7 @@ func BenchmarkOTLP(b *testing.B) {
 					s.send(path, kind, body)
 				}
 			})
-			require.NoError(b, s.derived.Follower(ledger.Default).Wait(b.Context(), s.ledger.Head().Size))
+			require.NoError(b, s.derived.Follower(ledger.Default).WaitForSize(b.Context(), s.ledger.Head().Size))
 			took := time.Since(begin)
 			require.EqualValues(b, otlpClients*otlpBodies*otlpSpans, s.ledger.Head().Size-before, "records of a round")
 			return float64(s.ledger.Head().Size-before) / took.Seconds()

@@ -169,10 +169,10 @@ func TestAnswersAreOfThePublishedHead(t *testing.T) {
 	follower := handler.config.Index.Follower(ledger.Default)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, follower.Wait(ctx, 3), context.DeadlineExceeded)
+	require.ErrorIs(t, follower.WaitForSize(ctx, 3), context.DeadlineExceeded)
 	require.EqualValues(t, 2, s.size())
 	s.get("/records?proofs=true").want(http.StatusOK)
 	release()
 	require.Equal(t, http.StatusCreated, <-answered)
-	require.NoError(t, follower.Wait(t.Context(), 3))
+	require.NoError(t, follower.WaitForSize(t.Context(), 3))
 }

@@ -73,7 +73,7 @@ func (s *Server) ledgerRoutes() []route {
 		{http.MethodPost, ofLedger + "/freeze", admin, s.admin.Freeze},
 		{http.MethodPut, ofLedger + "/visibility", admin, s.admin.ChangeVisibility},
 		{http.MethodPut, ofLedger + "/unregistered-sources", admin, s.admin.ChangeUnregisteredSources},
-		{http.MethodPut, ofLedger + "/otlp-content", admin, s.admin.ChangeOTLPContent},
+		{http.MethodPut, ofLedger + "/otlp-content", admin, s.admin.SetOTLPContentPolicy},
 		{http.MethodPost, ofLedger + "/keys", admin, s.admin.ChangeKeys},
 		{http.MethodDelete, ofLedger + "/records/:seq/content", admin, s.records.Redact},
 		{http.MethodPost, ofLedger + "/redactions", admin, s.admin.RedactRecords},

@@ -70,7 +70,7 @@ func TestQueriesWaitForTheIndex(t *testing.T) {
 		require.NoError(t, folded.Close())
 		require.NoError(t, host.Close())
 	})
-	require.NoError(t, folded.Follower(ledger.Default).Wait(t.Context(), 1))
+	require.NoError(t, folded.Follower(ledger.Default).WaitForSize(t.Context(), 1))
 
 	database.walks.Lock()
 	var receipt struct {
@@ -92,7 +92,7 @@ func TestQueriesWaitForTheIndex(t *testing.T) {
 		require.Equal(t, want, string(s.get(s.http.URL+path).want(http.StatusOK).body))
 	}
 	database.walks.Unlock()
-	require.NoError(t, folded.Follower(ledger.Default).Wait(t.Context(), 2))
+	require.NoError(t, folded.Follower(ledger.Default).WaitForSize(t.Context(), 2))
 	s.get("/records?after=1").want(http.StatusOK)
 	s.get("/events/" + receipt.EventHash).want(http.StatusOK)
 }

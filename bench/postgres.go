@@ -146,7 +146,7 @@ func (c *postgresRun) measure(ctx context.Context, rows []*postgresRow, t timing
 	defer bar.Finish()
 	for range c.rounds {
 		for _, r := range rows {
-			bar.Describe(r.Row.name())
+			bar.SetDescription(r.Row.name())
 			if err := c.measureRow(ctx, r, t); err != nil {
 				return fmt.Errorf("measuring %s: %w", r.Row.name(), err)
 			}

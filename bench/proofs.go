@@ -80,7 +80,7 @@ func measureProofs(ctx context.Context, self, scratch string, sizes []int, round
 	var all []*proofRow
 	for _, size := range sizes {
 		for name, settings := range map[string][]string{"colophon": nil, "tessera": {"--batch", "4096", "--age", "100ms"}} {
-			bar.Describe(fmt.Sprintf("filling %s with %d", name, size))
+			bar.SetDescription(fmt.Sprintf("filling %s with %d", name, size))
 			settings := append([]string{"--leaves", strconv.Itoa(size)}, settings...)
 			if _, err := runChild(ctx, self, name+"-fill", filepath.Join(scratch, "proofs-"+name), settings...); err != nil {
 				return nil, err
@@ -94,7 +94,7 @@ func measureProofs(ctx context.Context, self, scratch string, sizes []int, round
 		}
 		for range rounds {
 			for _, r := range rows {
-				bar.Describe(fmt.Sprintf("%s, %d leaves", r.Contestant, size))
+				bar.SetDescription(fmt.Sprintf("%s, %d leaves", r.Contestant, size))
 				settings := append([]string{"--warm", time.String(), "--time", time.String()}, r.settings...)
 				var p contestant.ProofMeasurement
 				if err := measureChild(ctx, &p, self, r.child+"-proofs", filepath.Join(scratch, "proofs-"+r.child), settings...); err != nil {

@@ -149,7 +149,7 @@ func (r *run) measureRows(ctx context.Context, m *matrix, scratch string) ([]*su
 	defer bar.Finish()
 	for range r.rounds {
 		for _, s := range all {
-			bar.Describe(s.Row.name())
+			bar.SetDescription(s.Row.name())
 			measured, err := r.measureRow(ctx, s.Row, t, scratch)
 			if err != nil {
 				return nil, fmt.Errorf("measuring %s: %w", s.Row.name(), err)

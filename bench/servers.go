@@ -238,7 +238,7 @@ func (f *fleet) connect() error {
 	for i := range f.row.Ledgers {
 		c := f.control[i%len(f.control)]
 		body := fmt.Sprintf(`{"name":"ledger%d"}`, i)
-		if err := c.Send(load.PostHead("/v1/ledgers", "Content-Type: application/json"), []byte(body)); err != nil {
+		if err := c.Send(load.PostRequestHead("/v1/ledgers", "Content-Type: application/json"), []byte(body)); err != nil {
 			return fmt.Errorf("creating a ledger: %w", err)
 		}
 		status, answer, err := c.Receive(nil)
@@ -262,7 +262,7 @@ func (f *fleet) connect() error {
 		if err != nil {
 			return err
 		}
-		head := load.PostHead(ledgerOf(l)+"/ipc-records", "Content-Type: application/json", "Prefer: return=representation")
+		head := load.PostRequestHead(ledgerOf(l)+"/ipc-records", "Content-Type: application/json", "Prefer: return=representation")
 		f.clients = append(f.clients, load.Client{Conn: c, Target: load.Target{Head: head, Status: http.StatusCreated}})
 	}
 	return nil

@@ -62,9 +62,9 @@ func (s colophonService) target(lines int) load.Target {
 		preference = "Prefer: return=minimal"
 	}
 	if lines == 0 {
-		return load.Target{Head: load.PostHead(ledgerPath+"/ipc-records", "Content-Type: application/json", preference), Status: http.StatusCreated}
+		return load.Target{Head: load.PostRequestHead(ledgerPath+"/ipc-records", "Content-Type: application/json", preference), Status: http.StatusCreated}
 	}
-	return load.Target{Head: load.PostHead(ledgerPath+"/batch", "Content-Type: application/x-ndjson", preference), Status: http.StatusOK, Lines: lines}
+	return load.Target{Head: load.PostRequestHead(ledgerPath+"/batch", "Content-Type: application/x-ndjson", preference), Status: http.StatusOK, Lines: lines}
 }
 
 // caughtUp requests the last record; the server responds once the index contains it. The seq of the
@@ -110,7 +110,7 @@ func (s tesseraService) start(ctx context.Context, dir string) (*server, error) 
 }
 
 func (tesseraService) target(int) load.Target {
-	return load.Target{Head: load.PostHead("/add"), Status: http.StatusOK}
+	return load.Target{Head: load.PostRequestHead("/add"), Status: http.StatusOK}
 }
 
 func (tesseraService) caughtUp(*load.Conn, int) error { return nil }

@@ -126,9 +126,9 @@ func (s *DriftService) Effects(variable, a, b string, o *GenerationOptions) *Eff
 // Get reads the totals and the first page of the pairs: GET /drift/effects.
 func (e *Effects) Get(ctx context.Context) (*wire.EffectsAnswer, error) { return e.page(ctx, "") }
 
-// GetFirst is like Get, but counts only the first 1,000 pairs. Counting all pairs for the first time takes longer on a
+// GetWithPartialCount is like Get, but counts only the first 1,000 pairs. Counting all pairs for the first time takes longer on a
 // larger ledger.
-func (e *Effects) GetFirst(ctx context.Context) (*wire.EffectsAnswer, error) {
+func (e *Effects) GetWithPartialCount(ctx context.Context) (*wire.EffectsAnswer, error) {
 	query := maps.Clone(e.query)
 	query.Set("totals", "first")
 	return answer[wire.EffectsAnswer](ctx, e.client, get(e.path, query))

@@ -74,7 +74,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	out, err := setup.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	primary.Stop()
-	require.NoError(t, primary.Run())
+	require.NoError(t, primary.StartProcess())
 	startStandby(t, dir, environ)
 
 	// The server finds the database that accepts writes.

@@ -91,7 +91,7 @@ func TestDamageIsReported(t *testing.T) {
 			require.NoError(t, x.SetContent(contentOf(t, s, 30), []byte("forged")))
 		}},
 		{"key of another record", audit.KindKey, 30, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
-			k, err := s.Key(t.Context(), record.RunKey(record.IPCRecord, "run/29"))
+			k, err := s.Key(t.Context(), record.RunIdempotencyKey(record.IPCRecord, "run/29"))
 			require.NoError(t, err)
 			require.EqualValues(t, 30, k.Seq)
 			k.Record[0] ^= 1

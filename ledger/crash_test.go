@@ -97,9 +97,9 @@ func TestPowerCut(t *testing.T) {
 	files := pebbletest.NewCrashFS()
 	var acks acknowledged
 	var cuts []cut
-	files.BeforeEach(func(operation int) {
+	files.BeforeEachOperation(func(operation int) {
 		for _, percent := range []int{0, 50, 100} {
-			cuts = append(cuts, cut{operation, percent, files.PowerCut(percent, uint64(operation)), acks.all()})
+			cuts = append(cuts, cut{operation, percent, files.AfterPowerCut(percent, uint64(operation)), acks.all()})
 		}
 	})
 	database, l, err := openOn(t, files)
@@ -115,7 +115,7 @@ func TestPowerCut(t *testing.T) {
 	}
 	require.NoError(t, l.Close())
 	require.NoError(t, database.Close())
-	files.BeforeEach(nil)
+	files.BeforeEachOperation(nil)
 	require.Len(t, acks.all(), 30)
 	require.Greater(t, len(cuts), 100)
 	for _, c := range cuts {

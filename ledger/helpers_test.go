@@ -77,7 +77,7 @@ func ipcOf(t testing.TB, members *members.Secret, runID, output string) *record.
 
 func submission(t testing.TB, l *ledger.Ledger, r *record.Record, key string) ledger.Submission {
 	t.Helper()
-	s, err := l.Prepare(r, ledger.Anonymous, key)
+	s, err := l.PrepareRecord(r, ledger.Anonymous, key)
 	require.NoError(t, err)
 	return s
 }

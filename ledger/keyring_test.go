@@ -52,7 +52,7 @@ func TestRotationUnderLoad(t *testing.T) {
 					return
 				default:
 				}
-				s, err := l.Prepare(ipc(t, fmt.Sprintf("%d/%d", w, i), "x"), ledger.Anonymous, "")
+				s, err := l.PrepareRecord(ipc(t, fmt.Sprintf("%d/%d", w, i), "x"), ledger.Anonymous, "")
 				if err == nil {
 					var ack ledger.Ack
 					if ack, err = l.Submit(s); err == nil {

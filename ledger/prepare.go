@@ -5,11 +5,11 @@ import (
 	"colophon/proofs"
 )
 
-// Prepare returns the submission of a record (spec: Event body; Idempotency). key is the
+// PrepareRecord returns the submission of a record (spec: Event body; Idempotency). key is the
 // client's idempotency key. If it is empty and the record has a run_id, kind and run_id form
 // the key. The error is a *strict.Error if the entry would be too large. The submission shares
 // the record's memory.
-func (l *Ledger) Prepare(r *record.Record, actor, key string) (Submission, error) {
+func (l *Ledger) PrepareRecord(r *record.Record, actor, key string) (Submission, error) {
 	e := record.EventContext{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
 	body := r.Body(e)
 	if err := record.CheckSize(body); err != nil {
@@ -68,7 +68,7 @@ func keyDigest(r *record.Record, key string) *proofs.Hash {
 	case key != "":
 		digest = IdempotencyKeyDigest(key)
 	case r.RunID != "":
-		digest = record.RunKey(r.Kind, r.RunID)
+		digest = record.RunIdempotencyKey(r.Kind, r.RunID)
 	default:
 		return nil
 	}

@@ -28,9 +28,9 @@ func (r reader) prover(ctx context.Context, head *Head) *proofs.Prover {
 // the sequencer.
 func (l *Ledger) Reader() storage.Reader { return l.store }
 
-// Archive makes the store of a ledger drop archived entries (storage.Archiver). It returns an error
+// ArchiveEntries makes the store of a ledger drop archived entries (storage.Archiver). It returns an error
 // if the store cannot do that.
-func Archive(ctx context.Context, l *Ledger, a storage.Archived, keep []uint64) error {
+func ArchiveEntries(ctx context.Context, l *Ledger, a storage.Archived, keep []uint64) error {
 	archiver, can := l.store.(storage.Archiver)
 	if !can {
 		return fmt.Errorf("archiving ledger %q: its store cannot drop entries", l.info.Name)

@@ -21,12 +21,12 @@ const (
 	PublicLog  = "public"  // anyone may read it
 )
 
-// IsPublic reports whether anyone may read the transparency log.
-func (l *Ledger) IsPublic() bool { return l.public.Load() }
+// HasPublicLog reports whether anyone may read the transparency log.
+func (l *Ledger) HasPublicLog() bool { return l.public.Load() }
 
-// SetPublic sets the visibility of the transparency log, durably. It logs no event, and works
+// SetLogPublic sets the visibility of the transparency log, durably. It logs no event, and works
 // on a frozen ledger too. Making a log private takes effect at once, even if storing it fails.
-func (l *Ledger) SetPublic(ctx context.Context, public bool) error {
+func (l *Ledger) SetLogPublic(ctx context.Context, public bool) error {
 	return set(ctx, l, logSetting, public, !public, &l.public)
 }
 
@@ -40,13 +40,13 @@ const (
 	RejectUnregistered = "reject" // refuse the set
 )
 
-// RejectsUnregistered reports whether the ledger refuses citation sets that cite unregistered
+// RejectsUnregisteredSources reports whether the ledger refuses citation sets that cite unregistered
 // sources. Callers of Submit must check that themselves.
-func (l *Ledger) RejectsUnregistered() bool { return l.rejectsUnregistered.Load() }
+func (l *Ledger) RejectsUnregisteredSources() bool { return l.rejectsUnregistered.Load() }
 
-// SetRejectUnregistered sets whether the ledger refuses citation sets that cite unregistered sources,
+// SetRejectUnregisteredSources sets whether the ledger refuses citation sets that cite unregistered sources,
 // durably. It logs no event, and works on a frozen ledger too.
-func (l *Ledger) SetRejectUnregistered(ctx context.Context, reject bool) error {
+func (l *Ledger) SetRejectUnregisteredSources(ctx context.Context, reject bool) error {
 	return set(ctx, l, sourcesSetting, reject, false, &l.rejectsUnregistered)
 }
 
@@ -78,7 +78,7 @@ type Settings struct {
 // Settings returns the current values of the settings.
 func (l *Ledger) Settings() Settings {
 	return Settings{
-		Log: valueOf(logSetting, l.IsPublic()), UnregisteredSources: valueOf(sourcesSetting, l.RejectsUnregistered()),
+		Log: valueOf(logSetting, l.HasPublicLog()), UnregisteredSources: valueOf(sourcesSetting, l.RejectsUnregisteredSources()),
 		TelemetryContent: valueOf(telemetrySetting, l.hashesTelemetry.Load()),
 	}
 }
@@ -166,5 +166,5 @@ func (h *Host) IsPublicLog(name string) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	l, ok := h.ledgers[name]
-	return ok && l.IsPublic()
+	return ok && l.HasPublicLog()
 }

@@ -22,21 +22,21 @@ func TestVisibilityIsKept(t *testing.T) {
 	require.Equal(t, ledger.PrivateLog, l.Settings().Log)
 	size := l.Head().Size
 	for _, public := range []bool{true, true, false, true} {
-		require.NoError(t, l.SetPublic(t.Context(), public))
+		require.NoError(t, l.SetLogPublic(t.Context(), public))
 		require.Equal(t, public, h.IsPublicLog("a"))
 		require.NoError(t, h.Close())
 		h = host(t, database, keys)
 		l, err = h.Ledger("a")
 		require.NoError(t, err)
-		require.Equal(t, public, l.IsPublic())
+		require.Equal(t, public, l.HasPublicLog())
 	}
 	require.Equal(t, ledger.PublicLog, l.Settings().Log)
 	require.False(t, h.IsPublicLog("b"))
 	require.Equal(t, size, l.Head().Size, "the change is not an event")
 
 	require.NoError(t, l.Freeze(t.Context()))
-	require.NoError(t, l.SetPublic(t.Context(), false))
-	require.False(t, l.IsPublic())
+	require.NoError(t, l.SetLogPublic(t.Context(), false))
+	require.False(t, l.HasPublicLog())
 }
 
 // forgetful is a store that fails to store the settings that an operator can change.
@@ -51,20 +51,20 @@ func (f forgetful) SetSetting(ctx context.Context, name string, value []byte) er
 	return f.Store.SetSetting(ctx, name, value)
 }
 
-// If the setting cannot be stored, SetPublic(true) does not make the log public, but SetPublic(false)
+// If the setting cannot be stored, SetLogPublic(true) does not make the log public, but SetLogPublic(false)
 // makes it private.
 func TestVisibilityThatCannotBeStored(t *testing.T) {
 	s := store(t, memory.New())
 	l := open(t, forgetful{s}, config(t))
-	require.ErrorIs(t, l.SetPublic(t.Context(), true), errSetting)
-	require.False(t, l.IsPublic())
+	require.ErrorIs(t, l.SetLogPublic(t.Context(), true), errSetting)
+	require.False(t, l.HasPublicLog())
 	require.NoError(t, l.Close())
 
 	require.NoError(t, s.SetSetting(t.Context(), "log", []byte(ledger.PublicLog)))
 	l = open(t, forgetful{s}, config(t))
-	require.True(t, l.IsPublic())
-	require.ErrorIs(t, l.SetPublic(t.Context(), false), errSetting)
-	require.False(t, l.IsPublic())
+	require.True(t, l.HasPublicLog())
+	require.ErrorIs(t, l.SetLogPublic(t.Context(), false), errSetting)
+	require.False(t, l.HasPublicLog())
 }
 
 func TestUnknownSettings(t *testing.T) {
@@ -84,20 +84,20 @@ func TestUnregisteredSourcesAreKept(t *testing.T) {
 	size := l.Head().Size
 	require.Equal(t, ledger.AcceptUnregistered, l.Settings().UnregisteredSources)
 	for _, reject := range []bool{true, true, false, true} {
-		require.NoError(t, l.SetRejectUnregistered(t.Context(), reject))
-		require.Equal(t, reject, l.RejectsUnregistered())
+		require.NoError(t, l.SetRejectUnregisteredSources(t.Context(), reject))
+		require.Equal(t, reject, l.RejectsUnregisteredSources())
 		require.NoError(t, l.Close())
 		l = open(t, s, config(t))
-		require.Equal(t, reject, l.RejectsUnregistered())
+		require.Equal(t, reject, l.RejectsUnregisteredSources())
 	}
 	require.Equal(t, ledger.RejectUnregistered, l.Settings().UnregisteredSources)
-	require.False(t, l.IsPublic(), "the other setting is unchanged")
+	require.False(t, l.HasPublicLog(), "the other setting is unchanged")
 	require.Equal(t, size, l.Head().Size, "the change is not an event")
 	require.NoError(t, l.Close())
 
 	l = open(t, forgetful{s}, config(t))
-	require.ErrorIs(t, l.SetRejectUnregistered(t.Context(), false), errSetting)
-	require.True(t, l.RejectsUnregistered())
+	require.ErrorIs(t, l.SetRejectUnregisteredSources(t.Context(), false), errSetting)
+	require.True(t, l.RejectsUnregisteredSources())
 }
 
 // A ledger keeps content that arrives as telemetry until SetTelemetryHashesOnly changes that. The

@@ -178,8 +178,8 @@ func (v *Verifier) WithCondition(accept func(Checkpoint) error) *Verifier {
 	return &conditional
 }
 
-// Unbounded returns a copy of v that has neither a bound nor a condition.
-func (v *Verifier) Unbounded() *Verifier {
+// WithoutBounds returns a copy of v that has neither a bound nor a condition.
+func (v *Verifier) WithoutBounds() *Verifier {
 	plain := *v
 	plain.until, plain.accept = nil, nil
 	return &plain

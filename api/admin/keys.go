@@ -40,7 +40,7 @@ func (h *Handlers) ChangeKeys(c *call.Call) error {
 		keys = append(keys, v.String())
 	}
 	h.Log.Info("signing key changed", "ledger", l.Name(), "event", ack.Seq, "actor", c.Actor(), "signing", keys)
-	return receipts.AnswerAck(c, l, ack, false)
+	return receipts.SendAck(c, l, ack, false)
 }
 
 // signing returns the keys that currently sign: one, or two during an overlap.

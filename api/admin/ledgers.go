@@ -132,7 +132,7 @@ func (h *Handlers) ChangeVisibility(c *call.Call) error {
 	if log != ledger.PublicLog && log != ledger.PrivateLog {
 		return problem.AtPointer(http.StatusUnprocessableEntity, "/log", "must be public or private")
 	}
-	if err := l.SetPublic(c.Request().Context(), log == ledger.PublicLog); err != nil {
+	if err := l.SetLogPublic(c.Request().Context(), log == ledger.PublicLog); err != nil {
 		return err
 	}
 	h.Log.Info("visibility of a log changed", "ledger", l.Name(), "log", log, "actor", c.Actor())
@@ -156,16 +156,16 @@ func (h *Handlers) ChangeUnregisteredSources(c *call.Call) error {
 	if policy != ledger.AcceptUnregistered && policy != ledger.RejectUnregistered {
 		return problem.AtPointer(http.StatusUnprocessableEntity, "/unregistered_sources", "must be accept or reject")
 	}
-	if err := l.SetRejectUnregistered(c.Request().Context(), policy == ledger.RejectUnregistered); err != nil {
+	if err := l.SetRejectUnregisteredSources(c.Request().Context(), policy == ledger.RejectUnregistered); err != nil {
 		return err
 	}
 	h.Log.Info("policy for unregistered sources changed", "ledger", l.Name(), "unregistered_sources", policy, "actor", c.Actor())
 	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 
-// ChangeOTLPContent sets whether a ledger keeps the content of future generations that arrive over
+// SetOTLPContentPolicy sets whether a ledger keeps the content of future generations that arrive over
 // OTLP, or only its hashes. The change adds no event; the server's log names the caller.
-func (h *Handlers) ChangeOTLPContent(c *call.Call) error {
+func (h *Handlers) SetOTLPContentPolicy(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err

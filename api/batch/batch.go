@@ -67,7 +67,7 @@ func (h *Handlers) Batch(c *call.Call) error {
 	}
 	who := c.Caller()
 	if !h.Limits.Batches.TakeShare(who) {
-		return limits.NewRefusal(limits.RefusedBatches, http.StatusServiceUnavailable, time.Second,
+		return limits.NewRejectedError(limits.RefusedBatches, http.StatusServiceUnavailable, time.Second,
 			"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Load.Batches)
 	}
 	defer h.Limits.Batches.Release(who)
@@ -185,7 +185,7 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 	defer close(chunks)
 	lines := newLineReader(ctx, b.open, b.body, int(b.Limits.Load.MaxLine))
-	lines.most = b.Limits.Rates.LinesAtOnce(chunkLines)
+	lines.most = b.Limits.Rates.LinesPerWait(chunkLines)
 	defer func() {
 		lines.close()
 		b.drain()
@@ -328,7 +328,7 @@ func (b *batch) prepareValidation(ctx context.Context, item *batchItem) {
 // checkSources refuses citation sets with sources that are not registered, if the ledger has
 // that setting. It might wait for the index, so the caller must not hold a core.
 func (b *batch) checkSources(ctx context.Context, c *chunk) {
-	if !b.ledger.RejectsUnregistered() {
+	if !b.ledger.RejectsUnregisteredSources() {
 		return
 	}
 	sources := b.Records.NewSourceCheck(b.ledger)

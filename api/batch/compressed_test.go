@@ -18,7 +18,7 @@ import (
 // linesOf decompresses body as the batch handler does, and returns its lines.
 func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
 	t.Helper()
-	open, err := limits.Decompressor(encoding, bodies.HoldUnbounded)
+	open, err := limits.Decompressor(encoding, bodies.HoldWithoutLimit)
 	require.NoError(t, err)
 	memory := limits.NewBudget(1<<30, time.Minute, limits.RefusedBodyMemory, "bodies")
 	reader := newLineReader(t.Context(), open, strings.NewReader(body), 8<<20)

@@ -44,7 +44,7 @@ func (b *batch) parseNative(text []byte) (line record.Line, native *nativeLine, 
 	o := formats.Options{Limits: limits, MaxMembers: maxNativeValues}
 	o.Limits.Values = min(limits.Values, maxNativeValues)
 	var document pyjson.Document
-	if document.ParseWithin(text, o.Limits.Values) != nil {
+	if document.ParseLimited(text, o.Limits.Values) != nil {
 		return line, nil, unprocessable("", fmt.Sprintf("a line with a format has at most %d JSON values and names; use colophon import", o.Limits.Values))
 	}
 	root := document.Root()

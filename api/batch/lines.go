@@ -91,7 +91,7 @@ func (r *lineReader) line(c *chunk) (refused, err error) {
 // keep appends a part of the line that begins at start, unless the line would be too long.
 func (r *lineReader) keep(c *chunk, start int, part []byte) error {
 	if len(c.buffer)-start+len(part) > r.max {
-		return limits.NewRefusal(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the line is longer than %d bytes; it was not recorded", r.max)
+		return limits.NewRejectedError(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the line is longer than %d bytes; it was not recorded", r.max)
 	}
 	if err := c.share.Take(r.ctx, limits.MemoryBound(part)); err != nil {
 		return err

@@ -97,11 +97,11 @@ func (s *spool) writeFile(b []byte) error {
 // reserve makes sure that size bytes of space are reserved for the file.
 func (s *spool) reserve(size int64) error {
 	if size > s.maxFile {
-		return limits.NewRefusal(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "the client has not read %d bytes of results; read the results while you send lines", s.maxFile)
+		return limits.NewRejectedError(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "the client has not read %d bytes of results; read the results while you send lines", s.maxFile)
 	}
 	more := size - s.held
-	if more > 0 && !s.all.Take(more) {
-		return limits.NewRefusal(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "clients have not read %d bytes of results in total; read the results while you send lines", s.all.Limit)
+	if more > 0 && !s.all.TryTake(more) {
+		return limits.NewRejectedError(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "clients have not read %d bytes of results in total; read the results while you send lines", s.all.Limit)
 	}
 	s.held = max(s.held, size)
 	return nil

@@ -76,7 +76,7 @@ func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 	body := bodies.Get().(*Body)
 	body.share = limits.MemoryShare{Budget: budget, Who: c.Holder()}
 	body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead) // leaves room for the read that returns io.EOF
-	if _, err := body.ReadFrom(body.share.Meter(r.Context(), source)); err != nil {
+	if _, err := body.ReadFrom(body.share.MeteredReader(r.Context(), source)); err != nil {
 		body.Release()
 		if slow := limits.SlowBodyRefusal(err, c.shared.Limits.Load.BodyTimeout); slow != nil {
 			return nil, slow
@@ -99,7 +99,7 @@ func (c *Call) ReadEncodedBody(open limits.DecompressFunc) (*Body, error) {
 	plain, err := open(http.MaxBytesReader(c.Response(), r.Body, most))
 	if err == nil {
 		body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead)
-		_, err = body.ReadFrom(body.share.Meter(r.Context(), io.LimitReader(plain, most+1)))
+		_, err = body.ReadFrom(body.share.MeteredReader(r.Context(), io.LimitReader(plain, most+1)))
 		_ = plain.Close() // an error does not matter, because the body has been read
 	}
 	if err == nil && int64(body.Len()) > most {
@@ -119,7 +119,7 @@ func (c *Call) ReadEncodedBody(open limits.DecompressFunc) (*Body, error) {
 // unreadable returns the problem for a body that cannot be read. It keeps the error if a limit
 // of the server caused it.
 func unreadable(err error) error {
-	var refused *limits.Refusal
+	var refused *limits.RejectedError
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &refused) || errors.As(err, &tooLarge):
@@ -143,13 +143,13 @@ func CheckContentType(r *http.Request, want string) error {
 	return nil
 }
 
-// HoldMemory reserves n more bytes of the memory budget for a body. If they are not free within
-// ServerLimits.Wait, it returns a 503 Refusal. A body gets at most half of the budget: a larger
+// ReserveMemory reserves n more bytes of the memory budget for a body. If they are not free within
+// ServerLimits.Wait, it returns a 503 RejectedError. A body gets at most half of the budget: a larger
 // request gets half, without an error.
-func (b *Body) HoldMemory(ctx context.Context, n int64) error { return b.share.Take(ctx, n) }
+func (b *Body) ReserveMemory(ctx context.Context, n int64) error { return b.share.Take(ctx, n) }
 
-// HeldMemory returns the number of bytes that are reserved for a body.
-func (b *Body) HeldMemory() int64 { return b.share.Bytes }
+// ReservedMemory returns the number of bytes that are reserved for a body.
+func (b *Body) ReservedMemory() int64 { return b.share.Bytes }
 
-// KeepMemory releases all but n of the bytes that are reserved for a body.
-func (b *Body) KeepMemory(n int64) { b.share.Shrink(n) }
+// ShrinkMemory releases all but n of the bytes that are reserved for a body.
+func (b *Body) ShrinkMemory(n int64) { b.share.Shrink(n) }

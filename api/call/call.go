@@ -76,7 +76,7 @@ func (s *ServerState) NewCall(context echo.Context, w http.ResponseWriter, r *ht
 		r = r.WithContext(r.Context())
 		r.Method = http.MethodGet
 	}
-	c.Reset(c.incoming.Limit(r, &c.writer, s.Limits.Load.BodyTimeout), &c.writer)
+	c.Reset(c.incoming.LimitArrivalTime(r, &c.writer, s.Limits.Load.BodyTimeout), &c.writer)
 	return c
 }
 
@@ -90,9 +90,9 @@ func (c *Call) End() {
 	}
 }
 
-// Abandon releases the resources that were held to build a response, because the call ends with a problem
+// AbandonResponse releases the resources that were held to build a response, because the call ends with a problem
 // instead.
-func (c *Call) Abandon() {
+func (c *Call) AbandonResponse() {
 	c.writer.ReleaseSlot()
 	c.answer.Release()
 }
@@ -191,7 +191,7 @@ func (c *Call) BeginAnswer(n int64) error {
 
 // BeginRead takes a turn to compute for a request that records nothing. The turn ends when a
 // piece of the response is sent, or when EndHeavyWork is called. BeginRead waits at most ServerLimits.Wait
-// and then returns a 503 Refusal. If the response has begun, it waits as long as the client
+// and then returns a 503 RejectedError. If the response has begun, it waits as long as the client
 // does.
 func (c *Call) BeginRead() error {
 	if c.committed {

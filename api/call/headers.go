@@ -34,16 +34,16 @@ func PreferredMediaType(r *http.Request) (best string) {
 	most := 0.0
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values(echo.HeaderAccept), ","), ",") {
 		name, parameters, _ := strings.Cut(strings.ToLower(part), ";")
-		if q := Quality(parameters); q > most {
+		if q := QualityValue(parameters); q > most {
 			best, most = strings.TrimSpace(name), q
 		}
 	}
 	return best
 }
 
-// Quality returns q from the parameters of a media type (RFC 9110, section 12.4.2). It returns
+// QualityValue returns q from the parameters of a media type (RFC 9110, section 12.4.2). It returns
 // 1 if q is absent, and 0 (not acceptable) if q is malformed.
-func Quality(parameters string) float64 {
+func QualityValue(parameters string) float64 {
 	for parameter := range strings.SplitSeq(parameters, ";") {
 		name, value, _ := strings.Cut(parameter, "=")
 		if strings.TrimSpace(name) != "q" {
@@ -64,7 +64,7 @@ func AcceptsGzip(r *http.Request) bool {
 	for _, header := range r.Header.Values(echo.HeaderAcceptEncoding) {
 		for part := range strings.SplitSeq(strings.ToLower(header), ",") {
 			name, parameters, _ := strings.Cut(part, ";")
-			if strings.TrimSpace(name) == "gzip" && Quality(parameters) > 0 {
+			if strings.TrimSpace(name) == "gzip" && QualityValue(parameters) > 0 {
 				return true
 			}
 		}

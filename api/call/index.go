@@ -18,7 +18,7 @@ func (s *ServerState) WaitForIndex(ctx context.Context, l *ledger.Ledger, size u
 	follower, behind, err := s.WaitForIndexOrLag(ctx, l, size)
 	if err == nil && behind {
 		has := follower.Size()
-		err = limits.NewRefusal("", http.StatusServiceUnavailable, s.Limits.Load.IndexWait,
+		err = limits.NewRejectedError("", http.StatusServiceUnavailable, s.Limits.Load.IndexWait,
 			"the index has %d events of the ledger, %d fewer than this answer needs; the index is catching up; try again later", has, size-min(size, has))
 	}
 	return follower, err
@@ -41,7 +41,7 @@ func (s *ServerState) WaitForIndexOrLag(ctx context.Context, l *ledger.Ledger, s
 	follower = s.Index.Follower(l.Name())
 	limited, cancel := context.WithTimeout(ctx, s.Limits.Load.IndexWait)
 	defer cancel()
-	err = follower.Wait(limited, size)
+	err = follower.WaitForSize(limited, size)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return follower, true, nil
 	}
@@ -67,5 +67,5 @@ func (s *ServerState) WaitForRecentEvents(ctx context.Context, follower *index.F
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(recentEventsWait, s.Limits.Load.IndexWait))
 	defer cancel()
-	_ = follower.Wait(ctx, size)
+	_ = follower.WaitForSize(ctx, size)
 }

@@ -19,10 +19,10 @@ type TimedBody struct {
 	err             error // error of the last read
 }
 
-// Limit sets a read deadline for the body of r, patience from now. The deadline applies even if no handler
-// reads the body. Limit returns the request to serve. Over HTTP/1, i becomes the body of that request, and w
+// LimitArrivalTime sets a read deadline for the body of r, patience from now. The deadline applies even if no handler
+// reads the body. It returns the request to serve. Over HTTP/1, i becomes the body of that request, and w
 // drains i before it sends the response.
-func (i *TimedBody) Limit(r *http.Request, w *Writer, patience time.Duration) *http.Request {
+func (i *TimedBody) LimitArrivalTime(r *http.Request, w *Writer, patience time.Duration) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
 	}

@@ -15,8 +15,8 @@ import (
 // DecompressFunc returns the decompressed form of a body.
 type DecompressFunc func(io.Reader) (io.ReadCloser, error)
 
-// Decompressor returns the DecompressFunc for a Content-Encoding, or a 415 Refusal. If the output
-// grows out of proportion to the input, Read returns a 413 Refusal. The decompressor takes its
+// Decompressor returns the DecompressFunc for a Content-Encoding, or a 415 RejectedError. If the output
+// grows out of proportion to the input, Read returns a 413 RejectedError. The decompressor takes its
 // own memory from hold, and Close releases it.
 func Decompressor(encoding string, hold HoldMemoryFunc) (DecompressFunc, error) {
 	switch strings.ToLower(encoding) {
@@ -27,7 +27,7 @@ func Decompressor(encoding string, hold HoldMemoryFunc) (DecompressFunc, error) 
 	case "zstd":
 		return proportionate(func(body io.Reader) (io.ReadCloser, error) { return openZstd(body, hold) }), nil
 	}
-	return nil, NewRefusal("", http.StatusUnsupportedMediaType, 0, "Content-Encoding must be gzip, zstd or identity")
+	return nil, NewRejectedError("", http.StatusUnsupportedMediaType, 0, "Content-Encoding must be gzip, zstd or identity")
 }
 
 // resetter is a decompressor that can be reused.
@@ -168,26 +168,26 @@ func (e *expansion) Read(p []byte) (int, error) {
 	n, err := e.ReadCloser.Read(p)
 	e.bytes += int64(n)
 	if e.bytes > UncheckedOutput && e.bytes/maxExpansion > e.sent.bytes {
-		return 0, NewRefusal(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
+		return 0, NewRejectedError(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
 			"%d bytes of the body decompress to more than %d times that size; the lines before this one were answered, but the rest was not read", e.sent.bytes, maxExpansion)
 	}
 	return n, err
 }
 
-// BodyRefusal returns the Refusal that explains why the body of a batch cannot be read to its
+// BodyRefusal returns the RejectedError that explains why the body of a batch cannot be read to its
 // end.
-func BodyRefusal(err error) *Refusal {
-	var p *Refusal
+func BodyRefusal(err error) *RejectedError {
+	var p *RejectedError
 	switch {
 	case errors.As(err, &p):
 		return p
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return NewRefusal(RefusedSlowSender, http.StatusRequestTimeout, 0,
+		return NewRejectedError(RefusedSlowSender, http.StatusRequestTimeout, 0,
 			"no line arrived in time, so the batch ends here; the lines before this one are answered, send the rest again")
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return NewRefusal(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
+		return NewRejectedError(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
 			"the zstd window is larger than %d bytes; compress without --long and --ultra", MaxWindow)
 	}
-	return NewRefusal("", http.StatusBadRequest, 0, "the body ends early or does not match its Content-Encoding (%v); "+
+	return NewRejectedError("", http.StatusBadRequest, 0, "the body ends early or does not match its Content-Encoding (%v); "+
 		"the lines before this one are answered, send the rest again", err)
 }

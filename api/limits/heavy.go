@@ -32,7 +32,7 @@ type heavySlot struct {
 	work *HeavyWork // nil while the slot is not held
 }
 
-// Take waits until a core is free. After ServerLimits.Wait, it returns a 503 Refusal.
+// Take waits until a core is free. After ServerLimits.Wait, it returns a 503 RejectedError.
 func (s *heavySlot) Take(ctx context.Context, work *HeavyWork) error {
 	if s.work != nil {
 		return nil
@@ -44,7 +44,7 @@ func (s *heavySlot) Take(ctx context.Context, work *HeavyWork) error {
 		s.work = work
 		return nil
 	}
-	return NewRefusal(RefusedHeavy, http.StatusServiceUnavailable, work.wait,
+	return NewRejectedError(RefusedHeavy, http.StatusServiceUnavailable, work.wait,
 		"too many large requests are in progress (at most %d at once); nothing was recorded; try again later", cap(work.Cores))
 }
 

@@ -11,49 +11,49 @@ import (
 	"time"
 )
 
-// Reason is the reason why a request or a line of a batch was refused, or a client was
+// RefusalReason is the reason why a request or a line of a batch was refused, or a client was
 // disconnected. It is the label of the metric colophon_refusals_total.
-type Reason string
+type RefusalReason string
 
 // The reasons. docs/metrics.md explains each of them.
 const (
-	RefusedRate         Reason = "rate"
-	RefusedAddressRate  Reason = "address_rate"
-	RefusedCredentials  Reason = "failed_authentications"
-	RefusedConnections  Reason = "connections"
-	RefusedBodyMemory   Reason = "body_memory"
-	RefusedAnswerMemory Reason = "answer_memory"
-	RefusedBatches      Reason = "batches"
-	RefusedFollowers    Reason = "followers"
-	RefusedRedactions   Reason = "redactions"
-	RefusedSpool        Reason = "spool"
-	RefusedSize         Reason = "size"
-	RefusedURL          Reason = "url"
-	RefusedExpansion    Reason = "decompression"
-	RefusedSlowSender   Reason = "slow_sender"
-	RefusedSlowReader   Reason = "slow_reader"
-	RefusedQueue        Reason = "queue"
-	RefusedHeavy        Reason = "heavy_work"
-	RefusedDisk         Reason = "disk"
+	RefusedRate         RefusalReason = "rate"
+	RefusedAddressRate  RefusalReason = "address_rate"
+	RefusedCredentials  RefusalReason = "failed_authentications"
+	RefusedConnections  RefusalReason = "connections"
+	RefusedBodyMemory   RefusalReason = "body_memory"
+	RefusedAnswerMemory RefusalReason = "answer_memory"
+	RefusedBatches      RefusalReason = "batches"
+	RefusedFollowers    RefusalReason = "followers"
+	RefusedRedactions   RefusalReason = "redactions"
+	RefusedSpool        RefusalReason = "spool"
+	RefusedSize         RefusalReason = "size"
+	RefusedURL          RefusalReason = "url"
+	RefusedExpansion    RefusalReason = "decompression"
+	RefusedSlowSender   RefusalReason = "slow_sender"
+	RefusedSlowReader   RefusalReason = "slow_reader"
+	RefusedQueue        RefusalReason = "queue"
+	RefusedHeavy        RefusalReason = "heavy_work"
+	RefusedDisk         RefusalReason = "disk"
 )
 
-var Reasons = [...]Reason{RefusedRate, RefusedAddressRate, RefusedCredentials, RefusedConnections, RefusedBodyMemory, RefusedAnswerMemory, RefusedBatches,
+var Reasons = [...]RefusalReason{RefusedRate, RefusedAddressRate, RefusedCredentials, RefusedConnections, RefusedBodyMemory, RefusedAnswerMemory, RefusedBatches,
 	RefusedFollowers, RefusedRedactions, RefusedSpool, RefusedSize, RefusedURL, RefusedExpansion, RefusedSlowSender, RefusedSlowReader, RefusedQueue, RefusedHeavy, RefusedDisk}
 
-// Refusal is the error of a request, or of a line of a batch, that is refused.
-type Refusal struct {
-	Reason Reason        // counted in the metrics; empty: not counted
+// RejectedError is the error of a request, or of a line of a batch, that is refused.
+type RejectedError struct {
+	Reason RefusalReason // counted in the metrics; empty: not counted
 	Status int           // status of the HTTP response
 	Wait   time.Duration // time after which the client can retry, for statuses 429 and 503
 	Detail string
 }
 
 // Error implements error.
-func (e *Refusal) Error() string { return e.Detail }
+func (e *RejectedError) Error() string { return e.Detail }
 
-// NewRefusal returns the error of a request that is refused.
-func NewRefusal(why Reason, status int, wait time.Duration, format string, args ...any) *Refusal {
-	return &Refusal{why, status, wait, fmt.Sprintf(format, args...)}
+// NewRejectedError returns the error of a request that is refused.
+func NewRejectedError(why RefusalReason, status int, wait time.Duration, format string, args ...any) *RejectedError {
+	return &RejectedError{why, status, wait, fmt.Sprintf(format, args...)}
 }
 
 // Limits enforces ServerLimits.
@@ -97,11 +97,11 @@ func New(load ServerLimits) *Limits {
 	}
 }
 
-// SlowBodyRefusal returns a 408 Refusal if err means that a body did not arrive in time, otherwise
+// SlowBodyRefusal returns a 408 RejectedError if err means that a body did not arrive in time, otherwise
 // nil.
-func SlowBodyRefusal(err error, within time.Duration) *Refusal {
+func SlowBodyRefusal(err error, within time.Duration) *RejectedError {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil
 	}
-	return NewRefusal(RefusedSlowSender, http.StatusRequestTimeout, 0, "the body did not arrive within %s", within)
+	return NewRejectedError(RefusedSlowSender, http.StatusRequestTimeout, 0, "the body did not arrive within %s", within)
 }

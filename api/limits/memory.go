@@ -17,7 +17,7 @@ import (
 type Budget struct {
 	Limit int64         // bytes
 	wait  time.Duration // longest time that Take waits
-	why   Reason
+	why   RefusalReason
 	of    string // purpose of the memory, for the text of a refusal
 
 	mu      sync.Mutex // guards the fields below
@@ -55,7 +55,7 @@ type waiter struct {
 	ready chan struct{} // closed when the bytes are granted
 }
 
-func NewBudget(limit int64, wait time.Duration, why Reason, of string) *Budget {
+func NewBudget(limit int64, wait time.Duration, why RefusalReason, of string) *Budget {
 	return &Budget{Limit: limit, wait: wait, why: why, of: of, holders: make(map[Holder]*holding)}
 }
 
@@ -75,7 +75,7 @@ type MemoryShare struct {
 }
 
 // Take adds n bytes. If they are not free, it waits. After ServerLimits.Wait, it returns a 503
-// Refusal; the share keeps what it already holds. A share never gets more than half of the
+// RejectedError; the share keeps what it already holds. A share never gets more than half of the
 // budget: a larger request gets half, without an error.
 func (s *MemoryShare) Take(ctx context.Context, n int64) error {
 	b := s.Budget
@@ -122,7 +122,7 @@ func (w *waiter) await(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return NewRefusal(b.why, http.StatusServiceUnavailable, b.wait,
+	return NewRejectedError(b.why, http.StatusServiceUnavailable, b.wait,
 		"the memory for %s is used up, by this caller or in total (limit %d bytes); nothing was recorded; try again later", b.of, b.Limit)
 }
 
@@ -217,9 +217,9 @@ func (s *MemoryShare) Shrink(n int64) {
 
 func (s *MemoryShare) Release() { s.Shrink(0) }
 
-// Meter returns a reader of body that takes memory for the share as it reads: MemoryBound of the
+// MeteredReader returns a reader of body that takes memory for the share as it reads: MemoryBound of the
 // bytes. If the memory is not free, Read returns the error of Take.
-func (s *MemoryShare) Meter(ctx context.Context, body io.Reader) io.Reader {
+func (s *MemoryShare) MeteredReader(ctx context.Context, body io.Reader) io.Reader {
 	return meter{ctx, body, s}
 }
 

@@ -24,7 +24,7 @@ func TestWeight(t *testing.T) {
 	require.EqualValues(t, 5*BodyCopies, MemoryBound([]byte(`"abc"`)))
 	for _, text := range []string{`[1,2,3]`, `{"a":{"b":[{},[],[[]]]}}`, `[[1,"x"],{"k":null,"l":[true,false]}]`, `1`, `"x"`} {
 		values := strings.Count(text, ",") + strings.Count(text, ":") + strings.Count(text, "[") + strings.Count(text, "{") + 1
-		require.NoError(t, new(pyjson.Document).ParseWithin([]byte(text), values), "%s must not have more values than punctuation characters, plus one", text)
+		require.NoError(t, new(pyjson.Document).ParseLimited([]byte(text), values), "%s must not have more values than punctuation characters, plus one", text)
 	}
 }
 

@@ -32,7 +32,7 @@ func NewMetrics() Metrics {
 }
 
 // CountRefusal counts a refusal; an empty reason is not counted.
-func (m Metrics) CountRefusal(why Reason) {
+func (m Metrics) CountRefusal(why RefusalReason) {
 	if why != "" {
 		m.Refused.WithLabelValues(string(why)).Inc()
 	}

@@ -70,24 +70,24 @@ func (r *rates) address(a netip.Prefix) *addressRates {
 	})
 }
 
-// TakeAddressToken takes a token of an address. It returns a 429 Refusal if the bucket is empty.
+// TakeAddressToken takes a token of an address. It returns a 429 RejectedError if the bucket is empty.
 func (r *rates) TakeAddressToken(address func() netip.Prefix) error {
 	if r.load.AddressRate == 0 {
 		return nil
 	}
 	if wait := spend(r.address(address()).requests); wait > 0 {
-		return NewRefusal(RefusedAddressRate, http.StatusTooManyRequests, wait, "too many requests from this address: %g per second are allowed", r.load.AddressRate)
+		return NewRejectedError(RefusedAddressRate, http.StatusTooManyRequests, wait, "too many requests from this address: %g per second are allowed", r.load.AddressRate)
 	}
 	return nil
 }
 
-// TakeIdentityToken takes a token of an identity. It returns a 429 Refusal if the bucket is empty.
+// TakeIdentityToken takes a token of an identity. It returns a 429 RejectedError if the bucket is empty.
 func (r *rates) TakeIdentityToken(name func() string) error {
 	if r.load.RequestRate == 0 {
 		return nil
 	}
 	if wait := spend(r.identity(name()).requests); wait > 0 {
-		return NewRefusal(RefusedRate, http.StatusTooManyRequests, wait, "too many requests: %g per second are allowed", r.load.RequestRate)
+		return NewRejectedError(RefusedRate, http.StatusTooManyRequests, wait, "too many requests: %g per second are allowed", r.load.RequestRate)
 	}
 	return nil
 }
@@ -104,9 +104,9 @@ func spend(l *rate.Limiter) time.Duration {
 	return wait
 }
 
-// LinesAtOnce returns how many lines of a batch wait for tokens together: as many as the limit
+// LinesPerWait returns how many lines of a batch wait for tokens together: as many as the limit
 // allows per second, but never more than most.
-func (r *rates) LinesAtOnce(most int) int {
+func (r *rates) LinesPerWait(most int) int {
 	if perSecond := r.load.RequestRate; perSecond > 0 && perSecond < float64(most) {
 		return max(1, int(perSecond))
 	}
@@ -132,13 +132,13 @@ func (r *rates) WaitForLines(ctx context.Context, name string, count int, progre
 	return nil
 }
 
-// CheckLines returns a 429 Refusal while an identity owes tokens for lines (see ChargeLines).
-func (r *rates) CheckLines(name string) error {
+// CheckLineDebt returns a 429 RejectedError while an identity owes tokens for lines (see ChargeLines).
+func (r *rates) CheckLineDebt(name string) error {
 	if r.load.RequestRate == 0 {
 		return nil
 	}
 	if wait := spend(r.identity(name).lines); wait > 0 {
-		return NewRefusal(RefusedRate, http.StatusTooManyRequests, wait, "too many records: %g per second are allowed", r.load.RequestRate)
+		return NewRejectedError(RefusedRate, http.StatusTooManyRequests, wait, "too many records: %g per second are allowed", r.load.RequestRate)
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (r *rates) ChargeLines(name string, count int) {
 func (r *rates) MayVerifySignature(a netip.Prefix) bool { return r.address(a).signatures.Tokens() >= 1 }
 
 // CountFailure counts invalid credentials and, if verified is set, an invalid signature. It
-// returns a 429 Refusal if an address has sent too many.
+// returns a 429 RejectedError if an address has sent too many.
 func (r *rates) CountFailure(a netip.Prefix, verified bool) error {
 	buckets := r.address(a)
 	if verified {
@@ -172,18 +172,18 @@ func (r *rates) CountFailure(a netip.Prefix, verified bool) error {
 	return guessing(spend(buckets.failures))
 }
 
-// SignatureRefusal returns the 429 Refusal for a signature that the server does not verify.
+// SignatureRefusal returns the 429 RejectedError for a signature that the server does not verify.
 func (r *rates) SignatureRefusal(a netip.Prefix) error {
 	missing := max(0, 1-r.address(a).signatures.Tokens())
 	return guessing(max(1, time.Duration(missing/r.load.FailureRate*float64(time.Second))))
 }
 
-// guessing returns the 429 Refusal for credentials, or nil if wait is not positive.
+// guessing returns the 429 RejectedError for credentials, or nil if wait is not positive.
 func guessing(wait time.Duration) error {
 	if wait <= 0 {
 		return nil
 	}
-	return NewRefusal(RefusedCredentials, http.StatusTooManyRequests, wait, "too many invalid credentials came from this address; try again later")
+	return NewRejectedError(RefusedCredentials, http.StatusTooManyRequests, wait, "too many invalid credentials came from this address; try again later")
 }
 
 // DelayBadRequest delays the answer to a bad request if its address has sent too many. It does not

@@ -16,8 +16,8 @@ func TestLinesWaitUntilTheClientIsGone(t *testing.T) {
 	passed := 0
 	require.ErrorIs(t, r.WaitForLines(ctx, "somebody", 3, func() { passed++; cancel() }), context.Canceled)
 	require.Equal(t, 1, passed)
-	require.Equal(t, 1, r.LinesAtOnce(128))
-	require.Equal(t, 128, newRates(ServerLimits{}.WithDefaults()).LinesAtOnce(128))
+	require.Equal(t, 1, r.LinesPerWait(128))
+	require.Equal(t, 128, newRates(ServerLimits{}.WithDefaults()).LinesPerWait(128))
 	require.NoError(t, newRates(ServerLimits{}.WithDefaults()).WaitForLines(ctx, "somebody", 1e9, func() { passed++ }))
 	require.Equal(t, 1, passed)
 }
@@ -26,16 +26,16 @@ func TestLinesWaitUntilTheClientIsGone(t *testing.T) {
 // Without a rate limit, it refuses nothing.
 func TestOwedLines(t *testing.T) {
 	r := newRates(ServerLimits{RequestRate: 1e-6, RateBurst: 1e7 * time.Second}.WithDefaults())
-	require.NoError(t, r.CheckLines("somebody"))
+	require.NoError(t, r.CheckLineDebt("somebody"))
 	r.ChargeLines("somebody", 50)
-	var refused *Refusal
-	require.ErrorAs(t, r.CheckLines("somebody"), &refused)
+	var refused *RejectedError
+	require.ErrorAs(t, r.CheckLineDebt("somebody"), &refused)
 	require.Equal(t, RefusedRate, refused.Reason)
 	require.Positive(t, refused.Wait)
-	require.NoError(t, r.CheckLines("another"))
+	require.NoError(t, r.CheckLineDebt("another"))
 	free := newRates(ServerLimits{}.WithDefaults())
 	free.ChargeLines("somebody", 1e9)
-	require.NoError(t, free.CheckLines("somebody"))
+	require.NoError(t, free.CheckLineDebt("somebody"))
 }
 
 // The size of the map is bounded, and recently used keys are kept.

@@ -226,7 +226,7 @@ func (s *ReadTurn) Take(ctx context.Context, t *ReadScheduler, who func() Holder
 	return nil
 }
 
-// TakeOrRefuse is like Take, but after ServerLimits.Wait it returns a 503 Refusal.
+// TakeOrRefuse is like Take, but after ServerLimits.Wait it returns a 503 RejectedError.
 func (s *ReadTurn) TakeOrRefuse(ctx context.Context, t *ReadScheduler, who func() Holder) error {
 	if s.try(t) {
 		return nil
@@ -237,7 +237,7 @@ func (s *ReadTurn) TakeOrRefuse(ctx context.Context, t *ReadScheduler, who func(
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	return NewRefusal(RefusedHeavy, http.StatusServiceUnavailable, t.wait,
+	return NewRejectedError(RefusedHeavy, http.StatusServiceUnavailable, t.wait,
 		"too many requests are waiting for a core; nothing was recorded; try again later")
 }
 

@@ -136,7 +136,7 @@ func TestTurnsAreWaitedForWithin(t *testing.T) {
 		turns := NewReadScheduler(1, time.Second)
 		var first, second, third ReadTurn
 		require.NoError(t, first.Take(t.Context(), turns, caller("a")))
-		var refused *Refusal
+		var refused *RejectedError
 		require.ErrorAs(t, second.TakeOrRefuse(t.Context(), turns, caller("b")), &refused)
 		require.Equal(t, RefusedHeavy, refused.Reason)
 		ctx, cancel := context.WithCancel(t.Context())

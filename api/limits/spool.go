@@ -10,8 +10,8 @@ type SpoolSpace struct {
 	Taken atomic.Int64
 }
 
-// Take reserves n bytes if they are free, and reports whether it did. It does not wait.
-func (s *SpoolSpace) Take(n int64) bool {
+// TryTake reserves n bytes if they are free, and reports whether it did. It does not wait.
+func (s *SpoolSpace) TryTake(n int64) bool {
 	if s.Taken.Add(n) <= s.Limit {
 		return true
 	}

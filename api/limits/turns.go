@@ -19,7 +19,7 @@ func newTurns(wait time.Duration) *turns {
 	return &turns{wait: wait, of: make(map[string]chan struct{})}
 }
 
-// Take waits until no redaction of the ledger runs. After ServerLimits.Wait, it returns a 503 Refusal.
+// Take waits until no redaction of the ledger runs. After ServerLimits.Wait, it returns a 503 RejectedError.
 // The ledger must exist. The caller must call done at the end of the redaction.
 func (t *turns) Take(ctx context.Context, name string) (done func(), err error) {
 	turn := t.at(name)
@@ -29,7 +29,7 @@ func (t *turns) Take(ctx context.Context, name string) (done func(), err error) 
 	case taken:
 		return func() { <-turn }, nil
 	}
-	return nil, NewRefusal(RefusedRedactions, http.StatusServiceUnavailable, t.wait,
+	return nil, NewRejectedError(RefusedRedactions, http.StatusServiceUnavailable, t.wait,
 		"another redaction of this ledger is in progress; nothing was redacted; try again later")
 }
 

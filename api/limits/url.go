@@ -13,13 +13,13 @@ const (
 	MaxParameters = 64       // largest number of parameters of the query
 )
 
-// CheckURL returns a 414 Refusal if a URL is too long.
+// CheckURL returns a 414 RejectedError if a URL is too long.
 func CheckURL(u *url.URL) error {
 	if len(u.EscapedPath())+len(u.RawQuery) > MaxURL {
-		return NewRefusal(RefusedURL, http.StatusRequestURITooLong, 0, "the URL is longer than %d bytes", MaxURL)
+		return NewRejectedError(RefusedURL, http.StatusRequestURITooLong, 0, "the URL is longer than %d bytes", MaxURL)
 	}
 	if strings.Count(u.RawQuery, "&") >= MaxParameters {
-		return NewRefusal(RefusedURL, http.StatusRequestURITooLong, 0, "the query has more than %d parameters", MaxParameters)
+		return NewRejectedError(RefusedURL, http.StatusRequestURITooLong, 0, "the query has more than %d parameters", MaxParameters)
 	}
 	return nil
 }

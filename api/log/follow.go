@@ -41,7 +41,7 @@ func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
 func (h *Handlers) follow(c *call.Call, l *ledger.Ledger, size uint64, scopes access.Scopes, run func(*follower) error) error {
 	who := c.Caller()
 	if !h.Limits.Followers.TakeShare(who) {
-		return limits.NewRefusal(limits.RefusedFollowers, http.StatusServiceUnavailable, h.Limits.Load.Heartbeat,
+		return limits.NewRejectedError(limits.RefusedFollowers, http.StatusServiceUnavailable, h.Limits.Load.Heartbeat,
 			"too many event streams are open: the server allows %d in total, and each caller only a share of them; close some, or try again later", h.Limits.Load.Followers)
 	}
 	defer h.Limits.Followers.Release(who)
@@ -146,7 +146,7 @@ func (f *follower) run(ctx context.Context) error {
 
 // end tells the client why the stream ends, unless the client has disconnected.
 func (f *follower) end(ctx context.Context, err error) error {
-	var refused *limits.Refusal
+	var refused *limits.RejectedError
 	var forbidden *problem.Problem
 	switch {
 	case errors.Is(err, errEnding):

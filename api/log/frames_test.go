@@ -32,7 +32,7 @@ func write(t *testing.T, l *ledger.Ledger, kind record.Kind, body string) {
 	r, err := record.DefaultLimits().Parse(kind, []byte(body))
 	require.NoError(t, err)
 	defer r.Release()
-	sub, err := l.Prepare(r, ledger.Anonymous, "")
+	sub, err := l.PrepareRecord(r, ledger.Anonymous, "")
 	require.NoError(t, err)
 	_, err = l.Submit(sub)
 	require.NoError(t, err)

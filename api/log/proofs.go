@@ -106,7 +106,7 @@ func (h *Handlers) Receipt(c *call.Call) error {
 	}
 	c.Response().Header().Set(echo.HeaderVary, "Accept, Prefer")
 	if minimal || call.PreferredMediaType(c.Request()) != echo.MIMETextPlain {
-		return receipts.Answer(c, http.StatusOK, r)
+		return receipts.Send(c, http.StatusOK, r)
 	}
 	proof, err := r.TlogProof()
 	if err != nil {

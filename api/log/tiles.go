@@ -35,7 +35,9 @@ func (h *Handlers) cacheable(l *ledger.Ledger, header http.Header) {
 }
 
 // open reports whether a client can read the ledger's log without credentials.
-func (h *Handlers) open(l *ledger.Ledger) bool { return !h.Access.RequiresIdentity() || l.IsPublic() }
+func (h *Handlers) open(l *ledger.Ledger) bool {
+	return !h.Access.RequiresIdentity() || l.HasPublicLog()
+}
 
 // Checkpoint sends the last signed checkpoint.
 func (h *Handlers) Checkpoint(c *call.Call) error {

@@ -218,7 +218,7 @@ func (e *export) prepare(c *chunk, read genai.Item) {
 		p.record, read.Err = e.values.Parse(record.IPCRecord, read.Record)
 	}
 	if read.Err == nil {
-		if p.submission, read.Err = e.ledger.Prepare(p.record, e.actor, read.Key); read.Err != nil {
+		if p.submission, read.Err = e.ledger.PrepareRecord(p.record, e.actor, read.Key); read.Err != nil {
 			p.record.Release()
 		}
 	}

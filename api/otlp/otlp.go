@@ -112,11 +112,11 @@ func (h *Handlers) ExportHandler(signal *Signal) call.Handler {
 			return err
 		}
 		who := c.Caller()
-		if err := h.Limits.Rates.CheckLines(who); err != nil {
+		if err := h.Limits.Rates.CheckLineDebt(who); err != nil {
 			return err
 		}
 		if !h.Limits.Batches.TakeShare(who) {
-			return limits.NewRefusal(limits.RefusedBatches, http.StatusServiceUnavailable, time.Second,
+			return limits.NewRejectedError(limits.RefusedBatches, http.StatusServiceUnavailable, time.Second,
 				"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Load.Batches)
 		}
 		defer h.Limits.Batches.Release(who)
@@ -141,17 +141,17 @@ func (h *Handlers) ExportHandler(signal *Signal) call.Handler {
 // record records the generations of a body. After an error, a client can repeat the request;
 // the repetition adds only the missing records.
 func (h *Handlers) record(c *call.Call, l *ledger.Ledger, signal *Signal, media string, body *call.Body) (*result, error) {
-	items, err := split(signal, media, body.Bytes(), h.Values.Values, func(n int64) error { return body.HoldMemory(c.Request().Context(), n) })
+	items, err := split(signal, media, body.Bytes(), h.Values.Values, func(n int64) error { return body.ReserveMemory(c.Request().Context(), n) })
 	if err != nil {
 		return nil, err
 	}
 	// From here on, each chunk takes the memory for its own items.
-	body.KeepMemory(items.memory(body.Len()))
+	body.ShrinkMemory(items.memory(body.Len()))
 	values := h.Values.WithMemberSecret(l.MemberSecret())
 	e := &export{
 		Handlers: h, ledger: l, signal: signal, items: items, actor: c.Actor(), holder: c.Holder(), hashes: l.Settings().TelemetryContent == ledger.HashTelemetry, values: values,
 		labels: genai.LabelLimits{Labels: values.Labels, LabelBytes: values.LabelBytes},
-		most:   h.Limits.Writing.Limit/2 - body.HeldMemory(),
+		most:   h.Limits.Writing.Limit/2 - body.ReservedMemory(),
 	}
 	return e.run(c.Request().Context())
 }

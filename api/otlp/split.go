@@ -40,7 +40,7 @@ func split(signal *Signal, media string, body []byte, most int, hold func(n int6
 	s := &items{json: media == JSON, hold: hold}
 	if s.json {
 		var document pyjson.Document
-		if err := document.ParseWithin(body, most); err != nil {
+		if err := document.ParseLimited(body, most); err != nil {
 			return nil, problem.New(http.StatusBadRequest, "the body is not OTLP in JSON: %v", err)
 		}
 		return s, s.splitJSON(signal, document.Root())
@@ -114,10 +114,10 @@ func fields(message []byte, number protowire.Number, f func([]byte) error) error
 	return nil
 }
 
-// add adds an item. It returns a 413 Refusal if the request already has MaxItems.
+// add adds an item. It returns a 413 RejectedError if the request already has MaxItems.
 func (s *items) add(raw []byte, resource int) error {
 	if len(s.list) == MaxItems {
-		return limits.NewRefusal(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0,
+		return limits.NewRejectedError(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0,
 			"the request has more than %d spans or log records; send fewer at once", MaxItems)
 	}
 	if len(s.list)%listStep == 0 {

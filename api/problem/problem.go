@@ -43,8 +43,8 @@ type Problem struct {
 
 	// Reason is set if a limit of the server refused the request. Wait is then the time after
 	// which the client can retry.
-	Reason limits.Reason `json:"-"`
-	Wait   time.Duration `json:"-"`
+	Reason limits.RefusalReason `json:"-"`
+	Wait   time.Duration        `json:"-"`
 }
 
 // AppendLine appends a problem as one line of JSON.
@@ -94,7 +94,7 @@ var sentinels = []struct {
 	logged bool // log it for the operator
 	status int
 	detail string
-	why    limits.Reason
+	why    limits.RefusalReason
 }{
 	{ledger.ErrOutcomeUnknown, true, http.StatusServiceUnavailable, "the commit failed and its outcome is unknown; try again with the same idempotency key", ""},
 	{ledger.ErrClaim, true, http.StatusInternalServerError, "the record was not recorded: in the database, its idempotency key or run_id leads to an event that does not claim it, so the database is damaged; " +
@@ -125,7 +125,7 @@ var sentinels = []struct {
 }
 
 // refusalProblem converts a refusal to a problem.
-func refusalProblem(e *limits.Refusal) *Problem {
+func refusalProblem(e *limits.RejectedError) *Problem {
 	p := New(e.Status, "%s", e.Detail)
 	p.Reason, p.Wait = e.Reason, e.Wait
 	return p
@@ -135,7 +135,7 @@ func refusalProblem(e *limits.Refusal) *Problem {
 // the error.
 func FromError(err error) (p *Problem, internal bool) {
 	var (
-		refused      *limits.Refusal
+		refused      *limits.RejectedError
 		signingError *ledger.SigningError
 		recordError  *strict.Error
 		httpError    *echo.HTTPError
@@ -156,7 +156,7 @@ func FromError(err error) (p *Problem, internal bool) {
 	case errors.Is(err, index.ErrPosition):
 		return InvalidParameter("cursor", "belongs to another query; use the value of next in an earlier answer to this query"), false
 	case errors.As(err, &tooLarge):
-		return refusalProblem(limits.NewRefusal(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the body is longer than %d bytes; split it", tooLarge.Limit)), false
+		return refusalProblem(limits.NewRejectedError(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the body is longer than %d bytes; split it", tooLarge.Limit)), false
 	case errors.As(err, &httpError) && (httpError.Code == http.StatusNotFound || httpError.Code == http.StatusMethodNotAllowed):
 		return New(httpError.Code, "no route has this path and method; /docs lists all routes"), false
 	case errors.As(err, &httpError):
@@ -164,7 +164,7 @@ func FromError(err error) (p *Problem, internal bool) {
 	}
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
-			return refusalProblem(limits.NewRefusal(s.why, s.status, 0, "%s", s.detail)), s.logged
+			return refusalProblem(limits.NewRejectedError(s.why, s.status, 0, "%s", s.detail)), s.logged
 		}
 	}
 	return New(http.StatusInternalServerError, "the server failed; its log names the cause"), true

@@ -75,7 +75,7 @@ func (h *Handlers) PinnedRetrieval(c *call.Call) error {
 		return err
 	}
 	defer body.Release()
-	if err := body.HoldMemory(c.Request().Context(), RetrievalMemory(body.Bytes())); err != nil {
+	if err := body.ReserveMemory(c.Request().Context(), RetrievalMemory(body.Bytes())); err != nil {
 		return err
 	}
 	if err := c.BeginDecoding(body); err != nil {

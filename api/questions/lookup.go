@@ -32,7 +32,7 @@ func (h *Handlers) LookUp(c *call.Call) error {
 		return err
 	}
 	defer view.Close()
-	found, err := query.RunByQuestion(view, modes)
+	found, err := query.RunDAGByQuestion(view, modes)
 	if err != nil {
 		return err
 	}

@@ -54,16 +54,16 @@ func AddProof(ctx context.Context, l *ledger.Ledger, r *proofs.Receipt, entry []
 	return r, nil
 }
 
-// Answer sends a receipt.
-func Answer(c *call.Call, status int, r *proofs.Receipt) error {
+// Send sends a receipt.
+func Send(c *call.Call, status int, r *proofs.Receipt) error {
 	answer := call.NewBuffer()
 	defer answer.Release()
 	answer.Text = r.AppendJSON(answer.Text)
 	return answer.Send(c, status, echo.MIMEApplicationJSON)
 }
 
-// AnswerAck sends the receipt of an event that is not a record.
-func AnswerAck(c *call.Call, l *ledger.Ledger, ack ledger.Ack, minimal bool) error {
+// SendAck sends the receipt of an event that is not a record.
+func SendAck(c *call.Call, l *ledger.Ledger, ack ledger.Ack, minimal bool) error {
 	c.MarkCommitted()
 	receipt, err := proofs.NewReceipt(ack.Entry)
 	if err != nil {
@@ -72,11 +72,11 @@ func AnswerAck(c *call.Call, l *ledger.Ledger, ack ledger.Ack, minimal bool) err
 	if receipt, err = AddProof(c.Request().Context(), l, receipt, ack.Entry, ack.Head, ack.Head.Size, minimal); err != nil {
 		return err
 	}
-	c.Response().Header().Set(echo.HeaderLocation, Location(l, receipt))
-	return Answer(c, http.StatusCreated, receipt)
+	c.Response().Header().Set(echo.HeaderLocation, EventLocation(l, receipt))
+	return Send(c, http.StatusCreated, receipt)
 }
 
-// Location returns the URL path of a receipt's event.
-func Location(l *ledger.Ledger, r *proofs.Receipt) string {
+// EventLocation returns the URL path of a receipt's event.
+func EventLocation(l *ledger.Ledger, r *proofs.Receipt) string {
 	return "/v1/ledgers/" + l.Name() + "/records/" + strconv.FormatUint(r.Seq, 10)
 }

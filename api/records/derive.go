@@ -39,7 +39,7 @@ func (h *Handlers) derive(ctx context.Context, l *ledger.Ledger, seq uint64, kin
 	ctx, cancel := context.WithTimeout(ctx, deriveTimeout)
 	defer cancel()
 	follower := h.Index.Follower(l.Name())
-	if err := follower.Wait(ctx, seq+1); err != nil {
+	if err := follower.WaitForSize(ctx, seq+1); err != nil {
 		return nil, err
 	}
 	view, err := follower.View(seq + 1)
@@ -47,7 +47,7 @@ func (h *Handlers) derive(ctx context.Context, l *ledger.Ledger, seq uint64, kin
 		return nil, err
 	}
 	defer view.Close()
-	found, err := facts.Derive(ctx, view, seq, kind)
+	found, err := facts.DeriveMembers(ctx, view, seq, kind)
 	if err != nil {
 		return nil, fmt.Errorf("deriving the members of event %d: %w", seq, err)
 	}

@@ -83,7 +83,7 @@ func (h *Handlers) answer(c *call.Call, l *ledger.Ledger, out *Outcome) error {
 	if status == http.StatusOK {
 		c.Response().Header().Set("Idempotent-Replayed", "true")
 	}
-	c.Response().Header().Set(echo.HeaderLocation, receipts.Location(l, receipt))
+	c.Response().Header().Set(echo.HeaderLocation, receipts.EventLocation(l, receipt))
 	answer := call.NewBuffer()
 	defer answer.Release()
 	answer.Text = h.AppendReceipt(c.Request().Context(), answer.Text, l, out, receipt)

@@ -49,7 +49,7 @@ func (s *SourceCheck) Close() {
 // already has the submission's key, Check returns nil: the ledger then replays or refuses the
 // record (spec: Idempotency).
 func (s *SourceCheck) Check(ctx context.Context, r *record.Record, sub *ledger.Submission) error {
-	if r.Kind != record.CitationSet || !s.ledger.RejectsUnregistered() {
+	if r.Kind != record.CitationSet || !s.ledger.RejectsUnregisteredSources() {
 		return nil
 	}
 	places, first, err := s.unregistered(ctx, r)

@@ -38,7 +38,7 @@ type listedPath struct{ PathID, ContentFingerprint string }
 func parseValidations(body []byte) (*validationsRequest, error) {
 	r := new(validationsRequest)
 	var document pyjson.Document
-	if err := document.ParseWithin(bytes.Clone(body), record.DefaultLimits().Values); err != nil {
+	if err := document.ParseLimited(bytes.Clone(body), record.DefaultLimits().Values); err != nil {
 		return nil, strict.SyntaxError(err)
 	}
 	var d strict.Decoder
@@ -70,7 +70,7 @@ func readPaths(o strict.Object, name string) (list []listedPath) {
 	for e := range given.Elements() {
 		at := o.ElementPointer(name, len(list))
 		path := o.D.Object(e, at, "path_id", "content_fingerprint")
-		if o.D.Full() {
+		if o.D.IsFull() {
 			return nil
 		}
 		p := listedPath{PathID: string(path.RequiredText("path_id", maxText)),

@@ -178,7 +178,7 @@ func (h *Handlers) submitPrepared(c *call.Call, l *ledger.Ledger, o Options, sub
 	if ack.Outcome != ledger.Appended {
 		return h.answer(c, l, &Outcome{Minimal: o.Minimal, Key: o.Key, Ack: ack})
 	}
-	return receipts.AnswerAck(c, l, ack, o.Minimal)
+	return receipts.SendAck(c, l, ack, o.Minimal)
 }
 
 func sourceID(c *call.Call) (string, error) {

@@ -91,6 +91,6 @@ func PrepareRecord(l *ledger.Ledger, r *record.Record, o Options) (sub ledger.Su
 	if o.Reject && len(r.Mismatches()) > 0 {
 		return l.PrepareRefusal(r, o.Actor, o.Key), true, nil
 	}
-	sub, err = l.Prepare(r, o.Actor, o.Key)
+	sub, err = l.PrepareRecord(r, o.Actor, o.Key)
 	return sub, false, err
 }

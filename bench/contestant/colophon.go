@@ -93,7 +93,7 @@ func (n *node) append(ctx context.Context, body []byte) (*record.Record, ledger.
 	if err != nil {
 		return nil, ledger.Ack{}, err
 	}
-	submission, err := n.ledger.Prepare(r, ledger.Anonymous, "")
+	submission, err := n.ledger.PrepareRecord(r, ledger.Anonymous, "")
 	if err != nil {
 		return nil, ledger.Ack{}, err
 	}
@@ -135,7 +135,7 @@ func (n *node) add(ctx context.Context, body []byte) ([]byte, error) {
 // caughtUp waits until the index contains this number of records. It waits for one event more,
 // because the first event created the ledger.
 func (n *node) caughtUp(ctx context.Context, records int) error {
-	return n.follower.Wait(ctx, uint64(records)+1)
+	return n.follower.WaitForSize(ctx, uint64(records)+1)
 }
 
 // ReceiptVerifier verifies full receipts with a ledger's key.

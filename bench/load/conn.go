@@ -52,9 +52,9 @@ func CloseAll(connections []*Conn) error {
 	return errors.Join(errs...)
 }
 
-// PostHead returns the beginning of a request with a body: the request line, the headers, and the name
+// PostRequestHead returns the beginning of a request with a body: the request line, the headers, and the name
 // of the header Content-Length.
-func PostHead(path string, headers ...string) []byte {
+func PostRequestHead(path string, headers ...string) []byte {
 	head := []byte("POST " + path + " HTTP/1.1\r\nHost: localhost\r\n")
 	for _, h := range headers {
 		head = append(append(head, h...), "\r\n"...)

@@ -27,7 +27,7 @@ func drive(t *testing.T, handler http.HandlerFunc, connections, records, lines i
 	t.Cleanup(server.Close)
 	opened, err := load.DialAll(server.Listener.Addr().String(), connections)
 	require.NoError(t, err)
-	target := load.Target{Head: load.PostHead("/add", "X-Kind: test"), Status: http.StatusCreated, Lines: lines}
+	target := load.Target{Head: load.PostRequestHead("/add", "X-Kind: test"), Status: http.StatusCreated, Lines: lines}
 	r, err := load.SendBodies(t.Context(), load.NewClients(opened, target), &load.BodyQueue{Bodies: bodies})
 	_ = load.CloseAll(opened) // a connection that failed has already been closed
 	return r, bodies, err

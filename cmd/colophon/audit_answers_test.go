@@ -61,7 +61,7 @@ func liar(t *testing.T, w *ledgertest.Ledger, lies ...lie) (url string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	data := w.Copy(t)
-	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
+	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.KeyFiles(data), log)
 	require.NoError(t, err)
 	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.SpoolFolder(data), Version: "test", ServerLimits: limits.ServerLimits{MaxPage: 40}})
 	require.NoError(t, err)
@@ -375,7 +375,7 @@ func TestAuditsWithoutReadScope(t *testing.T) {
 
 // With the seed that the report shows, an audit repeats the same queries.
 func TestReportsNameTheSeed(t *testing.T) {
-	world := ledgertest.NewForAnswers(t, 5)
+	world := ledgertest.NewPopulated(t, 5)
 	url, stop := ledgertest.Serve(t, world.Data)
 	defer stop()
 	first, o := audited(t, url, world.Key, "--replay-index", "--sample", "1")

@@ -15,7 +15,7 @@ import (
 // it compares each answer with the tree size that the answer states, and each ranking with the head at
 // the time of the request.
 func TestAuditOfABusyLedger(t *testing.T) {
-	w := ledgertest.NewForAnswers(t, 20)
+	w := ledgertest.NewPopulated(t, 20)
 	ledger, stop := ledgertest.Serve(t, w.Copy(t))
 	defer stop()
 	var done atomic.Bool

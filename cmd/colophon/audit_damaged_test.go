@@ -20,7 +20,7 @@ import (
 // The state contains at most 64 checkpoints that are not proved to be consistent with the log.
 func TestUnprovedCheckpointsAreBounded(t *testing.T) {
 	w := ledgertest.New(t, 1, 0, 0)
-	signer, err := datadir.Keys(w.Data).Load("default")
+	signer, err := datadir.KeyFiles(w.Data).Load("default")
 	require.NoError(t, err)
 	var number byte
 	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {

@@ -50,7 +50,7 @@ func newForge(t testing.TB, w *ledgertest.Ledger, data string) *forge {
 	stored := w.Read(t, data)
 	f := &forge{t: t, world: w, data: data, entries: slices.Clone(stored.All), tiles: stored.Hashes, head: stored.Last}
 	var err error
-	f.signer, err = datadir.Keys(data).Load(ledger.Default)
+	f.signer, err = datadir.KeyFiles(data).Load(ledger.Default)
 	require.NoError(t, err)
 	f.x, err = pebbletest.OpenTamperer(nil, datadir.DatabaseFolder(data), ledger.Default)
 	require.NoError(t, err)

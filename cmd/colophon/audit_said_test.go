@@ -170,7 +170,7 @@ func TestBundlesWithMoreEntries(t *testing.T) {
 // created its ledger.
 func TestCheckpointsOfEmptyLogs(t *testing.T) {
 	w := ledgertest.New(t, 1, 0, 0)
-	signer, err := datadir.Keys(w.Data).Load("default")
+	signer, err := datadir.KeyFiles(w.Data).Load("default")
 	require.NoError(t, err)
 	note, err := signer.Sign(proofs.Checkpoint{Origin: signer.Origin(), Root: sha256.Sum256(nil)})
 	require.NoError(t, err)

@@ -183,7 +183,7 @@ func TestBackupsReportPendingErasures(t *testing.T) {
 	s.post(1)
 	database := s.opened()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, _, err := datadir.SnapshotFolderOf(s.data).CopyForProcess(r.Context(), database); err != nil {
+		if _, _, err := datadir.SnapshotFolderOf(s.data).CopyForBackupProcess(r.Context(), database); err != nil {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
@@ -232,7 +232,7 @@ func TestBackupsHoldDatabaseAndTokensOnly(t *testing.T) {
 	s.post(3)
 	s.colophon(cli.ExitOK, "reindex", "--data", s.data)
 	s.token(s.data, "one")
-	require.FileExists(t, datadir.Marks(s.data).Path(ledger.Default))
+	require.FileExists(t, datadir.MarkFiles(s.data).Path(ledger.Default))
 	s.backup()
 	folders := make(map[string]bool)
 	for _, f := range s.manifests()[0].Files {

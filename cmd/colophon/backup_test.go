@@ -38,8 +38,8 @@ func (s *stored) post(n int) {
 	log := (&cli.Console{Err: io.Discard}).WarningLogger()
 	database, err := pebble.Open(s.Context(), pebble.Config{Dir: datadir.DatabaseFolder(s.data), Logger: log})
 	require.NoError(s, err)
-	host, err := ledger.OpenHost(s.Context(), database, datadir.Keys(s.data), func(string) ledger.Config {
-		return ledger.Config{Marks: datadir.Marks(s.data)}
+	host, err := ledger.OpenHost(s.Context(), database, datadir.KeyFiles(s.data), func(string) ledger.Config {
+		return ledger.Config{Marks: datadir.MarkFiles(s.data)}
 	})
 	require.NoError(s, err)
 	l, err := host.Ledger(ledger.Default)
@@ -51,7 +51,7 @@ func (s *stored) post(n int) {
 		s.posted++
 		r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.IPCRecord, fmt.Appendf(nil, `{"payload":{},"output":"%d %s","model":"m","temperature":0,"max_tokens":1}`, s.posted, strings.Repeat(fmt.Sprint(s.posted*7919), 300)))
 		require.NoError(s, err)
-		submission, err := l.Prepare(r, ledger.Anonymous, "")
+		submission, err := l.PrepareRecord(r, ledger.Anonymous, "")
 		require.NoError(s, err)
 		_, err = l.Submit(submission)
 		require.NoError(s, err)
@@ -77,7 +77,7 @@ func (s *stored) backup(args ...string) string {
 // key returns the verifier key of the ledger "default".
 func (s *stored) key() string {
 	s.Helper()
-	signer, err := datadir.Keys(s.data).Load(ledger.Default)
+	signer, err := datadir.KeyFiles(s.data).Load(ledger.Default)
 	require.NoError(s, err)
 	return signer.Verifier().String()
 }
@@ -88,8 +88,8 @@ func (s *stored) restore(args ...string) string {
 	s.Helper()
 	data := filepath.Join(s.TempDir(), "restored")
 	s.colophon(cli.ExitOK, append([]string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}, args...)...)
-	require.NoError(s, os.CopyFS(filepath.Join(data, "keys"), os.DirFS(datadir.Keys(s.data).Dir)))
-	require.NoError(s, os.Chmod(datadir.Keys(data).Path(ledger.Default), 0o600))
+	require.NoError(s, os.CopyFS(filepath.Join(data, "keys"), os.DirFS(datadir.KeyFiles(s.data).Dir)))
+	require.NoError(s, os.Chmod(datadir.KeyFiles(data).Path(ledger.Default), 0o600))
 	s.colophon(cli.ExitOK, "fsck", "--data", data)
 	return data
 }
@@ -164,7 +164,7 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	s.restore()
 	s.restore("--backup", names[0])
 	said = s.colophon(cli.ExitDamaged, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key(),
-		"--backup", names[0], "--seen", datadir.Marks(s.data).Path(ledger.Default))
+		"--backup", names[0], "--seen", datadir.MarkFiles(s.data).Path(ledger.Default))
 	require.Contains(t, said, "it has signed 404 events, but the store has 401")
 
 	// The second backup is still complete after the first has been removed.
@@ -255,7 +255,7 @@ func TestRestoresVerify(t *testing.T) {
 func TestBackupsLeaveKeysOut(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
-	key, err := os.ReadFile(datadir.Keys(s.data).Path(ledger.Default))
+	key, err := os.ReadFile(datadir.KeyFiles(s.data).Path(ledger.Default))
 	require.NoError(t, err)
 	holds := func() bool {
 		for name := range s.files() {

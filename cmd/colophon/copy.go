@@ -27,7 +27,7 @@ func openCopy(ctx context.Context, text string, trusted []*proofs.Verifier) (*ve
 	if err != nil {
 		return nil, err
 	}
-	history, err := source.Object(ctx, "/log/key", fetch.MaxNote)
+	history, err := source.GetObject(ctx, "/log/key", fetch.MaxNote)
 	if err != nil {
 		return nil, fmt.Errorf("fetching the keys of the copy: %w", err)
 	}

@@ -90,7 +90,7 @@ func printReport(c *cli.Console, report doctor.Report, asJSON bool) error {
 	if asJSON {
 		return cli.PrintAsJSON(c, report)
 	}
-	_, err := fmt.Fprint(c.Out, report.Text(terminalWidth(c.Out)))
+	_, err := fmt.Fprint(c.Out, report.FormatTable(terminalWidth(c.Out)))
 	return err
 }
 

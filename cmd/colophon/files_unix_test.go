@@ -96,12 +96,12 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 	require.NoError(t, os.MkdirAll(datadir.TokenFolder(s.data), 0o700))
 	for _, dir := range []string{
 		s.data, datadir.DatabaseFolder(s.data), datadir.IndexFolder(s.data), datadir.SpoolFolder(s.data), datadir.SnapshotFolderOf(s.data).Dir,
-		datadir.Keys(s.data).Dir, datadir.Marks(s.data).Dir, datadir.TokenFolder(s.data),
+		datadir.KeyFiles(s.data).Dir, datadir.MarkFiles(s.data).Dir, datadir.TokenFolder(s.data),
 	} {
 		require.NoError(t, os.Chmod(dir, 0o777), "%s", dir)
 		for _, args := range commands {
 			if args[0] == "restore" { // restore into a folder that contains only keys and marks
-				if dir != s.data && dir != datadir.Keys(s.data).Dir && dir != datadir.Marks(s.data).Dir {
+				if dir != s.data && dir != datadir.KeyFiles(s.data).Dir && dir != datadir.MarkFiles(s.data).Dir {
 					continue
 				}
 				data := filepath.Join(t.TempDir(), "data")
@@ -132,18 +132,18 @@ func TestKeysOfAnotherUser(t *testing.T) {
 	const stranger = 54321
 	s := newStored(t)
 	s.post(1)
-	next := datadir.Keys(s.data).NextPath(ledger.Default)
+	next := datadir.KeyFiles(s.data).NextPath(ledger.Default)
 	s.colophon(cli.ExitOK, "keygen", "--origin", s.origin(), "--out", next)
 	require.NoError(t, os.Chown(next, stranger, stranger))
 	rotate := []string{"keys", "rotate", ledger.Default, "--data", s.data}
 	require.Contains(t, s.colophon(cli.ExitFailed, rotate...), "belongs to another user, with id 54321")
 	require.NoError(t, os.Remove(next))
-	require.NoError(t, os.Chown(datadir.Keys(s.data).Dir, stranger, stranger))
+	require.NoError(t, os.Chown(datadir.KeyFiles(s.data).Dir, stranger, stranger))
 	require.Contains(t, s.colophon(cli.ExitUsage, rotate...), "belongs to another user")
-	require.NoError(t, os.Chown(datadir.Keys(s.data).Dir, 0, 0))
-	require.NoError(t, os.Chown(datadir.Marks(s.data).Path(ledger.Default), stranger, stranger))
+	require.NoError(t, os.Chown(datadir.KeyFiles(s.data).Dir, 0, 0))
+	require.NoError(t, os.Chown(datadir.MarkFiles(s.data).Path(ledger.Default), stranger, stranger))
 	require.Contains(t, s.colophon(cli.ExitFailed, rotate...), "belongs to another user")
-	require.NoError(t, os.Chown(datadir.Marks(s.data).Path(ledger.Default), 0, 0))
+	require.NoError(t, os.Chown(datadir.MarkFiles(s.data).Path(ledger.Default), 0, 0))
 	s.token(s.data, "one")
 	require.NoError(t, os.Chown(filepath.Join(datadir.TokenFolder(s.data), "tokens.json"), stranger, stranger))
 	require.Contains(t, s.colophon(cli.ExitUsage, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "belongs to another user")
@@ -160,7 +160,7 @@ func TestKeysOfAnotherUser(t *testing.T) {
 
 func (s *stored) origin() string {
 	s.Helper()
-	signer, err := datadir.Keys(s.data).Load(ledger.Default)
+	signer, err := datadir.KeyFiles(s.data).Load(ledger.Default)
 	require.NoError(s, err)
 	return signer.Origin()
 }

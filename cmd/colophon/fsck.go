@@ -244,7 +244,7 @@ func strayDamage(s *storage.StrayKey) *damage {
 // keysWithoutLedger returns an error if a signing key exists whose ledger does not.
 func keysWithoutLedger(data string, infos []storage.LedgerInfo) error {
 	const suffix = ".key"
-	files, err := filepath.Glob(filepath.Join(datadir.Keys(data).Dir, "*"+suffix))
+	files, err := filepath.Glob(filepath.Join(datadir.KeyFiles(data).Dir, "*"+suffix))
 	if err != nil {
 		return err
 	}
@@ -334,7 +334,7 @@ func keysOf(
 		return nil, nil, nil, err
 	}
 	signed := ""
-	if mark, err := datadir.Marks(o.data).Mark(info.Name); err == nil {
+	if mark, err := datadir.MarkFiles(o.data).Mark(info.Name); err == nil {
 		if seen, err := proofs.OpenCheckpoint(mark, given...); err == nil {
 			signed = fmt.Sprintf(" According to the mark, it signed %d events.", seen.Size)
 		}
@@ -342,7 +342,7 @@ func keysOf(
 	return history.Verifiers(), nil, &audit.Damage{Kind: audit.KindRollback, Seq: head.Size, Message: fmt.Sprintf(
 		"the log does not name the signing key in %s. The database is older than the ledger's last key change, or belongs to another ledger.%s "+
 			"The log agrees with the key that it names, %s. Restore a newer backup, or check this one with --key and a key that you trust",
-		datadir.Keys(o.data).Path(info.Name), signed, history.Current())}, nil
+		datadir.KeyFiles(o.data).Path(info.Name), signed, history.Current())}, nil
 }
 
 // ledgerKeys returns the trusted keys of a ledger: those of --key that are named for its origin or,

@@ -431,8 +431,8 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			data := t.TempDir()
-			require.NoError(t, os.CopyFS(datadir.Keys(data).Dir, os.DirFS(datadir.Keys(sound).Dir)))
-			require.NoError(t, filepath.WalkDir(datadir.Keys(data).Dir, func(path string, entry fs.DirEntry, err error) error {
+			require.NoError(t, os.CopyFS(datadir.KeyFiles(data).Dir, os.DirFS(datadir.KeyFiles(sound).Dir)))
+			require.NoError(t, filepath.WalkDir(datadir.KeyFiles(data).Dir, func(path string, entry fs.DirEntry, err error) error {
 				if err != nil || entry.IsDir() {
 					return err
 				}

@@ -266,7 +266,7 @@ func TestNoFirstStartOnAFullDisk(t *testing.T) {
 	require.NoDirExists(t, s.data)
 	free()
 	s.post(1)
-	require.FileExists(t, datadir.Keys(s.data).Path(ledger.Default))
+	require.FileExists(t, datadir.KeyFiles(s.data).Path(ledger.Default))
 }
 
 // serve fails on a read-only file system and states what to do.

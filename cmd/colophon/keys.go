@@ -230,7 +230,9 @@ func (k *keysCommand) withHost(command *cobra.Command, f func(*ledger.Host) erro
 	if err != nil {
 		return err
 	}
-	host, err := ledger.OpenHost(ctx, database, datadir.SigningKeys(k.Console, k.data), func(string) ledger.Config { return ledger.Config{Log: k.WarningLogger(), Marks: datadir.Marks(k.data)} })
+	host, err := ledger.OpenHost(ctx, database, datadir.SigningKeys(k.Console, k.data), func(string) ledger.Config {
+		return ledger.Config{Log: k.WarningLogger(), Marks: datadir.MarkFiles(k.data)}
+	})
 	if err != nil {
 		return errors.Join(datadir.ExplainOpenError(err, k.data), database.Close())
 	}

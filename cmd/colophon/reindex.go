@@ -260,7 +260,7 @@ func (r *reindexer) fetch(ctx context.Context, name string, log storage.Reader, 
 		return "", err
 	}
 	defer f.Close()
-	return fmt.Sprintf(", %d of them fetched, digest %s", fetched, digest), f.Wait(ctx, head.Size)
+	return fmt.Sprintf(", %d of them fetched, digest %s", fetched, digest), f.WaitForSize(ctx, head.Size)
 }
 
 // digestOf returns the digest of all rows of a ledger's index, in hexadecimal.

@@ -127,7 +127,7 @@ func ingest(b *testing.B, data string, bodies []string) {
 		})
 	}
 	posting.Wait()
-	require.NoError(b, follower.Wait(ctx, uint64(len(bodies))+1))
+	require.NoError(b, follower.WaitForSize(ctx, uint64(len(bodies))+1))
 	require.NoError(b, folded.Close())
 	require.NoError(b, host.Close())
 	require.NoError(b, database.Close())
@@ -140,7 +140,7 @@ func post(ctx context.Context, l *ledger.Ledger, body string) error {
 		return err
 	}
 	defer r.Release()
-	submission, err := l.Prepare(r, ledger.Anonymous, "")
+	submission, err := l.PrepareRecord(r, ledger.Anonymous, "")
 	if err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 	}
 	plan := rerun.Plan{Record: recorded, Endpoint: endpoint, Request: request, Runs: r.runs, Labels: r.labels}
 	table := cli.NewTable(r.Out, cli.NumberColumn("event"), cli.TextColumn("equal"), cli.TextColumn("output"), cli.TextColumn("cause"))
-	report, err := plan.Do(ctx, patient.Ledger(r.ledger), func(run rerun.Run) error {
+	report, err := plan.Run(ctx, patient.Ledger(r.ledger), func(run rerun.Run) error {
 		if r.json {
 			return nil
 		}

@@ -18,7 +18,7 @@ import (
 func TestRestoresKeepTheHighestMark(t *testing.T) {
 	s := newStored(t)
 	mark := func(data string) string {
-		text, err := datadir.Marks(data).Mark(ledger.Default)
+		text, err := datadir.MarkFiles(data).Mark(ledger.Default)
 		require.NoError(t, err)
 		return string(text)
 	}
@@ -50,7 +50,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			data := filepath.Join(t.TempDir(), "data")
 			if k.mark != "" {
-				require.NoError(t, datadir.Marks(data).SetMark(ledger.Default, []byte(k.mark)))
+				require.NoError(t, datadir.MarkFiles(data).SetMark(ledger.Default, []byte(k.mark)))
 			}
 			args := []string{"restore", "--from", s.backups, "--data", data, "--key", key}
 			if k.seen != "" {
@@ -65,7 +65,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 				require.DirExists(t, datadir.DatabaseFolder(data))
 			}
 			if k.left == "" {
-				require.NoFileExists(t, datadir.Marks(data).Path(ledger.Default))
+				require.NoFileExists(t, datadir.MarkFiles(data).Path(ledger.Default))
 			} else {
 				require.Equal(t, k.left, mark(data))
 			}
@@ -93,7 +93,7 @@ func TestRestoresJudgeEveryLedger(t *testing.T) {
 	newer := newStored(t)
 	newer.post(1)
 	data := filepath.Join(t.TempDir(), "restored")
-	require.NoError(t, os.CopyFS(filepath.Join(data, "marks"), os.DirFS(datadir.Marks(newer.data).Dir)))
+	require.NoError(t, os.CopyFS(filepath.Join(data, "marks"), os.DirFS(datadir.MarkFiles(newer.data).Dir)))
 	said := s.colophon(cli.ExitDamaged, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated")
 	require.Contains(t, said, "default: ")
 }

@@ -149,8 +149,8 @@ func TestRestoresAuthenticate(t *testing.T) {
 	}
 	t.Run("the signing keys", func(t *testing.T) {
 		data := filepath.Join(t.TempDir(), "data")
-		require.NoError(t, os.CopyFS(datadir.Keys(data).Dir, os.DirFS(datadir.Keys(s.data).Dir)))
-		require.NoError(t, os.Chmod(datadir.Keys(data).Path(ledger.Default), 0o600))
+		require.NoError(t, os.CopyFS(datadir.KeyFiles(data).Dir, os.DirFS(datadir.KeyFiles(s.data).Dir)))
+		require.NoError(t, os.Chmod(datadir.KeyFiles(data).Path(ledger.Default), 0o600))
 		s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest")
 	})
 	t.Run("no trusted key", func(t *testing.T) {
@@ -191,8 +191,8 @@ func TestRestoresAuthenticate(t *testing.T) {
 	t.Run("a planted next key is not restored", func(t *testing.T) {
 		s.plant("keys/default.key.next", []byte(stranger.Secret()))
 		data := restore(t, cli.ExitOK, "NOT AUTHENTICATED", "--unauthenticated")
-		require.FileExists(t, datadir.Keys(data).Path(ledger.Default))
-		require.NoFileExists(t, datadir.Keys(data).NextPath(ledger.Default))
+		require.FileExists(t, datadir.KeyFiles(data).Path(ledger.Default))
+		require.NoFileExists(t, datadir.KeyFiles(data).NextPath(ledger.Default))
 		require.NoError(t, os.WriteFile(good, whole, 0o600))
 	})
 	t.Run("an older backup under a newer name", func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	database := s.opened()
-	host, err := ledger.OpenHost(t.Context(), database, datadir.Keys(s.data), func(string) ledger.Config { return ledger.Config{} })
+	host, err := ledger.OpenHost(t.Context(), database, datadir.KeyFiles(s.data), func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	other, err := host.Create(t.Context(), ledger.CreateOptions{Name: "other"})
 	require.NoError(t, err)
@@ -240,7 +240,7 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	require.ErrorIs(t, m.Authenticate(keys(current)), backup.ErrNoTrustedKey)
 
 	// The owner of one ledger's key cannot sign for another ledger.
-	thief, err := datadir.Keys(s.data).Load("other")
+	thief, err := datadir.KeyFiles(s.data).Load("other")
 	require.NoError(t, err)
 	digest, err := m.Digest()
 	require.NoError(t, err)
@@ -257,7 +257,7 @@ func TestBackupsReportThatTheyAreNotSigned(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	key := s.key()
-	path := datadir.Keys(s.data).Path(ledger.Default)
+	path := datadir.KeyFiles(s.data).Path(ledger.Default)
 	require.NoError(t, os.Rename(path, path+"x"))
 	require.Contains(t, s.backup(), "the backup is not signed for default")
 	require.NoError(t, os.Rename(path+"x", path))
@@ -277,9 +277,9 @@ func TestRestoresTrustTheNewestKey(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range []string{".previous", ".next", ".new"} {
 		data := filepath.Join(t.TempDir(), "data")
-		require.NoError(t, os.MkdirAll(datadir.Keys(data).Dir, 0o700))
-		newest := datadir.Keys(data).Path(ledger.Default)
-		old, err := os.ReadFile(datadir.Keys(s.data).Path(ledger.Default))
+		require.NoError(t, os.MkdirAll(datadir.KeyFiles(data).Dir, 0o700))
+		newest := datadir.KeyFiles(data).Path(ledger.Default)
+		old, err := os.ReadFile(datadir.KeyFiles(s.data).Path(ledger.Default))
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(newest, []byte(signer.Secret()+"\n"), 0o600))
 		require.NoError(t, os.WriteFile(newest+name, old, 0o600))

@@ -219,7 +219,7 @@ func scriptForge(ts *testscript.TestScript, _ bool, args []string) {
 	r, err := record.Parse(record.IPCRecord, []byte(ts.ReadFile(args[0])))
 	ts.Check(err)
 	defer r.Release()
-	s, err := l.Prepare(r, ledger.Anonymous, "")
+	s, err := l.PrepareRecord(r, ledger.Anonymous, "")
 	ts.Check(err)
 	honest := regexp.MustCompile(`"output_hash":\{"claimed":"[0-9a-f]*","computed":"[0-9a-f]*","result":"mismatch"\}`)
 	s.Body = honest.ReplaceAll(s.Body, []byte(`"output_hash":{"result":"match"}`))

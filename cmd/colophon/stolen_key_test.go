@@ -240,7 +240,7 @@ func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 // which it still signed. The audit does not accept a checkpoint of the retired key for a larger size.
 func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	s := newStolenKey(t)
-	thief, err := datadir.Keys(s.data).Load("default")
+	thief, err := datadir.KeyFiles(s.data).Load("default")
 	require.NoError(t, err)
 	sign := func(size uint64) string {
 		note, err := thief.Sign(proofs.Checkpoint{Origin: thief.Origin(), Size: size})
@@ -286,7 +286,7 @@ func TestStateFromBeforeARotation(t *testing.T) {
 // does not save it and does not report a fork because of it, whichever key the auditor gives.
 func TestCheckpointsOfAnOlderKeyAlone(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
-	old, err := datadir.Keys(w.Data).Load("default")
+	old, err := datadir.KeyFiles(w.Data).Load("default")
 	require.NoError(t, err)
 	url, stop := ledgertest.Serve(t, w.Data)
 	defer stop()

@@ -169,7 +169,7 @@ func (a *attempt) storedKey() storage.Hash {
 	if a.key != "" {
 		return ledger.IdempotencyKeyDigest(a.key)
 	}
-	return record.RunKey(a.kind, a.runID)
+	return record.RunIdempotencyKey(a.kind, a.runID)
 }
 
 // receipts checks every receipt that was ever returned: it must agree with the log, and its tree
@@ -378,7 +378,7 @@ func (o *oracle) submit(a *attempt) (ledger.Ack, error) {
 		return ledger.Ack{}, err
 	}
 	defer r.Release()
-	s, err := o.node.ledger.Prepare(r, ledger.Anonymous, a.key)
+	s, err := o.node.ledger.PrepareRecord(r, ledger.Anonymous, a.key)
 	if err != nil {
 		return ledger.Ack{}, err
 	}
@@ -403,7 +403,7 @@ func (o *oracle) index() error {
 	}
 	defer follower.Close()
 	size := o.node.ledger.Head().Size
-	if err := follower.Wait(o.ctx, size); err != nil {
+	if err := follower.WaitForSize(o.ctx, size); err != nil {
 		return err
 	}
 	if err := o.naive(follower); err != nil {

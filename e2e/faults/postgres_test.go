@@ -76,7 +76,7 @@ func postgresRound(t *testing.T, r *rand.Rand, name string) (done tally, err err
 			w.killUnderLoad(t.Context(), s, after)
 			time.Sleep(after) // the timer can be late
 			base.Stop()
-			if err := base.Run(); err != nil {
+			if err := base.StartProcess(); err != nil {
 				return done, err
 			}
 			done.faults["of both"]++
@@ -101,7 +101,7 @@ func (w *postgresWorld) killBase(ctx context.Context, s *server, after time.Dura
 	defer cancel()
 	restarted := make(chan error, 1)
 	time.AfterFunc(after, func() {
-		err := errors.Join(w.base.Kill(), w.base.Run())
+		err := errors.Join(w.base.Kill(), w.base.StartProcess())
 		time.Sleep(after) // let clients use the restarted database
 		cancel()
 		restarted <- err

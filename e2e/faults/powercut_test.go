@@ -50,7 +50,7 @@ func (c *cutter) before(operation int) {
 	}
 	percent := []int{0, 30, 50, 70, 100}[c.r.IntN(5)]
 	acks := c.history.acknowledgements() // before the files are copied, so that each receipt must be found in the copy
-	c.cuts = append(c.cuts, cut{c.files.PowerCut(percent, c.r.Uint64()), acks, operation, percent})
+	c.cuts = append(c.cuts, cut{c.files.AfterPowerCut(percent, c.r.Uint64()), acks, operation, percent})
 }
 
 // powerRound runs one server, and inspects what the power failures left.
@@ -58,13 +58,13 @@ func powerRound(t *testing.T, r *rand.Rand, name string) (done tally, err error)
 	h := newHistory(name, r.Uint64())
 	h.largest = 100_000
 	c := &cutter{history: h, files: pebbletest.NewCrashFS(), r: r, most: 20}
-	c.files.BeforeEach(c.before)
+	c.files.BeforeEachOperation(c.before)
 	for range 3 {
 		if err := useFiles(t.Context(), c.files, h); err != nil {
 			return done, err
 		}
 	}
-	c.files.BeforeEach(nil)
+	c.files.BeforeEachOperation(nil)
 	done.faults = make(map[string]int)
 	for _, cut := range c.cuts {
 		again, err := cut.inspect(t.Context(), h, r)
@@ -106,9 +106,9 @@ func (c cut) inspect(ctx context.Context, h *history, r *rand.Rand) (again bool,
 	if r.IntN(3) == 0 {
 		second.most = 1
 	}
-	c.files.BeforeEach(second.before)
+	c.files.BeforeEachOperation(second.before)
 	n, err := openOn(ctx, c.files, nil)
-	c.files.BeforeEach(nil)
+	c.files.BeforeEachOperation(nil)
 	if err != nil {
 		return false, fmt.Errorf("opening what the power failure left: %w", err)
 	}

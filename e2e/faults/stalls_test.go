@@ -56,7 +56,7 @@ func stallRound(t *testing.T, r *rand.Rand, name string) (done tally, err error)
 		return done, err
 	}
 	err = n.use(t.Context(), h, 6, 8)
-	faults.Stop()
+	faults.StopInjecting()
 	done = tally{faults: map[string]int{plan.Calls[0]: int(stalls.Load())}, receipts: h.acknowledgements()}
 	if err := errors.Join(err, n.close()); err != nil {
 		return done, err

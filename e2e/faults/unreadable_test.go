@@ -30,7 +30,7 @@ func fold(t *testing.T) folded {
 	require.NoError(t, err)
 	require.NoError(t, n.use(t.Context(), w.history, 2, 60))
 	f := folded{files: w.indexFiles, size: n.ledger.Head().Size}
-	require.NoError(t, n.index.Follower(ledger.Default).Wait(t.Context(), f.size))
+	require.NoError(t, n.index.Follower(ledger.Default).WaitForSize(t.Context(), f.size))
 	require.NoError(t, n.close())
 	f.log, err = w.database.Ledger(t.Context(), ledger.Default)
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func (f folded) ask(ctx context.Context, faults *faulty.Faults, opened func()) (
 	if err != nil {
 		return nil, err
 	}
-	if err := follower.Wait(ctx, f.size); err != nil {
+	if err := follower.WaitForSize(ctx, f.size); err != nil {
 		return nil, err
 	}
 	opened()

@@ -123,7 +123,7 @@ func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) erro
 	switch {
 	case o.Tokens && m.hasTokens():
 		c.Say("the tokens in the backup are valid again: revoke again those that were revoked after the backup")
-	case o.closes(m):
+	case o.needsNewToken(m):
 		c.Say("no token was restored, and requests need one: create one with colophon token create --data %s", o.Data)
 	}
 	for _, l := range m.Ledgers {
@@ -139,7 +139,7 @@ func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) erro
 		return cli.Exitf(cli.ExitDamaged, "a server on this folder refuses writes to that ledger: restore a newer backup, or use a new ledger (colophon restore --help)")
 	}
 	if missing := missingKeys(c, o.Data, m); len(missing) > 0 {
-		c.Say("copy the signing keys of %s to %s before you start the server", strings.Join(missing, ", "), datadir.Keys(o.Data).Dir)
+		c.Say("copy the signing keys of %s to %s before you start the server", strings.Join(missing, ", "), datadir.KeyFiles(o.Data).Dir)
 	}
 	return nil
 }

@@ -24,10 +24,10 @@ func (m *Manifest) hasTokens() bool {
 	return slices.ContainsFunc(m.Files, func(f StoredFile) bool { return strings.HasPrefix(f.Name, "access/") })
 }
 
-// closes reports whether the restored server must require a token although none is restored: the
+// needsNewToken reports whether the restored server must require a token although none is restored: the
 // operator did not ask for the tokens, and the backup has some or might hide them, because its
 // manifest is unauthenticated.
-func (o RestoreOptions) closes(m *Manifest) bool {
+func (o RestoreOptions) needsNewToken(m *Manifest) bool {
 	return !o.Tokens && (m.hasTokens() || o.Unauthenticated)
 }
 
@@ -67,7 +67,7 @@ func (o RestoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store 
 			total += f.Size
 		}
 	}
-	if o.closes(m) {
+	if o.needsNewToken(m) {
 		if err := (access.Store{Dir: datadir.TokenFolder(dir)}).Clear(); err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func placeRestored(data string) error {
 			return err
 		}
 	}
-	if err := placeKeys(filepath.Join(from, "keys"), datadir.Keys(data).Dir); err != nil {
+	if err := placeKeys(filepath.Join(from, "keys"), datadir.KeyFiles(data).Dir); err != nil {
 		return err
 	}
 	if err := os.Rename(datadir.TokenFolder(from), datadir.TokenFolder(data)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -41,7 +41,7 @@ func (o RestoreOptions) readSeen(c *cli.Console, m *Manifest) (list []seenCheckp
 // checkKnown returns an error if it is unknown how much a ledger has signed: the ledger has no high-water mark
 // and no checkpoint in seen, and --newest is not set.
 func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
-	marks := datadir.Marks(o.Data)
+	marks := datadir.MarkFiles(o.Data)
 	for _, l := range m.Ledgers {
 		_, err := marks.Mark(l.Name)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
@@ -105,7 +105,7 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 		if s.ledger != name {
 			continue
 		}
-		if err := raiseMark(datadir.Marks(data), s, keys); err != nil {
+		if err := raiseMark(datadir.MarkFiles(data), s, keys); err != nil {
 			return "", err
 		}
 	}

@@ -154,7 +154,7 @@ func (o RestoreOptions) checkAuthentic(c *cli.Console, m *Manifest, given []*pro
 		return nil
 	case errors.Is(err, ErrNoTrustedKey):
 		return cli.Exitf(cli.ExitUsage, "the backup is not authenticated: %w. Give the ledger's verifier key with --key, or copy the signing keys to %s first%s",
-			err, datadir.Keys(o.Data).Dir, instead)
+			err, datadir.KeyFiles(o.Data).Dir, instead)
 	case errors.Is(err, proofs.ErrWrongKey):
 		return cli.Exitf(cli.ExitFailed, "the backup is not authenticated: %w. If the key was rotated, give the key that signed at the time of the backup with --key%s", err, instead)
 	}

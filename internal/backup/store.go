@@ -76,7 +76,7 @@ func backupSources(o Options, snapshot, tokens string) ([]SourceFile, error) {
 	var list []SourceFile
 	folders := map[string]string{"db": snapshot, "access": tokens}
 	if o.Keys {
-		folders["keys"] = datadir.Keys(o.Data).Dir
+		folders["keys"] = datadir.KeyFiles(o.Data).Dir
 	}
 	for name, dir := range folders {
 		entries, err := os.ReadDir(dir)

@@ -46,8 +46,8 @@ func (p *Progress) Set(n uint64) {
 	}
 }
 
-// Describe changes the text before the bar.
-func (p *Progress) Describe(what string) {
+// SetDescription changes the text before the bar.
+func (p *Progress) SetDescription(what string) {
 	if p.bar != nil {
 		p.bar.Describe(what)
 	}

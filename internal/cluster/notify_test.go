@@ -61,7 +61,7 @@ func (n node) ledger(name string) *ledger.Ledger {
 // public sets whether a ledger's log is public.
 func (n node) public(name string, public bool) {
 	n.Helper()
-	require.NoError(n, n.ledger(name).SetPublic(n.Context(), public))
+	require.NoError(n, n.ledger(name).SetLogPublic(n.Context(), public))
 }
 
 // sees waits until the server shows a ledger's log as public or, if public is false, as not public.
@@ -69,7 +69,7 @@ func (n node) sees(name string, public bool) {
 	n.Helper()
 	require.Eventually(n, func() bool {
 		l, err := n.host.Ledger(name)
-		return err == nil && l.IsPublic() == public
+		return err == nil && l.HasPublicLog() == public
 	}, time.Minute, time.Millisecond)
 }
 
@@ -198,7 +198,7 @@ func TestNotifiedOfSome(t *testing.T) {
 	for _, name := range names {
 		changing.Go(func() {
 			for i := range 51 {
-				if err := a.ledger(name).SetPublic(t.Context(), i%2 == 0); err != nil {
+				if err := a.ledger(name).SetLogPublic(t.Context(), i%2 == 0); err != nil {
 					t.Error(err)
 				}
 			}

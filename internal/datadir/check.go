@@ -19,7 +19,7 @@ func CheckPermissions(data string) error {
 	}
 	for _, dir := range []string{
 		DatabaseFolder(data), IncomingDatabase(data), MovedDatabase(data), IndexFolder(data), SpoolFolder(data), SnapshotFolderOf(data).Dir, RestoreFolder(data),
-		Keys(data).Dir, Marks(data).Dir, TokenFolder(data),
+		KeyFiles(data).Dir, MarkFiles(data).Dir, TokenFolder(data),
 	} {
 		if err := safefile.CheckFolder(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return cli.StateErrorf("data: %w", err)

@@ -52,14 +52,14 @@ func WebhookFolder(data string) string { return filepath.Join(data, "webhooks") 
 // TokenFolder returns the folder that holds the tokens.
 func TokenFolder(data string) string { return filepath.Join(data, "access") }
 
-// Keys returns the files of the signing keys.
-func Keys(data string) keystore.KeyFiles {
+// KeyFiles returns the files of the signing keys.
+func KeyFiles(data string) keystore.KeyFiles {
 	return keystore.KeyFiles{Dir: filepath.Join(data, "keys")}
 }
 
 // LedgersWithKeys returns the names of the ledgers whose signing keys are in the data folder, sorted.
 func LedgersWithKeys(data string) ([]string, error) {
-	entries, err := os.ReadDir(Keys(data).Dir)
+	entries, err := os.ReadDir(KeyFiles(data).Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -76,12 +76,12 @@ func LedgersWithKeys(data string) ([]string, error) {
 // SigningKeys returns the signing keys in environment variables and in files of the data folder.
 // A variable takes precedence.
 func SigningKeys(c *cli.Console, data string) keystore.KeyVariables {
-	return keystore.KeyVariables{KeyFiles: Keys(data), Lookup: c.Env}
+	return keystore.KeyVariables{KeyFiles: KeyFiles(data), Lookup: c.Env}
 }
 
-// Marks returns the high-water marks. Backups do not include them, because the marks must show
+// MarkFiles returns the high-water marks. Backups do not include them, because the marks must show
 // that an old backup was restored.
-func Marks(data string) keystore.MarkFiles {
+func MarkFiles(data string) keystore.MarkFiles {
 	return keystore.MarkFiles{Dir: filepath.Join(data, "marks")}
 }
 

@@ -99,7 +99,7 @@ func CheckForeignFiles(data string) error {
 		filepath.Base(DatabaseFolder(data)), // another server may be starting and have created it
 		filepath.Base(StoreMarker(data)), filepath.Base(CopyFolder(data)), filepath.Base(IncomingDatabase(data)), filepath.Base(MovedDatabase(data)),
 		filepath.Base(IndexFolder(data)), filepath.Base(SpoolFolder(data)), filepath.Base(SnapshotFolderOf(data).Dir), filepath.Base(RestoreFolder(data)),
-		filepath.Base(Keys(data).Dir), filepath.Base(Marks(data).Dir), filepath.Base(TokenFolder(data)), "lost+found",
+		filepath.Base(KeyFiles(data).Dir), filepath.Base(MarkFiles(data).Dir), filepath.Base(TokenFolder(data)), "lost+found",
 	}
 	for _, file := range files {
 		if !slices.Contains(ours, file.Name()) && !strings.HasPrefix(file.Name(), ".") {
@@ -127,7 +127,7 @@ func (m CreatedFolder) BannerNote() string {
 // DefaultKeyNote returns the part of the banner that names the file of the default ledger's new signing key.
 // It returns "" if an environment variable holds the key.
 func DefaultKeyNote(data string) string {
-	path := Keys(data).Path(ledger.Default)
+	path := KeyFiles(data).Path(ledger.Default)
 	if _, err := os.Stat(path); err != nil {
 		return ""
 	}

@@ -13,7 +13,7 @@ import (
 // CheckHighWaterMark compares a ledger with its high-water mark. The damage is nil if the ledger has no
 // mark, or holds everything that the mark covers.
 func CheckHighWaterMark(ctx context.Context, data, name string, store storage.Reader, keys []*proofs.Verifier) (*audit.Damage, error) {
-	mark, err := Marks(data).Mark(name)
+	mark, err := MarkFiles(data).Mark(name)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}

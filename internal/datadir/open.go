@@ -33,11 +33,11 @@ func ExplainOpenError(err error, data string) error {
 	case errors.Is(err, storage.ErrFormat):
 		return cli.Exitf(cli.ExitFailed, "%w; use the version of colophon that wrote it", err)
 	case errors.Is(err, ledger.ErrMarkWithoutLedger):
-		return cli.Exitf(cli.ExitDamaged, "%w\nThe marks are in %s", err, Marks(data).Dir)
+		return cli.Exitf(cli.ExitDamaged, "%w\nThe marks are in %s", err, MarkFiles(data).Dir)
 	case errors.Is(err, ledger.ErrKeyInUse), errors.Is(err, ledger.ErrOriginInUse):
-		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. If both ledgers have signed checkpoints, keep a copy of the folder as evidence. The keys are in %s", err, Keys(data).Dir)
+		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. If both ledgers have signed checkpoints, keep a copy of the folder as evidence. The keys are in %s", err, KeyFiles(data).Dir)
 	case errors.Is(err, ledger.ErrKeyWithoutLedger):
-		return cli.Exitf(cli.ExitDamaged, "%w\nThe keys are in %s", err, Keys(data).Dir)
+		return cli.Exitf(cli.ExitDamaged, "%w\nThe keys are in %s", err, KeyFiles(data).Dir)
 	case errors.Is(err, storage.ErrNotFound):
 		return cli.Exitf(cli.ExitFailed, "%w\nA ledger cannot sign without its key: restore the file from a backup", err)
 	}

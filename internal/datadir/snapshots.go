@@ -72,16 +72,16 @@ func (s SnapshotFolder) RemoveLeftover() error {
 	if _, err := os.Lstat(filepath.Join(s.Dir, snapshotName)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	err := s.Clear()
+	err := s.Reset()
 	if errors.Is(err, storage.ErrInUse) {
 		return ErrSnapshotHeld
 	}
 	return err
 }
 
-// Clear creates the folder and removes left-over copies. The error wraps storage.ErrInUse if a
+// Reset creates the folder and removes left-over copies. The error wraps storage.ErrInUse if a
 // backup is running.
-func (s SnapshotFolder) Clear() error {
+func (s SnapshotFolder) Reset() error {
 	held, err := s.Lock()
 	if err != nil {
 		return err
@@ -106,10 +106,10 @@ func (s SnapshotFolder) CopyDatabase(ctx context.Context, database *pebble.Datab
 	return pending.Pieces, nil
 }
 
-// CopyForProcess makes the copy for a backup in another process, which requested it from the server.
+// CopyForBackupProcess makes the copy for a backup in another process, which requested it from the server.
 // The error wraps admin.ErrNoSnapshot if no backup is waiting, or if the backup already has
 // its copy.
-func (s SnapshotFolder) CopyForProcess(ctx context.Context, database *pebble.Database) (name string, erasing int, err error) {
+func (s SnapshotFolder) CopyForBackupProcess(ctx context.Context, database *pebble.Database) (name string, erasing int, err error) {
 	held, err := folderlock.Take(s.Dir)
 	switch {
 	case err == nil:

@@ -43,7 +43,7 @@ func (d *deployment) checkCheckpoint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	note, err := client.Object(ctx, "/log/checkpoint", maxCheckpoint)
+	note, err := client.GetObject(ctx, "/log/checkpoint", maxCheckpoint)
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func checkKeys(d *deployment) []Finding {
 	if d.settings.config.ReadOnly {
 		return finding(OK, "", "a server that only reads needs no signing key")
 	}
-	dir := datadir.Keys(d.data()).Dir
+	dir := datadir.KeyFiles(d.data()).Dir
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -135,7 +135,7 @@ func checkKeys(d *deployment) []Finding {
 			list = append(list, checkOtherFile(d, entry.Name())...)
 			continue
 		}
-		switch _, err := datadir.Keys(d.data()).Load(name); {
+		switch _, err := datadir.KeyFiles(d.data()).Load(name); {
 		case errors.Is(err, fs.ErrPermission):
 			list = append(list, finding(NotChecked, asOwner, "%v", err)...)
 		case err != nil:
@@ -151,7 +151,7 @@ func checkKeys(d *deployment) []Finding {
 // checkLostKeys reports ledgers whose marks show that they have signed, but that have no
 // signing key in a file or an environment variable.
 func checkLostKeys(d *deployment) []Finding {
-	marks, err := filepath.Glob(filepath.Join(datadir.Marks(d.data()).Dir, "*.checkpoint"))
+	marks, err := filepath.Glob(filepath.Join(datadir.MarkFiles(d.data()).Dir, "*.checkpoint"))
 	if err != nil {
 		return finding(Wrong, "", "%v", err)
 	}
@@ -170,7 +170,7 @@ func checkLostKeys(d *deployment) []Finding {
 
 // checkOtherFile reports a file in the keys folder that is not the signing key of a ledger.
 func checkOtherFile(d *deployment, file string) []Finding {
-	path := filepath.Join(datadir.Keys(d.data()).Dir, file)
+	path := filepath.Join(datadir.KeyFiles(d.data()).Dir, file)
 	if strings.HasSuffix(file, ".vkey") {
 		return nil // the verifier key of a signing key that is in a variable
 	}
@@ -184,7 +184,7 @@ func checkOtherFile(d *deployment, file string) []Finding {
 	if !staged {
 		return finding(Advice, "remove it, unless you know what it is for", "%s is not the signing key of a ledger; a crash may have left it", path)
 	}
-	signer, err := datadir.Keys(d.data()).LoadStaged(name)
+	signer, err := datadir.KeyFiles(d.data()).LoadStaged(name)
 	if errors.Is(err, fs.ErrPermission) {
 		return finding(NotChecked, asOwner, "%v", err)
 	}
@@ -204,6 +204,6 @@ func checkKeyCopy(d *deployment) []Finding {
 	if len(names) == 0 {
 		return finding(OK, "", "there is no key to copy")
 	}
-	return finding(Advice, "keep a copy of "+datadir.Keys(d.data()).Dir+" in a safe place, apart from copies of the database",
+	return finding(Advice, "keep a copy of "+datadir.KeyFiles(d.data()).Dir+" in a safe place, apart from copies of the database",
 		"the doctor cannot see whether there is a copy; a lost key cannot be replaced")
 }

@@ -16,8 +16,8 @@ func makeKey(t testing.TB, data, ledger string) *proofs.Signer {
 	t.Helper()
 	signer, err := proofs.GenerateKey().Signer("ledger.example/" + ledger)
 	require.NoError(t, err)
-	require.NoError(t, datadir.Keys(data).Stage(ledger, signer))
-	require.NoError(t, datadir.Keys(data).Confirm(ledger))
+	require.NoError(t, datadir.KeyFiles(data).Stage(ledger, signer))
+	require.NoError(t, datadir.KeyFiles(data).Confirm(ledger))
 	return signer
 }
 
@@ -56,7 +56,7 @@ func TestCheckOwner(t *testing.T) {
 	count, example, err := filesOfOthers(d.data(), another)
 	require.NoError(t, err)
 	require.Equal(t, uint64(3), count, "the data folder, its folder keys, and the key file")
-	require.Equal(t, datadir.Keys(d.data()).Path("default"), example)
+	require.Equal(t, datadir.KeyFiles(d.data()).Path("default"), example)
 	d.settings.config.Data = filepath.Join(d.data(), "nowhere")
 	requireFinding(t, checkOwner(d), NotChecked, "cannot be read")
 }
@@ -73,17 +73,17 @@ func TestCheckKeys(t *testing.T) {
 	requireFinding(t, checkKeys(d), OK, "2 keys: default, second")
 	requireFinding(t, checkKeyCopy(d), Advice, "cannot see")
 
-	path := datadir.Keys(d.data()).Path("second")
+	path := datadir.KeyFiles(d.data()).Path("second")
 	require.NoError(t, os.Chmod(path, 0o640))
 	requireFinding(t, checkKeys(d), Wrong, "run: chmod 600 "+path)
 	require.NoError(t, os.Chmod(path, 0o600))
 	require.NoError(t, os.WriteFile(path, []byte("no key\n"), 0o600))
 	requireFinding(t, checkKeys(d), Wrong, path)
 	require.NoError(t, os.Remove(path))
-	dir := datadir.Keys(d.data()).Dir
+	dir := datadir.KeyFiles(d.data()).Dir
 	require.NoError(t, os.Chmod(dir, 0o755))
 	requireFinding(t, checkKeys(d), Wrong, "other users can read")
-	require.NoError(t, os.Remove(datadir.Keys(d.data()).Path("default")))
+	require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).Path("default")))
 	requireFinding(t, checkKeys(d), Wrong, "a database but no key")
 }
 
@@ -91,11 +91,11 @@ func TestCheckKeysNamesStagedAndUnknownFiles(t *testing.T) {
 	skipWithoutModes(t)
 	d := newDeployment(t)
 	signer := makeKey(t, d.data(), "default")
-	require.NoError(t, datadir.Keys(d.data()).Stage("next", signer))
+	require.NoError(t, datadir.KeyFiles(d.data()).Stage("next", signer))
 	requireFinding(t, checkKeys(d), Advice, "is the key of a ledger with the origin ledger.example/default")
-	require.NoError(t, os.Chmod(datadir.Keys(d.data()).StagedPath("next"), 0o644))
+	require.NoError(t, os.Chmod(datadir.KeyFiles(d.data()).StagedPath("next"), 0o644))
 	requireFinding(t, checkKeys(d), Wrong, "next.key.new")
-	require.NoError(t, os.Remove(datadir.Keys(d.data()).StagedPath("next")))
-	require.NoError(t, os.WriteFile(datadir.Keys(d.data()).Path("default")+".123", []byte("x"), 0o600))
+	require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).StagedPath("next")))
+	require.NoError(t, os.WriteFile(datadir.KeyFiles(d.data()).Path("default")+".123", []byte("x"), 0o600))
 	requireFinding(t, checkKeys(d), Advice, "default.key.123 is not the signing key")
 }

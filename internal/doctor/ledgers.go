@@ -102,7 +102,7 @@ func checkLedgerKeys(d *deployment) []Finding {
 // checkLedgerKey checks that the key of a ledger is in the folder, and that the ledger signs
 // with it.
 func checkLedgerKey(d *deployment, l ledgerAnswers) []Finding {
-	signer, err := datadir.Keys(d.data()).Load(l.Name)
+	signer, err := datadir.KeyFiles(d.data()).Load(l.Name)
 	signed, signedErr := os.ReadFile(datadir.SigningKeys(d.console, d.data()).SignedPath(l.Name))
 	switch {
 	case signedErr == nil && errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(string(signed)) == l.VerifierKey:
@@ -158,7 +158,7 @@ func checkLog(d *deployment) []Finding {
 // verifierOf returns the key with which to verify a ledger's checkpoints: the key in the
 // folder, or, if that key cannot be read, the key that the server names.
 func (d *deployment) verifierOf(l ledgerAnswers) (key, whose string) {
-	if signer, err := datadir.Keys(d.data()).Load(l.Name); err == nil {
+	if signer, err := datadir.KeyFiles(d.data()).Load(l.Name); err == nil {
 		return signer.Verifier().String(), "the key in the folder"
 	}
 	return l.VerifierKey, "the key that the server names"

@@ -79,7 +79,7 @@ func TestCheckLedgerKeys(t *testing.T) {
 	first.VerifierKey = second.VerifierKey
 	d.server.ledgers = []ledgerAnswers{first}
 	requireFinding(t, checkLedgerKeys(d), Wrong, "signs with a key other than")
-	require.NoError(t, os.Remove(datadir.Keys(d.data()).Path("first")))
+	require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).Path("first")))
 	requireFinding(t, checkLedgerKeys(d), Wrong, "the key of ledger first")
 	d.server.ledgersErr = errors.New("401 no")
 	requireFinding(t, checkLedgerKeys(d), NotChecked, "401 no")
@@ -125,11 +125,11 @@ func TestCheckLog(t *testing.T) {
 		}), Wrong, "that event's hash is"},
 		{"events are missing", changed(func(_ *deployment, l *ledgerAnswers) { l.TreeSize = 3 }), Wrong, "of the last 3 events, the server returned only 1"},
 		{"another key", changed(func(d *deployment, l *ledgerAnswers) {
-			require.NoError(t, os.Remove(datadir.Keys(d.data()).Path(l.Name)))
+			require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).Path(l.Name)))
 			makeKey(t, d.data(), l.Name)
 		}), Wrong, "verified with the key in the folder"},
 		{"no key", changed(func(d *deployment, l *ledgerAnswers) {
-			require.NoError(t, os.Remove(datadir.Keys(d.data()).Path(l.Name)))
+			require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).Path(l.Name)))
 		}), OK, "signature"},
 		{"no receipt", changed(func(_ *deployment, l *ledgerAnswers) { l.receipt = []byte("{}") }), Wrong, "malformed"},
 	})

@@ -63,9 +63,9 @@ func (r Report) AllChecked() bool {
 	return !slices.ContainsFunc(r.Checks, func(f Finding) bool { return f.Verdict == NotChecked })
 }
 
-// Text returns a table of all findings and a line that counts them. Lines are wrapped at width
+// FormatTable returns a table of all findings and a line that counts them. Lines are wrapped at width
 // characters, or never if width is 0.
-func (r Report) Text(width int) string {
+func (r Report) FormatTable(width int) string {
 	names, counts := 0, make(map[Verdict]int)
 	for _, f := range r.Checks {
 		names = max(names, utf8.RuneCountInString(f.Check))

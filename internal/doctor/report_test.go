@@ -39,7 +39,7 @@ wrong        signing keys  "one is \x1b[31mgone"
                            → find it
 
 1 wrong, 0 advice, 1 ok, 0 not checked
-`, report.Text(0))
+`, report.FormatTable(0))
 	encoded, err := json.Marshal(report)
 	require.NoError(t, err)
 	var read Report

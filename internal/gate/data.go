@@ -98,7 +98,7 @@ func (d *ComparedRuns) features(text []byte) []int {
 func (d *ComparedRuns) Measure(c *Case, texts [][]byte) {
 	runs := c.runs()
 	for i, run := range runs {
-		run.words, run.features = int(textdiff.Measure(texts[i]).Words), d.features(texts[i])
+		run.words, run.features = int(textdiff.MeasureLength(texts[i]).Words), d.features(texts[i])
 	}
 	c.measured = true
 	if d.Whole || len(runs) == 2 {

@@ -64,7 +64,7 @@ func newCorpus() *corpus {
 }
 
 func (c *corpus) add(condition string, text []byte) {
-	c.outputs[condition] = append(c.outputs[condition], output{text, int(textdiff.Measure(text).Words), c.data.features(text)})
+	c.outputs[condition] = append(c.outputs[condition], output{text, int(textdiff.MeasureLength(text).Words), c.data.features(text)})
 }
 
 func (c *corpus) run(condition string, input int) Run {

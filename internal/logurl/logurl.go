@@ -67,7 +67,7 @@ func (a Address) Source() (fetch.Server, error) {
 // BucketServer is like Address.Source, for the copies of all ledgers in a bucket.
 func BucketServer(place string) (fetch.Server, error) {
 	b, err := bucket.Open(place)
-	return fetch.Server{URL: remote.DefaultURL, Transport: bucket.Transport(b), Explain: func(err error) error {
+	return fetch.Server{URL: remote.DefaultURL, Transport: bucket.NewTransport(b), Explain: func(err error) error {
 		text := err.Error()
 		var problem *client.Error
 		var request *url.Error

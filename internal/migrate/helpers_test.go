@@ -49,7 +49,7 @@ func openNode(t *testing.T, data, store string) *server.Node {
 
 func openedNode(t *testing.T, data, store string) (*server.Node, error) {
 	t.Helper()
-	return server.Open(context.Background(), server.Config{Data: data, Store: store}.WithDefaults(), datadir.Keys(data), slog.New(slog.DiscardHandler))
+	return server.Open(context.Background(), server.Config{Data: data, Store: store}.WithDefaults(), datadir.KeyFiles(data), slog.New(slog.DiscardHandler))
 }
 
 // serve runs a server until stop is called. The URL is that of the ledger "default".
@@ -69,14 +69,14 @@ func serve(t *testing.T, data, store string) (url string, stop func()) {
 // key, and a public log; "old" is frozen.
 func everyKind(t *testing.T) *ledgertest.Ledger {
 	t.Helper()
-	l := ledgertest.NewForAnswers(t, 40)
+	l := ledgertest.NewPopulated(t, 40)
 	n := openNode(t, l.Data, "")
 	ctx := t.Context()
 	_, err := n.Host.RotateKey(ctx, ledger.Default, ledger.Anonymous)
 	require.NoError(t, err)
 	of, err := n.Host.Ledger(ledger.Default)
 	require.NoError(t, err)
-	require.NoError(t, of.SetPublic(ctx, true))
+	require.NoError(t, of.SetLogPublic(ctx, true))
 	old, err := n.Host.Create(ctx, ledger.CreateOptions{Name: "old", OnMismatch: ledger.RejectMismatch})
 	require.NoError(t, err)
 	require.NoError(t, old.Freeze(ctx))

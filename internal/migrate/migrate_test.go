@@ -327,7 +327,7 @@ func TestDamagedSource(t *testing.T) {
 	require.NoError(t, err)
 	head, err := from.Head(t.Context())
 	require.NoError(t, err)
-	signer, err := datadir.Keys(l.Data).Load(ledger.Default)
+	signer, err := datadir.KeyFiles(l.Data).Load(ledger.Default)
 	require.NoError(t, err)
 	signedRoot, err := proofs.SignCheckpoint(proofs.Checkpoint{Origin: signer.Origin(), Size: head.Size, Root: proofs.Hash{1}}, signer)
 	require.NoError(t, err)

@@ -79,7 +79,7 @@ func (s *source) open(ctx context.Context, walked *proofs.KeyHistory, known uint
 
 // note reads an object of the copy that has at most fetch.MaxNote bytes.
 func (s *source) note(ctx context.Context, path string) ([]byte, error) {
-	note, err := s.client.Object(ctx, path, fetch.MaxNote)
+	note, err := s.client.GetObject(ctx, path, fetch.MaxNote)
 	if errors.Is(err, fetch.ErrTooLong) || errors.Is(err, fetch.ErrMalformed) {
 		err = refuse(damaged, "%v", err)
 	}
@@ -103,7 +103,7 @@ func (s *source) successors(ctx context.Context, walked *proofs.KeyHistory) ([]*
 	}
 	var successors []*proofs.Verifier
 	for _, key := range keys.VerifiersFrom(known...) {
-		successors = append(successors, key.Unbounded())
+		successors = append(successors, key.WithoutBounds())
 	}
 	return successors, nil
 }

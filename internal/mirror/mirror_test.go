@@ -97,7 +97,7 @@ func (w *writer) write() error {
 		return err
 	}
 	defer r.Release()
-	sub, err := w.ledger.Prepare(r, ledger.Anonymous, "")
+	sub, err := w.ledger.PrepareRecord(r, ledger.Anonymous, "")
 	if err == nil {
 		_, err = w.ledger.Submit(sub)
 	}

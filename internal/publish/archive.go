@@ -47,7 +47,7 @@ func (c *copier) archive(ctx context.Context) (more bool, err error) {
 		}
 		keep = append(keep, found...)
 	}
-	if err := ledger.Archive(ctx, c.ledger, next, keep); err != nil {
+	if err := ledger.ArchiveEntries(ctx, c.ledger, next, keep); err != nil {
 		return false, err
 	}
 	c.below.Store(next.Below)

@@ -186,7 +186,7 @@ func TestArchiveVerifiesFirst(t *testing.T) {
 				n.wait(a.bucket)
 				stop()
 				body := a.bucket.Objects()[prefix+name]
-				a.bucket.Set(prefix+name, apply(bytes.Clone(body)))
+				a.bucket.SetObject(prefix+name, apply(bytes.Clone(body)))
 				var said locked.Buffer
 				o := a.archiving(1)
 				o.Log = slog.New(slog.NewTextHandler(&said, nil))
@@ -269,7 +269,7 @@ func TestArchiveThatLies(t *testing.T) {
 			"shorter": sound[prefix+name][:len(sound[prefix+name])-32], "longer": append(bytes.Clone(sound[prefix+name]), 0),
 			"much longer": make([]byte, 256*(2+1<<16)+1),
 		} {
-			a.bucket.Set(prefix+name, body)
+			a.bucket.SetObject(prefix+name, body)
 			store := a.reopen(t, nil).ledger.Reader()
 			var err error
 			if strings.Contains(name, "entries") {
@@ -290,7 +290,7 @@ func TestArchiveThatLies(t *testing.T) {
 				require.Equal(t, string(a.entries[entry.Seq]), string(entry.Bytes))
 			}
 		}
-		a.bucket.Set(prefix+name, sound[prefix+name])
+		a.bucket.SetObject(prefix+name, sound[prefix+name])
 	}
 	a.wantAll(t, a.reopen(t, nil))
 }

@@ -116,7 +116,7 @@ func (c *copier) farewell() {
 // the ledger.
 func (c *copier) publish(ctx context.Context) error {
 	writes := c.options.Writes == nil || c.options.Writes(c.ledger.Name())
-	c.active.Store(writes && (c.named || c.ledger.IsPublic()))
+	c.active.Store(writes && (c.named || c.ledger.HasPublicLog()))
 	if !c.active.Load() {
 		c.at = nil // until then, other servers can change the copy
 		c.known.Store(false)

@@ -134,8 +134,8 @@ func TestConditionsThatAreIgnored(t *testing.T) {
 
 			// An object with different bytes is not replaced.
 			tile := prefix + "tile/0/001"
-			b.Set(tile, []byte("other"))
-			b.Set(prefix+"checkpoint", nil)
+			b.SetObject(tile, []byte("other"))
+			b.SetObject(prefix+"checkpoint", nil)
 			p, _ := n.publish(o)
 			wantFailure(t, p, "different")
 			require.Equal(t, "other", string(b.Objects()[tile]))
@@ -149,7 +149,7 @@ func TestDifferentObjectStays(t *testing.T) {
 	for _, name := range []string{"tile/0/000", "tile/entries/000", "tile/1/000.p/1", "tile/0/001.p/44"} {
 		for _, other := range []string{"", "other", strings.Repeat("x", 100_000)} {
 			n, b := newNode(t), new(buckettest.Memory)
-			b.Set(prefix+name, []byte(other))
+			b.SetObject(prefix+name, []byte(other))
 			n.grow(300)
 			p, stop := n.publish(options(b))
 			wantFailure(t, p, "different")
@@ -260,7 +260,7 @@ func TestForeignKeysAreRefused(t *testing.T) {
 			status, key := check.owner.get("/" + prefix + "key")
 			require.Equal(t, http.StatusOK, status)
 			b := new(buckettest.Memory)
-			b.Set(prefix+"key", key)
+			b.SetObject(prefix+"key", key)
 			p, stop := check.publisher.publish(options(b))
 			wantFailure(t, p, "foreign")
 			stop()
@@ -296,7 +296,7 @@ type overtaken struct {
 func (o *overtaken) Get(ctx context.Context, name string, most int64) (body []byte, tag string, err error) {
 	body, tag, err = o.Memory.Get(ctx, name, most)
 	if name == "colophon-probe" {
-		o.once.Do(func() { o.Set(name, body) })
+		o.once.Do(func() { o.SetObject(name, body) })
 	}
 	return body, tag, err
 }

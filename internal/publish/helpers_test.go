@@ -54,7 +54,7 @@ func open(t testing.TB, database storage.Database, keys string) *node {
 		l, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
 	}
 	require.NoError(t, err)
-	require.NoError(t, l.SetPublic(t.Context(), true))
+	require.NoError(t, l.SetLogPublic(t.Context(), true))
 	store, err := query.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
@@ -87,7 +87,7 @@ func (n *node) write() error {
 		return err
 	}
 	defer r.Release()
-	sub, err := n.ledger.Prepare(r, ledger.Anonymous, "")
+	sub, err := n.ledger.PrepareRecord(r, ledger.Anonymous, "")
 	if err == nil {
 		_, err = n.ledger.Submit(sub)
 	}
@@ -223,7 +223,7 @@ func valueOf(m *dto.Metric) float64 { return m.GetGauge().GetValue() + m.GetCoun
 func restart(b *buckettest.Memory) *buckettest.Memory {
 	again := new(buckettest.Memory)
 	for name, body := range b.Objects() {
-		again.Set(name, body)
+		again.SetObject(name, body)
 	}
 	return again
 }

@@ -64,7 +64,7 @@ func TestKeysArePublished(t *testing.T) {
 // A ledger that is neither public nor named in the options is not published.
 func TestWhichLedgersArePublished(t *testing.T) {
 	n, b := newNode(t), new(buckettest.Memory)
-	require.NoError(t, n.ledger.SetPublic(t.Context(), false))
+	require.NoError(t, n.ledger.SetLogPublic(t.Context(), false))
 	o := options(b)
 	o.Ledgers = []string{"named"}
 	p, stop := n.publish(o)

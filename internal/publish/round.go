@@ -220,7 +220,7 @@ func (r *round) create(ctx context.Context, name string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
 	control := "public, " + immutable
-	if !r.ledger.IsPublic() {
+	if !r.ledger.HasPublicLog() {
 		control = "private, " + immutable
 	}
 	err := r.put(ctx, name, body, bucket.Attributes{ContentType: binaryType, CacheControl: control}, "")

@@ -106,7 +106,7 @@ func TestS3(t *testing.T) {
 	n := newNode(t)
 	b, err := bucket.Open(s.URL("copies/one"))
 	require.NoError(t, err)
-	dir := filepath.Join(s.Folder(), "copies", "one")
+	dir := filepath.Join(s.ObjectFolder(), "copies", "one")
 	o := options(b)
 	o.Longest = 20 * time.Millisecond
 	for i, size := range sizes {
@@ -116,7 +116,7 @@ func TestS3(t *testing.T) {
 			s.Kill()
 			n.grow(size)
 			wantFailure(t, p, "unavailable")
-			s.Run()
+			s.Start()
 		}
 		n.grow(size)
 		objects := n.waitFolder(dir)

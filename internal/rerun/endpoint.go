@@ -107,7 +107,7 @@ func (e *Endpoint) Generate(ctx context.Context, r *Request) (*Generation, error
 		return nil, err
 	}
 	var document pyjson.Document
-	if err := document.ParseWithin(answer, maxValues); err != nil {
+	if err := document.ParseLimited(answer, maxValues); err != nil {
 		return nil, e.malformed(r.URL, err.Error())
 	}
 	root := document.Root()

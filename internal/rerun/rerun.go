@@ -46,10 +46,10 @@ type Report struct {
 	Runs            []Run  `json:"runs"`
 }
 
-// Do generates the output as often as the plan says, one run after another, posts each output,
+// Run generates the output as often as the plan says, one run after another, posts each output,
 // and then calls done. If a run fails, the report has the earlier runs. Errors from the
 // ledger's server are those of package client.
-func (p *Plan) Do(ctx context.Context, to *client.Ledger, done func(Run) error) (*Report, error) {
+func (p *Plan) Run(ctx context.Context, to *client.Ledger, done func(Run) error) (*Report, error) {
 	r := &Report{Record: p.Record.Seq, OutputHash: p.Record.outputHash(), Endpoint: p.Endpoint.String(), Requested: p.Runs, Runs: []Run{}}
 	err := p.runAll(ctx, to, func(run Run) error {
 		r.Runs = append(r.Runs, run)

@@ -118,7 +118,7 @@ func TestRunsOfBothShapes(t *testing.T) {
 			p := plan(t, to, e, seq, 3)
 			require.Equal(t, test.unsent, p.Request.Unsent)
 			var shown []rerun.Run
-			report, err := p.Do(t.Context(), to, func(run rerun.Run) error {
+			report, err := p.Run(t.Context(), to, func(run rerun.Run) error {
 				shown = append(shown, run)
 				return nil
 			})
@@ -182,7 +182,7 @@ func TestConclusions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := startLLM(t)
 			server.IgnoreSeed = test.ignoreSeed
-			report, err := plan(t, to, endpoint(t, server.URL, ""), post(t, to, test.recorded), test.runs).Do(t.Context(), to, ignore)
+			report, err := plan(t, to, endpoint(t, server.URL, ""), post(t, to, test.recorded), test.runs).Run(t.Context(), to, ignore)
 			require.NoError(t, err)
 			require.Len(t, report.Runs, test.runs)
 			require.Equal(t, test.equal, report.Equal)
@@ -206,7 +206,7 @@ func TestModelDigests(t *testing.T) {
 	} {
 		record := generation(`{"prompt":"Who?"}`, "Ana.")
 		record.Environment = &wire.Environment{ModelDigest: &recorded}
-		report, err := plan(t, to, endpoint(t, server.URL, ""), post(t, to, record), 1).Do(t.Context(), to, ignore)
+		report, err := plan(t, to, endpoint(t, server.URL, ""), post(t, to, record), 1).Run(t.Context(), to, ignore)
 		require.NoError(t, err)
 		require.Equal(t, cause, report.Runs[0].Cause, recorded)
 	}
@@ -366,7 +366,7 @@ func TestEndpointFails(t *testing.T) {
 			if name == "silent" || name == "slow" {
 				e.Timeout = 50 * time.Millisecond
 			}
-			report, err := plan(t, to, e, seq, 2).Do(t.Context(), to, ignore)
+			report, err := plan(t, to, e, seq, 2).Run(t.Context(), to, ignore)
 			require.ErrorContains(t, err, test.says)
 			require.Equal(t, test.code, exitCode(t, err))
 			require.NotContains(t, err.Error(), "secret")
@@ -376,12 +376,12 @@ func TestEndpointFails(t *testing.T) {
 	}
 	gone := startLLM(t)
 	gone.Close()
-	_, err := plan(t, to, endpoint(t, gone.URL, ""), seq, 1).Do(t.Context(), to, ignore)
+	_, err := plan(t, to, endpoint(t, gone.URL, ""), seq, 1).Run(t.Context(), to, ignore)
 	require.ErrorContains(t, err, "check that the endpoint runs")
 	require.Equal(t, cli.ExitUnreachable, exitCode(t, err))
 	encrypted := httptest.NewTLSServer(http.NotFoundHandler())
 	defer encrypted.Close()
-	_, err = plan(t, to, endpoint(t, encrypted.URL, ""), seq, 1).Do(t.Context(), to, ignore)
+	_, err = plan(t, to, endpoint(t, encrypted.URL, ""), seq, 1).Run(t.Context(), to, ignore)
 	require.ErrorContains(t, err, "a certificate on the endpoint that this machine trusts")
 }
 
@@ -391,7 +391,7 @@ func TestReportOfAFailure(t *testing.T) {
 	server := startLLM(t)
 	p := plan(t, to, endpoint(t, server.URL, ""), post(t, to, generation(`{"prompt":"Who?"}`, "Echo 7: Who?")), 5)
 	ctx, cancel := context.WithCancel(t.Context())
-	report, err := p.Do(ctx, to, func(run rerun.Run) error {
+	report, err := p.Run(ctx, to, func(run rerun.Run) error {
 		if len(server.Requests()) == 2 {
 			cancel()
 		}
@@ -414,7 +414,7 @@ func TestReportOfAFailure(t *testing.T) {
 			}
 			return seen == 2
 		})
-		report, err = p.Do(t.Context(), connect(t, between), ignore)
+		report, err = p.Run(t.Context(), connect(t, between), ignore)
 		require.ErrorIs(t, err, client.ErrForbidden)
 		require.Len(t, report.Runs, runs)
 	}

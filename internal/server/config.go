@@ -277,15 +277,15 @@ func (c *Config) readFile(path string) error {
 	return nil
 }
 
-// leastCache is the lower bound of the default size of the block cache, in bytes. It is not a
+// minCache is the lower bound of the default size of the block cache, in bytes. It is not a
 // recommendation: if the data that requests read at random does not fit in the cache, the slowest responses
 // take longer. A million records need more than 1 GiB.
-const leastCache = 64 << 20
+const minCache = 64 << 20
 
 // WithCaches sets the sizes of caches that are not configured. Each gets a share of the usable
 // memory, in bytes.
 func (c Config) WithCaches(usable uint64) Config {
-	setDefault(&c.Cache, size.Bytes(memory.CacheSize(usable, 16, leastCache)))
+	setDefault(&c.Cache, size.Bytes(memory.CacheSize(usable, 16, minCache)))
 	setDefault(&c.IndexCache, size.Bytes(memory.CacheSize(usable, 16, index.DefaultMemory)))
 	return c
 }

@@ -35,9 +35,9 @@ func (c Config) checkIndexFrom() error {
 	return nil
 }
 
-// fetchIndex lets each index that is far behind its log be replaced by a snapshot from another
+// configureIndexFetch lets each index that is far behind its log be replaced by a snapshot from another
 // server. It only registers how to fetch; it fetches nothing itself.
-func (n *Node) fetchIndex(c *cli.Console, config Config) error {
+func (n *Node) configureIndexFetch(c *cli.Console, config Config) error {
 	if config.IndexFrom == "" {
 		return nil
 	}

@@ -105,12 +105,12 @@ func makeSpool(data string) error {
 // if necessary.
 func (n *Node) open(ctx context.Context, config Config, keys ledger.KeyStore) (err error) {
 	ledgerConfig := func(name string) ledger.Config {
-		return ledger.Config{Clock: clock, Log: n.log.With("ledger", name), Marks: datadir.Marks(config.Data), MarkShown: config.ReadOnly && n.remote != nil, Fatal: n.fatal(name)}
+		return ledger.Config{Clock: clock, Log: n.log.With("ledger", name), Marks: datadir.MarkFiles(config.Data), MarkShown: config.ReadOnly && n.remote != nil, Fatal: n.fatal(name)}
 	}
 	if err := makeSpool(config.Data); err != nil && !n.fullBy(err) {
 		return fmt.Errorf("creating a folder for results that clients have not read yet: %w", err)
 	}
-	if err := datadir.SnapshotFolderOf(config.Data).Clear(); err != nil && !errors.Is(err, storage.ErrInUse) && !n.fullBy(err) {
+	if err := datadir.SnapshotFolderOf(config.Data).Reset(); err != nil && !errors.Is(err, storage.ErrInUse) && !n.fullBy(err) {
 		return fmt.Errorf("creating a folder for copies: %w", err)
 	}
 	if err := n.openArchive(ctx, config); err != nil {

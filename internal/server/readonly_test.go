@@ -24,7 +24,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	url := server.URL("search_path", schema)
 	log := slog.New(slog.DiscardHandler)
 	config := sharing(t, url)
-	writer, err := Open(t.Context(), config, datadir.Keys(config.Data), log)
+	writer, err := Open(t.Context(), config, datadir.KeyFiles(config.Data), log)
 	require.NoError(t, err)
 	database, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
@@ -37,20 +37,20 @@ func TestReadOnlyOnAStore(t *testing.T) {
 
 	config = sharing(t, server.URL("search_path", schema, "user", "reader_"+schema))
 	config.ReadOnly = true
-	reader, err := Open(t.Context(), config, datadir.Keys(config.Data), log)
+	reader, err := Open(t.Context(), config, datadir.KeyFiles(config.Data), log)
 	require.NoError(t, err)
 	following := reader.following(config)
 	require.NoError(t, following())
 	l, err := reader.Host.Ledger(ledger.Default)
 	require.NoError(t, err)
 	require.Equal(t, ledger.RoleReader, reader.Host.Role(ledger.Default))
-	require.NoDirExists(t, datadir.Keys(config.Data).Dir)
+	require.NoDirExists(t, datadir.KeyFiles(config.Data).Dir)
 	before := l.Head()
 	for i := range uint64(3) {
 		w, err := writer.Host.Ledger(ledger.Default)
 		require.NoError(t, err)
 		if i == 0 {
-			require.NoError(t, w.SetPublic(t.Context(), true))
+			require.NoError(t, w.SetLogPublic(t.Context(), true))
 		}
 		change := writer.Host.RotateKey
 		if w.KeyHistory().OverlapKey() != nil {
@@ -58,7 +58,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 		}
 		_, err = change(t.Context(), ledger.Default, "test")
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return l.Head().Size == i+2 && l.IsPublic() }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return l.Head().Size == i+2 && l.HasPublicLog() }, time.Minute, time.Millisecond)
 	}
 	_, err = reader.Host.Create(t.Context(), ledger.CreateOptions{Name: "other"})
 	require.Error(t, err)
@@ -90,7 +90,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET (size, tip, time, checkpoint) = ($1, $2, $3, $4)",
 		int64(before.Size), before.Tip[:], before.Time, before.Checkpoint)
 	require.NoError(t, err)
-	_, err = Open(t.Context(), config, datadir.Keys(config.Data), log)
+	_, err = Open(t.Context(), config, datadir.KeyFiles(config.Data), log)
 	require.ErrorIs(t, err, highwater.ErrRollback)
 	require.ErrorContains(t, err, "This server has shown the newer log")
 	require.NoError(t, database.Close(t.Context()))

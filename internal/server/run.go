@@ -115,7 +115,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	} else {
 		metrics.Register(storageCollector{n.local, n.log})
 		snapshot = func(ctx context.Context) (string, int, error) {
-			return datadir.SnapshotFolderOf(config.Data).CopyForProcess(ctx, n.local)
+			return datadir.SnapshotFolderOf(config.Data).CopyForBackupProcess(ctx, n.local)
 		}
 	}
 	if n.archive != nil {
@@ -131,7 +131,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 		return err
 	}
 	defer endCopies()
-	if err := n.fetchIndex(c, config); err != nil {
+	if err := n.configureIndexFetch(c, config); err != nil {
 		return err
 	}
 	service, err := api.New(api.Config{

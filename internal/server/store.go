@@ -49,7 +49,7 @@ func openElsewhere(ctx context.Context, config Config, keys ledger.KeyStore, log
 	n := &Node{database: database, remote: database, lock: lock, log: log}
 	if err := n.open(ctx, config, keys); err != nil {
 		if config.ReadOnly && errors.Is(err, highwater.ErrRollback) {
-			err = cli.Exitf(cli.ExitDamaged, "%w\nThis server has shown the newer log, and does not show the older one. Find out which is right; to accept the store, remove %s", err, datadir.Marks(config.Data).Dir)
+			err = cli.Exitf(cli.ExitDamaged, "%w\nThis server has shown the newer log, and does not show the older one. Find out which is right; to accept the store, remove %s", err, datadir.MarkFiles(config.Data).Dir)
 		}
 		return nil, errors.Join(datadir.ExplainOpenError(err, config.Data), n.Close())
 	}

@@ -52,7 +52,7 @@ func (c *PublishedCopy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifie
 	}
 	keys := make([]*proofs.Verifier, len(known))
 	for i, key := range known {
-		keys[i] = key.Unbounded().WithCondition(accept)
+		keys[i] = key.WithoutBounds().WithCondition(accept)
 	}
 	return keys, nil
 }

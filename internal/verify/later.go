@@ -48,7 +48,7 @@ func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 	}
 	keys := slices.Clone(trusted.Keys)
 	for _, key := range trusted.Replaced {
-		keys = append(keys, key.Unbounded().WithCondition(accept))
+		keys = append(keys, key.WithoutBounds().WithCondition(accept))
 	}
 	if o.Later != "" && len(trusted.Replaced) == 0 {
 		return nil, cli.Exitf(cli.ExitUsage, "--later is for a --key file with all keys of a log, as \"colophon keys list NAME --key KEY --json\" prints them: %q has no replaced key", o.Key)

@@ -100,7 +100,7 @@ const membersPointer = "/record/payload_members/"
 // shown formats a value for a message.
 func shown(v pyjson.Value) []byte {
 	const most = 200
-	text := event.SourceOrNothing(v)
+	text := event.SourceForMessage(v)
 	if len(text) > most {
 		return append(text[:most:most], "…"...)
 	}

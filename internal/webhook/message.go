@@ -132,7 +132,7 @@ func checkMessages(e *event.Event) (list []*Message) {
 // driftMessage returns the message about an output that differs from that of the previous run, or about a
 // run-DAG that diverges. It returns nil if there is nothing to report.
 func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Message, error) {
-	facts, err := facts.Derive(ctx, view, e.Seq, e.Kind)
+	facts, err := facts.DeriveMembers(ctx, view, e.Seq, e.Kind)
 	if err != nil {
 		return nil, fmt.Errorf("comparing event %d with the previous run: %w", e.Seq, err)
 	}

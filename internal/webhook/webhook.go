@@ -168,7 +168,7 @@ func (w *worker) waitForIndex(ctx context.Context, head uint64) error {
 	follower := w.options.Follower(w.ledger.Name())
 	waiting, cancel := context.WithTimeout(ctx, behindTime)
 	defer cancel()
-	err := follower.Wait(waiting, head)
+	err := follower.WaitForSize(waiting, head)
 	if err == nil {
 		w.troubled = time.Time{}
 		return nil

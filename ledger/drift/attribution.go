@@ -165,7 +165,7 @@ func values(a, b *event.IPC) (ofA, ofB [len(variables)][]byte) {
 
 func valuesOf(r *event.IPC) [len(variables)][]byte {
 	return [...][]byte{
-		r.Input(), r.SystemPromptHash, r.Model, r.Temperature, r.MaxTokens, r.Seed,
+		r.InputIdentity(), r.SystemPromptHash, r.Model, r.Temperature, r.MaxTokens, r.Seed,
 		r.OllamaBuildHash, r.HostPlatform, r.ModelDigest, nil,
 	}
 }

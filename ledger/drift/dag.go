@@ -74,11 +74,11 @@ func CompareStages(a, b []event.Stage) StageChange {
 }
 
 func isRejected(stages []event.Stage) bool {
-	return len(stages) == 3 && rules.Shape(stageNames(stages)) == rules.ShapeReject
+	return len(stages) == 3 && rules.RunShape(stageNames(stages)) == rules.ShapeReject
 }
 
 func isAnswered(stages []event.Stage) bool {
-	shape := rules.Shape(stageNames(stages))
+	shape := rules.RunShape(stageNames(stages))
 	return shape == rules.ShapeQuote || shape == rules.ShapePointer
 }
 

@@ -141,7 +141,7 @@ func (b *Body) readContents(object pyjson.Value) {
 			continue
 		}
 		b.Common.Contents = append(b.Common.Contents, fields.Content{
-			Name: known, Digest: text(named.Member("sha256")), Size: Uint64(named.Member("size")),
+			Name: known, Digest: text(named.Member("sha256")), Size: Uint64OrZero(named.Member("size")),
 		})
 	}
 }
@@ -228,7 +228,7 @@ func (b *Body) Encode() []byte {
 	frame := record.EventContext{Actor: b.actor, Ledger: b.ledger}
 	b.builder.B = b.written[:0]
 	written := record.AppendFields(&b.builder, b.Kind, frame, b.Checks, b.Fields, &b.Common)
-	b.written = record.AppendSuffixAt(written, b.Seq, b.TimeText)
+	b.written = record.AppendSuffixFormatted(written, b.Seq, b.TimeText)
 	return b.written
 }
 

@@ -17,7 +17,7 @@ type Content struct {
 func (e *Event) Contents() iter.Seq[Content] {
 	return func(yield func(Content) bool) {
 		for name, named := range e.Detail.Member("content").Members() {
-			c := Content{Name: name.Text(), Size: Uint64(named.Member("size"))}
+			c := Content{Name: name.Text(), Size: Uint64OrZero(named.Member("size"))}
 			digits := text(named.Member("sha256"))
 			if len(digits) != hex.EncodedLen(len(c.Digest)) {
 				continue

@@ -78,7 +78,7 @@ func (e *Event) read(body pyjson.Value) {
 		case "rules":
 			e.Rules = value
 		case "seq":
-			e.Seq = Uint64(value)
+			e.Seq = Uint64OrZero(value)
 		case "time":
 			e.TimeText = text(value)
 		case "v":
@@ -107,9 +107,9 @@ func (e *Event) CountChecks(result record.Result) (n int) {
 	return n
 }
 
-// Uint64 returns the value of a non-negative integer, and 0 for any other value. An integer of more
+// Uint64OrZero returns the value of a non-negative integer, and 0 for any other value. An integer of more
 // than 64 bits wraps around.
-func Uint64(v pyjson.Value) uint64 {
+func Uint64OrZero(v pyjson.Value) uint64 {
 	if v.Kind() != pyjson.Integer {
 		return 0
 	}

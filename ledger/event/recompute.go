@@ -19,7 +19,7 @@ func (e *Event) Recompute(r *record.Record) []byte {
 	} else {
 		body = r.AppendBody(nil, frame)
 	}
-	return record.AppendSuffixAt(body, e.Seq, e.TimeText)
+	return record.AppendSuffixFormatted(body, e.Seq, e.TimeText)
 }
 
 // FirstDifference returns the first place where two events in canonical form differ, as a JSON
@@ -48,8 +48,8 @@ func difference(pointer string, a, b pyjson.Value, skip func(pointer string, a, 
 	return "", pyjson.Value{}, pyjson.Value{}, false
 }
 
-// SourceOrNothing returns a value for a message: its source, or "nothing" if it is absent.
-func SourceOrNothing(v pyjson.Value) []byte {
+// SourceForMessage returns a value for a message: its source, or "nothing" if it is absent.
+func SourceForMessage(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.Absent {
 		return []byte("nothing")
 	}

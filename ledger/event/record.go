@@ -51,7 +51,7 @@ func (e *Event) Hashes() iter.Seq2[[]byte, []byte] { return texts(e.Detail.Membe
 // if there is no producer.
 func (e *Event) Producer() (id []byte, seq uint64) {
 	producer := e.Detail.Member("producer")
-	return text(producer.Member("id")), Uint64(producer.Member("seq"))
+	return text(producer.Member("id")), Uint64OrZero(producer.Member("seq"))
 }
 
 // texts yields the members of an object that are strings.
@@ -73,7 +73,7 @@ func (e *Event) Refusal() Refusal {
 	return Refusal{
 		Kind:       kindOf(e.Detail.Member("kind").Text()),
 		Reason:     record.Refusal(e.Detail.Member("reason").Text()),
-		Mismatches: Uint64(e.Detail.Member("mismatches")),
-		FirstSeq:   Uint64(e.Detail.Member("first_seq")),
+		Mismatches: Uint64OrZero(e.Detail.Member("mismatches")),
+		FirstSeq:   Uint64OrZero(e.Detail.Member("first_seq")),
 	}
 }

@@ -12,7 +12,7 @@ type StateChange = fields.StateChange
 // StateChange reads a record_state_changed event.
 func (e *Event) StateChange() StateChange {
 	return StateChange{
-		RecordSeq:      Uint64(e.Detail.Member("record_seq")),
+		RecordSeq:      Uint64OrZero(e.Detail.Member("record_seq")),
 		State:          text(e.Detail.Member("state")),
 		Reason:         text(e.Detail.Member("reason")),
 		OriginalAction: e.origin(),
@@ -30,7 +30,7 @@ type Note = fields.Note
 // Note reads a note event.
 func (e *Event) Note() Note {
 	return Note{
-		RecordSeq:      Uint64(e.Detail.Member("record_seq")),
+		RecordSeq:      Uint64OrZero(e.Detail.Member("record_seq")),
 		Topic:          text(e.Detail.Member("topic")),
 		Text:           text(e.Detail.Member("text")),
 		OriginalAction: e.origin(),
@@ -48,7 +48,7 @@ func (e *Event) PathValidation() PathValidation {
 		PathID:             text(e.Detail.Member("path_id")),
 		Build:              text(e.Detail.Member("build")),
 		ContentFingerprint: text(e.Detail.Member("content_fingerprint")),
-		RecordSeq:          Uint64(e.Detail.Member("record_seq")),
+		RecordSeq:          Uint64OrZero(e.Detail.Member("record_seq")),
 		Validated:          e.Detail.Member("validated").Kind() == pyjson.True,
 		Reason:             text(e.Detail.Member("reason")),
 		OriginalAction:     e.origin(),

@@ -37,9 +37,9 @@ func (e *TextsTooLongError) Error() string {
 	return fmt.Sprintf("the texts have %d bytes in total, but a diff can compare at most %d; read both texts and compare them yourself", e.Bytes, MaxDiff)
 }
 
-// AddMembers adds to list the values of payload members that differ between two records. It
+// AddMemberValues adds to list the values of payload members that differ between two records. It
 // adds no values if a payload was not posted or is redacted, or if the payloads are too long.
-func (t *TextComparer) AddMembers(ctx context.Context, a, b uint64, list []wire.MemberDifference) error {
+func (t *TextComparer) AddMemberValues(ctx context.Context, a, b uint64, list []wire.MemberDifference) error {
 	if len(list) == 0 {
 		return nil
 	}

@@ -45,10 +45,10 @@ var objects = map[string]bool{Payload: true, "policy": true, "verifier_policy": 
 // promptLabels are the labels by which people name a system prompt, the most specific first.
 var promptLabels = [...]string{"prompt", "system_prompt", "config"}
 
-// Group returns a name for the value that a group of records has in common, or nil if it finds
+// NameGroup returns a name for the value that a group of records has in common, or nil if it finds
 // none or the value is not a hash. by is the name of the value, and first and last are the seqs
 // of two of the records.
-func (n *NameFinder) Group(ctx context.Context, by string, first, last uint64) (*wire.HashName, error) {
+func (n *NameFinder) NameGroup(ctx context.Context, by string, first, last uint64) (*wire.HashName, error) {
 	content, is := named[by]
 	if !is {
 		return nil, nil
@@ -99,8 +99,8 @@ func (n *NameFinder) one(ctx context.Context, seq uint64, content string) (name 
 	return names[0], labels, err
 }
 
-// Run names the texts from which an IPC record was made, and its output.
-func (n *NameFinder) Run(ctx context.Context, seq uint64) (*wire.RunNames, error) {
+// NameRun names the texts from which an IPC record was made, and its output.
+func (n *NameFinder) NameRun(ctx context.Context, seq uint64) (*wire.RunNames, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
 		return nil, err
@@ -112,8 +112,8 @@ func (n *NameFinder) Run(ctx context.Context, seq uint64) (*wire.RunNames, error
 	return run, err
 }
 
-// Text returns a name for one text of a record. hash is the name of the text's hash.
-func (n *NameFinder) Text(ctx context.Context, seq uint64, hash string) (*wire.HashName, error) {
+// NameText returns a name for one text of a record. hash is the name of the text's hash.
+func (n *NameFinder) NameText(ctx context.Context, seq uint64, hash string) (*wire.HashName, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
 		return nil, err
@@ -122,8 +122,8 @@ func (n *NameFinder) Text(ctx context.Context, seq uint64, hash string) (*wire.H
 	return names[0], err
 }
 
-// Record names a record: by its instruction, its question, its subject, or its route.
-func (n *NameFinder) Record(ctx context.Context, seq uint64) (*wire.HashName, error) {
+// NameRecord names a record: by its instruction, its question, its subject, or its route.
+func (n *NameFinder) NameRecord(ctx context.Context, seq uint64) (*wire.HashName, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
 		return nil, err
@@ -135,10 +135,10 @@ func (n *NameFinder) Record(ctx context.Context, seq uint64) (*wire.HashName, er
 	case wire.KindRunDAG:
 		content = "question"
 	case wire.KindCitationSet:
-		return NameOf(e.CitationSet().Subject), nil
+		return NameFromText(e.CitationSet().Subject), nil
 	case wire.KindPathFingerprint:
 		path := e.Path()
-		return NameOf([]byte(string(path.Project) + ": " + string(bytes.Join(path.Passages, []byte(" → "))))), nil
+		return NameFromText([]byte(string(path.Project) + ": " + string(bytes.Join(path.Passages, []byte(" → "))))), nil
 	default:
 		return nil, nil
 	}
@@ -211,7 +211,7 @@ func (n *NameFinder) text(ctx context.Context, content string, c event.Content) 
 	if key.object {
 		text = instruction(text)
 	}
-	name := NameOf(text)
+	name := NameFromText(text)
 	n.Cache.names.Add(key, name)
 	return copyOf(name), nil
 }

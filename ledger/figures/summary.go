@@ -11,10 +11,10 @@ import (
 // MaxPairs is the largest number of pairs that a summary covers.
 const MaxPairs = 1000
 
-// Summary summarises how much the output changed between the two runs of each pair. pairs holds the
+// SummarizePairs summarises how much the output changed between the two runs of each pair. pairs holds the
 // seqs of these runs. It lists the limit pairs that changed most. If the texts are long, it covers
 // only the first pairs. sample is true if there are more pairs than those in pairs.
-func (t *TextComparer) Summary(ctx context.Context, pairs [][2]uint64, sample bool, limit int) (*wire.EffectTextSummary, error) {
+func (t *TextComparer) SummarizePairs(ctx context.Context, pairs [][2]uint64, sample bool, limit int) (*wire.EffectTextSummary, error) {
 	answer := &wire.EffectTextSummary{Sample: sample, MostChanged: []wire.ChangedPair{}}
 	var similarities, lengthChanges, wordsA, wordsB []float64
 	var work Work

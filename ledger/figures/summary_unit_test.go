@@ -21,7 +21,7 @@ func TestWorkIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, wire.TextChange{Unavailable: wire.TextLimit}, change)
 
-	summary, err := new(TextComparer).Summary(t.Context(), nil, true, 10)
+	summary, err := new(TextComparer).SummarizePairs(t.Context(), nil, true, 10)
 	require.NoError(t, err)
 	require.Equal(t, &wire.EffectTextSummary{Sample: true, SimilarityHistogram: make([]uint64, 10), WordsHistogram: []wire.WordsInterval{}, MostChanged: []wire.ChangedPair{}}, summary)
 }

@@ -103,8 +103,8 @@ func lastMessage(list json.RawMessage) string {
 	return last
 }
 
-// NameOf returns a name that consists of the first words of a text, or nil if the text has no words.
-func NameOf(text []byte) *wire.HashName {
+// NameFromText returns a name that consists of the first words of a text, or nil if the text has no words.
+func NameFromText(text []byte) *wire.HashName {
 	words, cut := firstWords(text)
 	if words == "" {
 		return nil

@@ -28,10 +28,10 @@ func TestInstruction(t *testing.T) {
 }
 
 func TestNameOf(t *testing.T) {
-	require.Nil(t, NameOf([]byte(" \n\u202e\x00")))
-	require.Equal(t, &wire.HashName{Words: "Up the stairs."}, NameOf([]byte("\tUp\r\nthe\u2066 stairs.")))
-	require.Equal(t, &wire.HashName{Words: strings.Repeat("a", maxWords), Cut: true}, NameOf([]byte(strings.Repeat("a", 5000))))
-	require.Equal(t, &wire.HashName{Words: strings.TrimSpace(strings.Repeat("ab ", 33)), Cut: true}, NameOf([]byte(strings.Repeat("ab ", 40))))
+	require.Nil(t, NameFromText([]byte(" \n\u202e\x00")))
+	require.Equal(t, &wire.HashName{Words: "Up the stairs."}, NameFromText([]byte("\tUp\r\nthe\u2066 stairs.")))
+	require.Equal(t, &wire.HashName{Words: strings.Repeat("a", maxWords), Cut: true}, NameFromText([]byte(strings.Repeat("a", 5000))))
+	require.Equal(t, &wire.HashName{Words: strings.TrimSpace(strings.Repeat("ab ", 33)), Cut: true}, NameFromText([]byte(strings.Repeat("ab ", 40))))
 }
 
 func TestContainsWords(t *testing.T) {
@@ -51,12 +51,12 @@ func TestHistograms(t *testing.T) {
 	require.Equal(t, wire.WordsInterval{From: 99, Below: 110, A: 2}, parts[9])
 }
 
-// For any text, NameOf returns nil or a short name without control characters.
+// For any text, NameFromText returns nil or a short name without control characters.
 func FuzzNameOf(f *testing.F) {
 	f.Add([]byte("You are a helpful assistant."))
 	f.Add([]byte("\u202eabc\xff\x00"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		name := NameOf(instruction(text))
+		name := NameFromText(instruction(text))
 		if name == nil {
 			return
 		}

@@ -44,9 +44,9 @@ const (
 // defers.
 const deferredBytes = 72
 
-// eventCacheMemory is the smallest Config.Memory, in bytes, at which the index caches IPC records.
+// minMemoryForEventCache is the smallest Config.Memory, in bytes, at which the index caches IPC records.
 // Below it, the memory is better spent on the block cache.
-const eventCacheMemory = 512 << 20
+const minMemoryForEventCache = 512 << 20
 
 // maxTable is the largest useful size of memtables and batches, in bytes.
 const maxTable = 64 << 20
@@ -112,7 +112,7 @@ func (c Config) Settings() (Settings, error) {
 	switch {
 	case c.Rebuild: // a rebuild has no queries, and cached rows need no blocks
 		cache, rowCache = memory/4, memory/16*7
-	case memory >= eventCacheMemory:
+	case memory >= minMemoryForEventCache:
 		cache, filters, records = memory/32*11, memory/32*3, memory/4
 	}
 	return Settings{

@@ -27,7 +27,7 @@ func TestMemoryIsDivided(t *testing.T) {
 
 func TestOffHeapBytes(t *testing.T) {
 	require.Zero(t, OffHeapBytes(0))
-	require.Zero(t, OffHeapBytes(eventCacheMemory-1))
-	require.Equal(t, int64(128<<20), OffHeapBytes(eventCacheMemory))
+	require.Zero(t, OffHeapBytes(minMemoryForEventCache-1))
+	require.Equal(t, int64(128<<20), OffHeapBytes(minMemoryForEventCache))
 	require.Zero(t, OffHeapBytes(1))
 }

@@ -39,7 +39,7 @@ const maxRowBytes = 64 << 10
 // follower's goroutine.
 func fetchSnapshot(ctx context.Context, f *Follower) {
 	c, log := &f.store.config, f.store.config.Rows.Log.With("ledger", f.name)
-	if f.store.source == nil || f.store.rows.ReadOnly() {
+	if f.store.source == nil || f.store.rows.IsReadOnly() {
 		return
 	}
 	head, err := f.log.Head(ctx)

@@ -61,7 +61,7 @@ var ErrBatchFull = errors.New("index: the event has more effects than a batch ca
 // as the first of a batch. Call it before writing anything for the event. It blocks while the
 // previous batch is being stored.
 func (f *Fold) RequireEmptyBatch() error {
-	if !f.Rows.Empty() {
+	if !f.Rows.IsEmpty() {
 		return ErrBatchNotEmpty
 	}
 	return f.flushPending()
@@ -91,7 +91,7 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 		if err := noSpace(f.store.rows.AcquireError()); err != nil {
 			return err
 		}
-		if f.store.rows.ReadOnly() {
+		if f.store.rows.IsReadOnly() {
 			return nil
 		}
 		room, err := f.store.rows.HasSpace()
@@ -129,7 +129,7 @@ func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
 		}
 		err = errors.Join(err, f.commit())
 	}
-	return more, errors.Join(err, f.fold.Rows.End())
+	return more, errors.Join(err, f.fold.Rows.EndBatch())
 }
 
 // beginBatch begins a batch whose memory limits are the ledger's share of the limits for all
@@ -142,7 +142,7 @@ func (f *Follower) beginBatch() {
 	}
 	f.fold.BatchSteps = c.BatchSteps
 	f.fold.state.partial = false
-	f.fold.Rows.Begin(rowstore.Limits{Batch: c.BatchBytes / share, RowCache: c.RowCacheBytes / share})
+	f.fold.Rows.BeginBatch(rowstore.Limits{Batch: c.BatchBytes / share, RowCache: c.RowCacheBytes / share})
 }
 
 // gather folds events into the batch until the batch is full or the log ends. It reports
@@ -161,7 +161,7 @@ func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 		full, err := f.fold.chunk(ctx, c, from)
 		f.fold.chunks <- c
 		if full || err != nil {
-			return f.fold.state.size > from || !f.fold.Rows.Empty(), err
+			return f.fold.state.size > from || !f.fold.Rows.IsEmpty(), err
 		}
 	}
 	return f.fold.state.size > from, nil
@@ -179,7 +179,7 @@ func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err
 		if err != nil {
 			return true, fmt.Errorf("folding event %d: %w", f.state.size, err)
 		}
-		if f.state.size-from >= f.batchEvents || f.Rows.Full() {
+		if f.state.size-from >= f.batchEvents || f.Rows.IsFull() {
 			return true, nil
 		}
 	}
@@ -206,7 +206,7 @@ func (f *Follower) commit() error {
 	if err := errors.Join(f.flushPending(), rows.Err); err != nil {
 		return err
 	}
-	batch := rows.Take()
+	batch := rows.TakeBatch()
 	f.flight = &flight{batch: batch, next: f.snapshot(), done: make(chan error, 1)}
 	go func(done chan<- error) { done <- batch.Commit() }(f.flight.done)
 	return nil
@@ -220,7 +220,7 @@ func (f *Follower) flushPending() error {
 	stored := f.flight
 	f.flight = nil
 	err := <-stored.done
-	f.fold.Rows.Reuse(stored.batch)
+	f.fold.Rows.ReuseBatch(stored.batch)
 	if err != nil {
 		return fmt.Errorf("storing the index up to event %d: %w", stored.next.size, err)
 	}
@@ -238,7 +238,7 @@ func (f *Fold) event(ctx context.Context, e *Event) error {
 	e.Seq = f.state.size
 	if err := f.derive(ctx, e); err != nil {
 		if !errors.Is(err, ErrBatchNotEmpty) && !errors.Is(err, ErrBatchFull) {
-			f.Rows.Fail("%w", err)
+			f.Rows.Failf("%w", err)
 		}
 		return err
 	}

@@ -72,7 +72,7 @@ func newFollower(s *Store, name string, log Log) *Follower {
 // start restores the fold and starts the goroutine. The caller must hold the store's mu.
 func (f *Follower) start(ctx context.Context) {
 	ctx, f.cancel = context.WithCancel(ctx)
-	f.store.rows.AddRunning(1)
+	f.store.rows.AddRunningFollowers(1)
 	replaced, err := f.store.acquire()
 	if err == nil {
 		f.replaced = replaced
@@ -87,7 +87,7 @@ func (f *Follower) start(ctx context.Context) {
 // Wake after that.
 func (f *Follower) run(ctx context.Context, err error) {
 	defer func() {
-		f.store.rows.AddRunning(-1)
+		f.store.rows.AddRunningFollowers(-1)
 		close(f.done)
 	}()
 	if err == nil {
@@ -290,10 +290,10 @@ func (f *Follower) Counts() (counters.Counts, uint64) {
 	return now.Counts(), now.size
 }
 
-// Wait blocks until size events are folded. It returns an error if ctx is done, if the follower
+// WaitForSize blocks until size events are folded. It returns an error if ctx is done, if the follower
 // has stopped (the error of Err), or if the follower was closed (ErrClosed). It wakes a
 // follower that pauses or waits for disk space.
-func (f *Follower) Wait(ctx context.Context, size uint64) error {
+func (f *Follower) WaitForSize(ctx context.Context, size uint64) error {
 	for {
 		now := f.published.Load()
 		if now.size >= size {

@@ -207,7 +207,7 @@ func (s *heldViews) open(ctx context.Context, f *Follower, size uint64) (*heldVi
 // wait waits until a later snapshot is published, or the index has a size.
 func (s *snapshot) wait(ctx context.Context, f *Follower, size uint64) error {
 	if size > s.size {
-		return f.Wait(ctx, size)
+		return f.WaitForSize(ctx, size)
 	}
 	f.Wake()
 	select {

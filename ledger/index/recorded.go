@@ -33,7 +33,7 @@ func (f *Fold) mark(e *event.Event) {
 		*r = recorded{encoded: r.encoded[:0]}
 	case r.events != at: // the event is the first of this fold
 		if err := r.load(&f.Rows, e.Seq); err != nil {
-			f.Rows.Fail("%w", err)
+			f.Rows.Failf("%w", err)
 			return
 		}
 	}

@@ -149,5 +149,5 @@ func (f *Follower) storeSome() error {
 	if err == nil {
 		err = f.commit()
 	}
-	return errors.Join(err, rows.End())
+	return errors.Join(err, rows.EndBatch())
 }

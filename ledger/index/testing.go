@@ -30,10 +30,10 @@ func (f *Fold) FoldEntry(ctx context.Context, entry []byte) (err error) {
 		return fmt.Errorf("%w: %w", ErrNotEvent, err)
 	}
 	(&aheadReader{preparers: f.preparers, seq: f.state.size}).prepare(&e)
-	f.Rows.Begin(rowstore.Limits{})
+	f.Rows.BeginBatch(rowstore.Limits{})
 	err = f.event(ctx, &e)
 	f.Counters.FlushPending()
-	return errors.Join(err, f.Rows.End())
+	return errors.Join(err, f.Rows.EndBatch())
 }
 
 // ErrNotEvent means that the entry cannot be decoded.

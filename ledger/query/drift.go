@@ -33,7 +33,7 @@ var driftQuestions = []Question{
 func generation(v *View, r *records.IPCRecord) wire.Generation {
 	return wire.Generation{RowMembers: v.row(r.Seq), RunID: index.StringPointer(r.RunID), Time: timeOf(r.Time),
 		IPCID: index.StringPointer(r.IPCID), OutputHash: index.StringPointer(r.OutputHash),
-		Names: named(v, func(n *figures.NameFinder) (*wire.RunNames, error) { return n.Run(v.Context, r.Seq) })}
+		Names: named(v, func(n *figures.NameFinder) (*wire.RunNames, error) { return n.NameRun(v.Context, r.Seq) })}
 }
 
 // differences lists the variables whose values differ between two records.
@@ -113,7 +113,7 @@ func Attribution(v *View, pair RecordPair) (*wire.Attribution, error) {
 		return nil, err
 	}
 	if v.Texts != nil && len(answer.Differences) > 0 {
-		if err := v.Texts.AddMembers(v.Context, pair.A, pair.B, answer.Differences[0].Members); err != nil {
+		if err := v.Texts.AddMemberValues(v.Context, pair.A, pair.B, answer.Differences[0].Members); err != nil {
 			return nil, err
 		}
 	}
@@ -197,7 +197,7 @@ var groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", 
 // parseTimeline parses the parameter that selects the runs. It requires exactly one.
 func parseTimeline(p Parameters) (value records.Value, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
-		if !groups.IsGrouped(name) {
+		if !groups.IsValidGrouping(name) {
 			continue
 		}
 		if value.Name != "" {

@@ -24,10 +24,10 @@ type EffectsQuery struct {
 // Effects lists the pairs of runs that differ only in one variable, and counts them.
 func Effects(v *View, q EffectsQuery) (*wire.EffectsAnswer, error) {
 	q.AnyState, q.Seeded = v.AnyState, v.Seeded
-	var first effects.Beginning
+	var first effects.PairPage
 	var err error
 	if q.Few || v.Texts != nil && v.Page.After == nil {
-		first, err = effects.First(v.Context, v.View, q.Query, figures.MaxPairs)
+		first, err = effects.FirstPage(v.Context, v.View, q.Query, figures.MaxPairs)
 	}
 	totals := first.Totals
 	if !q.Few && err == nil {
@@ -49,12 +49,12 @@ func Effects(v *View, q EffectsQuery) (*wire.EffectsAnswer, error) {
 }
 
 // addEffectTexts adds figures about texts to an answer. Only the first page has the summary.
-func (v *View) addEffectTexts(answer *wire.EffectsAnswer, first *effects.Beginning) (err error) {
+func (v *View) addEffectTexts(answer *wire.EffectsAnswer, first *effects.PairPage) (err error) {
 	if v.Texts == nil {
 		return nil
 	}
 	if v.Page.After == nil {
-		if answer.Text, err = v.Texts.Summary(v.Context, first.Seqs, first.More, v.Page.Limit); err != nil {
+		if answer.Text, err = v.Texts.SummarizePairs(v.Context, first.Seqs, first.More, v.Page.Limit); err != nil {
 			return err
 		}
 		for i := range answer.Text.MostChanged {
@@ -102,7 +102,7 @@ func effectValue(p Parameters, variable, name string) (string, error) {
 	if !given {
 		return "", invalid(name, "is required: a value of the variable")
 	}
-	canonical, expected := forms.Canonical(variable, value)
+	canonical, expected := forms.CanonicalValue(variable, value)
 	if expected != "" {
 		return "", invalid(name, "must be %s", expected)
 	}

@@ -93,7 +93,7 @@ func parseFilter(p Parameters) (f RecordFilter, err error) {
 // producer_seq into one value, as in the index.
 func parseValues(p Parameters) (values []records.Value, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
-		if forms.Find(name) != nil {
+		if forms.ForName(name) != nil {
 			values = append(values, records.Value{Name: name, Text: p[name]})
 		}
 	}

@@ -64,7 +64,7 @@ func parseGroups(p Parameters) (q GroupsQuery, err error) {
 
 // checkGrouping returns an error unless runs are grouped by that name.
 func checkGrouping(by string) error {
-	if !groups.IsGrouped(by) {
+	if !groups.IsValidGrouping(by) {
 		last := len(groupings) - 1
 		return invalid("by", "must be %s or %s", strings.Join(groupings[:last], ", "), groupings[last])
 	}

@@ -17,7 +17,7 @@ import (
 // Questions about a ledger as a whole: the values of its runs, the outcomes of its records over
 // time, and the possible meanings of a text (spec: Values; Rates; Search).
 var overviewQuestions = []Question{
-	{Path: "/drift/values", Takes: Pages | Proofs, Names: []string{"of"}, Ask: asking(parseValuesOf, Values)},
+	{Path: "/drift/values", Takes: Pages | Proofs, Names: []string{"of"}, Ask: asking(parseValuesOf, RunValues)},
 	{Path: "/rates", Names: []string{"since", "until", "step"}, Ask: asking(parseRates, Rates)},
 	{Path: "/search", Takes: Proofs, Names: []string{"q"}, AlwaysNamed: true, Ask: asking(parseSearch, Search)},
 }
@@ -32,8 +32,8 @@ func parseValuesOf(p Parameters) (string, error) {
 	return oneOf("of", p["of"], "", listed)
 }
 
-// Values lists the values that runs of any state have for a name, or the names of their labels.
-func Values(v *View, of string) (*wire.Page[wire.RunValue], error) {
+// RunValues lists the values that runs of any state have for a name, or the names of their labels.
+func RunValues(v *View, of string) (*wire.Page[wire.RunValue], error) {
 	found, next, err := groups.ListValues(v.View, of, v.Page)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func (q *Question) hashIn(p Parameters, parameter string) string {
 	case parameter == "hash":
 		name = prefix.ChunkHash
 	}
-	if form := forms.Find(name); form != forms.Hash && form != forms.Chunk {
+	if form := forms.ForName(name); form != forms.Hash && form != forms.Chunk {
 		return ""
 	}
 	return name

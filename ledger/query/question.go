@@ -237,7 +237,7 @@ func (r *Request) check(name, value string) error {
 		}
 		return nil
 	}
-	form := forms.Find(name)
+	form := forms.ForName(name)
 	if value == "" && form != forms.Any {
 		return invalid(name, "must not be empty")
 	}

@@ -233,7 +233,7 @@ func RecordBySeq(v *View, one RecordQuery) (*RecordAnswer, error) {
 		return nil, err
 	}
 	if one.Derive {
-		found, err := facts.Derive(v.Context, v.View, one.Seq, record.Kind(r.Kind))
+		found, err := facts.DeriveMembers(v.Context, v.View, one.Seq, record.Kind(r.Kind))
 		if err != nil {
 			return nil, fmt.Errorf("deriving the members of event %d: %w", one.Seq, err)
 		}

@@ -22,11 +22,11 @@ import (
 // counts; Groups of run-DAGs).
 var runDAGQuestions = []Question{
 	{Path: "/run-dags", Takes: Pages | States | Proofs | Named, Names: []string{"since", "until"}, Values: runValues, Ask: asking(parseRuns, RunDAGs)},
-	{Path: "/run-dags/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until", "min_runs"}, AtHead: recentRuns, Ask: asking(parseRunGroups, RunGroups)},
+	{Path: "/run-dags/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until", "min_runs"}, AtHead: recentRuns, Ask: asking(parseRunGroups, RunDAGGroups)},
 	{Path: "/run-dags/compare", Takes: Proofs, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("a run-DAG"), CompareRunDAGs)},
 	{Path: "/run-dags/divergence", Takes: Pages | States | Proofs, Names: []string{"question_hash"}, Ask: asking(hash("question_hash"), Divergence)},
 	{Path: "/run-dags/failures", Takes: States, Names: []string{"since", "until", "periods", "step"}, Ask: asking(parseFailures, Failures)},
-	{Path: "/run-dags/by-cache-key/:key", Takes: Proofs, Ask: asking(hash("key"), RunByCacheKey)},
+	{Path: "/run-dags/by-cache-key/:key", Takes: Proofs, Ask: asking(hash("key"), RunDAGByCacheKey)},
 }
 
 // StageProof is the question for the proof of a stage (spec: Stage proofs). It has no Path,
@@ -76,14 +76,14 @@ func RunDAGs(v *View, f RecordFilter) (*wire.Page[wire.ListedRunDAG], error) {
 	})
 }
 
-// RunGroupsQuery selects groups of run-DAGs.
-type RunGroupsQuery struct {
+// RunDAGGroupsQuery selects groups of run-DAGs.
+type RunDAGGroupsQuery struct {
 	rundags.GroupQuery
 	// Recent lists the groups by their last run-DAG. It requires a view at the head.
 	Recent bool
 }
 
-func parseRunGroups(p Parameters) (q RunGroupsQuery, err error) {
+func parseRunGroups(p Parameters) (q RunDAGGroupsQuery, err error) {
 	if q.By = p["by"]; !slices.Contains(rundags.GroupedBy[:], q.By) {
 		return q, invalid("by", "must be one of %s", strings.Join(rundags.GroupedBy[:], ", "))
 	}
@@ -103,8 +103,8 @@ func recentRuns(p Parameters) bool {
 	return (p.Has("since") || p.Has("until")) && !p.Has("as_of") && p["state"] != "any" && size == headSize
 }
 
-// RunGroups lists the groups of run-DAGs that share a hash.
-func RunGroups(v *View, q RunGroupsQuery) (*wire.Page[wire.RunDAGGroup], error) {
+// RunDAGGroups lists the groups of run-DAGs that share a hash.
+func RunDAGGroups(v *View, q RunDAGGroupsQuery) (*wire.Page[wire.RunDAGGroup], error) {
 	list := rundags.ListGroups
 	if q.Recent {
 		list = rundags.ListRecentGroups
@@ -167,7 +167,7 @@ func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error
 	return page(v, found, next, func(v *View, r *rundags.QuestionRun) wire.DivergenceRow {
 		row := wire.DivergenceRow{RunDAGRow: runRow(v, &r.RunDAG), State: wire.State(r.State), Against: optionalSeq(r.Against), FirstDivergingStage: r.Stage}
 		if r.Against > 0 {
-			row.Cause = new(wire.RunDAGCause(r.DivergenceCause.DivergenceCause))
+			row.Cause = new(wire.RunDAGCause(r.DivergenceCause.Cause))
 			if r.Known {
 				row.DifferingDimensions = orEmpty(r.Comparison.Dimensions)
 			}
@@ -176,9 +176,9 @@ func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error
 	})
 }
 
-// RunByCacheKey returns the latest live run-DAG that has a cache key. The error is an *Error if
+// RunDAGByCacheKey returns the latest live run-DAG that has a cache key. The error is an *Error if
 // none has the key, or if several have it with different dimensions.
-func RunByCacheKey(v *View, key string) (*wire.CachedRunDAG, error) {
+func RunDAGByCacheKey(v *View, key string) (*wire.CachedRunDAG, error) {
 	run, others, err := rundags.FindByCacheKey(v.Context, v.View, key)
 	if err != nil {
 		return nil, notFound(err, "no live run-DAG has that cache key and its dimensions, or several have it with different dimensions")
@@ -196,11 +196,11 @@ func RunByCacheKey(v *View, key string) (*wire.CachedRunDAG, error) {
 // has no Path, because its request has a body.
 var Lookup = Question{Takes: Proofs}
 
-// RunByQuestion tries the modes in order and returns the latest live run-DAG of the first mode whose cache key
+// RunDAGByQuestion tries the modes in order and returns the latest live run-DAG of the first mode whose cache key
 // has one. The result lacks the text of the answer.
-func RunByQuestion(v *View, modes []record.Question) (*wire.LookupAnswer, error) {
+func RunDAGByQuestion(v *View, modes []record.Question) (*wire.LookupAnswer, error) {
 	for _, mode := range modes {
-		run, err := RunByCacheKey(v, mode.CacheKey)
+		run, err := RunDAGByCacheKey(v, mode.CacheKey)
 		if refused := (*Error)(nil); errors.As(err, &refused) && refused.Reason == NotFound {
 			continue
 		}
@@ -242,7 +242,7 @@ func Failures(v *View, q FailuresQuery) (*wire.FailuresAnswer, error) {
 		if err != nil {
 			return nil, tooManyPeriods(err)
 		}
-		counted, err := rundags.CountFailuresOver(v.Context, v.View, times, v.AnyState)
+		counted, err := rundags.CountFailuresByPeriod(v.Context, v.View, times, v.AnyState)
 		if err != nil {
 			return nil, err
 		}

@@ -191,16 +191,16 @@ func named[N any](v *View, find func(*figures.NameFinder) (*N, error)) *N {
 // groupName returns the display name of the value that the records of a group share, or nil (see
 // named). first and last are the seqs of two of these records.
 func (v *View) groupName(by string, first, last uint64) *wire.HashName {
-	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.Group(v.Context, by, first, last) })
+	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.NameGroup(v.Context, by, first, last) })
 }
 
 // textName returns the display name of a text of the record at seq, or nil (see named). hash is the
 // name of the text's hash.
 func (v *View) textName(seq uint64, hash string) *wire.HashName {
-	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.Text(v.Context, seq, hash) })
+	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.NameText(v.Context, seq, hash) })
 }
 
 // recordName returns the display name of the record at seq, or nil (see named).
 func (v *View) recordName(seq uint64) *wire.HashName {
-	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.Record(v.Context, seq) })
+	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.NameRecord(v.Context, seq) })
 }

@@ -29,7 +29,7 @@ func (r *Record) decodeCitations(d *strict.Decoder, v pyjson.Value, pointer stri
 		return
 	}
 	for e := range list.Elements() {
-		if d.Full() {
+		if d.IsFull() {
 			return
 		}
 		i := len(s.Citations)
@@ -67,7 +67,7 @@ func (r *Record) decodeCitation(o strict.Object, name string) fields.Citation {
 		r.scratch = o.Member("weight").AppendCanonical(r.scratch[:0], pyjson.Compact)
 		c.Weight = r.keep(r.scratch)
 	}
-	claimed := o.Digits("chunk_hash", rules.ChunkPrefix, 64)
+	claimed := o.HexDigits("chunk_hash", rules.ChunkPrefix, 64)
 	var computed []byte
 	if text, given := o.UTF8("text"); given {
 		r.addContent(name+"/text", text)

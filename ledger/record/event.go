@@ -97,11 +97,11 @@ func noChecks(w *pyjson.Builder) { w.Raw("checks", []byte("{}")) }
 
 // AppendSuffix appends the members that complete an event body: the event's number and time.
 func AppendSuffix(dst []byte, seq uint64, at time.Time) []byte {
-	return AppendSuffixAt(dst, seq, at.UTC().Format(moment.Layout))
+	return AppendSuffixFormatted(dst, seq, at.UTC().Format(moment.Layout))
 }
 
-// AppendSuffixAt is like AppendSuffix, for a time that is already in the format moment.Layout.
-func AppendSuffixAt[T string | []byte](dst []byte, seq uint64, at T) []byte {
+// AppendSuffixFormatted is like AppendSuffix, for a time that is already in the format moment.Layout.
+func AppendSuffixFormatted[T string | []byte](dst []byte, seq uint64, at T) []byte {
 	dst = append(dst, `"seq":`...)
 	dst = strconv.AppendUint(dst, seq, 10)
 	dst = append(dst, `,"time":"`...)

@@ -193,7 +193,7 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 	r := p.r
 	payload := o.MemberOfKind("payload", pyjson.Object, payloadForm(o.Member("payload")))
 	o.CheckUTF8("payload", payload)
-	o.Constant("payload_schema", rules.AxisPayload)
+	o.CheckConstant("payload_schema", rules.AxisPayload)
 	p.PayloadSchema = o.Text("payload_schema", maxName)
 	if !payload.IsGiven() {
 		if !o.Member("payload").IsGiven() && !o.Member("input_hash").IsGiven() {
@@ -207,11 +207,11 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 	digests := members.Builder{Secret: r.limits.Members, Text: r.members[:0]}
 	if p.PayloadSchema != nil {
 		var ok bool
-		if sum, seedless, ok = r.axisPayloadHashes(o, payload, p.seedInPayload, digests.Visitor()); !ok {
+		if sum, seedless, ok = r.axisPayloadHashes(o, payload, p.seedInPayload, digests.MemberVisitor()); !ok {
 			return nil
 		}
 	} else {
-		sum, seedless, r.scratch = rules.PayloadHashes(r.scratch, payload, p.seedInPayload, digests.Visitor())
+		sum, seedless, r.scratch = rules.PayloadHashes(r.scratch, payload, p.seedInPayload, digests.MemberVisitor())
 	}
 	if p.seedInPayload {
 		p.SeedlessInputHash = r.hex(seedless)

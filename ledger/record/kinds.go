@@ -52,9 +52,9 @@ func KindDigest(kind Kind, digest Hash) Hash {
 	return sha256.Sum256(append(append(append(room[:0], kind...), 0), digest[:]...))
 }
 
-// RunKey returns the digest of the idempotency key that a record has if it has a run_id but no
+// RunIdempotencyKey returns the digest of the idempotency key that a record has if it has a run_id but no
 // idempotency key of its own (spec: Idempotency).
-func RunKey[T string | []byte](kind Kind, runID T) Hash {
+func RunIdempotencyKey[T string | []byte](kind Kind, runID T) Hash {
 	var usual [256]byte
 	b := append(append(append(usual[:0], "run_id\x00"...), kind...), 0)
 	return sha256.Sum256(append(b, runID...))

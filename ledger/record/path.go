@@ -36,7 +36,7 @@ func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 	}
 	claim := o.Fingerprint
 	if computes {
-		claim = func(name string) []byte { return o.Digits(name, "", rules.FingerprintDigits) }
+		claim = func(name string) []byte { return o.HexDigits(name, "", rules.FingerprintDigits) }
 	} else if !o.Member("content_fingerprint").IsGiven() {
 		o.ReportInvalid("content_fingerprint", "is required with this hash_version: the server computes the fingerprints of %s only", rules.FingerprintVersion)
 	}
@@ -72,7 +72,7 @@ func readRoute(o strict.Object, name string) [][]byte {
 	}
 	var route [][]byte
 	for e := range list.Elements() {
-		if o.D.Full() {
+		if o.D.IsFull() {
 			return nil
 		}
 		at := o.ElementPointer(name, len(route))

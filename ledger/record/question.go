@@ -15,7 +15,7 @@ type Question struct {
 // decodeAlone calls decode for a request body that is not a record. The error is a *strict.Error.
 func decodeAlone(body []byte, decode func(g *runDAG, d *strict.Decoder, root pyjson.Value)) error {
 	var document pyjson.Document
-	if err := document.ParseWithin(body, DefaultLimits().Values); err != nil {
+	if err := document.ParseLimited(body, DefaultLimits().Values); err != nil {
 		return strict.SyntaxError(err)
 	}
 	d := new(strict.Decoder)

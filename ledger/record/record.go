@@ -98,7 +98,7 @@ func Parse(kind Kind, body []byte) (*Record, error) { return DefaultLimits().Par
 func (l Limits) Parse(kind Kind, body []byte) (*Record, error) {
 	r := records.Get().(*Record)
 	r.limits = l
-	if err := r.document.ParseWithin(body, l.Values); err != nil {
+	if err := r.document.ParseLimited(body, l.Values); err != nil {
 		r.Release()
 		return nil, strict.SyntaxError(err)
 	}
@@ -132,7 +132,7 @@ func ParseLine(line []byte) (Line, error) { return DefaultLimits().ParseLine(lin
 func (l Limits) ParseLine(line []byte) (Line, error) {
 	r := records.Get().(*Record)
 	r.limits = l
-	if err := r.document.ParseWithin(line, l.Values); err != nil {
+	if err := r.document.ParseLimited(line, l.Values); err != nil {
 		r.Release()
 		return Line{}, strict.SyntaxError(err)
 	}

@@ -89,7 +89,7 @@ func readFilter(o strict.Object, name string) map[string]string {
 	for parameter, value := range v.Members() {
 		pointer := string(pyjson.AppendPointer([]byte(o.MemberPointer(name)), parameter.Text()))
 		switch {
-		case o.D.Full():
+		case o.D.IsFull():
 			return nil
 		case !utf8.Valid(parameter.Text()):
 			o.ReportInvalid(name, "a parameter's name %s", strict.LoneSurrogate)
@@ -125,7 +125,7 @@ func readSeqs(o strict.Object, name string) []uint64 {
 		seq, err := strict.ParseSeq(e)
 		first, repeated := places[seq]
 		switch {
-		case o.D.Full():
+		case o.D.IsFull():
 			return nil
 		case err != nil:
 			o.D.ReportInvalid(o.ElementPointer(name, i), "must be the seq of an event")

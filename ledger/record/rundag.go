@@ -99,7 +99,7 @@ func (g *runDAG) decodeDAG(o strict.Object) (nodes []node, root []byte) {
 		return nil, nil
 	}
 	for e := range list.Elements() {
-		if o.D.Full() {
+		if o.D.IsFull() {
 			return nil, nil
 		}
 		n := o.D.Object(e, dag.ElementPointer("nodes", len(nodes)), "stage", "hash")
@@ -258,7 +258,7 @@ func (g *runDAG) contextRoot(o strict.Object) []byte {
 	g.r.addContent("source_roots", list.Raw())
 	var roots [][]byte
 	for e := range list.Elements() {
-		if e.Kind() != pyjson.String || !strict.IsDigits(e.Text(), "", 64) {
+		if e.Kind() != pyjson.String || !strict.IsHexDigits(e.Text(), "", 64) {
 			o.D.ReportInvalid(o.ElementPointer("source_roots", len(roots)), "must be exactly 64 lower-case hexadecimal digits")
 			return nil
 		}
@@ -280,7 +280,7 @@ func (g *runDAG) evidenceMapRoot(o strict.Object) []byte {
 	g.r.addContent("evidence", list.Raw())
 	var ids [][]byte
 	for e := range list.Elements() {
-		if o.D.Full() {
+		if o.D.IsFull() {
 			return nil
 		}
 		ids = append(ids, g.evidenceID(o, e, len(ids)))

@@ -318,7 +318,7 @@ func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions strict.Ob
 	stages := stageNames(g.nodes)
 	g.DocumentRoots = found(rules.IsDigest, g.roots)
 	g.EvidenceIDs = found(rules.IsEvidenceID, g.evidence, g.cited)
-	g.Shape, g.Preflight = []byte(rules.Shape(stages)), []byte(rules.PreflightOf(stages))
+	g.Shape, g.Preflight = []byte(rules.RunShape(stages)), []byte(rules.PreflightOf(stages))
 	for _, n := range g.nodes {
 		g.Stages = append(g.Stages, fields.NamedHash{Name: []byte(n.stage), Hash: n.hash})
 	}

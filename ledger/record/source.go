@@ -41,7 +41,7 @@ func readChunkHashes(o strict.Object, name string) (hashes [][]byte, given bool)
 	places := make(map[string]int)
 	i := 0
 	for e := range list.Elements() {
-		if o.D.Full() {
+		if o.D.IsFull() {
 			return nil, false
 		}
 		text := string(e.Text())

@@ -40,7 +40,7 @@ func parseVerb(kind Kind, f fields.Verb, body []byte, read func(o strict.Object)
 // in a copy of text. The error is a *strict.Error.
 func parseRequest(text []byte, member string, read func(o strict.Object), known ...string) error {
 	var document pyjson.Document
-	if err := document.ParseWithin(bytes.Clone(text), DefaultLimits().Values); err != nil {
+	if err := document.ParseLimited(bytes.Clone(text), DefaultLimits().Values); err != nil {
 		return strict.SyntaxError(err)
 	}
 	v, pointer := document.Root(), ""

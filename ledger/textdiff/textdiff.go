@@ -46,8 +46,8 @@ type Edit struct {
 	Text []byte // text of the part; taken from b if both texts have it
 }
 
-// Measure returns the length of a text.
-func Measure(text []byte) Length {
+// MeasureLength returns the length of a text.
+func MeasureLength(text []byte) Length {
 	l, _ := measure(text)
 	return l
 }

@@ -71,7 +71,7 @@ func TestLengths(t *testing.T) {
 		"渡船":                    {Bytes: 6, Characters: 2, Words: 2},
 		"\xff\xfe":              {Bytes: 2, Characters: 2, Words: 1},
 	} {
-		assert.Equal(t, want, textdiff.Measure([]byte(text)), text)
+		assert.Equal(t, want, textdiff.MeasureLength([]byte(text)), text)
 	}
 }
 
@@ -147,8 +147,8 @@ func FuzzCompare(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		figures, edits := textdiff.Diff(a, b)
 		requireWhole(t, a, b, edits)
-		require.Equal(t, textdiff.Measure(a), figures.A)
-		require.Equal(t, textdiff.Measure(b), figures.B)
+		require.Equal(t, textdiff.MeasureLength(a), figures.A)
+		require.Equal(t, textdiff.MeasureLength(b), figures.B)
 		require.True(t, figures.Similarity >= 0 && figures.Similarity <= 1, "%v", figures.Similarity)
 		again, _ := textdiff.Diff(a, b)
 		require.Equal(t, figures, again)

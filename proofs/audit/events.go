@@ -83,11 +83,11 @@ func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 
 // frame checks the members that every event has.
 func (c *eventCheck) frame(e *event.Body) error {
-	if event.Uint64(e.Version) != record.EventVersion {
-		return damaged(KindEvent, e.Seq, "its v is %.100s; this program knows only %d", event.SourceOrNothing(e.Version), record.EventVersion)
+	if event.Uint64OrZero(e.Version) != record.EventVersion {
+		return damaged(KindEvent, e.Seq, "its v is %.100s; this program knows only %d", event.SourceForMessage(e.Version), record.EventVersion)
 	}
-	if event.Uint64(e.Rules) != record.RulesVersion {
-		return damaged(KindEvent, e.Seq, "its rules are %.100s; this program knows only %d", event.SourceOrNothing(e.Rules), record.RulesVersion)
+	if event.Uint64OrZero(e.Rules) != record.RulesVersion {
+		return damaged(KindEvent, e.Seq, "its rules are %.100s; this program knows only %d", event.SourceForMessage(e.Rules), record.RulesVersion)
 	}
 	if !e.Kind.IsKnown() {
 		return damaged(KindEvent, e.Seq, "its kind is %.100q, which is unknown", e.Kind)
@@ -198,9 +198,9 @@ func notCanonical(e *event.Body, body pyjson.Value) error {
 	const wrong = "at %.200q it has %.100s, but an event of its kind with these fields has %.100s"
 	if rest, isCheck := strings.CutPrefix(pointer, "/checks/"); isCheck {
 		name, _, _ := strings.Cut(rest, "/")
-		return checkDamaged(e.Seq, unescapePointer.Replace(name), wrong, pointer, event.SourceOrNothing(has), event.SourceOrNothing(makes))
+		return checkDamaged(e.Seq, unescapePointer.Replace(name), wrong, pointer, event.SourceForMessage(has), event.SourceForMessage(makes))
 	}
-	return damaged(KindEvent, e.Seq, wrong, pointer, event.SourceOrNothing(has), event.SourceOrNothing(makes))
+	return damaged(KindEvent, e.Seq, wrong, pointer, event.SourceForMessage(has), event.SourceForMessage(makes))
 }
 
 // unescapePointer decodes one part of a JSON pointer (RFC 6901).

@@ -54,11 +54,11 @@ type ExtendOptions struct {
 	Reached func(Position) error
 }
 
-// Extend walks a published log once, from where an earlier walk ended up to the head that it finds.
+// ExtendWalk walks a published log once, from where an earlier walk ended up to the head that it finds.
 // It makes the same checks as WalkLog, except those of data that only storage has. It also checks that
 // the log extends the checkpoints that were seen earlier. It returns errors in the same cases as
 // WalkLog. The returned position is where the next walk can begin; if there is damage, it is From.
-func Extend(ctx context.Context, log PublishedLog, options Options, x ExtendOptions) (*Report, Position, error) {
+func ExtendWalk(ctx context.Context, log PublishedLog, options Options, x ExtendOptions) (*Report, Position, error) {
 	w, err := newWalk(ctx, log, nil, options, x)
 	if err != nil {
 		return nil, x.From, err

@@ -38,7 +38,7 @@ func optionsFor(m *memory) Options {
 // walk continues from the last position. Unless there is damage, it remembers the checkpoint.
 func (a *auditor) walk(t testing.TB, m *memory) *Report {
 	t.Helper()
-	report, at, err := Extend(t.Context(), published{m}, optionsFor(m), ExtendOptions{From: a.at, Past: a.past, Seen: a.seen})
+	report, at, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), ExtendOptions{From: a.at, Past: a.past, Seen: a.seen})
 	require.NoError(t, err)
 	if report.Damage != nil {
 		require.Equal(t, a.at, at, "damage does not advance the position")
@@ -268,7 +268,7 @@ func TestExtendReportsEntries(t *testing.T) {
 		next++
 		return nil
 	}
-	_, at, err := Extend(t.Context(), published{m}, optionsFor(m), ExtendOptions{Past: a.past, Each: each, Reached: func(p Position) error {
+	_, at, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), ExtendOptions{Past: a.past, Each: each, Reached: func(p Position) error {
 		require.Equal(t, next, p.Size)
 		a.at = p
 		return stop
@@ -279,7 +279,7 @@ func TestExtendReportsEntries(t *testing.T) {
 	require.Equal(t, proofs.Hash(sha256.Sum256(m.entries[reachedStep-1])), a.at.Tip)
 	next = reachedStep
 	reached := 0
-	report, at, err := Extend(t.Context(), published{m}, optionsFor(m), ExtendOptions{From: a.at, Past: a.past, Each: each, Reached: func(Position) error {
+	report, at, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), ExtendOptions{From: a.at, Past: a.past, Each: each, Reached: func(Position) error {
 		reached++
 		return nil
 	}})
@@ -289,7 +289,7 @@ func TestExtendReportsEntries(t *testing.T) {
 	require.Equal(t, 1, reached)
 }
 
-// Extend returns an error if the tiles of the History do not have the position's root.
+// ExtendWalk returns an error if the tiles of the History do not have the position's root.
 func TestIncompletePast(t *testing.T) {
 	m := newMemory(t, 700)
 	a := newAuditor()
@@ -298,7 +298,7 @@ func TestIncompletePast(t *testing.T) {
 		"nothing":      {From: a.at, Past: newMemoryPast()},
 		"another root": {From: Position{Size: 600, Root: a.at.Root}, Past: a.past},
 	} {
-		_, _, err := Extend(t.Context(), published{m}, optionsFor(m), x)
+		_, _, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), x)
 		require.ErrorContains(t, err, "the kept tiles of", name)
 	}
 }
@@ -317,7 +317,7 @@ func TestUnavailableLog(t *testing.T) {
 				}
 				return nil
 			}
-			_, _, err := Extend(t.Context(), published{c}, optionsFor(c), ExtendOptions{Past: newMemoryPast()})
+			_, _, err := ExtendWalk(t.Context(), published{c}, optionsFor(c), ExtendOptions{Past: newMemoryPast()})
 			if left >= 0 {
 				require.NoError(t, err)
 				break
@@ -327,14 +327,14 @@ func TestUnavailableLog(t *testing.T) {
 	}
 }
 
-// Extend returns an error if the EventFlags that a History keeps about an event have no known kind.
+// ExtendWalk returns an error if the EventFlags that a History keeps about an event have no known kind.
 func TestDamagedFacts(t *testing.T) {
 	m := newMemory(t, 180)
 	for _, facts := range []EventFlags{0, EventFlags(len(record.EventKinds)) + 1, 0x0f | hasContent} {
 		a := newAuditor()
 		require.Nil(t, a.walk(t, beginning(t, m, 115)).Damage)
 		a.past.(*memoryPast).facts[114] = facts // event 120 redacts it
-		_, _, err := Extend(t.Context(), published{m}, optionsFor(m), ExtendOptions{From: a.at, Past: a.past, Seen: a.seen})
+		_, _, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), ExtendOptions{From: a.at, Past: a.past, Seen: a.seen})
 		require.ErrorContains(t, err, "the stored flags of event 114 are damaged")
 	}
 }

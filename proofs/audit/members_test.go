@@ -35,7 +35,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 		require.NoError(t, err, name)
 		e := e
 		if r.RunID != "" {
-			key := record.RunKey(kind, r.RunID)
+			key := record.RunIdempotencyKey(kind, r.RunID)
 			e.Key = &key
 		}
 		for _, c := range r.Contents {
@@ -100,7 +100,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	require.NoError(t, err)
 	m.add(refused.AppendRefusal(nil, e, record.RefusedMismatch, 0))
 	named("refusal of a mismatch")
-	key := record.RunKey(record.IPCRecord, "ipc")
+	key := record.RunIdempotencyKey(record.IPCRecord, "ipc")
 	m.add(refused.AppendRefusal(nil, record.EventContext{Actor: "lab", Ledger: "default", Key: &key}, record.RefusedKey, 1))
 	named("refusal for a key")
 	first, second := m.signer, testSigner(t, testOrigin, 2)

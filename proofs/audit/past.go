@@ -83,12 +83,12 @@ func (u *KeyUse) sameRecord(other *KeyUse) bool {
 
 // History stores what a walk must know about earlier events. Only one goroutine uses it at a time.
 type History interface {
-	// Add appends the EventFlags of the next event.
-	Add(EventFlags) error
+	// AppendFlags appends the EventFlags of the next event.
+	AppendFlags(EventFlags) error
 	// Flags returns the EventFlags of an earlier event.
 	Flags(seq uint64) (EventFlags, error)
-	// AddFlags sets further flags in the EventFlags of an earlier event. It clears none.
-	AddFlags(seq uint64, flags EventFlags) error
+	// OrFlags sets further flags in the EventFlags of an earlier event. It clears none.
+	OrFlags(seq uint64, flags EventFlags) error
 	// AddKeyUse records that the next event to be added uses an idempotency key, a source, or a state.
 	AddKeyUse(KeyUse) error
 	// KeyUses yields all uses of each key that was used since the last call of KeyUses, in the order

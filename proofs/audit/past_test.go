@@ -22,8 +22,8 @@ type place struct {
 
 func newMemoryPast() *memoryPast { return &memoryPast{tiles: make(map[place][]byte)} }
 
-// Add implements History.
-func (r *memoryPast) Add(f EventFlags) error {
+// AppendFlags implements History.
+func (r *memoryPast) AppendFlags(f EventFlags) error {
 	r.facts = append(r.facts, f)
 	return nil
 }
@@ -36,8 +36,8 @@ func (r *memoryPast) Flags(seq uint64) (EventFlags, error) {
 	return r.facts[seq], nil
 }
 
-// AddFlags implements History.
-func (r *memoryPast) AddFlags(seq uint64, flags EventFlags) error {
+// OrFlags implements History.
+func (r *memoryPast) OrFlags(seq uint64, flags EventFlags) error {
 	if _, err := r.Flags(seq); err != nil {
 		return err
 	}

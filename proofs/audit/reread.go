@@ -10,10 +10,10 @@ import (
 	"colophon/proofs"
 )
 
-// EventAt rereads the event at seq, whose entry had this leaf hash during a walk. The event is
+// RereadEvent rereads the event at seq, whose entry had this leaf hash during a walk. The event is
 // valid until document is used again. The error is a *Damage if the entry is missing or has
 // changed; otherwise it says why the log cannot be read.
-func EventAt(ctx context.Context, log PublishedLog, seq uint64, leaf proofs.Hash, document *pyjson.Document) (pyjson.Value, error) {
+func RereadEvent(ctx context.Context, log PublishedLog, seq uint64, leaf proofs.Hash, document *pyjson.Document) (pyjson.Value, error) {
 	entry, err := entryAgain(ctx, log, seq, leaf)
 	if err != nil {
 		return pyjson.Value{}, err
@@ -61,7 +61,7 @@ func (r *rereader) walked(seq uint64) (event.Event, error) {
 	case err != nil:
 		return event.Event{}, fmt.Errorf("reading the kept tile of entry %d: %w", seq, err)
 	}
-	body, err := EventAt(r.ctx, r.source, seq, hashAt(tile, slot), &r.document)
+	body, err := RereadEvent(r.ctx, r.source, seq, hashAt(tile, slot), &r.document)
 	return event.Read(body), err
 }
 

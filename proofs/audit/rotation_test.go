@@ -60,7 +60,7 @@ func TestKeysChange(t *testing.T) {
 		options := Options{Verifiers: verifiers}
 		stored, err := WalkLog(t.Context(), m, options)
 		require.NoError(t, err)
-		extended, at, err := Extend(t.Context(), published{m}, options, ExtendOptions{From: a.at, Past: a.past, Seen: a.seen})
+		extended, at, err := ExtendWalk(t.Context(), published{m}, options, ExtendOptions{From: a.at, Past: a.past, Seen: a.seen})
 		require.NoError(t, err)
 		for _, report := range []*Report{stored, extended} {
 			if kind == "" {
@@ -103,10 +103,10 @@ func TestKeysChange(t *testing.T) {
 	before.signedBy(t, first)
 	check(before, both[:1], KindSignature, before.head.Size)
 	given := Options{Verifiers: both[:1], Successors: both}
-	report, _, err := Extend(t.Context(), published{before}, given, ExtendOptions{Past: newMemoryPast()})
+	report, _, err := ExtendWalk(t.Context(), published{before}, given, ExtendOptions{Past: newMemoryPast()})
 	require.NoError(t, err)
 	require.Equal(t, KindEvent, report.Damage.Kind, "a trusted key must be one of the log's keys")
-	report, _, err = Extend(t.Context(), published{thief}, given, ExtendOptions{Past: newMemoryPast()})
+	report, _, err = ExtendWalk(t.Context(), published{thief}, given, ExtendOptions{Past: newMemoryPast()})
 	require.NoError(t, err)
 	require.Equal(t, KindSignature, report.Damage.Kind, "a signature by a key older than the trusted one does not suffice")
 	stranger := m.clone()

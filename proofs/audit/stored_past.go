@@ -17,8 +17,8 @@ type storedPast struct {
 	sources map[proofs.Hash]bool // SHA-256 of the ids of the registered sources
 }
 
-// Add implements History.
-func (*storedPast) Add(EventFlags) error { return nil }
+// AppendFlags implements History.
+func (*storedPast) AppendFlags(EventFlags) error { return nil }
 
 // Flags implements History.
 func (p *storedPast) Flags(seq uint64) (EventFlags, error) {
@@ -33,8 +33,8 @@ func (p *storedPast) Flags(seq uint64) (EventFlags, error) {
 	return flags, nil
 }
 
-// AddFlags implements History.
-func (*storedPast) AddFlags(uint64, EventFlags) error { return nil }
+// OrFlags implements History.
+func (*storedPast) OrFlags(uint64, EventFlags) error { return nil }
 
 // AddKeyUse implements History. The error is a *Damage if the use contradicts the stored keys or the
 // registered sources.

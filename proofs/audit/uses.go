@@ -34,7 +34,7 @@ func (c *useCheck) event(e *event.Body) error {
 		if u.First >= e.Seq {
 			return damaged(KindEvent, e.Seq, "it refuses a record because of an idempotency key that no earlier event holds")
 		}
-	case e.Kind.IsRecord() && runID != nil && *key != record.RunKey(e.Kind, runID):
+	case e.Kind.IsRecord() && runID != nil && *key != record.RunIdempotencyKey(e.Kind, runID):
 		c.tally.ChosenKeys++
 	}
 	if err := c.past.AddKeyUse(u); err != nil {

@@ -73,14 +73,14 @@ func (c *verbCheck) redaction(e *event.Body) error {
 		return damaged(KindEvent, e.Seq, "it redacts record %d, which does not come before it", list.Last())
 	}
 	for seq := range list.All() {
-		facts, err := c.facts(seq)
+		facts, err := c.flagsOf(seq)
 		if err != nil {
 			return err
 		}
 		if facts&hasContent == 0 {
 			return damaged(KindRedaction, e.Seq, "it redacts event %d, which is of kind %s and names no content", seq, facts.Kind())
 		}
-		if err := c.past.AddFlags(seq, IsRedacted); err != nil {
+		if err := c.past.OrFlags(seq, IsRedacted); err != nil {
 			return err
 		}
 	}
@@ -92,16 +92,16 @@ func (c *verbCheck) earlier(e *event.Body, seq uint64) (EventFlags, error) {
 	if seq >= e.Seq {
 		return 0, damaged(KindEvent, e.Seq, "it refers to event %d, which does not come before it", seq)
 	}
-	return c.facts(seq)
+	return c.flagsOf(seq)
 }
 
-// facts returns the EventFlags of an earlier event. It returns an error if their kind is not known.
-func (c *verbCheck) facts(seq uint64) (EventFlags, error) {
-	facts, err := c.past.Flags(seq)
-	if err == nil && !facts.known() {
-		err = fmt.Errorf("the stored flags of event %d are damaged: %#02x has no known kind", seq, uint8(facts))
+// flagsOf returns the EventFlags of an earlier event. It returns an error if their kind is not known.
+func (c *verbCheck) flagsOf(seq uint64) (EventFlags, error) {
+	flagsOf, err := c.past.Flags(seq)
+	if err == nil && !flagsOf.known() {
+		err = fmt.Errorf("the stored flags of event %d are damaged: %#02x has no known kind", seq, uint8(flagsOf))
 	}
-	return facts, err
+	return flagsOf, err
 }
 
 // sameOrNull reports whether two texts are equal or both null.

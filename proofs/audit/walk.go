@@ -155,7 +155,7 @@ func (w *walk) entry(seq uint64, entry []byte) error {
 			return err
 		}
 	}
-	if err := w.tree.past.Add(eventFlagsOf(e)); err != nil {
+	if err := w.tree.past.AppendFlags(eventFlagsOf(e)); err != nil {
 		return err
 	}
 	if w.extension.Each != nil {

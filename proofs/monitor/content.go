@@ -168,11 +168,11 @@ func (c *contentChecker) take(r contentResult) error {
 	case r.goneBy == nil && r.fetched == 0:
 		return nil
 	case r.goneBy == nil:
-		return c.past.AddFlags(r.seq, audit.WasServed)
+		return c.past.OrFlags(r.seq, audit.WasServed)
 	}
 	c.last = max(c.last, *r.goneBy)
 	c.goneBy[r.seq] = *r.goneBy
-	return c.past.AddFlags(r.seq, audit.WasGone)
+	return c.past.OrFlags(r.seq, audit.WasGone)
 }
 
 // finish waits for all results. The error is the first damage in the order of entries.

@@ -55,7 +55,7 @@ func serve() (url string, key *proofs.Verifier, stop func(), err error) {
 		return "", nil, nil, err
 	}
 	log := slog.New(slog.DiscardHandler)
-	node, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
+	node, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.KeyFiles(data), log)
 	if err != nil {
 		return "", nil, nil, errors.Join(err, os.RemoveAll(data))
 	}

@@ -44,7 +44,7 @@ func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	a.keys = addKeys(a.keys, a.options.Keys...)
 	if served != nil {
 		for _, key := range served.VerifiersFrom(a.keys...) {
-			a.keys = addKeys(a.keys, key.Unbounded())
+			a.keys = addKeys(a.keys, key.WithoutBounds())
 		}
 	}
 	a.known = addKeys(a.known, a.keys...)
@@ -55,7 +55,7 @@ func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	if served != nil && slices.ContainsFunc(a.keys, served.Contains) {
 		a.histories = append(a.histories, served)
 		for _, key := range served.Verifiers() {
-			a.known = addKeys(a.known, key.Unbounded())
+			a.known = addKeys(a.known, key.WithoutBounds())
 		}
 	}
 	if a.state != nil {

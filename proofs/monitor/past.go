@@ -221,8 +221,8 @@ func keyName(number int) string { return fmt.Sprintf(keysPrefix+"%02d", number) 
 
 func (p *pastFiles) keyPath(number int) string { return filepath.Join(p.dir, keyName(number)) }
 
-// Add implements audit.History.
-func (p *pastFiles) Add(f audit.EventFlags) error {
+// AppendFlags implements audit.History.
+func (p *pastFiles) AppendFlags(f audit.EventFlags) error {
 	p.unwritten = append(p.unwritten, byte(f))
 	if len(p.unwritten) < factsBuffer {
 		return nil
@@ -272,8 +272,8 @@ func (p *pastFiles) Flags(seq uint64) (audit.EventFlags, error) {
 	return audit.EventFlags(fact[0] | mark[0]), nil
 }
 
-// AddFlags implements audit.History.
-func (p *pastFiles) AddFlags(seq uint64, flags audit.EventFlags) error {
+// OrFlags implements audit.History.
+func (p *pastFiles) OrFlags(seq uint64, flags audit.EventFlags) error {
 	facts, err := p.Flags(seq)
 	if err != nil || facts|flags == facts {
 		return err

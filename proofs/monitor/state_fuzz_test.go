@@ -91,7 +91,7 @@ func FuzzAuditState(f *testing.F) {
 			require.ErrorAs(t, err, &refused)
 			return
 		}
-		report, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.ExtendOptions{From: m.at, Past: m.past, Seen: m.checkpoints()})
+		report, end, err := audit.ExtendWalk(t.Context(), log, audit.Options{Verifiers: keys}, audit.ExtendOptions{From: m.at, Past: m.past, Seen: m.checkpoints()})
 		if err != nil || report.Damage != nil {
 			require.NoError(t, m.rewind())
 			require.NoError(t, m.Close())
@@ -129,7 +129,7 @@ func TestKeysThatWereNotCompared(t *testing.T) {
 	require.NoError(t, err)
 	a := &Auditor{options: Options{Keys: keys}.withDefaults(), state: m, keys: keys}
 	published := openLog(t, log, keys)
-	_, end, err := audit.Extend(t.Context(), log, audit.Options{Verifiers: keys}, audit.ExtendOptions{From: m.at, Past: m.past, Seen: a.seen()})
+	_, end, err := audit.ExtendWalk(t.Context(), log, audit.Options{Verifiers: keys}, audit.ExtendOptions{From: m.at, Past: m.past, Seen: a.seen()})
 	require.NoError(t, err)
 	m.seen = nil // chosen so that no tile is fetched
 	require.NoError(t, a.reach(t.Context(), published, end))

@@ -24,7 +24,7 @@ func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.ExtendOption
 	a.options.Progress(stepWalk, 0, log.Size())
 	options := audit.Options{Verifiers: a.bounded(), Successors: a.keys, Ledger: a.options.Ledger, Now: time.Now(),
 		Progress: func(done, _ uint64) { a.options.Progress(stepWalk, done, log.Size()) }}
-	report, at, err := audit.Extend(ctx, log, options, x)
+	report, at, err := audit.ExtendWalk(ctx, log, options, x)
 	if err != nil {
 		return at, err
 	}
@@ -228,5 +228,5 @@ func (w *Walk) eventAgain(ctx context.Context, seq uint64) (pyjson.Value, error)
 		return pyjson.Value{}, fmt.Errorf("reading the kept leaf hash of entry %d: %w", seq, err)
 	}
 	var document pyjson.Document
-	return audit.EventAt(ctx, w.log, seq, proofs.Hash(tile[at:at+proofs.HashSize]), &document)
+	return audit.RereadEvent(ctx, w.log, seq, proofs.Hash(tile[at:at+proofs.HashSize]), &document)
 }

@@ -90,7 +90,7 @@ func TestPageShowsRecords(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	open(t, p, page(t, examplePack(t)))
 	require.Empty(t, p.Text(t, "details.record h3"), "the page builds a record's details when it is opened")
-	p.Do(t, "Page.printToPDF", nil)
+	p.SendCommand(t, "Page.printToPDF", nil)
 	var closed, opened int
 	p.Eval(t, `document.querySelectorAll("details:not([open])").length`, &closed)
 	p.Eval(t, `document.querySelectorAll("details.record").length`, &opened)
@@ -183,7 +183,7 @@ func TestPageInAnOldBrowser(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := b.NewPage(t)
-			p.Do(t, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": c.without})
+			p.SendCommand(t, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": c.without})
 			all := examplePack(t)
 			require.Equal(t, "unchecked", open(t, p, page(t, all)))
 			require.Equal(t, "unchecked", with(t, p, all.Keys[0]))

@@ -29,7 +29,7 @@ func TestTextsCannotChangeThePage(t *testing.T) {
 	p := b.NewPage(t)
 	// This script runs before the page's own. The page must never call the function that the script
 	// defines.
-	p.Do(t, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": `globalThis.hits = []; globalThis.hacked = (by) => { hits.push(by); alert(by); };`})
+	p.SendCommand(t, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": `globalThis.hits = []; globalThis.hacked = (by) => { hits.push(by); alert(by); };`})
 	all := strings.Join(hostileTexts, "\n")
 	l := newLog(t, 1)
 	for _, text := range append(hostileTexts, all) {
@@ -48,7 +48,7 @@ func TestTextsCannotChangeThePage(t *testing.T) {
 	require.Equal(t, "consistent", open(t, p, html))
 	var hits []string
 	p.Eval(t, "auditPack.openAll(), hits", &hits)
-	p.Do(t, "Page.printToPDF", nil)
+	p.SendCommand(t, "Page.printToPDF", nil)
 	p.Eval(t, "hits", &hits)
 	require.Empty(t, hits)
 	quiet(t, p)
@@ -68,7 +68,7 @@ func TestTextsCannotChangeThePage(t *testing.T) {
 		"request": `<img src="https://example.com/"><script src="https://example.com/"></script><link rel="stylesheet" href="https://example.com/">`,
 	} {
 		p := b.NewPage(t)
-		p.Do(t, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": `globalThis.hits = []; globalThis.hacked = (by) => hits.push(by);`})
+		p.SendCommand(t, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": `globalThis.hits = []; globalThis.hacked = (by) => hits.push(by);`})
 		open(t, p, []byte(strings.Replace(string(html), "<main>", "<main>"+markup, 1)))
 		p.Eval(t, "hits", &hits)
 		require.Empty(t, hits, name)

@@ -174,7 +174,7 @@ func (v *verification) content(r *PackedEvent) error {
 		v.report.Contents++
 		content[string(named.Name)] = kept
 	}
-	if v.report.Missing > missing || event.Uint64(e.Rules) != record.RulesVersion {
+	if v.report.Missing > missing || event.Uint64OrZero(e.Rules) != record.RulesVersion {
 		return nil
 	}
 	return v.recompute(r, content)

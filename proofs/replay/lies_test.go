@@ -352,7 +352,7 @@ func allowedChange(q question, name string) bool {
 
 // The comparison finds every change to what the log determines, in the answers of every route.
 func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
-	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
+	w := compareLedger(t, ledgertest.NewPopulated(t, 25))
 	routes := routesOf(t)
 	random := rand.New(rand.NewPCG(5, 5))
 	chosen := make(map[string]question)
@@ -408,7 +408,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 
 // The comparison finds changes to later pages and to cursors.
 func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
-	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
+	w := compareLedger(t, ledgertest.NewPopulated(t, 25))
 	rows := func(change func([]any) []any) func(*testing.T, map[string]any, string) {
 		return func(_ *testing.T, answer map[string]any, member string) {
 			answer[member] = change(answer[member].([]any))
@@ -478,7 +478,7 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
 	lied := make(map[string]int)
 	for seed := range 3 { // several ledgers, because a list of one ledger can be empty
-		leaveRowsOut(t, compareLedger(t, ledgertest.NewForAnswers(t, 25+seed)), lied)
+		leaveRowsOut(t, compareLedger(t, ledgertest.NewPopulated(t, 25+seed)), lied)
 	}
 	require.ElementsMatch(t, []string{"/run-dags failure_stage", "/run-dags audit_mode", "/run-dags shape", "/run-dags verifier_method", "/run-dags document_root", "/run-dags evidence_id",
 		"/records failure_stage", "/records audit_mode", "/records shape", "/records verifier_method", "/records document_root", "/records evidence_id",
@@ -550,7 +550,7 @@ func with(object any, name string, value any) map[string]any {
 // The comparison accepts an answer that has the same JSON value in a different encoding, and an
 // error that has the same status but different wording.
 func TestDifferencesThatAreNotLies(t *testing.T) {
-	w := compareLedger(t, ledgertest.NewForAnswers(t, 5))
+	w := compareLedger(t, ledgertest.NewPopulated(t, 5))
 	tried, errors := 0, 0
 	for _, q := range asClientsAsk(w.questions.all(), w.size, 5) {
 		if q.form.lines || q.form.text || q.form == documentForm {

@@ -26,12 +26,12 @@ func scraped(t testing.TB, w *ledgertest.Ledger) string {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	data := w.Copy(t)
-	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
+	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.KeyFiles(data), log)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close()) }()
 	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.SpoolFolder(data), Version: "test", Metrics: api.NewMetrics(prometheus.NewRegistry())})
 	require.NoError(t, err)
-	require.NoError(t, n.Index.Follower(ledger.Default).Wait(t.Context(), w.Size))
+	require.NoError(t, n.Index.Follower(ledger.Default).WaitForSize(t.Context(), w.Size))
 	server := httptest.NewServer(service)
 	defer server.Close()
 	response, err := http.Get(server.URL + "/metrics")
@@ -44,7 +44,7 @@ func scraped(t testing.TB, w *ledgertest.Ledger) string {
 
 // The reference exports the same metrics as a server.
 func TestMetricsOfTheReference(t *testing.T) {
-	l := ledgertest.NewForAnswers(t, 10)
+	l := ledgertest.NewPopulated(t, 10)
 	got, err := readMetrics([]byte(scraped(t, l)), ledger.Default)
 	require.NoError(t, err)
 	expected, err := compareLedger(t, l).reference.metrics()
@@ -56,7 +56,7 @@ func TestMetricsOfTheReference(t *testing.T) {
 
 // The comparison finds every change to a line of the metrics whose value the log determines.
 func TestEveryChangeOfMetricsIsFound(t *testing.T) {
-	w := ledgertest.NewForAnswers(t, 10)
+	w := ledgertest.NewPopulated(t, 10)
 	text := scraped(t, w)
 	honest, err := readMetrics([]byte(text), ledger.Default)
 	require.NoError(t, err)

@@ -128,7 +128,7 @@ func rowsOf(q question, p *answerPage) (most int) {
 
 // parseAnswer parses an answer in JSON. It fails if the answer has more than maxValues values.
 func parseAnswer(d *pyjson.Document, body []byte) error {
-	err := d.ParseWithin(body, maxValues)
+	err := d.ParseLimited(body, maxValues)
 	var syntax *pyjson.SyntaxError
 	switch {
 	case errors.As(err, &syntax) && strings.HasPrefix(syntax.Msg, "more than"):

@@ -354,7 +354,7 @@ func (b *questionBuilder) groups() {
 // dimensions returns the names by which runs are grouped.
 func (b *questionBuilder) dimensions() (names []string) {
 	for _, name := range b.values.names(findable("")) {
-		if groups.IsGrouped(name) {
+		if groups.IsValidGrouping(name) {
 			names = append(names, name)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // For each GET route, either the audit compares the responses, or docs/audit.md says why it
 // does not.
 func TestEveryRouteIsAuditedOrDocumented(t *testing.T) {
-	w := compareLedger(t, ledgertest.NewForAnswers(t, 25))
+	w := compareLedger(t, ledgertest.NewPopulated(t, 25))
 	routes := routesOf(t)
 	asked := make(map[string]bool)
 	for _, q := range asClientsAsk(w.questions.all(), w.size, 5) {
@@ -45,7 +45,7 @@ func TestEveryRouteIsAuditedOrDocumented(t *testing.T) {
 // Different seeds produce different questions, so that a server cannot predict them. The same seed
 // produces the same questions.
 func TestSeedRepeatsTheQuestions(t *testing.T) {
-	world := ledgertest.NewForAnswers(t, 5)
+	world := ledgertest.NewPopulated(t, 5)
 	w := compareLedger(t, world)
 	asked := func(seed uint64) (list []string) {
 		for _, q := range asClientsAsk(w.questions.all(), w.size, seed) {
@@ -102,7 +102,7 @@ func routesOf(t testing.TB) []string {
 	t.Helper()
 	data := t.TempDir()
 	log := slog.New(slog.DiscardHandler)
-	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
+	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.KeyFiles(data), log)
 	require.NoError(t, err)
 	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.SpoolFolder(data), Version: "test"})
 	require.NoError(t, err)

@@ -75,8 +75,8 @@ func New(plan Plan) *Faults {
 	return &Faults{plan: plan, injected: make(map[string]int)}
 }
 
-// Stop ends the plan: all later calls succeed.
-func (f *Faults) Stop() {
+// StopInjecting ends the plan: all later calls succeed.
+func (f *Faults) StopInjecting() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.over = true

@@ -89,7 +89,7 @@ func TestPlan(t *testing.T) {
 		_, err := files.Stat("3.b")
 		require.ErrorIs(t, err, faulty.ErrInjected)
 	}
-	forever.Stop()
+	forever.StopInjecting()
 	_, err := files.Stat("3.b")
 	require.NoError(t, err)
 }

@@ -203,20 +203,20 @@ func losses(
 ) (int, []error) {
 	var made int
 	var wrong []error
-	files.BeforeEach(func(operation int) {
+	files.BeforeEachOperation(func(operation int) {
 		if operation%c.every != 0 {
 			return
 		}
 		for i, percent := range c.percents {
 			made++
 			seed := uint64(operation*len(c.percents) + i)
-			if err := inspect(func() vfs.FS { return files.PowerCut(percent, seed).FS() }); err != nil {
+			if err := inspect(func() vfs.FS { return files.AfterPowerCut(percent, seed).FS() }); err != nil {
 				wrong = append(wrong, fmt.Errorf("power cut before operation %d with %d %% kept: %w", operation, percent, err))
 			}
 		}
 	})
 	err := work()
-	files.BeforeEach(nil) // from here on, the test no longer changes made and wrong
+	files.BeforeEachOperation(nil) // from here on, the test no longer changes made and wrong
 	require.NoError(t, err)
 	return made, wrong
 }
@@ -271,7 +271,7 @@ func TestPowerCutInRestart(t *testing.T) {
 	ctx := t.Context()
 	first := pebbletest.NewCrashFS()
 	require.NoError(t, h.play(ctx, first.FS(), engine.Sync))
-	files := first.PowerCut(0, 0)
+	files := first.AfterPowerCut(0, 0)
 	steps := h.acknowledged.Load()
 	work := func() error { return h.check(ctx, files.FS(), steps, steps) }
 	_, wrong := losses(t, files, cuts{every: 1, percents: []int{30, 50, 50, 50, 50, 50, 70, 90}}, work,

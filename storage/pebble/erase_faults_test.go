@@ -98,7 +98,7 @@ func TestErasingWaitsForCopies(t *testing.T) {
 func TestCheckFindsErasedContent(t *testing.T) {
 	db, _, _ := marked(t, vfs.NewMem())
 	var marks []erase.Mark
-	require.NoError(t, erase.EachMark(db.engine, 1, func(m erase.Mark) { marks = append(marks, m) }))
+	require.NoError(t, erase.ForEachMark(db.engine, 1, func(m erase.Mark) { marks = append(marks, m) }))
 	require.Len(t, marks, 1)
 	require.ErrorContains(t, db.eraser.CheckGone(t.Context(), marks), "still contains erased content")
 	db.eraser.AllowValueRewrites()

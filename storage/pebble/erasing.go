@@ -26,7 +26,7 @@ func (d *Database) PendingErasures(ctx context.Context) (PendingErasures, error)
 
 func (d *Database) erasing() (PendingErasures, error) {
 	var e PendingErasures
-	err := erase.EachMark(d.engine, math.MaxInt, func(m erase.Mark) {
+	err := erase.ForEachMark(d.engine, math.MaxInt, func(m erase.Mark) {
 		if at := time.UnixMicro(m.Time).UTC(); e.Pieces == 0 || at.Before(e.Oldest) {
 			e.Oldest = at
 		}

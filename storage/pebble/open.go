@@ -53,7 +53,7 @@ func open(cfg Config) (*Database, error) {
 		return nil, err
 	}
 	room := disk.Space{FS: cfg.FS, Dir: dir, MinFree: cfg.MinFreeBytes}
-	full := room.CheckOpening()
+	full := room.CheckBeforeOpen()
 	if cfg.ReadOnly || !errors.Is(full, storage.ErrNoSpace) {
 		full = nil
 	}
@@ -85,7 +85,7 @@ func open(cfg Config) (*Database, error) {
 	options.ReadOnly = cfg.ReadOnly
 	options.FS = frames.CheckedFS{FS: disk.MarkerFS{FS: d.logs}}
 	options.Experimental.ValueSeparationPolicy = d.eraser.ValueSeparation
-	d.eraser.ListenTo(options.EventListener)
+	d.eraser.RegisterListeners(options.EventListener)
 	d.engine, err = engine.Open(dir, options)
 	if full != nil && errors.Is(err, engine.ErrDBDoesNotExist) { // the folder contains no database that could be read
 		err = full

@@ -129,7 +129,7 @@ func TestLostContentIsDamage(t *testing.T) {
 	require.NoError(t, db.Close())
 	tamper, err := pebbletest.OpenTamperer(files, testDir, "default")
 	require.NoError(t, err)
-	require.NoError(t, tamper.LoseBytes(digestOf(0)))
+	require.NoError(t, tamper.DeleteBytes(digestOf(0)))
 	require.NoError(t, tamper.Close())
 
 	db = openOn(t, files)

@@ -132,7 +132,7 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 			continue
 		}
 		err = do(store)
-		faults.Stop()
+		faults.StopInjecting()
 		check(store, err)
 		require.NoError(t, db.Close())
 	}

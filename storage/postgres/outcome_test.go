@@ -181,7 +181,7 @@ func TestKilledServer(t *testing.T) {
 		require.Empty(t, written)
 		before := acknowledged.Load()
 		require.NoError(t, server.Kill())
-		require.NoError(t, server.Run())
+		require.NoError(t, server.StartProcess())
 		reader, err := Open(t.Context(), Config{URL: server.URL(), ReadOnly: true})
 		require.NoError(t, err)
 		read, err := reader.Ledger(t.Context(), "default")
@@ -214,7 +214,7 @@ func TestServerThatDoesNotComeBack(t *testing.T) {
 		require.ErrorContains(t, err, "the outcome of a write is unknown")
 		require.False(t, sentinel(err))
 	}
-	require.NoError(t, server.Run())
+	require.NoError(t, server.StartProcess())
 	err = store.Commit(t.Context(), b.Head, next)
 	require.ErrorContains(t, err, "the ledger must be opened again")
 	store, err = db.Ledger(t.Context(), "default")
@@ -393,7 +393,7 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 	for _, name := range []string{"fsync", "full_page_writes"} {
 		server.Stop()
 		require.NoError(t, server.Configure(name+" = off"))
-		require.NoError(t, server.Run())
+		require.NoError(t, server.StartProcess())
 		refused(name)
 		var setting *SettingError
 		_, err := db.Ledger(ctx, "default") // the outcome of a write in an earlier round can still be unknown
@@ -403,7 +403,7 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 		require.ErrorAs(t, err, &setting)
 		server.Stop()
 		require.NoError(t, server.Configure(name+" = on"))
-		require.NoError(t, server.Run())
+		require.NoError(t, server.StartProcess())
 	}
 	store, err = db.Ledger(ctx, "default")
 	require.NoError(t, err)

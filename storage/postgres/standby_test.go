@@ -28,7 +28,7 @@ func TestStandby(t *testing.T) {
 
 	server.Stop()
 	require.NoError(t, server.BecomeStandby())
-	require.NoError(t, server.Run())
+	require.NoError(t, server.StartProcess())
 	_, err = seen.Head(t.Context())
 	require.ErrorIs(t, err, ErrStandby)
 	_, err = seen.Entry(t.Context(), 0)

@@ -301,7 +301,7 @@ func TestURLs(t *testing.T) {
 func TestTransport(t *testing.T) {
 	kinds(t, func(t *testing.T, b bucket.Bucket) {
 		require.NoError(t, b.Put(t.Context(), "v1/a b", []byte("one"), plain, bucket.IfAbsent()))
-		client := http.Client{Transport: bucket.Transport(b)}
+		client := http.Client{Transport: bucket.NewTransport(b)}
 		for path, want := range map[string]int{"/v1/a%20b": http.StatusOK, "/v1/none": http.StatusNotFound, "/v1": http.StatusNotFound, "/": http.StatusNotFound, "/v1/../../x": http.StatusNotFound} {
 			response, err := client.Get("http://any" + path)
 			if path == "/" || path == "/v1/../../x" { // these are not names of objects

@@ -13,9 +13,9 @@ import (
 // longer.
 const MaxObject = 256 * (2 + 1<<16)
 
-// Transport returns a RoundTripper that answers GET requests with the objects of a bucket, and ignores the host
+// NewTransport returns a RoundTripper that answers GET requests with the objects of a bucket, and ignores the host
 // of the URL.
-func Transport(b Bucket) http.RoundTripper { return transport{b} }
+func NewTransport(b Bucket) http.RoundTripper { return transport{b} }
 
 type transport struct{ bucket Bucket }
 

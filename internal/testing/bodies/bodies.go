@@ -50,5 +50,5 @@ func AllocatedBytes(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// HoldUnbounded grants every reservation of memory.
-func HoldUnbounded(int64) (release func(), err error) { return func() {}, nil }
+// HoldWithoutLimit grants every reservation of memory.
+func HoldWithoutLimit(int64) (release func(), err error) { return func() {}, nil }

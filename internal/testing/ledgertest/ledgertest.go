@@ -156,14 +156,14 @@ func Serve(t testing.TB, data string) (url string, stop func()) {
 func serve(t testing.TB, data string, key *string) (url string, stop func()) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.Keys(data), log)
+	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.KeyFiles(data), log)
 	require.NoError(t, err)
 	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.SpoolFolder(data), Version: "test"})
 	require.NoError(t, err)
 	server := httptest.NewServer(service)
 	l, err := n.Host.Ledger(ledger.Default)
 	require.NoError(t, err)
-	require.NoError(t, n.Index.Follower(ledger.Default).Wait(context.Background(), l.Head().Size)) // an audit queries the index
+	require.NoError(t, n.Index.Follower(ledger.Default).WaitForSize(context.Background(), l.Head().Size)) // an audit queries the index
 	if key != nil {
 		*key = l.VerifierKey()
 	}
@@ -178,7 +178,7 @@ func (l *Ledger) Copy(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.CopyFS(dir, os.DirFS(l.Data)))
-	require.NoError(t, os.Chmod(datadir.Keys(dir).Path(ledger.Default), 0o600))
+	require.NoError(t, os.Chmod(datadir.KeyFiles(dir).Path(ledger.Default), 0o600))
 	return dir
 }
 
@@ -203,9 +203,9 @@ var answerRequests = []struct{ method, path, body string }{
 	{"POST", "/ipc-records", `{"run_id":"made","payload":{"q":"Else?"},"output":"Else.","model":"m1","temperature":0.25,"max_tokens":9,"seed":7}`},
 }
 
-// NewForAnswers creates a ledger for which no query of the API has an empty result. bulk is the
+// NewPopulated creates a ledger for which no query of the API has an empty result. bulk is the
 // number of records before and after the named events.
-func NewForAnswers(t testing.TB, bulk int) *Ledger {
+func NewPopulated(t testing.TB, bulk int) *Ledger {
 	t.Helper()
 	l := New(t, bulk, 5, bulk)
 	url, stop := Serve(t, l.Data)

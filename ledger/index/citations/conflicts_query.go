@@ -85,7 +85,7 @@ func conflictAt(v *index.View, chunkHash string, below uint64) (Conflict, error)
 	if c.Count, size = binary.Uvarint(value); size <= 0 {
 		return c, fmt.Errorf("%w: the sources of a chunk cannot be decoded from %x", rowstore.ErrDamaged, value)
 	}
-	for r, err := range v.Ascend(chunkSources, chunk[:], 0) {
+	for r, err := range v.VersionsOldestFirst(chunkSources, chunk[:], 0) {
 		if err != nil {
 			return c, err
 		}

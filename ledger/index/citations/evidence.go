@@ -47,13 +47,13 @@ func (f *deriver) anyRunSets() bool {
 	prefix := f.Rows.Keys.Prefix(nil, runSets)
 	it, err := f.Rows.Iterate(prefix, f.Rows.Keys.Prefix(nil, runSets+1))
 	if err != nil {
-		f.Rows.Fail("%w", err)
+		f.Rows.Failf("%w", err)
 		return false
 	}
 	f.KeysRead++
 	f.runSets = new(it.First())
 	if err := errors.Join(it.Error(), it.Close()); err != nil {
-		f.Rows.Fail("%w", err)
+		f.Rows.Failf("%w", err)
 	}
 	return *f.runSets
 }

@@ -78,7 +78,7 @@ func (l *staleList) read(prefix []byte, suffix int) (rows []StaleCitation, next 
 				from = append(rowstore.AppendVersion(bytes.Clone(head), l.Size()-1), 0, 0, 0, 0)
 				position = from
 			}
-			if b != nil && b.Spent(len(rows)) {
+			if b != nil && b.IsSpent(len(rows)) {
 				return rows, rowstore.AppendSeq(bytes.Clone(position[len(prefix):]), below), nil
 			}
 			if from != nil {
@@ -135,14 +135,14 @@ func (l *staleList) nameSource(id rowstore.Identity, by uint64) error {
 // remain.
 func appendStale(ctx context.Context, v *index.View, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
 	id := rowstore.IdentityOf([]byte(sourceChunkName), []byte(source), one.chunk)
-	for r, err := range v.Descend(records.Postings, id[:], below) {
+	for r, err := range v.VersionsNewestFirst(records.Postings, id[:], below) {
 		if err != nil {
 			return nil, 0, err
 		}
 		if r.Seq < one.from {
 			break
 		}
-		if b.Spent(len(rows)) {
+		if b.IsSpent(len(rows)) {
 			return rows, r.Seq + 1, nil
 		}
 		e, err := readSet(ctx, v, r.Seq)

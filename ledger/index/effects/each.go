@@ -7,15 +7,15 @@ import (
 	"colophon/ledger/index"
 )
 
-// Beginning holds the pairs on the first page of List.
-type Beginning struct {
+// PairPage holds the pairs on the first page of List.
+type PairPage struct {
 	Totals             // of these pairs
 	Seqs   [][2]uint64 // seqs of the two runs of each pair
 	More   bool        // there are further pages
 }
 
-// First returns the pairs on the first page of List, without reading their events.
-func First(ctx context.Context, v *index.View, q Query, limit int) (b Beginning, err error) {
+// FirstPage returns the pairs on the first page of List, without reading their events.
+func FirstPage(ctx context.Context, v *index.View, q Query, limit int) (b PairPage, err error) {
 	b.AsOf = v.Size()
 	next, err := page(ctx, v, q, index.Page{Limit: limit}, func(_ *walk, one *paired) error {
 		b.add(one)

@@ -44,7 +44,7 @@ func (e *walk) pair(ctx context.Context, at position) (matched, error) {
 
 // first returns the first run of one of the two combinations. of is 0 or 1.
 func (p *matched) first(of int) (seq uint64, found bool, err error) {
-	for version, err := range p.view.Ascend(groups.Combinations, p.combinations[of][:], 0) {
+	for version, err := range p.view.VersionsOldestFirst(groups.Combinations, p.combinations[of][:], 0) {
 		return version.Seq, err == nil, err
 	}
 	return 0, false, nil
@@ -98,7 +98,7 @@ func isMember(variable string) bool { return strings.HasPrefix(variable, "/") }
 func (e *walk) valueOf(r *event.IPC) []byte {
 	switch {
 	case e.query.Variable == records.Input:
-		return r.Input()
+		return r.InputIdentity()
 	case isMember(e.query.Variable):
 		return r.Members.Find(e.name)
 	}
@@ -154,9 +154,9 @@ func (p *matched) walk(from *[2]uint64) iter.Seq2[paired, error] {
 		if p.none {
 			return
 		}
-		a, stopA := iter.Pull2(p.view.Ascend(groups.Combinations, p.combinations[0][:], from[0]))
+		a, stopA := iter.Pull2(p.view.VersionsOldestFirst(groups.Combinations, p.combinations[0][:], from[0]))
 		defer stopA()
-		b, stopB := iter.Pull2(p.view.Ascend(groups.Combinations, p.combinations[1][:], from[1]))
+		b, stopB := iter.Pull2(p.view.VersionsOldestFirst(groups.Combinations, p.combinations[1][:], from[1]))
 		defer stopB()
 		one := paired{sides: [2]side{{from: from[0]}, {from: from[1]}}}
 		for {

@@ -69,7 +69,7 @@ func page(ctx context.Context, v *index.View, q Query, p index.Page, add func(*w
 	}
 	pairs := 0
 	for b := v.Budget(p); at.more(); {
-		if b.Spent(pairs) {
+		if b.IsSpent(pairs) {
 			return at.append(nil), nil
 		}
 		pair, err := e.pair(ctx, at)
@@ -80,7 +80,7 @@ func page(ctx context.Context, v *index.View, q Query, p index.Page, add func(*w
 			if err != nil {
 				return nil, err
 			}
-			if b.Spent(pairs) {
+			if b.IsSpent(pairs) {
 				return at.append(nil), nil
 			}
 			if one.found {
@@ -137,7 +137,7 @@ func newWalk(v *index.View, q Query) (e *walk, at position, err error) {
 
 // newest returns the newest combination of a list, or 0 if the list is empty.
 func (e *walk) newest(of int) (condition uint64, err error) {
-	if records.IsGrouped(e.query.Variable) {
+	if records.FormsRunGroups(e.query.Variable) {
 		g, err := groups.NewestVersion(e.view, e.lists[of].id)
 		return g.LastNewCombination(), err
 	}
@@ -157,7 +157,7 @@ func (e *walk) rows() rowstore.Dimension {
 // first. It returns ErrPosition if condition is not in the list.
 func (e *walk) before(of int, condition uint64) (uint64, error) {
 	id := e.lists[of].id
-	if records.IsGrouped(e.query.Variable) {
+	if records.FormsRunGroups(e.query.Variable) {
 		g, err := groups.VersionAt(e.view, id, condition, groups.AddsCombination)
 		return g.ConditionBefore, err
 	}

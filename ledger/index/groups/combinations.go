@@ -29,7 +29,7 @@ func Combination(ipc *event.IPC, by InputMode) rowstore.Identity {
 	var digests [members.MaxMembers * members.DigestBytes]byte
 	switch {
 	case by == ByInput:
-		of = ipc.Input()
+		of = ipc.InputIdentity()
 	case by == ByMembers && !ipc.Members.HasDigests():
 		return rowstore.Identity{}
 	case by == ByMembers:

@@ -167,7 +167,7 @@ func (f *Deriver) newestGroup(id rowstore.Identity) Version {
 	}
 	g, err := Decode(seq, value)
 	if err != nil {
-		f.Rows.Fail("%w", err)
+		f.Rows.Failf("%w", err)
 	}
 	return g
 }

@@ -14,7 +14,7 @@ func (f *Deriver) Filter() *bloom.Filter {
 		f.runs.filter = bloom.New(bloom.SharedReserve(f.FilterBytes))
 		f.runs.filterHasOutputs = true // stays true only if there is no group yet
 		if err := f.load(); err != nil {
-			f.Rows.Fail("%w", err)
+			f.Rows.Failf("%w", err)
 		}
 	}
 	return f.runs.filter
@@ -22,7 +22,7 @@ func (f *Deriver) Filter() *bloom.Filter {
 
 // loadGroups adds all groups to the filter.
 func (f *Deriver) loadGroups() error {
-	return f.Rows.EachKey(families, func(it *rowstore.Iterator) error {
+	return f.Rows.ForEachKey(families, func(it *rowstore.Iterator) error {
 		for member, err := range it.Versions() {
 			if err != nil {
 				return err
@@ -45,7 +45,7 @@ func (f *Deriver) load() error {
 	}
 	for _, d := range append(f.loads, Combinations) {
 		var last rowstore.Identity
-		if err := f.Rows.EachKey(d, func(it *rowstore.Iterator) error {
+		if err := f.Rows.ForEachKey(d, func(it *rowstore.Iterator) error {
 			key := it.Key()
 			if id := rowstore.Identity(key[len(key)-rowstore.VersionBytes-len(last) : len(key)-rowstore.VersionBytes]); id != last {
 				f.runs.filter.Add(id)

@@ -89,7 +89,7 @@ func (f *Deriver) countOutput(row outputRow) (same outputCount, found bool) {
 	}
 	same, err := decodeOutputCount(value)
 	if err != nil {
-		f.Rows.Fail("%w", err)
+		f.Rows.Failf("%w", err)
 	}
 	return same, true
 }

@@ -34,7 +34,7 @@ func ListOutputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (
 	defer func() { err = errors.Join(err, versions.Close()) }()
 	counts := outputCounts{view: v, by: q.Name, id: id, group: &g, repeats: g.All.Runs - g.All.outputs}
 	for b := v.Budget(p); at != 0; {
-		if b.Spent(len(rows)) {
+		if b.IsSpent(len(rows)) {
 			return rows, rowstore.AppendSeq(nil, at), nil
 		}
 		version, err := groupAtVersion(versions, at, addsOutput)

@@ -39,9 +39,9 @@ type Query struct {
 	index.TimeRange     // limits the time of a group's last run
 }
 
-// IsGrouped reports whether by is a valid Query.By: one of the four hashes of a run, input,
+// IsValidGrouping reports whether by is a valid Query.By: one of the four hashes of a run, input,
 // model, or "label:" followed by the name of a label.
-func IsGrouped(by string) bool { return records.IsGrouped(by) && by != records.LabelPrefix }
+func IsValidGrouping(by string) bool { return records.FormsRunGroups(by) && by != records.LabelPrefix }
 
 // choice is a Query whose time range is resolved to seqs. The seq of a group's last run must
 // be at least from, and less than below.
@@ -146,7 +146,7 @@ func ValueOf(ctx context.Context, v *index.View, seq uint64, by string) (string,
 	case records.IPCID:
 		return string(r.IPCID), err
 	case records.Input:
-		return string(r.Input()), err
+		return string(r.InputIdentity()), err
 	case records.InputHash:
 		return string(r.InputHash), err
 	case records.SystemPromptHash:
@@ -189,11 +189,11 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Gro
 	}
 	b := v.Budget(p)
 	family := rowstore.IdentityOf([]byte(q.By))
-	for member, err := range v.Descend(families, family[:], below) {
+	for member, err := range v.VersionsNewestFirst(families, family[:], below) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if b.Spent(len(rows)) {
+		if b.IsSpent(len(rows)) {
 			return rows, rowstore.AppendSeq(nil, below), nil
 		}
 		below = member.Seq
@@ -211,7 +211,7 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Gro
 // FirstRuns yields the first run, of any state, of each group that a name forms, newest first.
 func FirstRuns(v *index.View, by string) iter.Seq2[uint64, error] {
 	family := rowstore.IdentityOf([]byte(by))
-	return rowstore.VersionSeqs(v.Descend(families, family[:], v.Size()))
+	return rowstore.VersionSeqs(v.VersionsNewestFirst(families, family[:], v.Size()))
 }
 
 // memberAt returns the group of a family whose first run is event first.

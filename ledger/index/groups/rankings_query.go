@@ -100,7 +100,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 	defer func() { err = errors.Join(err, it.Close()) }()
 	next = append([]byte{byte(at)}, after...)
 	for ok := it.First(); ok; ok = it.Next() {
-		if w.budget.Spent(len(w.rows)) {
+		if w.budget.IsSpent(len(w.rows)) {
 			return next, nil
 		}
 		w.view.AddReads(1, 0)
@@ -125,11 +125,11 @@ func (w *rankedWalk) members(ctx context.Context, at int, after []byte) (next []
 			return nil, index.ErrPosition
 		}
 	}
-	for member, err := range w.view.Descend(families, family[:], below) {
+	for member, err := range w.view.VersionsNewestFirst(families, family[:], below) {
 		if err != nil {
 			return nil, err
 		}
-		if w.budget.Spent(len(w.rows)) {
+		if w.budget.IsSpent(len(w.rows)) {
 			return rowstore.AppendSeq([]byte{byte(at)}, below), nil
 		}
 		below = member.Seq
@@ -183,7 +183,7 @@ func listRecent(ctx context.Context, v *index.View, q *choice, p index.Page) (ro
 		if err != nil || !ok || seq < q.from {
 			return rows, nil, err
 		}
-		if b.Spent(len(rows)) {
+		if b.IsSpent(len(rows)) {
 			return rows, rowstore.AppendSeq(nil, below), nil
 		}
 		below = seq

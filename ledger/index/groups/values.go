@@ -58,7 +58,7 @@ func ListValues(v *index.View, name string, p index.Page) (rows []Value, next []
 	}
 	id := rowstore.IdentityOf([]byte(name))
 	b := v.Budget(p)
-	for version, err := range v.Descend(values, id[:], below) {
+	for version, err := range v.VersionsNewestFirst(values, id[:], below) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -73,7 +73,7 @@ func ListValues(v *index.View, name string, p index.Page) (rows []Value, next []
 			if n < skip {
 				continue
 			}
-			if b.Spent(len(rows)) {
+			if b.IsSpent(len(rows)) {
 				return rows, rowstore.AppendSeq(rowstore.AppendSeq(nil, version.Seq+1), n), nil
 			}
 			rows = append(rows, Value{version.Seq, string(text)})

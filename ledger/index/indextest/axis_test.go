@@ -42,7 +42,7 @@ func TestSeedsInPayloads(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, drift.Seed, drift.CompareRuns(&a.IPC, &b.IPC, drift.CitationSetPair{}).Cause)
 
-			group, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: records.Input, Text: string(a.Input())}})
+			group, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: records.Input, Text: string(a.InputIdentity())}})
 			require.NoError(t, err)
 			require.True(t, found)
 			require.Equal(t, uint64(3), group.Runs)

@@ -181,7 +181,7 @@ func requireDerived(t *rapid.T, v *index.View, events []citationEvent) {
 		require.Equal(t, naiveUnregistered(events, seq), unregistered)
 		flag := rowstore.IdentityOf([]byte("flag"), []byte("unregistered_source"))
 		flagged := false
-		for r, err := range v.Descend(records.Postings, flag[:], v.Size()) {
+		for r, err := range v.VersionsNewestFirst(records.Postings, flag[:], v.Size()) {
 			require.NoError(t, err)
 			flagged = flagged || r.Seq == seq
 		}

@@ -20,11 +20,11 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 	var cuts []*pebbletest.CrashFS
 	var mu sync.Mutex // guards cuts
 	files := pebbletest.NewCrashFS()
-	files.BeforeEach(func(operation int) {
+	files.BeforeEachOperation(func(operation int) {
 		if operation%3 > 0 {
 			return
 		}
-		cut := files.PowerCut([]int{100, 0, 100, 50, 100}[operation%5], uint64(operation))
+		cut := files.AfterPowerCut([]int{100, 0, 100, 50, 100}[operation%5], uint64(operation))
 		mu.Lock()
 		defer mu.Unlock()
 		cuts = append(cuts, cut)
@@ -40,7 +40,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 		_, err := s.RowStore().DB().AsyncFlush()
 		require.NoError(t, err)
 	}
-	files.BeforeEach(nil)
+	files.BeforeEachOperation(nil)
 	require.NoError(t, s.Close())
 
 	middle, whole := 0, log.refold()

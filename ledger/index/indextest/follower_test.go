@@ -125,12 +125,12 @@ func TestUnreadableEvent(t *testing.T) {
 			c.Rows.Log = slog.New(slog.NewTextHandler(&messages, &slog.HandlerOptions{Level: slog.LevelError}))
 			s := openTest(t, c)
 			f := follow(t, s, damaged)
-			err = f.Wait(t.Context(), 8)
+			err = f.WaitForSize(t.Context(), 8)
 			require.ErrorContains(t, err, "folding event 7")
 			require.ErrorContains(t, err, test.why)
 			require.Equal(t, err, f.Err())
 			require.Equal(t, uint64(7), f.Size())
-			require.NoError(t, f.Wait(t.Context(), 7))
+			require.NoError(t, f.WaitForSize(t.Context(), 7))
 			f.Wake()
 			damaged.check(f)
 			require.NoError(t, s.Close())
@@ -178,7 +178,7 @@ func TestUnreadableLog(t *testing.T) {
 	for _, method := range []string{"head", "entry", "entries"} {
 		f, err := s.Follow("default", unreadable{log.store, method})
 		require.NoError(t, err)
-		require.ErrorIs(t, f.Wait(t.Context(), 13), errReader)
+		require.ErrorIs(t, f.WaitForSize(t.Context(), 13), errReader)
 		require.ErrorIs(t, f.Err(), errReader)
 		f.Close()
 	}
@@ -215,7 +215,7 @@ func TestBatchesAreBounded(t *testing.T) {
 		w := &watched{Reader: log.store}
 		f, err := s.Follow(log.name, w)
 		require.NoError(t, err)
-		require.NoError(t, f.Wait(t.Context(), 7))
+		require.NoError(t, f.WaitForSize(t.Context(), 7))
 		require.NoError(t, s.Close())
 		// Whether the follower read once more at the end depends on when it was closed.
 		read := slices.DeleteFunc(w.from, func(from uint64) bool { return from == log.head.Size })
@@ -232,11 +232,11 @@ func TestWaitEnds(t *testing.T) {
 	require.NoError(t, f.Err())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, f.Wait(ctx, 4), context.Canceled)
-	require.NoError(t, f.Wait(ctx, 3), "the event is already folded")
+	require.ErrorIs(t, f.WaitForSize(ctx, 4), context.Canceled)
+	require.NoError(t, f.WaitForSize(ctx, 3), "the event is already folded")
 
 	waiting := make(chan error)
-	go func() { waiting <- f.Wait(context.Background(), 4) }()
+	go func() { waiting <- f.WaitForSize(context.Background(), 4) }()
 	f.Close()
 	require.ErrorIs(t, <-waiting, index.ErrClosed)
 	require.NoError(t, f.Err())
@@ -260,7 +260,7 @@ func TestWaitersAndWakers(t *testing.T) {
 	for w := range waiters {
 		group.Go(func() {
 			for seq := w; seq < events; seq += waiters {
-				if err := f.Wait(context.Background(), uint64(seq)+1); err != nil {
+				if err := f.WaitForSize(context.Background(), uint64(seq)+1); err != nil {
 					t.Error(err)
 				}
 				if found, err := f.Find(context.Background(), hashes[seq], 0); err != nil || found != uint64(seq) {
@@ -325,7 +325,7 @@ func TestCloseInTheMiddleOfAFold(t *testing.T) {
 	s := openTest(t, c)
 	for size := uint64(1); size < log.head.Size; size += 300 {
 		f := follow(t, s, log)
-		require.NoError(t, f.Wait(t.Context(), size))
+		require.NoError(t, f.WaitForSize(t.Context(), size))
 		f.Close()
 		reached := f.Size()
 		log.check(f)

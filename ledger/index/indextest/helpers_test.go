@@ -64,7 +64,7 @@ func follow(t tester, s *index.Store, j *journal) *index.Follower {
 func (j *journal) catchUp(f *index.Follower) {
 	j.t.Helper()
 	f.Wake()
-	require.NoError(j.t, f.Wait(context.Background(), j.head.Size))
+	require.NoError(j.t, f.WaitForSize(context.Background(), j.head.Size))
 }
 
 // journal is a log that a test writes: bodies linked into a chain.

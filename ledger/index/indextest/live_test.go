@@ -56,7 +56,7 @@ func writeAndFind(t *testing.T, l *ledger.Ledger, f *index.Follower, n int) erro
 		return err
 	}
 	defer r.Release()
-	submission, err := l.Prepare(r, ledger.Anonymous, "")
+	submission, err := l.PrepareRecord(r, ledger.Anonymous, "")
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func writeAndFind(t *testing.T, l *ledger.Ledger, f *index.Follower, n int) erro
 	if err != nil {
 		return err
 	}
-	if err := f.Wait(t.Context(), ack.Seq+1); err != nil {
+	if err := f.WaitForSize(t.Context(), ack.Seq+1); err != nil {
 		return err
 	}
 	seq, err := f.Find(t.Context(), ack.EventHash, 0)

@@ -41,7 +41,7 @@ func TestDamageOfTheLog(t *testing.T) {
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f, err := s.Follow(log.name, damagedLog{log.store, 30})
 	require.NoError(t, err)
-	require.ErrorIs(t, f.Wait(t.Context(), 50), engine.ErrCorruption)
+	require.ErrorIs(t, f.WaitForSize(t.Context(), 50), engine.ErrCorruption)
 	require.ErrorContains(t, f.Err(), "reading the log")
 	require.Zero(t, s.Rebuilds())
 	require.NoError(t, s.RowStore().AcquireError())

@@ -288,7 +288,7 @@ func TestPathIDsCollide(t *testing.T) {
 	for id, want := range map[string][]uint64{"d2f2e118": {4, 3, 2, 1}, "d2f2e1184115c4dd": {4, 2}} {
 		var found []uint64
 		posting := rowstore.IdentityOf([]byte("path_id"), []byte(id))
-		for r, err := range v.Descend(records.Postings, posting[:], v.Size()) {
+		for r, err := range v.VersionsNewestFirst(records.Postings, posting[:], v.Size()) {
 			require.NoError(t, err)
 			found = append(found, r.Seq)
 		}

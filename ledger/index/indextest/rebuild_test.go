@@ -85,7 +85,7 @@ func TestSecondDamageStopsTheFollower(t *testing.T) {
 	garble(t, s)
 	log.append(plains(t, 50, 60)...)
 	f = follow(t, s, log)
-	require.ErrorIs(t, f.Wait(t.Context(), log.head.Size), rowstore.ErrDamaged)
+	require.ErrorIs(t, f.WaitForSize(t.Context(), log.head.Size), rowstore.ErrDamaged)
 	require.ErrorIs(t, f.Err(), rowstore.ErrDamaged)
 	require.Equal(t, 1, s.Rebuilds())
 	require.True(t, s.RowStore().ReportDamage(rowstore.ErrDamaged, 0), "the damage was in the previous index")

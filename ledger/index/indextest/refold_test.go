@@ -30,7 +30,7 @@ func poison(t tester, s *index.Store) {
 		row := append(testKeys.Prefix(nil, rowstore.Dimension(d)), make([]byte, index.SchemaOf(query.Families())[d])...)
 		require.NoError(t, s.RowStore().DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
 	}
-	it, err := s.RowStore().DB().NewIter(&engine.IterOptions{LowerBound: testKeys[:], UpperBound: testKeys.End()})
+	it, err := s.RowStore().DB().NewIter(&engine.IterOptions{LowerBound: testKeys[:], UpperBound: testKeys.UpperBound()})
 	require.NoError(t, err)
 	for n, ok := 0, it.First(); ok; n, ok = n+1, it.Next() {
 		if n%3 == 0 {
@@ -101,8 +101,8 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 
 	var cuts []*pebbletest.CrashFS
 	var mu sync.Mutex // guards cuts
-	files.BeforeEach(func(operation int) {
-		cut := files.PowerCut([]int{100, 0, 50}[operation%3], uint64(operation))
+	files.BeforeEachOperation(func(operation int) {
+		cut := files.AfterPowerCut([]int{100, 0, 50}[operation%3], uint64(operation))
 		mu.Lock()
 		defer mu.Unlock()
 		cuts = append(cuts, cut)
@@ -114,7 +114,7 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 	})
 	require.NoError(t, err)
 	f.Close()
-	files.BeforeEach(nil)
+	files.BeforeEachOperation(nil)
 	require.NoError(t, s.Close())
 
 	whole := log.refold()
@@ -152,7 +152,7 @@ func TestRefoldReplacesAtOnce(t *testing.T) {
 	f, err := s.Refold(t.Context(), log.name, log.store, log.head.Size, func(uint64) {})
 	require.NoError(t, err)
 	f.Close()
-	cut := files.PowerCut(0, 1)
+	cut := files.AfterPowerCut(0, 1)
 	require.NoError(t, s.Close())
 	c.Rows.Files = cut.FS()
 	s = openTest(t, c)
@@ -207,8 +207,8 @@ func TestRefoldUpToASize(t *testing.T) {
 		require.Equal(t, size, f.Size())
 		log.check(f)
 		requireSame(t, first.refold(), dump(t, s))
-		require.NoError(t, f.Wait(t.Context(), size))
-		require.ErrorIs(t, f.Wait(t.Context(), size+1), index.ErrClosed)
+		require.NoError(t, f.WaitForSize(t.Context(), size))
+		require.ErrorIs(t, f.WaitForSize(t.Context(), size+1), index.ErrClosed)
 		f.Close()
 	}
 	f, err := s.Refold(t.Context(), log.name, log.store, 101, func(uint64) {})

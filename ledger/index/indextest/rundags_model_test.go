@@ -128,16 +128,16 @@ func naiveComparison(before, after *dagEvent) (c rundags.Comparison) {
 	}
 	switch n := len(c.Dimensions); {
 	case len(change.Differing) == 0:
-		c.DivergenceCause.DivergenceCause = "identical"
+		c.DivergenceCause.Cause = "identical"
 		return c
 	case !c.Known:
-		c.DivergenceCause.DivergenceCause = "unknown"
+		c.DivergenceCause.Cause = "unknown"
 	case n == 0:
-		c.DivergenceCause.DivergenceCause = "no_dimension"
+		c.DivergenceCause.Cause = "no_dimension"
 	case n == 1:
-		c.DivergenceCause.DivergenceCause = c.Dimensions[0]
+		c.DivergenceCause.Cause = c.Dimensions[0]
 	default:
-		c.DivergenceCause.DivergenceCause = "confounded"
+		c.DivergenceCause.Cause = "confounded"
 	}
 	c.Stage = new(change.FirstDivergence())
 	return c

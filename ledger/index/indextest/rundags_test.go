@@ -124,7 +124,7 @@ func requireRuns(t *rapid.T, v *index.View, events []dagEvent, limit int) {
 		require.NoError(t, err)
 		require.Equal(t, naiveFailures(events, bounds, any), failures)
 		times := []time.Time{time.UnixMicro(0).UTC(), time.UnixMicro(rapid.Int64Range(1, int64(v.Size())+1).Draw(t, "end")).UTC(), time.UnixMicro(int64(v.Size()) + 2).UTC()}
-		periods, err := rundags.CountFailuresOver(background, v, times, any)
+		periods, err := rundags.CountFailuresByPeriod(background, v, times, any)
 		require.NoError(t, err)
 		for i, found := range periods {
 			require.Equal(t, naiveFailures(events, index.TimeRange{Since: &times[i], Until: &times[i+1]}, any), found)

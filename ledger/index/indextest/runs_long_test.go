@@ -182,7 +182,7 @@ func (s *longSide) open(t *testing.T, cached bool) {
 	s.index = openTest(t, folded)
 	s.Follower, err = s.index.Follow("default", store)
 	require.NoError(t, err)
-	require.NoError(t, s.Wait(t.Context(), uint64(s.runs)+1))
+	require.NoError(t, s.WaitForSize(t.Context(), uint64(s.runs)+1))
 }
 
 func (s *longSide) close(t *testing.T) {

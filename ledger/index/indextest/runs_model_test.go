@@ -413,7 +413,7 @@ func TestEffectsEqualModel(t *testing.T) {
 			gotTotals, err := effects.Count(t.Context(), u.view, q, nil)
 			require.NoError(t, err)
 			require.Equal(t, totals, gotTotals)
-			first, err := effects.First(t.Context(), u.view, q, 1000)
+			first, err := effects.FirstPage(t.Context(), u.view, q, 1000)
 			require.NoError(t, err)
 			require.Equal(t, totals, first.Totals)
 			require.False(t, first.More)

@@ -282,8 +282,8 @@ func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
 		s = openTest(t, c)
 		var cuts []*pebbletest.CrashFS
 		var mu sync.Mutex // guards cuts
-		files.BeforeEach(func(operation int) {
-			cut := files.PowerCut([]int{100, 0, 50}[operation%3], uint64(operation))
+		files.BeforeEachOperation(func(operation int) {
+			cut := files.AfterPowerCut([]int{100, 0, 50}[operation%3], uint64(operation))
 			mu.Lock()
 			defer mu.Unlock()
 			cuts = append(cuts, cut)
@@ -291,8 +291,8 @@ func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
 		installed, _, err := s.InstallSnapshot(t.Context(), log.name, log.store, sending(parts))
 		require.NoError(t, err)
 		require.Equal(t, size, installed)
-		files.BeforeEach(nil)
-		cuts = append(cuts, files.PowerCut(0, 1)) // the install is durable
+		files.BeforeEachOperation(nil)
+		cuts = append(cuts, files.AfterPowerCut(0, 1)) // the install is durable
 		require.NoError(t, s.Close())
 
 		whole, found := log.refold(), make(map[uint64]int)

@@ -190,7 +190,7 @@ func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
 	t.Helper()
 	s := openTest(t, testConfig(files))
 	f := follow(t, s, log)
-	require.NoError(t, f.Wait(t.Context(), log.head.Size))
+	require.NoError(t, f.WaitForSize(t.Context(), log.head.Size))
 	for seq, hash := range log.hashes {
 		found, err := f.Find(t.Context(), hash, 0)
 		if err != nil {
@@ -287,7 +287,7 @@ func TestFullDisk(t *testing.T) {
 	require.Contains(t, <-warned, "nearly full")
 	require.NoError(t, f.Err())
 	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: rowstore.MinFreeBytes, TotalBytes: 1 << 40})
-	require.NoError(t, f.Wait(t.Context(), 5))
+	require.NoError(t, f.WaitForSize(t.Context(), 5))
 	log.check(f)
 	require.NoError(t, s.Close())
 }

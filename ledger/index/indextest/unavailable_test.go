@@ -78,7 +78,7 @@ func TestUnavailableLog(t *testing.T) {
 	}
 	away.left.Store(0)
 	away.away.Store(false)
-	require.NoError(t, f.Wait(t.Context(), 200))
+	require.NoError(t, f.WaitForSize(t.Context(), 200))
 	log.check(f)
 	require.Zero(t, s.Rebuilds())
 
@@ -90,7 +90,7 @@ func TestUnavailableLog(t *testing.T) {
 	f.Wake()
 	require.NoError(t, f.Err())
 	away.away.Store(false)
-	require.NoError(t, f.Wait(t.Context(), 210))
+	require.NoError(t, f.WaitForSize(t.Context(), 210))
 	log.check(f)
 	require.NoError(t, s.Close())
 }

@@ -163,7 +163,7 @@ func (c *comparison) renamed(shown *pathState, in, notIn uint64) (found []Rename
 	}
 	tried := make(map[rowstore.Identity]bool)
 	steps := 0
-	for version, err := range c.v.Descend(contents, shown.contentRow([]byte(c.name), in), c.v.Size()) {
+	for version, err := range c.v.VersionsNewestFirst(contents, shown.contentRow([]byte(c.name), in), c.v.Size()) {
 		if steps++; err != nil || steps > maxTried || len(found) == maxRenames {
 			return found, err
 		}

@@ -42,7 +42,7 @@ func standingOf(v *index.View, project, path rowstore.Identity, s *pathState, si
 // lastInLine returns the newest validation in a row that is in the line of a record and not in
 // the span except. It returns nil if there is none.
 func lastInLine(v *index.View, project rowstore.Identity, d rowstore.Dimension, row []byte, s *pathState, size uint64, except *uint64) (uint64, *validation, error) {
-	for r, err := range v.Descend(d, row, size) {
+	for r, err := range v.VersionsNewestFirst(d, row, size) {
 		if err != nil {
 			return 0, nil, err
 		}

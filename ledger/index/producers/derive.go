@@ -114,7 +114,7 @@ func (f *deriver) missing(seq, before, after uint64) {
 		r := rowstore.ValueReader{Rest: value}
 		r.Numbers(&high, &low)
 		if err := r.Err("the count of missing numbers", value); err != nil {
-			f.Rows.Fail("%w", err)
+			f.Rows.Failf("%w", err)
 		}
 	}
 	low, borrow := bits.Sub64(low, before, 0)

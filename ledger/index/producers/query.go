@@ -136,7 +136,7 @@ func numberBlocks(v *index.View, producer rowstore.Identity) func(level byte, n 
 // the event before which the next page begins, or 0 at the end.
 func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates []Duplicate, next uint64, err error) {
 	producer := rowstore.IdentityOf([]byte(id))
-	for r, err := range v.Descend(producerRepeats, producer[:], below) {
+	for r, err := range v.VersionsNewestFirst(producerRepeats, producer[:], below) {
 		if err != nil {
 			return nil, 0, err
 		}
@@ -159,7 +159,7 @@ func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates
 // firstOf returns the first event that has a value, or 0 if there is none.
 func firstOf(v *index.View, value records.Value) (uint64, error) {
 	id := rowstore.IdentityOf([]byte(value.Name), []byte(value.Text))
-	for r, err := range v.Ascend(records.Postings, id[:], 0) {
+	for r, err := range v.VersionsOldestFirst(records.Postings, id[:], 0) {
 		return r.Seq, err
 	}
 	return 0, nil

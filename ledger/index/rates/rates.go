@@ -87,7 +87,7 @@ func (d *deriver) count(series rowstore.Identity, seq uint64) {
 	if _, value, found := d.Rows.NewestVersion(tallies, series[:]); found {
 		var err error
 		if n, err = decode(value); err != nil {
-			d.Rows.Fail("%w", err)
+			d.Rows.Failf("%w", err)
 		}
 	}
 	d.value = binary.AppendUvarint(d.value[:0], n+1)

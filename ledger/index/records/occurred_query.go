@@ -28,7 +28,7 @@ func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page
 	var last []byte // position of the last record read
 	b := v.Budget(p)
 	for ok := it.First(); ok; ok = it.Next() {
-		if b.Spent(len(rows)) {
+		if b.IsSpent(len(rows)) {
 			return rows, last, nil
 		}
 		if err := ctx.Err(); err != nil {

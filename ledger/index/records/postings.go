@@ -54,8 +54,8 @@ func producerSeqText(producer []byte, seq uint64) []byte {
 	return rowstore.AppendSeq(bytes.Clone(producer), seq)
 }
 
-// IsGrouped reports whether IPC runs are grouped by values with that name.
-func IsGrouped(name string) bool {
+// FormsRunGroups reports whether IPC runs are grouped by values with that name.
+func FormsRunGroups(name string) bool {
 	switch name {
 	case IPCID, Input, InputHash, SystemPromptHash, OutputHash, Model, OllamaBuild:
 		return true
@@ -177,7 +177,7 @@ func (k *PostingCache) Posting(at int, name string, value []byte) Posting {
 func (v *ValueCollector) CollectIPC(identities *PostingCache, e *event.Event, ipc *event.IPC) {
 	v.collect(identities, e)
 	v.Add(Model, ipc.Model)
-	v.Add(Input, ipc.Input())
+	v.Add(Input, ipc.InputIdentity())
 	v.Add(OllamaBuild, ipc.OllamaBuildHash)
 	for part := range ipc.MissingParts() {
 		v.AddRecurring(Incomplete, []byte(part))
@@ -233,7 +233,7 @@ func FamilyOf(name string) rowstore.Identity {
 	case OllamaBuild:
 		return BuildFamily
 	}
-	if IsGrouped(name) {
+	if FormsRunGroups(name) {
 		return rowstore.IdentityOf([]byte(name))
 	}
 	return rowstore.Identity{}

@@ -92,7 +92,7 @@ func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Re
 				return nil, nil, err
 			}
 		}
-		if below > from && b.Spent(len(rows)) {
+		if below > from && b.IsSpent(len(rows)) {
 			return rows, rowstore.AppendSeq(nil, below), nil
 		}
 	}
@@ -138,7 +138,7 @@ func ListExceeds(v *index.View, q Filter, most int) (more bool, err error) {
 // SeqsOfKind yields the seqs of the records of a kind, newest first.
 func SeqsOfKind(v *index.View, kind record.Kind) iter.Seq2[uint64, error] {
 	id := rowstore.IdentityOf([]byte(kindName), []byte(kind))
-	return rowstore.VersionSeqs(v.Descend(Postings, id[:], v.Size()))
+	return rowstore.VersionSeqs(v.VersionsNewestFirst(Postings, id[:], v.Size()))
 }
 
 // appendRecord appends the record at seq if it has the kind and state that the filter selects.

@@ -64,8 +64,8 @@ func (s *Store) Rebuilds() int {
 	return s.usage.rebuilds
 }
 
-// AddRunning changes the number of running followers by 1 or -1.
-func (s *Store) AddRunning(running int) {
+// AddRunningFollowers changes the number of running followers by 1 or -1.
+func (s *Store) AddRunningFollowers(running int) {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	s.usage.running += running

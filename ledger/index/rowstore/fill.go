@@ -32,7 +32,7 @@ func PageNewestFirst[R any](r *Reader, d Dimension, id []byte, p Page, take func
 	} else if below >= r.size {
 		return nil, nil, ErrPosition
 	}
-	return fill(r, r.Descend(d, id, below), p, take)
+	return fill(r, r.VersionsNewestFirst(d, id, below), p, take)
 }
 
 // PageOldestFirst is like PageNewestFirst, with the oldest version first.
@@ -47,7 +47,7 @@ func PageOldestFirst[R any](r *Reader, d Dimension, id []byte, p Page, take func
 		}
 		last++
 	}
-	return fill(r, r.Ascend(d, id, last), p, take)
+	return fill(r, r.VersionsOldestFirst(d, id, last), p, take)
 }
 
 // fill converts versions with take until the page is full or its budget is spent. next is the
@@ -58,7 +58,7 @@ func fill[R any](r *Reader, versions iter.Seq2[Version, error], p Page, take fun
 		if err != nil {
 			return nil, nil, err
 		}
-		if last > 0 && b.Spent(len(rows)) {
+		if last > 0 && b.IsSpent(len(rows)) {
 			return rows, AppendSeq(nil, last), nil
 		}
 		taken, err := take(one)

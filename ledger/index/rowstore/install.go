@@ -127,7 +127,7 @@ func (i *Installer) Commit(ctx context.Context) error {
 	// time.
 	err = i.table.Set(numberKey(i.name), i.keys[:])
 	if err == nil && found {
-		err = i.table.DeleteRange(old, Keyspace(old).End())
+		err = i.table.DeleteRange(old, Keyspace(old).UpperBound())
 	}
 	if err = errors.Join(err, i.endTable()); err != nil {
 		return err

@@ -44,9 +44,9 @@ func KeyspaceFromNumber(n uint16) Keyspace {
 
 func (k Keyspace) number() uint16 { return binary.BigEndian.Uint16(k[:]) }
 
-// End returns the upper bound of the keyspace's keys. The last number has no such bound, but
+// UpperBound returns the upper bound of the keyspace's keys. The last number has no such bound, but
 // nextKeyspace never returns that number.
-func (k Keyspace) End() []byte {
+func (k Keyspace) UpperBound() []byte {
 	next := KeyspaceFromNumber(k.number() + 1)
 	return next[:]
 }

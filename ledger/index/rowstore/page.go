@@ -27,7 +27,7 @@ func (r *Reader) Budget(p Page) Budget {
 	return Budget{r, r.touched + KeysPerRow*p.Limit, r.bytes + PageBytes, p.Limit}
 }
 
-// Spent reports whether a page with this number of rows must end.
-func (b *Budget) Spent(rows int) bool {
+// IsSpent reports whether a page with this number of rows must end.
+func (b *Budget) IsSpent(rows int) bool {
 	return rows == b.rows || b.from.touched >= b.keys || b.from.bytes >= b.bytes
 }

@@ -26,7 +26,7 @@ func (r *Reader) EncodePart(after []byte, bytes int) (rows, last []byte, more bo
 		return nil, nil, false, ErrPosition
 	}
 	from := append(slices.Clone(r.Keys[:]), after...)
-	it, err := r.Iterate(from, r.Keys.End())
+	it, err := r.Iterate(from, r.Keys.UpperBound())
 	if err != nil {
 		return nil, nil, false, err
 	}

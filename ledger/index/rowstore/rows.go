@@ -34,8 +34,8 @@ type Writer struct {
 	key, value []byte // scratch
 }
 
-// Begin begins a batch.
-func (r *Writer) Begin(limits Limits) {
+// BeginBatch begins a batch.
+func (r *Writer) BeginBatch(limits Limits) {
 	if r.writes, r.spare = r.spare, nil; r.writes == nil {
 		r.writes = new(Batch)
 	}
@@ -45,19 +45,19 @@ func (r *Writer) Begin(limits Limits) {
 	r.cache.rotate(limits.RowCache)
 }
 
-// Full reports whether the batch must end because it has reached its size or because the row
+// IsFull reports whether the batch must end because it has reached its size or because the row
 // cache is full.
-func (r *Writer) Full() bool {
+func (r *Writer) IsFull() bool {
 	return r.writes.size()+r.waiting >= r.limits.Batch || r.cache.full(r.limits.RowCache)
 }
 
-// Empty reports whether nothing has been written since the batch began.
-func (r *Writer) Empty() bool { return len(r.writes.list) == 0 && len(r.changed) == 0 }
+// IsEmpty reports whether nothing has been written since the batch began.
+func (r *Writer) IsEmpty() bool { return len(r.writes.list) == 0 && len(r.changed) == 0 }
 
-// Take ends the batch and returns it. The caller must Commit the batch, and return it with
+// TakeBatch ends the batch and returns it. The caller must Commit the batch, and return it with
 // Reuse, before the batch after the next one begins. The row cache keeps the rows of the batch
 // until then.
-func (r *Writer) Take() *Batch {
+func (r *Writer) TakeBatch() *Batch {
 	for _, at := range r.changed {
 		r.flush(at)
 	}
@@ -67,8 +67,8 @@ func (r *Writer) Take() *Batch {
 	return batch
 }
 
-// Reuse accepts a batch for reuse after its Commit.
-func (r *Writer) Reuse(batch *Batch) { r.spare = batch }
+// ReuseBatch accepts a batch for reuse after its Commit.
+func (r *Writer) ReuseBatch(batch *Batch) { r.spare = batch }
 
 // GetStored returns the value of a key without a version, as it was before the batch. The caller
 // owns it.
@@ -83,9 +83,9 @@ func (r *Writer) Iterate(lower, upper []byte) (*Iterator, error) {
 	return iterate(r.engine, lower, upper)
 }
 
-// EachKey calls do for each key of a dimension, in order. It sees the keys as they were before
+// ForEachKey calls do for each key of a dimension, in order. It sees the keys as they were before
 // the batch.
-func (r *Writer) EachKey(d Dimension, do func(it *Iterator) error) (err error) {
+func (r *Writer) ForEachKey(d Dimension, do func(it *Iterator) error) (err error) {
 	it, err := r.Iterate(r.Keys.Prefix(nil, d), r.Keys.Prefix(nil, d+1))
 	if err != nil {
 		return err
@@ -99,8 +99,8 @@ func (r *Writer) EachKey(d Dimension, do func(it *Iterator) error) (err error) {
 	return it.Error()
 }
 
-// End discards the batch unless it was taken, and returns the first error since Begin.
-func (r *Writer) End() error {
+// EndBatch discards the batch unless it was taken, and returns the first error since Begin.
+func (r *Writer) EndBatch() error {
 	err := r.Err
 	if r.writes != nil {
 		r.spare = r.writes
@@ -113,8 +113,8 @@ func (r *Writer) End() error {
 	return err
 }
 
-// Fail sets Err unless an earlier error has set it.
-func (r *Writer) Fail(format string, arguments ...any) {
+// Failf sets Err unless an earlier error has set it.
+func (r *Writer) Failf(format string, arguments ...any) {
 	if r.Err == nil {
 		r.Err = fmt.Errorf(format, arguments...)
 	}
@@ -140,7 +140,7 @@ func (r *Writer) load(name []byte) place {
 	}
 	s, run, err := r.read(name)
 	if err != nil {
-		r.Fail("reading the index: %w", err)
+		r.Failf("reading the index: %w", err)
 	}
 	return r.cache.keep(name, s, run)
 }

@@ -155,8 +155,8 @@ func (s *Store) found(damage error, replaced int) {
 	}
 }
 
-// ReadOnly reports whether the store was opened read only.
-func (s *Store) ReadOnly() bool { return s.config.ReadOnly }
+// IsReadOnly reports whether the store was opened read only.
+func (s *Store) IsReadOnly() bool { return s.config.ReadOnly }
 
 // HasSpace reports whether the disk has enough free space to fold.
 func (s *Store) HasSpace() (bool, error) { return s.config.folder().hasSpace() }
@@ -223,7 +223,7 @@ func (s *Store) Clear(name string, old Keyspace) (Keyspace, error) {
 	if err != nil {
 		return old, err
 	}
-	return next, s.engine.DeleteRange(old[:], old.End(), engine.NoSync)
+	return next, s.engine.DeleteRange(old[:], old.UpperBound(), engine.NoSync)
 }
 
 // Close waits for the current replacement, if there is one, and closes the database. The

@@ -86,7 +86,7 @@ func DecodeNumber(value []byte) (uint64, error) {
 func Decode[S any](r *Writer, value []byte, decode func([]byte) (S, error)) S {
 	s, err := decode(value)
 	if err != nil {
-		r.Fail("%w", err)
+		r.Failf("%w", err)
 	}
 	return s
 }

@@ -88,9 +88,9 @@ func (w *VersionSeeker) Close() error {
 	return wrapRead(w.it.Close())
 }
 
-// Descend yields the versions of a row below a size, newest first. below must be at most the
+// VersionsNewestFirst yields the versions of a row below a size, newest first. below must be at most the
 // reader's size. A value is valid until the next step.
-func (r *Reader) Descend(d Dimension, id []byte, below uint64) iter.Seq2[Version, error] {
+func (r *Reader) VersionsNewestFirst(d Dimension, id []byte, below uint64) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		w := r.NewVersionSeeker(d, id)
 		more := true
@@ -120,9 +120,9 @@ func VersionSeqs(versions iter.Seq2[Version, error]) iter.Seq2[uint64, error] {
 	}
 }
 
-// Ascend yields the versions of a row from a seq up to the reader's size, oldest first. A
+// VersionsOldestFirst yields the versions of a row from a seq up to the reader's size, oldest first. A
 // value is valid until the next step.
-func (r *Reader) Ascend(d Dimension, id []byte, from uint64) iter.Seq2[Version, error] {
+func (r *Reader) VersionsOldestFirst(d Dimension, id []byte, from uint64) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		if from >= r.size {
 			return

@@ -93,15 +93,15 @@ func TestVersionsEqualModel(t *testing.T) {
 		u.rows = Writer{engine: s.engine, Keys: u.keys}
 		seq := uint64(0)
 		for range rapid.IntRange(1, 6).Draw(t, "batches") {
-			u.rows.Begin(Limits{Batch: 1 << 20, RowCache: rapid.SampledFrom([]int{0, 1 << 10, 1 << 20}).Draw(t, "kept")})
+			u.rows.BeginBatch(Limits{Batch: 1 << 20, RowCache: rapid.SampledFrom([]int{0, 1 << 10, 1 << 20}).Draw(t, "kept")})
 			for range rapid.IntRange(0, 30).Draw(t, "events") {
 				seq += rapid.SampledFrom([]uint64{1, 1, 1, 2, 1000}).Draw(t, "distance")
 				u.write(t, seq)
 			}
-			batch := u.rows.Take()
+			batch := u.rows.TakeBatch()
 			require.Zero(t, u.rows.waiting)
 			require.NoError(t, batch.Commit())
-			require.NoError(t, u.rows.End())
+			require.NoError(t, u.rows.EndBatch())
 		}
 		v := &Reader{Keys: u.keys, snapshot: s.engine.NewSnapshot(), size: rapid.Uint64Range(0, seq+1).Draw(t, "size")}
 		defer func() { require.NoError(t, errorsOf(v.points, v.snapshot)) }()
@@ -124,7 +124,7 @@ func (u *rowsUnderTest) check(t *rapid.T, v *Reader, name byte) {
 		require.Equal(t, string(want[len(want)-1].Value), string(value))
 	}
 	i := len(want)
-	for r, err := range v.Descend(testPlain, id[:], at) {
+	for r, err := range v.VersionsNewestFirst(testPlain, id[:], at) {
 		require.NoError(t, err)
 		i--
 		require.Equal(t, want[i].Seq, r.Seq)
@@ -132,7 +132,7 @@ func (u *rowsUnderTest) check(t *rapid.T, v *Reader, name byte) {
 	}
 	require.Zero(t, i)
 	want = u.between(name, at, v.Size())
-	for r, err := range v.Ascend(testPlain, id[:], at) {
+	for r, err := range v.VersionsOldestFirst(testPlain, id[:], at) {
 		require.NoError(t, err)
 		require.Equal(t, want[i].Seq, r.Seq)
 		require.Equal(t, string(want[i].Value), string(r.Value))

@@ -31,10 +31,10 @@ func CountFailures(ctx context.Context, v *index.View, b index.TimeRange, any bo
 	return countBetween(ctx, v, from, below, any)
 }
 
-// CountFailuresOver counts the run-DAGs of consecutive periods, each as CountFailures does. The
+// CountFailuresByPeriod counts the run-DAGs of consecutive periods, each as CountFailures does. The
 // n-th period begins at the n-th time and ends before the next one. No counts are read for a
 // period without events.
-func CountFailuresOver(ctx context.Context, v *index.View, times []time.Time, any bool) ([][]FailureCount, error) {
+func CountFailuresByPeriod(ctx context.Context, v *index.View, times []time.Time, any bool) ([][]FailureCount, error) {
 	var periods [][]FailureCount
 	from, _, err := v.SeqsIn(index.TimeRange{Since: &times[0]})
 	for _, until := range times[1:] {

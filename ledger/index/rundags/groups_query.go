@@ -64,11 +64,11 @@ func ListGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) 
 			return nil, nil, index.ErrPosition
 		}
 	}
-	for listed, err := range v.Descend(groupLists, []byte{w.by}, below) {
+	for listed, err := range v.VersionsNewestFirst(groupLists, []byte{w.by}, below) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if w.budget.Spent(len(w.rows)) {
+		if w.budget.IsSpent(len(w.rows)) {
 			return w.rows, rowstore.AppendSeq(nil, below), nil
 		}
 		below = listed.Seq
@@ -129,7 +129,7 @@ func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.
 		if last == 0 || last < w.from {
 			break
 		}
-		if w.budget.Spent(len(w.rows)) {
+		if w.budget.IsSpent(len(w.rows)) {
 			return w.rows, rowstore.AppendSeq(nil, below), nil
 		}
 		below = last

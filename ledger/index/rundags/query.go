@@ -56,9 +56,9 @@ type Divergence struct {
 
 // DivergenceCause is the reason why a run-DAG diverges from another one (spec: Causes of a divergence).
 type DivergenceCause struct {
-	DivergenceCause string   // the cause; "" if there is no other run-DAG
-	Dimensions      []string // dimensions of the cache key that differ
-	Known           bool     // whether both run-DAGs have dimensions
+	Cause      string   // the cause; "" if there is no other run-DAG
+	Dimensions []string // dimensions of the cache key that differ
+	Known      bool     // whether both run-DAGs have dimensions
 }
 
 // Comparison is the first stage in which a run-DAG differs from another one, and the reason.
@@ -79,7 +79,7 @@ func compare(before, after *RunDAG) (c Comparison) {
 		c.Stage = new(change.FirstDivergence())
 	}
 	c.Dimensions, c.Known = drift.CompareDimensions(before.Dimensions, after.Dimensions)
-	c.DivergenceCause.DivergenceCause = change.Cause(c.Dimensions, c.Known)
+	c.DivergenceCause.Cause = change.Cause(c.Dimensions, c.Known)
 	return c
 }
 
@@ -123,11 +123,11 @@ func ListByQuestion(ctx context.Context, v *index.View, questionHash string, any
 		return nil, nil, err
 	}
 	id, b := rowstore.IdentityOf([]byte(questionName), []byte(questionHash)), v.Budget(page)
-	for r, err := range v.Ascend(records.Postings, id[:], last+1) {
+	for r, err := range v.VersionsOldestFirst(records.Postings, id[:], last+1) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if b.Spent(len(rows)) {
+		if b.IsSpent(len(rows)) {
 			return rows, rowstore.AppendSeq(rowstore.AppendSeq(nil, last), before.Seq), nil
 		}
 		last = r.Seq

@@ -39,7 +39,7 @@ func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found boo
 	if err != nil || !run.IsRun() {
 		return Drift{}, false, err
 	}
-	id := rowstore.IdentityOf([]byte(records.Input), run.Input())
+	id := rowstore.IdentityOf([]byte(records.Input), run.InputIdentity())
 	before, err := groups.NewestVersionBelow(v, id, seq)
 	if err != nil || before.Live.Runs == 0 {
 		return Drift{}, false, err
@@ -96,8 +96,8 @@ func List(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (
 	if err != nil {
 		return nil, nil, err
 	}
-	for row, err := range v.Descend(records.Postings, members.id[:], below) {
-		if err == nil && b.Spent(len(rows)) {
+	for row, err := range v.VersionsNewestFirst(records.Postings, members.id[:], below) {
+		if err == nil && b.IsSpent(len(rows)) {
 			return rows, rowstore.AppendSeq(nil, below), nil
 		}
 		below = row.Seq
@@ -163,11 +163,11 @@ func Timeline(ctx context.Context, v *index.View, q groups.RunQuery, p index.Pag
 	if err != nil {
 		return nil, nil, err
 	}
-	for row, err := range v.Ascend(records.Postings, members.id[:], from) {
+	for row, err := range v.VersionsOldestFirst(records.Postings, members.id[:], from) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if b.Spent(len(rows)) {
+		if b.IsSpent(len(rows)) {
 			next := rowstore.AppendSeq(nil, row.Seq)
 			if before != nil {
 				next = rowstore.AppendSeq(next, before.Seq)

@@ -15,9 +15,9 @@ import (
 	"colophon/ledger/record"
 )
 
-// Derive returns what follows from a record's event and all earlier events (spec: Derived members).
+// DeriveMembers returns what follows from a record's event and all earlier events (spec: Derived members).
 // No proof covers them.
-func Derive(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (facts wire.DerivedMembers, err error) {
+func DeriveMembers(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (facts wire.DerivedMembers, err error) {
 	switch kind {
 	case record.IPCRecord:
 		return runFacts(ctx, view, seq)
@@ -26,7 +26,7 @@ func Derive(ctx context.Context, view *index.View, seq uint64, kind record.Kind)
 		if err != nil || d.Against == 0 {
 			return facts, err
 		}
-		facts.Divergence = &wire.DerivedDivergence{Against: d.Against, FirstDivergingStage: d.Stage, Cause: wire.RunDAGCause(d.DivergenceCause.DivergenceCause)}
+		facts.Divergence = &wire.DerivedDivergence{Against: d.Against, FirstDivergingStage: d.Stage, Cause: wire.RunDAGCause(d.DivergenceCause.Cause)}
 		if d.Known {
 			facts.Divergence.DifferingDimensions = append([]string{}, d.Dimensions...)
 		}

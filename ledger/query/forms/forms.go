@@ -68,9 +68,9 @@ var ByName = map[string]*Form{
 	"model_profile_hash": Hash, "cache_key": Hash,
 }
 
-// Find returns the format of the values that have the given name, or nil if records cannot be
+// ForName returns the format of the values that have the given name, or nil if records cannot be
 // found by that name.
-func Find(name string) *Form {
+func ForName(name string) *Form {
 	switch {
 	case strings.HasPrefix(name, "label:"):
 		return Any

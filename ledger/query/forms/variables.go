@@ -8,9 +8,9 @@ import (
 	"colophon/ledger/record/members"
 )
 
-// Canonical returns a value of a variable of /drift/effects in the form that events use, so that
+// CanonicalValue returns a value of a variable of /drift/effects in the form that events use, so that
 // 0.70 equals 0.7. If the value does not fit, expected describes the form, after "must be".
-func Canonical(variable, value string) (canonical, expected string) {
+func CanonicalValue(variable, value string) (canonical, expected string) {
 	ok := true
 	switch {
 	case variable[0] == '/':

@@ -72,7 +72,7 @@ func (s *search) run(ctx context.Context) error {
 	if s.view.Size() <= uint64(s.left.Events) {
 		return s.log(ctx)
 	}
-	if groups.IsGrouped(s.name) {
+	if groups.IsValidGrouping(s.name) {
 		if err := s.events(ctx, groups.FirstRuns(s.view, s.name)); err != nil || len(s.runs) > 0 {
 			return err
 		}
@@ -133,7 +133,7 @@ func (s *search) event(ctx context.Context, seq uint64, entry []byte) error {
 	if err != nil {
 		return fmt.Errorf("parsing event %d: %w", seq, err)
 	}
-	if e.Kind == record.IPCRecord && groups.IsGrouped(s.name) {
+	if e.Kind == record.IPCRecord && groups.IsValidGrouping(s.name) {
 		value, err := groups.ValueOf(ctx, s.view, seq, s.name)
 		if err != nil {
 			return err

@@ -83,11 +83,11 @@ func (s *search) named(find func(*figures.NameFinder) (*wire.HashName, error)) *
 }
 
 func (s *search) recordName(seq uint64) *wire.HashName {
-	return s.named(func(n *figures.NameFinder) (*wire.HashName, error) { return n.Record(s.ctx, seq) })
+	return s.named(func(n *figures.NameFinder) (*wire.HashName, error) { return n.NameRecord(s.ctx, seq) })
 }
 
 func (s *search) textName(seq uint64, hash string) *wire.HashName {
-	return s.named(func(n *figures.NameFinder) (*wire.HashName, error) { return n.Text(s.ctx, seq, hash) })
+	return s.named(func(n *figures.NameFinder) (*wire.HashName, error) { return n.NameText(s.ctx, seq, hash) })
 }
 
 // add adds a hit unless it is already listed. If there are already maxHits others, add sets
@@ -248,7 +248,7 @@ func (s *search) lists() error {
 	for i := range sources {
 		take("source_id", sources[i].ID, sources[i].Seq)
 		if title := sources[i].Title; title != nil && strings.Contains(strings.ToLower(*title), s.folded) {
-			s.add("source_id", sources[i].ID, sources[i].Seq, figures.NameOf([]byte(*title)))
+			s.add("source_id", sources[i].ID, sources[i].Seq, figures.NameFromText([]byte(*title)))
 		}
 	}
 	s.more(next)
@@ -270,7 +270,7 @@ func (s *search) words() error {
 	}
 	page := index.Page{Limit: maxNamed}
 	take := func(by, value string, first, last uint64) {
-		if name := s.named(func(n *figures.NameFinder) (*wire.HashName, error) { return n.Group(s.ctx, by, first, last) }); figures.ContainsWords(name, s.folded) {
+		if name := s.named(func(n *figures.NameFinder) (*wire.HashName, error) { return n.NameGroup(s.ctx, by, first, last) }); figures.ContainsWords(name, s.folded) {
 			s.add(by, value, last, name)
 		}
 	}

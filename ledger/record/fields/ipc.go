@@ -50,9 +50,9 @@ func (f *IPC) MissingParts() iter.Seq[string] {
 // IPCParts contains the names that IPC.MissingParts can yield.
 var IPCParts = [...]string{"input", "system_prompt", "output", "temperature", "max_tokens", "seed"}
 
-// Input returns the hash of a run's variable input: the hash of its payload without the run's seed,
+// InputIdentity returns the hash of a run's variable input: the hash of its payload without the run's seed,
 // or else input_hash (spec: Seedless hash).
-func (f *IPC) Input() []byte {
+func (f *IPC) InputIdentity() []byte {
 	if f.SeedlessInputHash != nil {
 		return f.SeedlessInputHash
 	}

@@ -162,7 +162,7 @@ type Member struct {
 // object. All other problems are reported in the entries.
 func (f Format) Convert(native []byte, o Options) ([]Conversion, error) {
 	var d pyjson.Document
-	if err := d.ParseWithin(native, o.Limits.Values); err != nil {
+	if err := d.ParseLimited(native, o.Limits.Values); err != nil {
 		return nil, err
 	}
 	return f.ConvertValue(d.Root(), o)

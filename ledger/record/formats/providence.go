@@ -90,7 +90,7 @@ func jsonOf(v pyjson.Value) (pyjson.Value, bool) {
 		return v, v.IsGiven()
 	}
 	d := new(pyjson.Document)
-	if d.ParseWithin(v.Text(), record.DefaultLimits().Values) != nil {
+	if d.ParseLimited(v.Text(), record.DefaultLimits().Values) != nil {
 		return pyjson.Value{}, false
 	}
 	return d.Root(), d.Root().IsGiven()

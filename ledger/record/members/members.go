@@ -156,9 +156,9 @@ type Builder struct {
 	bounded bool // whether the payload exceeds MaxMembers or MaxName
 }
 
-// Visitor returns the function that rules.PayloadHashes must call for each member. It is nil if
+// MemberVisitor returns the function that rules.PayloadHashes must call for each member. It is nil if
 // there is no secret.
-func (m *Builder) Visitor() func(name, form []byte) {
+func (m *Builder) MemberVisitor() func(name, form []byte) {
 	if m.Secret == nil {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (m *Builder) add(name, form []byte) {
 	m.Text = append(m.Secret.AppendDigest(m.Text, pointer, form), '"')
 }
 
-// End returns the digests of the members for which the function of Visitor was called. They use the
+// End returns the digests of the members for which the function of MemberVisitor was called. They use the
 // memory of Text.
 func (m *Builder) End() Digests {
 	switch {

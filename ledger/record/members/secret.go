@@ -77,4 +77,4 @@ func (s *Secret) AppendDigest(dst, pointer, form []byte) []byte {
 }
 
 // IsDigest reports whether text has the form of a member's digest.
-func IsDigest(text []byte) bool { return rules.IsDigits(text, 2*DigestBytes) }
+func IsDigest(text []byte) bool { return rules.IsHexDigits(text, 2*DigestBytes) }

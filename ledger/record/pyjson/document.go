@@ -59,11 +59,11 @@ const (
 // source that must be refused (spec: Refused JSON): anything but one JSON value in valid UTF-8,
 // repeated member names, floats outside the range of a double, and documents beyond the limits of
 // this package. After an error, d has no value.
-func (d *Document) Parse(src []byte) error { return d.ParseWithin(src, math.MaxInt) }
+func (d *Document) Parse(src []byte) error { return d.ParseLimited(src, math.MaxInt) }
 
-// ParseWithin is like Parse, but also refuses a source with more than most values and member names.
+// ParseLimited is like Parse, but also refuses a source with more than most values and member names.
 // Their nodes can need much more memory than the source.
-func (d *Document) ParseWithin(src []byte, most int) error {
+func (d *Document) ParseLimited(src []byte, most int) error {
 	d.clear()
 	d.most = most
 	if err := d.parse(src); err != nil {

@@ -163,9 +163,9 @@ func TestHostileDocuments(t *testing.T) {
 func TestParseWithin(t *testing.T) {
 	for source, count := range map[string]int{"1": 1, "[]": 1, `{"a":1}`: 3, `[{"a":[1,2]},"x"]`: 7, `{"b":null,"a":{}}`: 5} {
 		var d Document
-		require.NoError(t, d.ParseWithin([]byte(source), count), source)
+		require.NoError(t, d.ParseLimited([]byte(source), count), source)
 		require.Len(t, d.nodes, count, source)
-		err := d.ParseWithin([]byte(source), count-1)
+		err := d.ParseLimited([]byte(source), count-1)
 		require.ErrorContains(t, err, fmt.Sprintf("more than %d values and member names", count-1), source)
 		require.Equal(t, Absent, d.Root().Kind())
 		require.NoError(t, d.Parse([]byte(source)), "the bound applies to one source")

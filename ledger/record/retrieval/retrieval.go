@@ -32,14 +32,14 @@ const DefaultTopK = 5
 // valid, the error is a *strict.Error.
 func Decode(body []byte) (r Request, err error) {
 	var document pyjson.Document
-	if err := document.ParseWithin(body, maxValues); err != nil {
+	if err := document.ParseLimited(body, maxValues); err != nil {
 		return r, strict.SyntaxError(err)
 	}
 	d := new(strict.Decoder)
 	o := d.Object(document.Root(), "", "sources", "required_chunk_hashes", "top_k", "query", "seed")
 	i := 0
 	for source := range o.Array("sources").Elements() {
-		if d.Full() {
+		if d.IsFull() {
 			break
 		}
 		s, ok := object(d, source, o.ElementPointer("sources", i))
@@ -84,7 +84,7 @@ func decodeChunks(s strict.Object, room int) (chunks []rules.Chunk) {
 		id = []byte(rules.Unknown)
 	}
 	for c := range s.Array("chunks").Elements() {
-		if s.D.Full() {
+		if s.D.IsFull() {
 			break
 		}
 		chunk, ok := object(s.D, c, s.ElementPointer("chunks", len(chunks)))

@@ -20,7 +20,7 @@ func TestIsDigest(t *testing.T) {
 		for c := range 256 {
 			changed := bytes.Clone(text)
 			changed[at] = byte(c)
-			require.Equal(t, rules.IsDigits(changed, len(changed)), rules.IsDigest(changed), "%q at %d", c, at)
+			require.Equal(t, rules.IsHexDigits(changed, len(changed)), rules.IsDigest(changed), "%q at %d", c, at)
 		}
 	}
 }

@@ -25,20 +25,20 @@ const (
 
 // IsFingerprint reports whether text can be a fingerprint under some version of the rules.
 func IsFingerprint(text []byte) bool {
-	return len(text) >= FingerprintDigits && len(text) <= maxFingerprintDigits && IsDigits(text, len(text))
+	return len(text) >= FingerprintDigits && len(text) <= maxFingerprintDigits && IsHexDigits(text, len(text))
 }
 
 // IsFingerprintOf reports whether text can be a fingerprint under the given version of the rules.
 func IsFingerprintOf(version string, text []byte) bool {
 	if version == FingerprintVersion {
-		return IsDigits(text, FingerprintDigits)
+		return IsHexDigits(text, FingerprintDigits)
 	}
 	return IsFingerprint(text)
 }
 
 // IsPathID reports whether text has the form of a path_id that clients may claim.
 func IsPathID(text []byte) bool {
-	return IsDigits(text, PathIDDigits) || IsDigits(text, LongPathIDDigits)
+	return IsHexDigits(text, PathIDDigits) || IsHexDigits(text, LongPathIDDigits)
 }
 
 // JoinRoute joins the passage names of a route with arrows. The result identifies the route.

@@ -48,8 +48,8 @@ var notHex = func() (table [256]byte) {
 	return table
 }()
 
-// IsDigits reports whether text consists of exactly n lower-case hexadecimal digits.
-func IsDigits(text []byte, n int) bool {
+// IsHexDigits reports whether text consists of exactly n lower-case hexadecimal digits.
+func IsHexDigits(text []byte, n int) bool {
 	bad := byte(0)
 	for _, c := range text {
 		bad |= notHex[c]

@@ -33,8 +33,8 @@ func IsKnownStage(stage string) bool {
 	return stage == Preflight || slices.Contains(quoteStages, stage) || slices.Contains(pointerStages, stage)
 }
 
-// Shape returns the shape of a run that has the given stages in this order.
-func Shape(stages []string) string {
+// RunShape returns the shape of a run that has the given stages in this order.
+func RunShape(stages []string) string {
 	if slices.Equal(stages, rejectStages) {
 		return ShapeReject
 	}
@@ -324,5 +324,5 @@ const PreflightCheck = "dag.preflight_payload"
 // IsEvidenceID reports whether text has the form of an evidence id (spec: Hashes of other content).
 func IsEvidenceID(text []byte) bool {
 	digits, is := bytes.CutPrefix(text, []byte("E"))
-	return is && IsDigits(digits, 8)
+	return is && IsHexDigits(digits, 8)
 }

@@ -174,16 +174,16 @@ func (o Object) RequiredObject(name string) pyjson.Value {
 
 // Hash returns a SHA-256 as exactly 64 lower-case hexadecimal digits, or nil if the member is absent
 // or invalid.
-func (o Object) Hash(name string) []byte { return o.Digits(name, "", 64) }
+func (o Object) Hash(name string) []byte { return o.HexDigits(name, "", 64) }
 
-// Digits returns a string that consists of prefix and exactly n lower-case hexadecimal digits, or
+// HexDigits returns a string that consists of prefix and exactly n lower-case hexadecimal digits, or
 // nil if the member is absent or invalid.
-func (o Object) Digits(name, prefix string, n int) []byte {
+func (o Object) HexDigits(name, prefix string, n int) []byte {
 	text, given := o.WTF8(name)
 	if !given {
 		return nil
 	}
-	if !IsDigits(text, prefix, n) {
+	if !IsHexDigits(text, prefix, n) {
 		o.ReportInvalid(name, "must be %sexactly %d lower-case hexadecimal digits", PrefixPhrase(prefix), n)
 		return nil
 	}
@@ -210,10 +210,10 @@ func PrefixPhrase(prefix string) string {
 	return strconv.Quote(prefix) + " followed by "
 }
 
-// IsDigits reports whether text consists of prefix and exactly n lower-case hexadecimal digits.
-func IsDigits(text []byte, prefix string, n int) bool {
+// IsHexDigits reports whether text consists of prefix and exactly n lower-case hexadecimal digits.
+func IsHexDigits(text []byte, prefix string, n int) bool {
 	digits, ok := bytes.CutPrefix(text, []byte(prefix))
-	return ok && rules.IsDigits(digits, n)
+	return ok && rules.IsHexDigits(digits, n)
 }
 
 // Float64 returns the double that is nearest to a number.
@@ -275,8 +275,8 @@ func (o Object) ElementPointer(name string, i int) string {
 	return o.MemberPointer(name) + "/" + strconv.Itoa(i)
 }
 
-// Constant reports a problem if a member is given but is not the text value.
-func (o Object) Constant(name, value string) {
+// CheckConstant reports a problem if a member is given but is not the text value.
+func (o Object) CheckConstant(name, value string) {
 	if text, given := o.UTF8(name); given && string(text) != value {
 		o.ReportInvalid(name, "must be %q", value)
 	}

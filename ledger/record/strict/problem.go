@@ -62,8 +62,8 @@ type Decoder struct {
 // HasProblems reports whether any problem was reported.
 func (d *Decoder) HasProblems() bool { return len(d.problems) > 0 }
 
-// Full reports whether further problems would be dropped, so that decoding may stop.
-func (d *Decoder) Full() bool { return len(d.problems) >= MaxProblems }
+// IsFull reports whether further problems would be dropped, so that decoding may stop.
+func (d *Decoder) IsFull() bool { return len(d.problems) >= MaxProblems }
 
 // Err returns an *Error with all problems, or nil if there are none. A request with an unknown
 // member is malformed even if its values are wrong, too.

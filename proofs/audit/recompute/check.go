@@ -86,7 +86,7 @@ type field struct {
 
 // digitsOf returns the form (field.form) of hashes that have n hexadecimal digits.
 func digitsOf(n int) func([]byte) bool {
-	return func(text []byte) bool { return rules.IsDigits(text, n) }
+	return func(text []byte) bool { return rules.IsHexDigits(text, n) }
 }
 
 // all checks fields in the given order and returns the first error.

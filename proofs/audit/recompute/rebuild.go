@@ -118,7 +118,7 @@ func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
 		return wrongField("cache_key", "its check and its hash do not agree")
 	}
 	if pointer, says, makes, found := event.FirstDifference(root, b.again.Root(), n.skips); found {
-		return wrongField(pointer, "the event has %.200s, but the rebuilt record gives %.200s", event.SourceOrNothing(says), event.SourceOrNothing(makes))
+		return wrongField(pointer, "the event has %.200s, but the rebuilt record gives %.200s", event.SourceForMessage(says), event.SourceForMessage(makes))
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func (r *runCheck) words() error {
 	if preflight := rules.PreflightOf(r.stages); string(r.Preflight) != preflight {
 		return wrongField("preflight", "it is %.100q, but the stages give %q", r.Preflight, preflight)
 	}
-	shape := rules.Shape(r.stages)
+	shape := rules.RunShape(r.stages)
 	if string(r.Shape) != shape {
 		return wrongField("shape", "it is %.100q, but the stages give %q", r.Shape, shape)
 	}

@@ -190,10 +190,10 @@ func (c *Client) explained(err error) error {
 	return c.server.Explain(err)
 }
 
-// Object calls Get for an object that every log has, and returns the response body. If the status
+// GetObject calls Get for an object that every log has, and returns the response body. If the status
 // is not 200, the error contains the server's message. If the token lacks a right, the error wraps
 // ErrForbidden.
-func (c *Client) Object(ctx context.Context, path string, maxBytes int64) ([]byte, error) {
+func (c *Client) GetObject(ctx context.Context, path string, maxBytes int64) ([]byte, error) {
 	answer, err := c.Get(ctx, path, maxBytes)
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ const keptTiles = 128
 // it, the log has size 0, and the walk reports why. The error wraps an *audit.Damage if the
 // response cannot be a checkpoint. Log.Entries fetches up to parallel bundles at once.
 func OpenLog(ctx context.Context, c *Client, keys []*proofs.Verifier, parallel int) (*Log, error) {
-	note, err := c.Object(ctx, "/log/checkpoint", MaxNote)
+	note, err := c.GetObject(ctx, "/log/checkpoint", MaxNote)
 	if err == nil && len(note) == 0 {
 		err = fmt.Errorf("%w: it is empty", ErrMalformed)
 	}
@@ -73,7 +73,7 @@ func (l *Log) Tile(ctx context.Context, level uint8, index uint64) ([]byte, erro
 	}
 	// Allow the length of a full tile even for a partial one: the walk then reports the position of a
 	// tile that is too long, which Object cannot do.
-	tile, err := l.client.Object(ctx, "/log/"+path.String(), proofs.FullTile*proofs.HashSize)
+	tile, err := l.client.GetObject(ctx, "/log/"+path.String(), proofs.FullTile*proofs.HashSize)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (l *Log) bundleWithTile(ctx context.Context, index uint64) entryBundle {
 // malformed or has the wrong number of entries.
 func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 	path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, l.published.Size)}
-	body, err := l.client.Object(ctx, "/log/"+path.String(), int64(path.Width*(2+proofs.MaxEntry)))
+	body, err := l.client.GetObject(ctx, "/log/"+path.String(), int64(path.Width*(2+proofs.MaxEntry)))
 	if errors.Is(err, ErrTooLong) || errors.Is(err, ErrMalformed) {
 		return entryBundle{err: bundleDamage(audit.KindEntry, path, 0, err)}
 	}

@@ -62,7 +62,7 @@ func (b *Browser) NewPage(t testing.TB) *Page {
 	b.pages[p.session], b.notes[p.session] = p.loaded, new(PageActivity)
 	b.mu.Unlock()
 	for _, domain := range []string{"Page", "Runtime", "Network", "Log"} {
-		p.Do(t, domain+".enable", nil)
+		p.SendCommand(t, domain+".enable", nil)
 	}
 	t.Cleanup(func() {
 		_ = b.ask("", "Target.closeTarget", map[string]any{"targetId": target.TargetID}, nil) // fails if the browser has already exited
@@ -70,8 +70,8 @@ func (b *Browser) NewPage(t testing.TB) *Page {
 	return p
 }
 
-// Do sends a command of the DevTools protocol to the page.
-func (p *Page) Do(t testing.TB, method string, params map[string]any) {
+// SendCommand sends a command of the DevTools protocol to the page.
+func (p *Page) SendCommand(t testing.TB, method string, params map[string]any) {
 	t.Helper()
 	require.NoError(t, p.browser.ask(p.session, method, params, nil))
 }
@@ -79,11 +79,11 @@ func (p *Page) Do(t testing.TB, method string, params map[string]any) {
 // Open opens a file and waits until it is loaded.
 func (p *Page) Open(t testing.TB, file string) {
 	t.Helper()
-	p.Visit(t, "file://"+file)
+	p.Navigate(t, "file://"+file)
 }
 
-// Visit opens an address and waits until the page is loaded.
-func (p *Page) Visit(t testing.TB, address string) {
+// Navigate opens an address and waits until the page is loaded.
+func (p *Page) Navigate(t testing.TB, address string) {
 	t.Helper()
 	select {
 	case <-p.loaded: // discards the event of an earlier page

@@ -75,7 +75,7 @@ func (r *Reference) AdvanceTo(ctx context.Context, size uint64) error {
 	for r.index.Size() < size {
 		const tick = 20 * time.Millisecond
 		limited, cancel := context.WithTimeout(ctx, tick)
-		err := r.index.Wait(limited, size)
+		err := r.index.WaitForSize(limited, size)
 		cancel()
 		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 			return fmt.Errorf("indexing the copy of the log: %w", err)
@@ -147,7 +147,7 @@ func (r *Reference) open(ctx context.Context, asked *query.Question, elements qu
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := r.index.Wait(ctx, r.log.Size()); err != nil {
+	if err := r.index.WaitForSize(ctx, r.log.Size()); err != nil {
 		return nil, nil, err
 	}
 	view, err := request.Open(ctx, r.index)

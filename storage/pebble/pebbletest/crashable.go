@@ -42,10 +42,10 @@ func (c *CrashFS) begin(op errorfs.Op) error {
 	return nil
 }
 
-// BeforeEach makes c call f before each changing operation, with the number of earlier changing
+// BeforeEachOperation makes c call f before each changing operation, with the number of earlier changing
 // operations. A nil f ends the calls. Operations wait for f, so f must not change the file system,
 // but it may call PowerCut. f runs on the operation's goroutine, so it must not fail the test itself.
-func (c *CrashFS) BeforeEach(f func(operation int)) {
+func (c *CrashFS) BeforeEachOperation(f func(operation int)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.before = f
@@ -59,10 +59,10 @@ func (c *CrashFS) Operations() int {
 	return c.operations
 }
 
-// PowerCut returns the file system that would remain if the power failed now. It contains
+// AfterPowerCut returns the file system that would remain if the power failed now. It contains
 // everything that was synced, and keeps each unsynced block and directory entry with a probability
 // of percent/100. seed makes this choice reproducible. The result is independent of c.
-func (c *CrashFS) PowerCut(percent int, seed uint64) *CrashFS {
+func (c *CrashFS) AfterPowerCut(percent int, seed uint64) *CrashFS {
 	return &CrashFS{memory: c.memory.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: percent,
 		RNG:                 rand.New(rand.NewPCG(seed, seed)), // #nosec G404 -- test cases

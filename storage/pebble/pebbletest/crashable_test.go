@@ -23,7 +23,7 @@ func TestPowerCutKeepsWhatIsSynced(t *testing.T) {
 	crashable := pebbletest.NewCrashFS()
 	files := crashable.FS()
 	var begun []int
-	crashable.BeforeEach(func(operation int) { begun = append(begun, operation) })
+	crashable.BeforeEachOperation(func(operation int) { begun = append(begun, operation) })
 	f, err := files.Create("file", vfs.WriteCategoryUnspecified)
 	require.NoError(t, err)
 	_, err = f.Write([]byte("synced"))
@@ -34,18 +34,18 @@ func TestPowerCutKeepsWhatIsSynced(t *testing.T) {
 	require.NoError(t, root.Sync())
 	_, err = f.Write([]byte(" and not"))
 	require.NoError(t, err)
-	crashable.BeforeEach(nil)
+	crashable.BeforeEachOperation(nil)
 
 	require.Equal(t, []int{0, 1, 2, 3, 4}, begun, "create, write, sync, sync, write")
 	require.Equal(t, 5, crashable.Operations())
-	require.Equal(t, "synced", read(t, crashable.PowerCut(0, 1).FS(), "file"))
-	require.Equal(t, "synced and not", read(t, crashable.PowerCut(100, 1).FS(), "file"))
+	require.Equal(t, "synced", read(t, crashable.AfterPowerCut(0, 1).FS(), "file"))
+	require.Equal(t, "synced and not", read(t, crashable.AfterPowerCut(100, 1).FS(), "file"))
 
-	left := crashable.PowerCut(0, 1)
+	left := crashable.AfterPowerCut(0, 1)
 	require.NoError(t, left.FS().Remove("file"))
 	require.Equal(t, 1, left.Operations())
 	require.Equal(t, "synced and not", read(t, files, "file"), "the file systems are independent")
-	require.Equal(t, "synced", read(t, left.PowerCut(0, 1).FS(), "file"), "an unsynced removal can be lost")
+	require.Equal(t, "synced", read(t, left.AfterPowerCut(0, 1).FS(), "file"), "an unsynced removal can be lost")
 	require.NoError(t, f.Close())
 	require.NoError(t, root.Close())
 }

@@ -104,15 +104,15 @@ func (t *Tamperer) SetContent(digest storage.Hash, b []byte) error {
 // as if the content had never been posted. It returns storage.ErrNotFound if the ledger does not have the
 // content.
 func (t *Tamperer) DeleteContent(digest storage.Hash) error {
-	if err := t.LoseBytes(digest); err != nil {
+	if err := t.DeleteBytes(digest); err != nil {
 		return err
 	}
 	start, end := keys.HoldingRange(t.ledger, digest)
 	return t.engine.DeleteRange(start, end, engine.Sync)
 }
 
-// LoseBytes deletes the bytes stored under a digest, but keeps their place and the references.
-func (t *Tamperer) LoseBytes(digest storage.Hash) error {
+// DeleteBytes deletes the bytes stored under a digest, but keeps their place and the references.
+func (t *Tamperer) DeleteBytes(digest storage.Hash) error {
 	holding, err := t.holding(digest)
 	if err != nil {
 		return err

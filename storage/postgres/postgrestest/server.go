@@ -134,7 +134,7 @@ func New(settings ...string) (*Server, error) {
 	if err := s.make(settings); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	if err := s.Run(); err != nil {
+	if err := s.StartProcess(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -179,9 +179,9 @@ const lifeline = `exec 3<&0; "$@" </dev/null 3<&- & child=$!; { cat <&3 >/dev/nu
 // startTime limits how long Run waits for the server.
 const startTime = time.Minute
 
-// Run starts a server that is not running, and waits until it accepts connections. The processes
-// that a killed server leaves behind can prevent a start for a moment, so Run tries repeatedly.
-func (s *Server) Run() error {
+// StartProcess starts a server that is not running, and waits until it accepts connections. The processes
+// that a killed server leaves behind can prevent a start for a moment, so StartProcess tries repeatedly.
+func (s *Server) StartProcess() error {
 	deadline := time.Now().Add(startTime)
 	for {
 		if err := s.launch(); err != nil {

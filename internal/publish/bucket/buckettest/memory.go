@@ -68,8 +68,8 @@ func (m *Memory) Calls() []Call {
 	return append([]Call(nil), m.calls...)
 }
 
-// Set replaces an object; nil removes it.
-func (m *Memory) Set(name string, body []byte) {
+// SetObject replaces an object; nil removes it.
+func (m *Memory) SetObject(name string, body []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.set(name, body); body == nil {

@@ -69,8 +69,8 @@ func (s *server) port() string {
 	return port
 }
 
-// Run starts the server, and waits until it accepts connections.
-func (s *server) Run() {
+// Start starts the server, and waits until it accepts connections.
+func (s *server) Start() {
 	s.t.Helper()
 	output := new(bytes.Buffer)
 	process := exec.Command(s.program.name, s.args...) // #nosec G204 -- the program that a test has found
@@ -127,7 +127,7 @@ func StartS3(t testing.TB) *S3 {
 	// Attributes are stored in a sidecar folder, because not every file system has extended attributes.
 	s.args = []string{"--port", s.address, "--access", accessKey, "--secret", secretKey, "--quiet",
 		"posix", "--sidecar", filepath.Join(s.dir, "attributes"), filepath.Join(s.dir, "objects")}
-	s.Run()
+	s.Start()
 	return s
 }
 
@@ -136,8 +136,8 @@ func (s *S3) URL(prefix string) string {
 	return fmt.Sprintf("s3://bucket/%s?region=us-east-1&endpoint=%s", prefix, url.QueryEscape("http://"+s.address))
 }
 
-// Folder returns the folder with the objects of the bucket.
-func (s *S3) Folder() string { return filepath.Join(s.dir, "objects", "bucket") }
+// ObjectFolder returns the folder with the objects of the bucket.
+func (s *S3) ObjectFolder() string { return filepath.Join(s.dir, "objects", "bucket") }
 
 // GCS is an emulator of Google Cloud Storage with one bucket, in memory.
 type GCS struct{ *server }
@@ -147,7 +147,7 @@ func StartGCS(t testing.TB) *GCS {
 	t.Helper()
 	s := &GCS{start(t, fakeGCS)}
 	s.args = []string{"-scheme", "http", "-host", "127.0.0.1", "-port", s.port(), "-backend", "memory", "-log-level", "error"}
-	s.Run()
+	s.Start()
 	response, err := http.Post("http://"+s.address+"/storage/v1/b?project=test", "application/json", strings.NewReader(`{"name":"bucket"}`)) //nolint:noctx // a local server
 	require.NoError(t, err)
 	body, err := io.ReadAll(response.Body)
@@ -176,7 +176,7 @@ func StartAzure(t testing.TB) *Azure {
 	t.Setenv("AZURITE_ACCOUNTS", azureAccount+":"+AzureKey)
 	s := &Azure{start(t, azurite)}
 	s.args = []string{"--blobHost", "127.0.0.1", "--blobPort", s.port(), "--location", s.dir, "--silent", "--disableTelemetry"}
-	s.Run()
+	s.Start()
 	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "")
 	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "")
 	t.Setenv("AZURE_STORAGE_ACCOUNT", azureAccount)

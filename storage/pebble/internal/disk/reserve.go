@@ -41,10 +41,10 @@ func defaultMark(total uint64) uint64 {
 // also returns nil if the file system does not report its free space.
 func (s Space) Check() error { return s.CheckUpTo(math.MaxUint64) }
 
-// CheckOpening is like Check, but with a threshold of at most MinReserve. Call it before opening the
+// CheckBeforeOpen is like Check, but with a threshold of at most MinReserve. Call it before opening the
 // database, because opening flushes the write-ahead log; with less space, the engine would retry
 // forever.
-func (s Space) CheckOpening() error { return s.CheckUpTo(MinReserve) }
+func (s Space) CheckBeforeOpen() error { return s.CheckUpTo(MinReserve) }
 
 // CheckUpTo is like Check, but with a threshold that is not larger than most, in bytes.
 func (s Space) CheckUpTo(most uint64) error {

@@ -75,8 +75,8 @@ func New(config Config) *Eraser {
 	}
 }
 
-// ListenTo sets the functions of l that tell the eraser about deleted and rewritten files.
-func (e *Eraser) ListenTo(l *engine.EventListener) {
+// RegisterListeners sets the functions of l that tell the eraser about deleted and rewritten files.
+func (e *Eraser) RegisterListeners(l *engine.EventListener) {
 	l.TableDeleted = func(info engine.TableDeleteInfo) { e.deleted(info.Path, info.Err) }
 	l.BlobFileDeleted = func(info engine.BlobFileDeleteInfo) { e.deleted(info.Path, info.Err) }
 	l.BlobFileRewriteEnd = func(info engine.BlobFileRewriteInfo) { e.rewritten(info.Err) }
@@ -150,7 +150,7 @@ func wait(ctx context.Context, d time.Duration) {
 // if there are no marks.
 func (e *Eraser) EraseMarked(ctx context.Context) (bool, error) {
 	var marks []Mark
-	err := EachMark(e.engine, passMarks, func(m Mark) { marks = append(marks, m) })
+	err := ForEachMark(e.engine, passMarks, func(m Mark) { marks = append(marks, m) })
 	if err != nil || len(marks) == 0 {
 		return false, err
 	}

@@ -18,8 +18,8 @@ type Mark struct {
 	keys.Erasure
 }
 
-// EachMark calls visit for up to most marks, in the order of the keys of their content.
-func EachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
+// ForEachMark calls visit for up to most marks, in the order of the keys of their content.
+func ForEachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
 	start, end := keys.ErasureRange()
 	marks, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
