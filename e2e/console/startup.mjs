@@ -1,5 +1,5 @@
-// Measures how long the overview takes at the first visit: from the start of the navigation until it shows its
-// data, and until it reacts to a key. Each round has a new browser with a new profile, so nothing is cached.
+// Measures how long the overview takes at the first visit: from the start of the navigation until it reacts to a
+// key, which is pressed again and again, and until it shows its data. Each round has a new browser with a new profile, so nothing is cached.
 //
 //   npm run startup                       on the real input, or on the example if there is none
 //   npm run startup -- --rounds 50
@@ -25,7 +25,7 @@ function watch() {
 }
 
 const server = given ? undefined : await new Server().start();
-const times = { "first text on the screen": [], "the overview shows its data": [], "it reacts to a key": [] };
+const times = { "first text on the screen": [], "the page reacts to a key": [], "the overview shows its data": [] };
 let bytes = 0;
 try {
   await server?.fill();
@@ -40,12 +40,11 @@ try {
       session.on("Network.loadingFinished", ({ encodedDataLength }) => { sent += encodedDataLength; });
       await page.addInitScript(watch);
       await page.goto(`${url}/#/default`, { waitUntil: "commit" });
-      await page.waitForFunction(() => window.startup?.shown);
+      while (!await page.evaluate(() => window.startup?.answered)) await page.keyboard.press("/");
+      await page.waitForFunction(() => window.startup.shown);
       bytes = sent;
-      await page.keyboard.press("/");
-      await page.waitForFunction(() => window.startup.answered);
       const { shown, answered, painted } = await page.evaluate(() => ({ ...window.startup, painted: performance.getEntriesByName("first-contentful-paint")[0]?.startTime }));
-      [painted, shown, answered].forEach((time, i) => Object.values(times)[i].push(time));
+      [painted, answered, shown].forEach((time, i) => Object.values(times)[i].push(time));
     } finally {
       await browser.close();
     }

@@ -177,33 +177,45 @@ function ValueName({ choice }: { choice: Pick<Choice, "value" | "name"> }) {
   return <strong><Line text={choice.value} most={50} /></strong>;
 }
 
-/** useEffectOf loads what the change of a variable did. The first answer counts only the newest pairs, which takes as long on a large ledger as on a small one; the numbers of all pairs follow. */
-function useEffectOf(variable: string, a: string, b: string, limit: number): Loading<Schemas["EffectsAnswer"]> {
-  const { ledger } = usePlace(), size = asOf(usePlace()), query = { variable, a, b };
+/** Counted is what a change did, and how to count the pairs that the answer leaves out. */
+interface Counted {
+  loading: Loading<Schemas["EffectsAnswer"]>;
+  countAll: (() => void) | undefined; // undefined if the answer counts all pairs
+  counting: boolean;
+}
+
+/** useEffectOf loads what the change of a variable did. The answer counts only the newest pairs, which takes as long on a large ledger as on a small one, until the reader wants to count all. */
+function useEffectOf(variable: string, a: string, b: string, limit: number): Counted {
+  const { ledger } = usePlace(), size = asOf(usePlace()), query = { variable, a, b }, key = JSON.stringify(query);
+  const [wanted, setWanted] = useState("");
   const first = useLatest(useGet("/v1/ledgers/{ledger}/drift/effects", { ledger }, { ...query, text: true, names: true, totals: "first", as_of: size, limit }));
-  const counted = first.state === "ready" && first.value.sample ? first.value.as_of : undefined;
-  const all = useLoad(`${ledger} totals ${JSON.stringify(query)} ${counted ?? ""}`, (signal) =>
-    counted === undefined ? Promise.resolve(undefined) : get("/v1/ledgers/{ledger}/drift/effects", { ledger }, { ...query, as_of: counted, limit: 1 }, signal));
-  if (first.state !== "ready" || !first.value.sample) return first;
-  if (all.state === "ready" && all.value) {
-    const { pairs, changed, unchanged } = all.value, value = { ...first.value, pairs, changed, unchanged };
-    delete value.sample;
-    return { ...first, value };
-  }
+  const newest = first.state === "ready" && first.value.sample ? first.value : undefined;
   // If the newest runs have no pairs, others can have some.
-  return first.value.pairs > 0 || all.state === "ready" ? first : all;
+  const counted = newest && (wanted === key || newest.pairs === 0) ? newest.as_of : undefined;
+  const all = useLoad(`${ledger} totals ${key} ${counted ?? ""}`, (signal) =>
+    counted === undefined ? Promise.resolve(undefined) : get("/v1/ledgers/{ledger}/drift/effects", { ledger }, { ...query, as_of: counted, limit: 1 }, signal));
+  if (first.state !== "ready" || !newest) return { loading: first, countAll: undefined, counting: false };
+  if (all.state === "ready" && all.value) {
+    const { pairs, changed, unchanged } = all.value, value = { ...newest, pairs, changed, unchanged };
+    delete value.sample;
+    return { loading: { ...first, value }, countAll: undefined, counting: false };
+  }
+  const failed = all.state === "failed" && newest.pairs > 0 ? { ...first, state: "failed" as const, problem: all.problem } : undefined;
+  return { loading: failed ?? (newest.pairs > 0 || all.state === "ready" ? first : all), countAll: () => setWanted(key), counting: counted !== undefined };
 }
 
 function Effect({ variable, a, b, choices }: { variable: string; a: string; b: string; choices: readonly Choice[] }) {
   const place = usePlace();
   const [limit, setLimit] = useState(10);
-  const loading = useEffectOf(variable, a, b, limit);
+  const { loading, countAll, counting } = useEffectOf(variable, a, b, limit);
   const before: Choice = choices.find((one) => one.value === a) ?? { value: a, seq: -1 }, after: Choice = choices.find((one) => one.value === b) ?? { value: b, seq: -1 };
   return (
     <Loads of={loading} lines={12}>
       {(answer) => answer.pairs === 0 ? <><NoPairs variable={variable} a={before} b={after} incomplete={answer.incomplete} /><AsOf size={answer.as_of} /></> : (
         <>
-          <Summary variable={variable} before={before} after={after} answer={answer} />
+          <Summary variable={variable} before={before} after={after} answer={answer}>
+            {countAll && <p class="small"><button type="button" class="link" aria-disabled={counting} onClick={countAll}>{counting ? "Counting all pairs…" : "Count all pairs"}</button></p>}
+          </Summary>
           {variable === "system_prompt_hash" && before.seq >= 0 && after.seq >= 0 && (
             <section><h2>The two prompts</h2><RecordsCompared ledger={place.ledger} from={before.seq} to={after.seq} of="prompt" a={<ValueName choice={before} />} b={<ValueName choice={after} />} /></section>
           )}
@@ -225,7 +237,7 @@ function NoPairs({ variable, a, b, incomplete }: { variable: string; a: Choice; 
 }
 
 /** Summary says in words and figures what a change did. */
-function Summary({ variable, before, after, answer }: { variable: string; before: Choice; after: Choice; answer: Schemas["EffectsAnswer"] }) {
+function Summary({ variable, before, after, answer, children }: { variable: string; before: Choice; after: Choice; answer: Schemas["EffectsAnswer"]; children: preact.ComponentChildren }) {
   const { text } = answer, share = answer.changed / answer.pairs;
   const [first = "", ...rest] = effectWords(answer);
   const lengths = lengthBars(text?.words_histogram ?? []);
@@ -238,6 +250,7 @@ function Summary({ variable, before, after, answer }: { variable: string; before
         {answer.changed > 0 && <span class="part-changed" style={{ flexGrow: answer.changed }}>{share > 0.2 ? `${number(answer.changed)} changed` : ""}</span>}
         {answer.unchanged > 0 && <span class="part-same" style={{ flexGrow: answer.unchanged }}>{share < 0.8 ? `${number(answer.unchanged)} the same` : ""}</span>}
       </div>
+      {children}
       <p class="quiet small">A pair is two runs with the same input and the same settings, except for the <Raw text={variableOf(variable)} />. {text && similarityMeans} {text?.sample && `Word similarity and lengths are those of the newest ${count(text.pairs, "pair")}. `}{text && text.unavailable > 0 && `${count(text.unavailable, "pair")} ${text.unavailable === 1 ? "has" : "have"} no texts that can be compared.`}</p>
       {text && text.pairs > 0 && (
         <div class="columns">
