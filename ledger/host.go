@@ -18,21 +18,16 @@ import (
 // Default is the name of the ledger that a server creates at its first start.
 const Default = "default"
 
-// ErrName means that the name breaks the rules for ledger names.
-var ErrName = errors.New("ledger: a name has 1 to 64 lower-case letters, digits and hyphens, and begins with a letter or digit")
-
-// ErrOrigin means that the origin breaks the rules for origins (spec: Origin and keys).
-var ErrOrigin = errors.New("ledger: an origin is a URL without scheme, such as log.example.com/texts: at most 256 letters, digits and -._~:/%")
-
-// ErrUnknown means that the host has no ledger with that name.
-var ErrUnknown = errors.New("ledger: there is no ledger with that name")
-
-// ErrExists means that the host already has a ledger with that name.
-var ErrExists = errors.New("ledger: a ledger with that name already exists")
-
-// Reasons why Create refuses a name, an origin, or the signing key that is stored for the
-// name.
+// Errors of a Host.
 var (
+	// ErrName means that the name breaks the rules for ledger names.
+	ErrName = errors.New("ledger: a name has 1 to 64 lower-case letters, digits and hyphens, and begins with a letter or digit")
+	// ErrOrigin means that the origin breaks the rules for origins (spec: Origin and keys).
+	ErrOrigin = errors.New("ledger: an origin is a URL without scheme, such as log.example.com/texts: at most 256 letters, digits and -._~:/%")
+	// ErrUnknown means that the host has no ledger with that name.
+	ErrUnknown = errors.New("ledger: there is no ledger with that name")
+	// ErrExists means that the host already has a ledger with that name.
+	ErrExists = errors.New("ledger: a ledger with that name already exists")
 	// ErrKeyOrigin means that the staged key has a different origin than the one that the request
 	// names.
 	ErrKeyOrigin = errors.New("ledger: the signing key that is stored for this name has a different origin; leave the origin out to use it, or move the key away")
@@ -423,7 +418,11 @@ func (h *Host) create(ctx context.Context, n CreateOptions) error {
 		return err
 	}
 	info := storage.LedgerInfo{Name: n.Name, Origin: signer.Origin(), Created: config.Clock().UTC(), RejectMismatch: n.OnMismatch == RejectMismatch}
-	if _, err := h.database.Create(ctx, info); err != nil {
+	_, err = h.database.Create(ctx, info)
+	switch {
+	case errors.Is(err, storage.ErrConflict): // another server on the database has just created it
+		return fmt.Errorf("creating ledger %q: %w", n.Name, ErrExists)
+	case err != nil:
 		return fmt.Errorf("creating ledger %q: %w", n.Name, err)
 	}
 	return nil

@@ -120,6 +120,36 @@ func TestInterruptedCreation(t *testing.T) {
 	})
 }
 
+// raced is a database in which another server creates a ledger between the calls of Ledger and Create.
+type raced struct {
+	storage.Database
+	created bool
+}
+
+func (d *raced) Ledger(ctx context.Context, name string) (storage.Store, error) {
+	if !d.created {
+		return nil, storage.ErrNotFound
+	}
+	return d.Database.Ledger(ctx, name)
+}
+
+func (d *raced) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
+	d.created = true
+	if _, err := d.Database.Create(ctx, info); err != nil {
+		return nil, err
+	}
+	return d.Database.Create(ctx, info)
+}
+
+// If another server creates the ledger at the same time, Create returns ErrExists, and the ledger is open.
+func TestTwoServersCreateALedger(t *testing.T) {
+	h := host(t, &raced{Database: memory.New()}, keystore.KeyFiles{Dir: t.TempDir()})
+	_, err := h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
+	require.ErrorIs(t, err, ledger.ErrExists)
+	_, err = h.Ledger("a")
+	require.NoError(t, err)
+}
+
 func TestOnlyTheOwnerCanReadKeyFiles(t *testing.T) {
 	keys := keystore.KeyFiles{Dir: t.TempDir()}
 	signer, err := proofs.GenerateKey().Signer("log.example/a")

@@ -38,7 +38,9 @@ function one(next, n, each) {
 
 function generation(n) {
   const next = random(2, n), input = one(next, n, 5);
-  const model = whole(next, models.length), prompt = next() < 0.8 ? input % prompts.length : whole(next, prompts.length), temperature = next() < 0.8 ? 0.7 : 0.2;
+  // Two models and two prompts are so common that 10,000 records have a thousand pairs that differ only in them.
+  const common = (count) => whole(next, next() < 0.85 ? 2 : count);
+  const model = common(models.length), prompt = common(prompts.length), temperature = next() < 0.8 ? 0.7 : 0.2;
   const chance = next() < 0.1 ? n : 0; // some outputs change by chance
   return { kind: "ipc_record", record: {
     run_id: `run/${n}`, payload: { instruction: `Question ${input}: ${text(12, 3, input)}?`, topic: words[input % words.length] }, system_prompt: prompts[prompt], output: `${text(40 + (input + 7 * model) % 40, 4, input, model, prompt, temperature * 10, chance)}.`,
@@ -46,8 +48,9 @@ function generation(n) {
   } };
 }
 
-/** Returns a passage of a source, as answer n cites it. The text changes every 500 answers. */
+/** Returns a passage of a source, as answer n cites it. The text changes every 500 answers. Two sources share their first passage. */
 function passage(source, place, n) {
+  if (place === 0) source -= source % 2;
   return `${text(20, 5, source, place, Math.floor((n + source * 37) / 500))}.`;
 }
 

@@ -57,17 +57,26 @@ export async function known(server) {
   const payload = await (await fetch(`${server.ledger}/records/${of.ipc_record}/content/payload`)).json();
   of.words = String(payload.instruction).split(" ").slice(0, 3).join(" ");
 
-  // Among the least stable inputs, find a run whose output changed when only the model changed, and one
-  // where only the prompt changed.
+  // Among the runs of the least stable inputs, find outputs that changed when only the model changed, or only the
+  // prompt. Of each variable, take the two values with the most pairs.
   const inputs = (await server.get("/drift/groups?by=input&min_outputs=2&sort=stability&limit=20")).rows;
   of.input = inputs[0]?.value;
+  const found = new Map();
   for (const input of inputs) {
-    const runs = (await server.get(`/drift/timeline?input=${input.value}&limit=50`)).rows;
-    const single = (variable) => runs.find((run) => run.output_changed && run.differences.length === 1 && run.differences[0].variable === variable);
-    const model = single("model"), prompt = single("system_prompt");
-    if (model && !of.models) Object.assign(of, { models: effect("model", model), input: input.value, before: model.against, after: model.seq });
-    if (prompt && !of.prompts) of.prompts = effect("system_prompt_hash", prompt);
-    if (of.models && of.prompts) break;
+    for (const run of (await server.get(`/drift/timeline?input=${input.value}&limit=50`)).rows) {
+      const variable = run.output_changed && run.differences.length === 1 ? run.differences[0].variable : "";
+      if (variable === "model" || variable === "system_prompt") {
+        const query = effect(variable === "model" ? "model" : "system_prompt_hash", run);
+        if (!found.has(`${query}`)) found.set(`${query}`, { variable, query, input: input.value, run });
+      }
+    }
+  }
+  const most = { model: 0, system_prompt: 0 };
+  for (const { variable, query, input, run } of found.values()) {
+    const { pairs } = await server.get(`/drift/effects?${query}&totals=first&limit=1`);
+    if (pairs <= most[variable]) continue;
+    most[variable] = pairs;
+    Object.assign(of, variable === "model" ? { models: query, input, before: run.against, after: run.seq } : { prompts: query });
   }
 
   const [question] = (await server.get("/run-dags/groups?by=question_hash&min_runs=2&limit=1")).rows;
