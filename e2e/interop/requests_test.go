@@ -92,6 +92,7 @@ var reads = []request{
 	{route: "GET /version", path: "/version", status: 200},
 	{route: "GET /docs", path: "/docs", status: 200},
 	{route: "GET /docs/{file}", path: "/docs/openapi.json", status: 200},
+	{route: "GET /example.ndjson", path: "/example.ndjson", status: 200, past: "Prism does not read responses in NDJSON"},
 	{route: "GET /metrics", path: "/metrics", status: 200},
 	{route: "GET /v1/ledgers", path: "/v1/ledgers", status: 200},
 	{route: "GET " + ofLedger, path: "~", status: 200},
