@@ -21,7 +21,8 @@ const (
 	benchPrompts = 32
 )
 
-// benchBatch returns a batch on old that adds n records and their tiles. A record has an entry, two unique texts, a prompt that it shares with other records, and an idempotency key.
+// benchBatch returns a batch on old that adds n records and their tiles. A record has an entry, two
+// unique texts, a prompt that it shares with other records, and an idempotency key.
 func benchBatch(old storage.Head, n int, text []byte) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: text[:300]}}
 	cut := func(seq uint64, bytes int) []byte {

@@ -36,10 +36,11 @@ const (
 	// openTime is how long opening a connection may take. On a very busy machine, that can be longer
 	// than a request waits for the connection.
 	openTime = 3 * time.Second
-	// maxOpening limits how many connections are opened at the same time, and failurePause is the time
-	// for which an attempt that has failed still counts. Without these limits, all operations look for
-	// the new primary at the same time after the old one is lost. On a busy machine, the sessions that
-	// they begin on each node can then keep the new primary from answering any of them in time.
+	// maxOpening limits how many connections are opened at the same time, except for those that have
+	// taken longer than openTime. failurePause is the time for which an attempt that has failed still
+	// counts. Without these limits, all operations look for the new primary at the same time after the
+	// old one is lost. On a busy machine, the sessions that they begin on each node can then keep the
+	// new primary from answering any of them in time.
 	maxOpening   = 2
 	failurePause = 100 * time.Millisecond
 )
@@ -55,21 +56,20 @@ type socket struct {
 	of      *Set
 	address string
 	begun   time.Time
+	free    func() // makes room for opening another connection; only the first call has an effect
 	// The fields below are guarded by of.mu.
 	opened bool // whether the database server has accepted the session
 	ready  bool // whether the connection can be used
-	closed bool
 }
 
 // Close implements net.Conn.
 func (c *socket) Close() error {
 	c.of.mu.Lock()
+	failed := c.of.open[c] && !c.opened
 	delete(c.of.open, c)
-	failed := !c.opened && !c.closed
-	c.closed = true
 	c.of.mu.Unlock()
 	if failed {
-		c.of.fail(c.address)
+		c.of.fail(c.address, c.free)
 	}
 	return c.Conn.Close()
 }
@@ -95,14 +95,14 @@ func (c *Set) begin(ctx context.Context, address string) error {
 // end ends what begin has begun.
 func (c *Set) end() { <-c.opening }
 
-// fail calls end after failurePause, and records that a connection to the address could not be opened.
-func (c *Set) fail(address string) {
+// fail records that a connection to the address could not be opened, and calls free after failurePause.
+func (c *Set) fail(address string, free func()) {
 	c.mu.Lock()
 	if c.last == address {
 		c.last = ""
 	}
 	c.mu.Unlock()
-	time.AfterFunc(failurePause, c.end)
+	time.AfterFunc(failurePause, free)
 }
 
 // Track returns a dial function that adds the connections that it opens to the Set. It waits while
@@ -113,7 +113,8 @@ func (c *Set) Track(dial pgconn.DialFunc, limit time.Duration) pgconn.DialFunc {
 		if err := c.begin(ctx, address); err != nil {
 			return nil, err
 		}
-		begun := time.Now()
+		begun, free := time.Now(), sync.OnceFunc(c.end)
+		time.AfterFunc(openTime, free) // so that connections to a silent server do not prevent others for longer
 		if limit > 0 {
 			limited, cancel := context.WithDeadline(ctx, begun.Add(limit))
 			defer cancel()
@@ -121,13 +122,15 @@ func (c *Set) Track(dial pgconn.DialFunc, limit time.Duration) pgconn.DialFunc {
 		}
 		conn, err := dial(ctx, network, address)
 		if err == nil && limit > 0 {
-			err = conn.SetDeadline(begun.Add(limit))
+			if err = conn.SetDeadline(begun.Add(limit)); err != nil {
+				_ = conn.Close()
+			}
 		}
 		if err != nil {
-			c.fail(address)
+			c.fail(address, free)
 			return nil, err
 		}
-		kept := &socket{Conn: conn, of: c, address: address, begun: begun}
+		kept := &socket{Conn: conn, of: c, address: address, begun: begun, free: free}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.open[kept] = true
@@ -142,14 +145,11 @@ func (c *Set) MarkOpened(conn net.Conn) error {
 		return nil
 	}
 	c.mu.Lock()
-	first := !kept.opened && !kept.closed
-	if kept.opened = true; first {
-		c.last = kept.address
+	if c.open[kept] {
+		kept.opened, c.last = true, kept.address
 	}
 	c.mu.Unlock()
-	if first {
-		c.end()
-	}
+	kept.free()
 	return conn.SetDeadline(time.Time{})
 }
 

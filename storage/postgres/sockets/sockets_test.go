@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -37,9 +38,13 @@ func TestCloseBefore(t *testing.T) {
 	require.Zero(t, set.CloseBefore(time.Now().Add(time.Hour)))
 }
 
-// Only maxOpening connections are opened at the same time. A connection that the server has accepted, and
-// one that has failed, makes room for another.
+// Only maxOpening connections are opened at the same time. A connection that the server has accepted, one
+// that has failed, and one that takes longer than openTime make room for another.
 func TestConnectionsAreOpenedOneAfterAnother(t *testing.T) {
+	synctest.Test(t, openOneAfterAnother)
+}
+
+func openOneAfterAnother(t *testing.T) {
 	set := New()
 	unreachable := errors.New("unreachable")
 	var failure error
@@ -79,7 +84,14 @@ func TestConnectionsAreOpenedOneAfterAnother(t *testing.T) {
 	require.NoError(t, opening[1].Close())
 	begin()
 	refused()
-	require.NoError(t, opening[2].Close())
+	time.Sleep(openTime)
+	for range maxOpening {
+		begin()
+	}
+	refused()
+	for _, conn := range opening {
+		require.NoError(t, conn.Close())
+	}
 	failure = unreachable
 	for range 2 * maxOpening {
 		_, err := dial(t.Context(), "tcp", "a")
