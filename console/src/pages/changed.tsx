@@ -200,8 +200,8 @@ function useEffectOf(variable: string, a: string, b: string, limit: number): Cou
     delete value.sample;
     return { loading: { ...first, value }, countAll: undefined, counting: false };
   }
-  const failed = all.state === "failed" && newest.pairs > 0 ? { ...first, state: "failed" as const, problem: all.problem } : undefined;
-  return { loading: failed ?? (newest.pairs > 0 || all.state === "ready" ? first : all), countAll: () => setWanted(key), counting: counted !== undefined };
+  const loading = all.state === "failed" || (newest.pairs === 0 && all.state !== "ready") ? all : first;
+  return { loading, countAll: () => setWanted(key), counting: counted !== undefined };
 }
 
 function Effect({ variable, a, b, choices }: { variable: string; a: string; b: string; choices: readonly Choice[] }) {
