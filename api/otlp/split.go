@@ -133,6 +133,16 @@ func (s *items) splitJSON(signal *Signal, root pyjson.Value) error {
 	if root.Kind() != pyjson.Object {
 		return problem.AtPointer(http.StatusBadRequest, "", "must be an object with "+signal.jsonNames[0][0])
 	}
+	for _, other := range signals {
+		if other == signal {
+			continue
+		}
+		for _, name := range other.jsonNames[0] {
+			if root.Member(name).IsGiven() {
+				return problem.AtPointer(http.StatusBadRequest, "/"+name, "must be sent to "+other.path+"; this is "+signal.path)
+			}
+		}
+	}
 	return objects(root, "", signal.jsonNames[0], func(group pyjson.Value, at string) error {
 		resource := -1
 		if given := group.Member("resource"); given.IsGiven() {

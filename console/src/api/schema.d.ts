@@ -4332,24 +4332,27 @@ export interface components {
         OTLPContentChange: {
             otlp_content: components["schemas"]["OTLPContent"];
         };
+        /** @description A request of the logs signal, in JSON. Unknown members are ignored, as OTLP says. */
+        OTLPLogsRequest: {
+            /** @description Log records, by resource and by instrumentation library. */
+            resourceLogs?: Record<string, never>[];
+        };
         /**
          * Format: binary
          * @description A message of OTLP in Protobuf.
          */
         OTLPMessage: string;
-        /** @description The message of OTLP in JSON: `resourceSpans` or `resourceLogs`. Unknown members are ignored, as OTLP says. */
-        OTLPRequest: {
-            /** @description Log records, by resource and by instrumentation library. */
-            resourceLogs?: Record<string, never>[];
-            /** @description Spans, by resource and by instrumentation library. */
-            resourceSpans?: Record<string, never>[];
-        };
         /** @description What went wrong (google.rpc.Status). */
         OTLPStatus: {
             /** @description The code of gRPC. */
             code: number;
             /** @description What happened and what to do. */
             message: string;
+        };
+        /** @description A request of the traces signal, in JSON. Unknown members are ignored, as OTLP says. */
+        OTLPTracesRequest: {
+            /** @description Spans, by resource and by instrumentation library. */
+            resourceSpans?: Record<string, never>[];
         };
         /** @description One of the outputs of a group. */
         OutputRow: {
@@ -8715,7 +8718,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["OTLPRequest"];
+                "application/json": components["schemas"]["OTLPLogsRequest"];
                 "application/x-protobuf": components["schemas"]["OTLPMessage"];
             };
         };
@@ -8764,7 +8767,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["OTLPRequest"];
+                "application/json": components["schemas"]["OTLPTracesRequest"];
                 "application/x-protobuf": components["schemas"]["OTLPMessage"];
             };
         };
