@@ -3,6 +3,7 @@ package hostile_test
 import (
 	"bytes"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -152,7 +153,10 @@ func outside(s *openapi3.Schema) []string {
 	case s.Format == "date-time":
 		return []string{"yesterday", "2026-01-02", "2026-13-02T15:04:05Z", "2026-01-02T15:04:05", "1767366245", "2026-02-30T00:00:00Z"}
 	case s.Pattern != "":
-		return []string{"x", strings.Repeat("A", 64), strings.Repeat("a", 63), strings.Repeat("a", 65), "sha256:", "entries"}
+		list := []string{"x", strings.Repeat("A", 64), strings.Repeat("a", 63), strings.Repeat("a", 65), "sha256:", "entries"}
+		if list = slices.DeleteFunc(list, regexp.MustCompile(s.Pattern).MatchString); len(list) > 0 {
+			return list
+		}
 	}
 	return []string{""}
 }

@@ -4334,8 +4334,8 @@ export interface components {
         };
         /** @description A request of the logs signal, in JSON. Unknown members are ignored, as OTLP says. */
         OTLPLogsRequest: {
-            /** @description Log records, by resource and by instrumentation library. */
-            resourceLogs?: Record<string, never>[];
+            /** @description Log records, by resource and by instrumentation library; null is the empty list. */
+            resourceLogs?: Record<string, never>[] | null;
         };
         /**
          * Format: binary
@@ -4351,8 +4351,8 @@ export interface components {
         };
         /** @description A request of the traces signal, in JSON. Unknown members are ignored, as OTLP says. */
         OTLPTracesRequest: {
-            /** @description Spans, by resource and by instrumentation library. */
-            resourceSpans?: Record<string, never>[];
+            /** @description Spans, by resource and by instrumentation library; null is the empty list. */
+            resourceSpans?: Record<string, never>[] | null;
         };
         /** @description One of the outputs of a group. */
         OutputRow: {
