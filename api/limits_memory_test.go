@@ -33,7 +33,7 @@ func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	body := ipcBody("", strings.Repeat("x", 15_000))
 	slow := s.dial()
 	slow.say("POST {ledger}/ipc-records HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:14_000])
-	s.underWay(14_000)
+	s.underWay(limits.BodyCopies * 14_000)
 
 	refused := s.post("/ipc-records", body)
 	require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "the memory for bodies is used up")

@@ -167,7 +167,7 @@ var neverNull = []string{"RunID", "Timestamp", "Labels", "Producer"}
 
 // foreign lists operations and schemas whose JSON is defined by OTLP. OpenTelemetry exporters call
 // these operations and bring their own types.
-var foreign = []string{"postTraces", "postLogs", "OTLPRequest", "OTLPAnswer", "OTLPStatus"}
+var foreign = []string{"postTraces", "postLogs", "OTLPTracesRequest", "OTLPLogsRequest", "OTLPAnswer", "OTLPStatus"}
 
 // checker compares schemas of the contract with Go types.
 type checker struct {
