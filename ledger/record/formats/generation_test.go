@@ -45,10 +45,10 @@ var exports = []struct {
 	},
 	{
 		name: "a page of Langfuse with a span", format: Langfuse,
-		native:  `{"data":[{"id":"1","type":"SPAN","input":"x"},{"id":"2","type":"GENERATION","model":"m","input":"x","output":"y"}],"meta":{"page":1}}`,
+		native:  `{"data":[{"id":"1","type":"SPAN","input":"x"},{"id":"2","type":"GENERATION","model":"m","input":"x","output":"y"}],"cursor":null,"meta":{"page":1}}`,
 		records: []string{"", `{"labels":{"span_id":"2"},"model":"m","output":"y","payload":{"prompt":"x"}}`, ""},
 		fates: map[string]string{"/data/0": "left it is an observation of the type SPAN, not a generation", "/data/1/model": "taken as model",
-			"/meta": "left it is about the whole page or trace"},
+			"/cursor": "left it is null", "/meta": "left it is about the whole page or trace"},
 	},
 	{
 		name: "a trace of MLflow 3", format: MLflow,

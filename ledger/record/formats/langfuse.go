@@ -28,10 +28,11 @@ func others(v pyjson.Value, except, why string) Conversion {
 		if n == except {
 			continue
 		}
+		reason := why
 		if !value.IsGiven() {
-			why = LeftNull
+			reason = LeftNull
 		}
-		e.Members = append(e.Members, Member{pointerTo(n), pointerTo(n), Left, why})
+		e.Members = append(e.Members, Member{pointerTo(n), pointerTo(n), Left, reason})
 	}
 	return e
 }
