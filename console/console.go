@@ -1,5 +1,5 @@
-// Package console serves the web page at /, which shows what is in the ledgers. The page is
-// built from src by `make console`, and the built files are embedded.
+// Package console serves the web page at /, which shows the contents of the ledgers. The page is
+// built from src by `make console`, and the built files are embedded in the binary.
 package console
 
 import (
@@ -20,16 +20,17 @@ import (
 //go:embed dist
 var dist embed.FS
 
-// page is the name of the page itself. All its other files are in the folder /ui/VERSION.
+// page is the name of the page's HTML file. All other files of the page are served below
+// /ui/VERSION.
 const page = "index.html"
 
-// policy is the Content-Security-Policy of the page. It allows only the page's own files and
-// requests to this server, and prevents text from becoming markup or a script. connect-src comes
-// last, so that Page can add origins to it.
+// policy is the Content-Security-Policy of the page. It permits only the page's own files and
+// requests to this server, and it prevents text from being interpreted as markup or script.
+// connect-src comes last so that ServePage can append origins to it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'; connect-src 'self'"
 
-// built is one file as it is sent, plain and compressed.
+// built is a file in the two forms in which it can be sent: plain and gzip-compressed.
 type built struct {
 	mediaType    string
 	plain, gzip  []byte
@@ -46,7 +47,7 @@ type bundle struct {
 var load = sync.OnceValue(func() bundle {
 	entries, err := fs.ReadDir(dist, "dist")
 	if err != nil {
-		panic(err) // the folder is embedded
+		panic(err) // cannot happen, because the folder is embedded
 	}
 	b, all := bundle{files: make(map[string]built)}, sha256.New()
 	texts := make(map[string][]byte)
@@ -57,7 +58,7 @@ var load = sync.OnceValue(func() bundle {
 		}
 		texts[entry.Name()] = text
 		sum := sha256.Sum256(text)
-		_, _ = all.Write(append(sum[:], entry.Name()...)) // a hash never returns an error
+		_, _ = all.Write(append(sum[:], entry.Name()...)) // Write never returns an error for a hash
 	}
 	b.version = short(all.Sum(nil))
 	for name, text := range texts {
@@ -98,13 +99,13 @@ func compressed(text []byte) []byte {
 		err = z.Close()
 	}
 	if err != nil {
-		panic(err) // the level is valid, and a buffer accepts every write
+		panic(err) // cannot happen: the level is valid, and writing to a buffer never fails
 	}
 	return b.Bytes()
 }
 
-// ServePage sends the page, compressed if gzip is true. connect lists the origins, other than this
-// server, to which the page may send requests: those of identity providers.
+// ServePage sends the page, compressed if gzip is true. connect lists the origins of identity
+// providers, to which the page may send requests in addition to this server.
 func ServePage(w http.ResponseWriter, r *http.Request, gzip bool, connect ...string) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", strings.Join(append([]string{policy}, connect...), " "))
@@ -112,8 +113,8 @@ func ServePage(w http.ResponseWriter, r *http.Request, gzip bool, connect ...str
 	load().files[page].send(w, r, gzip)
 }
 
-// ServeFile sends a file of the page, compressed if gzip is true. It reports whether that version of
-// the page has the file; if not, it sends nothing.
+// ServeFile sends one of the page's files, compressed if gzip is true. It returns false and sends
+// nothing if there is no such file in the given version of the page.
 func ServeFile(w http.ResponseWriter, r *http.Request, gzip bool, version, name string) bool {
 	b := load()
 	f, found := b.files[name]
@@ -125,7 +126,7 @@ func ServeFile(w http.ResponseWriter, r *http.Request, gzip bool, version, name 
 	return true
 }
 
-// send answers a request with the file, or with 304 if the client has it.
+// send responds with the file, or with 304 if the client already has it.
 func (f built) send(w http.ResponseWriter, r *http.Request, gzip bool) {
 	h := w.Header()
 	h.Set("Content-Type", f.mediaType)
@@ -144,8 +145,8 @@ func (f built) send(w http.ResponseWriter, r *http.Request, gzip bool) {
 	_, _ = w.Write(text) // an error means that the client has disconnected
 }
 
-// hasTag reports whether the client has the content with this entity tag (RFC 9110, section
-// 13.1.2).
+// hasTag reports whether the client already has the content with the given entity tag (RFC 9110,
+// section 13.1.2).
 func hasTag(r *http.Request, tag string) bool {
 	for _, header := range r.Header.Values("If-None-Match") {
 		for had := range strings.SplitSeq(header, ",") {

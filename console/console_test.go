@@ -43,7 +43,7 @@ func textOf(t *testing.T, answer *http.Response) string {
 	return string(text)
 }
 
-// The page names only files that exist, and contains no inline scripts or styles.
+// The page refers only to files that exist, and contains no inline scripts or styles.
 func TestPageNamesItsFiles(t *testing.T) {
 	answer := ask(t, false, "", "")
 	html := textOf(t, answer)
@@ -80,7 +80,7 @@ func TestCompressedFilesAreTheSame(t *testing.T) {
 	}
 }
 
-// A browser that has the current page gets 304.
+// A browser that has the current page gets a 304 response.
 func TestUnchangedPageIsNotSentAgain(t *testing.T) {
 	tag := ask(t, true, "", "").Header.Get("ETag")
 	again := ask(t, true, "", "", "If-None-Match", tag)
@@ -88,7 +88,7 @@ func TestUnchangedPageIsNotSentAgain(t *testing.T) {
 	require.Empty(t, textOf(t, &http.Response{Body: again.Body}))
 }
 
-// Files of a different version, unknown files, and the page itself are not below /ui.
+// ServeFile does not serve files of a different version, unknown files, or the page itself.
 func TestOtherFilesAreNotFound(t *testing.T) {
 	for _, at := range [][2]string{{"other", "app.js"}, {load().version, "none.js"}, {load().version, page}, {load().version, "../console.go"}, {load().version, ""}} {
 		w := httptest.NewRecorder()
@@ -97,7 +97,8 @@ func TestOtherFilesAreNotFound(t *testing.T) {
 	}
 }
 
-// maxFirstLoad is the maximum number of compressed bytes that a browser loads before the page works.
+// maxFirstLoad is the maximum size, compressed and in bytes, of the files that a browser must load
+// before the page works.
 const maxFirstLoad = 200_000
 
 func TestFirstLoadIsSmall(t *testing.T) {

@@ -15,9 +15,10 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// Under load, a server has no more connections than docs/servers.md says: 2 N + 12.
+// Under load, a server opens at most as many connections as docs/servers.md states: 2 N + 12, where
+// N is pool_max_conns.
 func TestConnectionsOfServer(t *testing.T) {
-	const most = 3 // pool_max_conns
+	const most = 3 // value of pool_max_conns
 	database := postgrestest.Start(t)
 	s := startServer(t, "COLOPHON_STORE="+database.URL("pool_max_conns", fmt.Sprint(most)))
 	s.exercise("default")
@@ -58,8 +59,9 @@ func TestConnectionsOfServer(t *testing.T) {
 	}
 }
 
-// A server works behind a pooler in session mode. It does not start behind a pooler in
-// transaction mode, where clients share sessions. Both serve and doctor say why.
+// A server works behind a connection pooler in session mode. It does not start behind one in
+// transaction mode, where clients share database sessions; in that case, both serve and doctor
+// explain the error.
 func TestServerBehindPooler(t *testing.T) {
 	database := postgrestest.SharedServer(t)
 	startServer(t, "COLOPHON_STORE="+database.StartPooler(t, "session")).exercise("default")

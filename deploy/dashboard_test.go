@@ -36,7 +36,8 @@ type panel struct {
 	} `json:"targets"`
 }
 
-// Names of the dashboards. Each name is both the UID and the name of the file.
+// The names of the dashboards. Each name is both the UID of the dashboard and the base name of its
+// file.
 const (
 	mainDashboard    = "colophon"
 	serversDashboard = "colophon-servers"
@@ -50,11 +51,11 @@ func readDashboard(t *testing.T, name string) (d dashboard) {
 	return d
 }
 
-// chosen sets the dashboard's variables in an expression: all ledgers, all servers, and an interval
-// of 15 s, which suffices because the scrapes are a second apart.
+// chosen replaces the dashboard's variables in an expression. It selects all ledgers, all servers,
+// and an interval of 15 s, which is long enough because scrapes are a second apart.
 var chosen = strings.NewReplacer("$ledger", ".+", "$instance", ".+", "$__rate_interval", "15s")
 
-// query returns the expression of a panel's first target.
+// query returns the expression of the first target of the panel with the given title.
 func (d dashboard) query(t *testing.T, title string) string {
 	t.Helper()
 	for _, p := range d.Panels {
@@ -122,7 +123,7 @@ func TestQueriesNameWhatServersExport(t *testing.T) {
 // the servers export or that recording rules compute.
 func holdQueries(t *testing.T, name string, servers []*server, files ...string) {
 	t.Helper()
-	known := map[string]bool{"up": true, "ALERTS": true} // Prometheus's own
+	known := map[string]bool{"up": true, "ALERTS": true} // provided by Prometheus itself
 	for _, s := range servers {
 		for name, family := range s.families() {
 			known[name] = true
@@ -163,5 +164,6 @@ func holdQueries(t *testing.T, name string, servers []*server, files ...string) 
 	}
 }
 
-// usesTheDisk reports whether a rule is about the files of a database in the data folder.
+// usesTheDisk reports whether a rule applies only to servers whose database is on disk in the data
+// folder.
 func usesTheDisk(r rule) bool { return strings.Contains(r.Expr, "colophon_storage_fsync_") }

@@ -15,13 +15,13 @@ import (
 
 // This file counts the expected results for the real input in the simplest way.
 
-// sharedData is real input that is not part of the repository.
+// sharedData is a folder with real input that is not part of the repository.
 var sharedData = filepath.Join("..", "..", "shared", "data")
 
-// counted holds values by their labels, in the form that answer returns.
+// counted maps sets of labels to values. A key has the format that answer returns.
 type counted map[string]float64
 
-// with adds labels to all values.
+// with adds labels to every key.
 func (c counted) with(labels ...string) counted {
 	more := make(counted)
 	for own, value := range c {
@@ -61,7 +61,7 @@ func readExpected(t *testing.T, name string, to any) {
 	require.NoError(t, json.Unmarshal(text, to))
 }
 
-// ipcRun is a generation whose claimed hashes are right.
+// ipcRun is an IPC record in the input file. The hashes that it claims are correct.
 type ipcRun struct {
 	InputHash        string      `json:"input_hash"`
 	SystemPromptHash string      `json:"system_prompt_hash"`
@@ -72,8 +72,8 @@ type ipcRun struct {
 	Seed             json.Number `json:"seed"`
 }
 
-// cause returns the cause of the change from a to b, two runs of the same input whose
-// environment is not known (spec: Causes).
+// cause returns the cause of the change from a to b, which are two runs with the same input and an
+// unknown environment (spec: Causes).
 func cause(a, b ipcRun) string {
 	var differing []string
 	if a.SystemPromptHash != b.SystemPromptHash {
@@ -104,8 +104,8 @@ func cause(a, b ipcRun) string {
 	return differing[0]
 }
 
-// expectedDrift counts the causes of a file's runs. Each run is compared with the previous run
-// of its input.
+// expectedDrift counts the runs in a file by cause. Each run is compared with the previous run that
+// has the same input.
 func expectedDrift(t *testing.T, name string) counted {
 	t.Helper()
 	counts, before := make(counted), make(map[string]ipcRun)

@@ -1,5 +1,5 @@
-// Package deploy_test compares the rules, the dashboard, the manifests, and the documentation
-// of metrics with a real server.
+// Package deploy_test checks the rules, the dashboards, the manifests, and the documentation of
+// metrics against a real server.
 package deploy_test
 
 import (
@@ -12,7 +12,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// colophon is the path of the server's binary. Only TestMain sets it.
+// colophon is the path of the server's binary. It is set only by TestMain.
 var colophon string
 
 func TestMain(m *testing.M) {

@@ -21,7 +21,7 @@ import (
 	"colophon/storage/postgres"
 )
 
-// knownFlags requires that the server accepts the arguments in a manifest.
+// knownFlags requires that the server accepts the arguments from a manifest.
 func knownFlags(t *testing.T, arguments []string) {
 	t.Helper()
 	require.Equal(t, "serve", arguments[0])
@@ -29,7 +29,7 @@ func knownFlags(t *testing.T, arguments []string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// composeFile holds the parts of a compose file that the tests need.
+// composeFile holds the parts of a compose file that the tests use.
 type composeFile struct {
 	Services map[string]struct {
 		Image       string            `yaml:"image"`
@@ -54,7 +54,8 @@ func readCompose(t *testing.T, name string) (file composeFile) {
 	return file
 }
 
-// published requires that a service is published on loopback only, and has no capabilities.
+// published requires that a service publishes ports only on loopback addresses and has no
+// capabilities.
 func (f composeFile) published(t *testing.T, name string) {
 	t.Helper()
 	s := f.Services[name]
@@ -65,7 +66,7 @@ func (f composeFile) published(t *testing.T, name string) {
 	require.Equal(t, []string{"ALL"}, s.CapDrop, "%s", name)
 }
 
-// Without authentication, ports are published only on loopback.
+// The services have no authentication, so their ports are published only on loopback addresses.
 func TestComposePublishesOnLoopbackOnly(t *testing.T) {
 	file := readCompose(t, "compose.yaml")
 	require.Len(t, file.Services, 3)
@@ -79,8 +80,8 @@ func TestComposePublishesOnLoopbackOnly(t *testing.T) {
 	knownFlags(t, file.Services["colophon"].Command)
 }
 
-// The ports of three servers are published only on loopback, and only the servers can reach
-// their databases. Each of the two compose files with a database gives every server a URL with
+// The ports of all services are published only on loopback addresses, and only the servers can
+// reach their databases. Both compose files for databases give every server a URL that names
 // several hosts.
 func TestComposeOfServers(t *testing.T) {
 	file := readCompose(t, "compose.servers.yaml")
@@ -136,13 +137,13 @@ func TestComposeOfServers(t *testing.T) {
 }
 
 var (
-	// variable matches a variable that Docker Compose interpolates.
+	// variable matches a variable in the syntax that Docker Compose interpolates.
 	variable = regexp.MustCompile(`\$\{[^}]*\}`)
 	image    = regexp.MustCompile(`(?m)^\s*(?:- )?(?:image|imageName|name|FROM):? (\S+/\S+|postgres\S*|haproxy\S*|golang\S*)`)
 )
 
-// Every image has a fixed version. A tag such as latest would change what runs without a change
-// to these files.
+// Every image is pinned to a version. With a tag such as latest, what runs could change without any
+// change to these files.
 func TestImagesArePinned(t *testing.T) {
 	found := 0
 	files := slices.Concat(glob(t, "compose*.yaml"), glob(t, "kubernetes/*.yaml"), glob(t, "kubernetes/*/*.yaml"), []string{"Dockerfile"})
@@ -157,7 +158,8 @@ func TestImagesArePinned(t *testing.T) {
 	require.GreaterOrEqual(t, found, 8)
 }
 
-// The load balancer checks servers, sends requests to any of them, and avoids a server that does not respond.
+// The load balancer health-checks the servers, sends requests to all of them, and avoids a server that does
+// not respond.
 func TestBalancer(t *testing.T) {
 	program, err := exec.LookPath("haproxy")
 	if err != nil && os.Getenv("COLOPHON_REQUIRE_HAPROXY") != "1" {
@@ -179,7 +181,7 @@ func TestBalancer(t *testing.T) {
 	log := new(bytes.Buffer)
 	command.Stdout, command.Stderr = log, log
 	require.NoError(t, command.Start())
-	t.Cleanup(func() { _ = command.Wait() }) // the context of the test has ended
+	t.Cleanup(func() { _ = command.Wait() }) // the test's context, which is done by now, has killed the command
 	balanced := &server{t, "http://" + address}
 	require.Eventually(t, func() bool {
 		answer, err := http.Get(balanced.url + "/readyz")
@@ -255,8 +257,8 @@ func TestKubernetesRunsConfined(t *testing.T) {
 	require.Contains(t, policy.Spec.PolicyTypes, "Ingress")
 }
 
-// Prometheus scrapes the address that serves the metrics, in the compose file, in the cluster,
-// and next to the systemd unit.
+// Prometheus scrapes the separate address that serves metrics, whether the server runs from the
+// compose file, in Kubernetes, or as a systemd unit.
 func TestMetricsHaveASeparateAddress(t *testing.T) {
 	const port = "9464"
 	for file, wanted := range map[string][]string{
@@ -287,7 +289,7 @@ func TestSystemdUnit(t *testing.T) {
 	require.True(t, found)
 }
 
-// Grafana's configuration matches what the compose file mounts and serves.
+// Grafana's configuration matches the paths and addresses in the compose file.
 func TestGrafanaFindsItsFiles(t *testing.T) {
 	compose, err := os.ReadFile("compose.yaml")
 	require.NoError(t, err)

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// documented is a metric as docs/metrics.md describes it.
+// documented is a metric as it is described in docs/metrics.md.
 type documented struct {
-	kind   string   // Counter, Gauge, Histogram
+	kind   string   // "Counter", "Gauge", or "Histogram"
 	labels []string // sorted
 }
 
@@ -51,9 +51,9 @@ func readMetricsPage(t *testing.T) (metrics map[string]documented, values map[st
 	return metrics, values
 }
 
-// exported converts a metric family to the form of the document.
+// exported converts a metric family to the form that the documentation is parsed into.
 func exported(family *dto.MetricFamily) documented {
-	name := family.GetType().String() // COUNTER
+	name := family.GetType().String() // such as COUNTER
 	d := documented{kind: name[:1] + strings.ToLower(name[1:])}
 	for _, l := range family.GetMetric()[0].GetLabel() {
 		d.labels = append(d.labels, l.GetName())
@@ -81,7 +81,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 
 var serversRow = regexp.MustCompile("(?m)^\\| ((?:`colophon_[a-z_0-9]+`(?:, )?)+) \\|")
 
-// docs/servers.md documents the metrics that a server with a remote database exports and that
+// docs/servers.md documents the metrics that only servers with a remote database export, which
 // docs/metrics.md does not contain.
 func TestMetricsOfServersAreDocumented(t *testing.T) {
 	servers := startServers(t)
@@ -110,8 +110,8 @@ func TestMetricsOfServersAreDocumented(t *testing.T) {
 	require.Equal(t, slices.Sorted(maps.Keys(own)), listed)
 }
 
-// open holds the labels whose values depend on the server or the contract. Other tests check
-// their bounds.
+// open lists the labels whose values depend on the server or on the API contract. Other tests check
+// that these values are bounded.
 var open = []string{"ledger", "hook", "route", "status"}
 
 func TestLabelValuesAreDocumented(t *testing.T) {
@@ -122,8 +122,8 @@ func TestLabelValuesAreDocumented(t *testing.T) {
 	require.Equal(t, slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(values)))
 }
 
-// holdLabelValues compares the labels of the metrics that a server currently exports with the
-// document, and returns the names of these labels.
+// holdLabelValues requires that the labels of the metrics that a server currently exports match the
+// documentation. It returns the names of these labels.
 func holdLabelValues(t *testing.T, s *server) map[string]bool {
 	t.Helper()
 	page, values := readMetricsPage(t)

@@ -25,11 +25,11 @@ import (
 // prometheus is a real Prometheus that scrapes servers.
 type prometheus struct{ url string }
 
-// patience limits each of the three waits for scrapes and evaluations.
+// patience limits each of the three waits for scrapes and rule evaluations.
 const patience = 18 * time.Second
 
-// configure writes a copy of a deployed configuration, with the addresses of the test's
-// servers, absolute paths of the rules, and short intervals.
+// configure writes a copy of a deployed Prometheus configuration with the addresses of the test's
+// servers, absolute paths to the rules, and short intervals.
 func configure(t *testing.T, file string, servers []*server) (path string) {
 	t.Helper()
 	var config struct {
@@ -65,8 +65,8 @@ func configure(t *testing.T, file string, servers []*server) (path string) {
 	return path
 }
 
-// startPrometheus starts Prometheus with a deployed configuration, and returns once it has
-// scraped the servers.
+// startPrometheus starts Prometheus with a deployed configuration and returns once it has scraped
+// the servers.
 func startPrometheus(t *testing.T, program, file string, servers ...*server) *prometheus {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -88,8 +88,8 @@ func startPrometheus(t *testing.T, program, file string, servers ...*server) *pr
 	return p
 }
 
-// get requests a path of Prometheus's API and decodes the data of the answer. It reports
-// whether that succeeded.
+// get requests a path of Prometheus's API and decodes the data in the response. It reports whether
+// that succeeded.
 func (p *prometheus) get(t assert.TestingT, path string, data any) bool {
 	response, err := http.Get(p.url + path)
 	if !assert.NoError(t, err) {
@@ -103,13 +103,13 @@ func (p *prometheus) get(t assert.TestingT, path string, data any) bool {
 	return assert.NoError(t, json.NewDecoder(response.Body).Decode(&answer)) && assert.Empty(t, answer.Error, "%s", path)
 }
 
-// answer evaluates an expression at the current time. It returns the values by their sorted
-// labels, without the metric's name, the server's address, and the job.
+// answer evaluates an expression at the current time. It returns the values keyed by their sorted
+// labels, leaving out the metric's name, the server's address, and the job.
 func (p *prometheus) answer(t assert.TestingT, expression string) counted {
 	var data struct {
 		Result []struct {
 			Metric map[string]string `json:"metric"`
-			Value  [2]any            `json:"value"` // a time, and a number as text
+			Value  [2]any            `json:"value"` // a time and the value as a string
 		} `json:"result"`
 	}
 	if !p.get(t, "/api/v1/query?query="+url.QueryEscape(expression), &data) {
@@ -131,9 +131,10 @@ func (p *prometheus) answer(t assert.TestingT, expression string) counted {
 	return found
 }
 
-// fill imports the shared data files into the ledger default, the tampered file into the ledger
-// tampered, and events of every kind into the ledger probe. It first waits until Prometheus has
-// scraped the empty ledgers, because values in a first scrape do not count as an increase.
+// fill imports the shared data files into the ledger "default" and the tampered file into the
+// ledger "tampered", and posts events of every kind to the ledger "probe". It first waits until
+// Prometheus has scraped the empty ledgers, because values in the first scrape do not count as an
+// increase.
 func fill(t *testing.T, s *server, p *prometheus) {
 	t.Helper()
 	for _, name := range []string{"tampered", "probe"} {
@@ -149,14 +150,14 @@ func fill(t *testing.T, s *server, p *prometheus) {
 	s.exercise("probe")
 }
 
-// fact is an expression and the answer that Prometheus must give.
+// fact is an expression and the result that Prometheus must return for it.
 type fact struct {
 	expression string
 	want       counted
 }
 
-// facts returns the answers that the dashboard's queries and the recording rules must give for the
-// data that fill imports.
+// facts returns what the dashboard's queries and the recording rules must return for the data that
+// fill imports.
 func facts(t *testing.T) []fact {
 	d := readDashboard(t, mainDashboard)
 	shown := func(panel, ledger string) string {
@@ -199,7 +200,7 @@ func TestPrometheusAnswersWithTheRealNumbers(t *testing.T) {
 	p := startPrometheus(t, program, "prometheus/prometheus.yml", s)
 	fill(t, s, p)
 	known, d, rules := facts(t), readDashboard(t, mainDashboard), readRules(t, "prometheus/recording.rules.yml", "prometheus/alerts.rules.yml")
-	// Every panel shows something, and no rule fails.
+	// Every panel shows data, and every recording rule has a value.
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
 		for _, f := range known {
 			assert.Equal(t, f.want, p.answer(t, f.expression), "%s", f.expression)
@@ -222,7 +223,7 @@ func TestPrometheusAnswersWithTheRealNumbers(t *testing.T) {
 	holdLabelValues(t, s)
 }
 
-// Every panel for several servers shows something, and the rules agree with the servers.
+// Every panel for several servers shows data, and the rules agree with the servers.
 func TestPrometheusOfServers(t *testing.T) {
 	program := tool(t, "prometheus")
 	servers := startServers(t)
@@ -233,7 +234,7 @@ func TestPrometheusOfServers(t *testing.T) {
 	rules := readRules(t, "prometheus/recording.rules.yml", "prometheus/alerts.rules.yml", "prometheus/servers.rules.yml")
 	sequence := 10
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		for _, s := range servers { // so that rates are above 0
+		for _, s := range servers { // keep posting so that rates are above 0
 			sequence++
 			s.post("/v1/ledgers/default/ipc-records", fmt.Sprintf(`{"run_id":"%d",%s,"output":"x"}`, sequence, run), http.StatusCreated)
 		}
@@ -259,7 +260,7 @@ func TestPrometheusOfServers(t *testing.T) {
 	}
 }
 
-// health returns the health of all rules, by name.
+// health returns the health of each rule, keyed by the rule's name.
 func (p *prometheus) health(t *testing.T) map[string]string {
 	t.Helper()
 	var data struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These match the parts of an expression that are not names of metrics. metricNames removes strings
-// first, because the value of a label can contain anything.
+// These expressions match the parts of a PromQL expression that are not names of metrics.
+// metricNames removes strings first, because label values can contain anything.
 var (
 	promString    = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'|`[^`]*`")
 	promComment   = regexp.MustCompile(`#[^\n]*`)
@@ -22,8 +22,8 @@ var (
 		"sum", "min", "max", "avg", "count", "topk", "bottomk", "quantile", "stddev", "group", "count_values"}
 )
 
-// metricNames lists the metrics that a PromQL expression selects: all words that are not
-// functions, operators, or labels.
+// metricNames returns the names of the metrics that a PromQL expression selects: all words that are
+// not functions, operators, or labels.
 func metricNames(expression string) []string {
 	for _, beside := range []*regexp.Regexp{promString, promComment, promSelector, promGrouping, promNumber} {
 		expression = beside.ReplaceAllString(expression, " ")

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// rule is a recording rule or an alert.
+// rule is a recording rule or an alerting rule.
 type rule struct {
 	Record      string            `yaml:"record"`
 	Alert       string            `yaml:"alert"`
@@ -21,7 +21,8 @@ type rule struct {
 	Annotations map[string]string `yaml:"annotations"`
 }
 
-// readYAML decodes a file into to, and refuses members that the type of to does not have.
+// readYAML decodes a YAML file into to. The test fails if the file contains fields that the type of
+// to does not have.
 func readYAML(t *testing.T, path string, to any) {
 	t.Helper()
 	file, err := os.Open(path)
@@ -32,7 +33,7 @@ func readYAML(t *testing.T, path string, to any) {
 	require.NoError(t, decoder.Decode(to), "%s", path)
 }
 
-// readRules returns all rules in the files, in order.
+// readRules returns the rules from all the files, in order.
 func readRules(t *testing.T, paths ...string) (rules []rule) {
 	t.Helper()
 	for _, path := range paths {
@@ -50,7 +51,7 @@ func readRules(t *testing.T, paths ...string) (rules []rule) {
 	return rules
 }
 
-// glob lists files, and requires at least one.
+// glob returns the files that match a pattern, and requires that there is at least one.
 func glob(t *testing.T, pattern string) []string {
 	t.Helper()
 	paths, err := filepath.Glob(pattern)
@@ -59,11 +60,12 @@ func glob(t *testing.T, pattern string) []string {
 	return paths
 }
 
-// requirePrometheus is the environment variable that, if it is 1, makes tests fail without Prometheus.
+// requirePrometheus is the environment variable that makes tests fail rather than be skipped if
+// Prometheus is missing. Its value must be 1.
 const requirePrometheus = "COLOPHON_REQUIRE_PROMETHEUS"
 
-// tool returns the path of a program of Prometheus. If the program is missing, it skips the test, or
-// fails it if requirePrometheus is 1.
+// tool returns the path of one of Prometheus's programs. If the program is not installed, tool skips
+// the test or, if requirePrometheus is 1, fails it.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -90,8 +92,8 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// Each alert has a severity, says what happened and what to do, and has one test case in which
-// it fires and one in which it does not.
+// Each alert has a severity, says what happened and what to do about it, and has at least one test
+// case in which it fires and one in which it does not.
 func TestAlertsAreActionable(t *testing.T) {
 	var cases strings.Builder
 	for _, path := range glob(t, "prometheus/tests/*.test.yml") {

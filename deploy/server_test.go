@@ -23,13 +23,14 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// server is a running server that started with an empty data folder.
+// server is a running server. It was started with an empty data folder.
 type server struct {
 	t   *testing.T
 	url string
 }
 
-// startServers starts two servers on one database. The first one writes the ledger "default".
+// startServers starts two servers that share one database. The first one writes to the ledger
+// "default".
 func startServers(t *testing.T) []*server {
 	t.Helper()
 	database := postgrestest.SharedServer(t)
@@ -37,7 +38,7 @@ func startServers(t *testing.T) []*server {
 	require.NoError(t, err)
 	shared := []string{"COLOPHON_STORE=" + database.URL("search_path", database.CreateSchema(t)), "COLOPHON_SIGNING_KEY_DEFAULT=" + signer.Secret()}
 	var servers []*server
-	for _, id := range []string{"server-1", "server-2"} { // rendezvous hashing prefers the first one
+	for _, id := range []string{"server-1", "server-2"} { // rendezvous hashing prefers the first ID for the ledger "default"
 		data := t.TempDir()
 		require.NoError(t, os.Mkdir(filepath.Join(data, "store"), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(data, "store", "server"), []byte(id+"\n"), 0o600))
@@ -46,14 +47,15 @@ func startServers(t *testing.T) []*server {
 	return servers
 }
 
-// startServer starts a server with these environment variables. The server publishes its
+// startServer starts a server with additional environment variables. The server publishes its
 // default ledger and sends webhooks.
 func startServer(t *testing.T, environ ...string) *server {
 	t.Helper()
 	return startWith(t, []string{"--publish", "file://" + t.TempDir(), "--publish-ledgers", "default", "--webhooks", hooks(t)}, environ...)
 }
 
-// hooks returns a file that names one receiver of webhooks, which accepts everything.
+// hooks writes a webhook configuration with a single receiver, which accepts every message, and
+// returns the file's name.
 func hooks(t *testing.T) (name string) {
 	t.Helper()
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -65,7 +67,7 @@ func hooks(t *testing.T) (name string) {
 	return name
 }
 
-// startWith starts a server with these flags and environment variables.
+// startWith starts a server with additional flags and environment variables.
 func startWith(t *testing.T, flags []string, environ ...string) *server {
 	t.Helper()
 	command := exec.Command(colophon, append([]string{"serve", "--listen", "127.0.0.1:0"}, flags...)...)
@@ -90,7 +92,7 @@ func startWith(t *testing.T, flags []string, environ ...string) *server {
 	return nil
 }
 
-// send sends a request and requires a status.
+// send sends a request, requires the given status, and returns the response body.
 func (s *server) send(method, path, contentType, body string, status int) []byte {
 	s.t.Helper()
 	request, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
@@ -110,14 +112,14 @@ func (s *server) post(path, body string, status int) {
 	s.send(http.MethodPost, path, "application/json", body, status)
 }
 
-// run runs another command of the program against the server.
+// run runs a colophon command against the server.
 func (s *server) run(arguments ...string) {
 	s.t.Helper()
 	out, err := exec.Command(colophon, append(arguments, "--server", s.url)...).CombinedOutput()
 	require.NoError(s.t, err, "%s", out)
 }
 
-// families returns the server's metrics by name.
+// families returns the metrics that the server exports, keyed by name.
 func (s *server) families() map[string]*dto.MetricFamily {
 	s.t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
@@ -136,9 +138,8 @@ const (
 	path       = `{"project":"p","route":["Start"],"content":"Once."}`
 )
 
-// exercise posts data of every kind to a ledger, so that every metric is exported: each kind
-// of record twice, a batch, two refusals, a gap in a producer's sequence, and a change of
-// state.
+// exercise posts data of every kind to a ledger so that every metric is exported: each kind of
+// record twice, a batch, two refused records, a gap in a producer's sequence, and a state change.
 func (s *server) exercise(name string) {
 	s.t.Helper()
 	ledger := "/v1/ledgers/" + name
@@ -151,7 +152,7 @@ func (s *server) exercise(name string) {
 	s.post(ledger+"/ipc-records?on_mismatch=reject", wrongClaim, http.StatusUnprocessableEntity)
 	s.post(ledger+"/ipc-records", `{"run_id":"one",`+run+`,"output":"x"}`, http.StatusCreated)
 	s.post(ledger+"/ipc-records", `{"run_id":"one",`+run+`,"output":"y"}`, http.StatusConflict)
-	for _, number := range []string{"0", "2"} { // 1 is missing
+	for _, number := range []string{"0", "2"} { // leave out 1 to make a gap
 		s.post(ledger+"/ipc-records", `{"producer":{"id":"p","seq":`+number+`},`+run+`,"output":"y"}`, http.StatusCreated)
 	}
 	s.post(ledger+"/records/1/state", `{"state":"quarantined","reason":"a test"}`, http.StatusCreated)
@@ -159,7 +160,7 @@ func (s *server) exercise(name string) {
 	require.Eventually(s.t, s.folded, time.Minute, time.Millisecond)
 }
 
-// folded reports whether the index of every ledger is up to date.
+// folded reports whether the indexes of all ledgers are up to date.
 func (s *server) folded() bool {
 	s.t.Helper()
 	for _, m := range s.families()["colophon_index_lag_events"].GetMetric() {

@@ -19,12 +19,11 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// standbyPort distinguishes the standby's socket from the primary's, which is in the same
-// folder.
+// standbyPort keeps the standby's socket apart from the primary's, which is in the same folder.
 const standbyPort = 5433
 
-// startStandby runs postgres/standby.sh as the owner of the primary's folder. The standby stops
-// when the test ends.
+// startStandby runs postgres/standby.sh as the user who owns the primary's folder. The standby is
+// stopped when the test ends.
 func startStandby(t *testing.T, primary string, environ []string) {
 	t.Helper()
 	owner, err := os.Stat(filepath.Join(primary, "data"))
@@ -34,11 +33,12 @@ func startStandby(t *testing.T, primary string, environ []string) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(data)) })
 	require.NoError(t, os.Chown(data, int(ids.Uid), int(ids.Gid)))
-	script, err := os.ReadFile("postgres/standby.sh") // the owner of the primary's folder might not be allowed to read this one
+	script, err := os.ReadFile("postgres/standby.sh") // copied below, because that user might not be allowed to read this folder
 	require.NoError(t, err)
 	file := filepath.Join(data, "standby.sh")
 	require.NoError(t, os.WriteFile(file, script, 0o644))
-	// The standby stops when standard input is closed, even if the test is killed.
+	// The standby stops when its standard input is closed, which happens even if the test is
+	// killed.
 	command := exec.Command("sh", "-c", `exec 3<&0; sh "$0" </dev/null 3<&- & cat <&3; kill -QUIT $!; wait`, file)
 	command.Dir = data
 	command.Env = append(environ, "PGDATA="+data, fmt.Sprintf("PRIMARY=%s port=5432", primary), fmt.Sprintf("PGPORT=%d", standbyPort))
@@ -62,8 +62,8 @@ func startStandby(t *testing.T, primary string, environ []string) {
 	})
 }
 
-// The scripts of compose.postgres.yaml make a primary whose commits wait for its standby. If
-// the primary is lost, the commands in that file let the standby continue with every record.
+// The scripts in compose.postgres.yaml set up a primary whose commits wait for the standby. If the
+// primary is lost, the commands in that file let the standby take over with every record.
 func TestStandbyTakesOver(t *testing.T) {
 	primary := postgrestest.Start(t)
 	dir := filepath.Dir(primary.Socket())
@@ -77,7 +77,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	require.NoError(t, primary.StartProcess())
 	startStandby(t, dir, environ)
 
-	// The server finds the database that accepts writes.
+	// With this URL, the server finds the database that accepts writes.
 	url := fmt.Sprintf("postgres://?host=%s,%s&port=5432,%d&user=colophon&dbname=postgres&sslmode=disable&target_session_attrs=read-write", dir, dir, standbyPort)
 	s := startServer(t, "COLOPHON_STORE="+url) // its first commit waits for the standby
 	s.exercise("default")

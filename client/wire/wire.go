@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Kind is a kind of event.
+// Kind is the kind of an event, such as the creation of a record or a change of its state.
 type Kind string
 
-// Kinds of events. The first four are those of records.
+// The kinds of events. The first four are the kinds of events that contain records.
 const (
 	KindIPCRecord          Kind = "ipc_record"
 	KindRunDAG             Kind = "run_dag"
@@ -28,8 +28,8 @@ const (
 // State is the state of an IPC record or a run-DAG. Other events have no state.
 type State string
 
-// States. Queries about drift leave out all records that are not live, unless the parameter state
-// is any.
+// The states of a record. Unless the parameter state is any, queries about drift consider only live
+// records.
 const (
 	StateLive        State = "live"
 	StateFailed      State = "failed"
@@ -37,15 +37,15 @@ const (
 	StateQuarantined State = "quarantined"
 )
 
-// Time is a time in RFC 3339 and UTC, exactly as the ledger wrote it. It is kept as text because
-// the event hash covers the text.
+// Time is a timestamp in RFC 3339 format and in UTC, exactly as the ledger wrote it. It is kept as
+// text because the event hash covers the text.
 type Time string
 
 func (t Time) Parse() (time.Time, error) { return time.Parse(time.RFC3339Nano, string(t)) }
 
-// Hashes maps names such as input_hash to the effective hashes of a record. A value is nil if the
-// record lacks what the hash covers. path_id and the two content fingerprints are shorter than
-// other hashes.
+// Hashes holds the effective hashes of a record, keyed by names such as input_hash. A value is nil
+// if the record lacks the data that the hash covers. path_id and the two content fingerprints are
+// shorter than the other hashes.
 type Hashes map[string]*string
 
 // Get returns the hash with the given name, or "" if the record has none.
@@ -56,8 +56,8 @@ func (h Hashes) Get(name string) string {
 	return ""
 }
 
-// CheckMap maps the name of each hash to the ledger's check of it. Checks of a run-DAG's stages have
-// names such as "stage:answer".
+// CheckMap maps the name of each hash to the result of the ledger's check of that hash. Checks of a
+// run-DAG's stages have names such as "stage:answer".
 type CheckMap map[string]Check
 
 // HasMismatch reports whether any claim of the record disagrees with its content.
@@ -84,35 +84,35 @@ type CheckResult string
 const (
 	ResultMatch        CheckResult = "match"        // content and claim agree
 	ResultMismatch     CheckResult = "mismatch"     // content and claim differ
-	ResultComputed     CheckResult = "computed"     // content without a claim
-	ResultClaimed      CheckResult = "claimed"      // a claim without content, so nothing was recomputed
-	ResultInconsistent CheckResult = "inconsistent" // a verdict that breaks the rule after which the check is named
+	ResultComputed     CheckResult = "computed"     // the record has the content but no claim
+	ResultClaimed      CheckResult = "claimed"      // the record has the claim but no content, so nothing was recomputed
+	ResultInconsistent CheckResult = "inconsistent" // the verdict breaks the rule that the check is named after
 )
 
-// InclusionProof is the inclusion proof of a leaf (RFC 6962).
+// InclusionProof proves that a leaf is in the tree of the given size (RFC 6962).
 type InclusionProof struct {
 	LeafIndex uint64   `json:"leaf_index"`
 	TreeSize  uint64   `json:"tree_size"`
 	Hashes    []string `json:"hashes"`
 }
 
-// TreeView states the tree size at which an answer of the index is valid.
+// TreeView states the tree size for which an answer from the index is valid.
 type TreeView struct {
 	AsOf       uint64 `json:"as_of"`
-	Checkpoint string `json:"checkpoint,omitempty"` // signed note for the size as_of; only with proofs=true
+	Checkpoint string `json:"checkpoint,omitempty"` // signed checkpoint for the tree of size AsOf; set only if the request has proofs=true
 }
 
-// RowMembers holds the members that all rows of responses share.
+// RowMembers holds the members that every row of a list has.
 type RowMembers struct {
 	Seq       uint64          `json:"seq"`                 // seq of the event that the row describes
-	Inclusion *InclusionProof `json:"inclusion,omitempty"` // inclusion proof of that event; only with proofs=true
+	Inclusion *InclusionProof `json:"inclusion,omitempty"` // inclusion proof of that event; set only if the request has proofs=true
 }
 
 // Page is one page of a list.
 type Page[T any] struct {
 	TreeView
 	Rows []T    `json:"rows"`
-	Next string `json:"next,omitempty"` // cursor of the next page; "" at the end
+	Next string `json:"next,omitempty"` // cursor of the next page; "" on the last page
 }
 
 // Problem is the body of a response with an error status (RFC 9457).
@@ -123,23 +123,23 @@ type Problem struct {
 	Detail     string         `json:"detail"`
 	Errors     []ProblemPlace `json:"errors,omitempty"`
 	Line       uint64         `json:"line,omitempty"`        // number of the line in the batch, from 1; 0 outside batches
-	FirstSeq   *uint64        `json:"first_seq,omitempty"`   // seq of the event that holds the idempotency key
+	FirstSeq   *uint64        `json:"first_seq,omitempty"`   // seq of the event that already uses the idempotency key
 	RedactedBy *uint64        `json:"redacted_by,omitempty"` // seq of the event that erased the content
 	ReadOnly   bool           `json:"read_only,omitempty"`   // this server is read-only; send the request to another one
 	Receipt    *Receipt       `json:"receipt,omitempty"`     // receipt of the event that records the refusal
 }
 
-// ProblemPlace describes what is wrong at one place in the request. Field, Claimed and Computed
-// describe a failed check.
+// ProblemPlace describes what is wrong at one place in the request. Field, Claimed, and Computed
+// are set if a check failed there.
 type ProblemPlace struct {
-	Pointer  string `json:"pointer"` // JSON pointer into the body, or a slash and the name of a parameter
+	Pointer  string `json:"pointer"` // JSON pointer into the request body, or a slash followed by the name of a parameter
 	Detail   string `json:"detail"`
 	Field    string `json:"field,omitempty"`
 	Claimed  string `json:"claimed,omitempty"`
 	Computed string `json:"computed,omitempty"`
 }
 
-// String returns the pointer, the detail, and the two hashes of a check that failed.
+// String returns the pointer and the detail and, for a failed check, the two hashes.
 func (p ProblemPlace) String() string {
 	text := p.Detail
 	if p.Pointer != "" {

@@ -21,7 +21,8 @@ import (
 	"colophon/proofs/replay"
 )
 
-// auditFlags holds the flags of audit, and the server and ledger that the argument URL names.
+// auditFlags holds the flags of the audit command, and the server and ledger that its URL argument
+// names.
 type auditFlags struct {
 	server remote.Options
 	bucket string // URL of the bucket that contains the copy to audit; empty if the URL names a server
@@ -108,7 +109,8 @@ func newAudit(c *cli.Console) *cobra.Command {
 	return command
 }
 
-// run audits the ledger, once or until something is wrong, and prints the reports.
+// run audits the ledger and prints a report. With --follow, it repeats this until something is
+// wrong.
 func (o *auditFlags) run(ctx context.Context, c *cli.Console) (err error) {
 	if o.Server, err = o.source(c); err != nil {
 		return err
@@ -158,19 +160,20 @@ func (o *auditFlags) source(c *cli.Console) (fetch.Server, error) {
 	return fetchFrom(server), nil
 }
 
-// fetchFrom returns the server of a connection as package fetch describes it. It requests
-// compressed responses unless the server is on this machine.
+// fetchFrom converts a connection to the form that package fetch uses. It requests compressed
+// responses unless the server is on this machine.
 func fetchFrom(s *remote.Server) fetch.Server {
 	u, err := url.Parse(s.URL)
 	return fetch.Server{URL: s.URL, Token: s.Token, Transport: s.Transport, Compress: err == nil && !cli.IsLoopback(u.Hostname()), Explain: s.Explain}
 }
 
-// auditMemory is the memory limit of the Go runtime during an audit, in bytes. Near the limit, the
-// garbage collector runs more often; the live memory of an audit stays below it. GOMEMLIMIT
+// auditMemory is the soft memory limit of the Go runtime during an audit, in bytes. The live memory
+// of an audit stays below it; near the limit, the garbage collector runs more often. GOMEMLIMIT
 // overrides it.
 const auditMemory = 352 << 20
 
-// boundAuditMemory sets the limit auditMemory, unless GOMEMLIMIT has set a limit. end removes it.
+// boundAuditMemory sets the memory limit to auditMemory unless GOMEMLIMIT has already set a limit.
+// end removes the limit again.
 func boundAuditMemory() (end func()) {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		return func() {}
@@ -179,7 +182,7 @@ func boundAuditMemory() (end func()) {
 	return func() { debug.SetMemoryLimit(math.MaxInt64) }
 }
 
-// auditProgress shows a bar for the current step of an audit.
+// auditProgress shows a progress bar for the current step of an audit.
 type auditProgress struct {
 	console *cli.Console
 	ledger  string
@@ -227,7 +230,8 @@ func (h sayHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 // WithGroup implements slog.Handler. It ignores the group, because an audit opens none.
 func (h sayHandler) WithGroup(string) slog.Handler { return h }
 
-// parse reads the argument URL of audit: it sets the ledger, and the server or the bucket.
+// parse parses the URL argument of the audit command and sets the ledger and either the server or
+// the bucket.
 func (o *auditFlags) parse(text string) error {
 	at, err := logurl.Parse(text)
 	o.Ledger, o.server.URL, o.bucket = at.Ledger, at.Server, at.Bucket

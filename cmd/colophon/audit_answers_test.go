@@ -27,36 +27,34 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// Limits of package replay that some of the changed answers below exceed.
+// These limits of package replay are exceeded by some of the changed answers below.
 const (
 	maxAnswer = 16 << 20 // bytes
 	maxValues = 400_000
 )
 
-// answerRows holds the rows of a decoded answer.
 type answerRows = []map[string]any
 
-// lie describes how a dishonest server changes one kind of its answers, and what the audit must
-// find.
+// lie describes how a dishonest server changes one kind of answer, and what the audit must find.
 type lie struct {
 	name string
-	// about selects the queries whose answers the server changes.
+	// about reports whether a query is one of those whose answers the server changes.
 	about func(path, query string) bool
-	// change changes the decoded answer. If text is set, the server applies text to the bytes of
-	// the answer instead.
+	// change modifies the decoded answer. If text is set, the server passes the encoded answer to
+	// text instead.
 	change func(answer map[string]any)
 	text   func(string) string
 	status int // HTTP status to send instead of 200
-	// alone gives the lie an audit of its own. Set it if the lie stops the audit or suppresses
+	// alone gives the lie an audit of its own. It is set if the lie stops the audit or hides
 	// findings about other lies.
 	alone bool
 	// want is a finding that the audit must report. Its Query is the path or, if it ends with a
-	// slash, the beginning of the path. Parts of the query's parameters can follow the path.
+	// slash, a prefix of the path. Parts of the query string may follow the path.
 	want monitor.Finding
 }
 
 // liar runs a real server on a copy of the ledger's folder, behind a proxy that changes answers. If
-// several lies are about an answer, the first one applies. Lists have pages of at most 40 rows.
+// several lies apply to a query, the first one is used. Lists have at most 40 rows per page.
 func liar(t *testing.T, w *ledgertest.Ledger, lies ...lie) (url string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -128,8 +126,8 @@ func changeRows(change func(answerRows) answerRows) func(map[string]any) {
 	}
 }
 
-// If a server omits, adds, or changes anything in an answer, the audit names the query and the row.
-// COLOPHON_AUDIT_SEED selects a different seed.
+// If a server omits, adds, or changes anything in an answer, the audit's findings name the query
+// and the row. COLOPHON_AUDIT_SEED selects a different seed.
 func TestLiesAreNamed(t *testing.T) {
 	w := ledgertest.New(t, 60, 5, 60)
 	without := func(i int) func(map[string]any) {
@@ -146,7 +144,8 @@ func TestLiesAreNamed(t *testing.T) {
 	answer := func(query, row, message string) monitor.Finding {
 		return monitor.Finding{Kind: monitor.KindAnswer, Query: query, Row: row, Message: message}
 	}
-	// live selects queries at the current head: those with neither a tree size nor a cursor.
+	// live selects queries that are answered at the current head because they have neither a tree
+	// size nor a cursor.
 	live := func(wanted string, of ...string) func(path, query string) bool {
 		return func(path, query string) bool {
 			return onPath(wanted, of...)(path, query) && !strings.Contains(query, "as_of=") && !strings.Contains(query, "cursor=")
@@ -251,7 +250,7 @@ func TestLiesAreNamed(t *testing.T) {
 			names[i] = l.name
 		}
 		t.Run(strings.Join(names, ", "), func(t *testing.T) {
-			// The log is so small that the sample includes all values.
+			// The log is small enough for the sample to include all values.
 			report, o := audited(t, liar(t, w, told...), w.Key, "--replay-index", "--seed", cmp.Or(os.Getenv("COLOPHON_AUDIT_SEED"), "7"))
 			if told[0].want.Kind == "" {
 				require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
@@ -268,8 +267,9 @@ func TestLiesAreNamed(t *testing.T) {
 	}
 }
 
-// apart divides lies into groups, each of which a single audit can check. A group has at most four
-// lies, because a report has at most 100 findings. They are about different paths.
+// apart divides lies into groups that can each be checked by a single audit. A group has at most
+// four lies, because a report has at most 100 findings, and no two lies in it are about the same
+// path.
 func apart(lies []lie) (groups [][]lie) {
 	path := func(l lie) string {
 		if l.want.Kind == monitor.KindMetrics {
@@ -311,8 +311,8 @@ func (l *lie) concerns(f monitor.Finding) bool {
 	return f.Kind == l.want.Kind && begins && (wanted == "" || rest == "" || strings.HasSuffix(wanted, "/") || rest[0] == '?' || rest[0] == ' ')
 }
 
-// If the server refuses to show its metrics, the audit reports them as not checked, in the JSON report
-// and in the text.
+// If the server refuses to show its metrics, both the JSON report and the text report list them as not
+// checked.
 func TestForbiddenMetricsAreNotChecked(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	url := liar(t, w, lie{about: onPath("/metrics"), status: http.StatusForbidden})
@@ -326,7 +326,7 @@ func TestForbiddenMetricsAreNotChecked(t *testing.T) {
 	require.Contains(t, text.stdout, "NOT CHECKED: metrics: 403")
 }
 
-// Receipts and proofs that do not belong to the audited tree are findings.
+// The audit reports receipts and proofs that do not belong to the audited tree.
 func TestReceiptsOfAnotherTree(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 5)
 	for _, l := range []lie{
@@ -373,7 +373,7 @@ func TestAuditsWithoutReadScope(t *testing.T) {
 	}
 }
 
-// With the seed that the report shows, an audit repeats the same queries.
+// An audit that is given the seed from an earlier report makes the same queries again.
 func TestReportsNameTheSeed(t *testing.T) {
 	world := ledgertest.NewPopulated(t, 5)
 	url, stop := ledgertest.Serve(t, world.Data)

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An audit finds nothing wrong with an intact ledger that grows and erases content during the audit:
-// it compares each answer with the tree size that the answer states, and each ranking with the head at
-// the time of the request.
+// An audit of an intact ledger finds nothing wrong even if the ledger grows and erases content during
+// the audit. It checks each answer against the tree size that the answer states, and each ranking
+// against the head at the time of the request.
 func TestAuditOfABusyLedger(t *testing.T) {
 	w := ledgertest.NewPopulated(t, 20)
 	ledger, stop := ledgertest.Serve(t, w.Copy(t))

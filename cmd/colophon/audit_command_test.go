@@ -23,7 +23,7 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// An intact ledger passes every check, and the report states how much was checked.
+// An audit of an intact ledger finds nothing wrong, and its report states how much was checked.
 func TestAuditOfASoundLedger(t *testing.T) {
 	w := ledgertest.New(t, 40, 40, 40)
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -95,8 +95,8 @@ func TestAuditStateContinues(t *testing.T) {
 	require.NotEmpty(t, s.CompactRange)
 }
 
-// If a server shows two clients different trees, each client that has the checkpoint or the state
-// of the other detects the fork.
+// If a server shows different trees to two clients, each client detects the fork if it has the
+// other's checkpoint or state.
 func TestTwoClientsDetectTwoTrees(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 20)
 	other := w.Copy(t)
@@ -125,7 +125,7 @@ func TestTwoClientsDetectTwoTrees(t *testing.T) {
 // audit --follow continues while the ledger is intact, and stops with the first finding.
 func TestAuditFollows(t *testing.T) {
 	w := ledgertest.New(t, 10, 0, 0)
-	fork, front := w.Copy(t), w.Copy(t) // copied while no server changes the folder
+	fork, front := w.Copy(t), w.Copy(t) // copied before a server starts to change the folder
 	url, stop := ledgertest.Serve(t, w.Data)
 	defer stop()
 	var away, forked atomic.Bool
@@ -199,7 +199,8 @@ func following(ctx context.Context, url, key string) (<-chan auditReport, <-chan
 	return reports, done
 }
 
-// An auditor that has one key of the log finds the other keys before, during, and after a rotation.
+// An auditor that has only one of the log's keys finds the other keys before, during, and after a
+// key rotation.
 func TestAuditFollowsKeys(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -265,7 +266,7 @@ func TestAuditCommandLines(t *testing.T) {
 	}
 }
 
-// Each kind of finding has its own exit code, which the help lists.
+// Each kind of finding has its own exit code, and the help explains each code.
 func TestAuditExitCodes(t *testing.T) {
 	help := commandLine(t.Context(), "audit", "--help")
 	codes, kinds := make(map[int]bool), make(map[string]bool)
@@ -284,7 +285,7 @@ func TestAuditExitCodes(t *testing.T) {
 	}
 }
 
-// The part of an audit URL before /v1/ledgers/ keeps its escapes.
+// The part of an audit URL before /v1/ledgers/ keeps its percent-escapes.
 func TestAuditURLs(t *testing.T) {
 	for text, server := range map[string]string{
 		"http://h:1/a%20b/v1/ledgers/x":    "http://h:1/a%20b",

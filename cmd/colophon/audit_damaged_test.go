@@ -17,7 +17,7 @@ import (
 	"colophon/proofs"
 )
 
-// The state contains at most 64 checkpoints that are not proved to be consistent with the log.
+// The audit state holds at most 64 checkpoints that have not been proved consistent with the log.
 func TestUnprovedCheckpointsAreBounded(t *testing.T) {
 	w := ledgertest.New(t, 1, 0, 0)
 	signer, err := datadir.KeyFiles(w.Data).Load("default")
@@ -40,8 +40,8 @@ func TestUnprovedCheckpointsAreBounded(t *testing.T) {
 	require.Len(t, stateOf(t, state).Unproved, 63)
 }
 
-// An audit that continues from a state without checksums uses only the state's checkpoints, and checks
-// the whole log again.
+// An audit that continues from a state file without checksums uses only the checkpoints in it, and
+// checks the whole log again.
 func TestStatesWithoutChecksumsAreConverted(t *testing.T) {
 	w := newSeenWorld(t)
 	state := filepath.Join(t.TempDir(), "state")

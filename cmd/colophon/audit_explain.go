@@ -12,8 +12,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// explainAudit returns the error with which the command stops. Its message states what happened,
-// and what to do.
+// explainAudit converts an error of an audit to the error that the command returns. Its message
+// states what happened and what to do.
 func explainAudit(ctx context.Context, o monitor.Options, err error) error {
 	var state *monitor.StateError
 	var note *monitor.CheckpointError

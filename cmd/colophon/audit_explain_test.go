@@ -17,7 +17,7 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// The text of a report contains the position of a finding and advice about it.
+// The text of a report states the position of each finding and gives advice about it.
 func TestFindingsGiveAdvice(t *testing.T) {
 	for _, e := range auditExits {
 		seq := uint64(0)

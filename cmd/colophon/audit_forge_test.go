@@ -31,8 +31,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// forge damages a copy of the ledger's database below the storage package, so that the files have
-// valid checksums. The methods that sign use the ledger's own key.
+// forge damages a copy of the ledger's database below the storage package, so that its files still
+// have valid checksums. Methods that sign use the ledger's own key.
 type forge struct {
 	t       testing.TB
 	world   *ledgertest.Ledger
@@ -65,7 +65,7 @@ func (f *forge) seq(name string) uint64 {
 	return seq
 }
 
-// put stores an entry in place of the one with this seq.
+// put replaces the stored entry that has the given seq.
 func (f *forge) put(seq uint64, entry []byte) {
 	f.entries[seq] = entry
 	require.NoError(f.t, f.x.SetEntry(seq, entry))
@@ -78,20 +78,20 @@ func (f *forge) flip(seq uint64, at int) {
 	f.put(seq, entry)
 }
 
-// replace replaces the first occurrence of from in an event.
+// replace replaces the first occurrence of a text in an event with another text.
 func (f *forge) replace(seq uint64, from, to string) {
 	require.Contains(f.t, string(f.entries[seq]), from)
 	f.put(seq, bytes.Replace(bytes.Clone(f.entries[seq]), []byte(from), []byte(to), 1))
 }
 
-// tile changes the stored hashes of a tile.
+// tile replaces the stored hashes of a tile with the result of change.
 func (f *forge) tile(level uint8, index uint64, change func([]byte) []byte) {
 	tile := bytes.Clone(f.tiles[[2]uint64{uint64(level), index}])
 	require.NotEmpty(f.t, tile)
 	require.NoError(f.t, f.x.SetTile(level, index, change(tile)))
 }
 
-// relink recomputes the chain links from the entry at from to the last.
+// relink recomputes the link to the previous entry in every entry from the given seq on.
 func (f *forge) relink(from uint64) {
 	for seq := from; seq < uint64(len(f.entries)); seq++ {
 		prev := proofs.Hash{}
@@ -116,7 +116,7 @@ func (f *forge) sign(size uint64) {
 	f.signHead(size, tree.Root())
 }
 
-// signHead stores a head of this size and root, signed with the ledger's own key.
+// signHead stores a head with the given size and root, signed with the ledger's own key.
 func (f *forge) signHead(size uint64, root proofs.Hash) {
 	f.head.Size, f.head.Tip = size, sha256.Sum256(f.entries[size-1])
 	var err error
@@ -143,8 +143,8 @@ func (f *forge) rewrite(seq uint64, from, to string) {
 	f.sign(uint64(len(f.entries)))
 }
 
-// reword does the same as rewrite. In the event of a verb, it also recomputes the digest if the
-// digest covers the text.
+// reword is like rewrite but, in the event of a verb, also recomputes the digest that covers the
+// text.
 func (f *forge) reword(seq uint64, from, to string) {
 	f.replace(seq, from, to)
 	var d pyjson.Document
@@ -180,7 +180,7 @@ func digestCovers(kind, member string, detail pyjson.Value) bool {
 	return true
 }
 
-// add appends an entry with this body and the next seq, and signs the larger tree.
+// add appends an entry whose event has the given body and the next seq, and signs the larger tree.
 func (f *forge) add(body string) {
 	seq := uint64(len(f.entries))
 	last := f.entries[seq-1]
@@ -190,13 +190,14 @@ func (f *forge) add(body string) {
 	f.sign(seq + 1)
 }
 
-// bodyOf returns the body of an event up to, but not including, its member seq.
+// bodyOf returns the start of an event's body, up to but not including the member seq.
 func (f *forge) bodyOf(seq uint64) string {
 	body := string(f.entries[seq][proofs.HashSize:])
 	return body[:strings.LastIndex(body, `"seq":`)]
 }
 
-// contentOf returns the digest of a piece of content of the event with this name.
+// contentOf returns the digest of one piece of content of the event that has the given name in the
+// test ledger.
 func (f *forge) contentOf(name, piece string) storage.Hash {
 	var event struct {
 		Record struct {
@@ -209,7 +210,8 @@ func (f *forge) contentOf(name, piece string) storage.Hash {
 	return digest
 }
 
-// keyOf returns the digest of the idempotency key of the event with this name.
+// keyOf returns the digest of the idempotency key of the event that has the given name in the test
+// ledger.
 func (f *forge) keyOf(name string) storage.Hash {
 	var event struct {
 		Record struct {
@@ -222,15 +224,15 @@ func (f *forge) keyOf(name string) storage.Hash {
 	return key
 }
 
-// rawServer serves what is stored without checking it, as a dishonest server could.
+// rawServer serves the stored data without checking it, as a dishonest server could.
 type rawServer struct {
 	store storage.Reader
-	// instead, if it is not nil, is called first with each request. It returns true if it has sent
-	// the response.
+	// instead, if not nil, is called first for each request. It returns true if it has sent the
+	// response.
 	instead func(http.ResponseWriter, *http.Request) bool
 }
 
-// openRaw opens the default ledger of a folder. The database is closed when the test ends.
+// openRaw opens the default ledger in the folder data. The database is closed when the test ends.
 func openRaw(t testing.TB, data string) storage.Reader {
 	t.Helper()
 	database, err := pebble.Open(context.Background(), pebble.Config{Dir: datadir.DatabaseFolder(data)})
@@ -252,8 +254,8 @@ func (s *rawServer) serve(t testing.TB) (address string) {
 	return server.URL + remote.LedgerPath(ledger.Default)
 }
 
-// serveRaw starts a rawServer on a folder and returns the URL of its ledger. The server is stopped
-// when the test ends.
+// serveRaw starts a rawServer for the folder data and returns the URL of its ledger. The server is
+// stopped when the test ends.
 func serveRaw(t testing.TB, data string, instead func(http.ResponseWriter, *http.Request) bool) (address string) {
 	t.Helper()
 	return (&rawServer{openRaw(t, data), instead}).serve(t)

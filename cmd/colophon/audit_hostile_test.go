@@ -35,7 +35,7 @@ func bomb(w http.ResponseWriter) {
 	endless(w, packed.Bytes()) // the stream consists of many gzip members
 }
 
-// Whatever a server sends, the audit terminates, uses bounded memory, and reports what is wrong.
+// The audit terminates, uses bounded memory, and reports what is wrong, whatever a server sends.
 func TestHostileServersEndTheAudit(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
 	store := openRaw(t, w.Data)
@@ -121,7 +121,7 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 	}
 }
 
-// The audit distinguishes content that the server calls erased from content that is missing or
+// The audit distinguishes content that the server reports as erased from content that is missing or
 // forbidden.
 func TestContentThatIsNotServed(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
@@ -187,7 +187,7 @@ func TestWrongRedactionsAreReported(t *testing.T) {
 	}
 }
 
-// packed compresses each text into one member of a gzip stream.
+// packed compresses each of the members into its own member of a gzip stream.
 func packed(members ...[]byte) []byte {
 	var stream bytes.Buffer
 	for _, m := range members {

@@ -23,15 +23,15 @@ import (
 	"colophon/ledger"
 )
 
-// childOfAudit is the environment variable that contains the arguments of the audit that
-// TestAuditChild runs, as JSON.
+// childOfAudit is the environment variable that holds the arguments, as a JSON array, of the audit
+// that TestAuditChild runs.
 const childOfAudit = "COLOPHON_TEST_AUDIT"
 
-// childMemory precedes the peak memory of the child, in KiB, in the child's output.
+// childMemory is the text in the child's output before its peak memory in KiB.
 const childMemory = "peak memory: "
 
-// TestAuditChild is not a test. It is the main function of the child processes of
-// TestMemoryIsBounded.
+// TestAuditChild is not a test. It is the entry point of the child processes that
+// TestMemoryIsBounded starts.
 func TestAuditChild(t *testing.T) {
 	line, isChild := os.LookupEnv(childOfAudit)
 	if !isChild {
@@ -48,7 +48,7 @@ func TestAuditChild(t *testing.T) {
 	os.Exit(code)
 }
 
-// Whatever a server sends, the audit uses at most 512 MiB and reports what is wrong.
+// The audit uses at most 512 MiB and reports what is wrong, whatever a server sends.
 func TestMemoryIsBounded(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" {
 		t.Skip("the test sends gigabytes, and reads /proc")

@@ -17,37 +17,38 @@ import (
 	"colophon/storage"
 )
 
-// named is the kind and the position of the damage that a command must report for a mutation. The
-// zero value means that the command cannot detect the mutation.
+// named describes the damage that a command must report for a mutation. The zero value means that
+// the command cannot detect the mutation.
 type named struct {
 	kind audit.DamageKind
 	seq  uint64
 	tile string
-	name string // name of the content or the check; "" means any
+	name string // name of the damaged content or of the failed check; "" matches any
 }
 
 // auditMutation is one way to damage a ledger.
 type auditMutation struct {
 	name   string
 	change func(*forge)
-	// What fsck must report about the folder, audit about the served log, audit --content about the
-	// served log and content, and an audit that continues from a state older than the mutation.
+	// fsck, audit, and content are what fsck, audit, and audit --content must report. again is what
+	// an audit must report if it continues from a state that was saved before the mutation.
 	fsck, audit, content, again named
 }
 
-// both returns a mutation for which fsck and every audit report the same damage.
+// both returns a mutation for which fsck and every audit that starts without a state report the
+// same damage.
 func both(name string, change func(*forge), n named) auditMutation {
 	return auditMutation{name, change, n, n, n, named{}}
 }
 
-// inside returns a mutation of data that is stored beside the log, such as content. Only fsck and
+// inside returns a mutation of data that is stored outside the log, such as content. Only fsck and
 // audit --content can detect it.
 func inside(name string, change func(*forge), fsck, content named) auditMutation {
 	return auditMutation{name: name, change: change, fsck: fsck, content: content}
 }
 
 // fsck and audit report each mutation with its kind and position. To save time, audit --content
-// runs only for mutations of which it detects more than audit does, and for the first mutation of
+// runs only for mutations that audit alone does not fully detect, and for the first mutation of
 // each kind.
 func TestMutationsAreNamed(t *testing.T) {
 	w := ledgertest.New(t, 520, 20, 60)
@@ -74,7 +75,7 @@ func TestMutationsAreNamed(t *testing.T) {
 			}
 			met[m.audit.kind] = true
 			if m.again == (named{}) && m.audit != (named{}) {
-				return // the test does not audit these mutations with a state
+				return // these mutations are not audited with a state
 			}
 			again := filepath.Join(t.TempDir(), "state")
 			copyState(t, state, again)
@@ -277,8 +278,9 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 	}
 }
 
-// A fork or a rollback that is signed with the right key is a valid log. Only fsck, which
-// compares the log with the high-water mark, and an auditor that has seen the other tree can detect it.
+// forkMutations returns forks and rollbacks that are signed with the right key and are therefore valid
+// logs. They can be detected only by fsck, which compares the log with the high-water mark, and by an
+// auditor that has seen the other tree.
 func forkMutations(w *ledgertest.Ledger) []auditMutation {
 	at := func(kind audit.DamageKind, seq uint64) named { return named{kind: kind, seq: seq} }
 	fork := func(from uint64) func(*forge) {
@@ -324,7 +326,7 @@ func timeOf(f *forge, seq uint64) int64 {
 	return microseconds(f.t, event.Time)
 }
 
-// timeText returns the time of an event as the event contains it.
+// timeText returns the time of an event in the form in which the event contains it.
 func timeText(f *forge, seq uint64) string {
 	_, rest, found := strings.Cut(string(f.entries[seq]), `"time":"`)
 	require.True(f.t, found)
@@ -377,7 +379,8 @@ func eventMutations(w *ledgertest.Ledger) []auditMutation {
 	event := func(name string, seq uint64, from, to string) auditMutation {
 		return both(name, func(f *forge) { f.rewrite(seq, from, to) }, named{kind: audit.KindEvent, seq: seq})
 	}
-	// fsck reports the content of the redacted record before it reaches the damaged event.
+	// fsck checks the redacted record before it reaches the damaged event, so it reports the
+	// record.
 	lost := named{kind: audit.KindRedaction, seq: w.At["secret"]}
 	year := func(f *forge) {
 		seq := f.seq("other")
@@ -489,7 +492,7 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 			f.rewrite(f.seq("other"), `,"temperature"`, `,"seed":8,"temperature"`)
 		}),
 		deep("another label of a record without content", "claims", "digest", func(f *forge) { f.rewrite(f.seq("claims"), `"step":"one"`, `"step":"two"`) }),
-		{"another digest", func(f *forge) { // the record of the idempotency key contains this digest
+		{"another digest", func(f *forge) { // the stored idempotency key refers to this digest
 			f.rewrite(f.seq("labelled"), `"digest":"`+hashAfter(f, "labelled", `"digest":"`), `"digest":"`+ledgertest.ZeroHash)
 		}, named{kind: audit.KindKey, seq: w.At["labelled"]}, named{}, check("labelled", "digest"), named{kind: audit.KindFork, seq: w.At["labelled"]}},
 	}

@@ -12,8 +12,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// With --receipts, the audit reports a missing or endless receipt as a finding, as it does for a
-// wrong answer.
+// With --receipts, the audit reports a missing or endless receipt as a finding, just like a wrong
+// answer.
 func TestReceiptsThatAreNotServed(t *testing.T) {
 	w := ledgertest.New(t, 110, 0, 0)
 	for _, c := range []struct {

@@ -10,8 +10,8 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// auditExit is the exit code of audit for one kind of finding. The codes begin above the exit codes
-// of verify.
+// auditExit is the exit code of the audit command for one kind of finding. The codes start above
+// those of verify.
 type auditExit struct {
 	code    int
 	kind    audit.DamageKind
@@ -48,14 +48,15 @@ func auditExitsHelp() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// auditReport is a report together with the exit code. Its JSON is the output of --json.
+// auditReport is a report together with the exit code. --json prints it as JSON.
 type auditReport struct {
 	Clean bool `json:"clean"`
 	Code  int  `json:"code"`
 	*monitor.Report
 }
 
-// newAuditReport adds the exit code to a report. The first finding determines the code.
+// newAuditReport adds the exit code to a report. If there are findings, the first one determines
+// the code.
 func newAuditReport(r *monitor.Report) auditReport {
 	a := auditReport{Clean: r.Clean, Report: r}
 	switch {
@@ -76,8 +77,8 @@ func newAuditReport(r *monitor.Report) auditReport {
 	return a
 }
 
-// print writes the report: as JSON if asJSON is set, on a single line if lines is set too, and
-// otherwise as text.
+// print writes the report as text or, if asJSON is set, as JSON. If lines is set too, the JSON is
+// on a single line.
 func (r auditReport) print(c *cli.Console, asJSON, lines bool) error {
 	switch {
 	case asJSON && lines:
@@ -93,7 +94,7 @@ func (r auditReport) print(c *cli.Console, asJSON, lines bool) error {
 	return err
 }
 
-// exit returns the error that sets the exit code, or nil if the report is clean.
+// exit returns an error with the exit code, or nil if the report is clean.
 func (r auditReport) exit() error {
 	if r.Clean {
 		return nil
@@ -101,7 +102,7 @@ func (r auditReport) exit() error {
 	return &cli.ExitError{Code: r.Code}
 }
 
-// auditFlagOf maps each check that an audit may skip to the flag that requests it.
+// auditFlagOf maps each optional check to the flag that requests it.
 var auditFlagOf = map[string]string{monitor.CheckContent: "--content", monitor.CheckAnswers: "--replay-index", monitor.CheckReceipts: "--receipts N"}
 
 func (r auditReport) String() string {
@@ -158,7 +159,7 @@ func (r auditReport) String() string {
 	return b.String()
 }
 
-// auditAdvice returns what the reader of a finding of this kind should do.
+// auditAdvice returns what to do about a finding of the given kind.
 func auditAdvice(kind audit.DamageKind) string {
 	switch kind {
 	case audit.KindSignature, audit.KindCheckpoint:

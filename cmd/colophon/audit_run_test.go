@@ -14,13 +14,13 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// outcome is the exit code and the output of a command line.
+// outcome holds the exit code and the output of a command.
 type outcome struct {
 	code           int
 	stdout, stderr string
 }
 
-// commandLine runs a command line of audit or fsck without environment variables.
+// commandLine runs an audit or fsck command with an empty environment.
 func commandLine(ctx context.Context, args ...string) outcome {
 	var out, stderr bytes.Buffer
 	c := cli.New(strings.NewReader(""), &out, &stderr, func(string) (string, bool) { return "", false })
@@ -34,7 +34,7 @@ func commandLine(ctx context.Context, args ...string) outcome {
 	return o
 }
 
-// auditCommand runs the command audit without the root command. It returns the exit code.
+// auditCommand runs the audit command without the root command and returns the exit code.
 func auditCommand(ctx context.Context, c *cli.Console, args ...string) int {
 	command := newAudit(c)
 	command.SilenceErrors, command.SilenceUsage = true, true
@@ -44,7 +44,7 @@ func auditCommand(ctx context.Context, c *cli.Console, args ...string) int {
 	if err == nil {
 		return cli.ExitOK
 	}
-	exit := &cli.ExitError{Code: cli.ExitUsage, Err: err} // an error before the command starts is an error in the command line
+	exit := &cli.ExitError{Code: cli.ExitUsage, Err: err} // an error before the command starts is a usage error
 	errors.As(err, &exit)
 	if exit.Err != nil {
 		c.Say("%v", exit.Err)

@@ -57,8 +57,9 @@ func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	require.Equal(t, &monitor.LastSuccess{Size: w.Size, Time: first.Time}, again.Skipped[0].Last, "content that failed the check must not be reported as checked")
 }
 
-// A report contains the period that the log covers, the number of failed claims, and the states.
-// These cover all events, even if this audit has checked only some of them.
+// A report contains the period that the log covers, the number of failed claims, and the number of
+// records in each state. These totals cover all events, even if the audit checked only some of
+// them.
 func TestReportsHaveTotals(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)

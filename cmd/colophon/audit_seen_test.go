@@ -17,9 +17,9 @@ import (
 	"colophon/internal/testing/ledgertest"
 )
 
-// seenWorld has three servers of one ledger. They serve the log, a longer version of the log, and a
-// fork that is as long as the longer version. Each responds with 404 to paths that contain hidden,
-// unless hidden is empty.
+// seenWorld has three servers of one ledger: log serves the log, grown a longer version of the log,
+// and fork a fork that is as long as grown. If hidden is not empty, they respond with 404 to paths
+// that contain it.
 type seenWorld struct {
 	*ledgertest.Ledger
 	log, grown, fork string
@@ -54,7 +54,7 @@ func newSeenWorld(t *testing.T) *seenWorld {
 
 func (w *seenWorld) hide(path string) { w.hidden.Store(&path) }
 
-// audit audits a server with a state file and requires an exit code.
+// audit audits the server at url with a state file and requires the given exit code.
 func (w *seenWorld) audit(t *testing.T, url, state string, code int) {
 	t.Helper()
 	_, o := audited(t, url, w.Key, "--state", state)
@@ -86,8 +86,8 @@ func noteOf(t testing.TB, url string) string {
 	return note
 }
 
-// The audit detects a server that has shown two trees, even if the server did not serve the whole
-// of either tree.
+// The audit detects that a server has shown two trees, even if the server did not serve either tree
+// completely.
 func TestCheckpointsOfDamagedLogsStay(t *testing.T) {
 	w := newSeenWorld(t)
 	for hidden, code := range map[string]int{"/tile/entries/": 34, "/tile/0/": 39} {

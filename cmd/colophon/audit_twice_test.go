@@ -19,8 +19,8 @@ import (
 	"colophon/proofs/audit"
 )
 
-// bundleAgain serves the first entry bundle unchanged for the first good requests, and calls
-// otherwise for all later requests for it.
+// bundleAgain makes s serve the first entry bundle unchanged for the given number of requests. It
+// passes every later request for that bundle to otherwise.
 func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, []byte)) {
 	var times atomic.Int32
 	s.instead = func(answer http.ResponseWriter, r *http.Request) bool {
@@ -38,7 +38,8 @@ func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, [
 	}
 }
 
-// shortened returns a bundle in which each entry consists of its first kept bytes, followed by end.
+// shortened returns a bundle in which each entry is cut to the given length, in bytes, and then
+// followed by end.
 func shortened(bundle []byte, kept int, end string) (short []byte) {
 	entries, _ := proofs.ParseBundle(bundle)
 	for _, entry := range entries {
@@ -70,8 +71,8 @@ func again(seq uint64) map[string]struct {
 	}
 }
 
-// The audit reads an event again when a later event refers to it. If what it reads the second time
-// does not match the tree, or is missing, the audit does not accept the later event.
+// The audit reads an event again if a later event refers to it. If the second read fails or does
+// not match the tree, the audit does not accept the later event.
 func TestEventsReadAgainMustMatchTheTree(t *testing.T) {
 	w := ledgertest.New(t, 5, 300, 5)
 	data := w.Copy(t)
@@ -92,8 +93,8 @@ func TestEventsReadAgainMustMatchTheTree(t *testing.T) {
 	}
 }
 
-// requireNamed requires an exit code and, if the code is that of a finding, the position of the
-// only finding.
+// requireNamed requires the given exit code and, if it is that of a finding, exactly one finding at
+// seq.
 func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o outcome) {
 	t.Helper()
 	require.Equal(t, code, o.code, "%s%s", o.stdout, o.stderr)
@@ -103,9 +104,9 @@ func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o outc
 	}
 }
 
-// If an event that the audit has checked redacts content, the audit expects the content to be gone,
-// whatever the server returns for other reads of that event. Here, the audit has already read the event
-// for a validation.
+// Once the audit has checked an event that redacts content, it expects the content to be gone, whatever
+// the server returns when the event is read again. Here, the audit has already read the event for a
+// validation.
 func TestRedactionsFollowTheWalkedEvent(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	store := openRaw(t, w.Data)
@@ -159,7 +160,7 @@ func TestContentThatBecomesForbidden(t *testing.T) {
 	require.Contains(t, o.stderr, "the content cannot be audited")
 }
 
-// The audit reads no more bytes of a piece of content than the size that the event states.
+// For each piece of content, the audit reads no more bytes than the size that the event states.
 func TestContentIsReadUpToItsSize(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	const maxContent = 64 << 20 // maximum size of a piece of content

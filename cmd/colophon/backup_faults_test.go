@@ -52,8 +52,8 @@ func TestBackupsNeverGoBackInTime(t *testing.T) {
 	s.restore()
 }
 
-// A backup that is dated far in the future is treated as the newest only if the ledgers' keys have
-// signed its manifest. A backup that is not signed never prevents another backup from being made,
+// A backup that is dated far in the future is treated as the newest only if its manifest is signed
+// with the ledgers' keys. An unsigned backup never prevents another backup from being made,
 // removed, or restored, and is never removed itself.
 func TestBackupsDatedInTheFarFuture(t *testing.T) {
 	s := newStored(t)
@@ -208,7 +208,7 @@ func TestBackupsAreVerified(t *testing.T) {
 	require.NoError(t, err)
 	first, err := good.Entry(t.Context(), 0)
 	require.NoError(t, err)
-	head.Size = 1 // a head of one event with the checkpoint of two events
+	head.Size = 1 // the head states one event, but its checkpoint covers two
 	leaf := proofs.LeafHash(first)
 	require.NoError(t, bad.Commit(t.Context(), storage.Head{}, storage.Batch{
 		Head: head, Entries: [][]byte{first}, Tiles: []storage.Tile{{Hashes: leaf[:]}},
@@ -248,8 +248,8 @@ func TestBackupsHoldDatabaseAndTokensOnly(t *testing.T) {
 	s.restore()
 }
 
-// Both the next start of the server and the next backup remove the copy that a killed backup left
-// behind.
+// The copy that a killed backup left behind is removed by the next start of the server or by the
+// next backup, whichever comes first.
 func TestCopiesOfKilledBackupsAreRemoved(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

@@ -23,8 +23,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// opened opens the database of the folder and closes it when the test ends. No other process can open
-// it in the meantime.
+// opened opens the database in the data folder and closes it when the test ends. Until then, no other
+// process can open it.
 func (s *stored) opened() *pebble.Database {
 	s.Helper()
 	log := (&cli.Console{Err: io.Discard}).WarningLogger()
@@ -99,7 +99,7 @@ func TestBackupsDoNotRunAtOnce(t *testing.T) {
 	s.backup()
 }
 
-// Each file that a manifest lists must be in the backup's folder and have at most the size that the
+// Every file that a manifest lists must be in the backup folder and must not be larger than the
 // manifest states.
 func TestManifestsNameFilesOfTheBackupOnly(t *testing.T) {
 	s := newStored(t)
@@ -146,7 +146,7 @@ func TestBackupsTrustNoStoredFile(t *testing.T) {
 			text, err := os.ReadFile(store.FilePath(f.SHA256))
 			require.NoError(t, err)
 			text[len(text)/2] ^= 1
-			require.NoError(t, os.WriteFile(store.FilePath(f.SHA256), text, 0o600)) // damaged content of the same length
+			require.NoError(t, os.WriteFile(store.FilePath(f.SHA256), text, 0o600)) // damage the content without changing its length
 			sum := sha256.Sum256(text)
 			m.Files[i].SHA256 = hex.EncodeToString(sum[:]) // the replacement is stored under its own digest
 			require.NoError(t, os.WriteFile(store.FilePath(m.Files[i].SHA256), text, 0o600))
@@ -171,7 +171,7 @@ func TestBackupsTrustNoStoredFile(t *testing.T) {
 	s.restore()
 }
 
-// Removing old backups follows no link and removes no file that is not part of a backup.
+// Pruning old backups follows no links and removes no files that are not part of a backup.
 func TestPruneFollowsNoLink(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

@@ -17,14 +17,15 @@ import (
 	"colophon/internal/safefile"
 )
 
-// linked is a folder with one backup, and a copy of that folder outside it.
+// linked is a backup folder that contains one backup, together with a copy of the folder at
+// outside.
 type linked struct {
 	*stored
 	store    backup.Store
 	manifest *backup.Manifest
 	source   backup.SourceFile
 	outside  string
-	before   map[string]string // contents of the files in the folder outside, by name, before the test
+	before   map[string]string // contents of the files in outside before the test, keyed by path
 }
 
 func newLinked(t *testing.T) *linked {
@@ -43,7 +44,7 @@ func newLinked(t *testing.T) *linked {
 	return l
 }
 
-// found returns the contents of the files in the folder outside, by file name.
+// found returns the contents of the files in the folder outside, keyed by path.
 func (l *linked) found() map[string]string {
 	l.Helper()
 	found := make(map[string]string)
@@ -58,7 +59,7 @@ func (l *linked) found() map[string]string {
 	return found
 }
 
-// plant replaces a file or folder with a link to the file or folder of the same name outside.
+// plant replaces a file or folder in the backup folder with a link to its counterpart in outside.
 func (l *linked) plant(name string) {
 	l.Helper()
 	require.NoError(l, os.RemoveAll(filepath.Join(l.backups, name)))
@@ -95,7 +96,7 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 		for step, do := range steps {
 			t.Run(name+", "+step, func(t *testing.T) {
 				l := newLinked(t)
-				if step == "prune" { // prune removes the files of an older backup, but still reads those of the remaining backup
+				if step == "prune" { // prune needs an older backup to remove, and still reads the manifest of the remaining one
 					m := *l.manifest
 					m.Made = m.Made.Add(-time.Second)
 					_, err := l.store.WriteManifest(&m)
@@ -114,8 +115,8 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 	}
 }
 
-// A backup replaces stored files and manifests that are links, and does not write through the
-// links.
+// A backup that finds links in place of stored files or manifests replaces them and does not write
+// through them.
 func TestBackupsReplaceLinks(t *testing.T) {
 	l := newLinked(t)
 	f, _, err := l.store.Add(l.source)
@@ -136,8 +137,8 @@ func TestBackupsReplaceLinks(t *testing.T) {
 	require.Equal(t, l.before, l.found())
 }
 
-// No backup follows a link that replaces the folder of stored files while the backup writes to that
-// folder and reads it.
+// A backup never follows a link, even if the folder of stored files is repeatedly swapped for a
+// link while the backup reads and writes in it.
 func TestBackupsWhileFilesAreSwapped(t *testing.T) {
 	l := newLinked(t)
 	stored := l.manifest.Files[0]
@@ -172,7 +173,7 @@ func TestBackupsWhileFilesAreSwapped(t *testing.T) {
 		stopped <- err
 	}()
 	added, read := 0, 0
-	for i := 0; i < 300 || i < 30_000 && (added == 0 || read == 0); i++ { // on a busy machine, more attempts can be necessary
+	for i := 0; i < 300 || i < 30_000 && (added == 0 || read == 0); i++ { // a busy machine can need more attempts
 		require.NoError(t, os.WriteFile(l.source.Path, fmt.Appendf(nil, "file %d", i), 0o600))
 		if _, _, err := l.store.Add(l.source); err == nil {
 			added++

@@ -60,7 +60,7 @@ func (s *stored) post(n int) {
 	require.NoError(s, database.Close())
 }
 
-// colophon runs a command line, requires its exit code, and returns its output.
+// colophon runs a command, requires the given exit code, and returns the output.
 func (s *stored) colophon(code int, args ...string) string {
 	s.Helper()
 	var out strings.Builder
@@ -94,7 +94,7 @@ func (s *stored) restore(args ...string) string {
 	return data
 }
 
-// files returns the sizes of the files that the backups share, by file name.
+// files returns the size of each stored file, keyed by file name. Backups share these files.
 func (s *stored) files() map[string]int64 {
 	s.Helper()
 	entries, err := os.ReadDir(backup.Store{Dir: s.backups}.FilesFolder())
@@ -178,7 +178,8 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	s.restore()
 }
 
-// A backup that is interrupted at any step is not listed, but the next backup has less to copy.
+// A backup that is interrupted at any step is not listed, but it leaves less for the next backup to
+// copy.
 func TestInterruptedBackupsDoNotCount(t *testing.T) {
 	s := newStored(t)
 	s.post(50)

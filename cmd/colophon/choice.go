@@ -12,13 +12,13 @@ import (
 	"colophon/internal/cli"
 )
 
-// recordChoice holds the flags that choose records by filters.
+// recordChoice holds the flags that select records.
 type recordChoice struct {
-	labels, where []string // each is "NAME=VALUE"
+	labels, where []string // each element has the form "NAME=VALUE"
 }
 
-// filterFlags are the flags that choose records. The server's parameter has the same name, with
-// underscores instead of hyphens.
+// filterFlags lists the flags that select records. The corresponding query parameter has the same
+// name with underscores instead of hyphens.
 var filterFlags = []struct{ flag, usage string }{
 	{"run-id", "records of this `run`"},
 	{"subject", "citation sets about this `subject`"},
@@ -26,7 +26,7 @@ var filterFlags = []struct{ flag, usage string }{
 	{"kind", "records of this `kind`: ipc_record, run_dag, citation_set or path_fingerprint"},
 }
 
-// isFilter reports whether a flag stands for a filter parameter of the server.
+// isFilter reports whether a flag corresponds to a filter parameter of GET /records.
 func isFilter(flag string) bool {
 	return flag == "since" || flag == "until" || slices.ContainsFunc(filterFlags, func(f struct{ flag, usage string }) bool { return f.flag == flag })
 }

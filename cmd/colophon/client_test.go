@@ -24,8 +24,8 @@ import (
 	"colophon/proofs"
 )
 
-// certified starts a server whose certificate is signed by the authority s, is valid for the given
-// names, and expires at until.
+// certified starts a server whose certificate is signed by s, is valid for the given names, and
+// expires at until.
 func certified(t *testing.T, s *authority.Authority, names []string, until time.Time) *httptest.Server {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -41,7 +41,7 @@ func certified(t *testing.T, s *authority.Authority, names []string, until time.
 	certificate, err := x509.CreateCertificate(rand.Reader, template, s.Cert, &key.PublicKey, s.Key)
 	require.NoError(t, err)
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // discards the errors of failed handshakes
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // discard errors about failed handshakes
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{certificate}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -57,7 +57,7 @@ func TestConnectionErrorsNameTheCause(t *testing.T) {
 	expired := certified(t, ours, []string{"127.0.0.1"}, time.Now().Add(-time.Hour))
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
-	alert, err := net.Listen("tcp", "127.0.0.1:0") // this server sends a TLS alert to clients that do not speak TLS
+	alert, err := net.Listen("tcp", "127.0.0.1:0") // a server that responds to plain HTTP with a TLS alert
 	require.NoError(t, err)
 	defer alert.Close()
 	go func() {

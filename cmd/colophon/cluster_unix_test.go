@@ -27,14 +27,14 @@ import (
 type cluster struct {
 	*testing.T
 	store  string
-	posted atomic.Int64 // number of acknowledged records
+	posted atomic.Int64 // number of records that the servers acknowledged
 }
 
-// patience is how long the tests wait for the servers to agree. It is much longer than the servers
-// need.
+// patience is how long the tests wait for the servers to agree. The servers normally need much
+// less.
 const patience = time.Minute
 
-// TestServersOnOneStore runs the tests of several servers on one PostgreSQL database.
+// TestServersOnOneStore runs the tests with several servers that share one PostgreSQL database.
 func TestServersOnOneStore(t *testing.T) {
 	database := postgrestest.Start(t)
 	for name, test := range map[string]func(*cluster){
@@ -78,10 +78,11 @@ func (c *cluster) shareKeys(from, to string) {
 	}
 }
 
-// two starts two servers that both have the signing keys. The first one writes the ledger default.
+// two starts two servers that both have the signing keys. The first one writes to the ledger
+// "default".
 func (c *cluster) two() (first, second *process) {
 	a, b := filepath.Join(c.TempDir(), "a"), filepath.Join(c.TempDir(), "b")
-	// The IDs make the first server the preferred one for the ledger default.
+	// With these IDs, the first server is the preferred one for the ledger "default".
 	c.name(a, "server-1")
 	c.name(b, "server-2")
 	first = c.start(a)
@@ -90,14 +91,15 @@ func (c *cluster) two() (first, second *process) {
 	return first, second
 }
 
-// name sets the ID of a server. Call it before the server's first start.
+// name sets the ID of the server that uses the data folder. It must be called before the server's
+// first start.
 func (c *cluster) name(data, id string) {
 	require.NoError(c, os.MkdirAll(filepath.Join(data, "store"), 0o700))
 	require.NoError(c, os.WriteFile(filepath.Join(data, "store", "server"), []byte(id+"\n"), 0o600))
 }
 
-// ask sends a request, and returns the status, header and body of the response. If the request
-// fails, the status is 0 and the body is the error.
+// ask sends a request and returns the status, the header, and the body of the response. If the
+// request fails, the status is 0 and the body is the error message.
 func (c *cluster) ask(method, url, body string) (int, http.Header, string) {
 	c.Helper()
 	request, err := http.NewRequestWithContext(c.Context(), method, url, strings.NewReader(body))
@@ -118,7 +120,7 @@ func (c *cluster) ask(method, url, body string) (int, http.Header, string) {
 
 var records atomic.Int64
 
-// post posts one record to a ledger through a server, with a new run_id.
+// post posts one record with a new run_id to a ledger through p.
 func (c *cluster) post(p *process, ledger string) (int, http.Header, string) {
 	c.Helper()
 	return c.postRecord(p, ledger, fmt.Sprintf(`{"run_id":"run-%d","payload":{"n":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":16}`, records.Add(1)))
@@ -133,7 +135,7 @@ func (c *cluster) postRecord(p *process, ledger, record string) (int, http.Heade
 	return status, header, text
 }
 
-// mustPost posts a record until the server accepts it, each time with the same run_id.
+// mustPost posts a record, always with the same run_id, until the server accepts it.
 func (c *cluster) mustPost(p *process, ledger string) (receipt string) {
 	c.Helper()
 	record := fmt.Sprintf(`{"run_id":"run-%d","payload":{"n":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":16}`, records.Add(1))
@@ -155,8 +157,8 @@ func (c *cluster) mustPost(p *process, ledger string) (receipt string) {
 	return receipt
 }
 
-// size returns the tree size that a server shows, or -1 if the server does not answer with a
-// description.
+// size returns the tree size that a server reports for a ledger, or -1 if the request for the
+// ledger's description fails.
 func (c *cluster) size(p *process, ledger string) int {
 	c.Helper()
 	status, _, text := c.ask(http.MethodGet, p.url+"/v1/ledgers/"+ledger, "")
@@ -170,21 +172,21 @@ func (c *cluster) size(p *process, ledger string) int {
 	return row.TreeSize
 }
 
-// holds reports whether a server holds the lease of a ledger.
+// holds reports whether a server holds the lease on a ledger.
 func (c *cluster) holds(p *process, ledger string) bool {
 	c.Helper()
 	_, _, text := c.ask(http.MethodGet, p.url+"/metrics", "")
 	return strings.Contains(text, fmt.Sprintf("colophon_lease_held{ledger=%q} 1\n", ledger))
 }
 
-// waitFor waits until a server holds the lease of a ledger.
+// waitFor waits until a server holds the lease on a ledger.
 func (c *cluster) waitFor(p *process, ledger string) {
 	c.Helper()
 	require.Eventually(c, func() bool { return c.holds(p, ledger) }, patience, 20*time.Millisecond)
 }
 
-// requireAll requires that the given server shows as many records of the ledger as clients got
-// receipts for, neither fewer nor more.
+// requireAll requires that the server shows exactly as many records as it and the other servers
+// have acknowledged.
 func (c *cluster) requireAll(p *process, ledger string) {
 	c.Helper()
 	want := int(c.posted.Load()) + 1 // plus the event that created the ledger
@@ -194,8 +196,8 @@ func (c *cluster) requireAll(p *process, ledger string) {
 	require.Equal(c, http.StatusOK, status, text)
 }
 
-// If the server that holds the lease of a ledger is killed, the other server takes over the ledger.
-// When the first server runs again, it forwards writes.
+// If the server that holds the lease on a ledger is killed, the other server takes over the ledger.
+// After a restart, the first server forwards writes.
 func killedHolder(c *cluster) {
 	a, b := c.two()
 	c.waitFor(a, "default")
@@ -238,8 +240,8 @@ func cleanStop(c *cluster) {
 	c.requireAll(b, "default")
 }
 
-// A server that is suspended loses the lease. When it resumes, it cannot commit anything, and
-// forwards writes.
+// A suspended server loses the lease. When it resumes, it cannot commit anything and forwards
+// writes.
 func pausedWriter(c *cluster) {
 	a, b := c.two()
 	c.mustPost(a, "default")
@@ -276,7 +278,7 @@ func pausedWriter(c *cluster) {
 	}
 }
 
-// A server without the signing key follows a ledger, but never takes over the ledger.
+// A server that does not have the signing key follows a ledger but never takes it over.
 func noKeyNoLease(c *cluster) {
 	a := c.start(filepath.Join(c.TempDir(), "a"))
 	b := c.start(filepath.Join(c.TempDir(), "b"), "--max-wait", "100ms")
@@ -301,8 +303,8 @@ func noKeyNoLease(c *cluster) {
 	c.requireAll(b, "default")
 }
 
-// A server that does not hold the lease forwards all writes to the server that does, and then shows
-// these writes at once.
+// A server that does not hold the lease forwards every write to the lease holder, and then shows
+// the write immediately.
 func forwarding(c *cluster) {
 	a, b := c.two()
 	require.False(c, c.holds(b, "default"))
@@ -357,7 +359,7 @@ func forwarding(c *cluster) {
 	}
 	require.Equal(c, 2, seen)
 
-	// An error response of the lease holder reaches the client unchanged.
+	// An error response from the lease holder reaches the client unchanged.
 	status, _, text = c.postRecord(b, "default", `{"unknown":1}`)
 	require.Equal(c, http.StatusBadRequest, status, text)
 	// The follower shows the current settings, and whether the ledger is frozen.

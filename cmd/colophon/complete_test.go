@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Shell completion gives up on a server that does not answer.
+// Shell completion gives up if the server does not respond.
 func TestCompletionWhileTheServerHangs(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer server.Close()

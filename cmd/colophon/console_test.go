@@ -34,8 +34,8 @@ func TestControlCharactersAreShown(t *testing.T) {
 	}
 }
 
-// The output of a command contains no control sequence that a terminal would execute, but JSON
-// output keeps its values.
+// The output of a command contains no control characters that a terminal would interpret, but the
+// values in JSON output survive unchanged.
 func TestJSONKeepsItsValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		said := rapid.String().Draw(t, "said")
@@ -52,7 +52,7 @@ func TestJSONKeepsItsValues(t *testing.T) {
 	})
 }
 
-// The text of a server's error is printed without control characters.
+// The detail of an error response is printed without control characters.
 func TestProblemsHaveNoControlCharacters(t *testing.T) {
 	w := ledgertest.New(t, 0, 0, 0)
 	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, _ *http.Request) bool {

@@ -11,8 +11,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// openCopy opens the published copy of a log at a URL, and reads its keys and its head. trusted are
-// the keys from which the copy's keys must follow.
+// openCopy opens the published copy of a log at the URL in text and reads its keys and its head.
+// The chain of handovers to the copy's keys must start at one of the trusted keys.
 func openCopy(ctx context.Context, text string, trusted []*proofs.Verifier) (*verify.PublishedCopy, error) {
 	at, err := logurl.Parse(text)
 	if err != nil {

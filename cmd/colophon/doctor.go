@@ -73,8 +73,8 @@ func newDoctor(c *cli.Console) *cobra.Command {
 	return command
 }
 
-// doctorOutcome returns the error with which the command stops: nil unless something is wrong or,
-// if strict is set, something was not checked.
+// doctorOutcome returns an error with the exit code if something is wrong or, if strict is set, if
+// something was not checked. Otherwise it returns nil.
 func doctorOutcome(report doctor.Report, strict bool) error {
 	switch {
 	case report.Verdict == doctor.Wrong:
@@ -94,7 +94,7 @@ func printReport(c *cli.Console, report doctor.Report, asJSON bool) error {
 	return err
 }
 
-// terminalWidth returns the number of characters per line, and 0 if out is not a terminal.
+// terminalWidth returns the number of characters per line, or 0 if out is not a terminal.
 func terminalWidth(out io.Writer) int {
 	file, ok := cli.UnfilteredWriter(out).(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {

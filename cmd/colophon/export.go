@@ -116,7 +116,7 @@ func (e *exportCommand) runTable(command *cobra.Command, args []string) error {
 	return err
 }
 
-// checkTable checks the flags for an export of rows.
+// checkTable checks the flags for exporting rows.
 func (e *exportCommand) checkTable(args []string) error {
 	switch {
 	case e.file != "":
@@ -147,7 +147,7 @@ func (e *exportCommand) choice(flags *pflag.FlagSet, args []string) ([]uint64, m
 	return e.chosen.read(flags, args)
 }
 
-// write writes the audit pack. It refuses one that is too large for colophon verify.
+// write writes the audit pack. It returns an error if the pack is too large for colophon verify.
 func (e *exportCommand) write(html []byte) error {
 	if len(html) > cli.MaxPack {
 		return cli.Exitf(cli.ExitFailed, "the audit pack has %d bytes, but colophon verify reads at most %d: choose fewer records, or leave out content with --without-content", len(html), cli.MaxPack)

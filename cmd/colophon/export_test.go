@@ -80,8 +80,8 @@ func colophon(url string, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
-// An exported pack verifies on the command line and in a browser, including all hashes that can be
-// computed from its content.
+// An exported audit pack can be verified on the command line and in a browser, including all hashes
+// that can be computed from its content.
 func TestExportedPacksVerify(t *testing.T) {
 	url, key := exportedServer(t)
 	name := filepath.Join(t.TempDir(), "pack.html")
@@ -140,7 +140,7 @@ func TestUncheckedRulesAreNamed(t *testing.T) {
 	require.Contains(t, stdout, "NOT CHECKED: "+says)
 }
 
-// lyingServer forwards requests to the server at url and applies change to the answers.
+// lyingServer forwards requests to the server at url and passes each response body through change.
 func lyingServer(t *testing.T, url string, change func(r *http.Request, answer string) string) (address string) {
 	t.Helper()
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -159,15 +159,15 @@ func answerOf(url string) (status int, body string) {
 	}
 	defer response.Body.Close()
 	var text bytes.Buffer
-	_, _ = text.ReadFrom(response.Body) // the client must detect a body that is cut off
+	_, _ = text.ReadFrom(response.Body) // ignore errors: the client must detect a truncated body
 	return response.StatusCode, text.String()
 }
 
-// export writes no pack from answers that do not verify.
+// export does not write a pack if the server's answers cannot be verified.
 func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 	url, _ := exportedServer(t)
 	for name, c := range map[string]struct {
-		path     string // end of the path of the request whose answer the test changes
+		path     string // suffix of the path of the request whose answer the test changes
 		old, new string
 		says     string
 	}{
@@ -222,7 +222,7 @@ func TestExportsHaveTheRequestedRecordsOnly(t *testing.T) {
 	}
 }
 
-// A server that states a wrong size of content cannot make export fetch more content than
+// A server that understates the size of content cannot make export fetch more content than
 // --max-content allows.
 func TestMaxContentBoundsExports(t *testing.T) {
 	url, _ := exportedServer(t)
@@ -252,7 +252,7 @@ func TestCursorCyclesEndCommands(t *testing.T) {
 	var asked atomic.Int32
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) > 100 {
-			w.WriteHeader(http.StatusTeapot) // stops a command that follows the cycle without end
+			w.WriteHeader(http.StatusTeapot) // stop a command that follows the cycle endlessly
 			return
 		}
 		next := map[string]string{"": "a", "a": "b", "b": "c", "c": "a"}
@@ -275,7 +275,7 @@ func TestCursorCyclesEndCommands(t *testing.T) {
 	}
 }
 
-// safefile.Replace keeps the old file in place until its replacement is complete.
+// safefile.Replace keeps the old file until its replacement is complete.
 func TestFilesAreReplacedAtomically(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "pack.html")
@@ -293,7 +293,7 @@ func TestFilesAreReplacedAtomically(t *testing.T) {
 	require.False(t, pack.IsPack(text))
 }
 
-// prove returns a proof of the requested stage, even if a run has several stages with the same
+// prove returns a proof for the requested stage, even if a run has several stages with the same
 // name.
 func TestProofsAreOfTheRequestedStage(t *testing.T) {
 	url, _ := exportedServer(t)

@@ -21,8 +21,8 @@ import (
 	"colophon/ledger"
 )
 
-// init sets the umask to 022. A umask of 002 would let the group write to the folders that the
-// tests create.
+// init sets the umask to 022. With a umask of 002, the folders that the tests create would be
+// writable by the group.
 func init() { syscall.Umask(0o022) }
 
 // victim creates a file that no command is allowed to change. check requires that the file is
@@ -62,7 +62,7 @@ func TestBackupsFollowNoLink(t *testing.T) {
 	}
 	s.backup()
 	store := backup.Store{Dir: s.backups}
-	for name := range s.files() { // a link is not a regular file
+	for name := range s.files() { // replace each stored file with a link
 		require.NoError(t, os.Rename(store.FilePath(name), store.FilePath(name)+".kept"))
 		require.NoError(t, os.Symlink(store.FilePath(name)+".kept", store.FilePath(name)))
 	}
@@ -100,7 +100,7 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 	} {
 		require.NoError(t, os.Chmod(dir, 0o777), "%s", dir)
 		for _, args := range commands {
-			if args[0] == "restore" { // restore into a folder that contains only keys and marks
+			if args[0] == "restore" { // restore into a new folder, which may contain only keys and marks
 				if dir != s.data && dir != datadir.KeyFiles(s.data).Dir && dir != datadir.MarkFiles(s.data).Dir {
 					continue
 				}
@@ -150,7 +150,7 @@ func TestKeysOfAnotherUser(t *testing.T) {
 	require.NoError(t, os.Chown(filepath.Join(datadir.TokenFolder(s.data), "tokens.json"), 0, 0))
 	s.colophon(cli.ExitOK, rotate...)
 
-	// The whole folder can belong to another user, for whom the administrator runs the command.
+	// The whole folder may belong to another user, on whose behalf root runs the command.
 	require.NoError(t, filepath.WalkDir(s.data, func(path string, _ os.DirEntry, err error) error {
 		require.NoError(t, err)
 		return os.Chown(path, stranger, stranger)
@@ -221,7 +221,7 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 	}{
 		{0o646, 0o600, 0o600, "anyone can write to "},
 		{0o644, 0o644, 0o600, "anyone can read or write "},
-		{0o644, 0o640, 0o600, "tls-cert"}, // this file is not a certificate
+		{0o644, 0o640, 0o600, "tls-cert"}, // the certificate file contains no certificate
 	} {
 		config := server.Config{TLSCert: write("cert", "x", c.cert), TLSKey: write("key", "x", c.key), TLSClientCA: write("ca", "x", c.ca)}
 		_, err := server.OpenTLS(config, slog.New(slog.DiscardHandler))

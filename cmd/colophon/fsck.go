@@ -23,11 +23,11 @@ import (
 	"colophon/storage/postgres"
 )
 
-// fsckOptions holds the flags of fsck.
+// fsckOptions holds the flags of the fsck command.
 type fsckOptions struct {
 	data   string
 	store  string // URL of the PostgreSQL database that holds the log; "" means the data folder
-	ledger string // "" means all ledgers
+	ledger string // name of the ledger to check; "" means all ledgers
 	key    string // value of --key; "" means the key file of each ledger
 	json   bool
 }
@@ -85,8 +85,8 @@ func fsck(ctx context.Context, c *cli.Console, o fsckOptions) error {
 	return reportFindings(c, o, findings, nil)
 }
 
-// checkData checks the ledgers of a data folder. An error that wraps storage.ErrDamaged concerns
-// the folder as a whole.
+// checkData checks the ledgers in a data folder. It returns an error that wraps storage.ErrDamaged
+// if the damage affects the folder as a whole.
 func checkData(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, error) {
 	if o.store != "" {
 		return checkStore(ctx, c, o)
@@ -135,21 +135,21 @@ type finding struct {
 	Damage   *damage `json:"damage"`
 }
 
-// kindStorage is the kind of damage that prevents reading a ledger or the list of ledgers. Damage
-// that audit.WalkLog finds has one of the kinds of package audit.
+// kindStorage is the kind of damage that prevents fsck from reading a ledger or the list of
+// ledgers. For damage that audit.WalkLog finds, the kind is one of those in package audit.
 const kindStorage = "storage"
 
-// damage is the first damage of a ledger, or of the folder as a whole.
+// damage describes the first damage found in a ledger or in the folder as a whole.
 type damage struct {
 	Kind    string `json:"kind"`
 	Seq     uint64 `json:"seq"`
 	Tile    string `json:"tile,omitempty"`
 	Content string `json:"content,omitempty"`
 	Message string `json:"message"`
-	text    string // kind, position and message as text
+	text    string // the kind, position, and message in one string
 }
 
-// unreadable converts an error of the storage to damage.
+// unreadable converts an error from the storage to damage.
 func unreadable(err error) *damage {
 	if stray := (*storage.StrayKey)(nil); errors.As(err, &stray) {
 		return strayDamage(stray)
@@ -197,10 +197,10 @@ func checkLedgers(ctx context.Context, c *cli.Console, o fsckOptions, database s
 	return checkEveryKey(ctx, c, database, findings, walked)
 }
 
-// checkEveryKey reads every key of the database. A key that does not follow from the log of its
-// ledger becomes the damage in the ledger's finding, unless the finding already has damage. The
-// error wraps storage.ErrDamaged if a key belongs to no ledger. walked maps each ledger's name to
-// the report about its log.
+// checkEveryKey reads every key of the database. If a key does not follow from the log of its
+// ledger, the damage is set in the ledger's finding unless that finding already has damage. The
+// error wraps storage.ErrDamaged if a key belongs to no ledger. walked maps the name of each ledger
+// to the report on its log.
 func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Database, findings []finding, walked map[string]*audit.Report) ([]finding, error) {
 	var expected uint64
 	for _, report := range walked {
@@ -241,7 +241,7 @@ func strayDamage(s *storage.StrayKey) *damage {
 	return &damage{Kind: string(s.Kind), Seq: s.Seq, Message: message, text: string(s.Kind) + ": " + position + message}
 }
 
-// keysWithoutLedger returns an error if a signing key exists whose ledger does not.
+// keysWithoutLedger returns an error if there is a signing key for a ledger that does not exist.
 func keysWithoutLedger(data string, infos []storage.LedgerInfo) error {
 	const suffix = ".key"
 	files, err := filepath.Glob(filepath.Join(datadir.KeyFiles(data).Dir, "*"+suffix))
@@ -257,7 +257,7 @@ func keysWithoutLedger(data string, infos []storage.LedgerInfo) error {
 	return nil
 }
 
-// checkLedger checks one ledger. It returns no report if the log is damaged.
+// checkLedger checks one ledger. The report is nil if the log is damaged.
 func checkLedger(
 	ctx context.Context, c *cli.Console, o fsckOptions, database storage.Database, infos []storage.LedgerInfo, info storage.LedgerInfo,
 ) (finding, *audit.Report, error) {
@@ -311,9 +311,9 @@ func checkLedger(
 	return found, report, nil
 }
 
-// keysOf returns the keys with which to check a stored ledger: the trusted keys, and their
-// successors. older is nil unless the key in the folder is newer than the database. In that case,
-// trusted holds the keys of the log instead of the given ones.
+// keysOf returns the trusted keys and their successors, which together verify a stored ledger. If
+// the key in the data folder is newer than the database, older describes that damage, and trusted
+// holds the keys of the log in place of the given ones. Otherwise, older is nil.
 func keysOf(
 	ctx context.Context, o fsckOptions, store storage.Reader, info storage.LedgerInfo, given []*proofs.Verifier,
 ) (trusted, successors []*proofs.Verifier, older *audit.Damage, err error) {
@@ -345,9 +345,9 @@ func keysOf(
 		datadir.KeyFiles(o.data).Path(info.Name), signed, history.Current())}, nil
 }
 
-// ledgerKeys returns the trusted keys of a ledger: those of --key that are named for its origin or,
-// without --key, the key in the folder. If no key of --key is named for the origin of any ledger,
-// the keys apply to every ledger.
+// ledgerKeys returns the trusted keys of a ledger: the keys in --key that are named after the
+// ledger's origin or, without --key, the key in the data folder. If no key in --key is named after
+// the origin of any ledger, all the keys apply to every ledger.
 func ledgerKeys(c *cli.Console, o fsckOptions, infos []storage.LedgerInfo, info storage.LedgerInfo) ([]*proofs.Verifier, error) {
 	if o.key != "" {
 		given, err := c.ReadSufficientKeys(o.key)
@@ -372,8 +372,9 @@ func ledgerKeys(c *cli.Console, o fsckOptions, infos []storage.LedgerInfo, info 
 	return []*proofs.Verifier{signer.Verifier()}, nil
 }
 
-// reportFindings prints the finding of each ledger, and the damage of the folder, which is nil if
-// the folder can be read. It returns the error that sets the exit code.
+// reportFindings prints the finding for each ledger and the damage of the folder as a whole, which
+// is nil if the folder can be read. It returns an error with the exit code, or nil if nothing is
+// damaged.
 func reportFindings(c *cli.Console, o fsckOptions, findings []finding, folder *damage) error {
 	clean := folder == nil && !slices.ContainsFunc(findings, func(f finding) bool { return f.Damage != nil })
 	if o.json {
@@ -403,7 +404,6 @@ func reportFindings(c *cli.Console, o fsckOptions, findings []finding, folder *d
 	return nil
 }
 
-// String returns the finding as text for a terminal.
 func (f finding) String() string {
 	if f.Damage != nil {
 		return fmt.Sprintf("%s: DAMAGED: %s\n  what now  %s", f.Ledger, f.Damage.text, fsckWhatNow(f.Damage.Kind))
@@ -412,8 +412,8 @@ func (f finding) String() string {
 		cli.FormatCount(f.Events, "event"), f.Contents, f.Keys, f.Redacted)
 }
 
-// checkSignatureCount returns damage if the checkpoint of a stored head has more or fewer
-// signatures than there are keys that sign at its size. The caller has verified the signatures of
+// checkSignatureCount returns damage if the checkpoint of a stored head does not have exactly one
+// signature for each key that signs at its size. The caller must have verified the signatures of
 // these keys.
 func checkSignatureCount(ctx context.Context, store storage.Reader, head storage.Head) (*audit.Damage, error) {
 	history, err := ledger.ReadKeyHistory(ctx, store)

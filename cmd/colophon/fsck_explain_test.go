@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fsck gives advice with each finding, as audit does.
+// Like audit, fsck gives advice with each finding.
 func TestFsckGivesAdvice(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	for name, c := range map[string]struct {

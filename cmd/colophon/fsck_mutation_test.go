@@ -31,9 +31,9 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// newFsckWorld creates a data folder with three ledgers. The ledger default has events of every kind.
-// The ledger second has a batch, a replay, a refusal, a key rotation, and shared and redacted content,
-// and is frozen. The ledger empty has no records.
+// newFsckWorld creates a data folder with three ledgers. The ledger "default" has events of every
+// kind. The ledger "second" has a batch, a replay, a refusal, a key rotation, and shared and redacted
+// content, and is frozen. The ledger "empty" has no records.
 func newFsckWorld(t *testing.T) string {
 	t.Helper()
 	w := ledgertest.New(t, 3, 5, 260)
@@ -51,7 +51,7 @@ func newFsckWorld(t *testing.T) string {
 		return fmt.Sprintf(`{"run_id":%q,"payload":{"q":%q},"system_prompt":"Be brief.","output":%q,"model":"m","temperature":0.5,"max_tokens":9}`, run, run, output)
 	}
 	line := func(run, output string) string { return `{"kind":"ipc_record","record":` + record(run, output) + "}\n" }
-	// Lines 1 and 2 of the batch share their output. Line 3 is replayed, and line 4 is refused.
+	// Lines 1 and 2 of the batch have the same output. Line 3 is replayed, and line 4 is refused.
 	must(http.StatusOK, "POST", second+"/batch", line("one", "Shared.")+line("two", "Shared.")+line("one", "Shared.")+line("two", "Other."), "application/x-ndjson")
 	must(http.StatusCreated, "POST", second+"/keys", `{"step":"rotate"}`, "application/json")
 	must(http.StatusCreated, "POST", second+"/ipc-records", record("three", "Three."), "application/json")
@@ -67,8 +67,8 @@ func newFsckWorld(t *testing.T) string {
 	return w.Data
 }
 
-// fsckKeys runs fsck on a database that contains exactly the given keys and values, together with
-// the signing keys and marks of a data folder.
+// fsckKeys runs fsck on a database that contains exactly the given keys and values. It uses the
+// signing keys and marks in the folder data.
 func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (findings []finding, err error) {
 	files := vfs.NewMem()
 	if err := pebbletest.Load(files, "db", all); err != nil {
@@ -83,7 +83,7 @@ func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (find
 	return findings, errors.Join(err, database.Close())
 }
 
-// damagesOf returns the text of each damage in the findings, followed by the text of the error.
+// damagesOf returns the text of each finding that has damage, followed by the text of err.
 func damagesOf(findings []finding, err error) (said []string) {
 	for _, f := range findings {
 		if f.Damage != nil {
@@ -96,7 +96,8 @@ func damagesOf(findings []finding, err error) (said []string) {
 	return said
 }
 
-// withPending adds the key of a pending erasure, as a commit that erases content stores it.
+// withPending adds the key of a pending erasure in the format that a commit uses when it erases
+// content.
 func withPending(t *testing.T, all []pebbletest.KeyValue, ledgerNumber uint32, seq uint64, slot uint16, digest storage.Hash, at int64) []pebbletest.KeyValue {
 	t.Helper()
 	key := binary.BigEndian.AppendUint32([]byte{'x', 0, 0, 0, 0, 'C'}, ledgerNumber)
@@ -110,7 +111,8 @@ func sorted(all []pebbletest.KeyValue) []pebbletest.KeyValue {
 	return all
 }
 
-// put returns the keys with one key added or replaced. A nil value removes the key.
+// put returns a copy of all in which one key has been added or replaced or, if value is nil,
+// removed.
 func put(all []pebbletest.KeyValue, key, value []byte) []pebbletest.KeyValue {
 	changed := slices.DeleteFunc(slices.Clone(all), func(kv pebbletest.KeyValue) bool { return bytes.Equal(kv.Key, key) })
 	if value != nil {
@@ -133,13 +135,13 @@ func familyOf(key []byte) string {
 		'r': "redaction", 's': "setting", 't': "tile", 'x': "erasure"}[key[0]]
 }
 
-// keyMutation is a change of the stored keys. all holds the keys and values after the change.
+// keyMutation is a change to the stored keys. all holds the keys and values after the change.
 type keyMutation struct {
 	name string
 	all  []pebbletest.KeyValue
 }
 
-// mutationsOf returns the mutations of the key all[i]: delete it, change its value in several ways,
+// mutationsOf returns ways to change the key all[i]: delete it, change its value in several ways,
 // swap its value with that of the next key of the same kind, copy it to other ledgers, and add
 // similar keys.
 func mutationsOf(all []pebbletest.KeyValue, i int) (list []keyMutation) {
@@ -192,8 +194,8 @@ func mutationsOf(all []pebbletest.KeyValue, i int) (list []keyMutation) {
 	return list
 }
 
-// harmless returns the reason why fsck need not report a change to a key of this family. It returns
-// "" if fsck must report the change.
+// harmless returns the reason why fsck does not have to report a change to a key of the given
+// family, or "" if fsck must report it.
 func harmless(family, change string) string {
 	switch {
 	case family == "setting" && (change == "delete" || strings.HasPrefix(change, "under ledger")):
@@ -210,7 +212,7 @@ func harmless(family, change string) string {
 	return ""
 }
 
-// fsck reports every change to a single key, except for those that are harmless.
+// fsck reports every change to a single key, except harmless ones.
 func TestEveryKeyIsChecked(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(data))
@@ -232,7 +234,7 @@ func TestEveryKeyIsChecked(t *testing.T) {
 	for _, family := range []string{"format", "place", "reference", "content", "entry", "head", "info", "claim", "last", "name", "redaction", "setting", "tile", "erasure"} {
 		require.Positive(t, families[family], family)
 	}
-	const most = 4 // maximum number of tested keys of each family
+	const most = 4 // expected number of keys tested in each larger family
 	dice := rand.New(rand.NewPCG(1, 2))
 	tried, allowed := 0, 0
 	for i, kv := range all {
@@ -284,7 +286,7 @@ func pendingErasure(t *testing.T, data string, all []pebbletest.KeyValue) []pebb
 	return nil
 }
 
-// numberOf returns the number under which the database stores a ledger.
+// numberOf returns the number that the database uses for a ledger in its keys.
 func numberOf(t *testing.T, all []pebbletest.KeyValue, name string) uint32 {
 	t.Helper()
 	for _, kv := range all {
@@ -296,7 +298,7 @@ func numberOf(t *testing.T, all []pebbletest.KeyValue, name string) uint32 {
 	return 0
 }
 
-// fsck reports keys that were added or lost, with the kind and the position of the damage.
+// fsck reports keys that were added or removed, and names the kind and the position of the damage.
 func TestFsckNamesStrays(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(data))
@@ -318,7 +320,7 @@ func TestFsckNamesStrays(t *testing.T) {
 		}
 		return k
 	}
-	var size, secret, plain uint64 // size of the ledger; a redacted record; a record that is not redacted
+	var size, secret, plain uint64 // tree size; seq of a redacted record; seq of a record that is not redacted
 	var event []byte
 	var held, digest storage.Hash // content of the unredacted record, and its digest
 	ledgertest.WithStore(t, data, func(store storage.Reader) {
@@ -377,7 +379,7 @@ func TestFsckNamesStrays(t *testing.T) {
 	}
 }
 
-// fsck does not change any file of the folder, and reports pending erasures.
+// fsck reports pending erasures and does not change any file in the folder.
 func TestFsckWritesNothing(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(data))
@@ -393,7 +395,7 @@ func TestFsckWritesNothing(t *testing.T) {
 	require.Equal(t, before, readAll(t, data))
 }
 
-// readAll returns the contents of the files in a folder, by file name.
+// readAll returns the contents of all files in a folder, keyed by path.
 func readAll(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -408,14 +410,14 @@ func readAll(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// A server does not start with a database that hides a ledger, or in which the next new ledger
-// would overwrite an existing one.
+// A server does not start if its database hides a ledger, or if the next new ledger would overwrite
+// an existing one.
 func TestServeRefusesHiddenLedgers(t *testing.T) {
 	sound := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(sound))
 	require.NoError(t, err)
-	// Opening the database continues pending erasures even if the ledgers are damaged. Without
-	// pending erasures, opening it changes nothing.
+	// Opening the database resumes pending erasures even if the ledgers are damaged. If none are
+	// pending, opening it changes nothing.
 	all = slices.DeleteFunc(all, func(kv pebbletest.KeyValue) bool { return kv.Key[0] == 'x' })
 	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 	name := func(name string) []byte { return append([]byte{'n', 0, 0, 0, 0}, name...) }
@@ -450,7 +452,8 @@ func TestServeRefusesHiddenLedgers(t *testing.T) {
 	}
 }
 
-// fsck cannot check settings that no event contains. Its help and the documentation state this.
+// fsck cannot check settings that no event contains, and both its help and the documentation say
+// so.
 func TestFsckCannotCheckSettings(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(data))
@@ -470,7 +473,6 @@ func TestFsckCannotCheckSettings(t *testing.T) {
 	}
 }
 
-// valueOf returns a copy of the value of an existing key.
 func valueOf(t *testing.T, all []pebbletest.KeyValue, key []byte) []byte {
 	t.Helper()
 	for _, kv := range all {

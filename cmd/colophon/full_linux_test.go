@@ -24,7 +24,7 @@ import (
 	"colophon/ledger"
 )
 
-// smallDisk mounts a file system with the given size in bytes.
+// smallDisk mounts a file system with a capacity of the given number of bytes and returns its path.
 func smallDisk(t *testing.T, bytes int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -35,7 +35,8 @@ func smallDisk(t *testing.T, bytes int) string {
 	return dir
 }
 
-// ballast fills a disk until exactly left bytes are free. free removes the ballast.
+// ballast fills the disk so that exactly the given number of bytes stays free. free removes the
+// ballast.
 func ballast(t *testing.T, dir string, left int64) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")
@@ -55,7 +56,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// served is a server that runs on a data folder, in this process or in its own.
+// served is a server that runs on a data folder, either in this process or in a process of its own.
 type served struct {
 	*testing.T
 	url  string
@@ -89,7 +90,7 @@ func (s *served) ask(method, path, body string) (status int, answer string) {
 	return status, answer
 }
 
-// try does the same as ask, but returns an error if the server closes the connection.
+// try is like ask but returns an error if the server closes the connection.
 func (s *served) try(method, path, body string) (status int, answer string, err error) {
 	r, err := http.NewRequestWithContext(s.Context(), method, s.url+path, strings.NewReader(body))
 	if err != nil {
@@ -125,7 +126,7 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 		name    string
 		left    int64
 		index   func(s *stored)
-		queries int // the status of a query while the disk is full
+		queries int // expected status of a query while the disk is full
 	}{
 		{"a little room", 8 << 20, func(s *stored) { s.colophon(cli.ExitOK, "reindex", "--data", s.data) }, http.StatusOK},
 		{"no room at all", 0, func(s *stored) { s.colophon(cli.ExitOK, "reindex", "--data", s.data) }, http.StatusOK},
@@ -209,7 +210,7 @@ func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
 	s.post(1)
-	const tokens = 150 // enough for their revocations to lengthen the file by several blocks
+	const tokens = 150 // enough that revoking them makes the file grow by several blocks
 	var texts [tokens]string
 	for i := range texts {
 		texts[i] = s.token(s.data, fmt.Sprint("t", i))
@@ -257,7 +258,7 @@ func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 	require.FileExists(t, reserve, "the server must create the reserve too")
 }
 
-// If the folder has no ledger and the disk is full, serve fails and creates nothing.
+// If the data folder contains no ledger and the disk is full, serve fails and creates nothing.
 func TestNoFirstStartOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	free := ballast(t, disk, 1<<20)
@@ -269,7 +270,7 @@ func TestNoFirstStartOnAFullDisk(t *testing.T) {
 	require.FileExists(t, datadir.KeyFiles(s.data).Path(ledger.Default))
 }
 
-// serve fails on a read-only file system and states what to do.
+// On a read-only file system, serve fails and says what to do.
 func TestServersRefuseAReadOnlyDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
@@ -334,7 +335,7 @@ func TestErasingOnAFullDisk(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond, "the server must notice that the disk is full")
 	require.True(t, holds(t, s.data, secret), "the disk must be full before the text has been erased")
 	free()
-	if p.gone() { // if a write of the log fails, the process exits; a supervisor would restart it
+	if p.gone() { // the process exits if a write to the log fails; in production, a supervisor would restart it
 		p = startProcess(t, s.data, args...)
 		require.True(t, p.up, "%s", p.said)
 		server.url = p.url
@@ -349,12 +350,12 @@ func TestErasingOnAFullDisk(t *testing.T) {
 	require.Contains(t, s.colophon(cli.ExitOK, "fsck", "--data", s.data), "2 redacted contents")
 }
 
-// holds reports whether any file in a folder contains a text.
+// holds reports whether any file in a folder contains the given text.
 func holds(t *testing.T, dir, text string) (found bool) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
-			return nil // the storage engine might have removed the file in the meantime
+			return nil // ignore err: the storage engine might have just removed the file
 		}
 		content, err := os.ReadFile(path)
 		found = found || err == nil && strings.Contains(string(content), text)

@@ -20,7 +20,7 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-// FuzzExpiry checks that a duration given as the expiry yields a time in the future.
+// FuzzExpiry checks that an expiry given as a duration yields a time in the future.
 func FuzzExpiry(f *testing.F) {
 	for _, given := range []string{"90d", "12h", "2030-01-31T12:00:00Z"} {
 		f.Add(given)

@@ -26,19 +26,19 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// importOptions holds the flags of import.
+// importOptions holds the flags of the import command.
 type importOptions struct {
 	server     remote.Options
 	ledger     string
 	onMismatch string // accept or reject; "" means the ledger's setting
-	retries    int    // number of consecutive failures, without an answered line between them, after which import gives up
+	retries    int    // number of consecutive failed attempts after which import gives up; an answered line resets the count
 	maxLine    size.Bytes
 
-	// The fields below describe files of other systems. They are empty for files whose lines are
-	// those of a batch.
+	// The fields below describe files written by other systems. They are empty if the files already
+	// have the format of a batch.
 	format, zone, project, subject, report string
 	dryRun                                 bool
-	kind                                   string // kind of the records if the lines of the files do not name it
+	kind                                   string // kind of the records if the lines themselves do not name it
 }
 
 func newImport(c *cli.Console) *cobra.Command {
@@ -175,8 +175,8 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 	return report(c, tally, err)
 }
 
-// report prints the tally and returns the error with which the command stops. err is the error of
-// the import.
+// report prints the tally and returns the error that the command returns. err is the import's own
+// error, which may be nil.
 func report(c *cli.Console, tally *importer.Tally, err error) error {
 	if printErr := printTally(c, tally); printErr != nil {
 		return errors.Join(err, printErr)
@@ -187,8 +187,8 @@ func report(c *cli.Console, tally *importer.Tally, err error) error {
 	return err
 }
 
-// native reads the flags that describe files of other systems. Without --format, the lines of the
-// files are those of a batch, and it returns nil.
+// native converts the flags that describe files written by other systems. It returns nil if
+// --format is not given, because the files then already have the format of a batch.
 func (o *importOptions) native() (*importer.NativeOptions, error) {
 	if o.format == "" {
 		if o.zone != "" || o.project != "" || o.subject != "" || o.report != "" || o.dryRun {
@@ -226,8 +226,8 @@ func explainImport(ctx context.Context, server *remote.Server, err error, attemp
 	return cli.Exitf(cli.ExitUnreachable, "giving up after %s: %w\nRun the same import again to continue", cli.FormatCount(uint64(attempts), "attempt"), server.Explain(err))
 }
 
-// printTally prints the table to standard output. It prints the first failures, and the first
-// members that were left out, to standard error.
+// printTally prints the table to standard output, and the first failures and the first omitted
+// members to standard error.
 func printTally(c *cli.Console, t *importer.Tally) error {
 	const row = "%-20s %10d %10d %10d %10d %10d\n"
 	var table strings.Builder
@@ -248,7 +248,7 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 	for _, m := range t.Members {
 		colon := ""
 		if m.Outcome == formats.Left {
-			colon = ":" // the reason follows the colon
+			colon = ":" // the reason follows
 		}
 		fmt.Fprintf(&table, "%10d  %s: %s%s %s\n", m.Count, m.Pattern, m.Outcome, colon, m.As)
 	}
@@ -279,8 +279,9 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 	return nil
 }
 
-// checkFiles returns an error if a file is missing, so that import sends nothing then. Folders are
-// allowed if folders is set. size is the total number of bytes to read, or -1 if it is not known.
+// checkFiles returns an error if a file is missing, so that import fails before it sends anything.
+// Folders are allowed if folders is set. size is the total number of bytes to read, or -1 if it is
+// not known.
 func checkFiles(files []string, folders bool) (size int64, err error) {
 	stdin, known := 0, true
 	for _, name := range files {
@@ -314,8 +315,8 @@ func checkFiles(files []string, folders bool) (size int64, err error) {
 	return size, nil
 }
 
-// checkWritable returns an error if the ledger does not exist or is frozen, so that import sends
-// nothing then.
+// checkWritable returns an error if the ledger does not exist or is frozen, so that import fails
+// before it sends anything.
 func checkWritable(ctx context.Context, server *remote.Server, name string) error {
 	description, err := server.Ledger(name).Describe(ctx)
 	switch {

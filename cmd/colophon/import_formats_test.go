@@ -20,8 +20,8 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// nativesOf returns n records as the original Python programs write them, with the hashes that
-// Python computes.
+// nativesOf returns n records in the form in which the original Python programs write them, with
+// the hashes computed by Python.
 func nativesOf(t *testing.T, oracle *cpython.Oracle, f formats.Format, n int) [][]byte {
 	t.Helper()
 	seeds := make([]int, n)
@@ -54,7 +54,8 @@ func writeSave(t *testing.T, native []byte, folder string) {
 	writeNative(t, nil, folder, ".DS_Store")
 }
 
-// writeSQLite writes rows to a table with the column types that the original programs declare.
+// writeSQLite writes the records to a table whose column types are those that the original programs
+// declare.
 func writeSQLite(t *testing.T, natives [][]byte, name string) {
 	db, err := sql.Open("sqlite", name)
 	require.NoError(t, err)
@@ -87,7 +88,7 @@ func writeSQLite(t *testing.T, natives [][]byte, name string) {
 			default:
 				text, err := json.Marshal(v)
 				require.NoError(t, err)
-				value = text // stored as a BLOB
+				value = text // a []byte is stored as a BLOB
 			}
 			names, places, values = append(names, `"`+name+`"`), append(places, "?"), append(values, value)
 		}
@@ -96,8 +97,8 @@ func writeSQLite(t *testing.T, natives [][]byte, name string) {
 	}
 }
 
-// importTwice runs an import twice, and returns the output of both runs. It requires that the
-// second run adds nothing.
+// importTwice runs the same import twice and returns the output of each run. It requires that the
+// second run adds nothing to the ledger.
 func importTwice(t *testing.T, url string, args ...string) (first, second string) {
 	t.Helper()
 	args = append([]string{"import", "--server", strings.TrimSuffix(url, "/v1/ledgers/default")}, args...)
@@ -112,7 +113,7 @@ func importTwice(t *testing.T, url string, args ...string) (first, second string
 		var out, errs bytes.Buffer
 		code := run(context.Background(), args, strings.NewReader(""), &out, &errs, func(string) (string, bool) { return "", false })
 		require.Zero(t, code, "%s%s", out.String(), errs.String())
-		for line := range strings.Lines(errs.String()) { // all warnings must be about members that a record has no field for
+		for line := range strings.Lines(errs.String()) { // the only permitted warnings are about members that were left out
 			require.Regexp(t, `^colophon: (.*: /[.\w]+ was left out: (it does not belong to a save|it describes the file|it can change although the run does not|a run-DAG without inputs keeps only one text)|and [0-9]+ more members were left out; --report names each)`, line)
 		}
 		return out.String()
@@ -172,7 +173,8 @@ func TestImportOfEachFormat(t *testing.T) {
 		require.Equal(t, members, again)
 	}
 
-	// The rows of the SQLite file are the same as the lines, so the ledger already has them.
+	// The rows in the SQLite file are the same as the lines imported above, so the ledger already
+	// has them.
 	var out, errs bytes.Buffer
 	code := run(context.Background(), []string{"import", "--server", strings.TrimSuffix(url, "/v1/ledgers/default"), "--format", "providence", database},
 		strings.NewReader(""), &out, &errs, func(string) (string, bool) { return "", false })

@@ -19,7 +19,7 @@ import (
 	"colophon/internal/remote"
 )
 
-// answering starts a server that passes each batch to the next handler.
+// answering starts a server that passes each batch to the next of the given handlers.
 func answering(t *testing.T, batches ...http.HandlerFunc) (url string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -39,8 +39,8 @@ func answering(t *testing.T, batches ...http.HandlerFunc) (url string) {
 	return server.URL
 }
 
-// receipts reads n lines and answers each with a receipt. The seqs of the receipts begin at seq.
-// The first line must contain want.
+// receipts reads n lines and responds to each with a receipt. The receipts have consecutive seqs
+// starting at seq. The first line must contain want.
 func receipts(t *testing.T, w http.ResponseWriter, lines *bufio.Scanner, seq, n int, want string) {
 	for i := range n {
 		if lines.Scan() && i == 0 {
@@ -51,9 +51,9 @@ func receipts(t *testing.T, w http.ResponseWriter, lines *bufio.Scanner, seq, n 
 	require.NoError(t, http.NewResponseController(w).Flush())
 }
 
-// duplex begins a response whose handler can return before it has read the whole request body. The
-// connection is closed afterwards, because net/http might panic if it reused the connection
-// (golang.org/issue/68560).
+// duplex starts a response whose handler may return before it has read the whole request body. It
+// makes the server close the connection afterwards, because net/http might panic if it reused the
+// connection (golang.org/issue/68560).
 func duplex(t *testing.T, w http.ResponseWriter, r *http.Request) *bufio.Scanner {
 	require.NoError(t, http.NewResponseController(w).EnableFullDuplex())
 	w.Header().Set("Connection", "close")
@@ -70,7 +70,7 @@ func TestImportContinuesAfterInterruptions(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lines.ndjson")
 	require.NoError(t, os.WriteFile(name, file.Bytes(), 0o600))
 	server := answering(t,
-		func(w http.ResponseWriter, _ *http.Request) { // the server refuses the whole batch for lack of space
+		func(w http.ResponseWriter, _ *http.Request) { // the server has no space and refuses the whole batch
 			w.Header().Set("Retry-After", "0")
 			http.Error(w, `{"detail":"no room"}`, http.StatusServiceUnavailable)
 		},

@@ -20,7 +20,7 @@ import (
 	"colophon/storage"
 )
 
-// keysCommand holds the flags that the commands about signing keys share.
+// keysCommand holds the flags that the keys subcommands share.
 type keysCommand struct {
 	*cli.Console
 	server remote.Options
@@ -83,8 +83,8 @@ there are no other changes.`,
 	return command
 }
 
-// newChange returns the command for one step of a rotation: rotate or retire. offline performs the
-// step without a server.
+// newChange returns the subcommand for one step of a rotation, which is "rotate" or "retire".
+// offline performs the step on a data folder without a server.
 func (k *keysCommand) newChange(step string, offline func(*ledger.Host, context.Context, string, string) (ledger.Ack, error)) *cobra.Command {
 	short, long := "Add a signing key that signs beside the current one", `Add a signing key that signs beside the current one. rotate takes it from
 keys/NAME.key.next in the data folder, or creates it. To make this file, use colophon
@@ -121,8 +121,8 @@ only the old key then need the new one.`
 	}
 }
 
-// explainKeys returns the error with which the command stops if a key change fails for an expected
-// reason. It returns any other error unchanged.
+// explainKeys sets the exit code if a key change failed for an expected reason. It returns any
+// other error unchanged.
 func explainKeys(err error) error {
 	if errors.Is(err, ledger.ErrUnknown) || errors.Is(err, ledger.ErrOverlap) || errors.Is(err, ledger.ErrNoOverlap) {
 		return cli.Exitf(cli.ExitFailed, "%w", err)
@@ -130,7 +130,7 @@ func explainKeys(err error) error {
 	return err
 }
 
-// change makes the server perform one step of a rotation, and prints the keys that result.
+// change asks the server to perform one step of a rotation and then prints the resulting keys.
 func (k *keysCommand) change(command *cobra.Command, name, step string) error {
 	ctx := command.Context()
 	server, err := k.server.Connect(k.Console)
@@ -143,7 +143,8 @@ func (k *keysCommand) change(command *cobra.Command, name, step string) error {
 	return k.list(command, name)
 }
 
-// list prints the keys that the server has for a ledger. With --key, it checks them first.
+// list prints the keys that the server or the data folder has for a ledger. With --key, it first
+// checks the keys against those given.
 func (k *keysCommand) list(command *cobra.Command, name string) error {
 	ctx := command.Context()
 	if k.data != "" {
@@ -194,8 +195,8 @@ func (k *keysCommand) listStored(ctx context.Context, name, url string) (err err
 	return k.show(keys)
 }
 
-// show prints the keys of a ledger in a data folder. It returns an error if --key contains none of
-// them.
+// show prints the keys of a ledger in a data folder. If --key is given, it returns an error unless
+// at least one of the given keys belongs to the ledger.
 func (k *keysCommand) show(keys *proofs.KeyHistory) error {
 	if _, err := k.trustedOf(keys); err != nil {
 		return err
@@ -203,8 +204,8 @@ func (k *keysCommand) show(keys *proofs.KeyHistory) error {
 	return k.print(keys)
 }
 
-// checkedKeys returns the keys of a stored log. It checks that one of them has signed the stored
-// checkpoint.
+// checkedKeys returns the keys of a stored log. It checks that the stored checkpoint is signed with
+// one of them.
 func checkedKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, error) {
 	keys, err := ledger.ReadKeyHistory(ctx, log)
 	if err != nil {
@@ -239,8 +240,8 @@ func (k *keysCommand) withHost(command *cobra.Command, f func(*ledger.Host) erro
 	return errors.Join(f(host), host.Close(), database.Close())
 }
 
-// trustedOf returns the keys of --key, or nil without --key. It returns an error if none of them is
-// in the history.
+// trustedOf returns the keys given with --key, or nil if the flag is not set. It returns an error
+// if the ledger's key history contains none of them.
 func (k *keysCommand) trustedOf(keys *proofs.KeyHistory) ([]*proofs.Verifier, error) {
 	if k.key == "" {
 		return nil, nil

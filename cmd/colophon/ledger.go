@@ -17,7 +17,7 @@ import (
 	"colophon/internal/remote"
 )
 
-// ledgerCommand holds the flags that the commands about ledgers share.
+// ledgerCommand holds the flags that the ledger subcommands share.
 type ledgerCommand struct {
 	*cli.Console
 	server remote.Options
@@ -102,7 +102,7 @@ func (l *ledgerCommand) newList() *cobra.Command {
 	}
 }
 
-// change sends a request whose response describes a ledger, and prints the description. If body is
+// change sends a request whose response is the description of a ledger, and prints it. If body is
 // nil, the request has no body.
 func (l *ledgerCommand) change(command *cobra.Command, r client.Request, body any) (err error) {
 	if body != nil {
@@ -157,8 +157,8 @@ func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 	return table.Flush()
 }
 
-// createdAt returns a ledger's creation time to the second. If the server's text is not a time, it
-// returns the text.
+// createdAt returns a ledger's creation time, to the second. If the server's value is not a valid
+// time, it is returned as it is, in quoted form.
 func createdAt(l wire.LedgerDescription) string {
 	created, err := l.Created.Parse()
 	if err != nil {
@@ -247,7 +247,7 @@ What is in the ledger already stays; colophon redact erases it.`,
 	}
 }
 
-// setVisibility sets the visibility of a ledger's log: public or private.
+// setVisibility makes a ledger's log "public" or "private".
 func (l *ledgerCommand) setVisibility(command *cobra.Command, name, log string) error {
 	r := client.Request{Method: http.MethodPut, Path: remote.LedgerPath(name) + "/visibility"}
 	return l.change(command, r, wire.VisibilityChange{Log: log})

@@ -56,7 +56,8 @@ no such folder, 4 another process uses the folder.`,
 	return command
 }
 
-// printMetrics prints the metrics at the given size, or at the head if size is nil.
+// printMetrics prints a ledger's metrics at the given tree size, or at the current head if size is
+// nil.
 func printMetrics(ctx context.Context, c *cli.Console, o offlineOptions, size *uint64) error {
 	database, err := openDatabase(ctx, c, o.data, o.store, o.store != "")
 	if err != nil {
@@ -86,7 +87,7 @@ func printLedgerMetrics(ctx context.Context, c *cli.Console, o offlineOptions, d
 	return errors.Join(foldMetrics(ctx, c, o.ledger, log, *size, dir), os.RemoveAll(dir))
 }
 
-// foldMetrics prints the metrics of a log's first size events. It builds an index of them in dir.
+// foldMetrics builds an index of the first size events of a log in dir and prints its metrics.
 func foldMetrics(ctx context.Context, c *cli.Console, name string, log storage.Reader, size uint64, dir string) error {
 	folded, err := query.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.WarningLogger()})
 	if err != nil {
@@ -103,8 +104,8 @@ func foldMetrics(ctx context.Context, c *cli.Console, name string, log storage.R
 	return errors.Join(err, folded.Close())
 }
 
-// writeMetrics writes the metrics that a server whose index is as large as the log would export, in
-// Prometheus's text format.
+// writeMetrics writes, in Prometheus text format, the metrics that a server would export if its
+// index covered exactly the events in f.
 func writeMetrics(w io.Writer, f *index.Follower) error {
 	treeSize := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "colophon_ledger_tree_size", Help: "Events in the ledger.",

@@ -18,14 +18,14 @@ import (
 	"colophon/internal/story"
 )
 
-// pathsCommand holds the flags that the paths commands share.
+// pathsCommand holds the flags that the paths subcommands share.
 type pathsCommand struct {
 	*cli.Console
 	from            remote.Options
 	server          *remote.Server // set by connect
 	ledger, project string
 	build           string
-	branch, base    string // flags of check only
+	branch, base    string // used only by the check subcommand
 }
 
 func newPaths(c *cli.Console) *cobra.Command {
@@ -122,8 +122,8 @@ func (p *pathsCommand) check(ctx context.Context, dir string) error {
 	return nil
 }
 
-// post records the paths. It returns their texts by the seq of their records, and the highest of
-// these seqs.
+// post posts a record for each path. It returns the texts keyed by the seq of their record, and the
+// highest of these seqs.
 func (p *pathsCommand) post(ctx context.Context, found []story.Path) (texts map[uint64]string, last uint64, err error) {
 	lines := func(yield func(client.BatchLine) bool) {
 		for _, path := range found {
@@ -147,7 +147,7 @@ func (p *pathsCommand) post(ctx context.Context, found []story.Path) (texts map[
 }
 
 // line returns the batch line for a path. Its idempotency key is derived from the record, so
-// posting a build again adds nothing.
+// posting the same build again adds nothing.
 func (p *pathsCommand) line(path story.Path) client.BatchLine {
 	r := &wire.PathFingerprint{Project: p.project, Build: &p.build, Branch: given(p.branch), Base: given(p.base), Route: path.Route, Content: &path.Content}
 	text, err := json.Marshal(r)
@@ -158,7 +158,7 @@ func (p *pathsCommand) line(path story.Path) client.BatchLine {
 	return client.BatchLine{Record: r, IdempotencyKey: "paths check " + hex.EncodeToString(digest[:])}
 }
 
-// given returns a pointer to the value of a flag, or nil if the value is empty.
+// given returns a pointer to text, or nil if text is empty because the flag was not given.
 func given(text string) *string {
 	if text == "" {
 		return nil
@@ -166,8 +166,8 @@ func given(text string) *string {
 	return &text
 }
 
-// report fetches how each path of the build compares with the base, and whether the path is
-// validated.
+// report fetches, for each path of the build, how it compares with the base build and whether it
+// has been validated.
 func (p *pathsCommand) report(ctx context.Context, texts map[uint64]string, last uint64) (*story.Report, error) {
 	r := &story.Report{Project: p.project, Build: p.build}
 	options := client.QueryOptions{After: last, Limit: 1000}
@@ -203,7 +203,7 @@ func (p *pathsCommand) report(ctx context.Context, texts map[uint64]string, last
 	return r, nil
 }
 
-// baseOf returns the server's row for the build. The row names the build's base.
+// baseOf returns the server's row for the build, which names the base of the build.
 func (p *pathsCommand) baseOf(ctx context.Context, o *client.QueryOptions) (*wire.Build, error) {
 	for build, err := range p.paths().Builds(p.project, o).All(ctx) {
 		if err != nil || build.Build == p.build {
@@ -239,9 +239,9 @@ func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, te
 	return c, nil
 }
 
-// ofFolder reports whether the record seq, the latest one of a path in the build, came from the
-// folder. If not, its validation does not apply to the text in the folder, so ofFolder removes the
-// validation from c.
+// ofFolder reports whether the record seq, which is the latest record of a path in the build, came
+// from the folder. If it did not, the record's validation does not apply to the text in the folder,
+// so ofFolder clears the validation in c.
 func ofFolder(c *story.CheckedPath, seq uint64, texts map[uint64]string) bool {
 	_, posted := texts[seq]
 	if !posted {
@@ -251,7 +251,7 @@ func ofFolder(c *story.CheckedPath, seq uint64, texts map[uint64]string) bool {
 	return posted
 }
 
-// validateCommand holds the flags of validate.
+// validateCommand holds the flags of the validate subcommand.
 type validateCommand struct {
 	*pathsCommand
 	request wire.PathValidationsRequest

@@ -13,16 +13,16 @@ import (
 // servedAt matches the URL that a server prints when it starts.
 var servedAt = regexp.MustCompile(`server +(http://[0-9.:]+)`)
 
-// process is a server that runs in its own process.
+// process is a colophon server in a child process.
 type process struct {
 	cmd    *exec.Cmd
 	said   *locked.Buffer
 	url    string
-	up     bool          // the server has answered; false if it has exited instead
+	up     bool          // the server has printed its URL; false if it exited first
 	exited chan struct{} // closed when the server has exited
 }
 
-// startProcess starts a server on a data folder, and waits until it answers or exits.
+// startProcess starts a server on a data folder and waits until it prints its URL or exits.
 func startProcess(t *testing.T, data string, args ...string) *process {
 	t.Helper()
 	program, err := os.Executable()
@@ -32,7 +32,7 @@ func startProcess(t *testing.T, data string, args ...string) *process {
 	}
 	args = append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, args...)
 	p := &process{cmd: exec.CommandContext(t.Context(), program, args...), said: new(locked.Buffer), exited: make(chan struct{})}
-	p.cmd.Args[0] = "colophon" // TestMain runs the command under this name
+	p.cmd.Args[0] = "colophon" // with this name, TestMain runs the command instead of the tests
 	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
 	if err := p.cmd.Start(); err != nil {
 		t.Error(err)

@@ -18,13 +18,13 @@ import (
 	"colophon/proofs"
 )
 
-// proveCommand holds the flags of prove.
+// proveCommand holds the flags of the prove command.
 type proveCommand struct {
 	*cli.Console
 	server   remote.Options
 	ledger   string
 	stage    string
-	citation int // index of a citation; -1 means none
+	citation int // index of the citation to prove; -1 if --citation is not given
 	embed    bool
 }
 
@@ -101,7 +101,8 @@ func (p *proveCommand) proof(ctx context.Context, server *remote.Server, seq uin
 	return n, nil
 }
 
-// checkAnswer checks that the server's proof is for the requested part.
+// checkAnswer returns an error unless the server's proof is for the requested part of the requested
+// event.
 func (p *proveCommand) checkAnswer(n *proofs.NestedProof, seq uint64) error {
 	r := n.Receipt
 	switch {
@@ -116,8 +117,8 @@ func (p *proveCommand) checkAnswer(n *proofs.NestedProof, seq uint64) error {
 	return nil
 }
 
-// isStage reports whether a proof is for the stage with the given name, which can be NAME#2. It
-// reads the stages from the event in the proof.
+// isStage reports whether the proof is for the stage with the given name, which may have the form
+// NAME#2. It reads the list of stages from the event in the proof.
 func isStage(n *proofs.NestedProof, name string) bool {
 	var event pyjson.Document
 	if n.Stage == nil || event.Parse(n.Receipt.Proof.Event) != nil {
@@ -131,12 +132,12 @@ func isStage(n *proofs.NestedProof, name string) bool {
 	return ok && err == nil && uint64(found.Index) == n.Stage.Index
 }
 
-// textPlace states where the text of a part can be: in the piece of content with the name content
-// or, if member is not empty, in this member of the JSON object in that piece.
+// textPlace states where the text of a part may be: it is the piece of content with the given name
+// or, if member is not empty, that member of the JSON object in the piece.
 type textPlace struct{ content, member string }
 
-// stageTexts lists the places where the text of a stage can be (spec: Stage hashes), most likely
-// first.
+// stageTexts lists, for each stage, the places where its text may be (spec: Stage hashes), the most
+// likely one first.
 var stageTexts = map[string][]textPlace{
 	"question":             {{"question", ""}},
 	"preflight":            {{"inputs", "preflight_payload"}, {"reject_inputs", "preflight_payload"}, {"dag", "preflight_payload"}},
@@ -177,8 +178,8 @@ func textOf(ctx context.Context, server *remote.Server, n *proofs.NestedProof) (
 	return nil, cli.Exitf(cli.ExitFailed, "the ledger has no text of this part: the record has only the part's hash, or the hash covers several texts; leave out --embed")
 }
 
-// in returns the text at this place within a piece of content. It returns false if the piece has no
-// such text.
+// in returns the text that p identifies within a piece of content, or false if the piece does not
+// contain it.
 func (p textPlace) in(content []byte) ([]byte, bool) {
 	if p.member == "" {
 		return content, true

@@ -19,7 +19,7 @@ import (
 	"colophon/proofs"
 )
 
-// receiptCommand holds the flags of receipt.
+// receiptCommand holds the flags of the receipt command.
 type receiptCommand struct {
 	*cli.Console
 	server   remote.Options
@@ -87,7 +87,7 @@ func (r *receiptCommand) run(ctx context.Context, arg string) error {
 	return err
 }
 
-// seqOf returns the number of the event whose hash begins with these digits.
+// seqOf returns the seq of the event whose hash begins with the given hex digits.
 func (r *receiptCommand) seqOf(ctx context.Context, server *remote.Server, hash string) (uint64, error) {
 	answer, err := server.Do(ctx, client.Request{Path: remote.LedgerPath(r.ledger) + "/events/" + hash})
 	switch {
@@ -103,7 +103,8 @@ func (r *receiptCommand) seqOf(ctx context.Context, server *remote.Server, hash 
 	return line.Seq, nil
 }
 
-// checkAnswer checks that the answer is a receipt of the requested event, with its proof.
+// checkAnswer returns an error unless text is a receipt of the requested event that contains an
+// inclusion proof.
 func (r *receiptCommand) checkAnswer(text []byte, seq uint64, hash string) error {
 	receipt, err := proofs.ParseReceipt(text)
 	switch {

@@ -69,7 +69,7 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	if err := r.choose(command.Flags(), args); err != nil {
 		return cli.Exitf(cli.ExitUsage, "%w", err)
 	}
-	server, err := r.server.Connect(r.Console, client.WithTimeout(0)) // no timeout, because the duration of a redaction depends on the number of records
+	server, err := r.server.Connect(r.Console, client.WithTimeout(0)) // no timeout, because a redaction takes longer the more records it covers
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	return r.printDone(done)
 }
 
-// choose sets the reason and the records of the request from the command line.
+// choose fills in the request's reason and the records to redact from the command line.
 func (r *redactCommand) choose(flags *pflag.FlagSet, args []string) error {
 	if r.request.Reason == "" {
 		return errors.New("--reason is missing: give the reason, which stays in the log")
@@ -179,8 +179,8 @@ func counted(p wire.PieceCount) string {
 	return cli.FormatCount(p.Pieces, "piece") + ", " + cli.FormatCount(p.Bytes, "byte")
 }
 
-// listed formats at most ten event numbers. of is the number of all events; an ellipsis follows if
-// not all of them are listed.
+// listed formats at most ten event numbers, with an ellipsis at the end if there are more events.
+// The parameter of is the total number of events.
 func listed(seqs []uint64, of uint64) string {
 	const most = 10
 	if len(seqs) == 0 {

@@ -34,10 +34,10 @@ func (o *offlineOptions) bind(c *cli.Console, command *cobra.Command, ledger, us
 	command.Flags().StringVar(&o.ledger, "ledger", ledger, usage)
 }
 
-// reindexOptions holds the flags of reindex.
+// reindexOptions holds the flags of the reindex command.
 type reindexOptions struct {
 	offlineOptions
-	from  remote.Options // server from which rows are fetched; the URL is empty without --from
+	from  remote.Options // server to fetch rows from; its URL is empty if --from is not given
 	check bool
 }
 
@@ -104,18 +104,18 @@ func reindex(ctx context.Context, c *cli.Console, o reindexOptions) error {
 	return errors.Join(err, r.close(), database.Close())
 }
 
-// reindexer rebuilds the indexes of ledgers, or checks them.
+// reindexer rebuilds or checks the indexes of ledgers.
 type reindexer struct {
 	c        *cli.Console
 	o        reindexOptions
 	from     *remote.Server // nil without --from
 	database storage.Database
 	folded   *index.Store
-	stored   *index.Store // the index that is compared with folded; nil without --check
+	stored   *index.Store // existing index to compare with folded; nil without --check
 }
 
-// checkDir returns the folder for the index that --check builds. The next start of the server
-// removes what an interrupted command leaves there.
+// checkDir returns the folder in which --check builds an index. If the command is interrupted, the
+// next start of the server removes what it left there.
 func (r *reindexer) checkDir() string { return filepath.Join(datadir.SpoolFolder(r.o.data), "index") }
 
 func (r *reindexer) open() (err error) {
@@ -164,7 +164,7 @@ func (r *reindexer) all(ctx context.Context) error {
 	return nil
 }
 
-// minRated is the smallest ledger, in events, for which reindex prints how fast it was.
+// minRated is the number of events from which on reindex also prints its speed.
 const minRated = 1000
 
 func (r *reindexer) ledger(ctx context.Context, name string) error {
@@ -192,8 +192,8 @@ func (r *reindexer) ledger(ctx context.Context, name string) error {
 	return err
 }
 
-// refold folds the first size events of a log into a new index. how is a phrase about the speed,
-// for the output.
+// refold builds a new index from the first size events of a log. how is a phrase about the speed,
+// to be printed.
 func (r *reindexer) refold(ctx context.Context, name string, log storage.Reader, size uint64) (f *index.Follower, how string, err error) {
 	bar := cli.NewProgress(r.c, int64(size), "indexing "+name)
 	begin := time.Now()
@@ -206,12 +206,14 @@ func (r *reindexer) refold(ctx context.Context, name string, log storage.Reader,
 	return f, how, err
 }
 
-// check folds the events that the stored index covers, and compares the rows of both indexes. It
-// returns the size of the stored index, and a phrase about the result for the output.
+// check builds an index of the events that the stored index covers, and compares the rows of the
+// two indexes. It returns the size of the stored index, and a phrase about the result to be
+// printed.
 func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) (size uint64, how string, err error) {
 	stored, err := r.stored.AddStoppedFollower(ctx, name, log)
 	if err != nil {
-		// %v and not %w: otherwise a folder without an index would be reported as a full disk.
+		// Formatting err with %w would make the caller report a folder without an index as a full
+		// disk.
 		return 0, "", cli.Exitf(cli.ExitFailed, "reading the index of ledger %q: %v\nThe next start of the server rebuilds it", name, err)
 	}
 	defer stored.Close()
@@ -234,8 +236,8 @@ func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) 
 	return size, ", which is right, digest " + have, err
 }
 
-// fetch installs another server's rows, and then folds the events that these rows do not cover. how
-// is a phrase about the rows, for the output.
+// fetch installs rows from another server's index and then folds the events that these rows do not
+// cover. how is a phrase about the rows, to be printed.
 func (r *reindexer) fetch(ctx context.Context, name string, log storage.Reader, head storage.Head) (how string, err error) {
 	source := indexfetch.Fetcher{
 		Servers: []indexfetch.Server{{URL: r.from.URL, Client: r.from.Client}},
@@ -263,7 +265,7 @@ func (r *reindexer) fetch(ctx context.Context, name string, log storage.Reader, 
 	return fmt.Sprintf(", %d of them fetched, digest %s", fetched, digest), f.WaitForSize(ctx, head.Size)
 }
 
-// digestOf returns the digest of all rows of a ledger's index, in hexadecimal.
+// digestOf returns the hexadecimal digest of all rows in a ledger's index.
 func digestOf(ctx context.Context, f *index.Follower) (string, error) {
 	v, err := f.LatestView()
 	if err != nil {
@@ -273,7 +275,7 @@ func digestOf(ctx context.Context, f *index.Follower) (string, error) {
 	return hex.EncodeToString(digest[:]), errors.Join(err, v.Close())
 }
 
-// ledgerLog returns the log of a ledger, and its head.
+// ledgerLog returns a ledger's log and the current head of the log.
 func ledgerLog(ctx context.Context, database storage.Database, name string) (storage.Reader, storage.Head, error) {
 	log, err := database.Ledger(ctx, name)
 	if err != nil {
@@ -286,7 +288,7 @@ func ledgerLog(ctx context.Context, database storage.Database, name string) (sto
 	return log, head, nil
 }
 
-// explainFold adds advice to an error that occurred while an index was built.
+// explainFold adds advice to an error from building an index.
 func explainFold(ctx context.Context, err error, name string) error {
 	switch {
 	case ctx.Err() != nil:

@@ -28,8 +28,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// BenchmarkReindex posts records without HTTP while an index follows, and then rebuilds the index
-// with the command reindex. It reports the CPU time of each, and the ratio of their speeds.
+// BenchmarkReindex posts records without HTTP while an index follows the log, and then rebuilds the
+// index with reindex. It reports the CPU time of each step and the ratio of their speeds.
 func BenchmarkReindex(b *testing.B) {
 	for _, corpus := range []struct {
 		name    string
@@ -65,7 +65,7 @@ func BenchmarkReindex(b *testing.B) {
 				}
 				in := spent(b, func() { ingest(b, data, bodies) })
 				bodies = nil
-				debug.FreeOSMemory() // as if the command ran in its own process
+				debug.FreeOSMemory() // so that reindex starts as if in a new process
 				rebuilt := spent(b, func() {
 					c := &cli.Console{Out: io.Discard, Err: io.Discard}
 					require.NoError(b, reindex(b.Context(), c, reindexOptions{offlineOptions: offlineOptions{data: data}}))
@@ -82,8 +82,8 @@ func BenchmarkReindex(b *testing.B) {
 	}
 }
 
-// outputOf returns the output number of a run with this input. One in three runs shares its output
-// with many others.
+// outputOf returns the input and the output number of a run. One in three runs has an output that
+// it shares with many other runs.
 func outputOf(n, input int) (_, output int) {
 	if n%3 == 0 {
 		return input, -input % 1000
@@ -91,7 +91,7 @@ func outputOf(n, input int) (_, output int) {
 	return input, n
 }
 
-// generation returns a record of about 1.5 KB.
+// generation returns the JSON of a record of about 1.5 KB.
 func generation(n, input, output int) string {
 	return fmt.Sprintf(`{"run_id":"run-%d","payload":{"seed":42,"q":"why %d?","context":%q},"system_prompt":"Be kind %d.","output":"because %d, %s",
 		"model":"model-%d","temperature":0.7,"max_tokens":512,"labels":{"experiment":"e-%d"}}`,
@@ -133,7 +133,7 @@ func ingest(b *testing.B, data string, bodies []string) {
 	require.NoError(b, database.Close())
 }
 
-// post submits a record body as the API does. It returns when the record is durable.
+// post submits a record like the API does. It returns once the record is durable.
 func post(ctx context.Context, l *ledger.Ledger, body string) error {
 	r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.IPCRecord, []byte(body))
 	if err != nil {
@@ -155,7 +155,7 @@ func post(ctx context.Context, l *ledger.Ledger, body string) error {
 // cost holds the wall-clock time and the CPU time of a step.
 type cost struct{ wall, cpu time.Duration }
 
-// spent calls a function and returns how much time it took.
+// spent calls do and returns the time that the call took.
 func spent(b *testing.B, do func()) cost {
 	b.Helper()
 	begin, used := time.Now(), processorTime(b)

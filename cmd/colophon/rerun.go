@@ -19,7 +19,7 @@ import (
 // maxReruns is the largest accepted value of -n.
 const maxReruns = 10_000
 
-// rerunCommand holds the flags of rerun, which generates the output of a record again.
+// rerunCommand holds the flags of the rerun command, which generates the output of a record again.
 type rerunCommand struct {
 	*cli.Console
 	server      remote.Options
@@ -108,7 +108,7 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 		}
 		return request.WriteText(r.Out, endpoint)
 	}
-	// The client repeats a request while the ledger's server is busy, so that a new output is not
+	// The client retries while the ledger's server is busy, so that newly generated outputs are not
 	// lost.
 	patient, err := server.NewClient(client.WithRetries(client.Retries{Attempts: 5}))
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 	return errors.Join(err, report.WriteText(r.Out))
 }
 
-// arguments checks the command line. It sends no request.
+// arguments parses the argument and checks the flags. It sends no requests.
 func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoint, err error) {
 	if seq, err = strconv.ParseUint(arg, 10, 64); err != nil {
 		return 0, nil, cli.NotSeqError(arg)
@@ -163,8 +163,8 @@ func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoi
 	return seq, endpoint, nil
 }
 
-// caution warns about everything that can make the comparison misleading: the record's state, its
-// wrong claims, and members that rerun does not send.
+// caution warns about everything that can make the comparison misleading: a record that is not live
+// or has wrong claims, and payload members that rerun does not send.
 func (r *rerunCommand) caution(recorded *rerun.Record, request *rerun.Request) {
 	if recorded.State != wire.StateLive {
 		r.Say("event %d is %s, not live", recorded.Seq, recorded.State)

@@ -35,7 +35,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 	for _, k := range []struct {
 		name, mark, seen string
 		code             int
-		left             string // the mark after the restore; "" means no mark
+		left             string // expected mark after the restore; "" means none
 	}{
 		{"a later key's mark", rekeyed, low, cli.ExitDamaged, rekeyed},
 		{"a later key's mark, and none seen", rekeyed, "", cli.ExitDamaged, rekeyed},
@@ -73,7 +73,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 	}
 }
 
-// A ledger without events does not keep restore from checking the other ledgers.
+// Restore checks every ledger in the backup, even if one of them has no events.
 func TestRestoresJudgeEveryLedger(t *testing.T) {
 	s := newStored(t)
 	s.post(2)

@@ -21,8 +21,8 @@ import (
 	"colophon/proofs"
 )
 
-// change changes the manifest of the newest backup as an attacker could. The manifest keeps its
-// signature unless f changes it.
+// change modifies the manifest of the newest backup, as an attacker could. It does not sign the
+// manifest again.
 func (s *stored) change(f func(m *backup.Manifest)) {
 	s.Helper()
 	list := s.manifests()
@@ -33,7 +33,8 @@ func (s *stored) change(f func(m *backup.Manifest)) {
 	require.NoError(s, os.WriteFile(filepath.Join(s.backups, m.Name()+".json"), text, 0o600))
 }
 
-// plant replaces the text of a file in the newest backup, and the file's digest in the manifest.
+// plant replaces a file in the newest backup and changes the file's digest in the manifest to
+// match.
 func (s *stored) plant(name string, text []byte) {
 	s.Helper()
 	s.change(func(m *backup.Manifest) {
@@ -50,7 +51,7 @@ func (s *stored) plant(name string, text []byte) {
 	})
 }
 
-// forge signs the manifest of the newest backup with other keys.
+// forge signs the manifest of the newest backup with the keys of an attacker.
 func (s *stored) forge(signers ...*proofs.Signer) {
 	s.Helper()
 	s.change(func(m *backup.Manifest) {
@@ -62,7 +63,8 @@ func (s *stored) forge(signers ...*proofs.Signer) {
 	})
 }
 
-// authorized reports whether a data folder accepts a token, and whether it requires tokens.
+// authorized reports whether a server on the data folder accepts a token, and whether it requires
+// one.
 func authorized(t *testing.T, data, token string) (accepted, required bool) {
 	t.Helper()
 	a, err := access.Open(access.Config{Dir: datadir.TokenFolder(data)})
@@ -108,7 +110,7 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	accepted, required := authorized(t, data, revoked)
 	require.False(t, accepted)
 	require.True(t, required)
-	made := s.token(data, "revoked") // the name of a revoked token can be used again
+	made := s.token(data, "revoked") // the name of a token that was not restored can be used again
 	accepted, _ = authorized(t, data, made)
 	require.True(t, accepted)
 
@@ -122,7 +124,8 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	require.NoDirExists(t, data)
 }
 
-// A backup is authenticated only by keys that the operator has, and by nothing inside the backup.
+// A backup can be authenticated only with keys that the operator already has, never with anything
+// inside the backup.
 func TestRestoresAuthenticate(t *testing.T) {
 	s := newStored(t)
 	s.post(3)
@@ -203,8 +206,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 	})
 }
 
-// Every ledger in a backup must sign the backup with a key that signs the checkpoints of this
-// ledger.
+// Every ledger in a backup must sign the manifest with a key that signs the ledger's checkpoints.
 func TestEveryLedgerSignsABackup(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -252,7 +254,8 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	require.ErrorIs(t, err, proofs.ErrWrongKey, "restore must explain the error as a wrong key")
 }
 
-// A backup that is made without access to the keys succeeds, and reports that no key has signed it.
+// A backup that is made without access to the signing keys succeeds and reports that it is not
+// signed.
 func TestBackupsReportThatTheyAreNotSigned(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -267,8 +270,8 @@ func TestBackupsReportThatTheyAreNotSigned(t *testing.T) {
 	s.restore()
 }
 
-// Of the keys in the folder "keys", restore trusts only the newest. It accepts an older key, which
-// might have been stolen, only with --key.
+// In the folder "keys", restore trusts only the newest key. It accepts an older key, which might
+// have been stolen, only if it is given with --key.
 func TestRestoresTrustTheNewestKey(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

@@ -13,12 +13,12 @@ import (
 	"colophon/internal/completion"
 )
 
-// run executes one command line and returns the exit code. env looks up an environment variable.
+// run executes a command line and returns the exit code. env looks up environment variables.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) int {
 	c := cli.New(stdin, stdout, stderr, env)
 	root := newRoot(c)
 	root.SetArgs(args)
-	// An error that occurs before a command runs is an error in the command line.
+	// An error that occurs before a command starts is a usage error.
 	begun := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
 	command, err := root.ExecuteContextC(ctx)
@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		c.Say("%v", exit.Err)
 	}
 	if exit.Code == cli.ExitUsage && !exit.Plain {
-		if text := err.Error(); strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires ") { // the command line has the wrong number of arguments
+		if text := err.Error(); strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires ") { // wrong number of arguments
 			c.Say("usage: %s", command.UseLine())
 		}
 		c.Say("run %q for help", command.CommandPath()+" --help")

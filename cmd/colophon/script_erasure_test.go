@@ -16,8 +16,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// scriptSecret copies a file and replaces each SECRET with a random text, which is the same
-// throughout the script. It also sets the variable SECRET to that text: secret FROM TO.
+// scriptSecret copies a file and replaces each occurrence of SECRET in it with a random text. It
+// sets the variable SECRET to that text, which is the same throughout the script: secret FROM TO.
 func scriptSecret(ts *testscript.TestScript, _ bool, args []string) {
 	if ts.Getenv("SECRET") == "" {
 		random := make([]byte, 32)
@@ -37,7 +37,7 @@ func scriptSearch(ts *testscript.TestScript, neg bool, args []string) {
 		if found, err = search(ts.MkAbs(args[0]), []byte(ts.Getenv("SECRET"))); err == nil {
 			break
 		}
-		if time.Since(begin) > time.Minute { // try again: while a server runs, files can change or vanish during the search
+		if time.Since(begin) > time.Minute { // until then, try again: if a server is running, files can change or disappear during the search
 			ts.Check(err)
 		}
 	}
@@ -68,8 +68,8 @@ func search(folder string, secret []byte) (found []string, err error) {
 
 var noErasures = regexp.MustCompile(`(?m)^colophon_erasures_pending 0$`)
 
-// scriptWaitErased waits up to a minute until the script's server has removed erased content from
-// the disk: wait-erased.
+// scriptWaitErased waits for up to a minute until the server has removed erased content from the
+// disk: wait-erased.
 func scriptWaitErased(ts *testscript.TestScript, _ bool, _ []string) {
 	begin := time.Now()
 	for {

@@ -13,7 +13,7 @@ import (
 
 // scriptFollow follows the events of a ledger in the background:
 //
-//	follow start LEDGER FILE   returns when the server has responded with 200
+//	follow start LEDGER FILE   returns once the server has responded with 200
 //	follow end FILE            waits until the server ends the stream; FILE contains what it sent
 func scriptFollow(ts *testscript.TestScript, neg bool, args []string) {
 	all := processesOf(ts)
@@ -27,8 +27,8 @@ func scriptFollow(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// follow writes the events of a ledger to a file. The channel receives the error that stopped it,
-// or nil when the stream has ended.
+// follow writes the events of a ledger to a file in the background. The channel receives nil when
+// the stream ends, or the error that stopped follow.
 func follow(ts *testscript.TestScript, ledger, path string) <-chan error {
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, ts.Getenv("COLOPHON_SERVER")+remote.LedgerPath(ledger)+"/events?from=0", nil)
 	ts.Check(err)

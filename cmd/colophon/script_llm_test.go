@@ -6,7 +6,7 @@ import (
 	"colophon/internal/testing/llm"
 )
 
-// llmsKey is the key under which the environment of a script stores its endpoints.
+// llmsKey is the key for a script's endpoints in the values of its environment.
 type llmsKey struct{}
 
 // scriptLLM runs endpoints that generate texts:

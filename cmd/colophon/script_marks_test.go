@@ -10,7 +10,7 @@ import (
 	"colophon/internal/datadir"
 )
 
-// scriptWaitMark waits until the high-water mark of a ledger has reached a size:
+// scriptWaitMark waits until the high-water mark of a ledger states the given number of events:
 //
 //	wait-mark DATA LEDGER EVENTS
 func scriptWaitMark(ts *testscript.TestScript, _ bool, args []string) {
@@ -25,7 +25,8 @@ func scriptWaitMark(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptVariable sets a variable to the contents of files, joined by spaces:
+// scriptVariable sets an environment variable to the contents of the given files, separated by
+// spaces:
 //
 //	variable NAME FILE...
 func scriptVariable(ts *testscript.TestScript, _ bool, args []string) {

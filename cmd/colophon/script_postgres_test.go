@@ -6,7 +6,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// postgresKey is the key under which the environment of a script stores its PostgreSQL server.
+// postgresKey is the key for a script's PostgreSQL server in the values of its environment.
 type postgresKey struct{}
 
 func closePostgres(env *testscript.Env) {
@@ -15,8 +15,8 @@ func closePostgres(env *testscript.Env) {
 	}
 }
 
-// scriptPostgres starts a PostgreSQL server and sets COLOPHON_STORE to its URL, kills it, or
-// restarts it:
+// scriptPostgres controls a PostgreSQL server. start starts it and sets COLOPHON_STORE to its URL,
+// kill kills it, and run restarts it:
 //
 //	postgres start
 //	postgres kill

@@ -22,15 +22,15 @@ import (
 	"colophon/internal/remote"
 )
 
-// processesKey is the key under which the environment of a script stores its processes.
+// processesKey is the key for a script's processes in the values of its environment.
 type processesKey struct{}
 
-// processes holds everything that a script runs in the background. Only the goroutine of
-// the script uses it.
+// processes holds everything that a script runs in the background. It is used only by the script's
+// goroutine.
 type processes struct {
 	servers  map[string]*serverProcess
 	feeds    map[string]*feedProcess
-	followed map[string]<-chan error // keys are the files to which the events are written
+	followed map[string]<-chan error // results of follow, keyed by the file to which it writes
 }
 
 func newProcesses() *processes {
@@ -56,7 +56,8 @@ func (p *processes) killAll() {
 	}
 }
 
-// serverProcess is a server of a script. A server that the script restarts keeps its address.
+// serverProcess is a server that a script has started. If the script restarts the server, it keeps
+// its address.
 type serverProcess struct {
 	command *exec.Cmd // nil while the server is not running
 	address string
@@ -73,15 +74,15 @@ func background(ts *testscript.TestScript, args ...string) *exec.Cmd {
 	return command
 }
 
-// scriptServer runs servers:
+// scriptServer controls servers:
 //
-//	server start NAME DATA FLAG...   returns when the server answers; sets COLOPHON_SERVER, ADDRESS
-//	                                 and KEY, and METRICS if metrics have a separate address
+//	server start NAME DATA FLAG...   returns once the server is up; sets COLOPHON_SERVER, ADDRESS
+//	                                 and KEY, and METRICS if /metrics has its own address
 //	server kill NAME                 kill -9
 //	server stop NAME                 SIGTERM; the server must exit with code 0
 //
-// The file NAME.log gets the server's log, and NAME.said gets the text that it prints when
-// it starts.
+// The server's log is written to the file NAME.log, and the text that the server prints when it
+// starts is written to NAME.said.
 func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: server start|kill|stop NAME ...")
@@ -148,7 +149,7 @@ func (s *serverProcess) start(ts *testscript.TestScript, name, data string, flag
 	ts.Setenv("METRICS", strings.TrimSuffix(found["metrics"], "/metrics"))
 }
 
-// feedProcess is an import that reads its input from the script, in two parts.
+// feedProcess is an import command whose input the script sends in two parts.
 type feedProcess struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
@@ -164,7 +165,7 @@ type feedProcess struct {
 //	feed end NAME CODE                   closes the input; the import must exit with CODE
 //	feed interrupt NAME CODE             sends SIGINT; the import must exit with CODE
 //
-// The file NAME.out gets the output of the import.
+// The output of the import is written to the file NAME.out.
 func scriptFeed(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: feed start|rest|end|interrupt NAME ...")
@@ -256,7 +257,7 @@ func scriptHTTP(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[3]), answer, 0o600))
 }
 
-// treeSize returns the size of a ledger as the script's server shows it.
+// treeSize returns the tree size that the script's server reports for a ledger.
 func treeSize(ts *testscript.TestScript, ledger string) uint64 {
 	_, answer := request(ts, http.MethodGet, remote.LedgerPath(ledger), http.Header{}, nil)
 	var info wire.LedgerDescription

@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"colophon": main})
 }
 
-// sharedData is a folder with real input outside the repository. Scripts that need it are skipped
-// if it does not exist.
+// sharedData is a folder outside the repository that contains real input. If it does not exist,
+// scripts that need it are skipped.
 var sharedData = filepath.Join("..", "..", "..", "shared", "data")
 
 func TestScripts(t *testing.T) {

@@ -32,7 +32,8 @@ func writeFile(ts *testscript.TestScript, name string, text []byte) {
 	ts.Check(os.WriteFile(ts.MkAbs(name), text, 0o600))
 }
 
-// scriptGenerate writes lines for an import, each with a different record and without run_id:
+// scriptGenerate writes an input file for import. Each line contains a different record, without a
+// run_id:
 //
 //	generate LINES FILE
 func scriptGenerate(ts *testscript.TestScript, _ bool, args []string) {
@@ -45,8 +46,8 @@ func scriptGenerate(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[1], text.Bytes())
 }
 
-// scriptEdit copies a file and replaces the first match of a pattern. It fails if this changes
-// nothing:
+// scriptEdit copies a file and replaces the first match of a pattern. It fails if there is no match
+// or if the text would not change:
 //
 //	edit FROM TO PATTERN TEXT
 func scriptEdit(ts *testscript.TestScript, _ bool, args []string) {
@@ -79,8 +80,8 @@ func scriptCompress(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[2], text.Bytes())
 }
 
-// scriptHead copies the first bytes of a file: head BYTES FROM TO. If BYTES is negative, it copies
-// all but that many bytes.
+// scriptHead copies the first BYTES bytes of a file or, if BYTES is negative, all but the last
+// -BYTES bytes: head BYTES FROM TO.
 func scriptHead(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -107,8 +108,8 @@ func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptDamage changes what a data folder stores for the ledger default. The files keep valid
-// checksums:
+// scriptDamage changes the stored data of the ledger "default" in a data folder, without
+// invalidating the checksums of the files:
 //
 //	damage entry|swap|tile|content|truncate|checkpoint|redaction|reference DATA SEQ
 func scriptDamage(ts *testscript.TestScript, _ bool, args []string) {
@@ -129,7 +130,7 @@ func scriptDamage(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(tamper.Close())
 }
 
-// scriptFlip flips a bit of every file that matches, as a failing disk can:
+// scriptFlip flips one bit in every file that matches a glob pattern, as a failing disk might:
 //
 //	flip PATTERN BYTE
 func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
@@ -172,7 +173,7 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 	case "content":
 		digest, err := contentOf(entry[proofs.HashSize:])
 		return func(t *pebbletest.Tamperer) error { return t.SetContent(digest, []byte("other")) }, err
-	case "redaction": // the last event becomes the redaction event
+	case "redaction": // the stored redaction names the last event as the redaction event
 		head, err := store.Head(ctx)
 		return func(t *pebbletest.Tamperer) error { return t.SetRedaction(seq, head.Size-1) }, err
 	case "reference":
@@ -188,7 +189,7 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 	return nil, fmt.Errorf("damage %s: unknown", what)
 }
 
-// contentOf returns the digest that an event states for its output.
+// contentOf returns the digest that an event states for the content "output".
 func contentOf(event []byte) (storage.Hash, error) {
 	var e struct {
 		Record struct {
@@ -203,8 +204,8 @@ func contentOf(event []byte) (storage.Hash, error) {
 	return proofs.ParseHash(e.Record.Content["output"].SHA256)
 }
 
-// scriptForge signs an event whose checks falsely say match. It writes a receipt for the event
-// and the verifier key:
+// scriptForge signs an event whose checks falsely have the result "match". It writes a receipt for
+// the event and the verifier key to files:
 //
 //	forge RECORD RECEIPT KEY
 func scriptForge(ts *testscript.TestScript, _ bool, args []string) {
@@ -238,8 +239,8 @@ func scriptForge(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[2], []byte(l.VerifierKey()))
 }
 
-// scriptMismatches compares the failed checks that the ledger default has recorded for each run_id
-// with the expected ones in a file: mismatches FILE.
+// scriptMismatches requires that, for each run_id, the failed checks recorded in the ledger
+// "default" are those listed in a file: mismatches FILE.
 func scriptMismatches(ts *testscript.TestScript, _ bool, args []string) {
 	var expected struct {
 		Mismatches map[string][]string `json:"mismatches_by_run_id"`

@@ -16,7 +16,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// stateCommand holds the flags of state, which changes the state of records.
+// stateCommand holds the flags of the state command, which changes the state of records.
 type stateCommand struct {
 	*cli.Console
 	server  remote.Options
@@ -79,7 +79,7 @@ func (s *stateCommand) run(command *cobra.Command, args []string) error {
 		}
 		request.Filter[name] = value
 	}
-	server, err := s.server.Connect(s.Console, client.WithTimeout(0)) // no timeout, because the duration of a change depends on the number of records
+	server, err := s.server.Connect(s.Console, client.WithTimeout(0)) // no timeout, because a change takes longer the more records it covers
 	if err != nil {
 		return err
 	}

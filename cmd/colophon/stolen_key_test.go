@@ -21,13 +21,13 @@ import (
 	"colophon/proofs"
 )
 
-// stolenKey holds a ledger whose first key was retired and then stolen, and a log that the thief
-// has forged with that key and under the same origin.
+// stolenKey holds a ledger whose first key was retired and then stolen, and a log with the same
+// origin that the thief forged with that key.
 type stolenKey struct {
-	url, forged string // URLs of the two logs
-	first, now  string // verifier keys
+	url, forged string // URLs of the ledger and of the forged log
+	first, now  string // first and current verifier key of the ledger
 	history     *proofs.KeyHistory
-	old         string // a receipt that only the first key has signed
+	old         string // receipt whose checkpoint only the first key has signed
 	oldSize     uint64
 	data        string // the thief's folder
 }
@@ -64,8 +64,8 @@ func newStolenKey(t *testing.T) *stolenKey {
 	return s
 }
 
-// keysFile applies change to the ledger's list of keys, writes the list to a file, and returns the
-// name of the file.
+// keysFile writes the ledger's list of keys, modified by change unless change is nil, to a file and
+// returns the file's name.
 func (s *stolenKey) keysFile(t *testing.T, change func(map[string]any)) string {
 	text, err := json.Marshal(s.history)
 	require.NoError(t, err)
@@ -79,8 +79,7 @@ func (s *stolenKey) keysFile(t *testing.T, change func(map[string]any)) string {
 	return write(t, string(text))
 }
 
-// neverRetired changes a list of keys so that it states, as the thief claims, that the first key
-// still signs.
+// neverRetired makes a list of keys claim that the first key still signs, as the thief would.
 func neverRetired(members map[string]any) {
 	members["retired"].([]any)[0].(map[string]any)["signed_up_to"] = nil
 }
@@ -92,7 +91,8 @@ func write(t *testing.T, text string) string {
 	return file
 }
 
-// liar serves the forged log together with the list of keys in a file, and returns the URL.
+// liar serves the forged log together with the list of keys in the file keys. It returns the URL of
+// the ledger.
 func (s *stolenKey) liar(t *testing.T, keys string) (address string) {
 	text, err := os.ReadFile(keys)
 	require.NoError(t, err)
@@ -145,8 +145,8 @@ func TestStolenRetiredKeyForgesNoLog(t *testing.T) {
 	}
 }
 
-// A thief of the retired key can deceive an auditor who still trusts that key, unless the auditor's
-// state contains the newer key.
+// A thief who has the retired key can deceive an auditor who still trusts that key, unless the
+// auditor's state contains the newer key.
 func TestStateRemembersTheNewerKey(t *testing.T) {
 	s := newStolenKey(t)
 	lies := s.liar(t, s.keysFile(t, nil))
@@ -161,7 +161,7 @@ func TestStateRemembersTheNewerKey(t *testing.T) {
 }
 
 // The audit compares the server's list of keys with the log. It reports a retired key that the
-// server lists with a wrong range of sizes, or as a current key.
+// server lists with the wrong range of sizes or as still current.
 func TestKeysThatTheLogDoesNotShow(t *testing.T) {
 	s := newStolenKey(t)
 	honest := strings.TrimSuffix(s.url, remote.LedgerPath("default"))
@@ -199,8 +199,8 @@ func TestKeysThatTheLogDoesNotShow(t *testing.T) {
 	}
 }
 
-// A receipt that only the retired key has signed verifies if the current key has signed a later
-// tree that contains the receipt's tree. A forged receipt never verifies.
+// A receipt whose checkpoint only the retired key has signed is valid if the current key has signed
+// a later tree that contains the receipt's tree. A forged receipt is never valid.
 func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 	s := newStolenKey(t)
 	_, forged := ledgertest.Send(t, "GET", s.forged+"/records/3/receipt", "", "")
@@ -236,8 +236,9 @@ func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 	require.Contains(t, o.stderr, "--later")
 }
 
-// With --against, the audit reports a fork if the retired key has signed a different tree of a size at
-// which it still signed. The audit does not accept a checkpoint of the retired key for a larger size.
+// With --against, the audit reports a fork if the retired key has signed a different tree at a size at
+// which the key was still in use. It does not accept a checkpoint from the retired key for a larger
+// size.
 func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	s := newStolenKey(t)
 	thief, err := datadir.KeyFiles(s.data).Load("default")
@@ -282,8 +283,9 @@ func TestStateFromBeforeARotation(t *testing.T) {
 	}
 }
 
-// While a newer key signs, a checkpoint that only an older key has signed is not valid. The audit
-// does not save it and does not report a fork because of it, whichever key the auditor gives.
+// Once a newer key signs, a checkpoint signed only with an older key is not valid. The audit
+// neither saves such a checkpoint nor reports a fork because of it, whichever key the auditor
+// gives.
 func TestCheckpointsOfAnOlderKeyAlone(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
 	old, err := datadir.KeyFiles(w.Data).Load("default")

@@ -17,16 +17,16 @@ import (
 	"colophon/storage/postgres"
 )
 
-// storeFlag is the flag --store of commands that use the database of a server.
+// storeFlag is the --store flag of commands that use a server's database.
 type storeFlag struct{ url string }
 
 func (s *storeFlag) bind(flags *pflag.FlagSet, what string) {
 	flags.StringVar(&s.url, "store", "", "`URL` of the PostgreSQL database of the "+what+", as for serve, or COLOPHON_STORE; default the data folder")
 }
 
-// value returns the URL from the flag or the environment, or "" if the log is in the data folder.
-// The environment variable is not the default of the flag, because help prints defaults, and the
-// variable can contain a password.
+// value returns the URL from the flag or the environment variable, or "" if the log is in the data
+// folder. The variable is not the flag's default value, because the help text prints default values
+// and the URL can contain a password.
 func (s *storeFlag) value(c *cli.Console, command *cobra.Command) string {
 	if !command.Flags().Changed("store") {
 		return c.EnvOr("COLOPHON_STORE", "")
@@ -35,9 +35,10 @@ func (s *storeFlag) value(c *cli.Console, command *cobra.Command) string {
 }
 
 // openDatabase opens the ledgers of a stopped server: those in its data folder or, if url is not
-// empty, those in the PostgreSQL database at url. It locks the folder in both cases. If readOnly is
-// set, servers that use the PostgreSQL database keep running; otherwise the command takes over
-// their ledgers. Archived entries are read from the bucket that the database names.
+// empty, those in the PostgreSQL database at url. In both cases, it locks the data folder. If
+// readOnly is set, other servers of the PostgreSQL database keep running; otherwise, the command
+// takes over their ledgers. Archived entries are read from the bucket that is recorded in the
+// database.
 func openDatabase(ctx context.Context, c *cli.Console, data, url string, readOnly bool) (storage.Database, error) {
 	database, err := openStored(ctx, c, data, url, readOnly)
 	if err != nil {
@@ -46,7 +47,7 @@ func openDatabase(ctx context.Context, c *cli.Console, data, url string, readOnl
 	return archive.Wrap(database, archive.Options{}), nil
 }
 
-// openStored does the same as openDatabase, but does not read archived entries.
+// openStored is like openDatabase but does not read archived entries.
 func openStored(ctx context.Context, c *cli.Console, data, url string, readOnly bool) (storage.Database, error) {
 	switch {
 	case url == "" && readOnly:

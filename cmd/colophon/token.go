@@ -20,14 +20,14 @@ import (
 	"colophon/storage/postgres"
 )
 
-// tokenCommand holds the flags that the commands about tokens share.
+// tokenCommand holds the flags that the token subcommands share.
 type tokenCommand struct {
 	*cli.Console
 	data string
 	url  storeFlag
 }
 
-// tokenStore is an open store of tokens, in a folder or a database.
+// tokenStore is an open token store, which is in a data folder or in a database.
 type tokenStore struct {
 	access.Store
 	database *postgres.Database // nil if the tokens are in the data folder
@@ -52,7 +52,8 @@ func (t *tokenCommand) withStore(command *cobra.Command, f func(tokenStore) erro
 	return f(store)
 }
 
-// place returns the name of the token store for messages: the database or the data folder.
+// place names the token store in messages by the address of its database or the path of the data
+// folder.
 func (t *tokenCommand) place(store tokenStore) string {
 	if store.database != nil {
 		return store.database.Address()
@@ -60,7 +61,7 @@ func (t *tokenCommand) place(store tokenStore) string {
 	return t.data
 }
 
-// ledgers returns the names of the ledgers for which a token can be created.
+// ledgers returns the names of the ledgers that a token can give access to.
 func (t *tokenCommand) ledgers(ctx context.Context, store tokenStore) ([]string, error) {
 	if store.database == nil {
 		return datadir.LedgersWithKeys(t.data)
@@ -170,8 +171,9 @@ func (t *tokenCommand) create(ctx context.Context, store tokenStore, request acc
 	return nil
 }
 
-// warnUnknown warns that the user might have mistyped a name: if the command has just created the
-// data folder (made), if the folder is empty, or if the token names unknown ledgers.
+// warnUnknown warns about names that the user might have mistyped. It prints a warning if the
+// command has just created the data folder (made), if the folder is empty, or if the token names
+// unknown ledgers.
 func (t *tokenCommand) warnUnknown(ctx context.Context, store tokenStore, grant access.Grant, made bool) {
 	names, err := t.ledgers(ctx, store)
 	_, noDatabase := os.Stat(datadir.DatabaseFolder(t.data))
@@ -191,10 +193,11 @@ func (t *tokenCommand) warnUnknown(ctx context.Context, store tokenStore, grant 
 	}
 }
 
-// maxExpiryDays is the largest expiry, in days: about 100 years.
+// maxExpiryDays is the longest accepted expiry, about 100 years.
 const maxExpiryDays = 36500
 
-// parseExpiry parses a time, or a duration that begins at now. An empty text yields the zero time.
+// parseExpiry parses a time in RFC 3339 format or a duration relative to now. It returns the zero
+// time if text is empty.
 func parseExpiry(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -242,11 +245,11 @@ of last use once a minute.`,
 	return command
 }
 
-// shownToken is a token in the output of token list --json.
+// shownToken is a token as token list --json prints it.
 type shownToken struct {
 	Name    string         `json:"name"`
 	ID      string         `json:"id"`
-	State   string         `json:"state"` // active, expired or revoked
+	State   string         `json:"state"` // "active", "expired", or "revoked"
 	Grants  []access.Grant `json:"grants"`
 	Created time.Time      `json:"created"`
 	Expires time.Time      `json:"expires,omitzero"`

@@ -17,8 +17,9 @@ import (
 	"colophon/proofs"
 )
 
-// derivedReceipts returns receipts of all four kinds as a server writes them, including the members
-// that follow from other events, and the receipt of a replayed record.
+// derivedReceipts returns receipts for all four kinds of records exactly as a server writes them,
+// including members that are derived from other events, and a receipt for a replayed record. It
+// also returns the verifier key.
 func derivedReceipts(t *testing.T) (receipts map[string][]byte, key string) {
 	t.Helper()
 	url, key := exportedServer(t)
@@ -45,8 +46,8 @@ func derivedReceipts(t *testing.T) (receipts map[string][]byte, key string) {
 // uncovered lists the members of derivedReceipts that no proof covers.
 var uncovered = []string{"drift", "divergence", "path_id", "category", "validated", "conflicts", "unregistered_sources", "replayed"}
 
-// If any byte of a receipt is changed, either the receipt does not verify, or verify lists the
-// changed member as not proved.
+// If any byte of a receipt is changed, either verification fails or verify lists the changed member
+// as not proved.
 func TestEveryByteOfAServersReceiptCounts(t *testing.T) {
 	receipts, key := derivedReceipts(t)
 	verifier, err := proofs.ParseVerifier(key)
@@ -70,7 +71,7 @@ func TestEveryByteOfAServersReceiptCounts(t *testing.T) {
 					continue
 				}
 				before, after := covered(text, whole), covered(changed, r)
-				maps.DeleteFunc(before, func(name string, _ any) bool { return name == "incomplete" && after[name] == nil }) // the change affected the member's name
+				maps.DeleteFunc(before, func(name string, _ any) bool { return name == "incomplete" && after[name] == nil }) // ignore a changed member name
 				require.Equal(t, before, after, "byte %d: %s", at, changed)
 			}
 		})
@@ -133,7 +134,7 @@ func TestForgedMembersAreRefusedOrNamed(t *testing.T) {
 	}
 }
 
-// verify also lists what is not proved in the receipt of a nested proof, and in an audit pack.
+// In a nested proof's receipt and in an audit pack, verify also lists what is not proved.
 func TestNestedProofsAndPacksNameWhatIsNotProved(t *testing.T) {
 	url, key := exportedServer(t)
 	code, proof, stderr := colophon(url, "prove", "3", "--citation", "0")

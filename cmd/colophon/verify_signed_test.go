@@ -17,8 +17,8 @@ import (
 	"colophon/proofs"
 )
 
-// signedEvent returns a receipt for an event with these members, and the verifier key of its log.
-// The log has no other event.
+// signedEvent returns a receipt for an event with the given members, and the verifier key of a log
+// that contains only this event.
 func signedEvent(t *testing.T, kind, ledger, time, members string) (*proofs.Receipt, string) {
 	t.Helper()
 	signer, err := proofs.NewKey([32]byte{1}).Signer("ledger.example.org/default")
@@ -34,7 +34,7 @@ func signedEvent(t *testing.T, kind, ledger, time, members string) (*proofs.Rece
 	return r, signer.Verifier().String()
 }
 
-// verifiedFile runs verify on a file that contains this text.
+// verifiedFile runs verify on a file that contains the given text.
 func verifiedFile(t *testing.T, text []byte, key string) outcome {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
@@ -42,7 +42,7 @@ func verifiedFile(t *testing.T, text []byte, key string) outcome {
 	return commandLine(t.Context(), "verify", name, "--key", key)
 }
 
-// verify refuses signed bytes that are not an event.
+// verify rejects signed bytes that are not a valid event.
 func TestSignedNonsenseIsRefused(t *testing.T) {
 	const kind, ledger, time = "citation_set", "default", "2026-01-02T03:04:05.000006Z"
 	good := `"citations":[{"chunk_hash":"sha256:` + ledgertest.ZeroHash + `"}]`
@@ -85,7 +85,7 @@ func TestSignedNonsenseIsRefused(t *testing.T) {
 	require.Empty(t, o.stdout)
 }
 
-// verify accepts every file size that export writes: an audit pack may be larger than a record.
+// verify accepts files of every size that export writes. An audit pack may be larger than a record.
 func TestAuditPacksCanBeLarge(t *testing.T) {
 	_, key := signedEvent(t, "citation_set", "default", "", "")
 	for size, code := range map[int64]int{cli.MaxFile + 1: 10, cli.MaxPack + 1: cli.ExitUsage} {
@@ -133,8 +133,8 @@ func TestProofsOfAnotherPartAreRefused(t *testing.T) {
 	}
 }
 
-// receipt finds an event by its seq or by the first digits of its hash. It refuses receipts of other events,
-// and receipts without a proof.
+// The receipt command finds an event by its seq or by the first digits of its hash. It rejects receipts of
+// other events and receipts without a proof.
 func TestReceiptsAreOfTheRequestedEvent(t *testing.T) {
 	url, _ := exportedServer(t)
 	code, good, stderr := colophon(url, "receipt", "3")
@@ -143,7 +143,7 @@ func TestReceiptsAreOfTheRequestedEvent(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 3, r.Seq)
 	hash := fmt.Sprintf("%x", r.EventHash)
-	few := hash[:max(9, strings.IndexAny(hash, "abcdef")+1)] // decimal digits alone are a seq
+	few := hash[:max(9, strings.IndexAny(hash, "abcdef")+1)] // must contain a letter, because decimal digits alone are read as a seq
 	for _, digits := range []string{hash, few, strings.ToUpper(hash)} {
 		code, same, stderr := colophon(url, "receipt", digits)
 		require.Zero(t, code, stderr)

@@ -52,7 +52,7 @@ func TestKeysAreReadOnePerLine(t *testing.T) {
 	require.NotContains(t, err.Error(), "nonsense")
 }
 
-// A key that is given as text is used even if a file has that name.
+// A key that is given as text is used as a key even if there is a file of that name.
 func TestKeysAreNotFileNames(t *testing.T) {
 	t.Chdir(t.TempDir())
 	key := func() string {
@@ -71,8 +71,8 @@ func TestKeysAreNotFileNames(t *testing.T) {
 	require.Equal(t, own, keys[0].String())
 }
 
-// A signing key that is given in place of a verifier key is refused, and does not appear in any
-// output.
+// If a signing key is given where a verifier key is expected, it is rejected and does not appear in
+// any output.
 func TestSigningKeysAreNotShown(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("a.b")
 	require.NoError(t, err)

@@ -10,11 +10,11 @@ import (
 	"colophon/internal/cli"
 )
 
-// version is set by the linker when a release is built (-ldflags -X main.version=v1.2.3).
+// version is the version of a release. The linker sets it (-ldflags -X main.version=v1.2.3).
 var version string
 
-// buildVersion returns the version that the linker set. Without it, buildVersion returns the module
-// version or the commit that Go recorded, and "devel" if Go recorded neither.
+// buildVersion returns the version set by the linker. If there is none, it returns the module
+// version or the commit that Go recorded, or "devel" if Go recorded neither.
 func buildVersion() string {
 	if version != "" {
 		return version
@@ -34,7 +34,7 @@ func buildVersion() string {
 	return "devel"
 }
 
-// versionLine is the line that colophon version and colophon --version print.
+// versionLine returns the line that colophon version and colophon --version print.
 func versionLine() string {
 	return fmt.Sprintf("colophon %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

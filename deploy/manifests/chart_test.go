@@ -1,6 +1,6 @@
-// Package manifests_test loads the compose files as compose does, lints the Helm chart, and
-// compares what the chart renders, and the manifests in deploy/kubernetes, with the types of
-// Kubernetes and with the server.
+// Package manifests_test loads the compose files the way Docker Compose does, lints the Helm chart,
+// and checks what the chart renders and the manifests in deploy/kubernetes against the Kubernetes
+// types and against the server.
 package manifests_test
 
 import (
@@ -35,12 +35,12 @@ import (
 const (
 	chart     = "../helm/colophon"
 	manifests = "../kubernetes"
-	// kubernetes is the oldest version that the chart permits.
+	// kubernetes is the oldest version of Kubernetes that the chart permits.
 	kubernetes = "v1.30.0"
 )
 
 func TestMain(m *testing.M) {
-	log.SetOutput(io.Discard) // helm logs each link to a rule file or dashboard
+	log.SetOutput(io.Discard) // Helm logs a line for each symbolic link to a rule file or dashboard
 	os.Exit(m.Run())
 }
 
@@ -80,7 +80,7 @@ func values(t *testing.T, text string) map[string]any {
 	return read
 }
 
-// render renders the chart as the release "colophon". text holds the values in YAML.
+// render renders the chart as the release "colophon", with the YAML values in text.
 func render(t *testing.T, text string) (objects []any, err error) {
 	t.Helper()
 	c, err := loader.Load(chart)
@@ -102,7 +102,8 @@ func render(t *testing.T, text string) (objects []any, err error) {
 	return objects, nil
 }
 
-// decode decodes the objects of a file, and refuses members that their types do not have.
+// decode decodes all objects in a file. The test fails if an object contains fields that its type
+// does not have.
 func decode(t *testing.T, name string, text []byte) (objects []any) {
 	t.Helper()
 	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
@@ -117,7 +118,7 @@ func decode(t *testing.T, name string, text []byte) (objects []any) {
 		}
 		require.NoError(t, strict.Unmarshal(document, &kind), "%s: %s", name, document)
 		if kind.Kind == "" {
-			continue // only comments
+			continue // the document contains only comments
 		}
 		object, known := map[string]any{
 			"apps/v1 StatefulSet":                     new(apps.StatefulSet),
@@ -194,7 +195,7 @@ func plain(t *testing.T, objects []any) string {
 	return strings.Join(texts, "---\n")
 }
 
-// Values that cannot work are refused with a message that says what to set.
+// The chart rejects values that cannot work, with a message that says what to set.
 func TestWrongValues(t *testing.T) {
 	for text, message := range map[string]string{
 		"servers: 3":                       "set store.secret",

@@ -12,10 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// signingKey contains characters that have a meaning in an environment file.
+// signingKey contains characters that are special in an environment file.
 const signingKey = "PRIVATE+KEY+ledger.example.org/default+8bc471bd+AU7b0Gn6/fyEkNO151VWg5n3FLliaSd9ucGU5f5phM=="
 
-// load loads compose files from deploy/. It fills the key and the password into servers.env.example.
+// load loads compose files from deploy/ together with a copy of servers.env.example into which it
+// has filled the key and the password.
 func load(t *testing.T, key, password string, files ...string) (*types.Project, error) {
 	t.Helper()
 	text, err := os.ReadFile("../servers.env.example")
@@ -39,7 +40,8 @@ func TestCompose(t *testing.T) {
 	require.Equal(t, []string{"colophon", "grafana", "prometheus"}, sorted(p.ServiceNames()))
 }
 
-// Each server gets a volume, an address, the key, and the URL of the database in the second compose file.
+// Each server gets a volume, an address, the signing key, and the database URL from the second compose
+// file.
 func TestComposeOfServers(t *testing.T) {
 	for file, c := range map[string]struct {
 		databases []string
@@ -92,7 +94,7 @@ func TestComposeOfServers(t *testing.T) {
 	}
 }
 
-// An error names the settings that servers.env lacks.
+// If settings are missing in servers.env, the error names them.
 func TestComposeWithoutSettings(t *testing.T) {
 	_, err := load(t, "", "secret", "compose.servers.yaml", "compose.postgres.yaml")
 	require.ErrorContains(t, err, "COLOPHON_SIGNING_KEY_DEFAULT")

@@ -41,7 +41,7 @@ func freshAnswers(ctx context.Context, log storage.Reader, size uint64) (all map
 	return answers(ctx, follower, size)
 }
 
-// answers returns an index's answers to queries of all kinds, by query.
+// answers returns an index's answers to queries of every kind, keyed by query.
 func answers(ctx context.Context, f *index.Follower, size uint64) (all map[string]string, err error) {
 	v, err := f.View(size)
 	if err != nil {
@@ -137,10 +137,11 @@ func ask[T any](q *queries, name string, query func(index.Page) ([]T, []byte, er
 	}
 }
 
-// naive compares some answers of the index with values that are computed from the events alone.
+// naive compares some of the index's answers with values that are computed directly from the
+// events.
 func (o *oracle) naive(f *index.Follower) error {
 	records := make(map[string]uint64)
-	runs := make(map[string]uint64) // numbers of live runs by model
+	runs := make(map[string]uint64) // number of live runs of each model
 	dead := make(map[uint64]bool)
 	for _, e := range o.events {
 		seq, err := f.Find(o.ctx, e.hash, 0)
@@ -169,7 +170,7 @@ func (o *oracle) naive(f *index.Follower) error {
 	return errors.Join(o.naiveView(v, runs), v.Close())
 }
 
-// sameCounts reports whether two maps of counters are equal. A counter of 0 can be missing.
+// sameCounts reports whether two maps of counters are equal. A missing counter is equal to 0.
 func sameCounts(a, b map[string]uint64) bool {
 	nonzero := func(m map[string]uint64) map[string]uint64 {
 		m = maps.Clone(m)
@@ -195,7 +196,7 @@ func (o *oracle) naiveView(v *index.View, runs map[string]uint64) error {
 		if err != nil || len(rows) != len(o.found[a.id]) {
 			return fmt.Errorf("attempt %d is listed %d times, but the log has it %d times: %w", a.id, len(rows), len(o.found[a.id]), err)
 		}
-		for i, e := range o.found[a.id] { // newest first
+		for i, e := range o.found[a.id] { // the rows are newest first
 			if row := rows[len(rows)-1-i]; row.Seq != e.seq || row.EventHash != e.hash {
 				return fmt.Errorf("attempt %d, event %d, is listed as event %d", a.id, e.seq, row.Seq)
 			}

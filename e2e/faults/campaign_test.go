@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// tally counts what happened in a round.
+// tally counts the events of a round.
 type tally struct {
-	faults   map[string]int // number of injected faults, by kind
+	faults   map[string]int // number of injected faults, keyed by kind
 	receipts int            // number of receipts that were compared with the log
 	ended    int            // number of processes that exited because of a fault
 }
@@ -31,7 +31,7 @@ func (t *tally) add(other tally) {
 	t.ended += other.ended
 }
 
-// sum returns the number of injected faults of all kinds.
+// sum returns the total number of injected faults.
 func (t *tally) sum() (n int) {
 	for _, injected := range t.faults {
 		n += injected
@@ -39,14 +39,14 @@ func (t *tally) sum() (n int) {
 	return n
 }
 
-// round injects some faults into a new world, and calls the oracle after each. It returns an error
-// if something happened that must never happen.
+// A round injects faults into a new world and calls the oracle after each. It returns an error if
+// anything happened that must never happen.
 type round func(t *testing.T, r *rand.Rand, name string) (tally, error)
 
 // lanes is the number of rounds that run at the same time.
 const lanes = 2
 
-// campaign runs rounds until they have injected enough faults.
+// campaign runs rounds until they have injected the requested number of faults.
 func campaign(t *testing.T, one round) {
 	t.Helper()
 	kind := strings.TrimPrefix(t.Name(), "Test")
@@ -96,7 +96,7 @@ func campaign(t *testing.T, one round) {
 	}
 }
 
-// dice returns the source of random numbers for a round. It depends only on the seed, the kind, and
+// dice returns the random number generator for a round. It depends only on the seed, the kind, and
 // the number of the round.
 func dice(kind string, number int) *rand.Rand {
 	h := fnv.New64a()

@@ -19,35 +19,37 @@ import (
 	"colophon/storage/faulty"
 )
 
-// A child is this test binary, run again as a server whose files fail, so that a fault that stops a
-// process stops only the child. The child serves one session after another. In both directions,
-// each message is one line of JSON. roleVariable is set in the environment of a child.
+// A child is a process that runs this test binary as a server whose files fail. A fault that stops
+// a process therefore stops only the child. A child serves one session after another. In both
+// directions, each message is one line of JSON. roleVariable is set in the environment of every
+// child.
 
 const roleVariable = "COLOPHON_FAULTS_ROLE"
 
-// session states what a child must serve.
+// session states what a child must serve, and with which faults.
 type session struct {
 	Dir string // data folder
-	// Log and Index are the faults in the files of the ledgers and of the index.
+	// Log and Index are the faults to inject into the files of the log and of the index.
 	Log, Index faulty.Plan
 }
 
 // childMessage is one message from a child.
 type childMessage struct {
 	URL    string `json:",omitempty"` // URL of the server
-	Failed string `json:",omitempty"` // the error with which the child could not open or close its folder; the child then exits
+	Failed string `json:",omitempty"` // error from opening or closing the folder, after which the child exits
 	Closed bool   `json:",omitempty"` // the session has ended without an error
 	Hit    string `json:",omitempty"` // a call that has just failed as planned
 }
 
-// childMain serves the sessions that arrive on standard input, one after another. It returns the exit code.
+// childMain serves the sessions that it reads from standard input, one after another. It returns the exit
+// code.
 func childMain() int {
 	asked := json.NewDecoder(os.Stdin)
 	var mu sync.Mutex // keeps messages from interleaving
 	say := func(s childMessage) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = json.NewEncoder(os.Stdout).Encode(s) // the parent notices a missing message
+		_ = json.NewEncoder(os.Stdout).Encode(s) // ignore the error: the parent notices if a message is missing
 	}
 	for {
 		var s session
@@ -95,7 +97,8 @@ func (s session) serve(asked *json.Decoder, say func(childMessage)) error {
 	return n.close()
 }
 
-// fileClass returns the kind of a file: its extension, or its name without the number.
+// fileClass returns the kind of a file: its extension or, if it has none, its name without the
+// number.
 func fileClass(file string) string {
 	base := filepath.Base(file)
 	if class := filepath.Ext(base); class != "" && class != base {
@@ -109,7 +112,7 @@ func fileClass(file string) string {
 	return "folder"
 }
 
-// child is a child process as the parent sees it.
+// child is the parent's view of a child process.
 type child struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
@@ -141,7 +144,7 @@ func startChild(ctx context.Context) (*child, error) {
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
 			var s childMessage
-			if json.Unmarshal(lines.Bytes(), &s) == nil { // otherwise the child has exited in the middle of the line
+			if json.Unmarshal(lines.Bytes(), &s) == nil { // otherwise, the child exited while it was writing the line
 				c.lines <- s
 			}
 		}
@@ -149,14 +152,15 @@ func startChild(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// Reasons why a child sends no further message.
+// The reasons why a child sends no further messages.
 var (
 	errEnded  = errors.New("the child has exited")
 	errSilent = errors.New("the child sends nothing")
 )
 
-// wait returns the next message that is not a hit, and counts the hits. It returns errEnded if the
-// child has exited, or errSilent if no message arrives within the given time.
+// wait returns the next message that does not report a hit, and counts the hits before it. It
+// returns errEnded if the child has exited, or errSilent if no message arrives within the given
+// time.
 func (c *child) wait(most time.Duration) (childMessage, error) {
 	late := time.After(most)
 	for {
@@ -175,7 +179,7 @@ func (c *child) wait(most time.Duration) (childMessage, error) {
 	}
 }
 
-func (c *child) ask(line any) { _ = json.NewEncoder(c.stdin).Encode(line) } // if the child is dead, wait reports it
+func (c *child) ask(line any) { _ = json.NewEncoder(c.stdin).Encode(line) } // ignore the error: if the child is dead, wait reports it
 
 // end kills the child and counts its remaining hits.
 func (c *child) end() {

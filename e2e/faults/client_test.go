@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// patience is how long a request may take while the server is alive.
+// patience is the maximum time that a request may take while the server is running.
 const patience = 30 * time.Second
 
 // client sends the requests of a history from several goroutines.
@@ -33,8 +33,8 @@ func newClient(h *history, server string) *client {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// load makes each of several writers send each requests. The writers stop earlier if ctx is done,
-// but finish their current requests.
+// load starts several writers that each send the given number of requests, and waits for them. If
+// ctx is done, the writers finish their current requests and stop.
 func (c *client) load(ctx context.Context, writers, each int) {
 	var group sync.WaitGroup
 	for range writers {
@@ -53,7 +53,7 @@ func (c *client) ask(ctx context.Context) {
 	case n < 6:
 		a := c.history.draw()
 		if !c.post(ctx, a) && c.history.chance(2) && ctx.Err() == nil {
-			c.post(ctx, a) // as real clients do; a record without a key can then be in the log twice
+			c.post(ctx, a) // retry as real clients do; a record without a key may then be in the log twice
 		}
 	case n < 8:
 		size := 1 + c.history.below(8)
@@ -68,8 +68,8 @@ func (c *client) ask(ctx context.Context) {
 	}
 }
 
-// requestWithoutEvent sends a request that writes no event: a change of the log's visibility, or a
-// dry run of an erasure.
+// requestWithoutEvent sends a request that does not write an event: a change of the log's
+// visibility or a dry run of a redaction.
 func (c *client) requestWithoutEvent(ctx context.Context) {
 	method, path, body := http.MethodPut, "/visibility", fmt.Sprintf(`{"log":%q}`, []string{"public", "private"}[c.history.below(2)])
 	if of := c.history.some(); of != nil && c.history.chance(2) {
@@ -153,7 +153,8 @@ func (c *client) judge(a *attempt, status int, answer []byte) bool {
 	return false
 }
 
-// batch sends attempts in one batch, and records the outcome of each attempt whose line arrives.
+// batch sends several attempts as one batch and records the outcome of each attempt for which a
+// line of the response arrives.
 func (c *client) batch(ctx context.Context, list []*attempt) {
 	var body bytes.Buffer
 	for _, a := range list {
@@ -189,7 +190,7 @@ func (c *client) batch(ctx context.Context, list []*attempt) {
 	c.lines(list, response.Body)
 }
 
-// lines records the complete lines of the response to a batch.
+// lines records the outcomes in the complete lines of the response to a batch.
 func (c *client) lines(list []*attempt, answers io.Reader) {
 	lines := bufio.NewReaderSize(answers, 1<<20)
 	for _, a := range list {
@@ -211,8 +212,8 @@ func (c *client) lines(list []*attempt, answers io.Reader) {
 	}
 }
 
-// read requests something that was acknowledged earlier. The request may fail, but a successful
-// response must agree with the acknowledgement.
+// read requests data that was acknowledged earlier. The request may fail, but a successful response
+// must agree with the acknowledgement.
 func (c *client) read(ctx context.Context) {
 	of := c.history.some()
 	if of == nil {
@@ -240,7 +241,7 @@ func (c *client) read(ctx context.Context) {
 	}
 }
 
-// contentName returns the name of a piece of content that the record of an attempt has.
+// contentName returns the name of one of the pieces of content in the record of an attempt.
 func contentName(a *attempt) string {
 	switch a.path {
 	case "/ipc-records":
@@ -256,7 +257,7 @@ func contentName(a *attempt) string {
 	return "content"
 }
 
-// checkContent requires that answer is one of the posted pieces of content, byte for byte.
+// checkContent requires that answer is identical to one of the posted pieces of content.
 func (c *client) checkContent(a *attempt, answer []byte) {
 	for _, posted := range a.contents {
 		if bytes.Equal(posted, answer) {

@@ -18,7 +18,7 @@ import (
 
 func TestClock(t *testing.T) { campaign(t, clockRound) }
 
-// clock shows a wrong time at every reading. course says in which way.
+// clock returns a wrong time at every reading. course says in which way it is wrong.
 type clock struct {
 	mu     sync.Mutex // guards the fields below
 	r      *rand.Rand

@@ -15,28 +15,28 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// attempt is a request for a record or a change. After the attempt has been created, only the
-// fields that mu guards change.
+// attempt is a request that posts a record or makes a change. Once it has been created, only the
+// fields guarded by mu change.
 type attempt struct {
-	id     int // unique in a world; records contain it as the label "attempt"
+	id     int // unique within a world; records contain it in the label "attempt"
 	method string
-	path   string      // relative to the ledger
+	path   string      // relative to the ledger's URL
 	kind   record.Kind // kind of the event that the request causes
 	body   []byte
 	key    string      // idempotency key that the client chose, or ""
-	runID  string      // run_id of the record, or ""; it is the idempotency key if key is ""
+	runID  string      // run_id of the record, or ""; serves as the idempotency key if key is ""
 	digest record.Hash // canonical digest of a record
-	// contents holds the pieces of content of a record, by digest. It is nil for a change.
+	// contents holds the record's pieces of content, keyed by digest. It is nil for a change.
 	contents map[record.Hash][]byte
-	// validation is the URL path, relative to the ledger, at which the path of a path fingerprint is
-	// validated. It is "" for records of other kinds.
+	// validation is the URL path, relative to the ledger, for validating the path that a path
+	// fingerprint records. It is "" for other kinds of records.
 	validation string
-	// target is the seq of the event that a change is about. targets holds the seqs if a change is
-	// about several records.
+	// target is the seq of the event that the attempt changes. If a change covers several records,
+	// targets holds their seqs instead.
 	target  uint64
 	targets []uint64
 
-	// The fields below are guarded by the mu of the history.
+	// The fields below are guarded by the history's mu.
 	tries    int // number of times that the attempt was sent
 	refusals int // number of responses stating that nothing was written
 }
@@ -44,13 +44,14 @@ type attempt struct {
 // keyed reports whether the attempt can safely be sent again.
 func (a *attempt) keyed() bool { return a.key != "" || a.runID != "" }
 
-// events returns the maximum number of events that a single try can write.
+// events returns the maximum number of events that sending the attempt once can write.
 func (a *attempt) events() int { return max(1, len(a.targets)) }
 
-// isRecord reports whether the attempt is a record rather than a change.
+// isRecord reports whether the attempt posts a record rather than making a change.
 func (a *attempt) isRecord() bool { return a.contents != nil }
 
-// Numbers of texts that many records share, so that their content is stored once.
+// The numbers of distinct values that records choose from. Records share texts, so that the content
+// of many records is stored only once.
 const (
 	prompts  = 4
 	projects = 2
@@ -64,8 +65,8 @@ var noDigest = strings.Repeat("0", 64)
 var routes = map[record.Kind]string{record.IPCRecord: "/ipc-records", record.RunDAG: "/run-dags",
 	record.CitationSet: "/citation-sets", record.PathFingerprint: "/path-fingerprints"}
 
-// drawRecord returns a random record of any kind. Apart from the shared texts, no other record has
-// the same content.
+// drawRecord returns an attempt that posts a random record of any kind. Apart from the shared
+// texts, its content is unique.
 func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 	kind := record.Kinds[r.IntN(len(record.Kinds))]
 	text := drawText(r, fmt.Sprintf("%s, attempt %d.", world, id), length)
@@ -75,7 +76,7 @@ func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 	case record.IPCRecord:
 		payload := map[string]any{"question": r.IntN(20)}
 		switch r.IntN(6) {
-		case 0: // the payload has no seed
+		case 0: // no seed
 		case 1:
 			members["seed"] = r.IntN(4)
 		default:
@@ -141,12 +142,12 @@ func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 	if r.IntN(3) == 0 {
 		members["timestamp"] = time.Unix(1_700_000_000+int64(r.IntN(1000)), 0).UTC().Format(time.RFC3339)
 	}
-	a.body, _ = json.Marshal(members) // cannot fail, because all values are strings and numbers
+	a.body, _ = json.Marshal(members) // cannot fail, because all values can be encoded as JSON
 	a.digest, a.contents = contentsOf(kind, a.body)
 	return a
 }
 
-// drawText returns a text that begins with begin and otherwise hardly compresses.
+// drawText returns a text that starts with the given words and is otherwise hardly compressible.
 func drawText(r *rand.Rand, begin string, length int) string {
 	noise := make([]byte, length/2)
 	for i := range noise {
@@ -155,7 +156,7 @@ func drawText(r *rand.Rand, begin string, length int) string {
 	return begin + " " + hex.EncodeToString(noise)
 }
 
-// contentsOf returns the digest of a record, and its pieces of content by digest.
+// contentsOf returns the digest of a record and its pieces of content, keyed by digest.
 func contentsOf(kind record.Kind, body []byte) (record.Hash, map[record.Hash][]byte) {
 	parsed, err := record.Parse(kind, body)
 	if err != nil {
@@ -169,8 +170,8 @@ func contentsOf(kind record.Kind, body []byte) (record.Hash, map[record.Hash][]b
 	return parsed.Digest, contents
 }
 
-// drawVerb returns a random change of a recorded event or of a source. It returns nil if the chosen
-// change does not apply.
+// drawVerb returns a random change to an acknowledged event or to a source, or nil if the change
+// that it chose does not apply.
 func drawVerb(r *rand.Rand, world string, id int, acks []*ack) *attempt {
 	a := &attempt{id: id, key: fmt.Sprintf("key of %s, %d", world, id)}
 	if len(acks) == 0 || r.IntN(5) == 0 {
@@ -210,7 +211,7 @@ func drawVerb(r *rand.Rand, world string, id int, acks []*ack) *attempt {
 // reasonOf returns the reason that identifies the events of an attempt without an idempotency key.
 func reasonOf(id int) string { return fmt.Sprintf("attempt %d", id) }
 
-// drawStates returns a random change of the states of several records, or nil if none of the chosen
+// drawStates returns a random change to the states of several records, or nil if none of the chosen
 // records has a state.
 func drawStates(r *rand.Rand, id int, acks []*ack) *attempt {
 	a := &attempt{id: id, method: "POST", path: "/state-changes", kind: record.RecordStateChanged}
@@ -225,6 +226,6 @@ func drawStates(r *rand.Rand, id int, acks []*ack) *attempt {
 		return nil
 	}
 	a.body, _ = json.Marshal(map[string]any{"state": record.States[r.IntN(len(record.States))], "reason": reasonOf(id), "seqs": a.targets,
-		"dry_run": false, "as_of": size, "timestamp": "2025-11-30T12:00:00Z"}) // cannot fail, because all values are strings and numbers
+		"dry_run": false, "as_of": size, "timestamp": "2025-11-30T12:00:00Z"}) // cannot fail, because all values can be encoded as JSON
 	return a
 }

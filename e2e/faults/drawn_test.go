@@ -10,7 +10,7 @@ import (
 )
 
 // never lists the kinds of events that no attempt causes: the ledger itself writes the first event,
-// no record is refused, keys do not change, and sources are not revoked.
+// no record is refused, keys are not rotated, and sources are not revoked.
 var never = map[record.Kind]bool{record.LedgerCreated: true, record.RecordRefused: true, record.KeyRotated: true, record.SourceRevoked: true}
 
 // Random histories contain every kind of event, and every member from which the index derives rows.

@@ -18,8 +18,8 @@ import (
 	"colophon/storage/faulty"
 )
 
-// The server runs in a child process. Its calls to the file systems of the log and the index fail.
-// It must exit when it cannot continue safely.
+// In these tests, the server runs in a child process, and its calls to the file system of the log
+// or the index fail. It must exit if it cannot continue safely.
 
 func TestLogFilesFail(t *testing.T) { campaign(t, fileRound(faulty.Fail, false)) }
 func TestLogFileCallsTakeEffectButFail(t *testing.T) {
@@ -42,11 +42,11 @@ func TestIndexFilesAreWrittenShort(t *testing.T) {
 func TestIndexFilesAreSlow(t *testing.T)    { campaign(t, fileRound(faulty.Slow, true)) }
 func TestIndexFilesAreGarbled(t *testing.T) { campaign(t, fileRound(faulty.FlipBit, true)) }
 
-// sessionsOfFiles is the number of sessions per round, all on one folder.
+// sessionsOfFiles is the number of sessions in a round. They all use the same folder.
 const sessionsOfFiles = 5
 
-// fileRound returns a round of several sessions on one folder. In each session, calls fail in the
-// given mode, on files of the index or of the log.
+// fileRound returns a round of several sessions that use the same folder. In each session, calls on
+// the files of the index or of the log fail in the given mode.
 func fileRound(mode faulty.Mode, index bool) round {
 	return func(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 		dir, remove, err := scratch()
@@ -76,7 +76,7 @@ func fileRound(mode faulty.Mode, index bool) round {
 	}
 }
 
-// fileWorld is a data folder that several children serve one after another.
+// fileWorld is a data folder that is served by one child after another.
 type fileWorld struct {
 	dir     string
 	history *history
@@ -114,7 +114,7 @@ func (w *fileWorld) session(ctx context.Context, s session) (ended int, err erro
 			return 0, nil
 		}
 	}
-	w.end() // if closing the files fails, the child either reports the error or exits
+	w.end() // the child has exited, is about to exit, or hangs
 	if errors.Is(err, errSilent) && !lasts {
 		return 1, err
 	}
@@ -128,7 +128,7 @@ func (w *fileWorld) end() {
 	}
 }
 
-// hits returns how many calls have failed in the latest session, by kind.
+// hits returns the number of calls that failed in the latest session, keyed by kind.
 func (w *fileWorld) hits() map[string]int { return w.counted }
 
 // inspect opens a copy of the folder on a file system without faults and calls the oracle. The
@@ -150,8 +150,8 @@ func (w *fileWorld) inspect(ctx context.Context) (err error) {
 	return openAndCheck(ctx, left, "data", c, w.history.copy())
 }
 
-// openAndCheck opens a data folder on a file system without faults and calls the oracle. It sets
-// the database and the index in c; the caller sets the other fields.
+// openAndCheck opens a data folder on a file system without faults and calls the oracle. The caller
+// sets the fields of c other than those of the database and the index.
 func openAndCheck(ctx context.Context, files vfs.FS, dir string, c nodeConfig, h *history) (err error) {
 	c.database, err = openPebble(ctx, files, files.PathJoin(dir, "db"), func(msg string) { panic(msg) }, nil)
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 	"colophon/proofs"
 )
 
-// history is what the clients of one world know: their requests, and the responses.
+// history is what the clients of one world know: the requests that they sent, and the responses.
 type history struct {
 	world string
 	// smallest and largest limit the lengths of the records' texts, in bytes. Most texts are short,
 	// unless smallest is large.
 	smallest, largest int
-	// complete states that every request was answered.
+	// complete means that every request received a response.
 	complete bool
 
 	mu       sync.Mutex // guards the fields below
 	random   *rand.Rand
-	attempts []*attempt // by id
+	attempts []*attempt // indexed by id
 	acks     []*ack     // in order of arrival
-	wrong    []error    // responses that must never be sent
+	wrong    []error    // errors about responses that a server must never send
 }
 
 // ack is a response that states that an event is in the log.
@@ -52,7 +52,7 @@ func (h *history) draw() *attempt {
 	return a
 }
 
-// records adds n random attempts to the history, all of them records, and returns them.
+// records adds n random attempts that post records to the history and returns them.
 func (h *history) records(n int) (list []*attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,7 +64,7 @@ func (h *history) records(n int) (list []*attempt) {
 	return list
 }
 
-// length returns a random length of a text, in bytes. The caller must hold mu.
+// length returns a random text length in bytes. It is called with mu held.
 func (h *history) length() int {
 	least, most := h.smallest, max(h.smallest, 440)
 	if h.largest > 0 && (h.smallest > 0 || h.random.IntN(20) == 0) {
@@ -73,10 +73,10 @@ func (h *history) length() int {
 	return least + h.random.IntN(most-least+1)
 }
 
-// chance returns true once in n calls on average.
+// chance returns true in one of n calls on average.
 func (h *history) chance(n int) bool { return h.below(n) == 0 }
 
-// below returns a random number from 0 to n-1.
+// below returns a random number in [0, n).
 func (h *history) below(n int) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,7 +97,7 @@ func (h *history) refused(a *attempt) {
 	a.refusals++
 }
 
-// answered records a response that must be a receipt.
+// answered notes a response, which must be a receipt.
 func (h *history) answered(a *attempt, text []byte) {
 	receipt, err := proofs.ParseReceipt(bytes.TrimSpace(text))
 	if err != nil {
@@ -123,7 +123,7 @@ func (h *history) refusals() (n int) {
 	return n
 }
 
-// broken records a response that must never be sent.
+// broken records an error about a response that a server must never send.
 func (h *history) broken(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,8 +147,8 @@ func (h *history) some() *ack {
 	return h.acks[h.random.IntN(len(h.acks))]
 }
 
-// until returns a copy of the history that has only the first acks receipts. It has all attempts,
-// because any of them may have been sent by then.
+// until returns a copy of the history that contains only the receipts that arrived first; acks is
+// their number. It contains all attempts, because any of them may have been sent by then.
 func (h *history) until(acks int) *history {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -165,5 +165,5 @@ func (h *history) until(acks int) *history {
 	return then
 }
 
-// copy returns a copy of the current history. It shares no attempts with the original.
+// copy returns a deep copy of the current history.
 func (h *history) copy() *history { return h.until(h.acknowledgements()) }

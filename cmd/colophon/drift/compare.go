@@ -116,7 +116,7 @@ func (d *commands) compareRuns(command *cobra.Command, a, b string) error {
 	})
 }
 
-// record fetches a record that is to be compared.
+// record fetches one of the records to be compared.
 func (d *commands) record(command *cobra.Command, seq string) (*wire.RecordRow, error) {
 	event, _, err := fetch[wire.RecordRow](d, command, "/records/"+seq, d.query(command))
 	return event, err

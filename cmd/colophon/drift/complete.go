@@ -11,8 +11,9 @@ import (
 	"colophon/internal/completion"
 )
 
-// completeNames completes the first argument from a fixed list of names. It completes the later
-// arguments, up to a total of most arguments, with the values that runs have for the first argument.
+// completeNames completes the first argument from a fixed list of names. It completes the following
+// arguments, up to most arguments in total, with the values that runs have for the name given as the
+// first argument.
 func (d *commands) completeNames(names []string, most int) completion.Func {
 	return func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		switch {
@@ -32,7 +33,7 @@ func completeRows[R any](d *commands, path string, value func(R) string) complet
 	})
 }
 
-// completed returns the value of each row of a list's first page. It returns no values if the
+// completed returns one value for each row on the first page of a list. It returns no values if the
 // request fails.
 func completed[R any](d *commands, command *cobra.Command, path string, query url.Values, value func(R) string) (values []string, _ cobra.ShellCompDirective) {
 	defer limitTime(command)()
@@ -46,7 +47,7 @@ func completed[R any](d *commands, command *cobra.Command, path string, query ur
 	return values, cobra.ShellCompDirectiveNoFileComp
 }
 
-// limitTime limits how long a completion waits. The caller must call cancel.
+// limitTime sets a time limit for completing an argument. The caller must call cancel.
 func limitTime(command *cobra.Command) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(command.Context(), completion.Timeout)
 	command.SetContext(ctx)

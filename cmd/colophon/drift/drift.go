@@ -1,4 +1,4 @@
-// Package drift implements the command drift. Its subcommands show as tables what changed, and why.
+// Package drift implements the drift command. Its subcommands print tables of what changed and why.
 package drift
 
 import (
@@ -21,9 +21,9 @@ type commands struct {
 	ledger           string
 	json             bool
 	all              bool // print all pages, not only the first one that has rows
-	full             bool // print whole hashes
+	full             bool // print hashes in full
 	anyState         bool
-	text             bool // compare texts too
+	text             bool // also compare texts
 	mostChangedFirst bool
 	words            *show.TextReader // set by texts
 }
@@ -37,7 +37,7 @@ size.
 With --json, the commands print the server's answers, one JSON document per line. For a
 list, they print the first page that has rows or, with --all, every page.`
 
-// New returns the command with its subcommands.
+// New returns the drift command with its subcommands.
 func New(c *cli.Console) *cobra.Command {
 	d := &commands{Console: c}
 	command := &cobra.Command{
@@ -62,30 +62,30 @@ func New(c *cli.Console) *cobra.Command {
 	return command
 }
 
-// pageFlags binds the flags of commands that print lists.
+// pageFlags adds the flags of commands that print lists.
 func (d *commands) pageFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&d.all, "all", false, "print all pages, not only the first")
 	flags.Uint("limit", 0, "maximum number of `rows` per page; the server sets the default")
 }
 
-// bindPeriod binds the flags that limit the time of the rows.
+// bindPeriod adds the flags that restrict rows to a period of time.
 func bindPeriod(flags *pflag.FlagSet) {
 	cli.AddTimeFlag(flags, "since", "leave out everything before this `time`")
 	cli.AddTimeFlag(flags, "until", "leave out everything at this `time` or later")
 }
 
-// stateFlag binds the flag of commands that show only live records by default.
+// stateFlag adds the flag that includes records that are not live.
 func (d *commands) stateFlag(flags *pflag.FlagSet) {
 	flags.BoolVar(&d.anyState, "any-state", false, "include failed, stale and quarantined records")
 }
 
-// fullFlag binds the flag of commands whose tables shorten hashes.
+// fullFlag adds the flag that prints hashes in full rather than shortened.
 func (d *commands) fullFlag(flags *pflag.FlagSet) {
 	flags.BoolVar(&d.full, "full", false, "print whole hashes, not only their first digits")
 }
 
-// query returns the request parameters for the flags that the user set. The parameters have the
-// same names as the flags.
+// query returns the request parameters for the flags that the user set. They have the same names as
+// the flags, with underscores instead of hyphens.
 func (d *commands) query(command *cobra.Command) url.Values {
 	q := url.Values{}
 	command.Flags().Visit(func(f *pflag.Flag) {
@@ -100,8 +100,8 @@ func (d *commands) query(command *cobra.Command) url.Values {
 	return q
 }
 
-// asOf returns the parameters for a further request of the same command. The only parameter is the
-// tree size, if the user set it.
+// asOf returns the parameters for another request at the same tree size: as_of if the user set
+// --as-of, or none.
 func (d *commands) asOf(command *cobra.Command) url.Values {
 	query := url.Values{}
 	if size := d.query(command).Get("as_of"); size != "" {

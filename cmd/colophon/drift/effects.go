@@ -49,7 +49,7 @@ why.`,
   colophon drift effects temperature 0 0.7 --all --json`,
 		Args: func(command *cobra.Command, args []string) error {
 			if len(args) == 1 || len(args) == 2 {
-				return nil // the error lists values, which only the server knows
+				return nil // RunE reports the error, because it has to ask the server for possible values
 			}
 			return cobra.ExactArgs(3)(command, args)
 		},
@@ -137,13 +137,13 @@ func missingValue(d *commands, command *cobra.Command, variable string) error {
 	return cli.Exitf(cli.ExitUsage, "two values of %s are needed, A and B%s", cli.QuoteCell(variable), values)
 }
 
-// sayCompare prints the command that shows how the texts of a pair differ.
+// sayCompare prints a hint: the command that shows how the texts of a pair differ.
 func (d *commands) sayCompare(a, b uint64) {
 	d.Say("colophon drift compare %d %d --text shows how the texts of a pair differ", a, b)
 }
 
-// sayNoPairs explains why no pair was found: a value that no run has, pairs that only runs that are not
-// live form, or other variables in which the runs differ. asked has the parameters of the query.
+// sayNoPairs explains why no pair was found: no run has one of the values, only runs that are not live
+// form pairs, or the runs also differ in other variables. asked has the parameters of the query.
 func (d *commands) sayNoPairs(command *cobra.Command, asked url.Values, a, b string, answer *wire.EffectsAnswer, sides *comparedSides) error {
 	variable := asked.Get("variable")
 	reasons := sides.unpairedLines(0)
@@ -193,11 +193,11 @@ func (d *commands) sayNoPairs(command *cobra.Command, asked url.Values, a, b str
 	return nil
 }
 
-// hasRuns reports whether any run, in any state, has the value of a side in the field by. If that would
-// take long to find out, hasRuns returns true.
+// hasRuns reports whether any run, in any state, has the given value in the field by. It returns true
+// if finding out would take too long.
 func hasRuns(d *commands, command *cobra.Command, by, value string, side int, sides *comparedSides) (bool, error) {
 	switch {
-	case value == "": // GET /drift/groups/{by}/{value} cannot have an empty value
+	case value == "": // the path /drift/groups/{by}/{value} cannot contain an empty value
 		return true, nil
 	case by == "model" || by == "ollama_build_hash" || strings.HasPrefix(by, "label:"):
 		query := d.asOf(command)
@@ -221,8 +221,8 @@ func hasRuns(d *commands, command *cobra.Command, by, value string, side int, si
 	return true, nil
 }
 
-// printEffect prints the totals of all pairs in one sentence, and which runs have no partner. It prints
-// nothing if there are no pairs.
+// printEffect prints a sentence with the totals of all pairs, followed by the runs that have no
+// partner. It prints nothing if there are no pairs.
 func (d *commands) printEffect(command *cobra.Command, variable, a, b string, answer *wire.EffectsAnswer, sides *comparedSides) error {
 	if answer.Pairs == 0 {
 		return nil

@@ -22,7 +22,7 @@ import (
 	"colophon/internal/gate"
 )
 
-// gateFlags holds the flags of gate.
+// gateFlags holds the flags of the gate subcommand.
 type gateFlags struct {
 	*commands
 	baseline, candidate, where []string
@@ -141,7 +141,7 @@ func (g *gateFlags) bind(command *cobra.Command) {
 	}
 }
 
-// options returns the options of the gate that the flags set. It returns an error if the flags
+// options returns the gate options that the flags specify. It returns an error if the flags
 // contradict each other.
 func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 	o := gate.Options{Level: float64(g.level), Checks: g.checks, Required: slices.Clone(g.checks), Tolerance: make(map[string]float64)}
@@ -191,8 +191,8 @@ func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 	return o, nil
 }
 
-// selection returns the selection of the runs to compare, or an error if the flags do not define
-// one.
+// selection returns which runs to compare. It returns an error if the flags do not define a valid
+// selection.
 func (g *gateFlags) selection(command *cobra.Command) (gate.Selection, error) {
 	s := gate.Selection{Match: g.match, MaxRuns: g.maxRuns}
 	flags := command.Flags()
@@ -245,7 +245,7 @@ func (g *gateFlags) selection(command *cobra.Command) (gate.Selection, error) {
 	return s, nil
 }
 
-// momentOf returns the time that a flag contains, or the zero time if the flag is not set.
+// momentOf returns the time given by a flag, or the zero time if the flag is not set.
 func momentOf(flags *pflag.FlagSet, name string) (time.Time, error) {
 	if !flags.Changed(name) {
 		return time.Time{}, nil
@@ -291,8 +291,8 @@ func (g *gateFlags) run(command *cobra.Command) error {
 	return nil
 }
 
-// sayWhy explains why no input is in both sets. It prints nothing if some input is, or if
-// --unmatched is set.
+// sayWhy explains why the two sets have no input in common. It prints nothing if they have one or
+// if --unmatched is set.
 func (g *gateFlags) sayWhy(r *gate.Report) {
 	switch {
 	case g.unmatched || r.Inputs > 0:
@@ -305,7 +305,7 @@ func (g *gateFlags) sayWhy(r *gate.Report) {
 	}
 }
 
-// write prints the report, and writes it to the files of --junit and --markdown.
+// write prints the report and writes it to the files named by --junit and --markdown.
 func (g *gateFlags) write(r *gate.Report) error {
 	for _, file := range []struct {
 		flag, name string
@@ -358,7 +358,7 @@ func (g *gateFlags) print(r *gate.Report) error {
 	for i := range r.Checks {
 		c := &r.Checks[i]
 		fmt.Fprintf(&text, "%s: %s\n", c.Name, c.Summary)
-		if len(c.Words) == 1 { // the summary already says everything about it
+		if len(c.Words) == 1 { // the summary already mentions the only word
 			continue
 		}
 		for _, w := range c.Words {

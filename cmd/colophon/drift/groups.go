@@ -9,7 +9,8 @@ import (
 	"colophon/internal/cli"
 )
 
-// field returns the field that a user means: prompt and system_prompt stand for system_prompt_hash.
+// field returns the full name of a field. The user may write prompt or system_prompt for
+// system_prompt_hash.
 func field(name string) string {
 	if name == "prompt" || name == "system_prompt" {
 		return "system_prompt_hash"
@@ -61,7 +62,7 @@ func groupColumns(by string) []cli.Column {
 		cli.NumberColumn("entropy"), cli.NumberColumn("flips"), cli.NumberColumn("first"), cli.NumberColumn("last"), cli.TextColumn("last recorded")}
 }
 
-// groupCells returns the cells of a group for these columns.
+// groupCells returns a table row for a group.
 func (d *commands) groupCells(command *cobra.Command, by string, g *wire.Group) []string {
 	value := cli.QuoteCell(g.Value) + d.texts().Excerpt(command.Context(), by, g.Value, g.LastSeq)
 	if g.Name != nil && g.Name.Label != "" {

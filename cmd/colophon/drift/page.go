@@ -16,7 +16,7 @@ import (
 	"colophon/ledger/record/fields"
 )
 
-// followCursor sets the query's parameter name to the cursor of the next page. It returns an error if
+// followCursor sets the query parameter name to the cursor of the next page. It returns an error if
 // the cursors form a cycle.
 func followCursor(trail *client.CursorTrail, query url.Values, name, cursor string) error {
 	if trail.Repeats(cursor) {
@@ -27,7 +27,7 @@ func followCursor(trail *client.CursorTrail, query url.Values, name, cursor stri
 }
 
 // list fetches the rows of a query and prints them as a table: the first page that has rows or, with
-// --all, every page. If there are no rows, it prints the message empty, unless that is "".
+// --all, every page. If there are no rows, it prints the message in empty, unless that is "".
 func list[R any](d *commands, command *cobra.Command, path string, query url.Values, t *cli.Table, empty string, cells func(R) []string) error {
 	first, text, err := fetch[wire.RunPage[R]](d, command, path, query)
 	if err != nil {
@@ -41,11 +41,11 @@ func list[R any](d *commands, command *cobra.Command, path string, query url.Val
 	return err
 }
 
-// pages prints the rows of answer and of the answers that follow it as a table. Like list, it stops at
-// the first answer that has rows or, with --all, at the last. With --json, it prints the answers
-// themselves; text is the JSON of the first. page returns the rows of an answer and its next cursor,
-// and cursor is the name of the parameter for that cursor. The result is the next cursor of the last
-// printed answer.
+// pages prints as a table the rows of answer and of the answers on the pages after it. Like list, it
+// stops after the first page that has rows unless --all is set. With --json, it prints the answers
+// themselves instead; text is the JSON of the first one. page returns the rows of an answer and the
+// cursor of the next page, and cursor is the name of the query parameter for that cursor. pages
+// returns the next cursor of the last answer that it printed, or "" if there are no more pages.
 func pages[A, R any](
 	d *commands, command *cobra.Command, path string, query url.Values, cursor string,
 	answer *A, text []byte, page func(*A) ([]R, string), t *cli.Table, cells func(R) []string,
@@ -103,9 +103,9 @@ func every[R any](d *commands, command *cobra.Command, path string, query url.Va
 	}
 }
 
-// conclude prints a hint if there can be more rows, and the message empty if there are none. next is
+// conclude prints a hint if there may be more rows, or the message in empty if there are none. next is
 // the next cursor of the last printed page. incomplete lists the parts that IPC records lack according
-// to the answer; they are a possible reason for the lack of rows.
+// to the answer, which is a possible reason why there are no rows.
 func (d *commands) conclude(command *cobra.Command, t *cli.Table, next, empty string, incomplete []string) {
 	switch {
 	case d.json:
@@ -119,8 +119,8 @@ func (d *commands) conclude(command *cobra.Command, t *cli.Table, next, empty st
 	}
 }
 
-// sayIncomplete prints how many IPC records lack each of the given parts. A nil list stands for all
-// parts that any record lacks.
+// sayIncomplete prints how many IPC records lack each of the given parts. If parts is nil, it
+// covers every part that is missing from any record.
 func (d *commands) sayIncomplete(command *cobra.Command, parts []string) {
 	counts := make(map[string]uint64)
 	if !command.Flags().Changed("as-of") { // the server has these counts only for the current size
@@ -158,8 +158,8 @@ func fetch[T any](d *commands, command *cobra.Command, path string, query url.Va
 	return remote.DoJSON[T](command.Context(), d.server, client.Request{Path: remote.LedgerPath(d.ledger) + path, Query: query})
 }
 
-// printAnswer fetches an answer and passes it to print. With --json, it prints the answer as the
-// server sent it instead.
+// printAnswer fetches an answer and passes it to print or, with --json, prints it as the server
+// sent it.
 func printAnswer[T any](d *commands, command *cobra.Command, path string, query url.Values, print func(*T) error) error {
 	answer, text, err := fetch[T](d, command, path, query)
 	switch {
@@ -179,7 +179,7 @@ func (d *commands) connect() (err error) {
 	return err
 }
 
-// texts returns the reader of the records' texts. Call connect first.
+// texts returns the reader for the texts of records. connect must have been called.
 func (d *commands) texts() *show.TextReader {
 	if d.words == nil {
 		d.words = &show.TextReader{Server: d.server, Ledger: d.ledger}
@@ -187,7 +187,7 @@ func (d *commands) texts() *show.TextReader {
 	return d.words
 }
 
-// hash returns a hash as a table cell. Without --full the cell has the first 12 digits.
+// hash formats a hash as a table cell. Without --full, the cell contains only the first 12 digits.
 func (d *commands) hash(hash string) string { return show.HashCell(hash, d.full) }
 
 func (d *commands) hashOr(hash *string) string {

@@ -23,11 +23,11 @@ func TestHashesAreShortenedUnlessFull(t *testing.T) {
 	require.Equal(t, hash, d.hashOr(&hash))
 }
 
-// A label stands for a hash only if all records with the label have that hash, including the records
-// on later pages.
+// A label can be used in place of a hash only if all records with the label have the same hash,
+// including the records on later pages.
 func TestHashesOfALabelAreOnAllPages(t *testing.T) {
 	for _, test := range []struct {
-		pages []string // for each page, the first digit of the hash in each of its rows
+		pages []string // for each page, the first digit of the hash in its row
 		want  string
 	}{
 		{[]string{"1", "2", "1"}, "label:a=b stands for one value of input_hash, but its records have 2; in its place, give the first digits of one hash, or a label whose records all have one: 100000000000…, 200000000000…"},
@@ -35,7 +35,7 @@ func TestHashesOfALabelAreOnAllPages(t *testing.T) {
 	} {
 		page := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.Contains(r.URL.Path, "/content/") { // the error can also show first words, but does not need them
+			if strings.Contains(r.URL.Path, "/content/") { // the error can also show the first words of the texts, but does not need them
 				http.NotFound(w, r)
 				return
 			}

@@ -60,19 +60,19 @@ drift compare --text shows how the texts of two of its events differ.`,
 	return command
 }
 
-// Values of --status that are not categories of paths.
+// These values of --status are not categories of paths.
 const (
 	gone        = string(index.Gone)
 	validated   = "validated"
 	unvalidated = "unvalidated"
 )
 
-// pathStatuses are the values of --status.
+// pathStatuses lists the values of --status.
 var pathStatuses = append(completion.WithPrefix("", index.Categories[:]), gone, validated, unvalidated)
 
-// pathsOfBuild prints the paths of the build with the name in --build. If no build has this name,
-// it prints those of the only build whose name begins with it. With --status gone, it prints the
-// paths of the base that the build no longer has.
+// pathsOfBuild prints the paths of the build named by --build. If there is no such build, it prints
+// those of the only build whose name starts with the given text. With --status gone, it prints the
+// paths that are in the base build but no longer in this one.
 func pathsOfBuild(d *commands, command *cobra.Command, project string) error {
 	build, _ := command.Flags().GetString("build")
 	status, _ := command.Flags().GetString("status")
@@ -129,7 +129,8 @@ func printBuild(d *commands, command *cobra.Command, project, build, status stri
 // buildsPath returns the API path that lists a project's builds.
 func buildsPath(project string) string { return "/paths/" + url.PathEscape(project) + "/builds" }
 
-// completeBuild completes a flag with the names of the builds of the project in the first argument.
+// completeBuild completes a flag with the names of the builds in the project that the first
+// argument names.
 func completeBuild(d *commands) completion.Func {
 	return func(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {

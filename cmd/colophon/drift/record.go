@@ -9,7 +9,7 @@ import (
 	"colophon/internal/show"
 )
 
-// NewShowCommand returns the command show, which prints one record.
+// NewShowCommand returns the show command, which prints one record.
 func NewShowCommand(c *cli.Console) *cobra.Command {
 	d := &commands{Console: c}
 	command := &cobra.Command{

@@ -43,7 +43,7 @@ func (d *commands) show(command *cobra.Command, by, value string) error {
 	if err != nil {
 		return err
 	}
-	// All pages are for the same tree size.
+	// Request all pages at the same tree size.
 	query.Set("as_of", cli.FormatUint(first.AsOf))
 	if d.json {
 		return d.showJSON(command, path, query, first, text)
@@ -60,8 +60,8 @@ func (d *commands) show(command *cobra.Command, by, value string) error {
 	return d.showRuns(command, path, query, first)
 }
 
-// noRuns returns an error that explains why a group has no live runs. It returns the server's error
-// if the group has no runs of any other state either.
+// noRuns returns an error that explains why a group has no live runs. If it has no runs in any
+// other state either, the error is the server's.
 func (d *commands) noRuns(command *cobra.Command, by, value string) error {
 	query := d.query(command)
 	query.Set("state", "any")
@@ -80,13 +80,14 @@ func groupPath(by, value string) string {
 	return "/drift/groups/" + url.PathEscape(by) + "/" + url.PathEscape(value)
 }
 
-// showJSON prints the first answer as the server sent it. It then prints the following answers,
-// from which it removes each list that is already complete, so that no row is printed twice.
+// showJSON prints the first answer as the server sent it, and then the answers on the following
+// pages. If one of an answer's two lists has already been printed completely, showJSON removes it,
+// so that no row is printed twice.
 func (d *commands) showJSON(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer, text []byte) error {
 	if err := cli.PrintJSONLine(d.Out, text); err != nil {
 		return err
 	}
-	outputs, runs := true, true // whether the outputs and the runs have more rows to print
+	outputs, runs := true, true // whether there are more outputs and more runs to print
 	var outputsTrail, runsTrail client.CursorTrail
 	for {
 		outputs = outputs && answer.OutputsNext != "" && (d.all || len(answer.Outputs) == 0)
@@ -141,8 +142,8 @@ func withoutLists(text []byte, outputs, runs bool) ([]byte, error) {
 	return json.Marshal(answer)
 }
 
-// showOutputs prints the outputs. It does not print that more follow, because showRuns does: if
-// outputs are left out, runs are left out too.
+// showOutputs prints the outputs of a group. It does not say that there may be more, because
+// showRuns does: whenever not all outputs are printed, not all runs are printed either.
 func (d *commands) showOutputs(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer) error {
 	t := cli.NewTable(d.Out, cli.TextColumn("output"), cli.NumberColumn("runs"), cli.NumberColumn("share"), cli.NumberColumn("first"), cli.TextColumn("text"))
 	outputs := func(x *wire.GroupAnswer) ([]wire.GroupOutput, string) { return x.Outputs, x.OutputsNext }

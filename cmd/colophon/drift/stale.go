@@ -96,7 +96,7 @@ func stale(d *commands, command *cobra.Command, source string) error {
 }
 
 // noStale explains why no citation of a source is stale. If no set cites the source, it tries the
-// source whose id begins with the given text.
+// one source whose ID starts with the given text.
 func noStale(d *commands, command *cobra.Command, source string) error {
 	query := d.asOf(command)
 	query.Set("limit", "1")
@@ -127,8 +127,8 @@ func noStale(d *commands, command *cobra.Command, source string) error {
 	return nil
 }
 
-// otherSource prints the stale citations of the only source whose id begins with the text begun. If
-// no source or more than one does, it prints that instead.
+// otherSource prints the stale citations of the only source whose ID starts with the given text. If
+// there is no such source, it says so; if there are several, it returns an error.
 func otherSource(d *commands, command *cobra.Command, begun string) error {
 	sources, _, err := knownSources(d, command)
 	if err != nil {
@@ -151,9 +151,9 @@ func otherSource(d *commands, command *cobra.Command, begun string) error {
 	return cli.Exitf(cli.ExitFailed, "several sources begin with %s: %s; give more of the source_id", cli.QuoteCell(begun), cli.QuoteCell(fewOf(matches)))
 }
 
-// knownSources returns the registered sources and those that the latest 1000 citation sets cite or,
-// with --all, those that any set cites. The map's values state whether the source is registered.
-// more reports whether there are further sets.
+// knownSources returns the registered sources and those cited by the latest 1000 citation sets or,
+// with --all, by any set. The map's values state whether the source is registered. more reports
+// whether there are citation sets that were not read.
 func knownSources(d *commands, command *cobra.Command) (sources map[string]bool, more bool, err error) {
 	sources = make(map[string]bool)
 	query := d.asOf(command)
@@ -188,7 +188,7 @@ func knownSources(d *commands, command *cobra.Command) (sources map[string]bool,
 	return sources, more, err
 }
 
-// staleSources prints how many stale citations each source has.
+// staleSources prints the number of stale citations of each source.
 func staleSources(d *commands, command *cobra.Command) error {
 	sources, more, err := knownSources(d, command)
 	if err != nil {

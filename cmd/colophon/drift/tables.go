@@ -83,8 +83,8 @@ func newDivergence(d *commands) *cobra.Command {
 	return command
 }
 
-// runCause formats the cause of a divergence as a table cell. It adds the dimensions if several
-// differ.
+// runCause formats the cause of a divergence as a table cell. If several dimensions differ, the
+// cell lists them.
 func runCause(r *wire.DivergenceRow) string {
 	if r.Cause == nil {
 		return cli.NoValue
@@ -154,7 +154,7 @@ func newProducers(d *commands) *cobra.Command {
 	return command
 }
 
-// producer prints the gaps and the repetitions in the numbers of one producer.
+// producer prints the gaps and the repeated numbers of one producer.
 func producer(d *commands, command *cobra.Command, id string) error {
 	path, query := "/producers/"+url.PathEscape(id), d.query(command)
 	answer, text, err := fetch[wire.ProducerAnswer](d, command, path, query)
@@ -173,7 +173,8 @@ func producer(d *commands, command *cobra.Command, id string) error {
 	return err
 }
 
-// producerRows returns one table row per gap and per repetition on a page, and the next cursor.
+// producerRows returns a table row for each gap and each repeated number on a page, and the cursor
+// of the next page.
 func producerRows(answer *wire.ProducerAnswer) (rows [][]string, next string) {
 	for _, gap := range answer.Gaps {
 		numbers := cli.FormatUint(gap.From)
@@ -188,7 +189,8 @@ func producerRows(answer *wire.ProducerAnswer) (rows [][]string, next string) {
 	return rows, answer.Next
 }
 
-// pathHistory prints the versions of one path, each after a record or a validation.
+// pathHistory prints the versions of one path. Each record or validation of the path makes a new
+// version.
 func pathHistory(d *commands, command *cobra.Command, project, id string) error {
 	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("what"), cli.TextColumn("build"), cli.TextColumn("category"),
 		cli.TextColumn("content"), cli.TextColumn("validated"))
@@ -199,7 +201,7 @@ func pathHistory(d *commands, command *cobra.Command, project, id string) error 
 	})
 }
 
-// chunk formats a chunk hash as a table cell, without its prefix.
+// chunk formats a chunk hash as a table cell, without the prefix "sha256:".
 func chunk(d *commands, hash string) string { return d.hash(strings.TrimPrefix(hash, "sha256:")) }
 
 func orNone(text string) string {
@@ -216,7 +218,7 @@ func yesNo(is bool) string {
 	return "no"
 }
 
-// maxValues limits the number of values that a message lists.
+// maxValues is the maximum number of values that a message lists.
 const maxValues = 8
 
 // fewOf joins the first maxValues texts with commas, and adds an ellipsis if there are more.

@@ -18,14 +18,15 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// comparedTexts lists, for each kind of record, the texts that compare --text compares.
+// comparedTexts lists the texts that compare --text compares for each kind of record.
 var comparedTexts = map[wire.Kind][]string{
 	wire.KindIPCRecord:       {"output", "prompt", "payload"},
 	wire.KindRunDAG:          {"question", "answer_text"},
 	wire.KindPathFingerprint: {"passage"},
 }
 
-// compareTexts prints how the texts of two records of one kind differ, word by word.
+// compareTexts prints a word-by-word comparison of the texts of two records that have the same
+// kind.
 func (d *commands) compareTexts(command *cobra.Command, a, b string, kind wire.Kind) error {
 	for _, of := range comparedTexts[kind] {
 		err := printAnswer(d, command, "/diff", url.Values{"a": {a}, "b": {b}, "of": {of}}, func(x *wire.TextDiff) error {
@@ -33,7 +34,7 @@ func (d *commands) compareTexts(command *cobra.Command, a, b string, kind wire.K
 		})
 		switch {
 		case errors.Is(err, client.ErrNotFound):
-			// One of the records was posted without this text.
+			// One of the records was posted without this text, so there is nothing to compare.
 		case errors.Is(err, client.ErrGone):
 			d.Say("%s: %v", of, err)
 		case err != nil:
@@ -43,8 +44,8 @@ func (d *commands) compareTexts(command *cobra.Command, a, b string, kind wire.K
 	return nil
 }
 
-// memberDigest returns the digest of a value of a payload member. The value is the digest itself,
-// JSON, or the text of a JSON string.
+// memberDigest returns the digest of a payload member's value. value is the digest itself, JSON, or
+// the text of a JSON string.
 func memberDigest(d *commands, command *cobra.Command, pointer, value string) (string, error) {
 	if members.IsDigest([]byte(value)) {
 		return value, nil
@@ -75,9 +76,9 @@ func isTextHash(variable string) bool {
 	return variable == "input" || variable == "input_hash" || variable == "system_prompt_hash"
 }
 
-// labelled returns the hash that all runs with a label have, if the variable is a hash and value is
-// label:NAME=VALUE. It returns every other value unchanged, but refuses a value that is not a hash if
-// the variable is a hash.
+// labelled replaces a value of the form label:NAME=VALUE with the hash that all records with the
+// label have, if the variable is a hash. It returns every other value unchanged, except that it
+// returns an error if the variable is a hash and the value is neither a hash nor a label.
 func labelled(d *commands, command *cobra.Command, variable, value string) (string, error) {
 	if !isTextHash(variable) || cli.IsHashPrefix(value) {
 		return value, nil
@@ -91,7 +92,7 @@ func labelled(d *commands, command *cobra.Command, variable, value string) (stri
 	query.Set("limit", "1000")
 	query.Set(label, text)
 	var hashes []string
-	var seqs []uint64 // of records with these hashes
+	var seqs []uint64 // for each of the hashes, the seq of one record that has it
 	err := every(d, command, "/records", query, func(r wire.ListedRecord) bool {
 		if hash := r.Hashes.Get(variable); hash != "" && !slices.Contains(hashes, hash) {
 			hashes = append(hashes, hash)
@@ -123,8 +124,8 @@ func labelled(d *commands, command *cobra.Command, variable, value string) (stri
 		cli.QuoteCell(value), variable, count, fewOf(shown))
 }
 
-// notTextHash returns the error for a value of a variable that is neither a hash nor label:NAME=VALUE. The
-// error lists the values that runs have.
+// notTextHash returns the error for a value that is neither a hash nor label:NAME=VALUE. The error lists
+// values that the variable has in existing runs.
 func notTextHash(d *commands, command *cobra.Command, variable, value string) error {
 	forms, labels := "8 to 64 digits of the hash", ""
 	if variable != "input" {
@@ -133,12 +134,13 @@ func notTextHash(d *commands, command *cobra.Command, variable, value string) er
 	}
 	values, err := valuesOf(d, command, variable)
 	if err != nil {
-		values = "" // the server's error would hide what is wrong with the arguments
+		values = "" // ignore err: it would hide what is wrong with the arguments
 	}
 	return cli.Exitf(cli.ExitUsage, "%q is not a value of %s: give %s%s%s", value, variable, forms, labels, values)
 }
 
-// labelsWith returns a clause for an error message with the labels that have this value.
+// labelsWith returns a clause for an error message that lists the labels with the given value, or
+// "" if there are none.
 func labelsWith(d *commands, command *cobra.Command, value string) string {
 	query := d.asOf(command)
 	query.Set("q", value)
@@ -158,8 +160,9 @@ func labelsWith(d *commands, command *cobra.Command, value string) string {
 	return " (such as " + fewOf(found) + ")"
 }
 
-// valuesOf returns a clause for a message that lists some values of runs in the field by or, if no run has
-// the label by, names of labels. It returns "" if there are none.
+// valuesOf returns a clause for a message that lists some of the values that runs have in the field by. If
+// by is a label that no run has, the clause lists the names of labels instead. valuesOf returns "" if
+// there is nothing to list.
 func valuesOf(d *commands, command *cobra.Command, by string) (string, error) {
 	query := d.asOf(command)
 	var values []string
@@ -198,7 +201,7 @@ func valuesOf(d *commands, command *cobra.Command, by string) (string, error) {
 	return "", err
 }
 
-// runValues returns the first rows of GET /drift/values.
+// runValues returns the first values that GET /drift/values lists, at most one more than maxValues.
 func runValues(d *commands, command *cobra.Command, query url.Values) (values []string, err error) {
 	err = every(d, command, "/drift/values", query, func(v wire.RunValue) bool {
 		values = append(values, cli.QuoteCell(v.Value))

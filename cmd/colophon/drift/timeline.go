@@ -51,7 +51,7 @@ func (d *commands) timeline(command *cobra.Command, by, value string) error {
 	return err
 }
 
-// changes formats the differences between a run and the previous one as a table cell.
+// changes formats a table cell with the differences between a run and the previous run.
 func (d *commands) changes(command *cobra.Command, s *wire.TimelineRow) string {
 	if len(s.Differences) == 0 || s.Against == nil {
 		return cli.NoValue

@@ -13,13 +13,16 @@ import (
 	"colophon/internal/cli"
 )
 
-// maxExplained is the maximum number of records that effects reads to explain why runs have no partner.
+// maxExplained is the maximum number of records that the effects command reads to explain why runs have
+// no partner.
 const maxExplained = 5000
 
-// conditionNames are the variables that the runs of a pair agree in, except the one that is compared.
+// conditionNames lists the variables whose values must be the same in both runs of a pair, apart from
+// the variable under comparison.
 var conditionNames = [...]string{"input", "seed", "system_prompt", "model", "temperature", "max_tokens"}
 
-// conditionValues are the values of a run, in the order of conditionNames. An absent value is "".
+// conditionValues holds a run's values of the variables in conditionNames, in the same order. An
+// absent value is "".
 type conditionValues [len(conditionNames)]string
 
 // differsFrom returns the names of the variables in which two runs differ.
@@ -32,16 +35,17 @@ func (v *conditionValues) differsFrom(other *conditionValues) (names []string) {
 	return names
 }
 
-// comparedSides counts the runs of both sides of an effect: those with A, then those with B.
+// comparedSides counts the runs on the two sides of a comparison: index 0 is the side with value A,
+// and index 1 the side with value B.
 type comparedSides struct {
 	runs     [2]uint64
-	notRuns  [2]uint64 // IPC records without an input or an output
+	notRuns  [2]uint64 // numbers of IPC records that lack an input or an output
 	partners [2]map[conditionValues]uint64
-	order    [2][]conditionValues // the keys of partners, in the order of the listing
+	order    [2][]conditionValues // the keys of partners, in the order in which the server listed them
 }
 
-// readSides lists the runs of both sides, which form at least this number of pairs, at one tree size. It
-// returns nil if there are too many records to list, or if they cannot be listed.
+// readSides reads the runs of both sides at one tree size. pairs is the known number of pairs. It
+// returns nil if there are too many records to read or if they cannot be read.
 func readSides(d *commands, command *cobra.Command, asked url.Values, asOf, pairs uint64) *comparedSides {
 	if pairs > maxExplained/2 { // a pair has two records
 		return nil
@@ -71,11 +75,11 @@ func readSides(d *commands, command *cobra.Command, asked url.Values, asOf, pair
 	case variable == "model", variable == "input", variable == "input_hash", variable == "system_prompt_hash", variable == "ollama_build_hash", strings.HasPrefix(variable, "label:"):
 		for side, name := range []string{"a", "b"} {
 			query.Set(variable, asked.Get(name))
-			query.Set("as_of", cli.FormatUint(asOf)) // every deletes it if there are several pages
+			query.Set("as_of", cli.FormatUint(asOf)) // every deletes as_of if there are several pages
 			query.Del("cursor")
 			list(query, func(*wire.IPCRecordEvent) int { return side })
 		}
-	default: // no filter of GET /records selects these values
+	default: // GET /records cannot filter by these variables
 		list(query, func(r *wire.IPCRecordEvent) int {
 			return slices.Index([]string{canonicalNumber(asked.Get("a")), canonicalNumber(asked.Get("b"))}, valueIn(r, variable))
 		})
@@ -99,8 +103,8 @@ func ipcRecord(row *wire.ListedRecord) (*wire.IPCRecordEvent, error) {
 	return r, err
 }
 
-// valueIn returns the value of temperature, max_tokens, or seed, or the digest of a payload member. It
-// returns "-" if the record has none.
+// valueIn returns a record's value of temperature, max_tokens, or seed, or the digest of a payload
+// member. It returns "-" if the record has no such value.
 func valueIn(r *wire.IPCRecordEvent, variable string) string {
 	value := ""
 	switch variable {
@@ -123,9 +127,9 @@ func valueIn(r *wire.IPCRecordEvent, variable string) string {
 	return value
 }
 
-// canonicalNumber returns a number in the form of valueIn, and every other text unchanged.
+// canonicalNumber formats a number like valueIn does. It returns any other text unchanged.
 func canonicalNumber(text string) string {
-	if _, err := strconv.ParseInt(text, 10, 64); err == nil || len(text) > 20 { // a digest, or a seed with more digits than a float
+	if _, err := strconv.ParseInt(text, 10, 64); err == nil || len(text) > 20 { // an integer, which a float might not represent exactly, or a digest
 		return text
 	}
 	if value, err := strconv.ParseFloat(text, 64); err == nil {
@@ -134,7 +138,7 @@ func canonicalNumber(text string) string {
 	return text
 }
 
-// add adds a record to a side (spec: Effects of a variable).
+// add counts a record on one side of the comparison (spec: Effects of a variable).
 func (s *comparedSides) add(side int, variable string, r *wire.IPCRecordEvent) {
 	input := r.Hashes.Get("input_hash")
 	if input == "" || r.Hashes.Get("output_hash") == "" {
@@ -145,7 +149,7 @@ func (s *comparedSides) add(side int, variable string, r *wire.IPCRecordEvent) {
 	values := conditionValues{input, r.Seed.String(), r.Hashes.Get("system_prompt_hash"), r.Model, "", r.MaxTokens.String()}
 	if seedless := r.Hashes.Get("seedless_input_hash"); seedless != "" {
 		values[0] = seedless
-		values[1] += " in " + input // a seed in the payload
+		values[1] += " in " + input // the seed is in the payload
 	}
 	if r.Temperature != nil {
 		values[4] = strconv.FormatFloat(*r.Temperature, 'g', -1, 64)
@@ -173,7 +177,8 @@ func (s *comparedSides) add(side int, variable string, r *wire.IPCRecordEvent) {
 	s.partners[side][values]++
 }
 
-// otherMembers returns the digests of all members of the payload but one.
+// otherMembers returns the digests of all payload members except the one at pointer, as a single
+// string.
 func otherMembers(r *wire.IPCRecordEvent, pointer string) string {
 	var list []string
 	for name, digest := range *r.PayloadMembers.Value {
@@ -185,8 +190,8 @@ func otherMembers(r *wire.IPCRecordEvent, pointer string) string {
 	return strings.Join(list, "\n")
 }
 
-// pairs returns the number of pairs: the k-th run of a side is paired with the k-th run of the other side
-// under the same conditions.
+// pairs returns the number of pairs. Under the same conditions, the k-th run on one side is paired with
+// the k-th run on the other side.
 func (s *comparedSides) pairs() (n uint64) {
 	for values, runs := range s.partners[0] {
 		n += min(runs, s.partners[1][values])
@@ -200,7 +205,8 @@ type unpairedReason struct {
 	runs [2]uint64
 }
 
-// reasons returns why runs have no partner, without counting a run twice.
+// reasons returns the reasons why runs have no partner, the most frequent one first. Each run is
+// counted under one reason only.
 func (s *comparedSides) reasons() (list []unpairedReason) {
 	add := func(side int, runs uint64, text string) {
 		at := slices.IndexFunc(list, func(r unpairedReason) bool { return r.text == text })
@@ -233,7 +239,8 @@ func (s *comparedSides) reasons() (list []unpairedReason) {
 	return list
 }
 
-// differing returns the reason that the runs of the other side differ in these variables too.
+// differing returns the reason for runs whose counterparts on the other side also differ in the
+// named variables.
 func differing(names []string) string {
 	list := strings.Join(names, " and ")
 	if last := len(names) - 1; last > 1 {
@@ -242,7 +249,8 @@ func differing(names []string) string {
 	return "the other side's runs with the same input also differ in " + list
 }
 
-// nearest returns the fewest variables in which a run differs from one of the others.
+// nearest returns the names of the variables in which a run differs from the most similar of the
+// other runs.
 func nearest(values *conditionValues, others []*conditionValues) (names []string) {
 	for i, other := range others {
 		if differ := values.differsFrom(other); i == 0 || len(differ) < len(names) {
@@ -252,7 +260,7 @@ func nearest(values *conditionValues, others []*conditionValues) (names []string
 	return names
 }
 
-// onSides formats the numbers of runs of both sides.
+// onSides formats the number of runs on each side.
 func onSides(runs [2]uint64) string {
 	switch {
 	case runs[1] == 0:
@@ -266,8 +274,9 @@ func onSides(runs [2]uint64) string {
 // maxReasons is the maximum number of reasons that effects lists.
 const maxReasons = 5
 
-// unpairedLines returns sentences, without their full stops, that say why runs have no partner. It returns
-// none if each run has one, or if the counted runs do not form this number of pairs. s may be nil.
+// unpairedLines returns sentences, without final periods, that say why runs have no partner. It returns
+// none if every run has a partner, or if the runs that were read do not form exactly the given number of
+// pairs. s may be nil.
 func (s *comparedSides) unpairedLines(pairs uint64) (lines []string) {
 	if s == nil || s.pairs() != pairs || s.runs == [2]uint64{pairs, pairs} {
 		return nil

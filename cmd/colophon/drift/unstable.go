@@ -34,7 +34,7 @@ stochastic_or_model_internal.`,
 
 func unstable(d *commands, command *cobra.Command) error {
 	query := d.query(command)
-	if !query.Has("as_of") { // the server ranks groups only for the current size
+	if !query.Has("as_of") { // the server can sort by stability only at the current tree size
 		query.Set("sort", "stability")
 	}
 	query.Set("by", "ipc_id")
@@ -49,8 +49,8 @@ func unstable(d *commands, command *cobra.Command) error {
 	return noUnstable(d, command)
 }
 
-// causesOf returns a table cell with the distinct causes that changed the output between the runs
-// of a group.
+// causesOf returns a table cell that lists the distinct causes of changed outputs among the runs of
+// a group.
 func causesOf(d *commands, command *cobra.Command, ipcID string) string {
 	query := d.asOf(command)
 	query.Set("ipc_id", ipcID)
