@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everything in a list of arrows permits all packages of this module.
+// everything, as an entry in arrows, allows a package to import any package of this module.
 const everything = "*"
 
-// arrows lists the packages of this module that each package may import. Every package must be
-// listed.
+// arrows maps each package of this module to the packages of this module that it may import. Every
+// package must have an entry.
 var arrows = map[string][]string{
 	"":                                   {},
 	"ledger/record/pyjson":               {},
@@ -150,8 +150,8 @@ var arrows = map[string][]string{
 	"internal/testing/locked":            {},
 }
 
-// foreign lists the other modules on which the pure packages may depend. The lists are short
-// because auditors import these packages.
+// foreign maps each pure package to prefixes of the external packages that it may depend on. The
+// lists are short because auditors import these packages.
 var foreign = map[string][]string{
 	"ledger/record": {"golang.org/x/text/"},
 	"client/wire":   {},
@@ -181,8 +181,8 @@ func list(t *testing.T, arguments ...string) (packages []listed) {
 	}
 }
 
-// own returns the path of a package relative to this module. It returns false if the package
-// belongs to another module.
+// own returns the path of a package relative to the root of this module. The result is false if the
+// package belongs to another module.
 func own(path string) (string, bool) {
 	if path == "colophon" {
 		return "", true

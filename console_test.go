@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestConsoleIsBuilt requires that console/dist was built from the current sources. It compares
-// digests of the sources, so it needs no Node. CI also rebuilds the console and compares the bytes.
+// TestConsoleIsBuilt checks that console/dist was built from the current sources. It compares
+// digests of the sources, so it does not need Node.js. CI also rebuilds the console and compares
+// the bytes.
 func TestConsoleIsBuilt(t *testing.T) {
 	listed, err := os.ReadFile("console/dist/sources.txt")
 	require.NoError(t, err)

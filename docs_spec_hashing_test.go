@@ -63,7 +63,7 @@ func joinedWords(text []byte) string {
 
 const (
 	zeroHash = "0000000000000000000000000000000000000000000000000000000000000000"
-	// minimalInputs contains the members of a minimal run-DAG request that follow its question.
+	// minimalInputs is the part of a minimal run-DAG request that follows the question.
 	minimalInputs = `"messages":[],"source_roots":["` + zeroHash + `"],"inputs":{"audit_mode":"STRICT","verifier_method":"v","n_quotes":0,"n_verified":0,"sources":[],"answer_text":""}}`
 )
 

@@ -26,7 +26,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// server is a server with one ledger in memory.
+// server is a test server with one in-memory ledger.
 type server struct {
 	t   *testing.T
 	url string
@@ -60,7 +60,8 @@ func (s *server) get(path string) []byte {
 	return answer
 }
 
-// ask sends a request and decodes the response body into into. headers alternates names and values.
+// ask sends a request with body encoded as JSON, and decodes the response into into. headers holds
+// alternating names and values.
 func (s *server) ask(method, path string, body, into any, headers ...string) {
 	text, err := json.Marshal(body)
 	require.NoError(s.t, err)
@@ -81,8 +82,8 @@ func (s *server) ask(method, path string, body, into any, headers ...string) {
 	require.NoError(s.t, json.Unmarshal(answer, into))
 }
 
-// postRun posts an IPC record with the given members, and with defaults for all others. It returns
-// the receipt.
+// postRun posts an IPC record that has the given members and defaults for all others, and returns
+// its receipt.
 func (s *server) postRun(given map[string]any) (r struct {
 	Seq    int
 	Hashes map[string]*string
@@ -167,7 +168,7 @@ func exampleRunGroups(e *example) {
 	}
 }
 
-// compactJSON encodes a value as the examples write it. An empty or nil list yields [].
+// compactJSON encodes v as compact JSON, in the style of the examples. A nil list yields [].
 func compactJSON(t *testing.T, v any) string {
 	text, err := json.Marshal(v)
 	require.NoError(t, err)

@@ -26,11 +26,11 @@ import (
 
 var updateExamples = flag.Bool("update", false, "rewrite the examples in docs/spec")
 
-// example is a block of docs/spec that consists of lines "key = value".
+// example is a fenced block in docs/spec that consists of lines of the form "key = value".
 type example struct {
 	t      *testing.T
 	all    map[string]*example // all examples by name
-	keys   []string            // in the order of the lines
+	keys   []string            // in the order in which they appear
 	values map[string]string
 	set    map[string]bool // keys whose values the code has computed
 }
@@ -61,7 +61,7 @@ func parseExample(t *testing.T, text string) *example {
 // exampleWidth is the width in characters at which String breaks long lines.
 const exampleWidth = 130
 
-// String formats the block as docs/spec contains it.
+// String formats the block as it appears in docs/spec.
 func (e *example) String() string {
 	var b strings.Builder
 	width := 0
@@ -95,7 +95,7 @@ func (e *example) value(key string) string {
 	return v
 }
 
-// text returns the text of a value that is a JSON string.
+// text decodes a value that is a JSON string.
 func (e *example) text(key string) string {
 	var document pyjson.Document
 	require.NoError(e.t, document.Parse([]byte(e.value(key))))
@@ -113,8 +113,8 @@ func (e *example) hexBytes(key string) []byte {
 	return b
 }
 
-// computed requires that a key has the value that the code has computed. With -update, it sets the
-// value.
+// computed requires the value of a key to equal the given value, which the code has computed. With
+// -update, it first changes the key's value to that value.
 func (e *example) computed(key, value string) {
 	e.value(key)
 	e.set[key] = true
@@ -202,7 +202,7 @@ func (e *example) post(kind record.Kind, body string) (p postedRecord) {
 	return p
 }
 
-// effective posts a record, and returns the record's effective hash with this name.
+// effective posts a record and returns its effective hash of the given name.
 func (e *example) effective(kind record.Kind, body, name string) string {
 	hash := e.post(kind, body).Hashes[name]
 	require.NotNil(e.t, hash, name)
@@ -227,7 +227,7 @@ func specHeadings(t *testing.T, file string) (titles []string) {
 	return titles
 }
 
-// specReferences returns the headings to which the comments of a Go file refer, as in (spec:
+// specReferences returns the headings that the comments of a Go file cite in the form (spec:
 // Canonical JSON; Numbers).
 func specReferences(t *testing.T, file string) (titles []string) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)

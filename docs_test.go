@@ -56,8 +56,8 @@ var (
 	notInAnchor  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// anchors returns the anchors that GitHub gives to the headings of a document. If a heading occurs
-// several times, a number is appended to each anchor after the first.
+// anchors returns the anchors that GitHub generates for the headings of a document. If a heading
+// occurs several times, a number is appended to each anchor after the first.
 func anchors(text []byte) (all []string) {
 	for _, m := range heading.FindAllStringSubmatch(fencedBlock.ReplaceAllString(string(text), ""), -1) {
 		title := strings.ToLower(linkedTitle.ReplaceAllString(m[1], "$1"))

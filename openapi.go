@@ -1,9 +1,9 @@
-// Package colophon contains the API contract, which several packages of the module share.
+// Package colophon embeds the API contract, which several packages of this module use.
 package colophon
 
 import _ "embed"
 
-// OpenAPI is the contract of the REST API, the file openapi.yaml.
+// OpenAPI is the contract of the REST API, embedded from openapi.yaml.
 //
-//go:embed openapi.yaml
+// go:embed openapi.yaml
 var OpenAPI []byte

@@ -15,18 +15,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Limits of a package. A package that exceeds them usually consists of several packages.
+// These limits apply to every package that is not listed in larger. A package that exceeds them
+// should usually be split.
 const (
 	maxFiles   = 20
 	maxLines   = 3000
-	maxMethods = 40 // methods of one receiver
+	maxMethods = 40 // per receiver type
 )
 
-// bounds holds the limits of one package.
+// bounds holds the limits that apply to one package.
 type bounds struct{ files, lines, methods int }
 
-// larger lists the packages that may exceed the limits, each with its own limits. Only lower these.
-// Remove an entry once its package is within the common limits.
+// larger maps each package that may exceed the common limits to its own limits. Limits here may
+// only be lowered. Remove an entry once its package is within the common limits.
 var larger = map[string]bounds{
 	// One file per command.
 	"cmd/colophon": {files: 60, lines: 5500, methods: maxMethods},
@@ -36,7 +37,7 @@ var larger = map[string]bounds{
 
 var receiver = regexp.MustCompile(`^func \((?:\w+ )?\*?(\w+)(?:\[[^\]]*\])?\) `)
 
-// TestShape prints the size of each package and requires that it is within its bounds.
+// TestShape prints the size of each package and checks that it is within the package's limits.
 func TestShape(t *testing.T) {
 	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,IgnoredGoFiles", "./...").Output()
 	require.NoError(t, err)

@@ -19,8 +19,8 @@ func (s *Server) LimitListener(l net.Listener) net.Listener {
 	return s.shared.Limits.Connections.LimitListener(l, func() { s.config.Metrics.load.CountRefusal(limits.RefusedConnections) })
 }
 
-// admit refuses requests before authentication: requests on connections beyond the limit, with
-// a URL that is too long, or from an address that sends too many.
+// admit refuses a request before authentication if its connection exceeds the connection limit, its
+// URL is too long, or its address sends too many requests.
 func (s *Server) admit(c *call.Call) error {
 	r := c.Request()
 	beyond, last := limits.OverConnectionLimit(r)
@@ -48,17 +48,17 @@ func (s *Server) admit(c *call.Call) error {
 	return s.shared.Limits.Rates.TakeAddressToken(c.Address)
 }
 
-// operational reports whether a route serves monitoring. Monitoring must work above all when
-// the server is overloaded.
+// operational reports whether a route is used for monitoring. admit does not refuse requests for
+// such a route, because monitoring matters most when the server is overloaded.
 func operational(route string) bool {
 	return route == "/healthz" || route == "/readyz" || route == "/metrics"
 }
 
-// authenticate returns the identity of a request's caller. It accepts valid credentials even
-// from an address that has sent many invalid ones, so that guessing by others locks no one out.
-// Failures beyond a rate get 429 instead of 401. Signatures are expensive to verify; those from
-// an address with too many invalid ones are refused without being verified. All other
-// credentials are always checked.
+// authenticate returns the identity of the caller. It accepts valid credentials even from an
+// address that has sent many invalid ones, so that nobody can lock others out by guessing. If an
+// address exceeds its rate of failures, further failures get 429 instead of 401. The exception is
+// signatures, which are expensive to verify: if an address has sent too many invalid ones, its
+// signatures are refused without being verified.
 func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
 	if !s.shared.Access.RequiresIdentity() {
 		return s.shared.Unrestricted, nil
@@ -83,7 +83,7 @@ func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
 	return nil, call.UnauthorizedProblem()
 }
 
-// inTurn wraps a handler so that it begins with a turn to compute.
+// inTurn wraps a handler so that it takes a turn to compute before it runs.
 func inTurn(handler call.Handler) call.Handler {
 	return func(c *call.Call) error {
 		if err := c.BeginRead(); err != nil {

@@ -12,17 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAllocations limits how many allocations a request costs. Unlike times, allocations can be
-// counted exactly. The counts cover the whole process: they include the allocations of net/http
+// TestAllocations bounds the number of allocations per request. Unlike durations, allocations can
+// be counted exactly. The counts cover the whole process: they include the allocations of net/http
 // (about 15 per request) and, for writes, those of the ledger and the index. The limits leave room
-// for variation. The test is left out under the race detector, where sync.Pool drops values at
-// random.
+// for variation. The test does not run under the race detector, because there sync.Pool drops
+// values at random.
 func TestAllocations(t *testing.T) {
 	s := start(t)
 	w := s.wire(t)
 	asked := 0
-	// Writes come last, because the index folds them in the background after they have been
-	// answered.
+	// Writes come last, because the index keeps folding them in the background after the response.
 	for _, c := range []struct {
 		name    string
 		most    float64

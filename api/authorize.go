@@ -58,8 +58,8 @@ func (r route) reads() bool {
 	return r.method == http.MethodGet && r.needs.On != call.AllLedgers
 }
 
-// brokenElement reports whether an element of the path contains an unescaped slash. Echo puts
-// the rest of the path into the last element; in this API a slash within an element is
+// brokenElement reports whether a path parameter contains an unescaped slash. Echo puts the rest of
+// the path into the last parameter, but in this API a slash within a parameter must be
 // percent-encoded.
 func brokenElement(c *call.Call) bool {
 	for i, name := range c.ParamNames() {
@@ -70,13 +70,13 @@ func brokenElement(c *call.Call) bool {
 	return false
 }
 
-// allowOrigins lets web pages of all origins read the answer.
+// allowOrigins lets web pages from any origin read the response.
 func allowOrigins(c *call.Call) {
 	c.Response().Header().Set(echo.HeaderAccessControlAllowOrigin, "*")
 }
 
-// preflight answers the CORS preflight request of a browser. Web pages of other origins are
-// allowed to read only public logs.
+// preflight answers a browser's CORS preflight request. Web pages from other origins may read only
+// public logs.
 func (s *Server) preflight(c *call.Call) error {
 	h := c.Response().Header()
 	h.Set(echo.HeaderAllow, "OPTIONS, GET, HEAD")

@@ -18,7 +18,7 @@ import (
 	"colophon/proofs"
 )
 
-// having returns a caller whose token has these scopes on the ledger "default".
+// having returns a caller whose token grants the given scopes on the default ledger.
 func (g *gated) having(name string, scopes ...string) caller {
 	g.t.Helper()
 	return caller{name: name, authorization: bearer(g.token(name, []string{ledger.Default}, scopes).Text)}
@@ -28,8 +28,8 @@ func (g *gated) admin() caller { return caller{authorization: bearer(g.root)} }
 
 const atDefault = "/v1/ledgers/default"
 
-// HEAD needs the same scopes as GET. OPTIONS needs no credentials, and its response allows no other
-// origin.
+// HEAD needs the same scopes as GET. OPTIONS needs no credentials, and its response does not allow
+// other origins.
 func TestHeadAndOptions(t *testing.T) {
 	g := startGated(t)
 	for _, e := range expectations() {
@@ -53,7 +53,8 @@ func TestHeadAndOptions(t *testing.T) {
 	require.Equal(t, http.StatusMethodNotAllowed, g.ask(caller{}, http.MethodDelete, atDefault, "").status)
 }
 
-// described decodes the name of a ledger and the visibility of its log.
+// described decodes the parts of a ledger's description that the tests check: its name and the
+// visibility of its log.
 type described struct{ Name, Log string }
 
 func TestListHasOnlyGrantedLedgers(t *testing.T) {
@@ -74,7 +75,7 @@ func TestListHasOnlyGrantedLedgers(t *testing.T) {
 	require.Equal(t, []string{"spare"}, names(caller{authorization: bearer(two.Text)}))
 }
 
-// Derived facts reveal other records, so the scope write alone does not suffice for them.
+// Derived facts reveal other records, so the write scope alone is not enough to request them.
 func TestDerivedFactsNeedRead(t *testing.T) {
 	g := startGated(t)
 	writer, both := g.having("writer", "write"), g.having("both", "write", "read")
@@ -88,7 +89,7 @@ func TestDerivedFactsNeedRead(t *testing.T) {
 	}
 }
 
-// actorOf returns the actor that the log entry of an event names.
+// actorOf returns the actor recorded in the log entry of an event.
 func (s *service) actorOf(name string, seq uint64) string {
 	s.t.Helper()
 	l, err := s.host.Ledger(name)
@@ -125,7 +126,7 @@ func TestActorIsTheTokensName(t *testing.T) {
 	}
 	for _, e := range expectedOfWrites()[:11] {
 		method, _, _ := strings.Cut(e.route, " ")
-		if body := generations[e.url]; body != "" { // the body in the table causes no event
+		if body := generations[e.url]; body != "" { // the body in the table would not create an event
 			e.body = body
 		}
 		write(writer, "scribe-7", method, e.url[1:], e.body, e.status)
@@ -175,7 +176,8 @@ func TestFirstTokenClosesTheServer(t *testing.T) {
 	s.get("/stats", "Authorization", "Bearer "+made.Text).problem(http.StatusUnauthorized)
 }
 
-// Anyone can read a public log, also from a web page of any origin, but nothing else of the ledger.
+// Anyone can read a public log, even from a web page of another origin, but nothing else in the
+// ledger.
 func TestPublicLog(t *testing.T) {
 	g := startGated(t)
 	publish := func(c caller, path, log string) answer {
@@ -278,7 +280,8 @@ func TestContractSaysWhatRoutesNeed(t *testing.T) {
 	}
 }
 
-// sentence returns the beginning of the sentence in which a description states the needed scopes.
+// sentence returns the opening words of the sentence in which a description states the required
+// scopes.
 func sentence(oneOf, all []string) string {
 	list := func(names []string, word string) string { return "`" + strings.Join(names, "` "+word+" `") + "`" }
 	switch {

@@ -15,10 +15,10 @@ import (
 	"colophon/internal/testing/locked"
 )
 
-// A batch can stop before the end of its body: here the body is not gzip, and is longer than the
-// server drains. The rest of the body must not be read concurrently with the next request on the
-// connection, because net/http then panics. With the server's own listener, which closes the
-// connection, the two reads rarely overlap.
+// A batch can end before its body does: here, the body is not valid gzip and is longer than what
+// the server is willing to drain. The rest of the body must not be read concurrently with the next
+// request on the connection, because net/http then panics. With the server's own listener, which
+// closes the connection, the two reads rarely overlap.
 func TestBatchThatEndsBeforeItsBody(t *testing.T) {
 	for name, listen := range map[string]bool{"of its own": false, "of the server": true} {
 		t.Run("listener "+name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestBatchThatEndsBeforeItsBody(t *testing.T) {
 				request.Header.Set("Content-Encoding", "gzip")
 				response, err := http.DefaultClient.Do(request)
 				if err != nil {
-					continue // the connection was reset before the answer was read
+					continue // the connection was reset before the response was read
 				}
 				text, err := io.ReadAll(response.Body)
 				require.NoError(t, response.Body.Close())

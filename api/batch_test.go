@@ -30,7 +30,7 @@ func (s *service) batch(body string, headers ...string) answer {
 	return s.do(http.MethodPost, "/batch", body, append([]string{"Content-Type", call.NDJSON}, headers...)...).want(http.StatusOK)
 }
 
-// lineAnswer has the members of receipts and of problems.
+// lineAnswer decodes the answer to one batch line, which is either a receipt or a problem.
 type lineAnswer struct {
 	Seq     *uint64
 	Status  int
@@ -85,8 +85,8 @@ func TestBatchAnswersLineForLine(t *testing.T) {
 	require.EqualValues(t, 6, s.size(), "ledger_created, a, mismatch, refusal, k, c")
 }
 
-// Batch lines can be state changes and notes, mixed with records and with idempotency keys of their
-// own.
+// Batch lines can be state changes and notes, mixed with records, and each line can have its own
+// idempotency key.
 func TestVerbsAreLines(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)

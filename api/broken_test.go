@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raw sends the text of a request, in which {host} stands for the address of the server, and
-// returns the response.
+// raw sends a request given as text, after replacing {host} with the server's address, and returns
+// the response.
 func (s *service) raw(request string) answer {
 	s.t.Helper()
 	address := strings.TrimPrefix(s.http.URL, "http://")
@@ -40,7 +40,7 @@ func TestBrokenChunksAreRefused(t *testing.T) {
 	}
 }
 
-// Every answer has the security headers, even an answer that precedes routing.
+// Every response has the security headers, even one that is sent before routing.
 func TestEveryAnswerIsSecured(t *testing.T) {
 	s := start(t)
 	for _, a := range []answer{
@@ -53,8 +53,8 @@ func TestEveryAnswerIsSecured(t *testing.T) {
 	}
 }
 
-// A slash in an element of a path must be percent-encoded. A plain slash makes a different
-// path.
+// A slash within a path element must be percent-encoded. An unescaped slash changes which path is
+// requested.
 func TestSlashesInElements(t *testing.T) {
 	s := start(t)
 	s.do(http.MethodPut, "/sources/a//b", "{}", "Content-Type", "application/json").problem(http.StatusNotFound)
@@ -64,7 +64,7 @@ func TestSlashesInElements(t *testing.T) {
 	s.get("/sources/a/b").problem(http.StatusNotFound)
 }
 
-// The size 0 is refused, because every ledger has at least one event.
+// A tree size of 0 is refused, because every ledger has at least one event.
 func TestSizeZeroIsRefused(t *testing.T) {
 	s := start(t)
 	s.get("/records?as_of=0").problem(http.StatusBadRequest)

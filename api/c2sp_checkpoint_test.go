@@ -20,10 +20,10 @@ import (
 	"colophon/proofs"
 )
 
-// signedNote holds the parts of a checkpoint, as signed-note and tlog-checkpoint define them.
+// signedNote holds the parts of a checkpoint as defined by signed-note and tlog-checkpoint.
 type signedNote struct {
 	text       string   // the signed text, including its last newline
-	lines      []string // lines of the text
+	lines      []string // text, split into lines
 	signatures [][2]string
 }
 
@@ -116,7 +116,7 @@ func TestTlogCheckpoint(t *testing.T) {
 		require.NotRegexp(t, regexp.MustCompile(`[\x00-\x09\x0b-\x1f]`), string(a.body))
 	})
 	t.Run("the size of an empty tree is 0", func(t *testing.T) {
-		// No server serves an empty log: a ledger begins with the event of its creation.
+		// A server never serves an empty log, because every ledger begins with its creation event.
 		signer, err := proofs.GenerateKey().Signer("example.com/log42")
 		require.NoError(t, err)
 		signed, err := signer.Sign(proofs.Checkpoint{Origin: "example.com/log42", Root: proofs.EmptyRoot()})
@@ -147,8 +147,8 @@ func TestTlogCheckpointsAreConsistent(t *testing.T) {
 	}
 }
 
-// OpenCheckpoint follows the rules by which a client MUST verify signed notes, both for notes of
-// this log and for notes of other logs.
+// OpenCheckpoint follows the rules that a client MUST apply when it verifies signed notes, whether
+// they come from this log or from another one.
 func TestSignedNotesAreVerified(t *testing.T) {
 	s := filled(t, 2)
 	signed := s.get("/log/checkpoint").want(http.StatusOK).body
@@ -210,8 +210,8 @@ func TestSignedNotesAreVerified(t *testing.T) {
 	}
 }
 
-// openSigned opens a checkpoint that the key of example.com/log has signed, with the given
-// origin, spelling of the size, and lines after the root.
+// openSigned signs a checkpoint as example.com/log and then opens it. The checkpoint consists of
+// the given origin, the size exactly as written, a root, and the extensions.
 func openSigned(t *testing.T, origin, size, extensions string) error {
 	t.Helper()
 	seed := [ed25519.SeedSize]byte{1}

@@ -16,7 +16,8 @@ import (
 	"colophon/proofs"
 )
 
-// textProof has the parts of a tlog-proof, parsed according to its specification alone.
+// textProof holds the parts of a tlog-proof. cutProof parses them as the specification says,
+// without using the code under test.
 type textProof struct {
 	extra      []byte
 	index      string

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests in c2sp_*_test.go check what the C2SP documents require of a log. The name of each
-// case has the keyword (such as MUST) and a summary of the sentence. The expected values are
+// The tests in c2sp_*_test.go check what the C2SP documents require of a log. The name of each case
+// contains the keyword (such as MUST) and a summary of the requirement. The expected values are
 // computed from the entries with SHA-256 alone.
 
 // mth computes the Merkle Tree Hash of leaves (RFC 6962, section 2.1).
@@ -48,7 +48,7 @@ func published(t *testing.T, records int) *service {
 	return s
 }
 
-// tilePath returns the path of a tile with an index below 1,000. A width of 256 means a full
+// tilePath returns the path of a tile, whose index must be below 1,000. A width of 256 means a full
 // tile.
 func tilePath(level string, index, width int) string {
 	path := fmt.Sprintf("/log/tile/%s/%03d", level, index)
@@ -58,8 +58,8 @@ func tilePath(level string, index, width int) string {
 	return path
 }
 
-// wantTiles checks every tile and bundle of the tree of the first size entries: which ones
-// exist, and their content.
+// wantTiles requests every tile and entry bundle of the tree over the first size entries, and
+// checks their contents.
 func (s *service) wantTiles(entries [][]byte, size int) {
 	s.t.Helper()
 	for level, below := 0, 1; below <= size; level, below = level+1, below*256 {
@@ -89,7 +89,7 @@ func (s *service) wantBundle(entries [][]byte, index int) {
 	require.Equal(s.t, want, s.get(tilePath("entries", index, len(entries))).want(http.StatusOK).body)
 }
 
-// While the log grows by one event at a time, the partial tiles of each size are served. They stay
+// As the log grows by one event at a time, the partial tiles for each size are served. They stay
 // available afterwards.
 func TestTlogTilesOfEverySize(t *testing.T) {
 	s := start(t)
@@ -163,7 +163,7 @@ func TestTlogTiles(t *testing.T) {
 	})
 }
 
-// Every tile has one path. No other path, however similar, is a tile.
+// Every tile has exactly one path. Other paths, however similar, do not lead to a tile.
 func TestTlogTilePaths(t *testing.T) {
 	s := published(t, 299)
 	for _, path := range []string{"0/000", "0/000.p/255", "0/001.p/44", "entries/000.p/1", "1/000.p/1"} {
@@ -185,8 +185,7 @@ func TestTlogTilePaths(t *testing.T) {
 	}
 }
 
-// statusOf requests a tile by a path that is sent without escaping, and returns the response
-// status.
+// statusOf requests the tile at path, which is sent unescaped, and returns the response status.
 func (s *service) statusOf(path string) int {
 	s.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.http.URL, "http://"))
@@ -245,7 +244,7 @@ func TestTlogTilesHead(t *testing.T) {
 			for _, h := range []answer{get, head} {
 				h.header.Del("Date")
 				if strings.Contains(path, "entries") && encoding == "gzip" {
-					h.header.Del("Content-Length") // only known after sending
+					h.header.Del("Content-Length") // known only after the compressed body has been sent
 				}
 			}
 			require.Equal(t, get.header, head.header, path)

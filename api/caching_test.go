@@ -10,7 +10,7 @@ import (
 	"colophon/ledger"
 )
 
-// Every answer states which caches are allowed to keep it.
+// Every response states which caches may store it.
 func TestEveryAnswerStatesItsCaching(t *testing.T) {
 	g := startGated(t)
 	for _, c := range []caller{g.admin(), g.having("writer", "write"), g.having("reader", "read"), {name: "anonymous"}} {
@@ -40,7 +40,7 @@ func TestEveryAnswerStatesItsCaching(t *testing.T) {
 	}
 }
 
-// No cache is allowed to keep content, or the response that the content has been erased.
+// No cache may store content, or a response saying that the content has been erased.
 func TestContentIsNotCached(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)

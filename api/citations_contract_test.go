@@ -25,7 +25,7 @@ const (
 	sourcesOf   = prefix + "/sources"
 )
 
-// chunk returns the chunk hash of a text without repeated spaces.
+// chunk returns the chunk hash of text, which must not contain repeated spaces.
 func chunk(text string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))) }
 
 const (
@@ -37,9 +37,9 @@ const (
 // strangeSource is a source_id that must be percent-encoded in a path.
 const strangeSource = "records/4 ü"
 
-// cited returns a server with citation sets about one subject. Set 2 cites a different text at
-// the same place of a source, and cites a chunk under a second source. Then the source is
-// registered (3) without the first text, and set 4 cites that text again.
+// cited returns a server with three citation sets about one subject. Set 2 cites a different text
+// at the same place in a source, and cites a chunk of set 1 under a second source. Event 3 then
+// registers the first source without the first text, and set 4 cites that text again.
 func cited(t *testing.T) *server {
 	s := newServer(t)
 	set := func(run string, citations ...string) {
@@ -64,7 +64,7 @@ func TestCitationsAreAnsweredAsTheContractSays(t *testing.T) {
 	first, second, third := chunk(keeper), chunk(keeper2), chunk(register)
 	for name, c := range map[string]struct {
 		call call
-		want string // answer at size 5; TIME stands for any time
+		want string // response at tree size 5; TIME stands for any time
 	}{
 		"drift": {get(chunkDrift).asking("?subject=question%2F311&after=4"), fmt.Sprintf(
 			`[{"seq":1,"run_id":"answer/1","time":TIME,"against":null,"added":[%[1]q,%[3]q],"removed":[],"kept":[],"jaccard":null},`+
@@ -113,8 +113,8 @@ func TestCitationsArePagedAndProved(t *testing.T) {
 	}
 }
 
-// requirePages requires that a list has the same rows when it is read in one page and when it is
-// read row by row, and that each row has its proof.
+// requirePages requires that a list has the same rows whether it is read in one page or row by row,
+// and that each row comes with its proof.
 func requirePages(t *testing.T, s *server, k call, first, own string) {
 	t.Helper()
 	var all, page struct {
@@ -144,7 +144,7 @@ func TestCitationsDocuments(t *testing.T) {
 	again := strings.Replace(letters, "letters", "register", 1)
 	require.Equal(t, fmt.Sprintf(`{"all_citations":[%[1]s,%[2]s,%[3]s],"by_section":{"Keeper":[%[1]s],"unknown":[%[2]s,%[3]s]},`+
 		`"source_ids":["letters",%[4]q,"register"],"total_count":3}`, kept, letters, again, strangeSource), string(a.body))
-	// A redacted citation no longer has a text.
+	// The text of a redacted citation is gone.
 	s.do(t, verb(http.MethodDelete, contentsOf, `{"reason":"r"}`, "seq", "2"), http.StatusCreated)
 	a = s.do(t, get(documentOf, "seq", "2"), http.StatusOK)
 	require.Equal(t, "5", a.header.Get("Colophon-Redacted-By"))
@@ -212,7 +212,7 @@ func TestProblemsOfCitationsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // the contract refuses the request too
+		refused bool // whether the contract also rejects the request
 		names   string
 	}{
 		{"no subject", get(chunkDrift), 400, true, "/subject"},

@@ -34,7 +34,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// contract is openapi.yaml, against which the tests check requests and responses.
+// contract is the parsed openapi.yaml, against which the tests check requests and responses.
 type contract struct {
 	*openapi3.T
 }
@@ -74,7 +74,7 @@ func decodeLines(body io.Reader, header http.Header, schema *openapi3.SchemaRef,
 	return lines, nil
 }
 
-// call is one request in the terms of the contract.
+// call describes one request in terms of the contract.
 type call struct {
 	method, route string // route as in the contract: /v1/ledgers/{ledger}
 	path          map[string]string
@@ -99,7 +99,7 @@ func (c call) request(t testing.TB, base string) *http.Request {
 	return r
 }
 
-// reply is a response that has been read.
+// reply is a response whose body has been read.
 type reply struct {
 	status int
 	header http.Header
@@ -142,19 +142,19 @@ func (c contract) checkRequest(k call, r *http.Request) error {
 }
 
 func documents(route *routers.Route, in, name string) bool {
-	// A name like label:{name} stands for all names with that prefix.
+	// The contract uses label:{name} to describe all parameters whose names begin with "label:".
 	if prefix, _, open := strings.Cut(name, ":"); open {
 		name = prefix + ":{name}"
 	}
 	return route.Operation.Parameters.GetByInAndName(in, name) != nil || route.PathItem.Parameters.GetByInAndName(in, name) != nil
 }
 
-// undocumented lists the headers that every response can have. The introduction of the
-// contract describes them once.
+// undocumented lists headers that any response can have. The contract describes them once, in its
+// introduction, and not for each response.
 var undocumented = []string{"Cache-Control", "Content-Type", "Content-Length", "Date", "Referrer-Policy", "X-Content-Type-Options"}
 
-// checkResponse returns nil if the contract has this status, with exactly these headers and
-// this body.
+// checkResponse returns nil if the response conforms to the contract, which must describe its
+// status, all its headers, and its body.
 func (c contract) checkResponse(k call, r *http.Request, a reply) error {
 	input, err := c.input(k, r)
 	if err != nil {
@@ -178,7 +178,7 @@ func (c contract) checkResponse(k call, r *http.Request, a reply) error {
 	return openapi3filter.ValidateResponse(context.Background(), output.SetBodyBytes(a.body))
 }
 
-// server is a real HTTP server whose responses are compared with the contract.
+// server is a real HTTP server whose responses are checked against the contract.
 type server struct {
 	contract
 	api    *api.Server
@@ -215,8 +215,8 @@ func newServerFor(t testing.TB, maxBody int) *server {
 	return s
 }
 
-// do sends a request that the contract allows. It requires a response with this status that the
-// contract describes.
+// do sends a request, which the contract must allow. It requires that the response has the given
+// status and conforms to the contract.
 func (s *server) do(t testing.TB, k call, status int) reply {
 	t.Helper()
 	require.NoError(t, s.checkRequest(k, k.request(t, s.url)), "%s", k.body)
@@ -242,7 +242,7 @@ func (a reply) decode(t testing.TB, to any) {
 	require.NoError(t, json.Unmarshal(a.body, to), "%s", a.body)
 }
 
-// disk is a database in memory that can act as if its disk were full or had lost content.
+// disk is an in-memory database that can simulate a full disk or the loss of content.
 type disk struct {
 	storage.Database
 	full, lost atomic.Bool

@@ -50,7 +50,7 @@ func TestProblemsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // the contract can express the error, and refuses the request too
+		refused bool // whether the contract can express the error, and so rejects the request too
 	}{
 		{"unknown member", post(ipc, `{"modle":"m","payload":{},"model":"m","temperature":0,"max_tokens":1}`), 400, true},
 		{"not JSON", post(ipc, `{"payload"`), 400, true},
@@ -174,8 +174,8 @@ func TestBatchAnswersAreAsTheContractSays(t *testing.T) {
 	}
 }
 
-// TestContractCheckerCanFail changes good answers and requests. The checker must report each
-// change.
+// TestContractCheckerCanFail alters valid requests and responses. The checker must report each
+// alteration.
 func TestContractCheckerCanFail(t *testing.T) {
 	s := newServer(t)
 	k := s.record(t, "complete")
@@ -221,14 +221,15 @@ func TestContractCheckerCanFail(t *testing.T) {
 
 func (a reply) clone() reply { return reply{a.status, a.header.Clone(), bytes.Clone(a.body)} }
 
-// edit replaces every from in the body.
+// edit returns a copy of the reply in which every occurrence of from in the body is replaced.
 func (a reply) edit(from, to string) reply {
 	a = a.clone()
 	a.body = bytes.ReplaceAll(a.body, []byte(from), []byte(to))
 	return a
 }
 
-// set replaces the value of a member of the body. An empty value removes the member.
+// set returns a copy of the reply in which the named member of the body has a new value. An empty
+// value removes the member.
 func (a reply) set(name, value string) reply {
 	a = a.clone()
 	var members map[string]json.RawMessage

@@ -51,14 +51,14 @@ func TestContractNamesEveryRoute(t *testing.T) {
 	require.ElementsMatch(t, s.api.Routes(), routes)
 }
 
-// example is one request example of the contract.
+// example is a request example from the contract.
 type example struct {
 	call
 	name     string
 	response *openapi3.Example // the response example with the same name; nil if the contract has none
 }
 
-// requestExamples lists the request examples, by route and name.
+// requestExamples returns the request examples in the contract, ordered by route.
 func (c contract) requestExamples(t testing.TB) []example {
 	t.Helper()
 	var list []example
@@ -89,7 +89,8 @@ func (c contract) requestExamples(t testing.TB) []example {
 	return list
 }
 
-// answerExample returns the example with this name of a successful response, or nil.
+// answerExample returns the example with the given name of a successful response, or nil if there
+// is none.
 func answerExample(o *openapi3.Operation, media, name string) *openapi3.Example {
 	for _, status := range []int{http.StatusCreated, http.StatusOK} {
 		if r := o.Responses.Status(status); r != nil && r.Value.Content[media] != nil {
@@ -101,7 +102,7 @@ func answerExample(o *openapi3.Operation, media, name string) *openapi3.Example 
 	return nil
 }
 
-// encode encodes an example as this media type.
+// encode encodes an example in the given media type.
 func encode(t testing.TB, media string, value any) []byte {
 	t.Helper()
 	if media == otlp.Protobuf {
@@ -133,7 +134,7 @@ type result struct {
 	FirstSeq uint64 `json:"first_seq"`
 }
 
-// results decodes an answer, or each of its lines.
+// results decodes a response body that has one JSON object per line.
 func results(t testing.TB, body []byte) []result {
 	t.Helper()
 	var list []result
@@ -174,7 +175,7 @@ func TestRequestExamplesAreAnsweredAsTheContractSays(t *testing.T) {
 	require.GreaterOrEqual(t, compared, 8)
 }
 
-// record returns a call that posts the request example with this name.
+// record returns a call that posts the request example with the given name.
 func (s *server) record(t testing.TB, name string) call {
 	t.Helper()
 	for _, e := range s.requestExamples(t) {

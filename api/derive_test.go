@@ -36,8 +36,8 @@ func TestDerivedFactsOfRuns(t *testing.T) {
 		s.derived("/ipc-records", `{"payload":{},"model":"m","temperature":0,"max_tokens":9}`), "all that a record may lack")
 }
 
-// someDimensions is an object of cache dimensions. Tests replace the versions of the schema and of
-// the chunking.
+// someDimensions is a JSON object of cache dimensions. Tests replace its schema_version and
+// chunking_version.
 const someDimensions = `{"source_root":"` + zeros + `","question_hash":"` + zeros + `","model_profile_hash":"` + zeros + `","conversation_hash":"` + zeros +
 	`","governance_policy_hash":"` + zeros + `","schema_version":"s1","canonicalization_version":"1","chunking_version":"c1"}`
 

@@ -41,15 +41,15 @@ func samples(t *testing.T, s *server) map[string]string {
 	return found
 }
 
-// The queries on the page at /docs can be pasted: they address the page's own server, and find
-// data in the ledgers of the examples.
+// The queries shown at /docs can be pasted into a shell: they address the server that served the
+// page, and they find data in the ledgers used for the examples.
 func TestQueriesOfTheDocsCanBePasted(t *testing.T) {
 	query := regexp.MustCompile(`^curl -sS '([^']*)'$`)
 	ledgers := map[string]*server{"/drift/": generated(t), "/run-dags/": answered(t), "/citation-sets": cited(t)}
 	pasted := 0
 	for place, s := range ledgers {
 		head := map[string]string{"/drift/": "7", "/run-dags/": "5", "/citation-sets": "4"}[place]
-		s.do(t, get(recordsOf).asking("?after="+head), http.StatusOK) // waits until the index has everything
+		s.do(t, get(recordsOf).asking("?after="+head), http.StatusOK) // waits until the index contains all events
 		for _, command := range samples(t, s) {
 			m := query.FindStringSubmatch(command)
 			if m == nil {
@@ -72,7 +72,7 @@ func TestQueriesOfTheDocsCanBePasted(t *testing.T) {
 }
 
 // In a browser, /docs shows every operation with its command, gives each operation its own address,
-// and requests only its own files.
+// and loads no files other than those under /docs.
 func TestDocsInABrowser(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	s := newServer(t)

@@ -29,9 +29,10 @@ func generation(run, model, temperature, output, more string) call {
 		`"model":%q,"temperature":%s,"output":%q%s}`, run, model, temperature, output, more))
 }
 
-// generated returns a server with generations of one input: by a model (1), by the same model
-// again (2), by a second model (3), with a different temperature (4), and by a model whose name
-// needs escaping (5). The last one is withdrawn (6). An incomplete record (7) is not a run.
+// generated returns a server with generations of one input, whose seqs are given in parentheses: by
+// a model (1), by the same model again (2), by a second model (3), with a different temperature
+// (4), and by a model whose name needs escaping (5). The last one is withdrawn (6). An incomplete
+// record (7) is not a run.
 func generated(t *testing.T) *server {
 	s := newServer(t)
 	for _, k := range []call{
@@ -139,7 +140,7 @@ func TestDriftIsPagedAndProved(t *testing.T) {
 	}
 }
 
-// A re-run has the recorded values, except those that the request states.
+// A re-run uses the recorded values, except for those that the request overrides.
 func TestReproduction(t *testing.T) {
 	s := generated(t)
 	s.do(t, post(ipc, `{"payload":{"q":"why?","seed":1},"seed":7,"system_prompt":"p","output":"o","model":"m","temperature":0.7,"max_tokens":120}`), http.StatusCreated)
@@ -175,7 +176,7 @@ func TestProblemsOfDriftAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // the contract refuses the request too
+		refused bool // whether the contract also rejects the request
 		names   string
 	}{
 		{"no by", get(groupsOf), 400, true, "/by"},

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The totals of effects are those of the requested tree size, whether sizes grow or shrink from
-// one request to the next. They change when a run becomes stale.
+// Effect totals are as of the requested tree size, whether that size grows or shrinks from one
+// request to the next. They change when a run becomes stale.
 func TestEffectTotalsFollowTheLog(t *testing.T) {
 	s := start(t)
 	asked := func(query string) (answer struct {

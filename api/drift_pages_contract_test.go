@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// groupPage has the members of a page of groups that tests need.
+// groupPage decodes the members of a page of groups that the tests need.
 type groupPage struct {
 	AsOf uint64 `json:"as_of"`
 	Rows []struct{ Value string }
@@ -79,7 +79,7 @@ func TestFiltersImplyAnOrder(t *testing.T) {
 	}
 }
 
-// All pages of a group's outputs are answered at the tree size of the first page.
+// Every page of a group's outputs is answered at the tree size of the first page.
 func TestPagesOfOutputsAreOfOneSize(t *testing.T) {
 	s := generated(t)
 	group := get(groupOf, "by", "input_hash", "value", ferry)
@@ -113,7 +113,7 @@ func TestPagesOfOutputsAreOfOneSize(t *testing.T) {
 	}
 }
 
-// A client that has just recorded a run can query it at once.
+// A client that has just recorded a run can query it immediately.
 func TestDriftRightAfterAWrite(t *testing.T) {
 	s := newServer(t)
 	for seq := 1; seq < 40; seq++ {
@@ -126,8 +126,8 @@ func TestDriftRightAfterAWrite(t *testing.T) {
 	}
 }
 
-// A re-run has only the environment that the request states. Its payload is parsed like the
-// recorded payload.
+// A re-run has only the environment given in the request, not the recorded one. Its payload is
+// parsed like the recorded payload.
 func TestReproductionTakesNoEnvironment(t *testing.T) {
 	s := newServer(t)
 	axes := `{"axes":{"calm":{"label":%q,"score":%s}},"policy_hash":"p","seed":7,"world_id":"w"}`

@@ -14,8 +14,8 @@ import (
 	"colophon/proofs"
 )
 
-// exported exports a query and returns the rows, the verified manifest, and the members of the
-// answer other than its rows. An asOf of 0 means the head.
+// exported exports the answer to a query. It returns the rows, the verified manifest, and the other
+// members of the answer as JSON. An asOf of 0 means the head.
 func (s *service) exported(question string, asOf uint64) (rows []string, m *proofs.ExportManifest, rest string) {
 	s.t.Helper()
 	path := "/export?question=" + url.QueryEscape(question)

@@ -14,8 +14,8 @@ import (
 	"colophon/api/problem"
 )
 
-// statusClientGone is the status that metrics show if the client disconnected before its
-// answer. No client receives it.
+// statusClientGone is the status that metrics show for a client that disconnected before it got a
+// response. No client ever receives it.
 const statusClientGone = 499
 
 // fail sends the response for an error. All errors pass through it. It panics with
@@ -38,7 +38,7 @@ func (s *Server) fail(err error, c *call.Call) {
 	}
 	s.config.Metrics.load.CountRefusal(p.Reason)
 	if c.Response().Committed {
-		// A partial answer must not look complete.
+		// A partial response must not look complete.
 		panic(http.ErrAbortHandler)
 	}
 	h := c.Response().Header()
@@ -76,21 +76,21 @@ func appendFailure(to *call.Buffer, c *call.Call, p *problem.Problem) (media str
 	return "application/problem+json"
 }
 
-// seconds returns a wait as a value of Retry-After: whole seconds, at least 1.
+// seconds formats a wait as a Retry-After value: whole seconds, rounded up, at least 1.
 func seconds(wait time.Duration) string {
 	return strconv.FormatUint(uint64(max(1, math.Ceil(wait.Seconds()))), 10)
 }
 
-// setDefaults sets the headers that every answer has unless its handler overrides them.
-// Browsers must not sniff types. Only the caller's own cache may keep an answer, and it must
-// revalidate each time, because access rights can change at any moment.
+// setDefaults sets the headers that every response has unless its handler overrides them. Browsers
+// must not sniff content types. Only private caches may store a response, and they must revalidate
+// it each time, because access rights can change at any moment.
 func setDefaults(h http.Header) {
 	h[echo.HeaderXContentTypeOptions] = nosniff
 	h[echo.HeaderReferrerPolicy] = noReferrer
 	h[echo.HeaderCacheControl] = uncached
 }
 
-// Header values that all answers share. They must not be changed in place.
+// These header values are shared by all responses and must not be modified in place.
 var (
 	nosniff    = []string{"nosniff"}
 	noReferrer = []string{"no-referrer"}

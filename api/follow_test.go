@@ -37,7 +37,7 @@ type listener struct {
 	leave func()          // cancels ctx
 }
 
-// listen follows the ledger; the server must accept the request.
+// listen starts following the ledger's events. The server must accept the request.
 func (s *service) listen(query string, headers ...string) *listener {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -97,7 +97,7 @@ func (l *listener) next() (e sent) {
 	}
 }
 
-// events reads count events of the log and skips heartbeats.
+// events reads count events of the log, skipping heartbeats.
 func (l *listener) events(count int) (list []sent) {
 	l.t.Helper()
 	defer time.AfterFunc(patience, l.leave).Stop()
@@ -127,7 +127,7 @@ func (l *listener) last() sent {
 	}
 }
 
-// same requires that list equals the lines that /events sends from this seq on.
+// same requires that list matches the lines that /events returns, beginning at seq from.
 func (s *service) same(from int, list []sent) {
 	s.t.Helper()
 	lines := s.get(fmt.Sprintf("/events?from=%d&limit=%d", from, max(1, len(list)))).want(http.StatusOK).lines()
@@ -189,8 +189,8 @@ func TestFollowRefusals(t *testing.T) {
 	require.Zero(t, s.server().shared.Limits.Followers.InUse())
 }
 
-// Followers that begin at any event and at any time, even during writes, get every event once
-// and in order.
+// Followers that start at any event and at any time, even during writes, get every event exactly
+// once and in order.
 func TestFollowersMissNothing(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Heartbeat = time.Millisecond })
 	const writers, each, followers = 4, 50, 20
@@ -276,8 +276,8 @@ func TestRevocationEndsStreamsAndBatches(t *testing.T) {
 	line, err := answers.ReadString('\n')
 	require.NoError(t, err)
 	require.Contains(t, line, `"seq":1`)
-	// The follower starts after the batch, so that when the follower is refused, the batch has
-	// also checked its access again.
+	// The follower starts after the batch, so by the time it is refused, the batch has also
+	// rechecked its access.
 	l := s.listen("?from=0", "Authorization", "Bearer "+made.Text)
 	l.events(2)
 
@@ -292,7 +292,7 @@ func TestRevocationEndsStreamsAndBatches(t *testing.T) {
 	require.EqualValues(t, 2, s.size())
 }
 
-// A stream also ends if its token is still valid but has lost the needed scope.
+// A stream also ends if its token is still valid but has lost the required scope.
 func TestLostScopesEndStreamsAndBatches(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.TokenSpec{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.ScopeLog}}})
@@ -376,8 +376,8 @@ func TestSlowFollowerIsDropped(t *testing.T) {
 	s.quiet()
 }
 
-// A follower that has used up its share of the rate gets heartbeats, but no events, until its next
-// turn.
+// A follower that has used up its share of the rate limit gets heartbeats but no events until its
+// next turn.
 func TestFollowersWaitForTheirTurn(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.FollowRate, c.ServerLimits.Heartbeat = 1, time.Millisecond })
 	const events = 20 // more than can arrive at once
@@ -408,7 +408,7 @@ func TestFollowDamage(t *testing.T) {
 	require.Error(t, err)
 }
 
-// FollowerLimiter bounds the rate of all followers together. Each delay is at most one second
+// FollowerLimiter limits the combined rate of all followers. Each delay is at most one second
 // shorter than the one before.
 func TestFollowPace(t *testing.T) {
 	const rate, bytes = 1 << 20, 64 << 10
@@ -418,7 +418,7 @@ func TestFollowPace(t *testing.T) {
 		wait := p.Delay(bytes)
 		require.GreaterOrEqual(t, wait, last-time.Second)
 		last = wait
-		free := p.Limiter.Burst()/bytes + rate/bytes // and what the rate allows in one second
+		free := p.Limiter.Burst()/bytes + rate/bytes // the burst, plus what the rate allows in one second
 		if i > free {
 			require.Positive(t, wait)
 		}

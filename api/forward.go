@@ -23,9 +23,9 @@ import (
 	"colophon/storage"
 )
 
-// forwardedHeader is the header with the number of times that a request has been forwarded, "1"
-// or "2". A request is forwarded a second time if it reaches a server that has just handed the
-// ledger over.
+// forwardedHeader is the header that counts how many times a request has been forwarded: "1" or
+// "2". A request is forwarded a second time if it reaches a server that has just handed the ledger
+// over.
 const forwardedHeader = "Colophon-Forwarded"
 
 // forwardedNext returns the next value of forwardedHeader. ok is false if the request must not be
@@ -41,19 +41,19 @@ func forwardedNext(value string) (next string, ok bool) {
 }
 
 const (
-	// connectTime limits an attempt to connect to another server.
+	// connectTime is the time limit for connecting to another server.
 	connectTime = 2 * time.Second
-	// catchUpTime limits how long a forwarded answer waits until this server can show the events
-	// that the answer confirms.
+	// catchUpTime limits how long a forwarded response is delayed until this server can show the
+	// events that the response confirms.
 	catchUpTime = time.Second
-	// silence is how long this server waits for an answer from a server that no longer writes
-	// the ledger.
+	// silence is how long this server waits for data from a server that no longer writes the
+	// ledger.
 	silence = 2 * time.Second
 	// holderPause is the time between two lookups of the server that writes a ledger.
 	holderPause = 20 * time.Millisecond
 )
 
-// If another server writes a ledger, forwarder forwards requests for that ledger to that server.
+// forwarder forwards requests for a ledger to the server that writes it, if that is another server.
 type forwarder struct {
 	*Server
 	transport *http.Transport
@@ -68,7 +68,7 @@ func newForwarder(s *Server) *forwarder {
 			TLSHandshakeTimeout: connectTime,
 			MaxIdleConnsPerHost: 64,
 			IdleConnTimeout:     time.Minute,
-			DisableCompression:  true, // the client's encodings pass through
+			DisableCompression:  true, // keep the encoding that the client asked for
 		},
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colophon_forwarded_requests_total",
@@ -77,7 +77,7 @@ func newForwarder(s *Server) *forwarder {
 	}
 }
 
-// writes reports whether the handler writes to the ledger of the path.
+// writes reports whether the handler writes to the ledger named in the path.
 func (r route) writes() bool {
 	return r.method != http.MethodGet && r.needs.On == call.PathLedger && (r.needs.Any|r.needs.All)&(access.ScopeWrite|access.ScopeAdmin) != 0
 }
@@ -108,8 +108,8 @@ func (f *forwarder) wrap(r route, handler call.Handler) call.Handler {
 	}
 }
 
-// write handles a write on this server, or forwards it to the server that writes the ledger.
-// While the ledger moves from one server to another, the write waits, at most for ServerLimits.Wait.
+// write handles a write on this server, or forwards it to the server that writes the ledger. While
+// the ledger moves from one server to another, write waits for up to ServerLimits.Wait.
 func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error {
 	ctx := c.Request().Context()
 	deadline := time.Now().Add(f.shared.Limits.Load.Wait)
@@ -132,7 +132,8 @@ func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error 
 	}
 }
 
-// unsent returns the problem for a request that reached no server. err is the error of send.
+// unsent returns the error to report for a request that reached no server. err is the error that
+// send returned.
 func (f *forwarder) unsent(c *call.Call, address string, err error) error {
 	if errors.Is(err, storage.ErrNotHeld) {
 		f.requests.WithLabelValues("no_holder").Inc()
@@ -204,15 +205,16 @@ func (f *forwarder) send(c *call.Call, address string, batch bool) (sent bool, e
 		"the server that writes the ledger has not answered, and it is unknown whether anything was written; try again with the same idempotency key")
 }
 
-// perConnection are headers that are not forwarded, because they concern one connection or
-// because this server has already checked them.
+// perConnection lists the headers that are not forwarded, either because they apply only to a
+// single connection or because this server has already checked them.
 var perConnection = []string{
 	echo.HeaderConnection, "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", echo.HeaderUpgrade,
 	"Expect", "Forwarded", echo.HeaderXForwardedFor, echo.HeaderOrigin, "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest",
 }
 
-// watch cancels a request to a server that no longer writes the ledger and sends nothing. Such
-// a server may be suspended, and its connections would then stay open.
+// watch cancels a request if the server that received it no longer writes the ledger and has sent
+// nothing for a while. Such a server may be suspended, in which case its connections would stay
+// open.
 func (f *forwarder) watch(ctx context.Context, cancel context.CancelFunc, name, address string, moved *atomic.Int64) {
 	tick := time.NewTicker(silence / 8)
 	defer tick.Stop()
@@ -230,8 +232,8 @@ func (f *forwarder) watch(ctx context.Context, cancel context.CancelFunc, name, 
 	}
 }
 
-// relay sends an answer to the client. Before it sends the answer, it waits until this server can show the
-// events that the answer confirms. For a batch, it waits at the end of the answer.
+// relay sends the other server's response to the client. It first waits until this server can show the
+// events that the response confirms. For a batch, it waits at the end of the response instead.
 func (f *forwarder) relay(c *call.Call, w *forwarding, answer *http.Response, batch bool) error {
 	h := c.Response().Header()
 	for name, values := range answer.Header {
@@ -241,8 +243,8 @@ func (f *forwarder) relay(c *call.Call, w *forwarding, answer *http.Response, ba
 		h.Del(name)
 	}
 	if !batch {
-		// The rest of the body is not read, so the connection closes, which could lose the
-		// answer. The answer is therefore read first.
+		// The rest of the request body is not read, so the connection will be closed, which could
+		// lose the response. The response is therefore read first.
 		var text io.Reader = answer.Body
 		if !w.ended() {
 			kept, err := io.ReadAll(io.LimitReader(answer.Body, limits.DrainBytes+1))
@@ -286,7 +288,7 @@ func (f *forwarder) relay(c *call.Call, w *forwarding, answer *http.Response, ba
 }
 
 // catchUp brings this server up to date with the store, which has everything that another server's answer
-// confirms. If the store does not respond in time, catchUp gives up.
+// confirms. If the store does not respond in time, catchUp only logs a warning.
 func (f *forwarder) catchUp(c *call.Call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), catchUpTime)
 	defer cancel()
@@ -295,7 +297,7 @@ func (f *forwarder) catchUp(c *call.Call) {
 	}
 }
 
-// forwarding is the body of a request on its way to another server. The transport can read it
+// forwarding is a request body that is being sent to another server. The transport can read it
 // until stop returns.
 type forwarding struct {
 	call       *call.Call
@@ -304,16 +306,16 @@ type forwarding struct {
 	moved      atomic.Int64  // when anything was last sent or received, in nanoseconds since 1970 UTC
 
 	read atomic.Int64 // bytes of the body that were read
-	eof  atomic.Bool  // the body has ended
+	eof  atomic.Bool  // whether the end of the body has been read
 
-	stopped atomic.Bool // the body must not be read any more
+	stopped atomic.Bool // whether the body must no longer be read
 
 	mu      sync.Mutex // held during a read
 	err     error      // error of the last read
 	renewed time.Time
 }
 
-// stream prepares the connection for a batch, like the exchange of api/batch: both sides can
+// stream prepares the connection for a batch, as exchange does in package api/batch: both sides can
 // send at the same time, and the client's deadlines depend on idle.
 func (w *forwarding) stream(idle time.Duration) error {
 	w.idle = idle
@@ -343,7 +345,7 @@ func (w *forwarding) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// renew renews the deadlines of a batch. The caller holds w.mu.
+// renew extends the deadlines of a batch. It is called with w.mu held.
 func (w *forwarding) renew() {
 	if now := time.Now(); w.idle > 0 && now.Sub(w.renewed) > w.idle/8 {
 		w.renewed = now
@@ -355,7 +357,7 @@ func (w *forwarding) renew() {
 // Close implements io.Closer. It does nothing, because net/http closes the body.
 func (w *forwarding) Close() error { return nil }
 
-// progress notes that the other server has sent something. The client of a batch then gets more
+// progress records that the other server has sent something, and gives the client of a batch more
 // time to send.
 func (w *forwarding) progress() {
 	now := time.Now()
@@ -376,12 +378,12 @@ func (w *forwarding) ended() bool {
 func (w *forwarding) stop() {
 	w.stopped.Store(true)
 	_ = w.controller.SetReadDeadline(time.Now())
-	w.mu.Lock() // waits for a read
+	w.mu.Lock() // wait for a read in progress
 	defer w.mu.Unlock()
 }
 
-// end reads the rest of a short body. If the body is long, end makes this request the last on
-// its connection. It runs before the handler returns.
+// end reads the rest of the body if it is short. If it is long, end makes this request the last on
+// its connection. It must run before the handler returns.
 func (w *forwarding) end() {
 	r := w.call.Request()
 	if w.ended() {
@@ -401,7 +403,7 @@ func (w *forwarding) end() {
 	}
 }
 
-// unreadable returns a problem if the client did not send the whole body, and nil if it did.
+// unreadable returns a problem if the client failed to send the whole body, and nil otherwise.
 func (w *forwarding) unreadable(patience time.Duration) error {
 	if !w.mu.TryLock() { // a read is waiting for the client
 		return nil

@@ -23,8 +23,7 @@ import (
 	"colophon/storage"
 )
 
-// startForwarding starts a server that forwards the writes of its ledger to the server that holder
-// names.
+// startForwarding starts a server that forwards writes to the server that holder names.
 func startForwarding(t *testing.T, holder func(string) (string, bool)) *service {
 	return start(t, func(c *Config) { c.WriterAddress, c.ServerLimits.Wait = holder, 100*time.Millisecond })
 }
@@ -108,8 +107,8 @@ func TestForwardWaits(t *testing.T) {
 // deadAddress returns a URL at which no server listens.
 func deadAddress() string { return "http://127.0.0.1:1" }
 
-// A write gets 503, and nothing is written, if servers forward it in a circle, if no server writes
-// the ledger, or if that server cannot be reached.
+// A write gets 503, and nothing is written, if servers forward it in a loop, if no server writes
+// the ledger, or if the server that writes it cannot be reached.
 func TestForwardRefuses(t *testing.T) {
 	var first, second *service
 	first = startForwarding(t, func(string) (string, bool) { return second.http.URL, true })
@@ -126,8 +125,8 @@ func TestForwardRefuses(t *testing.T) {
 	}
 }
 
-// A read that needs the writer of the ledger gets 503 and is counted, as a write is, if the ledger
-// has no writer or the writer does not answer.
+// If a read needs the ledger's writer, but there is none or it does not answer, the read gets 503
+// and is counted, just like a write.
 func TestForwardedReadsWithoutAnswer(t *testing.T) {
 	dead := deadAddress()
 	for outcome, c := range map[string]struct{ address, detail string }{
@@ -146,8 +145,8 @@ func TestForwardedReadsWithoutAnswer(t *testing.T) {
 	}
 }
 
-// If the other server hangs in the middle of a request and then loses the ledger, the client gets
-// 503, which says that the outcome is unknown.
+// If the other server hangs in the middle of a request and then loses the ledger, the client gets a
+// 503 that says that the outcome is unknown.
 func TestForwardToASilentServer(t *testing.T) {
 	silent := make(chan struct{})
 	var moved atomic.Bool
@@ -194,7 +193,7 @@ func TestForwardOfABatchToAServerThatDies(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
 }
 
-// If the other server answers without reading the body, the client still gets the answer.
+// If the other server responds without reading the body, the client still gets the response.
 func TestForwardOfARefusedBody(t *testing.T) {
 	s := startForwarding(t, holderOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)

@@ -23,7 +23,7 @@ import (
 	"colophon/internal/testing/bodies"
 )
 
-// stocked returns a service with a few records of every kind.
+// stocked returns a service that holds a few records of every kind.
 func stocked(t testing.TB) *service {
 	t.Helper()
 	s := start(t)
@@ -43,8 +43,8 @@ func stocked(t testing.TB) *service {
 	return s
 }
 
-// handle lets the server answer a request without a connection. It requires that the status is 503
-// or below 500, and that every error is a problem with a detail.
+// handle passes a request to the server without using a connection. It requires that the status is
+// 503 or below 500, and that every error response is a problem with a detail.
 func (s *service) handle(t *testing.T, r *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -66,8 +66,8 @@ func (s *service) handle(t *testing.T, r *http.Request) *httptest.ResponseRecord
 	return w
 }
 
-// FuzzRequest checks that every request gets an answer, whatever its path, query, headers, and body are, and
-// that no answer reports a failure of the server.
+// FuzzRequest checks that every request gets a response, whatever its path, query, headers, and body are,
+// and that no response reports an internal error.
 func FuzzRequest(f *testing.F) {
 	const l = "/v1/ledgers/default"
 	for _, request := range []string{
@@ -102,8 +102,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// pagedQueries lists the queries that have pages. A query with two lists has a cursor parameter for
-// each.
+// pagedQueries lists the queries whose results are paged. A query that returns two lists has a
+// cursor parameter for each of them.
 var pagedQueries = []struct{ url, cursor string }{
 	{"/records?", "cursor"}, {"/records?kind=ipc_record&", "cursor"}, {"/records?clock=occurred&", "cursor"}, {"/records?label:step=a&state=stale&", "cursor"},
 	{"/runs/r1?", "cursor"}, {"/paths?", "cursor"}, {"/paths/p?", "cursor"}, {"/paths/p?status=modified&", "cursor"}, {"/paths/p/a6122a65?", "cursor"}, {"/paths/p/builds?", "cursor"},
@@ -140,8 +140,9 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// FuzzDecompressor checks that compressed text is decompressed unchanged, in one piece or in
-// several, and that decompressing any other input ends, with or without an error.
+// FuzzDecompressor checks that compressed text decompresses to the original, whether it was
+// compressed in one piece or in several, and that decompressing any other input terminates, with or
+// without an error.
 func FuzzDecompressor(f *testing.F) {
 	f.Add([]byte("a line\n"), uint8(0))
 	f.Add([]byte("\x1f\x8b\x08\x00"), uint8(3))
@@ -152,7 +153,7 @@ func FuzzDecompressor(f *testing.F) {
 		"gzip": func(text []byte) []byte {
 			var b bytes.Buffer
 			z := gzip.NewWriter(&b)
-			_, _ = z.Write(text) // into memory: neither can fail
+			_, _ = z.Write(text) // writing to memory cannot fail, and neither can Close
 			_ = z.Close()
 			return b.Bytes()
 		},
@@ -171,7 +172,7 @@ func FuzzDecompressor(f *testing.F) {
 			plain, err := io.ReadAll(io.LimitReader(r, 1<<20))
 			return plain, errors.Join(err, r.Close()) // closing a broken body fails too
 		}
-		_, _ = read(text) // must end, whatever text is
+		_, _ = read(text) // must return, whatever text is
 		cut := int(how) % (len(text) + 1)
 		got, err := read(append(compress[encoding](text[:cut]), compress[encoding](text[cut:])...))
 		require.NoError(t, err)

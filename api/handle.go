@@ -17,7 +17,7 @@ func (s *Server) handle(c *call.Call) {
 	s.echo.Router().Find(c.Request().Method, echo.GetPath(c.Request()), c.Context)
 	series := s.config.Metrics.of(c.Path(), c.Request().Method)
 	series.underWay.Inc()
-	// Deferred, because fail panics if an answer breaks off halfway.
+	// This is deferred because fail panics if a response breaks off halfway.
 	defer func() {
 		c.End()
 		series.underWay.Dec()
@@ -31,8 +31,8 @@ func (s *Server) handle(c *call.Call) {
 	}
 }
 
-// holdBad delays the answer to a bad request from an address that sends too many. It does not
-// delay errors that clients cannot foresee, such as that something does not exist or has
+// holdBad delays the response to a bad request if the request's address sends too many of them. It
+// does not delay errors that a client cannot foresee, such as that a resource does not exist or has
 // changed.
 func (s *Server) holdBad(err error, c *call.Call) {
 	switch p, _ := problem.FromError(err); {
@@ -44,8 +44,8 @@ func (s *Server) holdBad(err error, c *call.Call) {
 	}
 }
 
-// attempt admits and answers a call. It turns a panic into a 500 that reveals nothing about
-// the panic.
+// attempt admits and answers a call. It turns a panic into a 500 response that reveals nothing
+// about the panic.
 func (s *Server) attempt(c *call.Call) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -9,10 +9,10 @@ import (
 // maxHealthyLag is the lag in events above which the index is reported as behind.
 const maxHealthyLag = 100_000
 
-// indexHealth describes a fault of any index, or returns "". The text names no ledger, because
-// it is sent to callers without credentials. stopped reports a fault that must fail the
-// readiness check. An index that merely lags does not fail it, because the server still accepts
-// writes and answers queries.
+// indexHealth describes a fault in one of the indexes, or returns "" if there is none. The
+// description does not name the ledger, because it is sent to callers without credentials. stopped
+// means that the readiness check must fail. It is false for an index that merely lags, because the
+// server still accepts writes and answers queries.
 func (s *Server) indexHealth() (detail string, stopped bool) {
 	for _, l := range s.host.Ledgers() {
 		follower := s.config.Index.Follower(l.Name())
@@ -29,7 +29,7 @@ func (s *Server) indexHealth() (detail string, stopped bool) {
 	return detail, false
 }
 
-// answerHealth sends word, followed by detail if the index has a fault.
+// answerHealth responds with word, followed by detail if the index has a fault.
 func answerHealth(c *call.Call, word, detail string) error {
 	if detail != "" {
 		word += "; " + detail

@@ -24,7 +24,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// service is an HTTP server whose ledger is in memory.
+// service is an HTTP server with an in-memory ledger.
 type service struct {
 	t        testing.TB
 	database *memory.Database
@@ -60,7 +60,7 @@ func start(t testing.TB, change ...func(*Config)) *service {
 	return &service{t: t, database: database, host: host, http: server, url: server.URL + "/v1/ledgers/default"}
 }
 
-// answer is a response that has been read.
+// answer is a response whose body has been read.
 type answer struct {
 	t      testing.TB
 	status int
@@ -101,14 +101,14 @@ func (s *service) post(url, body string, headers ...string) answer {
 	return s.do(http.MethodPost, url, body, append([]string{"Content-Type", "application/json"}, headers...)...)
 }
 
-// want requires this status, and returns the answer.
+// want requires the response to have the given status, and returns the response.
 func (a answer) want(status int) answer {
 	a.t.Helper()
 	require.Equal(a.t, status, a.status, "%s", a.body)
 	return a
 }
 
-// problem requires that the answer is a problem with this status, and returns the problem.
+// problem requires the response to be a problem with the given status, and returns the problem.
 func (a answer) problem(status int) problem.Problem {
 	a.t.Helper()
 	a.want(status)
@@ -156,7 +156,8 @@ func (s *service) verifier() *proofs.Verifier {
 
 func (s *service) size() uint64 { return s.ledger().Head().Size }
 
-// ipcBody returns an IPC record with a run_id (without one if empty) and an output.
+// ipcBody returns an IPC record with the given output, and with the given run_id unless it is
+// empty.
 func ipcBody(runID, output string) string {
 	if runID != "" {
 		runID = fmt.Sprintf(`"run_id":%q,`, runID)

@@ -9,15 +9,15 @@ import (
 	"colophon/api/problem"
 )
 
-// AllowedHosts are the host names for which a server without authentication answers, besides localhost
-// and loopback addresses. If AllowedHosts is empty, only requests that arrive on a loopback address
-// are checked.
+// AllowedHosts lists the host names that clients may use for a server without authentication, besides
+// localhost and loopback addresses. If AllowedHosts is empty, only requests that arrive on a loopback
+// address are checked.
 type AllowedHosts []string
 
-// Check refuses a request whose Host header names another server. It defends against DNS
-// rebinding: the owner of a name can point it at this server, and a browser would then let the
-// owner's pages read the server's answers. Browsers always send a Host header, so Check
-// accepts requests without one.
+// Check refuses a request whose Host header names another server. It defends against DNS rebinding:
+// the owner of a domain can point it at this server, and a browser would then let pages from that
+// domain read this server's responses. Browsers always send a Host header, so Check accepts
+// requests without one.
 func (h AllowedHosts) Check(r *http.Request) error {
 	if r.Host == "" || len(h) == 0 && !onLoopback(r) {
 		return nil
@@ -40,8 +40,8 @@ func matchesHost(name string) func(string) bool {
 	return func(allowed string) bool { return hostName(allowed) == name }
 }
 
-// hostName returns the lower-case name in a Host header, without port, brackets, and trailing
-// dot.
+// hostName returns the name in a Host header, in lower case and without the port, the brackets, or
+// a trailing dot.
 func hostName(header string) string {
 	host := strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
 	if strings.Contains(header, ":") {

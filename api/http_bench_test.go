@@ -25,7 +25,8 @@ import (
 //
 //	go test -run '^$' -bench 'Post|Batch|Get' -count 6 ./api
 
-// cpu starts to measure the CPU time of the process. report reports the time per operation.
+// cpu starts measuring the CPU time of the process. The function that it returns reports the CPU
+// time per operation as a benchmark metric.
 func cpu(b *testing.B) (report func()) {
 	used := func() time.Duration {
 		var u syscall.Rusage
@@ -36,7 +37,7 @@ func cpu(b *testing.B) (report func()) {
 	return func() { b.ReportMetric(float64(used()-begin)/float64(b.N), "cpu-ns/op") }
 }
 
-// BenchmarkPost measures a single record, from the request to the receipt.
+// BenchmarkPost measures the cost of posting one record, from the request to the receipt.
 func BenchmarkPost(b *testing.B) {
 	s := start(b)
 	w := s.wire(b)
@@ -53,8 +54,8 @@ func BenchmarkPost(b *testing.B) {
 	report()
 }
 
-// BenchmarkPostCompute measures a record that is hashed and checked but not recorded. This is
-// the cost of HTTP and of the record, without the ledger and its index.
+// BenchmarkPostCompute measures the cost of a record that is hashed and checked but not recorded,
+// that is, the cost of HTTP and of the record itself, without the ledger and its index.
 func BenchmarkPostCompute(b *testing.B) {
 	s := start(b)
 	w := s.wire(b)
@@ -67,7 +68,8 @@ func BenchmarkPostCompute(b *testing.B) {
 	report()
 }
 
-// BenchmarkBatchLine measures a record in a batch, from its line to the line of its receipt.
+// BenchmarkBatchLine measures the cost of one record in a batch, from its line in the request to
+// its line in the response.
 func BenchmarkBatchLine(b *testing.B) {
 	s := start(b)
 	var body bytes.Buffer
@@ -89,7 +91,7 @@ func BenchmarkBatchLine(b *testing.B) {
 	require.Equal(b, b.N, bytes.Count(answer, []byte(`"leaf_hash"`)))
 }
 
-// BenchmarkShortBatch measures a batch of 16 records.
+// BenchmarkShortBatch measures the cost of posting a batch of 16 records.
 func BenchmarkShortBatch(b *testing.B) {
 	encoder, err := zstd.NewWriter(nil)
 	require.NoError(b, err)

@@ -11,8 +11,8 @@ import (
 	"colophon/client/wire"
 )
 
-// Runs without a seed, a prompt, a temperature, or max_tokens are compared and grouped. Every answer about them
-// names the missing parts.
+// Runs that lack a seed, a prompt, a temperature, or max_tokens are still compared and grouped. Every answer
+// about them names the missing parts.
 func TestRunsThatLackSomething(t *testing.T) {
 	s := start(t)
 	post := func(model, more, output string) wire.Receipt {

@@ -15,7 +15,8 @@ import (
 	"colophon/ledger/index"
 )
 
-// indexed starts a server with one record, and returns the part of its index at size 2.
+// indexed starts a server with one record, and returns the server and the part of its index at tree
+// size 2.
 func indexed(t *testing.T) (*service, wire.IndexPart) {
 	t.Helper()
 	s := start(t)
@@ -29,7 +30,7 @@ func (s *service) indexPart(query string) (part wire.IndexPart) {
 	return part
 }
 
-// A part of the index states its size, root hash, and layout, and the digest of its rows.
+// An index part states its tree size, root hash, and layout, and the digest of its rows.
 func TestIndexPart(t *testing.T) {
 	s, part := indexed(t)
 	l, err := s.host.Ledger(ledger.Default)
@@ -50,7 +51,7 @@ func TestIndexPart(t *testing.T) {
 	require.Equal(t, part, again)
 	later := s.indexPart("?as_of=3")
 	require.NotEqual(t, part.Digest, later.Digest)
-	end := s.indexPart("?as_of=3&cursor=" + strings.Repeat("f", 18)) // after all rows
+	end := s.indexPart("?as_of=3&cursor=" + strings.Repeat("f", 18)) // a cursor that lies after all rows
 	require.Empty(t, end.Rows)
 
 	for query, want := range map[string]string{
@@ -73,8 +74,8 @@ func TestIndexPartAtALaterSize(t *testing.T) {
 	s.get("/index?as_of=1000").problem(http.StatusServiceUnavailable)
 }
 
-// The rows of an index part contain digests that are keyed with the secret of payload members, but
-// not the secret itself.
+// The rows of an index part contain digests that are keyed with the ledger's member secret, but not
+// the secret itself.
 func TestIndexPartsHaveNoSecret(t *testing.T) {
 	s, part := indexed(t)
 	l, err := s.host.Ledger(ledger.Default)

@@ -28,8 +28,8 @@ import (
 // bulk is the approximate length of a filled body, in bytes.
 const bulk = 256 << 10
 
-// fillings returns JSON texts of about size bytes each: many short values, or values that grow
-// when they are processed.
+// fillings returns JSON texts of about size bytes each, by name. They consist of many short values,
+// or of values that grow when they are processed.
 func fillings(size int) map[string]string {
 	list := func(piece string) string {
 		return "[" + strings.TrimSuffix(strings.Repeat(piece+",", size/(len(piece)+1)), ",") + "]"
@@ -50,8 +50,8 @@ func fillings(size int) map[string]string {
 	}
 }
 
-// bodies returns variants of a request body, by name: each member of the example or of the schema
-// is replaced by each filling, and each list by many copies of its first element.
+// bodies returns variants of a request body, by name. In each variant, one member of the example or
+// of the schema is replaced by a filling, or one list by many copies of its first element.
 func bodies(example map[string]any, schema *openapi3.Schema) map[string][]byte {
 	found := make(map[string][]byte)
 	put := func(at string, set func(json.RawMessage), filling string) {
@@ -102,7 +102,7 @@ func bodies(example map[string]any, schema *openapi3.Schema) map[string][]byte {
 // body. Even a message of two bytes needs that much when it is decoded.
 const decodedPart = 160
 
-// message is a Protobuf body, with the number of messages and texts in its span or log record.
+// message is a Protobuf body. parts is the number of messages and texts in its span or log record.
 type message struct {
 	body  []byte
 	parts int
@@ -183,16 +183,16 @@ func allocated(f func()) int64 {
 	return int64(sample[0].Value.Uint64() - before)
 }
 
-// For any values that the contract allows, the bytes that are allocated for a body are at most
-// proportional to its weight. The test fills the members that the contract lists, so it covers new
-// ones too.
+// The memory allocated for a body is at most proportional to its weight, for any values that the
+// contract allows. The test fills the members that the contract lists, so it also covers members
+// that are added later.
 func TestWeightBoundsTheMemoryOfBodies(t *testing.T) {
 	const (
 		allowed = 5       // multiple of the weight; most of this memory soon becomes garbage
-		fixed   = 1 << 20 // for any request, and for the index at the same time
+		fixed   = 1 << 20 // for any request, including what the index allocates at the same time
 	)
 	c := loadContract(t)
-	done := make(map[string]bool) // members of routes that are done; examples share many members
+	done := make(map[string]bool) // members that have been tested, by route; examples share many members
 	for _, e := range c.requestExamples(t) {
 		media := e.header["Content-Type"]
 		if media == ndjson || strings.HasPrefix(e.route, "/v1/compute/") { // these routes accept the same records as the others

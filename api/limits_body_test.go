@@ -35,7 +35,8 @@ func TestAnswersDoNotWaitForBodies(t *testing.T) {
 	s.quiet()
 }
 
-// After a refusal, the server reads a body that has arrived, and keeps the connection open.
+// After refusing a request, the server reads any body that has already arrived, and keeps the
+// connection open.
 func TestConnectionsStayOpenAfterRefusals(t *testing.T) {
 	s := start(t)
 	client := s.dial()

@@ -12,7 +12,7 @@ import (
 	"colophon/api/limits"
 )
 
-// dialFrom opens a connection from an address of this machine.
+// dialFrom opens a connection from the given address, which must belong to this machine.
 func (s *service) dialFrom(address string) *raw {
 	s.t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
@@ -30,9 +30,9 @@ func (r *raw) ask(path string) answer {
 
 const hog = "127.0.0.2"
 
-// Connections that exceed the share of an address are refused, except for the monitoring endpoints.
-// Other addresses are served. After the address has closed its connections, new ones are served
-// again.
+// If an address has more connections than its share, requests on the extra connections are refused,
+// except for those to the monitoring endpoints. Other addresses are served. Once the address has
+// closed its connections, its new ones are served again.
 func TestConnectionsOfAnAddress(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Connections = 4 })
 	first, second := s.dialFrom(hog), s.dialFrom(hog)
@@ -55,8 +55,8 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 	s.dialFrom(hog).ask("/version").want(http.StatusOK)
 }
 
-// Even the connections on which an address is refused are limited to a share. The server
-// closes any further connections at once, and its metrics count them.
+// Even the connections on which requests are refused are limited for each address. The server
+// closes any further connections immediately and counts them in its metrics.
 func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Connections = 4 })
 	for range 2 + 8 {
@@ -70,8 +70,8 @@ func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
 	require.Equal(t, 20, limits.MaxOpenConnections(s.server().shared.Limits.Load))
 }
 
-// A trusted proxy can use all connections. While few connections remain, each connection is
-// closed after its next answer.
+// A trusted proxy can use all connections. While few connections remain, each connection is closed
+// after its next response.
 func TestConnectionsOfAProxy(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Connections, c.ServerLimits.TrustedProxies = 4, trusted(hog+"/32") })
 	var all []*raw

@@ -20,7 +20,7 @@ import (
 
 func (s *service) server() *Server { return s.http.Config.Handler.(*Server) }
 
-// contextFrom returns the call of a request for / from an address.
+// contextFrom returns a call for a GET request for / from the given address.
 func contextFrom(s *service, remote string) *call.Call {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = remote
@@ -38,7 +38,7 @@ func trusted(names ...string) (list []*net.IPNet) {
 	return list
 }
 
-// raw is a connection that can break the rules of HTTP.
+// raw is a client connection on which a test can violate the rules of HTTP.
 type raw struct {
 	t testing.TB
 	net.Conn
@@ -55,7 +55,7 @@ func (s *service) dial() *raw {
 	return &raw{s.t, connection, bufio.NewReader(connection)}
 }
 
-// say sends text in which {ledger} stands for the path of the ledger.
+// say sends the formatted text, in which it replaces {ledger} with the path of the default ledger.
 func (r *raw) say(format string, args ...any) {
 	r.t.Helper()
 	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "{ledger}", "/v1/ledgers/default")
@@ -63,7 +63,7 @@ func (r *raw) say(format string, args ...any) {
 	require.NoError(r.t, err)
 }
 
-// hear reads one answer to its end.
+// hear reads one complete response.
 func (r *raw) hear() answer {
 	r.t.Helper()
 	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(patience)))
@@ -74,8 +74,8 @@ func (r *raw) hear() answer {
 	return answer{r.t, response.StatusCode, response.Header, body}
 }
 
-// ended waits until the server has closed the connection. It discards what the server has
-// sent.
+// ended waits until the server has closed the connection, and discards everything that the server
+// sent before.
 func (r *raw) ended() {
 	r.t.Helper()
 	require.NoError(r.t, r.SetReadDeadline(time.Now().Add(patience)))
@@ -96,7 +96,7 @@ func (s *service) quiet() {
 	}, patience, time.Millisecond)
 }
 
-// isRunning reports whether a goroutine is executing the named function.
+// isRunning reports whether any goroutine has the named function on its stack.
 func isRunning(name string) bool {
 	stacks := make([]byte, 1<<20)
 	return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), name)

@@ -41,7 +41,7 @@ func TestZstdWindows(t *testing.T) {
 	require.EqualValues(t, 1, s.refusals(limits.RefusedExpansion))
 }
 
-// Bytes that follow a batch that ended early are not read as a request.
+// If a batch ends early, the bytes that follow it on the connection are not read as a request.
 func TestUnreadBodiesAreNotReadAsRequests(t *testing.T) {
 	s := start(t)
 	smuggler := s.dial()
@@ -54,7 +54,8 @@ func TestUnreadBodiesAreNotReadAsRequests(t *testing.T) {
 	require.Empty(t, rest)
 }
 
-// Deep and wide bodies are refused with the reason, at a cost that the limit on values bounds.
+// Bodies that are nested too deeply or have too many values are refused with the reason. The cost
+// of refusing them is bounded by the limit on values.
 func TestDeepAndWideRecords(t *testing.T) {
 	bounds := record.DefaultLimits()
 	refused := func(payload string) string {

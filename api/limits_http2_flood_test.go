@@ -20,12 +20,12 @@ import (
 	"colophon/api/limits"
 )
 
-// framed is an HTTP/2 connection that can break the rules of HTTP/2.
+// framed is a client connection on which a test can violate the rules of HTTP/2.
 type framed struct {
 	t testing.TB
 	*http2.Framer
 	conn   net.Conn
-	stream uint32 // stream number of the last request
+	stream uint32 // stream ID of the last request
 }
 
 // frames opens an HTTP/2 connection over TLS with the given settings.
@@ -43,7 +43,8 @@ func (s *service) frames(settings ...http2.Setting) *framed {
 	return f
 }
 
-// header encodes the header of a GET.
+// header encodes the header of a GET request. more holds further header fields, as alternating
+// names and values.
 func header(path string, more ...string) []byte {
 	var b bytes.Buffer
 	encoder := hpack.NewEncoder(&b)
@@ -60,7 +61,8 @@ func (f *framed) get(path string) error {
 	return f.WriteHeaders(http2.HeadersFrameParam{StreamID: f.stream, BlockFragment: header(path), EndStream: true, EndHeaders: true})
 }
 
-// until reads frames up to the first wanted one, which it returns. It returns nil if the connection ends first.
+// until reads frames until wanted accepts one, and returns that frame. It returns nil if the connection ends
+// first.
 func (f *framed) until(wanted func(http2.Frame) bool) http2.Frame {
 	for {
 		frame, err := f.ReadFrame()
@@ -98,8 +100,8 @@ func (s *service) healthy() {
 	require.NoError(s.t, f.conn.Close())
 }
 
-// Requests that are cancelled at once (CVE-2023-44487) do not accumulate: the connection ends,
-// or the number of handlers that still run stays within its limit.
+// Requests that are cancelled immediately (CVE-2023-44487) do not accumulate: either the connection
+// ends, or the number of handlers that are still running stays within its limit.
 func TestRapidResetsOverHTTP2(t *testing.T) {
 	s := start(t).secured()
 	before, most := runtime.NumGoroutine(), 0
@@ -148,8 +150,8 @@ func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 	require.LessOrEqual(t, s.server().shared.Limits.Followers.InUse(), maxStreams)
 }
 
-// The connections of an address together can have at most half of the remaining requests in
-// progress.
+// All HTTP/2 connections of an address together can use at most half of the request slots that
+// other addresses leave free.
 func TestRequestsOverHTTP2AreShared(t *testing.T) {
 	plain := start(t, func(c *Config) { c.ServerLimits.Connections, c.ServerLimits.Heartbeat = 8, time.Hour })
 	s := plain.secured()
@@ -206,8 +208,8 @@ func TestHeadersOverHTTP2AreBounded(t *testing.T) {
 	s.healthy()
 }
 
-// The unread responses of one connection hold no more memory than their caller's share, and are
-// reset when the client has not read them in time. In the meantime, another caller is answered.
+// The unread responses on one connection hold no more memory than their caller's share, and they
+// are reset if the client does not read them in time. In the meantime, another caller is answered.
 func TestSlowStreamsOverHTTP2(t *testing.T) {
 	const size = 4 << 20
 	s := start(t, func(c *Config) {

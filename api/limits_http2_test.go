@@ -13,7 +13,7 @@ import (
 	"colophon/api/call"
 )
 
-// secured returns a copy of s that also serves HTTP/2.
+// secured returns a copy of s that serves HTTP/2 over TLS.
 func (s *service) secured() *service {
 	s.t.Helper()
 	server := httptest.NewUnstartedServer(s.server())
@@ -24,8 +24,8 @@ func (s *service) secured() *service {
 	return &service{t: s.t, database: s.database, host: s.host, http: server, url: server.URL + "/v1/ledgers/default"}
 }
 
-// Streams share a connection over HTTP/2. The timeout of one stream does not affect another, and an idle stream
-// has no timeout.
+// Over HTTP/2, streams share a connection. A timeout on one stream does not affect the others, and an idle
+// event stream has no timeout.
 func TestStreamsOverHTTP2(t *testing.T) {
 	s := start(t, func(c *Config) {
 		c.ServerLimits.WriteTimeout, c.BodyTimeout, c.ServerLimits.BatchIdle = soon, soon, 3*soon

@@ -13,21 +13,21 @@ import (
 	"colophon/internal/size"
 )
 
-// small limits the memory for bodies to the given number of bytes. Requests do not wait until
-// memory is free.
+// small returns a change to the configuration that limits the memory for bodies to the given number
+// of bytes. Requests do not wait for memory to become free.
 func small(bytes int64) func(*Config) {
 	return func(c *Config) { c.ServerLimits.BodyMemory, c.ServerLimits.Wait = size.Bytes(bytes), time.Millisecond }
 }
 
-// underWay waits until the bodies of all writes in progress hold at least this number of bytes
-// of memory in total.
+// underWay waits until the bodies of all writes in progress together hold at least the given number
+// of bytes of memory.
 func (s *service) underWay(bytes int64) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool { return s.server().shared.Limits.Writing.InUse() >= bytes }, patience, time.Millisecond)
 }
 
-// The memory for bodies in progress is limited. If no memory is free, the request is refused with advice to try
-// again, and does not delay other requests.
+// The memory for bodies in progress is limited. If none is free, a request is refused with advice to try again,
+// and does not delay other requests.
 func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	s := start(t, small(150_000))
 	body := ipcBody("", strings.Repeat("x", 15_000))
@@ -63,8 +63,8 @@ func TestManyValuesTakeMemory(t *testing.T) {
 	require.EqualValues(t, 1, s.refusals(limits.RefusedBodyMemory))
 }
 
-// Responses that clients do not read hold memory of a separate budget, so that writes are still
-// accepted.
+// Responses that clients have not read yet are charged to a separate memory budget, so that writes
+// are still accepted.
 func TestMemoryOfAnswersIsBounded(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Wait, c.MaxBody, c.MaxLine = time.Millisecond, 12<<20, 12<<20 })
 	const size = 11 << 20 // more than the socket buffers hold
@@ -84,8 +84,8 @@ func TestMemoryOfAnswersIsBounded(t *testing.T) {
 	s.quiet()
 }
 
-// fillReading occupies all memory for answers, through several holders, until the returned function
-// is called.
+// fillReading uses up all the memory for responses, on behalf of several holders, until the
+// returned function is called.
 func (s *service) fillReading() (release func()) {
 	s.t.Helper()
 	reading := s.server().shared.Limits.Reading
@@ -107,8 +107,8 @@ func (s *service) fillReading() (release func()) {
 	}
 }
 
-// A committed write gets its receipt, no matter how much memory other answers hold. Queries
-// wait, and are then refused.
+// A committed write gets its receipt, no matter how much memory other responses hold. Queries wait,
+// and are then refused.
 func TestCommittedWritesAreAnswered(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Wait = time.Millisecond })
 	var citations strings.Builder

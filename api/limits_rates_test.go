@@ -23,11 +23,11 @@ import (
 	"colophon/ledger"
 )
 
-// never is a rate at which an empty bucket stays empty.
+// never is a rate that is so low that an empty bucket stays empty.
 const never = 1e-9
 
-// behind applies rates to the limits of a server, which trusts proxies in 127.0.0.0/8 and
-// 10.0.0.0/8.
+// behind returns a change to the configuration that applies rates to the server's limits and makes
+// the server trust proxies in 127.0.0.0/8 and 10.0.0.0/8.
 func behind(rates func(*limits.ServerLimits)) func(*Config) {
 	return func(c *Config) {
 		rates(&c.ServerLimits)
@@ -55,9 +55,9 @@ func TestRateOfAnIdentity(t *testing.T) {
 	require.EqualValues(t, 1, s.refusals(limits.RefusedRate))
 }
 
-// The limit of an address applies to the requests of all its identities together. If a trusted
-// proxy has forwarded a request, the address is that of the proxy's client. For IPv6, a /64 is
-// one address.
+// The rate limit of an address applies to the requests of all its identities combined. If a trusted
+// proxy has forwarded a request, the address is that of the proxy's client. For IPv6, a /64 counts
+// as one address.
 func TestRateOfAnAddress(t *testing.T) {
 	s := start(t, behind(func(l *limits.ServerLimits) { l.AddressRate = never }))
 	seen := func(forwarded string) int { return s.get(s.http.URL+"/version", "X-Forwarded-For", forwarded).status }
@@ -98,14 +98,14 @@ func TestFailedAuthentications(t *testing.T) {
 	for range 2 * limits.FailureBurst {
 		require.NotEmpty(t, ask("192.0.2.1", "wrong").want(http.StatusTooManyRequests).header.Get("Retry-After"))
 		ask("192.0.2.1", made.Text).want(http.StatusOK)
-		s.get("/stats", "X-Forwarded-For", "192.0.2.1").problem(http.StatusUnauthorized) // is not counted as an invalid credential
+		s.get("/stats", "X-Forwarded-For", "192.0.2.1").problem(http.StatusUnauthorized) // a request without credentials is not counted as one with invalid credentials
 	}
 	require.EqualValues(t, 2*limits.FailureBurst, counterOf(t, s, limits.RefusedCredentials))
 	ask("192.0.2.2", "wrong").problem(http.StatusUnauthorized)
 }
 
-// After too many invalid signatures from an address, signatures from there are not verified.
-// API tokens from that address are still accepted, and other addresses are not affected.
+// After an address has sent too many invalid signatures, its signatures are no longer verified. API
+// tokens from that address are still accepted, and other addresses are not affected.
 func TestFailedSignatures(t *testing.T) {
 	i := newIssuer(t)
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
@@ -132,7 +132,7 @@ func TestFailedSignatures(t *testing.T) {
 		ask("192.0.2.1", old).problem(http.StatusUnauthorized)
 	}
 	ask("192.0.2.1", old).problem(http.StatusTooManyRequests)
-	ask("192.0.2.1", good).want(http.StatusOK) // no signature was wrong
+	ask("192.0.2.1", good).want(http.StatusOK) // none of the signatures so far was invalid
 	for range limits.FailureBurst {
 		ask("192.0.2.2", forged).problem(http.StatusUnauthorized)
 	}
@@ -143,7 +143,7 @@ func TestFailedSignatures(t *testing.T) {
 	require.EqualValues(t, 3, counterOf(t, s, limits.RefusedCredentials))
 }
 
-// counterOf returns the number of refusals for a reason. It works even if /metrics needs
+// counterOf returns the number of refusals for the given reason. It works even if /metrics requires
 // credentials.
 func counterOf(t *testing.T, s *service, why limits.RefusalReason) float64 {
 	t.Helper()
@@ -153,8 +153,8 @@ func counterOf(t *testing.T, s *service, why limits.RefusalReason) float64 {
 	return count
 }
 
-// Batch lines wait for tokens of their own bucket, so that they do not use up the tokens of single
-// requests.
+// Batch lines wait for tokens from a separate bucket, so that they do not use up the tokens of
+// single requests.
 func TestLinesOfABatchWait(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.RequestRate = 0.5 }) // when the test ends, the server waits for the last line's token
 	body, send := io.Pipe()
@@ -190,8 +190,8 @@ func TestCallers(t *testing.T) {
 	require.Equal(t, netip.MustParsePrefix("2001:db8::/64"), contextFrom(s, "[2001:db8::1%eth0]:1").Address())
 }
 
-// The answers to bad requests of an address that sends too many are delayed. The answers to
-// its other requests, and answers that something does not exist, are not delayed.
+// If an address sends too many bad requests, the responses to them are delayed. The responses to
+// its other requests, and responses saying that something does not exist, are not.
 func TestAnswersToBadRequestsAreHeld(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.BadRate, c.ServerLimits.BadHold = never, time.Hour })
 	s.post("/ipc-records", "{").problem(http.StatusBadRequest)

@@ -15,7 +15,8 @@ import (
 	"colophon/ledger"
 )
 
-// soon is a timeout that tests wait for. Nothing else in them takes as long.
+// soon is a timeout that is short enough for tests to wait for it, but longer than anything else
+// that they do.
 const soon = 300 * time.Millisecond
 
 // If a body does not arrive in time, the server answers and closes the connection, whether or not a
@@ -45,7 +46,7 @@ func TestBodyTimeoutEndsWithTheBody(t *testing.T) {
 	answered := make(chan answer)
 	go func() { answered <- s.post("/ipc-records?derive=true", ipcBody("", "x")) }()
 	<-committing
-	probe := s.dial() // its timeout ends after that of the first request
+	probe := s.dial() // its timeout expires after that of the first request
 	probe.say("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n")
 	probe.ended()
 	close(release)
@@ -86,8 +87,8 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 	require.Len(t, s.get("/records/1/content/output").want(http.StatusOK).body, size)
 }
 
-// A client that sends a batch and reads none of the results is disconnected too. No spool file and
-// no memory remain.
+// A client that sends a batch and reads none of the results is disconnected too. Afterwards, no
+// spool file is left and no memory is held.
 func TestResultsThatAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, func(c *Config) { c.ServerLimits.BatchIdle, c.SpoolDir, c.SpoolMemory = soon, dir, 1<<10 })

@@ -13,8 +13,8 @@ import (
 	"colophon/client/wire"
 )
 
-// A client that streams /live gets a summary at once and whenever the ledger or its index grows,
-// and learns why the stream ends.
+// A client that streams /live gets a summary immediately and again whenever the ledger or its index
+// grows, and it is told why the stream ends.
 func TestLiveSummaries(t *testing.T) {
 	s := start(t)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/live", nil)
@@ -62,7 +62,7 @@ func TestLiveSummaries(t *testing.T) {
 	next("frozen")
 }
 
-// A stream of summaries needs a slot for followers.
+// A stream of summaries needs a follower slot.
 func TestLiveIsLimited(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Followers = 1 })
 	first := s.listen("")

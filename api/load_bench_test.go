@@ -25,7 +25,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// The load of BenchmarkWritesUnderLoad.
+// These constants define the load of BenchmarkWritesUnderLoad.
 const (
 	loadWriters   = 64
 	loadFollowers = 1000
@@ -49,7 +49,7 @@ func BenchmarkWritesUnderLoad(b *testing.B) {
 		for range loadRounds {
 			alone = append(alone, s.write(loadRound))
 			leave := s.crowd()
-			s.write(loadRound / 4) // until all clients are connected
+			s.write(loadRound / 4) // gives all clients time to connect
 			under = append(under, s.write(loadRound))
 			leave()
 		}
@@ -63,7 +63,7 @@ func BenchmarkWritesUnderLoad(b *testing.B) {
 	}
 }
 
-// loaded is a server on a real disk and the clients that use it.
+// loaded is a server that stores its data on a real disk, and the clients that use it.
 type loaded struct {
 	b        *testing.B
 	address  string
@@ -99,8 +99,8 @@ func newLoaded(b *testing.B) *loaded {
 		}}
 }
 
-// write lets all writers post for the length of a round, and returns the number of acknowledged
-// records per second.
+// write lets all writers post records for the duration of a round, and returns the number of
+// acknowledged records per second.
 func (s *loaded) write(round time.Duration) float64 {
 	ctx, cancel := context.WithTimeout(s.b.Context(), round)
 	defer cancel()
@@ -117,7 +117,7 @@ func (s *loaded) write(round time.Duration) float64 {
 	return float64(posted.Load()) / time.Since(begin).Seconds()
 }
 
-// each runs f for all clients at the same time, and waits for all of them.
+// each calls f once for every client, concurrently, and waits for all calls to return.
 func (s *loaded) each(clients int, f func(client int)) {
 	var all sync.WaitGroup
 	for i := range clients {
@@ -126,7 +126,7 @@ func (s *loaded) each(clients int, f func(client int)) {
 	all.Wait()
 }
 
-// ask sends a request and reads its answer. A status of 0 means that the request failed.
+// ask sends a request, reads the response, and returns its status, or 0 if the request failed.
 func (s *loaded) ask(method, path, body string) int {
 	r, err := http.NewRequest(method, "http://"+s.address+"/v1/ledgers/default"+path, strings.NewReader(body))
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *loaded) follow() net.Conn {
 	return c
 }
 
-// read sends reads of several kinds, one per loadPause, until ctx is done.
+// read sends various read requests, one per loadPause, until ctx is done.
 func (s *loaded) read(ctx context.Context, reader int) {
 	paths := []string{"/records/1", "/records?limit=20", "/log/checkpoint", "/proofs/inclusion?seq=1", "/drift/groups?by=model", "/events?limit=20"}
 	turn := time.NewTicker(loadPause)

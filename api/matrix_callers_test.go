@@ -26,20 +26,20 @@ import (
 // caller is a client with its credentials, and the scopes that they grant.
 type caller struct {
 	name          string
-	authorization []string // values of the header
+	authorization []string // values of the Authorization header
 	certificate   *tls.Certificate
-	query         string // added to the URL
+	query         string // query parameters added to every URL
 
 	valid      bool
 	scopes     []string // granted on the ledgers default and spare
-	everywhere bool     // on all ledgers
-	elsewhere  bool     // only on the ledger other
+	everywhere bool     // whether the scopes are granted on all ledgers
+	elsewhere  bool     // whether the scopes are granted only on the ledger other
 }
 
 // scopeNames lists all scopes.
 var scopeNames = []string{"write", "read", "content", "log", "admin", "metrics"}
 
-// authority signs certificates.
+// authority is a certificate authority for client certificates.
 type authority struct {
 	t    testing.TB
 	key  *ecdsa.PrivateKey
@@ -71,14 +71,14 @@ func (a *authority) sign(template, parent *x509.Certificate, with *ecdsa.Private
 	return cert, key
 }
 
-// client returns a client certificate with this name.
+// client returns a client certificate with the given common name.
 func (a *authority) client(name string) *tls.Certificate {
 	a.t.Helper()
 	cert, key := a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, a.cert, a.key)
 	return &tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}
 }
 
-// issuer is an OpenID Connect issuer.
+// issuer is a fake OpenID Connect issuer.
 type issuer struct {
 	t   testing.TB
 	url string
@@ -116,7 +116,7 @@ func (i *issuer) claims(group string) map[string]any {
 		"iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()}
 }
 
-// token returns a signed JWT.
+// token returns a JWT with the given claims, signed with key.
 func (i *issuer) token(algorithm jose.SignatureAlgorithm, key any, claims map[string]any) string {
 	i.t.Helper()
 	payload, err := json.Marshal(claims)
@@ -139,7 +139,7 @@ func (i *issuer) unsigned(claims map[string]any) string {
 	return encode([]byte(`{"alg":"none"}`)) + "." + encode(payload) + "."
 }
 
-// publicPEM returns the public key of the issuer in PEM.
+// publicPEM returns the issuer's public key in PEM format.
 func (i *issuer) publicPEM() []byte {
 	i.t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(i.key.Public())
@@ -147,7 +147,8 @@ func (i *issuer) publicPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// gated is a service over TLS that requires credentials, with all kinds of callers.
+// gated is a service that requires credentials and is also served over TLS, together with
+// everything that is needed to create callers of every kind.
 type gated struct {
 	*service
 	tls       *httptest.Server
@@ -156,9 +157,9 @@ type gated struct {
 	tokens    access.Store
 	root      string // a token with all scopes on all ledgers
 	log       *lockedLog
-	secrets   []string // texts that must not be in the log
+	secrets   []string // texts that must not appear in the log
 	clients   map[*tls.Certificate]*http.Client
-	number    int // makes names unique
+	number    int // counter that makes names unique
 }
 
 func bearer(token string) []string { return []string{"Bearer " + token} }
@@ -180,8 +181,8 @@ func (g *gated) tokenAt(now time.Time, name string, ledgers, scopes []string, ex
 	return made
 }
 
-// callers returns a caller for each scope, on two ledgers and on all ledgers, and callers with
-// several scopes.
+// callers returns two callers for each scope, one that has it on two ledgers and one that has it on
+// all ledgers, and some callers with several scopes.
 func (g *gated) callers() []caller {
 	own, all := []string{"default", "spare"}, []string{access.AllLedgers}
 	var list []caller
@@ -231,7 +232,8 @@ func (g *gated) badTokens() []caller {
 	}
 }
 
-// outsiders returns callers with credentials of an issuer or of an authority, valid or not.
+// outsiders returns callers whose credentials, valid or not, come from an OpenID Connect issuer or
+// a certificate authority.
 func (g *gated) outsiders() []caller {
 	i := g.issuer
 	claims := func(name string, value any) map[string]any {
@@ -263,7 +265,7 @@ func (g *gated) outsiders() []caller {
 	}
 }
 
-// rules returns the rules for the issuer's tokens and for certificates.
+// rules returns the access rules for the issuer's tokens and for certificates.
 func (g *gated) rules() access.Rules {
 	own := []string{"default", "spare"}
 	return access.Rules{
@@ -274,7 +276,7 @@ func (g *gated) rules() access.Rules {
 	}
 }
 
-// accessDir returns the path of a folder for tokens, which does not exist yet.
+// accessDir returns the path of a folder for tokens. The folder does not exist yet.
 func accessDir(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "access")

@@ -13,9 +13,9 @@ import (
 // requires too little.
 type expectation struct {
 	route  string
-	takes  string // the required scopes, joined by "or" or "and", and on what they are required
-	status int    // status of the answer to callers with the scopes
-	url    string // ~ is the path of the ledger
+	takes  string // the required scopes, joined by "or" or "and", followed by what they must be granted on
+	status int    // response status for callers that have the required scopes
+	url    string // ~ stands for the path of the ledger
 	body   string
 }
 
@@ -34,7 +34,7 @@ const (
 
 const ofALedger = "/v1/ledgers/{ledger}"
 
-// expectations has a line for every route. TestMatrix fails if a line is missing.
+// expectations returns one expectation for every route. TestMatrix fails if one is missing.
 func expectations() []expectation {
 	return slices.Concat(expectedOfServer(), expectedOfWrites(), expectedOfReads(), expectedOfQueries())
 }
@@ -168,8 +168,8 @@ func cacheKey() string {
 	return hex.EncodeToString(key[:])
 }
 
-// place returns where the route needs its scopes. all reports whether it needs all of them,
-// not just one.
+// place splits takes into the scopes and the place where they must be granted. all reports whether
+// the route needs all of the scopes, not just one.
 func (e expectation) place() (place string, scopes []string, all bool) {
 	for _, place := range []string{unlessPublic, onLedger, onAnyLedger, onAll} {
 		if names, found := strings.CutSuffix(e.takes, place); found {
@@ -185,7 +185,7 @@ func (e expectation) place() (place string, scopes []string, all bool) {
 // want returns the status that a caller must get.
 func (e expectation) want(c caller) int {
 	place, scopes, all := e.place()
-	here := c.scopes // on the ledger of the route
+	here := c.scopes // the scopes that the caller has on the ledger of the route
 	switch {
 	case place == nothing:
 		return e.status

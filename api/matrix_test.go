@@ -22,7 +22,7 @@ import (
 	"colophon/proofs"
 )
 
-// lockedLog is a log that a test reads while the server writes it.
+// lockedLog is a log that a test can read while the server writes to it.
 type lockedLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
@@ -69,7 +69,7 @@ func startGated(t testing.TB) *gated {
 	return g
 }
 
-// fill adds the data that the expectations need to the ledger "default".
+// fill posts the data that the expectations rely on to the default ledger.
 func (g *gated) fill() {
 	g.t.Helper()
 	for _, c := range []struct{ method, path, body string }{
@@ -86,7 +86,7 @@ func (g *gated) fill() {
 	}
 }
 
-// ask sends a request as this caller.
+// ask sends a request with the caller's credentials.
 func (g *gated) ask(c caller, method, path, body string) answer {
 	g.t.Helper()
 	if c.query != "" {
@@ -115,7 +115,8 @@ func (g *gated) ask(c caller, method, path, body string) answer {
 	return answer{g.t, response.StatusCode, response.Header, b}
 }
 
-// client returns a client with this certificate, or without a certificate.
+// client returns an HTTP client that presents the given certificate, or no certificate if it is
+// nil.
 func (g *gated) client(certificate *tls.Certificate) *http.Client {
 	if g.clients[certificate] == nil {
 		transport := g.tls.Client().Transport.(*http.Transport).Clone()
@@ -129,7 +130,7 @@ func (g *gated) client(certificate *tls.Certificate) *http.Client {
 	return g.clients[certificate]
 }
 
-// asks sends the request of an expectation for the ledger with this name.
+// asks sends the request that an expectation describes to the named ledger, using the given method.
 func (g *gated) asks(c caller, method string, e expectation, name string) answer {
 	g.t.Helper()
 	g.number++
@@ -153,7 +154,7 @@ func (g *gated) event() string {
 	return hex.EncodeToString(hash[:])
 }
 
-// seen returns everything that a caller sees of a response, except the Date header.
+// seen returns everything that a caller can see in a response, except for the Date header.
 func (a answer) seen() string {
 	header := a.header.Clone()
 	header.Del("Date")
@@ -174,7 +175,7 @@ func TestMatrix(t *testing.T) {
 	}
 	require.ElementsMatch(t, g.http.Config.Handler.(*Server).Routes(), names, "every route has a line in expectations, and every line has a route")
 
-	refusals, ofOTLP := make(map[string]bool), make(map[string]bool) // the distinct responses with 401
+	refusals, ofOTLP := make(map[string]bool), make(map[string]bool) // distinct 401 responses
 	for _, c := range append(append(g.callers(), g.badTokens()...), g.outsiders()...) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, e := range lines {
@@ -203,7 +204,8 @@ func TestMatrix(t *testing.T) {
 	require.Contains(t, g.log.String(), "credentials refused", "the log contains the refusals")
 }
 
-// namesWhatIsNeeded checks that a 403 names the needed scopes, and where they are needed.
+// namesWhatIsNeeded checks that a 403 response names the required scopes and says what they are
+// required on.
 func (g *gated) namesWhatIsNeeded(a answer, e expectation) {
 	g.t.Helper()
 	var detail string

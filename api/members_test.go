@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Attributions list the payload members that differ; only callers with the scope content see their
-// values. The effect of a member is queried with the digests of its values.
+// Attributions list the payload members that differ, but only callers with the content scope see
+// the values. The effect of a member is queried with the digests of its values.
 func TestPayloadMembersInAnswers(t *testing.T) {
 	g := startGated(t)
 	post := func(payload, output string) {
@@ -28,7 +28,7 @@ func TestPayloadMembersInAnswers(t *testing.T) {
 		}
 		Says string
 	}
-	// The ledger of these tests already has other records.
+	// The ledger in this test already has other records.
 	var listed struct{ Rows []struct{ Seq uint64 } }
 	require.NoError(t, json.Unmarshal(g.ask(g.admin(), http.MethodGet, atDefault+"/records?label:step=a&limit=3", "").want(http.StatusOK).body, &listed))
 	first := listed.Rows[2].Seq

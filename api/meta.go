@@ -27,8 +27,8 @@ func (s *Server) home(c *call.Call) error {
 	return nil
 }
 
-// consoleFile sends a file of the console. It does not find files of other versions of the
-// console.
+// consoleFile serves a file of the console. It responds with 404 to requests for files of other
+// versions of the console.
 func (s *Server) consoleFile(c *call.Call) error {
 	if !console.ServeFile(c.Response(), c.Request(), call.AcceptsGzip(c.Request()), c.Param("version"), c.Param("file")) {
 		return echo.ErrNotFound
@@ -36,7 +36,8 @@ func (s *Server) consoleFile(c *call.Call) error {
 	return nil
 }
 
-// healthz reports that the process responds. The text names a fault of the index.
+// healthz reports that the process responds to requests. The response also describes a fault of the
+// index, if there is one.
 func (s *Server) healthz(c *call.Call) error {
 	detail, _ := s.indexHealth()
 	return answerHealth(c, "ok", detail)
@@ -46,7 +47,7 @@ func (s *Server) healthz(c *call.Call) error {
 // short, a ledger cannot sign, an index has stopped, or a read-only server cannot follow the ledgers.
 func (s *Server) readyz(c *call.Call) error {
 	for _, l := range s.host.Ledgers() {
-		// If another server writes the ledger, this server still serves its reads.
+		// If another server writes the ledger, this server can still serve reads.
 		if err := l.CheckWritable(c.Request().Context()); err != nil && !errors.Is(err, storage.ErrNotHeld) {
 			return err
 		}
@@ -70,7 +71,8 @@ func (s *Server) version(c *call.Call) error {
 	}{s.config.Version, runtime.Version()})
 }
 
-// signIn describes how callers sign in. It needs no credentials, and reveals no ledger.
+// signIn describes how callers can sign in. It needs no credentials, and reveals nothing about any
+// ledger.
 func (s *Server) signIn(c *call.Call) error {
 	options := s.config.Access.SignInMethods()
 	answer := wire.SignInMethods{Version: s.config.Version, Required: options.Required, Tokens: options.Tokens, Certificates: options.Certificates,
@@ -86,7 +88,7 @@ func (s *Server) openAPI(c *call.Call) error {
 	return c.AnswerSharedText("application/yaml", colophon.OpenAPI)
 }
 
-// example sends the lines of a small example, which can be imported into an empty ledger.
+// example sends a small example as lines that can be imported into an empty ledger.
 func (s *Server) example(c *call.Call) error { return c.AnswerSharedText(call.NDJSON, example.Lines) }
 
 // docsPage sends the OpenAPI document as a web page.

@@ -20,8 +20,8 @@ import (
 	"colophon/storage"
 )
 
-// Metrics holds the process's metrics and the registry that /metrics shows. The number of
-// label values is bounded: routes, methods, status codes, ledgers.
+// Metrics holds the process's metrics and the registry that /metrics serves. Labels have a bounded
+// number of values, because they name only routes, methods, status codes, and ledgers.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -39,7 +39,7 @@ type Metrics struct {
 	routes map[routeKey]*routeSeries
 }
 
-// NewMetrics registers the process's metrics.
+// NewMetrics creates the process's metrics and adds them to the registry.
 func NewMetrics(registry *prometheus.Registry) *Metrics {
 	m := &Metrics{
 		registry: registry,
@@ -87,13 +87,13 @@ func (m *Metrics) observeCommit(name string, c ledger.Commit) {
 	m.commit.WithLabelValues(name).Observe(c.Duration.Seconds())
 }
 
-// Handler serves /metrics.
+// Handler returns the handler for /metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
-// metrics sends the gathered metrics. Each request holds a slot until its answer is sent. A
-// caller gets at most half of the remaining slots, so that slow callers cannot block others.
+// metrics handles /metrics. Each request holds a slot until its response has been sent. A caller
+// gets at most half of the slots that others leave free, so that slow callers cannot block others.
 func (s *Server) metrics(c *call.Call) error {
 	who := c.Caller()
 	if !s.shared.Limits.Scrapes.TakeShare(who) {
@@ -110,7 +110,7 @@ func (m *Metrics) watch(host *ledger.Host, store *index.Store) {
 	m.registry.MustRegister(hostCollector{host, store}, counters.NewCollector(store.Followers))
 }
 
-// Register adds a collector to those that /metrics shows.
+// Register adds a collector to those that /metrics serves.
 func (m *Metrics) Register(c prometheus.Collector) { m.registry.MustRegister(c) }
 
 var (
@@ -147,16 +147,15 @@ func (h hostCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(treeSize, float64(head.Size))
 		gauge(queue, float64(l.QueueLength()))
 		gauge(age, time.Since(time.UnixMicro(head.Time)).Seconds())
-		// The index might have passed the head, which was read earlier.
+		// The index may already be ahead of the head, which was read earlier.
 		gauge(lag, float64(head.Size-min(head.Size, follower.Size())))
 		gauge(running, gaugeOf(follower.Err() == nil))
-		if err := l.CheckWritable(context.Background()); !errors.Is(err, storage.ErrNotHeld) { // otherwise the server that writes the ledger exports it
+		if err := l.CheckWritable(context.Background()); !errors.Is(err, storage.ErrNotHeld) { // otherwise the server that writes the ledger exports this metric
 			gauge(writable, gaugeOf(err == nil))
 		}
 	}
 }
 
-// gaugeOf returns 1 for true and 0 for false.
 func gaugeOf(holds bool) float64 {
 	if holds {
 		return 1
@@ -173,8 +172,8 @@ type routeSeries struct {
 
 type routeKey struct{ route, method string }
 
-// of returns the metrics of a route and method. All unknown routes share one series, and so do
-// all unknown methods, so that clients cannot create series.
+// of returns the metrics of a route and method. All unknown routes share one series, and so do all
+// unknown methods, so that clients cannot create new series.
 func (m *Metrics) of(route, method string) *routeSeries {
 	key := routeKey{route, method}
 	if route == "" {
@@ -197,7 +196,7 @@ func (m *Metrics) addRoute(key routeKey) *routeSeries {
 	series := &routeSeries{requests: m.requests.MustCurryWith(labels), underWay: m.underWay.With(labels), duration: m.duration.With(labels)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.routes[key] = series // another call might have stored it: the series are equal
+	m.routes[key] = series // a concurrent call might have stored an equal series
 	return series
 }
 

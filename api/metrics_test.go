@@ -24,7 +24,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// families holds the metrics that /metrics shows, by name.
+// families holds the metric families that /metrics returns, by name.
 type families map[string]*dto.MetricFamily
 
 func parseMetrics(t testing.TB, text io.Reader) families {
@@ -40,9 +40,9 @@ func (s *service) metrics() families {
 	return parseMetrics(s.t, strings.NewReader(string(s.get(s.http.URL+"/metrics").want(http.StatusOK).body)))
 }
 
-// value returns the value of the one series with these labels, which are given as alternating
-// names and values. For a histogram it returns the number of observations. found is false if
-// the series does not exist.
+// value returns the value of the series that has exactly the given labels, which are alternating
+// names and values. For a histogram, it returns the number of observations. found is false if there
+// is no such series.
 func (f families) value(name string, labels ...string) (value float64, found bool) {
 	for _, m := range f[name].GetMetric() {
 		if !carries(m, labels) {
@@ -192,7 +192,7 @@ func TestMetricsDistinguishStalledAndIdleLedgers(t *testing.T) {
 	after.require(t, 2+waiting, "colophon_ledger_tree_size", "ledger", "default")
 }
 
-// full is a database on a full disk.
+// full is a database that acts as if its disk were full.
 type full struct{ *memory.Database }
 
 func (f full) Ledger(ctx context.Context, name string) (storage.Store, error) {
@@ -225,7 +225,7 @@ func TestMetricsOfTrouble(t *testing.T) {
 	require.NoError(t, host.Close())
 	tamper, err := database.Tamperer(ledger.Default)
 	require.NoError(t, err)
-	require.NoError(t, tamper.DeleteEntry(1)) // the first and the last event remain, because a ledger does not open without them
+	require.NoError(t, tamper.DeleteEntry(1)) // the first and the last event remain, because a ledger cannot be opened without them
 	host, err = ledger.OpenHost(t.Context(), full{database}, keys, defaults)
 	require.NoError(t, err)
 	folded, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})

@@ -24,10 +24,10 @@ import (
 	"colophon/ledger/record/moment"
 )
 
-// The load of BenchmarkOTLP.
+// These constants define the load of BenchmarkOTLP.
 const (
 	otlpClients = 8
-	otlpSpans   = 512 // per request; the SDKs send as many at once
+	otlpSpans   = 512 // per request, which is the default batch size of the SDKs
 	otlpBodies  = 12  // per client and round
 	otlpRounds  = 7
 )
@@ -55,12 +55,12 @@ func TestBenchmarkOTLPPostsTheSameRecords(t *testing.T) {
 	}
 }
 
-// BenchmarkOTLP measures how many records per second 8 clients post to a server with a real
-// disk: as lines of /batch, and as spans of OTLP over HTTP. The two alternate, and take turns
-// at coming first. Both have the same content, labels, and number of records per request. All
-// records are new. A round ends when the index has the last record. The benchmark reports the
-// medians of the rounds; the ratio is the median of the rounds' ratios. The clients share the
-// machine with the server, but prepare all bodies in advance.
+// BenchmarkOTLP measures how many records per second 8 clients post to a server with a real disk:
+// as lines of /batch, and as spans of OTLP over HTTP. The two alternate, and they take turns going
+// first. Both have the same content, labels, and number of records per request. All records are
+// new. A round ends when the index has the last record. The benchmark reports the medians of the
+// rounds; the ratio is the median of the rounds' ratios. The clients share the machine with the
+// server, but prepare all bodies in advance.
 //
 //	go test -run '^$' -bench 'BenchmarkOTLP$' -benchtime 1x ./api
 func BenchmarkOTLP(b *testing.B) {
@@ -75,7 +75,7 @@ func BenchmarkOTLP(b *testing.B) {
 					first += otlpSpans
 				}
 			}
-			runtime.GC() // so that neither kind pays for the other's bodies
+			runtime.GC() // so that neither kind pays for collecting the other's bodies
 			before, begin := s.ledger.Head().Size, time.Now()
 			s.each(otlpClients, func(c int) {
 				for _, body := range bodies[c] {
@@ -112,7 +112,7 @@ func BenchmarkOTLP(b *testing.B) {
 	}
 }
 
-// send posts a body. The benchmark fails unless the response is 200.
+// send posts a body. The benchmark fails unless the response status is 200.
 func (s *loaded) send(path, kind string, body []byte) {
 	response, err := s.client.Post("http://"+s.address+"/v1/ledgers/default"+path, kind, bytes.NewReader(body))
 	if err != nil {
@@ -130,13 +130,12 @@ func benchChat(i int) (question, system, answer string) {
 	return fmt.Sprint(strings.Repeat("a question about the river ", 18), i), strings.Repeat("You answer briefly. ", 10), fmt.Sprint(strings.Repeat("a sentence of the answer ", 20), i)
 }
 
-// benchIDs returns the ids of the trace and the span of a generation.
+// benchIDs returns the trace ID and the span ID of a generation.
 func benchIDs(i int) (trace, span []byte) {
 	return binary.BigEndian.AppendUint64([]byte("trace id"), uint64(i)), binary.BigEndian.AppendUint64(nil, 1<<60+uint64(i))
 }
 
-// benchSpans returns an OTLP request with otlpSpans generations, which are numbered from first
-// on.
+// benchSpans returns an OTLP request with otlpSpans generations, numbered consecutively from first.
 func benchSpans(t testing.TB, first int) []byte {
 	spans := make([]*tracepb.Span, otlpSpans)
 	for i := range spans {
@@ -157,7 +156,7 @@ func benchSpans(t testing.TB, first int) []byte {
 	return []byte(marshal(t, tracesOf(spans...)))
 }
 
-// benchLines returns the records of the same generations as lines of a batch.
+// benchLines returns the same generations as benchSpans, but as the lines of a batch.
 func benchLines(first int) (lines []byte) {
 	for number := first; number < first+otlpSpans; number++ {
 		trace, span := benchIDs(number)

@@ -29,7 +29,7 @@ import (
 	"colophon/ledger"
 )
 
-// textAttributes returns string attributes. Its arguments are alternating names and values.
+// textAttributes returns string attributes for alternating names and values.
 func textAttributes(namesAndValues ...string) (list []*commonpb.KeyValue) {
 	for i := 0; i < len(namesAndValues); i += 2 {
 		list = append(list, &commonpb.KeyValue{Key: namesAndValues[i], Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: namesAndValues[i+1]}}})
@@ -37,7 +37,8 @@ func textAttributes(namesAndValues ...string) (list []*commonpb.KeyValue) {
 	return list
 }
 
-// chatSpan returns a generation whose ids end in number.
+// chatSpan returns the span of a generation whose trace ID and span ID end in number. Its
+// attributes include those given as alternating names and values.
 func chatSpan(number int, namesAndValues ...string) *tracepb.Span {
 	base := []string{"gen_ai.operation.name", "chat", "gen_ai.request.model", "m-" + strconv.Itoa(number%3),
 		"gen_ai.input.messages", fmt.Sprintf(`[{"role":"user","parts":[{"type":"text","content":"question %d"}]}]`, number),
@@ -53,7 +54,7 @@ func tracesOf(spans ...*tracepb.Span) *collecttraces.ExportTraceServiceRequest {
 	}}}
 }
 
-// chats returns count spans that are generations, and as many that are not.
+// chats returns count spans that are generations, each followed by one that is not.
 func chats(count int) (spans []*tracepb.Span) {
 	for i := range count {
 		other := chatSpan(i)
@@ -70,7 +71,7 @@ func marshal(t testing.TB, m proto.Message) string {
 	return string(b)
 }
 
-// inJSON returns traces in OTLP's JSON form, with ids in hexadecimal digits.
+// inJSON encodes spans as an OTLP request in JSON, with IDs in hexadecimal.
 func inJSON(t testing.TB, spans ...*tracepb.Span) string {
 	t.Helper()
 	var list []any
@@ -100,7 +101,8 @@ func gzipped(t testing.TB, text string) string {
 	return b.String()
 }
 
-// export sends traces in Protobuf. It returns nil if no span was rejected.
+// export posts traces in Protobuf and returns the partial success that the response reports, or nil
+// if no span was rejected.
 func (s *service) export(body string, headers ...string) *collecttraces.ExportTracePartialSuccess {
 	s.t.Helper()
 	a := s.do(http.MethodPost, "/otlp/v1/traces", body, append([]string{"Content-Type", otlp.Protobuf}, headers...)...).want(http.StatusOK)
@@ -170,7 +172,7 @@ func TestOTLPPartialSuccess(t *testing.T) {
 	require.Equal(t, "2", answer.PartialSuccess.RejectedSpans)
 	require.Contains(t, answer.PartialSuccess.ErrorMessage, "span: it is not valid")
 	require.EqualValues(t, 3, s.size())
-	broken := "\x0a\x08\x12\x06\x12\x04\x0a\x7fab" // a span whose trace id is longer than the span
+	broken := "\x0a\x08\x12\x06\x12\x04\x0a\x7fab" // a span whose trace ID claims to be longer than the span
 	require.EqualValues(t, 1, s.export(broken).RejectedSpans)
 }
 
@@ -222,8 +224,8 @@ func (s *service) event(seq uint64) (e otlpEvent) {
 	return e
 }
 
-// A generation that both a span and a log record report is recorded once, and messages that are log
-// records of their own become one record.
+// A generation that is reported by both a span and a log record is recorded once. Messages that are
+// sent as separate log records are combined into one record.
 func TestOTLPLogs(t *testing.T) {
 	s := start(t)
 	span := chatSpan(1)
@@ -334,8 +336,8 @@ func otlpStatus(t testing.TB, b []byte) (code int, message string) {
 	return int(b[1]), string(b[3+size:][:n])
 }
 
-// A request with more records than the rate allows is recorded as a whole. The client's next
-// request then gets 429 with a Retry-After header.
+// A request with more records than the rate allows is recorded in full. The client's next request
+// then gets 429 with a Retry-After header.
 func TestOTLPRate(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.RequestRate, c.ServerLimits.RateBurst = 10, 10e9 })
 	require.Nil(t, s.export(marshal(t, tracesOf(chats(250)...))))

@@ -14,7 +14,7 @@ import (
 
 const searchOf = prefix + "/search"
 
-// prompted returns the request for a run with a prompt, an instruction, and a label.
+// prompted returns a request that posts a run with a prompt, an instruction, and labels.
 func prompted(config, prompt, instruction, model, output string) call {
 	return post(ipc, fmt.Sprintf(`{"run_id":"night/%[1]s-%[4]s","payload":{"instruction":%[3]q,"top_p":0.9},"system_prompt":%[2]q,"seed":7,"max_tokens":120,`+
 		`"model":%[4]q,"temperature":0.5,"output":%[5]q,"labels":{"config":%[1]q,"step":"one"}}`, config, prompt, instruction, model, output))
@@ -25,8 +25,8 @@ type name struct {
 	Cut          bool
 }
 
-// Answers name hashes by labels and by the first words of texts, on one line and without characters that change
-// the direction of text. A redaction removes the words.
+// Answers give names to hashes, made from labels or from the first words of the hashed texts. A name is a
+// single line without characters that change the direction of text. A redaction removes the words.
 func TestNames(t *testing.T) {
 	s := newServer(t)
 	long := "Answer briefly,\n\tand\u202e do not guess. " + strings.Repeat("Be kind. ", 30)
@@ -147,7 +147,7 @@ func TestSearch(t *testing.T) {
 	require.Contains(t, string(s.send(t, get(searchOf).asking("?q="+strings.Repeat("a", 257)), http.StatusBadRequest).body), "at most 256")
 }
 
-// inputOf returns the value of input by which a run is grouped.
+// inputOf returns the input value under which a run is grouped.
 func inputOf(t *testing.T, s *server, seq uint64) string {
 	t.Helper()
 	var groups struct {
@@ -196,7 +196,7 @@ func TestValuesOfRuns(t *testing.T) {
 	require.Contains(t, string(s.send(t, get(prefix+"/drift/values").asking("?of=seed"), http.StatusBadRequest).body), "must be one of temperature, max_tokens, label")
 }
 
-// Rates count what was recorded, however long the periods are.
+// Rates count the recorded events, however long the periods are.
 func TestRates(t *testing.T) {
 	s := generated(t)
 	s.do(t, post(ipc, `{"payload":{"scene":"pier"},"model":"m","output":"a","output_hash":"`+strings.Repeat("0", 64)+`"}`), http.StatusCreated)

@@ -93,7 +93,7 @@ func TestPathsAreAnsweredAsTheContractSays(t *testing.T) {
 		`"rows":[{"seq":2,"path_id":"d2f2e1184115c4dd","route":["Start","Day 42885"],"holder":{"seq":1,"path_id":"d2f2e118","route":["Start","Day 18555"]}}]}`)
 }
 
-// Each list can be read row by row, and each row with its proof.
+// Each list can be read row by row, and each row comes with its proof.
 func TestPathsArePagedAndProved(t *testing.T) {
 	s := startWithPaths(t)
 	p := []string{"project", url.PathEscape(strange)}
@@ -133,7 +133,7 @@ func TestProblemsOfPathsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // the contract refuses the request too
+		refused bool // whether the contract also rejects the request
 	}{
 		{"status", get(pathsOf, "project", known).asking("?status=gone"), 400, true},
 		{"validated", get(pathsOf, "project", known).asking("?validated=yes"), 400, true},

@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raw sends a request line and headers unchanged, over a new connection, and returns the
-// answer.
+// raw sends a request line and headers unchanged over a new connection, and returns the response.
 func (g *gated) raw(method, target string, headers ...string) answer {
 	g.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(g.http.URL, "http://"))
@@ -31,8 +30,8 @@ func (g *gated) raw(method, target string, headers ...string) answer {
 	return answer{g.t, response.StatusCode, response.Header, body}
 }
 
-// A path that a proxy and the server read differently reveals nothing that the caller is not
-// allowed to see, with any method. No client is redirected.
+// Even if a proxy and the server interpret a path differently, no method reveals anything that the
+// caller is not allowed to see. No client is redirected.
 func TestPathsHaveOneMeaning(t *testing.T) {
 	g := startGated(t)
 	only := "Authorization: " + g.having("only", scopeNames...).authorization[0] // every scope on default, none on other
@@ -49,7 +48,7 @@ func TestPathsHaveOneMeaning(t *testing.T) {
 				"/./v1/ledgers/"+name+rest, "/docs/../v1/ledgers/"+name+rest, "http://localhost/v1/ledgers/"+name+rest, "/%76%31/ledgers/"+name+rest)
 		}
 	}
-	tip := "other" // the name in every answer about the ledger other
+	tip := "other" // the name that appears in every response about the ledger other
 	for i, target := range targets {
 		methods := []string{"GET"}
 		if i%7 == 0 {
@@ -72,7 +71,7 @@ func TestPathsHaveOneMeaning(t *testing.T) {
 			}
 		}
 	}
-	// A percent-encoded spelling of a ledger's name is not its name.
+	// A ledger cannot be addressed by a percent-encoded spelling of its name.
 	g.raw("GET", "/v1/ledgers/default", only).want(http.StatusOK)
 	g.raw("GET", "/v1/ledgers/%64efault", only).want(http.StatusNotFound)
 }

@@ -17,8 +17,8 @@ const (
 // times matches the times of events in an answer.
 var times = regexp.MustCompile(`"time":"[^"]*"`)
 
-// numbered returns a server with records of two producers. The numbers of web/7 have gaps and
-// repetitions.
+// numbered returns a server with records of two producers. The sequence numbers of web/7 have gaps
+// and repetitions.
 func numbered(t *testing.T) *server {
 	s := newServer(t)
 	for i, number := range []uint64{1, 2, 5, 2, 9, 0, 5, 9223372036854775807} {

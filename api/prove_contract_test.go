@@ -108,7 +108,7 @@ func TestProblemsOfProofsAreAsTheContractSays(t *testing.T) {
 // Receipts of every kind of event verify, both as JSON and as .tlog-proof files, in every tree
 // that contains the event.
 func TestReceiptsOfEveryKindOfEventVerify(t *testing.T) {
-	s := recorded(t) // ledger_created, the four kinds, record_state_changed
+	s := recorded(t) // its events are ledger_created, one record of each of the four kinds, and record_state_changed
 	s.do(t, verb(http.MethodPut, sourceOf, `{"title":"T"}`, "source_id", "x"), http.StatusCreated)
 	s.do(t, verb(http.MethodDelete, sourceOf, "", "source_id", "x"), http.StatusCreated)
 	s.do(t, verb(http.MethodDelete, prefix+"/records/{seq}/content", `{"reason":"r"}`, "seq", "1"), http.StatusCreated)

@@ -93,7 +93,7 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 	s.do(t, get(prefix+"/drift/timeline").asking("?model="), http.StatusOK)
 }
 
-// The earliest time that can be written is a valid value of since and until.
+// The earliest time that RFC 3339 can express is a valid value of since and until.
 func TestTimesOfTheYearOneAreValid(t *testing.T) {
 	s := newServer(t)
 	s.do(t, s.record(t, "complete"), http.StatusCreated)

@@ -20,8 +20,8 @@ func (r route) changes() bool {
 	return r.method != http.MethodGet && (r.needs.All&changing != 0 || r.needs.Any != 0 && r.needs.Any&^changing == 0)
 }
 
-// readOnly makes a read-only server refuse requests that change something. The refusal names
-// the server that accepts them.
+// readOnly wraps a handler of a read-only server so that requests that change something are
+// refused. The refusal names the server that accepts them.
 func (s *Server) readOnly(r route, handler call.Handler) call.Handler {
 	if r.changes() {
 		return func(c *call.Call) error {
@@ -45,14 +45,15 @@ func (s *Server) readOnly(r route, handler call.Handler) call.Handler {
 	}
 }
 
-// elsewhere returns the problem for a request that another server can answer.
+// elsewhere returns a problem that refers the client to another server.
 func elsewhere(status int, format, server string) *problem.Problem {
 	p := problem.New(status, format, server)
 	p.ReadOnly = true
 	return p
 }
 
-// writer names the server that writes a ledger.
+// writer returns the address of the server that writes the named ledger, or a phrase that describes
+// that server if its address is unknown.
 func (s *Server) writer(name string) string {
 	if s.config.WriterAddress != nil {
 		if address, _ := s.config.WriterAddress(name); address != "" {

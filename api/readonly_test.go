@@ -23,7 +23,7 @@ func TestReadOnly(t *testing.T) {
 		}
 		c.FollowError = func() error { return following }
 	})
-	// These routes are not GET but change nothing.
+	// These routes do not use GET, but they change nothing.
 	reads := map[string]bool{
 		"POST /v1/compute/:kind": true, "POST /v1/compute/cache-key": true, "POST /v1/compute/question-hash": true,
 		"POST " + ofLedger + "/drift/reproduce": true, "POST " + ofLedger + "/run-dags/lookup": true, "POST " + ofLedger + "/citation-sets/:seq/pinned-retrieval": true,
@@ -64,8 +64,8 @@ func TestReadOnly(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, status)
 }
 
-// storage.ErrLogOnly becomes a 404 which says that the copy has only the log. It is not an internal
-// error.
+// storage.ErrLogOnly is reported as a 404 that says that the copy has only the log, and not as an
+// internal error.
 func TestLogOnly(t *testing.T) {
 	p, internal := problem.FromError(storage.ErrLogOnly)
 	require.False(t, internal)

@@ -21,13 +21,13 @@ import (
 	"colophon/storage/memory"
 )
 
-// stuckDatabase is a database that commits nothing while commits is locked. While returns is
-// locked, commits are stored but do not return.
+// stuckDatabase is a database whose commits block while commits is locked. While returns is locked,
+// commits are stored but do not return.
 type stuckDatabase struct {
 	*memory.Database
 	commits, returns *sync.RWMutex
-	begun            chan struct{} // receives a value when a commit begins, if it has room
-	stored           chan struct{} // receives a value when a commit is stored, if it has room
+	begun            chan struct{} // receives a value when a commit begins, unless the channel is full
+	stored           chan struct{} // receives a value when a commit is stored, unless the channel is full
 }
 
 func (d stuckDatabase) Ledger(ctx context.Context, name string) (storage.Store, error) {
@@ -84,7 +84,7 @@ func startStuck(t *testing.T) (*service, *Server, stuckDatabase) {
 	return s, handler, database
 }
 
-// Reads leave a core to a write until the response to the write begins.
+// Reads leave a core free for a write until the response to the write begins.
 func TestWritesCountUntilTheirAnswer(t *testing.T) {
 	s, handler, database := startStuck(t)
 	for name, write := range map[string]func() answer{
@@ -92,7 +92,7 @@ func TestWritesCountUntilTheirAnswer(t *testing.T) {
 		"batch":  func() answer { return s.batch(ipcLine("", "1")) },
 	} {
 		select {
-		case <-database.begun: // by the previous write
+		case <-database.begun: // left over from the previous write
 		default:
 		}
 		database.commits.Lock()
@@ -118,7 +118,7 @@ func TestWritesCountUntilTheirAnswer(t *testing.T) {
 	c := contextFrom(s, hog+":1")
 	c.Writer().BeginWrite(handler.shared.Limits.Reads)
 	c.Response().WriteHeader(http.StatusCreated) // the client might never read it
-	s.fillTurns(handler)()                       // no write is in progress any more
+	s.fillTurns(handler)()                       // no write is in progress anymore
 	c.End()
 }
 

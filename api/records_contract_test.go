@@ -17,7 +17,7 @@ const (
 	runOf     = prefix + "/runs/{run_id}"
 )
 
-// recordList is a page of records as a client reads it.
+// recordList decodes a page of records.
 type recordList struct {
 	AsOf uint64 `json:"as_of"`
 	Rows []struct {
@@ -167,8 +167,8 @@ func TestEveryPropertyFindsItsRecord(t *testing.T) {
 	require.Equal(t, "1969-07-20T20:17:40Z", *occurred.Rows[0].Timestamp)
 }
 
-// The parameter flag=mismatch finds all records whose claims are wrong. The parameter mismatch
-// finds those of one field, by the name under which the rows list it.
+// The query flag=mismatch finds all records that have a wrong claim. The parameter mismatch finds
+// those whose claim for one field is wrong. It takes the field names that the rows list.
 func TestRecordsWhoseClaimsDoNotHold(t *testing.T) {
 	s := recorded(t)
 	zero := strings.Repeat("0", 64)
@@ -196,15 +196,15 @@ func TestRecordsWhoseClaimsDoNotHold(t *testing.T) {
 		if field == "stage:mine" {
 			field = "stage:other"
 		}
-		if !strings.Contains(field, "/") { // the field of a single citation is not a value of mismatch
+		if !strings.Contains(field, "/") { // mismatch does not accept the field of a single citation
 			require.Equal(t, seqs[1:], s.records(t, get(recordsOf).asking("?mismatch="+url.QueryEscape(field))).seqs(), field)
 		}
 	}
 	require.Greater(t, len(fields), 4)
 }
 
-// All pages of a list are for the same tree size, even if records are written in the meantime,
-// and their rows can be proved.
+// All pages of a list are as of the same tree size, even if records are written in the meantime,
+// and every row can be proved.
 func TestPagesOfRecords(t *testing.T) {
 	s := recorded(t)
 	for _, clock := range []string{"recorded", "occurred"} {
@@ -277,7 +277,7 @@ func TestRuns(t *testing.T) {
 
 func TestRecordAsOf(t *testing.T) {
 	s := recorded(t)
-	s.do(t, get(recordOf, "seq", "1").asking("?after=7"), http.StatusOK) // waits until the index has everything
+	s.do(t, get(recordOf, "seq", "1").asking("?after=7"), http.StatusOK) // waits until the index contains all events
 	for query, state := range map[string]string{"": "failed", "?as_of=6": "live", "?as_of=7&proofs=true": "failed", "?after=7": "failed"} {
 		var r struct {
 			State string `json:"state"`

@@ -56,7 +56,7 @@ func TestRedactionsAreAsTheContractSays(t *testing.T) {
 		s.do(t, post(redactions, body).with("Prefer", "return=minimal"), http.StatusOK)
 	}
 	s.disk.full.Store(true)
-	s.do(t, keyed.with("Idempotency-Key", "other"), http.StatusOK) // redacted already: nothing is written
+	s.do(t, keyed.with("Idempotency-Key", "other"), http.StatusOK) // already redacted, so nothing is written
 	s.disk.full.Store(false)
 	s.do(t, call{method: http.MethodPost, route: prefix + "/freeze", path: map[string]string{"ledger": "default"}}, http.StatusOK)
 	s.do(t, post(redactions, `{"reason":"r","seqs":[2]}`), http.StatusForbidden)
@@ -71,7 +71,7 @@ func TestProblemsOfRedactionsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // the contract can express the error, and refuses the request too
+		refused bool // whether the contract can express the error, and so rejects the request too
 	}{
 		{"unknown member", remove(`{"reason":"r","seqs":[2]}`, "2"), 400, true},
 		{"parameter", remove(because, "2").asking("?dry_run=true"), 400, true},
@@ -109,12 +109,12 @@ func TestProblemsOfRedactionsAreAsTheContractSays(t *testing.T) {
 	s.do(t, post(redactions, `{"reason":"r","seqs":[2],"dry_run":false,"as_of":5}`), http.StatusServiceUnavailable)
 }
 
-// If a full disk interrupts a redaction, the same request continues it.
+// If a full disk interrupts a redaction, repeating the request resumes it.
 func TestInterruptedRedactionContinues(t *testing.T) {
 	s := newServer(t)
 	var lines strings.Builder
 	const records = 3000
-	const first = 2048 // records with two pieces each: as many as one event can redact
+	const first = 2048 // number of records, with two pieces each, that a single event can redact
 	for i := range records {
 		fmt.Fprintf(&lines, `{"kind":"ipc_record","record":{"output":"%d",%s}`+"\n", i, goodIPC[1:])
 	}

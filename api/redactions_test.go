@@ -20,13 +20,14 @@ func (s *service) remove(url, body string, headers ...string) answer {
 	return s.do(http.MethodDelete, url, body, append([]string{"Content-Type", "application/json"}, headers...)...)
 }
 
-// redaction is the answer to a redaction, with its receipts as the server sent them.
+// redaction is the response to a request for a redaction, with the receipts exactly as the server
+// sent them.
 type redaction struct {
 	wire.RedactionResult
 	Receipts []json.RawMessage `json:"receipts"`
 }
 
-// redacting requests a redaction and returns the answer.
+// redacting requests a redaction and returns the response.
 func (s *service) redacting(body string) redaction {
 	s.t.Helper()
 	var r redaction
@@ -64,7 +65,7 @@ func TestRecordIsRedacted(t *testing.T) {
 	require.Equal(t, "/v1/ledgers/default/records/3", a.header.Get("Location"))
 	require.Equal(t, map[string]any{"reason": "because", "seqs": []any{1.0}}, s.recordOf(a))
 
-	// Payload and system prompt stay readable, but only through the other record.
+	// The payload and the system prompt stay readable, but only through the other record.
 	s.contentOf(1, http.StatusGone, all...)
 	s.contentOf(2, http.StatusOK, all...)
 	s.get("/records/1/content/usage").problem(http.StatusNotFound)
@@ -79,7 +80,7 @@ func TestRecordIsRedacted(t *testing.T) {
 	s.contentOf(1, http.StatusGone, "output")
 	s.audited()
 
-	// A repeated request adds no event, and gets the first receipt again.
+	// A repeated request adds no event and returns the first receipt again.
 	size := s.size()
 	a = s.remove("/records/1/content", `{"reason":"another"}`).want(http.StatusOK)
 	require.Equal(t, "true", a.header.Get("Idempotent-Replayed"))
@@ -217,7 +218,7 @@ func TestRedactionByFilter(t *testing.T) {
 	labelled := func(label, output string) string {
 		return strings.Replace(ipcBody("", output), "{", `{"labels":{"user":"`+label+`"},`, 1)
 	}
-	for i := range 6 { // 1 to 6: three of each user, all with the same payload and system prompt
+	for i := range 6 { // 1 to 6: three for each user, all with the same payload and system prompt
 		s.post("/ipc-records", labelled([]string{"ann", "bob"}[i%2], fmt.Sprint("output ", i))).want(http.StatusCreated)
 	}
 	s.remove("/records/3/content", because).want(http.StatusCreated) // event 7
@@ -229,7 +230,7 @@ func TestRedactionByFilter(t *testing.T) {
 	}}, dry)
 	require.EqualValues(t, 8, s.size(), "a dry run records nothing")
 
-	// A record written in between is not redacted, although the filter matches it.
+	// A record that was written after the dry run is not redacted, although the filter matches it.
 	s.post("/ipc-records", labelled("ann", "output 6")).want(http.StatusCreated)
 	done := s.redacting(`{"reason":"because","filter":{"label:user":"ann"},"dry_run":false,"as_of":8}`)
 	require.EqualValues(t, 1, *done.Events)

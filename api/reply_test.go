@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// countedListener counts the writes to its connections.
+// countedListener counts the writes to the connections that it accepts.
 type countedListener struct {
 	net.Listener
 	writes atomic.Int64
@@ -32,8 +32,8 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// A receipt is sent in one write, although net/http buffers only 4 KiB. So is the next receipt
-// on the same connection.
+// A receipt is sent in a single write, although net/http buffers only 4 KiB, and so is the next
+// receipt on the same connection.
 func TestReceiptsAreSentInOneWrite(t *testing.T) {
 	s := start(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -16,18 +16,18 @@ import (
 	"colophon/ledger/record"
 )
 
-// route is a method and path that the server answers. path is in the syntax of Echo. needs
-// applies if authentication is configured.
+// route is a method and path that the server handles. The path is in Echo's syntax. needs describes
+// the scopes that are required if authentication is configured.
 type route struct {
 	method, path string
 	needs        call.RequiredScopes
 	handler      call.Handler
 }
 
-// ofLedger begins the paths of all routes about one ledger.
+// ofLedger is the path prefix of all routes that concern a single ledger.
 const ofLedger = "/v1/ledgers/:ledger"
 
-// routes returns all routes. The server answers HEAD for each GET route.
+// routes returns all routes. The server also answers HEAD requests for every GET route.
 func (s *Server) routes() []route {
 	return slices.Concat(s.serverRoutes(), s.ledgerRoutes(), s.writeRoutes(), s.recordRoutes(), s.queryRoutes(), s.logRoutes())
 }
@@ -52,7 +52,7 @@ func (s *Server) serverRoutes() []route {
 		{http.MethodPost, "/v1/compute/question-hash", call.RequiredScopes{On: call.AnyLedger, Any: access.ScopeWrite | access.ScopeRead}, s.records.ComputeQuestionHash},
 	}
 	if !s.config.NoMetricsRoute {
-		// The metrics name all ledgers.
+		// The metrics reveal the names of all ledgers.
 		metrics := call.RequiredScopes{On: call.AllLedgers, Any: access.ScopeMetrics}
 		list = append(list, route{http.MethodGet, "/metrics", metrics, s.metrics})
 	}
@@ -60,7 +60,7 @@ func (s *Server) serverRoutes() []route {
 }
 
 // ledgerRoutes returns the routes that concern ledgers as a whole. The description of a ledger
-// reveals no more than any of its receipts, so any scope suffices for it.
+// reveals no more than any of its receipts, so any scope is enough to read it.
 func (s *Server) ledgerRoutes() []route {
 	admin := call.RequiredScopes{On: call.PathLedger, Any: access.ScopeAdmin}
 	return []route{
@@ -68,7 +68,7 @@ func (s *Server) ledgerRoutes() []route {
 		{http.MethodPost, "/v1/ledgers", call.RequiredScopes{On: call.AllLedgers, Any: access.ScopeAdmin}, s.admin.CreateLedger},
 		{http.MethodGet, ofLedger, call.RequiredScopes{On: call.PathLedger, Any: access.AllScopes}, s.admin.DescribeLedger},
 		{http.MethodGet, ofLedger + "/stats", call.RequiredScopes{On: call.PathLedger, Any: access.ScopeRead}, s.questions.Stats},
-		// The rows reveal what queries reveal, and to read all of them costs more than a query.
+		// The rows reveal what queries reveal, and reading all of them costs more than a query.
 		{http.MethodGet, ofLedger + "/index", call.RequiredScopes{On: call.PathLedger, All: access.ScopeAdmin | access.ScopeRead}, s.admin.IndexPart},
 		{http.MethodPost, ofLedger + "/freeze", admin, s.admin.Freeze},
 		{http.MethodPut, ofLedger + "/visibility", admin, s.admin.ChangeVisibility},
@@ -88,11 +88,11 @@ func (s *Server) writeRoutes() []route {
 		{http.MethodPost, ofLedger + otlp.Traces.Path(), write, s.otlp.ExportHandler(otlp.Traces)},
 		{http.MethodPost, ofLedger + otlp.Logs.Path(), write, s.otlp.ExportHandler(otlp.Logs)},
 		{http.MethodPost, ofLedger + "/records/:seq/state", write, s.records.ChangeState},
-		// The answer reveals how many records a filter selects.
+		// The response reveals how many records a filter selects.
 		{http.MethodPost, ofLedger + "/state-changes", call.RequiredScopes{On: call.PathLedger, All: access.ScopeWrite | access.ScopeRead}, s.admin.ChangeStates},
 		{http.MethodPost, ofLedger + "/records/:seq/notes", write, s.records.AddNote},
 		{http.MethodPut, ofLedger + "/paths/:project/:path_id/validation", write, s.records.ValidatePath},
-		// The answer reveals paths and their status.
+		// The response reveals paths and their status.
 		{http.MethodPost, ofLedger + "/paths/:project/validations", call.RequiredScopes{On: call.PathLedger, All: access.ScopeWrite | access.ScopeRead}, s.records.ValidateSelectedPaths},
 		{http.MethodPut, ofLedger + "/sources/:source_id", write, s.records.RegisterSource},
 		{http.MethodDelete, ofLedger + "/sources/:source_id", write, s.records.RevokeSource},
@@ -120,7 +120,8 @@ func (s *Server) recordRoutes() []route {
 // queryRoutes returns the routes that read the index (spec: Index and as_of).
 func (s *Server) queryRoutes() []route {
 	read := call.RequiredScopes{On: call.PathLedger, Any: access.ScopeRead}
-	// A document has the texts of citations. Unlike weights and sources, these are content.
+	// A document contains the texts of citations. Unlike their weights and sources, the texts are
+	// content.
 	document := call.RequiredScopes{On: call.PathLedger, All: access.ScopeRead | access.ScopeContent}
 	list := []route{
 		{http.MethodGet, ofLedger + "/export", read, s.questions.Export},
@@ -163,12 +164,12 @@ func (s *Server) register() {
 	}
 }
 
-// handlerFunc returns a handler in the form of Echo. Every context of the server is a Call.
+// handlerFunc adapts a handler to Echo. Every echo.Context of this server is a *call.Call.
 func handlerFunc(h call.Handler) echo.HandlerFunc {
 	return func(c echo.Context) error { return h(c.(*call.Call)) }
 }
 
-// Routes lists the routes in the form "GET /v1/ledgers/{ledger}", sorted.
+// Routes returns the sorted names of all routes, such as "GET /v1/ledgers/{ledger}".
 func (s *Server) Routes() []string {
 	var names []string
 	for _, r := range s.routes() {
@@ -180,7 +181,7 @@ func (s *Server) Routes() []string {
 
 var pathParameter = regexp.MustCompile(`:([a-z_]+)`)
 
-// name returns the route in the syntax of OpenAPI.
+// name returns the method and the path of the route, in OpenAPI syntax.
 func (r route) name() string {
 	path := pathParameter.ReplaceAllString(r.path, "{$1}")
 	return r.method + " " + strings.Replace(path, "*", "{path}", 1)

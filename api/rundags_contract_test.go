@@ -158,8 +158,7 @@ func TestStagesAreProvedAsTheContractSays(t *testing.T) {
 	s.do(t, get(stageProofOf, "seq", "9", "stage", "answer"), http.StatusNotFound)
 }
 
-// hashed returns the SHA-256 of the bytes that its arguments encode in hexadecimal, one after
-// the other.
+// hashed returns the SHA-256 of its concatenated arguments, which are in hexadecimal.
 func hashed(t *testing.T, parts ...string) string {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Join(parts, ""))
@@ -194,7 +193,7 @@ func TestProblemsOfRunsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // the contract refuses the request too
+		refused bool // whether the contract also rejects the request
 		names   string
 	}{
 		{"nothing to compare", get(compareOf).asking("?a=1"), 400, true, "/b"},
@@ -224,8 +223,8 @@ func TestProblemsOfRunsAreAsTheContractSays(t *testing.T) {
 	}
 }
 
-// Run-DAGs are found by their outcome and by the documents and evidence on which they rest, both
-// in GET /run-dags and in GET /records.
+// Run-DAGs can be found by their outcome and by the documents and evidence that they are based on,
+// both with GET /run-dags and with GET /records.
 func TestRunsAreFoundAsTheContractSays(t *testing.T) {
 	s := answered(t)
 	s.do(t, post(prefix+"/run-dags", fmt.Sprintf(`{"dag":{"root":%[1]q,"nodes":[{"stage":"question","hash":%[1]q}]},"evidence":[{"chunk_root":%[1]q,"start":0,"end":9}]}`, zeroDigits)), http.StatusCreated)
@@ -317,9 +316,9 @@ func TestDivergenceHasACause(t *testing.T) {
 	require.Nil(t, list.Rows[2].Dimensions)
 }
 
-// A group of run-DAGs counts the run-DAGs that have the same hash. If the query limits the
-// period, groups are listed at the head, in the order of their last run-DAGs. /run-dags lists
-// the run-DAGs of a group.
+// A group counts the run-DAGs that have a hash in common. If the query limits the period, groups
+// are listed as of the head, in the order of their latest run-DAGs. /run-dags lists the run-DAGs of
+// a group.
 func TestRunGroupsAreListedAsTheContractSays(t *testing.T) {
 	s := answered(t)
 	groups := prefix + "/run-dags/groups"

@@ -18,7 +18,8 @@ const (
 	unregisteredSourcesOf = prefix + "/unregistered-sources"
 )
 
-// cite returns a citation set of a run. Each citation has the form "source text".
+// cite returns the citation set of a run as JSON. Each citation is given as a source and a text,
+// separated by a space.
 func cite(run string, citations ...string) string {
 	var list []string
 	for _, c := range citations {
@@ -46,8 +47,8 @@ func listing(source string, words ...string) call {
 	return verb(http.MethodPut, sourceOf, `{"chunk_hashes":[`+strings.Join(hashes, ",")+`]}`, "source_id", source)
 }
 
-// evident returns a server with two runs that differ only in their evidence: run a has events
-// 1 and 2, run b has events 3 and 4.
+// evident returns a server with two runs that differ only in their evidence: events 1 and 2 belong
+// to run a, events 3 and 4 to run b.
 func evident(t *testing.T) *server {
 	s := newServer(t)
 	for _, k := range []call{
@@ -102,8 +103,8 @@ func TestEvidenceIsACause(t *testing.T) {
 	require.Equal(t, "evidence", derived())
 	require.Contains(t, counted(), `colophon_ledger_drift_total{cause="evidence",ledger="default"} 1`)
 
-	// A set that arrives later becomes the latest of its run, but changes neither the derived drift
-	// nor the metric.
+	// A citation set that arrives later becomes the latest one of its run, but it changes neither
+	// the derived drift nor the metric.
 	s.do(t, post(prefix+"/citation-sets", cite("a", "s two", "s three")).with("Idempotency-Key", "late"), http.StatusCreated)
 	require.Equal(t, wire.CauseStochasticOrModelInternal, cause("?a=2&b=4&after=5"))
 	require.Equal(t, wire.CauseEvidence, cause("?a=2&b=4&as_of=5"))
@@ -184,8 +185,8 @@ func TestWhichRecordsOfRunsAreCompared(t *testing.T) {
 	require.Len(t, page.Rows, 3)
 }
 
-// A comparison is refused if too many records of a run are newer than its latest live record. The
-// server does not search all of them.
+// A comparison is refused if a run has too many records that are newer than its latest live record,
+// because the server does not search all of them.
 func TestLongRunsAreNotSearched(t *testing.T) {
 	s := newServer(t)
 	s.do(t, post(ipc, runRecord("b", "m", "yes")), http.StatusCreated)
@@ -205,8 +206,8 @@ func TestLongRunsAreNotSearched(t *testing.T) {
 	require.Equal(t, uint64(most+2), *s.compareRuns(t, "?a=a&b=b&state=any").A.IPCRecord)
 }
 
-// If unregistered_sources is reject, the ledger refuses sets with sources that are not
-// registered, alone and in batches. It accepts all other records.
+// If unregistered_sources is "reject", the ledger refuses citation sets with sources that are not
+// registered, both alone and in batches. It accepts all other records.
 func TestUnregisteredSourcesAreRejected(t *testing.T) {
 	s := newServer(t)
 	set := func(policy string) {

@@ -26,7 +26,7 @@ import (
 	"colophon/ledger/index"
 )
 
-// Config configures a server. A limit of 0 means its default (docs/spec).
+// Config configures a server. A limit of 0 stands for the default limit (docs/spec).
 type Config struct {
 	Host    *ledger.Host
 	Index   *index.Store
@@ -37,25 +37,26 @@ type Config struct {
 	// Access decides what a caller is allowed to do. If it is nil or requires no credentials,
 	// every caller is allowed to do everything.
 	Access *access.Authenticator
-	// Hosts are the allowed names in Host headers if there is no authentication.
+	// Hosts lists the names that are allowed in Host headers if the server requires no
+	// authentication.
 	Hosts AllowedHosts
-	// NoMetricsRoute means that another address serves /metrics.
+	// NoMetricsRoute removes the route /metrics, because the metrics are served at another address.
 	NoMetricsRoute bool
 
-	// SpoolDir is the folder for temporary files of batches. The default is the system's
-	// folder.
+	// SpoolDir is the folder for the temporary files of batches. The default is the system's folder
+	// for temporary files.
 	SpoolDir string
 	// ServerLimits holds the limits for clients.
 	limits.ServerLimits
-	// WriterAddress returns the URL of the server that writes a ledger, and false if this server
-	// writes it, or does not know it. The URL is empty if no server writes the ledger now. A
-	// nil WriterAddress means that this server writes all ledgers.
+	// WriterAddress returns the URL of the server that writes a ledger. ok is false if this server
+	// writes the ledger or does not know it. The URL is empty if no server currently writes the
+	// ledger. A nil WriterAddress means that this server writes all ledgers.
 	WriterAddress func(ledger string) (address string, ok bool)
 	// ReadOnly makes the server refuse requests that change a ledger, instead of forwarding them.
 	ReadOnly bool
-	// FollowError returns an error while this server does not show the newest state of what it
+	// FollowError returns an error while this server is not up to date with the ledgers that it
 	// follows. Callers without credentials can see the text of the error. A nil FollowError means
-	// that the server follows nothing.
+	// that the server does not follow any ledgers.
 	FollowError func() error
 	// Snapshot copies the database for a backup. It is nil if the storage cannot make copies.
 	Snapshot admin.SnapshotFunc
@@ -72,17 +73,17 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Server serves the API.
+// Server is an http.Handler that serves the API.
 type Server struct {
 	config Config
 	host   *ledger.Host
 	echo   *echo.Echo
-	// origins detects requests that a web page of another origin has caused.
+	// origins detects requests that were caused by a web page from another origin.
 	origins *http.CrossOriginProtection
 	shared  *call.ServerState
 	forward *forwarder // nil if this server writes all ledgers
 
-	// The handlers of the routes.
+	// These handlers implement the routes.
 	records   *records.Handlers
 	batch     *batch.Handlers
 	otlp      *otlp.Handlers
@@ -91,7 +92,7 @@ type Server struct {
 	admin     *admin.Handlers
 }
 
-// New returns a server for an open host and an open index. It indexes every ledger of the
+// New returns a server for an open host and an open index. It starts indexing every ledger of the
 // host. The caller must close the index before the host.
 func New(config Config) (*Server, error) {
 	config = config.withDefaults()
@@ -115,7 +116,7 @@ func New(config Config) (*Server, error) {
 	return s, nil
 }
 
-// shared returns the state that all calls of a server with this configuration share.
+// shared returns the state that is shared by all calls to a server with this configuration.
 func (c Config) shared() *call.ServerState {
 	everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
 	return &call.ServerState{
@@ -127,7 +128,7 @@ func (c Config) shared() *call.ServerState {
 	}
 }
 
-// follow starts the index of a ledger, and wakes the index after every commit.
+// follow starts indexing a ledger, and wakes its index after every commit.
 func (s *Server) follow(l *ledger.Ledger) error {
 	follower, err := s.config.Index.Follow(l.Name(), l.PublishedLog())
 	if err != nil {
@@ -149,14 +150,14 @@ func (s *Server) follow(l *ledger.Ledger) error {
 	return nil
 }
 
-// noteFrozen ends the streams of a ledger that another server has frozen.
+// noteFrozen ends the streams of the named ledger if another server has frozen it.
 func (s *Server) noteFrozen(name string) {
 	if l, err := s.host.Ledger(name); err == nil && l.Info().Frozen {
 		s.log.NotifyFrozen(l)
 	}
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setDefaults(w.Header())
 	c := s.newCall(w, r)
@@ -168,8 +169,8 @@ func (s *Server) newCall(w http.ResponseWriter, r *http.Request) *call.Call {
 	return s.shared.NewCall(s.echo.AcquireContext(), w, r)
 }
 
-// checkOrigin refuses requests that a web page of another origin might have caused. Any web
-// page can make a browser post to a server on loopback.
+// checkOrigin refuses requests that may have been caused by a web page from another origin. Without
+// this check, any web page could make a browser post to a server on loopback.
 func (s *Server) checkOrigin(r *http.Request) error {
 	if err := s.origins.Check(r); err != nil {
 		return problem.New(http.StatusForbidden, "refused: the request comes from a web page of another origin")
@@ -183,9 +184,9 @@ func (s *Server) checkOrigin(r *http.Request) error {
 // maxStreams limits the concurrent requests on one HTTP/2 connection.
 const maxStreams = 100
 
-// HTTPServer returns an http.Server for s with timeouts against slow clients. A whole read or write
-// has no deadline, because a batch can stream for any length of time, but each part of it has
-// one. Shutdown ends the streams of followers.
+// HTTPServer returns an http.Server for s whose timeouts protect it from slow clients. A request or
+// response as a whole has no deadline, because a batch can stream for any length of time, but each
+// read and write of a part has one. Shutdown ends the streams of followers.
 func (s *Server) HTTPServer() *http.Server {
 	server := s.serverOf(s)
 	server.RegisterOnShutdown(s.log.EndStreams)
@@ -197,7 +198,7 @@ func (s *Server) HTTPServer() *http.Server {
 func (s *Server) GRPCServer() *http.Server {
 	server := s.serverOf(otlp.GRPCHandler{Next: s, Patience: s.shared.Limits.Load.BodyTimeout})
 	server.Protocols = new(http.Protocols)
-	server.Protocols.SetHTTP1(true) // to refuse requests that are not gRPC
+	server.Protocols.SetHTTP1(true) // needed to refuse requests that are not gRPC
 	server.Protocols.SetHTTP2(true)
 	server.Protocols.SetUnencryptedHTTP2(true)
 	return server

@@ -25,7 +25,7 @@ func TestStateChangesAreAsTheContractSays(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
 		status     int
-		refused    bool // the contract can express the error, and refuses the request too
+		refused    bool // whether the contract can express the error, and so rejects the request too
 	}{
 		{"unknown member", `{"state":"live","reason":"r","seqs":[2],"record_seq":2}`, 400, true},
 		{"unknown filter", `{"state":"live","reason":"r","filter":{"colour":"red"}}`, 400, false},
@@ -50,7 +50,7 @@ func TestStateChangesAreAsTheContractSays(t *testing.T) {
 	s.do(t, post(stateChanges, `{"state":"live","reason":"r","seqs":[2]}`), http.StatusForbidden)
 }
 
-// If a full disk interrupts a change of many states, the same request continues it.
+// If a full disk interrupts a bulk state change, repeating the request resumes it.
 func TestInterruptedStateChangesContinue(t *testing.T) {
 	s := newServer(t)
 	var lines strings.Builder

@@ -11,21 +11,21 @@ import (
 	"colophon/client/wire"
 )
 
-// stateChanges is the answer to a change of many states, with its receipts as the server sent
+// stateChanges is the response to a bulk state change, with the receipts exactly as the server sent
 // them.
 type stateChanges struct {
 	wire.StateChangeResult
 	Receipts []json.RawMessage `json:"receipts"`
 }
 
-// changing requests a change of many states and returns the answer.
+// changing requests a bulk state change and returns the response.
 func (s *service) changing(body string) (r stateChanges) {
 	s.t.Helper()
 	s.post("/state-changes", body).want(http.StatusOK).json(&r)
 	return r
 }
 
-// statesOf returns the states of records, and "" for a record of a kind that has no state.
+// statesOf returns the states of the given records, with "" for a record whose kind has no state.
 func (s *service) statesOf(seqs ...uint64) (states []string) {
 	s.t.Helper()
 	for _, seq := range seqs {

@@ -69,7 +69,7 @@ func TestFiguresOfTexts(t *testing.T) {
 		MostChanged:         []wire.ChangedPair{{A: 1, B: 3, Similarity: 0.444444, LengthChange: decimal(-0.25)}},
 	}, effects.Text)
 
-	// Without the parameter, an answer has no figures.
+	// Without the parameter text, an answer has no figures.
 	for _, k := range []call{get(attributionOf).asking("?a=1&b=3"), get(timelineOf).asking("?model=gemma2%3A2b"), get(effectsOf).asking(strings.TrimSuffix(effectsOfModel, "&text=true"))} {
 		require.NotContains(t, string(s.do(t, k, http.StatusOK).body), `"text"`)
 	}

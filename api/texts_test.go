@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/figures"
 )
 
-// A caller without the scope content gets the same answer, but without the figures.
+// A caller without the content scope gets the same answer, but without the figures.
 func TestFiguresNeedTheScopeContent(t *testing.T) {
 	g := startGated(t)
 	with := caller{authorization: bearer(g.token("with", []string{"default"}, []string{"read", "content"}).Text)}

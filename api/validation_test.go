@@ -89,7 +89,7 @@ func TestValidationNamesItsBuild(t *testing.T) {
 	s.validate(`{"validated":true,"build":"main"}`, "Idempotency-Key", "k").problem(http.StatusConflict)
 }
 
-// branch and base require a build, and a build cannot be its own base.
+// The members branch and base require a build, and a build cannot be its own base.
 func TestBranchAndBaseNeedABuild(t *testing.T) {
 	s := start(t)
 	for _, c := range []struct{ members, pointer string }{

@@ -26,7 +26,7 @@ func TestManyPathsAreValidatedAtOnce(t *testing.T) {
 	require.Equal(t, uint64(4), plan.AsOf)
 	require.Len(t, plan.Paths, 3)
 
-	// c has changed since the dry run, so it is not validated.
+	// Path c has changed since the dry run, so it is not validated.
 	require.Equal(t, c, post("c", "C, changed."))
 	done := validate(`{"validated":true,"build":"b1","reason":"read","original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00Z","dry_run":false,"as_of":4}`, http.StatusOK)
 	for _, seq := range []string{"5", "6"} {

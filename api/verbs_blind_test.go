@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Requests that cannot be applied all get the same answer. A request with invalid values is
-// refused before any lookup. Thus, a caller without the scope read cannot learn anything
-// without leaving an event.
+// All requests that cannot be applied get the same response, and a request with invalid values is
+// refused before any lookup. A caller without the read scope therefore cannot learn anything
+// without creating an event.
 func TestVerbsRevealNothing(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)                                                        // 1

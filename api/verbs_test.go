@@ -21,7 +21,7 @@ func (s *service) put(url, body string, headers ...string) answer {
 	return s.do(http.MethodPut, url, body, append([]string{"Content-Type", "application/json"}, headers...)...)
 }
 
-// recordOf returns the member record of the event in a receipt, without its digest.
+// recordOf verifies a receipt and returns the record member of its event, without the digest.
 func (s *service) recordOf(a answer) map[string]any {
 	s.t.Helper()
 	var event struct {

@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// connection is a client connection that sends requests. Of each answer, it parses only the
-// status and the length.
+// connection is a minimal HTTP client connection. It parses only the status and the length of each
+// response.
 type connection struct {
 	t      testing.TB
 	conn   net.Conn
-	buffer []byte // bytes of an answer
+	buffer []byte // holds the bytes of one response
 }
 
 func (s *service) wire(t testing.TB) *connection {
@@ -26,7 +26,7 @@ func (s *service) wire(t testing.TB) *connection {
 	return &connection{t: t, conn: conn, buffer: make([]byte, 64<<10)}
 }
 
-// ask sends a request and reads the answer to its end.
+// ask sends a request, reads the whole response, and requires the given status.
 func (w *connection) ask(request []byte, status int) {
 	_, err := w.conn.Write(request)
 	require.NoError(w.t, err)
@@ -40,7 +40,8 @@ func (w *connection) ask(request []byte, status int) {
 	}
 }
 
-// end returns the length of an answer, or -1 until its header is complete.
+// end returns the length of a response, or -1 if its header is not complete yet. A complete header
+// must have the given status.
 func (w *connection) end(answer []byte, status int) int {
 	header, _, whole := bytes.Cut(answer, []byte("\r\n\r\n"))
 	if !whole {
@@ -61,8 +62,8 @@ func request(method, path, kind, body string) []byte {
 	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", method, path, kind, len(body), body)
 }
 
-// sampleRecord returns an IPC record of about 1.4 KB as services send them: payload, prompt,
-// output, and run_id, all new except the prompt.
+// sampleRecord returns a typical IPC record of about 1.4 KB. Each i yields a different payload,
+// output, and run_id; the prompt is always the same.
 func sampleRecord(i int) string {
 	return fmt.Sprintf(`{"run_id":"run/%d","model":"gpt-4","temperature":0.7,"max_tokens":256,"payload":{"instruction":"%s%d"},"system_prompt":"%s","output":"%s%d"}`,
 		i, strings.Repeat("a question about the river ", 18), i, strings.Repeat("You answer briefly. ", 10), strings.Repeat("a sentence of the answer ", 20), i)

@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// Reasons why a request has no identity. They do not tell the client more: a token that is
-// unknown, malformed, revoked, or expired gets the same error as one with a wrong signature.
-// The server logs the reason at level debug.
+// These errors say why a request has no identity. They reveal nothing more to the client: a token
+// that is unknown, malformed, revoked, or expired gets the same error as one with a wrong
+// signature. The server logs the actual reason at debug level.
 var (
 	// ErrNoCredentials means that the request has no credentials.
 	ErrNoCredentials = errors.New("access: no credentials")
 	// ErrInvalidCredentials means that the request has credentials that are not valid.
 	ErrInvalidCredentials = errors.New("access: invalid credentials")
 	// ErrStaleTokens means that the server cannot read the shared token store, and so does not know
-	// whether the token is revoked.
+	// whether the token has been revoked.
 	ErrStaleTokens = errors.New("access: the shared token store cannot be read")
 	// ErrUnverified means that mayVerify did not allow AuthenticateLimited to verify the
 	// signature.
@@ -39,9 +39,10 @@ type Config struct {
 	Shared SharedStore
 	// Rules grant scopes to tokens of issuers and to client certificates.
 	Rules Rules
-	// TrustsAuthority reports whether an authority is trusted now to sign client certificates,
-	// because the handshake that verified a certificate might have been long ago. If
-	// TrustsAuthority is nil, the verification in the handshake suffices.
+	// TrustsAuthority reports whether an authority is still trusted to sign client certificates.
+	// The server asks again on each request, because the handshake that verified the certificate
+	// may have been long ago. If TrustsAuthority is nil, the verification in the handshake
+	// suffices.
 	TrustsAuthority func(*x509.Certificate) bool
 	Log             *slog.Logger
 	// Now returns the current time. The default is time.Now.
@@ -74,8 +75,8 @@ type Authenticator struct {
 	stop         context.CancelFunc // cancels requests to issuers
 }
 
-// Open reads the token store, if it exists, and watches it. It does not contact issuers: the
-// keys of an issuer are fetched for its first token, so that a server starts even if an issuer
+// Open reads the token store, if it exists, and watches it. It does not contact issuers: the keys
+// of an issuer are fetched when its first token arrives, so that a server starts even if an issuer
 // is down.
 func Open(config Config) (*Authenticator, error) {
 	config = config.withDefaults()
@@ -107,9 +108,9 @@ func (a *Authenticator) Close() {
 	a.tokens.close()
 }
 
-// RequiresIdentity reports whether a request needs an identity. It does if tokens exist, even revoked
-// or expired ones; if tokens existed and their file is missing or damaged; or if an issuer or
-// certificates are configured.
+// RequiresIdentity reports whether a request needs an identity. It does if tokens exist, even if they
+// are revoked or expired; if tokens once existed but their file is missing or damaged; or if an
+// issuer or a certificate rule is configured.
 func (a *Authenticator) RequiresIdentity() bool {
 	return a != nil && (len(a.issuers) > 0 || len(a.certificates) > 0 || a.tokens.exist())
 }
@@ -175,16 +176,16 @@ func (a *Authenticator) Summary() string {
 // token is invalid. Several Authorization headers, and any scheme other than Bearer, are
 // invalid. Tokens in queries, forms, and cookies are ignored.
 //
-// Every call uses the current tokens, so a revocation applies to the next request; with a shared
-// store, within a second (Shared). A handler whose response takes long must call Authenticate
+// Every call uses the current tokens, so a revocation takes effect with the next request or, if the store
+// is shared, within a second (see Shared). A handler whose response takes long must call Authenticate
 // again.
 func (a *Authenticator) Authenticate(r *http.Request) (*Identity, error) {
 	return a.AuthenticateLimited(r, func() bool { return true })
 }
 
-// AuthenticateLimited is like Authenticate, for callers that limit expensive checks. It calls
-// mayVerify before it verifies the signature of an issuer's token, and only if no cheap check
-// has failed. If mayVerify returns false, the error is ErrUnverified.
+// AuthenticateLimited is like Authenticate, but lets the caller limit expensive checks. It calls
+// mayVerify before it verifies the signature of an issuer's token, and only if no cheap check has
+// failed. If mayVerify returns false, the error is ErrUnverified.
 func (a *Authenticator) AuthenticateLimited(r *http.Request, mayVerify func() bool) (*Identity, error) {
 	if a == nil {
 		return nil, ErrNoCredentials
@@ -227,8 +228,8 @@ func (a *Authenticator) byCertificate(state *tls.ConnectionState) (*Identity, er
 	if len(a.certificates) == 0 || state == nil || len(state.VerifiedChains) == 0 {
 		return nil, ErrNoCredentials
 	}
-	// The handshake might have been long ago, even on an earlier connection whose session this
-	// one resumes.
+	// The handshake may have taken place long ago, perhaps on an earlier connection whose session
+	// this one resumes.
 	var err error
 	for _, chain := range state.VerifiedChains {
 		if err = a.stillVerified(chain); err == nil {

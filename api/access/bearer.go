@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// maxBearer is the maximum length of a token, in bytes. Issuers that list a person's groups
-// issue long tokens.
+// maxBearer is the maximum length of a token, in bytes. It is large because issuers that list a
+// person's groups issue long tokens.
 const maxBearer = 16 << 10
 
-// bearerPattern matches b64token (RFC 6750, 2.1).
+// bearerPattern matches the b64token syntax (RFC 6750, section 2.1).
 var bearerPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
 
 // bearerOf returns the token in a request's Authorization header. The error is

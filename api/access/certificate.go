@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// sanKinds are the supported kinds of subject alternative names.
+// sanKinds is the set of supported kinds of subject alternative names.
 var sanKinds = map[string]bool{"dns": true, "email": true, "ip": true, "uri": true}
 
 // certificateRule is a CertificateRule after validation.
@@ -19,7 +19,7 @@ type certificateRule struct {
 	grant        Grant
 }
 
-// certificateRules converts rules that Rules.check has accepted.
+// certificateRules converts rules, which Rules.check must have accepted, to their internal form.
 func certificateRules(rules []CertificateRule) []certificateRule {
 	list := make([]certificateRule, len(rules))
 	for i, r := range rules {
@@ -29,8 +29,8 @@ func certificateRules(rules []CertificateRule) []certificateRule {
 	return list
 }
 
-// matchCertificate returns the identity that the rules give to a verified certificate. It
-// returns an error if no rule matches.
+// matchCertificate returns the identity that the rules assign to a verified certificate. It returns
+// an error if no rule matches.
 func matchCertificate(rules []certificateRule, leaf *x509.Certificate) (*Identity, error) {
 	subject, err := subjectOf(leaf)
 	if err != nil {
@@ -81,7 +81,8 @@ func sansOf(leaf *x509.Certificate) []string {
 	return names
 }
 
-// foldSAN converts a host name to lower case, since host names ignore case.
+// foldSAN converts a host name to lower case, because host names are case-insensitive. It returns
+// other kinds of names unchanged.
 func foldSAN(name string) string {
 	if strings.HasPrefix(name, "dns:") {
 		return strings.ToLower(name)

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// authority signs certificates.
+// authority is a certificate authority for tests.
 type authority struct {
 	t    *testing.T
 	key  *ecdsa.PrivateKey
@@ -35,9 +35,9 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// issue signs a certificate. A nil authority issues a self-signed certificate. The certificate
-// is valid from one hour ago to one hour from now, because TLS handshakes in tests use the
-// machine's clock.
+// issue creates a key and a certificate for it, signed by the authority. If the authority has no
+// certificate yet, the new one is self-signed. The certificate is valid from one hour ago to one
+// hour from now, because TLS handshakes in tests use the machine's clock.
 func (a *authority) issue(template *x509.Certificate) (*ecdsa.PrivateKey, *x509.Certificate) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -126,7 +126,7 @@ func TestSubjectsAreWhole(t *testing.T) {
 	require.Equal(t, "CN=pipeline,CN=mallory", subject)
 }
 
-// secured starts a TLS server whose responses name the caller in the header Actor.
+// secured starts a TLS server whose responses name the caller in the Actor header.
 func secured(t *testing.T, b *bench, clients *x509.CertPool) *httptest.Server {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		identity, err := b.Authenticate(r)

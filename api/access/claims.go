@@ -16,20 +16,20 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// maxClaimedName is the maximum length of an actor's name from a claim, in bytes. It is short
-// because events and logs repeat the name.
+// maxClaimedName is the maximum length, in bytes, of an actor name that is taken from a claim. It
+// is small because events and logs repeat the name.
 const maxClaimedName = 255
 
-// readByLibrary lists the claims that the OpenID Connect library reads. The library ignores
-// the case of their names.
+// readByLibrary lists the claims that the OpenID Connect library reads. The library matches their
+// names case-insensitively.
 var readByLibrary = [...]string{"iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "_claim_names", "_claim_sources"}
 
 // claims holds the claims of a JWT by their exact names.
 type claims struct{ document pyjson.Document }
 
-// parseClaims parses the payload of a JWT. It refuses a payload that two readers could
-// understand differently: duplicate names at any depth, and names that differ only in case
-// from a name that the library reads.
+// parseClaims parses the payload of a JWT. It refuses a payload that two parsers could interpret
+// differently: one with duplicate names at any depth, or with a name that differs only in case from
+// a name that the library reads.
 func parseClaims(payload []byte) (*claims, error) {
 	c := new(claims)
 	if err := c.document.Parse(payload); err != nil {
@@ -108,7 +108,7 @@ func (c *claims) check(o IssuerRule, now time.Time) error {
 	return nil
 }
 
-// numericDate reads a time in seconds since 1970 (RFC 7519, 2) and drops fractions.
+// numericDate parses a number of seconds since 1970 (RFC 7519, section 2) and drops any fraction.
 func numericDate(v pyjson.Value) (time.Time, error) {
 	seconds, ok := v.Float()
 	if !ok || seconds < 0 || seconds > 1<<53 {
@@ -150,8 +150,9 @@ func checkClaimedName(name string) error {
 	return nil
 }
 
-// claimValues returns the strings in a claim: the claim itself, or the elements of its list.
-// The claim scope is a list of words (RFC 8693, 4.2).
+// claimValues returns the strings in a claim: the claim itself, or the elements of its list. If the
+// claim is scope and its value is a string, claimValues returns the words of that string (RFC 8693,
+// section 4.2).
 func claimValues(claim string, value pyjson.Value) []string {
 	if claim == "scope" && value.Kind() == pyjson.String {
 		return strings.Fields(string(value.Text()))

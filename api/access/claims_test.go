@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A token that two readers could understand differently is refused, even with a valid
-// signature.
+// A token that two parsers could interpret differently is refused, even if its signature is valid.
 func TestClaimsMeanOneThing(t *testing.T) {
 	p := newProvider(t)
 	b := p.trusting()
@@ -100,7 +99,7 @@ func FuzzClaims(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// A reader that ignores the case of names finds the same values.
+		// A parser that ignores the case of names must find the same values.
 		var read struct {
 			Issuer  any `json:"iss"`
 			Expiry  any `json:"exp"`

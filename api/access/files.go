@@ -61,8 +61,8 @@ func makeFolder(dir string) error {
 	return errors.Join(giveToOwner(dir, parent), safefile.SyncDir(parent))
 }
 
-// lock waits for the lock of the token store. Calling release unlocks it; so does the exit of
-// the process.
+// lock waits for the lock of the token store. The lock is held until release is called or the
+// process exits.
 func lock(dir string) (release func() error, err error) {
 	path := filepath.Join(dir, lockFile)
 	if err := safefile.CheckFolder(dir); err != nil {

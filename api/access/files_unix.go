@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// giveToOwner makes the owner of folder the owner of a file. If root runs a command for another
-// user, that user's server must still be able to read the file. For other users, giveToOwner
-// does nothing.
+// giveToOwner gives the file at path to the owner of folder. If root runs a command for another
+// user, that user's server must still be able to read the file. If the process does not run as
+// root, giveToOwner does nothing.
 func giveToOwner(path, folder string) error {
 	if os.Geteuid() != 0 {
 		return nil

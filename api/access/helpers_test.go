@@ -14,7 +14,7 @@ import (
 	"colophon/internal/testing/locked"
 )
 
-// clock is a clock that a test sets.
+// clock is a clock that tests can set.
 type clock struct {
 	mu sync.Mutex
 	at time.Time // guarded by mu
@@ -34,7 +34,7 @@ func (c *clock) add(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// bench is a token store and an Authenticator over it.
+// bench is a token store together with an Authenticator that uses it.
 type bench struct {
 	t     testing.TB
 	clock *clock
@@ -43,7 +43,8 @@ type bench struct {
 	*Authenticator
 }
 
-// open opens an Authenticator over a store that prepare fills.
+// open opens an Authenticator for a new token store. Each prepare function can change the store
+// before it is opened.
 func open(t testing.TB, rules Rules, prepare ...func(Store)) *bench {
 	t.Helper()
 	b := &bench{t: t, clock: newClock(), log: new(locked.Buffer)}
@@ -64,7 +65,7 @@ func (b *bench) reopen(rules Rules) {
 	b.t.Cleanup(b.Authenticator.Close)
 }
 
-// token makes a token that can write to the ledger default.
+// token creates a token that can write to the default ledger.
 func (b *bench) token(name string) CreatedToken {
 	b.t.Helper()
 	return create(b.t, b.store, name, time.Time{})
@@ -77,7 +78,7 @@ func create(t testing.TB, s Store, name string, expires time.Time) CreatedToken 
 	return made
 }
 
-// with returns a request with these Authorization headers.
+// with returns a request that has the given Authorization headers.
 func with(authorization ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header["Authorization"] = authorization
@@ -101,7 +102,7 @@ func (b *bench) refuses(r *http.Request, reason string) {
 	}
 }
 
-// accepts requires that a request has the identity of an actor.
+// accepts requires that a request is authenticated as the given actor.
 func (b *bench) accepts(r *http.Request, actor string) *Identity {
 	b.t.Helper()
 	identity, err := b.Authenticate(r)

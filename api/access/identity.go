@@ -13,7 +13,7 @@ import (
 // AllLedgers in a grant means every ledger, including future ones.
 const AllLedgers = "*"
 
-// Grant gives scopes on some ledgers.
+// Grant gives its holder a set of scopes on certain ledgers.
 type Grant struct {
 	Ledgers []string `json:"ledgers"` // names, or AllLedgers
 	Scopes  Scopes   `json:"scopes"`
@@ -21,8 +21,8 @@ type Grant struct {
 
 // Identity is an authenticated caller and what the caller is allowed to do. It is immutable.
 type Identity struct {
-	// Actor is the caller's name in events: the name of the token, "oidc:" and the name in the
-	// issuer's claim, or "mtls:" and the name in the configuration.
+	// Actor is the caller's name in events: the name of the token, "oidc:" followed by the name in
+	// the issuer's claim, or "mtls:" followed by the name in the configuration.
 	Actor  string
 	Grants []Grant
 }
@@ -60,7 +60,8 @@ const anonymous = "anonymous"
 
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// checkName returns an error if a text cannot name a token or the holder of a certificate.
+// checkName returns an error unless the name is valid for a token or for the holder of a
+// certificate.
 func checkName(name string) error {
 	if !namePattern.MatchString(name) || name == anonymous {
 		return fmt.Errorf("%q is not a valid name: a name has 1 to 64 lower-case letters, digits, dots, underscores and hyphens, begins with a letter or digit, and is not %q", name, anonymous)

@@ -47,7 +47,7 @@ func TestWhereAnIdentityMayWhat(t *testing.T) {
 	require.Equal(t, ScopeLog, i.ScopesOnAll())
 	require.Equal(t, ScopeWrite|ScopeRead|ScopeLog, i.ScopesOnAny())
 	require.Zero(t, (&Identity{}).ScopesOn("a"))
-	// A star in a request names no ledger.
+	// In a request, "*" is not the name of a ledger.
 	require.Zero(t, (&Identity{Grants: []Grant{{Ledgers: []string{"a"}, Scopes: ScopeWrite}}}).ScopesOn(AllLedgers))
 }
 

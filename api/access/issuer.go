@@ -35,18 +35,18 @@ var algorithms = []string{
 
 type issuer struct {
 	config IssuerRule
-	prefix string // prefix of the names of its actors
+	prefix string // prefix of the names of the issuer's actors
 	rules  []claimRule
 	log    *slog.Logger
 	now    func() time.Time
 	ctx    context.Context // cancels discoveries; requests have their own contexts
-	// timeout limits each request to the issuer, including its response.
+	// timeout limits each request to the issuer, including reading the response.
 	timeout time.Duration
 
 	mu       sync.Mutex            // guards the fields below; never held during I/O
 	verifier *oidc.IDTokenVerifier // nil until the first discovery
 	tokenURL string                // URL of the token endpoint; "" if unknown
-	born     time.Time             // when the discovery of verifier began
+	born     time.Time             // when the discovery that produced verifier began
 	asking   chan struct{}         // closed at the end of the running discovery; nil if no discovery is running
 	retry    time.Time             // earliest time of the next discovery
 	backoff  time.Duration         // the pause after the last failure
@@ -58,8 +58,8 @@ type claimRule struct {
 	grant        Grant
 }
 
-// newIssuer returns an issuer with a configuration that Rules.check has accepted. Cancelling
-// ctx cancels its discoveries.
+// newIssuer returns the issuer that o configures, which Rules.check must have accepted. Cancelling
+// ctx cancels the issuer's discoveries.
 func newIssuer(ctx context.Context, o IssuerRule, config Config) *issuer {
 	i := &issuer{config: o, prefix: "oidc:", log: config.Log.With("issuer", o.Issuer), now: config.Now, ctx: ctx, timeout: issuerTimeout}
 	if o.Name != "" {
@@ -75,11 +75,11 @@ func newIssuer(ctx context.Context, o IssuerRule, config Config) *issuer {
 	return i
 }
 
-// identify authenticates a token. The caller has parsed unverified from it. If these claims
-// alone disqualify the token, identify does not verify the signature. Signature, issuer,
-// audience and expiry must match exactly, and nbf within clockSkew. After the library has
-// verified the claims, identify checks them again, because the library ignores the case of
-// names.
+// identify authenticates a token. unverified holds its claims, which the caller has already parsed.
+// If these claims alone disqualify the token, identify does not verify the signature. The
+// signature, the issuer, the audience, and the expiry must be exactly right, whereas nbf may be up
+// to clockSkew in the future. After the library has verified the claims, identify checks them
+// again, because the library ignores the case of names.
 func (i *issuer) identify(ctx context.Context, token string, unverified *claims, mayVerify func() bool) (*Identity, error) {
 	if err := unverified.check(i.config, i.now()); err != nil {
 		return nil, err
@@ -105,8 +105,8 @@ func (i *issuer) identify(ctx context.Context, token string, unverified *claims,
 	return i.identity(c)
 }
 
-// current returns a verifier with recent keys. If necessary it starts a discovery, and waits
-// for it if there are no usable keys.
+// current returns a verifier with recent keys. If the keys are missing or old, it starts a
+// discovery. If there are no usable keys, it also waits for the discovery to end.
 func (i *issuer) current(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	i.mu.Lock()
 	if age := i.now().Sub(i.born); i.verifier == nil || age >= discoverEvery {
@@ -131,7 +131,8 @@ func (i *issuer) current(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 }
 
 // origins returns the origins to which the console sends requests during a sign-in. It does not
-// wait: until the first discovery, which it starts, the token endpoint is unknown.
+// wait: if the issuer has not been discovered yet, it starts a discovery and leaves out the token
+// endpoint, which is still unknown.
 func (i *issuer) origins() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -162,7 +163,7 @@ func originOf(address string) string {
 	return ""
 }
 
-// usable returns the verifier, or nil if its keys are too old. The caller holds mu.
+// usable returns the verifier, or nil if its keys are too old. The caller must hold mu.
 func (i *issuer) usable() *oidc.IDTokenVerifier {
 	if i.verifier == nil || i.now().Sub(i.born) >= keysLast {
 		return nil
@@ -170,8 +171,8 @@ func (i *issuer) usable() *oidc.IDTokenVerifier {
 	return i.verifier
 }
 
-// ask starts a discovery unless one is running or the pause after a failure has not yet passed.
-// The caller holds mu.
+// ask starts a discovery unless one is running or the pause after a failure has not yet passed. The
+// caller must hold mu.
 func (i *issuer) ask() {
 	now := i.now()
 	if i.asking != nil || now.Before(i.retry) {

@@ -17,8 +17,8 @@ import (
 	"colophon/storage"
 )
 
-// KeyFiles stores signing keys in a folder, one file per ledger. Only the owner can read the
-// files; on Windows the access list of the folder protects them.
+// KeyFiles stores signing keys in a folder, one file per ledger. Only the owner can read the files;
+// on Windows, the folder's access control list protects them.
 type KeyFiles struct {
 	Dir string
 }
@@ -38,8 +38,8 @@ func (k KeyFiles) LoadStaged(name string) (*proofs.Signer, error) {
 	return readKey(k.StagedPath(name))
 }
 
-// pathInData returns the path of a key file relative to the data folder. Clients can see this
-// path.
+// pathInData returns the path of a key file relative to the data folder. Error messages that
+// clients can see contain this path.
 func pathInData(path string) string { return filepath.Join("keys", filepath.Base(path)) }
 
 // readKey reads a key. It refuses a file that others can read, and a folder that others can

@@ -19,7 +19,7 @@ import (
 // need. With umask 002, their group could write too.
 func init() { syscall.Umask(0o022) }
 
-// Keys and marks are refused if other users can write to their folder, or if their path is a symbolic
+// Keys and marks are refused if other users can write to their folder, or if the path is a symbolic
 // link.
 func TestFoldersAndLinksOfOthersAreRefused(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")

@@ -99,7 +99,7 @@ func (k KeyFiles) promote(name string, keys *proofs.KeyHistory, present *proofs.
 
 // removeRetired removes the previous key once the log shows that it is retired. A retired key must
 // not sign again, and verification does not need it. A history that is older than the keys never
-// shows a key that still signs as retired.
+// shows a key as retired while it still signs.
 func (k KeyFiles) removeRetired(name string, keys *proofs.KeyHistory) error {
 	previous, err := readKey(k.PreviousPath(name))
 	if errors.Is(err, storage.ErrNotFound) {

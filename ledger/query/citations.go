@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Questions about citation sets (spec: Citation drift; Citation conflicts; Stale citations).
-// Citation sets have no state.
+// Questions about citation sets (spec: Citation drift; Citation conflicts; Stale citations). None
+// of them takes States, because citation sets have no state.
 var citationQuestions = []Question{
 	{Path: "/citation-sets/drift", Takes: Pages | Proofs, Names: []string{"subject"}, Ask: asking(required("subject", "the subject of citation sets"), CitationDrift)},
 	{Path: "/citation-sets/conflicts", Takes: Pages | Proofs, Ask: plain(Conflicts)},
@@ -20,8 +20,8 @@ var citationQuestions = []Question{
 	{Path: "/citation-sets/by-source/:source_id", Takes: Pages | Proofs, Ask: asking(parseSource, CitationsOfSource)},
 }
 
-// required returns the parse function of a question whose only parameter is required. The error
-// message includes what, which describes the parameter.
+// required returns the parse function of a question whose only parameter is required. what
+// describes the parameter in the error message.
 func required(name, what string) func(Parameters) (string, error) {
 	return func(p Parameters) (string, error) {
 		if !p.Has(name) {
@@ -31,8 +31,8 @@ func required(name, what string) func(Parameters) (string, error) {
 	}
 }
 
-// CitationDrift lists the citation sets of a subject in the order of the log, each compared
-// with the previous one.
+// CitationDrift lists the citation sets of a subject in log order, each compared with the previous
+// one.
 func CitationDrift(v *View, subject string) (*wire.Page[wire.CitationDriftRow], error) {
 	found, next, err := citations.ListDrift(v.Context, v.View, subject, v.Page)
 	if err != nil {
@@ -50,8 +50,8 @@ func citationDriftRow(v *View, d *citations.Drift) wire.CitationDriftRow {
 	return row
 }
 
-// Conflicts lists the chunks that are cited under several sources. The seq of a row is the seq
-// of the set that first cited the chunk under a second source.
+// Conflicts lists the chunks that are cited under several sources. The seq of a row is that of the
+// set that first cited the chunk under a second source.
 func Conflicts(v *View) (*wire.Page[wire.ChunkConflict], error) {
 	found, next, err := citations.ListConflicts(v.View, v.Page)
 	if err != nil {
@@ -173,14 +173,14 @@ func SourceByID(v *View, id string) (*wire.SourceAnswer, error) {
 	return answer, err
 }
 
-// Questions about one citation set, which the path element seq names. They have no Path: the
-// answer to Document is not only JSON, and the request of Retrieval has a body.
+// Questions about one citation set, which is named by the path element seq. They have no Path: the
+// answer to Document is not only JSON, and a request for Retrieval has a body.
 var (
 	Document  = Question{Seqs: []string{"seq"}}                // the citations document of a set (spec: Citations document)
-	Retrieval = Question{Takes: Proofs, Seqs: []string{"seq"}} // a pinned retrieval with a set (spec: Pinned retrieval)
+	Retrieval = Question{Takes: Proofs, Seqs: []string{"seq"}} // a pinned retrieval that prefers the chunks of a set (spec: Pinned retrieval)
 )
 
-// CitationSet returns the citation set that the path element seq names.
+// CitationSet returns the citation set that is named by the path element seq.
 func CitationSet(v *View, elements Parameters) (citations.Set, error) {
 	seq, _, err := elements.ParseCount("seq")
 	if err != nil {
@@ -190,11 +190,11 @@ func CitationSet(v *View, elements Parameters) (citations.Set, error) {
 	return set, notFound(err, "no citation set has that seq")
 }
 
-// Retrieve selects at most topK of the chunks, preferring those that the citation set cites. Of
-// the cited chunks that it did not select, Cut lists those that are in chunks, and Missing the
-// others. Before it builds the answer, Retrieve calls hold with the length of the selected
-// chunks in bytes, and returns the error of hold. The answer can be many times longer than the
-// request, because many chunks can share one source id.
+// Retrieve selects at most topK of the chunks, preferring those that the citation set cites. The
+// answer also lists the cited chunks that were not selected: Cut lists those that are in chunks,
+// and Missing the others. Before it builds the answer, Retrieve calls hold with the total length of
+// the selected chunks in bytes, and it returns any error from hold. The answer can be many times
+// longer than the request, because many chunks can share one source id.
 func Retrieve(v *View, set *citations.Set, chunks []rules.Chunk, topK int, hold func(size int64) error) (*wire.PinnedRetrieval, error) {
 	held, named := make(map[string]bool), make(map[string]bool)
 	for _, c := range chunks {

@@ -29,7 +29,7 @@ var driftQuestions = []Question{
 	{Path: "/drift/timeline", Takes: Pages | States | Proofs | Seeds | Figures | Named, Values: groupings, Ask: asking(parseTimeline, Timeline)},
 }
 
-// generation returns the members that all rows about IPC records share.
+// generation returns the members that are common to all rows about IPC records.
 func generation(v *View, r *records.IPCRecord) wire.Generation {
 	return wire.Generation{RowMembers: v.row(r.Seq), RunID: index.StringPointer(r.RunID), Time: timeOf(r.Time),
 		IPCID: index.StringPointer(r.IPCID), OutputHash: index.StringPointer(r.OutputHash),
@@ -102,7 +102,7 @@ func readOne[R any](v *View, name string, seq uint64, kind string, read func(con
 	return found, err
 }
 
-// Attribution returns the cause of the change from one IPC record to another.
+// Attribution returns the cause of the difference between two IPC records.
 func Attribution(v *View, pair RecordPair) (*wire.Attribution, error) {
 	change, err := attribute(v, pair)
 	if err != nil {
@@ -162,7 +162,7 @@ func attributed(v *View, r *records.IPCRecord) (wire.AttributedRecord, error) {
 	return row, err
 }
 
-// mismatches returns the fields of an event that have the check mismatch, sorted by name.
+// mismatches returns the fields of an event whose check has the result mismatch, sorted by name.
 func mismatches(v *View, seq uint64) ([]string, error) {
 	entry, err := v.Log.Entry(v.Context, seq)
 	if err != nil {
@@ -182,8 +182,8 @@ func mismatches(v *View, seq uint64) ([]string, error) {
 	return fields, nil
 }
 
-// mismatchNote names the compared hashes of a record that differ from their claims. It is
-// empty or begins with a space.
+// mismatchNote returns a sentence that names the compared hashes of a record that differ from their
+// claims. The result is either empty or begins with a space.
 func mismatchNote(r *wire.AttributedRecord) string {
 	if sentence := drift.MismatchSentence(r.Seq, r.Mismatches); sentence != "" {
 		return " " + sentence
@@ -194,7 +194,8 @@ func mismatchNote(r *wire.AttributedRecord) string {
 // groupings are the names of values by which runs are grouped.
 var groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "ollama_build_hash", "label:<name>"}
 
-// parseTimeline parses the parameter that selects the runs. It requires exactly one.
+// parseTimeline parses the parameter that selects the runs. There must be exactly one such
+// parameter.
 func parseTimeline(p Parameters) (value records.Value, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		if !groups.IsValidGrouping(name) {
@@ -211,8 +212,8 @@ func parseTimeline(p Parameters) (value records.Value, err error) {
 	return value, err
 }
 
-// Timeline lists the runs of a group in the order of the log, each with the cause of its change
-// from the previous run.
+// Timeline lists the runs of a group in log order, each with the cause of its change from the
+// previous run.
 func Timeline(v *View, value records.Value) (*wire.RunPage[wire.TimelineRow], error) {
 	found, next, err := runs.Timeline(v.Context, v.View, groups.RunQuery{Value: value, AnyState: v.AnyState, Seeded: v.Seeded}, v.Page)
 	if err != nil {
@@ -252,8 +253,8 @@ func (v *View) outputChange(a *uint64, b uint64, work *figures.Work) (*wire.Text
 	return &change, err
 }
 
-// attributionTexts returns the figures about two records' texts, or nil if the request does not
-// ask for figures.
+// attributionTexts returns figures about the changes between the texts of two records, or nil if
+// the request does not ask for figures.
 func (v *View) attributionTexts(pair RecordPair) (texts *wire.AttributionTextChanges, err error) {
 	if v.Texts == nil {
 		return nil, nil
@@ -267,11 +268,11 @@ func (v *View) attributionTexts(pair RecordPair) (texts *wire.AttributionTextCha
 	return texts, nil
 }
 
-// Reproduction is the question whether a re-run reproduced a record (spec: Causes). It has no
-// Path, because its request has a body. The path element seq names the record.
+// Reproduction asks whether a re-run reproduced a record (spec: Causes). It has no Path, because
+// its request has a body. The path element seq names the record.
 var Reproduction = Question{Takes: Proofs, Seqs: []string{"seq"}}
 
-// Reproduce compares the IPC record at seq with its re-run, which rerun returns.
+// Reproduce compares the IPC record at seq with its re-run. It calls rerun to obtain the re-run.
 func Reproduce(v *View, seq uint64, rerun func(*records.IPCRecord) (event.IPC, error)) (*wire.Reproduction, error) {
 	recorded, err := records.ReadIPCRecord(v.Context, v.View, seq)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -298,7 +299,7 @@ func hashPair(recorded, rerun []byte) wire.HashPair {
 	return wire.HashPair{Recorded: index.StringPointer(recorded), Rerun: index.StringPointer(rerun), Match: recorded != nil && string(recorded) == string(rerun)}
 }
 
-// verdict returns a sentence about the result. The text is empty or ends with a space.
+// verdict returns a sentence about the result. The sentence is either empty or ends with a space.
 func verdict(r *wire.Reproduction) string {
 	same := !slices.ContainsFunc(r.Differences, func(d wire.VariableDifference) bool { return !drift.IsEnvironment(d.Variable) })
 	switch {

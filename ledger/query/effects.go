@@ -21,7 +21,7 @@ type EffectsQuery struct {
 	Few bool // the totals cover only the first pairs of the list, as figures about texts do
 }
 
-// Effects lists the pairs of runs that differ only in one variable, and counts them.
+// Effects lists the pairs of runs that differ in only one variable, and counts them.
 func Effects(v *View, q EffectsQuery) (*wire.EffectsAnswer, error) {
 	q.AnyState, q.Seeded = v.AnyState, v.Seeded
 	var first effects.PairPage

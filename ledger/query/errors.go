@@ -7,7 +7,7 @@ import (
 	"colophon/storage"
 )
 
-// Error reports why a question has no answer. The fault is the client's, not the server's.
+// Error reports why a question has no answer. The client is at fault, not the server.
 type Error struct {
 	Reason Reason
 	Name   string // the parameter at fault; "" if none is

@@ -18,7 +18,7 @@ var (
 	filterValues = slices.AppendSeq([]string{"label:<name>", "stage:<name>"}, maps.Keys(forms.ByName))
 )
 
-// RecordFilter selects records by the parameters of a request.
+// RecordFilter selects records according to the parameters of a request.
 type RecordFilter struct {
 	records.Filter
 	ByOccurrence bool // since, until and the order refer to the records' timestamps
@@ -62,7 +62,7 @@ func ParseFilter(p Parameters) (f RecordFilter, unknown bool, err error) {
 
 var listedKinds = append(slices.Clone(record.Kinds[:]), record.ContentRedacted, record.Note)
 
-// parseFilter parses parameters that are already checked.
+// parseFilter parses parameters that have already been checked.
 func parseFilter(p Parameters) (f RecordFilter, err error) {
 	if f.Kind, err = oneOf("kind", p["kind"], "", listedKinds); err != nil {
 		return f, err
@@ -89,8 +89,8 @@ func parseFilter(p Parameters) (f RecordFilter, err error) {
 	return f, err
 }
 
-// parseValues parses the parameters that are values of records. It merges producer and
-// producer_seq into one value, as in the index.
+// parseValues parses the parameters that are values of records. It combines producer and
+// producer_seq into one value, as the index does.
 func parseValues(p Parameters) (values []records.Value, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		if forms.ForName(name) != nil {

@@ -188,10 +188,10 @@ func TestUnreadableLog(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// watched is a log that records the positions from which it is read.
+// watched is a log that records the positions at which iterations over it start.
 type watched struct {
 	storage.Reader
-	from []uint64 // used by the follower's goroutine until the follower is closed
+	from []uint64 // owned by the follower's goroutine until the follower is closed
 }
 
 func (w *watched) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
@@ -217,7 +217,8 @@ func TestBatchesAreBounded(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, f.WaitForSize(t.Context(), 7))
 		require.NoError(t, s.Close())
-		// Whether the follower read once more at the end depends on when it was closed.
+		// The follower may or may not have read once more at the end of the log, depending on when
+		// it was closed.
 		read := slices.DeleteFunc(w.from, func(from uint64) bool { return from == log.head.Size })
 		require.Equal(t, bounds.from, read)
 	}
@@ -246,8 +247,8 @@ func TestWaitEnds(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Writers, Wake, Wait, and readers run concurrently. Wait always returns, and the event for which it
-// waited can then be read.
+// Writers, Wake, WaitForSize, and readers run concurrently. WaitForSize always returns, and the
+// event that it waited for can then be read.
 func TestWaitersAndWakers(t *testing.T) {
 	const events, waiters = 400, 8
 	c := testConfig(vfs.NewMem())
@@ -280,7 +281,7 @@ func TestWaitersAndWakers(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// hashesOf returns the event hashes of the first plain events.
+// hashesOf returns the hashes of the given number of plain events.
 func hashesOf(t *testing.T, events int) []storage.Hash {
 	t.Helper()
 	log := newJournal(t, "default")
@@ -288,7 +289,7 @@ func hashesOf(t *testing.T, events int) []storage.Hash {
 	return log.hashes
 }
 
-// A follower that has just folded pauses while no reader waits. Wait and Close end the pause.
+// A follower pauses between folds while no reader is waiting. WaitForSize and Close end the pause.
 func TestPause(t *testing.T) {
 	c := testConfig(vfs.NewMem())
 	c.Pause = time.Hour

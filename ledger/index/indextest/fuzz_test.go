@@ -15,7 +15,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// knownLabels returns the possible values of the counters' labels, except for names of fields.
+// knownLabels returns the values that the counters' labels can have, except for field names.
 func knownLabels() map[string]bool {
 	known := map[string]bool{"": true, counters.OtherLabel: true}
 	for _, k := range record.Kinds {

@@ -22,7 +22,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// tester is the common part of *testing.T, *testing.B, and *rapid.T.
+// tester is implemented by *testing.T, *testing.B, and *rapid.T.
 type tester interface {
 	require.TestingT
 	Helper()
@@ -67,7 +67,7 @@ func (j *journal) catchUp(f *index.Follower) {
 	require.NoError(j.t, f.WaitForSize(context.Background(), j.head.Size))
 }
 
-// journal is a log that a test writes: bodies linked into a chain.
+// journal is a log that a test builds from event bodies.
 type journal struct {
 	t        tester
 	name     string
@@ -195,8 +195,8 @@ func requireEvents(t tester, s *index.Store, events uint64) {
 
 var poster = record.EventContext{Actor: "tester", Ledger: "default"}
 
-// ledgerLimits are the limits for records of a ledger with a secret of payload members. The
-// secret never changes, so that the rows do not change either.
+// ledgerLimits holds the record limits of a ledger that has a secret for payload members. The
+// secret is fixed so that the rows are the same in every run.
 var ledgerLimits = record.DefaultLimits().WithMemberSecret(new(members.Secret))
 
 // posted returns the body of the event for a posted record.
@@ -219,12 +219,13 @@ func refused(t tester, kind record.Kind, text string, why record.Refusal) string
 	return string(r.AppendRefusal(nil, e, why, 0))
 }
 
-// foreign returns the body of an event as another server could write it. checks and detail are JSON.
+// foreign returns the body of an event that another server could have written. checks and detail are
+// JSON.
 func foreign(kind, checks, detail string) string {
 	return fmt.Sprintf(`{"actor":"tester","checks":%s,"kind":%q,"ledger":"default","record":%s,"rules":1,`, checks, kind, detail)
 }
 
-// plain returns the body of the n-th of many distinct events.
+// plain returns the body of the n-th event in a series of distinct ones.
 func plain(t tester, n int) string {
 	t.Helper()
 	return posted(t, record.IPCRecord, fmt.Sprintf(

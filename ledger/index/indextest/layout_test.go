@@ -15,9 +15,9 @@ import (
 	"colophon/ledger/record"
 )
 
-// layoutDigests holds digests of all keys and values in the indexes of fixed logs. They change
-// when the format of the index changes, and then the number of the layout must change too.
-// They also change with the contents of events, because hashes of events are among the values.
+// layoutDigests holds a digest of all keys and values in the index of each fixed log. The digests
+// change if the format of the index changes, and then the layout number must change too. They also
+// change if the contents of events change, because event hashes are among the values.
 var layoutDigests = map[string]string{
 	"random 0": "06fc227474c56a5a", "random 1": "44afeb088190a130", "random 2": "e4ff60aca0a5e2d8", "random 3": "34cdd4f2f21bc5da",
 	"citation-sets": "b45bbd2231e444c2", "generations": "1469a2c1249ff39a", "run-dags": "74ad02145b425b23", "story-paths": "d3488898a64207f0",

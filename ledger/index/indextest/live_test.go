@@ -17,8 +17,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// A follower that the ledger's commits wake folds each event soon after the event's writer has
-// received the acknowledgement.
+// A follower that is woken by the ledger's commits folds each event soon after the event's writer
+// receives the acknowledgement.
 func TestFollowsALiveLedger(t *testing.T) {
 	const writers, each = 6, 40
 	signer, err := proofs.GenerateKey().Signer("example.org/log")

@@ -13,7 +13,7 @@ import (
 	"colophon/storage"
 )
 
-// damagedLog is a log whose database reports damage from one event on.
+// damagedLog is a log whose database reports corruption for every event whose seq is at least from.
 type damagedLog struct {
 	storage.Reader
 	from uint64
@@ -33,8 +33,8 @@ func (d damagedLog) Entries(ctx context.Context, from uint64) iter.Seq2[storage.
 	}
 }
 
-// Damage to the log is not damage to the log's index: the index still answers and is not
-// discarded.
+// Damage to the log does not count as damage to its index: the index still answers queries and is
+// not discarded.
 func TestDamageOfTheLog(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 50)...)

@@ -40,7 +40,7 @@ func TestOneBitOfTheManifest(t *testing.T) {
 	log.append(plains(t, 0, 50)...)
 	files := vfs.NewMem()
 	c := testConfig(files)
-	for _, size := range []int{70, 90} { // one size for the first manifest, one for the second
+	for _, size := range []int{70, 90} { // one log size for each of the two manifests
 		s := openTest(t, c)
 		log.catchUp(follow(t, s, log))
 		log.append(plains(t, size-20, size)...)

@@ -9,9 +9,9 @@ import (
 	"colophon/ledger/record"
 )
 
-// BenchmarkFoldMembers builds the index of records whose payloads have a few members: one that is
-// always new, one with many values, and others with few values. One run uses a ledger whose events
-// have digests of the members, and the other a ledger whose events have none.
+// BenchmarkFoldMembers folds records whose payloads have a few members: one with a new value in
+// every record, one with many distinct values, and others with only a few. It runs once with events
+// that contain digests of the members and once with events that do not.
 func BenchmarkFoldMembers(b *testing.B) {
 	const events = 200_000
 	for _, digests := range []bool{false, true} {

@@ -74,8 +74,8 @@ func naiveField(name string) string {
 		"cache_dimensions.verifier_policy_hash")
 }
 
-// named returns the counters that are not 0, in the format of countNaively. It returns only metrics
-// that countNaively counts.
+// named returns the nonzero counters in the format of countNaively. It leaves out the metrics that
+// countNaively does not count.
 func named(c counters.Counts) map[string]uint64 {
 	counted := make(map[string]uint64)
 	for s, n := range c {
@@ -88,7 +88,8 @@ func named(c counters.Counts) map[string]uint64 {
 
 var digits = rapid.StringMatching(`[0-9a-f]{64}`)
 
-// claim returns a member that claims a random hash, which does not match, or nothing.
+// claim returns, at random, either an empty string or a JSON member with the given name that claims
+// a random hash, which never matches.
 func claim(t *rapid.T, name string) string {
 	if rapid.Bool().Draw(t, "claims "+name) {
 		return fmt.Sprintf(`%q:%q,`, name, digits.Draw(t, name))
@@ -118,8 +119,8 @@ func drawDAG(t *rapid.T) string {
 	return fmt.Sprintf(`{"dag":{"root":%q,"nodes":[%s]},"question":"why?"%s}`, digits.Draw(t, "root"), strings.Join(nodes, ","), few(t, "answer", "", `,"answer_text":"because"`))
 }
 
-// drawInputs returns random inputs from which the ledger builds a run, with a possible or an
-// impossible verdict.
+// drawInputs returns random inputs from which the ledger builds a run-DAG. The resulting verdict
+// may break a rule.
 func drawInputs(t *rapid.T) string {
 	return fmt.Sprintf(`{"question":"why?","messages":[],"inputs":{"answer_text":"because","audit_mode":%q,"verifier_method":%q,"n_quotes":%d,"n_verified":%d,"sources":[%s],
 		"parsed_lattice":[{"evidence_ids":[%q]}]},"evidence":[{"chunk_root":%q,"start":0,"end":1,"evidence_id":%q}]}`,
@@ -147,8 +148,8 @@ var drawRecord = map[record.Kind]func(*rapid.T) string{
 	record.IPCRecord: drawIPC, record.RunDAG: drawDAG, record.CitationSet: drawCitations, record.PathFingerprint: drawPath,
 }
 
-// drawBody returns the body of a random event. The event may be of a kind, or have checks, that only a
-// later build knows.
+// drawBody returns the body of a random event. The event may have a kind or checks that this build
+// does not know, as if a later build had written it.
 func drawBody(t *rapid.T) string {
 	kind := rapid.SampledFrom(record.Kinds[:]).Draw(t, "kind")
 	switch rapid.IntRange(0, 9).Draw(t, "event") {
@@ -165,8 +166,8 @@ func drawBody(t *rapid.T) string {
 	return posted(t, kind, drawRecord[kind](t))
 }
 
-// After any series of commits, restarts, and power failures, and with any batches, the index
-// agrees with the naive model. Key by key, it equals the index of one uninterrupted fold.
+// After any series of commits, restarts, and power failures, and with batches of any size, the
+// index agrees with the naive model. Key by key, it equals the index of one uninterrupted fold.
 func TestFoldEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files := vfs.NewCrashableMem()

@@ -17,8 +17,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// ListValues lists the values of the runs below the view's size. The value that was added last
-// comes first.
+// ListValues lists the values of the runs below the view's size, starting with the value that was
+// added last.
 func TestValuesEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
@@ -51,7 +51,7 @@ func TestValuesEqualModel(t *testing.T) {
 	})
 }
 
-// naiveRate counts the events from one seq up to, but not including, another.
+// naiveRate counts the events whose seq is at least from and less than below.
 func (u *runsUnderTest) naiveRate(from, below uint64) rates.Rate {
 	rate := rates.Rate{From: from, Below: below, Drift: make(map[drift.Cause]uint64)}
 	for seq := from; seq < below; seq++ {
@@ -91,7 +91,7 @@ func TestRatesEqualModel(t *testing.T) {
 				at += rapid.Int64Range(1, 30).Draw(t, "length")
 				times = append(times, time.UnixMicro(at).UTC())
 			}
-			first := func(at time.Time) uint64 { // the first event at or after a time
+			first := func(at time.Time) uint64 { // first returns the seq of the first event at or after a time
 				seq := uint64(0)
 				for seq < u.size && time.UnixMicro(int64(seq/max(1, u.log.sameTime))).Before(at) {
 					seq++

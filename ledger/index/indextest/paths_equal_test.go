@@ -32,8 +32,8 @@ var (
 		"19be8e52", "none"})
 )
 
-// drawPathEvent returns the body of a random event, usually about paths, that can follow size
-// events.
+// drawPathEvent returns the body of a random event, usually about paths, for a log that already has
+// size events.
 func drawPathEvent(t *rapid.T, size uint64) string {
 	project := drawProject.Draw(t, "project")
 	switch rapid.IntRange(0, 9).Draw(t, "event") {

@@ -14,8 +14,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// naiveProject is a project that is computed by walking over all events (spec: Path categories;
-// Path validation; Path id collisions; Builds).
+// naiveProject is the state of a project, computed by walking over all events (spec: Path
+// categories; Path validation; Path id collisions; Builds).
 type naiveProject struct {
 	name   string
 	first  uint64
@@ -55,8 +55,8 @@ type naiveVersion struct {
 	digest    string        // digest of the content of a record; empty if it had none
 }
 
-// compare returns the category of a record compared with another record of its path, and
-// whether only links changed.
+// compare returns the category that a record has when it is compared with another record of its
+// path, and reports whether only the links changed.
 func (v *naiveVersion) compare(with *naiveVersion) (category paths.Category, linksChanged bool) {
 	switch {
 	case with == nil:
@@ -78,7 +78,8 @@ func (v *naiveVersion) knownSame(other *naiveVersion) bool {
 	return category == paths.Unchanged && (v.ContentFingerprint != "" || v.digest != "")
 }
 
-// span returns the first of the records that share validations.
+// span returns the first record of the span that a record belongs to. All records in a span share
+// their validations.
 func (v *naiveVersion) span() *naiveVersion {
 	switch {
 	case v.Category == paths.Unchanged:
@@ -89,7 +90,7 @@ func (v *naiveVersion) span() *naiveVersion {
 	return v
 }
 
-// line returns the line of builds that a record continues.
+// line returns the builds that the record continues: its own build, that build's base, and so on.
 func (v *naiveVersion) line() []*naiveBuild {
 	if v.build == nil && v.compared != nil {
 		return v.compared.line()
@@ -97,7 +98,8 @@ func (v *naiveVersion) line() []*naiveBuild {
 	return v.build.line()
 }
 
-// in reports whether the record is in the line of another record.
+// in reports whether the record's build is in the line of another record. If the record has no
+// build, in reports whether the other record has none either.
 func (v *naiveVersion) in(other *naiveVersion) bool {
 	if v.build == nil {
 		return other.build == nil
@@ -105,7 +107,7 @@ func (v *naiveVersion) in(other *naiveVersion) bool {
 	return slices.Contains(other.line(), v.build)
 }
 
-// at returns a record with its validation according to the events below a size.
+// at returns a record together with its validation according to the first size events.
 func (p *naivePath) at(v *naiveVersion, size uint64) paths.Version {
 	result := v.Version
 	var before *naiveVersion
@@ -141,8 +143,7 @@ func (p *naivePath) history() []paths.Version {
 	return list
 }
 
-// latest returns the latest record of a path for which of returns true, or nil if there is
-// none.
+// latest returns the latest record of a path that satisfies the predicate, or nil if there is none.
 func (p *naivePath) latest(of func(v *naiveVersion) bool) *naiveVersion {
 	for _, v := range slices.Backward(p.records) {
 		if of(v) {
@@ -158,7 +159,7 @@ func (p *naivePath) inBuild(b *naiveBuild) *naiveVersion {
 
 func anyBuild(*naiveVersion) bool { return true }
 
-// naiveEvent holds the members of an event about a path.
+// naiveEvent holds the decoded members of an event about a path.
 type naiveEvent struct {
 	Kind   record.Kind
 	Time   time.Time
@@ -184,7 +185,7 @@ type naiveEvent struct {
 	}
 }
 
-// naiveProjects returns all projects in the entries.
+// naiveProjects computes the state of every project from the entries of a log.
 func naiveProjects(t tester, entries [][]byte) []*naiveProject {
 	t.Helper()
 	var all []*naiveProject
@@ -235,8 +236,8 @@ func (p *naiveProject) build(name string) *naiveBuild {
 	return nil
 }
 
-// joinBuild returns the build of a record, which may be new, and whether the record contradicts
-// it.
+// joinBuild returns the build that a record names, after adding it if it is new, and reports
+// whether the record contradicts the base or branch of an existing build.
 func (p *naiveProject) joinBuild(e *naiveEvent) (b *naiveBuild, contradicts bool) {
 	r := &e.Record
 	if r.Build == nil {
@@ -331,7 +332,8 @@ func orEmpty(text *string) string {
 
 const atHead = 1 << 62
 
-// current returns the paths that a filter selects in a project or in one of its builds.
+// current returns the latest row of each path in a project, or in one of its builds, that matches a
+// filter.
 func (p *naiveProject) current(f paths.Filter) []paths.Row {
 	of := anyBuild
 	if f.Build != nil {
@@ -348,8 +350,8 @@ func (p *naiveProject) current(f paths.Filter) []paths.Row {
 	return rows
 }
 
-// newestFirst returns the paths that have a record for which of returns true, in the order of
-// their first such records, newest first.
+// newestFirst returns the paths that have a record satisfying the predicate, sorted by the first
+// such record, newest first.
 func (p *naiveProject) newestFirst(of func(v *naiveVersion) bool) []*naivePath {
 	var all []*naivePath
 	first := func(path *naivePath) int { return slices.IndexFunc(path.records, of) }
@@ -362,7 +364,7 @@ func (p *naiveProject) newestFirst(of func(v *naiveVersion) bool) []*naivePath {
 	return all
 }
 
-// in returns the paths of a build, by their first records there, newest first.
+// in returns the paths of a build, sorted by their first record in the build, newest first.
 func (p *naiveProject) in(b *naiveBuild) []*naivePath {
 	if b == nil {
 		return nil

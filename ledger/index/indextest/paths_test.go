@@ -31,7 +31,8 @@ func fingerprint(t tester, project, build, route, content, raw string) string {
 	return fingerprintOf(t, project, build, "", route, content, raw)
 }
 
-// fingerprintOf is like fingerprint, but with more members, each followed by a comma.
+// fingerprintOf is like fingerprint, but adds the members in more, each of which must be followed
+// by a comma.
 func fingerprintOf(t tester, project, build, more, route, content, raw string) string {
 	t.Helper()
 	return posted(t, record.PathFingerprint, fmt.Sprintf(
@@ -39,7 +40,8 @@ func fingerprintOf(t tester, project, build, more, route, content, raw string) s
 		project, build, more, route, content, raw))
 }
 
-// validation returns the body of a validation of a path. If content is empty, the fingerprint is null.
+// validation returns the body of an event that validates a path or, if validated is false, ends its
+// validation. If content is empty, the content fingerprint is null.
 func validation(t tester, project, pathID, content string, validated bool) string {
 	t.Helper()
 	return validationOf(t, record.CurrentPath{Project: project, PathID: pathID, ContentFingerprint: content, RecordSeq: 1}, validated)
@@ -54,7 +56,8 @@ func validationOf(t tester, path record.CurrentPath, validated bool) string {
 
 type currentPath = record.CurrentPath
 
-// foldBodies returns a follower that has folded the bodies, after the ledger's own event.
+// foldBodies returns a follower that has folded the event that creates the ledger and then the
+// given bodies. It also returns the journal that contains them.
 func foldBodies(t *testing.T, bodies ...string) (*index.Follower, *journal) {
 	t.Helper()
 	log := newJournal(t, "default")
@@ -68,7 +71,7 @@ func foldBodies(t *testing.T, bodies ...string) (*index.Follower, *journal) {
 	return f, log
 }
 
-// viewOf returns a view that is closed when the test ends.
+// viewOf returns a view as of the given size. The view is closed when the test ends.
 func viewOf(t *testing.T, f *index.Follower, size uint64) *index.View {
 	t.Helper()
 	v, err := f.View(size)
@@ -77,8 +80,8 @@ func viewOf(t *testing.T, f *index.Follower, size uint64) *index.View {
 	return v
 }
 
-// pages returns the rows of all pages of an answer. It fails if a page is longer than the
-// limit.
+// pages runs query for one page after another and returns the rows of all pages. It fails the test
+// if a page has more than limit rows.
 func pages[R any](t tester, limit int, query func(index.Page) ([]R, []byte, error)) []R {
 	t.Helper()
 	var all []R
@@ -266,8 +269,8 @@ func TestHashVersionChanges(t *testing.T) {
 	require.Equal(t, paths.Incomparable, differences[0].Category)
 }
 
-// If two routes have the same path_id, the later one gets more digits. The path is found by
-// these digits and by the path_id in its event.
+// If two routes have the same path_id, the one recorded later gets a longer path_id. Its path can
+// be found by the longer path_id and by the short one in its event.
 func TestPathIDsCollide(t *testing.T) {
 	f, log := foldBodies(t,
 		fingerprint(t, "p", `null`, colliding1, `null`, `null`),                  // event 1
@@ -296,8 +299,8 @@ func TestPathIDsCollide(t *testing.T) {
 	}
 }
 
-// The paths that are gone from a build are those that it lacks and the previous build has,
-// even if records of the previous build arrive late.
+// GonePaths lists the paths that a build lacks and the previous build has, even if records of the
+// previous build arrive late.
 func TestBuildsKeepAndLose(t *testing.T) {
 	a, b, c := `["a"]`, `["b"]`, `["c"]`
 	record := func(build, route string) string { return fingerprint(t, "p", build, route, `null`, `null`) }
@@ -357,8 +360,7 @@ func TestUnknownPaths(t *testing.T) {
 	}
 }
 
-// A page of paths reads only a few keys for each row of its limit, even if the filter selects
-// no path.
+// A page of paths reads only a few keys per requested row, even if no path matches the filter.
 func TestPagesOfPathsAreBounded(t *testing.T) {
 	var bodies []string
 	for i := range 400 {

@@ -12,8 +12,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// Find finds the same hashes whether it reads the log in full or uses the index. It refuses a
-// search that exceeds its bounds. If the index alone shows this, Find reads no event.
+// Find finds the same hashes whether it reads the whole log or uses the index. It refuses a search
+// that exceeds its bounds, without reading any event if the index alone shows this.
 func TestHashesAreFoundByFirstDigits(t *testing.T) {
 	hash := func(first string) string { return first + strings.Repeat("0", 64-len(first)) }
 	chunk := "sha256:" + hash("cccccccc")
@@ -60,7 +60,7 @@ func TestHashesAreFoundByFirstDigits(t *testing.T) {
 	for _, c := range []struct {
 		name, digits string
 		bounds       prefix.Bounds
-		keys         int // largest number of keys that Find reads before it refuses the search
+		keys         int // maximum number of keys that Find may read before it refuses the search
 	}{
 		{"root", "bbbbbbbb", small, 0},
 		{"output_hash", "bbbbbbbb", prefix.Bounds{Events: 3, Bytes: 1 << 20}, 4},

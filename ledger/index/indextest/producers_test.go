@@ -19,19 +19,20 @@ import (
 	"colophon/storage"
 )
 
-// produced returns the body of an event with a producer.
+// produced returns the body of an event whose record has the given producer id and sequence number.
 func produced(id string, number uint64) string {
 	return foreign("ipc_record", "{}", fmt.Sprintf(`{"producer":{"id":%q,"seq":%d}}`, id, number))
 }
 
-// delivery holds the numbers that a producer has delivered, with its gaps and duplicates.
+// delivery is what is known about the sequence numbers of a producer: its totals, gaps, and
+// duplicates.
 type delivery struct {
 	producers.Producer
 	gaps       []producers.Gap
-	duplicates []producers.Duplicate // duplicates, newest first
+	duplicates []producers.Duplicate // newest first
 }
 
-// delivered returns what the index knows about a producer, from all pages.
+// delivered collects what the index knows about a producer from all pages.
 func delivered(t tester, v *index.View, id string, limit int) delivery {
 	t.Helper()
 	var d delivery
@@ -48,11 +49,12 @@ func delivered(t tester, v *index.View, id string, limit int) delivery {
 	}
 }
 
-// naiveDeliveries returns all producers of the entries, in order of appearance.
+// naiveDeliveries computes the delivery of each producer that occurs in the entries, in order of
+// first appearance.
 func naiveDeliveries(t tester, entries [][]byte) []delivery {
 	t.Helper()
 	var order []string
-	first := make(map[string]map[uint64]uint64) // seq of the first record, by number
+	first := make(map[string]map[uint64]uint64) // seq of the first record with each number, by producer
 	all := make(map[string]*delivery)
 	for seq, entry := range entries {
 		var e struct {
@@ -89,7 +91,7 @@ func naiveDeliveries(t tester, entries [][]byte) []delivery {
 	return list
 }
 
-// count finds the gaps between the numbers that were delivered.
+// count fills in the gaps and totals of d from the set of delivered numbers.
 func (d *delivery) count(numbers map[uint64]uint64) {
 	var sorted []uint64
 	for n := range numbers {
@@ -114,7 +116,7 @@ func (d *delivery) count(numbers map[uint64]uint64) {
 
 func drawNumber(t *rapid.T) uint64 {
 	switch few(t, "how far", "near", "near", "near", "block", "far", "farthest") {
-	case "block": // near the ends of blocks and of blocks of blocks
+	case "block": // near the boundary of a block, or of a block of blocks
 		around := rapid.SampledFrom([]uint64{255, 256, 511, 65535, 65536, 1 << 24}).Draw(t, "end")
 		return around + rapid.Uint64Range(0, 2).Draw(t, "beyond")
 	case "far":
@@ -125,7 +127,7 @@ func drawNumber(t *rapid.T) uint64 {
 	return rapid.Uint64Range(0, 12).Draw(t, "near")
 }
 
-// Every producer agrees with the naive model, as of any size.
+// The answer about each producer agrees with the naive model, as of any size.
 func TestProducersEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -163,7 +165,7 @@ func TestProducersEqualModel(t *testing.T) {
 	})
 }
 
-// addTo returns a sum, or the largest number if the sum overflows.
+// addTo returns a + b, or math.MaxUint64 if the sum overflows.
 func addTo(a, b uint64) uint64 {
 	if a+b < a {
 		return math.MaxUint64
@@ -171,8 +173,8 @@ func addTo(a, b uint64) uint64 {
 	return a + b
 }
 
-// Reading the gaps of a producer costs few keys, even if its numbers arrive in reverse order or its
-// gaps are very long.
+// Listing the gaps of a producer reads only a few keys, even if its sequence numbers arrive in
+// reverse order or its gaps are very long.
 func TestGapsAreReadWithFewKeys(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
@@ -200,7 +202,7 @@ func TestGapsAreReadWithFewKeys(t *testing.T) {
 	require.Equal(t, producers.Gap{From: 1<<40 + 1, To: 2<<40 - 1}, sparse.gaps[1])
 	require.LessOrEqual(t, v.KeysRead()-before, 20*len(sparse.gaps))
 
-	// A gap that is filled later remains a gap as of an earlier size.
+	// A gap that is filled later still appears in answers as of an earlier size.
 	size := log.head.Size
 	log.append(produced("backwards", 300), produced("backwards", 1))
 	log.catchUp(f)
@@ -216,8 +218,8 @@ func TestGapsAreReadWithFewKeys(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// One record can skip nearly 2^63 numbers. Three such records overflow a 64-bit counter; the
-// sum is correct again once the numbers are delivered.
+// One record can skip nearly 2^63 numbers. Three such records overflow a 64-bit counter; the sum
+// becomes correct again once the numbers are delivered.
 func TestMissingNumbersDoNotOverflow(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))

@@ -14,12 +14,13 @@ import (
 // This file generates random events of every kind. Values come from small sets, so that they
 // repeat.
 
-// few returns a random text from a small set.
+// few returns one of the given texts at random.
 func few(t *rapid.T, name string, texts ...string) string {
 	return rapid.SampledFrom(texts).Draw(t, name)
 }
 
-// optional returns members of a JSON object followed by a comma, or nothing, at random.
+// optional returns, at random, either the given members of a JSON object followed by a comma, or an
+// empty string. If members is empty, it returns an empty string.
 func optional(t *rapid.T, name, members string) string {
 	if members == "" || rapid.IntRange(0, 2).Draw(t, "has "+name) == 0 {
 		return ""
@@ -27,7 +28,7 @@ func optional(t *rapid.T, name, members string) string {
 	return members + ","
 }
 
-// drawCommon returns random members that records of all kinds can have.
+// drawCommon returns random members that records of any kind can have.
 func drawCommon(t *rapid.T) string {
 	return optional(t, "run_id", fmt.Sprintf(`"run_id":%q`, few(t, "run", "r1", "r2"))) +
 		optional(t, "labels", fmt.Sprintf(`"labels":{"step":%q,"where":"here"}`, few(t, "step", "a", "b"))) +
@@ -67,15 +68,15 @@ func drawAnyDAG(t *rapid.T) string {
 	stages := fmt.Sprintf(`"dag":{"root":%q,"nodes":[%s]}`, drawDigest(t, "root"), strings.Join(nodes, ","))
 	run := few(t, "run", stages, stages, drawRunInputs(t), `"reject_inputs":{"preflight_hash":"`+zeros+`","rejection_reason":"so"}`)
 	question := fmt.Sprintf(`"question":%q,`, few(t, "question", "why?", "how?"))
-	if run == stages { // only inputs need a question
+	if run == stages { // a record that lists its stages does not need a question
 		question = few(t, "has question", "", question, question)
 	}
 	return "{" + drawCommon(t) + question + optional(t, "cache_dimensions", dimensions) +
 		optional(t, "evidence", fmt.Sprintf(`"evidence":[{"chunk_root":%q,"start":0,"end":9}]`, drawDigest(t, "chunk root"))) + run + "}"
 }
 
-// drawRunInputs returns random inputs of a run-DAG that determine its outcome. Some verdicts
-// are impossible.
+// drawRunInputs returns random inputs that determine the outcome of a run-DAG. Some of the
+// resulting verdicts break a rule.
 func drawRunInputs(t *rapid.T) string {
 	return fmt.Sprintf(`"inputs":{"context_root":%q,"conversation_hash":%q,"answer_text":%q,"audit_mode":%q,"verifier_method":%q,`+
 		`"n_quotes":%d,"n_verified":%d,"sources":[{"document_root":%q,"source_role":"primary_answer_source","score":0.5,"chunk_idx":4}],"lookup_path":"retrieval"}`,
@@ -93,7 +94,7 @@ func drawAnyCitations(t *rapid.T) string {
 }
 
 func drawAnyPath(t *rapid.T) string {
-	// A build is not its own base.
+	// A build never names itself as its base.
 	build := few(t, "build", `"b1"`, `"b2"`, `"b2","base":"b1"`, `"b2","base":"b1"`, `"b3"`, `"b3","base":"b1"`, `"b3","base":"b1"`, `"b3","base":"none"`)
 	return "{" + drawCommon(t) + optional(t, "build", `"build":`+build+few(t, "branch", "", "", `,"branch":"main"`, `,"branch":"pr"`)) +
 		optional(t, "content", fmt.Sprintf(`"content":%q`, few(t, "content", "text", "[[a]] text", "other"))) +
@@ -102,8 +103,8 @@ func drawAnyPath(t *rapid.T) string {
 		fmt.Sprintf(`"project":%q,"route":%s}`, few(t, "project", "p", "p", "q"), few(t, "route", `["a"]`, `["a","b"]`, `["Start","Day 18555"]`, `["Start","Day 42885"]`))
 }
 
-// drawVerb returns the body of the event of a random verb. The target of the verb may not exist. size
-// is the length of the log before the event.
+// drawVerb returns the body of an event for a random verb, whose target may be missing from the log.
+// size is the length of the log before the event.
 func drawVerb(t *rapid.T, size uint64) string {
 	var v *record.Verb
 	var err error
@@ -154,8 +155,8 @@ func drawStates(t *rapid.T, size uint64) (bodies []string) {
 	return bodies
 }
 
-// drawBuilds returns the bodies of random paths of a build and of two pull requests for it.
-// size is the length of the log before these events.
+// drawBuilds returns the bodies of events that record random paths in one build and in two pull
+// requests based on it. size is the length of the log before these events.
 func drawBuilds(t *rapid.T, size uint64) (bodies []string) {
 	main := fmt.Sprintf(`"build":"s%d","branch":"main"`, size)
 	request := fmt.Sprintf(`"build":"s%d-%%d","branch":"pr","base":"s%d"`, size, size)
@@ -168,8 +169,8 @@ func drawBuilds(t *rapid.T, size uint64) (bodies []string) {
 	return bodies
 }
 
-// drawEvent returns the body of a random event that can follow size events. The event can be
-// one of a later version.
+// drawEvent returns the body of a random event for a log that already has size events. The event
+// may have a kind that only a later version knows.
 func drawEvent(t *rapid.T, size uint64) string {
 	switch few(t, "event", "ipc", "ipc", "ipc", "dag", "dag", "citations", "citations", "path", "path", "path", "verb", "verb", "verb", "other") {
 	case "ipc":
@@ -186,7 +187,8 @@ func drawEvent(t *rapid.T, size uint64) string {
 	return drawBody(t)
 }
 
-// drawEvents appends random events to a log, after the event that creates the ledger.
+// drawEvents appends random events to the journal. If the journal is empty, it first appends the
+// event that creates the ledger.
 func (j *journal) drawEvents(t *rapid.T, most int) {
 	var bodies []string
 	if j.head.Size == 0 {
@@ -195,8 +197,8 @@ func (j *journal) drawEvents(t *rapid.T, most int) {
 	j.append(drawMore(t, bodies, j.head.Size, rapid.IntRange(1, most).Draw(t, "events"))...)
 }
 
-// drawMore appends at least the given number of random events to bodies, the first of which has the
-// seq size. It appends more if the last request creates several events.
+// drawMore appends at least the given number of random events to bodies, and more if the last
+// request creates several events. size is the seq of the first event in bodies.
 func drawMore(t *rapid.T, bodies []string, size uint64, events int) []string {
 	for events += len(bodies); len(bodies) < events; {
 		next := size + uint64(len(bodies))

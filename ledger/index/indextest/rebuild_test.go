@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// garble replaces all postings with values that no fold writes.
+// garble overwrites every posting with a value that no fold writes.
 func garble(t *testing.T, s *index.Store) {
 	t.Helper()
 	first := testKeys.Prefix(nil, records.Postings)
@@ -39,7 +39,7 @@ func TestDamagedIndexIsRebuilt(t *testing.T) {
 	beside.catchUp(other)
 	v, err := other.LatestView()
 	require.NoError(t, err)
-	f.Close() // closed because it has cached some rows
+	f.Close() // discards the rows that the follower has cached
 	garble(t, s)
 	f = follow(t, s, log)
 	log.append(plains(t, 50, 60)...)

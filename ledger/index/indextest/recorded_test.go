@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// RecordedAt returns the time of every event, wherever folds begin and end.
+// RecordedAt returns the time of every event, regardless of where folds begin and end.
 func TestRecordedAt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files, log := vfs.NewMem(), newJournal(t, "default")

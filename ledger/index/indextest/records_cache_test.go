@@ -28,8 +28,8 @@ func (u unread) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	return u.Reader.Entry(ctx, seq)
 }
 
-// Runs that were folded or queried recently are served from memory. They equal those from the
-// log, and count the same towards the limits of a page.
+// Recently folded or queried runs are served from memory. They equal the runs read from the log and
+// count the same toward the limits of a page.
 func TestRecordsAreCached(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))

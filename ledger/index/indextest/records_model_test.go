@@ -68,7 +68,7 @@ func (j *journal) listedEvents(size uint64) []listedEvent {
 
 func (e *listedEvent) isRecord() bool { return slices.Contains(record.Kinds[:], e.Kind) }
 
-// values returns the values by which a record is found, sorted.
+// values returns the values by which the record can be found, sorted.
 func (e *listedEvent) values() []records.Value {
 	var values []records.Value
 	add := func(name string, text *string) {
@@ -136,7 +136,7 @@ func (e *listedEvent) values() []records.Value {
 	return values
 }
 
-// naiveStates returns the states of records, by seq.
+// naiveStates returns the state of each record, keyed by the record's seq.
 func naiveStates(events []listedEvent) map[uint64]record.State {
 	states := make(map[uint64]record.State)
 	for _, e := range events {
@@ -153,7 +153,7 @@ func naiveStates(events []listedEvent) map[uint64]record.State {
 	return states
 }
 
-// naiveRecords returns the records, or the notes, that match a filter.
+// naiveRecords returns the seqs of the records, or of the notes, that match a filter, newest first.
 func naiveRecords(events []listedEvent, q records.Filter, byOccurrence bool) []uint64 {
 	states := naiveStates(events)
 	var kept []listedEvent

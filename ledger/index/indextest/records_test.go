@@ -16,7 +16,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// lister is List or ListByOccurrence.
+// lister is the type of records.List and records.ListByOccurrence.
 type lister func(ctx context.Context, v *index.View, q records.Filter, p index.Page) ([]records.Record, []byte, error)
 
 var listers = map[bool]lister{false: records.List, true: records.ListByOccurrence}
@@ -30,8 +30,8 @@ func allRecords(t tester, v *index.View, list lister, q records.Filter, limit in
 		rows, next, err := list(context.Background(), v, q, p)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(rows), limit)
-		// A page can exceed its budget by the cost of one record, and by that of the search by
-		// time with which it begins.
+		// A page may exceed its budget by the cost of one record plus the cost of the search by
+		// time at its start.
 		require.LessOrEqual(t, v.KeysRead()-before, rowstore.KeysPerRow*p.Limit+2*records.MaxValues+20)
 		all = append(all, rows...)
 		if next == nil {
@@ -116,8 +116,8 @@ func TestListsEqualModel(t *testing.T) {
 	})
 }
 
-// A page reads at most twenty keys for each row of its limit, whether all events match the
-// filter or only one in a thousand.
+// A page reads at most twenty keys per requested row, whether all events match the filter or only
+// one in a thousand.
 func TestListsTouchFewKeys(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
@@ -142,7 +142,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 	for name, test := range map[string]struct {
 		filter       records.Filter
 		byOccurrence bool
-		rows         int // number of existing rows
+		rows         int // number of matching rows
 	}{
 		"all":              {records.Filter{}, false, 3000},
 		"common":           {records.Filter{Values: []records.Value{common}}, false, 3000},
@@ -167,7 +167,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 			require.NoError(t, v.Close())
 		}
 	}
-	// A query as of an early size reads hardly any keys of later records.
+	// A query as of an early size reads almost no keys of later records.
 	v, err := f.View(100)
 	require.NoError(t, err)
 	rows, _, err := records.ListByOccurrence(t.Context(), v, records.Filter{}, index.Page{Limit: 3})

@@ -22,8 +22,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// poison sets one key that no fold writes in every dimension of an index with one ledger. It also
-// overwrites the values of some existing keys.
+// poison writes one key that no fold writes into each dimension of an index with one ledger. It
+// also overwrites the values of some existing keys.
 func poison(t tester, s *index.Store) {
 	t.Helper()
 	for d := range 256 {
@@ -55,8 +55,8 @@ func (j *journal) refoldAll(s *index.Store) {
 	f.Close()
 }
 
-// Refold produces the same index as a first fold, whatever the index contained before. It does
-// not change the rows of other ledgers.
+// Refold produces the same index as a first fold, regardless of what the index contained before. It
+// does not change the rows of other ledgers.
 func TestRefold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -119,14 +119,14 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 
 	whole := log.refold()
 	require.Greater(t, len(cuts), 20)
-	// Each cut takes as long as everything above, so the test tries only a few dozen of them,
-	// from the first to the last.
+	// Checking one cut takes as long as everything above, so the test checks only a few dozen cuts,
+	// spread evenly from the first to the last.
 	for i, started := 0, false; i < len(cuts); i, started = i+1+len(cuts)/48, !started {
 		cut := cuts[i]
 		c.Rows.Files = cut.FS()
 		s := openTest(t, c)
 		if started {
-			log.catchUp(follow(t, s, log)) // as a server does
+			log.catchUp(follow(t, s, log)) // follows the log as a server does, without an explicit refold
 		} else {
 			log.refoldAll(s)
 		}
@@ -135,7 +135,7 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 	}
 }
 
-// Rows that a refold has begun to replace never reappear, even if nothing of the new index is
+// Rows that a refold has begun to replace never reappear, even if none of the new index has been
 // stored yet.
 func TestRefoldReplacesAtOnce(t *testing.T) {
 	log := newJournal(t, "default")
@@ -192,7 +192,7 @@ func TestGroupsAreRankedOnce(t *testing.T) {
 	require.Contains(t, changed, rowstore.IdentityOf([]byte("model"), []byte("n")))
 }
 
-// Refold stops at the given size, wherever its batches end.
+// Refold stops at the given size, regardless of where its batches end.
 func TestRefoldUpToASize(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 100)...)

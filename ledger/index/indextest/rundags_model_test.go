@@ -63,7 +63,7 @@ func (e *dagEvent) stages() []event.Stage {
 	return list
 }
 
-// naiveRunStates returns the states of the run-DAGs whose state has changed, by seq.
+// naiveRunStates returns the state of each run-DAG whose state has changed, keyed by its seq.
 func naiveRunStates(events []dagEvent) map[uint64]string {
 	states := make(map[uint64]string)
 	for _, e := range events {
@@ -145,8 +145,8 @@ func naiveComparison(before, after *dagEvent) (c rundags.Comparison) {
 
 func sameText(a, b *string) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
 
-// naiveRunGroups groups the run-DAGs by one of their hashes. The group whose first run-DAG is the
-// latest comes first.
+// naiveRunGroups groups the run-DAGs by one of their hashes. The groups are sorted by their first
+// run-DAG, newest first.
 func naiveRunGroups(events []dagEvent, q rundags.GroupQuery) (list []rundags.Group) {
 	states := naiveRunStates(events)
 	members := make(map[string][]*dagEvent)
@@ -171,7 +171,7 @@ func naiveRunGroups(events []dagEvent, q rundags.GroupQuery) (list []rundags.Gro
 		}
 		g := rundags.Group{Value: value, Runs: uint64(len(counted)), FirstSeq: first.seq, FirstTime: first.Time, LastSeq: last.seq, LastTime: last.Time}
 		answers := make(map[string]bool)
-		var alone []dagEvent // events without changes of state
+		var alone []dagEvent // the run-DAGs without the events that change their state
 		for _, e := range counted {
 			alone = append(alone, *e)
 			if answer := e.answer(); answer != "" {
@@ -184,7 +184,8 @@ func naiveRunGroups(events []dagEvent, q rundags.GroupQuery) (list []rundags.Gro
 	return list
 }
 
-// answer returns the hash of the stage with the answer, or "" if there is none.
+// answer returns the hash of the answer stage or, if there is none, of the render stage. It returns
+// "" if the run-DAG has neither.
 func (e *dagEvent) answer() string {
 	for _, stage := range []string{"answer", "render"} {
 		for _, n := range e.Record.Nodes {
@@ -201,8 +202,8 @@ func (e *dagEvent) hash(name string) *string {
 		"governance_policy_hash": e.Record.Hashes.Policy, "verifier_policy_hash": e.Record.Hashes.Verifier}[name]
 }
 
-// naiveCached returns the run-DAG for a cache key, or 0 if there is none, and the number of other
-// run-DAGs with that key.
+// naiveCached returns the seq of the latest live run-DAG with a cache key, and the number of other
+// live run-DAGs with that key. The seq is 0 if there is none or if their dimensions differ.
 func naiveCached(events []dagEvent, key string) (seq, others uint64) {
 	states := naiveRunStates(events)
 	var runs []*dagEvent
@@ -239,7 +240,7 @@ func naiveFailures(events []dagEvent, b index.TimeRange, any bool) []rundags.Fai
 	stages := []string{"", "retrieval", "context", "answer", "unknown", "other"}
 	modes := []string{"", "STRICT", "HYBRID", "UNGROUNDED", "other"}
 	shapes := []string{"", "quote", "pointer", "reject", "unrecognised", "other"}
-	counts := make(map[[3]byte]uint64) // by shape, mode and stage
+	counts := make(map[[3]byte]uint64) // keyed by the numbers of shape, audit mode, and stage
 	for _, e := range events {
 		if e.Kind != "run_dag" || b.Since != nil && e.Time.Before(*b.Since) || b.Until != nil && !e.Time.Before(*b.Until) || !any && stateIn(states, e.seq) != "live" {
 			continue
@@ -272,7 +273,7 @@ var (
 	someDimensions = []string{"schema_version", "chunking_version"}
 )
 
-// drawDAGEvent returns the body of a random event that can follow size events.
+// drawDAGEvent returns the body of a random event for a log that already has size events.
 func drawDAGEvent(t *rapid.T, size uint64) string {
 	switch few(t, "event", "run", "run", "run", "state", "other") {
 	case "run":
@@ -290,8 +291,8 @@ func orNull(t *rapid.T, name string, texts ...string) string {
 	return fmt.Sprintf("%q", few(t, name, texts...))
 }
 
-// longStage is a name that is so long that the row of a question's latest run omits the
-// stages. They are then read from the log.
+// longStage is a stage name so long that the row of a question's latest run omits the stages, which
+// must then be read from the log.
 var longStage = strings.Repeat("s", 1<<10)
 
 func drawRun(t *rapid.T) string {
@@ -320,7 +321,7 @@ func drawRun(t *rapid.T) string {
 // node returns a node of a run-DAG as JSON.
 func node(stage, hash string) string { return fmt.Sprintf(`{"stage":%q,"hash":%q}`, stage, hash) }
 
-// dagBody returns the body of a run-DAG for a question.
+// dagBody returns the body of a run-DAG event with the given question hash and nodes.
 func dagBody(question string, nodes ...string) string {
 	return foreign("run_dag", "{}", fmt.Sprintf(`{"hashes":{"question_hash":%q},"nodes":[%s]}`, question, strings.Join(nodes, ",")))
 }

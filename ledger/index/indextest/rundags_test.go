@@ -20,8 +20,8 @@ import (
 	"colophon/storage"
 )
 
-// Every query about run-DAGs agrees with the naive model, as of any size, for live run-DAGs
-// and for run-DAGs of any state, with pages of any length.
+// Every query about run-DAGs agrees with the naive model, as of any size, for live run-DAGs and for
+// run-DAGs in any state, with pages of any length.
 func TestRunDAGsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -47,9 +47,9 @@ func TestRunDAGsEqualModel(t *testing.T) {
 	})
 }
 
-// The lists of groups of run-DAGs agree with the naive model, even after changes of state. ListGroups
-// orders the groups by their first run-DAGs, as of any size; ListRecentGroups orders them by their
-// last ones, at the head.
+// The lists of groups of run-DAGs agree with the naive model, even after state changes. ListGroups
+// sorts the groups by their first run-DAG, as of any size; ListRecentGroups sorts them by their last
+// one, at the head.
 func TestRunGroupsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -152,7 +152,7 @@ func requireRuns(t *rapid.T, v *index.View, events []dagEvent, limit int) {
 	}
 }
 
-// naiveDivergence returns the divergence of the last event.
+// naiveDivergence returns the divergence of the run-DAG in the last event.
 func naiveDivergence(events []dagEvent) rundags.Comparison {
 	last := &events[len(events)-1]
 	if last.Record.Hashes.QuestionHash == nil {
@@ -191,8 +191,8 @@ func requireRunCounts(t *rapid.T, counted counters.Counts, events []dagEvent) {
 	require.Equal(t, want, got)
 }
 
-// A run-DAG is compared with the previous live one. A run-DAG that stops being live is
-// skipped, but a divergence that was derived when the run-DAG was live stays the same.
+// A run-DAG is compared with the previous live one. A run-DAG that is no longer live is skipped,
+// but a divergence that was derived while it was live does not change.
 func TestDivergenceOfAQuestion(t *testing.T) {
 	f, _ := foldBodies(t,
 		dagBody("why", node("question", "1"), node("answer", "1")), // event 1
@@ -228,8 +228,8 @@ func TestDivergenceOfAQuestion(t *testing.T) {
 	}
 }
 
-// cachedDAG returns the body of a run-DAG with a cache key. dimensions is JSON, or empty for
-// none.
+// cachedDAG returns the body of a run-DAG event with the given cache key. dimensions is JSON; if it
+// is empty, the event has no dimensions.
 func cachedDAG(key, dimensions string) string {
 	if dimensions != "" {
 		dimensions = `"cache_dimensions":` + dimensions + `,`
@@ -246,7 +246,7 @@ func TestCachedRuns(t *testing.T) {
 		stateOf(3, "stale"),        // event 4
 		stateOf(2, "failed"),       // event 5
 		stateOf(3, "live"),         // event 6
-		cachedDAG("k", `{"schema_version":"1","chunking_version":"2|3"}`), // event 7: different dimensions that are the same text when joined
+		cachedDAG("k", `{"schema_version":"1","chunking_version":"2|3"}`), // event 7: different dimensions that are equal when joined into one text
 		stateOf(7, "quarantined"), // event 8
 	)
 	for size, want := range map[uint64]struct{ seq, others uint64 }{2: {}, 3: {2, 0}, 4: {3, 1}, 5: {2, 0}, 6: {}, 7: {3, 0}, 8: {}, 9: {3, 0}} {
@@ -264,7 +264,7 @@ func TestCachedRuns(t *testing.T) {
 }
 
 // The cost of reading the failures of a short period, or the run-DAGs for one question, is
-// proportional to the answer, whatever the length of the log.
+// proportional to the size of the answer, regardless of the length of the log.
 func TestRunsAreReadWithFewKeys(t *testing.T) {
 	var bodies []string
 	for n := range 2000 {
@@ -283,8 +283,8 @@ func TestRunsAreReadWithFewKeys(t *testing.T) {
 	require.LessOrEqual(t, v.KeysRead()-before, 50)
 }
 
-// The cost of a page of groups of run-DAGs is proportional to its rows, whatever the number of
-// groups and the age of the groups in a period.
+// The cost of a page of groups of run-DAGs is proportional to the number of its rows, regardless of
+// how many groups there are and how old the groups in a period are.
 func TestRunGroupsAreReadWithFewKeys(t *testing.T) {
 	var bodies []string
 	for n := range 2000 {
@@ -354,8 +354,8 @@ func TestFailuresOfStagesAloneAreUnknown(t *testing.T) {
 	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.FailuresTotal, "unknown", "none")])
 }
 
-// Runs with an impossible verdict are found by the flag and by the rule, and counted by the
-// rule. The broken rules are not counted as hash checks.
+// Run-DAGs with an inconsistent verdict can be found by their flag and by the rule that they break,
+// and are counted by that rule. Broken rules are not counted as hash checks.
 func TestInconsistentVerdicts(t *testing.T) {
 	f, log := foldBodies(t,
 		posted(t, record.RunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+

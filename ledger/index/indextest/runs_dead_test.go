@@ -20,7 +20,7 @@ import (
 // naiveRange is a range of consecutive runs that are not live.
 type naiveRange struct{ first, last uint64 }
 
-// deadRangesOf reads the stored ranges of a group.
+// deadRangesOf reads the stored dead ranges of the group with the given identity.
 func deadRangesOf(t tester, s *index.Store, id rowstore.Identity) (found []naiveRange) {
 	t.Helper()
 	const deadRuns = 0x12
@@ -36,7 +36,8 @@ func deadRangesOf(t tester, s *index.Store, id rowstore.Identity) (found []naive
 	return found
 }
 
-// naiveDeadRanges returns the ranges of runs that are not live as of a size.
+// naiveDeadRanges returns the ranges of consecutive runs of a group that are not live as of the
+// given size.
 func (n *naiveGenerations) naiveDeadRanges(by, value string, size uint64) (ranges []naiveRange) {
 	follows := false // whether the previous run is not live
 	for _, r := range n.group(by, value, true, size) {
@@ -119,8 +120,8 @@ func TestStatesOfRunsChangeInAnyOrder(t *testing.T) {
 	})
 }
 
-// However many runs of a group are dead, changing the state of one more costs only a few keys:
-// oldest first, newest first, in any order, and when runs become live again.
+// Changing the state of one more run reads only a few keys, regardless of how many runs of the
+// group are already dead, in which order they died, and whether the run dies or becomes live again.
 func TestCostOfDeadRunsIsBounded(t *testing.T) {
 	const runs, groups = 3000, 6
 	order := rand.New(rand.NewPCG(3, 3)).Perm(runs)
@@ -159,7 +160,8 @@ func TestCostOfDeadRunsIsBounded(t *testing.T) {
 	}
 }
 
-// Neighbours are found even if many versions between them were not written by runs.
+// The neighbours of a run in its group are found even if there are many records between them that
+// are not runs.
 func TestNeighboursBeyondOtherRecords(t *testing.T) {
 	bodies := []string{runBody(t, "m", "yes", ""), runBody(t, "m", "no", "")}           // events 1, 2
 	incomplete := `{"payload":{"q":"why?"},"model":"m","temperature":0,"max_tokens":9}` // an IPC record that is not a run

@@ -27,9 +27,9 @@ import (
 	"colophon/storage/pebble"
 )
 
-// longRun returns the n-th of many IPC records. Each input has about ten records, except for
-// one input, to which every twentieth record belongs. A third of the outputs repeat earlier
-// ones.
+// longRun returns the body of the n-th of many IPC records. There are about ten records for each
+// input, except for one input that every twentieth record has. A third of the outputs repeat
+// earlier ones.
 func longRun(t tester, n, all int) string {
 	t.Helper()
 	input := int(rand.New(rand.NewPCG(uint64(n), 1)).Int64N(int64(all) / 10 * 19 / 20))
@@ -45,7 +45,7 @@ func longRun(t tester, n, all int) string {
 		"max_tokens":512,"labels":{"experiment":"e-%d"}}`, n, input, output, n%3, []string{"0.7", "0.2"}[n/20%2], n/5000))
 }
 
-// makeLongLog writes a log with the given number of records of longRun into a folder.
+// makeLongLog writes a log with the given number of longRun records to a folder.
 func makeLongLog(t *testing.T, dir string, runs int) {
 	t.Helper()
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
@@ -71,13 +71,14 @@ func makeLongLog(t *testing.T, dir string, runs int) {
 	require.NoError(t, database.Close())
 }
 
-// longQuery is one kind of query. page returns the number of rows of a page about a record.
+// longQuery is one kind of query. page reads one page of answers about a record and returns the
+// number of its rows.
 type longQuery struct {
 	name string
 	page func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (rows int, err error)
 }
 
-// rowsOf counts the rows of a page.
+// rowsOf returns the number of rows in a page. It takes the results of a query that returns a page.
 func rowsOf[R any](rows []R, _ []byte, err error) (int, error) { return len(rows), err }
 
 var longQueries = []longQuery{
@@ -121,11 +122,11 @@ var longQueries = []longQuery{
 // longPage is the limit of the pages that are compared.
 const longPage = 10
 
-// The cost of a query depends on its answer. With a million runs, fifty thousand of which have
-// the same input, no page reads more than twenty keys per row. The test logs the times for a
-// million runs and for ten thousand, measured alternately. It measures once with the caches of
-// a server, which hold all of the small ledger and a part of the large one, and once almost
-// without caches, so that both are read from files.
+// The cost of a query depends on the size of its answer. With a million runs, fifty thousand of
+// which have the same input, no page reads more than twenty keys per row. The test logs the times
+// for a million runs and for ten thousand, measured alternately. It measures once with caches of
+// the size that a server uses, which hold all of the small ledger and a part of the large one, and
+// once with almost no caches, so that both ledgers are read from files.
 func TestMillion(t *testing.T) {
 	if os.Getenv("COLOPHON_LONG") == "" {
 		t.Skip("takes minutes; COLOPHON_LONG=1 runs it")
@@ -165,8 +166,8 @@ type longSide struct {
 
 func (s *longSide) logDir() string { return filepath.Join(s.dir, "log") }
 
-// open opens the log and the index, with the caches of a server or with almost none, and waits
-// for the fold.
+// open opens the log and the index, either with the caches of a server or with almost none, and
+// waits until the whole log is folded.
 func (s *longSide) open(t *testing.T, cached bool) {
 	t.Helper()
 	log := pebble.Config{Dir: s.logDir(), Logger: slog.New(slog.DiscardHandler)}
@@ -191,7 +192,7 @@ func (s *longSide) close(t *testing.T) {
 	require.NoError(t, s.database.Close())
 }
 
-// compare queries runs at the same relative positions in both indexes.
+// compare runs the query for runs at the same relative positions in both indexes.
 func (q longQuery) compare(t *testing.T, sides []longSide) {
 	t.Helper()
 	const rounds, questions = 5, 1000
@@ -218,7 +219,8 @@ func (q longQuery) compare(t *testing.T, sides []longSide) {
 	t.Logf("%-20s p50 %s  p99 %s  at most %.1f keys per row", q.name, ratioOf(middle), ratioOf(slow), most)
 }
 
-// ask queries a run with a new view. It returns the time and the number of keys read per row.
+// ask queries one run, using a new view. part is the run's relative position in the log, from 0 to
+// 1. It returns the time taken and the number of keys read per row.
 func (q longQuery) ask(t *testing.T, side longSide, part float64) (took time.Duration, keys float64) {
 	t.Helper()
 	v, err := side.LatestView()
@@ -237,8 +239,8 @@ func (q longQuery) ask(t *testing.T, side longSide, part float64) (took time.Dur
 	return took, float64(v.KeysRead()) / float64(rows)
 }
 
-// ratioOf returns the ratio of the last side's time to the first side's time in the median
-// round, and both times in that round.
+// ratioOf formats the ratio of the last side's time to the first side's time in the median round,
+// followed by both times in that round.
 func ratioOf(rounds [][]time.Duration) string {
 	ratio := func(r []time.Duration) float64 { return float64(r[len(r)-1]) / float64(r[0]) }
 	slices.SortFunc(rounds, func(a, b []time.Duration) int { return cmp.Compare(ratio(a), ratio(b)) })

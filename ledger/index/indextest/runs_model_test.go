@@ -32,8 +32,8 @@ func sha256Hex(t tester, text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// naiveGroup returns the group of these runs (spec: Groups), or the zero Group if there are
-// none.
+// naiveGroup returns the group that consists of the given runs (spec: Groups), or one with no runs
+// if the list is empty.
 func naiveGroup(value string, runs []naiveGeneration) groups.Group {
 	g := groups.Group{Value: value, Runs: uint64(len(runs))}
 	counts := make(map[string]uint64)
@@ -56,7 +56,8 @@ func naiveGroup(value string, runs []naiveGeneration) groups.Group {
 	return g
 }
 
-// cause returns the cause (spec: Causes) and the variables that differ, as of a size.
+// cause compares two runs as of the given size. It returns the cause (spec: Causes) and the names
+// of the variables that differ.
 func (n *naiveGenerations) cause(a, b *naiveGeneration, size uint64) (cause string, differing []string) {
 	counted := 0
 	for _, name := range []string{"input", "system_prompt", "model", "temperature", "max_tokens", "seed",
@@ -105,7 +106,8 @@ func (n *naiveGenerations) cause(a, b *naiveGeneration, size uint64) (cause stri
 	return "stochastic_or_model_internal", differing
 }
 
-// requireGroup compares groups. Entropies must agree to six decimals, as in answers.
+// requireGroup fails unless two groups are equal. Entropies must agree to six decimals, the
+// precision of an answer.
 func requireGroup(t tester, want, got groups.Group) {
 	t.Helper()
 	require.InDelta(t, want.Entropy, got.Entropy, 1e-7)
@@ -160,7 +162,8 @@ func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
 	check(u)
 }
 
-// query returns a random query of groups, and the groups that match it, newest first.
+// query returns a random query for groups and the groups that match it according to the model,
+// newest first.
 func (u *runsUnderTest) query() (groups.Query, []groups.Group) {
 	q := groups.Query{
 		By: rapid.SampledFrom(groupNames).Draw(u.T, "by"), AnyState: u.any,
@@ -235,7 +238,7 @@ func TestOneGroupEqualsModel(t *testing.T) {
 	})
 }
 
-// leavesOut reports whether the filter seeded excludes a run.
+// leavesOut reports whether a run is left out because only runs with a seed are wanted.
 func (u *runsUnderTest) leavesOut(r naiveGeneration) bool { return u.seeded && r.values["seed"] == "" }
 
 func (u *runsUnderTest) checkRuns(q groups.RunQuery, runs []naiveGeneration) {
@@ -255,7 +258,8 @@ func (u *runsUnderTest) checkRun(want naiveGeneration, got questions.Run) {
 	require.Equal(u.T, record.State(u.naive.stateAt(want.seq, u.size)), got.State)
 }
 
-// checkOutputs compares the outputs of a group. all contains the runs of the group in any state.
+// checkOutputs compares the listed outputs of a group with the model. all contains the runs of the
+// group in any state.
 func (u *runsUnderTest) checkOutputs(q groups.RunQuery, runs, all []naiveGeneration) {
 	var want []groups.Output
 	for _, first := range all {
@@ -303,7 +307,8 @@ func namesOf(s questions.TimelineStep) []string {
 	return names
 }
 
-// checkMembers compares the payload members that differ.
+// checkMembers compares the listed differences between the payload members of two runs with the
+// model.
 func (u *runsUnderTest) checkMembers(before, after *naiveGeneration, differences []drift.Difference) {
 	var want, got []string
 	if _, differing := u.naive.cause(before, after, u.size); slices.Contains(differing, "input") && before.members != nil && after.members != nil {
@@ -330,8 +335,8 @@ func (u *runsUnderTest) checkAttribution(before, after *naiveGeneration, size ui
 	require.Equal(u.T, want, differing)
 }
 
-// The drift of each run is counted under its cause, compared with the latest run that was live at that
-// time. The same cause is derived as of any later size.
+// Each run is compared with the latest run that was live when it was recorded, and its drift is
+// counted under the resulting cause. The same cause is derived as of any later size.
 func TestDriftEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
@@ -364,7 +369,8 @@ func TestDriftEqualsModel(t *testing.T) {
 	})
 }
 
-// before returns the last run before r that has the same input and is live as of a size.
+// before returns the last run before r that has the same input and is live as of the given size, or
+// nil if there is none.
 func (n *naiveGenerations) before(r naiveGeneration, size uint64) *naiveGeneration {
 	var last *naiveGeneration
 	for i, b := range n.records {
@@ -434,8 +440,8 @@ func TestEffectsEqualModel(t *testing.T) {
 	})
 }
 
-// valuesOf returns the values of a variable in the records. If there are fewer than two, it adds made-up
-// values.
+// valuesOf returns the sorted values of a variable in the records. If there are fewer than two, it adds
+// made-up ones.
 func (n *naiveGenerations) valuesOf(name string) []string {
 	values := make(map[string]bool)
 	for _, r := range n.records {
@@ -451,7 +457,8 @@ func (n *naiveGenerations) valuesOf(name string) []string {
 	return slices.Sorted(maps.Keys(values))
 }
 
-// effects returns the pairs of runs and, for each, whether the output changed.
+// effects returns the pairs of runs that the model finds for a query, keyed by their seqs. The
+// value is true if the output changed.
 func (u *runsUnderTest) effects(name string, q effects.Query) map[[2]uint64]bool {
 	others := []string{"input_hash", "system_prompt", "model", "temperature", "max_tokens", "seed"}
 	if name == "seed" || name == "input" {
@@ -494,7 +501,7 @@ func (u *runsUnderTest) effects(name string, q effects.Query) map[[2]uint64]bool
 	return pairs
 }
 
-// With any batches and caches, the rows equal those of one uninterrupted fold.
+// With batches and caches of any size, the rows equal those of one uninterrupted fold.
 func TestRunsRefold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {

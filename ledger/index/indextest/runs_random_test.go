@@ -32,7 +32,7 @@ func newGenerations(t *rapid.T) *generations {
 	return g
 }
 
-// few returns one of a few texts at random. In a narrow log, it is usually the first one.
+// few returns one of the given texts at random. In a narrow log, it usually returns the first one.
 func (g *generations) few(name string, texts ...string) string {
 	if g.narrow && rapid.IntRange(0, 9).Draw(g.T, "wide "+name) > 0 {
 		return texts[0]
@@ -40,8 +40,8 @@ func (g *generations) few(name string, texts ...string) string {
 	return few(g.T, name, texts...)
 }
 
-// generation returns a random IPC record. Some are incomplete, and some claim the ipc_id of
-// others.
+// generation returns a random IPC record. Some records are incomplete, and some claim another
+// record's ipc_id.
 func (g *generations) generation() string {
 	seed := g.few("seed", `"seed":0,`, `"seed":1,`, "", `"seed":null,`)
 	if g.few("claims", "no", "no", "yes") == "yes" {
@@ -61,7 +61,8 @@ func (g *generations) generation() string {
 		few(g.T, "model", `"model":"m1"}`, `"model":"m2"}`, `"model":"a model with quite a long name"}`)
 }
 
-// payload returns a random payload of a few members.
+// payload returns a payload as a JSON member followed by a comma. If t is a *rapid.T, the payload
+// has a few random members.
 func payload(t tester) string {
 	r, ok := t.(*rapid.T)
 	if !ok {
@@ -71,7 +72,7 @@ func payload(t tester) string {
 		few(r, "member seed", "", `,"seed":0`, `,"seed":1`) + `},`
 }
 
-// inputs returns inputs in all forms that records can have: payloads with and without a seed,
+// inputs returns inputs in all the forms that a record can have: payloads with and without a seed,
 // and hashes of such payloads.
 func inputs(t tester) []string {
 	const seeded = `{"q": "why?", "seed": 0}`
@@ -83,7 +84,7 @@ func inputs(t tester) []string {
 		fmt.Sprintf(`"input_hash":%q,`, sha256Hex(t, `{"q": "why?"}`)), fmt.Sprintf(`"input_hash":%q,`, sha256Hex(t, seeded))}
 }
 
-// citationSet returns a random citation set of a few chunks, usually with a run_id.
+// citationSet returns a random citation set that cites a few chunks, usually with a run_id.
 func (g *generations) citationSet() string {
 	var citations []string
 	for range rapid.IntRange(0, 2).Draw(g.T, "citations") {
@@ -93,8 +94,8 @@ func (g *generations) citationSet() string {
 		strings.Join(citations, ","), few(g.T, "step", "a", "b", "c"))
 }
 
-// append appends IPC records, changes of their states, and records of another kind with the
-// same labels.
+// append appends random IPC records, changes of their states, and records of another kind that
+// share their labels.
 func (g *generations) append(most int) {
 	for range rapid.IntRange(1, most).Draw(g.T, "events") {
 		switch what := rapid.IntRange(0, 11).Draw(g.T, "event"); {
@@ -116,15 +117,14 @@ func (g *generations) append(most int) {
 	}
 }
 
-// naiveGenerations holds what the entries of a log say about IPC records, in the order of the
-// log.
+// naiveGenerations holds what the entries of a log say about IPC records, in log order.
 type naiveGenerations struct {
 	records []naiveGeneration
 	changes []naiveStateChange
 	sets    []naiveSet
 }
 
-// naiveSet is a citation set of a run, and what it cites, sorted.
+// naiveSet is a citation set of a run. cited holds what it cites, sorted.
 type naiveSet struct {
 	seq   uint64
 	run   string
@@ -137,10 +137,10 @@ type naiveGeneration struct {
 	time   time.Time
 	hashes map[string]string // hashes that are not null
 	labels map[string]string
-	// values of the nine variables, by name, and of input_hash; unknown ones are absent
+	// values of the nine variables and of input_hash, keyed by name; unknown values are absent
 	values     map[string]string
 	hasPayload bool
-	members    map[string]string // digests of the payload's members by pointer; nil if they are unknown
+	members    map[string]string // digests of the payload's members, keyed by JSON pointer; nil if they are unknown
 }
 
 type naiveStateChange struct {
@@ -216,8 +216,8 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 	}
 }
 
-// evidence returns the chunks and sources in the latest citation set of a record's run as of a
-// size, or false if there is none.
+// evidence returns the chunks and sources cited by the latest citation set of a record's run as of
+// the given size. It returns false if there is no such set.
 func (n *naiveGenerations) evidence(r *naiveGeneration, size uint64) ([]string, bool) {
 	for _, set := range slices.Backward(n.sets) {
 		if set.seq < size && set.run == r.run && r.run != "" {
@@ -232,7 +232,8 @@ func (r *naiveGeneration) isRun() bool {
 	return r.hashes["input_hash"] != "" && r.hashes["output_hash"] != ""
 }
 
-// value returns the record's value for a name by which runs are grouped.
+// value returns the record's value of the variable, hash, or label by which runs are grouped. It
+// reports whether the record has such a value.
 func (r *naiveGeneration) value(by string) (string, bool) {
 	if by == "model" || by == "input" {
 		return r.values[by], true
@@ -249,7 +250,7 @@ func (r *naiveGeneration) value(by string) (string, bool) {
 	return value, ok
 }
 
-// stateAt returns the state of a record as of a size.
+// stateAt returns the state of a record as of the given size.
 func (n *naiveGenerations) stateAt(seq, size uint64) string {
 	state := "live"
 	for _, c := range n.changes {
@@ -260,8 +261,8 @@ func (n *naiveGenerations) stateAt(seq, size uint64) string {
 	return state
 }
 
-// runs returns the runs below a size, oldest first. Unless anyState is true, it leaves out runs
-// that are not live as of that size.
+// runs returns the runs among the first size events, oldest first. Unless anyState is true, it
+// leaves out runs that are not live as of that size.
 func (n *naiveGenerations) runs(anyState bool, size uint64) []naiveGeneration {
 	var runs []naiveGeneration
 	for _, r := range n.records {
@@ -280,8 +281,8 @@ func (n *naiveGenerations) group(by, value string, anyState bool, size uint64) [
 	})
 }
 
-// groupsBy returns the values of runs of any state. The value whose first run is the newest
-// comes first.
+// groupsBy returns the distinct values by which runs in any state are grouped, sorted by the first
+// run with each value, newest first.
 func (n *naiveGenerations) groupsBy(by string, size uint64) []string {
 	var values []string
 	seen := make(map[string]bool)

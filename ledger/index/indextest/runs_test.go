@@ -19,7 +19,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// runBody returns the body of an IPC record with the input "why?" and the given conditions.
+// runBody returns the body of an IPC record with the input "why?" and the given model and output.
+// more holds further JSON members, each preceded by a comma.
 func runBody(t tester, model, output, more string) string {
 	t.Helper()
 	return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,`+
@@ -76,7 +77,7 @@ func TestARunBecomesLiveAgain(t *testing.T) {
 		stateOf(15, "live"),            // event 16
 		stateOf(15, "unheard"),         // event 17
 	)
-	for size, want := range map[uint64][]uint64{ // want has runs, outputs, commonest, flips, first, and last
+	for size, want := range map[uint64][]uint64{ // each value lists runs, outputs, commonest, flips, first, and last
 		4:  {3, 2, 2, 2, 1, 3},
 		5:  {2, 1, 2, 0, 1, 3},
 		6:  {2, 1, 2, 0, 1, 3},
@@ -101,7 +102,7 @@ func TestARunBecomesLiveAgain(t *testing.T) {
 	require.Equal(t, []uint64{4, 2, 3, 2}, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips})
 }
 
-// The drift of each run is counted once, against the latest run that was live at that time.
+// The drift of each run is counted once, compared with the latest run that was live at that time.
 func TestDriftIsCountedByCause(t *testing.T) {
 	f, _ := foldBodies(t,
 		runBody(t, "m", "yes", ""),                                   // event 1: the first run
@@ -129,8 +130,8 @@ func TestDriftIsCountedByCause(t *testing.T) {
 	}
 }
 
-// Only runs whose ipc_id is the hash of their other fields are paired in effects. It makes no
-// difference whether another record claimed the ipc_id earlier.
+// Effects pair only runs whose ipc_id is the hash of their other fields. It makes no difference
+// whether another record claimed the ipc_id earlier.
 func TestEffectsOfClaimedIDs(t *testing.T) {
 	idOf := func(model string) string {
 		f, _ := foldBodies(t, runBody(t, model, "yes", ""))
@@ -191,8 +192,8 @@ func TestEffectsSkipClaimedIDs(t *testing.T) {
 	require.Equal(t, [][2]uint64{{2, 3}, {5, 6}}, pairs())
 }
 
-// If a filter requires several runs or outputs, ListRanked does not read the many groups of one run.
-// Without a filter, a ranking continues with these groups after the groups of several runs.
+// If a filter requires several runs or outputs, ListRanked does not read the many groups that have
+// only one run. Without a filter, a ranking lists these groups after those with several runs.
 func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 	var bodies []string
 	for n := range 500 {

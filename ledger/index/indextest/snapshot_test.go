@@ -26,7 +26,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// partsOf returns the parts of a follower's snapshot at a size; 0 means the current one.
+// partsOf returns all parts of a follower's snapshot at the given size. A size of 0 means the
+// current one.
 func partsOf(t tester, f *index.Follower, size uint64) (parts []*index.SnapshotPart) {
 	t.Helper()
 	for from := []byte(nil); len(parts) == 0 || from != nil; {
@@ -38,7 +39,7 @@ func partsOf(t tester, f *index.Follower, size uint64) (parts []*index.SnapshotP
 	return parts
 }
 
-// sending returns a FetchFunc that yields parts.
+// sending returns a FetchFunc that yields the given parts.
 func sending(parts []*index.SnapshotPart) index.FetchFunc {
 	return func(context.Context, string) iter.Seq2[*index.SnapshotPart, error] {
 		return func(yield func(*index.SnapshotPart, error) bool) {
@@ -61,7 +62,7 @@ func digestNow(t tester, f *index.Follower) [sha256.Size]byte {
 	return digest
 }
 
-// An index that begins with another server's snapshot has the same rows as one that folded all
+// An index that starts from another server's snapshot has the same rows as one that folded all
 // events, even after further events. The rows of other ledgers do not change.
 func TestInstalledSnapshotIsTheFold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -86,7 +87,7 @@ func TestInstalledSnapshotIsTheFold(t *testing.T) {
 		beside := follow(t, s, neighbour)
 		neighbour.catchUp(beside)
 		old := rapid.IntRange(0, int(size)/2).Draw(t, "own")
-		if old > 0 { // an index that is behind
+		if old > 0 { // the index already exists but is behind
 			f, err := s.Refold(context.Background(), log.name, log.store, uint64(old), func(uint64) {})
 			require.NoError(t, err)
 			f.Close()
@@ -123,7 +124,7 @@ func snapshotRows(t tester, parts []*index.SnapshotPart) (rows []rowstore.Row) {
 	return rows
 }
 
-// partOf returns a single part with rows.
+// partOf returns a snapshot that consists of a single part with the given rows.
 func partOf(size uint64, rows []rowstore.Row) []*index.SnapshotPart {
 	p := &index.SnapshotPart{Size: size}
 	for _, row := range rows {
@@ -237,8 +238,8 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 	require.NoError(t, foreign.Close())
 }
 
-// requireRefused fails unless a snapshot is refused for the given reason, the events are
-// folded, and nothing of the snapshot remains.
+// requireRefused fails unless a snapshot is refused for the given reason, the events are folded,
+// and nothing from the snapshot remains.
 func requireRefused(t *testing.T, log *journal, fetch index.FetchFunc, want string) {
 	t.Helper()
 	files, lines := vfs.NewMem(), new(locked.Buffer)
@@ -257,7 +258,7 @@ func requireRefused(t *testing.T, log *journal, fetch index.FetchFunc, want stri
 	require.NoError(t, s.Close())
 }
 
-// After a power failure at any moment of an install, the index has either all its old rows or
+// After a power failure at any moment during an install, the index has either all its old rows or
 // all the new ones. The continued fold produces the same index as an uninterrupted one.
 func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
 	log := newJournal(t, "default")
@@ -324,7 +325,8 @@ func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
 	}
 }
 
-// All parts of a snapshot are as of one size, even if events are folded between the requests.
+// All parts of a snapshot are taken at the same size, even if events are folded between the
+// requests.
 func TestSnapshotOfAGrowingLog(t *testing.T) {
 	log := newJournal(t, "default")
 	bodies := randomBodies(2, 300)
@@ -358,7 +360,7 @@ func TestSnapshotOfAGrowingLog(t *testing.T) {
 }
 
 // ReadSnapshotPart waits until the log has reached the requested size. Two servers then return the
-// same parts, whatever their batches are.
+// same parts, regardless of their batch sizes.
 func TestSnapshotAtALaterSize(t *testing.T) {
 	log := newJournal(t, "default")
 	bodies := randomBodies(3, 100)
@@ -402,7 +404,7 @@ func TestSnapshotAtALaterSize(t *testing.T) {
 	require.NoError(t, two.Close())
 }
 
-// ReadSnapshotPart returns no part while the store has rows of an event that is not complete yet.
+// ReadSnapshotPart returns no part while the store holds only some of the rows of an event.
 func TestNoSnapshotInTheMiddleOfAnEvent(t *testing.T) {
 	log := newJournal(t, "default")
 	var cited []string
@@ -433,8 +435,8 @@ func TestNoSnapshotInTheMiddleOfAnEvent(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// ReadSnapshotPart reads at most two snapshots at a time. A snapshot that has been read to the end
-// makes room for another.
+// At most two snapshots can be read at a time. Reading one of them to the end makes room for
+// another.
 func TestFewSnapshotsAtATime(t *testing.T) {
 	log := newJournal(t, "default")
 	s := openTest(t, testConfig(vfs.NewMem()))
@@ -461,7 +463,7 @@ func TestFewSnapshotsAtATime(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// An index that lacks few events folds them, and does not fetch a snapshot.
+// An index that lacks only a few events folds them instead of fetching a snapshot.
 func TestIndexThatLacksFewEventsIsNotFetched(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 100)...)
@@ -488,7 +490,7 @@ func TestIndexThatLacksFewEventsIsNotFetched(t *testing.T) {
 	}
 }
 
-// While a snapshot replaces the rows of an index, no answer lacks rows.
+// While a snapshot replaces the rows of an index, no answer is missing rows.
 func TestReadsDuringAnInstall(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 300)...)

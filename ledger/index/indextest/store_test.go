@@ -183,8 +183,8 @@ func TestOpenFailsWithoutDamage(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// requireSound opens an index twice. After the first start, every answer must be right. Once
-// damage has been found, the answers must be complete too. After the second start, every query must
+// requireSound opens an index twice. The first time, every answer must be right until a query
+// reports damage; the index must then be rebuilt completely. The second time, every query must
 // succeed.
 func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
 	t.Helper()
@@ -229,8 +229,8 @@ func overwrite(t *testing.T, files vfs.FS, path string, content []byte) {
 	require.NoError(t, file.Close())
 }
 
-// A failed write stops the process. If the process continued, the engine could lose writes between
-// those that it keeps.
+// A failed write stops the process. If the process continued, the engine could lose some writes and
+// keep later ones.
 func TestFailedWriteEndsTheProcess(t *testing.T) {
 	var broken atomic.Bool
 	files := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -263,7 +263,7 @@ func (l lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// On a full disk the fold waits. It continues once a reader waits and there is space.
+// The fold stops while the disk is full. It continues once there is space and a reader is waiting.
 func TestFullDisk(t *testing.T) {
 	files := vfs.NewMem()
 	log := newJournal(t, "default")

@@ -9,8 +9,8 @@ import (
 	"colophon/storage/faulty"
 )
 
-// A fold does not sync, because events that a crash loses are folded again. Only tables are
-// synced, one at a time, when they are written.
+// A fold does not sync, because events whose rows are lost in a crash are folded again. Only tables
+// are synced, one at a time, when they are written.
 func TestFoldsDoNotSync(t *testing.T) {
 	// A pause of zero length changes nothing, but it is counted.
 	syncs := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: []string{faulty.Sync}, Count: -1})

@@ -59,8 +59,8 @@ func (l *silentLog) Entries(ctx context.Context, from uint64) iter.Seq2[storage.
 	}
 }
 
-// If a log cannot be read for a while, its index does not stop, and continues by itself when
-// the log can be read again.
+// If the log cannot be read for a while, its index does not stop. It continues by itself once the
+// log can be read again.
 func TestUnavailableLog(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 200)...)

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Project is a project that has paths.
+// Project describes a project and counts its paths, builds, and collisions.
 type Project struct {
 	Seq        uint64 // seq of the first record
 	Name       string
@@ -37,14 +37,15 @@ func ListProjects(v *index.View, page index.Page) ([]Project, []byte, error) {
 	})
 }
 
-// Collision is a path whose path_id another path already had (spec: Path categories).
+// Collision describes a path whose path_id was already taken by another path (spec: Path
+// categories).
 type Collision struct {
 	Seq    uint64 // seq of the first record
 	PathID string // the longer path_id that the path got instead
 	Route  []string
-	Held   string // the path_id of eight digits that was taken
-	// HolderSeq is the first record of the path that has that path_id, and HolderRoute is its
-	// route.
+	Held   string // the eight-digit path_id that was already taken
+	// HolderSeq is the seq of the first record of the path that holds that path_id, and HolderRoute
+	// is that path's route.
 	HolderSeq   uint64
 	HolderRoute []string
 }
@@ -75,25 +76,25 @@ func ListCollisions(ctx context.Context, v *index.View, project string, page ind
 	})
 }
 
-// Build is a build of a project.
+// Build describes a build of a project and counts its records and paths.
 type Build struct {
 	Seq          uint64    // seq of the first record
 	Time         time.Time // time of that record's event
 	Name         string
 	Branch, Base *string // nil if the build has none
 	HashVersion  string  // hash_version of the first record
-	// UnknownBase is the base that the build's first record names, if the project did not have
-	// that base.
+	// UnknownBase is the base that the build's first record names, if the project had no such build
+	// at that time. Otherwise it is nil.
 	UnknownBase *string
-	// Numbers of records of the build by category.
+	// Number of the build's records in each category.
 	New, Modified, Unchanged, Incomparable uint64
 	OtherBases                             uint64 // number of records that name a base or branch other than the build's
 	Paths                                  uint64 // number of distinct paths
-	Gone                                   uint64 // number of paths of the base that the build lacks
+	Gone                                   uint64 // number of paths that the base has and the build lacks
 }
 
-// ListBuilds returns the builds of a project by their first record, oldest first. It returns
-// ErrNotFound if there is no such project.
+// ListBuilds returns the builds of a project in the order of their first records, oldest first. It
+// returns ErrNotFound if there is no such project.
 func ListBuilds(ctx context.Context, v *index.View, project string, page index.Page) ([]Build, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
@@ -125,7 +126,7 @@ func ListBuilds(ctx context.Context, v *index.View, project string, page index.P
 	return list, rowstore.AppendSeq(nil, last), nil
 }
 
-// readBuild reads a build with its base.
+// readBuild reads a build and the number of paths that are gone since its base.
 func readBuild(ctx context.Context, v *index.View, project rowstore.Identity, number uint64) (*Build, error) {
 	state, err := buildAt(v, project, number)
 	if err != nil {
@@ -154,7 +155,7 @@ func readBuild(ctx context.Context, v *index.View, project rowstore.Identity, nu
 	return b, err
 }
 
-// textOf returns a copy of a text, or nil for nil.
+// textOf returns a pointer to a copy of text, or nil if text is nil.
 func textOf(text []byte) *string {
 	if text == nil {
 		return nil
@@ -163,10 +164,10 @@ func textOf(text []byte) *string {
 	return &s
 }
 
-// GonePaths returns the paths that the base of a build has and the build lacks. It shows each
-// path after its latest record in the base, in the order of first records there, newest first. A
-// page can have fewer rows than its limit, or none, because it ends after 20 keys for each row
-// of the limit. GonePaths returns ErrNotFound if there is no such build.
+// GonePaths returns the paths that a build's base has but the build lacks. Each path is shown as of
+// its latest record in the base. The paths are sorted by their first record in the base, newest
+// first. A page may have fewer rows than its limit, or none, because it ends after reading 20 keys
+// for each requested row. GonePaths returns ErrNotFound if there is no such build.
 func GonePaths(ctx context.Context, v *index.View, project, build string, page index.Page) ([]Row, []byte, error) {
 	number, err := buildNumberOf(v, project, build)
 	if err != nil {
@@ -177,7 +178,7 @@ func GonePaths(ctx context.Context, v *index.View, project, build string, page i
 	if err != nil {
 		return nil, nil, err
 	}
-	// Number 0 means no build, and has no rows.
+	// If the build has no base, of.base is 0 and the page is empty.
 	return r.inBuild(of.base, page, func(path rowstore.Identity, state *pathState) (*Row, error) {
 		kept, err := findState(v, path, number, v.Size())
 		if err != nil || kept != nil {

@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Gone is the category of a path that a build lacks and the other build has.
+// Gone is the category of a path that build A has and build B lacks.
 const Gone Category = "gone"
 
 // Difference describes how a path differs between two builds, A and B (spec: Comparing
@@ -16,11 +16,12 @@ const Gone Category = "gone"
 type Difference struct {
 	PathID       string
 	Route        []string
-	Category     Category // category of B compared with A
+	Category     Category // category of the path in B, compared with A
 	LinksChanged bool
 	A, B         *Path // nil in the build that lacks the path
-	// Renamed lists paths that may be this path under another route. The other build has them
-	// with the same content, and this build lacks them. It has at most maxRenames elements.
+	// Renamed is set if only one of the builds has the path. It lists paths of the other build that
+	// have the same content and that this build lacks, so they may be this path under another
+	// route. It has at most maxRenames elements.
 	Renamed []RenamedPath
 }
 
@@ -34,7 +35,7 @@ type RenamedPath struct {
 // Limits of the search for renamed paths.
 const (
 	maxRenames = 5
-	maxTried   = 20 // records with the content that the search reads
+	maxTried   = 20 // maximum number of records with the same content that the search reads
 )
 
 // ComparisonQuery is a question about two builds of a project.
@@ -43,12 +44,13 @@ type ComparisonQuery struct {
 	Category      Category // one of Categories, or Gone; empty means all
 }
 
-// onlyInA marks the positions of pages that list paths of A only, after all paths of B.
+// onlyInA is the first byte of a page position among the paths that only A has. These follow all
+// paths of B.
 const onlyInA = 1
 
-// Compare returns the paths of two builds: first the paths of B, then those that only A has,
-// each by first record, newest first. As in List, a page can have fewer rows than its limit,
-// or none. Compare returns ErrNotFound if there is no such project or build.
+// Compare compares the paths of two builds. It returns first the paths of B and then those that
+// only A has, both sorted by first record, newest first. As with List, a page may have fewer rows
+// than its limit, or none. Compare returns ErrNotFound if there is no such project or build.
 func Compare(ctx context.Context, v *index.View, q ComparisonQuery, page index.Page) ([]Difference, []byte, error) {
 	if err := requireProject(v, q.Project); err != nil {
 		return nil, nil, err
@@ -92,7 +94,8 @@ type comparison struct {
 	category Category
 }
 
-// page returns a page of the paths of B or, if gone is true, of the paths of A that B lacks.
+// page returns a page of the paths of B or, if gone is true, of the paths of A that B lacks. of is
+// the number of the build that is read.
 func (c *comparison) page(of uint64, gone bool, page index.Page) ([]Difference, []byte, error) {
 	return rowstore.PageNewestFirst(c.v.Reader, builds, numbered(c.project, of), page, func(version rowstore.Version) (*Difference, error) {
 		counts, err := decodeBuildState(version.Value)
@@ -103,8 +106,8 @@ func (c *comparison) page(of uint64, gone bool, page index.Page) ([]Difference, 
 	})
 }
 
-// difference compares a path of B or, if wantGone is true, a path of A that B lacks. It
-// returns nil for a path that is not wanted.
+// difference compares a path of B with A or, if wantGone is true, returns the difference for a path
+// of A that B lacks. It returns nil if the path does not belong in the list.
 func (c *comparison) difference(path rowstore.Identity, wantGone bool) (*Difference, error) {
 	before, err := findState(c.v, path, c.a, c.v.Size())
 	if err != nil {
@@ -155,8 +158,8 @@ func (c *comparison) side(path rowstore.Identity, s *pathState) (*Path, error) {
 	return &p, err
 }
 
-// renamed returns the paths that have the same fingerprint as shown in the build in and that
-// the build notIn lacks.
+// renamed returns paths that have the same fingerprint as shown, exist in one build, and are
+// missing from another. in and notIn are the numbers of these builds.
 func (c *comparison) renamed(shown *pathState, in, notIn uint64) (found []RenamedPath, err error) {
 	if shown.content == nil {
 		return nil, nil

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// pathIDName is the name of path_ids in Postings.
+// pathIDName is the name under which path_ids are stored in records.Postings.
 const pathIDName = "path_id"
 
 // otherBase is the flag of a record that names a base or branch other than its build's (spec:
@@ -67,7 +67,8 @@ func (f *deriver) pathFingerprint(e *index.Event) {
 	f.write(e, path, &next)
 }
 
-// write writes the state of a path after a record.
+// write stores the state of a path after a record, adds the postings of the record, and counts its
+// category.
 func (f *deriver) write(e *index.Event, path rowstore.Identity, next *pathState) {
 	version := pathVersion{latest: next.build}
 	f.value = version.append(f.value[:0])
@@ -109,9 +110,9 @@ const (
 	incomparable
 )
 
-// compare sets the category, span, and linksChanged of a record. with is the state with which
-// the record is compared, and before is the previous state in the same build. Each is nil if
-// there is none. linksChanged is set only if all fingerprints are known.
+// compare sets the category, span, and linksChanged of s. with is the state that s is compared
+// with, and before is the previous state in the same build. Both can be nil. linksChanged is set
+// only if all fingerprints are known.
 func (s *pathState) compare(with, before *pathState) {
 	s.category, s.span = isNew, s.record
 	switch {
@@ -126,7 +127,7 @@ func (s *pathState) compare(with, before *pathState) {
 		s.category = modified
 	}
 	if before != nil && s.sameContent(before) {
-		s.span = before.span // the build repeats its own record
+		s.span = before.span // the record repeats the previous one in its build
 	}
 }
 
@@ -143,7 +144,7 @@ func (s *pathState) sameFingerprint(other *pathState) bool {
 // sameText reports whether two texts are equal. nil is not equal to an empty text.
 func sameText(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
-// newPath adds a path to its project, and returns the path_id that the path gets.
+// newPath adds a path to its project and returns the path_id that it assigns to the path.
 func (f *deriver) newPath(e *event.Event, p *event.Path, project, path rowstore.Identity) []byte {
 	id := assignPathID(p.Route, func(id []byte) bool {
 		_, _, held := f.pathHolder(p.Project, id)
@@ -169,7 +170,7 @@ func (f *deriver) newPath(e *event.Event, p *event.Path, project, path rowstore.
 	return id
 }
 
-// joinBuild returns the number and the line of a record's build. If the build is new,
+// joinBuild returns the number and the line of the build that a record names. If the build is new,
 // joinBuild adds it.
 func (f *deriver) joinBuild(seq uint64, p *event.Path, project rowstore.Identity) (number uint64, of line) {
 	build := rowstore.IdentityOf(p.Project, p.Build)
@@ -222,8 +223,8 @@ func (l *line) contradicts(p *event.Path) bool {
 	return p.Base != nil && !sameText(p.Base, l.baseName) || p.Branch != nil && !sameText(p.Branch, l.branch)
 }
 
-// countRecord counts a record in its build. If adds is true, the record adds its path to the
-// build.
+// countRecord counts a record in its build. adds is true if the build did not have the record's
+// path before.
 func (f *deriver) countRecord(seq uint64, project, path rowstore.Identity, next *pathState, base uint64, adds bool) {
 	build := f.buildState(project, next.build)
 	if build.first == 0 {
@@ -249,7 +250,8 @@ func (f *deriver) countRecord(seq uint64, project, path rowstore.Identity, next 
 	}
 }
 
-// wait records that a build has a path that its base lacks.
+// wait records that a build has a path that its base lacks, so that countKept finds the build if
+// the path is added to the base later.
 func (f *deriver) wait(seq uint64, path rowstore.Identity, base, build uint64) {
 	row := numbered(path, base)
 	if before := f.number(waiting, row); before > 0 {
@@ -260,9 +262,9 @@ func (f *deriver) wait(seq uint64, path rowstore.Identity, base, build uint64) {
 	f.Rows.Put(waiting, row, seq, f.value)
 }
 
-// countKept counts a path that was added late to a base, in the builds that already have the
-// path. Each of these builds has a record of the path and is counted once, so the average cost
-// per record is bounded.
+// countKept is called when a path is added to a build. It counts the path as kept in the builds
+// that are based on this one and have the path already. Each of these builds has a record of the
+// path and is counted once, so the average cost per record is bounded.
 func (f *deriver) countKept(seq uint64, project, path rowstore.Identity, base uint64) {
 	for number := f.number(waiting, numbered(path, base)); number > 0; number = f.number(waitingBefore, numbered(path, number)) {
 		build := f.buildState(project, number)
@@ -273,9 +275,9 @@ func (f *deriver) countKept(seq uint64, project, path rowstore.Identity, base ui
 	}
 }
 
-// pathValidated folds the validation of a path's fingerprint (spec: Validation of paths). It
-// changes nothing if the path has got a different fingerprint in that build, or if no path has
-// the path_id.
+// pathValidated folds the validation of a path's fingerprint (spec: Validation of paths). It has no
+// effect if no path has the path_id, or if the path's fingerprint in that build is now a different
+// one.
 func (f *deriver) pathValidated(e *event.Event) {
 	v := e.PathValidation()
 	_, path, found := f.pathHolder(v.Project, v.PathID)
@@ -299,9 +301,9 @@ func (f *deriver) pathValidated(e *event.Event) {
 }
 
 // validatedState returns the state that a validation is about, or nil if there is none. If the
-// validation names a build, that is the path's state in the build. If not, it is the state of
-// the record that the validation names, provided that the record has no build either. In all
-// other cases it is the state of the path's latest record.
+// validation names a build, this is the path's state in that build. Otherwise, it is the state of
+// the record that the validation names, provided that the record has no build either. In all other
+// cases, it is the state after the path's latest record.
 func (f *deriver) validatedState(v *event.PathValidation, path rowstore.Identity) *pathState {
 	if v.Build != nil {
 		build := rowstore.IdentityOf(v.Project, v.Build)

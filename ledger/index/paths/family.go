@@ -1,5 +1,5 @@
-// Package paths is the family of questions about path fingerprints, by project and build
-// (spec: Path categories).
+// Package paths answers questions about path fingerprints, by project and build (spec: Path
+// categories).
 package paths
 
 import (
@@ -12,23 +12,24 @@ import (
 // rowstore.Identity of its project and its joined route, and a project by that of its name.
 // The builds of a project are numbered from 1; number 0 stands for the records without a build.
 const (
-	// A row of pathVersions has a path, and one version for each of its records and validations.
+	// pathVersions has one row for each path, with one version for each record and each validation
+	// of the path.
 	pathVersions rowstore.Dimension = 0xb0
 	// pathHolders maps the identity of a project and a path_id to the path that has the path_id.
 	pathHolders rowstore.Dimension = 0xb1
-	// A row of projectPaths has a project, and one version for each new path.
+	// projectPaths has one row for each project, with one version for each new path.
 	projectPaths rowstore.Dimension = 0xb2
-	// A row of projectCollisions has a project, and one version for each path_id that another path
-	// already had.
+	// projectCollisions has one row for each project, with one version for each new path whose
+	// path_id another path already had.
 	projectCollisions rowstore.Dimension = 0xb3
-	// A row of projectBuilds has a project, and one version for each new build.
+	// projectBuilds has one row for each project, with one version for each new build.
 	projectBuilds rowstore.Dimension = 0xb4
 	// buildNumbers maps the identity of a project and a build to the build's number.
 	buildNumbers rowstore.Dimension = 0xb5
 	// builds maps a project and a build's number (8 bytes) to the build's counts.
 	builds rowstore.Dimension = 0xb6
-	// pathStates maps a path and the number (8 bytes) of a build to the path after each of its
-	// records in that build.
+	// pathStates maps a path and the number (8 bytes) of a build to the state of the path after
+	// each of its records in that build.
 	pathStates rowstore.Dimension = 0xb7
 	// projects has one row, a byte 0, with one version for each new project.
 	projects rowstore.Dimension = 0xb8
@@ -39,18 +40,19 @@ const (
 	// waiting maps a path and the number (8 bytes) of a base that lacks it to each build that has the
 	// path and is based on that base.
 	waiting rowstore.Dimension = 0xbb
-	// waitingBefore maps a path and the number (8 bytes) of a build in waiting to the previous build
-	// there.
+	// waitingBefore maps a path and the number (8 bytes) of a build in waiting to the build that was
+	// added to the same row of waiting before it.
 	waitingBefore rowstore.Dimension = 0xbc
-	// contents maps the identity of a project, a hash_version, and a content_fingerprint, and the
-	// number (8 bytes) of a build, to the paths that have the content in that build.
+	// contents maps a row to the paths that have some content in a build. The row is the identity
+	// of the project, the hash_version, and the content_fingerprint, followed by the number (8
+	// bytes) of the build.
 	contents rowstore.Dimension = 0xbd
-	// A row of validations has a path and a span (8 bytes), and one version for each validation of
-	// the span.
+	// validations has one row for each path and span (8 bytes), with one version for each
+	// validation of the span.
 	validations rowstore.Dimension = 0xbe
-	// A row of contentValidations has the identity of a path, a hash_version, and a
-	// content_fingerprint, or of a path and the digest of a content. It has one version for each
-	// validation of that content.
+	// contentValidations has rows for the contents of a path, with one version for each validation
+	// of that content. A row is the identity either of a path, a hash_version, and a
+	// content_fingerprint, or of a path and the digest of a content.
 	contentValidations rowstore.Dimension = 0xbf
 )
 

@@ -10,14 +10,14 @@ import (
 // standing is the effect of the validations of a path on one of its records.
 type standing struct {
 	validated bool
-	// before is an earlier validation of the same content in the same line of builds that does
-	// not apply to the record. It is 0 if there is none, or if a validation applies.
+	// before is the seq of an earlier validation of the same content in the same line of builds
+	// that does not apply to the record. It is 0 if there is none, or if a validation applies.
 	before uint64
 }
 
-// standingOf returns the effect of the validations below a size on a record (spec: Validation
-// of paths). Of the validations of its span that are in the record's line of builds, the last
-// one applies.
+// standingOf returns the effect that the validations among the first size events have on a record
+// (spec: Validation of paths). Of the validations of its span that are in the record's line of
+// builds, the last one applies.
 func standingOf(v *index.View, project, path rowstore.Identity, s *pathState, size uint64) (standing, error) {
 	_, last, err := lastInLine(v, project, validations, numbered(path, s.span), s, size, nil)
 	if err != nil || last != nil {
@@ -39,8 +39,9 @@ func standingOf(v *index.View, project, path rowstore.Identity, s *pathState, si
 	return standing{before: before}, nil
 }
 
-// lastInLine returns the newest validation in a row that is in the line of a record and not in
-// the span except. It returns nil if there is none.
+// lastInLine returns the newest validation in a row that is about a build in the line of s, and its
+// seq. It skips validations of the span except, unless except is nil. It returns a nil validation
+// if there is none.
 func lastInLine(v *index.View, project rowstore.Identity, d rowstore.Dimension, row []byte, s *pathState, size uint64, except *uint64) (uint64, *validation, error) {
 	for r, err := range v.VersionsNewestFirst(d, row, size) {
 		if err != nil {
@@ -84,7 +85,7 @@ func inLine(v *index.View, project rowstore.Identity, build uint64, s *pathState
 	return at == build, nil
 }
 
-// lineAt returns the line of an existing build. The caller owns it.
+// lineAt returns the line of an existing build. The caller owns the result.
 func lineAt(v *index.View, project rowstore.Identity, build uint64) (line, error) {
 	_, value, _, err := v.NewestVersion(lines, numbered(project, build))
 	if err != nil {

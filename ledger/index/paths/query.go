@@ -15,25 +15,25 @@ import (
 // ErrNotFound means that there is no such project, build, or path.
 var ErrNotFound = errors.New("index: no such path")
 
-// Path is a path after its latest record, or after its latest record in a build (spec: Path
-// categories).
+// Path is the state of a path after its latest record, either in any build or in one build (spec:
+// Path categories).
 type Path struct {
 	PathStatus
 	Seq uint64 // seq of the record
 	// An empty fingerprint means null.
 	ContentFingerprint, RawContentFingerprint string
 	HashVersion                               string  // hash_version of the fingerprints
-	Build                                     *string // nil if null
+	Build                                     *string // nil if the record names no build
 }
 
-// PathStatus describes what follows from a record of a path and the events before it.
+// PathStatus is what the ledger derives from a record of a path and the events before it.
 type PathStatus struct {
 	PathID   string // as assigned by the index: 8 hexadecimal digits, or more after a collision
 	Category Category
-	// Validated is the result of the path's validations.
+	// Validated reports whether the record counts as validated.
 	Validated bool
-	// ValidatedBefore is an earlier validation of the same content that does not apply to the
-	// record, or 0 if there is none.
+	// ValidatedBefore is the seq of an earlier validation of the same content that does not apply
+	// to the record, or 0 if there is none.
 	ValidatedBefore uint64
 	// LinksChanged is true if the content differs only in its links.
 	LinksChanged bool
@@ -41,14 +41,15 @@ type PathStatus struct {
 	OtherBase bool
 }
 
-// Row is a path with the contents of its record's event.
+// Row is a path with the time and route of its record's event.
 type Row struct {
 	Path
 	Time  time.Time // time of the record's event
 	Route []string
 }
 
-// Version is a path after a record, or after a validation of its fingerprint in a build.
+// Version is the state of a path after one of its records, or after a validation of its fingerprint
+// in a build.
 type Version struct {
 	Row // Route is nil for a validation
 	// Event is the seq of the record or validation, and Kind is its kind.
@@ -57,16 +58,16 @@ type Version struct {
 	Reason string // reason of a validation; empty if there is none
 }
 
-// Filter selects paths of a project. Its zero value selects all.
+// Filter selects paths of a project. The zero Filter selects all paths.
 type Filter struct {
 	Category  Category
 	Validated *bool
-	Build     *string // nil means each path after its latest record in any build
+	Build     *string // nil means that each path is shown as of its latest record in any build
 }
 
-// Get returns the path of a project that has a path_id. It shows the path after its latest
-// record or, if build is not nil, after its latest record in that build. It returns false if
-// there is no such path.
+// Get returns the path of a project that has the given path_id. The path is shown as of its latest
+// record or, if build is not nil, as of its latest record in that build. Get returns false if there
+// is no such path.
 func Get(v *index.View, project, pathID string, build *string) (Path, bool, error) {
 	path, found, err := pathByID(v, project, pathID)
 	if err != nil || !found {
@@ -88,8 +89,8 @@ func Get(v *index.View, project, pathID string, build *string) (Path, bool, erro
 	return row, true, err
 }
 
-// StatusOf returns what follows from the path fingerprint at seq. It returns ErrNotFound if
-// the event is of another kind or the view does not see it.
+// StatusOf returns the status that a path has after the path fingerprint at seq. It returns
+// ErrNotFound if the event has another kind or is not below the view's size.
 func StatusOf(ctx context.Context, v *index.View, seq uint64) (PathStatus, error) {
 	e, err := v.Event(ctx, seq)
 	if err != nil {
@@ -108,10 +109,9 @@ func StatusOf(ctx context.Context, v *index.View, seq uint64) (PathStatus, error
 	return change, err
 }
 
-// List returns the paths of a project, or of one of its builds, in the order of first records
-// there, newest first. A page can have fewer rows than its limit, or none, because it ends
-// after 20 keys for each row of the limit. List returns ErrNotFound if there is no such
-// project or build.
+// List returns the paths of a project, or of one of its builds, sorted by their first record there,
+// newest first. A page may have fewer rows than its limit, or none, because it ends after reading
+// 20 keys for each requested row. List returns ErrNotFound if there is no such project or build.
 func List(ctx context.Context, v *index.View, project string, filter Filter, page index.Page) ([]Row, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
@@ -147,9 +147,9 @@ func List(ctx context.Context, v *index.View, project string, filter Filter, pag
 	})
 }
 
-// inBuild returns a page of the paths of a build, each after its latest record there, in the
-// order of first records, newest first. take converts each path, and returns nil to leave it
-// out.
+// inBuild returns a page of the paths of a build, each as of its latest record in the build. The
+// paths are sorted by their first record in the build, newest first. take converts a path to a row,
+// or returns nil to leave it out.
 func (r *reader) inBuild(build uint64, page index.Page, take func(rowstore.Identity, *pathState) (*Row, error)) ([]Row, []byte, error) {
 	return rowstore.PageNewestFirst(r.v.Reader, builds, numbered(r.project, build), page, func(version rowstore.Version) (*Row, error) {
 		counts, err := decodeBuildState(version.Value)
@@ -221,8 +221,8 @@ func pathByID(v *index.View, project, pathID string) (path rowstore.Identity, fo
 	return path, true, r.Err("a path_id", value)
 }
 
-// latestAt returns the state of a path after its latest record below a size. The path must
-// have such a record.
+// latestAt returns the state of a path after its latest record among the first size events. There
+// must be such a record.
 func latestAt(v *index.View, path rowstore.Identity, size uint64) (*pathState, error) {
 	_, value, found, err := v.NewestVersionBelow(pathVersions, path[:], size)
 	if err != nil {
@@ -238,8 +238,8 @@ func latestAt(v *index.View, path rowstore.Identity, size uint64) (*pathState, e
 	return stateAt(v, path, version.latest, size)
 }
 
-// stateAt returns the state of a path after its latest record in a build below a size. There
-// must be such a record. The caller owns the state.
+// stateAt returns the state of a path after its latest record in a build among the first size
+// events. There must be such a record. The caller owns the state.
 func stateAt(v *index.View, path rowstore.Identity, build, size uint64) (*pathState, error) {
 	state, err := findState(v, path, build, size)
 	if err == nil && state == nil {
@@ -248,7 +248,7 @@ func stateAt(v *index.View, path rowstore.Identity, build, size uint64) (*pathSt
 	return state, err
 }
 
-// findState is like stateAt, but the record need not exist. It returns nil if there is none.
+// findState is like stateAt, but returns nil if there is no such record.
 func findState(v *index.View, path rowstore.Identity, build, size uint64) (*pathState, error) {
 	_, value, found, err := v.NewestVersionBelow(pathStates, numbered(path, build), size)
 	if err != nil || !found {
@@ -269,7 +269,7 @@ func newReader(v *index.View, project string) *reader {
 	return &reader{v: v, project: rowstore.IdentityOf([]byte(project)), names: make(map[uint64]*string)}
 }
 
-// path returns a path with a given state, as of a size.
+// path converts the state of a path to a Path, with the status that it has as of the given size.
 func (r *reader) path(path rowstore.Identity, s *pathState, size uint64) (Path, error) {
 	change, err := changeAt(r.v, r.project, path, s, size)
 	if err != nil {
@@ -302,7 +302,7 @@ func changeAt(v *index.View, project, path rowstore.Identity, s *pathState, size
 	}, err
 }
 
-// complete adds the contents of the record's event to a path.
+// complete returns the row of a path, with the time and route from its record's event.
 func (r *reader) complete(ctx context.Context, p Path) (*Row, error) {
 	e, err := r.v.Event(ctx, p.Seq)
 	if err != nil {

@@ -13,16 +13,16 @@ const (
 	New       Category = "new"       // there is no record to compare with
 	Modified  Category = "modified"  // the contents differ
 	Unchanged Category = "unchanged" // the contents are the same
-	// Incomparable means that the hash_versions differ, and that one of the two records has no
-	// digest of its content.
+	// Incomparable means that the hash_versions differ and that at least one of the two records has
+	// no digest of its content.
 	Incomparable Category = "incomparable"
 )
 
-// Categories lists all categories in the order of their numbers in rows.
+// Categories lists all categories in the order of the numbers that stand for them in rows.
 var Categories = [...]Category{New, Modified, Unchanged, Incomparable}
 
-// pathVersion identifies the subject of one record or validation of a path. It is the value of
-// pathVersions.
+// pathVersion identifies the subject of one record or validation of a path. It is the value of a
+// version in pathVersions.
 type pathVersion struct {
 	latest    uint64 // number of the build of the path's latest record
 	validates bool   // the event is a validation
@@ -47,7 +47,8 @@ func decodePathVersion(value []byte) (pathVersion, error) {
 	return v, r.Err("a path's version", value)
 }
 
-// pathState is a path after one of its records. It is the value of pathStates.
+// pathState is the state of a path after one of its records. It is the value of a version in
+// pathStates.
 type pathState struct {
 	record   uint64 // seq of the record
 	category uint64 // position in Categories
@@ -55,7 +56,7 @@ type pathState struct {
 	// the record continues: its own build or, for a record without a build, the build of the
 	// record that it was compared with.
 	build, line uint64
-	// span is the first of the records that have equal content and share validations.
+	// span is the seq of the first of the records that have equal content and share validations.
 	span         uint64
 	linksChanged bool
 	otherBase    bool   // the record names a base or branch other than its build's
@@ -103,7 +104,7 @@ type line struct {
 	base uint64 // number of the base; 0 if there is none or the project did not have it
 	// skip is an ancestor of the build, or 0. With the skips, any build in a line of n builds
 	// is reached in O(log n) steps.
-	depth, skip            uint64 // depth is the length of the line, from 1
+	depth, skip            uint64 // depth is the number of builds in the line, including this one
 	name, branch, baseName []byte // nil if no record names it; baseName is the name of base or of the unknown base
 }
 
@@ -120,7 +121,7 @@ func decodeLine(value []byte) (line, error) {
 	return l, r.Err("the line of a build", value)
 }
 
-// validation is one validation of a path. It is the value of validations and of
+// validation describes one validation of a path. It is the value of a version in validations and in
 // contentValidations.
 type validation struct {
 	build     uint64 // number of the build of the record that it is about
@@ -145,8 +146,8 @@ func decodeValidation(value []byte) (validation, error) {
 	return v, r.Err("a validation", value)
 }
 
-// projectState is a project after one of its new paths was added. It is the value of
-// projectPaths.
+// projectState is the state of a project after a new path was added. It is the value of a version
+// in projectPaths.
 type projectState struct {
 	path              rowstore.Identity // the new path
 	paths, collisions uint64            // numbers of paths and collisions so far
@@ -164,8 +165,8 @@ func decodeProjectState(value []byte) (projectState, error) {
 	return s, r.Err("a project's paths", value)
 }
 
-// buildState is a build after one of its records, or after a late record of its base. It is
-// the value of builds.
+// buildState is the state of a build after one of its records, or after a late record in its base.
+// It is the value of a version in builds.
 type buildState struct {
 	first      uint64    // seq of its first record
 	categories [4]uint64 // numbers of records, in the order of Categories
@@ -197,18 +198,18 @@ func decodeBuildState(value []byte) (buildState, error) {
 	return s, r.Err("a build", value)
 }
 
-// numbered returns the row for an identity and a number.
+// numbered returns the row that consists of an identity and a number.
 func numbered(of rowstore.Identity, number uint64) []byte {
 	return rowstore.AppendSeq(append(make([]byte, 0, len(of)+rowstore.SeqBytes), of[:]...), number)
 }
 
-// contentRow returns the row of contents for a state, which must have a fingerprint.
+// contentRow returns the row in the dimension contents for a state, which must have a fingerprint.
 func (s *pathState) contentRow(project []byte, build uint64) []byte {
 	return numbered(rowstore.IdentityOf(project, s.version, s.content), build)
 }
 
-// validationRows returns the rows of contentValidations for the content of a path's state: the
-// row of the fingerprint, and the row of the text.
+// validationRows returns the rows in contentValidations for the content of a path's state: one for
+// the fingerprint and one for the digest, if the state has them.
 func (s *pathState) validationRows(path rowstore.Identity) (rows []rowstore.Identity) {
 	if s.content != nil {
 		rows = append(rows, rowstore.IdentityOf(path[:], s.version, s.content))
@@ -248,7 +249,7 @@ func (f *deriver) line(project rowstore.Identity, build uint64) line {
 	return rowstore.Decode(&f.Rows, value, decodeLine)
 }
 
-// pathHolder returns the path that has a path_id, and its first record.
+// pathHolder returns the path that has a path_id, and the seq of the path's first record.
 func (f *deriver) pathHolder(project, id []byte) (first uint64, path rowstore.Identity, held bool) {
 	row := rowstore.IdentityOf(project, id)
 	first, value, held := f.Rows.NewestVersion(pathHolders, row[:])

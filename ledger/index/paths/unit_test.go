@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// FuzzPathRows checks that a damaged value either returns an error or decodes to something
-// whose encoding is not longer.
+// FuzzPathRows checks that decoding a damaged value either fails or yields a value whose encoding
+// is no longer than the input.
 func FuzzPathRows(f *testing.F) {
 	state := pathState{record: 9, build: 2, line: 2, span: 3, category: unchanged, otherBase: true, linksChanged: true, id: []byte("d2f2e118"), content: []byte{}, version: []byte("adr-004"), digest: make([]byte, 32)}
 	f.Add(state.append(nil))

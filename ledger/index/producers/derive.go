@@ -85,7 +85,8 @@ func (f *deriver) addNumber(seq uint64, producer rowstore.Identity, number uint6
 	})
 }
 
-// missingFrom returns the lowest number, from number on, that is not in a producer's set.
+// missingFrom returns the lowest number that is not in a producer's set and is not less than the
+// given number.
 func (f *deriver) missingFrom(producer rowstore.Identity, number uint64) uint64 {
 	var row [len(rowstore.Identity{}) + 1 + rowstore.SeqBytes]byte
 	number, _, _ = seekNumber(number, true, func(level byte, n uint64) (block, error) {
@@ -102,9 +103,9 @@ func (f *deriver) numberBlock(row []byte) block {
 	return rowstore.Decode(&f.Rows, value, decodeBlock)
 }
 
-// missing replaces one producer's count of missing numbers in the sum over all producers. The
-// sum has 128 bits, because a single record can skip nearly 2^63 numbers. For sums that exceed
-// 64 bits, the gauge shows 2^64-1.
+// missing updates the sum of missing numbers over all producers after the count of one producer has
+// changed from before to after. The sum has 128 bits, because a single record can skip nearly 2^63
+// numbers. For sums that exceed 64 bits, the gauge shows 2^64-1.
 func (f *deriver) missing(seq, before, after uint64) {
 	if before == after {
 		return

@@ -1,5 +1,4 @@
-// Package producers is the family of questions about the sequence numbers that producers have
-// delivered.
+// Package producers answers questions about the sequence numbers that producers have delivered.
 package producers
 
 import (
@@ -11,15 +10,16 @@ import (
 const (
 	// producerStates maps a producer to what it has delivered so far.
 	producerStates rowstore.Dimension = 0x98
-	// producerNumbers maps a producer, a level (1 byte), and an index (8 bytes) to the numbers of
-	// a block, or the blocks of the level below, that are delivered.
+	// producerNumbers maps a producer, a level (1 byte), and a block's index (8 bytes) to the
+	// block. The block records which of its numbers, or which blocks of the level below, have been
+	// delivered.
 	producerNumbers rowstore.Dimension = 0x99
-	// A row of producerRepeats has a producer, and one version for each record that repeats a
-	// number.
+	// producerRepeats has one row for each producer, with one version for each record that repeats
+	// a number.
 	producerRepeats rowstore.Dimension = 0x9a
 	// producerList has one row, a byte 0, with one version for each new producer.
 	producerList rowstore.Dimension = 0x9b
-	// producersMissing has one row, a byte 0. Its value is the count of missing numbers of all
+	// producersMissing has one row, a byte 0. Its value is the number of missing numbers of all
 	// producers together.
 	producersMissing rowstore.Dimension = 0x9c
 )

@@ -14,8 +14,8 @@ type Producer struct {
 	ID         string
 	Seq        uint64 // seq of its latest record
 	Records    uint64
-	CompleteTo uint64 // no number up to this one is missing
-	Highest    uint64 // the highest number; 0 if none from 1 on was delivered
+	CompleteTo uint64 // all numbers from 1 up to this one were delivered
+	Highest    uint64 // the highest number that was delivered; 0 if there is none above 0
 	Missing    uint64 // count of numbers below the highest that were not delivered
 	Duplicates uint64 // number of records that repeat a number
 }
@@ -51,7 +51,8 @@ func Get(v *index.View, id string, page index.Page) (p Producer, gaps []Gap, dup
 		if len(page.After) != 2*rowstore.SeqBytes {
 			return p, nil, nil, nil, index.ErrPosition
 		}
-		// 0 means the end, because number 0 is never missing and event 0 is not a record.
+		// 0 means the end of a list. It is unambiguous because number 0 is never missing and event
+		// 0 is not a record.
 		first, _ = rowstore.DecodeSeq(page.After[:rowstore.SeqBytes])
 		below, _ = rowstore.DecodeSeq(page.After[rowstore.SeqBytes:])
 	}
@@ -83,8 +84,8 @@ func readProducer(v *index.View, id string) (Producer, uint64, error) {
 	}, s.next, err
 }
 
-// gapsOf returns the gaps of a producer from a number on. next is the number at which the next
-// page begins. In both from and next, 0 means the end.
+// gapsOf returns at most limit gaps of a producer, starting at the number from. next is the number
+// at which the next page begins. For both from and next, 0 means the end.
 func gapsOf(v *index.View, p *Producer, from uint64, limit int) (gaps []Gap, next uint64, err error) {
 	if from == 0 {
 		return nil, 0, nil
@@ -132,8 +133,8 @@ func numberBlocks(v *index.View, producer rowstore.Identity) func(level byte, n 
 	}
 }
 
-// duplicatesOf returns the duplicates of a producer before event below, newest first. next is
-// the event before which the next page begins, or 0 at the end.
+// duplicatesOf returns at most limit duplicates of a producer among the events whose seq is less
+// than below, newest first. next is the value of below for the next page, or 0 at the end.
 func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates []Duplicate, next uint64, err error) {
 	producer := rowstore.IdentityOf([]byte(id))
 	for r, err := range v.VersionsNewestFirst(producerRepeats, producer[:], below) {
@@ -156,7 +157,7 @@ func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates
 	return duplicates, 0, nil
 }
 
-// firstOf returns the first event that has a value, or 0 if there is none.
+// firstOf returns the seq of the first event that has a value, or 0 if there is none.
 func firstOf(v *index.View, value records.Value) (uint64, error) {
 	id := rowstore.IdentityOf([]byte(value.Name), []byte(value.Text))
 	for r, err := range v.VersionsOldestFirst(records.Postings, id[:], 0) {

@@ -8,23 +8,25 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// The numbers that a producer has delivered out of order are a set of 64-bit numbers, in
-// blocks of 256. A block of the next level summarises 256 blocks, and so on. So a few reads
-// find the next number that is or is not in the set, at any distance.
+// The numbers that a producer has delivered out of order form a set of 64-bit numbers, stored in
+// blocks of 256. A block of the next level summarises 256 blocks, and so on. A few reads therefore
+// find the next number that is, or is not, in the set, however far away it is.
 
 const (
 	blockBits = 8 // bits of a number per level
 	topLevel  = 64/blockBits - 1
 )
 
-// bitmap has one bit for each number, or each block of the level below, in a block.
+// bitmap has one bit for each part of a block. A part is a number at level 0, and a block of the
+// level below at other levels.
 type bitmap [1 << blockBits / 64]uint64
 
 func (b *bitmap) has(i byte) bool { return b[i/64]&(1<<(i%64)) != 0 }
 
 func (b *bitmap) add(i byte) { b[i/64] |= 1 << (i % 64) }
 
-// seek returns the lowest bit from i on that is set or, if clear is true, is not set.
+// seek returns the index of the lowest bit at or after i that is set or, if clear is true, is not
+// set. It returns false if there is none.
 func (b *bitmap) seek(i byte, clear bool) (byte, bool) {
 	for word := i / 64; word < byte(len(b)); word++ {
 		w := b[word]
@@ -47,8 +49,8 @@ type block struct {
 	all bitmap // parts with all numbers in the set
 }
 
-// seek returns the lowest part from i on that has a number in the set or, if missing is true,
-// a number that is not in the set.
+// seek returns the lowest part at or after i that has a number in the set or, if missing is true, a
+// number that is not in the set. It returns false if there is none.
 func (b *block) seek(i byte, missing bool) (byte, bool) {
 	if missing {
 		return b.all.seek(i, true)
@@ -83,8 +85,8 @@ func decodeBlock(value []byte) (block, error) {
 	return b, nil
 }
 
-// blockRow returns the row of a block. n is a number in the block at level 0, and the block's
-// index at higher levels.
+// blockRow returns the row of a block. At level 0, n is a number in the block. At higher levels, n
+// is the index of a block of the level below.
 func blockRow(dst []byte, producer rowstore.Identity, level byte, n uint64) []byte {
 	return rowstore.AppendSeq(append(append(dst, producer[:]...), level), n>>blockBits)
 }
@@ -92,7 +94,7 @@ func blockRow(dst []byte, producer rowstore.Identity, level byte, n uint64) []by
 // addNumber adds a number to a set, and reports whether it is new. read returns a stored
 // block, and write stores one.
 func addNumber(n uint64, read func(level byte, n uint64) block, write func(level byte, n uint64, b *block)) bool {
-	begun, whole := true, true // the new state of the block of the level below
+	begun, whole := true, true // whether the block of the level below has just become nonempty, and whether it is full
 	for level := byte(0); level <= topLevel && (begun || whole); level++ {
 		b, i := read(level, n), byte(n)
 		if level == 0 && b.any.has(i) {
@@ -111,8 +113,8 @@ func addNumber(n uint64, read func(level byte, n uint64) block, write func(level
 	return true
 }
 
-// seekNumber returns the lowest number from n on that is in a set or, if missing is true, that
-// is not. It reads at most two blocks of each level.
+// seekNumber returns the lowest number, at least n, that is in a set or, if missing is true, is not
+// in it. It returns false if there is none. It reads at most two blocks of each level.
 func seekNumber(n uint64, missing bool, read func(level byte, n uint64) (block, error)) (uint64, bool, error) {
 	level := byte(0)
 	for ; ; level++ {
@@ -140,12 +142,12 @@ func seekNumber(n uint64, missing bool, read func(level byte, n uint64) (block, 
 	return n, true, nil
 }
 
-// producerState records what a producer has delivered. It is the value of producerStates.
-// Numbers begin at 1. A producer can deliver 0 too, but 0 is never missing.
+// producerState records what a producer has delivered. It is the value of a version in
+// producerStates. Numbers begin at 1. A producer may also deliver 0, but 0 is never missing.
 type producerState struct {
-	next      uint64 // the lowest number from 1 on that is not delivered
+	next      uint64 // the lowest number, at least 1, that was not delivered
 	highest   uint64 // the highest number; 0 if there is none
-	delivered uint64 // number of distinct numbers from 1 on
+	delivered uint64 // number of distinct numbers that were delivered, not counting 0
 	repeats   uint64 // number of records that repeat a number
 	zero      uint64 // 1 if number 0 was delivered
 }
@@ -164,5 +166,5 @@ func decodeProducerState(value []byte) (producerState, error) {
 	return s, r.Err("a producer", value)
 }
 
-// onlyRow is the row of dimensions with one row.
+// onlyRow is the row of every dimension that has only one row.
 var onlyRow = []byte{0}

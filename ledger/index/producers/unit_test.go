@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// A set of numbers in blocks contains the same numbers as a map.
+// A set of numbers that is stored in blocks contains the same numbers as a map.
 func TestNumbersEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set, model := make(map[string]block), make(map[uint64]bool)
@@ -53,8 +53,8 @@ func TestNumbersEqualModel(t *testing.T) {
 	})
 }
 
-// An arbitrary value is either reported as damaged or decoded to a state that survives encoding and
-// decoding.
+// Any value is either reported as damaged or decoded to a state that survives a round trip through
+// its encoding.
 func FuzzDecodeProducers(f *testing.F) {
 	f.Add((&producerState{next: 300, highest: 1 << 62, delivered: 7, repeats: 1, zero: 1}).append(nil))
 	f.Add((&block{any: bitmap{1}, all: bitmap{}}).append(nil))

@@ -7,37 +7,38 @@ import (
 	"colophon/ledger/index"
 )
 
-// Query selects the periods of rates. A nil Since means the time of the first event, and a nil Until
-// the time just after the last event.
+// Query selects the periods for which List returns rates. A nil Since means the time of the first
+// event, and a nil Until means the time just after the last event.
 type Query struct {
 	index.TimeRange
-	Step int64 // length of a period in seconds, which can be more than a time.Duration holds; 0 lets List choose one
+	Step int64 // length of a period in seconds, which can exceed the range of time.Duration; if it is 0, List chooses one
 }
 
 const (
-	MaxPeriods = 500                // largest number of periods of an answer
-	MaxStep    = 1000 * 365 * 86400 // greatest length of a period, in seconds
-	fewPeriods = 60                 // largest number of periods if the query has no step
+	MaxPeriods = 500                // maximum number of periods in an answer
+	MaxStep    = 1000 * 365 * 86400 // maximum length of a period, in seconds
+	fewPeriods = 60                 // maximum number of periods if the query has no step
 )
 
 // ErrTooMany means that the query has more than MaxPeriods periods.
 var ErrTooMany = errors.New("too many periods")
 
-// steps are the lengths of periods that List chooses from, in seconds. With the longest, fewPeriods
-// periods cover all years from 0 to 9999.
+// steps holds the lengths of periods from which List chooses, in seconds. With the longest one,
+// fewPeriods periods cover all years from 0 to 9999.
 var steps = [...]int64{1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 28 * 86400, 364 * 86400,
 	10 * 364 * 86400, 200 * 364 * 86400}
 
-// The times that a timestamp can state.
+// The earliest and the latest time that a timestamp can state.
 var (
 	earliest = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
 	latest   = time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC)
 )
 
-// Periods returns the boundaries of consecutive periods of one length, and that length in
-// seconds. The n-th period begins at the n-th boundary and ends before the next one. Each
-// boundary is a multiple of the length after 1970, in UTC, unless that is outside the years
-// from 0 to 9999, which timestamps can state: then the boundary is the first or last such time.
+// Periods returns the boundaries of consecutive periods of equal length, and that length in
+// seconds. The n-th period begins at the n-th boundary and ends just before the next one. Each
+// boundary is a whole number of periods away from the start of 1970, in UTC. If such a boundary
+// would be outside the years from 0 to 9999, which timestamps can state, it is replaced by the
+// first or the last time in those years.
 func Periods(v *index.View, q Query) (times []time.Time, step int64, err error) {
 	since, until, err := q.ends(v)
 	if err != nil {
@@ -70,8 +71,8 @@ func Periods(v *index.View, q Query) (times []time.Time, step int64, err error) 
 	return times, step, nil
 }
 
-// List counts records in consecutive periods of one length, and returns that length in seconds
-// too.
+// List counts records in consecutive periods of equal length. It also returns that length in
+// seconds.
 func List(v *index.View, q Query) (found []Rate, step int64, err error) {
 	times, step, err := Periods(v, q)
 	if err != nil {
@@ -95,8 +96,7 @@ func (q *Query) ends(v *index.View) (since, until time.Time, err error) {
 	return since, until.Add(time.Microsecond), err
 }
 
-// floor returns the latest time that is not after at and a whole number of steps from 1970.
-// step is in seconds.
+// floor rounds a time down to a whole number of steps from the start of 1970. step is in seconds.
 func floor(at time.Time, step int64) time.Time {
 	seconds := at.Unix()
 	rest := seconds % step

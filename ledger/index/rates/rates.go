@@ -1,5 +1,5 @@
-// Package rates counts records over time by outcome: with wrong claims, without an output, or with a
-// cause of drift (spec: Rates).
+// Package rates counts records over time by outcome: those with wrong claims, those without an
+// output, and those with each cause of drift (spec: Rates).
 package rates
 
 import (
@@ -16,11 +16,11 @@ import (
 	"colophon/ledger/record"
 )
 
-// tallies maps the identity of a series to the number of events that the series has counted so
-// far, with one version for each of these events.
+// tallies maps the identity of a series to the number of its events so far, with one version for
+// each of these events.
 const tallies rowstore.Dimension = 0x88
 
-// The series. Each cause of drift is a series too.
+// Names of series. Each cause of drift is also the name of a series.
 const (
 	mismatches = "mismatch"
 	noOutput   = "no_output"
@@ -30,7 +30,7 @@ func seriesOf(name string) rowstore.Identity {
 	return rowstore.IdentityOf([]byte("rate"), []byte(name))
 }
 
-// Family returns the rows and the deriver that answer the question about rates.
+// Family returns the rows and the deriver that answer questions about rates.
 func Family() index.Family {
 	return index.Family{
 		Rows: map[rowstore.Dimension]int{tallies: len(rowstore.Identity{})},
@@ -81,7 +81,7 @@ func hasMismatch(e *event.Event) bool {
 	return false
 }
 
-// count adds event seq to a series.
+// count adds the event at seq to a series.
 func (d *deriver) count(series rowstore.Identity, seq uint64) {
 	n := uint64(0)
 	if _, value, found := d.Rows.NewestVersion(tallies, series[:]); found {
@@ -105,7 +105,8 @@ func decode(value []byte) (uint64, error) {
 // Rate counts the records of one period.
 type Rate struct {
 	Since, Until time.Time
-	// From is the seq of the first event of the period, and Below the seq after the last one.
+	// From is the seq of the first event of the period, and Below is one more than the seq of the
+	// last.
 	From, Below uint64
 	Mismatches  uint64 // number of records with a wrong claim
 	NoOutput    uint64 // number of IPC records that are not runs
@@ -113,8 +114,8 @@ type Rate struct {
 }
 
 // CountPeriods counts the records of consecutive periods. The n-th period begins at the n-th time and ends
-// before the next one. For each period with events, CountPeriods reads two keys and one more for each
-// series.
+// just before the next one. For each period that has events, CountPeriods reads two keys, plus one for
+// each series.
 func CountPeriods(v *index.View, times []time.Time) ([]Rate, error) {
 	var rates []Rate
 	before, err := tallyAt(v, times[0])
@@ -144,7 +145,7 @@ func CountPeriods(v *index.View, times []time.Time) ([]Rate, error) {
 	return rates, nil
 }
 
-// tally holds the counts of all series for the events below seq.
+// tally holds the count of each series up to, but not including, the event at seq.
 type tally struct {
 	seq uint64
 	of  map[string]uint64
@@ -158,8 +159,8 @@ func tallyAt(v *index.View, at time.Time) (tally, error) {
 	return tallyBelow(v, seq)
 }
 
-// seqAt returns the seq of the first event that was recorded at or after a time, or the view's
-// size.
+// seqAt returns the seq of the first event that was recorded at or after the given time, or the
+// view's size if there is none.
 func seqAt(v *index.View, at time.Time) (uint64, error) {
 	from, _, err := v.SeqsIn(index.TimeRange{Since: &at})
 	return from, err

@@ -12,7 +12,8 @@ import (
 	"colophon/storage"
 )
 
-// texts returns pointers to all fields that answers need, except Seq, Time, and HasPayload.
+// texts returns pointers to the fields that answers need, other than Seq, Time, and HasPayload, in
+// the order in which they are encoded.
 func (r *IPCRecord) texts() [15]*[]byte {
 	return [...]*[]byte{&r.InputHash, &r.SeedlessInputHash, &r.SystemPromptHash, &r.OutputHash, &r.IPCID, &r.Model, &r.Temperature, &r.MaxTokens, &r.Seed,
 		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema, &r.RunID, (*[]byte)(&r.Members)}
@@ -22,12 +23,12 @@ func (r *IPCRecord) texts() [15]*[]byte {
 // other constants applies.
 const (
 	noText     = iota // the text is nil
-	digestText        // a digest in hexadecimal, followed by its bytes
+	digestText        // the text is a digest in hexadecimal; the bytes of the digest follow
 	plainText
 )
 
-// appendEncoded encodes what answers about runs need, except the seq. size is the length of
-// the record's entry in bytes.
+// appendEncoded appends what answers about runs need of the record, except its seq. size is the
+// length of the record's entry in bytes.
 func (r *IPCRecord) appendEncoded(dst []byte, size int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(size))
 	dst = binary.AppendVarint(dst, r.Time.Unix())
@@ -42,7 +43,7 @@ func (r *IPCRecord) appendEncoded(dst []byte, size int) []byte {
 	return dst
 }
 
-// appendEncoded encodes what lists need beyond the fields of r.
+// appendEncoded appends what lists need in addition to the fields of r.
 func (listed *Record) appendEncoded(dst []byte, r *IPCRecord) []byte {
 	dst = append(dst, listed.EventHash[:]...)
 	var occurred, hashes []byte
@@ -73,8 +74,8 @@ func appendText(dst, text []byte) []byte {
 	}
 }
 
-// usualHashes returns the JSON object of hashes of a record that has the four usual hashes,
-// with or without the seedless one, and no others.
+// usualHashes returns the JSON object that contains the four usual hashes of the record and, if it
+// has one, the seedless hash. For most records, this is the complete object of hashes.
 func (r *IPCRecord) usualHashes() []byte {
 	object := make([]byte, 0, 460)
 	for i, hash := range []struct {
@@ -96,7 +97,7 @@ func (r *IPCRecord) usualHashes() []byte {
 	return append(object, '}')
 }
 
-// encodedRecord is the part of an encoded record that is not yet decoded.
+// encodedRecord is the rest of an encoded record, which has not been decoded yet.
 type encodedRecord []byte
 
 func (k *encodedRecord) number() int {
@@ -105,7 +106,8 @@ func (k *encodedRecord) number() int {
 	return int(n)
 }
 
-// text decodes a text and appends it to all. The texts of a record share that memory.
+// text decodes the next text and appends it to all, the memory that the texts of a record share. It
+// returns the extended slice as after.
 func (k *encodedRecord) text(all []byte) (text, after []byte) {
 	n, from := k.number(), len(all)
 	switch n {
@@ -122,8 +124,8 @@ func (k *encodedRecord) text(all []byte) (text, after []byte) {
 	return all[from:len(all):len(all)], all
 }
 
-// decodeRecord decodes what IPCRecord.appendEncoded wrote. rest is what Record.appendEncoded
-// wrote after it. r owns its memory.
+// decodeRecord decodes what IPCRecord.appendEncoded wrote. rest is what Record.appendEncoded wrote
+// after it. r does not alias encoded.
 func decodeRecord(seq uint64, encoded []byte) (r IPCRecord, size int, rest encodedRecord) {
 	rest = encoded
 	size = rest.number()
@@ -138,7 +140,8 @@ func decodeRecord(seq uint64, encoded []byte) (r IPCRecord, size int, rest encod
 	return r, size, rest
 }
 
-// listed returns the record for a list, without State and Body.
+// listed returns the record as it appears in a list, without State and Body. rest is what
+// Record.appendEncoded wrote.
 func (r *IPCRecord) listed(rest encodedRecord) Record {
 	one := Record{Seq: r.Seq, Kind: record.IPCRecord, Time: r.Time, RunID: index.StringPointer(r.RunID), Incomplete: slices.Collect(r.IPC.MissingParts())}
 	rest = rest[copy(one.EventHash[:], rest):]

@@ -13,23 +13,23 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Deriver writes postings, the times at which records occurred, and states of records.
+// Deriver writes the postings of records, the times at which they occurred, and their states.
 type Deriver struct {
 	*index.Fold
 	grouping  Grouper
 	observers []StateObserver
 
 	identities PostingCache // used by Prepare's goroutine
-	encoded    []byte       // scratch of Prepare's goroutine
+	encoded    []byte       // scratch for Prepare's goroutine
 	value      []byte       // scratch
 }
 
-// Grouper writes the postings of values whose runs form groups. These postings are the
+// Grouper writes the postings of the values by which runs are grouped. These postings are also the
 // versions of the groups.
 type Grouper interface {
-	// Begin is called before any posting of a record is written.
+	// Begin is called before any posting of the record is written.
 	Begin(ctx context.Context, e *index.Event) error
-	// Group writes the version of one group for the record.
+	// Group writes the version of one group that results from the record.
 	Group(e *index.Event, p Posting)
 }
 
@@ -39,7 +39,7 @@ type StateObserver interface {
 	StateChanged(ctx context.Context, c StateChange) error
 }
 
-// StateChange is a change of a record's state. From and To differ.
+// StateChange describes a change of a record's state. From and To differ.
 type StateChange struct {
 	Event, Target *event.Event
 	From, To      string
@@ -154,7 +154,7 @@ func WritePosting(f *index.Fold, id rowstore.Identity, seq uint64) {
 	f.Rows.PutSeparately(Postings, id[:], seq, []byte{IsRecord})
 }
 
-// noted folds a note: it writes the values by which lists find the note.
+// noted folds a note. It writes postings for the values by which lists find the note.
 func (f *Deriver) noted(e *event.Event) {
 	WritePosting(f.Fold, rowstore.IdentityOf([]byte(kindName), []byte(e.Kind)), e.Seq)
 	if topic := e.Detail.Member(Topic); topic.Kind() == pyjson.String {
@@ -165,8 +165,8 @@ func (f *Deriver) noted(e *event.Event) {
 	}
 }
 
-// redacted writes the kind of a redaction, so that lists can select redactions. A redaction
-// has no other effect on the index, because answers are derived from entries alone (spec:
+// redacted writes a posting for the kind of a redaction, so that lists can select redactions. A
+// redaction has no other effect on the index, because answers are derived from entries alone (spec:
 // Index and as_of).
 func (f *Deriver) redacted(e *event.Event) {
 	WritePosting(f.Fold, rowstore.IdentityOf([]byte(kindName), []byte(e.Kind)), e.Seq)

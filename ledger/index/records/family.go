@@ -1,5 +1,5 @@
-// Package records is the family of lists of records: by value, by time, and by state. It
-// writes the postings on which most other families depend, and caches IPC records.
+// Package records lists records by value, by time, and by state. It writes the postings on which
+// most other families depend, and caches IPC records.
 package records
 
 import (
@@ -12,10 +12,10 @@ import (
 
 // Dimensions of records.
 const (
-	// A key of occurrences consists of the number of a kind or 0, the time at which a record
-	// occurred, and the record's seq. The time and the seq are inverted.
+	// A key of occurrences consists of the number of a kind, or 0 for all kinds, the time at which
+	// a record occurred, and the record's seq. The time and the seq are inverted.
 	occurrences rowstore.Dimension = 0x21
-	// A row of Postings has the identity of a name and a value, and one version for each event
+	// Postings has one row for each identity of a name and a value, with one version for each event
 	// that has that value.
 	Postings rowstore.Dimension = 0x80
 	// recordStates maps a record's seq (8 bytes) to its state, with one version for each

@@ -13,7 +13,7 @@ import (
 	"colophon/storage"
 )
 
-// IPCRecord holds the contents of an IPC record's event. The caller owns it.
+// IPCRecord holds the contents of an IPC record's event.
 type IPCRecord struct {
 	Seq   uint64
 	Time  time.Time // time at which it was recorded
@@ -27,16 +27,16 @@ func ipcRecordOf(e *event.Event, decoded event.IPC) IPCRecord {
 	return IPCRecord{e.Seq, e.Time, e.RunID(), decoded, e.Detail.Member("payload_schema").Text()}
 }
 
-// viewState is what queries about records cache in a view.
+// viewState holds the data that queries about records cache in a view.
 type viewState struct {
-	// records are the IPC records that were read, by seq. One answer often needs a record
+	// records holds the IPC records that were read, keyed by seq. One answer often needs a record
 	// twice, since the outputs of a group are usually those of its runs.
 	records       map[uint64]IPCRecord
 	statesChanged *bool  // whether the state of any record has changed; nil if unknown
 	encoded       []byte // scratch
 }
 
-// maxRecords is the largest number of records that a view caches. Most pages have fewer.
+// maxRecords is the maximum number of records that a view caches. Most pages have fewer.
 const maxRecords = 128
 
 // ReadIPCRecord returns the IPC record at seq. It returns storage.ErrNotFound if the event is
@@ -57,8 +57,8 @@ func ReadIPCRecord(ctx context.Context, v *index.View, seq uint64) (IPCRecord, e
 	return r, nil
 }
 
-// ReadIPCRecordUncached is like ReadIPCRecord, for a record that the view will not need again. It
-// does not use the view's own cache.
+// ReadIPCRecordUncached is like ReadIPCRecord, but is meant for a record that the view will not
+// need again. It does not use the view's own cache.
 func ReadIPCRecordUncached(ctx context.Context, v *index.View, seq uint64) (IPCRecord, error) {
 	if seq >= v.Size() {
 		return IPCRecord{}, fmt.Errorf("reading event %d: %w", seq, storage.ErrNotFound)
@@ -100,7 +100,7 @@ func MissingParts(v *index.View) (parts []string, err error) {
 	return parts, nil
 }
 
-// cachedRecord returns the IPC record at seq from the cache. rest is the part for lists, and
+// cachedRecord returns the IPC record at seq from the cache. rest is the encoded part for lists; it
 // is valid until the next call. The record counts as one event that was read.
 func cachedRecord(v *index.View, seq uint64) (r IPCRecord, rest encodedRecord, found bool) {
 	state := index.ViewState[viewState](v)

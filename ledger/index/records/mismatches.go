@@ -10,29 +10,29 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// mismatchName is the name of the values that list the checked fields of a record with a
-// mismatch. These values equal labels of the metric, so that records can be looked up from the
-// metric. mismatched is the flag of a record with any mismatch (spec: Checks).
+// mismatchName is the name of the values that say which checked fields of a record have a mismatch.
+// The values equal the labels of the mismatch metric, so that the records behind the metric can be
+// looked up. mismatched is the flag of a record with at least one mismatch (spec: Checks).
 const (
 	mismatchName = "mismatch"
 	mismatched   = "mismatch"
 )
 
-// IsCheckedField reports whether a text is a possible value of mismatchName, and thus of the
+// IsCheckedField reports whether a text can be a value under mismatchName, and thus a value of the
 // metric's label field.
 func IsCheckedField(name string) bool {
 	return name == counters.OtherLabel || counters.FieldLabel([]byte(name)) == name
 }
 
-// inconsistentName is the name of the values that list the rules that a run's verdict breaks.
-// inconsistent is the flag of such a run (spec: Verdicts).
+// inconsistentName is the name of the values that say which rules the verdict of a run-DAG breaks.
+// inconsistent is the flag of such a run-DAG (spec: Verdicts).
 const (
 	inconsistentName = "inconsistent"
 	inconsistent     = "inconsistent"
 )
 
-// addMismatches adds the fields with a mismatch, the rules that a verdict breaks, and the flags.
-// They come after all other values, because PostingCache does not cache them.
+// addMismatches adds the fields with a mismatch, the rules that a verdict breaks, and the
+// corresponding flags. They come after all other values, because PostingCache does not cache them.
 func (v *ValueCollector) addMismatches(e *event.Event) {
 	raw := e.Checks.Raw()
 	if !bytes.Contains(raw, []byte(`"`+record.Mismatch+`"`)) && !bytes.Contains(raw, []byte(`"`+record.Inconsistent+`"`)) { // true of nearly all records

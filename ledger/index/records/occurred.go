@@ -11,11 +11,11 @@ import (
 	"colophon/ledger/record"
 )
 
-// everyKind replaces the number of a kind in the keys for records of all kinds.
+// everyKind takes the place of a kind's number in the keys that list records of all kinds.
 const everyKind = 0
 
-// kindNumber returns the number that a kind of record has in keys, or everyKind for other
-// kinds.
+// kindNumber returns the number that stands for a kind of record in keys. It returns everyKind for
+// kinds of events that are not records.
 func kindNumber(kind record.Kind) byte {
 	return byte(1 + slices.Index(record.Kinds[:], kind))
 }

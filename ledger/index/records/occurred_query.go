@@ -11,9 +11,9 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// ListByOccurrence returns records in the order of the times at which they occurred, latest
-// first. It leaves out records without a timestamp. A page can have fewer rows than its limit,
-// or none, because ListByOccurrence also reads the records that the filter rejects.
+// ListByOccurrence returns records in the order of the times at which they occurred, latest first.
+// It leaves out records without a timestamp. A page may have fewer rows than its limit, or none,
+// because the records that the filter rejects also count toward the page's budget.
 func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
 	lower, upper, err := occurrenceBounds(v, &q, p)
 	if err != nil || upper == nil {
@@ -54,8 +54,8 @@ func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page
 	return rows, nil, it.Error()
 }
 
-// occurrenceBounds returns the bounds of a page's keys, or nil if the page can have no
-// records.
+// occurrenceBounds returns the range of keys for a page, or nil bounds if there can be no records
+// on the page.
 func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []byte, err error) {
 	_, until, found, err := v.NewestVersion(occurredUntil, horizonRow[:])
 	if err != nil || !found {

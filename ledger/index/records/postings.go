@@ -13,14 +13,14 @@ import (
 // Posting is one value by which an event is found.
 type Posting struct {
 	ID rowstore.Identity
-	// Family is the identity of the name if the runs with this value form a group (spec:
-	// Runs), and zero if they do not. The versions of a group contain the group's state.
+	// Family is the identity of the value's name if runs are grouped by that name (spec: Runs), and
+	// zero otherwise. The versions of a group contain the group's state.
 	Family rowstore.Identity
 	// recurs is true if many records have this value. The value's versions then share keys.
 	recurs bool
 }
 
-// IsLabel reports whether the value is the value of a label.
+// IsLabel reports whether the posting is for the value of a label.
 func (p *Posting) IsLabel() bool {
 	switch p.Family {
 	case rowstore.Identity{}, IPCFamily, InputFamily, InputHashFamily, PromptFamily, OutputFamily, ModelFamily, BuildFamily:
@@ -54,7 +54,7 @@ func producerSeqText(producer []byte, seq uint64) []byte {
 	return rowstore.AppendSeq(bytes.Clone(producer), seq)
 }
 
-// FormsRunGroups reports whether IPC runs are grouped by values with that name.
+// FormsRunGroups reports whether IPC runs are grouped by values with the given name.
 func FormsRunGroups(name string) bool {
 	switch name {
 	case IPCID, Input, InputHash, SystemPromptHash, OutputHash, Model, OllamaBuild:
@@ -84,8 +84,8 @@ type ValueCollector struct {
 	identities *PostingCache // may be nil
 }
 
-// collect drops the values of the previous record, and adds the values that records of all
-// kinds share.
+// collect drops the values of the previous record and adds the values that records of any kind can
+// have.
 func (v *ValueCollector) collect(identities *PostingCache, e *event.Event) {
 	v.list, v.identities = v.list[:0], identities
 	v.AddRecurring(kindName, []byte(e.Kind))
@@ -96,7 +96,7 @@ func (v *ValueCollector) collect(identities *PostingCache, e *event.Event) {
 		v.Add(LabelPrefix+string(name.Text()), value.Text())
 	}
 	for name, value := range e.Detail.Member("hashes").Members() {
-		if string(name.Text()) != seedlessHash { // Input is the value under which such records are found
+		if string(name.Text()) != seedlessHash { // such records are found under Input instead
 			v.Add(string(name.Text()), value.Text())
 		}
 	}
@@ -112,7 +112,7 @@ func (v *ValueCollector) Add(name string, value []byte) {
 // detach stops using the identity cache, so that another goroutine can add values.
 func (v *ValueCollector) detach() { v.identities = nil }
 
-// AddRecurring is like Add, for a value that many records have.
+// AddRecurring is like Add, but for a value that many records have.
 func (v *ValueCollector) AddRecurring(name string, value []byte) {
 	if value != nil {
 		v.Add(name, value)
@@ -120,8 +120,8 @@ func (v *ValueCollector) AddRecurring(name string, value []byte) {
 	}
 }
 
-// PostingOf returns the posting of the family's value. A record must have at most one value of the
-// family.
+// PostingOf returns the posting of the record's value in a family, or the zero Posting if there is
+// none. A record must have at most one value of the family.
 func (v *ValueCollector) PostingOf(family rowstore.Identity) Posting {
 	for _, p := range v.list {
 		if p.Family == family {
@@ -153,8 +153,8 @@ type identified struct {
 	Posting
 }
 
-// Posting returns the posting of the value at a position. The position is at most one after
-// the last.
+// Posting returns the posting of the value at the given position. The position may be at most one
+// past the last cached one.
 func (k *PostingCache) Posting(at int, name string, value []byte) Posting {
 	if k == nil {
 		return postingOf(name, value)
@@ -215,7 +215,8 @@ var (
 	BuildFamily     = rowstore.IdentityOf([]byte(OllamaBuild))
 )
 
-// FamilyOf returns the identity of a name by which runs are grouped, or zero for other names.
+// FamilyOf returns the identity of a name by which runs are grouped, or the zero Identity for any
+// other name.
 func FamilyOf(name string) rowstore.Identity {
 	switch name {
 	case IPCID:

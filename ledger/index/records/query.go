@@ -17,24 +17,25 @@ import (
 	"colophon/storage"
 )
 
-// MaxValues limits the number of values of a Filter.
+// MaxValues is the maximum number of values in a Filter.
 const MaxValues = 8
 
-// Filter selects records (spec: Requests). Its zero value selects all.
+// Filter selects records (spec: Requests). The zero Filter selects all records.
 type Filter struct {
 	Kind            record.Kind  // one of record.Kinds, ContentRedacted, or Note; empty means all of record.Kinds
-	State           record.State // selects IPC records and run-DAGs; empty means any kind and state
+	State           record.State // if not empty, only IPC records and run-DAGs in this state are selected
 	Values          []Value      // a record must have all of them; at most MaxValues
 	index.TimeRange              // limits the time when a record was recorded or occurred
-	Bodies          bool         // read event bodies too
+	Bodies          bool         // also return event bodies
 }
 
-// Value is a name and a value by which records are found (spec: Lists of records). Each
-// effective hash has its own name. The names of labels begin with label:, and those of run-DAG
-// stages with stage:.
+// Value is a named value by which records can be found (spec: Lists of records). Each effective
+// hash has its own name. The names of labels begin with label:, and those of run-DAG stages with
+// stage:.
 type Value struct{ Name, Text string }
 
-// ProducerSeq returns the value of records to which a producer gave a number.
+// ProducerSeq returns the value that selects the records to which a producer gave the sequence
+// number seq.
 func ProducerSeq(producer string, seq uint64) Value {
 	return Value{producerSeqName, string(producerSeqText([]byte(producer), seq))}
 }
@@ -59,15 +60,15 @@ type Record struct {
 	Occurred  *string // the record's timestamp, as it was sent
 	// Hashes (effective hashes) and Labels are objects in canonical JSON.
 	Hashes, Labels []byte
-	Mismatches     []string // fields with the check mismatch
+	Mismatches     []string // fields whose check has the result mismatch
 	Inconsistent   []string // rules that the verdict breaks
 	Incomplete     []string // parts that an IPC record lacks (spec: Receipts)
 	Body           []byte   // body of the event; nil unless Filter.Bodies is set
 }
 
-// List returns records by seq, newest first. A page can have fewer rows than its limit, or
-// none, if few events match the filter, because the page ends when its budget is spent. next
-// is nil only at the end.
+// List returns records in the order of their seqs, newest first. A page may have fewer rows than
+// its limit, or none, if few events match the filter, because the page ends when its budget is
+// spent. next is nil only at the end.
 func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
 	from, below, err := v.SeqsIn(q.TimeRange)
 	if err != nil {
@@ -99,7 +100,8 @@ func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Re
 	return rows, nil, nil
 }
 
-// searched returns the identities of the rows in Postings that a search walks.
+// searched returns the identities of the rows in Postings that must be searched for the records
+// that match the filter.
 func (q *Filter) searched() []rowstore.Identity {
 	ids := q.valueIDs()
 	if q.Kind != "" {
@@ -111,8 +113,8 @@ func (q *Filter) searched() []rowstore.Identity {
 	return ids
 }
 
-// ListExceeds reports whether List with a filter would read more than most events. It does not read
-// any of them.
+// ListExceeds reports whether List would read more than the given number of events for a filter. It
+// does not read any events itself.
 func ListExceeds(v *index.View, q Filter, most int) (more bool, err error) {
 	from, below, err := v.SeqsIn(q.TimeRange)
 	if err != nil {

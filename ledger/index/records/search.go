@@ -23,9 +23,9 @@ func newSearch(v *index.View, ids []rowstore.Identity) *search {
 	return s
 }
 
-// step searches below a bound. If found is true, the event at the new bound has all values. No
-// event between the new bound and below has all of them. A bound of 0 with found false means
-// the end. A step reads at most one key for each value.
+// step continues the search among the events before below. If found is true, the event at bound has
+// all values. No event after bound and before below has all of them. If bound is 0 and found is
+// false, the search has ended. A step reads at most one key for each value.
 func (s *search) step(below uint64) (bound uint64, found bool, err error) {
 	seq := below - 1
 	for i, w := range s.postings {

@@ -12,7 +12,7 @@ import (
 )
 
 // stateName is the name of the values that are states other than live. The version of such a
-// posting is the seq of the record, and remains when the state changes again.
+// posting is the seq of the record, and it remains when the state changes again.
 const stateName = "state"
 
 // stateOf returns the state of an IPC record or run-DAG in the fold. A record is live until an
@@ -33,9 +33,9 @@ func State(v *index.View, seq uint64) (string, error) {
 	return stateText(value, found), err
 }
 
-// anyStateChanged reports whether the state of any record has changed. In most ledgers none
-// has. Without this check, looking up an absent row would cost as much as everything else for
-// a listed record.
+// anyStateChanged reports whether the state of any record has changed. In most ledgers, none has
+// changed. Without this check, looking up an absent row would cost as much as everything else for a
+// listed record.
 func anyStateChanged(v *index.View) (bool, error) {
 	state := index.ViewState[viewState](v)
 	if state.statesChanged == nil {
@@ -80,8 +80,9 @@ func (f *Deriver) stateChanged(ctx context.Context, e *event.Event) error {
 	return nil
 }
 
-// target returns the record whose state an event changes, or nil if there is no such record
-// before event seq or it has no state.
+// target returns the record whose state the event at seq changes. named is the seq that the event
+// gives for the record. target returns nil if there is no such record before the event or if the
+// record has no state.
 func (f *Deriver) target(ctx context.Context, seq, named uint64) (*event.Event, error) {
 	if named >= seq {
 		return nil, nil

@@ -22,8 +22,8 @@ type Batch struct {
 }
 
 type write struct {
-	// order holds eight bytes of the key as a number: those after the keyspace or, where these are
-	// equal, the next ones that sort compares.
+	// order holds eight bytes of the key as a number: at first, the bytes after the keyspace. While
+	// sort compares keys that are equal so far, it holds the bytes after the equal ones.
 	order      uint64
 	at         uint32 // offset of the key; the value follows it
 	key, value uint32 // lengths in bytes
@@ -35,10 +35,11 @@ type writeKind uint8
 const (
 	setKey          writeKind = iota
 	deleteKey                 // removes a key that was set any number of times
-	singleDeleteKey           // removes a key that was set once since it was last removed
+	singleDeleteKey           // removes a key that was set exactly once since it was last removed
 )
 
-// writeBytes is the memory of a write without its key and value, including scratch memory.
+// writeBytes is the number of bytes of memory that a write needs besides its key and value,
+// including scratch memory.
 const writeBytes = 2 * int(unsafe.Sizeof(write{}))
 
 // size returns the approximate memory that the writes need, in bytes.
@@ -54,7 +55,8 @@ func (w *Batch) add(kind writeKind, key, value []byte) {
 
 const orderBytes = 8
 
-// orderOf returns the next eight bytes of a key from an offset, padded with zeros.
+// orderOf returns the eight bytes of a key that start at the offset place, padded with zeros, as a
+// number.
 func orderOf(key []byte, place int) uint64 {
 	var order [orderBytes]byte
 	copy(order[:], key[min(place, len(key)):])
@@ -71,7 +73,8 @@ func withRoom[T any](s []T, more int) []T {
 	return append(make([]T, 0, max(2*cap(s), len(s)+more)), s...)
 }
 
-// reset empties the batch. If the batch has far more memory than is typical, reset frees it.
+// reset empties the batch. If the batch has more than three times the typical amount of memory, in
+// bytes, reset frees it.
 func (w *Batch) reset(typical int) {
 	if cap(w.bytes)+cap(w.list)*writeBytes > 3*typical {
 		*w = Batch{engine: w.engine}
@@ -88,14 +91,14 @@ const (
 	longKey   = 64
 )
 
-// sort sorts by key. Writes to one key stay in the order in which they were added.
+// sort sorts the writes by key. Writes to the same key stay in the order in which they were added.
 func (w *Batch) sort() {
 	w.spare = slices.Grow(w.spare[:0], len(w.list))[:len(w.list)]
 	w.sortFrom(len(Keyspace{}), w.list, w.spare)
 }
 
-// sortFrom sorts writes whose keys are equal up to an offset. It orders them by the bytes from
-// that offset.
+// sortFrom sorts writes whose keys are equal up to the offset place. The order of each write must
+// hold the bytes from that offset on.
 func (w *Batch) sortFrom(place int, list, spare []write) {
 	sortByOrder(list, spare)
 	for from := 0; from < len(list); {
@@ -110,8 +113,8 @@ func (w *Batch) sortFrom(place int, list, spare []write) {
 	}
 }
 
-// sortEqual sorts writes with the same order, whose keys are therefore equal up to an offset
-// or to their end.
+// sortEqual sorts writes that have the same order, so that their keys are equal up to the offset
+// place or to their end.
 func (w *Batch) sortEqual(place int, list, spare []write) {
 	if len(list) <= fewWrites || place >= longKey {
 		slices.SortFunc(list, func(a, b write) int {
@@ -125,7 +128,8 @@ func (w *Batch) sortEqual(place int, list, spare []write) {
 	w.sortFrom(place, list, spare)
 }
 
-// sortByOrder is a stable radix sort by order alone, from the last byte to the first.
+// sortByOrder sorts writes by order alone. It is a stable radix sort, from the last byte to the
+// first.
 func sortByOrder(list, spare []write) {
 	var counts [orderBytes][256]uint32
 	for i := range list {
@@ -152,7 +156,7 @@ func sortByOrder(list, spare []write) {
 	copy(list, from) // does nothing if the result is already in list
 }
 
-// Commit sorts the writes and applies them to the engine, unsynced.
+// Commit sorts the writes and applies them to the engine, without syncing.
 func (w *Batch) Commit() error {
 	w.sort()
 	const overhead = 16 // bytes that the engine adds for each write and for each batch

@@ -7,10 +7,10 @@ import (
 	"unsafe"
 )
 
-// rowCache caches the newest version runs of recently used rows, by the row's name. Its memory
-// contains no pointers, so that the garbage collector does not scan hundreds of thousands of
-// them. It has two generations: the rows used since the last rotation, and the rows used
-// between the last two rotations. It belongs to the follower's goroutine.
+// rowCache caches the newest version runs of recently used rows, keyed by the row's name. Its
+// memory contains no pointers, so that the garbage collector does not have to scan hundreds of
+// thousands of them. It has two generations: the rows used since the last rotation, and the rows
+// used between the last two rotations. Only the follower's goroutine uses it.
 type rowCache struct {
 	seed              maphash.Seed
 	current, previous generation
@@ -33,8 +33,8 @@ func (c *rowCache) rotate(limit int) {
 // full reports whether the current generation has used its half of the limit.
 func (c *rowCache) full(limit int) bool { return c.current.used >= limit/2 }
 
-// find returns the place of a row in the current generation. If only the previous generation
-// has the row, find moves it. It returns 0 if the row is not cached.
+// find returns the place of a row in the current generation. If only the previous generation has
+// the row, find moves it to the current one. It returns 0 if the row is not cached.
 func (c *rowCache) find(name []byte) place {
 	hash := maphash.Bytes(c.seed, name)
 	if at := c.current.find(hash, name); at != 0 {
@@ -48,7 +48,7 @@ func (c *rowCache) find(name []byte) place {
 	return c.current.keep(hash, name, e.span, c.previous.runOf(e))
 }
 
-// keep caches the newest version run of a row, and replaces an older one.
+// keep caches the newest version run of a row, replacing any older one.
 func (c *rowCache) keep(name []byte, s span, run []byte) place {
 	return c.current.keep(maphash.Bytes(c.seed, name), name, s, run)
 }
@@ -72,7 +72,7 @@ type entry struct {
 	span
 	next       place // the next entry of the chain; 0 at the end
 	block, at  uint32
-	size, room uint32 // length of the version run, and the length beyond which it must move
+	size, room uint32 // length of the version run, and the length beyond which the run must be moved
 	tag        uint16 // some bits of the name's hash
 	name       uint8  // length of the name
 	changed    bool   // the version run differs from the one in the batch or the engine
@@ -101,13 +101,14 @@ func spanOf(first uint64, encoded []byte) (span, error) {
 const (
 	entryBytes = int(unsafe.Sizeof(entry{}))
 	cacheBlock = 1 << 16
-	// typicalBytes is the approximate memory of a row. A version run can grow by slackBytes
-	// before it must move.
+	// typicalBytes is the approximate number of bytes of memory that a row needs. A version run can
+	// grow by slackBytes before it must be moved.
 	typicalBytes = 128
 	slackBytes   = 8
 )
 
-// reset empties a generation. It keeps as much memory as the given number of bytes needs.
+// reset empties the generation. For reuse, it keeps as much memory as the given number of bytes
+// needs.
 func (g *generation) reset(bytes int) {
 	heads := 1 << bits.Len(uint(bytes/typicalBytes))
 	if len(g.heads) != heads {
@@ -150,7 +151,7 @@ func (g *generation) runOf(e *entry) []byte {
 	return g.blocks[e.block][from : from+e.size : from+e.room]
 }
 
-// writtenBytes returns the approximate size of the version run in a batch.
+// writtenBytes returns the approximate number of bytes that the version run will take in a batch.
 func (e *entry) writtenBytes() int {
 	return writeBytes + int(e.name) + VersionBytes + int(e.size)
 }
@@ -166,7 +167,7 @@ func (g *generation) newest(at place) (seq uint64, value []byte, found bool) {
 	return e.last, encoded[n : n+int(size)], true
 }
 
-// keep adds a row. It hides an older entry with the same name.
+// keep adds an entry for a row, which hides any older entry with the same name.
 func (g *generation) keep(hash uint64, name []byte, s span, run []byte) place {
 	head := &g.heads[hash&uint64(len(g.heads)-1)]
 	g.entries = append(g.entries, entry{next: *head, tag: tagOf(hash), name: uint8(len(name)), span: s})
@@ -189,8 +190,8 @@ func (g *generation) replace(at place, s span, run []byte) {
 	}
 }
 
-// accepts reports whether the version run of a row can take another version, written by event
-// seq.
+// accepts reports whether the version run of a row can take another version, written by the event
+// at seq.
 func (g *generation) accepts(at place, seq uint64) bool {
 	e := &g.entries[at]
 	return e.found && (e.size < runBytes || e.last == seq)

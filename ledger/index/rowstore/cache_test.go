@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelRun is a version run that the cache must return.
+// modelRun is the version run that the cache is expected to return.
 type modelRun []Version
 
 // add adds a version. It replaces a version with the same seq.
@@ -32,7 +32,7 @@ func (m modelRun) encode() []byte {
 	return encoded
 }
 
-// requireKept fails unless a row is cached as in the model.
+// requireKept fails the test unless the cached row agrees with the model.
 func requireKept(t *rapid.T, want modelRun, g *generation, at place) {
 	t.Helper()
 	e := &g.entries[at]

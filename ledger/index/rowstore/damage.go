@@ -7,23 +7,23 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// ErrRebuilding is returned while an empty index replaces a damaged one.
+// ErrRebuilding is returned while a damaged index is being replaced by an empty one.
 var ErrRebuilding = errors.New("index: the index is damaged and is being replaced")
 
-// usage counts the users of the engine, so that it can be replaced when there are none.
+// usage counts the users of the engine, so that the engine can be replaced when there are none.
 type usage struct {
-	mu      sync.Mutex // protects the fields below; held briefly
+	mu      sync.Mutex // guards the fields below; held only briefly
 	idle    sync.Cond  // signalled when users becomes 0
 	users   int
-	running int   // followers that run
+	running int   // number of running followers
 	refused error // what Acquire returns; nil if the engine can be used
 	// rebuilds counts how often the engine was replaced. It is replaced at most once, so that
 	// a failing disk does not cause endless rebuilds.
 	rebuilds int
 }
 
-// Acquire prevents the engine from being replaced until Release. It returns how often the
-// engine was replaced before. After an error, the caller must not call Release.
+// Acquire prevents the engine from being replaced until Release is called. It returns how often the
+// engine has been replaced so far. If Acquire returns an error, the caller must not call Release.
 func (s *Store) Acquire() (replaced int, err error) {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
@@ -71,8 +71,7 @@ func (s *Store) AddRunningFollowers(running int) {
 	s.usage.running += running
 }
 
-// ErrDamaged is wrapped by errors about stored rows that no fold of this build can have
-// written.
+// ErrDamaged means that stored rows cannot have been written by any fold of this build.
 var ErrDamaged = errors.New("index: the stored rows are damaged")
 
 // IsCorruption reports whether an error of the engine means that its files are damaged.

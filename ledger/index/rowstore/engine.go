@@ -36,7 +36,7 @@ const tableBytes = 64 << 20
 // level.
 const oneLevelBytes = 512 << 20
 
-// lastLevel holds most of an index.
+// lastLevel is the engine's last level, which holds most of an index.
 const lastLevel = 6
 
 // engineOptions returns options for small keys that arrive in random order and are usually
@@ -45,7 +45,7 @@ func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 	o := &engine.Options{
 		FS:       frames.CheckedFS{FS: c.Files},
 		Comparer: c.Schema.comparer(),
-		// Events that a crash loses are folded again from the log.
+		// Events whose rows are lost in a crash are folded again from the log.
 		DisableWAL:                  true,
 		FormatMajorVersion:          engineFormat,
 		CacheSize:                   int64(c.CacheBytes),

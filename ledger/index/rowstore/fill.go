@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// ErrPosition means that no page of the same query returned Page.After as its position.
+// ErrPosition means that Page.After is not a position that a page of the same query returned.
 var ErrPosition = errors.New("index: the position belongs to another query")
 
 // Position returns the seq at which the previous page ended, or false on the first page.
@@ -21,7 +21,8 @@ func (p Page) Position() (uint64, bool, error) {
 }
 
 // PageNewestFirst returns a page of a row's versions, newest first, and the position of the next
-// page, or nil on the last page. take converts each version, and returns nil to leave it out.
+// page, or nil on the last page. take converts a version to a row of the page, or returns nil to
+// leave it out.
 func PageNewestFirst[R any](r *Reader, d Dimension, id []byte, p Page, take func(Version) (*R, error)) ([]R, []byte, error) {
 	below, given, err := p.Position()
 	if err != nil {
@@ -35,7 +36,7 @@ func PageNewestFirst[R any](r *Reader, d Dimension, id []byte, p Page, take func
 	return fill(r, r.VersionsNewestFirst(d, id, below), p, take)
 }
 
-// PageOldestFirst is like PageNewestFirst, with the oldest version first.
+// PageOldestFirst is like PageNewestFirst, but returns the oldest version first.
 func PageOldestFirst[R any](r *Reader, d Dimension, id []byte, p Page, take func(Version) (*R, error)) ([]R, []byte, error) {
 	last, given, err := p.Position()
 	if err != nil {

@@ -15,16 +15,15 @@ import (
 // found. No build has this layout, so the next start empties the index.
 const damagedLayout = "colophon index, to be emptied\n"
 
-// Files of this package; all others belong to the engine. A folder with layoutFile contains an
-// index and may be emptied.
+// Names of this package's files; all others belong to the engine. A folder with layoutFile contains
+// an index and may be emptied.
 const (
 	lockFile   = "LOCK"
 	layoutFile = "LAYOUT"
 	layoutNext = "LAYOUT.next"
 )
 
-// folder is the folder of an index. Callers of its methods, except acquire, must hold the
-// lock.
+// folder is the folder of an index. All methods except acquire must be called with the lock held.
 type folder struct {
 	files  vfs.FS
 	dir    string
@@ -88,7 +87,7 @@ func (f folder) empty() error {
 	return f.writeLayout(f.layout)
 }
 
-// contents returns the names of the engine's files.
+// contents returns the names of the engine's files in the folder.
 func (f folder) contents() ([]string, error) {
 	all, err := f.files.List(f.dir)
 	if err != nil {
@@ -156,8 +155,8 @@ func (f folder) hasSpace() (bool, error) {
 	return usage.AvailBytes >= MinFreeBytes, nil
 }
 
-// environmental reports whether an error comes from the operating system, for example because
-// of permissions, too many open files, or the disk. Emptying the index would not help then. A
+// environmental reports whether an error comes from the operating system, for example because of
+// permissions, too many open files, or the disk. In that case, emptying the index would not help. A
 // missing file counts as damage.
 func environmental(err error) bool {
 	var number syscall.Errno

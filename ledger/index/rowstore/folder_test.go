@@ -29,8 +29,8 @@ func filledRows(t *testing.T) (files *vfs.MemFS, lines []string) {
 	return files, lines
 }
 
-// If emptying a store is interrupted at any moment, the next start completes it. The remains of
-// a store are never opened as a store.
+// If emptying a store is interrupted at any moment, the next start completes it. A partly emptied
+// store is never opened.
 func TestEmptyingIsInterrupted(t *testing.T) {
 	for fail := 0; ; fail++ {
 		files, lines := filledRows(t)

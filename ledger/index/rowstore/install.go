@@ -13,13 +13,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// incomingDir is the folder, inside the folder of the index, for tables that are not installed
-// yet.
+// incomingDir is the subfolder of the index for tables that have not been installed yet.
 const incomingDir = "incoming"
 
-// Installer replaces all rows of a name. It collects the rows in tables that the engine does not
-// know, and then adds all tables to the engine at once. Until then the store does not change.
-// An Installer is not safe for concurrent use, and must be closed.
+// Installer replaces all rows of a name. It collects the new rows in tables that the engine does
+// not know about, and then adds all tables to the engine at once. Until then, the store does not
+// change. An Installer is not safe for concurrent use, and must be closed.
 type Installer struct {
 	store   *Store
 	name    string
@@ -32,8 +31,8 @@ type Installer struct {
 	key     []byte          // scratch
 }
 
-// NewInstaller begins to replace the rows of a name. The store must be acquired, and calls must
-// not overlap with others that assign keyspaces.
+// NewInstaller returns an Installer that replaces the rows of a name. The store must be acquired.
+// The call must not overlap with other calls that assign keyspaces.
 func (s *Store) NewInstaller(name string) (*Installer, error) {
 	keys, err := s.nextKeyspace()
 	if err != nil {
@@ -56,11 +55,11 @@ func (s *Store) incoming(name string) string {
 	return s.config.Files.PathJoin(s.config.Dir, incomingDir, name)
 }
 
-// removeIncoming removes the tables that interrupted installs left.
+// removeIncoming removes the tables that interrupted installs left behind.
 func (f folder) removeIncoming() error { return f.files.RemoveAll(f.path(incomingDir)) }
 
-// Add adds a row. Rows must be added in the order of their keys. Add returns ErrPart if a row
-// is out of order, or if no fold can have written it. After an error, the install can only be
+// Add adds a row. Rows must be added in the order of their keys. Add returns ErrPart if a row is
+// out of order, or if no fold can have written it. After an error, the Installer can only be
 // closed.
 func (i *Installer) Add(row Row) error {
 	if err := i.store.config.Schema.checkKey(row.Key); err != nil {
@@ -112,8 +111,8 @@ func (i *Installer) endTable() error {
 	return nil
 }
 
-// Commit replaces the rows of the name with the added ones, atomically and durably. The store
-// must be acquired, and calls must not overlap with others that assign keyspaces.
+// Commit replaces the rows of the name with the added ones, atomically and durably. The store must
+// be acquired. The call must not overlap with other calls that assign keyspaces.
 func (i *Installer) Commit(ctx context.Context) error {
 	old, found, err := get(i.store.engine, numberKey(i.name))
 	if err != nil {
@@ -144,8 +143,8 @@ func (i *Installer) Close() error {
 	return errors.Join(err, i.store.config.Files.RemoveAll(i.dir))
 }
 
-// nextKeyspace returns an empty keyspace, with a number above all numbers that are in use. It
-// never returns the same number twice for a store.
+// nextKeyspace returns an empty keyspace, whose number is higher than all numbers in use. It never
+// returns the same number twice for a store.
 func (s *Store) nextKeyspace() (Keyspace, error) {
 	if s.config.ReadOnly {
 		return Keyspace{}, ErrReadOnly

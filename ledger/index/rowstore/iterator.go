@@ -53,8 +53,8 @@ func (it *Iterator) Value() ([]byte, error) {
 	return value, wrapRead(err)
 }
 
-// NewestUpTo returns the newest version up to seq in the current version run. Its value is
-// valid until the next move.
+// NewestUpTo returns the newest version in the current version run whose seq is at most seq. Its
+// value is valid until the next move.
 func (it *Iterator) NewestUpTo(seq uint64) (Version, error) { return newestAt(it.engine, seq) }
 
 // Versions yields the versions of the current version run, oldest first. Their values are

@@ -10,11 +10,11 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Dimension is a kind of row, or of key. A key consists of the number of a keyspace (2 bytes),
-// a dimension (1), a row, and, if the dimension has VersionedBit, a version (8). A version is
-// the seq of the event that wrote the row, inverted, so that the newest comes first. The value
-// of such a key is a version run, and the key ends with the run's oldest version. All rows of
-// a versioned dimension have the same length.
+// Dimension is the kind of a row or key. A key consists of the number of a keyspace (2 bytes), a
+// dimension (1), a row, and, if the dimension has VersionedBit, a version (8). A version is the seq
+// of the event that wrote the row, inverted, so that the newest comes first. The value of such a
+// key is a version run, and the key ends with the run's oldest version. All rows of a versioned
+// dimension have the same length.
 type Dimension byte
 
 // VersionedBit is set in dimensions whose keys end in a version.
@@ -26,14 +26,14 @@ const numberDimension Dimension = 0x00
 // Schema maps a dimension to the length, in bytes, of the row within its keys.
 type Schema [256]int
 
-// Lengths in keys, in bytes.
+// Lengths of the parts of a key, in bytes.
 const (
 	VersionBytes = 8
 	SeqBytes     = 8
 )
 
-// Keyspace is the part of the index that belongs to one ledger. It is the first bytes of all
-// keys in that part. Number 0 belongs to the index itself.
+// Keyspace is the part of the index that belongs to one ledger. All keys in that part begin with
+// its two bytes. Number 0 belongs to the index itself.
 type Keyspace [2]byte
 
 func KeyspaceFromNumber(n uint16) Keyspace {
@@ -44,8 +44,8 @@ func KeyspaceFromNumber(n uint16) Keyspace {
 
 func (k Keyspace) number() uint16 { return binary.BigEndian.Uint16(k[:]) }
 
-// UpperBound returns the upper bound of the keyspace's keys. The last number has no such bound, but
-// nextKeyspace never returns that number.
+// UpperBound returns a key that sorts after all keys of the keyspace. The keyspace with the highest
+// possible number has no such key, but nextKeyspace never returns it.
 func (k Keyspace) UpperBound() []byte {
 	next := KeyspaceFromNumber(k.number() + 1)
 	return next[:]
@@ -61,7 +61,7 @@ func AppendVersion(dst []byte, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, math.MaxUint64-seq)
 }
 
-// VersionOf returns the seq at the end of a key.
+// VersionOf returns the seq that the version at the end of a key stands for.
 func VersionOf(key []byte) uint64 {
 	return math.MaxUint64 - binary.BigEndian.Uint64(key[len(key)-VersionBytes:])
 }
@@ -77,8 +77,8 @@ func DecodeSeq(value []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// Identity represents texts of any length in keys. It is half of a SHA-256, so collisions are
-// not expected.
+// Identity represents a list of texts of any length in keys. It is half of a SHA-256, so collisions
+// are not expected.
 type Identity [16]byte
 
 // IdentityOf returns the identity of a list of texts.
@@ -102,8 +102,8 @@ func (s *Schema) split(key []byte) int {
 	return len(key)
 }
 
-// comparer orders keys by their bytes. It tells the engine where the version begins, so that
-// the engine's filters can answer whether a row has any version.
+// comparer returns a comparer that orders keys by their bytes. It tells the engine where the
+// version begins, so that the engine's filters can answer whether a row has any version.
 func (s *Schema) comparer() *engine.Comparer {
 	c := *engine.DefaultComparer
 	c.Name = "colophon.index.1"
@@ -114,8 +114,8 @@ func (s *Schema) comparer() *engine.Comparer {
 	return &c
 }
 
-// UpperBound returns a key that sorts after every key that consists of prefix and at most more
-// further bytes.
+// UpperBound returns a key that sorts after every key that begins with prefix and has at most more
+// bytes after it.
 func UpperBound(prefix []byte, more int) []byte {
 	return append(append(prefix[:len(prefix):len(prefix)], bytes.Repeat([]byte{0xff}, more)...), 0)
 }

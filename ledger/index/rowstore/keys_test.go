@@ -23,7 +23,7 @@ func drawKey(t *rapid.T, name string, d Dimension) []byte {
 	return AppendVersion(append(k, row...), rapid.SampledFrom([]uint64{0, 1, 1 << 40, math.MaxUint64}).Draw(t, name+" version"))
 }
 
-// Keys are ordered by their bytes, and so are their parts before the version. The engine
+// Keys are ordered by their bytes, and so are the parts of keys before the version. The engine
 // relies on both.
 func TestComparer(t *testing.T) {
 	c := testSchema.comparer()

@@ -7,22 +7,22 @@ type Page struct {
 	After []byte
 }
 
-// Limits of what a page can read, including rows that a filter rejects. A page that reaches a
-// limit ends with the rows found so far and a position.
+// Limits on what a page may read, including rows that a filter rejects. A page that reaches a limit
+// ends with the rows found so far and a position.
 const (
-	KeysPerRow = 20      // keys for each row of the limit
+	KeysPerRow = 20      // keys for each requested row
 	PageBytes  = 4 << 20 // bytes of events, which is about the size of the rows as JSON
 )
 
 // Budget limits what a page reads.
 type Budget struct {
 	from *Reader
-	// Counts of the reader at which the page must end.
+	// The page must end when the counts of the reader reach these values.
 	keys, bytes int
 	rows        int
 }
 
-// Budget returns the budget of a page that the reader now begins to read.
+// Budget returns the budget for a page that the reader is about to read.
 func (r *Reader) Budget(p Page) Budget {
 	return Budget{r, r.touched + KeysPerRow*p.Limit, r.bytes + PageBytes, p.Limit}
 }

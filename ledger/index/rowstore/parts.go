@@ -8,19 +8,20 @@ import (
 	"slices"
 )
 
-// Row is one key of a keyspace with its value. The key lacks the keyspace, so equal rows of
-// two stores are equal.
+// Row is one key of a keyspace with its value. The key does not include the keyspace, so that rows
+// of two stores can be compared.
 type Row struct{ Key, Value []byte }
 
 // append encodes a row: the length of its key, the key, the length of its value, and the
 // value.
 func (r Row) append(dst []byte) []byte { return appendValue(appendValue(dst, r.Key), r.Value) }
 
-// EncodePart encodes the rows of the reader's keyspace in the order of their keys, beginning after
-// the key after, or at the first key if after is nil. The part ends with the row with which its
-// length reaches the given number of bytes. So the same rows always have the same parts. last is
-// the key of the last row. more reports whether rows follow. The reader's size has no effect.
-// EncodePart returns ErrPosition if after cannot be the key of a row.
+// EncodePart encodes rows of the reader's keyspace in the order of their keys. It starts with the
+// row that follows the key after, or with the first row if after is nil. The part ends with the
+// first row that makes it at least as long as the given number of bytes. The same rows therefore
+// always have the same parts. last is the key of the last row. more reports whether rows follow.
+// The reader's size has no effect. EncodePart returns ErrPosition if after cannot be the key of a
+// row.
 func (r *Reader) EncodePart(after []byte, bytes int) (rows, last []byte, more bool, err error) {
 	if after != nil && (len(after) == 0 || r.schema.checkKey(after) != nil) { // the engine must not see such a key
 		return nil, nil, false, ErrPosition
@@ -46,11 +47,11 @@ func (r *Reader) EncodePart(after []byte, bytes int) (rows, last []byte, more bo
 	return rows, last, more, it.Error()
 }
 
-// ErrPart means that the bytes are not the rows of a part.
+// ErrPart means that a part cannot be decoded or contains rows that are not valid.
 var ErrPart = errors.New("index: rows that cannot be decoded")
 
 // DecodePart yields the rows of a part. It yields ErrPart if the bytes are not a list of rows. The
-// rows are valid as long as the part.
+// rows alias part.
 func DecodePart(part []byte) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for len(part) > 0 {
@@ -66,7 +67,7 @@ func DecodePart(part []byte) iter.Seq2[Row, error] {
 	}
 }
 
-// cut removes a length, and that many bytes after it, from the beginning of text, and sets
+// cut removes a length, and as many bytes as the length says, from the beginning of text. It sets
 // taken to these bytes. It returns false if text is too short.
 func cut(text, taken *[]byte) bool {
 	length, size := binary.Uvarint(*text)

@@ -31,7 +31,7 @@ func (r *Reader) KeysRead() int { return r.touched }
 // EventBytes returns the number of bytes of events that have been read so far.
 func (r *Reader) EventBytes() int { return r.bytes }
 
-// AddReads adds keys, and bytes of events, that the caller read without using the Reader.
+// AddReads counts keys and bytes of events that the caller has read without using the Reader.
 func (r *Reader) AddReads(keys, bytes int) {
 	r.touched += keys
 	r.bytes += bytes
@@ -45,8 +45,8 @@ func (r *Reader) Close() error {
 	return errors.Join(err, r.snapshot.Close())
 }
 
-// row returns the key from which to seek backwards for the newest version of a row below a
-// size.
+// row returns the key at which to start seeking for the newest version of a row whose seq is less
+// than below.
 func (r *Reader) row(d Dimension, row []byte, below uint64) []byte {
 	r.key = AppendVersion(append(r.Keys.Prefix(r.key[:0], d), row...), below-1)
 	return r.key
@@ -58,7 +58,8 @@ func (r *Reader) NewestVersion(d Dimension, row []byte) (seq uint64, value []byt
 	return r.NewestVersionBelow(d, row, r.size)
 }
 
-// NewestVersionBelow is like NewestVersion, but as of the size below instead of the reader's size.
+// NewestVersionBelow is like NewestVersion, but only considers versions whose seq is less than
+// below.
 func (r *Reader) NewestVersionBelow(d Dimension, row []byte, below uint64) (seq uint64, value []byte, found bool, err error) {
 	if below == 0 {
 		return 0, nil, false, nil
@@ -74,7 +75,7 @@ func (r *Reader) NewestVersionBelow(d Dimension, row []byte, below uint64) (seq 
 	return newest.Seq, newest.Value, err == nil, err
 }
 
-// point opens points if necessary.
+// point opens the iterator for point reads if it is not open yet.
 func (r *Reader) point() (err error) {
 	if r.points == nil {
 		r.points, err = r.snapshot.NewIter(nil)
@@ -95,7 +96,7 @@ func (r *Reader) Get(key []byte) (value []byte, found bool, err error) {
 	return value, err == nil, wrapRead(err)
 }
 
-// HasPrefix reports whether any key has a prefix.
+// HasPrefix reports whether any key begins with prefix.
 func (r *Reader) HasPrefix(prefix []byte) (bool, error) {
 	if err := r.point(); err != nil {
 		return false, err

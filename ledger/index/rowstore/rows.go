@@ -7,7 +7,7 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Limits are the limits of a batch and of the row cache, in bytes.
+// Limits holds the maximum sizes of a batch and of the row cache, in bytes.
 type Limits struct{ Batch, RowCache int }
 
 // Writer reads and writes rows for a fold. It collects a batch, and caches the newest version
@@ -15,7 +15,7 @@ type Limits struct{ Batch, RowCache int }
 // than once per batch. It belongs to the follower's goroutine.
 //
 // Errors are sticky: after the first error, reads find nothing and writes do nothing until
-// End, which returns that error.
+// EndBatch, which returns that error.
 type Writer struct {
 	engine *engine.DB
 	Keys   Keyspace
@@ -23,8 +23,8 @@ type Writer struct {
 	spare  *Batch // a batch for reuse; nil while that batch is being stored
 	// newestStored reads rows as they were before the batch. It is nil until the first read.
 	newestStored *engine.Iterator
-	// The rows of the batch are in the cache's current generation. changed lists those that
-	// are not yet in writes. waiting is the number of bytes that they will take there.
+	// The rows of the batch are in the cache's current generation. changed lists the rows that are
+	// not in writes yet. waiting is the number of bytes that they will take there.
 	cache   rowCache
 	changed []place
 	waiting int
@@ -34,7 +34,7 @@ type Writer struct {
 	key, value []byte // scratch
 }
 
-// BeginBatch begins a batch.
+// BeginBatch begins a batch with the given limits.
 func (r *Writer) BeginBatch(limits Limits) {
 	if r.writes, r.spare = r.spare, nil; r.writes == nil {
 		r.writes = new(Batch)
@@ -54,8 +54,8 @@ func (r *Writer) IsFull() bool {
 // IsEmpty reports whether nothing has been written since the batch began.
 func (r *Writer) IsEmpty() bool { return len(r.writes.list) == 0 && len(r.changed) == 0 }
 
-// TakeBatch ends the batch and returns it. The caller must Commit the batch, and return it with
-// Reuse, before the batch after the next one begins. The row cache keeps the rows of the batch
+// TakeBatch ends the batch and returns it. The caller must commit the batch, and return it with
+// ReuseBatch, before the batch after the next one begins. The row cache keeps the rows of the batch
 // until then.
 func (r *Writer) TakeBatch() *Batch {
 	for _, at := range r.changed {
@@ -67,7 +67,7 @@ func (r *Writer) TakeBatch() *Batch {
 	return batch
 }
 
-// ReuseBatch accepts a batch for reuse after its Commit.
+// ReuseBatch takes back a committed batch, so that its memory can be reused.
 func (r *Writer) ReuseBatch(batch *Batch) { r.spare = batch }
 
 // GetStored returns the value of a key without a version, as it was before the batch. The caller
@@ -99,7 +99,7 @@ func (r *Writer) ForEachKey(d Dimension, do func(it *Iterator) error) (err error
 	return it.Error()
 }
 
-// EndBatch discards the batch unless it was taken, and returns the first error since Begin.
+// EndBatch discards the batch unless it was taken, and returns the first error since BeginBatch.
 func (r *Writer) EndBatch() error {
 	err := r.Err
 	if r.writes != nil {
@@ -175,8 +175,7 @@ func (r *Writer) Put(d Dimension, row []byte, seq uint64, value []byte) {
 	r.change(at, r.cache.current.add(at, seq, value))
 }
 
-// PutFirst writes a version that begins a version run, without reading the row. It is for the
-// first version of a row.
+// PutFirst writes the first version of a row. Unlike Put, it does not read the row.
 func (r *Writer) PutFirst(d Dimension, row []byte, seq uint64, value []byte) {
 	r.value = appendValue(r.value[:0], value)
 	r.change(r.cache.keep(r.name(d, row), spanFrom(seq), r.value), 0)
@@ -222,22 +221,22 @@ func (r *Writer) PutSeparately(d Dimension, row []byte, seq uint64, value []byte
 	r.Set(r.key, r.value)
 }
 
-// Set writes a key without a version.
+// Set sets the value of a key that has no version.
 func (r *Writer) Set(key, value []byte) {
 	if r.Err == nil {
 		r.writes.add(setKey, key, value)
 	}
 }
 
-// SingleDelete removes a key without a version that was set exactly once since it was last
-// removed. In the engine, it is cheaper than Delete.
+// SingleDelete removes a key that has no version and that was set exactly once since it was last
+// removed. For the engine, it is cheaper than Delete.
 func (r *Writer) SingleDelete(key []byte) {
 	if r.Err == nil {
 		r.writes.add(singleDeleteKey, key, nil)
 	}
 }
 
-// Delete removes a key without a version.
+// Delete removes a key that has no version.
 func (r *Writer) Delete(key []byte) {
 	if r.Err == nil {
 		r.writes.add(deleteKey, key, nil)

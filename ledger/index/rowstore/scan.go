@@ -7,15 +7,16 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// NamedRow is a version with its row. It is valid until the next step of the iteration.
+// NamedRow is a version together with the row that it belongs to. It is valid until the next step
+// of the iteration.
 type NamedRow struct {
 	Row []byte // the key without keyspace, dimension, and version
 	Version
 }
 
-// NewestInRange yields, for each row from first to last, both included, the newest version below a
-// size. The rows are in order. The size must be at most the reader's. NewestInRange reads one or two
-// keys per row.
+// NewestInRange yields the rows from first to last, both included, in order. Each comes with its
+// newest version whose seq is less than below, which must be at most the reader's size.
+// NewestInRange reads one or two keys per row.
 func (r *Reader) NewestInRange(d Dimension, first, last []byte, below uint64) iter.Seq2[NamedRow, error] {
 	return func(yield func(NamedRow, error) bool) {
 		keys := r.Keys
@@ -64,8 +65,8 @@ func (r *Reader) eachNewest(it *engine.Iterator, below uint64, yield func(NamedR
 // iteration.
 type KeyValue struct{ Key, Value []byte }
 
-// Scan yields the keys without a version from one key up to, but not including, another, in
-// order.
+// Scan yields the keys without a version from one key up to, but not including, another. The keys
+// are in order.
 func (r *Reader) Scan(from, below []byte) iter.Seq2[KeyValue, error] {
 	return func(yield func(KeyValue, error) bool) {
 		it, err := r.Iterate(from, below)

@@ -26,8 +26,8 @@ type Config struct {
 	// Rebuild makes Open empty an existing store. Tables are then merged late, because the
 	// store has few readers while it is filled.
 	Rebuild bool
-	// CacheBytes limits the engine's block cache, its memtables, and the batches that are not
-	// yet written, together. Each memtable takes MemTableBytes.
+	// CacheBytes limits the total memory of the engine's block cache, its memtables, and the
+	// batches that are not yet written. Each memtable takes MemTableBytes.
 	CacheBytes, MemTableBytes int
 	Log                       *slog.Logger
 	// Exit exits the process with a status. The store calls it when a write fails.
@@ -167,7 +167,7 @@ func (s *Store) DB() *engine.DB { return s.engine }
 // Owns reports whether r was created with the current engine. The store must be acquired.
 func (s *Store) Owns(r *Writer) bool { return r.engine != nil && r.engine == s.engine }
 
-// NewWriter returns the rows of a keyspace for a fold. The store must be acquired.
+// NewWriter returns a Writer for the rows of a keyspace. The store must be acquired.
 func (s *Store) NewWriter(keys Keyspace) Writer { return Writer{engine: s.engine, Keys: keys} }
 
 // NewReader returns a reader of a keyspace as it is now. The store must stay acquired until
@@ -182,8 +182,7 @@ func (s *Store) Iterate(lower, upper []byte) (*Iterator, error) {
 	return iterate(s.engine, lower, upper)
 }
 
-// WaitForRebuild blocks until the current replacement of the store, if there is one, has
-// ended.
+// WaitForRebuild blocks until the replacement of the store has ended, if one is in progress.
 func (s *Store) WaitForRebuild() { s.rebuilding.Wait() }
 
 // Flush makes all written batches durable.
@@ -206,7 +205,8 @@ func numberKey(name string) []byte {
 	return append(KeyspaceFromNumber(0).Prefix(nil, numberDimension), name...)
 }
 
-// newKeyspace assigns an empty keyspace, with the highest number, to a name.
+// newKeyspace assigns an empty keyspace to a name. Its number is higher than that of any other
+// keyspace.
 func (s *Store) newKeyspace(name string) (Keyspace, error) {
 	next, err := s.nextKeyspace()
 	if err != nil {
@@ -215,9 +215,9 @@ func (s *Store) newKeyspace(name string) (Keyspace, error) {
 	return next, s.engine.Set(numberKey(name), next[:], engine.NoSync)
 }
 
-// Clear deletes the rows of a name in its old keyspace, and assigns a new keyspace. Keyspaces
-// are not reused, because a seek by prefix is unreliable if a deleted range lies below new
-// versions of the same row.
+// Clear deletes the rows in the old keyspace of a name and assigns a new keyspace to the name.
+// Keyspaces are not reused, because a seek by prefix is unreliable if a deleted range lies below
+// new versions of the same row.
 func (s *Store) Clear(name string, old Keyspace) (Keyspace, error) {
 	next, err := s.newKeyspace(name)
 	if err != nil {
@@ -226,7 +226,7 @@ func (s *Store) Clear(name string, old Keyspace) (Keyspace, error) {
 	return next, s.engine.DeleteRange(old[:], old.UpperBound(), engine.NoSync)
 }
 
-// Close waits for the current replacement, if there is one, and closes the database. The
+// Close waits for the replacement of the store, if one is in progress, and closes the database. The
 // database must have no users. After Close, Acquire returns refused.
 func (s *Store) Close(refused error) error {
 	s.rebuilding.Wait()

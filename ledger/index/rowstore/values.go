@@ -65,8 +65,8 @@ func (r *ValueReader) Identity(to *Identity) {
 	r.Rest = r.Rest[copy(to[:], r.Rest):]
 }
 
-// Err returns nil if exactly the whole value was decoded. Otherwise it returns an error that
-// wraps ErrDamaged. what names the value in the error.
+// Err returns nil if the whole value was decoded and nothing is left. Otherwise it returns an error
+// that wraps ErrDamaged. what names the value in the error.
 func (r *ValueReader) Err(what string, value []byte) error {
 	if r.Bad || len(r.Rest) > 0 {
 		return fmt.Errorf("%w: %s cannot be decoded from %x", ErrDamaged, what, value)
@@ -81,8 +81,8 @@ func DecodeNumber(value []byte) (uint64, error) {
 	return n, r.Err("a number", value)
 }
 
-// Decode decodes a value for a fold. If decode fails, Decode calls r.Fail, so that the batch
-// is not stored.
+// Decode decodes a value for a fold. If decode fails, Decode calls r.Failf, so that the batch is
+// not stored.
 func Decode[S any](r *Writer, value []byte, decode func([]byte) (S, error)) S {
 	s, err := decode(value)
 	if err != nil {

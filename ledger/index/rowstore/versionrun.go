@@ -33,7 +33,7 @@ type versionRun struct {
 	err     error // set if encoded is not a version run
 }
 
-// openRun returns an iterator at the oldest version.
+// openRun returns an iterator at the oldest version, whose seq is first.
 func openRun(first uint64, encoded []byte) versionRun {
 	s := versionRun{Version: Version{Seq: first}, encoded: encoded}
 	s.take()
@@ -82,8 +82,8 @@ func (s *versionRun) fail() {
 	}
 }
 
-// newestUpTo returns the newest version up to a seq. first is the seq of the oldest version,
-// and must not be above that seq.
+// newestUpTo returns the newest version in an encoded version run whose seq is at most seq. first
+// is the seq of the oldest version, and must not be greater than seq.
 func newestUpTo(seq, first uint64, encoded []byte) (Version, error) {
 	s := openRun(first, encoded)
 	found := s.Version

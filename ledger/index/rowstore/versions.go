@@ -7,8 +7,8 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// newestAt returns the newest version up to a seq in an iterator's current version run. The
-// value is valid until the iterator moves.
+// newestAt returns the newest version in an iterator's current version run whose seq is at most
+// seq. The value is valid until the iterator moves.
 func newestAt(it *engine.Iterator, seq uint64) (Version, error) {
 	encoded, err := it.ValueAndErr()
 	if err != nil {
@@ -31,14 +31,14 @@ type VersionSeeker struct {
 	valid bool
 }
 
-// NewVersionSeeker returns a walk over the versions of a row. The first Seek decides where it begins.
+// NewVersionSeeker returns a VersionSeeker for a row. The first call to Seek decides where it begins.
 func (r *Reader) NewVersionSeeker(d Dimension, id []byte) *VersionSeeker {
 	return &VersionSeeker{from: r, d: d, id: id}
 }
 
-// Seek returns the newest version up to a seq. ok is false if there is none. The seq must be
-// below the reader's size, and not above the seq of the previous call. The value is valid
-// until the next call.
+// Seek returns the newest version whose seq is at most the given one. ok is false if there is none.
+// The given seq must be less than the reader's size, and not greater than that of the previous
+// call. The value is valid until the next call.
 func (w *VersionSeeker) Seek(seq uint64) (found Version, ok bool, err error) {
 	for len(w.left) > 0 {
 		if next := w.left[len(w.left)-1]; next.Seq <= seq {
@@ -66,7 +66,7 @@ func (w *VersionSeeker) Seek(seq uint64) (found Version, ok bool, err error) {
 	return w.left[len(w.left)-1], true, nil
 }
 
-// take collects the versions up to a seq in the iterator's current version run.
+// take collects the versions in the iterator's current version run whose seq is at most seq.
 func (w *VersionSeeker) take(seq uint64) error {
 	encoded, err := w.it.ValueAndErr()
 	if err != nil {
@@ -88,8 +88,8 @@ func (w *VersionSeeker) Close() error {
 	return wrapRead(w.it.Close())
 }
 
-// VersionsNewestFirst yields the versions of a row below a size, newest first. below must be at most the
-// reader's size. A value is valid until the next step.
+// VersionsNewestFirst yields the versions of a row whose seq is less than below, newest first. below
+// must be at most the reader's size. A value is valid until the next step.
 func (r *Reader) VersionsNewestFirst(d Dimension, id []byte, below uint64) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		w := r.NewVersionSeeker(d, id)
@@ -120,8 +120,8 @@ func VersionSeqs(versions iter.Seq2[Version, error]) iter.Seq2[uint64, error] {
 	}
 }
 
-// VersionsOldestFirst yields the versions of a row from a seq up to the reader's size, oldest first. A
-// value is valid until the next step.
+// VersionsOldestFirst yields the versions of a row whose seq is at least from and less than the
+// reader's size, oldest first. A value is valid until the next step.
 func (r *Reader) VersionsOldestFirst(d Dimension, id []byte, from uint64) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		if from >= r.size {
@@ -140,16 +140,17 @@ func (r *Reader) VersionsOldestFirst(d Dimension, id []byte, from uint64) iter.S
 	}
 }
 
-// seekOrLast moves an iterator to the first key that is not less than key, or to the last key.
-// If the seek fails, seekOrLast does not move further, because that would lose the error.
+// seekOrLast moves an iterator to the first key that is not less than key, or to the last key if
+// there is none. If the seek fails, seekOrLast does not move further, because that would lose the
+// error.
 func seekOrLast(it *engine.Iterator, key []byte) bool {
 	return it.SeekGE(key) || it.Error() == nil && it.Last()
 }
 
-// eachFrom yields the versions from a seq upwards of the row to which an iterator is bounded.
-// more is false if yield returned false.
+// eachFrom yields the versions of a row whose seq is at least from, oldest first. The iterator must
+// be limited to the keys of that row. more is false if yield returned false.
 func (r *Reader) eachFrom(it *engine.Iterator, d Dimension, id []byte, from uint64, yield func(Version, error) bool) (more bool, err error) {
-	// Begin in the version run that contains the seq, or in the oldest one if none does.
+	// Begin in the version run that contains from, or in the oldest run if none does.
 	for valid := seekOrLast(it, r.row(d, id, from+1)); valid; valid = it.Prev() {
 		r.touched++
 		encoded, err := it.ValueAndErr()

@@ -70,7 +70,7 @@ func (u *rowsUnderTest) write(t *rapid.T, seq uint64) {
 	}
 }
 
-// between returns the versions of a row from a seq up to but not including another.
+// between returns the versions of a row whose seq is at least from and less than below.
 func (u *rowsUnderTest) between(name byte, from, below uint64) []Version {
 	var some []Version
 	for _, r := range u.all[name] {

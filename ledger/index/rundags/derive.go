@@ -19,8 +19,8 @@ const (
 	cacheKeyName = "cache_key"
 )
 
-// deriver writes the run-DAGs of questions and of cache keys, and groups of run-DAGs. It also
-// counts failures.
+// deriver writes the rows for questions, cache keys, and groups of run-DAGs. It also counts
+// failures.
 type deriver struct {
 	*index.Fold
 	recent recentFold
@@ -103,7 +103,8 @@ func (f *deriver) dagStateChanged(ctx context.Context, e, target *event.Event, f
 	if live == (from == string(record.Live)) {
 		return nil
 	}
-	// changeGroup and changeLive can read stored keys.
+	// changeGroup and changeLive may read stored keys, which do not include those of the current
+	// batch.
 	if err := f.RequireEmptyBatch(); err != nil {
 		return err
 	}
@@ -171,21 +172,22 @@ func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target
 	return f.liveBefore(d, shared, target)
 }
 
-// liveBefore returns the last live run-DAG before event seq among those with the value shared
-// in dimension d, or 0 if there is none. It does not see changes of the current batch.
+// liveBefore returns the seq of the last live run-DAG before the event at seq, or 0 if there is
+// none. It considers only run-DAGs that have the value shared in dimension d. It does not see
+// changes made by the current batch.
 func (f *deriver) liveBefore(d rowstore.Dimension, shared []byte, seq uint64) (uint64, error) {
 	prefix := append(f.Rows.Keys.Prefix(nil, d), shared...)
 	return f.firstLive(liveDAGKey(f.Rows.Keys, d, shared, seq-1), rowstore.UpperBound(prefix, rowstore.VersionBytes), (*rowstore.Iterator).First)
 }
 
-// liveAfter is like liveBefore, but returns the first live run-DAG after event seq.
+// liveAfter is like liveBefore, but returns the first live run-DAG after the event at seq.
 func (f *deriver) liveAfter(d rowstore.Dimension, shared []byte, seq uint64) (uint64, error) {
 	prefix := append(f.Rows.Keys.Prefix(nil, d), shared...)
 	return f.firstLive(prefix, liveDAGKey(f.Rows.Keys, d, shared, seq), (*rowstore.Iterator).Last)
 }
 
-// firstLive returns the run-DAG of the first key that move finds in a range, or 0 if there is
-// none.
+// firstLive returns the seq of the run-DAG whose key move finds in a range of keys, or 0 if the
+// range is empty.
 func (f *deriver) firstLive(lower, upper []byte, move func(*rowstore.Iterator) bool) (seq uint64, err error) {
 	it, err := f.Rows.Iterate(lower, upper)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// The values by which failures are counted. In each list, the first value represents null, and
-// the last one represents all unknown texts. Their positions are stored.
+// The values by which failures are counted. In each list, the first value represents null, and the
+// last one represents all unknown texts. The index stores the positions.
 var (
 	failureStages = [...]string{noStage, "retrieval", "context", "answer", drift.UnknownFailure, counters.OtherLabel}
 	auditModes    = [...]string{noStage, "STRICT", "HYBRID", "UNGROUNDED", counters.OtherLabel}
@@ -47,7 +47,7 @@ func decodeOutcome(row []byte) (outcome, error) {
 	return outcome(row), nil
 }
 
-// countRun counts a run-DAG by its outcome, whatever its state.
+// countRun counts a run-DAG by its outcome. Changes of its state do not affect the count.
 func (f *deriver) countRun(seq uint64, dag *event.DAG) {
 	o := outcomeOf(dag)
 	f.Counters.Add(counters.SeriesOf(counters.FailuresTotal, failureStages[o[0]], auditModes[o[1]]), 1)
@@ -59,8 +59,8 @@ func (f *deriver) countRun(seq uint64, dag *event.DAG) {
 	f.Rows.Put(failureCounts, o[:], seq, f.value)
 }
 
-// writeWithdrawn writes, for event seq, the number 1 if a run-DAG is live after the event and 0
-// if it is not, followed by the outcome of the run-DAG.
+// writeWithdrawn writes a row that says whether a run-DAG is live after the event at seq. The value
+// is 1 if it is live and 0 if it is not, followed by the outcome of the run-DAG.
 func (f *deriver) writeWithdrawn(seq, target uint64, dag *event.DAG, live bool) {
 	value := []byte{0}
 	if live {

@@ -52,7 +52,7 @@ func CountFailuresByPeriod(ctx context.Context, v *index.View, times []time.Time
 	return periods, err
 }
 
-// countBetween counts the run-DAGs at from..below-1.
+// countBetween counts the run-DAGs whose seq is at least from and less than below.
 func countBetween(ctx context.Context, v *index.View, from, below uint64, any bool) ([]FailureCount, error) {
 	if from >= below {
 		return nil, nil
@@ -84,7 +84,7 @@ func countBetween(ctx context.Context, v *index.View, from, below uint64, any bo
 	return sortedFailures(counts), nil
 }
 
-// countBelow returns the number of run-DAGs with an outcome before event below.
+// countBelow returns the number of run-DAGs that have the given outcome and a seq less than below.
 func countBelow(v *index.View, o outcome, below uint64) (uint64, error) {
 	_, value, found, err := v.NewestVersionBelow(failureCounts, o[:], below)
 	if err != nil || !found {
@@ -93,7 +93,7 @@ func countBelow(v *index.View, o outcome, below uint64) (uint64, error) {
 	return rowstore.DecodeNumber(value)
 }
 
-// subtractWithdrawn subtracts the run-DAGs that are not live.
+// subtractWithdrawn subtracts from counts the run-DAGs that are not live.
 func subtractWithdrawn(ctx context.Context, v *index.View, counts map[outcome]uint64, from, below uint64) error {
 	for r, err := range v.NewestInRange(withdrawnRuns, rowstore.AppendSeq(nil, from), rowstore.AppendSeq(nil, below-1), v.Size()) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {

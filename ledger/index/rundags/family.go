@@ -1,5 +1,5 @@
-// Package rundags is the family of questions about run-DAGs: by question, by cache key, in
-// groups, and by failure.
+// Package rundags answers questions about run-DAGs: by question, by cache key, in groups, and by
+// failure.
 package rundags
 
 import (
@@ -11,13 +11,13 @@ import (
 
 // Dimensions of run-DAGs.
 const (
-	// A key of liveOfGroup consists of a group of several run-DAGs and the seq (8 bytes,
-	// inverted) of a live one. A key of liveOfCacheKey consists of a row of cachedRuns and the
-	// seq (8 bytes, inverted) of a live run-DAG.
+	// A liveOfGroup key is the identity of a group followed by the seq (8 bytes, inverted) of a
+	// live run-DAG in that group. Only groups of several run-DAGs have such keys. A liveOfCacheKey
+	// key is a row of cachedRuns followed by the seq (8 bytes, inverted) of a live run-DAG.
 	liveOfGroup    rowstore.Dimension = 0x28
 	liveOfCacheKey rowstore.Dimension = 0x29
-	// recentGroups maps the position of a name in GroupedBy and the seq (8 bytes, inverted) of
-	// the last live run-DAG of a group to the group. It has only groups of several run-DAGs.
+	// recentGroups maps the position of a name in GroupedBy and the seq (8 bytes, inverted) of the
+	// last live run-DAG of a group to the group. It contains only groups of several run-DAGs.
 	recentGroups rowstore.Dimension = 0x2a
 
 	// questionRuns maps the identity of a question_hash to its latest live run-DAG.
@@ -31,10 +31,12 @@ const (
 	// withdrawnRuns maps the seq (8 bytes) of a run-DAG whose state has changed to whether it is
 	// live.
 	withdrawnRuns rowstore.Dimension = 0xab
-	// groupVersions maps the identity of a name in GroupedBy and a value to the group.
+	// groupVersions maps the identity of a name in GroupedBy and a value to the group of run-DAGs
+	// with that value.
 	groupVersions rowstore.Dimension = 0xac
-	// A row of groupLists has the position of a name in GroupedBy, and one version for each
-	// group. The group's first run-DAG writes the version, whose value is the group.
+	// groupLists has one row for the position of each name in GroupedBy, with one version for each
+	// group. The group's first run-DAG writes the version, whose value is the identity of the
+	// group.
 	groupLists rowstore.Dimension = 0xad
 	// groupAnswers maps a group of several run-DAGs and the identity of an answer to the number
 	// of run-DAGs of the group that have that answer.

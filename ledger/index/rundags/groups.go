@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// GroupedBy lists the names by which run-DAGs are grouped. They are names of hashes in the
-// event. Their positions are stored.
+// GroupedBy lists the names by which run-DAGs are grouped. They are names of hashes in the event.
+// The index stores their positions in this list.
 var GroupedBy = [...]string{questionName, "model_profile_hash", "governance_policy_hash", "verifier_policy_hash", cacheKeyName}
 
 // byQuestion is the position of question_hash in GroupedBy.
@@ -23,7 +23,7 @@ type groupKey struct {
 	id rowstore.Identity
 }
 
-// group describes the run-DAGs that share one value. It is the value of groupVersions.
+// group describes the run-DAGs that share one value. It is the value of a version in groupVersions.
 type group struct {
 	seq       uint64 // seq of the event that wrote the version
 	live, all tally
@@ -123,8 +123,8 @@ func (g *group) recent() uint64 {
 	return g.live.last
 }
 
-// count adds live and all, which can be negative, to the numbers of run-DAGs that have an
-// outcome.
+// count changes the numbers of run-DAGs that have an outcome. It adds live to the number of live
+// ones and all to the number of all; both can be negative.
 func (g *group) count(o outcome, live, all int) {
 	i, found := slices.BinarySearchFunc(g.verdicts, o, func(v verdict, o outcome) int { return bytes.Compare(v.outcome[:], o[:]) })
 	if !found {
@@ -233,7 +233,7 @@ func (t *tally) join(m *member, same uint64) {
 	}
 }
 
-// answer returns the number of run-DAGs of a group that have an answer. The group must have
+// answer returns the number of run-DAGs of a group that have the given answer. The group must have
 // had several run-DAGs.
 func (f *deriver) answer(id, answer rowstore.Identity) liveAll {
 	_, value, found := f.Rows.NewestVersion(groupAnswers, append(id[:len(id):len(id)], answer[:]...))
@@ -248,8 +248,8 @@ func (f *deriver) putAnswer(id, answer rowstore.Identity, seq uint64, n liveAll)
 	f.Rows.Put(groupAnswers, append(id[:len(id):len(id)], answer[:]...), seq, f.value)
 }
 
-// changeGroup updates a group of a run-DAG that becomes live or stops being live. It returns
-// the last live run-DAG of the group. All earlier events must be stored.
+// changeGroup updates one group of a run-DAG that becomes live or stops being live. It returns the
+// last live run-DAG of the group. All earlier events must be stored.
 func (f *deriver) changeGroup(seq uint64, k groupKey, m *member, live bool) (latest uint64, err error) {
 	g := f.group(k.id)
 	if g.all.runs == 0 {
@@ -309,15 +309,15 @@ func (f *deriver) changeLiveOf(seq uint64, id rowstore.Identity, t *tally, m *me
 	return err
 }
 
-// recentFold lists the groups that have changed since event since and whose keys in
-// recentGroups are not yet updated. A rebuild updates them rarely.
+// recentFold lists the groups that have changed since the event at since and whose keys in
+// recentGroups are not updated yet. During a rebuild, these keys are updated only rarely.
 type recentFold struct {
 	since   uint64
 	changed []recentChange
 }
 
-// recentChange is a group and the last live run-DAG under which recentGroups has the group, or
-// 0 if recentGroups does not have it.
+// recentChange is a group and the seq of the run-DAG under which recentGroups lists it, or 0 if
+// recentGroups does not list it.
 type recentChange struct {
 	groupKey
 	before uint64

@@ -23,7 +23,7 @@ type Group struct {
 // GroupQuery selects groups of run-DAGs.
 type GroupQuery struct {
 	By              string // one of GroupedBy
-	AnyState        bool   // run-DAGs of any state, not only live ones
+	AnyState        bool   // count run-DAGs in any state, not only live ones
 	index.TimeRange        // limits the time of a group's last run-DAG
 	MinRuns         uint64 // groups with fewer run-DAGs are left out
 }
@@ -32,7 +32,7 @@ type GroupQuery struct {
 // not live.
 var ErrNotLatest = errors.New("index: groups can be listed by their last run-DAG only for live run-DAGs at the latest size")
 
-// groupWalk collects a page of groups.
+// groupWalk collects one page of groups.
 type groupWalk struct {
 	view        *index.View
 	query       GroupQuery
@@ -51,8 +51,8 @@ func newGroupWalk(v *index.View, q GroupQuery, p index.Page) (*groupWalk, error)
 	return &groupWalk{view: v, query: q, by: byte(by), from: from, below: below, budget: v.Budget(p)}, err
 }
 
-// ListGroups returns groups in the order of their first run-DAGs of any state, newest first. A
-// page can have fewer rows than its limit, or none, if few groups match the query.
+// ListGroups returns groups in the order of their first run-DAGs in any state, newest first. A page
+// can have fewer rows than its limit, or none, if few groups match the query.
 func ListGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) (rows []Group, next []byte, err error) {
 	w, err := newGroupWalk(v, q, p)
 	if err != nil {
@@ -83,10 +83,10 @@ func ListGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) 
 	return w.rows, nil, nil
 }
 
-// ListRecentGroups returns groups in the order of their last live run-DAGs, newest first. It
-// reads no group whose last live run-DAG is outside the bounds, except groups whose only
-// run-DAG is not live. It returns ErrNotLatest unless the view is the latest and the query
-// counts live run-DAGs only. Groups can move between the requests for two pages.
+// ListRecentGroups returns groups in the order of their last live run-DAGs, newest first. It reads
+// no group whose last live run-DAG is outside the time range, except groups whose only run-DAG is
+// not live. It returns ErrNotLatest unless the view is the latest and the query counts only live
+// run-DAGs. A group can move in the list between the requests for two pages.
 func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) (rows []Group, next []byte, err error) {
 	if !v.IsLatest() || q.AnyState {
 		return nil, nil, ErrNotLatest

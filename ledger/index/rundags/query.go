@@ -61,7 +61,8 @@ type DivergenceCause struct {
 	Known      bool     // whether both run-DAGs have dimensions
 }
 
-// Comparison is the first stage in which a run-DAG differs from another one, and the reason.
+// Comparison is the first stage in which a run-DAG differs from another one, and the cause of the
+// difference.
 type Comparison struct {
 	Divergence
 	DivergenceCause
@@ -113,10 +114,9 @@ type QuestionRun struct {
 	Comparison
 }
 
-// ListByQuestion returns the live run-DAGs for a question or, if any is true, those of every
-// state. The oldest comes first, and each is compared with the previous live one. A page can
-// have fewer rows than its limit, or none, because it ends after 20 keys for each row of the
-// limit.
+// ListByQuestion returns the live run-DAGs for a question or, if any is true, those in any state,
+// oldest first. Each is compared with the previous live one. A page may have fewer rows than its
+// limit, or none, because it ends after reading 20 keys for each requested row.
 func ListByQuestion(ctx context.Context, v *index.View, questionHash string, any bool, page index.Page) (rows []QuestionRun, next []byte, err error) {
 	last, before, err := questionPosition(ctx, v, page)
 	if err != nil {
@@ -151,8 +151,8 @@ func ListByQuestion(ctx context.Context, v *index.View, questionHash string, any
 	return rows, nil, nil
 }
 
-// questionPosition decodes a position: the last event of the previous page, and the live
-// run-DAG with which the next one is compared.
+// questionPosition decodes a page position: the seq of the last event of the previous page, and the
+// live run-DAG with which the next one is compared.
 func questionPosition(ctx context.Context, v *index.View, page index.Page) (last uint64, before RunDAG, err error) {
 	if page.After == nil {
 		return 0, RunDAG{}, nil
@@ -175,8 +175,8 @@ func questionPosition(ctx context.Context, v *index.View, page index.Page) (last
 }
 
 // FindByCacheKey returns the latest live run-DAG with a cache key, and the number of other live ones.
-// It ignores run-DAGs without dimensions. It returns storage.ErrNotFound if no run-DAG is left,
-// or if those that are left differ in their dimensions.
+// It ignores run-DAGs without dimensions. It returns storage.ErrNotFound if there is no such run-DAG,
+// or if their dimensions differ.
 func FindByCacheKey(ctx context.Context, v *index.View, cacheKey string) (run RunDAG, others uint64, err error) {
 	var found cachedSet
 	key := rowstore.IdentityOf([]byte(cacheKeyName), []byte(cacheKey))

@@ -5,7 +5,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// latestRun is the latest live run-DAG for a question. It is the value of questionRuns.
+// latestRun is the latest live run-DAG for a question. It is the value of a version in
+// questionRuns.
 type latestRun struct {
 	seq uint64 // 0 if none is live
 	// listed is true if the value contains the stages. A run-DAG can have thousands of stages.
@@ -14,10 +15,10 @@ type latestRun struct {
 	stages []event.Stage // stages with identities instead of hashes
 }
 
-// listedBytes limits the length of the stages in a latestRun, in bytes.
+// listedBytes is the maximum length of the stages in a latestRun, in bytes.
 const listedBytes = 1 << 10
 
-// latestRunOf returns the value for a run-DAG. stages must be a result of shortHashes.
+// latestRunOf returns the latestRun for a run-DAG. stages must come from shortHashes.
 func latestRunOf(seq uint64, stages []event.Stage) latestRun {
 	size := 0
 	for _, s := range stages {
@@ -83,8 +84,8 @@ func (f *deriver) putLatestRun(seq uint64, question rowstore.Identity, l latestR
 	f.Rows.Put(questionRuns, question[:], seq, f.value)
 }
 
-// cachedSet counts the live run-DAGs that have the same cache key and the same dimensions. It
-// is the value of cachedRuns.
+// cachedSet counts the live run-DAGs that have the same cache key and the same dimensions. It is
+// the value of a version in cachedRuns.
 type cachedSet struct {
 	live   uint64 // number of live run-DAGs
 	latest uint64 // seq of the latest one; 0 if there is none

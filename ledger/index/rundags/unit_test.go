@@ -8,8 +8,8 @@ import (
 	"colophon/ledger/index/rowstore/rowstoretest"
 )
 
-// An arbitrary value is either reported as damaged or decoded to a state that survives encoding and
-// decoding.
+// Any value is either reported as damaged or decoded to a state that survives a round trip through
+// its encoding.
 func FuzzDecodeRunDAGs(f *testing.F) {
 	f.Add((&latestRun{seq: 5, listed: true, stages: shortHashes([]event.Stage{{Name: []byte("question"), Hash: []byte("1")}, {}})}).append(nil))
 	f.Add((&cachedSet{live: 2, latest: 8}).append(nil))

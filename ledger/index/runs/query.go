@@ -1,5 +1,5 @@
-// Package runs answers questions about the runs of a group: lists, timelines, and drift. It
-// reads rows of records, groups, and citation sets, and writes none.
+// Package runs answers questions about the runs of a group: lists, timelines, and drift. It reads
+// the rows of records, groups, and citation sets, and writes no rows of its own.
 package runs
 
 import (
@@ -74,8 +74,8 @@ func setsThen(ctx context.Context, v *index.View, before uint64, run *records.IP
 	return citations.CompareSetsOfRuns(v, earlier.RunID, run.RunID, run.Seq)
 }
 
-// lastRun returns a run that equals the last live run of an input's group in all compared
-// variables.
+// lastRun returns a run that equals the last live run of a group in all variables that are
+// compared.
 func lastRun(g *groups.Version) event.IPC {
 	run := groups.DecodeComparedRun(g.Facts)
 	run.OutputHash = rowstore.AppendSeq(nil, g.Live.Output)
@@ -143,7 +143,7 @@ func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run,
 	return append(rows, Run{r, record.State(state)}), nil
 }
 
-// TimelineStep is a run of a timeline.
+// TimelineStep is a run in a timeline, with its change from the previous run.
 type TimelineStep struct {
 	Run
 	// Against is the previous run. It is nil for the first run, whose Attribution is empty.
@@ -201,8 +201,8 @@ func stepOf(v *index.View, run Run, before *records.IPCRecord) (TimelineStep, er
 	return TimelineStep{run, &before.Seq, drift.CompareRuns(&before.IPC, &run.IPC, sets)}, err
 }
 
-// timelinePosition decodes the seq at which a page begins, and the run before that position,
-// which is nil if there is none.
+// timelinePosition decodes a page position: the seq at which the page begins, and the run before
+// it, which is nil if there is none.
 func timelinePosition(ctx context.Context, v *index.View, after []byte) (from uint64, before *records.IPCRecord, err error) {
 	switch len(after) {
 	case 0:
