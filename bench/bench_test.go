@@ -12,7 +12,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// TestMain lets the test binary run as a contestant in its own process.
+// TestMain makes it possible to run the test binary as a contestant, in a process of its own.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "contestant" {
 		main()
@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// command runs the program with --quick in a new folder. It returns the program's output, and the
-// content of the file that --json writes.
+// command runs the program with --quick in a new folder. It returns what the program printed, and
+// the contents of the file that --json wrote.
 func command(t *testing.T, arguments ...string) (printed string, figures []byte) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "figures.json")
@@ -36,8 +36,8 @@ func command(t *testing.T, arguments ...string) (printed string, figures []byte)
 	return out.String(), figures
 }
 
-// run measures every selected contestant with every way of posting, and verifies what the contestants
-// answer.
+// The run command measures every selected contestant with every way of posting, and verifies the
+// answers of the contestants.
 func TestRun(t *testing.T) {
 	rounds := filepath.Join(t.TempDir(), "rounds")
 	printed, figures := command(t, "run", "--only", "^(colophon|tessera|immudb)/.*/64$", "--benchstat", rounds, "--profiles", filepath.Join(t.TempDir(), "profiles"))
@@ -75,7 +75,7 @@ func TestRun(t *testing.T) {
 	require.Contains(t, string(text), "Benchmarkcolophon/http/batch/64 ")
 }
 
-// proofs measures how fast both provers build and verify proofs.
+// The proofs command measures how fast both provers build and verify proofs.
 func TestProofs(t *testing.T) {
 	printed, figures := command(t, "proofs")
 	var rows []proofRow
@@ -88,7 +88,7 @@ func TestProofs(t *testing.T) {
 	require.Contains(t, printed, "inclusion proofs at 3000 leaves, over Tessera's builder")
 }
 
-// growth fills a ledger, and measures its speed, disk space, and memory at each size.
+// The growth command fills a ledger, and measures its speed, disk space, and memory at each size.
 func TestGrowth(t *testing.T) {
 	printed, figures := command(t, "growth")
 	var steps []step
@@ -106,7 +106,8 @@ func TestGrowth(t *testing.T) {
 	require.Contains(t, printed, "disk, index included, over unique bytes at 4000 records")
 }
 
-// postgres measures Colophon on PostgreSQL and in a data folder, a plain hash chain in SQL, and pgbench.
+// The postgres command measures Colophon on PostgreSQL and in a data folder, a plain hash chain in SQL,
+// and pgbench.
 func TestPostgres(t *testing.T) {
 	installed, err := postgrestest.IsInstalled()
 	require.NoError(t, err)
@@ -131,8 +132,8 @@ func TestPostgres(t *testing.T) {
 	require.Contains(t, printed, "single posts over the chain in SQL")
 }
 
-// servers measures several servers on one database that write all of their ledgers, including posts that
-// one server forwards to another.
+// The servers command measures several servers on one database that write all of their ledgers,
+// including posts that one server forwards to another.
 func TestServers(t *testing.T) {
 	installed, err := postgrestest.IsInstalled()
 	require.NoError(t, err)
@@ -146,7 +147,7 @@ func TestServers(t *testing.T) {
 	for _, r := range result.Rows {
 		for i, figure := range r.Median.fields() {
 			waits := figure == &r.Median.Locks || figure == &r.Median.Disk // these two can be 0
-			if r.Clients > 1 && !waits {                                   // one client can use less than 10 ms, the unit of processor time
+			if r.Clients > 1 && !waits {                                   // one client can use less processor time than the 10 ms in which it is counted
 				require.Positive(t, *figure, "figure %d with %d servers and %d ledgers", i, r.Servers, r.Ledgers)
 			}
 		}

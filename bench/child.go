@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// runChild runs this program as a contestant on a folder, waits until it exits, and returns its
-// output.
+// runChild runs this program as the named contestant in the folder dir, waits until it exits, and
+// returns its output.
 func runChild(ctx context.Context, self, name, dir string, settings ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, self, append([]string{"contestant", name, "--dir", dir}, settings...)...)
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }

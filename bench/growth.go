@@ -13,7 +13,7 @@ import (
 	"colophon/bench/corpus"
 )
 
-// growth is the command that fills one ledger and measures it at each size.
+// growth implements the growth command, which fills one ledger and measures it at several sizes.
 type growth struct {
 	options
 	records int
@@ -48,7 +48,8 @@ tenfold. Each measurement starts at once, while the server still merges files; w
 // growthFirst is the number of records at which the first measurement is taken.
 const growthFirst = 10_000
 
-// How the ledger is filled, and over how many connections single records are posted.
+// The number of connections and the number of lines per batch used to fill the ledger, and the
+// number of connections used to post single records.
 const (
 	fillConnections = 8
 	fillLines       = 250
@@ -84,8 +85,9 @@ func (g *growth) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// steps fills the ledger, and measures it at first records and then at each tenfold size. It prints
-// each step. It stops at the number of records or when the time is up.
+// steps fills the ledger. It measures the ledger at first records, and then each time the number of
+// records has grown tenfold. It prints each step. It stops at g.records records or when the time is
+// up.
 func (g *growth) steps(ctx context.Context, f *filling, first int, out io.Writer) (steps []step, err error) {
 	printStepNames(out)
 	bar := newProgress(g.records, "filling")

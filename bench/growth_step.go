@@ -40,7 +40,7 @@ type step struct {
 	// Batches holds the measurement of batches, and Singles that of single posts.
 	Batches contestant.Measurement `json:"batches"`
 	Singles contestant.Measurement `json:"singles"`
-	// Lag is the number of events by which the index was behind when the last batch was
+	// Lag is the number of events by which the index lagged behind when the last batch was
 	// acknowledged.
 	Lag float64 `json:"index_lag_events"`
 	// Memory and Peak are the server's current and peak memory, in bytes.
@@ -50,8 +50,8 @@ type step struct {
 	// record.
 	Database float64 `json:"database_bytes_per_record"`
 	Index    float64 `json:"index_bytes_per_record"`
-	// Body is the mean length of a posted record. Unique is the mean length without texts that an
-	// earlier record contains.
+	// Body is the mean length of a posted record. Unique is the mean length without the texts that
+	// also occur in an earlier record.
 	Body   float64 `json:"body_bytes_per_record"`
 	Unique float64 `json:"unique_bytes_per_record"`
 	// Amplification is the number of bytes that the server wrote per byte that it received.
@@ -108,7 +108,7 @@ func (f *filling) post(ctx context.Context, count, connections, lines int) (*loa
 	return result, errors.Join(err, load.CloseAll(opened), bodies.Free())
 }
 
-// ask calls question with a new connection.
+// ask opens a connection, calls question with it, and closes it.
 func (f *filling) ask(question func(*load.Conn) error) error {
 	c, err := load.Dial(f.server.listens["server"])
 	if err != nil {
@@ -122,8 +122,8 @@ func (f *filling) catchUp() error {
 	return f.ask(func(c *load.Conn) error { return f.service.caughtUp(c, f.taken) })
 }
 
-// measure posts window records in batches and half as many singly, and measures the speed of both
-// and the size of the ledger.
+// measure posts window records in batches, and then half as many one at a time. It measures the
+// speed of both, and the size of the ledger.
 func (f *filling) measure(ctx context.Context, window int) (s step, err error) {
 	s = step{Records: f.taken, FillRate: f.fillRate, FillCPU: f.fillCPU}
 	if err := f.catchUp(); err != nil {
@@ -156,7 +156,7 @@ func (f *filling) measure(ctx context.Context, window int) (s step, err error) {
 }
 
 // measureWindow posts count records, and measures until the index contains them. lag is the number
-// of events by which the index was behind when all records had been acknowledged.
+// of events by which the index lagged behind when all records had been acknowledged.
 func (f *filling) measureWindow(ctx context.Context, count, connections, lines int) (m contestant.Measurement, lag float64, err error) {
 	if f.rests {
 		if err := f.server.rest(ctx); err != nil {
@@ -187,7 +187,7 @@ func (f *filling) measureWindow(ctx context.Context, count, connections, lines i
 	return contestant.NewMeasurement(result, elapsed, use), lag, nil
 }
 
-// stepColumns are the columns of the table of steps. form is the format of a value.
+// stepColumns are the columns of the table of steps. form is the fmt verb for a value.
 var stepColumns = []struct {
 	name string
 	of   func(s *step) float64
@@ -214,7 +214,7 @@ var stepColumns = []struct {
 	{"written/body", func(s *step) float64 { return s.Amplification }, "%.2f"},
 }
 
-// columnWidth is the width of the widest column plus a space.
+// columnWidth is the width of the widest column plus a space, in characters.
 const columnWidth = 13
 
 func printStepNames(out io.Writer) {

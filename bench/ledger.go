@@ -13,7 +13,7 @@ import (
 	"colophon/bench/system"
 )
 
-// linesPerBatch is the number of records in each batch with which a ledger is filled.
+// linesPerBatch is the number of records in each batch that is posted to fill a ledger.
 const linesPerBatch = 2500
 
 // filledLedger is a running server with a filled ledger, to which queries are sent.
@@ -40,8 +40,8 @@ func fillLedger(ctx context.Context, binary, dir string, records int, seed uint6
 	return a, nil
 }
 
-// dial opens a connection for a single use. A connection that is kept would be idle while the other
-// ledger is filled or read, and the server would close it.
+// dial opens a connection for a single use. A connection that is kept open would be idle while the
+// other ledger is filled or read, and the server would close it.
 func (a *filledLedger) dial() (*load.Conn, error) { return load.Dial(a.server.listens["server"]) }
 
 func (a *filledLedger) end() error { return a.server.stop() }
@@ -76,7 +76,7 @@ func (a *filledLedger) fill(ctx context.Context, service colophonService, seed u
 // refusedForm matches a refusal in the response to a batch.
 var refusedForm = regexp.MustCompile(`"status":4\d\d`)
 
-// batch posts a batch. It returns an error if a record is refused.
+// batch posts a batch. It returns an error if any of the records is refused.
 func batch(conn *load.Conn, head, lines []byte) error {
 	if err := conn.Send(head, lines); err != nil {
 		return err
@@ -91,8 +91,8 @@ func batch(conn *load.Conn, head, lines []byte) error {
 	return nil
 }
 
-// appendRun appends the batch line of run n out of all. Each input has about ten runs, except for
-// one input that has one run in twenty. A third of the outputs are repeated ones.
+// appendRun appends the batch line for run n of all. Each input has about ten runs, except for one
+// input that has one in twenty of all runs. A third of the runs have an output that is not unique.
 func appendRun(dst []byte, seed uint64, n, all int) []byte {
 	input := int(rand.New(rand.NewPCG(seed, uint64(n))).Int64N(max(int64(all)/10*19/20, 1)))
 	if n%20 == 0 {
@@ -107,7 +107,8 @@ func appendRun(dst []byte, seed uint64, n, all int) []byte {
 		n, input, output, n%3, []string{"0.7", "0.2"}[n/20%2], n/5000)
 }
 
-// print prints how fast the ledger and its index were filled, and what this cost.
+// print prints how fast the ledger and its index were filled, and how much processor time and
+// memory this took.
 func (a *filledLedger) print(out io.Writer) error {
 	use, err := system.UsageOf(a.server.pid())
 	if err != nil {
@@ -121,7 +122,7 @@ func (a *filledLedger) print(out io.Writer) error {
 // nextForm matches the cursor of the next page.
 var nextForm = regexp.MustCompile(`"next":"([^"]+)"`)
 
-// walk reads all events and all groups of inputs, which fills the caches.
+// walk reads all events and all groups of inputs to fill the caches.
 func (a *filledLedger) walk(ctx context.Context) (err error) {
 	conn, err := a.dial()
 	if err != nil {
@@ -158,7 +159,7 @@ var inputForm = regexp.MustCompile(`"input_hash":"([0-9a-f]{64})"`)
 // timeForm matches the time of an event.
 var timeForm = regexp.MustCompile(`"time":"([^"]+)"`)
 
-// drawn is a randomly chosen record about which a query is sent, and the number of another record.
+// drawn is a randomly chosen record to send a query about, with the seq of another random record.
 type drawn struct {
 	seq, other  int
 	input, time string

@@ -35,7 +35,7 @@ func newRoot() *cobra.Command {
 }
 
 // newContestant returns the hidden command with which the program runs itself as one contestant in
-// its own process. The contestant either serves until it receives a signal, or prints its
+// a separate process. The contestant either serves until it receives a signal, or prints its
 // measurement.
 func newContestant() *cobra.Command {
 	var config contestant.Config

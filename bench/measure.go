@@ -13,10 +13,10 @@ import (
 	"colophon/bench/system"
 )
 
-// timing states how long a row is measured in one round.
+// timing states how long a row is warmed up and measured in one round.
 type timing struct {
-	warm time.Duration // duration before the measured time
-	time time.Duration // duration that is measured
+	warm time.Duration // duration of the warm-up before the measurement
+	time time.Duration // duration of the measurement
 }
 
 // exchange is a service together with the load that its clients generate.
@@ -28,7 +28,7 @@ type exchange struct {
 	profile     string // path of the profiles, without extensions; "" if none are taken
 }
 
-// measure runs the service on an empty folder and measures it. The measured time ends when
+// measure starts the service with an empty folder and measures it. The measured time ends when
 // everything derived from the last record is available.
 func (e exchange) measure(ctx context.Context, t timing, dir string) (m contestant.Measurement, err error) {
 	s, err := e.service.start(ctx, dir)
@@ -45,7 +45,7 @@ func (e exchange) measure(ctx context.Context, t timing, dir string) (m contesta
 	if err != nil {
 		return m, err
 	}
-	defer func() { _ = load.CloseAll(connections) }() // the server has exited by then
+	defer func() { _ = load.CloseAll(connections) }() // the server has exited by then, so errors do not matter
 	r := &round{exchange: e, server: s, connections: connections, deck: &load.BodyQueue{Bodies: e.bodies}, dir: dir}
 	if m, err = r.drive(ctx, t); err != nil {
 		return m, err
@@ -69,7 +69,7 @@ func (e exchange) measure(ctx context.Context, t timing, dir string) (m contesta
 	return m, err
 }
 
-// round is one measurement of an exchange in progress.
+// round is the state of one measurement of an exchange.
 type round struct {
 	exchange
 	server      *server
@@ -80,7 +80,7 @@ type round struct {
 	samples     []load.Sample
 }
 
-// drive makes the clients post, first to warm up and then for the measurement.
+// drive makes the clients post records, first to warm up and then for the measurement.
 func (r *round) drive(ctx context.Context, t timing) (m contestant.Measurement, err error) {
 	if _, err := r.post(ctx, t.warm); err != nil {
 		return m, err
@@ -127,7 +127,7 @@ func (r *round) drive(ctx context.Context, t timing) (m contestant.Measurement, 
 	return m, <-profiled
 }
 
-// post makes all connections post for the given time.
+// post makes all connections post records for the given time.
 func (r *round) post(ctx context.Context, time time.Duration) (*load.Result, error) {
 	limited, cancel := context.WithTimeout(ctx, time)
 	defer cancel()
@@ -146,8 +146,8 @@ const (
 	allocsProfile = ".allocs.pprof"
 )
 
-// beginProfiles starts to take profiles for the given time if profiles are requested. The channel
-// receives the error, or nil, once they have been written.
+// beginProfiles starts taking profiles for the given time if profiles were requested. The channel
+// receives an error or nil once they have been written.
 func (r *round) beginProfiles(over time.Duration) <-chan error {
 	written := make(chan error, 1)
 	if r.profile == "" {

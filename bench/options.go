@@ -18,7 +18,7 @@ import (
 
 // options are the flags that several commands share.
 type options struct {
-	colophon []string // each is [NAME=]FILE
+	colophon []string // each has the form [NAME=]FILE
 	dir      string
 	json     string
 	seed     uint64
@@ -79,7 +79,7 @@ func buildColophon(ctx context.Context, scratch string) (file string, err error)
 	return file, nil
 }
 
-// version returns what a build prints as its version.
+// version returns the version that a build prints.
 func (b binary) version(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, b.file, "version").Output()
 	if err != nil {
@@ -97,7 +97,7 @@ func (o *options) withScratch(f func(scratch string) error) error {
 	return errors.Join(f(scratch), os.RemoveAll(scratch))
 }
 
-// proofSizes returns the sizes of the trees, in leaves, in which inclusion is proved.
+// proofSizes returns the sizes, in leaves, of the trees for which inclusion proofs are measured.
 func (o *options) proofSizes() []int {
 	if o.quick {
 		return []int{1000, 3000}

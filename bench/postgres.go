@@ -26,8 +26,8 @@ import (
 	"colophon/bench/system"
 )
 
-// postgres is the command that compares Colophon on PostgreSQL with Colophon in a data folder, and
-// with programs that write to PostgreSQL themselves.
+// postgres implements the postgres command, which compares Colophon on PostgreSQL with Colophon in
+// a data folder, and with programs that write to PostgreSQL directly.
 type postgres struct {
 	options
 	seconds  float64
@@ -56,15 +56,15 @@ pgbench included.`,
 	return command
 }
 
-// postgresClients is the number of connections in every row.
+// postgresClients is the number of connections used for every row.
 const postgresClients = 64
 
-// postgresRow is one way to store records, and what was measured.
+// postgresRow describes one way to store records, and holds what was measured for it.
 type postgresRow struct {
 	summary
-	// Database is the processor time of PostgreSQL in each round, in µs per record.
+	// Database is the processor time that PostgreSQL used in each round, in µs per record.
 	Database []float64 `json:"postgres_cpu_us_per_record"`
-	// WAL is the length of PostgreSQL's write-ahead log in each round, in bytes per record.
+	// WAL is how much PostgreSQL wrote to its write-ahead log in each round, in bytes per record.
 	WAL []float64 `json:"wal_bytes_per_record"`
 	// Load is the machine's load average after each round.
 	Load []string `json:"load"`
@@ -112,7 +112,7 @@ func (p *postgres) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// postgresRun is a comparison in progress.
+// postgresRun is the state of one run of the postgres command.
 type postgresRun struct {
 	*postgres
 	*database.Database
@@ -120,7 +120,7 @@ type postgresRun struct {
 	bodies  *corpus.Bodies
 }
 
-// rows returns the rows. Rows that are compared with each other are close together.
+// rows returns the rows to measure. Rows that are compared with each other are close together.
 func (c *postgresRun) rows(binaries []binary) (rows []*postgresRow) {
 	add := func(name, way, call string, measure func(ctx context.Context, t timing, dir string) (contestant.Measurement, error)) {
 		rows = append(rows, &postgresRow{summary: summary{Row: &row{Contestant: name, Way: way, Call: call, Clients: postgresClients, measure: measure}}})
@@ -174,7 +174,8 @@ func (c *postgresRun) measureRow(ctx context.Context, r *postgresRow, t timing) 
 	if err != nil {
 		return err
 	}
-	// Both figures include the warm-up, so the number of records must include it too.
+	// The processor time and the write-ahead log include the warm-up, so the number of records must
+	// include it too.
 	records := float64(m.Records) * (t.warm + t.time).Seconds() / t.time.Seconds()
 	after, err := c.Usage(ctx)
 	if err != nil {
@@ -192,8 +193,8 @@ func (c *postgresRun) measureRow(ctx context.Context, r *postgresRow, t timing) 
 	return nil
 }
 
-// colophon measures a build of Colophon that stores its log in PostgreSQL or in its data folder, as
-// way states.
+// colophon measures a build of Colophon. way says whether the build stores its log in PostgreSQL or
+// in its data folder.
 func (c *postgresRun) colophon(ctx context.Context, t timing, dir string, b binary, way, call string) (m contestant.Measurement, err error) {
 	e := exchange{connections: postgresClients, bodies: c.bodies}
 	if call == "batch" {
@@ -216,8 +217,8 @@ func (c *postgresRun) colophon(ctx context.Context, t timing, dir string, b bina
 	return m, err
 }
 
-// chain measures a hash chain that is kept in the database with plain SQL: each record is a
-// transaction that locks the row of the head.
+// chain measures a hash chain that is kept in the database with plain SQL. Each record is appended
+// in a transaction that locks the row of the head.
 func (c *postgresRun) chain(ctx context.Context, t timing, _ string) (m contestant.Measurement, err error) {
 	err = c.InSchema(ctx, func(_ string, options ...string) (err error) {
 		err = c.WithConnection(ctx, func(conn *pgx.Conn) error {

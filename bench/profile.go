@@ -53,7 +53,7 @@ func partOf(s *profile.Sample) string {
 	return otherPart
 }
 
-// partUse states what a part used per record.
+// partUse holds the resources that a part used per record.
 type partUse struct {
 	Part    string  `json:"part"`
 	CPU     float64 `json:"cpu_us_per_record"`
@@ -61,7 +61,7 @@ type partUse struct {
 	Objects float64 `json:"allocated_objects_per_record"`
 }
 
-// Kinds of sample values, by their names in profiles.
+// The names that profiles use for the kinds of sample values.
 const (
 	cpuValue     = "cpu"
 	bytesValue   = "alloc_space"
@@ -83,7 +83,7 @@ func profileOf(files string, m contestant.Measurement) ([]partUse, error) {
 		return nil, err
 	}
 	for _, u := range uses {
-		u.CPU *= m.CPU / total // divides the processor time that /proc states
+		u.CPU *= m.CPU / total // distribute the processor time reported by /proc over the parts
 	}
 	_, seconds, err := sumParts(files+allocsProfile, bytesValue, func(part string, value float64) { use(part).Bytes += value })
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"colophon/bench/contestant"
 )
 
-// stacks returns a profile with one stack per sample, innermost function first. kinds are the kinds
-// of the samples' values.
+// stacks returns a profile with one sample for each stack. A stack lists functions, innermost
+// first. kinds lists the kinds of values that each sample has.
 func stacks(kinds []string, samples map[*[]string][]int64) *profile.Profile {
 	p := &profile.Profile{DurationNanos: 2e9}
 	for _, kind := range kinds {

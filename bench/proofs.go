@@ -20,10 +20,10 @@ type proofRow struct {
 	Contestant string                        `json:"contestant"`
 	Leaves     int                           `json:"leaves"`
 	Rounds     []contestant.ProofMeasurement `json:"rounds"`
-	// Median holds the median of each figure, but the sum of each count.
+	// Median holds the median of each figure over all rounds, except that counts are summed.
 	Median contestant.ProofMeasurement `json:"median"`
 
-	child    string // name with which this program runs itself as the contestant
+	child    string // contestant as which this program runs itself
 	settings []string
 }
 

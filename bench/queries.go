@@ -15,8 +15,8 @@ import (
 	"colophon/bench/load"
 )
 
-// queries is the command that compares the response times of a large ledger with those of a small
-// one.
+// queries implements the queries command, which compares the response times of a large ledger with
+// those of a small one.
 type queries struct {
 	options
 	small, large int
@@ -95,8 +95,8 @@ func (q *queries) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// questions lists the kinds of queries that are compared. path returns the path of a query about a
-// chosen record.
+// questions lists the kinds of queries that are compared. path returns the path of a query about
+// the record d.
 var questions = []struct {
 	name string
 	path func(d drawn) string
@@ -118,7 +118,7 @@ type comparison struct {
 	Name  string           `json:"name"`
 	P50   [2]time.Duration `json:"p50_ns"`
 	P99   [2]time.Duration `json:"p99_ns"`
-	Bytes [2]int           `json:"answer_bytes"` // total length of all answers
+	Bytes [2]int           `json:"answer_bytes"` // total length of all answers, in bytes
 }
 
 // compare sends every kind of query to both ledgers, alternating between them.
@@ -150,7 +150,7 @@ func (q *queries) compare(sides [2]*filledLedger, out io.Writer) (list []compari
 		}
 		return nil
 	}
-	if !q.cold { // warm up: while a server's memory still grows, the system must clear each new page
+	if !q.cold { // warm up, because the system must clear each new page while a server's memory still grows
 		for n := range q.asks / 4 * len(questions) {
 			if err := ask(n % len(questions)); err != nil {
 				return nil, err

@@ -11,18 +11,18 @@ import (
 	"colophon/bench/load"
 )
 
-// readRate holds how fast an endpoint answers.
+// readRate is the rate at which an endpoint answers.
 type readRate struct {
 	Name string `json:"name"`
 	// Rounds holds the number of answers per second in each round.
 	Rounds []float64 `json:"answers_per_second"`
-	// OverHealth is the ratio of the endpoint's rate to that of /healthz, as the median over the
-	// rounds.
+	// OverHealth is the median over the rounds of the ratio of the endpoint's rate to that of
+	// /healthz.
 	OverHealth float64 `json:"over_healthz"`
 }
 
-// reads lists the endpoints that are measured. All others are compared with the first, /healthz.
-// They are asked about random records.
+// reads lists the endpoints that are measured. The others are compared with the first, /healthz,
+// and are asked about random records.
 var reads = []struct {
 	name string
 	path func(records int) string
@@ -35,7 +35,7 @@ var reads = []struct {
 	{"receipt", func(n int) string { return fmt.Sprintf("%s/records/%d/receipt", ledgerPath, 1+rand.IntN(n)) }},
 }
 
-// Number of connections and of rounds with which proofs are measured.
+// The number of connections and the number of rounds used to measure proofs.
 const (
 	readConnections = 64
 	readRounds      = 5
@@ -50,7 +50,7 @@ func (q *queries) proofs(ctx context.Context, a *filledLedger, out io.Writer) (r
 	}
 	defer func() { err = errors.Join(err, load.CloseAll(connections)) }()
 	rates = make([]readRate, len(reads))
-	for round := range readRounds + 1 { // the first round fills caches
+	for round := range readRounds + 1 { // the first round only fills caches
 		for i, read := range reads {
 			rate, err := q.rate(ctx, connections, func() string { return read.path(a.records) })
 			if err != nil {

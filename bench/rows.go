@@ -12,15 +12,15 @@ import (
 	"colophon/bench/corpus"
 )
 
-// row is one contestant, run in one way.
+// row describes a contestant that is run in one particular way.
 type row struct {
 	Contestant string `json:"contestant"`
 	Way        string `json:"way"`     // "http" or "process"
-	Call       string `json:"call"`    // kind of request
+	Call       string `json:"call"`    // kind of request, such as "single" or "batch"
 	Clients    int    `json:"clients"` // number of connections, or of callers in the same process
 	Note       string `json:"note,omitempty"`
 
-	most    int    // upper bound of the records per second, to generate enough bodies
+	most    int    // upper bound on the records per second, used to generate enough bodies
 	profile string // path of its profiles, without extensions; "" if none are taken
 	measure func(ctx context.Context, t timing, dir string) (contestant.Measurement, error)
 }
@@ -30,8 +30,9 @@ func (r *row) name() string {
 	return fmt.Sprintf("%s/%s/%s/%d", r.Contestant, r.Way, r.Call, r.Clients)
 }
 
-// The batch size and the maximum age with which Tessera is fastest, by number of callers. If there
-// are fewer callers than the batch size, Tessera waits until an entry has reached this age.
+// tesseraSettings maps the number of callers to the batch size and the maximum age with which
+// Tessera is fastest. If there are fewer callers than the batch size, Tessera waits until an entry
+// has reached this age.
 var tesseraSettings = map[int]struct {
 	batch uint
 	age   time.Duration
@@ -57,7 +58,7 @@ type matrix struct {
 	bodies   *corpus.Bodies
 }
 
-// rows returns the rows. Rows that are compared with each other are close together.
+// rows returns the rows to measure. Rows that are compared with each other are close together.
 func (m *matrix) rows() []*row {
 	var rows []*row
 	for _, connections := range []int{1, 64, 512} {
@@ -81,8 +82,8 @@ func (m *matrix) rows() []*row {
 	return rows
 }
 
-// chosen returns the rows whose names match the regular expression only. An empty expression
-// matches all.
+// chosen returns the rows whose names match only, which is a regular expression. An empty
+// expression matches all rows.
 func (m *matrix) chosen(only string) ([]*row, error) {
 	expression, err := regexp.Compile(only)
 	if err != nil {
@@ -151,5 +152,6 @@ func (m *matrix) inProcess(name string, callers, most int, settings ...string) *
 	return r
 }
 
-// bodies returns how many bodies are needed for this timing at a rate of most per second.
+// bodies returns how many bodies are enough for the timing if they are posted at a rate of most per
+// second.
 func (t timing) bodies(most int) int { return int((t.warm + t.time).Seconds() * float64(most)) }

@@ -19,7 +19,7 @@ import (
 // versioned lists the modules whose versions the report contains.
 var versioned = []string{"github.com/transparency-dev/tessera", "github.com/codenotary/immudb", "github.com/cockroachdb/pebble/v2"}
 
-// report holds all results of the command run.
+// report holds all results of the run command.
 type report struct {
 	Machine system.Machine `json:"machine"`
 	// Builds maps the names of the builds of Colophon to their versions.
@@ -33,7 +33,7 @@ type report struct {
 	Targets []target           `json:"targets"`
 }
 
-// run is the command that compares Colophon with other logs.
+// run implements the run command, which compares Colophon with other logs.
 type run struct {
 	options
 	seconds   float64
@@ -82,7 +82,7 @@ func (r *run) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// probeSyncs is the number of syncs with which the speed of the disk is probed.
+// probeSyncs is the number of syncs made to measure the speed of the disk.
 const probeSyncs = 300
 
 func (r *run) measure(ctx context.Context, scratch string, out io.Writer) (*report, error) {

@@ -21,14 +21,14 @@ type server struct {
 	log     bytes.Buffer      // standard error; read it only after the process has exited
 }
 
-// endTime is how long a process may take to exit after the signal.
+// endTime is how long a process may take to exit after it receives the signal.
 const endTime = time.Minute
 
 // addressForm matches the lines in which a server prints its addresses.
 var addressForm = regexp.MustCompile(`^\s*(server|metrics)\s+http://([0-9.:]+)`)
 
-// startServer starts a program and waits until it has printed all wanted addresses. The program's
-// environment is that of this process and, in addition, environment.
+// startServer starts a program and waits until it has printed all wanted addresses. The program
+// inherits the environment of this process and gets the variables in environment in addition.
 func startServer(ctx context.Context, wanted []string, environment []string, program string, arguments ...string) (*server, error) {
 	s := &server{command: exec.CommandContext(ctx, program, arguments...), listens: make(map[string]string)}
 	s.command.Env = append(os.Environ(), environment...)
@@ -45,7 +45,7 @@ func startServer(ctx context.Context, wanted []string, environment []string, pro
 	lines := bufio.NewScanner(out)
 	for !s.has(wanted) {
 		if !lines.Scan() {
-			_ = s.command.Wait() // ProcessState has the exit status
+			_ = s.command.Wait() // the error is not needed, because ProcessState has the exit status
 			return nil, fmt.Errorf("%s exited before it printed its addresses (%s): %s", program, s.command.ProcessState, s.log.String())
 		}
 		if found := addressForm.FindSubmatch(lines.Bytes()); found != nil {
@@ -81,8 +81,8 @@ func (s *server) stop() error {
 	return nil
 }
 
-// rest waits until the server's background work is done, which is assumed once it uses less than 5
-// % of a processor for a second.
+// rest waits until the server's background work is done. It assumes that this is the case once the
+// server has used less than 5 % of a processor for a second.
 func (s *server) rest(ctx context.Context) error {
 	for {
 		before, err := system.UsageOf(s.pid())

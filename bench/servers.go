@@ -26,8 +26,8 @@ import (
 	"colophon/bench/system"
 )
 
-// servers is the command that measures several servers on one database, and compares the results with a
-// simulation.
+// servers implements the servers command, which measures several servers on one database and compares
+// the results with a simulation.
 type servers struct {
 	options
 	seconds float64
@@ -54,7 +54,8 @@ what the sessions of the database wait for. It needs PostgreSQL's programs.`,
 	return command
 }
 
-// serversRow is a setup of servers, ledgers, and clients, and what was measured.
+// serversRow describes a setup of servers, ledgers, and clients, and holds what was measured with
+// it.
 type serversRow struct {
 	Servers int `json:"servers"`
 	Ledgers int `json:"ledgers"`
@@ -70,15 +71,15 @@ type serversRow struct {
 // serversRound holds what was measured in one round. Server, Database and Client are processor times in µs
 // per record.
 type serversRound struct {
-	Rate      float64 `json:"records_per_second"` // the measured time ends when all servers have indexed all records
+	Rate      float64 `json:"records_per_second"` // measured until all servers have indexed all records
 	P50       float64 `json:"p50_ms"`
 	Server    float64 `json:"server_us"`
 	Database  float64 `json:"postgres_us"`
 	Client    float64 `json:"client_us"`
 	PerCommit float64 `json:"records_per_commit"`
-	Busy      float64 `json:"busy_cores"` // cores that clients, servers, and PostgreSQL kept busy
+	Busy      float64 `json:"busy_cores"` // number of cores that clients, servers, and PostgreSQL kept busy
 	WAL       float64 `json:"wal_bytes"`
-	Tables    float64 `json:"table_bytes"` // size of the tables including indexes, per record
+	Tables    float64 `json:"table_bytes"` // size of the tables including indexes, in bytes per record
 	Folder    float64 `json:"folder_bytes"`
 	Locks     float64 `json:"sessions_waiting_for_locks"` // mean number of database sessions that wait for locks
 	Disk      float64 `json:"sessions_waiting_for_disk"`
@@ -86,13 +87,13 @@ type serversRound struct {
 	ByTable map[string]float64 `json:"bytes_by_table"` // Tables, broken down by table
 }
 
-// fields returns pointers to the figures of which the median is taken.
+// fields returns pointers to the figures for which medians are computed.
 func (r *serversRound) fields() []*float64 {
 	return []*float64{&r.Rate, &r.P50, &r.Server, &r.Database, &r.Client, &r.PerCommit, &r.Busy, &r.WAL, &r.Tables, &r.Folder, &r.Locks, &r.Disk}
 }
 
-// Indexes of the rows from which the costs are computed: one client or many clients, on one server without
-// or with a follower.
+// Indexes of the rows from which the costs are computed. They have one client or many clients, and one
+// server without or with a follower.
 const (
 	rowOfOne = iota
 	rowOfMany
@@ -222,8 +223,8 @@ func (f *fleet) stop() (err error) {
 	return err
 }
 
-// ledgerOf returns the path of the i-th ledger. Only one server has its signing key and therefore writes it:
-// server i modulo the number of servers.
+// ledgerOf returns the path of the i-th ledger. Only server i modulo the number of servers has the signing
+// key of this ledger, so only that server writes it.
 func ledgerOf(i int) string { return "/v1/ledgers/ledger" + strconv.Itoa(i) }
 
 // connect creates the ledgers and opens the connections of all clients.
@@ -268,7 +269,7 @@ func (f *fleet) connect() error {
 	return nil
 }
 
-// usage states what all processes have used so far.
+// usage holds the resources that all processes have used so far.
 type usage struct {
 	database        database.Usage
 	servers, client time.Duration
@@ -302,7 +303,7 @@ func (f *fleet) usage(ctx context.Context) (u usage, err error) {
 	return u, err
 }
 
-// measure makes the clients post, first to warm up and then for the measurement.
+// measure makes the clients post records, first to warm up and then for the measurement.
 func (f *fleet) measure(ctx context.Context, t timing) (r serversRound, err error) {
 	if err := f.database.WaitForDisk(ctx); err != nil {
 		return r, err
@@ -385,7 +386,7 @@ func (f *fleet) caughtUp() error {
 	return nil
 }
 
-// sizeAt returns the size of the i-th ledger as the server at the other end of c shows it.
+// sizeAt returns the size of the i-th ledger according to the server that c is connected to.
 func sizeAt(c *load.Conn, i int) (uint64, error) {
 	checkpoint, err := get(c, ledgerOf(i)+"/log/checkpoint")
 	if err != nil {
@@ -399,8 +400,8 @@ func sizeAt(c *load.Conn, i int) (uint64, error) {
 	return size, nil
 }
 
-// How a server divides its processor time for a record among the steps (`bench run --profiles`, single posts
-// of 64 clients).
+// The shares of a server's processor time per record that it spends on each step, as measured with `bench
+// run --profiles` (single posts of 64 clients).
 const (
 	beforeShare   = 0.30 // reading, routing, parsing, hashing, and building the event
 	sequenceShare = 0.10
@@ -428,7 +429,7 @@ func costsOf(rows []*serversRow) capacity.Costs {
 		ServerCommit: us(commit), Database: us(database), DatabaseCommit: us(databaseCommit),
 	}
 	followedOne, followedMany := rows[rowOfOneFollowed].Median, rows[rowOfManyFollowed].Median
-	// perLook is the number of records between two polls.
+	// perLook returns the number of records between two polls.
 	perLook := func(r serversRound) float64 { return max(1, r.Rate*lookPause.Seconds()) }
 	follow := func(alone, shared float64) (look, record float64) {
 		if rarer := 1/perLook(followedOne) - 1/perLook(followedMany); rarer > 0 {

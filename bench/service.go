@@ -13,23 +13,23 @@ import (
 	"colophon/bench/load"
 )
 
-// service is a log behind HTTP that can be measured.
+// service is a log that is served over HTTP and can be measured.
 type service interface {
-	// start starts the service on a folder.
+	// start starts the service with its data in dir.
 	start(ctx context.Context, dir string) (*server, error)
-	// target returns how the service receives single records or, if lines is not 0, batches of this
+	// target returns the target for posting single records or, if lines is not 0, batches of that
 	// many lines.
 	target(lines int) load.Target
-	// caughtUp returns once everything derived from this number of records is available.
+	// caughtUp returns once everything derived from the given number of records is available.
 	caughtUp(c *load.Conn, records int) error
-	// verifier returns a function that verifies answers, and that can be called after the server
-	// has exited. records is the number of records that the server has accepted.
+	// verifier returns a function that verifies answers, and can be called after the server has
+	// exited. records is the number of records that the server has accepted.
 	verifier(c *load.Conn, dir string, records int) (func(ctx context.Context, answer, body []byte) error, error)
 	// fsyncs returns the number of syncs that the server reports, or -1 if it reports none.
 	fsyncs(c *load.Conn) (float64, error)
 }
 
-// colophonService is `colophon serve`.
+// colophonService runs `colophon serve`.
 type colophonService struct {
 	binary      string
 	environment []string
@@ -93,13 +93,13 @@ func (s colophonService) verifier(c *load.Conn, _ string, _ int) (func(context.C
 }
 
 func (s colophonService) fsyncs(c *load.Conn) (float64, error) {
-	if s.profiled || s.store != "" { // the metrics have a separate address, or do not count syncs
+	if s.profiled || s.store != "" { // the metrics are served at a separate address, or do not count syncs
 		return -1, nil
 	}
 	return metric(c, "colophon_storage_fsync_duration_seconds_count")
 }
 
-// tesseraService is Tessera's POSIX driver behind a bare net/http handler.
+// tesseraService runs Tessera's POSIX driver behind a bare net/http handler.
 type tesseraService struct {
 	self     string // path of this program
 	settings []string
@@ -123,7 +123,7 @@ func (tesseraService) verifier(_ *load.Conn, dir string, records int) (func(cont
 
 func (tesseraService) fsyncs(*load.Conn) (float64, error) { return -1, nil }
 
-// get requests a path and requires the status 200.
+// get requests a path. It returns an error unless the status is 200.
 func get(c *load.Conn, path string) ([]byte, error) {
 	status, body, err := c.Get(path)
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 type summary struct {
 	Row    *row                     `json:"row"`
 	Rounds []contestant.Measurement `json:"rounds"`
-	// Median holds the median of each figure, but the sum of each count.
+	// Median holds the median of each figure over all rounds, except that counts are summed.
 	Median contestant.Measurement `json:"median"`
 	// Lowest and Highest are the rates of the slowest and the fastest round, in records per second.
 	Lowest  float64 `json:"lowest_records_per_second"`
 	Highest float64 `json:"highest_records_per_second"`
-	// Profile states where the processor time of the last round was spent, if profiles were taken.
+	// Profile shows where the processor time of the last round was spent, if profiles were taken.
 	Profile []partUse `json:"profile,omitempty"`
 }
 
-// figures lists the fields of a measurement of which the median is taken.
+// figures lists the fields of a measurement for which medians are computed.
 var figures = [...]func(*contestant.Measurement) *float64{
 	func(m *contestant.Measurement) *float64 { return &m.Seconds },
 	func(m *contestant.Measurement) *float64 { return &m.Rate },

@@ -38,7 +38,7 @@ func (t target) String() string {
 	return fmt.Sprintf("%s: %.2f × (%.2f–%.2f; %s: %s)", t.What, t.Ratio, t.Lowest, t.Highest, bound, verdict)
 }
 
-// of returns the target with the ratios of all rounds: their median, their lowest, and their highest.
+// of returns a copy of t with the median, the lowest, and the highest of the ratios of all rounds.
 func (t target) of(ratios ...float64) target {
 	t.Ratio, t.Lowest, t.Highest = median(ratios), slices.Min(ratios), slices.Max(ratios)
 	return t

@@ -96,7 +96,7 @@ func (s *RecordsService) PostBatch(ctx context.Context, lines iter.Seq[BatchLine
 }
 
 // batch is the state of one iteration of [RecordsService.PostBatch]. Three goroutines share it: one reads the input,
-// one sends on the current connection, and the caller's receives.
+// one sends on the current connection, and the caller's goroutine receives.
 type batch struct {
 	ledger   *Ledger
 	options  BatchOptions
@@ -109,7 +109,7 @@ type batch struct {
 	queue     []*batchLine
 	bytes     int  // total size of the lines in the queue
 	sent      int  // lines of the queue that the current connection has sent, or is about to send
-	full      bool // the reader waits for room
+	full      bool // the reader is waiting for room
 	ended     bool // there is no more input
 	stopped   bool // the batch has ended
 	connected bool
@@ -119,7 +119,7 @@ type batch struct {
 
 type batchLine struct {
 	result BatchLineResult
-	text   []byte // without a line end; nil if result.Err is set and the line must not be sent
+	text   []byte // without a line ending; nil if result.Err is set and the line must not be sent
 	want   expected
 	repeat bool
 	sent   bool
@@ -188,7 +188,7 @@ func (b *batch) encode(index int, line BatchLine) *batchLine {
 	return l
 }
 
-// withoutLineEnds replaces line ends by spaces. In valid JSON, they occur only between tokens.
+// withoutLineEnds replaces line breaks with spaces. In valid JSON, they occur only between tokens.
 func withoutLineEnds(text []byte) []byte {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
 		return text
@@ -215,7 +215,7 @@ func (b *batch) run(ctx context.Context, yield func(*BatchLineResult, error) boo
 		switch {
 		case errors.Is(err, errStopped) || errors.Is(err, errComplete):
 			return
-		case err == nil: // the body ended before the input
+		case err == nil: // the request body ended before the input did
 			failures = 0
 			continue
 		case ctx.Err() != nil:
@@ -247,7 +247,7 @@ func (b *batch) waitForLine() bool {
 	return len(b.queue) > 0 && !b.stopped
 }
 
-// giveUp sets the error of each line that was sent and must not be sent again.
+// giveUp sets ErrUnanswered for each line that was sent and must not be sent again.
 func (b *batch) giveUp() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -285,9 +285,9 @@ func (b *batch) connect(ctx context.Context, yield func(*BatchLineResult, error)
 // errSilent is the cause with which watch cancels a connection that makes no progress.
 var errSilent = fmt.Errorf("%w: the server has neither read nor answered a line", ErrUnreachable)
 
-// watch cancels a connection that makes no progress for between limit and twice limit, while lines are unanswered and
-// the caller waits for results. Progress means that the server reads from the request or answers. If limit is 0,
-// watch never cancels. The caller must stop the timer.
+// watch starts a timer that cancels a connection that makes no progress while lines are unanswered and the caller
+// waits for results. The timer cancels it after a time between limit and twice limit. Progress means that the server
+// reads from the request or answers. If limit is 0, the timer never cancels. The caller must stop the timer.
 func (b *batch) watch(limit time.Duration, cancel context.CancelCauseFunc) *time.Timer {
 	var timer *time.Timer
 	seen := uint64(0) // moves when the timer last fired
@@ -320,8 +320,8 @@ func (r watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end returns the error that receive must return after the server has ended its response. The values are those of
-// connect.
+// end returns the error that receive must return after the server has ended its response. Its values have the
+// same meaning as those that connect returns.
 func (b *batch) end() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -360,8 +360,8 @@ func (b *batch) oldest() *batchLine {
 	return b.queue[0]
 }
 
-// oldestSent returns the line that the server answers next. It returns nil if all lines sent on the connection are
-// answered.
+// oldestSent returns the line that the server must answer next. It returns nil if all lines sent on the connection
+// are answered.
 func (b *batch) oldestSent() *batchLine {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -371,7 +371,8 @@ func (b *batch) oldestSent() *batchLine {
 	return b.queue[0]
 }
 
-// drop removes the oldest line from the queue: it was answered, or it failed before it was sent.
+// drop removes the oldest line from the queue. The line was answered, or it failed before it was
+// sent.
 func (b *batch) drop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -421,9 +422,10 @@ func (b *batch) send(pipe *io.PipeWriter) {
 	}
 }
 
-// take marks the next lines as sent and returns their texts, at most cap(texts). Without wait, it returns none if no
-// line is ready. With wait, it returns none only if the body must end: the input has ended, MaxLines or MaxBytes is
-// reached before the server has begun to answer, or the next line must not be sent.
+// take marks the next lines as sent and returns their texts, at most cap(texts). If wait is false, it returns none
+// if no line is ready. If wait is true, it waits for a line, and returns none only if the body must end: the input
+// has ended, MaxLines or MaxBytes is reached before the server has begun to answer, or the next line must not be
+// sent.
 func (b *batch) take(texts [][]byte, wait bool) [][]byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -467,7 +469,7 @@ func (w *batchWriter) close() error {
 type batchAnswer struct {
 	receipt *wire.Receipt
 	problem *Error
-	text    []byte // the receipt as sent, if the caller wants undecoded receipts
+	text    []byte // the receipt exactly as the server sent it, if the caller wants undecoded receipts
 }
 
 // receive makes the request and yields a result for each answer.
@@ -502,7 +504,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*BatchLi
 		case line == nil:
 			return answered, fmt.Errorf("%w: the server has answered more lines than were sent", ErrUnexpectedAnswer)
 		case a.problem != nil && a.problem.Temporary() && line.repeat:
-			return answered, a.problem // the line is sent again
+			return answered, a.problem // the line will be sent again
 		}
 		answered = true
 		b.drop()

@@ -181,8 +181,8 @@ func TestBatchWhenAnswersEndBeforeTheLines(t *testing.T) {
 	}
 }
 
-// answersLines returns a client of a fake server that answers only the first most lines of each request.
-// The server ends its response only if it has answered all lines.
+// answersLines returns a client for a fake server that answers at most most lines of each request. The
+// server ends its response only if it has answered all lines.
 func answersLines(most int) (server *http.Client, requests *atomic.Int32) {
 	requests = new(atomic.Int32)
 	return &http.Client{Transport: roundTrip(func(q *http.Request) (*http.Response, error) {

@@ -189,7 +189,7 @@ func TestBatchUsesOneRequest(t *testing.T) {
 			if first {
 				<-turn
 			} else if *line.Record.(*wire.IPCRecord).Output == "Text 1" {
-				<-turn // the first answer has arrived
+				<-turn // wait until the first answer has arrived
 			}
 			first = false
 			if !yield(line) {
@@ -326,7 +326,8 @@ const (
 	busyLine = `{"type":"about:blank","title":"T","status":503,"detail":"busy","line":2}`
 )
 
-// A pause of the input or of the caller does not count toward the timeout of PostBatch.
+// The time during which the input or the caller pauses does not count toward the timeout of
+// PostBatch.
 func TestBatchWaitsForItsInputAndItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pause = 10 * time.Minute

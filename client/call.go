@@ -18,15 +18,15 @@ import (
 	"colophon/client/wire"
 )
 
-// request is one call of the API. path is escaped and relative to the server's URL.
+// request describes one call to the API. path is escaped and relative to the server's URL.
 type request struct {
 	method, path string
 	query        url.Values
 	header       map[string]string
 	body         []byte // JSON; nil means no body
-	repeat       bool   // whether the call can be repeated without a second effect
-	slow         bool   // the timeout of the client does not apply; only the context limits the call
-	maxAnswer    int64  // bytes of the response body; 0 means the client's limit
+	repeat       bool   // whether the call can be repeated without taking effect twice
+	slow         bool   // the client's timeout does not apply; only the context limits the call
+	maxAnswer    int64  // maximum length of the response body in bytes; 0 means the client's limit
 }
 
 func get(path string, query url.Values) request {
@@ -133,7 +133,7 @@ func (c *Client) attempt(ctx context.Context, r request) (*Response, error) {
 	return &Response{Status: response.StatusCode, Header: response.Header, Body: text}, nil
 }
 
-// readUpTo reads at most limit+1 bytes of a body. Whatever Content-Length states, it allocates no more than about 1 MiB
+// readUpTo reads at most limit+1 bytes of a body. Whatever Content-Length says, it allocates no more than about 1 MiB
 // before the first MiB has arrived.
 func readUpTo(response *http.Response, limit int64) ([]byte, error) {
 	const first = 1 << 20 // bytes
@@ -154,12 +154,12 @@ func readUpTo(response *http.Response, limit int64) ([]byte, error) {
 
 // Request is a request for [Client.Do].
 type Request struct {
-	Method    string            // "" is GET
+	Method    string            // "" means GET
 	Path      string            // escaped; begins with a slash and can have a query
 	Query     url.Values        // added to the path
 	Header    map[string]string // in addition to the client's headers
 	Body      []byte            // JSON; nil means no body
-	MaxAnswer int64             // bytes; 0 means the limit of [WithMaxResponseBytes]
+	MaxAnswer int64             // maximum length of the response body in bytes; 0 means the limit of [WithMaxResponseBytes]
 }
 
 // Response is a response with a success status, 200 to 299. Its body has been read completely.
@@ -193,7 +193,8 @@ func answer[T any](ctx context.Context, c *Client, r request) (*T, error) {
 	return value, nil
 }
 
-// decode parses one JSON object into value. It refuses a text whose arrays have too many elements.
+// decode parses one JSON object into value. It returns an error if the arrays in text have too many
+// elements.
 func decode(text []byte, value any) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
 		return fmt.Errorf("it is not a JSON object: %.60q", text)
@@ -339,7 +340,7 @@ func setTime(q url.Values, name string, value time.Time) {
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // PagedList is a list that is read page by page. Creating one sends no request. When Pages or All reads several pages,
-// they all show the tree size of the first page.
+// all of them are as of the tree size of the first page.
 type PagedList[T any] struct {
 	client *Client
 	path   string
@@ -413,7 +414,8 @@ func pages[P any](page func(cursor string) (*P, error), next func(*P) string) it
 	}
 }
 
-// rows iterates over the rows that of returns for each page. It stops after the first error.
+// rows iterates over the rows of all pages. of returns the rows of a page. The iteration stops
+// after the first error.
 func rows[P, T any](pages iter.Seq2[*P, error], of func(*P) []T) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		for page, err := range pages {
@@ -431,7 +433,8 @@ func rows[P, T any](pages iter.Seq2[*P, error], of func(*P) []T) iter.Seq2[*T, e
 	}
 }
 
-// join escapes each segment and joins the segments to a path that begins with a slash. No segment may be empty.
+// join escapes each segment and joins the segments into a path that begins with a slash. No segment may be
+// empty.
 func join(segments ...string) string {
 	var b strings.Builder
 	for _, s := range segments {

@@ -14,26 +14,27 @@ type tally struct {
 	mu       sync.Mutex
 	counts   map[outcome]int     // guarded by mu
 	tricks   map[string]int      // guarded by mu
-	findings map[string]*finding // guarded by mu; keyed by the beginning that their texts share
+	findings map[string]*finding // guarded by mu; keyed by the trick and the start of the error
 }
 
 type outcome struct {
 	operation string
 	class     class
-	status    int // 0 if there is no answer
+	status    int // status of the response; 0 if there was none
 }
 
-// finding is an answer that is not allowed.
+// finding describes a kind of answer that is not allowed.
 type finding struct {
-	of    map[string]int // number of occurrences by operation
-	first string         // full text of the first occurrence
+	of    map[string]int // number of occurrences for each operation
+	first string         // full description of the first occurrence
 }
 
 func newTally() *tally {
 	return &tally{counts: make(map[outcome]int), tricks: make(map[string]int), findings: make(map[string]*finding)}
 }
 
-// add counts an answer. before is the previous request on the connection, or nil.
+// add counts the answer a to the request r, and records a finding if wrong is not nil. before is
+// the previous request on the connection, or nil.
 func (t *tally) add(r *request, a *answer, wrong error, before *request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +50,7 @@ func (t *tally) add(r *request, a *answer, wrong error, before *request) {
 	t.findings[kind].of[r.op.OperationID]++
 }
 
-// describe returns the text of a finding, with the request and the answer.
+// describe returns the description of a finding: the error, the request, and the answer.
 func describe(r *request, a *answer, wrong error, before *request) string {
 	text := r.text()
 	if r.way.send > 0 {
@@ -62,7 +63,7 @@ func describe(r *request, a *answer, wrong error, before *request) string {
 	return said
 }
 
-// found returns the texts of all findings, sorted by the beginnings that they share.
+// found returns a description of each kind of finding, sorted by kind.
 func (t *tally) found() (list []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,7 +74,7 @@ func (t *tally) found() (list []string) {
 	return list
 }
 
-// succeeded reports whether an operation has ever succeeded.
+// succeeded reports whether the operation has ever succeeded.
 func (t *tally) succeeded(operation string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,7 +86,8 @@ func (t *tally) succeeded(operation string) bool {
 	return false
 }
 
-// report returns a table of operations and classes, with the number of answers of each status.
+// report returns a table with a row for each operation and class of request. A row shows the number
+// of answers with each status.
 func (t *tally) report() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

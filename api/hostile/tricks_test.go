@@ -19,7 +19,7 @@ type trick struct {
 	make   func(d *generator, r *request) bool
 }
 
-// hostile returns a random hostile request.
+// hostile returns a random hostile request for op.
 func (d *generator) hostile(op *operation) *request {
 	for {
 		r := d.valid(op)
@@ -64,7 +64,7 @@ var texts = []string{
 	"İ", "ΑΣ", "ß", "ﬁ", "\U0001f468\u200d\U0001f469", strings.Repeat("\u0315", 64), strings.Repeat("a", 1025), strings.Repeat("é", 5000),
 }
 
-// tokens lists JSON tokens that no encoder writes, valid or not.
+// tokens lists valid and invalid JSON tokens that no encoder would write.
 var tokens = []string{
 	"1e999999999", "-1e999999999", "1e-999999999", "1E400", "0e0", "-0", "-0.0", "00", "01", "+1", ".5", "5.", "1e", "1e+", "--1", "0x10",
 	"1_000", "NaN", "Infinity", "-Infinity", "nan", "True", "None", "undefined", "9223372036854775807", "9223372036854775808",
@@ -76,7 +76,7 @@ var tokens = []string{
 	"[,]", "{,}", "[1,]", `{"a":}`, `{1:2}`,
 }
 
-// large returns a random JSON text that is long or deep. Few are very long.
+// large returns a random JSON text that is long or deeply nested. Only a few are very long.
 func (d *generator) large() string {
 	n := pick(d, 100, 1000, 10_000)
 	if d.chance(25) {
@@ -106,7 +106,8 @@ func (d *generator) large() string {
 	return strings.Repeat(pick(d, " ", "\n", "\t"), n) + "1"
 }
 
-// wide returns a random object with many members in random order, with similar names.
+// wide returns an object with n members, but at most 50,000. The names of the members are similar
+// and in random order.
 func (d *generator) wide(n int) string {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -171,8 +172,8 @@ var bodyTricks = []trick{
 	}},
 }
 
-// bent returns a trick that changes one value of a body, usually a scalar that the contract
-// describes.
+// bent returns a trick that uses bend to change one value of a body, usually a scalar that the
+// contract describes.
 func bent(bend func(*generator, *value)) func(*generator, *request) bool {
 	return func(d *generator, r *request) bool {
 		root := d.root(r)
@@ -260,7 +261,7 @@ var targetTricks = []trick{
 	}},
 }
 
-// damaged returns a copy of a text with one to three random changes.
+// damaged returns a copy of text with one to three random changes.
 func (d *generator) damaged(text []byte) []byte {
 	text = slices.Clone(text)
 	for range 1 + d.IntN(3) {

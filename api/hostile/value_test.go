@@ -9,17 +9,17 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// value is a JSON text that can be changed into one that no encoder writes.
+// value is a parsed JSON text. It can be changed into text that no encoder would write.
 type value struct {
-	schema *openapi3.Schema // the schema of the value; nil if it allows anything
+	schema *openapi3.Schema // schema of the value; nil if any value is allowed
 	// open is '{' for an object, '[' for an array, and 0 for any other value.
 	open    byte
 	members []member // members of an object, in order; names can repeat
 	items   []*value // elements of an array
-	text    string   // text of any other value, as it is written
+	text    string   // JSON text of any other value
 }
 
-// member is a member of an object. Its name is written unchanged, including quotes.
+// member is a member of an object. Its name includes the quotes and is written unchanged.
 type member struct {
 	name  string
 	value *value
@@ -27,11 +27,11 @@ type member struct {
 
 func scalar(s *openapi3.Schema, text string) *value { return &value{schema: s, text: text} }
 
-// quote returns a text as a JSON string.
+// quote returns text as a JSON string.
 func quote(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // never happens, because text is a string
+		panic(err) // never happens, because a string can always be encoded
 	}
 	return string(b)
 }
@@ -63,7 +63,7 @@ func (v *value) appendTo(b []byte) []byte {
 	return append(b, v.text...)
 }
 
-// all lists v and the values in it, at any depth.
+// all returns v and all values nested in it.
 func (v *value) all() []*value {
 	list := []*value{v}
 	for _, m := range v.members {
@@ -75,8 +75,8 @@ func (v *value) all() []*value {
 	return list
 }
 
-// one returns a random value for which fit returns true, among v and the values in it. It returns
-// nil if there is none.
+// one picks a random value for which fit returns true from v and the values nested in it. It
+// returns nil if there is none.
 func (v *value) one(r *rand.Rand, fit func(*value) bool) *value {
 	list := slices.DeleteFunc(v.all(), func(w *value) bool { return !fit(w) })
 	if len(list) == 0 {
@@ -85,7 +85,7 @@ func (v *value) one(r *rand.Rand, fit func(*value) bool) *value {
 	return list[r.IntN(len(list))]
 }
 
-// set sets the member with that name, or adds it.
+// set sets the member with the given name, adding it if it does not exist.
 func (v *value) set(name string, to *value) {
 	for i := range v.members {
 		if v.members[i].name == quote(name) {
@@ -96,7 +96,7 @@ func (v *value) set(name string, to *value) {
 	v.members = append(v.members, member{quote(name), to})
 }
 
-// valueOf converts a decoded example to a value of its schema.
+// valueOf converts an example, decoded from JSON, to a value with schema s.
 func valueOf(s *openapi3.Schema, example any) *value {
 	if s != nil {
 		s = alternative(flat(s), example)
@@ -128,8 +128,7 @@ func valueOf(s *openapi3.Schema, example any) *value {
 	return v
 }
 
-// alternative returns the alternative of a schema that allows a value, or the schema itself if no
-// alternative does.
+// alternative returns the first alternative in s.OneOf that allows v, or s itself if none does.
 func alternative(s *openapi3.Schema, v any) *openapi3.Schema {
 	for _, one := range s.OneOf {
 		if one.Value.VisitJSON(v, openapi3.FailFast()) == nil {
@@ -139,7 +138,7 @@ func alternative(s *openapi3.Schema, v any) *openapi3.Schema {
 	return s
 }
 
-// schemaOf returns the schema of a member, or nil if the member can be anything.
+// schemaOf returns the schema of the named member of s, or nil if the member can have any value.
 func schemaOf(s *openapi3.Schema, name string) *openapi3.Schema {
 	switch {
 	case s == nil:

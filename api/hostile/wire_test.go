@@ -58,7 +58,7 @@ var wireTricks = []trick{
 	}},
 }
 
-// chunks returns a body in chunked encoding.
+// chunks returns body in chunked transfer encoding, divided into chunks of random size.
 func (d *generator) chunks(body []byte) []byte {
 	var b []byte
 	for len(body) > 0 {

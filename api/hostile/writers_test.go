@@ -18,13 +18,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// writersOf is the environment variable that turns a process of this test into a process that
-// only has writers. Its value is the server's address.
+// writersOf is the environment variable that makes the test binary run only the writers. Its value
+// is the server's address.
 const writersOf = "COLOPHON_HOSTILE_WRITERS"
 
-// writers is a process whose goroutines post one record after the other. It is separate from
-// the attacking process, which uses all of its share of the cores, so that the writers do not
-// measure their own wait for a core.
+// writers is a process whose goroutines each post one record after another. It is separate from the
+// attacking process, which uses all the processor time it can get. Otherwise, the time that the
+// writers spend waiting for a core would look like slowness of the server.
 type writers struct {
 	command *exec.Cmd
 	ask     io.WriteCloser
@@ -33,7 +33,7 @@ type writers struct {
 
 const writersAtOnce = 8
 
-// startWriters starts a process of writers, paused.
+// startWriters starts a process that runs the writers, which are paused at first.
 func startWriters(t *testing.T, address string) *writers {
 	t.Helper()
 	program, err := os.Executable()
@@ -54,8 +54,8 @@ func startWriters(t *testing.T, address string) *writers {
 	return w
 }
 
-// written lets the writers continue or pauses them, and returns the number of records
-// acknowledged so far.
+// written resumes the writers if goOn is true and pauses them otherwise. It returns the number of
+// records acknowledged so far.
 func (w *writers) written(t *testing.T, goOn bool) int64 {
 	t.Helper()
 	_, err := fmt.Fprintln(w.ask, goOn)
@@ -71,11 +71,12 @@ func (w *writers) written(t *testing.T, goOn bool) int64 {
 	return n
 }
 
-// writeOnly is the main function of a process of writers, which begin paused.
+// writeOnly is the main function of the writers' process. The writers start out paused. Each
+// command resumes or pauses them, and is answered with one line on out.
 func writeOnly(address string, commands io.Reader, out io.Writer) {
 	var written atomic.Int64
 	var refused atomic.Value
-	var pause sync.RWMutex // held while the writers are paused
+	var pause sync.RWMutex // locked while the writers are paused
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: writersAtOnce}}
 	paused := true
 	pause.Lock()
@@ -123,9 +124,8 @@ func writeOne(client *http.Client, address string, n int64) error {
 	return nil
 }
 
-// yieldCores lowers this process to the lowest priority, so that it gets only the processor
-// time that the server and the writers leave. Processes that it starts later have the same
-// priority.
+// yieldCores lowers this process to the lowest priority, so that it gets only the processor time
+// that the server and the writers leave. Processes that it starts later inherit this priority.
 func yieldCores(t *testing.T) {
 	t.Helper()
 	threads, err := filepath.Glob("/proc/self/task/*")

@@ -9,31 +9,31 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// TimedBody is the body of a request over HTTP/1. Before net/http sends the response, and before it
-// reuses the connection, it reads part of a body that no handler has read; TimedBody limits how
-// long that takes. It belongs to the goroutine that reads.
+// TimedBody is the body of an HTTP/1 request. If no handler reads the whole body, net/http reads
+// part of the rest before it sends the response and before it reuses the connection. TimedBody
+// limits how long that takes. It must only be used by the goroutine that reads the body.
 type TimedBody struct {
 	io.ReadCloser
 	controller      *http.ResponseController
-	expectsContinue bool  // the client waits for 100 Continue
-	err             error // error of the last read
+	expectsContinue bool  // the client is waiting for 100 Continue
+	err             error // error from the last read
 }
 
-// LimitArrivalTime sets a read deadline for the body of r, patience from now. The deadline applies even if no handler
-// reads the body. It returns the request to serve. Over HTTP/1, i becomes the body of that request, and w
-// drains i before it sends the response.
+// LimitArrivalTime gives the client until patience from now to send the body of r, even if no handler reads it. It
+// returns the request to serve. Over HTTP/1, i becomes the body of that request, and w drains i before it sends the
+// response.
 func (i *TimedBody) LimitArrivalTime(r *http.Request, w *Writer, patience time.Duration) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
 	}
 	// net/http clears the deadline at the end of the body and before the next request. The
-	// ResponseWriter of a test might not support deadlines.
+	// ResponseWriter in a test might not support deadlines.
 	_ = w.controller.SetReadDeadline(time.Now().Add(patience))
 	if r.ProtoMajor != 1 {
 		return r
 	}
 	*i = TimedBody{ReadCloser: r.Body, controller: &w.controller, expectsContinue: r.Header.Get("Expect") != ""}
-	bounded := r.WithContext(r.Context()) // net/http owns the original
+	bounded := r.WithContext(r.Context()) // net/http owns the original request
 	bounded.Body, w.body = i, i
 	return bounded
 }
@@ -45,24 +45,24 @@ func (i *TimedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drain reads the rest of a short body. It runs before the response. If the body is longer than
-// DrainBytes, the connection is closed after the response.
+// drain reads and discards the rest of the body, up to DrainBytes, before the response is sent. If
+// that does not reach the end of the body, the connection is closed after the response.
 func (i *TimedBody) drain(h http.Header) {
 	if errors.Is(i.err, io.EOF) {
 		return
 	}
 	_ = i.controller.SetReadDeadline(time.Now().Add(DrainTime))
 	if i.err == nil && !i.expectsContinue {
-		_, _ = io.CopyN(io.Discard, i, DrainBytes) // i.err has the error
+		_, _ = io.CopyN(io.Discard, i, DrainBytes) // i.err records the error
 	}
 	if !errors.Is(i.err, io.EOF) {
 		h.Set(echo.HeaderConnection, "close")
 	}
 }
 
-// DrainTime and DrainBytes limit how much of an unneeded body is read, before a response or
-// after a batch has ended. With this, a client that is still sending sees the response instead
-// of a reset connection.
+// DrainTime and DrainBytes limit how much of an unneeded body is read before a response, or after
+// the end of a batch. This way, a client that is still sending sees the response instead of a reset
+// connection.
 const (
 	DrainTime  = time.Second
 	DrainBytes = 256 << 10

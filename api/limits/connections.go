@@ -15,10 +15,11 @@ import (
 	"time"
 )
 
-// connections limits the open connections, in total and for each address. An address gets at most half of the
-// remaining connections, so that the next address always finds one. Some connections beyond the limit are
-// accepted for a short time, and shared in the same way, so that they get a 503; any further ones are closed at
-// once. A trusted proxy is not limited to a share, because it forwards the requests of many clients.
+// connections limits the number of open connections, in total and for each address. An address gets at most
+// half of the remaining connections, so that the next address always finds a free one. A few connections beyond
+// the limit, shared in the same way, are accepted for a short time so that they can be sent a 503. Any further
+// ones are closed at once. A trusted proxy is not limited to a share, because it forwards the requests of many
+// clients.
 type connections struct {
 	Regular, spare *slots
 	proxies        []*net.IPNet
@@ -29,7 +30,7 @@ func newConnections(load ServerLimits) *connections {
 	return &connections{Regular: newSlots(load.Connections), spare: newSlots(spareConnections(load.Connections)), proxies: load.TrustedProxies}
 }
 
-// spareConnections returns the number of connections beyond the limit that get a 503.
+// spareConnections returns how many connections beyond limit are accepted and sent a 503.
 func spareConnections(limit int) int { return 16 + limit/16 }
 
 // While few connections remain, a connection whose request does not arrive within
@@ -42,8 +43,8 @@ const (
 // crowded reports whether less than a quarter of the regular connections are free.
 func (c *connections) crowded() bool { return 4*c.Regular.InUse() > 3*c.Regular.limit }
 
-// take takes a slot for a connection from an address. It returns the kind of the slot, or nil
-// if no slot is free, and the holder of the slot.
+// take takes a slot for a connection from the given address. kind is the pool that the slot belongs
+// to, or nil if none is free. who is the holder to release the slot for.
 func (c *connections) take(from net.Addr) (kind *slots, who string) {
 	ip := addressOf(from)
 	who = network(ip).String()
@@ -79,7 +80,7 @@ func network(ip netip.Addr) netip.Prefix {
 }
 
 // LimitListener returns a listener that limits the connections that l accepts. It calls refused for
-// each connection that is closed at once.
+// each connection that it closes because no slot is free.
 func (c *connections) LimitListener(l net.Listener, refused func()) net.Listener {
 	return &boundedListener{Listener: l, connections: c, refused: refused}
 }
@@ -91,11 +92,12 @@ func MaxOpenConnections(load ServerLimits) int {
 	return limit + spareConnections(limit)
 }
 
-// boundedListener closes a connection at once if no slot is free.
+// boundedListener is a listener that closes an accepted connection at once if no slot is free for
+// it.
 type boundedListener struct {
 	net.Listener
 	connections *connections
-	refused     func() // called for each connection that is closed at once
+	refused     func() // called for each connection that is closed because no slot is free
 }
 
 // Accept implements net.Listener.
@@ -108,7 +110,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		kind, who := l.connections.take(accepted.RemoteAddr())
 		if kind == nil {
 			l.refused()
-			_ = accepted.Close() // nothing has used the connection yet
+			_ = accepted.Close() // the connection has not been used, so an error does not matter
 			continue
 		}
 		l.connections.Open.Add(1)
@@ -120,20 +122,20 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// connection is a connection that holds a slot.
+// connection is a net.Conn that holds a slot.
 type connection struct {
 	net.Conn
 	all     *connections
 	kind    *slots
 	who     string
-	until   time.Time // the last deadline; zero means none
+	until   time.Time // latest deadline that can be set; zero means no limit
 	closing sync.Once
 
-	waiting atomic.Bool // waits for the next request
-	over    atomic.Bool // reads return io.EOF
+	waiting atomic.Bool // the connection is waiting for the next request
+	over    atomic.Bool // makes every read return io.EOF
 
-	gathered *[]byte // the response so far, if it is sent in one write; nil means that writes are passed on
-	body     int     // length of the body in that response, in bytes
+	gathered *[]byte // buffered start of the response; nil while writes are not buffered
+	body     int     // length of the response body, in bytes
 }
 
 // beyond reports whether the connection is a spare one, which means that it exceeds
@@ -148,9 +150,10 @@ func (c *connection) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// BufferResponse makes the connection send the next response, whose body has this number of bytes,
-// in one write. net/http would write pieces of 4 KiB, each of which costs both sides a system
-// call and wakes the client up. Only the goroutine that writes the response can call it.
+// BufferResponse makes the connection send the next response in a single write. body is the length
+// of the response body in bytes. net/http would write the response in pieces of 4 KiB, each of
+// which costs both sides a system call and wakes up the client. BufferResponse must only be called
+// by the goroutine that writes the response.
 func (c *connection) BufferResponse(body int) {
 	c.gathered, c.body = gatherBuffers.Get().(*[]byte), body
 }
@@ -185,8 +188,8 @@ func (c *connection) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// SetReadDeadline implements net.Conn. While few connections remain, a connection that waits
-// for a request has at most crowdedPatience.
+// SetReadDeadline implements net.Conn. While few connections remain, a connection that is waiting
+// for a request gets a deadline of at most crowdedPatience from now.
 func (c *connection) SetReadDeadline(t time.Time) error {
 	if !t.IsZero() && c.waiting.Load() && c.all.crowded() {
 		t = earlier(t, time.Now().Add(crowdedPatience))
@@ -228,12 +231,13 @@ func (c *connection) CloseWrite() error {
 
 type connectionKey struct{}
 
-// WithConnection is the ConnContext of an http.Server whose listener is from LimitListener.
+// WithConnection is the ConnContext function of an http.Server whose listener was created by
+// LimitListener.
 func WithConnection(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, plain(c))
 }
 
-// plain returns the connection below TLS, if c is a TLS connection.
+// plain returns the connection underneath TLS, or c itself if it is not a TLS connection.
 func plain(c net.Conn) net.Conn {
 	if secured, is := c.(*tls.Conn); is {
 		return secured.NetConn()
@@ -241,23 +245,24 @@ func plain(c net.Conn) net.Conn {
 	return c
 }
 
-// OnStateChange is the ConnState of an http.Server whose listener is from LimitListener.
+// OnStateChange is the ConnState function of an http.Server whose listener was created by
+// LimitListener.
 func OnStateChange(c net.Conn, state http.ConnState) {
 	if counted, is := plain(c).(*connection); is {
 		counted.waiting.Store(state == http.StateNew || state == http.StateIdle)
 	}
 }
 
-// ConnectionOf returns the connection of a request, or false if its listener is not from
-// LimitListener.
+// ConnectionOf returns the connection that r arrived on, or false if the server's listener was not
+// created by LimitListener.
 func ConnectionOf(r *http.Request) (*connection, bool) {
 	c, counted := r.Context().Value(connectionKey{}).(*connection)
 	return c, counted
 }
 
-// OverConnectionLimit reports whether a request arrived on a spare connection, which means that it exceeds
-// ServerLimits.Connections. last means that the connection must be closed after this response, because
-// it is a spare one or because few connections remain.
+// OverConnectionLimit reports whether r arrived on a spare connection, which means that it exceeds
+// ServerLimits.Connections. last reports whether the connection must be closed after this response,
+// because it is a spare one or because few connections remain.
 func OverConnectionLimit(r *http.Request) (beyond, last bool) {
 	c, counted := ConnectionOf(r)
 	if !counted {
@@ -266,17 +271,17 @@ func OverConnectionLimit(r *http.Request) (beyond, last bool) {
 	return c.beyond(), c.beyond() || c.all.crowded()
 }
 
-// EndConnection makes this request the last on its HTTP/1 connection. This is necessary if the
-// body was not read to the end, because net/http might read the rest as the next request.
+// EndConnection makes r the last request on its HTTP/1 connection. This is necessary if the body
+// was not read to the end, because net/http might read the rest as the next request.
 func EndConnection(r *http.Request) {
 	if c, counted := ConnectionOf(r); counted && r.ProtoMajor == 1 {
 		c.over.Store(true)
 	}
 }
 
-// TakeStream takes a slot for a request over HTTP/2, because one connection can carry many
-// requests at once. Addresses share the slots in the same way as connections. It returns the
-// holder of the slot, for Requests.Release, or false if no slot is free.
+// TakeStream takes a slot for an HTTP/2 request. The limit on connections is not enough for these,
+// because one connection can carry many requests at once. Addresses share the slots in the same way
+// as connections. It returns the holder to pass to Requests.Release, or false if no slot is free.
 func (b *Limits) TakeStream(r *http.Request) (from string, taken bool) {
 	from = r.RemoteAddr
 	if conn, counted := ConnectionOf(r); counted {

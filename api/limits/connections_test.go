@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deadlines records the deadlines of a connection.
+// deadlines is a net.Conn that records the deadlines set on it.
 type deadlines struct {
 	net.Conn
 	read, write time.Time

@@ -12,12 +12,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// DecompressFunc returns the decompressed form of a body.
+// DecompressFunc returns a reader of the decompressed contents of a body.
 type DecompressFunc func(io.Reader) (io.ReadCloser, error)
 
-// Decompressor returns the DecompressFunc for a Content-Encoding, or a 415 RejectedError. If the output
-// grows out of proportion to the input, Read returns a 413 RejectedError. The decompressor takes its
-// own memory from hold, and Close releases it.
+// Decompressor returns the DecompressFunc for a Content-Encoding, or a 415 RejectedError if the
+// encoding is not supported. If the output grows out of proportion to the input, Read returns a 413
+// RejectedError. Memory that the decompressor needs is reserved with hold, and released by Close.
 func Decompressor(encoding string, hold HoldMemoryFunc) (DecompressFunc, error) {
 	switch strings.ToLower(encoding) {
 	case "", "identity":
@@ -36,8 +36,8 @@ type resetter interface {
 	Reset(io.Reader) error
 }
 
-// decompressors is a pool, because creating a decompressor costs more than decompressing a
-// short batch.
+// decompressors is a pool of decompressors. Creating one costs more than decompressing a short
+// batch.
 type decompressors struct {
 	pool sync.Pool
 	make func() (resetter, error)
@@ -50,11 +50,11 @@ var (
 	}}
 )
 
-// HoldMemoryFunc takes this number of bytes of memory until release is called.
+// HoldMemoryFunc reserves the given number of bytes of memory until release is called.
 type HoldMemoryFunc func(bytes int64) (release func(), err error)
 
-// openZstd takes memory for the largest window, because any frame of a body can declare that
-// window. The decompressor then allocates it, even for a short body.
+// openZstd reserves memory for the largest window. Any frame in the body can declare a window of
+// that size, which the decompressor then allocates even if the body is short.
 func openZstd(body io.Reader, hold HoldMemoryFunc) (io.ReadCloser, error) {
 	release, err := hold(MaxWindow + besideWindow)
 	if err != nil {
@@ -108,7 +108,7 @@ func (d *decompressed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close returns the decompressor to the pool; the body must not be read afterwards.
+// Close returns the decompressor to the pool. The body must not be read afterwards.
 func (d *decompressed) Close() error {
 	if d.ended {
 		d.ended = false
@@ -117,21 +117,23 @@ func (d *decompressed) Close() error {
 	return nil
 }
 
-// MaxWindow is the largest zstd window in bytes, as RFC 9659 requires of HTTP clients.
+// MaxWindow is the largest zstd window that is accepted, in bytes. It is the limit that RFC 9659
+// sets for HTTP.
 const (
 	MaxWindow    = 8 << 20
-	besideWindow = 512 << 10 // memory of a decompressor in addition to its window
+	besideWindow = 512 << 10 // memory that a decompressor needs in addition to its window, in bytes
 )
 
 // The first UncheckedOutput bytes of output are not checked. Beyond them, the output must not
-// exceed maxExpansion times the input. Deflate can expand its input about 1,000 times and zstd
-// 100,000 times; records expand 5 to 50 times.
+// exceed maxExpansion times the input. The ratio of output to input can reach about 1,000 for
+// deflate and 100,000 for zstd; for records, it is between 5 and 50.
 const (
 	UncheckedOutput = 64 << 20
 	maxExpansion    = 250
 )
 
-// proportionate returns a DecompressFunc that limits the output of a body in proportion to its input.
+// proportionate returns a DecompressFunc that calls open and limits the output in proportion to the
+// input.
 func proportionate(open DecompressFunc) DecompressFunc {
 	return func(body io.Reader) (io.ReadCloser, error) {
 		sent := &counter{body: body}
@@ -160,7 +162,7 @@ func (c *counter) Read(p []byte) (int, error) {
 type expansion struct {
 	io.ReadCloser
 	sent  *counter
-	bytes int64 // number of bytes of output
+	bytes int64 // bytes of output so far
 }
 
 // Read implements io.Reader.
@@ -174,8 +176,8 @@ func (e *expansion) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// BodyRefusal returns the RejectedError that explains why the body of a batch cannot be read to its
-// end.
+// BodyRefusal converts an error from reading the body of a batch to the RejectedError that the
+// client gets.
 func BodyRefusal(err error) *RejectedError {
 	var p *RejectedError
 	switch {

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// HeavyWork limits how many writes decode a large body or a long line of a batch at the same
-// time, which keeps a core busy for milliseconds. Go's scheduler has no priorities, so without
-// this limit each step of a commit would wait behind all of this work. Reads compute in
+// HeavyWork limits how many writes decode a large body or a long line of a batch at the same time.
+// Such decoding keeps a core busy for milliseconds. Go's scheduler has no priorities, so without
+// this limit each step of a commit would wait behind all of this work. Reads are scheduled by
 // ReadScheduler instead.
 type HeavyWork struct {
-	wait time.Duration // longest wait of a request for a core
+	wait time.Duration // longest time that a request waits for a core
 
 	Cores chan struct{} // holds one token for each write that is decoding
 }
 
-// HeavyMemory is the memory, in bytes, from which a write needs a slot for heavy work.
+// HeavyMemory is the amount of memory, in bytes, from which a write counts as heavy work.
 const HeavyMemory = 2 << 20
 
 func newHeavyWork(slots int, wait time.Duration) HeavyWork {
 	return HeavyWork{wait: wait, Cores: make(chan struct{}, slots)}
 }
 
-// heavySlot is the right of one request to compute on a core. It belongs to the goroutine of
-// the request. The zero heavySlot is not held.
+// heavySlot is one request's permission to compute on a core. It belongs to the goroutine of the
+// request. The zero heavySlot is not held.
 //
 // A request takes memory before a slot. It releases its slot before it waits for memory, the
 // index, a commit, or its client. A slot is therefore held only while the request computes.
@@ -32,7 +32,8 @@ type heavySlot struct {
 	work *HeavyWork // nil while the slot is not held
 }
 
-// Take waits until a core is free. After ServerLimits.Wait, it returns a 503 RejectedError.
+// Take waits until a core is free. If that takes longer than ServerLimits.Wait, it returns a 503
+// RejectedError.
 func (s *heavySlot) Take(ctx context.Context, work *HeavyWork) error {
 	if s.work != nil {
 		return nil

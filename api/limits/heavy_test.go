@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A cancelled request leaves the queue.
+// A request that is canceled leaves the queue.
 func TestHeavyWorkIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := newHeavyWork(1, time.Hour)
@@ -27,7 +27,7 @@ func TestHeavyWorkIsCancelled(t *testing.T) {
 	})
 }
 
-// A free slot or turn is granted even if the longest wait is zero.
+// A free slot or turn is granted even if requests may not wait at all.
 func TestFreeTokensAreTaken(t *testing.T) {
 	work, redactions := newHeavyWork(1, 0), newTurns(0)
 	for range 100 {

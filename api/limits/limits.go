@@ -12,10 +12,10 @@ import (
 )
 
 // RefusalReason is the reason why a request or a line of a batch was refused, or a client was
-// disconnected. It is the label of the metric colophon_refusals_total.
+// disconnected. It is the value of a label of the metric colophon_refusals_total.
 type RefusalReason string
 
-// The reasons. docs/metrics.md explains each of them.
+// The reasons for a refusal. docs/metrics.md explains each of them.
 const (
 	RefusedRate         RefusalReason = "rate"
 	RefusedAddressRate  RefusalReason = "address_rate"
@@ -40,18 +40,18 @@ const (
 var Reasons = [...]RefusalReason{RefusedRate, RefusedAddressRate, RefusedCredentials, RefusedConnections, RefusedBodyMemory, RefusedAnswerMemory, RefusedBatches,
 	RefusedFollowers, RefusedRedactions, RefusedSpool, RefusedSize, RefusedURL, RefusedExpansion, RefusedSlowSender, RefusedSlowReader, RefusedQueue, RefusedHeavy, RefusedDisk}
 
-// RejectedError is the error of a request, or of a line of a batch, that is refused.
+// RejectedError is the error for a request, or a line of a batch, that is refused.
 type RejectedError struct {
-	Reason RefusalReason // counted in the metrics; empty: not counted
+	Reason RefusalReason // counted in the metrics unless it is empty
 	Status int           // status of the HTTP response
-	Wait   time.Duration // time after which the client can retry, for statuses 429 and 503
+	Wait   time.Duration // time after which the client can retry, for status 429 or 503
 	Detail string
 }
 
 // Error implements error.
 func (e *RejectedError) Error() string { return e.Detail }
 
-// NewRejectedError returns the error of a request that is refused.
+// NewRejectedError returns a RejectedError whose Detail is formatted as by fmt.Sprintf.
 func NewRejectedError(why RefusalReason, status int, wait time.Duration, format string, args ...any) *RejectedError {
 	return &RejectedError{why, status, wait, fmt.Sprintf(format, args...)}
 }
@@ -66,7 +66,7 @@ type Limits struct {
 	Batches     *slots
 	Followers   *slots
 	Scrapes     *slots
-	Requests    *slots // over HTTP/2, by address
+	Requests    *slots // requests over HTTP/2, for each address
 	Redactions  *turns
 	Heavy       HeavyWork
 	// Parsing holds a token for each chunk of a batch that is being parsed. It has one token
@@ -97,8 +97,8 @@ func New(load ServerLimits) *Limits {
 	}
 }
 
-// SlowBodyRefusal returns a 408 RejectedError if err means that a body did not arrive in time, otherwise
-// nil.
+// SlowBodyRefusal returns a 408 RejectedError if err means that a body did not arrive in time, and nil
+// otherwise.
 func SlowBodyRefusal(err error, within time.Duration) *RejectedError {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil

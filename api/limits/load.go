@@ -13,18 +13,18 @@ import (
 	"colophon/ledger/record"
 )
 
-// ServerLimits holds the limits for what clients can demand of a server, per second and at the same
-// time. A zero field means its default. Each limit is a field here and a line in settings,
-// which has its default and its flag.
+// ServerLimits holds the limits on what clients can demand of a server, per second or at the same
+// time. A zero field means the default. Each limit is a field here and a line in settings, which
+// defines its default and its flag.
 type ServerLimits struct {
-	// RequestRate is the number of requests per second that an identity can make, and also the
-	// number of lines per second that its batches can have in addition. A client without
-	// credentials is identified by its address. 0 means unlimited.
+	// RequestRate is the number of requests per second that an identity can make. In addition, its
+	// batches can have the same number of lines per second. A client without credentials is
+	// identified by its address. 0 means unlimited.
 	RequestRate float64 `yaml:"rate-limit"`
 	// AddressRate is the number of requests per second that an address, or a /64 of IPv6, can
 	// make. 0 means unlimited.
 	AddressRate float64 `yaml:"address-rate-limit"`
-	// RateBurst determines how many requests can arrive at once: as many as the limit allows
+	// RateBurst determines how many requests can arrive at once: as many as the rate limit allows
 	// in this time.
 	RateBurst time.Duration `yaml:"rate-burst"`
 	// FailureRate is the number of invalid credentials per second that an address can send
@@ -54,19 +54,19 @@ type ServerLimits struct {
 	Batches   int `yaml:"max-batches"`
 	Followers int `yaml:"max-followers"`
 
-	// BatchSpool and Spool limit the temporary files with results that clients have not read:
-	// BatchSpool for one batch, Spool for all batches together.
+	// BatchSpool and Spool limit the size of the temporary files that hold results until clients
+	// read them: BatchSpool for one batch, Spool for all batches together.
 	BatchSpool size.Bytes `yaml:"max-spool"`
 	Spool      size.Bytes `yaml:"max-spools"`
-	// SpoolMemory limits the results of one batch that are kept in memory for a slow client.
-	// Further results go to a temporary file.
+	// SpoolMemory limits how many bytes of the results of one batch are kept in memory for a slow
+	// client. Further results go to a temporary file.
 	SpoolMemory int `yaml:"-"`
 
 	MaxBody size.Bytes `yaml:"max-body"` // largest body of a request, except a batch
 	MaxLine size.Bytes `yaml:"max-line"` // largest line of a batch
-	MaxPage int        `yaml:"max-page"` // largest number of rows of a page
-	// MaxSelected limits how many records the filter of one redaction, or of one change of
-	// states, can select.
+	MaxPage int        `yaml:"max-page"` // largest number of rows on a page
+	// MaxSelected limits how many records the filter of a single redaction or state change can
+	// select.
 	MaxSelected int `yaml:"max-selected"`
 	// MaxLabels, MaxLabelBytes, and MaxValues limit a record: the number of its labels, the
 	// bytes of a label's name and of its value, and the number of its JSON values and member
@@ -75,13 +75,13 @@ type ServerLimits struct {
 	MaxLabelBytes int `yaml:"max-label-bytes"`
 	MaxValues     int `yaml:"max-values"`
 
-	// BodyTimeout is how long the body of a request, except a batch, can take.
+	// BodyTimeout is how long the body of a request, except a batch, can take to arrive.
 	BodyTimeout time.Duration `yaml:"body-timeout"`
 	// BatchIdle is how long a batch waits for its client to send a line. It waits twice as
 	// long for the client to read.
 	BatchIdle time.Duration `yaml:"batch-idle"`
-	// WriteTimeout is the time in which a client must read each piece of a response, of at
-	// most MaxWrite bytes.
+	// WriteTimeout is the time within which a client must read each piece of a response. A piece
+	// has at most MaxWrite bytes.
 	WriteTimeout time.Duration `yaml:"write-timeout"`
 	// IndexWait is how long a request waits for an index that lags behind.
 	IndexWait time.Duration `yaml:"index-wait"`
@@ -89,17 +89,17 @@ type ServerLimits struct {
 	// FollowRate is how many bytes of live events are sent per second to all followers
 	// together.
 	FollowRate size.Bytes `yaml:"follow-rate"`
-	// Heartbeat is the time between two heartbeats to a follower, and between two checks
-	// whether the follower still has access.
+	// Heartbeat is the time between two heartbeats to a follower, and between two checks of whether
+	// the follower still has access.
 	Heartbeat time.Duration `yaml:"-"`
 }
 
-// setting is a limit: its flag, its field, its default, and the help text of the flag. A limit
-// without a name has no flag.
+// setting describes a limit: its flag, its field, its default, and the help text of the flag. A
+// limit without a name has no flag.
 type setting struct {
 	name   string
-	field  any // a pointer
-	normal any // the default; nil means the zero value
+	field  any // pointer to a field of ServerLimits
+	normal any // the default; nil means the zero value of the field
 	help   string
 }
 
@@ -138,7 +138,7 @@ func (l *ServerLimits) settings() []setting {
 	}
 }
 
-// WithDefaults returns a copy in which each zero field has its default.
+// WithDefaults returns a copy of l in which each zero field is set to its default.
 func (l ServerLimits) WithDefaults() ServerLimits {
 	for _, s := range l.settings() {
 		if field := reflect.ValueOf(s.field).Elem(); field.IsZero() && s.normal != nil {
@@ -171,9 +171,10 @@ func (l *ServerLimits) Bind(flags *pflag.FlagSet) {
 	}
 }
 
-// Memory that the server needs for each byte of a body while it processes the body, and for
-// each byte of a record in an answer with all of the record's content. Both are doubled,
-// because a caller gets only half of the memory.
+// bodyFactor is the number of bytes of memory that the server needs for each byte of a body while
+// it processes the body. answerFactor is the same for each byte of a record in an answer that
+// includes all of the record's content. Both factors are doubled, because a caller gets only half
+// of the memory.
 const (
 	bodyFactor   = 8
 	answerFactor = 12
@@ -205,7 +206,7 @@ func (l ServerLimits) Check() error {
 	return atLeast("max-answer-memory", l.AnswerMemory, answerFactor, largest)
 }
 
-// atLeast returns an error if the memory is not enough for the largest body or line.
+// atLeast returns an error if memory is less than factor times the largest body or line.
 func atLeast(name string, memory size.Bytes, factor, largest size.Bytes) error {
 	if need := factor * largest; memory < need {
 		text, _ := need.MarshalText() // never fails
@@ -214,7 +215,7 @@ func atLeast(name string, memory size.Bytes, factor, largest size.Bytes) error {
 	return nil
 }
 
-// RecordLimits returns the limits of a record.
+// RecordLimits returns the limits that apply to each record.
 func (l ServerLimits) RecordLimits() record.Limits {
 	return record.Limits{Labels: l.MaxLabels, LabelBytes: l.MaxLabelBytes, Values: l.MaxValues}
 }

@@ -18,19 +18,19 @@ type Budget struct {
 	Limit int64         // bytes
 	wait  time.Duration // longest time that Take waits
 	why   RefusalReason
-	of    string // purpose of the memory, for the text of a refusal
+	of    string // what the memory is for, to be named in error messages
 
 	mu      sync.Mutex // guards the fields below
 	taken   int64
-	holders map[Holder]*holding // only holders with shares
+	holders map[Holder]*holding // holders that have at least one share
 	waiting []*waiter           // oldest first
 
-	// claimant is the oldest waiter whose holder holds nothing else: it waits for free memory,
-	// not for its own shares. Shares that hold nothing yet cannot take the bytes that are
-	// claimed for the claimant. Without a claim, small shares, which fit sooner, could keep a
-	// large one waiting forever. The claim is half of what was free, plus half of what has
-	// been released since, because a waiter must not take more from others than a holder does.
-	// Shares that already hold something ignore the claim, because they release it when they
+	// claimant is the oldest waiter whose holder holds no other memory. It waits for others to
+	// release memory, not for its own shares. Shares that hold nothing yet cannot take the bytes
+	// that are claimed for it. Otherwise small shares, which fit sooner, could keep a large one
+	// waiting forever. The claim is half of what was free when it began, plus half of what has been
+	// released since, because a waiter must not take more from others than a holder does. Shares
+	// that already hold memory ignore the claim, because they release their memory when they
 	// finish.
 	claimant *waiter // nil means none
 	claimed  int64   // bytes
@@ -45,7 +45,7 @@ type Holder struct {
 // holding is the total of all shares of a holder.
 type holding struct {
 	bytes  int64
-	shares int // number of shares that hold something or wait
+	shares int // number of shares that hold or wait for memory
 }
 
 // waiter is a share that waits for n bytes.
@@ -66,17 +66,18 @@ func (b *Budget) InUse() int64 {
 	return b.taken
 }
 
-// MemoryShare is what one body or response holds of a budget. It belongs to one goroutine at a time.
+// MemoryShare is the part of a budget that one body or response holds. Only one goroutine can use it
+// at a time.
 type MemoryShare struct {
 	Budget  *Budget
 	Who     Holder
 	Bytes   int64
-	holding *holding // nil while nothing is held; guarded by budget.mu
+	holding *holding // nil while nothing is held; guarded by Budget.mu
 }
 
-// Take adds n bytes. If they are not free, it waits. After ServerLimits.Wait, it returns a 503
-// RejectedError; the share keeps what it already holds. A share never gets more than half of the
-// budget: a larger request gets half, without an error.
+// Take adds n bytes to the share. If they are not free, it waits. If that takes longer than
+// ServerLimits.Wait, it returns a 503 RejectedError, and the share keeps what it already holds. A
+// share never exceeds half of the budget: if n bytes would, it silently gets fewer.
 func (s *MemoryShare) Take(ctx context.Context, n int64) error {
 	b := s.Budget
 	if n = min(n, b.Limit/2-s.Bytes); n <= 0 {
@@ -126,8 +127,8 @@ func (w *waiter) await(ctx context.Context) error {
 		"the memory for %s is used up, by this caller or in total (limit %d bytes); nothing was recorded; try again later", b.of, b.Limit)
 }
 
-// fits reports whether a share can get n more bytes: its holder gets at most half of what is
-// left. The caller holds mu.
+// fits reports whether s can get n more bytes. Its holder gets at most half of what is left. The
+// caller holds mu.
 func (b *Budget) fits(s *MemoryShare, n int64) bool {
 	left := b.Limit - b.taken
 	if s.Bytes == 0 && b.claimant != nil && b.claimant.share != s {
@@ -174,7 +175,7 @@ func (b *Budget) grant(s *MemoryShare, n int64) {
 	b.taken += n
 }
 
-// join attaches the share to the holding of its holder. The caller holds mu.
+// join adds the share to the holding of its holder. The caller holds mu.
 func (s *MemoryShare) join() {
 	h, known := s.Budget.holders[s.Who]
 	if !known {
@@ -185,7 +186,7 @@ func (s *MemoryShare) join() {
 	s.holding = h
 }
 
-// leaveIfEmpty detaches a share that holds nothing from its holding. The caller holds mu.
+// leaveIfEmpty removes a share that holds nothing from its holding. The caller holds mu.
 func (s *MemoryShare) leaveIfEmpty() {
 	if s.Bytes > 0 {
 		return
@@ -196,7 +197,7 @@ func (s *MemoryShare) leaveIfEmpty() {
 	s.holding = nil
 }
 
-// Shrink releases what is held beyond n bytes.
+// Shrink releases all but n bytes of the share.
 func (s *MemoryShare) Shrink(n int64) {
 	back := s.Bytes - n
 	if back <= 0 {
@@ -217,8 +218,8 @@ func (s *MemoryShare) Shrink(n int64) {
 
 func (s *MemoryShare) Release() { s.Shrink(0) }
 
-// MeteredReader returns a reader of body that takes memory for the share as it reads: MemoryBound of the
-// bytes. If the memory is not free, Read returns the error of Take.
+// MeteredReader returns a reader of body that adds memory to the share as it reads: MemoryBound of the
+// bytes read. If Take fails, Read returns its error.
 func (s *MemoryShare) MeteredReader(ctx context.Context, body io.Reader) io.Reader {
 	return meter{ctx, body, s}
 }
@@ -229,7 +230,7 @@ type meter struct {
 	share *MemoryShare
 }
 
-// meterStep is the largest number of bytes that are read before they are counted.
+// meterStep is the largest number of bytes to read before memory is taken for them.
 const meterStep = 64 << 10
 
 // Read implements io.Reader.
@@ -254,9 +255,9 @@ func MemoryBound(b []byte) int64 {
 	return int64(BodyCopies*len(b) + ValueBytes*values)
 }
 
-// BodyCopies is the memory that a body needs, as a multiple of its length: for a buffer with spare capacity,
-// for the canonical form that is hashed, and for the entry and content that are committed. ValueBytes is the
-// memory of each decoded value, including spare capacity.
+// BodyCopies is the memory that a body needs, as a multiple of its length. It covers a buffer with spare
+// capacity, the canonical form that is hashed, and the entry and content that are committed. ValueBytes is
+// the memory needed for each decoded value, including spare capacity.
 const (
 	BodyCopies = 4
 	ValueBytes = 48

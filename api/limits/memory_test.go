@@ -13,13 +13,13 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// budget returns a budget of this number of bytes.
+// budget returns a Budget of limit bytes.
 func budget(limit int64, wait time.Duration) *Budget {
 	return NewBudget(limit, wait, RefusedBodyMemory, "bodies")
 }
 
-// MemoryBound covers BodyCopies for each byte, and counts values by their punctuation. No text has
-// more values than punctuation characters, plus one.
+// MemoryBound counts BodyCopies for each byte, and counts values by their punctuation. A JSON text
+// has at most one more value than it has punctuation characters.
 func TestWeight(t *testing.T) {
 	require.EqualValues(t, 5*BodyCopies, MemoryBound([]byte(`"abc"`)))
 	for _, text := range []string{`[1,2,3]`, `{"a":{"b":[{},[],[[]]]}}`, `[[1,"x"],{"k":null,"l":[true,false]}]`, `1`, `"x"`} {
@@ -52,8 +52,8 @@ func TestShares(t *testing.T) {
 	new(MemoryShare).Release()
 }
 
-// A caller gets at most half of what is left. Another caller gets memory at once, and a
-// waiting caller delays no one else.
+// A caller gets at most half of what is left. Another caller then gets memory at once, and a caller
+// that is waiting does not delay the others.
 func TestCallersShareMemory(t *testing.T) {
 	const size = 10
 	m := budget(100, time.Hour)
@@ -85,14 +85,14 @@ func TestCallersShareMemory(t *testing.T) {
 	require.Empty(t, m.holders)
 }
 
-// leaving returns the context of a request whose client has disconnected.
+// leaving returns the context of a request whose client has already disconnected.
 func leaving() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// awaitWaiting waits until n shares of a budget are waiting.
+// awaitWaiting waits until n shares of m are waiting.
 func awaitWaiting(t *testing.T, m *Budget, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.waiting) == n }, time.Minute, time.Millisecond)
@@ -191,7 +191,7 @@ func TestMemoryBudget(t *testing.T) {
 			if rapid.Bool().Draw(t, "give") {
 				s.Shrink(n)
 			} else {
-				_ = s.Take(context.Background(), n) // a refusal is no failure here
+				_ = s.Take(context.Background(), n) // Take may fail
 			}
 			if got := s.Bytes - held; got > 0 {
 				require.LessOrEqual(t, m.holders[s.Who].bytes, left)

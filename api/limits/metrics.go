@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics counts refusals and lines of batches.
+// Metrics counts refusals, and the lines of batches that were answered.
 type Metrics struct {
 	Refused *prometheus.CounterVec
 	Lines   *prometheus.CounterVec
@@ -31,14 +31,14 @@ func NewMetrics() Metrics {
 	return m
 }
 
-// CountRefusal counts a refusal; an empty reason is not counted.
+// CountRefusal counts a refusal unless why is empty.
 func (m Metrics) CountRefusal(why RefusalReason) {
 	if why != "" {
 		m.Refused.WithLabelValues(string(why)).Inc()
 	}
 }
 
-// CountLines counts lines of batches. lines holds the number of lines for each status.
+// CountLines adds to the count of lines of batches. lines maps each status to a number of lines.
 func (m Metrics) CountLines(lines map[int]int) {
 	for status, count := range lines {
 		m.Lines.WithLabelValues(strconv.Itoa(status)).Add(float64(count))

@@ -9,8 +9,8 @@ import (
 // Networks is a list of networks in CIDR notation, separated by commas.
 type Networks []*net.IPNet
 
-// UnmarshalText parses what MarshalText writes. A single address is a network that contains only
-// itself.
+// UnmarshalText parses the format written by MarshalText. It also accepts a single address, as a
+// network that contains only that address.
 func (n *Networks) UnmarshalText(text []byte) error {
 	*n = nil
 	if len(text) == 0 {

@@ -14,7 +14,7 @@ import (
 )
 
 // rates holds the token buckets of recently seen identities and addresses, and drops all others. A
-// bucket that is created again starts full.
+// bucket that was dropped starts full again.
 type rates struct {
 	load ServerLimits
 
@@ -23,15 +23,15 @@ type rates struct {
 	addresses  RecentMap[netip.Prefix, *addressRates]
 }
 
-// identityRates has the buckets of one identity. Lines have a separate bucket: a batch waits for tokens, and
-// must not use up those for single requests, which are refused if none is left.
+// identityRates has the buckets of one identity. Lines have a separate bucket because a batch waits for
+// tokens. It must not use up the tokens for single requests, which are refused if none is left.
 type identityRates struct{ requests, lines *rate.Limiter }
 
 // addressRates has the buckets of one address. Invalid signatures have a separate bucket,
 // because verifying one costs far more than any other failure.
 type addressRates struct{ requests, failures, signatures, bad *rate.Limiter }
 
-// remembered is the limit of each of the two RecentMaps: for identities, and for addresses.
+// remembered is the limit of each of the two RecentMaps.
 const remembered = 1 << 14
 
 // FailureBurst is the number of invalid credentials, and of invalid signatures, that an
@@ -44,7 +44,7 @@ func newRates(load ServerLimits) *rates {
 		addresses: NewRecentMap[netip.Prefix, *addressRates](remembered)}
 }
 
-// limiter returns a full bucket; a rate of 0 means unlimited.
+// limiter returns a full bucket for the given rate, where 0 means unlimited.
 func (r *rates) limiter(perSecond float64) *rate.Limiter {
 	if perSecond == 0 {
 		return rate.NewLimiter(rate.Inf, 0)
@@ -70,7 +70,8 @@ func (r *rates) address(a netip.Prefix) *addressRates {
 	})
 }
 
-// TakeAddressToken takes a token of an address. It returns a 429 RejectedError if the bucket is empty.
+// TakeAddressToken takes a request token from the bucket of an address. It returns a 429 RejectedError
+// if the bucket is empty.
 func (r *rates) TakeAddressToken(address func() netip.Prefix) error {
 	if r.load.AddressRate == 0 {
 		return nil
@@ -81,7 +82,8 @@ func (r *rates) TakeAddressToken(address func() netip.Prefix) error {
 	return nil
 }
 
-// TakeIdentityToken takes a token of an identity. It returns a 429 RejectedError if the bucket is empty.
+// TakeIdentityToken takes a request token from the bucket of an identity. It returns a 429 RejectedError
+// if the bucket is empty.
 func (r *rates) TakeIdentityToken(name func() string) error {
 	if r.load.RequestRate == 0 {
 		return nil
@@ -92,8 +94,7 @@ func (r *rates) TakeIdentityToken(name func() string) error {
 	return nil
 }
 
-// spend takes a token and returns 0. If there is no token, it returns the time until there is
-// one.
+// spend takes a token and returns 0. If there is none, it returns the time until there will be one.
 func spend(l *rate.Limiter) time.Duration {
 	now := time.Now()
 	r := l.ReserveN(now, 1)
@@ -104,8 +105,8 @@ func spend(l *rate.Limiter) time.Duration {
 	return wait
 }
 
-// LinesPerWait returns how many lines of a batch wait for tokens together: as many as the limit
-// allows per second, but never more than most.
+// LinesPerWait returns how many lines of a batch wait for their tokens at once: as many as the
+// limit allows per second, but at most most.
 func (r *rates) LinesPerWait(most int) int {
 	if perSecond := r.load.RequestRate; perSecond > 0 && perSecond < float64(most) {
 		return max(1, int(perSecond))
@@ -113,9 +114,9 @@ func (r *rates) LinesPerWait(most int) int {
 	return most
 }
 
-// WaitForLines waits until an identity has tokens for count lines of batches. It takes the
-// tokens in several steps if there are more lines than the burst, and calls progress after each
-// step. The error is that of ctx.
+// WaitForLines waits until an identity has tokens for count lines of batches. If that is more than
+// the burst, it takes the tokens in several steps. It calls progress after each step. It returns an
+// error if ctx ends first.
 func (r *rates) WaitForLines(ctx context.Context, name string, count int, progress func()) error {
 	if r.load.RequestRate == 0 {
 		return nil
@@ -132,7 +133,8 @@ func (r *rates) WaitForLines(ctx context.Context, name string, count int, progre
 	return nil
 }
 
-// CheckLineDebt returns a 429 RejectedError while an identity owes tokens for lines (see ChargeLines).
+// CheckLineDebt returns a 429 RejectedError as long as an identity owes tokens for lines (see
+// ChargeLines).
 func (r *rates) CheckLineDebt(name string) error {
 	if r.load.RequestRate == 0 {
 		return nil
@@ -143,9 +145,9 @@ func (r *rates) CheckLineDebt(name string) error {
 	return nil
 }
 
-// ChargeLines takes tokens for count lines that have already been recorded. It does not wait, even
-// if there are not enough tokens. If a request waited for its tokens, a client that gave up and
-// repeated the request would have to wait for them again, possibly forever.
+// ChargeLines takes tokens for count lines that have already been recorded. If there are not enough
+// tokens, it does not wait but records a debt. If a request had to wait for its tokens, a client
+// that gave up and repeated the request would have to wait for them again, possibly forever.
 func (r *rates) ChargeLines(name string, count int) {
 	if r.load.RequestRate == 0 {
 		return
@@ -158,12 +160,12 @@ func (r *rates) ChargeLines(name string, count int) {
 	}
 }
 
-// MayVerifySignature reports whether the server should verify a signature from an address. It returns
+// MayVerifySignature reports whether the server should verify a signature from address a. It returns
 // false if too many signatures from that address were invalid.
 func (r *rates) MayVerifySignature(a netip.Prefix) bool { return r.address(a).signatures.Tokens() >= 1 }
 
-// CountFailure counts invalid credentials and, if verified is set, an invalid signature. It
-// returns a 429 RejectedError if an address has sent too many.
+// CountFailure counts invalid credentials from an address. If verified is true, it also counts an
+// invalid signature. It returns a 429 RejectedError if the address has sent too many.
 func (r *rates) CountFailure(a netip.Prefix, verified bool) error {
 	buckets := r.address(a)
 	if verified {
@@ -172,13 +174,15 @@ func (r *rates) CountFailure(a netip.Prefix, verified bool) error {
 	return guessing(spend(buckets.failures))
 }
 
-// SignatureRefusal returns the 429 RejectedError for a signature that the server does not verify.
+// SignatureRefusal returns the 429 RejectedError for a signature that the server declines to
+// verify.
 func (r *rates) SignatureRefusal(a netip.Prefix) error {
 	missing := max(0, 1-r.address(a).signatures.Tokens())
 	return guessing(max(1, time.Duration(missing/r.load.FailureRate*float64(time.Second))))
 }
 
-// guessing returns the 429 RejectedError for credentials, or nil if wait is not positive.
+// guessing returns the 429 RejectedError for too many invalid credentials, or nil if wait is not
+// positive.
 func guessing(wait time.Duration) error {
 	if wait <= 0 {
 		return nil
@@ -203,7 +207,7 @@ func (r *rates) DelayBadRequest(ctx context.Context, address func() netip.Prefix
 // its body. Other bad requests take one.
 const badWrite = 5
 
-// holdBad takes tokens for a bad request, and returns how long its answer is held.
+// holdBad takes tokens for a bad request and returns how long to delay the answer to it.
 func (r *rates) holdBad(a netip.Prefix, write bool, now time.Time) time.Duration {
 	bucket, count := r.address(a).bad, 1
 	if write {
@@ -212,14 +216,14 @@ func (r *rates) holdBad(a netip.Prefix, write bool, now time.Time) time.Duration
 	token := bucket.ReserveN(now, count)
 	wait := token.DelayFrom(now)
 	if wait > r.load.BadHold {
-		token.CancelAt(now) // concurrent requests wait at the same time, not one after the other
+		token.CancelAt(now) // concurrent requests are delayed at the same time, not one after the other
 		return r.load.BadHold
 	}
 	return wait
 }
 
-// AddressExtractor returns a function that finds the client address of a request even if
-// trusted proxies forwarded it.
+// AddressExtractor returns a function that finds the client address of a request, even if the
+// request was forwarded by trusted proxies.
 func AddressExtractor(trusted []*net.IPNet) echo.IPExtractor {
 	if len(trusted) == 0 {
 		return echo.ExtractIPDirect()
@@ -231,8 +235,8 @@ func AddressExtractor(trusted []*net.IPNet) echo.IPExtractor {
 	return echo.ExtractIPFromXFFHeader(options...)
 }
 
-// RecentMap is a map of at most twice limit entries. Whenever limit entries have been used, it
-// drops those that have not been used since the previous time.
+// RecentMap is a map that keeps recently used entries, at most twice limit. Each time limit
+// different entries have been used, it drops all others and begins counting again.
 type RecentMap[K comparable, V any] struct {
 	limit             int
 	Current, previous map[K]V
@@ -242,7 +246,7 @@ func NewRecentMap[K comparable, V any](limit int) RecentMap[K, V] {
 	return RecentMap[K, V]{limit: limit, Current: make(map[K]V)}
 }
 
-// Get returns the value of a key. It calls make if the map has none.
+// Get returns the value for key. If there is none, it adds the value returned by make.
 func (g *RecentMap[K, V]) Get(key K, make func() V) V {
 	value, found := g.Current[key]
 	if found {

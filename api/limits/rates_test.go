@@ -22,7 +22,7 @@ func TestLinesWaitUntilTheClientIsGone(t *testing.T) {
 	require.Equal(t, 1, passed)
 }
 
-// After ChargeLines, CheckLines refuses further lines of the identity until it has tokens again.
+// After ChargeLines, CheckLineDebt refuses further lines of the identity until it has tokens again.
 // Without a rate limit, it refuses nothing.
 func TestOwedLines(t *testing.T) {
 	r := newRates(ServerLimits{RequestRate: 1e-6, RateBurst: 1e7 * time.Second}.WithDefaults())
@@ -38,12 +38,12 @@ func TestOwedLines(t *testing.T) {
 	require.NoError(t, free.CheckLineDebt("somebody"))
 }
 
-// The size of the map is bounded, and recently used keys are kept.
+// The size of a RecentMap is bounded, and recently used keys are kept.
 func TestRecentMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 20).Draw(t, "limit")
 		g := NewRecentMap[int, int](limit)
-		lately := []int{} // the last keys, without repetition
+		lately := []int{} // the most recently used keys, without repetition
 		for i, key := range rapid.SliceOf(rapid.IntRange(0, 60)).Draw(t, "keys") {
 			made := false
 			g.Get(key, func() int { made = true; return i })
@@ -72,7 +72,7 @@ func TestBadRequestsAreHeld(t *testing.T) {
 	r := newRates(load)
 	one, two := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
 	now := time.Now()
-	for range 4 { // the burst
+	for range 4 { // the burst is not delayed
 		require.Zero(t, r.holdBad(one, false, now))
 	}
 	require.Equal(t, time.Second/2, r.holdBad(one, false, now))

@@ -9,21 +9,20 @@ import (
 )
 
 // ReadScheduler shares the cores between writes and the requests that record nothing. Go's
-// scheduler has no priorities, so without turns each step of a commit would wait behind every
+// scheduler has no priorities, so without these turns each step of a commit would wait behind every
 // read that computes.
 //
-// A read computes in turns. It ends its turn before it waits for memory, the index, or its
-// client. While no write is in progress, as many turns run as there are cores. While a write
-// is in progress, one core is left to writes, and after each turn, its core rests from reads
-// for as long as the turn took, times the number of further writes in progress. Callers take
-// turns in rotation, so that a caller with many requests delays each of the others by one
-// turn.
+// A read computes in turns. It ends its turn before it waits for memory, the index, or its client.
+// While no write is in progress, as many turns run as there are cores. While a write is in
+// progress, one core is left to writes. After each turn, its core does no reads for as long as the
+// turn took, multiplied by the number of writes in progress beyond the first. Callers take turns in
+// rotation, so that a caller with many requests delays each of the others by one turn.
 //
 // make hostile shows the effect: during the attack, writes reach 86 % of their usual speed
 // with turns, and 64 % without them (docs/performance.md).
 type ReadScheduler struct {
 	cores int
-	wait  time.Duration // longest wait of a request for its turn
+	wait  time.Duration // longest time that a request waits for its turn
 
 	start  time.Time
 	writes atomic.Int64 // number of writes in progress
@@ -32,24 +31,25 @@ type ReadScheduler struct {
 	mu      sync.Mutex // guards the fields below
 	working int
 	rested  time.Time // while a write is in progress, no turn begins before this time
-	armed   bool      // a timer will begin the next turn
+	armed   bool      // a timer is set that begins the next turn
 	callers map[Holder]*readCaller
 	waiting []*readCaller // the caller whose turn is next comes first
 }
 
-// mostRest limits the rest of a core after a turn, as a multiple of the turn; longestRest limits it
-// in time. For the duration of lull after the last write, a write still counts as in progress,
-// because a client that writes one record after the other pauses for less than that.
+// mostRest limits how long a core rests after a turn, as a multiple of the duration of the turn.
+// longestRest limits the duration of the rest. A write still counts as in progress until lull after
+// the last write ended, because a client that writes one record after the other pauses for less
+// than that.
 const (
 	mostRest    = 3
 	longestRest = time.Second
 	lull        = 2 * time.Millisecond
 )
 
-// longestTurn is the longest time of a turn whose work can be interrupted (see ReadTurn.Yield).
+// longestTurn is how long a turn can last if its work can be interrupted (see ReadTurn.Yield).
 const longestTurn = 10 * time.Millisecond
 
-// readCaller is a caller whose requests wait. The oldest request comes first.
+// readCaller is a caller with waiting requests, oldest first.
 type readCaller struct {
 	who   Holder
 	queue []*readWaiter
@@ -58,10 +58,11 @@ type readCaller struct {
 // readWaiter is a request that waits for its turn.
 type readWaiter struct {
 	ready chan struct{} // closed when its turn begins
-	gone  bool          // the request no longer waits
+	gone  bool          // the request has stopped waiting
 }
 
-// NewReadScheduler returns turns on this number of cores.
+// NewReadScheduler returns a ReadScheduler for the given number of cores. wait is the longest time
+// that TakeOrRefuse waits.
 func NewReadScheduler(cores int, wait time.Duration) *ReadScheduler {
 	return &ReadScheduler{cores: cores, wait: wait, start: time.Now().Add(-lull), callers: make(map[Holder]*readCaller)}
 }
@@ -70,7 +71,7 @@ func NewReadScheduler(cores int, wait time.Duration) *ReadScheduler {
 // begun.
 func (t *ReadScheduler) BeginWrite() { t.writes.Add(1) }
 
-// EndWrite undoes BeginWrite.
+// EndWrite notes that a write has ended. It is called once for each call to BeginWrite.
 func (t *ReadScheduler) EndWrite() {
 	t.ended.Store(int64(time.Since(t.start)))
 	t.writes.Add(-1)
@@ -81,7 +82,8 @@ func (t *ReadScheduler) writing(now time.Time) bool {
 	return t.writes.Load() > 0 || now.Sub(t.start)-time.Duration(t.ended.Load()) < lull
 }
 
-// room reports whether fewer turns run than are allowed at the same time. The caller holds mu.
+// room reports whether one more turn is allowed to run beside those in progress. The caller holds
+// mu.
 func (t *ReadScheduler) room(now time.Time) bool {
 	return t.working < max(1, t.cores-1) || t.working < t.cores && !t.writing(now)
 }
@@ -91,7 +93,7 @@ func (t *ReadScheduler) free(now time.Time) bool {
 	return t.room(now) && (!now.Before(t.rested) || !t.writing(now))
 }
 
-// begin begins as many of the waiting turns as are allowed. The caller holds mu.
+// begin starts as many of the waiting turns as are allowed. The caller holds mu.
 func (t *ReadScheduler) begin(now time.Time) {
 	for len(t.waiting) > 0 && t.free(now) {
 		if w := t.next(); !w.gone {
@@ -115,7 +117,7 @@ func (t *ReadScheduler) begin(now time.Time) {
 	}
 }
 
-// next removes the request that is next in rotation, and returns it. The caller holds mu.
+// next removes and returns the waiting request whose turn it is. The caller holds mu.
 func (t *ReadScheduler) next() *readWaiter {
 	caller := t.waiting[0]
 	t.waiting = t.waiting[1:]
@@ -128,7 +130,7 @@ func (t *ReadScheduler) next() *readWaiter {
 	return w
 }
 
-// join adds a request of a caller to the waiting ones.
+// join adds a request of the given caller to those that are waiting.
 func (t *ReadScheduler) join(who Holder) *readWaiter {
 	w := &readWaiter{ready: make(chan struct{})}
 	t.mu.Lock()
@@ -144,7 +146,7 @@ func (t *ReadScheduler) join(who Holder) *readWaiter {
 	return w
 }
 
-// leave ends the wait of a request. It returns true if the request's turn had not begun.
+// leave ends the wait of a request. It reports whether the request was still waiting for its turn.
 func (t *ReadScheduler) leave(w *readWaiter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,7 +159,7 @@ func (t *ReadScheduler) leave(w *readWaiter) bool {
 	return true
 }
 
-// end ends a turn that began at the given time, and begins waiting turns if it can.
+// end ends a turn that began at the given time, and starts waiting turns if there is room for them.
 func (t *ReadScheduler) end(began time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -185,7 +187,7 @@ func (t *ReadScheduler) InUse() int {
 	return t.working
 }
 
-// ReadTurn is the turn of one request. It belongs to the goroutine of the request. The zero
+// ReadTurn is the turn of one request. It must only be used by the request's goroutine. The zero
 // ReadTurn holds no turn.
 type ReadTurn struct {
 	turns *ReadScheduler // nil while no turn is held
@@ -226,7 +228,8 @@ func (s *ReadTurn) Take(ctx context.Context, t *ReadScheduler, who func() Holder
 	return nil
 }
 
-// TakeOrRefuse is like Take, but after ServerLimits.Wait it returns a 503 RejectedError.
+// TakeOrRefuse is like Take, but returns a 503 RejectedError if the turn does not begin within
+// ServerLimits.Wait.
 func (s *ReadTurn) TakeOrRefuse(ctx context.Context, t *ReadScheduler, who func() Holder) error {
 	if s.try(t) {
 		return nil
@@ -241,7 +244,8 @@ func (s *ReadTurn) TakeOrRefuse(ctx context.Context, t *ReadScheduler, who func(
 		"too many requests are waiting for a core; nothing was recorded; try again later")
 }
 
-// Yield ends a turn that has taken longestTurn, and waits for the next one until ctx is done.
+// Yield ends a turn that has lasted at least longestTurn, and then waits for the next one until ctx
+// is done.
 func (s *ReadTurn) Yield(ctx context.Context, who func() Holder) error {
 	if s.turns == nil || time.Since(s.began) < longestTurn {
 		return nil

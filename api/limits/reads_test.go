@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// caller returns a function that names a caller.
+// caller returns a function that returns the Holder with the given name.
 func caller(name string) func() Holder { return func() Holder { return Holder{Name: name} } }
 
 // work takes a turn for a caller, sends the caller's name to begun, and ends the turn when it
@@ -130,7 +130,7 @@ func TestLongTurnsRest(t *testing.T) {
 	})
 }
 
-// A request that gives up no longer delays the next one.
+// A request that has given up no longer delays the next one.
 func TestTurnsAreWaitedForWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewReadScheduler(1, time.Second)

@@ -8,28 +8,28 @@ type slots struct {
 
 	mu    sync.Mutex // guards the fields below
 	taken int
-	held  map[string]int // number of slots by holder; never 0
+	held  map[string]int // number of slots of each holder; never 0
 }
 
 func newSlots(limit int) *slots { return &slots{limit: limit, held: make(map[string]int)} }
 
-// take takes a slot for a holder and reports whether one was free.
+// take takes a slot for the holder who, and reports whether one was free.
 func (s *slots) take(who string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.add(who, s.limit)
 }
 
-// TakeShare is like take, for a holder that gets at most half of the remaining slots, so that
-// the next holder always finds a slot.
+// TakeShare is like take, except that a holder gets at most half of the remaining slots, so that
+// the next holder always finds a free one.
 func (s *slots) TakeShare(who string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.add(who, s.limit-s.taken)
 }
 
-// add takes a slot unless all are taken. most is the largest number of slots that the holder
-// may have afterwards. The caller holds mu.
+// add takes a slot for the holder who, unless none is free or the holder would then have more than
+// most. It reports whether it took one. The caller holds mu.
 func (s *slots) add(who string, most int) bool {
 	if s.taken >= s.limit || s.held[who] >= most {
 		return false
@@ -39,7 +39,7 @@ func (s *slots) add(who string, most int) bool {
 	return true
 }
 
-// Release returns the slot of a holder.
+// Release returns one slot of the holder who.
 func (s *slots) Release(who string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

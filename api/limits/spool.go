@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 )
 
-// SpoolSpace limits the temporary files of all batches together, in bytes.
+// SpoolSpace limits the total size, in bytes, of the temporary files of all batches.
 type SpoolSpace struct {
 	Limit int64
 	Taken atomic.Int64

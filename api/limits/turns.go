@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// turns makes the redactions of one ledger run one after the other.
+// turns makes the redactions of a ledger run one at a time.
 type turns struct {
-	wait time.Duration // the longest wait of a redaction
+	wait time.Duration // longest time that a redaction waits
 
 	mu sync.Mutex               // guards the field below
-	of map[string]chan struct{} // by ledger; holds a token while a redaction runs
+	of map[string]chan struct{} // keyed by ledger; each channel holds a token while a redaction runs
 }
 
 func newTurns(wait time.Duration) *turns {
 	return &turns{wait: wait, of: make(map[string]chan struct{})}
 }
 
-// Take waits until no redaction of the ledger runs. After ServerLimits.Wait, it returns a 503 RejectedError.
-// The ledger must exist. The caller must call done at the end of the redaction.
+// Take waits until no redaction of the ledger is running. If that takes longer than ServerLimits.Wait, it
+// returns a 503 RejectedError. The ledger must exist. The caller must call done at the end of the redaction.
 func (t *turns) Take(ctx context.Context, name string) (done func(), err error) {
 	turn := t.at(name)
 	switch taken, err := takeToken(ctx, turn, t.wait); {
@@ -44,8 +44,8 @@ func (t *turns) at(name string) chan struct{} {
 	return turn
 }
 
-// takeToken adds a token to tokens and returns true. If there is no room, it waits; after wait
-// it returns false. If there is room at once, it returns true even if wait is 0.
+// takeToken adds a token to tokens and returns true. If there is no room, it waits for at most
+// wait, and then returns false. If there is room at once, it returns true even if wait is 0.
 func takeToken(ctx context.Context, tokens chan<- struct{}, wait time.Duration) (taken bool, err error) {
 	select {
 	case tokens <- struct{}{}:

@@ -9,8 +9,8 @@ import (
 // Limits for a URL. The longest useful URL has several names of 1 KiB, and percent-encoding
 // can triple their length.
 const (
-	MaxURL        = 16 << 10 // bytes of path and query
-	MaxParameters = 64       // largest number of parameters of the query
+	MaxURL        = 16 << 10 // maximum length of path and query together, in bytes
+	MaxParameters = 64       // maximum number of parameters in the query
 )
 
 // CheckURL returns a 414 RejectedError if a URL is too long.

@@ -10,8 +10,8 @@ import (
 )
 
 // Writer gives the client a limited time to read each piece of a response. A client that stops
-// reading is disconnected; a slow client is not, however long the response is. It belongs to
-// one goroutine at a time.
+// reading is disconnected; a slow client is not, however long the response is. Only one goroutine
+// can use a Writer at a time.
 type Writer struct {
 	http.ResponseWriter
 	controller http.ResponseController
@@ -25,18 +25,18 @@ type Writer struct {
 	writing    *ReadScheduler // nil unless the request is a write in progress
 }
 
-// NewWriter returns a writer to w. The client has at most limit to read each piece. head means
-// that the request is HEAD.
+// NewWriter returns a Writer that writes to w and gives the client at most limit to read each
+// piece. head reports whether the request method is HEAD.
 func NewWriter(w http.ResponseWriter, limit time.Duration, head bool, metrics Metrics) Writer {
 	return Writer{ResponseWriter: w, controller: *http.NewResponseController(w), limit: limit, head: head, metrics: metrics}
 }
 
-// IsHead reports whether the request is HEAD, so that the body is not sent.
+// IsHead reports whether the request method is HEAD, so that the body is not sent.
 func (w *Writer) IsHead() bool { return w.head }
 
-// BeginStream prepares the writer for a response that is sent while the body is read. The client
-// then has at most limit to read each piece, and the writer does not drain the body before the
-// response.
+// BeginStream prepares the writer for a response that is sent while the body of the request is
+// still being read. From then on, the client has at most limit to read each piece, and the writer
+// does not drain the body before the response.
 func (w *Writer) BeginStream(limit time.Duration) { w.limit, w.body = limit, nil }
 
 // ReleaseSlot releases the slot for heavy work and ends the turn, if the request holds one.
@@ -61,10 +61,12 @@ func (w *Writer) EndWrite() {
 	}
 }
 
-// MaxWrite is the size, in bytes, of the pieces for which a Writer gives the client time.
+// MaxWrite is the maximum size, in bytes, of one piece of a response. The client has a limited time
+// to read each piece.
 const MaxWrite = 64 << 10
 
-// WriterOf returns the Writer of a request, or nil if the response does not go through one.
+// WriterOf returns the Writer that sends the response to c, or nil if the response does not go
+// through one.
 func WriterOf(c echo.Context) *Writer {
 	w, _ := c.Response().Writer.(*Writer)
 	return w
@@ -126,5 +128,5 @@ func (w *Writer) noted(err error) error {
 	return err
 }
 
-// Unwrap serves http.ResponseController.
+// Unwrap returns the underlying ResponseWriter. It is called by http.ResponseController.
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }

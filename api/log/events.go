@@ -40,8 +40,8 @@ func eventLineOf(seq uint64, entry []byte) (eventLine, error) {
 	return eventLine{Seq: seq, EventHash: hex.EncodeToString(hash[:]), Entry: entry, Event: body}, nil
 }
 
-// Events sends a page of the log as NDJSON, in order. If the client prefers an event stream,
-// Events streams the events instead (followEvents).
+// Events sends a page of the log as NDJSON, in order. If the client prefers an event stream, Events
+// streams the events instead (see followEvents).
 func (h *Handlers) Events(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -69,8 +69,8 @@ func (h *Handlers) Events(c *call.Call) error {
 	return sendEvents(c, l, from, min(from+uint64(rows), head.Size))
 }
 
-// blockMemory is an upper bound on the memory for a block of lines, in bytes: for the entries
-// as the store reads them, and for the lines.
+// blockMemory is an upper bound, in bytes, on the memory needed for a block of lines. It includes
+// the entries as they are read from the store.
 const blockMemory = 2 << 20
 
 // sendEvents sends the lines of the events with from <= seq < to, in blocks. It keeps no
@@ -101,7 +101,8 @@ func sendEvents(c *call.Call, l *ledger.Ledger, from, to uint64) error {
 	return nil
 }
 
-// appendEvents appends one block of lines. next is the seq after the last line.
+// appendEvents appends one block of lines to text, for events with from <= seq < to. next is the
+// seq that follows the last line.
 func appendEvents(ctx context.Context, text *call.Buffer, l *ledger.Ledger, from, to uint64) (next uint64, err error) {
 	for entry, err := range l.Reader().Entries(ctx, from) {
 		if err != nil {
@@ -168,7 +169,8 @@ func (h *Handlers) EventByHash(c *call.Call) error {
 
 var hashPrefix = regexp.MustCompile(`^[0-9a-f]{8,63}$`)
 
-// eventWith returns the hash of the only event whose hash begins with these digits.
+// eventWith returns the hash of the event whose hash begins with digits. It returns an error unless
+// there is exactly one.
 func (h *Handlers) eventWith(c *call.Call, l *ledger.Ledger, head *ledger.Head, digits string) (hash proofs.Hash, err error) {
 	if !hashPrefix.MatchString(digits) {
 		return hash, problem.InvalidParameter("event_hash", "must be 64 lower-case hexadecimal digits, or at least the first 8")

@@ -21,9 +21,9 @@ import (
 
 const eventStream = "text/event-stream"
 
-// followEvents streams the events of a ledger as server-sent events (spec: Requests). The
-// stream begins after the event in the header Last-Event-ID; without it, at the parameter
-// from; without both, at the head.
+// followEvents streams the events of a ledger as server-sent events (spec: Requests). The stream
+// begins after the event given in the Last-Event-ID header. Without that header, it begins at the
+// event given in the from parameter, or at the head if that is missing too.
 func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
 	size := l.Head().Size
 	next, err := followFrom(c, size)
@@ -36,8 +36,8 @@ func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
 	})
 }
 
-// follow takes a slot for followers, begins the response, and calls run. The follower stops
-// once the caller has none of the scopes.
+// follow takes a slot for followers, begins the response, and calls run. The follower stops once
+// the caller no longer has any of the scopes.
 func (h *Handlers) follow(c *call.Call, l *ledger.Ledger, size uint64, scopes access.Scopes, run func(*follower) error) error {
 	who := c.Caller()
 	if !h.Limits.Followers.TakeShare(who) {
@@ -61,13 +61,13 @@ func (h *Handlers) follow(c *call.Call, l *ledger.Ledger, size uint64, scopes ac
 	err := run(&follower{ledger: l, stream: h.streams.stream(l), frames: h.streams.frames, pace: h.Limits.Pace, out: out,
 		hold: c.HoldReadMemory, allowed: c.ScopeRechecker(scopes), ending: h.streams.ending, beat: beat.C})
 	if errors.Is(err, errUnread) {
-		return nil // the client has disconnected
+		return nil // the client no longer reads the response
 	}
 	return err
 }
 
 // followFrom returns the seq of the first event to send. A browser that reconnects sends both
-// Last-Event-ID and from; Last-Event-ID wins.
+// Last-Event-ID and from; Last-Event-ID takes precedence.
 func followFrom(c *call.Call, size uint64) (uint64, error) {
 	from := size
 	if err := c.ParseParameters(call.CountParameter("from", &from, nil)); err != nil {
@@ -99,7 +99,7 @@ type follower struct {
 	pace    *limits.FollowerLimiter
 	out     *limits.Writer
 	allowed func() error            // returns an error once the client has lost the right to follow
-	hold    func(bytes int64) error // holds memory for answers while a block is sent
+	hold    func(bytes int64) error // reserves memory for a block while it is sent
 	ending  <-chan struct{}
 	beat    <-chan time.Time
 	next    uint64 // seq of the next event to send
@@ -107,9 +107,7 @@ type follower struct {
 
 // The reasons why a follower's stream ends.
 var (
-	// errUnread means that the client has disconnected or reads too slowly.
 	errUnread = errors.New("the client has disconnected or reads too slowly")
-	// errEnding means that the server is shutting down.
 	errEnding = errors.New("the server is shutting down; connect again with Last-Event-ID")
 )
 
@@ -120,9 +118,9 @@ const (
 	retryNever = 86_400_000
 )
 
-// run sends events until the client stops reading, the server shuts down, or the ledger is
-// frozen. The stream itself tells the client why it ends. The caller must not answer with the
-// error, because the header has already been sent.
+// run sends events until the client stops reading, the server shuts down, or the ledger is frozen.
+// The stream itself tells the client why it ends. The caller must not send the error to the client,
+// because the header of the response has already been sent.
 func (f *follower) run(ctx context.Context) error {
 	err := f.write(fmt.Appendf(nil, ": events from %d on\nretry: %d\n\n", f.next, retrySoon))
 	for err == nil {
@@ -161,7 +159,8 @@ func (f *follower) end(ctx context.Context, err error) error {
 	return err
 }
 
-// send sends one block, then waits for the follower's share of the bandwidth.
+// send sends one block, and then waits until the follower's share of the bandwidth allows the next
+// one.
 func (f *follower) send(ctx context.Context, head uint64) error {
 	b, err := f.frames.at(ctx, f.ledger, f.next, head)
 	if err != nil {
@@ -182,7 +181,8 @@ func (f *follower) send(ctx context.Context, head uint64) error {
 	return wait(ctx, f, turn.C)
 }
 
-// wait waits until a channel delivers or closes, and sends a comment on every heartbeat.
+// wait waits until it receives from until or until is closed. At every heartbeat, it checks that
+// the follower still has access and sends a comment.
 func wait[T any](ctx context.Context, f *follower, until <-chan T) error {
 	for {
 		select {
@@ -215,8 +215,7 @@ func (f *follower) sendEnd(name string, retry int, why string) error {
 	return f.write(fmt.Appendf(nil, "event: %s\nretry: %d\ndata: %s\n\n", name, retry, data))
 }
 
-// write sends bytes immediately. It returns errUnread if the client does not read them in
-// time.
+// write sends b immediately. It returns errUnread if the client does not read it in time.
 func (f *follower) write(b []byte) error {
 	_, err := f.out.Write(b)
 	if err == nil {

@@ -16,8 +16,8 @@ import (
 	"colophon/proofs"
 )
 
-// frames caches events in the form of server-sent events. Followers that have reached the same
-// event share a block, so that each event is read and encoded once.
+// frames caches events that are encoded as server-sent events. Followers that have reached the same
+// event share a block, so that each event is read and encoded only once.
 type frames struct {
 	// encoders limits how many blocks are read and encoded at the same time, so that cores
 	// remain for writes.
@@ -27,7 +27,7 @@ type frames struct {
 	blocks limits.RecentMap[position, *block]
 }
 
-// position is the first event of a block.
+// position identifies a block by its ledger and the seq of its first event.
 type position struct {
 	ledger string
 	from   uint64
@@ -41,9 +41,9 @@ type block struct {
 	err   error
 }
 
-// The limits of a block. A block ends when it reaches one of them, and can exceed blockBytes
-// by one event. All blocks end where blockEvents divides the seq, so that followers that began
-// at different events share the later blocks.
+// blockEvents and blockBytes limit the size of a block. A block ends when it reaches either limit,
+// so it can exceed blockBytes by one event. It also ends before any seq that is a multiple of
+// blockEvents, so that followers that began at different events share the later blocks.
 const (
 	blockEvents = 32
 	blockBytes  = 64 << 10
@@ -57,7 +57,7 @@ func newFrames() *frames {
 		blocks: limits.NewRecentMap[position, *block](keptBlocks)}
 }
 
-// at returns the block whose first event has the seq from. head must exceed from.
+// at returns the block that begins with the event from, which must be less than head.
 func (f *frames) at(ctx context.Context, l *ledger.Ledger, from, head uint64) (*block, error) {
 	f.mu.Lock()
 	created := false

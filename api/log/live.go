@@ -22,10 +22,10 @@ import (
 	"colophon/ledger/record/moment"
 )
 
-// Limits of the summaries of a ledger that LiveSummary sends.
+// Limits on the summaries that LiveSummary sends.
 const (
-	liveEvery  = time.Second // shortest time between two summaries to a client
-	liveEvents = 10          // number of the newest events in a summary
+	liveEvery  = time.Second // minimum time between two summaries to a client
+	liveEvents = 10          // maximum number of events in a summary
 )
 
 // LiveSummary sends a summary of a ledger: its size, its counters, and its newest events. If the
@@ -98,7 +98,7 @@ func (f *follower) pause(ctx context.Context, d time.Duration) error {
 	return wait(ctx, f, turn.C)
 }
 
-// sizes are the sizes of a ledger and of its index, in events.
+// sizes holds the number of events in a ledger and the number in its index.
 type sizes struct{ head, index uint64 }
 
 // summary describes a ledger at one size. It is immutable.
@@ -107,7 +107,7 @@ type summary struct {
 	data, frame []byte // the summary as JSON, and as a server-sent event
 }
 
-// summaries has the last summary of each ledger, which all clients share.
+// summaries caches the latest summary of each ledger, which all clients share.
 type summaries struct {
 	mu sync.Mutex // guards the map; held while a summary is made
 	of map[string]*summary
@@ -161,7 +161,7 @@ func summarise(ctx context.Context, l *ledger.Ledger, head *ledger.Head, counted
 	return &summary{at, data, fmt.Appendf(nil, "id: %d\nevent: head\ndata: %s\n", at.head, data)}, nil
 }
 
-// newest describes the last liveEvents events below a size, newest first.
+// newest describes the last liveEvents of the first size events, newest first.
 func newest(ctx context.Context, l *ledger.Ledger, size uint64) ([]wire.LiveEvent, error) {
 	list := []wire.LiveEvent{}
 	var decoder event.Decoder

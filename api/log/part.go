@@ -23,8 +23,8 @@ type part struct {
 }
 
 // NestedProof sends the nested proof of one part of a record. The proof leads from the part's hash
-// to the record's event and, with the receipt, to the tree of the requested size, by default
-// that of the head.
+// to the record's event. Its receipt then leads to the root of the tree of the requested size,
+// which is the current size by default.
 func (h *Handlers) NestedProof(c *call.Call) error {
 	l, head, seq, err := c.EventInPath()
 	if err != nil {
@@ -57,7 +57,8 @@ func (h *Handlers) NestedProof(c *call.Call) error {
 	return c.AnswerText(http.StatusOK, echo.MIMEApplicationJSON, body)
 }
 
-// prove finds the part in the event of a receipt and proves it.
+// prove finds the part in the event that r is a receipt for, and returns the nested proof of that
+// part.
 func (p *part) prove(r *proofs.Receipt) (*proofs.NestedProof, error) {
 	var decoder event.Decoder
 	e, err := decoder.Decode(proofs.AppendEntry(nil, r.PrevEventHash, r.Proof.Event))
@@ -82,7 +83,7 @@ func (p *part) prove(r *proofs.Receipt) (*proofs.NestedProof, error) {
 	return nested, err
 }
 
-// nestedStage proves that a stage is in the tree of its run.
+// nestedStage proves that the named stage is in the Merkle tree of its run.
 func nestedStage(e *event.Event, name string) (*proofs.NestedStage, error) {
 	found, own, err := query.ProveStageOfRun(e.Seq, e.DAG().Stages, name)
 	if err != nil {

@@ -84,9 +84,9 @@ func (h *Handlers) ConsistencyProof(c *call.Call) error {
 	return hashList(c, second, path, nil)
 }
 
-// Receipt sends the receipt of an event, with the proof for the head or for the parameter
-// tree_size (spec: Receipts; tlog-proof files). If the client prefers plain text, the answer is a
-// .tlog-proof file.
+// Receipt sends the receipt of an event. The proof is for the head, or for the tree of the size
+// given by the parameter tree_size (spec: Receipts; tlog-proof files). If the client prefers plain
+// text, the answer is a .tlog-proof file.
 func (h *Handlers) Receipt(c *call.Call) error {
 	l, head, seq, err := c.EventInPath()
 	if err != nil {

@@ -47,7 +47,7 @@ type stream struct {
 	changes    chan struct{}
 	announcing bool      // a timer is running that will close changes
 	announced  time.Time // the time of the last notification
-	frozen     bool      // no more events follow
+	frozen     bool      // no more events will follow
 }
 
 const announceEvery = 100 * time.Millisecond

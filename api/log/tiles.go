@@ -39,7 +39,7 @@ func (h *Handlers) open(l *ledger.Ledger) bool {
 	return !h.Access.RequiresIdentity() || l.HasPublicLog()
 }
 
-// Checkpoint sends the last signed checkpoint.
+// Checkpoint sends the latest signed checkpoint.
 func (h *Handlers) Checkpoint(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -106,7 +106,7 @@ func unchanged(c *call.Call, body []byte, coding string) bool {
 	return false
 }
 
-// answerBytes sends bytes with their length. HEAD requests get the length too.
+// answerBytes sends body with its length, which HEAD requests get too.
 func answerBytes(c *call.Call, body []byte) error {
 	if unchanged(c, body, "") {
 		return c.NoContent(http.StatusNotModified)
@@ -115,8 +115,8 @@ func answerBytes(c *call.Call, body []byte) error {
 	return c.AnswerText(http.StatusOK, echo.MIMEOctetStream, body)
 }
 
-// gzipWriters is a pool, because each writer allocates a megabyte. Entries consist mostly of
-// hashes, which no level compresses better than BestSpeed.
+// gzipWriters is a pool of writers, because each of them allocates a megabyte. Entries consist
+// mostly of hashes, which no level compresses better than BestSpeed.
 var gzipWriters = sync.Pool{New: func() any {
 	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {
@@ -125,8 +125,8 @@ var gzipWriters = sync.Pool{New: func() any {
 	return z
 }}
 
-// answerGzip sends bytes compressed with gzip. It compresses all of them before it sends any,
-// so that a slow client does not keep the bytes or a writer in use.
+// answerGzip sends body compressed with gzip. It compresses the whole body before it sends any of
+// it, so that a slow client does not keep the body or a gzip writer in use.
 func answerGzip(c *call.Call, body []byte) error {
 	if unchanged(c, body, "-gzip") {
 		return c.NoContent(http.StatusNotModified)
@@ -137,7 +137,7 @@ func answerGzip(c *call.Call, body []byte) error {
 	z.Reset(answer)
 	_, err := z.Write(body)
 	err = errors.Join(err, z.Close())
-	z.Reset(nil) // release the answer
+	z.Reset(nil) // drop the reference to the answer
 	gzipWriters.Put(z)
 	if err != nil {
 		return err
@@ -146,8 +146,8 @@ func answerGzip(c *call.Call, body []byte) error {
 	return answer.Send(c, http.StatusOK, echo.MIMEOctetStream)
 }
 
-// bundle reads the entries of a tile. It holds memory for the growing bundle, for the copies
-// that growing makes, and for the compressed form.
+// bundle reads the entries of a tile and returns them as an entry bundle. It reserves memory for
+// the growing bundle, for the copies made when it grows, and for the compressed form.
 func (h *Handlers) bundle(c *call.Call, l *ledger.Ledger, path proofs.TilePath) ([]byte, error) {
 	const copies = 3
 	body, room := []byte(nil), 0

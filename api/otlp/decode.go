@@ -17,14 +17,14 @@ import (
 	"colophon/internal/genai"
 )
 
-// shape maps the numbers of those fields of a message that are messages themselves to their
-// shapes.
+// shape describes a message. It maps the number of each field that is itself a message to the shape
+// of that message.
 type shape map[protowire.Number]shape
 
-// The shapes of spans, log records, and resources. They contain only the messages that a sender
-// can repeat without limit.
+// The shapes of spans, log records, and resources. They include only messages that a sender can
+// repeat without limit.
 var (
-	keyValueShape = shape{2: nil} // anyValueShape; set below, because the two contain each other
+	keyValueShape = shape{2: nil} // set to anyValueShape by init, because the two contain each other
 	anyValueShape = shape{5: {1: nil}, 6: {1: keyValueShape}}
 	resourceShape = shape{1: keyValueShape}
 	spanShape     = shape{9: keyValueShape, 11: {3: keyValueShape}, 13: {4: keyValueShape}}
@@ -36,30 +36,30 @@ func init() {
 	anyValueShape[5][1] = anyValueShape
 }
 
-// maxNesting limits how deep the messages of an item nest. Each level of an attribute's value
-// takes at most three messages.
+// maxNesting limits how deeply the messages of an item are nested. Each level of an attribute's
+// value consists of at most three nested messages.
 const maxNesting = 3*genai.MaxDepth + 16
 
-// itemMemory is the memory, in bytes, that is counted for each message or text that an item
-// contains.
+// itemMemory is the memory, in bytes, that is counted for each message, string, or byte string in
+// an item.
 const itemMemory = 160
 
-// jsonCopies is the largest number of copies of a JSON text in memory, not counting the record:
-// as values, as messages of a chat, and as text again.
+// jsonCopies is the maximum number of copies of a JSON text in memory, not counting the record. The
+// text can be held as values, as messages of a chat, and as text again.
 const jsonCopies = 5
 
-// The memory, in bytes, that is counted for an item besides its elements and its text.
+// The memory, in bytes, that is counted for an item in addition to its elements and its text.
 const (
-	recordMemory  = 6 << 10 // of a generation: its record, with all buffers, and its submission
-	messageMemory = 512     // of a log record that is one message: its structure, that of its resource, and its place among the messages
+	recordMemory  = 6 << 10 // for a generation: its record, with all buffers, and its submission
+	messageMemory = 512     // for a log record that is one message of a chat: its structure, that of its resource, and its slot in the list of messages
 )
 
-// memory returns the memory, in bytes, that the items and their body need until the request ends. The
-// buffer of the body can be twice as long as the body.
+// memory returns the memory, in bytes, that the items and their body need until the request ends.
+// body is the length of the body. The buffer that holds it can be twice as long.
 func (s *items) memory(body int) int64 { return int64(2*body + listMemory*len(s.list)) }
 
-// textMemory returns the memory, in bytes, for the text of an item: as decoded text, and in the record
-// that it becomes.
+// textMemory returns the memory, in bytes, needed for the text of an item. The text is held in decoded
+// form and again in the resulting record.
 func textMemory(raw []byte) int64 { return limits.MemoryBound(raw) + int64(2*len(raw)) }
 
 // resourceMemory returns the memory, in bytes, of a decoded resource. at is its index, or -1 if there is none.
@@ -71,7 +71,7 @@ func (s *items) resourceMemory(at int) int64 {
 	return int64(s.elements(raw, resourceShape))*itemMemory + textMemory(raw)
 }
 
-// looksLikeJSON reports whether a text might be a JSON array or object.
+// looksLikeJSON reports whether text might be a JSON array or object.
 func looksLikeJSON(text []byte) bool {
 	text = bytes.TrimLeft(text, " \t\r\n")
 	return len(text) > 0 && (text[0] == '[' || text[0] == '{')
@@ -80,15 +80,15 @@ func looksLikeJSON(text []byte) bool {
 // elements estimates how many messages, strings, and byte strings an item or resource contains.
 func (s *items) elements(raw []byte, of shape) int {
 	if s.json {
-		return len(raw) / 8 // a value and its type take more than that: {"intValue":"1"}
+		return len(raw) / 8 // a value with its type takes more than 8 bytes, like {"intValue":"1"}
 	}
 	return elements(raw, of, 0)
 }
 
 // elements counts the messages, strings, and byte strings in a message. It does not decode the
-// message, because a decoded message of two bytes takes a hundred times as much memory. Like
-// the decoder, it stops where the message is not valid or nests deeper than maxNesting. depth
-// is the depth of the message itself.
+// message, because a two-byte message takes a hundred times as much memory once it is decoded. Like
+// the decoder, it stops where the message is invalid or nested more than maxNesting levels deep.
+// depth is the depth of the message itself.
 func elements(message []byte, of shape, depth int) (count int) {
 	for len(message) > 0 && depth < maxNesting {
 		n, kind, size := protowire.ConsumeTag(message)
@@ -121,8 +121,8 @@ func unmarshal(raw []byte, isJSON bool, into proto.Message) error {
 	return proto.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: maxNesting}.Unmarshal(raw, into)
 }
 
-// reading is the state that the readers of spans and of log records share. Only one goroutine
-// uses it.
+// reading is the state shared by the readers of spans and of log records. It is used by only one
+// goroutine.
 type reading struct {
 	*genai.Reader
 	items *items
@@ -171,8 +171,8 @@ func (r *spanReader) read(i item) (_ genai.Item, ok bool) {
 	return r.ReadSpan(&r.span), true
 }
 
-// logReader implements itemReader for log records. It collects those that are messages of a
-// chat in messages.
+// logReader implements itemReader for log records. Those that are messages of a chat are collected
+// in messages.
 type logReader struct {
 	*reading
 	record   *logspb.LogRecord
@@ -205,13 +205,14 @@ func (r *logReader) read(i item) (_ genai.Item, ok bool) {
 	return r.ReadLogRecord(r.record), true
 }
 
-// broken returns the item for a span or log record that cannot be decoded. what is its kind.
+// broken returns the item for a span or log record that cannot be decoded. what says which of the
+// two it is.
 func broken(what string, err error) genai.Item {
 	return genai.Item{Source: what, Count: 1, Err: fmt.Errorf("it is not valid: %w", err)}
 }
 
 // hexIDs corrects ids that were decoded from JSON: OTLP writes ids in hexadecimal digits, but
-// protojson has decoded them as base64. An id that has other digits stays unchanged.
+// protojson has decoded them as base64. An id that is not hexadecimal is left unchanged.
 func hexIDs(ids ...*[]byte) {
 	for _, id := range ids {
 		if decoded, err := hex.DecodeString(base64.RawStdEncoding.EncodeToString(*id)); err == nil {

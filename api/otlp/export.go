@@ -15,13 +15,13 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// A request goes through these stages, which keep the order of its items:
+// An export request goes through these stages, which preserve the order of its items:
 //
 //	split the body → decode and prepare (parallel) → enqueue → wait
 const (
-	chunkItems = 128       // largest number of items that go through the stages together
-	chunkBytes = 256 << 10 // approximate largest size of these items
-	queued     = 16        // largest number of chunks between two stages
+	chunkItems = 128       // maximum number of items in a chunk
+	chunkBytes = 256 << 10 // approximate maximum size of the items in a chunk
+	queued     = 16        // maximum number of chunks that wait between two stages
 )
 
 // export is the state of one export request.
@@ -31,28 +31,28 @@ type export struct {
 	signal *Signal
 	items  *items
 	actor  string
-	holder limits.Holder // holder whose share of memory the items use
-	most   int64         // largest amount of memory of a chunk, so that it fits beside the body
-	hashes bool          // the ledger keeps no content
+	holder limits.Holder // holder that the memory of the items is counted for
+	most   int64         // maximum memory of a chunk in bytes, so that it fits in the budget beside the body
+	hashes bool          // the ledger stores hashes instead of content
 	values record.Limits
 	labels genai.LabelLimits
 }
 
-// chunk is a group of items that go through the stages together. At first it has memory for
-// everything that its items can become. Once they are decoded, it keeps the memory of its records and
-// messages.
+// chunk is a group of items that go through the stages together. At first it holds memory for
+// everything that its items can become. Once they are decoded, it keeps only the memory of its
+// records and messages.
 type chunk struct {
 	items    []item
-	needs    []need             // of each item, without its resource
-	share    limits.MemoryShare // memory for what is decoded, until the records are written
+	needs    []need             // memory needed by each item, not counting its resource
+	share    limits.MemoryShare // memory for the decoded items, held until the records are written
 	parsed   chan struct{}
-	records  []prepared   // of the items that are generations
-	messages []logMessage // of the items that are messages of chats
+	records  []prepared   // from the items that are generations
+	messages []logMessage // from the items that are messages of chats
 	others   result       // counts the items without a record
-	failed   error        // why the whole request failed
+	failed   error        // the error that made the whole request fail
 }
 
-// need is the memory of an item, in bytes, for what it is decoded to and for its text.
+// need is the memory, in bytes, that an item needs for its decoded elements and for its text.
 type need struct{ elements, text int64 }
 
 // prepared is a record that is ready to be enqueued.
@@ -69,7 +69,7 @@ type result struct {
 	first string // source and error of the first rejected item
 }
 
-// message returns the number of rejected items and the error of the first. It returns "" if
+// message returns a text with the number of rejected items and the error of the first one, or "" if
 // none were rejected.
 func (r *result) message() string {
 	if r.rejected == 0 {
@@ -87,7 +87,7 @@ func (r *result) reject(i genai.Item) {
 	}
 }
 
-// add adds the counts of another result, whose items came later.
+// add adds the counts of other to r. The items of other come later than those of r.
 func (r *result) add(other result) {
 	r.recorded += other.recorded
 	r.replayed += other.replayed
@@ -131,7 +131,8 @@ func (e *export) parseAll(ctx context.Context, parsed chan<- *chunk) {
 			memory += needs.elements + needs.text + recordMemory
 		}
 		c.items, rest = rest[:len(c.needs)], rest[len(c.needs):]
-		// A chunk takes its memory before it takes a core, because it can wait for memory.
+		// A chunk takes its memory before it takes a core, because it must not occupy a core while
+		// it waits for memory.
 		if c.failed = c.share.Take(ctx, min(memory, e.most)); c.failed != nil {
 			close(c.parsed)
 			parsed <- c
@@ -151,7 +152,7 @@ func (e *export) parseAll(ctx context.Context, parsed chan<- *chunk) {
 			defer func() { <-core }()
 			e.parse(c)
 		}()
-		parsed <- c // enqueueAll reads until the channel is closed
+		parsed <- c // cannot block forever: enqueueAll receives until the channel is closed
 	}
 }
 
@@ -168,12 +169,12 @@ func (e *export) parse(c *chunk) {
 		records := len(c.records)
 		if ok := e.read(c, reader, i); !ok {
 			keep += messageMemory + c.needs[n].text + c.needs[n].elements
-			if i.resource != resource { // a message keeps its resource
+			if i.resource != resource { // a message keeps its resource in memory
 				resource = i.resource
 				keep += e.items.resourceMemory(resource)
 			}
 		} else if len(c.records) > records {
-			// Of the copies that elements counts, the record keeps one.
+			// Of the copies counted in elements, the record keeps only one.
 			keep += recordMemory + c.needs[n].text + c.needs[n].elements/jsonCopies
 		}
 	}
@@ -183,9 +184,9 @@ func (e *export) parse(c *chunk) {
 	c.share.Shrink(keep)
 }
 
-// read reads and prepares one item of a chunk. ok is false if the item is a message, which becomes a
-// record later, together with others. read recovers from a panic, so that the other items are still
-// recorded: the exporter would not repeat the request.
+// read reads and prepares one item of a chunk. ok is false if the item is a message, which becomes
+// part of a record later, together with others. read recovers from a panic so that the other items
+// are still recorded, because the exporter would not repeat the request.
 func (e *export) read(c *chunk, reader itemReader, i item) (ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -203,8 +204,8 @@ func (e *export) read(c *chunk, reader itemReader, i item) (ok bool) {
 
 var errFailed = errors.New("the server failed; its log names the cause")
 
-// prepare adds an item to its chunk: as a record with its submission if the item is a generation,
-// otherwise only to the counts.
+// prepare adds an item to its chunk. If the item is a generation, prepare adds a record and its
+// submission; otherwise it only counts the item.
 func (e *export) prepare(c *chunk, read genai.Item) {
 	if read.Err == nil && read.Record == nil {
 		c.others.ignored += read.Count
@@ -232,7 +233,7 @@ func (e *export) prepare(c *chunk, read genai.Item) {
 	c.records = append(c.records, p)
 }
 
-// hashed returns a record that has the hashes of its content in place of the content.
+// hashed returns a copy of a record in which the hashes of the content replace the content.
 func hashed(text []byte, values record.Limits) ([]byte, error) {
 	r, err := values.Parse(record.IPCRecord, text)
 	if err != nil {
@@ -259,8 +260,9 @@ func hashed(text []byte, values record.Limits) ([]byte, error) {
 	return w.B, nil
 }
 
-// enqueueAll enqueues the chunks in order, then those of the messages, and sends all to waiting. After
-// a failure it cancels the stage before, and enqueues nothing more. It counts the items without a record.
+// enqueueAll enqueues the chunks in order, and then those with the generations made from messages. It
+// sends all of them to waiting. After a failure it cancels parsing, and enqueues nothing more. It returns
+// the counts of the items without a record.
 func (e *export) enqueueAll(ctx context.Context, cancel func(), parsed <-chan *chunk, waiting chan<- *chunk) *result {
 	defer close(waiting)
 	others, failed := new(result), false
@@ -277,7 +279,7 @@ func (e *export) enqueueAll(ctx context.Context, cancel func(), parsed <-chan *c
 		}
 	}
 	var messages genai.MessageCollector
-	var held []*chunk // chunks with messages, which are needed until the end
+	var held []*chunk // chunks with messages, which must stay in memory until the end
 	for c := range parsed {
 		<-c.parsed
 		enqueue(c)
@@ -305,8 +307,8 @@ func (e *export) enqueueAll(ctx context.Context, cancel func(), parsed <-chan *c
 	return others
 }
 
-// parseMessages yields chunks with the generations whose messages are log records. The text of their
-// records is in the memory of the messages.
+// parseMessages yields chunks of the generations whose messages were sent as log records. The memory
+// for the text of their records is already held for the messages.
 func (e *export) parseMessages(ctx context.Context, messages *genai.MessageCollector) iter.Seq[*chunk] {
 	return func(yield func(*chunk) bool) {
 		next, stop := iter.Pull(messages.Items(genai.NewReader(e.labels)))
@@ -323,8 +325,8 @@ func (e *export) parseMessages(ctx context.Context, messages *genai.MessageColle
 	}
 }
 
-// fill prepares the next generations from messages. It reports whether there may be more. After a panic
-// the request fails.
+// fill prepares the next generations made from messages, and adds them to c. It reports whether there
+// may be more. It recovers from a panic, after which the request fails.
 func (e *export) fill(c *chunk, next func() (genai.Item, bool)) (more bool) {
 	e.Limits.Parsing <- struct{}{}
 	defer func() {
@@ -364,7 +366,8 @@ func (c *chunk) drop(i int) {
 }
 
 // waitAll waits for every record of the chunks, and releases each chunk as soon as all of its records
-// have their outcomes. It counts the records by outcome, and returns why the request failed.
+// have their outcomes. It counts the records by outcome, and returns the error that made the request
+// fail, or nil.
 func waitAll(waiting <-chan *chunk, total *result) (failed error) {
 	for c := range waiting {
 		if failed == nil {
@@ -394,8 +397,8 @@ func (c *chunk) wait(total *result) (failed error) {
 	return failed
 }
 
-// release frees the records and the memory of a chunk. All records that were enqueued must have
-// their results.
+// release frees the records and the memory of a chunk. It must only be called when all enqueued
+// records have their results.
 func (c *chunk) release() {
 	for i := range c.records {
 		c.records[i].record.Release()

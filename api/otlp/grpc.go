@@ -32,8 +32,8 @@ type GRPCHandler struct {
 	Patience time.Duration
 }
 
-// prefixBytes is the length of the prefix of a message: a flag for compression, and the length
-// of the message.
+// prefixBytes is the length of the prefix of a gRPC message, which consists of a compression flag
+// and the length of the message.
 const prefixBytes = 5
 
 // ServeHTTP answers one call.
@@ -80,7 +80,7 @@ func (g GRPCHandler) request(w http.ResponseWriter, r *http.Request) (*http.Requ
 	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return nil, &failure{code: codeInvalidArgument, message: "the metadata colophon-ledger is not the name of a ledger"}
 	}
-	// The server of a test might not support deadlines.
+	// The server in a test might not support deadlines.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.Patience))
 	var prefix [prefixBytes]byte
 	if _, err := io.ReadFull(r.Body, prefix[:]); err != nil {
@@ -109,7 +109,7 @@ func (g GRPCHandler) request(w http.ResponseWriter, r *http.Request) (*http.Requ
 	return out, nil
 }
 
-// message is the only message of a call.
+// message reads the only message of a call.
 type message struct {
 	io.ReadCloser
 	left int64 // number of bytes that have not been read yet
@@ -128,8 +128,8 @@ func (m *message) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// recorder keeps a response in memory. http.ResponseController sets deadlines on the connection
-// through Unwrap.
+// recorder is an http.ResponseWriter that keeps the response in memory. Through Unwrap,
+// http.ResponseController can still set deadlines on the connection.
 type recorder struct {
 	http.ResponseWriter
 	header http.Header
@@ -165,7 +165,7 @@ func (a *recorder) Write(b []byte) (int, error) {
 // FlushError does nothing, so that a flush does not send the response early.
 func (a *recorder) FlushError() error { return nil }
 
-// Unwrap serves http.ResponseController.
+// Unwrap returns the underlying ResponseWriter. It is called by http.ResponseController.
 func (a *recorder) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // sendMessage sends the response to a call that succeeded.
@@ -204,8 +204,8 @@ func (f *failure) send(w http.ResponseWriter) {
 	}
 }
 
-// percentEncoded encodes a message for the header Grpc-Message: it encodes the percent sign and
-// all bytes except printable ASCII.
+// percentEncoded encodes text for the Grpc-Message header. It encodes the percent sign and all
+// bytes that are not printable ASCII.
 func percentEncoded(text string) string {
 	var b strings.Builder
 	for i := range len(text) {

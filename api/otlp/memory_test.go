@@ -42,7 +42,8 @@ func newExport(t *testing.T, signal *Signal, most size.Bytes) *export {
 	}
 }
 
-// start sets the items of an export, as record does for a body.
+// start splits body into the items of the export and holds memory for them, as Handlers.record
+// does.
 func (e *export) start(t *testing.T, media string, body []byte) (held *limits.MemoryShare) {
 	t.Helper()
 	held = &limits.MemoryShare{Budget: e.Limits.Writing}
@@ -55,7 +56,7 @@ func (e *export) start(t *testing.T, media string, body []byte) (held *limits.Me
 	return held
 }
 
-// jsonOf is like bodyOf, in JSON.
+// jsonOf is like bodyOf, but returns a JSON body with count items, which are created by calling of.
 func jsonOf(t *testing.T, count int, of func(number int) proto.Message, ownResource bool) []byte {
 	t.Helper()
 	var items []string
@@ -71,8 +72,8 @@ func jsonOf(t *testing.T, count int, of func(number int) proto.Message, ownResou
 	return []byte(`{"resourceSpans":[{"resource":{},"scopeSpans":[{"spans":[` + strings.Join(items, between) + `]}]}]}`)
 }
 
-// bodyOf returns a Protobuf body with the given items. They share one resource, unless ownResource
-// is set.
+// bodyOf returns a Protobuf body with the given items. They share one resource unless ownResource
+// is true.
 func bodyOf(items [][]byte, ownResource bool) (body []byte) {
 	field := func(dst []byte, n protowire.Number, value []byte) []byte {
 		return protowire.AppendBytes(protowire.AppendTag(dst, n, protowire.BytesType), value)
@@ -97,12 +98,14 @@ func text(name, value string) *commonpb.KeyValue {
 	return &commonpb.KeyValue{Key: name, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}}
 }
 
-// chat returns a generation with ids that contain number, and with the attributes more.
+// chat returns the span of a generation. Its IDs contain number, and it has the extra attributes in
+// more.
 func chat(number int, more ...*commonpb.KeyValue) *tracepb.Span {
 	return &tracepb.Span{TraceId: fmt.Appendf(nil, "%016x", number), SpanId: fmt.Appendf(nil, "%08x", number), Attributes: append(more, text("gen_ai.operation.name", "chat"))}
 }
 
-// logOf returns a log record with an event and the ids of a generation.
+// logOf returns a log record of the given event, with the same IDs as the span that chat returns
+// for number.
 func logOf(event string, number int, more ...*commonpb.KeyValue) *logspb.LogRecord {
 	return &logspb.LogRecord{EventName: event, TraceId: fmt.Appendf(nil, "%016x", number), SpanId: fmt.Appendf(nil, "%08x", number), Attributes: more}
 }
@@ -117,10 +120,10 @@ func encode(t *testing.T, count int, of func(number int) proto.Message) (items [
 	return items
 }
 
-// heap returns the bytes that are in use on the heap.
+// heap returns the number of bytes in use on the heap after a garbage collection.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // the second run also frees what pools kept through the first
+	runtime.GC() // the second run also frees what a sync.Pool keeps through the first
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

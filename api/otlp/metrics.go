@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // Metrics counts spans and log records by outcome.
 type Metrics struct{ Items *prometheus.CounterVec }
 
-// The values of the label outcome.
+// outcomes lists the values of the label outcome.
 var outcomes = [...]string{"recorded", "replayed", "ignored", "rejected"}
 
 // NewMetrics creates a series for every outcome, so that Prometheus' rate() counts the first

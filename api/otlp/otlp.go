@@ -1,6 +1,6 @@
-// Package otlp accepts generations as OpenTelemetry's exporters send them: spans and log
-// records, by HTTP and gRPC (docs/otlp.md). Each generation becomes an IPC record; everything
-// else that an exporter sends is accepted but not recorded.
+// Package otlp accepts generations as OpenTelemetry's exporters send them: spans and log records,
+// over HTTP or gRPC (docs/otlp.md). Each generation becomes an IPC record; everything else that an
+// exporter sends is accepted but not recorded.
 package otlp
 
 import (
@@ -34,7 +34,7 @@ const (
 	JSON     = echo.MIMEApplicationJSON
 )
 
-// MaxItems limits the spans or log records of one request.
+// MaxItems is the maximum number of spans or log records in one request.
 const MaxItems = 50_000
 
 // Signal is a kind of telemetry: its routes, the format of its requests, and its responses.
@@ -138,14 +138,14 @@ func (h *Handlers) ExportHandler(signal *Signal) call.Handler {
 	}
 }
 
-// record records the generations of a body. After an error, a client can repeat the request;
-// the repetition adds only the missing records.
+// record records the generations of a body. After an error, a client can repeat the request, which
+// then adds only the missing records.
 func (h *Handlers) record(c *call.Call, l *ledger.Ledger, signal *Signal, media string, body *call.Body) (*result, error) {
 	items, err := split(signal, media, body.Bytes(), h.Values.Values, func(n int64) error { return body.ReserveMemory(c.Request().Context(), n) })
 	if err != nil {
 		return nil, err
 	}
-	// From here on, each chunk takes the memory for its own items.
+	// From here on, each chunk takes memory for its own items.
 	body.ShrinkMemory(items.memory(body.Len()))
 	values := h.Values.WithMemberSecret(l.MemberSecret())
 	e := &export{

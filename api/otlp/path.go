@@ -7,9 +7,9 @@ import (
 	"colophon/ledger/record"
 )
 
-// PathAdvice returns the path to use instead of a path without a route, for the paths that an exporter
-// uses if its endpoint lacks the path of a ledger or names the wrong signal. It returns "" for every
-// other path.
+// PathAdvice returns advice for a request to a path that has no route. It covers the paths that an
+// exporter uses if its endpoint lacks the path of a ledger or names the wrong signal, and says which
+// path to use instead. For every other path, it returns "".
 func PathAdvice(path string) string {
 	name := "LEDGER"
 	if rest, of := strings.CutPrefix(path, "/v1/ledgers/"); of {

@@ -17,8 +17,8 @@ type item struct {
 	resource int // index in items.resources; -1 if the item has no resource
 }
 
-// items holds the spans or log records of a request, in the order in which they were sent. It
-// refers to the request body.
+// items holds the spans or log records of a request, in the order in which they were sent. Their
+// bytes are parts of the request body.
 type items struct {
 	json      bool
 	list      []item
@@ -33,9 +33,9 @@ const (
 	listStep   = 1024
 )
 
-// split finds the items of a body without decoding them, so that each item can be decoded
-// separately. most is the largest number of values in a JSON body. split calls hold to reserve memory
-// for the list of items, because the list can be much larger than the body.
+// split finds the items of a body without decoding them, so that each item can be decoded separately.
+// most is the maximum number of values allowed in a JSON body. split calls hold to reserve memory for
+// the list of items, because the list can be much larger than the body.
 func split(signal *Signal, media string, body []byte, most int, hold func(n int64) error) (*items, error) {
 	s := &items{json: media == JSON, hold: hold}
 	if s.json {
@@ -114,7 +114,7 @@ func fields(message []byte, number protowire.Number, f func([]byte) error) error
 	return nil
 }
 
-// add adds an item. It returns a 413 RejectedError if the request already has MaxItems.
+// add adds an item. It returns a 413 RejectedError if the request already has MaxItems items.
 func (s *items) add(raw []byte, resource int) error {
 	if len(s.list) == MaxItems {
 		return limits.NewRejectedError(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0,
@@ -164,8 +164,9 @@ func (s *items) splitJSON(signal *Signal, root pyjson.Value) error {
 	})
 }
 
-// objects calls f with each element, and its JSON Pointer, of the array that v has under the first
-// possible name. It refuses an element that is not an object. pointer is the JSON Pointer of v.
+// objects calls f for each element of the array that listIn finds in v, with the element and its
+// JSON Pointer. It returns an error if an element is not an object. pointer is the JSON Pointer of
+// v.
 func objects(v pyjson.Value, pointer string, names []string, f func(e pyjson.Value, pointer string) error) error {
 	list, pointer, err := listIn(v, pointer, names)
 	if err != nil {
@@ -185,8 +186,8 @@ func objects(v pyjson.Value, pointer string, names []string, f func(e pyjson.Val
 	return nil
 }
 
-// listIn returns the array that v has under the first possible name, and its JSON Pointer. If v has none
-// of the names, the list is absent and there is no error. pointer is the JSON Pointer of v.
+// listIn returns the array in v under the first of names that v has, together with its JSON Pointer. If
+// v has none of the names, list is absent and err is nil. pointer is the JSON Pointer of v.
 func listIn(v pyjson.Value, pointer string, names []string) (list pyjson.Value, at string, err error) {
 	for _, name := range names {
 		list = v.Member(name)

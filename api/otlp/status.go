@@ -24,7 +24,7 @@ const (
 	codeUnauthenticated   = 16
 )
 
-// codeOf returns the gRPC code that corresponds to an HTTP status. Exporters repeat a call that
+// codeOf returns the gRPC code that corresponds to an HTTP status. Exporters retry a call that
 // failed with codeDeadlineExceeded or codeUnavailable.
 func codeOf(status int) int {
 	switch status {
@@ -99,7 +99,7 @@ func appendStatus(dst []byte, p *problem.Problem) []byte {
 	if code != codeUnavailable {
 		return dst
 	}
-	// gRPC exporters repeat the call after this time.
+	// gRPC exporters retry the call after this time.
 	wait := max(p.Wait, time.Second)
 	var d []byte
 	d = protowire.AppendVarint(protowire.AppendTag(d, durSeconds, protowire.VarintType), uint64(wait/time.Second))

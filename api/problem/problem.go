@@ -1,5 +1,5 @@
-// Package problem defines the RFC 9457 problems that the server sends for errors: those that handlers return,
-// and those for errors of other packages.
+// Package problem defines the RFC 9457 problems that the server sends for errors. Some are returned by
+// handlers; others are converted from the errors of other packages.
 package problem
 
 import (
@@ -22,16 +22,16 @@ import (
 	"colophon/storage"
 )
 
-// Problem is an RFC 9457 problem. The server answers every error in this form.
+// Problem is an RFC 9457 problem. The server reports every error in this form.
 type Problem struct {
 	Type   string  `json:"type"`
 	Title  string  `json:"title"`
 	Status int     `json:"status"`
 	Detail string  `json:"detail"`
 	Errors []Place `json:"errors,omitempty"`
-	// Line is the number of a line of a batch, from 1.
+	// Line is the number of the line of a batch that the problem is about, counted from 1.
 	Line int `json:"line,omitempty"`
-	// FirstSeq is the seq of the event that holds the idempotency key or the run_id of the
+	// FirstSeq is the seq of the event that already has the idempotency key or the run_id of the
 	// request.
 	FirstSeq *uint64 `json:"first_seq,omitempty"`
 	// RedactedBy is the seq of the event that erased the requested content.
@@ -47,7 +47,7 @@ type Problem struct {
 	Wait   time.Duration        `json:"-"`
 }
 
-// AppendLine appends a problem as one line of JSON.
+// AppendLine appends p to dst as one line of JSON.
 func (p *Problem) AppendLine(dst []byte) []byte {
 	line := bytes.NewBuffer(dst)
 	encoder := json.NewEncoder(line)
@@ -56,7 +56,7 @@ func (p *Problem) AppendLine(dst []byte) []byte {
 	return line.Bytes()
 }
 
-// Place describes what is wrong at one place of the request. For a failed check, it has the field,
+// Place describes what is wrong at one place in the request. For a failed check, it has the field,
 // the claimed value, and the computed value.
 type Place struct {
 	Pointer  string `json:"pointer"`
@@ -69,12 +69,12 @@ type Place struct {
 // Error returns the detail, so that a handler can return a problem as an error.
 func (p *Problem) Error() string { return p.Detail }
 
-// New returns a problem that names no place in the request.
+// New returns a problem that does not point to a place in the request.
 func New(status int, format string, args ...any) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
-// InvalidParameter returns the 400 for one query parameter or path element.
+// InvalidParameter returns a 400 problem for one query parameter or path element.
 func InvalidParameter(name, format string, args ...any) *Problem {
 	p := New(http.StatusBadRequest, "%s: %s", name, fmt.Sprintf(format, args...))
 	p.Errors = []Place{{Pointer: "/" + name, Detail: fmt.Sprintf(format, args...)}}
@@ -91,7 +91,7 @@ func AtPointer(status int, pointer, detail string) *Problem {
 // sentinels maps sentinel errors to the problems that report them.
 var sentinels = []struct {
 	err    error
-	logged bool // log it for the operator
+	logged bool // whether to log the error for the operator
 	status int
 	detail string
 	why    limits.RefusalReason
@@ -131,8 +131,8 @@ func refusalProblem(e *limits.RejectedError) *Problem {
 	return p
 }
 
-// FromError returns the problem for an error. internal means that the server is at fault and must log
-// the error.
+// FromError returns the problem for an error. internal reports whether the server is at fault, in
+// which case it must log the error.
 func FromError(err error) (p *Problem, internal bool) {
 	var (
 		refused      *limits.RejectedError
@@ -195,5 +195,6 @@ func questionProblem(e *query.Error) *Problem {
 	return InvalidParameter(e.Name, "%s", e.Detail)
 }
 
-// FromPanic returns the error for a panic that was recovered. Its text appears only in the log.
+// FromPanic returns an error for the value of a recovered panic, with a stack trace. Its text
+// appears only in the log.
 func FromPanic(r any) error { return fmt.Errorf("panic: %v\n%s", r, debug.Stack()) }

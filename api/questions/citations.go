@@ -113,8 +113,8 @@ func (h *Handlers) PinnedRetrieval(c *call.Call) error {
 	return sendAnswer(c, view, answer)
 }
 
-// decodeRetrieval reads the chunks of the sources, and top_k. It refuses required hashes in the
-// request, because the citation set determines them.
+// decodeRetrieval returns the chunks of the sources and top_k. It returns an error if the request
+// has required hashes, because the citation set determines them.
 func decodeRetrieval(body []byte) (chunks []rules.Chunk, topK int, err error) {
 	r, err := retrieval.Decode(body)
 	if err != nil {
@@ -126,8 +126,8 @@ func decodeRetrieval(body []byte) (chunks []rules.Chunk, topK int, err error) {
 	return r.Chunks, r.TopK, nil
 }
 
-// RetrievalMemory estimates the memory, in bytes, that the chunks of a request need in
-// addition to their texts. Each chunk is a JSON object, has a hash, and is in lookup sets.
+// RetrievalMemory estimates the memory, in bytes, that the chunks of a request need in addition to
+// their texts. Each chunk is a JSON object, has a hash, and is entered in lookup sets.
 func RetrievalMemory(body []byte) int64 {
 	const ofChunk = 600
 	return int64(min(bytes.Count(body, []byte("{")), retrieval.MaxChunks)) * ofChunk

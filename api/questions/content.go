@@ -28,9 +28,9 @@ type eventContent struct {
 	} `json:"record"`
 }
 
-// redactedSince returns the seq of the event that redacted a record, or nil if the record is
-// not redacted. The caller reads the record's content first, so that redactedSince also finds a
-// redaction that erased the bytes in the meantime. readErr is the error of that read;
+// redactedSince returns the seq of the event that redacted a record, or nil if the record is not
+// redacted. The caller must have read the record's content before, so that redactedSince also finds
+// a redaction that erased the bytes in the meantime. readErr is the error from that read.
 // redactedSince returns it only if there is no redaction.
 func redactedSince(ctx context.Context, l *ledger.Ledger, seq uint64, readErr error) (by *uint64, err error) {
 	if by, err = query.RedactedBy(ctx, l.Reader(), seq); by == nil && err == nil {
@@ -120,7 +120,7 @@ func answerWithin(inputs []byte) ([]byte, bool) {
 	return answer.Text(), answer.Kind() == pyjson.String
 }
 
-// redacted returns the 410 for content that was erased.
+// redacted returns the 410 problem for content that was erased.
 func redacted(seq uint64, by *uint64) *problem.Problem {
 	p := problem.New(http.StatusGone, "the content of event %d was erased: event %d says why", seq, *by)
 	p.RedactedBy = by
@@ -152,7 +152,7 @@ func textsOf(ctx context.Context, l *ledger.Ledger, seq uint64) (map[int][]byte,
 			return nil, fmt.Errorf("reading content %q of event %d: %w", name, seq, err)
 		}
 		if text == nil {
-			text = []byte{} // an empty text is not a missing one
+			text = []byte{} // nil would mean that the text is missing
 		}
 		texts[i] = text
 	}

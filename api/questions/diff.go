@@ -16,8 +16,8 @@ import (
 	"colophon/proofs"
 )
 
-// figuresOf returns the source of figures about texts for an answer that already holds held
-// bytes of memory. Because the answer then shows content, figuresOf forbids caches to keep it.
+// figuresOf returns a TextComparer for an answer that already holds held bytes of memory. Figures
+// about texts show content, so figuresOf also forbids caches to store the answer.
 func (h *Handlers) figuresOf(c *call.Call, l *ledger.Ledger, held int64) *figures.TextComparer {
 	const copies = 2 // one in the store, one in the answer
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
@@ -25,8 +25,8 @@ func (h *Handlers) figuresOf(c *call.Call, l *ledger.Ledger, held int64) *figure
 		Reserve: func(bytes int64) error { return c.BeginAnswer(held + bytes) }}
 }
 
-// namesOf returns the source of names for an answer. If the caller may read content, the names
-// can show content, and namesOf forbids caches to keep the answer.
+// namesOf returns a NameFinder for an answer. If the caller may read content, the names can show
+// content, so namesOf also forbids caches to store the answer.
 func (h *Handlers) namesOf(c *call.Call, l *ledger.Ledger) *figures.NameFinder {
 	content := c.RequireScope(access.ScopeContent) == nil
 	if content {
@@ -38,23 +38,23 @@ func (h *Handlers) namesOf(c *call.Call, l *ledger.Ledger) *figures.NameFinder {
 // textLog implements figures.Log.
 type textLog struct{ logAt }
 
-// RedactedBy returns the seq of the event that has redacted a record by now, or nil.
+// RedactedBy returns the seq of the event that redacted a record, or nil if the record is not
+// redacted at present.
 func (l textLog) RedactedBy(ctx context.Context, seq uint64) (*uint64, error) {
 	return query.RedactedBy(ctx, l, seq)
 }
 
-// Content returns the content with this digest.
+// Content returns the content with the given digest.
 func (l textLog) Content(ctx context.Context, digest proofs.Hash) ([]byte, error) {
 	return l.Reader().Content(ctx, digest)
 }
 
-// diffMemory limits the memory for a diff, in bytes for each byte of its texts: the texts are
-// in the store and in two copies, and the JSON is in a growing buffer, where a byte needs at
-// most six.
+// diffMemory is an upper bound on the memory for a diff, in bytes for each byte of its texts. The
+// texts are held in the store and in two copies. The JSON is in a growing buffer and needs at most
+// six bytes for each byte of text.
 const diffMemory = 3 + 2*6
 
-// Diff sends the difference between texts of two records, word by word (spec: Figures of
-// texts).
+// Diff sends the word-by-word difference between texts of two records (spec: Figures of texts).
 func (h *Handlers) Diff(c *call.Call) error {
 	var seqs [2]uint64
 	var given [2]bool

@@ -22,9 +22,9 @@ import (
 	"colophon/proofs"
 )
 
-// Export answers a question with all rows of its list, page by page at one tree size, as NDJSON
-// (spec: Export manifests). The last line has the signed manifest. A response without that line
-// was cut off.
+// Export sends all rows of the answer to a question as NDJSON (spec: Export manifests). It reads
+// them page by page, all at one tree size. The last line has the signed manifest. A response
+// without that line was cut off.
 func (h *Handlers) Export(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -35,7 +35,7 @@ func (h *Handlers) Export(c *call.Call) error {
 		return err
 	}
 	defer e.text.Release()
-	// The checks come first, because no error can be reported after the answer has begun.
+	// This check comes first, because no error can be reported after the response has begun.
 	if err := l.PublishedLog().CheckSigning(); err != nil {
 		return err
 	}
@@ -59,16 +59,16 @@ type export struct {
 	elements query.Parameters
 	path     string     // path of the query, relative to the ledger's path
 	values   url.Values // parameters of the question, without the tree size
-	size     uint64     // 0 before the first page if the request names none
+	size     uint64     // tree size of the answer; 0 before the first page if the request does not give one
 	allowed  func() error
 
-	text   *call.Buffer // lines to send
+	text   *call.Buffer // lines that are not sent yet
 	tree   *proofs.Tree
 	rest   json.RawMessage // the first page without its rows
 	cursor string          // cursor of the next page; "" after the last page
 }
 
-// newExport parses the parameters of an export.
+// newExport creates an export from the parameters of a request.
 func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 	var asked string
 	e := &export{Handlers: h, call: c, ledger: l, allowed: c.ScopeRechecker(access.ScopeRead)}
@@ -114,7 +114,7 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 func canonicalPath(path string) string {
 	elements := strings.Split(path, "/")
 	for i, element := range elements {
-		if text, err := url.PathUnescape(element); err == nil { // query.FindQuestion has checked it
+		if text, err := url.PathUnescape(element); err == nil { // query.FindQuestion has already checked the path
 			elements[i] = url.PathEscape(text)
 		}
 	}
@@ -190,7 +190,7 @@ func (e *export) add(first bool, answer any) error {
 		members = map[string]json.RawMessage{}
 	}
 	rest := new(call.Buffer)
-	err := call.EncodeJSON(rest, members) // sorts the members
+	err := call.EncodeJSON(rest, members) // sorts the members by name
 	e.rest = bytes.TrimSuffix(rest.Text, []byte("\n"))
 	return err
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // LookUp sends the live run-DAG that matches a question and the other dimensions of a cache key, together with
-// its answer. It tries the strict question first, then its equivalence class.
+// its answer. It first tries the strict question, and then its equivalence class.
 func (h *Handlers) LookUp(c *call.Call) error {
 	body, err := c.ReadQueryBody()
 	if err != nil {

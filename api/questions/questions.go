@@ -59,7 +59,7 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 	if err != nil {
 		return nil, nil, err
 	}
-	c.EndHeavyWork() // release the slot of the body before the wait for the index
+	c.EndHeavyWork() // release the slot taken for the body before waiting for the index
 	ctx := c.Request().Context()
 	follower, err := h.WaitForIndex(ctx, l, request.MinIndexSize)
 	if err != nil {
@@ -79,7 +79,7 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 	if err != nil {
 		return nil, nil, err
 	}
-	view.Log, view.Totals = logAt{l, l.Head()}, &h.totals // the head is read after the view, so that it covers the view
+	view.Log, view.Totals = logAt{l, l.Head()}, &h.totals // the head is read after the view is opened, so that it covers the view
 	if request.Figures && c.RequireScope(access.ScopeContent) == nil {
 		view.Texts = h.figuresOf(c, l, memory)
 	}
@@ -89,12 +89,12 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 	return request, view, nil
 }
 
-// Memory for one answer, in bytes: for the events to read, the rows, their proofs, and the
-// JSON.
+// The memory for one answer, in bytes. It covers the events to read, the rows, their proofs, and
+// the JSON.
 const (
 	pageMemory = 16 << 20
 	rowMemory  = 256 << 10
-	oneMemory  = 1 << 20 // of every answer, without its rows
+	oneMemory  = 1 << 20 // for every answer, not counting its rows
 )
 
 // answerMemory returns an upper bound on the memory for an answer, in bytes.
@@ -102,7 +102,7 @@ func answerMemory(r *query.Request) int64 {
 	return min(pageMemory, oneMemory+rowMemory*int64(r.Limit()))
 }
 
-// logAt is the log of a ledger at one head. It implements query.Log.
+// logAt is the log of a ledger as of one head. It implements query.Log.
 type logAt struct {
 	*ledger.Ledger
 	head *ledger.Head
@@ -113,7 +113,7 @@ func (l logAt) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	return l.Reader().Entry(ctx, seq)
 }
 
-// Redaction returns the event that redacts a record, or storage.ErrNotFound.
+// Redaction returns the seq of the event that redacts a record, or storage.ErrNotFound.
 func (l logAt) Redaction(ctx context.Context, seq uint64) (uint64, error) {
 	return l.Reader().Redaction(ctx, seq)
 }
@@ -121,7 +121,7 @@ func (l logAt) Redaction(ctx context.Context, seq uint64) (uint64, error) {
 // Prover returns a prover for the tree at the head.
 func (l logAt) Prover(ctx context.Context) *proofs.Prover { return l.Ledger.Prover(ctx, l.head) }
 
-// Checkpoint returns the signed checkpoint for a size up to that of the head.
+// Checkpoint returns the signed checkpoint for a tree size that is at most that of the head.
 func (l logAt) Checkpoint(ctx context.Context, size uint64) ([]byte, error) {
 	return l.Ledger.Checkpoint(ctx, l.head, size)
 }

@@ -52,12 +52,13 @@ func (h *Handlers) CompareRerun(c *call.Call) error {
 	return sendAnswer(c, view, answer)
 }
 
-// rerunNames lists the members of a re-run, except seq. They are members of an IPC record.
+// rerunNames lists the members of a request to compare a re-run, except seq. All of them are
+// members of an IPC record.
 var rerunNames = []string{"payload", "input_hash", "payload_schema", "system_prompt", "system_prompt_hash", "output", "output_hash",
 	"model", "temperature", "max_tokens", "seed", "environment"}
 
-// decodeRerun returns the members of the re-run that the request has, and the seq of the
-// record that it repeats.
+// decodeRerun returns the members of the re-run that are in the request, and the seq of the record
+// that the re-run repeats.
 func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyjson.Value, seq uint64, err error) {
 	if err := document.ParseLimited(body, record.DefaultLimits().Values); err != nil {
 		return nil, 0, problem.AtPointer(http.StatusBadRequest, "", "the request is malformed: "+err.Error())
@@ -89,11 +90,10 @@ func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyj
 	return request, seq, nil
 }
 
-// rerun returns the IPC record that the re-run would have made. Inputs of ipc_id that the
-// request omits are taken from the recorded one. A payload is parsed like the recorded
-// payload. If the payload is the same, the recorded seed takes precedence over the seed in the
-// payload (spec: Receipts). An environment that the request omits stays unknown, because it
-// might have changed.
+// rerun returns the IPC record that the re-run would have made. Inputs of ipc_id that the request
+// omits are taken from recorded. A payload is parsed like the recorded payload. If the payload is
+// the same, the recorded seed takes precedence over the seed in the payload (spec: Receipts). An
+// environment that the request omits stays unknown, because it might have changed.
 func rerun(limits record.Limits, request map[string]pyjson.Value, recorded *records.IPCRecord) (event.IPC, error) {
 	rerun, err := rerunWith(limits, request, recorded, recorded.Seed)
 	if err != nil || !request["payload"].Member("seed").IsGiven() || string(rerun.InputHash) == string(recorded.InputHash) {
@@ -102,8 +102,8 @@ func rerun(limits record.Limits, request map[string]pyjson.Value, recorded *reco
 	return rerunWith(limits, request, recorded, nil) // the request has a different payload, whose seed applies
 }
 
-// rerunWith returns the IPC record of the re-run. If the request has no seed, the record has
-// the seed that is passed; if that is nil, too, it has the seed in the payload.
+// rerunWith returns the IPC record of the re-run. If the request has no seed, the record has the
+// given seed. If that is nil, it has the seed in the payload.
 func rerunWith(limits record.Limits, request map[string]pyjson.Value, recorded *records.IPCRecord, seed []byte) (event.IPC, error) {
 	r, err := limits.Parse(record.IPCRecord, rerunBody(request, recorded, seed))
 	if err != nil {
@@ -150,7 +150,7 @@ func rerunBody(request map[string]pyjson.Value, recorded *records.IPCRecord, see
 	return append(body, '}')
 }
 
-// quoted returns a text as JSON, and nil for nil.
+// quoted returns text as a JSON string, or nil if text is nil.
 func quoted(text []byte) []byte {
 	if text == nil {
 		return nil
@@ -158,8 +158,8 @@ func quoted(text []byte) []byte {
 	return pyjson.AppendString(nil, text)
 }
 
-// schemaOf returns, as JSON, the payload schema for a request that names none: the recorded
-// schema. It returns nil if the request has no payload.
+// schemaOf returns the payload schema, as JSON, of a request that does not name one. It is the
+// recorded schema, or nil if the request has no payload.
 func schemaOf(payload pyjson.Value, recorded *records.IPCRecord) []byte {
 	if !payload.IsGiven() {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/query"
 )
 
-// StageProof sends the proof of a stage in the tree of its run, with the receipt of the run at
+// StageProof sends the proof that a stage is in the tree of its run, with the receipt of the run at
 // the size of the answer (spec: Stage proofs).
 func (h *Handlers) StageProof(c *call.Call) error {
 	elements, err := c.PathParameters()

@@ -14,8 +14,8 @@ import (
 	"colophon/proofs"
 )
 
-// ForEvent returns the receipt of the event at seq, with its proof in the tree of this size. If
-// minimal is set, the receipt has no proof.
+// ForEvent returns the receipt of the event at seq, with a proof that the event is in the tree of
+// the given size. If minimal is true, the receipt has no proof.
 func ForEvent(ctx context.Context, l *ledger.Ledger, seq uint64, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
 	entry, err := l.Reader().Entry(ctx, seq)
 	if err != nil {
@@ -24,7 +24,7 @@ func ForEvent(ctx context.Context, l *ledger.Ledger, seq uint64, head *ledger.He
 	return ForEntry(ctx, l, seq, entry, head, size, minimal)
 }
 
-// ForEntry returns the same receipt as ForEvent, for an entry that the caller has already read.
+// ForEntry is like ForEvent, for an entry that the caller has already read.
 func ForEntry(ctx context.Context, l *ledger.Ledger, seq uint64, entry []byte, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
 	r, err := proofs.NewReceipt(entry)
 	if err != nil {
@@ -33,7 +33,8 @@ func ForEntry(ctx context.Context, l *ledger.Ledger, seq uint64, entry []byte, h
 	return AddProof(ctx, l, r, entry, head, size, minimal)
 }
 
-// AddProof adds the proof to a receipt, unless minimal is set.
+// AddProof adds to r the inclusion proof and the checkpoint for the tree of the given size, unless
+// minimal is true.
 func AddProof(ctx context.Context, l *ledger.Ledger, r *proofs.Receipt, entry []byte, head *ledger.Head, size uint64, minimal bool) (*proofs.Receipt, error) {
 	if minimal {
 		return r, nil
@@ -54,7 +55,7 @@ func AddProof(ctx context.Context, l *ledger.Ledger, r *proofs.Receipt, entry []
 	return r, nil
 }
 
-// Send sends a receipt.
+// Send sends r as JSON.
 func Send(c *call.Call, status int, r *proofs.Receipt) error {
 	answer := call.NewBuffer()
 	defer answer.Release()

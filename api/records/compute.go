@@ -39,7 +39,7 @@ func (h *Handlers) ComputeHashes(c *call.Call) error {
 	return answer.Send(c, http.StatusOK, echo.MIMEApplicationJSON)
 }
 
-// computeKind returns the kind that has this name or this route.
+// computeKind returns the kind with the given name or route.
 func computeKind(name string) (record.Kind, bool) {
 	for kind, path := range Paths {
 		if name == string(kind) || "/"+name == path {
@@ -65,7 +65,7 @@ func (h *Handlers) ComputeQuestionHash(c *call.Call) error {
 	})
 }
 
-// computeAlone sends what compute returns for the body.
+// computeAlone sends the value that compute returns for the body of the request.
 func computeAlone(c *call.Call, compute func(body []byte) (any, error)) error {
 	if err := c.ParseParameters(); err != nil {
 		return err

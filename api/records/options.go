@@ -18,7 +18,7 @@ type Options struct {
 	Minimal bool // omit proofs from receipts (spec: Requests)
 	Derive  bool // add derived members to the receipt (spec: Derived members)
 	Key     string
-	Actor   string // the actor in the events
+	Actor   string // actor named in the events
 }
 
 // ReadOptions reads the options of a request that writes to l.

@@ -19,7 +19,7 @@ import (
 // Outcome is the result of writing one record.
 type Outcome struct {
 	Record  *record.Record // nil for a verb
-	Refused bool           // a mismatch made the ledger refuse the record
+	Refused bool           // the ledger refused the record because of a mismatch
 	Minimal bool
 	Derive  bool
 	Key     string // the Idempotency-Key; if empty, the run_id of the record is its key
@@ -98,11 +98,11 @@ func (out *Outcome) Status() int {
 	return http.StatusCreated
 }
 
-// maxListed is the largest number of failed checks that a problem lists. The problem's detail
-// has the total.
+// maxListed is the maximum number of failed checks that a problem lists. The problem's detail has
+// the total.
 const maxListed = 100
 
-// Problem returns the problem for a refused record, and nil if the record was accepted.
+// Problem returns the problem for a refused record, or nil if the record was accepted.
 func (out *Outcome) Problem() *problem.Problem {
 	switch {
 	case out.Ack.Outcome == ledger.Replayed:
@@ -122,7 +122,8 @@ func (out *Outcome) Problem() *problem.Problem {
 	return nil
 }
 
-// conflict returns the 409 for an idempotency key or a run_id that belongs to another record.
+// conflict returns the 409 problem for an idempotency key or a run_id that belongs to another
+// record.
 func (out *Outcome) conflict() *problem.Problem {
 	p := problem.New(http.StatusConflict, "another record has this idempotency key: event %d", out.Ack.First)
 	if out.Key == "" {

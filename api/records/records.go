@@ -1,6 +1,7 @@
-// Package records accepts single records and verbs: POST of the four kinds, of states,
-// validations and sources, and the redaction of one record. A handler decodes the request,
-// passes it to the ledger, and sends the receipt. Records arrive at WriteHandler.
+// Package records serves the requests that write a single record or verb: a record of one of the
+// four kinds, a state, a note, a validation, a source, or the redaction of one record. A handler
+// decodes the request, passes it to the ledger, and sends the receipt. WriteHandler handles the
+// records.
 package records
 
 import (
@@ -12,6 +13,6 @@ import (
 // Handlers serves the routes that write records.
 type Handlers struct {
 	*call.ServerState
-	// Appended measures, by ledger, how long single records and verbs wait for their commit.
+	// Appended measures how long single records and verbs wait for their commit, by ledger.
 	Appended *prometheus.HistogramVec
 }

@@ -71,8 +71,8 @@ func (h *Handlers) Redact(c *call.Call) error {
 	return h.submitPrepared(c, l, o, sub)
 }
 
-// keyHeld reports whether an event holds a client's idempotency key. It returns false for an
-// empty key.
+// keyHeld reports whether an event already has the client's idempotency key. It returns false for
+// an empty key.
 func keyHeld(ctx context.Context, l *ledger.Ledger, key string) (bool, error) {
 	if key == "" {
 		return false, nil
@@ -80,7 +80,7 @@ func keyHeld(ctx context.Context, l *ledger.Ledger, key string) (bool, error) {
 	return digestHeld(ctx, l, ledger.IdempotencyKeyDigest(key))
 }
 
-// digestHeld reports whether an event holds an idempotency key, which is given by its digest.
+// digestHeld is like keyHeld, but takes the digest of an idempotency key.
 func digestHeld(ctx context.Context, l *ledger.Ledger, key proofs.Hash) (bool, error) {
 	_, err := l.Reader().Key(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {

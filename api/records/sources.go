@@ -14,14 +14,14 @@ import (
 	"colophon/ledger/record"
 )
 
-// SourceCheck refuses citation sets that cite sources that are not registered, if the ledger
-// has that setting (spec: Unregistered sources). It uses the index at the log's head at the
-// time of the first such set, so that it knows every registration and revocation that was
-// acknowledged before. Only one goroutine may use it, and it must be closed.
+// SourceCheck refuses citation sets that cite unregistered sources, if the ledger has that setting
+// (spec: Unregistered sources). When the first such set arrives, it opens a view of the index at
+// the log's head, so that it knows every registration and revocation that was acknowledged before.
+// Only one goroutine may use it, and it must be closed.
 type SourceCheck struct {
 	shared     *call.ServerState
 	ledger     *ledger.Ledger
-	view       *index.View // nil before the first set
+	view       *index.View // nil until the first citation set is checked
 	registered map[string]bool
 }
 
@@ -30,24 +30,24 @@ func (h *Handlers) NewSourceCheck(l *ledger.Ledger) *SourceCheck {
 	return &SourceCheck{shared: h.ServerState, ledger: l}
 }
 
-// checkSources checks the sources of one record. Its errors are those of Check.
+// checkSources checks the sources of one record. It returns the errors of SourceCheck.Check.
 func (h *Handlers) checkSources(ctx context.Context, l *ledger.Ledger, r *record.Record, sub *ledger.Submission) error {
 	check := h.NewSourceCheck(l)
 	defer check.Close()
 	return check.Check(ctx, r, sub)
 }
 
-// Close releases the index.
+// Close closes the view of the index.
 func (s *SourceCheck) Close() {
 	if s.view != nil {
-		_ = s.view.Close() // closing a read-only view cannot lose anything
+		_ = s.view.Close() // closing a read-only view cannot lose data
 	}
 }
 
-// Check returns a 422 that names those sources of a record that are not registered. It waits
-// for the index if the record is a citation set and the ledger has that setting. If an event
-// already has the submission's key, Check returns nil: the ledger then replays or refuses the
-// record (spec: Idempotency).
+// Check returns a 422 problem that names the sources of r that are not registered. It does nothing
+// unless r is a citation set and the ledger refuses unregistered sources. Otherwise it waits for
+// the index. If an event already has the submission's key, Check returns nil, because the ledger
+// then replays or refuses the record (spec: Idempotency).
 func (s *SourceCheck) Check(ctx context.Context, r *record.Record, sub *ledger.Submission) error {
 	if r.Kind != record.CitationSet || !s.ledger.RejectsUnregisteredSources() {
 		return nil

@@ -39,14 +39,14 @@ func (h *Handlers) ValidatePath(c *call.Call) error {
 		if err != nil {
 			return nil, err
 		}
-		c.EndHeavyWork() // release the slot of the body before the wait for the index
+		c.EndHeavyWork() // release the slot taken for the body before waiting for the index
 		return h.validation(c.Request().Context(), l, o.Key, request, path)
 	})
 }
 
-// PrepareValidation returns the submission of a validation that is a line of a batch.
+// PrepareValidation returns the submission for a validation that is a line of a batch.
 func (h *Handlers) PrepareValidation(ctx context.Context, l *ledger.Ledger, line *record.PathValidation, o Options) (ledger.Submission, error) {
-	if l.Info().Frozen { // check before the path is looked up
+	if l.Info().Frozen { // checked before the path is looked up, as in submitVerb
 		return ledger.Submission{}, ledger.ErrFrozen
 	}
 	v, err := h.validation(ctx, l, o.Key, &line.ValidationRequest, record.CurrentPath{Project: line.Project, PathID: line.PathID})
@@ -56,10 +56,10 @@ func (h *Handlers) PrepareValidation(ctx context.Context, l *ledger.Ledger, line
 	return l.PrepareVerb(v, o.Actor, o.Key)
 }
 
-// validation returns the change that a request makes to a path. It returns 404 if the build
-// lacks the path, and 409 if the path has a different fingerprint there. If an event already
-// has the key, validation returns the change even then, because the ledger then replays or
-// refuses the request (spec: Idempotency).
+// validation returns the verb for a request about a path. It returns a 404 problem if the build
+// does not have the path, and a 409 problem if the path has a different fingerprint in that build.
+// If an event already has the key, it returns the verb in these cases too, because the ledger then
+// replays or refuses the request (spec: Idempotency).
 func (h *Handlers) validation(ctx context.Context, l *ledger.Ledger, key string, request *record.ValidationRequest, path record.CurrentPath) (*record.Verb, error) {
 	view, err := h.WaitForView(ctx, l)
 	if err != nil {
@@ -137,8 +137,8 @@ func (h *Handlers) ValidateSelectedPaths(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, answer)
 }
 
-// planValidations selects the paths of a request at its as_of, and excludes those that have
-// changed since.
+// planValidations selects the paths that a request applies to at its as_of, and excludes those that
+// have changed since.
 func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest) (answer *wire.PathValidationsResult, err error) {
 	head := l.Head().Size
 	size := head
@@ -188,8 +188,8 @@ func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project strin
 	return answer, nil
 }
 
-// selectPaths returns the paths of a request as a view has them. It adds to answer.Refused the
-// listed paths to which the request cannot apply.
+// selectPaths looks up the paths of a request in a view. It adds the listed paths to which the
+// request cannot apply to answer.Refused.
 func selectPaths(c *call.Call, v *index.View, project, build string, request *validationsRequest, answer *wire.PathValidationsResult) (selected []paths.Path, err error) {
 	for _, listed := range request.Paths {
 		p, known, err := paths.Get(v, project, listed.PathID, &build)
@@ -232,8 +232,8 @@ func selectPaths(c *call.Call, v *index.View, project, build string, request *va
 	}
 }
 
-// validate writes the events of a plan in its order. The events share commits. If it fails
-// after some of the events, the error says how many are written.
+// validate writes the events of a plan in its order. The events share commits. If it fails after
+// some of the events, the error says how many were written.
 func (h *Handlers) validate(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest, plan *wire.PathValidationsResult) error {
 	changes := func(yield func(*record.Verb) bool) {
 		for _, p := range plan.Paths {
@@ -248,7 +248,7 @@ func (h *Handlers) validate(c *call.Call, l *ledger.Ledger, project string, requ
 	}
 	written := 0
 	failed := l.AppendVerbs(c.Request().Context(), changes, c.Actor(), func(ack ledger.Ack) error {
-		plan.Paths[written].Seq = ack.Seq // used only if all succeed; then events and paths have the same order
+		plan.Paths[written].Seq = ack.Seq // used only if all events are written; events and paths then have the same order
 		written++
 		return nil
 	})

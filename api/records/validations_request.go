@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// maxValidations is the largest number of paths in one request.
+// maxValidations is the maximum number of paths in one request.
 const maxValidations = 1000
 
 // maxText is the maximum length of the names of builds and paths, in bytes.
@@ -20,21 +20,22 @@ const maxText = fields.MaxSourceID
 // validationsRequest is a request to validate many paths of a build, or to report what that
 // would do (spec: Path validation).
 type validationsRequest struct {
-	record.ValidationRequest // has a build and no fingerprint
-	// Paths lists paths. If it is empty, the request is about all paths of the build, or about
-	// those with Status.
+	record.ValidationRequest // has a build but no fingerprint
+	// Paths lists the paths that the request is about. If it is empty, the request is about all
+	// paths of the build, or about those with the given Status.
 	Paths  []listedPath
-	Status string // a category, or "" for all
+	Status string // status of the paths to select; "" selects all
 	DryRun bool
-	// AsOf is the tree size at which the paths are selected. It is set if DryRun is false.
+	// AsOf is the tree size at which the paths are selected. It is not nil if DryRun is false.
 	AsOf *uint64
 }
 
-// listedPath is a path, and the fingerprint that it must have; "" means any.
+// listedPath is a path, and the fingerprint that it must have, or "" if it can have any.
 type listedPath struct{ PathID, ContentFingerprint string }
 
-// parseValidations decodes `{"validated", "build", "reason"?, "original_actor"?, "timestamp"?,
-// "paths" | "status"?, "dry_run"?, "as_of"?}`. Without dry_run it is a dry run. The error is a *strict.Error.
+// parseValidations decodes `{"validated", "build", "reason"?, "original_actor"?, "timestamp"?, "paths" |
+// "status"?, "dry_run"?, "as_of"?}`. The request is a dry run unless dry_run is false. The error is a
+// *strict.Error.
 func parseValidations(body []byte) (*validationsRequest, error) {
 	r := new(validationsRequest)
 	var document pyjson.Document
@@ -59,7 +60,7 @@ func parseValidations(body []byte) (*validationsRequest, error) {
 	return r, d.Err()
 }
 
-// readPaths reads a list of distinct paths.
+// readPaths decodes the named member, which is a list of distinct paths.
 func readPaths(o strict.Object, name string) (list []listedPath) {
 	given := o.Array(name)
 	if n := given.Len(); given.IsGiven() && (n == 0 || n > maxValidations) {

@@ -22,21 +22,21 @@ import (
 // Path validation; Sources; Redactions; Notes). Each request writes one event. A repeated
 // request is recognised only by its Idempotency-Key (spec: Idempotency).
 
-// A caller that has only the scope write is not allowed to read the ledger. Therefore a verb
-// parses its request before it looks anything up, and gives the same answer for every target
-// to which it does not apply. A request that would reveal more leaves an event.
+// A caller that has only the scope write is not allowed to read the ledger. Therefore a verb parses
+// its request before it looks anything up, and gives the same answer for every target to which it
+// does not apply. A request that reveals more than that leaves an event.
 
 // ChangeState changes the state of an IPC record or a run-DAG.
 func (h *Handlers) ChangeState(c *call.Call) error {
 	return h.aboutRecord(c, record.RecordStateChanged, record.ParseStateChange)
 }
 
-// AddNote records a note on a record.
+// AddNote adds a note to a record.
 func (h *Handlers) AddNote(c *call.Call) error {
 	return h.aboutRecord(c, record.Note, record.ParseNote)
 }
 
-// aboutRecord records a verb about the record that the path names.
+// aboutRecord records a verb about the record whose seq is in the path.
 func (h *Handlers) aboutRecord(c *call.Call, kind record.Kind, parse func(seq uint64, body []byte) (*record.Verb, error)) error {
 	l, o, err := h.verb(c)
 	if err != nil {
@@ -85,9 +85,9 @@ func checkTarget(ctx context.Context, l *ledger.Ledger, verb record.Kind, seq ui
 	return nil
 }
 
-// PrepareVerb returns the submission of a verb that is a line of a batch.
+// PrepareVerb returns the submission for a verb that is a line of a batch.
 func PrepareVerb(ctx context.Context, l *ledger.Ledger, v *record.Verb, o Options) (ledger.Submission, error) {
-	if l.Info().Frozen { // check before the target is looked up: see above
+	if l.Info().Frozen { // checked before the target is looked up, as in submitVerb
 		return ledger.Submission{}, ledger.ErrFrozen
 	}
 	if err := checkTarget(ctx, l, v.Kind, v.RecordSeq); err != nil {
@@ -114,7 +114,7 @@ func (h *Handlers) RevokeSource(c *call.Call) error {
 	})
 }
 
-// aboutSource records a verb about the source that the path names.
+// aboutSource records a verb about the source whose ID is in the path.
 func (h *Handlers) aboutSource(c *call.Call, read func() (*call.Body, error), parse func(l *ledger.Ledger, o Options, id string, text []byte) (*record.Verb, error)) error {
 	l, o, err := h.verb(c)
 	if err != nil {
@@ -131,8 +131,8 @@ func (h *Handlers) aboutSource(c *call.Call, read func() (*call.Body, error), pa
 	return h.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) { return parse(l, o, id, text) })
 }
 
-// verb returns the ledger that the path names and the options of the request. Verbs have no
-// query parameters.
+// verb returns the ledger named in the path and the options of the request. It refuses query
+// parameters, because verbs have none.
 func (h *Handlers) verb(c *call.Call) (*ledger.Ledger, Options, error) {
 	l, err := c.Ledger()
 	if err != nil {
@@ -189,12 +189,12 @@ func sourceID(c *call.Call) (string, error) {
 	return id, err
 }
 
-// checkRegistered returns 404 for a source that is not registered. If an event already has the
-// key, it returns nil: the ledger then replays or refuses the request, and revokes nothing
-// (spec: Idempotency). It looks the key up last, so that it finds the key of every revocation
-// that the index has seen.
+// checkRegistered returns a 404 problem if the source is not registered. If an event already has
+// the key, it returns nil, because the ledger then replays or refuses the request, and revokes
+// nothing (spec: Idempotency). It looks up the key last, so that it finds the key of every
+// revocation that the index has seen.
 func (h *Handlers) checkRegistered(c *call.Call, l *ledger.Ledger, id, key string) error {
-	c.EndHeavyWork() // release the slot of the body before the wait for the index
+	c.EndHeavyWork() // release the slot taken for the body before waiting for the index
 	view, err := h.WaitForView(c.Request().Context(), l)
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/members"
 )
 
-// Paths are the routes that write the four kinds of records (spec: Requests).
+// Paths maps each of the four kinds of records to the route that writes it (spec: Requests).
 var Paths = map[record.Kind]string{
 	record.IPCRecord:       "/ipc-records",
 	record.RunDAG:          "/run-dags",
@@ -17,10 +17,10 @@ var Paths = map[record.Kind]string{
 	record.PathFingerprint: "/path-fingerprints",
 }
 
-// postedRecord is the record of a request.
+// postedRecord is a record with the request body that contains it.
 type postedRecord struct {
 	*record.Record
-	body *call.Body // the record refers to its bytes
+	body *call.Body // the record refers to the bytes of this body
 }
 
 // release releases the record and its body. Nothing may refer to either afterwards.
@@ -29,9 +29,9 @@ func (p postedRecord) release() {
 	p.body.Release()
 }
 
-// parseRecord decodes the record in a body. members is the secret of the ledger to which the
-// record belongs, and nil if it belongs to none. The caller must release the record. On an
-// error, parseRecord releases the body.
+// parseRecord decodes the record in a body. members is the secret of the ledger that the record
+// belongs to, or nil if it belongs to none. The caller must release the record. If parseRecord
+// returns an error, it releases the body.
 func (h *Handlers) parseRecord(kind record.Kind, body *call.Body, members *members.Secret) (postedRecord, error) {
 	r, err := h.Values.WithMemberSecret(members).Parse(kind, body.Bytes())
 	if err != nil {
@@ -41,7 +41,7 @@ func (h *Handlers) parseRecord(kind record.Kind, body *call.Body, members *membe
 	return postedRecord{r, body}, nil
 }
 
-// WriteHandler returns the handler that writes a record of one kind.
+// WriteHandler returns the handler that writes a record of the given kind.
 func (h *Handlers) WriteHandler(kind record.Kind) call.Handler {
 	return func(c *call.Call) error {
 		l, err := c.Ledger()
@@ -85,8 +85,8 @@ func (h *Handlers) WriteHandler(kind record.Kind) call.Handler {
 	}
 }
 
-// PrepareRecord returns the submission of a record. If a claimed hash is wrong and the options say
-// that such a record is refused, it returns the submission of the refusal.
+// PrepareRecord returns the submission for r. If a claimed hash is wrong and o.Reject is set, it
+// returns the submission for a refusal instead, and refused is true.
 func PrepareRecord(l *ledger.Ledger, r *record.Record, o Options) (sub ledger.Submission, refused bool, err error) {
 	if o.Reject && len(r.Mismatches()) > 0 {
 		return l.PrepareRefusal(r, o.Actor, o.Key), true, nil

@@ -1,5 +1,6 @@
-// Package reference provides the page at /docs: RapiDoc with openapi.yaml, and for every operation a command
-// that readers can paste. Everything is embedded; the page requests nothing from other servers.
+// Package reference provides the page at /docs. The page shows openapi.yaml in RapiDoc, and for every
+// operation a command that readers can paste. Everything is embedded; the page requests nothing from other
+// servers.
 package reference
 
 import (
@@ -33,14 +34,14 @@ var Theme []byte
 
 var contract = sync.OnceValues(func() ([]byte, error) { return withSamples(colophon.OpenAPI) })
 
-// documentedServer is the first server in the contract. The commands use it.
+// documentedServer is the first server in the contract. The sample commands address it.
 const documentedServer = "http://127.0.0.1:8080"
 
 // hostForm matches the Host headers that are safe in a command that people paste.
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)
 
-// OpenAPIJSON returns openapi.yaml as JSON. Its commands address the server to which r was sent.
-// If token is set, they send the token in $COLOPHON_TOKEN.
+// OpenAPIJSON returns openapi.yaml as JSON. Its sample commands address the server to which r was
+// sent. If token is true, they send the token in $COLOPHON_TOKEN.
 func OpenAPIJSON(r *http.Request, token bool) ([]byte, error) {
 	text, err := contract()
 	if err != nil {

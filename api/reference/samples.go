@@ -46,7 +46,7 @@ func withSamples(text []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// curl returns a command for an operation, with the examples of its parameters and the first
+// curl returns a curl command for an operation, with the examples of its parameters and the first
 // example of its body.
 func (d document) curl(path, method string, item, operation *yaml.Node) (string, error) {
 	query := "?"
@@ -70,7 +70,7 @@ func (d document) curl(path, method string, item, operation *yaml.Node) (string,
 	}
 	command := "curl -sS"
 	body := d.get(operation, "requestBody", "content")
-	// Without -X, curl sends GET, and POST if there is a body.
+	// Without -X, curl sends GET, or POST if there is a body.
 	if method != http.MethodGet && (method != http.MethodPost || body == nil) {
 		command += " -X " + method
 	}
@@ -79,7 +79,7 @@ func (d document) curl(path, method string, item, operation *yaml.Node) (string,
 		if d.get(response, "content", "application/octet-stream") != nil {
 			command += " --output file"
 		}
-		break // the first response is the one for success
+		break // the first response is the successful one
 	}
 	for media, content := range d.members(body) {
 		example := d.get(content, "example")
@@ -122,7 +122,7 @@ func exampleText(media string, value *yaml.Node) (string, error) {
 	return indented.String(), err
 }
 
-// resolve follows n if it is a reference.
+// resolve returns the node that n refers to, or n itself if it is not a reference.
 func (d document) resolve(n *yaml.Node) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode || len(n.Content) == 0 || n.Content[0].Value != "$ref" {
 		return n
@@ -198,7 +198,7 @@ func appendJSON(b *bytes.Buffer, n *yaml.Node) error {
 		if err := encoder.Encode(n.Value); err != nil {
 			return err
 		}
-		b.Truncate(b.Len() - 1) // the line end
+		b.Truncate(b.Len() - 1) // remove the newline that Encode added
 	default:
 		return fmt.Errorf("line %d is not a JSON value", n.Line)
 	}

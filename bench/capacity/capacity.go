@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// Costs states what a record and a commit cost. All values are processor times, except for Wait and PollInterval.
+// Costs holds the costs of a record and of a commit. All values are processor times, except for Wait and
+// PollInterval.
 type Costs struct {
 	Client time.Duration // client's time per record
 
-	// The four fields below are a server's times per record. A ledger spends Sequence on one commit at a time,
-	// and Index after it has answered.
+	// The four fields below are a server's times per record. A ledger can spend Sequence on only one commit at
+	// a time. It spends Index after it has answered.
 	Before   time.Duration // reading, parsing, hashing, checking
 	Sequence time.Duration // chain, tree, claims
 	After    time.Duration // receipt and response
@@ -25,7 +26,7 @@ type Costs struct {
 	Database       time.Duration // database's time per record
 	DatabaseCommit time.Duration // database's time per commit
 
-	// Wait is the time within each commit in which no processor works: round trips and the database's sync.
+	// Wait is the part of each commit during which no processor works: round trips and the database's sync.
 	Wait time.Duration
 
 	// The fields below apply to each server that follows the ledger. At most once per PollInterval, it polls the
@@ -36,11 +37,11 @@ type Costs struct {
 	FollowDatabase time.Duration // database's time per record that a follower reads
 }
 
-// Scenario states what is simulated, and on which machines it runs.
+// Scenario describes what is simulated, and the machines on which it runs.
 type Scenario struct {
 	Servers int
 	Ledgers int // number of ledgers; distributed evenly over the servers
-	Clients int // number of clients; distributed evenly over the ledgers; each posts again when its record is answered
+	Clients int // number of clients; distributed evenly over the ledgers; each posts its next record when the previous one is answered
 
 	ServerCores   int
 	DatabaseCores int
@@ -51,14 +52,14 @@ type Scenario struct {
 
 // Prediction is the result of a simulation.
 type Prediction struct {
-	Rate      float64       // records per second; the time ends when all servers have indexed all records
+	Rate      float64       // records per second, measured until all servers have indexed all records
 	P50       time.Duration // median time from the post to the answer
 	PerCommit float64       // records per commit
-	// Busy is the share of its processor time that the busiest machine used.
+	// Busy is the utilization of the busiest machine, from 0 to 1.
 	Busy float64
 }
 
-// Simulate simulates clients that post the given number of records.
+// Simulate simulates s with the costs c until its clients have posted the given number of records.
 func Simulate(c Costs, s Scenario, records int) Prediction {
 	w := &world{costs: c, left: records}
 	var servers []*machine
@@ -121,13 +122,13 @@ type ledger struct {
 	followers  []*follower
 }
 
-// follower is a ledger on a server that does not write the ledger.
+// follower is a ledger on one of the servers that do not write it.
 type follower struct {
 	world   *world
 	server  *machine
-	unseen  int // number of committed records that it has not read
+	unseen  int // number of committed records that it has not read yet
 	looking bool
-	next    time.Duration // time of the next poll at the earliest
+	next    time.Duration // earliest time of the next poll
 }
 
 // arrival is a record that waits for a commit.
@@ -189,7 +190,7 @@ func (l *ledger) commit() {
 	})
 }
 
-// index folds the waiting records together, unless the index is already working.
+// index folds all waiting records at once, unless the index is already busy.
 func (l *ledger) index() {
 	if l.indexing || l.unindexed == 0 {
 		return

@@ -28,8 +28,8 @@ type node struct {
 	follower *index.Follower // nil if nothing follows the ledger
 }
 
-// openNode opens the ledger in a folder, or creates it if the folder has none. If indexed is set,
-// an index follows the ledger.
+// openNode opens the ledger in dir, or creates it if there is none. If indexed is true, an index
+// follows the ledger.
 func openNode(ctx context.Context, dir string, indexed bool) (n *node, err error) {
 	n = new(node)
 	defer func() {
@@ -132,8 +132,8 @@ func (n *node) add(ctx context.Context, body []byte) ([]byte, error) {
 	return receipt.AppendJSON(nil), nil
 }
 
-// caughtUp waits until the index contains this number of records. It waits for one event more,
-// because the first event created the ledger.
+// caughtUp waits until the index contains the given number of records. It waits for one more event
+// than that, because the first event created the ledger.
 func (n *node) caughtUp(ctx context.Context, records int) error {
 	return n.follower.WaitForSize(ctx, uint64(records)+1)
 }
@@ -150,8 +150,8 @@ func NewReceiptVerifier(key string) (*ReceiptVerifier, error) {
 	return &ReceiptVerifier{verifier}, nil
 }
 
-// Verify checks that answer is the receipt of a body of the corpus, that the receipt proves its
-// event, and that every claim is right. If minimal is set, the receipt has no proof to check.
+// Verify checks that answer is the receipt for the given body of the corpus, that its proof is
+// valid, and that every claim is right. If minimal is true, the receipt has no proof to check.
 func (v *ReceiptVerifier) Verify(answer, body []byte, minimal bool) error {
 	receipt, err := proofs.ParseReceipt(answer)
 	if err != nil {

@@ -70,15 +70,15 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 type Config struct {
 	Dir     string
 	Callers int // number of in-process callers
-	Bodies  int // number of bodies to generate ahead, for in-process callers
+	Bodies  int // number of bodies to generate in advance, for in-process callers
 	Seed    uint64
-	Warm    time.Duration // duration before the measured time
-	Time    time.Duration // duration that is measured
-	// Batch and Age make Tessera integrate entries when there are Batch of them, or when one of
-	// them is Age old.
+	Warm    time.Duration // duration of the warm-up before the measurement
+	Time    time.Duration // duration of the measurement
+	// Batch and Age determine when Tessera integrates entries: as soon as there are Batch of them,
+	// or one of them is Age old.
 	Batch uint
 	Age   time.Duration
-	// Leaves is the size of the trees in which inclusion is proved.
+	// Leaves is the size, in leaves, of the tree for which inclusion proofs are measured.
 	Leaves uint64
 	// Fresh makes Tessera create a proof builder for every proof.
 	Fresh bool
@@ -88,8 +88,8 @@ type Config struct {
 type appended struct {
 	// add appends a record. It returns the answer once the record is durable.
 	add func(ctx context.Context, body []byte) (answer []byte, err error)
-	// caughtUp returns once everything derived from this number of records is available. It is nil
-	// if the log derives nothing.
+	// caughtUp returns once everything derived from the given number of records is available. It is
+	// nil if the log derives nothing.
 	caughtUp func(ctx context.Context, records int) error
 	// verify checks the answer for a record. It is called outside the measured time.
 	verify func(ctx context.Context, answer, body []byte) error

@@ -35,7 +35,7 @@ type prover interface {
 	verify(ctx context.Context, index uint64, path []proofs.Hash) error
 }
 
-// proveAll measures provers on a tree of this size. A warm-up fills the caches first.
+// proveAll measures provers on a tree of the given size. A warm-up fills the caches first.
 func (c Config) proveAll(ctx context.Context, size uint64, newProver func() (prover, error)) (p ProofMeasurement, err error) {
 	provers := make([]*proverWork, runtime.GOMAXPROCS(0))
 	for i := range provers {
@@ -72,7 +72,7 @@ func (c Config) proveAll(ctx context.Context, size uint64, newProver func() (pro
 	return p, nil
 }
 
-// proverWork is the work of one prover, and its last proof.
+// proverWork is one prover with its random numbers and its last proof.
 type proverWork struct {
 	prover prover
 	size   uint64
@@ -81,7 +81,7 @@ type proverWork struct {
 	path   []proofs.Hash
 }
 
-// some builds several proofs, and reads the clock only before and after all of them.
+// some builds several proofs. It reads the clock only before the first and after the last of them.
 func (w *proverWork) some(ctx context.Context, r *load.Result) (err error) {
 	const few = 16
 	begin := time.Now()
@@ -95,7 +95,7 @@ func (w *proverWork) some(ctx context.Context, r *load.Result) (err error) {
 	return nil
 }
 
-// fill calls add once with each number i, from <= i < to, from many goroutines.
+// fill calls add once for each i with from <= i < to, using many goroutines.
 func fill(ctx context.Context, from, to uint64, add func(ctx context.Context, i uint64) error) error {
 	const callers = 8192
 	var next atomic.Uint64
@@ -139,7 +139,7 @@ func MeasureColophonProofs(ctx context.Context, config Config) (ProofMeasurement
 	return p, errors.Join(err, n.close())
 }
 
-// ledgerProver builds proofs for the current head, as a request does.
+// ledgerProver builds proofs for the current head, as the server does for each request.
 type ledgerProver struct{ *node }
 
 func (p *ledgerProver) prove(ctx context.Context, index uint64) ([]proofs.Hash, error) {

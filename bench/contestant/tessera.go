@@ -19,7 +19,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// tesseraLog is a Tessera log in files.
+// tesseraLog is a Tessera log that is stored in files.
 type tesseraLog struct {
 	config   Config
 	appender *tessera.Appender
@@ -58,7 +58,7 @@ func openTessera(ctx context.Context, config Config) (*tesseraLog, error) {
 	return t, nil
 }
 
-// add adds an entry and returns its index.
+// add adds an entry and returns its index as a decimal number.
 func (t *tesseraLog) add(ctx context.Context, body []byte) ([]byte, error) {
 	index, err := t.appender.Add(ctx, tessera.NewEntry(body))()
 	if err != nil {

@@ -44,7 +44,7 @@ func MeasureTesseraProofs(ctx context.Context, config Config) (ProofMeasurement,
 	})
 }
 
-// readCheckpoint reads the last checkpoint without verifying its signature.
+// readCheckpoint reads the latest checkpoint without verifying its signature.
 func readCheckpoint(ctx context.Context, dir string) (c log.Checkpoint, err error) {
 	text, err := client.FileFetcher{Root: dir}.ReadCheckpoint(ctx)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// How often texts repeat. Every record shares its prompt with others. One payload in repeatPayload
-// repeats one of the first payloads, because drift compares runs of the same input. One output in
-// repeatOutput repeats one of the first outputs.
+// These constants determine how often texts repeat. Every record shares its prompt with others. One
+// payload in repeatPayload repeats one of the first payloads, because drift compares runs of the
+// same input. One output in repeatOutput repeats one of the first outputs.
 const (
 	prompts       = 32
 	popular       = 1000
@@ -42,7 +42,7 @@ func New(seed uint64) *Corpus {
 	return c
 }
 
-// Independent streams of random numbers, so that each kind of text depends only on the seed and its
+// Independent streams of random numbers. Each text depends only on the seed, its stream, and its
 // own number.
 const (
 	promptStream = iota
@@ -57,8 +57,8 @@ func (c *Corpus) random(stream, index uint64) *rand.Rand {
 
 var models = [...]string{"claude-2", "claude-2.1", "gpt-4-1106-preview", "alpaca-7b"}
 
-// drawn states what record i consists of. A text has the number of the first record that contains
-// it.
+// drawn describes what a record consists of. A text is identified by the number of the first record
+// that contains it.
 type drawn struct {
 	prompt, payload, output uint64
 	model                   string
@@ -83,7 +83,7 @@ func (c *Corpus) draw(i uint64) drawn {
 	return d
 }
 
-// Append appends record i, a JSON object formatted as by Python's json.dumps. unique is the number
+// Append appends record i, a JSON object in the format of Python's json.dumps. unique is the number
 // of its bytes that do not belong to a system prompt, payload, or output that an earlier record
 // contains.
 func (c *Corpus) Append(dst []byte, i uint64) (record []byte, unique int) {
@@ -128,7 +128,8 @@ func appendNumbers(dst []byte, temperature float64, seed uint64) []byte {
 	return strconv.AppendUint(dst, seed, 10)
 }
 
-// appendTemperature appends a number with one decimal. For tenths, this equals CPython's repr.
+// appendTemperature appends a number with one decimal place. For multiples of 0.1, the result
+// equals CPython's repr.
 func appendTemperature(dst []byte, temperature float64) []byte {
 	return strconv.AppendFloat(dst, temperature, 'f', 1, 64)
 }

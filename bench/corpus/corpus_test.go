@@ -61,7 +61,7 @@ func TestBodies(t *testing.T) {
 	require.NoError(t, b.Free())
 }
 
-// Append counts a text as unique if no earlier record contains it, and counts no other text.
+// Append counts the bytes of a text as unique only if no earlier record contains the text.
 func TestUniqueBytes(t *testing.T) {
 	c := corpus.New(3)
 	seen := make(map[[32]byte]bool)

@@ -45,7 +45,7 @@ func appendText(dst []byte, random *rand.Rand, count int) []byte {
 	return dst
 }
 
-// appendLines appends count lines of random text, without a line end after the last.
+// appendLines appends count lines of random text, with no newline after the last.
 func appendLines(dst []byte, random *rand.Rand, count int) []byte {
 	for i := range count {
 		if i > 0 {

@@ -1,5 +1,5 @@
-// Package database runs the PostgreSQL server that the contestants share, and measures what the
-// server uses.
+// Package database runs the PostgreSQL server that the contestants share, and measures the
+// resources that the server uses.
 package database
 
 import (
@@ -15,7 +15,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// Database is a PostgreSQL server whose data is in the folder for temporary files.
+// Database is a PostgreSQL server that keeps its data in the folder for temporary files.
 type Database struct {
 	*postgrestest.Server
 	schemas int
@@ -65,13 +65,13 @@ func (d *Database) InSchema(ctx context.Context, f func(schema string, options .
 	return errors.Join(f(name, "search_path", name), d.exec(ctx, "SET client_min_messages = warning", "DROP SCHEMA "+name+" CASCADE"))
 }
 
-// Usage states what the server has used since it started.
+// Usage holds the resources that the server has used since it started.
 type Usage struct {
 	CPU time.Duration // processor time of all its processes
 	WAL int64         // length of the write-ahead log, in bytes
 }
 
-// Usage returns what the server has used since it started.
+// Usage returns the resources that the server has used since it started.
 func (d *Database) Usage(ctx context.Context) (u Usage, err error) {
 	pid, err := d.PID()
 	if err != nil {
@@ -86,7 +86,8 @@ func (d *Database) Usage(ctx context.Context) (u Usage, err error) {
 	return u, err
 }
 
-// TableSizes returns the size in bytes of each table of a schema, including indexes, by table name.
+// TableSizes returns the size in bytes of each table of a schema, including indexes, keyed by table
+// name.
 func (d *Database) TableSizes(ctx context.Context, schema string) (bytes map[string]int64, err error) {
 	bytes = make(map[string]int64)
 	err = d.WithConnection(ctx, func(conn *pgx.Conn) error {
@@ -106,7 +107,7 @@ func (d *Database) TableSizes(ctx context.Context, schema string) (bytes map[str
 	return bytes, err
 }
 
-// Waits are the mean numbers of sessions that wait for something other than a processor.
+// Waits holds the mean numbers of sessions that wait for something other than a processor.
 type Waits struct {
 	Locks float64 // sessions that wait for other sessions: for locks on rows and tables, and for PostgreSQL's internal locks
 	Disk  float64 // sessions that wait for reads, writes, and syncs
@@ -115,7 +116,7 @@ type Waits struct {
 // watchPause is the time between two samples of SampleWaits.
 const watchPause = 20 * time.Millisecond
 
-// SampleWaits samples what the sessions wait for until the caller calls end, which returns the means.
+// SampleWaits samples what the sessions wait for until the caller calls end. end returns the means.
 func (d *Database) SampleWaits(ctx context.Context) (end func() (Waits, error)) {
 	ctx, stop := context.WithCancel(ctx)
 	var locks, disk, looks int64

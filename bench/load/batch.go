@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What precedes and what follows the record in a line of a batch.
+// lineBegin and lineEnd are the text before and after the record in a line of a batch.
 var (
 	lineBegin = []byte(`{"kind":"ipc_record","record":`)
 	lineEnd   = []byte("}\n")
@@ -18,11 +18,11 @@ var (
 // begins with it.
 var receiptBegin = []byte(`{"ledger":`)
 
-// sendBytes is the approximate number of bytes that a single call writes while a batch is sent.
+// sendBytes is the approximate number of bytes in each write while a batch is sent.
 const sendBytes = 128 << 10
 
-// batch posts as many records as target.Lines states. It reads the response while it sends, because
-// the server answers while it reads. It returns false if not enough records are left.
+// batch posts a batch of target.Lines records. It reads the response while it is still sending,
+// because the server answers while it reads. It returns false if not enough records are left.
 func (c *Conn) batch(target Target, deck *BodyQueue, r *Result) (more bool, err error) {
 	first, ok := deck.Take(target.Lines)
 	if !ok {
@@ -45,8 +45,8 @@ func (c *Conn) batch(target Target, deck *BodyQueue, r *Result) (more bool, err 
 	return true, nil
 }
 
-// sendLines writes a batch with the records that begin at first. It uses only the output side of
-// the connection.
+// sendLines writes a batch of target.Lines records, beginning with record first. It uses only the
+// output side of the connection.
 func (c *Conn) sendLines(target Target, deck *BodyQueue, first int) error {
 	length := target.Lines * (len(lineBegin) + len(lineEnd))
 	for i := range target.Lines {

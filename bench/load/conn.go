@@ -1,5 +1,6 @@
-// Package load drives HTTP servers with as little effect as possible on the machine that it shares
-// with them. It composes requests from prepared bodies, and parses only the framing of responses.
+// Package load generates load for HTTP servers, with as little effect as possible on the machine
+// that it shares with them. It composes requests from prepared bodies, and parses only the framing
+// of responses.
 package load
 
 import (
@@ -53,7 +54,7 @@ func CloseAll(connections []*Conn) error {
 }
 
 // PostRequestHead returns the beginning of a request with a body: the request line, the headers, and the name
-// of the header Content-Length.
+// of the Content-Length header. The caller must append its value.
 func PostRequestHead(path string, headers ...string) []byte {
 	head := []byte("POST " + path + " HTTP/1.1\r\nHost: localhost\r\n")
 	for _, h := range headers {
@@ -62,7 +63,7 @@ func PostRequestHead(path string, headers ...string) []byte {
 	return append(head, "Content-Length: "...)
 }
 
-// Send writes a request with a single call. head is a result of PostHead.
+// Send writes a request with a single write. head is a result of PostRequestHead.
 func (c *Conn) Send(head, body []byte) error {
 	c.out = append(c.out[:0], head...)
 	c.out = strconv.AppendInt(c.out, int64(len(body)), 10)
@@ -127,7 +128,7 @@ func (c *Conn) ReadHead() (status int, body Body, err error) {
 // Body is a response body that is being read.
 type Body struct {
 	from    *Conn
-	length  int // bytes; only if the body is not chunked
+	length  int // in bytes; not set if the body is chunked
 	chunked bool
 }
 
@@ -158,7 +159,8 @@ func (b Body) Append(dst []byte) (all []byte, more bool, err error) {
 	return dst, size > 0, nil
 }
 
-// line reads a line and returns it without its line end. The result is valid until the next read.
+// line reads a line and returns it without its line ending. The result is valid until the next
+// read.
 func (c *Conn) line() ([]byte, error) {
 	line, err := c.in.ReadSlice('\n')
 	if err != nil {
@@ -167,7 +169,7 @@ func (c *Conn) line() ([]byte, error) {
 	return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
 }
 
-// append appends the next size bytes to dst.
+// append reads the next size bytes and appends them to dst.
 func (c *Conn) append(dst []byte, size int) ([]byte, error) {
 	begin := len(dst)
 	dst = slices.Grow(dst, size)[:begin+size]

@@ -11,7 +11,7 @@ import (
 	"colophon/bench/corpus"
 )
 
-// Result holds what the clients measured.
+// Result holds the measurements of the clients.
 type Result struct {
 	Requests  int
 	Records   int
@@ -44,8 +44,7 @@ func (r *Result) KeepSample(record int, answer []byte) {
 	}
 }
 
-// Quantile returns the latency that a share q of the requests did not exceed. It returns 0 if there
-// were no requests.
+// Quantile returns the q-quantile of the latencies, or 0 if there were no requests.
 func (r *Result) Quantile(q float64) time.Duration {
 	if len(r.Latencies) == 0 {
 		return 0
@@ -67,7 +66,7 @@ func (d *BodyQueue) Take(n int) (first int, ok bool) {
 }
 
 // RunClients makes every client work in its own goroutine until ctx is done, the client has no more work,
-// or a client fails. work adds to the client's own Result; RunClients returns the sum of these.
+// or any client fails. work adds to the client's own Result; RunClients returns the sum of these.
 func RunClients[C any](ctx context.Context, clients []C, work func(client C, r *Result) (more bool, err error)) (*Result, error) {
 	results := make([]Result, len(clients))
 	var failed error
@@ -101,12 +100,12 @@ func RunClients[C any](ctx context.Context, clients []C, work func(client C, r *
 
 // Target describes how a server receives records.
 type Target struct {
-	Head   []byte // head of a request, as returned by PostHead
-	Status int    // status of a success
+	Head   []byte // head of a request, as returned by PostRequestHead
+	Status int    // status of a successful response
 	Lines  int    // number of records in a batch; 0 if the body is one record
 }
 
-// Client is a connection with the requests that it sends.
+// Client is a connection together with the kind of request that it sends.
 type Client struct {
 	*Conn
 	Target

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fsyncEvents are the kernel tracepoints that a file system passes when it syncs a file: on fsync,
-// on fdatasync, and on each write to a file that was opened with O_SYNC.
+// fsyncEvents maps each type of file system to the kernel tracepoint that it hits when it syncs a
+// file: on fsync, on fdatasync, and on each write to a file that was opened with O_SYNC.
 var fsyncEvents = map[string]string{
 	"ext4":  "ext4/ext4_sync_file_enter",
 	"xfs":   "xfs/xfs_file_fsync",

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine describes the conditions on which the figures depend, apart from the programs.
+// Machine describes the conditions, apart from the programs, on which the figures depend.
 type Machine struct {
 	Processor  string            `json:"processor"`
 	Cores      int               `json:"cores"`
@@ -19,7 +19,7 @@ type Machine struct {
 	Kernel     string            `json:"kernel"`
 	Go         string            `json:"go"`
 	Filesystem string            `json:"filesystem"`
-	Modules    map[string]string `json:"modules"` // versions by module path
+	Modules    map[string]string `json:"modules"` // versions, keyed by module path
 }
 
 // ThisMachine describes this machine. folder is where the contestants write. modules lists the

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// DiskLatency holds how long this disk takes to append 4 KiB to a file and sync the file.
+// DiskLatency states how long the disk takes to append 4 KiB to a file and sync the file.
 type DiskLatency struct {
 	P50 time.Duration `json:"p50_ns"`
 	P99 time.Duration `json:"p99_ns"`
 }
 
-// ProbeDisk measures the given number of writes and syncs in a folder.
+// ProbeDisk measures the latency of the given number of writes and syncs in a folder.
 func ProbeDisk(folder string, syncs int) (p DiskLatency, err error) {
 	file, err := os.CreateTemp(folder, "probe")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package system measures what contestants use of the machine, and how fast its disk is.
+// Package system measures which resources of the machine contestants use, and how fast its disk is.
 package system
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// UsageDelta states what a process used between two points in time.
+// UsageDelta holds the resources that a process used between two points in time.
 type UsageDelta struct {
 	CPU     time.Duration // user and system time
 	Peak    int64         // peak memory (VmHWM) in bytes since the process started or ResetPeakMemory was called
@@ -18,7 +18,7 @@ type UsageDelta struct {
 	Fsyncs  int64         // number of file syncs by any system call; -1 if they cannot be counted
 }
 
-// Meter measures what a process uses. Only one goroutine may use it.
+// Meter measures the resources that a process uses. Only one goroutine may use it.
 type Meter struct {
 	pid    int
 	before Usage
@@ -38,7 +38,7 @@ func StartMeter(pid int, folder string) (*Meter, error) {
 	return m, nil
 }
 
-// Stop returns what the process has used since StartMeter.
+// Stop returns the resources that the process has used since StartMeter.
 func (m *Meter) Stop() (UsageDelta, error) {
 	after, err := UsageOf(m.pid)
 	if err != nil {

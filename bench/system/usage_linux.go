@@ -12,7 +12,7 @@ import (
 // clockTick is the unit of processor times in /proc on Linux.
 const clockTick = 10 * time.Millisecond
 
-// Usage states what a process has used since it started.
+// Usage holds the resources that a process has used since it started.
 type Usage struct {
 	CPU     time.Duration // user and system time
 	Peak    int64         // peak memory (VmHWM) in bytes
@@ -20,7 +20,7 @@ type Usage struct {
 	Written int64         // bytes that the process caused to be written to disk
 }
 
-// UsageOf returns what a process has used since it started.
+// UsageOf returns the resources that a process has used since it started.
 func UsageOf(pid int) (Usage, error) {
 	var u Usage
 	folder := "/proc/" + strconv.Itoa(pid) + "/"
