@@ -17,8 +17,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// walk audits the stored log and checks that the ledger publishes the same size and root.
-// These tests use it as their oracle.
+// walk audits the stored log, and checks that the ledger publishes the size and root that the audit
+// found. It is the oracle of these tests.
 func walk(t testing.TB, l *ledger.Ledger) error {
 	t.Helper()
 	report, err := examine(l.Reader(), signer(t).Verifier())
@@ -40,7 +40,8 @@ func examine(log storage.Reader, verifier *proofs.Verifier) (*audit.Report, erro
 		audit.Options{Verifiers: []*proofs.Verifier{verifier}, Ledger: ledger.Default})
 }
 
-// An audit reports each direct change to the stored data, with the kind of the damage and its seq.
+// An audit reports each direct change to the stored data, with the kind of damage and the seq of
+// the damaged event.
 func TestDamageIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -125,8 +126,8 @@ func TestDamageIsReported(t *testing.T) {
 	}
 }
 
-// Open returns ErrDamaged if the last entry or tile is missing or altered, or if the head does not
-// match them.
+// Open returns ErrDamaged if the last entry or tile is missing or altered, or if either does not
+// match the head.
 func TestOpenRefusesADamagedEdge(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, x *memory.Tamperer, s storage.Store){
 		"last entry": func(t *testing.T, x *memory.Tamperer, s storage.Store) {
@@ -169,8 +170,8 @@ func TestOpenRefusesADamagedEdge(t *testing.T) {
 	}
 }
 
-// An audit reports content that the store no longer keeps for a record that no event redacts, and
-// stored redactions by or of an event beyond the head. Such a redaction does not prevent a real one
+// An audit reports content that is missing from the store although no event redacted it, and stored
+// redactions by or of an event beyond the head. Such a stored redaction does not prevent a real one
 // from taking effect.
 func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 	rigged := func(t *testing.T) (*ledger.Ledger, *memory.Tamperer) {

@@ -11,8 +11,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// BenchmarkSubmit measures the time from Submit to the durable acknowledgement, by the number
-// of writers. Each record has content and a key; the database is on disk.
+// BenchmarkSubmit measures the time from Submit to the durable acknowledgement for different
+// numbers of writers. Each record has content and a key, and the database is on disk.
 func BenchmarkSubmit(b *testing.B) {
 	for _, writers := range []int{1, 64, 1024} {
 		b.Run(fmt.Sprint(writers, "writers"), func(b *testing.B) {

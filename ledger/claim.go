@@ -12,8 +12,8 @@ import (
 
 var decoders = sync.Pool{New: func() any { return new(event.Decoder) }}
 
-// checkClaim checks that the event that a stored claim names claims the idempotency key for the
-// same record, and returns that event's entry. It returns ErrClaim if the event does not.
+// checkClaim checks that the event at claim.Seq claims the idempotency key for the same record, and
+// returns that event's entry. It returns ErrClaim if it does not.
 func (r reader) checkClaim(claim storage.Claim) ([]byte, error) {
 	entry, err := r.Entry(context.Background(), claim.Seq)
 	if err != nil {

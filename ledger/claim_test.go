@@ -14,8 +14,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// If the store assigns a key to an event that does not claim it, posting under the key fails. The
-// record is neither treated as a replay nor logged as refused.
+// If the store assigns a key to an event that does not claim it, posting a record with that key
+// fails. The record is neither treated as a replay nor logged as a refusal.
 func TestPlantedClaimsAreRefused(t *testing.T) {
 	database := memory.New()
 	l := open(t, store(t, database), config(t))
@@ -49,7 +49,8 @@ func TestPlantedClaimsAreRefused(t *testing.T) {
 	require.Equal(t, ledger.Appended, post(t, l, ipc(t, "run/lost", "lost"), "another key").Outcome)
 }
 
-// If the store holds a false claim for one key of a commit, only the submission under that key fails.
+// If the store holds a false claim for one of the keys in a commit, only the submission with that key
+// fails.
 func TestPlantedClaimRefusesOnlyItsRecord(t *testing.T) {
 	database := memory.New()
 	g := &gate{store(t, database), make(chan struct{})}
@@ -106,8 +107,8 @@ func TestReplaysOutliveRedactionsAndRotations(t *testing.T) {
 	replayed()
 }
 
-// A key belongs to one record of one kind. Records and verbs share one space of keys. A run_id
-// is a key for records of its kind only.
+// An idempotency key belongs to one record of one kind. Records and verbs share a single key space.
+// A run_id acts as a key only for records of the same kind.
 func TestKeysBelongToOneKind(t *testing.T) {
 	l := memoryLedger(t)
 	path := func(run string) *record.Record {

@@ -15,7 +15,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// counted is a ledger on a file system that counts calls.
+// counted is a ledger on a file system that counts syncs and new log files.
 type counted struct {
 	database *pebble.Database
 	ledger   *ledger.Ledger
@@ -24,8 +24,8 @@ type counted struct {
 	commits  atomic.Int64
 }
 
-// count counts calls on the files that match path. The fault that it injects is a pause of zero
-// length, which has no effect.
+// count returns a counter of the given calls on files that match path. It injects pauses of zero
+// length, which have no effect except that they are counted.
 func count(path string, calls ...string) *faulty.Faults {
 	return faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
 }

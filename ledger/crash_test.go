@@ -82,7 +82,8 @@ func TestUnknownOutcomeStopsTheLedger(t *testing.T) {
 	}
 }
 
-// cut is the state of the disk when the power fails, and the acknowledgements until then.
+// cut is the state of the disk after a power cut, and the acknowledgements that were received
+// before it.
 type cut struct {
 	operation int
 	percent   int
@@ -90,9 +91,9 @@ type cut struct {
 	acks      []ledger.Ack
 }
 
-// If the power fails before any one write of a series of commits, and the disk keeps none, half, or
-// all of the unsynced data, then every acknowledged receipt verifies after the restart, an audit
-// finds no damage, and the ledger continues.
+// The power fails before any one write in a series of commits, and the disk keeps none, half, or
+// all of the unsynced data. After the restart, the receipt of every acknowledged event verifies, an
+// audit finds no damage, and the ledger accepts writes.
 func TestPowerCut(t *testing.T) {
 	files := pebbletest.NewCrashFS()
 	var acks acknowledged

@@ -26,7 +26,7 @@ func signer(t testing.TB) *proofs.Signer {
 	return s
 }
 
-// store creates an empty ledger with the name default in a database.
+// store creates an empty ledger named "default" in a database.
 func store(t testing.TB, database storage.Database) storage.Store {
 	t.Helper()
 	s, err := database.Create(context.Background(), storage.LedgerInfo{Name: ledger.Default, Origin: "test.invalid/default", Created: time.Unix(0, 0).UTC()})
@@ -82,7 +82,7 @@ func submission(t testing.TB, l *ledger.Ledger, r *record.Record, key string) le
 	return s
 }
 
-// post submits a record and verifies the acknowledgement.
+// post submits a record and verifies the receipt that results from the acknowledgement.
 func post(t testing.TB, l *ledger.Ledger, r *record.Record, key string) ledger.Ack {
 	t.Helper()
 	ack, err := l.Submit(submission(t, l, r, key))
@@ -93,7 +93,7 @@ func post(t testing.TB, l *ledger.Ledger, r *record.Record, key string) ledger.A
 	return ack
 }
 
-// verify verifies an acknowledgement as a client would.
+// verify verifies the receipt of an acknowledged event, as a client would.
 func verify(l *ledger.Ledger, ack ledger.Ack) error {
 	r, err := proofs.NewReceipt(ack.Entry)
 	if err != nil {

@@ -18,28 +18,27 @@ import (
 // Default is the name of the ledger that a server creates at its first start.
 const Default = "default"
 
-// Errors of a Host.
+// Errors returned by the methods of Host.
 var (
 	// ErrName means that the name breaks the rules for ledger names.
 	ErrName = errors.New("ledger: a name has 1 to 64 lower-case letters, digits and hyphens, and begins with a letter or digit")
 	// ErrOrigin means that the origin breaks the rules for origins (spec: Origin and keys).
 	ErrOrigin = errors.New("ledger: an origin is a URL without scheme, such as log.example.com/texts: at most 256 letters, digits and -._~:/%")
-	// ErrUnknown means that the host has no ledger with that name.
+	// ErrUnknown means that the host has no ledger with the given name.
 	ErrUnknown = errors.New("ledger: there is no ledger with that name")
-	// ErrExists means that the host already has a ledger with that name.
+	// ErrExists means that the host already has a ledger with the given name.
 	ErrExists = errors.New("ledger: a ledger with that name already exists")
-	// ErrKeyOrigin means that the staged key has a different origin than the one that the request
-	// names.
+	// ErrKeyOrigin means that the staged key has a different origin from the one in the request.
 	ErrKeyOrigin = errors.New("ledger: the signing key that is stored for this name has a different origin; leave the origin out to use it, or move the key away")
-	// ErrKeyInUse means that another ledger of the host signs with the key, has signed with
-	// it, or holds it as its next key.
+	// ErrKeyInUse means that another ledger of the host signs with the key, has signed with it in
+	// the past, or has it staged as its next key.
 	ErrKeyInUse = errors.New("ledger: another ledger already has this signing key; move the key away, and create a new one with colophon keygen")
-	// ErrOriginInUse means that another ledger of the host signs under the origin.
+	// ErrOriginInUse means that another ledger of the host already uses the origin.
 	ErrOriginInUse = errors.New("ledger: another ledger already has this origin; choose a different one")
 	// ErrKeyWithoutLedger means that the key has signed a ledger that is not in the database.
 	ErrKeyWithoutLedger = errors.New("ledger: the signing key of this name has signed a ledger that is not in the database; restore the database, or move the key away to begin a new log")
-	// ErrMarkWithoutLedger means that the high-water mark shows that a ledger with that name has
-	// signed, but the ledger is not in the database.
+	// ErrMarkWithoutLedger means that, according to the high-water mark, a ledger with the given
+	// name has signed checkpoints, but the ledger is not in the database.
 	ErrMarkWithoutLedger = errors.New("ledger: the high-water mark shows that a ledger of this name has signed, but the database does not have it; restore the database, or move the mark away to begin a new log")
 )
 
@@ -47,8 +46,8 @@ var originPattern = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._~:%-]|/[a-zA-Z0
 
 const maxOrigin = 256 // maximum length in bytes
 
-// CheckOrigin returns ErrOrigin if the text cannot be the origin of a checkpoint (spec: Origin
-// and keys).
+// CheckOrigin returns ErrOrigin if origin cannot be the origin of a checkpoint (spec: Origin and
+// keys).
 func CheckOrigin(origin string) error {
 	if len(origin) > maxOrigin || !originPattern.MatchString(origin) {
 		return ErrOrigin
@@ -56,24 +55,25 @@ func CheckOrigin(origin string) error {
 	return nil
 }
 
-// KeyStore stores the signing keys of a server's ledgers. A new key is staged first. It is
-// confirmed once its ledger is in the database. A confirmed key without its ledger therefore
-// always means that the database was lost; signing a second log with that key would fork the
-// first. A change is durable when its method returns without error.
+// KeyStore stores the signing keys of a server's ledgers. A new key is first staged, and is
+// confirmed once its ledger is in the database. If a confirmed key has no ledger, the database was
+// lost, and signing a second log with that key would fork the first one. A change is durable when
+// its method returns without an error.
 type KeyStore interface {
 	// Load returns the signer of a ledger, or storage.ErrNotFound.
 	Load(ledger string) (*proofs.Signer, error)
 	// LoadStaged returns the signer that is staged for a ledger, or storage.ErrNotFound.
 	LoadStaged(ledger string) (*proofs.Signer, error)
-	// Stage stores a signer for a ledger that does not exist yet.
+	// Stage stages a signer for a ledger that does not exist yet.
 	Stage(ledger string, signer *proofs.Signer) error
 	// Confirm makes the staged signer the ledger's signer. It returns storage.ErrNotFound if
 	// there is no staged signer.
 	Confirm(ledger string) error
 }
 
-// RotatingKeyStore extends KeyStore with rotation (spec: Key rotation). The log decides which keys sign. A
-// new key is stored before its event is logged, and becomes the current key afterwards.
+// RotatingKeyStore extends KeyStore with key rotation (spec: Key rotation). The log determines which keys
+// sign. A new key is stored before the event that introduces it is logged, and becomes the current key
+// afterwards.
 type RotatingKeyStore interface {
 	KeyStore
 	// LoadOthers returns the stored signers of a ledger except the one that Load returns.
@@ -81,12 +81,12 @@ type RotatingKeyStore interface {
 	// LoadNext returns a stored signer that the ledger's history does not contain yet, or
 	// storage.ErrNotFound.
 	LoadNext(ledger string, keys *proofs.KeyHistory) (*proofs.Signer, error)
-	// StageNext stores a signer for the next rotation. It returns ErrKeysFixed if these keys
-	// cannot be written.
+	// StageNext stores a signer for the next rotation. It returns ErrKeysFixed if the store cannot
+	// write this ledger's keys.
 	StageNext(ledger string, signer *proofs.Signer) error
-	// Reconcile makes the newest key of the history the one that Load returns. It keeps the
-	// previous key while that key still signs, and removes it once it is retired. The history
-	// must not be older than the stored keys.
+	// Reconcile makes Load return the newest key in the history. It keeps the previous key as long
+	// as that key must still sign, and removes it once it is retired. The history must not be older
+	// than the stored keys.
 	Reconcile(ledger string, keys *proofs.KeyHistory) error
 }
 
@@ -103,11 +103,11 @@ type Host struct {
 	onOpen  []func(*Ledger) error
 }
 
-// OpenHost opens every ledger of a database. config returns the configuration of a ledger, without
+// OpenHost opens every ledger in a database. config returns the configuration of a ledger without
 // its signers. If a ledger cannot be opened, OpenHost closes all ledgers and returns the error,
-// with two exceptions. It leaves out a ledger whose first event cannot be written now, because disk
-// space or the ledger's key is missing. It opens a ledger whose signing keys are missing or do not
-// match its log, but this ledger refuses writes.
+// with two exceptions. It skips a ledger whose first event cannot be written because disk space or
+// the signing key is missing. If the signing keys of a ledger are missing or do not match its log,
+// it opens the ledger, but the ledger refuses writes.
 func OpenHost(ctx context.Context, database storage.Database, keys KeyStore, config func(ledger string) Config) (*Host, error) {
 	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger)}
 	infos, err := database.Ledgers(ctx)
@@ -164,14 +164,14 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 			return nil, err
 		}
 	}
-	if err := h.checkOpening(ctx, store, config); err != nil { // checked before Open signs a first event
+	if err := h.checkOpening(ctx, store, config); err != nil { // before Open can sign a first event
 		return nil, err
 	}
 	l, err := Open(ctx, store, config)
 	if err != nil {
 		return nil, err
 	}
-	if ok && !l.standby && l.signing.refusal == nil { // a rotation may have been interrupted after its event and before the change of the stored keys
+	if ok && !l.standby && l.signing.refusal == nil { // a rotation may have been interrupted after its event was logged and before the stored keys were updated
 		if err := rotating.Reconcile(name, l.KeyHistory()); err != nil {
 			l.signing.refuseUnreconciled(err)
 		}
@@ -192,9 +192,10 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	return l, nil
 }
 
-// Reopen opens a ledger of a shared database: for writing if this server holds the ledger's lease
-// (storage.LeasedStore), otherwise for reading. If the ledger is already open, Reopen first commits the
-// records that it has accepted. Functions that are registered with Ledger.OnCommit stay registered.
+// Reopen opens a ledger of a shared database: for writing if this server holds the lease on the ledger
+// (storage.LeasedStore), and otherwise for reading. If the ledger is already open, Reopen first commits
+// the records that it has accepted. Functions that were registered with Ledger.OnCommit remain
+// registered.
 func (h *Host) Reopen(ctx context.Context, name string) (*Ledger, error) {
 	before, _ := h.Ledger(name)
 	h.StepDown(name)
@@ -207,16 +208,16 @@ func (h *Host) Reopen(ctx context.Context, name string) (*Ledger, error) {
 	return l, err
 }
 
-// StepDown closes a ledger for writing, so that another server can write it. From then on, the
-// ledger refuses new writes with storage.ErrNotHeld. StepDown first commits the records that the
-// ledger has accepted. Reads continue.
+// StepDown closes a ledger for writing, so that another server can write it. New writes fail with
+// storage.ErrNotHeld, and reads continue. StepDown returns after the records that the ledger has
+// already accepted are committed.
 func (h *Host) StepDown(name string) {
 	if l, err := h.Ledger(name); err == nil {
 		end(l, storage.ErrNotHeld)
 	}
 }
 
-// Role is what a server does with a ledger.
+// Role describes what a server does with a ledger.
 type Role uint8
 
 // The roles that a server can have for a ledger.
@@ -241,8 +242,9 @@ func (h *Host) Role(name string) Role {
 	return RoleWriter
 }
 
-// CheckSigning returns nil if this server has the keys that sign the next commit of a stored
-// ledger. It reads the stored keys, which an operator may have changed. It changes nothing.
+// CheckSigning returns nil if this server has the keys that must sign the next commit of a stored
+// ledger. It reads the keys from the key store each time, because an operator may have changed
+// them. It does not modify anything.
 func (h *Host) CheckSigning(ctx context.Context, name string) error {
 	store, err := h.database.Ledger(ctx, name)
 	if err != nil {
@@ -283,8 +285,8 @@ func (h *Host) CheckSigning(ctx context.Context, name string) error {
 	return nil
 }
 
-// loadKeys puts the stored keys of a ledger into its configuration. A wrong or missing key
-// affects only this ledger.
+// loadKeys loads the stored keys of a ledger into config. A wrong or missing key is not an error:
+// it is recorded in config.KeyFault, so that it affects only this ledger.
 func (h *Host) loadKeys(ctx context.Context, store storage.Store, name string, config *Config) (err error) {
 	config.Signer, err = h.loadOrConfirm(ctx, name, store)
 	if errors.Is(err, ErrBadKey) || errors.Is(err, storage.ErrNotFound) {
@@ -337,14 +339,15 @@ func (h *Host) loadOrConfirm(ctx context.Context, name string, store storage.Sto
 // CreateOptions describes a ledger to create.
 type CreateOptions struct {
 	Name string
-	// Origin is the origin of the ledger's checkpoints, which never changes. Empty means an
-	// origin that contains the key's fingerprint and is therefore unique (spec: Origin and
-	// keys).
+	// Origin is the origin of the ledger's checkpoints, and can never be changed. If it is empty,
+	// Create chooses an origin that contains the key's fingerprint and is therefore unique (spec:
+	// Origin and keys).
 	Origin string
-	// OnMismatch is AcceptMismatch or RejectMismatch; empty means the former.
+	// OnMismatch is AcceptMismatch or RejectMismatch. The default is AcceptMismatch.
 	OnMismatch string
-	// Actor is the actor of the first event; empty means Anonymous. If the creation is
-	// interrupted before that event, the next start writes it with Anonymous.
+	// Actor is the actor of the first event. The default is Anonymous. If the creation is
+	// interrupted before the event is written, the next start writes the event with Anonymous as
+	// the actor.
 	Actor string
 }
 
@@ -358,8 +361,8 @@ func CheckName(name string) error {
 
 // Create durably creates a ledger. It returns ErrName, ErrOrigin, ErrKeyOrigin, ErrKeyInUse,
 // ErrOriginInUse, ErrKeyWithoutLedger, ErrMarkWithoutLedger, or ErrExists if the request cannot
-// succeed. Once a creation has begun, Create ignores ctx and finishes it. If a crash interrupts it,
-// the next Create with that name finishes it and returns ErrExists.
+// succeed. Create does not stop if ctx is canceled. If a crash interrupts the creation, the next
+// call to Create with the same name completes it and returns ErrExists.
 func (h *Host) Create(ctx context.Context, n CreateOptions) (*Ledger, error) {
 	if err := CheckName(n.Name); err != nil {
 		return nil, err
@@ -405,7 +408,7 @@ func (h *Host) create(ctx context.Context, n CreateOptions) error {
 			return fmt.Errorf("reading the high-water mark of ledger %q: %w", n.Name, err)
 		}
 	}
-	if n.Origin != "" { // check before generating a key
+	if n.Origin != "" { // check this before generating a key
 		if err := h.checkUnique(n.Name, n.Origin); err != nil {
 			return err
 		}
@@ -459,7 +462,7 @@ func (h *Host) stagedSigner(name, origin string) (*proofs.Signer, error) {
 	return signer, nil
 }
 
-// Ledger returns the open ledger with that name, or ErrUnknown.
+// Ledger returns the open ledger with the given name, or ErrUnknown.
 func (h *Host) Ledger(name string) (*Ledger, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -482,8 +485,8 @@ func (h *Host) Ledgers() []*Ledger {
 	return list
 }
 
-// Close commits the records that the ledgers have accepted, and closes the ledgers. The
-// database stays open.
+// Close closes the ledgers after committing the records that they have accepted. It does not close
+// the database.
 func (h *Host) Close() error {
 	var errs []error
 	for _, l := range h.Ledgers() {

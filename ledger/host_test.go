@@ -66,8 +66,8 @@ func TestKeyWithoutLedgerIsNotUsedAgain(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrKeyWithoutLedger)
 }
 
-// If a creation is interrupted, OpenHost or the next Create completes it with the key that was
-// staged. If that key is lost, the ledger is left out.
+// If the creation of a ledger is interrupted, OpenHost or the next call to Create completes it with
+// the key that was staged. If that key is lost, OpenHost skips the ledger.
 func TestInterruptedCreation(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)
@@ -141,7 +141,7 @@ func (d *raced) Create(ctx context.Context, info storage.LedgerInfo) (storage.St
 	return d.Database.Create(ctx, info)
 }
 
-// If another server creates the ledger at the same time, Create returns ErrExists, and the ledger is open.
+// If another server creates the same ledger concurrently, Create opens the ledger and returns ErrExists.
 func TestTwoServersCreateALedger(t *testing.T) {
 	h := host(t, &raced{Database: memory.New()}, keystore.KeyFiles{Dir: t.TempDir()})
 	_, err := h.Create(t.Context(), ledger.CreateOptions{Name: "a"})

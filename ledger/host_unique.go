@@ -10,10 +10,10 @@ import (
 	"colophon/storage"
 )
 
-// checkUnique returns ErrOriginInUse or ErrKeyInUse if another ledger of the host has the
-// origin or one of the keys, since two logs under one key or origin would be a fork. The keys
-// of a ledger are the keys that its log names and the keys that are stored for it. The caller
-// must hold h.creating, unless the host is not shared yet.
+// checkUnique returns ErrOriginInUse or ErrKeyInUse if another ledger of the host has the same
+// origin or one of the keys, because two logs with the same origin or key would be a fork. The keys
+// of a ledger are those in its log and those stored for it. The caller must hold h.creating unless
+// the host is not shared yet.
 func (h *Host) checkUnique(name, origin string, keys ...*proofs.Verifier) error {
 	for _, l := range h.Ledgers() {
 		if l.Name() == name {

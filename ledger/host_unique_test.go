@@ -72,7 +72,8 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 	require.Equal(t, size, b.Head().Size)
 }
 
-// OpenHost refuses a database in which two ledgers share a key or an origin, and signs nothing.
+// OpenHost rejects a database in which two ledgers share a key or an origin, and does not sign
+// anything.
 func TestHostsRefuseSharedKeysAndOrigins(t *testing.T) {
 	for name, c := range map[string]struct {
 		origin string

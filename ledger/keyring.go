@@ -11,33 +11,34 @@ import (
 	"colophon/storage"
 )
 
-// Reasons why the signing key of a ledger cannot change.
+// Errors that say why the signing keys of a ledger cannot be used or changed.
 var (
-	// ErrOverlap means that two keys already sign.
+	// ErrOverlap means that two keys already sign, so the previous one must be retired first.
 	ErrOverlap = errors.New("ledger: the previous key still signs too; retire it first")
-	// ErrNoOverlap means that only the newest key signs.
+	// ErrNoOverlap means that only the newest key signs, so there is no key to retire.
 	ErrNoOverlap = errors.New("ledger: only the newest key signs; rotate first")
 	// ErrKeyMissing means that two keys must sign during an overlap, and the previous one is
-	// missing. A checkpoint that lacks its signature would be invalid, so the ledger signs nothing
-	// until the key is restored or retired. Reads continue.
+	// missing. A checkpoint without its signature would be invalid, so the ledger does not sign
+	// anything until that key is restored or retired. Reads continue.
 	ErrKeyMissing = errors.New("ledger: writes are refused, because two keys must sign and the previous one is missing")
-	// ErrKeysFixed means that the server cannot write the keys of this host.
+	// ErrKeysFixed means that the server cannot write the ledger's keys, because they come from
+	// outside its data folder.
 	ErrKeysFixed = errors.New("ledger: the server cannot write this ledger's signing keys, since they come from outside its data folder; add the next key there, start the server again, and rotate")
 )
 
 // SigningError reports that a ledger refuses writes because a signing key is missing or does not
-// match the log. Reads of the ledger and all other ledgers of the host continue. The text names the
-// file and says what to do.
+// match the log. The ledger can still be read, and the host's other ledgers are not affected. The
+// error text names the file and says what to do.
 type SigningError struct{ Reason string }
 
 func (e *SigningError) Error() string { return "ledger: writes are refused: " + e.Reason }
 
-// ErrBadKey means that a stored signing key cannot be read, or is not the one that signed
-// last. The ledger treats it like a missing key.
+// ErrBadKey means that a stored signing key cannot be read, or is not the key that signed last. The
+// ledger treats such a key as missing.
 var ErrBadKey = errors.New("the signing key is wrong")
 
-// keyring holds the keys that sign now and all that have signed (spec: Key rotation). It is
-// immutable.
+// keyring holds the keys that currently sign and the history of all keys that have signed (spec:
+// Key rotation). It is immutable.
 type keyring struct {
 	history *proofs.KeyHistory
 	signers []*proofs.Signer // newest first; two during an overlap
@@ -88,17 +89,16 @@ func ReadKeyHistory(ctx context.Context, log storage.Reader) (*proofs.KeyHistory
 	}
 }
 
-// rotationKey returns the digest of the idempotency key of a log's n-th change of keys,
-// counted from 1. The key makes each change quick to find and prevents it from being logged
-// twice.
+// rotationKey returns the digest of the idempotency key of a log's nth key change, counted from 1.
+// With this key, each change can be found quickly and cannot be logged twice.
 func rotationKey(n int) proofs.Hash {
 	return record.RotationIdempotencyKey(n)
 }
 
-// RotateKey lets next sign together with the current key, starting with the event that it logs
-// (spec: Key rotation). The caller must already have stored next durably, because otherwise a
-// crash could lose a key that has signed. It returns ErrOverlap if two keys sign already, or an
-// error of Submit.
+// RotateKey makes next sign together with the current key, starting with the event that it logs
+// (spec: Key rotation). The caller must already have stored next durably, because otherwise a crash
+// could lose a key that has signed. RotateKey returns ErrOverlap if two keys already sign;
+// otherwise it returns any error from Submit.
 func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 	l.rotating.Lock()
 	defer l.rotating.Unlock()
@@ -117,9 +117,9 @@ func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 	return l.changeKeys(now, change, []*proofs.Signer{next, now.signers[0]}, actor)
 }
 
-// RetireKey ends an overlap: starting with the event that it logs, only the newest key signs.
-// The retired key may be missing, because the event's own checkpoint is already outside the
-// overlap. It returns ErrNoOverlap if only one key signs, or an error of Submit.
+// RetireKey ends an overlap: starting with the event that it logs, only the newest key signs. The
+// retired key may be missing, because the event's own checkpoint is already outside the overlap.
+// RetireKey returns ErrNoOverlap if only one key signs; otherwise it returns any error from Submit.
 func (l *Ledger) RetireKey(actor string) (Ack, error) {
 	l.rotating.Lock()
 	defer l.rotating.Unlock()
@@ -134,8 +134,8 @@ func (l *Ledger) RetireKey(actor string) (Ack, error) {
 	return l.changeKeys(now, change, now.signers[:1:1], actor)
 }
 
-// changeKeys logs a change of keys. The signers sign the checkpoint of its commit and all
-// later ones. The caller holds l.rotating.
+// changeKeys logs a key change. The given signers sign the checkpoint of that commit and all later
+// ones. It is called with l.rotating held.
 func (l *Ledger) changeKeys(now *keyring, change proofs.KeyChange, signers []*proofs.Signer, actor string) (Ack, error) {
 	rekey := func(seq uint64) (*keyring, error) {
 		history := now.history.Clone()
@@ -144,7 +144,7 @@ func (l *Ledger) changeKeys(now *keyring, change proofs.KeyChange, signers []*pr
 		}
 		return &keyring{history: history, signers: signers}, nil
 	}
-	// Check the change first: an error in the sequencer would fail the whole batch.
+	// Check the change first, because an error in the sequencer would fail the whole batch.
 	if _, err := rekey(l.Head().Size); err != nil {
 		return Ack{}, err
 	}

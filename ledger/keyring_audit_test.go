@@ -25,8 +25,8 @@ func (s signedBy) Head(ctx context.Context) (audit.Head, error) {
 	return head, err
 }
 
-// An audit follows the key changes in the log. It accepts no signature of a key that the log has
-// retired, even if Options.Verifiers contains that key.
+// An audit follows the key changes in the log. It does not accept a signature by a key after the
+// log has retired it, even if Options.Verifiers contains that key.
 func TestAuditFollowsTheKeys(t *testing.T) {
 	l := memoryLedger(t)
 	first := signer(t)

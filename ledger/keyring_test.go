@@ -36,7 +36,7 @@ func verifyBy(l *ledger.Ledger, ack ledger.Ack, keys ...*proofs.Verifier) error 
 }
 
 // Keys are rotated and retired while writers continue. The checkpoint of each acknowledged event is
-// signed by the log's keys at that size, and by no others.
+// signed with exactly the keys that the log prescribes at that size.
 func TestRotationUnderLoad(t *testing.T) {
 	h := host(t, memory.New(), keystore.KeyFiles{Dir: t.TempDir()})
 	l, err := h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
@@ -148,7 +148,7 @@ func TestKeysAreRotatedInTurn(t *testing.T) {
 }
 
 // If a rotation is interrupted at any step, the next start continues with the keys that the log
-// names. These keys can then be retired and rotated as usual.
+// prescribes. These keys can then be retired and rotated as usual.
 func TestInterruptedRotations(t *testing.T) {
 	type state struct {
 		*testing.T
@@ -234,8 +234,8 @@ func TestInterruptedRotations(t *testing.T) {
 	}
 }
 
-// If the outcome of a rotation's commit is unknown, the ledger does not publish the new key. The
-// next start signs with the new key only if the store has the event.
+// If the outcome of a rotation's commit is unknown, the ledger does not publish the new key. After
+// the next start, the new key signs only if the event is in the store.
 func TestRotationOfUnknownOutcome(t *testing.T) {
 	for fault, rotated := range map[storagetest.Fault]bool{storagetest.Before: false, storagetest.After: true} {
 		inner := store(t, memory.New())

@@ -9,11 +9,11 @@ import (
 	"colophon/storage"
 )
 
-// RotateKey lets a new key of a ledger sign together with the current one. It uses the next key
-// that is already stored, or generates and stores one. It returns ErrUnknown, ErrKeysFixed,
-// ErrKeyInUse, ErrOverlap, or an error of Submit. If a rotation was interrupted before its event
+// RotateKey makes a new key of a ledger sign together with the current one. It uses the stored next
+// key if there is one, and otherwise generates and stores one. It returns ErrUnknown, ErrKeysFixed,
+// ErrKeyInUse, ErrOverlap, or any error from Submit. If a rotation was interrupted before its event
 // was logged, the next call completes it. If it was interrupted later, the next start of the server
-// does.
+// completes it.
 func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 	return h.changeKeys(ctx, name, func(l *Ledger, keys RotatingKeyStore) (Ack, error) {
 		// Check this before nextKey generates a key.
@@ -35,7 +35,7 @@ func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 }
 
 // RetireKey ends the overlap that RotateKey began. It returns ErrUnknown, ErrKeysFixed,
-// ErrNoOverlap, or an error of Submit. The retired key may be missing.
+// ErrNoOverlap, or any error from Submit. The retired key may be missing.
 func (h *Host) RetireKey(ctx context.Context, name, actor string) (Ack, error) {
 	return h.changeKeys(ctx, name, func(l *Ledger, _ RotatingKeyStore) (Ack, error) { return l.RetireKey(actor) })
 }

@@ -99,7 +99,7 @@ func (k *fixedKeys) LoadStaged(string) (*proofs.Signer, error) { return k.signer
 func (k *fixedKeys) Stage(string, *proofs.Signer) error        { return errors.New("fixed") }
 func (k *fixedKeys) Confirm(string) error                      { k.confirmed = true; return nil }
 
-// keyFolder returns the content of each file in the key folder, by file name.
+// keyFolder returns the contents of all files in the key folder, keyed by file name.
 func keyFolder(t *testing.T, keys keystore.KeyFiles) map[string]string {
 	entries, err := os.ReadDir(keys.Dir)
 	require.NoError(t, err)
@@ -112,8 +112,8 @@ func keyFolder(t *testing.T, keys keystore.KeyFiles) map[string]string {
 	return files
 }
 
-// If an older copy of the database is restored after a change of keys, its ledger refuses writes,
-// with or without a high-water mark. Other ledgers accept writes, and the key folder does not change.
+// If an older copy of the database is restored after a key change, the ledger refuses writes, with or
+// without a high-water mark. The other ledgers accept writes, and the key folder does not change.
 func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 	type change = func(*ledger.Host, context.Context, string, string) (ledger.Ack, error)
 	rotate, retire := (*ledger.Host).RotateKey, (*ledger.Host).RetireKey
@@ -212,8 +212,8 @@ func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 	}
 }
 
-// Reconcile removes a key file only if the log shows that its key is retired, whatever else the key
-// folder contains.
+// Reconcile removes a key file only if the log shows that its key is retired, regardless of what
+// else is in the key folder.
 func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 	signers := make([]*proofs.Signer, 4) // the last is not a key of the log
 	for i := range signers {

@@ -13,8 +13,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// A ledger can read its keys from an environment variable, which contains both keys during a
-// rotation. No file contains them.
+// A ledger can read its keys from an environment variable, which holds both keys during a rotation.
+// The keys are never written to a file.
 func TestKeysFromVariables(t *testing.T) {
 	ctx := t.Context()
 	one, err := proofs.GenerateKey().Signer("log.example/a-b")
@@ -99,9 +99,9 @@ func TestKeysFromVariables(t *testing.T) {
 	require.ErrorAs(t, l.CheckWritable(ctx), new(*ledger.SigningError))
 }
 
-// If the keys in a variable are newer than the database, the ledger signs nothing, and the file that
-// names the last signer does not change. If the variable lacks the previous key during an overlap,
-// the ledger signs nothing until that key is retired.
+// If the keys in the environment variable are newer than those recorded in the database, the ledger
+// signs nothing, and the file that names the last signer does not change. If the variable lacks the
+// previous key during an overlap, the ledger signs nothing until that key is retired.
 func TestVariablesThatDoNotFitTheLog(t *testing.T) {
 	ctx := t.Context()
 	one, err := proofs.GenerateKey().Signer("log.example/a")

@@ -1,6 +1,6 @@
-// Package ledger builds one linear, durable, signed log of events from the submissions of many
-// concurrent writers (spec: Commits). Everything before Submit is stateless and parallel. After
-// that, one goroutine, the sequencer, takes all pending submissions as one batch, links their
+// Package ledger turns the submissions of many concurrent writers into one linear, durable, signed
+// log of events (spec: Commits). Everything before Submit is stateless and runs in parallel. After
+// that, a single goroutine, the sequencer, takes all pending submissions as one batch, links their
 // events into the chain, extends the tree, signs the checkpoint, and commits with one sync.
 package ledger
 
@@ -20,8 +20,8 @@ import (
 	"colophon/storage"
 )
 
-// Errors that callers distinguish. Only ErrOutcomeUnknown leaves open whether an event is in
-// the log; with any other, nothing was appended.
+// Errors that callers can distinguish. If the error is ErrOutcomeUnknown, the event may or may not
+// be in the log. With any other error, nothing was appended.
 var (
 	// ErrBusy means that the queue is full. The caller may try again later.
 	ErrBusy = errors.New("ledger: the queue is full")
@@ -35,7 +35,7 @@ var (
 	// ErrClaim means that an idempotency key leads to an event that does not claim it, or that
 	// claims it for another record. The database is damaged. Nothing was recorded.
 	ErrClaim = errors.New("ledger: an idempotency key leads to an event that does not claim it")
-	// ErrDamaged means that the stored data contradicts itself or the key.
+	// ErrDamaged means that the stored data is inconsistent or does not match the signing key.
 	ErrDamaged = errors.New("ledger: the stored data is damaged")
 )
 
@@ -43,58 +43,59 @@ var (
 // tries again.
 var errNoFirstEvent = errors.New("ledger: there is no first event yet")
 
-// Config configures a ledger. Zero fields mean defaults.
+// Config configures a ledger. A zero field selects the default.
 type Config struct {
-	// Signer is the newest available key. If it is nil, KeyFault says why, and the ledger
-	// signs nothing.
+	// Signer is the newest available key. If it is nil, KeyFault says why, and the ledger does not
+	// sign anything.
 	Signer *proofs.Signer
-	// KeyFault reports stored keys that are missing or wrong. If it is set, the ledger signs
-	// nothing.
+	// KeyFault describes stored keys that are missing or wrong. If it is set, the ledger does not
+	// sign anything.
 	KeyFault error
-	// Signers are further available keys: the previous key during an overlap, and the key of
-	// the next rotation. The log decides which of all keys sign.
+	// Signers holds further available keys: the previous key during an overlap, and the key for the
+	// next rotation. The log determines which of the available keys sign.
 	Signers []*proofs.Signer
-	// Marks stores the high-water mark (spec: High-water mark); nil stores none.
+	// Marks stores the high-water mark (spec: High-water mark). If it is nil, no mark is kept.
 	Marks MarkStore
-	// MarkShown makes a ledger that is only read keep a mark too: the checkpoint of the last head
-	// that it has published. Open returns highwater.ErrRollback if the store does not extend that
-	// checkpoint.
+	// MarkShown makes a ledger that this server only reads keep a mark too: the checkpoint of the
+	// last head that it published. Open returns highwater.ErrRollback if the stored log does not
+	// extend that checkpoint.
 	MarkShown bool
-	// Creator is the actor of the first event. Default Anonymous.
+	// Creator is the actor of the first event. The default is Anonymous.
 	Creator string
-	// Clock returns the time of events. Default time.Now.
+	// Clock returns the current time, which becomes the time of events. The default is time.Now.
 	Clock func() time.Time
 	Log   *slog.Logger
-	// Fatal is called if continuing could lose or fork the log, or if another server has taken over
-	// the ledger. The default logs the error and exits with status 1. If Fatal returns, the ledger
-	// accepts no writes until Host.Reopen.
+	// Fatal is called if the log could be lost or forked by continuing, or if another server has
+	// taken over the ledger. The default logs the error and exits with status 1. If Fatal returns,
+	// the ledger refuses writes until Host.Reopen is called.
 	Fatal func(error)
-	// MaxPending and MaxPendingBytes bound the queue of the sequencer, in records and in bytes of
-	// events and content. They also bound a commit, except that a single record may be larger.
-	// Defaults 8,192 and 8 MiB; the storage reserves disk space for a commit of that size.
+	// MaxPending and MaxPendingBytes bound the sequencer's queue, in records and in bytes of events
+	// and content. They also bound a commit, except that a single record may be larger. The
+	// defaults are 8,192 and 8 MiB. The storage reserves disk space for a commit of that size.
 	MaxPending      int
 	MaxPendingBytes int
-	// CachedTiles limits the tile cache, at up to 16 KiB per tile. The default 4,096 covers all
-	// tiles of a million leaves. Recomputing a tile that is not cached computes 255 hashes.
+	// CachedTiles is the maximum number of cached tiles, each of up to 16 KiB. The default of 4,096
+	// covers all tiles of a log with a million leaves. Rebuilding a tile that is not cached takes
+	// 255 hash computations.
 	CachedTiles int
 
-	// standby means that another server may write the ledger, and that this one only reads it.
+	// standby means that another server may write the ledger, and that this server only reads it.
 	standby bool
 	// published is the state that readers saw before the ledger was reopened, or nil.
 	published *published
 }
 
-// OnCommit registers f, which is called after every later commit, including those of another
-// server. f must be fast, because the next commit waits for it.
+// OnCommit registers f to be called after every later commit, including commits by another server.
+// f must be fast, because the next commit waits until it returns.
 func (l *Ledger) OnCommit(f func(Commit)) { l.sequencer.watch(f) }
 
-// Commit describes a durable commit to the functions that OnCommit registers.
+// Commit describes a durable commit to the functions registered with OnCommit.
 type Commit struct {
 	Events   int
 	Duration time.Duration // duration of storage.Store.Commit
 	At       time.Time     // time of the commit's events
-	// Elsewhere means that another server has made this commit, or has frozen the ledger. Several
-	// commits of that server can be reported as one. Duration is 0.
+	// Elsewhere means that another server made this commit or froze the ledger. Several commits by
+	// that server may be reported as one. Duration is 0.
 	Elsewhere bool
 }
 
@@ -134,7 +135,7 @@ func (c Config) withDefaults() Config {
 type Ledger struct {
 	config Config
 	store  storage.Store
-	info   storage.LedgerInfo // as read at the start; queue knows whether the ledger is frozen now
+	info   storage.LedgerInfo // as read when the ledger was opened; queue knows whether it has been frozen since
 	reader reader
 
 	queue     *queue
@@ -142,7 +143,7 @@ type Ledger struct {
 	sequencer *sequencer
 	marks     *markKeeper // nil if the ledger keeps no mark
 
-	members *members.Secret // nil if the ledger or its store has none; set by Open
+	members *members.Secret // nil if the ledger or its store has no member secret; set by Open
 
 	freezing sync.Mutex // held during Freeze
 	rotating sync.Mutex // held during RotateKey and RetireKey
@@ -155,9 +156,9 @@ type Ledger struct {
 	marked     time.Time          // when the mark was last written; guarded by refreshing
 
 	setting             sync.Mutex  // held while a setting is changed
-	public              atomic.Bool // written under setting, read by all
-	rejectsUnregistered atomic.Bool // written under setting, read by all
-	hashesTelemetry     atomic.Bool // written under setting, read by all
+	public              atomic.Bool // written with setting held, read without it
+	rejectsUnregistered atomic.Bool // written with setting held, read without it
+	hashesTelemetry     atomic.Bool // written with setting held, read without it
 }
 
 // Head is the state of the log after a durable commit. It is immutable.
@@ -168,8 +169,8 @@ type Head struct {
 }
 
 // Open verifies the stored log (spec: Commits) and starts the sequencer. If the ledger has no
-// entries, Open writes its first event, ledger_created. The error wraps ErrDamaged if head, chain
-// tip, tree edge, and signature contradict each other.
+// entries, Open writes its first event, ledger_created. The error wraps ErrDamaged if the head, the
+// chain tip, the tree edge, and the signature are inconsistent.
 func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, error) {
 	config = config.withDefaults()
 	info, err := store.Info(ctx)
@@ -233,14 +234,15 @@ func (l *Ledger) Info() storage.LedgerInfo {
 	return info
 }
 
-// The values of a ledger's setting for records whose claims do not match (spec: Refusals).
+// The values of the setting that says what a ledger does with a record whose claims do not match
+// (spec: Refusals).
 const (
-	AcceptMismatch = "accept" // append the record, flagged and counted; the default
+	AcceptMismatch = "accept" // append the record, and flag and count the mismatch; the default
 	RejectMismatch = "reject" // refuse the record, and append the refusal
 )
 
-// MismatchPolicy returns AcceptMismatch or RejectMismatch: the default for requests that do not
-// choose.
+// MismatchPolicy returns AcceptMismatch or RejectMismatch. It is the default for requests that do
+// not specify a policy.
 func (l *Ledger) MismatchPolicy() string {
 	if l.info.RejectMismatch {
 		return RejectMismatch
@@ -254,8 +256,9 @@ func (l *Ledger) Head() *Head { return l.sequencer.head.Load() }
 // QueueLength returns the number of submissions that wait for the sequencer.
 func (l *Ledger) QueueLength() int { return l.queue.len() }
 
-// Freeze makes the ledger refuse all later writes for good, durably. Submissions that the ledger
-// has already accepted are committed first. The last checkpoint is final (spec: Frozen ledgers).
+// Freeze durably and permanently makes the ledger refuse all later writes. Submissions that the
+// ledger has already accepted are committed first. The last checkpoint is final (spec: Frozen
+// ledgers).
 func (l *Ledger) Freeze(ctx context.Context) error {
 	if l.standby {
 		return fmt.Errorf("freezing ledger %q: %w", l.info.Name, storage.ErrNotHeld)
@@ -283,7 +286,7 @@ func (l *Ledger) Close() error {
 	return nil
 }
 
-// end closes a ledger. From then on, the ledger refuses writes with reason.
+// end closes a ledger. After that, writes to it fail with reason.
 func end(l *Ledger, reason error) {
 	if l.standby {
 		l.refreshing.Lock()
@@ -297,8 +300,8 @@ func end(l *Ledger, reason error) {
 }
 
 // CheckWritable returns nil if the ledger accepts writes. It returns storage.ErrNoSpace while disk space
-// is short. Unless the ledger is frozen, it returns highwater.ErrRollback, ErrKeyMissing, or a
-// SigningError if the ledger must not sign.
+// is low. If the ledger must not sign, and is not frozen, it returns highwater.ErrRollback,
+// ErrKeyMissing, or a SigningError.
 func (l *Ledger) CheckWritable(ctx context.Context) error {
 	if err := l.signing.check(); err != nil && !l.queue.isFrozen() {
 		return fmt.Errorf("ledger %q cannot sign: %w", l.info.Name, err)

@@ -82,7 +82,7 @@ func TestSameKeyOtherRecordIsRefusedAndLogged(t *testing.T) {
 	require.Equal(t, ledger.Replayed, post(t, l, ipc(t, "", "a"), "key").Outcome, "the refusal claims no key")
 }
 
-// With Submission.Once, a second submission under the same idempotency key replays the first
+// If Submission.Once is set, a second submission with the same idempotency key replays the first
 // record, even if the content differs.
 func TestOnceUnderAKey(t *testing.T) {
 	l := memoryLedger(t)
@@ -243,8 +243,8 @@ func TestFreezeIsFinal(t *testing.T) {
 	require.Equal(t, last, again.Head().Checkpoint)
 }
 
-// Freeze commits the submissions that were accepted before the call. No call of Freeze returns before
-// they are committed, not even a second, concurrent one.
+// Freeze commits the submissions that were accepted before it was called. No call to Freeze returns
+// before they are committed, not even a second, concurrent one.
 func TestFreezeWaitsForPendingCommits(t *testing.T) {
 	g := &gate{store(t, memory.New()), make(chan struct{})}
 	l := open(t, g, config(t))

@@ -12,8 +12,8 @@ import (
 	"colophon/storage"
 )
 
-// MarkStore stores the high-water mark of each ledger (spec: High-water mark): the largest
-// checkpoint that the ledger has signed. A restore of the store must not restore the marks.
+// MarkStore stores the high-water mark of each ledger (spec: High-water mark), which is the largest
+// checkpoint that the ledger has signed. Restoring the database must not restore the marks.
 type MarkStore interface {
 	// Mark returns the checkpoint as a signed note, or storage.ErrNotFound.
 	Mark(ledger string) ([]byte, error)
@@ -35,7 +35,7 @@ type markKeeper struct {
 }
 
 // check compares the stored log with the mark. It returns highwater.ErrRollback if the store is not the
-// newest copy of the log, and another error if the mark itself cannot be checked.
+// newest copy of the log, and another error if the check itself fails.
 func (k *markKeeper) check(ctx context.Context, log storage.Reader, keys ...*proofs.Verifier) error {
 	mark, err := k.config.Marks.Mark(k.name)
 	switch {
@@ -54,8 +54,8 @@ func (k *markKeeper) check(ctx context.Context, log storage.Reader, keys ...*pro
 	return err
 }
 
-// recoverMark begins to keep a mark, unless the ledger signs nothing. It stops signing if the
-// mark shows that the store is not the newest copy.
+// recoverMark starts keeping a mark unless the ledger does not sign anything. If the mark shows
+// that the store is not the newest copy, it makes the ledger stop signing.
 func (l *Ledger) recoverMark(ctx context.Context) error {
 	if l.config.Marks == nil || l.signing.refusal != nil {
 		return nil
@@ -90,7 +90,7 @@ func recoverShown(ctx context.Context, l *Ledger) error {
 }
 
 // markShown stores the published head of a ledger that is only read as its mark, at most once per
-// markInterval unless last is true. A mark that lags behind still reveals a rollback to an even older
+// markInterval unless last is true. Even a mark that lags behind reveals a rollback to an earlier
 // head.
 func markShown(l *Ledger, last bool) {
 	if !l.config.MarkShown || l.config.Marks == nil || !last && time.Since(l.marked) < markInterval {
@@ -102,8 +102,8 @@ func markShown(l *Ledger, last bool) {
 	}
 }
 
-// run writes the mark after the head has moved, at most once per markInterval, and a last time
-// after the head has stopped. A mark is never ahead of the durable head.
+// run writes the mark after the head has moved, at most once per markInterval, and one last time
+// after the head can no longer move. A mark is never ahead of the durable head.
 func (k *markKeeper) run() {
 	defer close(k.done)
 	var written uint64

@@ -29,7 +29,7 @@ func marked(t testing.TB, s storage.Store, marks ledger.MarkStore) *ledger.Ledge
 }
 
 // grown opens the empty ledger in s, appends events until it has size events, and closes it. It
-// returns the checkpoint of each size, by size, and the last mark.
+// returns a slice that holds the checkpoint of each tree size at that index, and the last mark.
 func grown(t testing.TB, s storage.Store, size int) (checkpoints [][]byte, mark []byte) {
 	marks := keystore.MarkFiles{Dir: t.TempDir()}
 	l := marked(t, s, marks)
@@ -52,8 +52,8 @@ func TestMarkIsTheLastCheckpoint(t *testing.T) {
 	}
 }
 
-// If the store does not match the mark, or the mark is damaged, the ledger refuses writes, explains
-// why, and stays readable.
+// If the store does not match the mark, or if the mark is damaged, the ledger refuses writes and
+// says why. It can still be read.
 func TestStoresThatAreNotTheNewest(t *testing.T) {
 	_, mark := grown(t, store(t, memory.New()), 12)
 	_, other := grown(t, store(t, memory.New()), 5) // its events have different times, so its tree differs
@@ -126,7 +126,7 @@ func TestMissingMarkIsLogged(t *testing.T) {
 	require.Contains(t, log.String(), "this store could be an older copy")
 }
 
-// brokenMarks fails to write marks while broken is set, and counts the attempts.
+// brokenMarks is a MarkStore that counts writes and fails them while broken is set.
 type brokenMarks struct {
 	keystore.MarkFiles
 	mu             sync.Mutex

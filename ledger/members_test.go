@@ -58,8 +58,8 @@ func TestMemberSecretOfAnInterruptedCreation(t *testing.T) {
 	require.Equal(t, secret.Bytes(), open(t, s, config(t)).MemberSecret().Bytes())
 }
 
-// A ledger does not open if its secret is missing, or is not the one to which the first event
-// commits. An audit reports both cases.
+// A ledger cannot be opened if its secret is missing or is not the one that its first event commits
+// to. An audit reports both cases.
 func TestWrongMemberSecret(t *testing.T) {
 	for name, c := range map[string]struct {
 		stored []byte

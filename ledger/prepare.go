@@ -5,10 +5,10 @@ import (
 	"colophon/proofs"
 )
 
-// PrepareRecord returns the submission of a record (spec: Event body; Idempotency). key is the
-// client's idempotency key. If it is empty and the record has a run_id, kind and run_id form
-// the key. The error is a *strict.Error if the entry would be too large. The submission shares
-// the record's memory.
+// PrepareRecord returns the submission that appends a record (spec: Event body; Idempotency). key
+// is the client's idempotency key. If it is empty and the record has a run_id, the kind and the
+// run_id together act as the key. The error is a *strict.Error if the entry would be too large. The
+// submission shares memory with r.
 func (l *Ledger) PrepareRecord(r *record.Record, actor, key string) (Submission, error) {
 	e := record.EventContext{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
 	body := r.Body(e)
@@ -20,9 +20,9 @@ func (l *Ledger) PrepareRecord(r *record.Record, actor, key string) (Submission,
 	return s, nil
 }
 
-// PrepareRefusal returns the submission that logs the refusal of a record whose claims do not
-// match (spec: Refusals). If the record is already in the log under key, the outcome is
-// Replayed instead.
+// PrepareRefusal returns the submission that logs the refusal of a record whose claims do not match
+// (spec: Refusals). If the log already contains the record under key, the outcome of the submission
+// is Replayed instead.
 func (l *Ledger) PrepareRefusal(r *record.Record, actor, key string) Submission {
 	e := record.EventContext{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
 	s := keyed(r, e)
@@ -30,9 +30,9 @@ func (l *Ledger) PrepareRefusal(r *record.Record, actor, key string) Submission 
 	return s
 }
 
-// PrepareVerb returns the submission of a verb (spec: States; Path validation; Sources;
-// Redactions). key is the client's idempotency key; without one every request appends an
-// event. The error is a *strict.Error if the entry would be too large.
+// PrepareVerb returns the submission that appends a verb (spec: States; Path validation; Sources;
+// Redactions). key is the client's idempotency key. Without a key, every request appends an event.
+// The error is a *strict.Error if the entry would be too large.
 func (l *Ledger) PrepareVerb(v *record.Verb, actor, key string) (Submission, error) {
 	e := record.EventContext{Actor: actor, Ledger: l.info.Name}
 	if key != "" {

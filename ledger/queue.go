@@ -28,9 +28,9 @@ func newQueue(maxItems, maxBytes int, frozen bool) *queue {
 	}
 }
 
-// add adds a submission to the pending batch and wakes the sequencer. refusal is the reason
-// why the ledger signs nothing, or nil. With ErrBusy, add returns the batch that the sequencer
-// must take before there is room.
+// add adds a submission to the pending batch and wakes the sequencer. refusal is the reason why the
+// ledger does not sign, or nil. If the error is ErrBusy, add also returns the batch that the
+// sequencer must take before there is room.
 func (q *queue) add(s *Submission, refusal error) (*item, *batch, error) {
 	size := s.size()
 	q.mu.Lock()
@@ -45,8 +45,8 @@ func (q *queue) add(s *Submission, refusal error) (*item, *batch, error) {
 	return it, b, nil
 }
 
-// refuse returns the error with which add refuses a submission of size bytes, or nil. The
-// caller holds q.mu.
+// refuse returns the reason to reject a submission of size bytes, or nil if it can be added. It is
+// called with q.mu held.
 func (q *queue) refuse(size int, refusal error) error {
 	b := q.pending
 	switch {
@@ -74,7 +74,8 @@ func (q *queue) take() (b *batch, closed bool) {
 	return b, q.closed != nil
 }
 
-// fail refuses the pending batch and all later submissions with reason.
+// fail fails the pending batch with reason, and makes the queue reject all later submissions with
+// it.
 func (q *queue) fail(reason error) {
 	q.mu.Lock()
 	q.failed = reason
@@ -86,8 +87,8 @@ func (q *queue) fail(reason error) {
 	close(b.done)
 }
 
-// close refuses all later submissions with reason, and waits until the accepted ones are committed.
-// Only the first call sets the reason.
+// close makes the queue reject all later submissions with reason, and waits until the accepted ones
+// are committed. If the queue is already closed, it keeps the first reason.
 func (q *queue) close(reason error) {
 	q.mu.Lock()
 	q.closed = cmp.Or(q.closed, reason)
@@ -96,7 +97,7 @@ func (q *queue) close(reason error) {
 	<-q.ended
 }
 
-// drain waits until every accepted submission is durable.
+// drain waits until all submissions accepted before the call are durable.
 func (q *queue) drain(ctx context.Context) error {
 	q.mu.Lock()
 	b := q.pending
@@ -112,7 +113,7 @@ func (q *queue) drain(ctx context.Context) error {
 	}
 }
 
-// setFrozen freezes the queue or ends the freeze. It reports whether the state changed.
+// setFrozen freezes or unfreezes the queue, and reports whether that changed anything.
 func (q *queue) setFrozen(frozen bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -141,7 +142,7 @@ func (q *queue) len() int {
 	return len(q.pending.items)
 }
 
-// signal puts a token into a channel that holds at most one.
+// signal puts a token into a channel of capacity 1, unless the channel already has one.
 func signal(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -153,7 +154,7 @@ func signal(ch chan struct{}) {
 type batch struct {
 	items []*item
 	bytes int
-	room  []item // preallocated items
+	room  []item // items that are allocated but not used yet
 
 	taken chan struct{} // closed when the sequencer takes the batch, so that the queue has room again
 	done  chan struct{} // closed when the batch is durable or err is set
@@ -171,11 +172,11 @@ func newBatch() *batch {
 	return &batch{taken: make(chan struct{}), done: make(chan struct{})}
 }
 
-// maxRoom limits how many items a batch allocates at once. Items of one allocation are freed
-// together.
+// maxRoom limits how many items a batch allocates at a time. Items that are allocated together can
+// only be freed together.
 const maxRoom = 64
 
-// add adds a submission to the batch. size is in bytes.
+// add adds a submission to the batch. size is the number of bytes that it adds to the commit.
 func (b *batch) add(s *Submission, size int) *item {
 	if len(b.room) == 0 {
 		b.room = make([]item, min(len(b.items)+1, maxRoom))

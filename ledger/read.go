@@ -56,7 +56,7 @@ func (p PublishedLog) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	return p.ledger.store.Entry(ctx, seq)
 }
 
-// Entries yields the entries from a seq up to the head that is published when the iteration
+// Entries yields the entries from seq from up to the head that is published when the iteration
 // begins.
 func (p PublishedLog) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
@@ -74,10 +74,11 @@ func (l *Ledger) Prover(ctx context.Context, head *Head) *proofs.Prover {
 	return l.reader.prover(ctx, head)
 }
 
-// Checkpoint returns the signed checkpoint of a size up to the head's. Checkpoints of smaller
-// sizes are not stored but signed again with the current keys. The bytes are the same as
-// before unless the keys have changed. A ledger that is only read remembers some that it has
-// published, and returns storage.ErrNotHeld for others.
+// Checkpoint returns the signed checkpoint of the given size, which must not exceed the size of
+// head. Checkpoints of smaller sizes are not stored, but signed again with the current keys. The
+// result has the same bytes as before unless the keys have changed. A ledger that is only read
+// remembers some of the checkpoints that it has published, and returns storage.ErrNotHeld for all
+// others.
 func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byte, error) {
 	if size == head.Size {
 		return head.Checkpoint, nil
@@ -95,12 +96,12 @@ func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byt
 	return proofs.SignCheckpoint(proofs.Checkpoint{Origin: l.info.Origin, Size: size, Root: root}, l.signing.keys.Load().signers...)
 }
 
-// CheckSigning returns nil if this server signs for the ledger now. It returns storage.ErrNotHeld if
-// another server does, or the reason why none can.
+// CheckSigning returns nil if this server currently signs for the ledger. Otherwise, it returns
+// storage.ErrNotHeld if another server writes the ledger, or the reason why nothing can be signed.
 func (p PublishedLog) CheckSigning() error { return p.ledger.signing.check() }
 
-// SignExport returns the note of an export manifest, signed with the keys that sign the next
-// checkpoint. It returns the error of CheckSigning if this server does not sign.
+// SignExport returns the export manifest as a note that is signed with the keys for the next
+// checkpoint. If this server does not sign for the ledger, it returns the error from CheckSigning.
 func (p PublishedLog) SignExport(m *proofs.ExportManifest) ([]byte, error) {
 	if err := p.CheckSigning(); err != nil {
 		return nil, fmt.Errorf("signing an export: %w", err)

@@ -16,7 +16,7 @@ import (
 	"colophon/storage"
 )
 
-// recover loads the stored head and publishes it. Open calls it before run.
+// recover loads the stored head and publishes it. Open calls recover before it starts run.
 func (s *sequencer) recover(ctx context.Context) error {
 	head, err := s.load(ctx)
 	if err == nil {
@@ -25,8 +25,8 @@ func (s *sequencer) recover(ctx context.Context) error {
 	return err
 }
 
-// load reads the stored head and verifies that head, chain tip, tree edge, and signature agree with
-// each other. It repairs nothing.
+// load reads the stored head, and verifies that the head, the chain tip, the tree edge, and the
+// signature are consistent. It does not repair anything.
 func (s *sequencer) load(ctx context.Context) (*Head, error) {
 	stored, err := s.reader.Head(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *sequencer) verifyCheckpoint(head *Head) error {
 	return nil
 }
 
-// verifyTip checks that the last entry is the chain's tip and the last leaf.
+// verifyTip checks that the last entry matches both the chain tip and the last leaf of the tree.
 func (s *sequencer) verifyTip(ctx context.Context, head *Head) error {
 	last := head.Size - 1
 	entry, err := s.reader.Entry(ctx, last)
@@ -83,10 +83,10 @@ func (s *sequencer) verifyTip(ctx context.Context, head *Head) error {
 	return nil
 }
 
-// Refresh publishes what another server has committed to a ledger that this one only reads, and
-// reloads the ledger's settings. It does nothing for a ledger that this server writes or that is
-// closed. Concurrent calls share their work: a call returns once a refresh that began after the
-// call has succeeded.
+// Refresh publishes what another server has committed to a ledger that this server only reads, and
+// reloads the ledger's settings. It does nothing if this server writes the ledger, or if the ledger
+// is closed. Concurrent calls share one refresh: a call returns once any refresh that began after
+// the call has succeeded.
 func (h *Host) Refresh(ctx context.Context, name string) error {
 	l, err := h.Ledger(name)
 	if err != nil || !l.standby {
@@ -124,8 +124,8 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 	return nil
 }
 
-// checkExtends returns highwater.ErrRollback if the log at head does not extend its earlier state
-// before.
+// checkExtends returns highwater.ErrRollback if the log at head does not extend the log at the
+// earlier head before.
 func (r reader) checkExtends(ctx context.Context, head, before *Head) error {
 	if head.Size < before.Size {
 		return fmt.Errorf("%w: it had %d events, but the store now has %d", highwater.ErrRollback, before.Size, head.Size)
@@ -155,13 +155,13 @@ func (l *Ledger) appendFirstEvent(ctx context.Context) error {
 // Anonymous is the actor of events from requests without authentication.
 const Anonymous = "anonymous"
 
-// MemberSetting names the setting that stores the secret of payload members. The secret is in the
-// database, so that secret and ledger cannot be lost separately. Backups of the database contain
-// it, as they contain the payloads themselves.
+// MemberSetting is the name of the setting that stores the secret for payload members. The secret
+// is stored in the database, so that the secret and the ledger cannot be lost separately. Backups
+// of the database contain the secret, just as they contain the payloads themselves.
 const MemberSetting = "member_secret"
 
-// MemberSecret returns the secret of payload members (spec: Payload members). It is nil in a ledger
-// that an earlier build created, or whose store is a copy.
+// MemberSecret returns the secret for payload members (spec: Payload members). It is nil if an
+// earlier version created the ledger, or if the store is a copy.
 func (l *Ledger) MemberSecret() *members.Secret { return l.members }
 
 // recoverMemberSecret loads the secret and checks that the ledger's first event commits to it.

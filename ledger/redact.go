@@ -20,9 +20,9 @@ const maxWithdrawn = 4 << 10
 // adds to the write-ahead log.
 const withdrawnBytes = 128
 
-// RedactionOf returns the redaction of the record at seq, with the digests of its content. The
-// sequencer sets By. Digests is empty if the event names no content; only records name
-// content.
+// RedactionOf returns the redaction of the record at seq, including the digests of its content. Its
+// By field is set later by the sequencer. Digests is empty if the event refers to no content; only
+// records refer to content.
 func (l *Ledger) RedactionOf(ctx context.Context, seq uint64) (storage.Redaction, error) {
 	contents, err := l.reader.contents(ctx, new(event.Decoder), seq)
 	if err != nil {
@@ -31,7 +31,7 @@ func (l *Ledger) RedactionOf(ctx context.Context, seq uint64) (storage.Redaction
 	return withdrawal(seq, contents), nil
 }
 
-// contents returns the pieces of content that an event names, each digest once.
+// contents returns the pieces of content that an event refers to, without duplicate digests.
 func (r reader) contents(ctx context.Context, d *event.Decoder, seq uint64) ([]event.Content, error) {
 	entry, err := r.Entry(ctx, seq)
 	if err != nil {
@@ -58,7 +58,8 @@ func withdrawal(seq uint64, contents []event.Content) storage.Redaction {
 	return r
 }
 
-// redactedBy returns the event that redacted a record, and whether one did.
+// redactedBy returns the seq of the event that redacted a record, and whether there is such an
+// event.
 func (r reader) redactedBy(ctx context.Context, seq uint64) (by uint64, redacted bool, err error) {
 	by, err = r.Redaction(ctx, seq)
 	switch {
@@ -70,12 +71,12 @@ func (r reader) redactedBy(ctx context.Context, seq uint64) (by uint64, redacted
 	return by, true, nil
 }
 
-// Redact erases the content of the records in a set (spec: Redactions). It appends as many events
-// as it needs. Each event is complete in itself, so another call can continue after an error or the
-// cancellation of ctx. Redact skips events without content and records that are redacted already.
-// After each event, Redact calls done with the number of records in that event. If done returns an
-// error, Redact stops and returns it. reason and actor are those of record.NewRedaction and
-// record.EventContext.
+// Redact erases the content of a set of records (spec: Redactions). It appends as many events as
+// necessary. Each event takes effect on its own, so after an error or the cancellation of ctx,
+// another call can continue the work. Redact skips events without content and records that are
+// already redacted. After each event, it calls done with the number of records in that event. If
+// done returns an error, Redact stops and returns that error. reason and actor are described at
+// record.NewRedaction and record.EventContext.
 func (l *Ledger) Redact(ctx context.Context, of *seqs.Set, reason, actor string, done func(Ack, int) error) error {
 	var decoder event.Decoder
 	next := new(redaction)
@@ -102,7 +103,7 @@ func (l *Ledger) Redact(ctx context.Context, of *seqs.Set, reason, actor string,
 	return l.redact(ctx, next, reason, actor, done)
 }
 
-// toRedact returns the content of a record. skip means that nothing has to be erased.
+// toRedact returns the content of a record. skip is true if there is nothing to erase.
 func (r reader) toRedact(ctx context.Context, d *event.Decoder, seq uint64) (contents []event.Content, skip bool, err error) {
 	if _, skip, err = r.redactedBy(ctx, seq); skip || err != nil {
 		return nil, skip, err
@@ -118,7 +119,8 @@ type redaction struct {
 	pieces    int
 }
 
-// add adds a record to the event. It returns false if the event is full.
+// add adds a record to the event. It returns false, and does not add the record, if the event is
+// full.
 func (r *redaction) add(seq uint64, contents []event.Content) bool {
 	if r.pieces > 0 && r.pieces+len(contents) > maxWithdrawn || !r.seqs.Add(seq) {
 		return false

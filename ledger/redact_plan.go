@@ -13,12 +13,12 @@ import (
 type RedactionPlan struct {
 	Records         uint64     // number of records whose content would be redacted
 	AlreadyRedacted uint64     // number of records that an earlier event redacted
-	WithoutContent  uint64     // number of events that name no content
-	Erased          PieceCount // content that no other record needs
-	Kept            PieceCount // content that other records need
-	NeededBy        uint64     // number of other records that need content of the set
-	// First lists the first of Records, and FirstAlready the first of AlreadyRedacted, at most
-	// MaxListed each.
+	WithoutContent  uint64     // number of events that refer to no content
+	Erased          PieceCount // content of these records that no other record needs
+	Kept            PieceCount // content of these records that other records need
+	NeededBy        uint64     // records outside the set that need content of these records
+	// First lists the seqs of the first records to redact, and FirstAlready lists the first records
+	// that are already redacted. Each list has at most MaxListed elements.
 	First        []uint64
 	FirstAlready []EarlierRedaction
 }
@@ -26,15 +26,16 @@ type RedactionPlan struct {
 // MaxListed limits the lists of a RedactionPlan.
 const MaxListed = 100
 
-// PieceCount counts pieces of content. A piece is counted once, however many records name it.
+// PieceCount counts pieces of content. Each piece is counted once, even if several records refer to
+// it.
 type PieceCount struct{ Count, Bytes uint64 }
 
-// EarlierRedaction is a record and the event that has redacted it.
+// EarlierRedaction is an already redacted record and the event that redacted it, both by seq.
 type EarlierRedaction struct{ Seq, By uint64 }
 
-// PlanRedaction returns what Redact would do to the records of a set at present. For each piece of
-// content it reads all records that need it. Because a set can be large, PlanRedaction calls rest
-// between its steps; if rest returns an error, PlanRedaction stops and returns it.
+// PlanRedaction returns what Redact would currently do to a set of records. For each piece of
+// content, it reads all records that need it. Because the set can be large, PlanRedaction calls
+// rest between steps. If rest returns an error, PlanRedaction stops and returns that error.
 func (l *Ledger) PlanRedaction(ctx context.Context, of *seqs.Set, rest func() error) (*RedactionPlan, error) {
 	p := planning{reader: l.reader, of: of, rest: rest, uses: make(map[proofs.Hash]pieceUse)}
 	for seq := range of.All() {
@@ -49,7 +50,7 @@ func (l *Ledger) PlanRedaction(ctx context.Context, of *seqs.Set, rest func() er
 	return &p.plan, nil
 }
 
-// planning is the state of one call of PlanRedaction.
+// planning is the state of one call to PlanRedaction.
 type planning struct {
 	reader  reader
 	of      *seqs.Set
@@ -62,14 +63,14 @@ type planning struct {
 
 // pieceUse describes which records need a piece of content.
 type pieceUse struct {
-	first  uint64 // first record of the set that needs it; the piece is counted there
+	first  uint64 // seq of the first record in the set that needs the piece; the piece is counted there
 	shared bool   // a record outside the set needs it too
 	single bool   // only one record needs the piece
 }
 
-// maxPieceUses limits how many shared pieces planning remembers. When the map is full, planning
-// clears it. Pieces that a single record needs are not remembered, so a piece that many records
-// share is rarely looked up again.
+// maxPieceUses is the maximum number of shared pieces that planning remembers. When the map is
+// full, planning clears it. Pieces that only one record needs are not remembered, so that a piece
+// shared by many records rarely has to be looked up again.
 var maxPieceUses = 1 << 16
 
 func (p *planning) record(ctx context.Context, seq uint64) error {
@@ -151,6 +152,6 @@ func (p *planning) use(ctx context.Context, digest proofs.Hash) (pieceUse, error
 	return f, nil
 }
 
-// restEach is the number of records needing one piece that planning reads between two calls of
+// restEach is the number of records that planning reads for a single piece between two calls to
 // rest.
 const restEach = 1 << 10

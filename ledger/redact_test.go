@@ -28,8 +28,8 @@ func setOf(numbers ...uint64) *seqs.Set {
 	return set
 }
 
-// redact redacts the records at seqs and verifies each event. It returns the number of events and of
-// redacted records.
+// redact redacts the records at seqs, and verifies the receipt of each event. It returns the number
+// of events and the number of redacted records.
 func redact(t testing.TB, l *ledger.Ledger, seqs ...uint64) (events, records int) {
 	t.Helper()
 	require.NoError(t, l.Redact(t.Context(), setOf(seqs...), "asked for", "alice", func(ack ledger.Ack, n int) error {
@@ -116,8 +116,9 @@ func TestRedactionEvent(t *testing.T) {
 	require.Equal(t, `[[1,2],4]`, string(event.Record.Seqs))
 }
 
-// A redacted record keeps its key. Posting it again under that key is a replay, which does not
-// restore the content. Posting it under another key appends another record and stores the content.
+// A redacted record keeps its idempotency key. Posting the record again with that key is a replay,
+// which does not restore the content. Posting it with another key appends another record and stores
+// the content.
 func TestRedactedRecordIsReplayed(t *testing.T) {
 	l := memoryLedger(t)
 	post(t, l, ipc(t, "run", "text"), "")
@@ -133,7 +134,7 @@ func TestRedactedRecordIsReplayed(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// A redaction under an idempotency key that another record has claimed erases nothing.
+// A redaction whose idempotency key is already claimed by another record erases nothing.
 func TestKeyOfARedaction(t *testing.T) {
 	l := memoryLedger(t)
 	post(t, l, ipc(t, "", "text"), "record")
@@ -256,7 +257,7 @@ func TestRedactionOfMissingRecords(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// Redact erases what PlanRedaction predicts, whichever records share content.
+// Redact erases exactly what PlanRedaction predicts, regardless of which records share content.
 func TestRedactionDoesWhatItsPlanSays(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		database := memory.New()
@@ -303,7 +304,7 @@ func TestRedactionDoesWhatItsPlanSays(t *testing.T) {
 	})
 }
 
-// citing returns a citation set that cites the given texts, and one hash without its text.
+// citing returns a citation set that cites the given texts, and one chunk by its hash alone.
 func citing(t testing.TB, texts []string) *record.Record {
 	t.Helper()
 	citations := []map[string]any{{"source_id": "s", "chunk_hash": fmt.Sprintf("sha256:%064x", 0), "weight": 1}}
@@ -348,12 +349,12 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: no record needs it, but its bytes are stored")
 }
 
-// unrested is a rest function that does not pause.
+// unrested is a rest function that returns immediately.
 func unrested() error { return nil }
 
-// PlanRedaction calls rest before each record of the set, and while it reads the records that need
-// one piece. It looks up a piece that many records share only once, however many other pieces these
-// records have.
+// PlanRedaction calls rest before each record of the set, and regularly while it reads the records
+// that need one piece. A piece that many records share is looked up only once, regardless of how
+// many other pieces these records have.
 func TestPlansRest(t *testing.T) {
 	l := memoryLedger(t)
 	const records = 3000

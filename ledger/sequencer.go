@@ -30,8 +30,8 @@ type sequencer struct {
 	*published               // holds the published head; run updates it with each commit
 	headMoved  chan struct{} // holds a token when head has moved
 
-	// The fields below belong to Open, then to run, or to Refresh in a ledger that is only
-	// read.
+	// The fields below are used first by Open and then only by run, or by Refresh if the ledger is
+	// only read.
 	tree  *proofs.Tree
 	ring  *keyring // signs the next commit
 	tip   proofs.Hash
@@ -47,8 +47,9 @@ type published struct {
 	watchers []func(Commit)
 }
 
-// run commits batches until the queue is closed, an outcome is unknown, or another server holds the
-// lease. It needs no timer: submissions collect in the next batch while the current one commits.
+// run commits batches until the queue is closed, the outcome of a commit is unknown, or another
+// server takes over the lease. It needs no timer, because submissions collect in the next batch
+// while the current one is being committed.
 func (s *sequencer) run() {
 	defer close(s.queue.ended)
 	for range s.queue.wake {
@@ -80,8 +81,8 @@ func notHeld(err error) error {
 	return nil
 }
 
-// commit makes a batch durable as a whole. After any error except ErrOutcomeUnknown nothing
-// was written, and the ledger continues.
+// commit makes all events of a batch durable in a single commit. If it returns an error other than
+// ErrOutcomeUnknown, nothing was written and the ledger continues.
 func (s *sequencer) commit(ctx context.Context, b *batch) error {
 	if err := s.checkSpace(ctx); err != nil {
 		return err
@@ -217,7 +218,7 @@ func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 	return next, nil
 }
 
-// holders returns the stored claims of the batch's keys.
+// holders returns the stored claims for the keys in the batch, indexed by key.
 func (s *sequencer) holders(ctx context.Context, b *batch) (map[proofs.Hash]storage.Claim, error) {
 	keys := make([]proofs.Hash, 0, len(b.items))
 	for _, it := range b.items {

@@ -15,17 +15,18 @@ import (
 // logSetting names the setting that stores the visibility of the transparency log.
 const logSetting = "log"
 
-// The visibilities of a ledger's log (spec: Who may read the log).
+// The values of logSetting (spec: Who may read the log).
 const (
-	PrivateLog = "private" // only clients with a scope for it may read it; the default
+	PrivateLog = "private" // only clients with a suitable scope may read the log; the default
 	PublicLog  = "public"  // anyone may read it
 )
 
 // HasPublicLog reports whether anyone may read the transparency log.
 func (l *Ledger) HasPublicLog() bool { return l.public.Load() }
 
-// SetLogPublic sets the visibility of the transparency log, durably. It logs no event, and works
-// on a frozen ledger too. Making a log private takes effect at once, even if storing it fails.
+// SetLogPublic durably sets whether anyone may read the transparency log. It does not log an event,
+// and also works on a frozen ledger. Making a log private takes effect immediately, even if storing
+// the setting fails.
 func (l *Ledger) SetLogPublic(ctx context.Context, public bool) error {
 	return set(ctx, l, logSetting, public, !public, &l.public)
 }
@@ -40,12 +41,12 @@ const (
 	RejectUnregistered = "reject" // refuse the set
 )
 
-// RejectsUnregisteredSources reports whether the ledger refuses citation sets that cite unregistered
-// sources. Callers of Submit must check that themselves.
+// RejectsUnregisteredSources reports whether the ledger rejects citation sets that cite unregistered
+// sources. Submit does not enforce this; its callers must.
 func (l *Ledger) RejectsUnregisteredSources() bool { return l.rejectsUnregistered.Load() }
 
-// SetRejectUnregisteredSources sets whether the ledger refuses citation sets that cite unregistered sources,
-// durably. It logs no event, and works on a frozen ledger too.
+// SetRejectUnregisteredSources durably sets whether the ledger rejects citation sets that cite unregistered
+// sources. It does not log an event, and also works on a frozen ledger.
 func (l *Ledger) SetRejectUnregisteredSources(ctx context.Context, reject bool) error {
 	return set(ctx, l, sourcesSetting, reject, false, &l.rejectsUnregistered)
 }
@@ -56,14 +57,14 @@ const telemetrySetting = "otlp_content"
 
 // The values of telemetrySetting (spec: Telemetry).
 const (
-	KeepTelemetry = "keep"   // keep what the sender sends; the default
-	HashTelemetry = "hashes" // keep only its hashes
+	KeepTelemetry = "keep"   // keep the content; the default
+	HashTelemetry = "hashes" // keep only the hashes of the content
 )
 
-// SetTelemetryHashesOnly sets, durably, whether the ledger keeps only the hashes of generations that
-// arrive as telemetry. Callers of Submit must leave the content out themselves. SetTelemetryHashesOnly
-// logs no event, and works on a frozen ledger too. Keeping less takes effect at once, even if
-// storing the setting fails.
+// SetTelemetryHashesOnly durably sets whether the ledger keeps only the hashes of generations that
+// arrive as telemetry. Submit does not enforce this; its callers must leave the content out.
+// SetTelemetryHashesOnly does not log an event, and also works on a frozen ledger. Restricting
+// telemetry to hashes takes effect immediately, even if storing the setting fails.
 func (l *Ledger) SetTelemetryHashesOnly(ctx context.Context, hashes bool) error {
 	return set(ctx, l, telemetrySetting, hashes, hashes, &l.hashesTelemetry)
 }
@@ -96,7 +97,8 @@ func SettingNames() []string {
 	return append(slices.Sorted(maps.Keys(settings)), MemberSetting)
 }
 
-// CheckSetting returns an error if a ledger cannot have a setting of this name and value.
+// CheckSetting returns an error if name is not the name of a setting or if value is not a valid
+// value for it.
 func CheckSetting(name string, value []byte) error {
 	values, known := settings[name]
 	switch {
@@ -122,9 +124,9 @@ func valueOf(name string, second bool) string {
 	return settings[name][0]
 }
 
-// set durably stores the second value of a setting if second is true, and the first value
-// otherwise. It then sets isSecond to second. If atOnce is true, it sets isSecond before storing
-// the value, and leaves it set if storing fails.
+// set durably stores a setting: its second value if second is true, and its first value otherwise.
+// It then stores second in isSecond. If atOnce is true, it updates isSecond before storing the
+// setting, and does not revert it if storing fails.
 func set(ctx context.Context, l *Ledger, name string, second, atOnce bool, isSecond *atomic.Bool) error {
 	l.setting.Lock()
 	defer l.setting.Unlock()
@@ -161,7 +163,7 @@ func recoverSetting(ctx context.Context, store storage.Store, name string, secon
 	return nil
 }
 
-// IsPublicLog reports whether the host has a ledger with that name and a public log.
+// IsPublicLog reports whether the host has a ledger with the given name whose log is public.
 func (h *Host) IsPublicLog(name string) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

@@ -76,8 +76,8 @@ func TestUnknownSettings(t *testing.T) {
 	}
 }
 
-// A ledger accepts unregistered sources until SetRejectUnregistered changes that. The setting survives
-// a restart.
+// A ledger accepts unregistered sources until SetRejectUnregisteredSources changes that. The setting
+// survives a restart.
 func TestUnregisteredSourcesAreKept(t *testing.T) {
 	s := store(t, memory.New())
 	l := open(t, s, config(t))
@@ -101,7 +101,8 @@ func TestUnregisteredSourcesAreKept(t *testing.T) {
 }
 
 // A ledger keeps content that arrives as telemetry until SetTelemetryHashesOnly changes that. The
-// setting survives a restart, and keeping less takes effect even if the setting cannot be stored.
+// setting survives a restart. Restricting telemetry to hashes takes effect even if the setting
+// cannot be stored.
 func TestTelemetryContentIsKept(t *testing.T) {
 	s := store(t, memory.New())
 	l := open(t, s, config(t))

@@ -17,8 +17,8 @@ type signing struct {
 	name, origin string // name and origin of the ledger
 
 	keys atomic.Pointer[keyring] // keys of the last durable state; only the sequencer writes it
-	// refusal is highwater.ErrRollback or a SigningError if the ledger must not sign. It is set before
-	// the ledger is shared.
+	// refusal is the reason why the ledger must not sign, or nil: highwater.ErrRollback,
+	// storage.ErrNotHeld, or a SigningError. It is set before the ledger is shared.
 	refusal error
 }
 
@@ -66,8 +66,8 @@ func (s *signing) follow(history *proofs.KeyHistory) (*keyring, error) {
 	return ring, nil
 }
 
-// signersOf returns the signers of the keys that sign now, or nil if the newest is missing.
-// The refusal is ErrKeyMissing if the previous key must sign too and is missing.
+// signersOf returns the signers of the keys that currently sign, or nil if the newest key is
+// missing. refusal is ErrKeyMissing if the previous key must sign too but is missing.
 func (s *signing) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signer, refusal error) {
 	newest := s.signerFor(history.Current())
 	if newest == nil {
@@ -87,8 +87,8 @@ func (s *signing) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signe
 	return signers, refusal
 }
 
-// refuseUnreconciled stops signing because the stored keys could not be updated to match the log:
-// one of them may belong to a newer copy of the log.
+// refuseUnreconciled makes the ledger stop signing because the stored keys could not be updated to
+// match the log. One of them may belong to a newer copy of the log.
 func (s *signing) refuseUnreconciled(err error) {
 	cause := "its key files could not be updated, and the server's log says why"
 	if errors.Is(err, ErrBadKey) {
@@ -97,21 +97,21 @@ func (s *signing) refuseUnreconciled(err error) {
 	s.refuseKeys(fmt.Sprintf("ledger %s: %s. The operator must fix that and start the server again", s.name, cause), err)
 }
 
-// refuseKeys stops signing because the keys do not match the log. It must be called before the
-// ledger is shared.
+// refuseKeys makes the ledger stop signing because its keys do not match the log. It must be called
+// before the ledger is shared.
 func (s *signing) refuseKeys(reason string, err error) {
 	s.refusal = &SigningError{reason}
 	s.config.Log.Error("refusing writes: the signing keys are missing or wrong", "error", reason, "cause", err)
 }
 
-// refuse stops signing because the store does not hold what the ledger has signed. It must be
-// called before the ledger is shared.
+// refuse makes the ledger stop signing because its store does not contain everything that the
+// ledger has signed. It must be called before the ledger is shared.
 func (s *signing) refuse(err error) {
 	s.refusal = err
 	s.config.Log.Error("refusing writes; restore a newer copy, or begin a new ledger and freeze this one", "error", err)
 }
 
-// check returns the reason why the ledger signs nothing, or nil if it signs.
+// check returns the reason why the ledger does not sign, or nil if it does.
 func (s *signing) check() error {
 	if s.refusal != nil {
 		return s.refusal

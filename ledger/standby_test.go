@@ -15,11 +15,11 @@ import (
 	"colophon/storage/memory"
 )
 
-// lease is the lock of a database that several hosts share.
+// lease is a database that several hosts share, with a single lease for all ledgers.
 type lease struct {
 	storage.Database
 	mu     sync.Mutex
-	holder *leasing // the host that holds the leases of all ledgers
+	holder *leasing // the host that holds the lease
 }
 
 func (l *lease) give(to *leasing) {
@@ -102,8 +102,8 @@ func openLedger(t *testing.T, h *ledger.Host) *ledger.Ledger {
 	return l
 }
 
-// A host can only read a ledger whose lease another host holds. Refresh publishes the other host's
-// commits and reports them to the functions that OnCommit has registered.
+// If another host holds the lease on a ledger, a host can only read the ledger. Refresh publishes
+// the other host's commits and reports them to the functions registered with OnCommit.
 func TestStandby(t *testing.T) {
 	_, _, hosts, _ := sharedHosts(t)
 	writer, reader := openLedger(t, hosts[0]), openLedger(t, hosts[1])
@@ -244,8 +244,8 @@ func TestStandbyOfAnOlderStore(t *testing.T) {
 	require.Equal(t, uint64(2), reader.Head().Size)
 }
 
-// With Config.MarkShown, a host does not open a store that has lost entries that the host has
-// published. The host returns the checkpoints that it has published, and no others.
+// If Config.MarkShown is set, a host does not open a store that has lost entries that the host has
+// published. The host returns checkpoints that it has published, and no others.
 func TestMarkOfThePublishedHead(t *testing.T) {
 	_, databases, hosts, _ := sharedHosts(t)
 	writer := openLedger(t, hosts[0])

@@ -15,44 +15,43 @@ import (
 // Submission is one event to append. Its slices must not change before Ticket.Wait or Submit
 // returns.
 type Submission struct {
-	// Body is the event body without the members that the sequencer adds, as AppendBody of
-	// record.Record or record.Verb returns it. It is at most fields.MaxEntry long.
+	// Body is the event body without the members that the sequencer adds, as returned by the
+	// AppendBody method of record.Record or record.Verb. Its length is at most fields.MaxEntry.
 	Body     []byte
 	Contents []record.Content
-	// Redactions lists the records whose content the commit deletes (spec: Redactions). All are in
-	// the log already. The sequencer sets By.
+	// Redactions lists the records whose content the commit deletes (spec: Redactions). They must
+	// already be in the log. The sequencer sets their By fields.
 	Redactions []storage.Redaction
-	// Key is the digest of the idempotency key, or nil. A key needs Record, the canonical
-	// digest of the record, and Refusal, which returns the body of the event to append if
-	// another record holds the key (spec: Idempotency). first is the seq of that record.
+	// Key is the digest of the idempotency key, or nil. If it is set, Record must be the canonical
+	// digest of the record. Refusal must return the body of the event to append if another record,
+	// at seq first, already holds the key (spec: Idempotency).
 	Key     *proofs.Hash
 	Record  proofs.Hash
 	Refusal func(first uint64) []byte
-	// Refused means that Body logs the refusal of the record. The record then claims no key,
-	// but is still replayed if it holds its key already.
+	// Refused means that Body logs the refusal of the record. The event does not claim the key, but
+	// if the record already holds the key, it is still replayed.
 	Refused bool
 	// Once means that the key alone identifies the record: if any record holds the key, the
 	// outcome is Replayed, and no refusal is logged.
 	Once bool
-	// rekey returns the keyring that signs the commit of the event and all later ones, given
-	// the event's seq; nil keeps the current keyring.
+	// rekey returns the keyring that signs the commit of the event and all later commits, given the
+	// event's seq. If it is nil, the keyring does not change.
 	rekey func(seq uint64) (*keyring, error)
 }
 
-// Outcome is the result of a submission.
 type Outcome uint8
 
 // The outcomes. All are durable when they are reported.
 const (
 	Appended   Outcome = iota // the event is in the log
-	Replayed                  // the same record held the key; nothing was added
-	Conflicted                // another record holds the key; the refusal is in the log
+	Replayed                  // the same record already holds the key; nothing was appended
+	Conflicted                // another record holds the key; a refusal was appended to the log
 )
 
 // Ack acknowledges a submission after its commit.
 type Ack struct {
 	Outcome Outcome
-	// First is the seq of the event that holds the key, for Replayed and Conflicted only.
+	// First is the seq of the event that holds the key. It is set only for Replayed and Conflicted.
 	First uint64
 	// Entry is prev_event_hash and body of the appended event or, for Replayed, of event
 	// First.
@@ -63,8 +62,8 @@ type Ack struct {
 	EventHash proofs.Hash
 	LeafHash  proofs.Hash
 	Time      time.Time
-	TimeText  string // Time in the format of the event's body
-	// Head covers the event.
+	TimeText  string // Time as formatted in the event body
+	// Head is a head of the log that includes the event.
 	Head *Head
 }
 
@@ -73,7 +72,7 @@ func IdempotencyKeyDigest(key string) proofs.Hash {
 	return sha256.Sum256([]byte("key\x00" + key))
 }
 
-// Ticket is an accepted submission.
+// Ticket identifies an accepted submission that may not be durable yet.
 type Ticket struct {
 	ledger *Ledger
 	item   *item
@@ -81,8 +80,8 @@ type Ticket struct {
 }
 
 // Wait waits until the event is durable or its batch has failed. It cannot be canceled, because the
-// sequencer uses the submission's memory until then. The error is ErrClaim, and nothing was
-// recorded, if the database assigns the idempotency key to an event that does not claim it.
+// sequencer uses the submission's memory until then. The error is ErrClaim if the database assigns
+// the idempotency key to an event that does not claim it; in this case, nothing was recorded.
 func (t Ticket) Wait() (Ack, error) {
 	<-t.batch.done
 	if err := cmp.Or(t.batch.err, t.item.err); err != nil {
@@ -92,7 +91,7 @@ func (t Ticket) Wait() (Ack, error) {
 	if ack.Outcome != Replayed {
 		return ack, nil
 	}
-	// Callers do this in parallel; the sequencer would do it one by one.
+	// Check the claim here, where callers run in parallel, rather than in the sequencer.
 	var err error
 	if ack.Entry, err = t.ledger.reader.checkClaim(storage.Claim{Key: *t.item.Key, Record: t.item.Record, Seq: ack.First}); err != nil {
 		return Ack{}, err
@@ -110,8 +109,8 @@ func (l *Ledger) Submit(s Submission) (Ack, error) {
 	return ticket.Wait()
 }
 
-// Enqueue queues one event. If the queue is full, it waits for room. The events that one goroutine
-// queues get their seqs in the order of its calls.
+// Enqueue queues one event. If the queue is full, it waits until there is room. Events that are
+// queued by the same goroutine get their seqs in the order of the calls.
 func (l *Ledger) Enqueue(ctx context.Context, s Submission) (Ticket, error) {
 	for {
 		ticket, full, err := l.enqueue(s)
@@ -128,12 +127,12 @@ func (l *Ledger) Enqueue(ctx context.Context, s Submission) (Ticket, error) {
 	}
 }
 
-// enqueue adds a submission to the queue. With ErrBusy it returns a channel that is closed
-// when the queue has room.
+// enqueue adds a submission to the queue. If the error is ErrBusy, it returns a channel that is
+// closed when the queue has room again.
 func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
 	refusal := l.signing.check()
 	if s.rekey != nil {
-		refusal = l.signing.refusal // not ErrKeyMissing: the event that retires the missing key must pass
+		refusal = l.signing.refusal // ignores ErrKeyMissing, because the event that retires the missing key must get through
 	}
 	it, b, err := l.queue.add(&s, refusal)
 	switch {
@@ -161,9 +160,9 @@ func (s *Submission) size() int {
 const verbsAhead = 1 << 10
 
 // AppendVerbs appends each verb as a separate event, in order, and calls done with each
-// acknowledgement. It queues verbs ahead, so that one commit contains many. After an error or the
-// cancellation of ctx, the log has exactly the verbs that were reported to done. There are two
-// exceptions: done returned the error, or the outcome of a commit is unknown.
+// acknowledgement. It queues verbs ahead, so that one commit can contain many of them. If it
+// returns an error, including when ctx is canceled, the log contains exactly the verbs that were
+// reported to done, unless done itself returned the error or the outcome of a commit is unknown.
 func (l *Ledger) AppendVerbs(ctx context.Context, verbs iter.Seq[*record.Verb], actor string, done func(Ack) error) error {
 	var waiting []Ticket
 	var failed, doneFailed error

@@ -24,7 +24,7 @@ func stateChange(t testing.TB, seq uint64, reason string) *record.Verb {
 	return v
 }
 
-// change submits a verb and verifies the acknowledgement.
+// change submits a verb and verifies the receipt that results from the acknowledgement.
 func change(t testing.TB, l *ledger.Ledger, v *record.Verb, key string) ledger.Ack {
 	t.Helper()
 	s, err := l.PrepareVerb(v, ledger.Anonymous, key)
@@ -37,7 +37,7 @@ func change(t testing.TB, l *ledger.Ledger, v *record.Verb, key string) ledger.A
 	return ack
 }
 
-// postPath posts a path fingerprint and returns its path.
+// postPath posts a path fingerprint and returns the path that it belongs to.
 func postPath(t testing.TB, l *ledger.Ledger) record.CurrentPath {
 	t.Helper()
 	r, err := record.Parse(record.PathFingerprint, []byte(`{"project":"p","route":["Start"]}`))
@@ -129,7 +129,8 @@ func TestOneVerbKeyAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// An audit reports a verb whose digest differs from the one that its key claims, as for a record.
+// An audit reports a verb whose digest differs from the digest in the stored claim of its key, as
+// it does for a record.
 func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
 	database := memory.New()
 	s := store(t, database)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// AppendBundle appends one entry to an entry bundle (tlog-tiles): its length as a big-endian
-// uint16, then its bytes. It returns ErrTooLong if the entry is longer than MaxEntry.
+// AppendBundle appends an entry to an entry bundle (tlog-tiles) as its length, in a big-endian
+// uint16, followed by its bytes. It returns ErrTooLong if the entry is longer than MaxEntry.
 func AppendBundle(dst, entry []byte) ([]byte, error) {
 	if len(entry) > MaxEntry {
 		return dst, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLong, len(entry), MaxEntry)

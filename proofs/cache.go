@@ -5,7 +5,8 @@ import "sync"
 // TileBytes is the memory that one cached tile uses, in bytes.
 const TileBytes = 16 << 10
 
-// cacheShards is the number of mutexes over which concurrent readers are spread.
+// cacheShards is the number of shards in a TileCache. Each shard has its own mutex, to reduce
+// contention between concurrent readers.
 const cacheShards = 16
 
 // TileCache holds a bounded number of full, expanded tiles of one log. Full tiles never
@@ -36,8 +37,8 @@ type cacheSlot struct {
 	used bool
 }
 
-// NewTileCache returns a cache for about this number of tiles, but for at least 16. Each uses
-// TileBytes. One tile of level 0 covers 256 leaves.
+// NewTileCache returns a cache that holds approximately the given number of tiles, but at least 16.
+// Each tile uses TileBytes of memory. One tile of level 0 covers 256 leaves.
 func NewTileCache(tiles int) *TileCache {
 	c := new(TileCache)
 	for i := range c.shards {
@@ -51,7 +52,7 @@ func (c *TileCache) shard(id tileID) *cacheShard {
 	return &c.shards[(id.index+uint64(id.level))%cacheShards]
 }
 
-// get returns the tile, or nil if it is not cached.
+// get returns the tile with the given ID, or nil if it is not cached.
 func (c *TileCache) get(id tileID) *tile {
 	if c == nil {
 		return nil
@@ -67,7 +68,7 @@ func (c *TileCache) get(id tileID) *tile {
 	return s.slots[place].tile
 }
 
-// put adds a full tile. If the shard is full, it evicts another tile.
+// put adds a full tile to the cache. If the tile's shard is full, put evicts another tile from it.
 func (c *TileCache) put(id tileID, t *tile) {
 	if c == nil {
 		return

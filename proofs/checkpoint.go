@@ -11,28 +11,28 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Checkpoint is a log's signed statement of its tree's root at one size (tlog-checkpoint).
+// Checkpoint is a log's signed statement of the root of its tree at a given size (tlog-checkpoint).
 type Checkpoint struct {
 	Origin string
 	Size   uint64
 	Root   Hash
 }
 
-// maxCheckpoint is the maximum length of a signed note, in bytes. It leaves room for the
+// maxCheckpoint is the maximum length of a signed checkpoint, in bytes. It leaves room for the
 // cosignatures of many witnesses.
 const maxCheckpoint = 1 << 20
 
-// text returns the signed part of the note, without extension lines.
+// text returns the signed part of the checkpoint's note, without extension lines.
 func (c Checkpoint) text() string {
 	return string(log.Checkpoint{Origin: c.Origin, Size: c.Size, Hash: c.Root[:]}.Marshal())
 }
 
-// Sign returns the signed note of a checkpoint. It returns ErrOrigin if the checkpoint's
-// origin is not the signer's.
+// Sign returns the checkpoint as a signed note. It returns ErrOrigin if the checkpoint's origin is
+// not the signer's.
 func (s *Signer) Sign(c Checkpoint) ([]byte, error) { return SignCheckpoint(c, s) }
 
-// SignCheckpoint returns the signed note of a checkpoint. It has one signature by each signer, in
-// the given order. It returns ErrOrigin if a signer's origin is not the checkpoint's.
+// SignCheckpoint returns the checkpoint as a signed note, with a signature from each of the signers
+// in the given order. It returns ErrOrigin if a signer's origin is not the checkpoint's.
 func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 	keys := make([]note.Signer, len(signers))
 	for i, s := range signers {
@@ -48,13 +48,14 @@ func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 	return signed, nil
 }
 
-// OpenCheckpoint reads and verifies a signed note. The note must be in the canonical form of
-// tlog-checkpoint (ErrMalformed) and must have a signature by one of the verifiers (ErrWrongKey).
-// All signatures by these verifiers must be valid (ErrSignature). The checkpoint's origin must be
-// the name of a verifier that signed (ErrOrigin). That verifier must not have been retired at a
-// smaller size (ErrRetired), and its condition must accept the checkpoint (Verifier.WithCondition);
-// otherwise the error is the condition's. Extension lines and signatures by other keys are allowed
-// and have no effect.
+// OpenCheckpoint parses and verifies a signed checkpoint. The note must be in the canonical form of
+// tlog-checkpoint (otherwise the error wraps ErrMalformed) and must have a signature from at least
+// one of the verifiers (ErrWrongKey). All signatures from these verifiers must be valid
+// (ErrSignature). The checkpoint's origin must be the name of a verifier that signed it
+// (ErrOrigin). That verifier must not have been retired at a smaller size (ErrRetired), and its
+// condition must accept the checkpoint; otherwise the error is the one that the condition returned
+// (see Verifier.WithCondition). Extension lines and signatures from other keys are allowed and have
+// no effect.
 func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	if len(signed) > maxCheckpoint {
 		return Checkpoint{}, fmt.Errorf("%w: the checkpoint has %d bytes, which is too long", ErrMalformed, len(signed))
@@ -74,7 +75,8 @@ func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	return readCheckpoint(opened, verifiers)
 }
 
-// readCheckpoint parses the checkpoint in a note whose known signatures note.Open has verified.
+// readCheckpoint parses the checkpoint in a note. note.Open must have verified the signatures from
+// the known keys.
 func readCheckpoint(opened *note.Note, known knownKeys) (Checkpoint, error) {
 	for _, s := range slices.Concat(opened.Sigs, opened.UnverifiedSigs) {
 		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil {
@@ -102,7 +104,7 @@ func readCheckpoint(opened *note.Note, known knownKeys) (Checkpoint, error) {
 }
 
 // parseCheckpoint parses the signed part of a note, which may have extension lines. It returns
-// ErrMalformed for any spelling that is not canonical.
+// ErrMalformed if the text is not in canonical form.
 func parseCheckpoint(text string) (Checkpoint, error) {
 	var read log.Checkpoint
 	if _, err := read.Unmarshal([]byte(text)); err != nil {
@@ -125,7 +127,7 @@ func parseCheckpoint(text string) (Checkpoint, error) {
 // knownKeys is a list of verifiers. If several match a name and a key id, the first one is used.
 type knownKeys []*Verifier
 
-// find returns the verifier that has this name and key id, or nil.
+// find returns the verifier with the given name and key ID, or nil if there is none.
 func (k knownKeys) find(name string, id uint32) *Verifier {
 	for _, v := range k {
 		if v.Name() == name && v.KeyHash() == id {
@@ -143,7 +145,7 @@ func (k knownKeys) Verifier(name string, id uint32) (note.Verifier, error) {
 	return nil, &note.UnknownVerifierError{Name: name, KeyHash: id}
 }
 
-// String lists the keys for messages.
+// String returns a list of the keys for use in messages.
 func (k knownKeys) String() string {
 	var names []string
 	for _, v := range k {
@@ -154,8 +156,8 @@ func (k knownKeys) String() string {
 	return strings.Join(names, " or ")
 }
 
-// signatureNames lists the keys of the first four signatures, and the number of the others, for
-// messages.
+// signatureNames returns a list of the keys of the first four signatures, followed by the number of
+// remaining signatures, for use in messages.
 func signatureNames(signatures []note.Signature) string {
 	const most = 4
 	var names []string

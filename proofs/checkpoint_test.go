@@ -16,7 +16,7 @@ import (
 
 const testOrigin = "ledger.example/default"
 
-// testSigner returns a signer for origin whose key depends only on number.
+// testSigner returns a signer for the given origin. Its key depends only on number.
 func testSigner(t testing.TB, origin string, number byte) *Signer {
 	t.Helper()
 	s, err := NewKey([ed25519.SeedSize]byte{number}).Signer(origin)
@@ -122,7 +122,7 @@ func TestCheckpoints(t *testing.T) {
 	require.ErrorIs(t, err, ErrOrigin)
 }
 
-// signText signs any text as a note.
+// signText signs text as a note, even if it is not a valid checkpoint.
 func signText(t testing.TB, text string, signers ...*Signer) []byte {
 	t.Helper()
 	n := &note.Note{Text: text}
@@ -194,7 +194,7 @@ func TestOpenCheckpointErrors(t *testing.T) {
 	require.ErrorIs(t, err, ErrWrongKey)
 }
 
-// OpenCheckpoint refuses a signed checkpoint in which any single bit is changed.
+// OpenCheckpoint refuses a signed checkpoint if any single bit of it is changed.
 func TestCheckpointBits(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	signed, err := signer.Sign(Checkpoint{testOrigin, 7, testLeaf(3)})

@@ -5,13 +5,14 @@ import "fmt"
 // MaxEntry is the maximum length of an entry in bytes, the largest uint16 (tlog-tiles).
 const MaxEntry = 65535
 
-// AppendEntry appends the entry of an event: prev_event_hash ‖ body (spec: Entry and chain).
+// AppendEntry appends the entry for an event, which is prev_event_hash ‖ body (spec: Entry and
+// chain).
 func AppendEntry(dst []byte, prev Hash, body []byte) []byte {
 	return append(append(dst, prev[:]...), body...)
 }
 
-// SplitEntry is the inverse of AppendEntry. The body shares the entry's memory. SplitEntry returns
-// ErrTooLong if the entry is longer than MaxEntry, and ErrMalformed if it has no body.
+// SplitEntry is the inverse of AppendEntry. The body aliases entry. SplitEntry returns ErrTooLong
+// if the entry is longer than MaxEntry, and ErrMalformed if it has no body.
 func SplitEntry(entry []byte) (prev Hash, body []byte, err error) {
 	if len(entry) > MaxEntry {
 		return Hash{}, nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLong, len(entry), MaxEntry)
@@ -26,19 +27,19 @@ func SplitEntry(entry []byte) (prev Hash, body []byte, err error) {
 // entry. It is not safe for concurrent use.
 type Chain struct {
 	Size uint64 // number of entries so far
-	Tip  Hash   // event_hash of the last entry; zero before the first
+	Tip  Hash   // event_hash of the last entry; the zero Hash if there are no entries yet
 }
 
-// LinkedEntry holds what one entry contributes to the chain and the tree.
+// LinkedEntry holds the hashes that an entry adds to the chain and the tree, and the event body.
 type LinkedEntry struct {
 	Event Hash   // event_hash
-	Leaf  Hash   // leaf hash, for the tree at index seq
-	Body  []byte // the event body; shares the entry's memory
+	Leaf  Hash   // leaf hash of the entry in the tree, at index seq
+	Body  []byte // event body; aliases the entry
 }
 
-// Next verifies that entry links to the previous one, advances the chain, and returns the
-// entry's hashes. It returns ErrChainLink if the entry links to another event. After an error
-// the chain is unchanged.
+// Next verifies that entry links to the previous entry, advances the chain, and returns the entry's
+// hashes. It returns ErrChainLink if the entry links to a different event. After an error, the
+// chain is unchanged.
 func (c *Chain) Next(entry []byte) (LinkedEntry, error) {
 	prev, body, err := SplitEntry(entry)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// hexHash parses a hash with the standard library.
+// hexHash parses a hash without using the code under test.
 func hexHash(t testing.TB, text string) Hash {
 	t.Helper()
 	raw, err := hex.DecodeString(text)
@@ -21,7 +21,7 @@ func hexHash(t testing.TB, text string) Hash {
 	return Hash(raw)
 }
 
-// Chain and tree hashes equal those of the test vectors, which CPython computed.
+// The chain and tree hashes match those in the test vectors, which were computed by CPython.
 func TestVectors(t *testing.T) {
 	raw, err := os.ReadFile("../testdata/vectors/audit-chain.json")
 	require.NoError(t, err)
@@ -62,8 +62,8 @@ func TestVectors(t *testing.T) {
 	require.Equal(t, uint64(len(vectors.Events)), chain.Size)
 }
 
-// EventHash and LeafHash follow the definition, both for short entries, which are hashed without
-// allocation, and for longer ones.
+// EventHash and LeafHash follow their definitions, both for short entries, which are hashed without
+// an allocation, and for longer ones.
 func TestHashesByDefinition(t *testing.T) {
 	prev := Hash{1, 2, 3}
 	for _, n := range []int{1, 100, 4062, 4063, 4064, 4065, 5000, MaxEntry - HashSize} {

@@ -2,36 +2,38 @@ package proofs
 
 import "errors"
 
-// Errors that callers distinguish. The errors that wrap them name the compared values.
+// These are the errors that callers can distinguish. The functions of this package wrap them in
+// errors that state the values concerned.
 var (
-	// ErrRange means that the tree does not have this index or size. It is also returned for a
-	// consistency proof from size 0, which RFC 6962 does not define.
+	// ErrRange means that the tree does not have the requested index or size. It is also returned
+	// for a consistency proof from size 0, which RFC 6962 does not define.
 	ErrRange = errors.New("proofs: out of range")
 	// ErrMalformed means that the bytes are not in the expected format.
 	ErrMalformed = errors.New("proofs: malformed")
 	// ErrTooLong means that an entry is longer than MaxEntry.
 	ErrTooLong = errors.New("proofs: entry too long")
-	// ErrNoProof means that the receipt is minimal, or the proof file does not include its
+	// ErrNoProof means that the receipt is minimal, or that the proof file does not include its
 	// entry.
 	ErrNoProof = errors.New("proofs: there is no proof to verify")
-	// ErrWrongKey means that none of the expected keys has signed.
+	// ErrWrongKey means that none of the expected keys signed.
 	ErrWrongKey = errors.New("proofs: not signed by an expected key")
-	// ErrSignature means that a signature in the name of a known key is invalid.
+	// ErrSignature means that a signature that names a known key is invalid.
 	ErrSignature = errors.New("proofs: invalid signature")
-	// ErrRetired means that every known key that signed was retired at a smaller size.
+	// ErrRetired means that every known key that signed had been retired at a smaller size.
 	ErrRetired = errors.New("proofs: signed by a retired key")
-	// ErrOrigin means that a known key signed the checkpoint, but for a log of a different origin.
+	// ErrOrigin means that a known key signed the checkpoint, but that the checkpoint's origin is
+	// that of a different log.
 	ErrOrigin = errors.New("proofs: checkpoint of another log")
 	// ErrChainLink means that prev_event_hash, event_hash, or leaf_hash does not match the
 	// entries.
 	ErrChainLink = errors.New("proofs: the chain link is broken")
-	// ErrInclusion means that the proof does not place the leaf in the signed tree.
+	// ErrInclusion means that the proof does not show that the leaf is in the signed tree.
 	ErrInclusion = errors.New("proofs: inclusion is not proved")
 	// ErrConsistency means that the proof does not show that one tree is a prefix of the
 	// other.
 	ErrConsistency = errors.New("proofs: consistency is not proved")
 	// ErrPath means that the path does not lead from the stage to the root of its run.
 	ErrPath = errors.New("proofs: the path of the stage is broken")
-	// ErrField means that a member of a receipt differs from its event.
+	// ErrField means that a field of a receipt does not match the event.
 	ErrField = errors.New("proofs: field differs from the event")
 )

@@ -9,19 +9,19 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// event holds the parts of an event body that a receipt repeats (spec: Event body). The byte
-// slices are canonical JSON.
+// event holds the parts of an event body that are repeated in a receipt (spec: Event body). The
+// byte slices are canonical JSON.
 type event struct {
 	ledger, kind, time string
 	seq                uint64
-	hashes             []byte // record.hashes, {} if absent
-	checks             []byte // {} if absent
-	shape              []byte // record.shape, nil if absent
-	failureStage       []byte // record.failure_stage, nil if absent
-	incomplete         []byte // see the function incomplete
+	hashes             []byte // record.hashes, or {} if absent
+	checks             []byte // checks, or {} if absent
+	shape              []byte // record.shape, or nil if absent
+	failureStage       []byte // record.failure_stage, or nil if absent
+	incomplete         []byte // result of the function incomplete
 }
 
-// readEvent parses an event body. The body must be canonical JSON (spec: Event body).
+// readEvent parses an event body, which must be canonical JSON (spec: Event body).
 func readEvent(body []byte) (event, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(body); err != nil {
@@ -50,8 +50,9 @@ func readEvent(body []byte) (event, error) {
 	return e, r.err
 }
 
-// incomplete returns the list of members that the IPC record of an event lacks (spec: Receipts), as
-// canonical JSON. It returns nil if the record lacks none or the event has no IPC record.
+// incomplete returns the list of members that an event's IPC record lacks (spec: Receipts), as
+// canonical JSON. It returns nil if the record lacks none, or if the event's record is not an IPC
+// record.
 func incomplete(event pyjson.Value) []byte {
 	if string(event.Member("kind").Text()) != "ipc_record" {
 		return nil
@@ -77,7 +78,7 @@ func incomplete(event pyjson.Value) []byte {
 	return append(list, ']')
 }
 
-// canonicalOrNil returns a value as canonical JSON, or nil if it is absent.
+// canonicalOrNil returns v as canonical JSON, or nil if v is absent.
 func canonicalOrNil(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.Absent {
 		return nil
@@ -85,7 +86,7 @@ func canonicalOrNil(v pyjson.Value) []byte {
 	return v.AppendCanonical(nil, pyjson.Compact)
 }
 
-// reader reads typed values from JSON. It keeps its first error, an ErrMalformed that names
+// reader reads typed values from JSON. It keeps the first error, which wraps ErrMalformed and names
 // the value.
 type reader struct {
 	err error
@@ -97,7 +98,8 @@ func (r *reader) fail(format string, args ...any) {
 	}
 }
 
-// only returns v. It fails unless v is an object whose members all have one of these names.
+// only returns v. It records an error unless v is an object in which every member has one of the
+// given names.
 func (r *reader) only(v pyjson.Value, what string, names ...string) pyjson.Value {
 	if v.Kind() != pyjson.Object {
 		r.fail("%s is not an object", what)
@@ -117,7 +119,7 @@ func (r *reader) text(v pyjson.Value, what string) string {
 	return string(v.Text())
 }
 
-// count reads an integer from 0 to 2^64-1.
+// count reads an unsigned 64-bit integer.
 func (r *reader) count(v pyjson.Value, what string) uint64 {
 	n, err := strconv.ParseUint(string(v.Raw()), 10, 64)
 	if v.Kind() != pyjson.Integer || err != nil {
@@ -134,8 +136,8 @@ func (r *reader) hash(v pyjson.Value, what string) Hash {
 	return h
 }
 
-// flag reads an optional member whose only valid value is true. It refuses false, which the ledger
-// never writes.
+// flag reads an optional member whose only valid value is true. It refuses false, because the
+// ledger never writes it.
 func (r *reader) flag(v pyjson.Value, what string) bool {
 	if v.Kind() != pyjson.Absent && v.Kind() != pyjson.True {
 		r.fail("%s is not true", what)
@@ -143,7 +145,7 @@ func (r *reader) flag(v pyjson.Value, what string) bool {
 	return v.Kind() == pyjson.True
 }
 
-// hashList reads a list of at most maxPath hashes, such as an audit path.
+// hashList reads a list of at most maxPath hashes, such as an inclusion proof.
 func (r *reader) hashList(v pyjson.Value, what string) []Hash {
 	if v.Kind() != pyjson.Array || v.Len() > maxPath {
 		r.fail("%s is not an array of at most %d hashes", what, maxPath)
@@ -156,7 +158,7 @@ func (r *reader) hashList(v pyjson.Value, what string) []Hash {
 	return hashes
 }
 
-// object returns an object as canonical JSON.
+// object reads an object and returns it as canonical JSON.
 func (r *reader) object(v pyjson.Value, what string) []byte {
 	if v.Kind() != pyjson.Object {
 		r.fail("%s is not an object", what)
@@ -164,7 +166,7 @@ func (r *reader) object(v pyjson.Value, what string) []byte {
 	return v.AppendCanonical(nil, pyjson.Compact)
 }
 
-// objectOrEmpty returns an object as canonical JSON, or {} if it is absent.
+// objectOrEmpty reads an object and returns it as canonical JSON. It returns {} if v is absent.
 func (r *reader) objectOrEmpty(v pyjson.Value, what string) []byte {
 	if v.Kind() == pyjson.Absent {
 		return []byte("{}")

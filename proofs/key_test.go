@@ -7,7 +7,7 @@ import (
 )
 
 // FuzzParseKeys checks that ParseVerifier accepts a key only in canonical form, and that ParseSigner
-// returns either a key that can be parsed again, or ErrMalformed.
+// returns either a key that can be parsed again or ErrMalformed.
 func FuzzParseKeys(f *testing.F) {
 	signer := testSigner(f, testOrigin, 1)
 	f.Add(signer.Secret())
@@ -32,7 +32,7 @@ func FuzzParseKeys(f *testing.F) {
 	})
 }
 
-// FuzzNewReceipt checks that NewReceipt returns either a receipt that can be parsed again, or
+// FuzzNewReceipt checks that NewReceipt returns either a receipt that can be parsed again or
 // ErrMalformed.
 func FuzzNewReceipt(f *testing.F) {
 	for _, entry := range newTestLog(f, 3).entries {

@@ -12,32 +12,32 @@ import (
 // KeyStep is one of the two steps of a key rotation (spec: Key rotation).
 type KeyStep string
 
-// The steps of a rotation. Between them, both keys sign.
+// These are the steps of a rotation. Between them, both keys sign.
 const (
-	KeyIntroduced KeyStep = "introduced" // the new key signs together with the current one
-	KeyRetired    KeyStep = "retired"    // only the new key signs
+	KeyIntroduced KeyStep = "introduced" // from here on, the new key signs together with the current one
+	KeyRetired    KeyStep = "retired"    // from here on, only the new key signs
 )
 
-// KeyChange is the record of a key_rotated event (spec: Key rotation events).
+// KeyChange is the content of a key_rotated event's record (spec: Key rotation events).
 type KeyChange struct {
 	Step KeyStep
-	// Previous is the key that is replaced, and Next is its successor.
+	// Previous is the key that is being replaced, and Next is its successor.
 	Previous, Next *Verifier
 	// Handover is the note that NewHandover returns. It is nil in the second step.
 	Handover []byte
 }
 
-// handoverTitle is the first line of a handover. Origins contain no spaces, so the note cannot
-// be mistaken for a checkpoint.
+// handoverTitle is the first line of a handover. It cannot be mistaken for the first line of a
+// checkpoint, because an origin contains no spaces.
 const handoverTitle = "colophon key rotation v1\n"
 
 func handoverText(previous, next *Verifier) string {
 	return handoverTitle + previous.Name() + "\n" + previous.String() + "\n" + next.String() + "\n"
 }
 
-// NewHandover returns the signed note in which a key of a log names its successor. The
-// signature of the previous key authorises the next key. The signature of the next key proves
-// that its owner possesses it.
+// NewHandover returns the signed note in which a log's key names its successor. The previous key's
+// signature authorises the next key, and the next key's signature proves that its owner possesses
+// it.
 func NewHandover(previous, next *Signer) ([]byte, error) {
 	if previous.Origin() != next.Origin() {
 		return nil, fmt.Errorf("%w: the next key has the origin %.100q, but the previous key has %.100q", ErrOrigin, next.Origin(), previous.Origin())
@@ -50,8 +50,8 @@ func NewHandover(previous, next *Signer) ([]byte, error) {
 	return signed, nil
 }
 
-// verifyHandover verifies that both keys signed the handover from previous to next. It returns
-// ErrMalformed, ErrWrongKey, or ErrSignature.
+// verifyHandover verifies that both keys signed the handover from previous to next. If not, it
+// returns ErrMalformed, ErrWrongKey, or ErrSignature.
 func verifyHandover(handover []byte, previous, next *Verifier) error {
 	if len(handover) > maxCheckpoint {
 		return fmt.Errorf("%w: the handover has %d bytes, which is too long", ErrMalformed, len(handover))
@@ -72,8 +72,8 @@ func verifyHandover(handover []byte, previous, next *Verifier) error {
 	return nil
 }
 
-// ParseKeyChange parses the record of a key_rotated event and returns ErrMalformed for any
-// other value. It does not verify the change; KeyHistory.Add does.
+// ParseKeyChange parses the record of a key_rotated event. It returns ErrMalformed if the record is
+// not valid. It does not verify the change, which is done by KeyHistory.Add.
 func ParseKeyChange(record pyjson.Value) (KeyChange, error) {
 	var r reader
 	r.only(record, "key change", "digest", "handover", "idempotency_key", "previous_key", "step", "verifier_key")

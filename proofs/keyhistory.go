@@ -8,34 +8,35 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Kinds of the events that define keys (spec: Key rotation events).
+// kindCreated and kindRotated are the kinds of events that define a log's keys (spec: Key rotation
+// events).
 const (
 	kindCreated = "ledger_created"
 	kindRotated = "key_rotated"
 )
 
-// KeyHistory is the list of a log's keys according to its events (spec: Key rotation). Each
-// key after the first was authorised by the key before it. It is not safe for concurrent use.
+// KeyHistory is the list of a log's keys, as recorded in its events (spec: Key rotation). Each key
+// after the first was authorised by the key before it. A KeyHistory is not safe for concurrent use.
 type KeyHistory struct {
-	keys []LogKey // oldest first; has at least one key
+	keys []LogKey // oldest first; never empty
 }
 
 // LogKey is one key of a log.
 type LogKey struct {
-	Verifier *Verifier // bounded if the key is retired (Verifier.WithRetirement)
-	// ReplacedAt is the seq of the event that introduced the next key, and Handover is that event's
-	// note. For the newest key they are 0 and nil.
+	Verifier *Verifier // has a size bound if the key is retired (Verifier.WithRetirement)
+	// ReplacedAt is the seq of the event that introduced the next key, and Handover is the note in
+	// that event. They are 0 and nil for the newest key.
 	ReplacedAt uint64
 	Handover   []byte
 }
 
-// NewKeyHistory returns the history of a log whose only key is the one in ledger_created.
+// NewKeyHistory returns the history of a log whose only key is the one in its ledger_created event.
 func NewKeyHistory(first *Verifier) *KeyHistory {
 	return &KeyHistory{keys: []LogKey{{Verifier: first}}}
 }
 
-// BeginKeyHistory returns the key history after the first entry of a log. It returns
-// ErrMalformed if that entry is not a ledger_created event.
+// BeginKeyHistory returns the key history as of the first entry of a log. It returns ErrMalformed
+// if the entry is not a ledger_created event.
 func BeginKeyHistory(entry []byte) (*KeyHistory, error) {
 	record, err := recordOfKind(entry, kindCreated)
 	if err != nil {
@@ -49,10 +50,10 @@ func BeginKeyHistory(entry []byte) (*KeyHistory, error) {
 	return NewKeyHistory(first), nil
 }
 
-// Add applies the change in the event at seq, which must be greater than the seqs of all earlier
-// changes. The error shows which rule is broken (spec: Key rotation): ErrMalformed if the step is
+// Add applies the change in the event at seq, which must be greater than the seq of every earlier
+// change. The error shows which rule was broken (spec: Key rotation): ErrMalformed if the step is
 // out of order or names the wrong keys; ErrOrigin, ErrWrongKey, or ErrSignature if the handover is
-// wrong. After an error the history is unchanged.
+// not valid. After an error, the history is unchanged.
 func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
 	current, overlapping := h.Current(), h.OverlapKey()
 	switch {
@@ -81,7 +82,7 @@ func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
 }
 
 // AddEntry applies the change in the entry at seq. It returns ErrMalformed if the entry is not a
-// key_rotated event, and otherwise the errors of Add.
+// key_rotated event; otherwise it returns any error from Add.
 func (h *KeyHistory) AddEntry(seq uint64, entry []byte) error {
 	record, err := recordOfKind(entry, kindRotated)
 	if err != nil {
@@ -91,7 +92,7 @@ func (h *KeyHistory) AddEntry(seq uint64, entry []byte) error {
 }
 
 // AddRecord applies the change in the record of the key_rotated event at seq. It returns
-// ErrMalformed if the record cannot be parsed, and otherwise the errors of Add.
+// ErrMalformed if the record cannot be parsed; otherwise it returns any error from Add.
 func (h *KeyHistory) AddRecord(seq uint64, record pyjson.Value) error {
 	change, err := ParseKeyChange(record)
 	if err != nil {
@@ -100,7 +101,8 @@ func (h *KeyHistory) AddRecord(seq uint64, record pyjson.Value) error {
 	return h.Add(seq, change)
 }
 
-// recordOfKind returns the record of an entry's event, which must have this kind.
+// recordOfKind returns the record in an entry's event. It returns ErrMalformed if the event is not
+// of the given kind.
 func recordOfKind(entry []byte, kind string) (pyjson.Value, error) {
 	_, body, err := SplitEntry(entry)
 	if err != nil {
@@ -116,13 +118,13 @@ func recordOfKind(entry []byte, kind string) (pyjson.Value, error) {
 	return document.Root().Member("record"), nil
 }
 
-// Clone returns an independent copy.
+// Clone returns an independent copy of h.
 func (h *KeyHistory) Clone() *KeyHistory { return &KeyHistory{keys: slices.Clone(h.keys)} }
 
 // Current returns the newest key.
 func (h *KeyHistory) Current() *Verifier { return h.keys[len(h.keys)-1].Verifier }
 
-// OverlapKey returns the previous key while both it and the newest key sign, and nil
+// OverlapKey returns the previous key if it still signs along with the newest key, and nil
 // otherwise.
 func (h *KeyHistory) OverlapKey() *Verifier {
 	if len(h.keys) == 1 {
@@ -150,16 +152,16 @@ func (h *KeyHistory) ChangeSeqs() []uint64 {
 	return seqs
 }
 
-// Contains reports whether key is in the history. A client that trusts the key can then also
+// Contains reports whether key is in the history. If it is, a client that trusts the key can also
 // trust its successors.
 func (h *KeyHistory) Contains(key *Verifier) bool {
 	return slices.ContainsFunc(h.keys, func(k LogKey) bool { return k.Verifier.String() == key.String() })
 }
 
-// VerifiersFrom returns the log's oldest key that is among the trusted keys, and all its
-// successors, newest first. Retired keys are bounded. The result is empty if the log has none of
-// the trusted keys. Older keys are not included: a retired key may have been stolen, and only its
-// successors can say up to which size it signed.
+// VerifiersFrom returns the oldest of the log's keys that is among the trusted keys, and all of its
+// successors, newest first. Retired keys have a size bound. The result is empty if the log has none
+// of the trusted keys. Keys older than the trusted one are not included: a retired key may have
+// been stolen, and only its successors can say up to which size it signed.
 func (h *KeyHistory) VerifiersFrom(trusted ...*Verifier) []*Verifier {
 	first := slices.IndexFunc(h.keys, func(k LogKey) bool {
 		return slices.ContainsFunc(trusted, func(t *Verifier) bool { return t.String() == k.Verifier.String() })
@@ -170,13 +172,13 @@ func (h *KeyHistory) VerifiersFrom(trusted ...*Verifier) []*Verifier {
 	return h.Verifiers()[:len(h.keys)-first]
 }
 
-// SigningKeysAt returns the keys that sign checkpoints of this size, newest first: one key, or two
-// during an overlap.
+// SigningKeysAt returns the keys that sign checkpoints of the given size, newest first. There is
+// one key, or two during an overlap.
 func (h *KeyHistory) SigningKeysAt(size uint64) []*Verifier {
 	var list []*Verifier
 	for i, k := range slices.Backward(h.keys) {
 		if i > 0 && size <= h.keys[i-1].ReplacedAt {
-			continue // the key was introduced after this size
+			continue // the key was introduced after the given size
 		}
 		if until, retired := k.Verifier.SignedUpTo(); retired && size > until {
 			break
@@ -186,9 +188,9 @@ func (h *KeyHistory) SigningKeysAt(size uint64) []*Verifier {
 	return list
 }
 
-// OpenCheckpoint opens a checkpoint of the log to which the history belongs. Every key that signs
-// at the checkpoint's size (SigningKeysAt) must have signed it, and at least one of these keys must be a
-// trusted key or a successor of one. The errors are those of the function OpenCheckpoint.
+// OpenCheckpoint opens a checkpoint of the log that the history belongs to. Every key that signs at the
+// checkpoint's size (SigningKeysAt) must have signed it, and at least one of these keys must be a
+// trusted key or a successor of one. The errors are those of the package-level function OpenCheckpoint.
 func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkpoint, error) {
 	checkpoint, err := OpenCheckpoint(signed, h.VerifiersFrom(trusted...)...)
 	if err != nil {
@@ -202,11 +204,11 @@ func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkp
 	return checkpoint, nil
 }
 
-// OpenLaterCheckpoint opens a checkpoint of a log that may have grown: the history covers only the first
-// known entries. For a checkpoint up to that size it does the same as the method OpenCheckpoint. A
-// larger checkpoint must be signed by the newest key of the history, by a trusted key that the
-// history does not contain yet, or by one of successors. The signature of an older key alone does
-// not suffice. The errors are those of the function OpenCheckpoint.
+// OpenLaterCheckpoint opens a checkpoint of a log that may have grown, so that the history covers only
+// the first known entries. For a checkpoint up to that size, it does the same as
+// KeyHistory.OpenCheckpoint. A larger checkpoint must be signed by the newest key in the history, by a
+// trusted key that is not in the history yet, or by one of successors; the signature of an older key is
+// not enough. The errors are those of the package-level function OpenCheckpoint.
 func (h *KeyHistory) OpenLaterCheckpoint(signed []byte, known uint64, trusted, successors []*Verifier) (Checkpoint, error) {
 	later := slices.DeleteFunc(slices.Concat(trusted, successors), h.Contains)
 	checkpoint, err := OpenCheckpoint(signed, slices.Concat(h.VerifiersFrom(trusted...), later)...)
@@ -224,7 +226,7 @@ func (h *KeyHistory) OpenLaterCheckpoint(signed []byte, known uint64, trusted, s
 	return checkpoint, nil
 }
 
-// Verifiers returns all keys, newest first. Retired keys are bounded.
+// Verifiers returns all the keys, newest first. Retired keys have a size bound.
 func (h *KeyHistory) Verifiers() []*Verifier {
 	var list []*Verifier
 	for _, k := range slices.Backward(h.keys) {
@@ -240,9 +242,9 @@ func (h *KeyHistory) ReplacedKeys() []LogKey {
 	return before
 }
 
-// ParseLogKey parses a response of log/key and verifies every handover. It returns the errors
-// of KeyHistory.Add, or ErrMalformed. The result is the history of the expected log only if it
-// contains a key that the caller trusts.
+// ParseLogKey parses a response from log/key and verifies every handover in it. It returns
+// ErrMalformed or an error from KeyHistory.Add. The caller must check that the history contains a
+// key that it trusts; otherwise the history may belong to a different log.
 func ParseLogKey(text []byte) (*KeyHistory, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
@@ -280,11 +282,11 @@ func ParseLogKey(text []byte) (*KeyHistory, error) {
 	return h, nil
 }
 
-// logKeyText is the JSON form of a history in log/key.
+// logKeyText is the JSON form of a history, as log/key returns it.
 type logKeyText struct {
 	Origin      string         `json:"origin"`
 	VerifierKey string         `json:"verifier_key"`
-	Retired     []replacedText `json:"retired"` // the key that was replaced last comes first
+	Retired     []replacedText `json:"retired"` // most recently replaced key first
 }
 
 type replacedText struct {
@@ -307,7 +309,7 @@ func (h *KeyHistory) MarshalJSON() ([]byte, error) {
 	return json.Marshal(text)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. Its errors are those of ParseLogKey.
+// UnmarshalJSON implements json.Unmarshaler. It returns the errors of ParseLogKey.
 func (h *KeyHistory) UnmarshalJSON(text []byte) error {
 	read, err := ParseLogKey(text)
 	if err == nil {
@@ -321,7 +323,8 @@ type seqChange struct {
 	KeyChange
 }
 
-// replaced reads the one or two changes from one key to the next, the later one first.
+// replaced reads the changes from one key to the next, of which there are one or two, and returns
+// the later one first.
 func (r *reader) replaced(v pyjson.Value, previous, next *Verifier) []seqChange {
 	r.only(v, "retired", "verifier_key", "replaced_at", "signed_up_to", "handover")
 	var changes []seqChange

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// introduced returns the change in which previous introduces next.
+// introduced returns the change in which the previous key introduces the next one.
 func introduced(t require.TestingT, previous, next *Signer) KeyChange {
 	handover, err := NewHandover(previous, next)
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func retired(previous, next *Signer) KeyChange {
 	return KeyChange{Step: KeyRetired, Previous: previous.Verifier(), Next: next.Verifier()}
 }
 
-// recordOf returns the event record of a change, as JSON.
+// recordOf returns the record of a change's event as JSON.
 func recordOf(t testing.TB, c KeyChange) []byte {
 	t.Helper()
 	text := fmt.Appendf(nil, `{"digest":"","previous_key":%q,"step":%q,"verifier_key":%q`, c.Previous, c.Step, c.Next)

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The naive model of RFC 6962, section 2.1: leaves in a slice and the formulas of the RFC.
+// The functions below are a naive model of RFC 6962, section 2.1. They keep the leaves in a slice
+// and apply the formulas of the RFC.
 
 func modelRoot(leaves []Hash) Hash {
 	switch n := len(leaves); n {
@@ -70,7 +71,7 @@ func testLeaves(n int) []Hash {
 	return leaves
 }
 
-// tileStore holds copies of the values of tiles, as the storage of a ledger does.
+// tileStore holds copies of tiles, like the storage of a ledger.
 type tileStore struct {
 	mu     sync.Mutex // guards values
 	values map[tileID][]byte
@@ -80,7 +81,7 @@ func newTileStore() *tileStore {
 	return &tileStore{values: make(map[tileID][]byte)}
 }
 
-// save stores the tiles that have changed since the last call.
+// save stores the tiles of t that have changed since the last call to save.
 func (s *tileStore) save(t *Tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +104,7 @@ func (s *tileStore) clone() *tileStore {
 	return &tileStore{values: maps.Clone(s.values)}
 }
 
-// grow builds a tree of n test leaves and stores its tiles.
+// grow returns a tree with n test leaves and a store that contains its tiles.
 func grow(t testing.TB, n int, cache *TileCache) (*Tree, *tileStore) {
 	t.Helper()
 	store := newTileStore()

@@ -10,31 +10,31 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// NestedFormat names the format and version of nested proofs.
+// NestedFormat is the name and version of the format of nested proofs.
 const NestedFormat = "colophon-nested-proof@1"
 
-// NestedProof proves one part of a record: a stage of a run-DAG, by its path to the run's root, or
-// a citation of a citation set. Its receipt proves the record itself, up to the checkpoint.
-// The proof reveals the record's event, which has no content, and at most the text of this one
-// part (spec: Nested proofs).
+// NestedProof proves one part of a record, which is either a stage of a run-DAG or a citation in a
+// citation set. A stage is proved by its path to the run's root. The receipt proves the record
+// itself, up to the checkpoint. The proof reveals the record's event, which has no content, and at
+// most the text of this one part (spec: Nested proofs).
 type NestedProof struct {
-	Receipt  *Receipt        // must have its Proof
+	Receipt  *Receipt        // must include its Proof
 	Stage    *NestedStage    // nil if Citation is set
 	Citation *NestedCitation // nil if Stage is set
 
-	// Text is the text of the part that its hash covers, in WTF-8; nil if the proof does not
-	// include it. Verify does not check it: the caller must hash it by the rules (spec: Nested
-	// proofs).
+	// Text is the text from which the part's hash is computed, in WTF-8; nil if the proof does not
+	// include it. Verify does not check it: the caller must hash the text according to the rules
+	// (spec: Nested proofs).
 	Text []byte
 }
 
-// NestedStage is a stage with its path in the tree of its run (spec: Run tree).
+// NestedStage is a stage, together with its path in the tree of the run (spec: Run tree).
 type NestedStage struct {
 	Name  string // name of the stage in the event
-	Index uint64 // position in the run
+	Index uint64 // position among the run's stages
 	Hash  Hash
-	Root  Hash       // root of the run
-	Path  []PathStep // from the leaf upwards; empty if the run has only one stage
+	Root  Hash       // root of the run's tree
+	Path  []PathStep // from the leaf to the root; empty if the run has only one stage
 }
 
 // PathStep is one step of a path in the tree of a run.
@@ -43,7 +43,7 @@ type PathStep = rules.PathStep
 // NestedCitation is one citation of a citation set.
 type NestedCitation struct {
 	Index     uint64 // position in the set
-	ChunkHash string // with its prefix (spec: Citation hashes)
+	ChunkHash string // includes its prefix (spec: Citation hashes)
 }
 
 // maxStagePath is the maximum length of a path in the tree of a run whose event fits in an entry.
@@ -85,14 +85,14 @@ func (s *NestedStage) appendJSON(dst []byte) []byte {
 	return append(dst, `]}`...)
 }
 
-// IsNestedProof reports whether text is JSON in any version of the format of nested proofs.
+// IsNestedProof reports whether text is JSON in any version of the nested proof format.
 func IsNestedProof(text []byte) bool {
 	var doc pyjson.Document
 	return doc.Parse(text) == nil && bytes.HasPrefix(doc.Root().Member("format").Text(), []byte("colophon-nested-proof@"))
 }
 
 // ParseNestedProof parses a nested proof strictly. It returns ErrMalformed if a member is missing,
-// unknown, duplicate, or has a value of the wrong type.
+// unknown, repeated, or of the wrong type.
 func ParseNestedProof(text []byte) (*NestedProof, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
@@ -152,9 +152,10 @@ func (r *reader) stage(v pyjson.Value) *NestedStage {
 	return s
 }
 
-// Verify checks everything except the text. It verifies the receipt, with the errors of
-// Receipt.Verify. It then verifies that the event has the part with this hash at this index
-// (ErrField), and that the path leads from the stage to the run's root in the event (ErrPath).
+// Verify verifies everything except the text. It first verifies the receipt and returns any error
+// from Receipt.Verify. It then verifies that the event contains the stage or citation at the given
+// index with the given hash (ErrField), and that the path leads from the stage to the run's root in
+// the event (ErrPath).
 func (n *NestedProof) Verify(verifiers ...*Verifier) error {
 	if err := n.Receipt.Verify(verifiers...); err != nil {
 		return err

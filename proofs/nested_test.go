@@ -14,7 +14,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// recorded returns the receipt of a record in a separate log, and the key of that log.
+// recorded creates a log that contains only the given record. It returns the record's receipt and
+// the log's key.
 func recorded(t require.TestingT, kind record.Kind, posted string) (*Receipt, *Verifier) {
 	r, err := record.Parse(kind, []byte(posted))
 	require.NoError(t, err)
@@ -23,7 +24,8 @@ func recorded(t require.TestingT, kind record.Kind, posted string) (*Receipt, *V
 	return sealed(t, record.AppendSuffix(body, 0, time.Unix(1767323045, 0)))
 }
 
-// sealed returns the receipt of an event in a separate log, and the key of that log.
+// sealed creates a log that contains only an event with the given body. It returns the event's
+// receipt and the log's key.
 func sealed(t require.TestingT, body []byte) (*Receipt, *Verifier) {
 	var seed [32]byte
 	signer, err := NewKey(seed).Signer(testOrigin)
@@ -37,7 +39,7 @@ func sealed(t require.TestingT, body []byte) (*Receipt, *Verifier) {
 	return receipt, signer.Verifier()
 }
 
-// runOf returns a run-DAG whose stages have these names.
+// runOf returns a run-DAG whose stages have the given names.
 func runOf(names ...string) (posted string, stages []rules.Stage) {
 	var nodes []string
 	for i, name := range names {
@@ -48,10 +50,10 @@ func runOf(names ...string) (posted string, stages []rules.Stage) {
 	return `{"dag":{"root":"` + strings.Repeat("0", 64) + `","nodes":[` + strings.Join(nodes, ",") + `]}}`, stages
 }
 
-// stageProof returns the nested proof of a stage. Its path comes from the code that
+// stageProof returns the nested proof of a stage. It computes the path with the same code that
 // computes the roots of runs.
 func stageProof(t require.TestingT, receipt *Receipt, stages []rules.Stage, index int) *NestedProof {
-	names := make([]rules.Stage, len(stages)) // named by their index, so that no two names are equal
+	names := make([]rules.Stage, len(stages)) // renamed to their indexes, so that the names are distinct
 	for i, s := range stages {
 		names[i] = rules.Stage{Name: fmt.Sprint(i), Hash: s.Hash}
 	}
@@ -90,7 +92,7 @@ func TestNestedProofsOfStages(t *testing.T) {
 	for size := 1; size <= 20; size++ {
 		names := make([]string, size)
 		for i := range names {
-			names[i] = "stage" // the names are equal, so that only the index distinguishes the stages
+			names[i] = "stage" // use equal names, so that only the index distinguishes the stages
 		}
 		posted, stages := runOf(names...)
 		receipt, key := recorded(t, record.RunDAG, posted)
@@ -158,8 +160,8 @@ func TestNestedProofsRefuse(t *testing.T) {
 	require.ErrorIs(t, stageProof(t, run, stages, 0).Verify(testSigner(t, testOrigin, 9).Verifier()), ErrWrongKey)
 }
 
-// NestedProof.Verify refuses a run's root that its stages do not produce, even if the ledger has signed
-// it.
+// NestedProof.Verify refuses a run's root that cannot be computed from its stages, even if the ledger
+// has signed it.
 func TestNestedProofsOfAFalseRoot(t *testing.T) {
 	posted, stages := runOf("question", "answer")
 	honest, _ := recorded(t, record.RunDAG, posted)

@@ -13,17 +13,17 @@ type Prover struct {
 	read     TileReader
 }
 
-// NewProver returns a prover that looks for nodes at the snapshot's right edge, then in cache
-// (which may be nil), then in full tiles that it gets from read. It uses a tile from read only
-// if the tile hashes to the node above it.
+// NewProver returns a prover that looks for nodes first at the snapshot's right edge, then in cache
+// (which may be nil), and finally in full tiles that it gets from read. It uses a tile from read
+// only if the tile hashes to the node above it.
 func NewProver(snapshot *Snapshot, cache *TileCache, read TileReader) *Prover {
 	return &Prover{snapshot: snapshot, cache: cache, read: read}
 }
 
-// Size returns the size of the snapshot, which is the largest size that it can prove.
+// Size returns the size of the snapshot, which is the largest size for which p can build proofs.
 func (p *Prover) Size() uint64 { return p.snapshot.size }
 
-// Root returns the root hash of the tree when it had this size.
+// Root returns the root hash of the tree at the given size.
 func (p *Prover) Root(size uint64) (Hash, error) {
 	switch {
 	case size > p.snapshot.size:
@@ -36,8 +36,8 @@ func (p *Prover) Root(size uint64) (Hash, error) {
 	return p.fold(size, uint(bits.Len64(size)))
 }
 
-// Inclusion returns the RFC 6962 audit path of the leaf at index in the tree of this size. The
-// path starts with the leaf's sibling.
+// Inclusion returns the RFC 6962 inclusion proof for the leaf at index in the tree of the given
+// size. The proof starts with the leaf's sibling.
 func (p *Prover) Inclusion(index, size uint64) ([]Hash, error) {
 	if index >= size || size > p.snapshot.size {
 		return nil, fmt.Errorf("%w: leaf %d at size %d was requested, but the tree has %d leaves", ErrRange, index, size, p.snapshot.size)
@@ -55,8 +55,8 @@ func (p *Prover) Consistency(first, second uint64) ([]Hash, error) {
 	if first == second {
 		return []Hash{}, nil
 	}
-	// The proof is the path of the last complete subtree of the first tree. If that subtree is
-	// not the whole first tree, its root comes first.
+	// The proof is the path from the last complete subtree of the first tree. If that subtree is
+	// not the whole first tree, the proof starts with the subtree's root.
 	height := uint(bits.TrailingZeros64(first))
 	index := first>>height - 1
 	proof := make([]Hash, 0, 1+pathLength(first-1, second))
@@ -76,7 +76,7 @@ func pathLength(index, size uint64) int {
 	return inner + bits.OnesCount64(index>>inner)
 }
 
-// path appends the siblings on the path from a node to the root of the tree of this size.
+// path appends the siblings on the path from a node to the root of the tree of the given size.
 func (p *Prover) path(proof []Hash, height uint, index, size uint64) ([]Hash, error) {
 	nodes := nodeReader{prover: p}
 	for last := (size - 1) >> height; last > 0; height, index, last = height+1, index/2, last/2 {
@@ -86,7 +86,7 @@ func (p *Prover) path(proof []Hash, height uint, index, size uint64) ([]Hash, er
 		switch {
 		case sibling > last: // there is no sibling at this height
 			continue
-		case sibling == last && size&(1<<height-1) != 0: // the sibling is incomplete at this size
+		case sibling == last && size&(1<<height-1) != 0: // the sibling is not a complete subtree at this size
 			h, err = p.fold(size, height)
 		default:
 			h, err = nodes.node(height, sibling)
@@ -99,8 +99,8 @@ func (p *Prover) path(proof []Hash, height uint, index, size uint64) ([]Hash, er
 	return proof, nil
 }
 
-// fold returns the root over the last (size mod 2^height) leaves of the tree of this size.
-// That number must not be 0.
+// fold returns the root over the last (size mod 2^height) leaves of the tree of the given size.
+// There must be at least one such leaf.
 func (p *Prover) fold(size uint64, height uint) (Hash, error) {
 	rest := size & (1<<height - 1)
 	if size == p.snapshot.size {
@@ -122,8 +122,8 @@ func (p *Prover) fold(size uint64, height uint) (Hash, error) {
 	return root, nil
 }
 
-// nodeReader reads complete nodes. It keeps the tile that it used last, so that a walk up a
-// path looks up each tile once.
+// nodeReader reads nodes of complete subtrees. It keeps the last tile that it used, so that walking
+// up a path looks up each tile only once.
 type nodeReader struct {
 	prover *Prover
 	id     tileID
@@ -145,8 +145,8 @@ func (n *nodeReader) node(height uint, index uint64) (Hash, error) {
 	return n.tile.node(r, index%inRow), nil
 }
 
-// Tile returns the value of a tile at the snapshot's size, verified against the tree above it.
-// Callers must not change it.
+// Tile returns the hashes in a tile as of the snapshot's size, verified against the tree above the
+// tile. The caller must not modify them.
 func (p *Prover) Tile(level uint8, index uint64) ([]byte, error) {
 	width := TileWidth(level, index, p.snapshot.size)
 	if width == 0 {
@@ -159,7 +159,8 @@ func (p *Prover) Tile(level uint8, index uint64) ([]byte, error) {
 	return t.hashes(uint64(width)), nil
 }
 
-// tile returns a tile, which must have at least one hash at the snapshot's size.
+// tile returns the tile with the given ID. The tile must contain at least one hash at the
+// snapshot's size.
 func (p *Prover) tile(id tileID) (*tile, error) {
 	if id.index == nodesAt(id.level, p.snapshot.size)/FullTile {
 		return p.snapshot.edge[id.level], nil

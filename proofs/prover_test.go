@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// requireProofs compares a selection of the prover's proofs with the model's.
+// requireProofs checks a selection of the prover's proofs against those of the model.
 func requireProofs(t require.TestingT, p *Prover, leaves []Hash) {
 	n := len(leaves)
 	for _, size := range []int{1, n / 3, n / 2, n - 1, n} {
@@ -31,8 +31,8 @@ func requireProofs(t require.TestingT, p *Prover, leaves []Hash) {
 	}
 }
 
-// All proofs at all sizes up to 70 equal the model's. A single prover, of the largest size,
-// builds all of them.
+// All proofs at all sizes up to 70 match those of the model. They are all built by a single prover
+// at the largest size.
 func TestSmallProofsEqualModel(t *testing.T) {
 	const most = 70
 	leaves := testLeaves(most)
@@ -70,8 +70,8 @@ func TestProofsEqualModelAroundTiles(t *testing.T) {
 	}
 }
 
-// sumdb/tlog verifies our proofs, and we verify those of sumdb/tlog, for random leaves and sizes of
-// a tree that has three tile levels.
+// For random leaves and sizes of a tree with three tile levels, sumdb/tlog verifies our proofs, and
+// we verify the proofs from sumdb/tlog.
 func TestProofsAgreeWithTlog(t *testing.T) {
 	const n = 65536 + 700
 	cache := NewTileCache(32)
@@ -154,7 +154,7 @@ func TestProverRange(t *testing.T) {
 	require.Equal(t, EmptyRoot(), root)
 }
 
-// A prover returns an error for a damaged tile, and never a wrong proof.
+// A prover returns an error if a tile is damaged, and never a wrong proof.
 func TestProverRefusesDamagedTiles(t *testing.T) {
 	const n = 65536 + 300
 	tree, good := grow(t, n, nil)
@@ -180,7 +180,7 @@ func TestProverRefusesDamagedTiles(t *testing.T) {
 	}
 }
 
-// TileCache stays within its bound, keeps recently used tiles, and returns tiles unchanged.
+// TileCache does not exceed its limit, keeps recently used tiles, and returns tiles unchanged.
 func TestTileCache(t *testing.T) {
 	const limit = 64
 	c := NewTileCache(limit)
@@ -206,8 +206,7 @@ func TestTileCache(t *testing.T) {
 	require.NotNil(t, c.get(tileID{0, 10*limit - 1}), "the tile that was added last is kept")
 }
 
-// The tree puts the tiles that it completes into the cache, so that no reader has to load
-// them.
+// The tree adds each tile that it completes to the cache, so that no reader has to load it.
 func TestTreeFillsCache(t *testing.T) {
 	const n = 3*FullTile + 5
 	cache := NewTileCache(64)

@@ -10,12 +10,12 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Receipt is the ledger's response for an appended event (spec: Receipts).
+// Receipt is the ledger's response to a request that appended an event (spec: Receipts).
 type Receipt struct {
 	Ledger string
 	Seq    uint64
 	Kind   string
-	Time   string // exactly as in the event (spec: Event body)
+	Time   string // same text as in the event (spec: Event body)
 
 	EventHash     Hash
 	PrevEventHash Hash
@@ -36,31 +36,33 @@ type Receipt struct {
 	// event, so no proof covers it.
 	Replayed bool
 
-	// Unproved lists the other members that ParseReceipt found, in their order: members that the
-	// server derived from other events (spec: Receipts), and members that this version does not
-	// know. Only the server vouches for them.
+	// Unproved lists the names of the other members that ParseReceipt found, in order of
+	// appearance. These are members that the server derived from other events (spec: Receipts) and
+	// members that this version does not know. No proof covers them, so only the server vouches for
+	// them.
 	Unproved []string
 
 	// Proof is nil in a minimal receipt, which proves nothing.
 	Proof *Proof
 }
 
-// Proof is the part of a receipt that allows verification without the ledger.
+// Proof is the part of a receipt that makes it possible to verify the receipt without access to the
+// ledger.
 type Proof struct {
 	Event      []byte // the whole event body, canonical JSON
 	Inclusion  InclusionProof
 	Checkpoint []byte // signed note
 }
 
-// InclusionProof is an inclusion proof (RFC 6962).
+// InclusionProof is an RFC 6962 inclusion proof.
 type InclusionProof struct {
 	LeafIndex uint64
 	TreeSize  uint64
 	Hashes    []Hash
 }
 
-// NewReceipt returns the minimal receipt of an entry. It returns ErrTooLong or ErrMalformed if the
-// entry does not hold a valid event.
+// NewReceipt returns the minimal receipt for an entry. It returns ErrTooLong or ErrMalformed if the
+// entry does not contain a valid event.
 func NewReceipt(entry []byte) (*Receipt, error) {
 	prev, body, err := SplitEntry(entry)
 	if err != nil {
@@ -114,7 +116,7 @@ func (p *Proof) appendJSON(dst []byte) []byte {
 	return pyjson.AppendString(append(dst, `,"checkpoint":`...), p.Checkpoint)
 }
 
-// AppendJSON appends an object with the members leaf_index, tree_size, and hashes.
+// AppendJSON appends a JSON object with the members leaf_index, tree_size, and hashes.
 func (i *InclusionProof) AppendJSON(dst []byte) []byte {
 	dst = strconv.AppendUint(append(dst, `{"leaf_index":`...), i.LeafIndex, 10)
 	dst = strconv.AppendUint(append(dst, `,"tree_size":`...), i.TreeSize, 10)
@@ -122,7 +124,7 @@ func (i *InclusionProof) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendHashes appends a JSON array of hashes in hexadecimal (spec: Receipts).
+// AppendHashes appends the hashes as a JSON array of hexadecimal strings (spec: Receipts).
 func AppendHashes(dst []byte, hashes []Hash) []byte {
 	dst = append(dst, '[')
 	for i, h := range hashes {
@@ -147,12 +149,11 @@ func (r *Receipt) jsonSize() int {
 	return size
 }
 
-// receiptMembers are the known members of a receipt. Verify checks all of them except
-// replayed.
+// receiptMembers lists the known members of a receipt. Verify checks all of them except "replayed".
 var receiptMembers = []string{"ledger", "seq", "kind", "time", "event_hash", "prev_event_hash", "leaf_hash",
 	"hashes", "checks", "shape", "failure_stage", "incomplete", "replayed", "event", "inclusion", "checkpoint"}
 
-// CoveredMembers returns the names of this receipt's members that Verify checks.
+// CoveredMembers returns the names of the members of r that Verify checks.
 func (r *Receipt) CoveredMembers() []string {
 	has := map[string]bool{"shape": r.Shape != nil, "failure_stage": r.FailureStage != nil, "incomplete": r.Incomplete != nil}
 	var names []string
@@ -164,7 +165,7 @@ func (r *Receipt) CoveredMembers() []string {
 	return names
 }
 
-// UncoveredMembers returns the names of this receipt's members that no proof covers.
+// UncoveredMembers returns the names of the members of r that no proof covers.
 func (r *Receipt) UncoveredMembers() []string {
 	if r.Replayed {
 		return append([]string{"replayed"}, r.Unproved...)
@@ -172,9 +173,9 @@ func (r *Receipt) UncoveredMembers() []string {
 	return r.Unproved
 }
 
-// ParseReceipt parses a receipt strictly. It returns ErrMalformed if a member is missing,
-// duplicate, or has a value of the wrong type. It lists unknown members in Unproved. White
-// space, the order of members, and the spelling of JSON values do not matter.
+// ParseReceipt parses a receipt strictly. It returns ErrMalformed if a member is missing, repeated,
+// or of the wrong type. The names of unknown members are listed in Unproved. White space, the order
+// of members, and the spelling of JSON values do not matter.
 func ParseReceipt(text []byte) (*Receipt, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
@@ -227,9 +228,9 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 	return r, nil
 }
 
-// Verify checks a receipt against the log's keys (spec: Verifying a receipt). It returns the
-// first failure, in this order: ErrNoProof, the errors of OpenCheckpoint, ErrChainLink,
-// ErrInclusion, ErrMalformed if the proved bytes are not an event, and ErrField.
+// Verify verifies a receipt, using verifiers for the log's keys (spec: Verifying a receipt). It
+// returns the first failure in this order: ErrNoProof, the errors of OpenCheckpoint, ErrChainLink,
+// ErrInclusion, ErrMalformed if the proved bytes are not a valid event, and ErrField.
 func (r *Receipt) Verify(verifiers ...*Verifier) error {
 	if r.Proof == nil {
 		return fmt.Errorf("%w: the receipt of event %d is minimal", ErrNoProof, r.Seq)
@@ -247,7 +248,7 @@ func (r *Receipt) Verify(verifiers ...*Verifier) error {
 	return r.verifyFields()
 }
 
-// verifyLink checks event_hash and leaf_hash against the event.
+// verifyLink checks event_hash and leaf_hash against the event and prev_event_hash.
 func (r *Receipt) verifyLink() error {
 	if h := EventHash(r.PrevEventHash, r.Proof.Event); h != r.EventHash {
 		return fmt.Errorf("%w: prev_event_hash and the event hash to %x, but event_hash is %x", ErrChainLink, h, r.EventHash)
@@ -269,7 +270,7 @@ func (r *Receipt) verifyInclusion(c Checkpoint) error {
 	return VerifyInclusion(r.LeafHash, in.LeafIndex, in.TreeSize, in.Hashes, c.Root)
 }
 
-// verifyFields checks the members that the receipt repeats from its event.
+// verifyFields checks the members of the receipt that repeat parts of the event.
 func (r *Receipt) verifyFields() error {
 	e, err := readEvent(r.Proof.Event)
 	switch {

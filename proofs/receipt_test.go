@@ -22,7 +22,7 @@ var testBodies = []string{
 	`{"actor":"lab","kind":"path_validated","ledger":"second","record":{"validated":true},"rules":1,"seq":%d,"time":"2026-01-02T03:04:05.000008Z","v":1}`,
 }
 
-// testLog is a small log with everything that a receipt needs.
+// testLog is a small log that has everything needed to issue receipts.
 type testLog struct {
 	signer  *Signer
 	entries [][]byte
@@ -144,8 +144,8 @@ func TestMinimalReceipts(t *testing.T) {
 	require.Equal(t, "{}", string(minimal.Checks))
 }
 
-// The error of Receipt.Verify says which check a changed receipt fails: key, signature, origin,
-// inclusion, chain link, or field.
+// The error from Receipt.Verify identifies the check that a modified receipt fails: key, signature,
+// origin, inclusion, chain link, or field.
 func TestReceiptErrors(t *testing.T) {
 	l := newTestLog(t, 9)
 	foreign := testSigner(t, testOrigin, 2)
@@ -198,8 +198,8 @@ func TestReceiptErrors(t *testing.T) {
 	}
 }
 
-// An event whose seq is not its leaf index does not verify, even if the log's key signed the
-// tree.
+// The receipt of an event whose seq is not its leaf index is refused, even if the log's key signed
+// the tree.
 func TestReceiptOfAMisplacedEvent(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	entry := AppendEntry(nil, Hash{}, fmt.Appendf(nil, testBodies[0], 1))
@@ -215,7 +215,8 @@ func TestReceiptOfAMisplacedEvent(t *testing.T) {
 	require.ErrorIs(t, proof.Verify(signer.Verifier()), ErrField)
 }
 
-// Bytes that are not an event do not verify, even if the log's key signed the tree.
+// A receipt is refused if the proved bytes are not a valid event, even if the log's key signed the
+// tree.
 func TestReceiptOfOtherBytes(t *testing.T) {
 	signer := testSigner(t, testOrigin, 1)
 	for _, body := range []string{`{"seq":0}`, `{"kind":"k", "ledger":"l","seq":0,"time":"t"}`} {
@@ -277,8 +278,8 @@ func TestParseReceiptRefuses(t *testing.T) {
 	}
 }
 
-// A receipt can have members that the server derived from other events, and members that this
-// version does not know. No proof covers them, and UncoveredMembers names them.
+// A receipt can have members that the server derived from other events, as well as members that
+// this version does not know. No proof covers them, and UncoveredMembers returns their names.
 func TestMembersWithoutProofAreNamed(t *testing.T) {
 	l := newTestLog(t, 5)
 	receipt := l.receipt(t, 1, 5)
@@ -304,7 +305,7 @@ func TestMembersWithoutProofAreNamed(t *testing.T) {
 	require.Equal(t, covered, r.CoveredMembers())
 }
 
-// A receipt does not verify if a member that repeats a part of the event differs from that part.
+// A receipt is refused if a member that repeats a part of the event does not match that part.
 func TestMembersOfTheEventAreChecked(t *testing.T) {
 	l := newTestLog(t, 3)
 	for seq, c := range []struct{ good, bad []string }{
@@ -342,7 +343,8 @@ func TestMembersOfTheEventAreChecked(t *testing.T) {
 	}
 }
 
-// ParseReceipt reads the same receipt if its JSON is indented or its strings are escaped differently.
+// ParseReceipt returns the same receipt if the JSON is indented or its strings are escaped
+// differently.
 func TestReceiptSurvivesReformatting(t *testing.T) {
 	l := newTestLog(t, 5)
 	text := l.receipt(t, 1, 5).AppendJSON(nil)
@@ -358,8 +360,8 @@ func TestReceiptSurvivesReformatting(t *testing.T) {
 	}
 }
 
-// A receipt that has a changed bit, a missing byte, or a doubled byte does not parse or does not
-// verify, unless it is still the same JSON document.
+// If a bit of a receipt is changed or a byte is missing or doubled, the receipt cannot be parsed or
+// verified, unless it is still the same JSON document.
 func TestEveryByteOfAReceiptCounts(t *testing.T) {
 	l := newTestLog(t, 3)
 	for seq := range uint64(3) {
@@ -421,7 +423,7 @@ func FuzzParseReceipt(f *testing.F) {
 			require.Equal(t, canonical(t, text), canonical(t, r.AppendJSON(nil)))
 		}
 		if r.Verify(verifier) == nil {
-			r.Proof.Checkpoint = signed // other keys are allowed to sign the checkpoint as well
+			r.Proof.Checkpoint = signed // the checkpoint may also have been signed by other keys
 			r.Replayed = false
 			require.Equal(t, string(full), string(r.AppendJSON(nil)), "no other receipt is signed")
 		}

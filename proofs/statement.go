@@ -11,9 +11,9 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// First lines of the statements that the keys of a ledger sign in addition to checkpoints. Origins
-// contain no spaces, so a statement cannot be mistaken for a checkpoint. The title of a handover
-// differs from both.
+// backupTitle and exportTitle are the first lines of the statements that a ledger's keys sign in
+// addition to checkpoints. Because origins contain no spaces, a statement cannot be mistaken for a
+// checkpoint. The title of a handover is different from both.
 const (
 	backupTitle = "colophon backup manifest v1\n"
 	exportTitle = "colophon export manifest v1\n"
@@ -31,10 +31,10 @@ func SignBackup(digest Hash, signers ...*Signer) ([]byte, error) {
 	return signed, nil
 }
 
-// VerifyBackup returns the verifiers that signed the backup note of the manifest with this digest.
-// It returns ErrWrongKey if none of them signed, ErrSignature if a signature is invalid or the note
-// is about a different manifest, or ErrMalformed. It ignores bounds and conditions of the
-// verifiers, because a backup has no tree size.
+// VerifyBackup returns the verifiers that signed the backup note for the manifest with the given
+// digest. It returns ErrWrongKey if none of them signed, ErrSignature if a signature is invalid or
+// the note is about a different manifest, and ErrMalformed if the note cannot be parsed. It ignores
+// the bounds and conditions of the verifiers, because a backup has no tree size.
 func VerifyBackup(signed []byte, digest Hash, verifiers ...*Verifier) ([]*Verifier, error) {
 	text, by, err := openStatement("backup", signed, verifiers)
 	switch {
@@ -46,20 +46,20 @@ func VerifyBackup(signed []byte, digest Hash, verifiers ...*Verifier) ([]*Verifi
 	return by, nil
 }
 
-// ExportManifest is a ledger's signed statement of the answer to a question at one tree size
+// ExportManifest is a ledger's signed statement of its answer to a question at a given tree size
 // (spec: Export manifests).
 type ExportManifest struct {
 	Checkpoint        // origin, tree size, and root of the log
-	Question   string // path below the ledger's, with its parameters sorted by name
-	Rows       uint64 // number of rows
-	// RowsRoot is the RFC 6962 root of the tree whose leaves are the rows, each as its JSON text in
-	// the answer.
+	Question   string // path relative to the ledger's, with the parameters sorted by name
+	Rows       uint64 // number of rows in the answer
+	// RowsRoot is the RFC 6962 root of the tree whose leaves are the rows, each in the form of its
+	// JSON text in the answer.
 	RowsRoot Hash
-	// Rest is the SHA-256 of the answer without its rows: a JSON object with sorted members.
+	// Rest is the SHA-256 of the answer without its rows, as a JSON object with sorted members.
 	Rest Hash
 }
 
-// text returns the signed part of the note.
+// text returns the part of the manifest's note that is signed.
 func (m *ExportManifest) text() string {
 	line := base64.StdEncoding.EncodeToString
 	return exportTitle + m.Checkpoint.text() + m.Question + "\n" + strconv.FormatUint(m.Rows, 10) + "\n" + line(m.RowsRoot[:]) + "\n" + line(m.Rest[:]) + "\n"
@@ -69,9 +69,8 @@ func (m *ExportManifest) text() string {
 // tree size produce the same digest, even if their signatures differ.
 func (m *ExportManifest) Digest() Hash { return sum([]byte(m.text()), nil) }
 
-// SignExport returns the signed note of an export manifest. It returns ErrOrigin if a signer's
-// origin is not the manifest's, and ErrMalformed if the question is empty or has more than one
-// line.
+// SignExport returns an export manifest as a signed note. It returns ErrOrigin if a signer's origin
+// is not the manifest's, and ErrMalformed if the question is empty or has more than one line.
 func SignExport(m *ExportManifest, signers ...*Signer) ([]byte, error) {
 	if m.Question == "" || strings.ContainsAny(m.Question, "\n\r") {
 		return nil, fmt.Errorf("%w: the question %.100q is empty or has more than one line", ErrMalformed, m.Question)
@@ -88,11 +87,11 @@ func SignExport(m *ExportManifest, signers ...*Signer) ([]byte, error) {
 	return signed, nil
 }
 
-// OpenExport reads and verifies the signed note of an export manifest. It returns ErrWrongKey if
+// OpenExport parses and verifies the signed note of an export manifest. It returns ErrWrongKey if
 // none of the verifiers signed, ErrSignature if a signature is invalid, ErrOrigin if the verifiers
-// that signed belong to another origin, ErrMalformed if the note is not in the form that SignExport
-// writes, ErrRetired if the key was retired at a size smaller than the manifest's, or the error of
-// the verifier's condition.
+// that signed belong to a different origin, ErrMalformed if the note does not have the form that
+// SignExport writes, ErrRetired if the key was retired at a smaller size than the manifest's, or
+// the error from the verifier's condition.
 func OpenExport(signed []byte, verifiers ...*Verifier) (*ExportManifest, error) {
 	text, by, err := openStatement("export manifest", signed, verifiers)
 	if err != nil {
@@ -142,8 +141,8 @@ func parseExport(text string) (*ExportManifest, error) {
 	return m, nil
 }
 
-// VerifyRows returns ErrInclusion unless the manifest covers exactly the rows that have these leaf
-// hashes, in this order, and rest, the answer without its rows.
+// VerifyRows returns ErrInclusion unless the manifest covers exactly the rows with the given leaf
+// hashes, in the given order, and rest, which is the answer without its rows.
 func (m *ExportManifest) VerifyRows(leaves []Hash, rest []byte) error {
 	switch {
 	case uint64(len(leaves)) != m.Rows:
@@ -156,15 +155,15 @@ func (m *ExportManifest) VerifyRows(leaves []Hash, rest []byte) error {
 	return nil
 }
 
-// RootOfLeaves returns the RFC 6962 root of the tree with these leaf hashes.
+// RootOfLeaves returns the RFC 6962 root of the tree with the given leaf hashes.
 func RootOfLeaves(leaves []Hash) Hash {
 	tree, err := OpenTree(0, nil, nil)
 	if err != nil {
-		panic(err) // OpenTree reads nothing for an empty tree
+		panic(err) // cannot happen: OpenTree reads nothing for an empty tree
 	}
 	for _, leaf := range leaves {
 		tree.Append(leaf)
-		tree.TakeDirty() // completed tiles are not needed
+		tree.TakeDirty() // discard the completed tiles
 	}
 	return tree.Root()
 }
@@ -177,8 +176,8 @@ func signStatement(text string, signers []*Signer) ([]byte, error) {
 	return note.Sign(&note.Note{Text: text}, keys...)
 }
 
-// openStatement returns the text of a signed note, and the verifiers that signed it. what names the
-// note in errors.
+// openStatement returns the text of a signed note and the verifiers that signed it. what describes
+// the note in error messages.
 func openStatement(what string, signed []byte, verifiers []*Verifier) (text string, by []*Verifier, err error) {
 	if len(signed) > maxCheckpoint {
 		return "", nil, fmt.Errorf("%w: the %s has %d bytes, which is too long", ErrMalformed, what, len(signed))

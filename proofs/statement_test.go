@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// VerifyBackup accepts only backup notes. OpenCheckpoint and verifyHandover refuse them.
+// VerifyBackup accepts only backup notes, and OpenCheckpoint and verifyHandover refuse them.
 func TestBackupNotes(t *testing.T) {
 	one, err := NewKey([32]byte{1}).Signer("log.example/one")
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestExportManifests(t *testing.T) {
 	require.ErrorIs(t, err, ErrMalformed)
 }
 
-// RootOfLeaves equals the root of a log's tree with the same leaves.
+// RootOfLeaves returns the same root as a log's tree with the same leaves.
 func TestRowsRoot(t *testing.T) {
 	require.Equal(t, EmptyRoot(), RootOfLeaves(nil))
 	tree, err := OpenTree(0, nil, nil)

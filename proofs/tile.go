@@ -1,20 +1,20 @@
 package proofs
 
-// Geometry of hash tiles (tlog-tiles): a tile of level L holds up to 256 consecutive hashes,
-// those of the tree's nodes at height 8·L.
+// A hash tile of level L holds up to 256 consecutive hashes, which are those of the tree's nodes at
+// height 8·L (tlog-tiles).
 const (
 	// TileHeight is the number of tree levels that one tile spans.
 	TileHeight = 8
 	// FullTile is the number of hashes in a full tile.
 	FullTile = 1 << TileHeight
-	// MaxSize is the largest tree size that this package builds.
+	// MaxSize is the maximum number of leaves in a tree that this package builds.
 	MaxSize = 1<<63 - 1
 	// levels is the number of tile levels in a tree of MaxSize.
 	levels = 64 / TileHeight
 )
 
-// TileWidth returns the number of hashes, 0 to 256, that a tile has in a tree of this size. It
-// returns 0 if the tree does not have the tile.
+// TileWidth returns the number of hashes, from 0 to 256, that a tile has in a tree of the given
+// size. It returns 0 if the tree does not have the tile.
 func TileWidth(level uint8, index, size uint64) int {
 	nodes := nodesAt(level, size)
 	switch last := nodes / FullTile; {
@@ -27,14 +27,15 @@ func TileWidth(level uint8, index, size uint64) int {
 	}
 }
 
-// nodesAt returns the number of complete nodes at the lowest height of a tile level.
+// nodesAt returns the number of complete nodes that a tree of the given size has at the lowest
+// height of a tile level.
 func nodesAt(level uint8, size uint64) uint64 {
 	return size >> (uint(level) * TileHeight)
 }
 
-// tile is an expanded tile. It holds every complete node from its own hashes up to, but not
-// including, its root, row by row, so that a proof through it computes no hashes. Row r holds
-// up to 256>>r nodes. The root is a hash of the tile above.
+// tile is an expanded tile. It holds every complete node, row by row, from the tile's own hashes up
+// to, but not including, its root, so no hashes have to be computed for a proof that passes through
+// it. Row r holds up to 256>>r nodes. The root is one of the hashes in the tile above.
 //
 // A tile only grows, and its nodes never change. A reader that knows the tile's width at its
 // snapshot can therefore share the tile with the writer.
@@ -44,7 +45,7 @@ type tile struct {
 
 const tileNodes = 2*FullTile - 2
 
-// row returns the position of a row's first node.
+// row returns the position of the first node in row r.
 func row(r uint) uint64 {
 	return 2*FullTile - 2*FullTile>>r
 }
@@ -69,15 +70,15 @@ func (t *tile) add(width uint64, h Hash) (root Hash, full bool) {
 	return h, true
 }
 
-// hashes returns the stored value of the tile at this width. The result shares the tile's
-// memory.
+// hashes returns the stored form of the tile when it has the given width. The result shares the
+// tile's memory.
 func (t *tile) hashes(width uint64) []byte {
 	end := width * HashSize
 	return t.nodes[:end:end]
 }
 
-// expand builds a tile from its stored value of at most 256 whole hashes. If the tile is full,
-// it also returns the root.
+// expand builds a tile from its stored form, which consists of at most 256 whole hashes. If the
+// tile is full, expand also returns its root.
 func expand(hashes []byte) (t *tile, root Hash) {
 	t = new(tile)
 	for i := uint64(0); i < uint64(len(hashes)/HashSize); i++ {

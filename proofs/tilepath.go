@@ -9,7 +9,7 @@ import (
 // TilePath is the path of a hash tile or an entry bundle (tlog-tiles), relative to the log's
 // prefix: tile/<L>/<N>[.p/<W>] or tile/entries/<N>[.p/<W>].
 type TilePath struct {
-	Entries bool  // names an entry bundle; Level is 0
+	Entries bool  // whether this is the path of an entry bundle, in which case Level is 0
 	Level   uint8 // 0 to 63
 	Index   uint64
 	Width   int // 1 to 255 for a partial tile, FullTile for a full one
@@ -20,8 +20,7 @@ const (
 	maxGroups = 7 // groups of three digits; enough for any 64-bit index
 )
 
-// ParseTilePath parses the canonical spelling of a path and returns ErrMalformed for any
-// other.
+// ParseTilePath parses a path in canonical form. It returns ErrMalformed for any other text.
 func ParseTilePath(path string) (TilePath, error) {
 	p, ok := parseTilePath(path)
 	if !ok || p.String() != path {
@@ -30,7 +29,8 @@ func ParseTilePath(path string) (TilePath, error) {
 	return p, nil
 }
 
-// parseTilePath accepts every canonical path and some others.
+// parseTilePath parses a path. It accepts every canonical path, as well as some paths that are not
+// canonical.
 func parseTilePath(path string) (p TilePath, ok bool) {
 	parts := strings.Split(path, "/")
 	if len(parts) < 3 || len(parts) > 2+maxGroups+1 || parts[0] != "tile" {
@@ -73,7 +73,7 @@ func parseIndex(groups []string) (uint64, bool) {
 	return index, err == nil
 }
 
-// String returns the canonical spelling.
+// String returns the path in canonical form.
 func (p TilePath) String() string {
 	b := []byte("tile/entries")
 	if !p.Entries {
@@ -91,8 +91,8 @@ func (p TilePath) String() string {
 	return string(b)
 }
 
-// ExistsAt reports whether a tree of this size has the tile at p.Width or wider. A partial tile
-// stays available after the tile has grown.
+// ExistsAt reports whether a tree of the given size has the tile with at least p.Width hashes. A
+// partial tile remains available after the tile has grown.
 func (p TilePath) ExistsAt(size uint64) bool {
 	return p.Width <= TileWidth(p.Level, p.Index, size)
 }

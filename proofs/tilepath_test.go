@@ -45,7 +45,7 @@ func TestTilePathsRefused(t *testing.T) {
 	}
 }
 
-// Paths equal those of sumdb/tlog, except that ours omit the tile height.
+// Our paths are the same as those of sumdb/tlog, except that they omit the tile height.
 func TestTilePathsEqualTlog(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := TilePath{

@@ -21,8 +21,7 @@ type TlogProof struct {
 
 const tlogProofHeader = "c2sp.org/tlog-proof@v1\n"
 
-// TlogProof returns the receipt's proof in this format, or ErrNoProof if the receipt is
-// minimal.
+// TlogProof returns the receipt's proof as a TlogProof, or ErrNoProof if the receipt is minimal.
 func (r *Receipt) TlogProof() (*TlogProof, error) {
 	if r.Proof == nil {
 		return nil, fmt.Errorf("%w: the receipt of event %d is minimal", ErrNoProof, r.Seq)
@@ -35,7 +34,7 @@ func (r *Receipt) TlogProof() (*TlogProof, error) {
 	}, nil
 }
 
-// Append appends the text of the .tlog-proof file to dst.
+// Append appends the proof to dst as the text of a .tlog-proof file.
 func (p *TlogProof) Append(dst []byte) []byte {
 	dst = append(dst, tlogProofHeader...)
 	if len(p.Extra) > 0 {
@@ -50,8 +49,8 @@ func (p *TlogProof) Append(dst []byte) []byte {
 	return append(append(dst, '\n'), p.Checkpoint...)
 }
 
-// ParseTlogProof parses text in the exact form that Append writes and returns ErrMalformed for
-// any other. It does not check the checkpoint.
+// ParseTlogProof parses text in the exact form that Append writes. It returns ErrMalformed for any
+// other text. It does not verify the checkpoint.
 func ParseTlogProof(text []byte) (*TlogProof, error) {
 	head, checkpoint, ok := bytes.Cut(text, []byte("\n\n"))
 	if !ok || len(checkpoint) == 0 {
@@ -106,10 +105,10 @@ func (p *TlogProof) Verify(verifiers ...*Verifier) error {
 	return err
 }
 
-// VerifyEntry verifies that the proof is for entry, whatever Extra holds, and returns the
-// receipt of the entry's event. It returns the errors of OpenCheckpoint, ErrInclusion, the
-// errors of NewReceipt if the proved entry holds no event, or ErrField if the event's seq is
-// not the leaf index. It does not have to check the chain link, because the receipt's hashes
+// VerifyEntry verifies that the proof is for the given entry, regardless of p.Extra, and returns
+// the receipt for the entry's event. It returns an error from OpenCheckpoint, ErrInclusion, an
+// error from NewReceipt if the proved entry does not contain a valid event, or ErrField if the
+// event's seq is not the leaf index. It need not check the chain link, because the receipt's hashes
 // are computed from the proved entry.
 func (p *TlogProof) VerifyEntry(entry []byte, verifiers ...*Verifier) (*Receipt, error) {
 	checkpoint, err := OpenCheckpoint(p.Checkpoint, verifiers...)

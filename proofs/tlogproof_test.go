@@ -110,7 +110,7 @@ func TestTlogProofErrors(t *testing.T) {
 	require.ErrorIs(t, p.Verify(testSigner(t, testOrigin, 2).Verifier()), ErrWrongKey)
 }
 
-// A proof does not cover its extra data. VerifyEntry with an entry from another source
+// A proof does not cover its extra data. If VerifyEntry is given the entry from another source, it
 // returns the same receipt as the ledger.
 func TestTlogProofsWithSeparateEntries(t *testing.T) {
 	l := newTestLog(t, 9)
@@ -184,7 +184,7 @@ func FuzzParseTlogProof(f *testing.F) {
 		}
 		require.Equal(t, text, p.Append(nil))
 		if p.Verify(verifier) == nil {
-			p.Checkpoint = signed // other keys can have signed the checkpoint as well
+			p.Checkpoint = signed // the checkpoint may also have been signed by other keys
 			require.Equal(t, string(good), string(p.Append(nil)), "no other proof is signed")
 		}
 	})

@@ -5,33 +5,34 @@ import (
 	"math/bits"
 )
 
-// TileReader returns the stored value of a tile: whole hashes of 32 bytes, at least as many as
-// the size of the tree requires. The caller must not change the result. A TileReader must be
-// safe for concurrent use if the tree or prover that calls it is used concurrently.
+// TileReader returns the stored form of a tile, which consists of 32-byte hashes. It must return at
+// least as many hashes as the size of the tree requires. The caller must not modify the result. A
+// TileReader must be safe for concurrent use if the tree or prover that calls it is used
+// concurrently.
 type TileReader func(level uint8, index uint64) ([]byte, error)
 
-// TileData is the whole current value of a changed tile.
+// TileData is a changed tile with all of its current hashes.
 type TileData struct {
 	Level  uint8
 	Index  uint64
-	Hashes []byte // at most 256 hashes of 32 bytes; the memory is shared, so do not change it
+	Hashes []byte // at most 256 hashes of 32 bytes; must not be modified, because the memory is shared
 }
 
-// Tree is the writer's view of the log's tree: its right edge and the changed tiles. It is not
-// safe for concurrent use. Readers use a Snapshot.
+// Tree is the writer's view of the log's tree. It consists of the right edge and the changed tiles.
+// It is not safe for concurrent use; readers use a Snapshot.
 type Tree struct {
 	size uint64
-	// edge holds the incomplete tile of each level; an empty tile is nil.
+	// edge holds the incomplete tile of each level, or nil if that tile is empty.
 	edge  [levels]*tile
-	cache *TileCache // receives completed tiles
+	cache *TileCache // completed tiles are added to it
 
-	taken uint64     // size at the last TakeDirty
-	done  []TileData // tiles that were completed since the last TakeDirty
+	taken uint64     // size at the last call to TakeDirty
+	done  []TileData // tiles that have been completed since the last call to TakeDirty
 }
 
-// OpenTree reads the right edge of a tree of this size, at most MaxSize. It verifies nothing:
-// the caller must compare Root with a signed checkpoint. The tree puts completed tiles into
-// cache, which may be nil.
+// OpenTree reads the right edge of a tree of the given size, which may be at most MaxSize. It does
+// not verify anything: the caller must compare Root with a signed checkpoint. The tree adds
+// completed tiles to cache, which may be nil.
 func OpenTree(size uint64, read TileReader, cache *TileCache) (*Tree, error) {
 	if size > MaxSize {
 		return nil, fmt.Errorf("%w: a tree of %d leaves is too large; the limit is %d", ErrRange, size, uint64(MaxSize))
@@ -66,7 +67,7 @@ func readTile(read TileReader, level uint8, index, width uint64) ([]byte, error)
 	return hashes[:width*HashSize], nil
 }
 
-// Size returns the number of leaves.
+// Size returns the number of leaves in the tree.
 func (t *Tree) Size() uint64 { return t.size }
 
 // Append adds a leaf hash at index Size.
@@ -91,8 +92,8 @@ func (t *Tree) Append(leaf Hash) {
 	t.size++
 }
 
-// TakeDirty returns the tiles that changed since its last call, each with its whole current
-// value. It includes tiles that were completed in the meantime.
+// TakeDirty returns the tiles that have changed since it was last called, each with all of its
+// current hashes. This includes tiles that have been completed in the meantime.
 func (t *Tree) TakeDirty() []TileData {
 	dirty := t.done
 	for level := uint8(0); nodesAt(level, t.size) > 0; level++ {
@@ -105,7 +106,7 @@ func (t *Tree) TakeDirty() []TileData {
 	return dirty
 }
 
-// Root returns the root hash at the current size.
+// Root returns the root hash of the tree at its current size.
 func (t *Tree) Root() Hash { return t.Snapshot().Root() }
 
 // Snapshot returns an immutable view of the tree for concurrent readers. It copies no tiles.
@@ -127,20 +128,20 @@ func (t *Tree) Snapshot() *Snapshot {
 	return s
 }
 
-// Snapshot is an immutable view of a Tree at one size.
+// Snapshot is an immutable view of a Tree at a given size.
 type Snapshot struct {
 	size uint64
 	root Hash
 	edge [levels]*tile
-	// folds[k] is the root over the rightmost leaves; their number is the sum of the lowest k+1 set
-	// bits of size. Proofs need it at the tree's incomplete right edge.
+	// folds[k] is the root over the rightmost leaves, as many of them as the sum of the lowest k+1
+	// set bits of size. Proofs need these roots at the tree's incomplete right edge.
 	folds []Hash
 }
 
-// Size returns the number of leaves.
+// Size returns the number of leaves in the snapshot.
 func (s *Snapshot) Size() uint64 { return s.size }
 
-// Root returns the root hash.
+// Root returns the root hash of the snapshot.
 func (s *Snapshot) Root() Hash { return s.root }
 
 // edgeNode returns a node in one of the incomplete tiles.

@@ -25,7 +25,7 @@ func TestRootsEqualModel(t *testing.T) {
 	}
 }
 
-// After every commit, each stored tile has the hashes that tlog-tiles defines.
+// After every commit, each stored tile contains the hashes that tlog-tiles prescribes.
 func TestTilesEqualDefinition(t *testing.T) {
 	const most = 1100
 	leaves := testLeaves(most)
@@ -33,7 +33,7 @@ func TestTilesEqualDefinition(t *testing.T) {
 	for n := 1; n <= most; n++ {
 		tree.Append(leaves[n-1])
 		if n%7 != 0 && n%FullTile > 1 {
-			continue // so that a commit comprises several appends
+			continue // combines several appends into one commit
 		}
 		store.save(tree)
 		require.Empty(t, tree.TakeDirty())
@@ -173,7 +173,7 @@ func TestSnapshotConcurrency(t *testing.T) {
 	group.Wait()
 }
 
-// Roots at sizes around complete tiles equal those of sumdb/tlog.
+// Our roots at sizes around complete tiles match those of sumdb/tlog.
 func TestRootsEqualTlog(t *testing.T) {
 	tree, _ := grow(t, 0, nil)
 	reference := &tlogTree{}
@@ -190,7 +190,7 @@ func TestRootsEqualTlog(t *testing.T) {
 	}
 }
 
-// tlogTree stores a tree as sumdb/tlog does.
+// tlogTree stores a tree in the same way as sumdb/tlog.
 type tlogTree struct {
 	size   int64
 	hashes []tlog.Hash
@@ -213,8 +213,8 @@ func (r *tlogTree) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return out, nil
 }
 
-// Each subtree of the compact range has the root that the definition gives, and the size of the
-// tree determines the leaves of each subtree.
+// Each root in the compact range is that of the definition, and the size of the tree determines
+// which leaves each subtree has.
 func TestCompactRangeEqualsModel(t *testing.T) {
 	const most = 1100
 	leaves := testLeaves(most)

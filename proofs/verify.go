@@ -7,11 +7,12 @@ import (
 	"github.com/transparency-dev/merkle/proof"
 )
 
-// maxPath is the length of the longest audit path in a tree whose size has 64 bits.
+// maxPath is the maximum number of hashes in an inclusion proof in a tree whose size fits in 64
+// bits.
 const maxPath = 64
 
-// VerifyInclusion returns ErrInclusion unless path proves that leaf is at index in the tree
-// with this size and root.
+// VerifyInclusion returns ErrInclusion unless path proves that leaf is at index in the tree with
+// the given size and root.
 func VerifyInclusion(leaf Hash, index, size uint64, path []Hash, root Hash) error {
 	if len(path) > maxPath {
 		return fmt.Errorf("%w: the path of %d hashes is too long", ErrInclusion, len(path))
@@ -27,9 +28,9 @@ func VerifyInclusion(leaf Hash, index, size uint64, path []Hash, root Hash) erro
 	return nil
 }
 
-// VerifyConsistency returns ErrConsistency unless path proves that the tree of size first with
-// root root1 is a prefix of the tree of size second with root root2. It returns ErrRange if
-// first is 0, since RFC 6962 defines no proof from the empty tree.
+// VerifyConsistency returns ErrConsistency unless path proves that the tree of size first with root
+// root1 is a prefix of the tree of size second with root root2. It returns ErrRange if first is 0,
+// because RFC 6962 does not define a proof from the empty tree.
 func VerifyConsistency(first, second uint64, root1, root2 Hash, path []Hash) error {
 	if first == 0 || first > second {
 		return fmt.Errorf("%w: there is no consistency proof from size %d to size %d", ErrRange, first, second)
@@ -57,7 +58,7 @@ func byteSlices(hashes []Hash) [][]byte {
 	return slices
 }
 
-// hasher implements the merkle library's hasher with this package's hashes.
+// hasher implements the hasher interface of the merkle library with the hashes of this package.
 type hasher struct{}
 
 func (hasher) EmptyRoot() []byte { h := EmptyRoot(); return h[:] }

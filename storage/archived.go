@@ -11,8 +11,9 @@ import (
 const ArchiveSetting = "archive"
 
 // Archived describes the part of a log that was moved to a published copy. The store no longer has
-// the entries below Below, except for a few that Archive was told to keep, or the tiles of level 0
-// over them. It still has the tiles of higher levels, which verify what is read from the copy.
+// the entries below Below, except for a few that Archive was told to keep, nor the tiles of level 0
+// over them. It still has the tiles of higher levels, which are used to verify what is read from
+// the copy.
 type Archived struct {
 	Below uint64 `json:"below"` // a multiple of TileHashes
 	Place string `json:"place"` // the URL of the copy, without credentials
@@ -69,7 +70,7 @@ func unlessArchived(ctx context.Context, log Reader, err error, has func(Archive
 	return err
 }
 
-// SettingValue returns a as a value of ArchiveSetting, which ParseArchived reads.
+// SettingValue encodes a as the value of ArchiveSetting. ParseArchived decodes it.
 func (a Archived) SettingValue() []byte {
 	text, _ := json.Marshal(a) // cannot fail
 	return text

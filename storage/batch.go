@@ -4,17 +4,17 @@ import (
 	"fmt"
 )
 
-// Limits of a hash tile.
+// Sizes of hash tiles.
 const (
-	HashBytes  = 32  // bytes of one hash
-	TileHashes = 256 // hashes in a full tile
+	HashBytes  = 32  // length of one hash in bytes
+	TileHashes = 256 // number of hashes in a full tile
 )
 
-// Check returns an error unless b can follow old. The head's size must be the old size plus the
-// number of entries. Content and keys must belong to events of this batch. Content must be in the
-// order of its events, and no two different pieces may share a slot of an event. Redactions must be
-// made by events of this batch and concern earlier records. Tiles must consist of whole hashes.
-// Every implementation of Store.Commit calls Check before it writes anything.
+// Check returns an error unless b can be committed after old. The head's size must be the old size
+// plus the number of entries. Content and keys must belong to events of this batch. Content must be
+// in the order of its events, and no two different pieces may share a slot of an event. Redactions
+// must be made by events of this batch and concern earlier records. Tiles must consist of whole
+// hashes. Every implementation of Store.Commit calls Check before it writes anything.
 func (b Batch) Check(old Head) error {
 	if b.Head.Size != old.Size+uint64(len(b.Entries)) {
 		return fmt.Errorf("a head of size %d does not follow size %d and %d entries",
@@ -41,12 +41,12 @@ func (b Batch) Check(old Head) error {
 	return b.checkContents(old)
 }
 
-// has reports whether seq is the number of an event in b, which follows old.
+// has reports whether b, committed after old, contains the event with the given seq.
 func (b Batch) has(seq uint64, old Head) bool { return seq >= old.Size && seq < b.Head.Size }
 
 func (b Batch) checkContents(old Head) error {
 	last := old.Size
-	highest := -1 // highest slot so far of the event at last
+	highest := -1 // highest slot seen so far of the event last
 	for i := range b.Contents {
 		c := &b.Contents[i]
 		switch {

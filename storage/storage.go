@@ -1,4 +1,4 @@
-// Package storage is the contract between the ledger and the store that keeps everything that
+// Package storage defines the contract between the ledger and the store that keeps everything that
 // cannot be derived from the log: ledgers, heads, entries, hash tiles, content, idempotency keys,
 // and a few named settings.
 //
@@ -67,11 +67,11 @@ type Head struct {
 	Checkpoint []byte // signed note over Size and the root at that size
 }
 
-// Content is one piece of content that an event posted, with its place.
+// Content is one piece of content that was posted with an event.
 type Content struct {
 	Digest Hash
-	Seq    uint64 // seq of the event that posted it
-	Slot   uint16 // position among the pieces of content of that event
+	Seq    uint64 // seq of the event with which it was posted
+	Slot   uint16 // position among the pieces of content posted with that event
 	Bytes  []byte
 }
 
@@ -104,16 +104,16 @@ type Batch struct {
 	Head    Head
 	Entries [][]byte // the seq of the first entry is the old head's Size
 	Tiles   []Tile
-	// Contents belong to events of this batch, each to its own slot, in the order of the events. An
-	// event needs its content until it is redacted. Content that the ledger already has is stored
-	// only once.
+	// Contents holds the content posted with the events of this batch, in the order of the events,
+	// each piece in a slot of its event. An event needs its content until it is redacted. Content
+	// that the ledger already has is stored only once.
 	Contents []Content
 	// Redactions are applied before Contents. Content that no record needs any longer is deleted,
 	// together with all keys that refer to it. After that, the content of this batch is stored. If
 	// a record has several redactions, the first one is stored.
 	Redactions []Redaction
-	// Keys are claimed by events of this batch. If a key has already been claimed, the claim passes
-	// to the later event.
+	// Keys are the idempotency keys that events of this batch claim. If a key has already been
+	// claimed, the claim passes to the later event.
 	Keys []Claim
 }
 
@@ -130,19 +130,19 @@ type Reader interface {
 	Tile(ctx context.Context, level uint8, index uint64) ([]byte, error)
 	// Entry returns the entry at seq, or ErrNotFound if seq is at or beyond the head.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
-	// Entries yields the entries from this sequence number on, in order and without gaps, up to the
-	// head at the time of the call. The bytes of an entry are valid only until the next step and
-	// must not be changed. A missing entry ends the iteration with an error.
+	// Entries yields the entries starting at sequence number from, in order and without gaps, up to
+	// the head at the time of the call. The bytes of an entry are valid only until the next step
+	// and must not be changed. A missing entry ends the iteration with an error.
 	Entries(ctx context.Context, from uint64) iter.Seq2[Entry, error]
-	// Content returns the bytes stored under a SHA-256. It returns ErrNotFound if the ledger never
-	// had them, or if they have been erased. The store does not check the hash.
+	// Content returns the bytes stored under the given SHA-256 digest. It returns ErrNotFound if
+	// the ledger never had them, or if they have been erased. The store does not check the hash.
 	Content(ctx context.Context, digest Hash) ([]byte, error)
 	// References yields the seqs of the records that need a piece of content, each once, in
 	// ascending order. It yields none if the ledger never had the content or if the content has
 	// been erased. It covers records below the head at the time of the call. Records that are
 	// redacted during the iteration can be missing.
 	References(ctx context.Context, digest Hash) iter.Seq2[uint64, error]
-	// HasReference reports whether References would yield seq for that content.
+	// HasReference reports whether References would yield seq for the given digest.
 	HasReference(ctx context.Context, digest Hash, seq uint64) (bool, error)
 	// Redaction returns the seq of the event that withdrew the content of the record at seq,
 	// or ErrNotFound if no event below the head withdrew it.
@@ -182,7 +182,8 @@ type Store interface {
 	Freeze(ctx context.Context) error
 	// SetSetting stores a named value, durably. It replaces an earlier value.
 	SetSetting(ctx context.Context, name string, value []byte) error
-	// CheckWritable returns nil if a commit can be tried, and ErrNoSpace if there is too little space.
+	// CheckWritable returns nil if a commit can be attempted, and ErrNoSpace if there is too little
+	// free space.
 	CheckWritable(ctx context.Context) error
 }
 
@@ -201,9 +202,9 @@ type Database interface {
 	// Ledger opens a ledger, or returns ErrNotFound if it does not exist. Stores that are opened
 	// under the same name share their state.
 	Ledger(ctx context.Context, name string) (Store, error)
-	// Create creates an empty ledger, durably. It returns ErrConflict if a ledger of this name
-	// exists.
+	// Create creates an empty ledger, durably. It returns ErrConflict if a ledger with the same
+	// name already exists.
 	Create(ctx context.Context, info LedgerInfo) (Store, error)
-	// Close releases everything. No Store may be used after that.
+	// Close releases all resources. No Store of this database may be used afterwards.
 	Close() error
 }

@@ -14,7 +14,7 @@ func key(n int) Key {
 	return Key(sum[:])
 }
 
-// MayContain returns true for every added key, and for few others.
+// MayContain returns true for every added key and for less than 1 % of other keys.
 func TestFilter(t *testing.T) {
 	const count = 4 * first * blockKeys
 	var spare atomic.Int64

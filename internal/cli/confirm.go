@@ -10,9 +10,9 @@ import (
 	"golang.org/x/term"
 )
 
-// Confirm prints a warning and asks the user to type the name of the ledger. why is the text of
-// the warning. done is a past participle such as "erased", for the message "nothing was erased".
-// Without a terminal, Confirm returns an error that names --yes.
+// Confirm prints why as a warning and asks the user to confirm by typing name, the name of the
+// ledger. done is a past participle such as "erased", for messages like "nothing was erased". If
+// the input is not a terminal, Confirm returns an error that asks for --yes.
 func (c *Console) Confirm(ctx context.Context, name, why, done string) error {
 	if file, ok := c.In.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
 		return Exitf(ExitUsage, "%s; pass --yes to confirm", why)
@@ -20,7 +20,7 @@ func (c *Console) Confirm(ctx context.Context, name, why, done string) error {
 	fmt.Fprintf(c.Err, "Warning: %s. Type %q to confirm: ", why, name)
 	typed := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(c.In).ReadString('\n') // if reading fails, line is not the name
+		line, _ := bufio.NewReader(c.In).ReadString('\n') // if reading fails, line does not match name
 		typed <- strings.TrimSpace(line)
 	}()
 	select {

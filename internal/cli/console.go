@@ -1,5 +1,5 @@
-// Package cli provides what all commands share: the console, progress bars, tables, exit codes, and the parsing
-// of flags, files, and keys.
+// Package cli provides the code that all commands share: the console, progress bars, tables, exit codes, and
+// the parsing of flags, files, and keys.
 package cli
 
 import (
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Console holds the streams and the environment of a command.
+// Console holds a command's standard streams and its environment.
 type Console struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -27,7 +27,7 @@ func New(in io.Reader, out, err io.Writer, env func(name string) (string, bool))
 	return &Console{In: in, Out: visibleWriter{out}, Err: visibleWriter{err}, Env: env}
 }
 
-// EnvOr returns the value of an environment variable, or fallback if the variable is unset or empty.
+// EnvOr returns the value of the environment variable name, or fallback if it is unset or empty.
 func (c *Console) EnvOr(name, fallback string) string {
 	if value, set := c.Env(name); set && value != "" {
 		return value
@@ -35,15 +35,15 @@ func (c *Console) EnvOr(name, fallback string) string {
 	return fallback
 }
 
-// Say writes one line to the standard error, after the name of the program.
+// Say writes one line to standard error, prefixed with the name of the program.
 func (c *Console) Say(format string, args ...any) {
 	fmt.Fprintf(c.Err, "colophon: "+format+"\n", args...)
 }
 
-// visibleWriter escapes characters that control a terminal or reorder its text. It writes those below U+007F
-// like \x1b, and the others as in JSON, like \u009b. JSON texts contain no such characters below U+007F except
-// newlines, so JSON keeps its meaning. Each write must consist of whole characters. visibleWriter is safe for
-// concurrent use if the underlying writer is.
+// visibleWriter escapes characters that control a terminal or change the direction of its text. Those below
+// U+007F are written as \x1b, for example, and the others as in JSON, such as \u009b. JSON contains no such
+// characters below U+007F except newlines, so it keeps its meaning when it is escaped. Each Write must contain
+// only complete characters. visibleWriter is safe for concurrent use if the underlying writer is.
 type visibleWriter struct{ to io.Writer }
 
 // Write implements io.Writer.
@@ -67,9 +67,9 @@ func (v visibleWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// escapeOf returns the escape of a character that must not be written, and "" for other
-// characters. first is the first byte of the character; if the text is not UTF-8, it is the
-// whole character.
+// escapeOf returns the escape sequence for a character that must not be written as it is, or "" for
+// any other character. first is the first byte of the character; it alone is escaped if the text is
+// not valid UTF-8.
 func escapeOf(r rune, first byte, size int) string {
 	switch {
 	case r == utf8.RuneError && size == 1:
@@ -84,7 +84,7 @@ func escapeOf(r rune, first byte, size int) string {
 	return ""
 }
 
-// UnfilteredWriter returns the underlying writer of a console's stream, for example to find out
+// UnfilteredWriter returns the writer that a console's stream wraps, for example to find out
 // whether it is a terminal.
 func UnfilteredWriter(out io.Writer) io.Writer {
 	if v, ok := out.(visibleWriter); ok {
@@ -93,7 +93,8 @@ func UnfilteredWriter(out io.Writer) io.Writer {
 	return out
 }
 
-// UsesColors reports whether the output is a terminal, and the user has not set NO_COLOR.
+// UsesColors reports whether to use colors: the output is a terminal, and the user has neither set
+// NO_COLOR nor set TERM to dumb.
 func (c *Console) UsesColors() bool {
 	file, is := UnfilteredWriter(c.Out).(*os.File)
 	return is && term.IsTerminal(int(file.Fd())) && c.EnvOr("NO_COLOR", "") == "" && c.EnvOr("TERM", "") != "dumb"

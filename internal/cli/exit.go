@@ -2,7 +2,7 @@ package cli
 
 import "fmt"
 
-// Exit codes of all commands. verify and audit have further codes.
+// Exit codes of the commands. The verify and audit commands have additional ones.
 const (
 	ExitOK          = 0
 	ExitFailed      = 1 // the command failed

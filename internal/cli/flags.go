@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ExplainFlag replaces the error of a Go parser with a statement of what the flag's value must
-// be.
+// ExplainFlag replaces an error from Go's parser with one that says what the flag's value must be.
 func ExplainFlag(_ *cobra.Command, err error) error {
 	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
 		return fmt.Errorf("--%s: %w", invalid.GetFlag().Name, wanted(invalid))
@@ -21,7 +20,8 @@ func ExplainFlag(_ *cobra.Command, err error) error {
 	return err
 }
 
-// ExplainVariable is like ExplainFlag, for an environment variable that sets a flag.
+// ExplainVariable is like ExplainFlag, but for a flag that was set by the environment variable
+// name.
 func ExplainVariable(name string, err error) error {
 	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
 		err = wanted(invalid)
@@ -29,7 +29,7 @@ func ExplainVariable(name string, err error) error {
 	return fmt.Errorf("environment variable %s: %w", name, err)
 }
 
-// wanted returns an error that says what the value of a flag must be. For types that parse their
+// wanted returns an error that says what the flag's value must be. For a flag type that parses its
 // own values, it returns the parser's error.
 func wanted(invalid *pflag.InvalidValueError) error {
 	kind := invalid.GetFlag().Value.Type()
@@ -53,8 +53,8 @@ func wanted(invalid *pflag.InvalidValueError) error {
 	return invalid.Unwrap()
 }
 
-// NegativeNumberArgument returns the argument that the parser mistook for an unknown flag, if that
-// argument is a number.
+// NegativeNumberArgument reports whether err is about a negative number that was mistaken for an
+// unknown flag, and returns that number.
 func NegativeNumberArgument(err error) (number string, found bool) {
 	unknown := (*pflag.NotExistError)(nil)
 	if !errors.As(err, &unknown) {

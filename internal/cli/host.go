@@ -2,8 +2,8 @@ package cli
 
 import "net"
 
-// IsLoopback reports whether only this machine can reach a host. The only name for which it
-// returns true is localhost, because other names can resolve to any address.
+// IsLoopback reports whether host can be reached only from this machine. The only name it accepts
+// is localhost, because other names can resolve to any address.
 func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

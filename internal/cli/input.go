@@ -5,18 +5,20 @@ import (
 	"os"
 )
 
-// Maximum lengths of files, in bytes: of a record or a receipt; of an audit pack, which contains many records
-// with their content; and of the manifest of an export, which has 43 bytes for each row.
+// Maximum sizes of files, in bytes. MaxFile is for a record or a receipt; MaxPack is for an audit pack, which
+// contains many records with their content; and MaxManifest is for the manifest of an export, which has 43
+// bytes per row.
 const (
 	MaxFile     = 64 << 20
 	MaxPack     = 256 << 20
 	MaxManifest = 1 << 30
 )
 
-// ReadFile reads a file of at most MaxFile bytes, or the standard input if path is "-".
+// ReadFile returns the contents of a file of at most MaxFile bytes, or of standard input if path is
+// "-".
 func (c *Console) ReadFile(path string) ([]byte, error) { return c.ReadFileUpTo(path, MaxFile) }
 
-// ReadFileUpTo is like ReadFile, with the limit most, in bytes.
+// ReadFileUpTo is like ReadFile, but with the given maximum size in bytes.
 func (c *Console) ReadFileUpTo(path string, most int64) ([]byte, error) {
 	in := c.In
 	if path != "-" {

@@ -8,7 +8,7 @@ import (
 	"colophon/proofs"
 )
 
-// TrustedKeys holds the keys of --key.
+// TrustedKeys holds the keys given with the --key flag.
 type TrustedKeys struct {
 	Keys []*proofs.Verifier // keys whose signature alone suffices
 	// Replaced holds the predecessors of Keys. A signature by one of them alone is accepted only if a
@@ -16,14 +16,14 @@ type TrustedKeys struct {
 	Replaced []*proofs.Verifier
 }
 
-// ReadSufficientKeys returns the keys of --key whose signature alone suffices: the given verifier key, the keys in the
-// given file, or the newest key if the file lists all keys of a log.
+// ReadSufficientKeys returns the keys given with --key whose signature alone suffices: the given verifier key, the
+// keys in the given file, or only the newest key if the file lists all keys of a log.
 func (c *Console) ReadSufficientKeys(given string) ([]*proofs.Verifier, error) {
 	trusted, err := c.ReadTrustedKeys(given)
 	return trusted.Keys, err
 }
 
-// ReadTrustedKeys returns the keys of --key, including those that have been replaced.
+// ReadTrustedKeys returns the keys given with --key, including those that have been replaced.
 func (c *Console) ReadTrustedKeys(given string) (TrustedKeys, error) {
 	// A verifier key is never treated as a file name. Otherwise the sender of a receipt could also send a file
 	// with this name.
@@ -37,7 +37,7 @@ func (c *Console) ReadTrustedKeys(given string) (TrustedKeys, error) {
 		return ParseKeys(given, "--key (there is no such file)")
 	}
 	if given != "-" {
-		if err := safefile.CheckUserFile(given, false); err != nil { // other users could change the trusted key
+		if err := safefile.CheckUserFile(given, false); err != nil { // otherwise other users could change the trusted key
 			return TrustedKeys{}, Exitf(ExitUsage, "--key: %w", err)
 		}
 	}
@@ -49,7 +49,7 @@ func (c *Console) ReadTrustedKeys(given string) (TrustedKeys, error) {
 }
 
 // ParseKeys parses verifier keys, one per line, or the keys of a log in the format of GET /log/key. Its errors
-// begin with where, and never quote the text, because the user may have given a signing key.
+// begin with where and never quote text, because the user may have passed a signing key by mistake.
 func ParseKeys(text, where string) (TrustedKeys, error) {
 	if strings.Contains(text, "PRIVATE+KEY") {
 		return TrustedKeys{}, Exitf(ExitUsage, "%s: this is a signing key, which must stay secret; give the verifier key", where)

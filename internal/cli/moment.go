@@ -10,7 +10,8 @@ import (
 )
 
 // TimeFlag is a flag whose value is a time. It accepts RFC 3339, a date (midnight UTC), and a
-// duration before now. String returns the time in RFC 3339.
+// duration such as 7d, which is subtracted from the current time. String returns the time in RFC
+// 3339.
 type TimeFlag struct {
 	text string
 	Now  func() time.Time
@@ -38,7 +39,7 @@ func (m *TimeFlag) Set(text string) error {
 	return fmt.Errorf("%q is not a time; write it like 2026-01-02T15:04:05Z, 2026-01-02, 7d or 12h", text)
 }
 
-// duration parses a duration in Go's notation, or a number of days or weeks.
+// duration parses a duration in Go's syntax, or a number of days or weeks such as 7d or 2w.
 func duration(text string) (time.Duration, bool) {
 	for unit, hours := range map[string]float64{"d": 24, "w": 7 * 24} {
 		if number, found := strings.CutSuffix(text, unit); found {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// PrintJSON prints a JSON value with indentation. It changes nothing but white space.
+// PrintJSON prints a JSON value with indentation. It changes only white space.
 func PrintJSON(out io.Writer, value []byte) error {
 	var text bytes.Buffer
 	if err := json.Indent(&text, value, "", "  "); err != nil {
@@ -30,7 +30,7 @@ func PrintJSONLine(out io.Writer, value []byte) error {
 	return err
 }
 
-// PrintAsJSON prints a value as indented JSON to the standard output.
+// PrintAsJSON prints a value as indented JSON to standard output.
 func PrintAsJSON(c *Console, value any) error {
 	encoder := json.NewEncoder(c.Out)
 	encoder.SetEscapeHTML(false)
@@ -38,7 +38,7 @@ func PrintAsJSON(c *Console, value any) error {
 	return encoder.Encode(value)
 }
 
-// FormatCount formats a number and a noun, whose plural must end in s.
+// FormatCount formats n followed by the noun thing, to which it adds an s unless n is 1.
 func FormatCount(n uint64, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -48,5 +48,5 @@ func FormatCount(n uint64, thing string) string {
 
 func FormatUint(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// Percent formats a fraction as a percentage with one decimal.
+// Percent formats a fraction as a percentage with one decimal place.
 func Percent(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + "%" }

@@ -14,8 +14,8 @@ type Progress struct {
 	bar     *progressbar.ProgressBar // nil without a terminal
 }
 
-// NewProgress starts a bar that is full after total steps. A total of -1 means that the number
-// of steps is not known.
+// NewProgress starts a progress bar that is full after total steps. If total is -1, the number of
+// steps is unknown.
 func NewProgress(c *Console, total int64, what string, options ...progressbar.Option) *Progress {
 	file, ok := UnfilteredWriter(c.Err).(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -32,28 +32,28 @@ func NewProgress(c *Console, total int64, what string, options ...progressbar.Op
 	return &Progress{console: c, bar: progressbar.NewOptions64(total, options...)}
 }
 
-// Add advances by n steps.
+// Add advances the bar by n steps.
 func (p *Progress) Add(n int) {
 	if p.bar != nil {
-		_ = p.bar.Add(n) // a failure to draw must not stop the command
+		_ = p.bar.Add(n) // a failure to draw the bar must not stop the command
 	}
 }
 
-// Set moves to step n.
+// Set moves the bar to step n.
 func (p *Progress) Set(n uint64) {
 	if p.bar != nil {
 		_ = p.bar.Set64(int64(n))
 	}
 }
 
-// SetDescription changes the text before the bar.
+// SetDescription changes the text in front of the bar.
 func (p *Progress) SetDescription(what string) {
 	if p.bar != nil {
 		p.bar.Describe(what)
 	}
 }
 
-// Clear removes the bar until the next step, so that lines can be printed.
+// Clear removes the bar until the next step, so that other lines can be printed.
 func (p *Progress) Clear() {
 	if p.bar != nil {
 		_ = p.bar.Clear()

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ExplainSeqFlag is like ExplainFlag, for a command whose arguments are seqs. It reports a
+// ExplainSeqFlag is like ExplainFlag, but for a command whose arguments are seqs. It reports a
 // negative number as an invalid seq instead of an unknown flag.
 func ExplainSeqFlag(command *cobra.Command, err error) error {
 	if number, found := NegativeNumberArgument(err); found {
@@ -15,7 +15,7 @@ func ExplainSeqFlag(command *cobra.Command, err error) error {
 	return ExplainFlag(command, err)
 }
 
-// RequireSeqs requires n arguments that are seqs.
+// RequireSeqs returns an error unless args consists of exactly n seqs.
 func RequireSeqs(command *cobra.Command, args []string, n int) error {
 	if err := cobra.ExactArgs(n)(command, args); err != nil {
 		return err

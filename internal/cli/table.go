@@ -10,7 +10,7 @@ import (
 
 type Column struct {
 	name   string
-	number bool // aligned to the right
+	number bool // right-aligned
 }
 
 // Table prints rows in aligned columns as they arrive. A column is as wide as its widest cell
@@ -62,8 +62,8 @@ func (t *Table) Write(rows [][]string) error {
 	return err
 }
 
-// QuoteCell returns a text as a cell. It quotes the text if it is empty, begins or ends with white
-// space, or contains unprintable characters.
+// QuoteCell returns text as a table cell. It quotes the text if it is empty, begins or ends with
+// white space, or contains unprintable characters.
 func QuoteCell(text string) string {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }
 	if text == "" || strings.ContainsFunc(text, odd) || strings.TrimSpace(text) != text {
@@ -75,7 +75,7 @@ func QuoteCell(text string) string {
 // NoValue is the cell for a missing value.
 const NoValue = "-"
 
-// QuoteOptionalCell returns a text as a cell, and NoValue for nil.
+// QuoteOptionalCell is like QuoteCell, but returns NoValue if text is nil.
 func QuoteOptionalCell(text *string) string {
 	if text == nil {
 		return NoValue

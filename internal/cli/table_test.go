@@ -20,7 +20,7 @@ func TestTableGrows(t *testing.T) {
 	require.Equal(t, 4, tab.Rows)
 }
 
-// Texts that clients chose are printed without control characters.
+// Text that comes from clients is printed without control characters.
 func TestCellsArePlain(t *testing.T) {
 	for text, want := range map[string]string{
 		"claude-2.1": "claude-2.1", "a b": "a b", "ü→…": "ü→…", "": `""`, " a": `" a"`,

@@ -1,8 +1,8 @@
-// Package cluster decides which of several servers on one database writes which ledger, and
-// lets the others follow. The server that holds a ledger's lease writes the ledger
-// (postgres.Leases). A server can take a free lease if it has the ledger's signing key. If
-// several servers have the key, rendezvous hashing chooses one of them, and any other holder
-// passes the lease to that server.
+// Package cluster decides which of the servers that share a database writes each ledger, and lets
+// the others follow it. The server that holds the lease on a ledger writes it (postgres.Leases). A
+// server can take a free lease if it has the ledger's signing key. If several servers have the key,
+// rendezvous hashing chooses one of them, and any other server that holds the lease passes it on to
+// that one.
 package cluster
 
 import (
@@ -20,22 +20,23 @@ import (
 )
 
 const (
-	// roundPause is the longest time between two reads of the database. It is the lag of a follower that the
-	// database does not notify.
+	// roundPause is the maximum time between two reads of the database. It bounds how far a follower lags
+	// behind if it is not notified of changes.
 	roundPause = 200 * time.Millisecond
 	// beatPause is the time between two renewals of the leases.
 	beatPause = postgres.LeaseTime / 6
-	// grace is how long a free lease waits for the preferred server.
+	// grace is how long the other servers leave a free lease to the preferred server.
 	grace = time.Second
-	// settle is how long another server must have been preferred before a ledger is passed to it, so that a
-	// server that keeps failing gets no ledger.
+	// settle is how long another server must have been the preferred one before this server passes a ledger
+	// to it. A server that keeps failing is therefore given no ledgers.
 	settle = 5 * time.Second
-	// followTime is the longest time of one attempt to follow a ledger.
+	// followTime is the time limit for one attempt to follow a ledger.
 	followTime = 10 * time.Second
-	// keysFor is how long the server relies on its last check for a ledger's signing key.
+	// keysFor is how long the server relies on the result of its last check for a ledger's signing
+	// key.
 	keysFor = 10 * time.Second
-	// unfitFor is how long a server waits before it tries again to take a ledger that it could
-	// not write.
+	// unfitFor is how long a server waits before it tries again to take a ledger that it was unable
+	// to write.
 	unfitFor = time.Minute
 )
 
@@ -46,53 +47,53 @@ type Cluster struct {
 	leases *postgres.Leases
 	host   *ledger.Host
 	log    *slog.Logger
-	pause  time.Duration // pause between two rounds if nothing wakes the server
-	wake   chan struct{} // holds a token when the next round must start at once
+	pause  time.Duration // time between two rounds if nothing wakes the server
+	wake   chan struct{} // holds a token if the next round must start immediately
 
 	stop    context.CancelFunc
-	loops   sync.WaitGroup // the two loops, and Listen
-	steps   sync.WaitGroup // the steps that decide has started
-	leaving atomic.Bool    // the server takes no more leases
+	loops   sync.WaitGroup // the two background loops and Listen
+	steps   sync.WaitGroup // steps started by decide
+	leaving atomic.Bool    // set once the server takes no more leases
 	failed  atomic.Bool    // the last round failed
-	missed  atomic.Bool    // the next round looks at all ledgers: notifications may have been lost, or Wake was called
+	missed  atomic.Bool    // the next round must read all ledgers, because notifications may have been lost or Wake was called
 
 	mu      sync.Mutex
-	settled bool                     // no more steps start; guarded by mu
-	places  map[string]*place        // by name of the ledger; guarded by mu
-	servers []postgres.RunningServer // as of the last complete round; guarded by mu
-	beats   map[string]beat          // last beats of the servers, by ID; guarded by mu
-	heard   map[string]bool          // ledgers that notifications have named since the last round; guarded by mu
+	settled bool                     // no new steps may start; guarded by mu
+	places  map[string]*place        // keyed by ledger name; guarded by mu
+	servers []postgres.RunningServer // servers found in the last complete round; guarded by mu
+	beats   map[string]beat          // last beat of each server, keyed by ID; guarded by mu
+	heard   map[string]bool          // ledgers named in notifications since the last round; guarded by mu
 	next    time.Time                // when the next complete round is due; guarded by mu
 }
 
 // beat records when a server last reported that it is running.
 type beat struct {
 	seen    time.Time // time of the beat, by the database's clock
-	changed time.Time // when this server saw it change, by its own clock
+	changed time.Time // when this server noticed that seen had changed, by its own clock
 }
 
 // place is what this server knows about a ledger.
 type place struct {
 	postgres.LedgerState           // as of the last round
 	busy                 bool      // a step for this ledger is running
-	stale                bool      // the ledger has changed since it was read; State.Version does not suffice, because two changes can result in the same version
-	again                bool      // a round found the ledger busy, so the end of the step decides on another one
-	lost                 bool      // this server has held the lease since it started, so it no longer resumes a lease of an earlier run
-	renewed              time.Time // when the lease was last seen to have changed, by this server's clock
-	expired              bool      // the lease has not changed for longer than a lease lasts, so it is free, whatever the database's clock says
+	stale                bool      // the ledger has changed since it was read; comparing versions is not enough, because two changes can result in the same version
+	again                bool      // a round found the ledger busy, so another step may follow the current one
+	lost                 bool      // this server has held the lease at some point since it started, so it no longer resumes a lease from an earlier run
+	renewed              time.Time // when this server last saw the lease change, by its own clock
+	expired              bool      // the lease has not changed for longer than a lease lasts, so it counts as free, whatever the database's clock says
 	free                 time.Time // when the lease became free; zero while it is taken
 	preferred            string    // ID of the server that was preferred in the last round
 	since                time.Time // when that server became the preferred one
-	followed             string    // the LedgerState.Version up to which this server has followed
+	followed             string    // Version of the state up to which this server has followed the ledger
 	failing              bool      // the last attempt to follow the ledger failed
 	able                 bool      // this server can sign for the ledger
-	looked               time.Time // when able was determined
-	unfit                time.Time // this server does not take the ledger before this time
+	looked               time.Time // when able was last determined
+	unfit                time.Time // this server does not try to take the ledger before this time
 	changes              uint64    // number of epoch changes that this server has seen
 }
 
-// Start starts to share the ledgers of a database. When Start returns, this server has taken every lease that
-// it could take, including those from its earlier run.
+// Start makes this server share the ledgers of a database with other servers. By the time it returns, this
+// server has taken every lease that it could take, including those from its earlier run.
 func Start(ctx context.Context, database *postgres.Database, host *ledger.Host, log *slog.Logger) (*Cluster, error) {
 	return start(ctx, database, host, log, roundPause)
 }
@@ -101,8 +102,8 @@ func start(ctx context.Context, database *postgres.Database, host *ledger.Host, 
 	leases := database.Leases()
 	c := &Cluster{leases: leases, host: host, log: log, pause: pause, wake: make(chan struct{}, 1), places: make(map[string]*place), heard: make(map[string]bool)}
 	c.leaving.Store(leases.ReadOnly())
-	// Two rounds are necessary: only after the first does the server know for which ledgers it
-	// has keys.
+	// Two rounds are necessary because the server only knows after the first one which ledgers it
+	// has keys for.
 	for range 2 {
 		if err := c.look(ctx); err != nil {
 			return nil, err
@@ -121,13 +122,13 @@ func start(ctx context.Context, database *postgres.Database, host *ledger.Host, 
 	return c, nil
 }
 
-// Wake makes the next round begin at once, and look at all ledgers. It never blocks.
+// Wake makes the next round begin immediately and read all ledgers. It never blocks.
 func (c *Cluster) Wake() {
 	c.missed.Store(true)
 	c.signal()
 }
 
-// signal makes the next round begin at once. It never blocks.
+// signal makes the next round begin immediately. It never blocks.
 func (c *Cluster) signal() {
 	select {
 	case c.wake <- struct{}{}:
@@ -151,8 +152,8 @@ func (c *Cluster) hear(name string) {
 	c.signal()
 }
 
-// every calls f at once, and then after each pause or whenever wake receives, until ctx is done. It logs when f
-// starts to fail and when f succeeds again.
+// every calls f immediately, and then again after each pause and whenever it receives from wake, until ctx is
+// done. It logs when f starts to fail and when it succeeds again.
 func (c *Cluster) every(ctx context.Context, pause time.Duration, wake <-chan struct{}, f func(context.Context) error) {
 	failing := false
 	for ctx.Err() == nil {
@@ -227,7 +228,7 @@ func (c *Cluster) able(ctx context.Context) (names []string) {
 }
 
 // round reads the ledgers that notifications have named, or all ledgers if a complete round is due, and starts
-// the next step for each ledger. It does nothing if the previous round has already read the change that started
+// the next step for each of them. It does nothing if the previous round already read the change that triggered
 // this one.
 func (c *Cluster) round(ctx context.Context) error {
 	c.mu.Lock()
@@ -255,7 +256,7 @@ func (c *Cluster) round(ctx context.Context) error {
 }
 
 // FollowError returns an error if this server may be showing an outdated state of a ledger that another server
-// writes. The error names no ledger.
+// writes. The error does not name the ledger.
 func (c *Cluster) FollowError() error {
 	if c.failed.Load() {
 		return errors.New("the database does not answer; the server's log says why")
@@ -270,8 +271,8 @@ func (c *Cluster) FollowError() error {
 	return nil
 }
 
-// look reads the states of the ledgers with these names. Without names, it reads the states of all ledgers and
-// servers.
+// look reads the states of the named ledgers. If no names are given, it reads the states of all ledgers and of
+// all servers.
 func (c *Cluster) look(ctx context.Context, names ...string) error {
 	begun := time.Now()
 	states, err := c.leases.States(ctx, names...)
@@ -295,8 +296,8 @@ func (c *Cluster) look(ctx context.Context, names ...string) error {
 			p = &place{}
 			c.places[state.Name] = p
 		}
-		// The database's clock may have been set back, or a standby with another clock may have been promoted.
-		// The lease of a server that has stopped would then not expire.
+		// If the database's clock was set back, or a standby with a different clock was promoted, the lease of
+		// a stopped server would otherwise not expire.
 		if p.renewed.IsZero() || !p.Expires.Equal(state.Expires) {
 			p.renewed = time.Now()
 		}
@@ -319,8 +320,8 @@ func (c *Cluster) look(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// running returns the servers that recently reported that they are running. As with leases, the database's
-// clock alone does not suffice. The caller holds c.mu.
+// running returns the servers that recently reported that they are running. As with leases, it does not
+// rely on the database's clock alone. It is called with c.mu held.
 func (c *Cluster) running(servers []postgres.RunningServer) []postgres.RunningServer {
 	beats := make(map[string]beat, len(servers))
 	for _, s := range servers {
@@ -358,8 +359,8 @@ func (c *Cluster) decide(ctx context.Context) {
 	}
 }
 
-// after returns the step that follows a completed one, if a round found the ledger busy in the meantime. It
-// does not read the database again, because that round did.
+// after returns the step that follows a completed one if a round found the ledger busy in the meantime. It
+// does not read the database again because that round already did.
 func (c *Cluster) after(p *place) (step func(context.Context, string, *place)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -370,8 +371,8 @@ func (c *Cluster) after(p *place) (step func(context.Context, string, *place)) {
 	return step
 }
 
-// step returns the next step for a ledger, or nil if there is nothing to do. The caller holds
-// c.mu.
+// step returns the next step for a ledger, or nil if there is nothing to do. It is called with c.mu
+// held.
 func (c *Cluster) step(p *place) func(context.Context, string, *place) {
 	held, role := c.leases.HoldsLease(p.Name), c.host.Role(p.Name)
 	switch self := c.leases.Self().ID; {
@@ -384,7 +385,7 @@ func (c *Cluster) step(p *place) func(context.Context, string, *place) {
 		return nil
 	case held: // the lease was lost and taken again, or the ledger could not be opened
 		return c.lead
-	case role == ledger.RoleWriter, role == ledger.RoleClosed: // the lease is lost
+	case role == ledger.RoleWriter, role == ledger.RoleClosed: // the lease was lost
 		return c.follow
 	case c.mayTake(p, self):
 		return c.take
@@ -394,18 +395,19 @@ func (c *Cluster) step(p *place) func(context.Context, string, *place) {
 	return nil
 }
 
-// mayTake reports whether this server should take the lease. The caller holds c.mu.
+// mayTake reports whether this server should take the lease on a ledger. It is called with c.mu
+// held.
 func (c *Cluster) mayTake(p *place, self string) bool {
 	if !p.able || time.Now().Before(p.unfit) || c.leaving.Load() {
 		return false
 	}
 	if p.Holder != nil {
-		return p.Holder.ID == self && (!p.Taken || !p.lost) // the lease was offered to this server, or is from its earlier run
+		return p.Holder.ID == self && (!p.Taken || !p.lost) // the lease was offered to this server or is left over from its earlier run
 	}
 	return p.preferred == self || p.preferred == "" || time.Since(p.free) > grace
 }
 
-// take takes the lease of a ledger and opens it for writing.
+// take takes the lease on a ledger and opens the ledger for writing.
 func (c *Cluster) take(ctx context.Context, name string, p *place) {
 	limited, cancel := context.WithTimeout(ctx, 2*postgres.LeaseTime)
 	defer cancel()
@@ -448,7 +450,7 @@ func (c *Cluster) lead(ctx context.Context, name string, p *place) {
 	c.give(ctx, name, p, nil)
 }
 
-// pass hands the lease of a ledger to the preferred server.
+// pass passes the lease on a ledger to the preferred server.
 func (c *Cluster) pass(ctx context.Context, name string, p *place) {
 	c.mu.Lock()
 	to := serverOf(c.servers, p.preferred)
@@ -467,8 +469,8 @@ func serverOf(servers []postgres.RunningServer, id string) *postgres.Server {
 	return nil
 }
 
-// give commits the records that a ledger has accepted, gives up its lease, and then follows the ledger. The
-// lease goes to the server to, or to any server if to is nil.
+// give commits the records that a ledger has accepted, gives up the lease on it, and then follows the
+// ledger. The lease goes to the server to, or to whichever server takes it if to is nil.
 func (c *Cluster) give(ctx context.Context, name string, p *place, to *postgres.Server) {
 	c.host.StepDown(name)
 	limited, cancel := context.WithTimeout(ctx, postgres.LeaseTime)
@@ -512,9 +514,9 @@ func (c *Cluster) follow(ctx context.Context, name string, p *place) {
 	p.followed, p.failing = version, false
 }
 
-// WriterAddress returns the address of the server that writes a ledger, if this one does not. ok is
-// false if this server writes it, or does not know the ledger. The address is empty if no
-// server writes the ledger now.
+// WriterAddress returns the address of the server that writes a ledger if this server does not. The
+// address is empty if no server currently writes the ledger. ok is false if this server writes the
+// ledger or does not know it.
 func (c *Cluster) WriterAddress(name string) (address string, ok bool) {
 	if role := c.host.Role(name); role == ledger.RoleWriter || role == ledger.RoleAbsent {
 		return "", false
@@ -529,7 +531,7 @@ func (c *Cluster) WriterAddress(name string) (address string, ok bool) {
 }
 
 // TransferLedgers passes the ledgers that this server writes to other running servers that have their
-// keys. This server takes no more ledgers.
+// keys. From then on, this server takes no more ledgers.
 func (c *Cluster) TransferLedgers(ctx context.Context) {
 	c.leaving.Store(true)
 	c.mu.Lock()
@@ -554,8 +556,9 @@ func (c *Cluster) TransferLedgers(ctx context.Context) {
 	}
 }
 
-// FinishSteps waits for the running steps and prevents new ones. Afterwards each ledger keeps its role on this
-// server, and the server still renews its leases. FinishSteps must be called before the host is closed.
+// FinishSteps waits for the running steps and prevents new ones from starting. Afterwards, each ledger keeps
+// its role on this server, and the server still renews its leases. FinishSteps must be called before the host
+// is closed.
 func (c *Cluster) FinishSteps() {
 	c.mu.Lock()
 	c.settled = true
@@ -563,8 +566,8 @@ func (c *Cluster) FinishSteps() {
 	c.steps.Wait()
 }
 
-// Close stops sharing the ledgers and frees the leases. The caller must close the host first,
-// so that nothing is written any more.
+// Close stops sharing the ledgers and releases the leases that this server holds. The caller must
+// close the host first, so that nothing is being written anymore.
 func (c *Cluster) Close() error {
 	c.leaving.Store(true)
 	c.stop()

@@ -19,10 +19,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
-// never is a pause that is longer than any test.
+// never is a pause that is longer than any test takes.
 const never = time.Hour
 
-// node is one of several servers that share a database.
+// node is one of the servers in a test that share a database.
 type node struct {
 	*testing.T
 	host    *ledger.Host
@@ -30,8 +30,7 @@ type node struct {
 	log     *locked.Buffer
 }
 
-// startNode starts a server that has its own keys, so that it writes only the ledgers that it has
-// created.
+// startNode starts a server with its own keys, so that it writes only the ledgers that it creates.
 func startNode(t *testing.T, url, id string, pause time.Duration) node {
 	t.Helper()
 	n := node{T: t, log: new(locked.Buffer)}
@@ -64,7 +63,7 @@ func (n node) public(name string, public bool) {
 	require.NoError(n, n.ledger(name).SetLogPublic(n.Context(), public))
 }
 
-// sees waits until the server shows a ledger's log as public or, if public is false, as not public.
+// sees waits until the server shows a ledger's log as public or, if public is false, as private.
 func (n node) sees(name string, public bool) {
 	n.Helper()
 	require.Eventually(n, func() bool {
@@ -84,7 +83,7 @@ func (n node) grow(name string) {
 	require.NoError(n, err)
 }
 
-// shows waits until the server shows a ledger at this size.
+// shows waits until the server shows a ledger at the given size.
 func (n node) shows(name string, size uint64) {
 	n.Helper()
 	require.Eventually(n, func() bool {
@@ -99,7 +98,7 @@ func (n node) create(name string) {
 	require.NoError(n, err)
 }
 
-// A server that follows shows new ledgers, events, and settings without polling.
+// A server shows the new ledgers, events, and settings of another server without polling.
 func TestNotified(t *testing.T) {
 	server := postgrestest.SharedServer(t)
 	url := server.URL("search_path", server.CreateSchema(t))
@@ -178,7 +177,8 @@ func TestPolling(t *testing.T) {
 	}
 }
 
-// Notifications about some ledgers do not make the server read all ledgers, even if many arrive at once.
+// Notifications about individual ledgers do not make the server read all ledgers, even if many of them
+// arrive at once.
 func TestNotifiedOfSome(t *testing.T) {
 	server := postgrestest.SharedServer(t)
 	url := server.URL("search_path", server.CreateSchema(t))
@@ -208,7 +208,7 @@ func TestNotifiedOfSome(t *testing.T) {
 	for _, name := range names {
 		b.sees(name, true)
 	}
-	for _, text := range []string{"cannot be read or renewed", "is broken"} { // after that, the server reads all ledgers
+	for _, text := range []string{"cannot be read or renewed", "is broken"} { // after such a failure, the server reads all ledgers
 		if strings.Contains(b.log.String(), text) {
 			t.Skip(text)
 		}

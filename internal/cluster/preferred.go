@@ -8,9 +8,10 @@ import (
 	"colophon/storage/postgres"
 )
 
-// PreferredServer returns the ID of the server that should write a ledger. Among the servers that have
-// the ledger's keys, this is the one with the largest hash of ledger and ID. If a server starts
-// or stops, only its own ledgers move. It returns "" if no server has the keys.
+// PreferredServer returns the ID of the server that should write a ledger: among the servers that have
+// the ledger's keys, it is the one for which the hash of the ledger's name and the server's ID is
+// largest. If a server starts or stops, only the ledgers that it gains or loses move. PreferredServer
+// returns "" if no server has the keys.
 func PreferredServer(name string, servers []postgres.RunningServer) string {
 	var best string
 	var most [sha256.Size]byte

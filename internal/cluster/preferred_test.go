@@ -9,8 +9,8 @@ import (
 	"colophon/storage/postgres"
 )
 
-// If a server stops, only its ledgers move. Each server is preferred for about the same number of
-// ledgers.
+// If a server stops, only the ledgers it wrote move to other servers. Each server is preferred for
+// about the same number of ledgers.
 func TestPreferred(t *testing.T) {
 	const ledgers = 300
 	var names []string

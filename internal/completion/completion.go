@@ -1,4 +1,4 @@
-// Package completion lets the shell complete values of flags and arguments.
+// Package completion implements shell completion for the values of flags and arguments.
 package completion
 
 import (
@@ -21,14 +21,14 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// Values that both flags and arguments can have: the names by which runs are grouped, and the
-// variables of effects.
+// Values that both flags and arguments accept. Groupings are the names by which runs can be
+// grouped, and Variables are the variables whose effects can be queried.
 var (
 	Groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "ollama_build_hash", "label:"}
 	Variables = []string{"input", "input_hash", "system_prompt_hash", "model", "temperature", "max_tokens", "seed", "ollama_build_hash", "label:"}
 )
 
-// flagValues are the values that the shell completes, by flag name.
+// flagValues maps the name of a flag to the values that the shell completes.
 var flagValues = map[string][]string{
 	"api":         {string(rerun.Ollama), string(rerun.OpenAI)},
 	"by":          Groupings,
@@ -37,10 +37,10 @@ var flagValues = map[string][]string{
 	"on-mismatch": {ledger.AcceptMismatch, ledger.RejectMismatch},
 	"sort":        {"recent", "runs", "stability", "flips"},
 	"status":      WithPrefix("", paths.Categories[:]),
-	"where":       append(WithPrefix("state=", record.States[:]), WithPrefix("incomplete=", fields.IPCParts[1:])...), // every IPC record has an input
+	"where":       append(WithPrefix("state=", record.States[:]), WithPrefix("incomplete=", fields.IPCParts[1:])...), // IPCParts[0] is the input, which every IPC record has
 }
 
-// WithPrefix converts a list to strings, and puts a prefix before each.
+// WithPrefix converts the elements of a list to strings and puts prefix in front of each.
 func WithPrefix[S ~string](prefix string, list []S) []string {
 	texts := make([]string, len(list))
 	for i, name := range list {
@@ -49,11 +49,11 @@ func WithPrefix[S ~string](prefix string, list []S) []string {
 	return texts
 }
 
-// CompleteAllFlags lets the shell complete the flags of a command and of its subcommands.
+// CompleteAllFlags registers shell completion for the flags of a command and of its subcommands.
 func CompleteAllFlags(c *cli.Console, command *cobra.Command) {
 	command.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if _, completes := command.GetFlagCompletionFunc(f.Name); completes {
-			return // the command has its own list
+			return // the command has its own completion function
 		}
 		var complete Func
 		switch values, known := flagValues[f.Name]; {
@@ -71,19 +71,20 @@ func CompleteAllFlags(c *cli.Console, command *cobra.Command) {
 	}
 }
 
-// CompleteFlag lets the shell complete a flag of a command, which must exist.
+// CompleteFlag registers complete as the completion function of a flag. It panics if the command
+// has no such flag or the flag already has a completion function.
 func CompleteFlag(command *cobra.Command, name string, complete Func) {
 	if err := command.RegisterFlagCompletionFunc(name, complete); err != nil {
 		panic(err)
 	}
 }
 
-// Func lists the possible values of the next argument. The list is empty if the server does
-// not answer.
+// Func lists the possible values of a flag or of the next argument. begun is what the user has
+// typed so far. The list is empty if the server does not answer.
 type Func = func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective)
 
-// FromList completes from a list. If a value ends with a colon, it is only a prefix, and the shell
-// adds no space after it.
+// FromList returns a Func that completes the given values. If any of them ends with a colon, which
+// means that it is only a prefix, the shell adds no space after a completion.
 func FromList(values []string) Func {
 	directive := cobra.ShellCompDirectiveNoFileComp
 	if slices.ContainsFunc(values, func(v string) bool { return strings.HasSuffix(v, ":") }) {
@@ -92,7 +93,7 @@ func FromList(values []string) Func {
 	return cobra.FixedCompletions(values, directive)
 }
 
-// FirstArgument completes only the first argument.
+// FirstArgument returns a Func that completes the first argument with complete and no others.
 func FirstArgument(complete Func) Func {
 	return func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -102,10 +103,11 @@ func FirstArgument(complete Func) Func {
 	}
 }
 
-// Timeout limits how long the shell waits for values from the server.
+// Timeout limits how long shell completion waits for the server.
 const Timeout = time.Second
 
-// Ledgers completes the name of a ledger on the server that the flags or the environment name.
+// Ledgers completes the names of the ledgers on the server that the flags or the environment
+// specify.
 func Ledgers(c *cli.Console) Func {
 	return func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var from remote.Options

@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/keystore"
 )
 
-// ResolveSymlinks returns a path with its symbolic links resolved, or the path itself if it does not
+// ResolveSymlinks resolves the symbolic links in path. It returns path unchanged if it does not
 // exist.
 func ResolveSymlinks(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -26,33 +26,36 @@ func ResolveSymlinks(path string) string {
 // DatabaseFolder returns the folder of the storage engine, which holds the log.
 func DatabaseFolder(data string) string { return filepath.Join(data, "db") }
 
-// StoreMarker returns the folder whose presence means that the log of the data folder is in
-// another database. The lock on this folder is then the lock on the data folder.
+// StoreMarker returns the folder whose presence means that the log is stored in another database
+// and not in the data folder. In that case, the lock on this folder serves as the lock on the data
+// folder.
 func StoreMarker(data string) string { return filepath.Join(data, "store") }
 
-// CopyFolder returns the folder of the log that a server with --from has loaded.
+// CopyFolder returns the folder that holds the log loaded by a server that runs with --from.
 func CopyFolder(data string) string { return filepath.Join(data, "copy") }
 
-// IncomingDatabase returns the folder of a database into which migrate copies ledgers.
+// IncomingDatabase returns the folder of the database into which the migrate command copies
+// ledgers.
 func IncomingDatabase(data string) string { return filepath.Join(data, "incoming") }
 
-// MovedDatabase returns the folder of a database whose ledgers migrate has moved elsewhere.
+// MovedDatabase returns the folder of a database whose ledgers the migrate command has moved
+// elsewhere.
 func MovedDatabase(data string) string { return filepath.Join(data, "db.moved") }
 
 // IndexFolder returns the folder of the index, which can be rebuilt from the log.
 func IndexFolder(data string) string { return filepath.Join(data, "index") }
 
-// SpoolFolder returns the folder for the results of batches that their clients have not read yet.
+// SpoolFolder returns the folder for the results of batches that clients have not read yet.
 func SpoolFolder(data string) string { return filepath.Join(data, "spool") }
 
-// WebhookFolder returns the folder that holds the webhook cursors. A hook without a cursor begins at
-// the head of the log.
+// WebhookFolder returns the folder that holds the webhook cursors. A webhook without a cursor starts
+// at the head of the log.
 func WebhookFolder(data string) string { return filepath.Join(data, "webhooks") }
 
 // TokenFolder returns the folder that holds the tokens.
 func TokenFolder(data string) string { return filepath.Join(data, "access") }
 
-// KeyFiles returns the files of the signing keys.
+// KeyFiles returns the store for the signing keys, which are files in the data folder.
 func KeyFiles(data string) keystore.KeyFiles {
 	return keystore.KeyFiles{Dir: filepath.Join(data, "keys")}
 }
@@ -73,18 +76,18 @@ func LedgersWithKeys(data string) ([]string, error) {
 	return names, nil
 }
 
-// SigningKeys returns the signing keys in environment variables and in files of the data folder.
-// A variable takes precedence.
+// SigningKeys returns the signing keys in environment variables and in files of the data folder. If
+// a key is in both, the variable takes precedence.
 func SigningKeys(c *cli.Console, data string) keystore.KeyVariables {
 	return keystore.KeyVariables{KeyFiles: KeyFiles(data), Lookup: c.Env}
 }
 
-// MarkFiles returns the high-water marks. Backups do not include them, because the marks must show
-// that an old backup was restored.
+// MarkFiles returns the store for the high-water marks. Backups do not include the marks, because
+// the marks must reveal that an old backup was restored.
 func MarkFiles(data string) keystore.MarkFiles {
 	return keystore.MarkFiles{Dir: filepath.Join(data, "marks")}
 }
 
-// RestoreFolder returns the folder in which restore puts all files until they are complete and
-// verified.
+// RestoreFolder returns the folder in which the restore command puts all files until they are
+// complete and verified.
 func RestoreFolder(data string) string { return filepath.Join(data, "restoring") }

@@ -14,8 +14,8 @@ import (
 	"colophon/storage"
 )
 
-// CreatedFolder records what Create created, so that Remove can remove it: restore refuses a folder that has a
-// database.
+// CreatedFolder records what Create created, so that Remove can undo it. This matters because restore refuses
+// a folder that has a database.
 type CreatedFolder struct {
 	data      string
 	folder    bool // the data folder was created
@@ -35,7 +35,8 @@ func HasStoreMarker(data string) bool {
 	return err == nil
 }
 
-// CheckNotPublishedCopy returns an error if the folder belongs to a server with --from.
+// CheckNotPublishedCopy returns an error if the data folder belongs to a server that runs with
+// --from.
 func CheckNotPublishedCopy(data string) error {
 	if _, err := os.Stat(CopyFolder(data)); err == nil {
 		return cli.Exitf(cli.ExitUsage, "the folder %s has a published copy of a log: start the server with --read-only --from URL, or name another folder with --data", data)
@@ -43,8 +44,8 @@ func CheckNotPublishedCopy(data string) error {
 	return nil
 }
 
-// CheckPublishedCopy returns an error if the folder of a server with --from has a log of its own instead of a published
-// copy.
+// CheckPublishedCopy returns an error if the data folder of a server that runs with --from contains a log of its own
+// instead of a published copy.
 func CheckPublishedCopy(data string) error {
 	if HasDatabase(data) || HasStoreMarker(data) {
 		return cli.Exitf(cli.ExitUsage, "the folder %s belongs to a server that writes; name another folder with --data", data)
@@ -62,7 +63,8 @@ func OtherDatabaseError(data string) error {
 		"To undo the move before anything is written there: colophon migrate --undo --from %s --to URL. To move the log back later: colophon migrate --from URL --to %s", data, data, data)
 }
 
-// CheckNoDatabase returns an error if the folder of a server with --store has its own log.
+// CheckNoDatabase returns an error if the data folder of a server that runs with --store contains a
+// log of its own.
 func CheckNoDatabase(data string) error {
 	if HasDatabase(data) {
 		return cli.Exitf(cli.ExitUsage, "the folder %s has its own log; name another folder with --data, omit --store, or move the log into the database with colophon migrate", data)
@@ -70,7 +72,8 @@ func CheckNoDatabase(data string) error {
 	return nil
 }
 
-// CheckStoreFolder returns an error if the folder does not belong to a server with --store.
+// CheckStoreFolder returns an error if the data folder does not belong to a server that runs with
+// --store.
 func CheckStoreFolder(data string) error {
 	if err := CheckNoDatabase(data); err != nil {
 		return err
@@ -81,9 +84,9 @@ func CheckStoreFolder(data string) error {
 	return nil
 }
 
-// CheckForeignFiles returns an error if the folder has no database but has files that are not Colophon's. It
-// ignores lost+found, which new file systems contain, and names that begin with a dot, which operating systems
-// leave behind.
+// CheckForeignFiles returns an error if the folder has no database but contains files that Colophon did not
+// create. It ignores lost+found, which exists in new file systems, and names that begin with a dot, which
+// operating systems leave behind.
 func CheckForeignFiles(data string) error {
 	if HasDatabase(data) {
 		return nil
@@ -96,7 +99,7 @@ func CheckForeignFiles(data string) error {
 		return cli.StateErrorf("data: %w", err)
 	}
 	ours := []string{
-		filepath.Base(DatabaseFolder(data)), // another server may be starting and have created it
+		filepath.Base(DatabaseFolder(data)), // another server that is starting may just have created it
 		filepath.Base(StoreMarker(data)), filepath.Base(CopyFolder(data)), filepath.Base(IncomingDatabase(data)), filepath.Base(MovedDatabase(data)),
 		filepath.Base(IndexFolder(data)), filepath.Base(SpoolFolder(data)), filepath.Base(SnapshotFolderOf(data).Dir), filepath.Base(RestoreFolder(data)),
 		filepath.Base(KeyFiles(data).Dir), filepath.Base(MarkFiles(data).Dir), filepath.Base(TokenFolder(data)), "lost+found",
@@ -116,7 +119,7 @@ func Create(data string) (CreatedFolder, error) {
 	return made, os.MkdirAll(data, 0o700)
 }
 
-// BannerNote returns the text that follows the folder's name in the banner.
+// BannerNote returns the text that follows the folder's name in the startup banner.
 func (m CreatedFolder) BannerNote() string {
 	if m.databases {
 		return "  (new)"
@@ -124,8 +127,8 @@ func (m CreatedFolder) BannerNote() string {
 	return ""
 }
 
-// DefaultKeyNote returns the part of the banner that names the file of the default ledger's new signing key.
-// It returns "" if an environment variable holds the key.
+// DefaultKeyNote returns the part of the banner that says where the default ledger's new signing key is
+// stored. It returns "" if an environment variable holds the key.
 func DefaultKeyNote(data string) string {
 	path := KeyFiles(data).Path(ledger.Default)
 	if _, err := os.Stat(path); err != nil {
@@ -134,13 +137,13 @@ func DefaultKeyNote(data string) string {
 	return ", and the key that signs it: keep a copy of " + path
 }
 
-// Remove removes what Create created, except keys and high-water marks. The folder must be closed, and must hold
-// no ledger.
+// Remove removes what Create created, except keys and high-water marks. The folder must be closed and must
+// contain no ledger.
 func (m CreatedFolder) Remove() error {
 	if !m.databases {
 		return nil
 	}
-	// Another server may have opened the folder after it was closed.
+	// Another server may have opened the folder since it was closed.
 	lock, err := folderlock.Take(DatabaseFolder(m.data))
 	if errors.Is(err, storage.ErrInUse) {
 		return nil

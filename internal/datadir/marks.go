@@ -11,7 +11,7 @@ import (
 )
 
 // CheckHighWaterMark compares a ledger with its high-water mark. The damage is nil if the ledger has no
-// mark, or holds everything that the mark covers.
+// mark or still contains everything that the mark covers.
 func CheckHighWaterMark(ctx context.Context, data, name string, store storage.Reader, keys []*proofs.Verifier) (*audit.Damage, error) {
 	mark, err := MarkFiles(data).Mark(name)
 	if errors.Is(err, storage.ErrNotFound) {

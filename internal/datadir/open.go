@@ -13,8 +13,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// Open opens the database of a data folder. The database must exist, and no other process may use
-// it.
+// Open opens the database of a data folder. The database must exist, and no other process may be
+// using it.
 func Open(ctx context.Context, c *cli.Console, data string) (*pebble.Database, error) {
 	return OpenWithConfig(ctx, c, data, pebble.Config{RemoveCopies: SnapshotFolderOf(data).RemoveLeftover})
 }
@@ -44,7 +44,7 @@ func ExplainOpenError(err error, data string) error {
 	return err
 }
 
-// OpenWithConfig is like Open, with the given configuration except Dir and Logger. If files are
+// OpenWithConfig is like Open, but uses config, in which it sets Dir and Logger. If files are
 // damaged, the error wraps storage.ErrDamaged.
 func OpenWithConfig(ctx context.Context, c *cli.Console, data string, config pebble.Config) (*pebble.Database, error) {
 	config.Dir, config.Logger = DatabaseFolder(data), c.WarningLogger()

@@ -17,9 +17,9 @@ import (
 )
 
 // SnapshotFolder is the folder for the copy of the database that a backup makes. It is on the same
-// file system as the database, so that the copy can consist of links. A running backup locks
-// the folder, which then holds at most one copy. Files in a folder that is not locked are left
-// over from an earlier backup.
+// file system as the database, so that the copy can consist of hard links. A running backup locks
+// the folder, which then holds at most one copy. Files in a folder that is not locked are left over
+// from an earlier backup.
 type SnapshotFolder struct{ Dir string }
 
 // SnapshotFolderOf returns the snapshot folder of a data folder.
@@ -27,7 +27,7 @@ func SnapshotFolderOf(data string) SnapshotFolder {
 	return SnapshotFolder{filepath.Join(data, "snapshots")}
 }
 
-// snapshotName is the name of the copy's folder. The database is a folder in it.
+// snapshotName is the name of the folder that holds the copy.
 const snapshotName = "backup"
 
 // CopyPath returns the path of the copy. The database is a folder in it.
@@ -39,12 +39,12 @@ func (s SnapshotFolder) DatabasePath() string { return filepath.Join(s.CopyPath(
 // ErrSnapshotHeld means that a copy was not removed, because a backup is reading it.
 var ErrSnapshotHeld = errors.New("a running backup is reading a copy of the database, which may still hold erased content; the copy is removed when the backup finishes")
 
-// errNoBackup means that no backup is waiting, so nothing would ever remove the requested
-// copy.
+// errNoBackup means that no backup is waiting for the requested copy, so nothing would ever remove
+// it.
 var errNoBackup = fmt.Errorf("%w: no colophon backup on this machine is waiting for it", admin.ErrNoSnapshot)
 
-// Lock creates the folder if needed, locks it for a backup, and removes left-over copies. The
-// error wraps storage.ErrInUse if another backup has the lock.
+// Lock creates the folder if needed, locks it for a backup, and removes leftover copies. The error
+// wraps storage.ErrInUse if another backup holds the lock.
 func (s SnapshotFolder) Lock() (io.Closer, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s SnapshotFolder) Lock() (io.Closer, error) {
 	return held, nil
 }
 
-// Remove removes the copy durably. The caller must have the lock.
+// Remove removes the copy durably. The caller must hold the lock.
 func (s SnapshotFolder) Remove() error {
 	if err := os.RemoveAll(filepath.Join(s.Dir, snapshotName)); err != nil {
 		return fmt.Errorf("removing the copy of a backup: %w", err)
@@ -67,7 +67,7 @@ func (s SnapshotFolder) Remove() error {
 	return safefile.SyncDir(s.Dir)
 }
 
-// RemoveLeftover removes a left-over copy. It returns ErrSnapshotHeld if a backup is running.
+// RemoveLeftover removes a leftover copy. It returns ErrSnapshotHeld if a backup is running.
 func (s SnapshotFolder) RemoveLeftover() error {
 	if _, err := os.Lstat(filepath.Join(s.Dir, snapshotName)); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -79,7 +79,7 @@ func (s SnapshotFolder) RemoveLeftover() error {
 	return err
 }
 
-// Reset creates the folder and removes left-over copies. The error wraps storage.ErrInUse if a
+// Reset creates the folder and removes leftover copies. The error wraps storage.ErrInUse if a
 // backup is running.
 func (s SnapshotFolder) Reset() error {
 	held, err := s.Lock()
@@ -89,10 +89,10 @@ func (s SnapshotFolder) Reset() error {
 	return held.Close()
 }
 
-// CopyDatabase copies the database for the backup that has the lock. erasing is the number of erased
-// pieces of content that the copy may still contain.
+// CopyDatabase copies the database for the backup that holds the lock. erasing is the number of
+// erased pieces of content that the copy may still contain.
 func (s SnapshotFolder) CopyDatabase(ctx context.Context, database *pebble.Database) (erasing int, err error) {
-	// The process that creates the folder makes the copy; Mkdir fails for a second process.
+	// Mkdir fails for all processes but the first, so only one of them makes the copy.
 	if err := os.Mkdir(filepath.Join(s.Dir, snapshotName), 0o700); err != nil {
 		return 0, err
 	}
@@ -106,9 +106,9 @@ func (s SnapshotFolder) CopyDatabase(ctx context.Context, database *pebble.Datab
 	return pending.Pieces, nil
 }
 
-// CopyForBackupProcess makes the copy for a backup in another process, which requested it from the server.
-// The error wraps admin.ErrNoSnapshot if no backup is waiting, or if the backup already has
-// its copy.
+// CopyForBackupProcess copies the database for a backup that runs in another process and has requested the
+// copy from the server. The error wraps admin.ErrNoSnapshot if no backup is waiting for a copy or the
+// backup already has one.
 func (s SnapshotFolder) CopyForBackupProcess(ctx context.Context, database *pebble.Database) (name string, erasing int, err error) {
 	held, err := folderlock.Take(s.Dir)
 	switch {

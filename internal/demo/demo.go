@@ -1,4 +1,5 @@
-// Package demo loads the example into a ledger, and prints the answers to five questions about it.
+// Package demo loads the example records into a ledger and prints the answers to five questions
+// about them.
 package demo
 
 import (
@@ -15,17 +16,19 @@ import (
 	"colophon/internal/example"
 )
 
-// Tour loads the example into Ledger, and prints to the Console.
+// Tour loads the example into Ledger and prints its output to Console.
 type Tour struct {
 	*cli.Console
 	Ledger *client.Ledger
 	last   uint64 // seq of the example's last event; each query waits until it is indexed
 }
 
-// ErrOtherRecords means that the ledger has other records, and that nothing was posted.
+// ErrOtherRecords means that nothing was posted because the ledger already has records that are not
+// part of the example.
 var ErrOtherRecords = errors.New("the ledger has records that are not the example's")
 
-// Load posts the example, unless the ledger has other records. Calling Load again adds nothing.
+// Load posts the example records unless the ledger has other records. Calling Load again adds
+// nothing.
 func (t *Tour) Load(ctx context.Context) error {
 	stats, err := t.Ledger.Stats(ctx)
 	if err != nil {
@@ -71,7 +74,7 @@ func lines(yield func(client.BatchLine) bool) {
 	}
 }
 
-// PrintAnswers prints each question with its answer, and the command that answers it.
+// PrintAnswers prints each question, its answer, and the command that answers it.
 func (t *Tour) PrintAnswers(ctx context.Context) error {
 	for i, q := range []struct {
 		text, command string
@@ -94,7 +97,7 @@ func (t *Tour) PrintAnswers(ctx context.Context) error {
 	return nil
 }
 
-// indented breaks a text into lines of at most 96 characters with a margin.
+// indented breaks text into lines of at most 96 bytes, each indented by three spaces.
 func indented(text string) string {
 	var b strings.Builder
 	column := 0
@@ -138,7 +141,7 @@ func (t *Tour) model(ctx context.Context) (string, error) {
 	return text, nil
 }
 
-// quoted returns a colon and the words of a name in quotes, or "" for nil.
+// quoted returns a colon followed by the quoted words of a name, or "" if name is nil.
 func quoted(name *wire.HashName) string {
 	if name == nil {
 		return ""

@@ -15,8 +15,8 @@ const maxCheckpoint = 1 << 16
 // errOtherKey means that the given key has not signed the checkpoint of a copy.
 var errOtherKey = errors.New("the given key has not signed the checkpoint of the copy")
 
-// askCopy reads and verifies the checkpoint of the published copy that the server follows, if
-// any, and stores the error.
+// askCopy reads and verifies the checkpoint of the published copy that the server follows, if any,
+// and stores any error in d.copyErr.
 func (d *deployment) askCopy(ctx context.Context) {
 	if d.settings.config.From == "" {
 		return
@@ -54,7 +54,8 @@ func (d *deployment) checkCheckpoint(ctx context.Context) error {
 	return err
 }
 
-// checkCopy checks that the published copy that the server follows can be read and is signed.
+// checkCopy checks that the published copy that the server follows can be read and that its
+// checkpoint is signed by the given key.
 func checkCopy(d *deployment) []Finding {
 	switch from := d.settings.config.From; {
 	case from == "":

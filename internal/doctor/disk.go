@@ -18,17 +18,17 @@ import (
 // fileSystem describes the file system that the database is on.
 type fileSystem struct {
 	where    string // the absolute path of the database, or of the data folder if there is no database
-	kind     string // such as ext4; empty if not known
+	kind     string // such as ext4; empty if unknown
 	readOnly bool
 
 	usage    disk.UsageStat
-	usageErr error // set if usage is not known
+	usageErr error // set if usage is unknown
 
 	sync    time.Duration // median time of a small write and its sync
-	syncErr error         // why the sync was not timed; nil if it was
+	syncErr error         // why the sync could not be timed; nil if it was
 }
 
-// inspectDisk looks at the file system of the database, or of the data folder if there is no
+// inspectDisk inspects the file system of the database, or of the data folder if there is no
 // database yet.
 func inspectDisk(data string) fileSystem {
 	if absolute, err := filepath.Abs(data); err == nil {
@@ -48,8 +48,9 @@ func inspectDisk(data string) fileSystem {
 	return d
 }
 
-// mountOf returns the kind of file system that an absolute path without links is on, and
-// whether it is mounted read-only. kind is empty if it is not known.
+// mountOf returns the type of the file system that contains path, and whether it is mounted
+// read-only. path must be absolute and free of symbolic links. kind is empty if the type is
+// unknown.
 func mountOf(path string) (kind string, readOnly bool) {
 	mounts, err := disk.Partitions(true)
 	if err != nil {
@@ -58,8 +59,9 @@ func mountOf(path string) (kind string, readOnly bool) {
 	return findMount(mounts, path)
 }
 
-// findMount finds the deepest mount point that contains a path. If a path is mounted several
-// times, the last mount hides the earlier ones.
+// findMount returns the type of the file system at the deepest mount point that contains path, and
+// whether it is mounted read-only. If several file systems are mounted at that point, the last one
+// hides the others.
 func findMount(mounts []disk.PartitionStat, path string) (kind string, readOnly bool) {
 	deepest := -1
 	for _, m := range mounts {
@@ -70,11 +72,11 @@ func findMount(mounts []disk.PartitionStat, path string) (kind string, readOnly 
 	return kind, readOnly
 }
 
-// syncsTimed is the number of syncs whose median is computed.
+// syncsTimed is the number of syncs that timeSyncs measures.
 const syncsTimed = 48
 
-// timeSyncs returns the median time to write and sync 4 KiB. It creates a file in the folder
-// and removes it.
+// timeSyncs returns the median time to write and sync 4 KiB. It does this in a temporary file in
+// dir, which it removes.
 func timeSyncs(dir string) (median time.Duration, err error) {
 	file, err := os.CreateTemp(dir, ".doctor-*.tmp")
 	if err != nil {
@@ -98,8 +100,9 @@ func timeSyncs(dir string) (median time.Duration, err error) {
 	return times[len(times)/2], nil
 }
 
-// Prefixes of the names of file systems, by their effect on the data: it is lost at a restart;
-// locks and syncs are not reliable; syncs may not reach the disk.
+// Prefixes of file system types, grouped by the risk to the data: on a temporary file system, data
+// is lost at a restart; on a network file system, locks and syncs are not reliable; on a user-space
+// file system, syncs may not reach the disk.
 var (
 	temporaryFileSystems = []string{"tmpfs", "ramfs", "overlay", "aufs", "unionfs"}
 	networkFileSystems   = []string{"nfs", "cifs", "smb", "ceph", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "fuse.s3fs", "fuse.rclone", "afs", "lustre", "beegfs", "fuse.ceph"}
@@ -110,7 +113,7 @@ func hasAnyPrefix(text string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(text, p) })
 }
 
-// checkFileSystem checks that the file system survives a restart and that its syncs are
+// checkFileSystem checks that data on the file system survives a restart and that syncs are
 // reliable.
 func checkFileSystem(d *deployment) []Finding {
 	switch kind := d.disk.kind; {
@@ -127,8 +130,8 @@ func checkFileSystem(d *deployment) []Finding {
 	}
 }
 
-// If the free space lasts for fewer days than these, the finding is Wrong or Advice,
-// respectively.
+// checkSpace returns Wrong if the free space is expected to last for fewer than daysWrong days, and
+// Advice if it is expected to last for fewer than daysAdvice days.
 const (
 	daysWrong  = 7
 	daysAdvice = 30
@@ -137,8 +140,8 @@ const (
 // minInodes is the number of unused inodes below which the doctor warns.
 const minInodes = 10_000
 
-// checkSpace checks that the free space is above the mark, below which the server accepts no
-// writes, and that it will not fall below the mark soon.
+// checkSpace checks that the free space is above the mark below which the server accepts no writes,
+// and that it will not soon fall below that mark.
 func checkSpace(d *deployment) []Finding {
 	u := d.disk.usage
 	if d.disk.usageErr != nil {
@@ -174,13 +177,12 @@ func checkSpace(d *deployment) []Finding {
 	return orOK(list, "%s", have)
 }
 
-// minEvents is the minimum number of events from which growth is computed. With fewer events,
-// most of the files' length comes from the empty database.
+// minEvents is the minimum number of events needed to estimate growth. With fewer events, most of
+// the used space belongs to the empty database.
 const minEvents = 1000
 
-// daysLeft estimates how many days it takes until the free space falls below the mark, if the
-// ledgers keep growing as in the last week. known is false if there are too few events for an
-// estimate.
+// daysLeft estimates how many days remain until the free space falls below mark if the ledgers keep
+// growing at last week's rate. known is false if there are too few events for an estimate.
 func (d *deployment) daysLeft(mark uint64) (days float64, known bool) {
 	events, recent := uint64(0), 0.0
 	for _, l := range d.server.ledgers {
@@ -195,7 +197,7 @@ func (d *deployment) daysLeft(mark uint64) (days float64, known bool) {
 	return float64(d.disk.usage.Free-mark) / (perEvent * recent), true
 }
 
-// folderSize returns the total length of all readable files in a folder, in bytes.
+// folderSize returns the total size of all readable files in a folder and its subfolders, in bytes.
 func folderSize(dir string) (total uint64) {
 	_ = filepath.WalkDir(datadir.ResolveSymlinks(dir), func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -209,9 +211,9 @@ func folderSize(dir string) (total uint64) {
 	return total
 }
 
-// freeMark returns the free space below which the server accepts no writes, in bytes, by the
-// rule of pebble.Config.MinFreeBytes. total is the size of the file system. set is the
-// configured value, or 0 for the default.
+// freeMark returns the number of free bytes below which the server accepts no writes, following the
+// rule of pebble.Config.MinFreeBytes. total is the size of the file system. set is the configured
+// value, or 0 for the default.
 func freeMark(set, total uint64) uint64 {
 	if set != 0 {
 		return set
@@ -221,8 +223,8 @@ func freeMark(set, total uint64) uint64 {
 
 func inGiB(bytes uint64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
 
-// A sync that is faster than the first limit cannot have reached a disk. A sync that is slower
-// than the second limit makes every client wait noticeably.
+// A sync that takes less than syncTooFast cannot have reached a disk. A sync that takes longer than
+// syncSlow makes every client wait noticeably.
 const (
 	syncTooFast = 20 * time.Microsecond
 	syncSlow    = 20 * time.Millisecond

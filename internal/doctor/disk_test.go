@@ -40,7 +40,7 @@ func TestCheckSpace(t *testing.T) {
 			}
 		}
 	}
-	// growing adds a ledger that grows by ten thousand events of 1 KiB per day.
+	// growing adds a ledger that grows by ten thousand events of 1 KiB each per day.
 	growing := func(d *deployment) {
 		d.server.ledgers = []ledgerAnswers{{LedgerDescription: wire.LedgerDescription{TreeSize: minEvents}, perDay: 10_000}}
 		require.NoError(t, os.MkdirAll(datadir.DatabaseFolder(d.data()), 0o700))
@@ -97,8 +97,8 @@ func TestTimeSyncsLeavesNothingBehind(t *testing.T) {
 	require.Error(t, inspectDisk(filepath.Join(data, "nowhere")).syncErr)
 }
 
-// inspectDisk resolves symbolic links, including those in the path of the working folder, because
-// findMount needs a path without links.
+// inspectDisk resolves symbolic links, including those in the path of the working directory,
+// because findMount needs a path without symbolic links.
 func TestInspectDiskFollowsLinks(t *testing.T) {
 	real, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)

@@ -14,9 +14,10 @@ import (
 
 // Options select the deployment to examine.
 type Options struct {
-	// Flags are the flags of serve that the command line sets.
+	// Flags holds the flags of the serve command that were set on the command line.
 	Flags *pflag.FlagSet
-	// ConfigFile is the configuration file of serve, or empty if there is none.
+	// ConfigFile is the path of the configuration file of the serve command, or empty if there is
+	// none.
 	ConfigFile string
 	// Server is the server to query. If it has no URL, the server at the address in the
 	// settings is queried.
@@ -25,9 +26,9 @@ type Options struct {
 	Version string
 }
 
-// Examine runs all checks on a deployment. To time the disk, it writes and removes a small
-// file; it changes nothing else. An error means that the command line is wrong. The report
-// says what is wrong with the deployment.
+// Examine runs all checks on a deployment. It writes and removes a small file to time the disk and
+// changes nothing else. An error means that the command line is wrong; problems with the deployment
+// itself are in the report.
 func Examine(ctx context.Context, console *cli.Console, o Options) (Report, error) {
 	d := &deployment{console: console, version: o.Version, now: time.Now(), machine: inspectMachine()}
 	d.settings = readSettings(o.ConfigFile, console.Env, o.Flags)
@@ -41,8 +42,8 @@ func Examine(ctx context.Context, console *cli.Console, o Options) (Report, erro
 	return newReport(d.runChecks()), nil
 }
 
-// deployment holds everything that is known about a deployment, and is filled before the checks
-// run. The checks read only it and small files in the data folder.
+// deployment holds everything that is known about a deployment. It is filled in before the checks
+// run, and they read nothing else except small files in the data folder.
 type deployment struct {
 	console  *cli.Console
 	version  string // version of this program
@@ -52,21 +53,21 @@ type deployment struct {
 	disk     fileSystem // file system of the database
 	server   serverAnswers
 	own      bool  // the queried server is the one at the address in the settings
-	store    error // why the PostgreSQL database of the log cannot be used; nil if it can, or if the log is in the data folder
+	store    error // why the PostgreSQL database that holds the log cannot be used; nil if it can, or if the log is in the data folder
 	shared   sharedTokens
 	copyErr  error            // why the published copy that the server follows cannot be used; nil if it can, or if the server follows none
-	issuers  map[string]error // why an issuer in the access file does not answer, by URL; nil if it does
+	issuers  map[string]error // why each issuer in the access file does not answer, keyed by URL; nil if it does
 }
 
 func (d *deployment) data() string { return d.settings.config.Data }
 
-// check is one check of a deployment. run returns at least one finding.
+// check is a named check of a deployment. run returns at least one finding.
 type check struct {
 	name string
 	run  func(*deployment) []Finding
 }
 
-// allChecks lists the checks in the order of the report.
+// allChecks returns all checks in the order in which they appear in the report.
 func allChecks() []check {
 	return []check{
 		{"settings", checkSettings},

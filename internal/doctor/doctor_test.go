@@ -31,12 +31,13 @@ func newDeployment(t testing.TB, changes ...func(*deployment)) *deployment {
 	return d
 }
 
-// withConfig returns a change for newDeployment that changes the settings.
+// withConfig returns a change for newDeployment that applies change to the server's settings.
 func withConfig(change func(*server.Config)) func(*deployment) {
 	return func(d *deployment) { change(&d.settings.config) }
 }
 
-// requireFinding requires a finding with this verdict whose sentence contains words.
+// requireFinding requires that list contains a finding with the given verdict whose description
+// contains words.
 func requireFinding(t testing.TB, list []Finding, verdict Verdict, words string) {
 	t.Helper()
 	require.NotEmpty(t, list)
@@ -50,7 +51,8 @@ func requireFinding(t testing.TB, list []Finding, verdict Verdict, words string)
 	require.Failf(t, "not found", "%s %q in %v", verdict, words, list)
 }
 
-// checkCase is a change to a deployment, and the finding that a check must then return.
+// checkCase consists of a change to a deployment and the finding that a check must return after
+// that change.
 type checkCase struct {
 	name    string
 	change  func(*deployment)

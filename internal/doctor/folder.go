@@ -13,7 +13,7 @@ import (
 	"colophon/internal/safefile"
 )
 
-// asOwner is the advice for files that this user must not read.
+// asOwner is the advice for files that the current user has no permission to read.
 const asOwner = "run the doctor as the owner of the data folder, or as root"
 
 // checkFolder checks that the data folder exists and that only its owner can open it.
@@ -41,8 +41,9 @@ func checkFolder(d *deployment) []Finding {
 	return finding(OK, "", "only its owner can read %s", d.data())
 }
 
-// logFolder returns the folder that a server with these settings creates in the data folder: the
-// database, the copy, or the marker of a database elsewhere.
+// logFolder returns the folder that a server with these settings creates in the data folder for its
+// log: the database, the published copy, or the marker that says that the log is in another
+// database.
 func (d *deployment) logFolder() string {
 	switch config := d.settings.config; {
 	case config.Store != "":
@@ -53,8 +54,8 @@ func (d *deployment) logFolder() string {
 	return datadir.DatabaseFolder(d.data())
 }
 
-// checkOwner checks that all files belong to the owner of the folder. A command that root runs
-// on the folder leaves files that the server cannot open.
+// checkOwner checks that all files belong to the owner of the folder. If root has run a command on
+// the folder, it may contain files that the server cannot open.
 func checkOwner(d *deployment) []Finding {
 	folder, err := os.Stat(d.data())
 	if err != nil {
@@ -78,11 +79,12 @@ func checkOwner(d *deployment) []Finding {
 	return finding(OK, "", "all files belong to user %d", owner)
 }
 
-// filesOfOthers counts the files and folders in a data folder that belong to other users.
+// filesOfOthers counts the files and folders in a data folder that do not belong to owner. example
+// is the path of one of them.
 func filesOfOthers(data string, owner int) (count uint64, example string, err error) {
 	err = filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a running server removes files at any time
+			return nil // a running server may remove files at any time
 		}
 		if err != nil {
 			return err
@@ -105,8 +107,8 @@ func filesOfOthers(data string, owner int) (count uint64, example string, err er
 	return count, example, err
 }
 
-// checkKeys checks that each signing key can be used and that only its owner can read it. It
-// also reports staged and unknown files.
+// checkKeys checks that each signing key can be used and that only its owner can read it. It also
+// reports staged keys and unknown files.
 func checkKeys(d *deployment) []Finding {
 	if d.settings.config.ReadOnly {
 		return finding(OK, "", "a server that only reads needs no signing key")
@@ -148,8 +150,8 @@ func checkKeys(d *deployment) []Finding {
 	return orOK(list, "%s: %s", cli.FormatCount(uint64(len(good)), "key"), strings.Join(good, ", "))
 }
 
-// checkLostKeys reports ledgers whose marks show that they have signed, but that have no
-// signing key in a file or an environment variable.
+// checkLostKeys reports ledgers that have signed checkpoints, according to their high-water marks,
+// but whose signing keys are neither in a file nor in an environment variable.
 func checkLostKeys(d *deployment) []Finding {
 	marks, err := filepath.Glob(filepath.Join(datadir.MarkFiles(d.data()).Dir, "*.checkpoint"))
 	if err != nil {
@@ -172,7 +174,7 @@ func checkLostKeys(d *deployment) []Finding {
 func checkOtherFile(d *deployment, file string) []Finding {
 	path := filepath.Join(datadir.KeyFiles(d.data()).Dir, file)
 	if strings.HasSuffix(file, ".vkey") {
-		return nil // the verifier key of a signing key that is in a variable
+		return nil // the verifier key for a signing key that is in an environment variable
 	}
 	name, staged := strings.CutSuffix(file, ".key.new")
 	if name, next := strings.CutSuffix(file, ".key.next"); next {

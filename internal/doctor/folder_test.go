@@ -11,7 +11,7 @@ import (
 	"colophon/proofs"
 )
 
-// makeKey puts the key of a ledger into a data folder and returns its signer.
+// makeKey creates a ledger's signing key in a data folder and returns its signer.
 func makeKey(t testing.TB, data, ledger string) *proofs.Signer {
 	t.Helper()
 	signer, err := proofs.GenerateKey().Signer("ledger.example/" + ledger)
@@ -21,7 +21,7 @@ func makeKey(t testing.TB, data, ledger string) *proofs.Signer {
 	return signer
 }
 
-// skipWithoutModes skips a test on systems without file modes.
+// skipWithoutModes skips a test on systems where file modes do not describe permissions.
 func skipWithoutModes(t *testing.T) {
 	t.Helper()
 	if !hasModes {

@@ -15,7 +15,7 @@ import (
 	"colophon/internal/cli"
 )
 
-// Limits of a request for an issuer's discovery document.
+// Limits on the request for an issuer's discovery document.
 const (
 	issuerTimeout   = 5 * time.Second
 	issuerMaxAnswer = 1 << 20 // in bytes
@@ -28,7 +28,7 @@ func (d *deployment) askIssuers(ctx context.Context) {
 	}
 	rules, err := access.ReadRules(d.settings.config.AccessFile)
 	if err != nil {
-		return // checkAccessFile reports it
+		return // checkAccessFile reports the error
 	}
 	d.issuers = make(map[string]error)
 	for _, o := range rules.OIDC {
@@ -36,8 +36,8 @@ func (d *deployment) askIssuers(ctx context.Context) {
 	}
 }
 
-// askIssuer returns nil if the issuer answers with its discovery document. Like the server, it
-// follows no redirect.
+// askIssuer returns nil if the issuer serves a discovery document that names it. Like the server,
+// askIssuer does not follow redirects.
 func askIssuer(ctx context.Context, issuer string) error {
 	ctx, cancel := context.WithTimeout(ctx, issuerTimeout)
 	defer cancel()
@@ -66,8 +66,8 @@ func askIssuer(ctx context.Context, issuer string) error {
 	return nil
 }
 
-// checkIssuers checks that each issuer's discovery document was fetched, and names the issuer as
-// the access file does.
+// checkIssuers checks that each issuer in the access file serves a discovery document that names
+// it.
 func checkIssuers(d *deployment) []Finding {
 	var list []Finding
 	for _, issuer := range slices.Sorted(maps.Keys(d.issuers)) {

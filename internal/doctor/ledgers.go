@@ -20,15 +20,15 @@ import (
 	"colophon/storage"
 )
 
-// noServer returns the finding for a check that needs a server when no server answers.
+// noServer returns the finding of a check that could not run because no server answers.
 func (d *deployment) noServer() []Finding {
 	return finding(NotChecked, "", "no server answers")
 }
 
-// answers reports whether a server was queried and has answered.
+// answers reports whether a server was queried and answered.
 func (d *deployment) answers() bool { return d.server.url != "" && d.server.err == nil }
 
-// checkServer checks that the server answers, is ready, and has the version of this program.
+// checkServer checks that the server answers, is ready, and has the same version as this program.
 func checkServer(d *deployment) []Finding {
 	a := d.server
 	nameIt := "name the server with --server, or give serve's --listen and --tls-cert"
@@ -68,8 +68,8 @@ func checkAuthentication(d *deployment) []Finding {
 	return finding(OK, "", "the server requires credentials")
 }
 
-// checkLedgerKeys checks that every ledger has its key in the folder, that every key has its
-// ledger, and that the ledgers that tokens name exist.
+// checkLedgerKeys checks that the key of every ledger is in the data folder, that every key belongs
+// to a ledger, and that tokens refer only to ledgers that exist.
 func checkLedgerKeys(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()
@@ -99,14 +99,14 @@ func checkLedgerKeys(d *deployment) []Finding {
 	return orOK(list, "%s, each with its key: %s", cli.FormatCount(uint64(len(known)), "ledger"), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 }
 
-// checkLedgerKey checks that the key of a ledger is in the folder, and that the ledger signs
-// with it.
+// checkLedgerKey checks that a ledger's key is in the data folder and that the ledger signs with
+// that key.
 func checkLedgerKey(d *deployment, l ledgerAnswers) []Finding {
 	signer, err := datadir.KeyFiles(d.data()).Load(l.Name)
 	signed, signedErr := os.ReadFile(datadir.SigningKeys(d.console, d.data()).SignedPath(l.Name))
 	switch {
 	case signedErr == nil && errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(string(signed)) == l.VerifierKey:
-		return nil // the key is in a variable
+		return nil // the key is in an environment variable
 	case errors.Is(err, fs.ErrPermission):
 		return finding(NotChecked, asOwner, "%v", err)
 	case err != nil:
@@ -117,11 +117,11 @@ func checkLedgerKey(d *deployment, l ledgerAnswers) []Finding {
 	return nil
 }
 
-// checkTokenLedgers reports tokens that name ledgers that do not exist.
+// checkTokenLedgers reports the nonexistent ledgers to which tokens refer.
 func checkTokenLedgers(d *deployment, known map[string]bool) []Finding {
 	tokens, err := d.listTokens()
 	if err != nil {
-		return nil // checkTokens reports it
+		return nil // checkTokens reports the error
 	}
 	missing := unknownLedgers(tokens, d.now, func(name string) bool { return known[name] })
 	if len(missing) == 0 {
@@ -155,8 +155,9 @@ func checkLog(d *deployment) []Finding {
 	return orOK(list, "%s: the chain, proof, and signature of the last %s are valid", cli.FormatCount(uint64(logs), "log"), cli.FormatCount(events, "event"))
 }
 
-// verifierOf returns the key with which to verify a ledger's checkpoints: the key in the
-// folder, or, if that key cannot be read, the key that the server names.
+// verifierOf returns the key with which to verify a ledger's checkpoints: the key in the data
+// folder or, if that key cannot be read, the key that the server names. whose says which of the two
+// it is.
 func (d *deployment) verifierOf(l ledgerAnswers) (key, whose string) {
 	if signer, err := datadir.KeyFiles(d.data()).Load(l.Name); err == nil {
 		return signer.Verifier().String(), "the key in the folder"
@@ -217,11 +218,10 @@ func checkPublic(d *deployment) []Finding {
 	return finding(OK, "", "anyone can read the events, but not the texts, of %s without credentials", strings.Join(public, ", "))
 }
 
-// indexLagging is the number of events by which an index must lag before the doctor reports
-// it.
+// indexLagging is the number of events by which an index may lag before the doctor reports it.
 const indexLagging = 10_000
 
-// checkIndex checks that the index of each ledger is running, and lags by at most indexLagging
+// checkIndex checks that the index of each ledger is running and lags by at most indexLagging
 // events.
 func checkIndex(d *deployment) []Finding {
 	if !d.answers() {
@@ -243,7 +243,7 @@ func checkIndex(d *deployment) []Finding {
 	return orOK(list, "it follows %s", cli.FormatCount(uint64(len(lag)), "ledger"))
 }
 
-// erasureLate is the time after which erased content should no longer be in the files.
+// erasureLate is the time within which erased content should have been removed from the files.
 const erasureLate = time.Minute
 
 // checkErasure checks that erased content has been removed from the files.
@@ -265,7 +265,8 @@ func checkErasure(d *deployment) []Finding {
 	return finding(OK, "", "the files contain no erased text")
 }
 
-// noMetrics returns the finding for a check that needs a metric that the server does not show.
+// noMetrics returns the finding of a check that could not run because the server does not expose
+// the metric that it needs.
 func (d *deployment) noMetrics() []Finding {
 	refused := (*client.Error)(nil)
 	switch {

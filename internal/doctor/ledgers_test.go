@@ -56,7 +56,8 @@ func TestCheckAuthentication(t *testing.T) {
 	})
 }
 
-// namedLedger creates the key of a ledger and returns the server's answers about the ledger.
+// namedLedger creates a ledger's signing key and returns what the server would answer about that
+// ledger.
 func namedLedger(t testing.TB, data, name string) ledgerAnswers {
 	t.Helper()
 	return ledgerAnswers{LedgerDescription: wire.LedgerDescription{Name: name, VerifierKey: makeKey(t, data, name).Verifier().String()}}
@@ -73,7 +74,7 @@ func TestCheckLedgerKeys(t *testing.T) {
 
 	d.server.ledgers = []ledgerAnswers{first}
 	requireFinding(t, checkLedgerKeys(d), Wrong, `key "second" has signed a ledger`)
-	d.server.open = false // then the token might have no grant on the second ledger
+	d.server.open = false // the server requires a token, which might have no grant on the second ledger
 	requireFinding(t, checkLedgerKeys(d), OK, "1 ledger")
 
 	first.VerifierKey = second.VerifierKey
@@ -85,7 +86,7 @@ func TestCheckLedgerKeys(t *testing.T) {
 	requireFinding(t, checkLedgerKeys(d), NotChecked, "401 no")
 }
 
-// smallLog returns the server's answers about a log of one event.
+// smallLog returns what the server would answer about a log with a single event.
 func smallLog(t testing.TB, data string) ledgerAnswers {
 	t.Helper()
 	const name = "default"

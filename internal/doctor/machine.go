@@ -13,9 +13,9 @@ import (
 	"colophon/ledger/index"
 )
 
-// machine holds the limits of this process.
+// machine holds the resource limits of this process.
 type machine struct {
-	openFiles uint64 // 0 if not known
+	openFiles uint64 // 0 if unknown
 	memory    memory.Limits
 }
 
@@ -25,8 +25,8 @@ func inspectMachine() machine {
 	return m
 }
 
-// fileLimit returns how many files the server may open. If the server does not show its limit, it
-// returns the limit of this command.
+// fileLimit returns how many files the server may open. If the server does not expose its limit,
+// fileLimit returns the limit of this command instead. whose says whose limit it is.
 func (d *deployment) fileLimit() (limit uint64, whose string) {
 	if limit := d.server.gauges("process_max_fds")[""]; limit > 0 {
 		return uint64(limit), "the server"
@@ -34,7 +34,7 @@ func (d *deployment) fileLimit() (limit uint64, whose string) {
 	return d.machine.openFiles, "this command (a service may have a different limit)"
 }
 
-// checkFileLimit checks that the server may open the files and connections that the settings
+// checkFileLimit checks that the server may open as many files and connections as the settings
 // allow.
 func checkFileLimit(d *deployment) []Finding {
 	config := d.settings.config.ServerLimits
@@ -62,9 +62,9 @@ func memoryNeeded(c server.Config) uint64 {
 	return uint64(c.Cache) + uint64(c.IndexCache) + uint64(c.BodyMemory) + uint64(c.AnswerMemory) + otherMemory
 }
 
-// memoryLimits returns the limits of this command. If a server on this machine shows its
-// GOMEMLIMIT, that value replaces this command's. config holds the sizes of the server's
-// caches.
+// memoryLimits returns the memory limits of this command and the configuration with the cache sizes
+// that result from them. If a server on this machine exposes its GOMEMLIMIT, that value replaces
+// this command's.
 func (d *deployment) memoryLimits() (limits memory.Limits, config server.Config) {
 	limits = d.machine.memory
 	shown := d.server.gauges("go_gc_gomemlimit_bytes")[""]
@@ -77,7 +77,8 @@ func (d *deployment) memoryLimits() (limits memory.Limits, config server.Config)
 	}
 	config = d.settings.config.WithCaches(limits.UsableBytes())
 	if show && limits.Runtime != 0 {
-		// The server subtracts the memory that the index keeps outside the Go heap.
+		// Add the memory that the index keeps outside the Go heap, because the server has
+		// subtracted it from its limit.
 		limits.Runtime += uint64(index.OffHeapBytes(int64(config.IndexCache)))
 	}
 	return limits, config
@@ -89,8 +90,8 @@ func (d *deployment) serverIsHere() bool {
 	return err == nil && d.answers() && (d.own || cli.IsLoopback(u.Hostname()))
 }
 
-// checkMemory checks that there is enough memory for caches, bodies, and answers, and that the
-// garbage collector knows its limit.
+// checkMemory checks that there is enough memory for caches, bodies, and answers, and that
+// GOMEMLIMIT is neither missing nor set to an unsuitable value.
 func checkMemory(d *deployment) []Finding {
 	limits, config := d.memoryLimits()
 	need, have := memoryNeeded(config), limits.AvailableBytes()
@@ -112,11 +113,12 @@ func checkMemory(d *deployment) []Finding {
 
 func inMiB(bytes uint64) uint64 { return bytes >> 20 }
 
-// clockTolerance is how far two clocks may differ. It includes the time that a request takes.
+// clockTolerance is how far two clocks may differ before the doctor reports it. It allows for the
+// time that a request takes.
 const clockTolerance = 2 * time.Second
 
-// checkClock checks that the server's clock is not behind the last events and agrees with this
-// machine's clock.
+// checkClock checks that the server's clock is not behind the time of the last events and agrees
+// with this machine's clock.
 func checkClock(d *deployment) []Finding {
 	synchronise := "synchronise it (chrony, systemd-timesyncd); for a virtual machine or a container, do this on its host"
 	var list []Finding

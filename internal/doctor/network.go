@@ -13,8 +13,8 @@ import (
 	"colophon/internal/datadir"
 )
 
-// checkAddress checks that the server asks for credentials if other machines can reach it, and
-// that credentials are sent encrypted.
+// checkAddress checks that, if other machines can reach the server, it requires credentials and
+// encrypts the connection.
 func checkAddress(d *deployment) []Finding {
 	config := d.settings.config
 	host, _, err := net.SplitHostPort(config.Listen)
@@ -92,11 +92,11 @@ func checkRates(d *deployment) []Finding {
 	return finding(Advice, "set --rate-limit and --address-rate-limit", "other machines can reach %s, and no rate limit is set", config.Listen)
 }
 
-// certificateExpiresSoon is the remaining time below which a certificate is reported.
+// certificateExpiresSoon is the remaining validity below which the doctor reports a certificate.
 const certificateExpiresSoon = 21 * 24 * time.Hour
 
-// checkCertificate checks that the certificate matches its key, that it is valid for some time
-// and for the host on which the server listens, and that only the owner can read the key.
+// checkCertificate checks that the certificate matches its key, that it does not expire soon, that
+// it is valid for the host on which the server listens, and that only the owner can read the key.
 func checkCertificate(d *deployment) []Finding {
 	config := d.settings.config
 	if config.TLSCert == "" || config.TLSKey == "" {

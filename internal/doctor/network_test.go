@@ -106,7 +106,7 @@ func TestCheckProxies(t *testing.T) {
 	})
 }
 
-// writeCertificate makes a self-signed certificate. It returns the paths of the certificate and
+// writeCertificate creates a self-signed certificate. It returns the paths of the certificate and
 // its key.
 func writeCertificate(t testing.TB, name string, from, until time.Time) (certificate, key string) {
 	t.Helper()

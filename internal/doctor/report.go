@@ -12,28 +12,28 @@ import (
 // Verdict is the result of a check.
 type Verdict string
 
-// The verdicts.
+// The possible verdicts.
 const (
 	OK         Verdict = "ok"
 	Advice     Verdict = "advice"      // the deployment works, but could be better
 	Wrong      Verdict = "wrong"       // the deployment does not work, or is not safe
-	NotChecked Verdict = "not checked" // the doctor cannot examine this
+	NotChecked Verdict = "not checked" // the doctor could not examine this
 )
 
 // Finding is one result of a check.
 type Finding struct {
 	Check   string  `json:"check"` // the name of the check
 	Verdict Verdict `json:"verdict"`
-	Found   string  `json:"found"`        // a sentence
+	Found   string  `json:"found"`        // what the check found, as a sentence
 	Do      string  `json:"do,omitempty"` // advice; empty if nothing needs to be done
 }
 
-// finding returns a single finding. do may be empty.
+// finding returns a list that consists of a single finding. do is the advice and may be empty.
 func finding(verdict Verdict, do, format string, args ...any) []Finding {
 	return []Finding{{Verdict: verdict, Found: fmt.Sprintf(format, args...), Do: do}}
 }
 
-// orOK returns the list, or one OK finding if the list is empty.
+// orOK returns list or, if list is empty, a single OK finding with the formatted text.
 func orOK(list []Finding, format string, args ...any) []Finding {
 	if len(list) > 0 {
 		return list
@@ -43,7 +43,7 @@ func orOK(list []Finding, format string, args ...any) []Finding {
 
 // Report holds all findings about a deployment.
 type Report struct {
-	// Verdict is the worst verdict of the findings, except NotChecked.
+	// Verdict is the worst verdict of any finding, ignoring NotChecked.
 	Verdict Verdict   `json:"verdict"`
 	Checks  []Finding `json:"checks"`
 }
@@ -58,13 +58,13 @@ func newReport(list []Finding) Report {
 	return r
 }
 
-// AllChecked reports whether everything could be checked.
+// AllChecked reports whether every check could be performed.
 func (r Report) AllChecked() bool {
 	return !slices.ContainsFunc(r.Checks, func(f Finding) bool { return f.Verdict == NotChecked })
 }
 
-// FormatTable returns a table of all findings and a line that counts them. Lines are wrapped at width
-// characters, or never if width is 0.
+// FormatTable returns a table of all findings, followed by a line with the number of findings for
+// each verdict. Lines are wrapped at width characters, or not at all if width is 0.
 func (r Report) FormatTable(width int) string {
 	names, counts := 0, make(map[Verdict]int)
 	for _, f := range r.Checks {

@@ -31,7 +31,7 @@ type serverAnswers struct {
 
 	version string
 	ready   error         // why the server is not ready
-	date    time.Time     // time of the server's clock; zero if not known
+	date    time.Time     // time on the server's clock; zero if unknown
 	skew    time.Duration // how far the server's clock is ahead of this machine's
 
 	// open means that the server answers requests without credentials.
@@ -50,15 +50,15 @@ type ledgerAnswers struct {
 
 	entries []wire.EventLine // the last few events
 	receipt []byte           // receipt of the last event
-	perDay  float64          // events per day in the last week; 0 if not known
+	perDay  float64          // average number of events per day in the last week; 0 if unknown
 	logErr  error            // why entries, receipt, or perDay is missing
 }
 
-// answerTimeout limits each request.
+// answerTimeout is the time limit for each request to the server.
 const answerTimeout = 10 * time.Second
 
-// askServer queries the server that the options name, or the one that the settings describe.
-// An error means that the command line is wrong.
+// askServer queries the server given by o or, if o has no URL, the server at the address in the
+// settings. An error means that the command line is wrong.
 func (d *deployment) askServer(ctx context.Context, o remote.Options) error {
 	if d.own = o.URL == ""; d.own {
 		o.URL = d.settings.serverURL()
@@ -84,9 +84,9 @@ func (d *deployment) askServer(ctx context.Context, o remote.Options) error {
 	return err
 }
 
-// trustOwnCertificate makes the client of a server on this machine accept the certificate that
-// the settings name, no matter which authority signed it and for which name. If the certificate
-// cannot be read, trustOwnCertificate changes nothing; checkCertificate reports the error.
+// trustOwnCertificate makes the client of a server on this machine accept the certificate that the
+// settings name, regardless of who signed it and for which name. If the certificate cannot be read,
+// trustOwnCertificate does nothing; checkCertificate reports the error.
 func (s settings) trustOwnCertificate(to *remote.Server) {
 	text, err := os.ReadFile(s.config.TLSCert)
 	authorities := x509.NewCertPool()
@@ -97,8 +97,8 @@ func (s settings) trustOwnCertificate(to *remote.Server) {
 	transport.TLSClientConfig = &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12, ServerName: s.certificateName(to.URL)}
 }
 
-// certificateName returns a name for which the server's certificate is valid: the name in the
-// URL, if possible.
+// certificateName returns a name for which the server's certificate is valid, preferably the host
+// name in the URL.
 func (s settings) certificateName(base string) string {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -122,8 +122,9 @@ func get(ctx context.Context, s *remote.Server, path string) (*client.Response, 
 	return answer, nil
 }
 
-// ask queries a server for everything that the checks need to know. metrics is the server's
-// address for metrics, which can differ. The error is not nil only if no client can be created.
+// ask queries a server for everything that the checks need to know. metrics is the same server at
+// the address of its metrics, which can be different. ask returns an error only if a client cannot
+// be created.
 func ask(ctx context.Context, s, metrics *remote.Server) (serverAnswers, error) {
 	a := serverAnswers{url: s.URL}
 	anonymous, err := s.WithoutToken()
@@ -153,8 +154,9 @@ func ask(ctx context.Context, s, metrics *remote.Server) (serverAnswers, error) 
 	return a, nil
 }
 
-// clockDifference returns how far a Date header lies before or after the period in which it
-// was written. This machine's clock measured the period. The header has whole seconds.
+// clockDifference returns how far date lies outside the period from began to ended, in which the
+// server wrote it into a Date header. The result is 0 if date lies within the period. date is by
+// the server's clock, in whole seconds; the period is by this machine's clock.
 func clockDifference(date, began, ended time.Time) time.Duration {
 	switch {
 	case date.Before(began.Truncate(time.Second)):
@@ -192,10 +194,10 @@ func askLedgers(ctx context.Context, s *remote.Server, now time.Time) ([]ledgerA
 	return ledgers, nil
 }
 
-// lastEvents is the number of events at the end of each ledger that are verified.
+// lastEvents is the number of events at the end of each log that the doctor verifies.
 const lastEvents = 16
 
-// askLog fetches the last few events and the receipt of the last one.
+// askLog fetches the ledger's last few events and the receipt of the last one.
 func (l *ledgerAnswers) askLog(ctx context.Context, s *remote.Server) error {
 	if l.TreeSize == 0 {
 		return errors.New("the ledger has no event")
@@ -212,7 +214,7 @@ func (l *ledgerAnswers) askLog(ctx context.Context, s *remote.Server) error {
 	return nil
 }
 
-// events fetches up to limit events, beginning with the seq from.
+// events fetches up to limit events, starting at the seq from.
 func (l *ledgerAnswers) events(ctx context.Context, s *remote.Server, from, limit uint64) ([]wire.EventLine, error) {
 	answer, err := get(ctx, s, fmt.Sprintf("%s/events?from=%d&limit=%d", s.Ledger(l.Name).Path(), from, limit))
 	if err != nil {
@@ -229,13 +231,14 @@ func (l *ledgerAnswers) events(ctx context.Context, s *remote.Server, from, limi
 	return list, nil
 }
 
-// minGrowthTime is the shortest period from which growth is computed. An initial import does not
-// predict future growth.
+// minGrowthTime is the shortest period over which growth is measured. It is not shorter because an
+// initial import does not predict future growth.
 const minGrowthTime = 24 * time.Hour
 
-// growth returns how many events per day the ledger gained in the last week, or since its
-// creation if that is later. It returns 0 if the ledger is younger than a day. It finds the
-// first event of that period by binary search, with one request for each event.
+// growth returns the average number of events per day that the ledger gained in the last week, or
+// since its creation if that is more recent. It returns 0 if the ledger is younger than
+// minGrowthTime. It finds the first event of that period by binary search, with one request per
+// step.
 func (l *ledgerAnswers) growth(ctx context.Context, s *remote.Server, now time.Time) (perDay float64, err error) {
 	since := now.AddDate(0, 0, -7)
 	created, err := l.Created.Parse()
@@ -259,7 +262,7 @@ func (l *ledgerAnswers) growth(ctx context.Context, s *remote.Server, now time.T
 	return float64(l.TreeSize-uint64(first)) / (now.Sub(since).Hours() / 24), err
 }
 
-// timeOf fetches an event, and returns the time at which it was recorded.
+// timeOf fetches an event and returns the time at which it was recorded.
 func (l *ledgerAnswers) timeOf(ctx context.Context, s *remote.Server, seq uint64) (time.Time, error) {
 	list, err := l.events(ctx, s, seq, 1)
 	if err != nil {
@@ -286,8 +289,8 @@ func askMetrics(ctx context.Context, s *remote.Server) (map[string]*dto.MetricFa
 	return parser.TextToMetricFamilies(bytes.NewReader(answer.Body))
 }
 
-// gauges returns the values of a gauge by ledger, or by "" if the gauge has no ledgers. It
-// returns nil if the server does not show the gauge.
+// gauges returns the values of a gauge, keyed by ledger, or by "" if the gauge has no ledger label.
+// It returns nil if the server does not expose the gauge.
 func (a *serverAnswers) gauges(name string) map[string]float64 {
 	family := a.metrics[name]
 	if family == nil {

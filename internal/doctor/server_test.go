@@ -43,7 +43,7 @@ func TestAskNamesWhatAnswers(t *testing.T) {
 
 // askServer sends the token to the server, but not to the address of its metrics.
 func TestAskSendsTheTokenToTheServerOnly(t *testing.T) {
-	tokens := make(map[string][]string) // by path
+	tokens := make(map[string][]string) // Authorization headers, keyed by path
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		tokens[r.URL.Path] = append(tokens[r.URL.Path], r.Header.Get("Authorization"))
 		_, _ = io.WriteString(w, `{"version":"v1.2.3","ledgers":[]}`)
@@ -63,7 +63,7 @@ func TestAskSendsTheTokenToTheServerOnly(t *testing.T) {
 func wireTime(t time.Time) wire.Time { return wire.Time(t.Format(time.RFC3339Nano)) }
 
 func TestGrowthIsThatOfTheLastWeek(t *testing.T) {
-	// The ledger has one event per hour for a long time, and then five per hour for a week.
+	// The ledger gets one event per hour for a long time, and then five per hour for a week.
 	const slow, quick = 1000, 840
 	week := testNow.AddDate(0, 0, -7)
 	timeOf := func(seq int) time.Time {

@@ -19,15 +19,15 @@ import (
 type settings struct {
 	config server.Config // the settings that could be read
 	file   string        // the configuration file; empty if there is none
-	named  bool          // the user named the data folder
-	err    error         // why serve would refuse the settings
-	// unknownVariables are the names of environment variables that look like settings but are
+	named  bool          // the user specified the data folder
+	err    error         // why serve would reject the settings
+	// unknownVariables holds the names of environment variables that look like settings but are
 	// not.
 	unknownVariables []string
 }
 
-// readSettings resolves the settings as serve does. If the file cannot be read, it uses only
-// flags and environment variables.
+// readSettings resolves the settings as serve does. If the configuration file cannot be read, it
+// uses only flags and environment variables.
 func readSettings(file string, env func(string) (string, bool), given *pflag.FlagSet) settings {
 	s := settings{file: file, unknownVariables: findUnknownVariables(os.Environ()), named: given.Changed("data")}
 	s.config, s.err = server.ResolveConfig(file, env, given)
@@ -40,8 +40,9 @@ func readSettings(file string, env func(string) (string, bool), given *pflag.Fla
 	return s
 }
 
-// Variables that are not settings of a server: the variables of other commands, and prefixes
-// of the variables that Kubernetes sets for a service named colophon.
+// Environment variables that are not settings of a server: otherVariables are read by other
+// commands, and serviceVariables are prefixes of the variables that Kubernetes sets for a service
+// named colophon.
 var (
 	otherVariables   = []string{"CONFIG", "SERVER", "LEDGER", "TOKEN", "TOKEN_FILE", "CA_FILE", "KEY", "PORT"}
 	serviceVariables = []string{"SERVICE_", "PORT_"}
@@ -67,7 +68,7 @@ func findUnknownVariables(environment []string) []string {
 }
 
 // serverURL returns the URL at which this machine can reach a server with these settings. It
-// returns "" if the settings do not name a port.
+// returns "" if the settings do not specify a port.
 func (s settings) serverURL() string {
 	if s.config.TLSCert != "" {
 		return server.URLOf("https", s.config.Listen)
@@ -75,8 +76,8 @@ func (s settings) serverURL() string {
 	return server.URLOf("http", s.config.Listen)
 }
 
-// checkSettings checks that serve accepts the settings, that it knows all variables, and that
-// only the owner can change the file.
+// checkSettings checks that serve accepts the settings, that it knows all COLOPHON_ environment
+// variables, and that only the owner can change the configuration file.
 func checkSettings(d *deployment) []Finding {
 	s := d.settings
 	var list []Finding
@@ -108,7 +109,7 @@ func checkWritable(path string) []Finding {
 	return nil
 }
 
-// hasModes reports whether file modes show permissions on this system.
+// hasModes reports whether file modes describe permissions on this system.
 const hasModes = runtime.GOOS != "windows"
 
 // checkAccessFile checks that the access file can be read, and that it has rules for client

@@ -11,7 +11,7 @@ import (
 	"colophon/internal/server"
 )
 
-// givenFlags parses a command line with the flags of serve.
+// givenFlags parses args as flags of the serve command.
 func givenFlags(t testing.TB, args ...string) *pflag.FlagSet {
 	t.Helper()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)

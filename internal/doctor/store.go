@@ -13,11 +13,11 @@ import (
 	"colophon/storage/postgres/pooler"
 )
 
-// storeTimeout limits each query to the database of the log.
+// storeTimeout is the time limit for all queries to the database that holds the log.
 const storeTimeout = 5 * time.Second
 
-// askStore probes the PostgreSQL database that holds the log, if there is one, and reads its
-// tokens.
+// askStore probes the PostgreSQL database that holds the log, if there is one, and reads the tokens
+// in it.
 func (d *deployment) askStore(ctx context.Context) {
 	if d.settings.config.Store == "" {
 		return
@@ -49,8 +49,8 @@ func readShared(ctx context.Context, url string) ([]access.ListedToken, error) {
 	return tokens, errors.Join(err, database.Close())
 }
 
-// listTokens returns the server's tokens, from the database of the log if there is one, and
-// otherwise from the data folder.
+// listTokens returns the server's tokens. They are in the database that holds the log if there is
+// one, and otherwise in the data folder.
 func (d *deployment) listTokens() ([]access.ListedToken, error) {
 	if d.settings.config.Store != "" {
 		return d.shared.tokens, errors.Join(d.store, d.shared.err)

@@ -20,8 +20,8 @@ const (
 	tokenUnused      = 30 * 24 * time.Hour
 )
 
-// checkTokens checks that only the owner can read the token file, that its tokens are used,
-// and that tokens with the scope admin expire, but not soon.
+// checkTokens checks that only the owner can read the token file, that all tokens are in use and do
+// not expire soon, and that tokens with the scope admin have an expiry time.
 func checkTokens(d *deployment) []Finding {
 	tokens, err := d.listTokens()
 	if errors.Is(err, fs.ErrPermission) {
@@ -59,7 +59,7 @@ func checkTokens(d *deployment) []Finding {
 }
 
 // checkToken reports a valid token that expires soon, that never expires but has the scope admin,
-// or that is not used.
+// or that has not been used recently.
 func checkToken(t access.ListedToken, now time.Time) []Finding {
 	renew := fmt.Sprintf("create a new token for its client, then run: colophon token revoke %s", t.ID)
 	var list []Finding
@@ -84,8 +84,8 @@ func scopesOf(t access.ListedToken) access.Scopes {
 	return (&access.Identity{Grants: t.Grants}).ScopesOnAny()
 }
 
-// unknownLedgers returns the ledgers that valid tokens name but that do not exist, each with the
-// name of the token.
+// unknownLedgers returns the nonexistent ledgers to which valid tokens refer, each with the name of
+// the token.
 func unknownLedgers(tokens []access.ListedToken, now time.Time, exists func(name string) bool) []string {
 	var missing []string
 	for _, t := range tokens {

@@ -15,18 +15,18 @@ type Logger struct {
 	failures limiter
 }
 
-// New returns a Logger. fatal must stop the process and must not return, because Pebble would
-// then continue as if the failed write had succeeded. If fatal returns, Fatalf panics with a
-// message that calls it name.
+// New returns a Logger. fatal must stop the process and must not return, because otherwise Pebble
+// would continue as if the failed write had succeeded. name identifies fatal in the message with
+// which Fatalf panics if fatal returns anyway.
 func New(out *slog.Logger, name string, fatal func(msg string)) *Logger {
 	return &Logger{out: out, name: name, fatal: fatal}
 }
 
-// Infof logs what the engine does, at debug level.
+// Infof logs the engine's routine messages at debug level.
 func (l *Logger) Infof(format string, args ...any) { l.out.Debug(fmt.Sprintf(format, args...)) }
 
 // Errorf logs failures of background work. The engine retries failed work immediately and
-// without end, so Errorf logs at most one message per second.
+// indefinitely, so Errorf logs at most one message per second.
 func (l *Logger) Errorf(format string, args ...any) {
 	if ok, skipped := l.failures.pass(time.Now()); ok {
 		l.out.Error(fmt.Sprintf(format, args...), "skipped_before", skipped)

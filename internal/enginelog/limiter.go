@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// interval is the minimum time between two messages.
+// interval is the minimum time between two logged messages.
 const interval = time.Second
 
-// limiter passes one message per interval, so that a repeated failure does not flood the log:
-// an engine that cannot open files retries tens of thousands of times a second. The zero
-// limiter is ready to use and safe for concurrent use.
+// limiter lets one message pass per interval, so that a repeated failure does not flood the log: an
+// engine that cannot open files retries tens of thousands of times a second. The zero limiter is
+// ready to use and safe for concurrent use.
 type limiter struct {
 	mu      sync.Mutex // guards the fields below
 	next    time.Time  // when the next message may pass
 	skipped int        // number of messages skipped since the last one that passed
 }
 
-// pass reports whether to log a message at this time, and how many were skipped before it.
+// pass reports whether a message may be logged at the time now, and how many messages were skipped
+// before it.
 func (l *limiter) pass(now time.Time) (ok bool, skipped int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

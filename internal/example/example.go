@@ -5,13 +5,13 @@ package example
 
 import _ "embed" // for Lines
 
-// Lines holds the request body for POST /batch. Each line has an idempotency key, so that a repeated post adds
-// nothing.
+// Lines holds the request body for POST /batch. Each line has an idempotency key, so posting the lines again
+// adds nothing.
 //
-//go:embed example.ndjson
+// go:embed example.ndjson
 var Lines []byte
 
-// Label and LabelValue are the name and the value of a label that every record has.
+// Label and LabelValue are the name and the value of a label that every record of the example has.
 const (
 	Label      = "example"
 	LabelValue = "skerry-light"

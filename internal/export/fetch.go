@@ -21,19 +21,20 @@ import (
 	"colophon/proofs/pack"
 )
 
-// PackOptions selects the content of a pack.
+// PackOptions specifies what a pack contains.
 type PackOptions struct {
 	Ledger         string
 	WithoutContent bool // include only events and proofs
 	MaxRecords     int
-	MaxContent     size.Bytes // limit of all content together; the client must accept response bodies of this size
+	MaxContent     size.Bytes // maximum total size of the content; the client must accept response bodies of this size
 }
 
-// BuildPack fetches records and their proofs, all at one tree size, and builds a pack. If filter is
-// nil, the records are those of seqs. Otherwise they are all records that match filter, whose
-// entries are parameters of GET /records. BuildPack adds the events that erased content of the
-// records. It verifies the pack with the keys that the server names, and fails if the pack does
-// not verify. Its errors have an exit code, and stop the command.
+// BuildPack fetches records and their proofs, all at the same tree size, and builds a pack from
+// them. If filter is nil, these are the records with the given seqs. Otherwise, they are all the
+// records that match filter, whose entries are query parameters of GET /records. BuildPack also
+// adds the events that erased content of these records. It verifies the pack with the keys that the
+// server names and returns an error if the pack does not verify. Its errors carry an exit code and
+// are meant to end the command.
 func BuildPack(ctx context.Context, c *cli.Console, server *remote.Server, o PackOptions, seqs []uint64, filter map[string]string) (*pack.Pack, pack.Report, error) {
 	x := &exporter{PackOptions: o, ctx: ctx, server: server, ledger: server.Ledger(o.Ledger),
 		redacted: make(map[uint64]*uint64), contents: make(map[string][]byte), state: pack.ContentIncluded}
@@ -55,8 +56,8 @@ type exporter struct {
 	ctx      context.Context
 	server   *remote.Server
 	ledger   *client.Ledger
-	redacted map[uint64]*uint64 // by seq of a record: the event that erased its content
-	contents map[string][]byte  // by digest
+	redacted map[uint64]*uint64 // the event that erased a record's content, keyed by the record's seq
+	contents map[string][]byte  // keyed by digest
 	bytes    uint64             // total length of contents
 	state    string             // pack.ContentIncluded, or why the pack has no content
 	progress *cli.Progress
@@ -84,8 +85,8 @@ func (x *exporter) tooMany() error {
 	return cli.Exitf(cli.ExitFailed, "more than %d records are selected: select fewer, or raise --max-records", x.MaxRecords)
 }
 
-// list returns the seqs of the records that match a filter. It fails if there are more than
-// MaxRecords.
+// list returns the seqs of the records that match filter. It returns an error if there are more
+// than MaxRecords of them.
 func (x *exporter) list(filter map[string]string) (seqs []uint64, err error) {
 	for row, err := range x.ledger.Records.List(&client.RecordFilter{Where: filter}).All(x.ctx) {
 		if err != nil {
@@ -98,7 +99,7 @@ func (x *exporter) list(filter map[string]string) (seqs []uint64, err error) {
 	return seqs, nil
 }
 
-// pack builds and verifies the pack of these records.
+// pack builds and verifies a pack of the given records.
 func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 	all, needed := slices.Clone(seqs), make(map[string][]byte)
 	for _, seq := range seqs {
@@ -191,7 +192,7 @@ func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) er
 	return nil
 }
 
-// prove fetches the receipts of events at the current tree size, and builds the pack.
+// prove fetches the receipts of the given events at the current tree size and builds the pack.
 func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 	history, err := x.ledger.Log.Keys(x.ctx)
 	if err != nil {
@@ -201,7 +202,7 @@ func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 	if err != nil {
 		return nil, x.server.ExplainExit(err)
 	}
-	var keys []string // only keys that sign at this size, because readers do not trust a replaced key
+	var keys []string // only keys that sign at this tree size, because readers do not trust a replaced key
 	for _, key := range history.SigningKeysAt(now.TreeSize) {
 		keys = append(keys, key.String())
 	}
@@ -220,7 +221,7 @@ func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 	return p, nil
 }
 
-// receipt fetches the receipt of an event for a tree size, and checks that it is about that
+// receipt fetches the receipt of an event at the given tree size and checks that it belongs to that
 // event.
 func (x *exporter) receipt(seq, size uint64) (*proofs.Receipt, error) {
 	path := fmt.Sprintf("%s/records/%d/receipt?tree_size=%d", x.ledger.Path(), seq, size)

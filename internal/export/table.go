@@ -22,21 +22,21 @@ import (
 // TableOptions selects the rows of an export and the file to write.
 type TableOptions struct {
 	Ledger   string
-	Question string // path of the list or question below the ledger's path
-	AsOf     uint64 // tree size; 0 means the current one
+	Question string // path of the list or question, relative to the ledger's path
+	AsOf     uint64 // tree size; 0 means the current size
 	Format   table.Format
 	File     string
 }
 
-// Table is a written export.
+// Table describes an export that has been written.
 type Table struct {
 	Manifest *proofs.ExportManifest
-	Key      string // verifier key of the ledger, as the server names it
+	Key      string // verifier key of the ledger, according to the server
 }
 
-// WriteTable writes the rows of a list or question to a file, and their signed manifest to
-// another file beside it. It verifies the manifest with the keys that the server names. Existing
-// files are replaced only when all rows have been fetched and verified.
+// WriteTable writes the rows of a list or question to a file, and their signed manifest to another
+// file next to it. It verifies the manifest with the keys that the server names. Existing files are
+// replaced only when all rows have been fetched and verified.
 func WriteTable(ctx context.Context, c *cli.Console, server *remote.Server, o TableOptions) (*Table, error) {
 	spool, err := os.CreateTemp(filepath.Dir(o.File), "."+filepath.Base(o.File)+".rows.*")
 	if err != nil {
@@ -71,7 +71,7 @@ func WriteTable(ctx context.Context, c *cli.Console, server *remote.Server, o Ta
 	return &Table{Manifest: signed, Key: history.Current().String()}, nil
 }
 
-// fetchRows writes the rows to the spool, each on one line.
+// fetchRows fetches the rows and writes them to spool, one per line.
 func fetchRows(ctx context.Context, c *cli.Console, server *remote.Server, ledger *client.Ledger, o TableOptions, spool *os.File) (*client.ExportTrailer, error) {
 	progress := cli.NewProgress(c, -1, "rows")
 	defer progress.Finish()
@@ -94,7 +94,7 @@ func write(c *cli.Console, o TableOptions, spool *os.File, rows uint64) (err err
 	if err != nil {
 		return err
 	}
-	defer os.Remove(out.Name()) // fails if the file was renamed
+	defer os.Remove(out.Name()) // fails if the file has been renamed
 	passes := int64(2)
 	if o.Format == table.NDJSON {
 		passes = 1
@@ -112,8 +112,8 @@ func write(c *cli.Console, o TableOptions, spool *os.File, rows uint64) (err err
 	return safefile.SyncDir(filepath.Dir(o.File))
 }
 
-// linesOf yields the lines of the spool from its beginning. A line is valid only until the next
-// one.
+// linesOf yields the lines of spool from its beginning. A line is valid only until the next one is
+// yielded.
 func linesOf(spool *os.File, progress *cli.Progress) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		if _, err := spool.Seek(0, 0); err != nil {

@@ -20,31 +20,31 @@ import (
 // Lock is a lock on a folder. It has two parts: the engine's lock file and, where the system
 // supports it, a lock on the folder itself, because a file can be deleted and created again.
 type Lock struct {
-	File   *engine.Lock // the engine checks it when it opens the folder
-	folder io.Closer    // nil if the system or the file system does not support it
+	File   *engine.Lock // the engine checks this lock when it opens the folder
+	folder io.Closer    // nil if the system or the file system cannot lock folders
 }
 
-// Take locks a folder of the operating system until the Closer is closed or the process exits. It returns
-// storage.ErrInUse if another process, or this one, has the lock. It creates the file "LOCK" in the folder;
-// Close does not remove that file.
+// Take locks a folder on the operating system's file system until the Closer is closed or the process
+// exits. Its error wraps storage.ErrInUse if another process, or this one, already holds the lock. Take
+// creates the file "LOCK" in the folder; Close does not remove that file.
 func Take(dir string) (io.Closer, error) {
 	lock, err := TakeIn(vfs.Default, dir)
 	if err != nil {
-		return nil, err // returns a nil Closer, not a Closer that holds a nil *Lock
+		return nil, err // returning lock would make the Closer a non-nil interface that holds a nil *Lock
 	}
 	return lock, nil
 }
 
-// TakeIn locks a folder of any file system, like Take.
+// TakeIn is like Take, but locks a folder on any file system.
 func TakeIn(files vfs.FS, dir string) (*Lock, error) {
-	if vfs.Root(files) == vfs.Default { // the engine's own Lock would follow a link and empty its target
+	if vfs.Root(files) == vfs.Default { // the engine's own Lock would follow a symbolic link and truncate its target
 		if err := safefile.CheckRegular(filepath.Join(dir, "LOCK")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("locking %s: %w", dir, err)
 		}
 	}
 	lock := new(Lock)
 	var err error
-	if vfs.Root(files) == vfs.Default { // locked first, because a process loses its lock on a file when it closes the file anywhere
+	if vfs.Root(files) == vfs.Default { // locked first, because a process loses its lock on a file when it closes any of its descriptors for that file
 		if lock.folder, err = lockItself(dir); err != nil {
 			return nil, err
 		}
@@ -72,9 +72,9 @@ func (l *Lock) Close() error {
 	return err
 }
 
-// heldElsewhere reports whether taking a lock failed because it is held. POSIX allows fcntl to return EAGAIN or
-// EACCES. EACCES together with a path means missing permissions instead. If this process itself holds the lock,
-// only the text of the engine's error shows it.
+// heldElsewhere reports whether taking a lock failed because the lock is already held. POSIX allows fcntl to
+// return EAGAIN or EACCES in that case, but EACCES together with a path means that permissions are missing. If
+// this process itself holds the lock, only the text of the engine's error says so.
 func heldElsewhere(err error) bool {
 	var onPath *fs.PathError
 	switch {

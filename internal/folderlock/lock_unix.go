@@ -14,8 +14,8 @@ import (
 	"colophon/storage"
 )
 
-// lockFiles returns a file system whose Lock neither empties a file nor follows a link. The
-// engine's own Lock does both.
+// lockFiles returns a file system whose Lock method neither truncates files nor follows symbolic
+// links. The engine's own Lock does both.
 func lockFiles(files vfs.FS) vfs.FS {
 	if vfs.Root(files) != vfs.Default {
 		return files
@@ -36,7 +36,7 @@ func (safeLockFS) Lock(name string) (io.Closer, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is not a regular file; remove it", name)
 	}
-	if err == nil { // a lock that belongs to the process, like the engine's
+	if err == nil { // like the engine, take a lock that belongs to the process
 		err = syscall.FcntlFlock(file.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart})
 	}
 	if err != nil {
@@ -56,9 +56,9 @@ func flock(file *os.File) error {
 	}
 }
 
-// lockItself locks a folder until the Closer is closed or the process exits. It returns
-// storage.ErrInUse if the folder is locked already. It returns a nil Closer if the file system
-// has no such locks, like some network file systems.
+// lockItself locks a folder until the Closer is closed or the process exits. Its error wraps
+// storage.ErrInUse if the folder is already locked. The Closer is nil if the file system does not
+// support such locks, as is the case for some network file systems.
 func lockItself(dir string) (io.Closer, error) {
 	folder, err := os.Open(dir)
 	if err != nil {

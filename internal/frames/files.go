@@ -12,10 +12,10 @@ import (
 )
 
 // CheckedFS is a file system that refuses to open a damaged manifest or write-ahead log. The engine
-// would read such a file up to the damage, and mistake that place for the end. A single changed
-// bit could make it delete tables that are in use, or continue from an older state and overwrite
-// acknowledged records. The engine reads the checked bytes from memory. Opening a damaged file
-// fails with an error that engine.IsCorruptionError recognises, and changes nothing. Open also
+// would read such a file up to the damage, and mistake the damage for the end of the file. A single
+// changed bit could make it delete tables that are in use, or continue from an older state and
+// overwrite acknowledged records. The engine reads the checked bytes from memory. Opening a damaged
+// file fails with an error that engine.IsCorruptionError recognises, and changes nothing. Open also
 // refuses value files with a damaged footer, because the engine panics on them.
 type CheckedFS struct{ vfs.FS }
 
@@ -39,8 +39,8 @@ func (s CheckedFS) Open(name string, options ...vfs.OpenOption) (vfs.File, error
 	return vfs.NewMemFile(text), nil
 }
 
-// soundness returns the function that checks a file with this name, or nil if the file needs no
-// check.
+// soundness returns the function that checks the content of a file with the given name, or nil if
+// no check is needed.
 func soundness(name string) func(text []byte) error {
 	if number, _, ok := wal.ParseLogFilename(name); ok {
 		return func(text []byte) error { return CheckWAL(text, uint64(number)) }

@@ -1,9 +1,9 @@
 // Package frames finds damage in write-ahead logs and manifests before Pebble opens them.
 //
-// Both are sequences of chunks with checksums, in blocks of 32 KiB. After a crash they can end
-// in the middle of a write. Pebble therefore stops silently at the first chunk that it cannot
-// read. A changed bit earlier in the file looks the same to Pebble: it treats everything after
-// it as never written, and deletes it.
+// Both are sequences of chunks with checksums, in blocks of 32 KiB. After a crash, they can end in
+// the middle of a write. Pebble therefore stops silently at the first chunk that it cannot read. A
+// changed bit earlier in the file looks the same to Pebble: it treats everything after it as never
+// written, and deletes it.
 package frames
 
 import (
@@ -24,7 +24,7 @@ const (
 	atNumber       = 7
 	atSynced       = 11
 	manifestHeader = 7
-	olderHeader    = 11 // length in logs without the synced offset, such as the first log of a new database, and in all trailers
+	olderHeader    = 11 // header length in logs without the synced offset, such as the first log of a new database, and in all trailers
 	logHeader      = 19
 )
 
@@ -45,16 +45,17 @@ const (
 	leastRecords  = 2
 )
 
-// file is the content of a log or manifest, and the properties that its chunks must have.
+// file is the content of a log or manifest, together with the properties that its chunks must have.
 type file struct {
 	text   []byte
 	header int
-	least  byte   // smallest encoding of its chunks
-	most   byte   // largest encoding
+	least  byte   // smallest valid encoding of a chunk
+	most   byte   // largest valid encoding of a chunk
 	number uint32 // number of the log, which each header repeats; 0 for a manifest
 }
 
-// CheckWAL returns an error if the write-ahead log with this number is damaged before its end.
+// CheckWAL returns an error if text, the write-ahead log with the given number, is damaged before
+// its end.
 func CheckWAL(text []byte, number uint64) error {
 	log := file{text, logHeader, logWhole, logLast, uint32(number)}
 	older := file{text, olderHeader, olderWhole, olderLast, uint32(number)}
@@ -67,9 +68,9 @@ func CheckWAL(text []byte, number uint64) error {
 	return errors.Join(log.check(), older.check())
 }
 
-// CheckManifest returns an error if the manifest with this number is damaged before its end.
-// Every manifest except the first of a database begins with two records that are synced
-// together: the list of tables and the last sequence number. Without the second one, Pebble
+// CheckManifest returns an error if text, the manifest with the given number, is damaged before its
+// end. Every manifest except the first of a database begins with two records that are synced
+// together: the list of tables and the last sequence number. Without the second record, Pebble
 // would restart its sequence numbers, and old entries would hide new ones.
 func CheckManifest(text []byte, number uint64) error {
 	f := file{text, manifestHeader, manifestWhole, manifestLast, 0}
@@ -118,7 +119,8 @@ func (f file) skip(at int) int {
 	return at
 }
 
-// length returns the payload length that the chunk at this place states, or 0 at the end.
+// length returns the payload length in the header of the chunk at offset at, or 0 if the file ends
+// before the end of that header.
 func (f file) length(at int) int {
 	if at+f.header > len(f.text) {
 		return 0
@@ -126,19 +128,20 @@ func (f file) length(at int) int {
 	return int(binary.LittleEndian.Uint16(f.text[at+atLength:]))
 }
 
-// fits reports whether a chunk with this payload length lies within its block and the file.
+// fits reports whether a chunk at offset at with the given payload length lies within one block and
+// within the file.
 func (f file) fits(at, length int) bool {
 	end := at + f.header + length
 	return end <= len(f.text) && at%blockBytes+f.header+length <= blockBytes
 }
 
-// sound reports whether a valid chunk with this payload length begins at this place.
+// sound reports whether a valid chunk with the given payload length begins at offset at.
 func (f file) sound(at, length int) bool {
 	return f.fits(at, length) && f.own(f.text[at:]) && f.syndrome(at, length) == 0
 }
 
-// own reports whether a header belongs to this file, that is, has a valid encoding and the
-// right number.
+// own reports whether a chunk header belongs to this file, that is, whether it has a valid encoding
+// and the right log number.
 func (f file) own(header []byte) bool {
 	encoding := header[atEncoding]
 	return encoding >= f.least && encoding <= f.most &&
@@ -147,25 +150,26 @@ func (f file) own(header []byte) bool {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// CRCs are stored rotated by 17 bits, plus this constant.
+// A CRC is stored rotated by 17 bits, with delta added.
 const delta = 0xa282ead8
 
-// sum computes the CRC of a chunk with this payload length.
+// sum computes the CRC of the chunk at offset at with the given payload length.
 func (f file) sum(at, length int) uint32 {
 	return crc32.Checksum(f.text[at+atEncoding:at+f.header+length], castagnoli)
 }
 
-// stored returns the CRC that a chunk states, in its stored form.
+// stored returns the CRC in the header of the chunk at offset at, in its stored form.
 func (f file) stored(at int) uint32 { return binary.LittleEndian.Uint32(f.text[at:]) }
 
-// syndrome returns the exclusive or of the stated and the computed CRC, which is 0 if they
-// agree.
+// syndrome returns the exclusive or of the CRC in the chunk's header and the computed CRC, which is
+// 0 if they agree.
 func (f file) syndrome(at, length int) uint32 {
 	return bits.RotateLeft32(f.stored(at)-delta, 15) ^ f.sum(at, length)
 }
 
-// ends reports whether the file can end at this place: because it does end here, or because
-// zeros (reserved space), the trailer of a log, or the remains of an earlier log follow.
+// ends reports whether the content of the file can end at offset at: either the file does end
+// there, or it continues with zeros (reserved space), the trailer of a log, or the remains of an
+// earlier log.
 func (f file) ends(at int) bool {
 	if at >= len(f.text) {
 		return true
@@ -189,14 +193,14 @@ func (f file) ends(at int) bool {
 	return true
 }
 
-// oneBitOff reports whether changing one bit makes the chunk at this place sound. An
-// interrupted write does not look like that.
+// oneBitOff reports whether flipping one bit would make the chunk at offset at sound. An
+// interrupted write does not leave such a chunk behind.
 func (f file) oneBitOff(at int) bool {
 	if at+f.header > len(f.text) {
 		return false
 	}
 	length := f.length(at)
-	for bit := range 16 { // the checksum does not cover the length
+	for bit := range 16 { // the checksum does not cover the length, so flip each of its bits
 		if f.sound(at, length^1<<bit) {
 			return true
 		}
@@ -206,7 +210,7 @@ func (f file) oneBitOff(at int) bool {
 	}
 	syndrome := f.syndrome(at, length)
 	if changed := f.stored(at) ^ (bits.RotateLeft32(f.sum(at, length), 17) + delta); f.own(f.text[at:]) && bits.OnesCount32(changed) == 1 {
-		return true // the changed bit is in the checksum
+		return true // the flipped bit is in the checksum itself
 	}
 	place, mask, found := oneBit(length+f.header-atEncoding, syndrome)
 	if !found {
@@ -219,8 +223,8 @@ func (f file) oneBitOff(at int) bool {
 	return f.own(header)
 }
 
-// oneBit finds the bit of a text of n bytes whose change alters the CRC by syndrome. found is
-// false if there is none.
+// oneBit finds the bit of an n-byte text that changes the CRC by syndrome if it is flipped. place
+// is the offset of its byte. found is false if there is no such bit.
 func oneBit(n int, syndrome uint32) (place int, mask byte, found bool) {
 	var changed [8]uint32 // how each bit of the byte at place changes the CRC
 	for bit := range changed {
@@ -237,12 +241,12 @@ func oneBit(n int, syndrome uint32) (place int, mask byte, found bool) {
 	return 0, 0, false
 }
 
-// hasSuccessor reports whether a later chunk shows that the chunk at this place was once
-// synced. In a log, a chunk with a larger synced offset shows this. In a manifest, whose
-// records are synced one by one, the beginning of another record does. The search looks at the
-// chunk's stated end and at the beginning of each later block. The trailer of a log shows
-// nothing, because it can be written together with the last record. Chunks without a synced
-// offset show nothing either.
+// hasSuccessor reports whether a later chunk shows that the chunk at offset at was once synced. In
+// a log, a chunk with a larger synced offset shows this. In a manifest, whose records are synced
+// one by one, the beginning of another record shows it. The search starts at the end that the
+// chunk's header states and at the beginning of each later block. The trailer of a log proves
+// nothing, because it can be written together with the last record, and neither do chunks without a
+// synced offset.
 func (f file) hasSuccessor(at int) bool {
 	if f.fits(at, f.length(at)) && f.proves(f.skip(at+f.header+f.length(at)), at) {
 		return true
@@ -255,8 +259,8 @@ func (f file) hasSuccessor(at int) bool {
 	return false
 }
 
-// proves reports whether one of the sound chunks after from shows that the chunk at damaged
-// was synced.
+// proves reports whether any of the consecutive sound chunks that begin at from shows that the
+// chunk at damaged was once synced.
 func (f file) proves(from, damaged int) bool {
 	for ; f.sound(from, f.length(from)); from = f.skip(from + f.header + f.length(from)) {
 		encoding := f.text[from+atEncoding]

@@ -85,8 +85,8 @@ func fill(n int, seed uint64) []byte {
 	return b
 }
 
-// eachBit calls f with a text in which one bit is flipped, for all bits of the first bytes and
-// for some of the others.
+// eachBit calls f with copies of text that have a single flipped bit: one for each bit of the first
+// bytes, and one for each of a sample of the other bits. f must not keep damaged.
 func eachBit(text []byte, f func(bit int, damaged []byte)) {
 	damaged := bytes.Clone(text)
 	for bit := 0; bit < 8*len(text); bit++ {
@@ -135,7 +135,7 @@ func TestALogMayBeCutOff(t *testing.T) {
 			before, start := writeLog(t, later, over, sizes, false)
 			after, end := writeLog(t, later, over, append(sizes[:len(sizes):len(sizes)], 900), false)
 			require.NoError(t, frames.CheckWAL(after, later))
-			for at := start + 1; at < end-8; at += 37 { // the last bytes could differ in one bit by chance
+			for at := start + 1; at < end-8; at += 37 { // a record that lacks only its last bytes could look by chance as if one bit had flipped
 				require.NoError(t, frames.CheckWAL(after[:at], later), "the file ends at byte %d of %d to %d", at, start, end)
 				torn := append(bytes.Clone(after[:at]), before[min(at, len(before)):]...)
 				require.NoError(t, frames.CheckWAL(torn, later), "the earlier content begins at byte %d of %d to %d", at, start, end)
@@ -146,8 +146,8 @@ func TestALogMayBeCutOff(t *testing.T) {
 	}
 }
 
-// Larger damage is detected if later data shows that a record was there. It is not detected in
-// the last block, where a lost header hides everything after it.
+// Damage of more than one bit is detected if later data shows that a record was there. It is not
+// detected in the last block, where a lost header hides everything after it.
 func TestLostSectorsOfALog(t *testing.T) {
 	text, end := writeLog(t, later, nil, slices.Repeat([]int{400}, 300), false)
 	for at := 0; at+512 < end; at += 512 {
@@ -159,7 +159,7 @@ func TestLostSectorsOfALog(t *testing.T) {
 	}
 	damaged := bytes.Clone(text)
 	// The payload of a record is damaged, but not its header. Later records show that it was
-	// synced, except possibly the next one or two.
+	// synced, although the next one or two may not.
 	copy(damaged[end-4000:end-3900], fill(100, 0))
 	require.Error(t, frames.CheckWAL(damaged, later))
 }
@@ -234,7 +234,7 @@ func TestAManifestHasASequenceNumber(t *testing.T) {
 	}
 }
 
-// The checks read nothing outside the text that is passed in.
+// The checks neither panic nor modify the text, whatever it contains.
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte{}, uint64(later))
 	f.Add(bytes.Repeat([]byte{9, 0, 0, 0, 1, 0, 9, 17}, 300), uint64(later))

@@ -10,15 +10,16 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// The suffix of value files, which store values apart from their keys, and the length of their
-// footer in bytes. The footer begins with a checksum of its remaining bytes.
+// valuesSuffix is the suffix of value files, which store values apart from their keys. footerBytes
+// is the length of a value file's footer, which begins with a checksum of its remaining bytes.
 const (
 	valuesSuffix = ".blob"
 	footerBytes  = 38
 )
 
 // ErrDamagedFooter is wrapped by errors from opening a value file with a damaged footer.
-// engine.IsCorruptionError does not recognise it: the engine itself would panic on such a file.
+// engine.IsCorruptionError does not recognise it, because the engine itself would panic on such a
+// file.
 var ErrDamagedFooter = errors.New("damaged")
 
 // valuesFile is a value file whose footer has been checked.
@@ -56,7 +57,7 @@ func readFooter(f vfs.File) (*valuesFile, error) {
 	return v, nil
 }
 
-// ReadAt implements io.ReaderAt. It returns the footer from the bytes that were checked.
+// ReadAt implements io.ReaderAt. It takes the footer from the bytes that were checked.
 func (v *valuesFile) ReadAt(p []byte, offset int64) (int, error) {
 	n, err := v.File.ReadAt(p, offset)
 	if from := v.at - offset; n > 0 && from < int64(n) {

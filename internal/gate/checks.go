@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/drift/evidence"
 )
 
-// inputs returns the number of runs in each set, case by case.
+// inputs returns the number of runs in each set for each case.
 func inputs(cases []*Case) []evidence.RunCounts {
 	list := make([]evidence.RunCounts, len(cases))
 	for i, c := range cases {
@@ -18,7 +18,7 @@ func inputs(cases []*Case) []evidence.RunCounts {
 	return list
 }
 
-// values calls of for each run, and returns the results case by case.
+// values calls of for each run and returns the results, grouped by case.
 func values(cases []*Case, of func(*Run) float64) [][]float64 {
 	list := make([][]float64, len(cases))
 	for i, c := range cases {
@@ -29,7 +29,7 @@ func values(cases []*Case, of func(*Run) float64) [][]float64 {
 	return list
 }
 
-// prepare sets the statistic of a check, or says in Summary why there is none.
+// prepare sets the statistic of a check. If there is none, prepare says why in c.Summary.
 func (j *judge) prepare(c *Check) {
 	texts := c.Name == CheckSimilarity || c.Name == CheckLength || c.Name == CheckWords
 	switch {
@@ -56,8 +56,8 @@ func (j *judge) prepare(c *Check) {
 
 const noRepeats = "no input has two runs in one set, so the variation by chance is not known: run each input of the baseline at least twice"
 
-// excess prepares a check that compares the distances between outputs of different sets with those within a
-// set.
+// excess prepares a check that compares the distances between outputs in different sets with the distances
+// between outputs in the same set.
 func (j *judge) excess(c *Check, cases []*Case, distance func(input, a, b int) float64, describe func(between, within float64)) {
 	s := evidence.NewExcess(inputs(cases), distance)
 	c.Inputs = len(s.Inputs())
@@ -70,15 +70,16 @@ func (j *judge) excess(c *Check, cases []*Case, distance func(input, a, b int) f
 	c.describe = func() { describe(between, within) }
 }
 
-// use sets the statistic of a check. each has the change of each input. If varies is false, no split
-// changes the statistic, so the sets do not differ in it.
+// use sets the statistic of a check. each holds the change for each input. varies is false if the
+// statistic is the same for every split of the runs, in which case it cannot show a difference
+// between the sets.
 func (j *judge) use(c *Check, s evidence.Statistic, varies bool, each []float64) {
 	c.statistic, c.smallest, c.constant = s, evidence.SmallestPValue(s), !varies
 	c.needed = func(level float64) int {
 		if !j.Whole {
 			return evidence.InputsNeeded(s, level, evidence.RunCounts{Baseline: 1, Candidate: 1})
 		}
-		runs := 1 // in each set
+		runs := 1 // number of runs in each set
 		for evidence.SmallestPValue(evidence.NewDifference([]evidence.RunCounts{{Baseline: runs, Candidate: runs}}, nil, false)) > level {
 			runs++
 		}
@@ -192,16 +193,17 @@ func medianWords(cases []*Case) (baseline, candidate float64) {
 	return median(lengths[0]), median(lengths[1])
 }
 
-// median returns the median of one or more numbers.
+// median returns the median of a nonempty list, which it sorts.
 func median(list []int) float64 {
 	slices.Sort(list)
 	return float64(list[(len(list)-1)/2]+list[len(list)/2]) / 2
 }
 
-// words formats a median length.
+// words formats a median number of words.
 func words(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// wholeInterval sets the interval of a check that compares the sets as wholes.
+// wholeInterval sets the interval of a check that compares each set as a whole instead of input by
+// input.
 func (j *judge) wholeInterval(c *Check, values [][]float64) {
 	if len(values) == 1 {
 		n := len(j.Cases[0].Baseline)

@@ -15,20 +15,21 @@ import (
 type Run struct {
 	Seq      uint64
 	Output   string // hash of the output
-	Mismatch bool   // the record claims a wrong hash
-	// Conditions are the values of the variables that may differ between the sets, by name.
+	Mismatch bool   // the record claims a hash that is wrong
+	// Conditions maps the name of each variable that may differ between the sets to its value.
 	Conditions map[string]string
 
 	words    int   // length of the output in words
-	features []int // the distinct words of the output, as numbers
+	features []int // the distinct words of the output, each represented by a number
 }
 
 // Case is one input, with its runs in both sets.
 type Case struct {
 	Baseline, Candidate []Run
-	// measured is true once all texts of the case have been compared.
+	// measured is true once Measure has compared the texts of the case.
 	measured bool
-	// similar holds the similarity of runs a and b at index a*runs+b, if the case has repeats.
+	// similar holds the similarity of runs a and b at index a*n+b, where n is the number of runs.
+	// It is nil if no two runs are in the same set or the sets are compared as wholes.
 	similar []float64
 }
 
@@ -43,18 +44,19 @@ func (c *Case) runs() []*Run {
 	return all
 }
 
-// ComparedRuns is what a gate compares.
+// ComparedRuns holds the runs that a gate compares.
 type ComparedRuns struct {
-	// Cases have runs in both sets. If Whole is true, the sets have different inputs, and all runs
-	// are in one case.
+	// Cases are the inputs that have runs in both sets. If Whole is true, the sets have different
+	// inputs, and a single case holds all runs.
 	Cases []*Case
 	Whole bool
-	// Unmatched counts the inputs that only the baseline has, and those that only the candidate has.
+	// Unmatched is the number of inputs that only the baseline has, followed by the number that only
+	// the candidate has.
 	Unmatched [2]int
 	// Skipped is the number of runs that are not compared: those beyond MaxRepeats for an input or, if Whole is
-	// true, those without a text.
+	// true, those whose output has no text.
 	Skipped int
-	// NoTexts is the reason why texts are not compared, or "" if they are.
+	// NoTexts says why texts are not compared. It is empty if they are.
 	NoTexts string
 
 	numbers map[string]int
@@ -62,14 +64,14 @@ type ComparedRuns struct {
 }
 
 const (
-	// maxFeatures limits the distinct words of an output that are compared.
+	// maxFeatures is the maximum number of distinct words of an output that are compared.
 	maxFeatures = 2048
 	// maxWord is the length in bytes of the longest word that is compared.
 	maxWord = 64
 )
 
-// features returns the numbers of the distinct lower-case words of a text, in ascending order. It skips words
-// longer than maxWord.
+// features returns the numbers that represent the distinct lower-case words of a text, in ascending order. It
+// skips words longer than maxWord.
 func (d *ComparedRuns) features(text []byte) []int {
 	if d.numbers == nil {
 		d.numbers = make(map[string]int)
@@ -93,8 +95,8 @@ func (d *ComparedRuns) features(text []byte) []int {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// Measure computes the lengths, words, and similarities of a case's outputs. texts holds the outputs, those
-// of the baseline first. Measure is not safe for concurrent use.
+// Measure computes the lengths, words, and similarities of a case's outputs. texts holds the outputs,
+// starting with those of the baseline. Measure is not safe for concurrent use.
 func (d *ComparedRuns) Measure(c *Case, texts [][]byte) {
 	runs := c.runs()
 	for i, run := range runs {
@@ -126,7 +128,7 @@ func (d *ComparedRuns) measured() (found []*Case) {
 	return found
 }
 
-// counts returns the number of compared runs in each set.
+// counts returns the number of runs that are compared in each set.
 func (d *ComparedRuns) counts() (baseline, candidate int) {
 	for _, c := range d.Cases {
 		baseline += len(c.Baseline)
@@ -135,13 +137,13 @@ func (d *ComparedRuns) counts() (baseline, candidate int) {
 	return baseline, candidate
 }
 
-// maxValues limits the values of a variable that a report lists.
+// maxValues is the maximum number of values that a report lists for a variable.
 const maxValues = 4
 
 // Variable is a variable whose values differ between the sets.
 type Variable struct {
 	Name      string   `json:"name"`
-	Baseline  []string `json:"baseline"` // at most five values; the fifth is "…"
+	Baseline  []string `json:"baseline"` // at most maxValues values, followed by "…" if there are more
 	Candidate []string `json:"candidate"`
 }
 

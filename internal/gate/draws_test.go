@@ -22,7 +22,7 @@ import (
 // it to 1,000.
 const drawsVariable = "COLOPHON_GATE_DRAWS"
 
-// fewDraws is the number of draws without drawsVariable.
+// fewDraws is the number of draws if drawsVariable is not set.
 const fewDraws = 15
 
 func draws(t *testing.T) int {
@@ -35,8 +35,9 @@ func draws(t *testing.T) int {
 	return n
 }
 
-// maxAlarms is the number of false alarms that a test accepts: at most 7% of the draws, for the
-// default level of 5%. If there are few draws, it leaves room for chance.
+// maxAlarms returns the number of false alarms that a test accepts: at most 7% of the draws,
+// although the default level is 5%. With fewer than 1,000 draws, it accepts two more to leave room
+// for chance.
 func maxAlarms(draws int) int {
 	most := draws * 7 / 100
 	if draws < 1000 {
@@ -45,18 +46,18 @@ func maxAlarms(draws int) int {
 	return most
 }
 
-// output is the text of an output with its words, which are computed once for all draws.
+// output is a generated text together with its words, which are computed once for all draws.
 type output struct {
 	text     []byte
 	words    int
 	features []int
 }
 
-// corpus holds outputs of several conditions for the same inputs.
+// corpus holds the outputs that several conditions produced for the same inputs.
 type corpus struct {
 	data       ComparedRuns        // assigns the numbers of the words
-	outputs    map[string][]output // by condition and input
-	similarity map[[3]any]float64  // by input and the two conditions
+	outputs    map[string][]output // keyed by condition and indexed by input
+	similarity map[[3]any]float64  // keyed by the input and the two conditions
 }
 
 func newCorpus() *corpus {
@@ -72,7 +73,7 @@ func (c *corpus) run(condition string, input int) Run {
 	return Run{Output: string(o.text), words: o.words, features: o.features, Conditions: map[string]string{"condition": condition}}
 }
 
-// one returns the runs of an input under these conditions as a case.
+// one returns a case that consists of the runs of an input under the given conditions.
 func (c *corpus) one(input int, baseline, candidate []string) *Case {
 	one := &Case{measured: true}
 	for _, condition := range baseline {
@@ -99,7 +100,7 @@ func (c *corpus) one(input int, baseline, candidate []string) *Case {
 	return one
 }
 
-// with returns a ComparedRuns that consists of these cases.
+// with returns a ComparedRuns that consists of the given cases.
 func (c *corpus) with(cases ...*Case) *ComparedRuns {
 	return &ComparedRuns{Cases: cases, numbers: c.data.numbers, words: c.data.words}
 }
@@ -107,7 +108,7 @@ func (c *corpus) with(cases ...*Case) *ComparedRuns {
 // drawOptions uses fewer random splits than the default, to save time.
 var drawOptions = Options{Level: 0.05, Draws: 499}
 
-// verdicts judges a number of draws, and counts the verdicts.
+// verdicts calls draw draws times, judges each result, and counts each verdict.
 func verdicts(draws int, draw func(*rand.Rand) *ComparedRuns) map[Verdict]int {
 	counts := make(map[Verdict]int)
 	for n := range draws {
@@ -116,8 +117,8 @@ func verdicts(draws int, draw func(*rand.Rand) *ComparedRuns) map[Verdict]int {
 	return counts
 }
 
-// requireFewAlarms requires that at most maxAlarms draws fail. draw must draw both sets from the same
-// distribution.
+// requireFewAlarms requires that the gate fails for at most maxAlarms draws. draw must draw both sets
+// from the same distribution.
 func requireFewAlarms(t *testing.T, draw func(*rand.Rand) *ComparedRuns) {
 	n := draws(t)
 	counts := verdicts(n, draw)
@@ -126,7 +127,8 @@ func requireFewAlarms(t *testing.T, draw func(*rand.Rand) *ComparedRuns) {
 	require.Zero(t, counts[VerdictUndecided])
 }
 
-// requireFound requires that at least a share of the draws fail. draw must draw sets that differ.
+// requireFound requires that the gate fails for at least the given share of the draws. draw must
+// return sets that differ.
 func requireFound(t *testing.T, share float64, draw func(*rand.Rand) *ComparedRuns) {
 	n := draws(t)
 	counts := verdicts(n, draw)
@@ -134,7 +136,8 @@ func requireFound(t *testing.T, share float64, draw func(*rand.Rand) *ComparedRu
 	require.GreaterOrEqual(t, counts[VerdictFail], int(share*float64(n)))
 }
 
-// synthetic makes outputs of random words. Those of the condition "other" contain one word more often.
+// synthetic returns a corpus of outputs that consist of random words. About half of the outputs of the
+// condition "other" also contain a word that occurs nowhere else.
 func synthetic() *corpus {
 	const inputs, vocabulary = 120, 300
 	c, random := newCorpus(), rand.New(rand.NewPCG(5, 6))
@@ -153,7 +156,7 @@ func synthetic() *corpus {
 	return c
 }
 
-// choose draws n conditions, with repetition.
+// choose picks n conditions at random, with repetition.
 func choose(random *rand.Rand, conditions []string, n int) (chosen []string) {
 	for range n {
 		chosen = append(chosen, conditions[random.IntN(len(conditions))])
@@ -193,8 +196,8 @@ func TestDrawsOfSyntheticOutputs(t *testing.T) {
 	})
 }
 
-// realConditions lists the six conditions of the real input. Each of its 805 instructions was answered
-// once under each condition.
+// realConditions lists the six conditions in the real data, in which each of 805 instructions was
+// answered once under each condition.
 var realConditions = []string{"gpt4_1106_preview", "gpt4_1106_preview_verbose", "gpt4_1106_preview_concise", "claude-2", "claude-2.1", "alpaca-7b"}
 
 func realCorpus(t *testing.T) *corpus {

@@ -17,25 +17,26 @@ import (
 	"colophon/client/wire"
 )
 
-// Selection selects the runs to compare.
+// Selection specifies which runs to compare.
 type Selection struct {
-	// Baseline and Candidate are the filters that select the runs of each set.
+	// Baseline and Candidate are the filters that select the runs of the two sets.
 	Baseline, Candidate client.RecordFilter
-	// Match names the value that runs of the same input share: input, input_hash, run_id, label:NAME, or the
-	// JSON pointer of a payload member. If it is empty, the sets are compared as wholes.
+	// Match names the value by which runs are matched to inputs: input, input_hash, run_id, label:NAME, or
+	// the JSON pointer of a payload member. If it is empty, the sets are compared as wholes.
 	Match string
 	// MaxRuns is the maximum number of runs in a set.
 	MaxRuns int
 }
 
-// MaxRepeats is the maximum number of runs of an input that are compared in each set. If there are more, the
-// latest are compared.
+// MaxRepeats is the maximum number of runs of the same input that are compared in each set. If there are
+// more, only the latest are compared.
 const MaxRepeats = 10
 
 // ErrSelection means that the selected runs cannot be compared.
 var ErrSelection = errors.New("the selected runs cannot be compared")
 
-// Fetch reads the selected runs of a ledger. It returns the tree size at which it read them.
+// Fetch reads the selected runs of a ledger. It also returns the tree size as of which it read
+// them.
 func Fetch(ctx context.Context, l *client.Ledger, s Selection) (*ComparedRuns, uint64, error) {
 	c := &collector{ledger: l, selection: s, seqs: make(map[uint64]bool)}
 	if err := c.list(ctx, 0, s.Baseline); err != nil {
@@ -58,7 +59,7 @@ type collector struct {
 	runs      [2][]found      // newest first
 }
 
-// found is a run, and the value that it is matched by.
+// found is a run together with the value by which it is matched.
 type found struct {
 	Run
 	by     string
@@ -67,8 +68,8 @@ type found struct {
 
 var setNames = [...]string{"baseline", "candidate"}
 
-// list reads the runs of one set: 0 is the baseline, 1 the candidate. It fails if a run is in both sets, or
-// if the set has more than MaxRuns runs.
+// list reads the runs of one set, where set is 0 for the baseline and 1 for the candidate. It returns an
+// error if a run is in both sets or if the set has more than MaxRuns runs.
 func (c *collector) list(ctx context.Context, set int, filter client.RecordFilter) error {
 	const page = 500
 	filter.Kind, filter.Events, filter.Limit = wire.KindIPCRecord, true, page
@@ -97,8 +98,8 @@ func (c *collector) list(ctx context.Context, set int, filter client.RecordFilte
 	return nil
 }
 
-// read returns the run of a row. is is false if the record is not an IPC record, or lacks an output or the
-// value that runs are matched by.
+// read returns the run that a row describes. is is false if the record is not an IPC record, or if it has
+// no output or no value to match it by.
 func (c *collector) read(row *wire.ListedRecord) (run found, is bool, err error) {
 	event, err := wire.ParseEvent(row.Event)
 	if err != nil {
@@ -135,7 +136,8 @@ func (c *collector) read(row *wire.ListedRecord) (run found, is bool, err error)
 	return run, run.by != "" && run.Output != "", nil
 }
 
-// conditions returns the variables of a run that may explain a difference between the sets.
+// conditions returns the variables that may explain a difference between the sets, with the values
+// that they have in a run.
 func conditions(r *wire.IPCRecordEvent) map[string]string {
 	values := map[string]string{"model": r.Model}
 	if prompt := r.Hashes.Get("system_prompt_hash"); prompt != "" {
@@ -180,7 +182,7 @@ func (c *collector) match() *ComparedRuns {
 	return d
 }
 
-// readers is the number of concurrent requests for texts.
+// readers is the maximum number of concurrent requests for texts.
 const readers = 4
 
 // measure reads and compares the texts of the outputs, input by input. If the token may not read content, it
@@ -219,8 +221,8 @@ func (c *collector) measure(ctx context.Context, d *ComparedRuns) error {
 	return group.Wait()
 }
 
-// dropWithout removes the runs without texts, and the cases that then lack runs in a set. It is called only
-// if the sets are compared as wholes.
+// dropWithout removes the runs whose texts are not stored, and then the cases that no longer have runs in
+// both sets. It is called only if the sets are compared as wholes.
 func (d *ComparedRuns) dropWithout(stored map[uint64]bool) {
 	for _, c := range d.Cases {
 		for _, runs := range []*[]Run{&c.Baseline, &c.Candidate} {

@@ -13,8 +13,8 @@ import (
 
 // The names of the checks.
 const (
-	CheckChanged    = "changed"    // outputs differ more often than by chance
-	CheckSimilarity = "similarity" // outputs are less similar than by chance
+	CheckChanged    = "changed"    // outputs differ more often than expected by chance
+	CheckSimilarity = "similarity" // outputs are less similar than expected by chance
 	CheckLength     = "length"     // outputs became longer or shorter
 	CheckWords      = "words"      // words occur in more or in fewer outputs
 	CheckMismatches = "mismatches" // more records claim wrong hashes
@@ -25,18 +25,20 @@ var CheckNames = []string{CheckChanged, CheckSimilarity, CheckLength, CheckWords
 
 // Options configures a gate.
 type Options struct {
-	// Level is the probability of a false alarm: that the gate fails although nothing changed.
+	// Level is the probability of a false alarm, which means that the gate fails although nothing
+	// has changed.
 	Level float64
-	// Checks are the checks to make; nil means all. If the data does not allow a check in Required, the gate
-	// cannot pass.
+	// Checks lists the checks to run; nil means all. If a check in Required cannot be run on the data, the
+	// gate cannot pass.
 	Checks, Required []string
-	// Tolerance is the largest change that passes, by check; see Check.Change. Default 0.
+	// Tolerance maps the name of a check to the largest change with which the check still passes;
+	// see Check.Change. The default is 0.
 	Tolerance map[string]float64
-	// MaxMismatches is the largest number of the candidate's records with wrong claims that passes. It is a
+	// MaxMismatches is the maximum number of the candidate's records that may claim wrong hashes. This is a
 	// limit, not a statistical test. nil means no limit.
 	MaxMismatches *int
-	// Chance is the known share of outputs that differ between two runs of one input. It is used if no input
-	// has repeats. nil means that it is not known.
+	// Chance is the share of outputs that are known to differ between two runs of the same input. It is used
+	// if no input has repeats. nil means that the share is unknown.
 	Chance *float64
 	// Draws is the number of random splits; 0 means DefaultDraws.
 	Draws int
@@ -45,7 +47,7 @@ type Options struct {
 // DefaultDraws is the default of Options.Draws.
 const DefaultDraws = 4999
 
-// seed makes the gate repeatable.
+// seed is constant so that the gate's results are reproducible.
 const seed = 1
 
 // Verdict is the outcome of a gate.
@@ -68,56 +70,57 @@ const (
 	OutcomeNotTested Outcome = "not_tested"
 )
 
-// Check is a check and its outcome.
+// Check describes a check and its outcome.
 type Check struct {
 	Name    string  `json:"name"`
 	Outcome Outcome `json:"outcome"`
-	Summary string  `json:"summary"` // a sentence with the figures, or why there is no test
+	Summary string  `json:"summary"` // a sentence with the figures, or the reason why the check was not tested
 	Inputs  int     `json:"inputs"`  // number of inputs that the check compares
-	// Change is how far apart the sets are beyond chance, as a fraction. changed: the increase of the share of
-	// outputs that differ; similarity: the decrease of the similarity; length: the relative change; words: the
-	// largest change of the share of outputs with a word; mismatches: the increase of the share of records.
+	// Change is how far apart the sets are beyond chance, as a fraction. changed: the increase in the share of
+	// outputs that differ; similarity: the decrease in similarity; length: the relative change; words: the
+	// largest change in the share of outputs that contain a given word; mismatches: the increase in the share
+	// of records that claim wrong hashes.
 	Change    *float64           `json:"change,omitempty"`
 	Tolerance float64            `json:"tolerance"`
 	Interval  *evidence.Interval `json:"interval,omitempty"`
-	// P is the p-value of the test. AdjustedP is P adjusted for the number of checks; it is compared with the
-	// level.
+	// P is the p-value of the test. AdjustedP is P adjusted for the number of checks; this is the value that
+	// is compared with the level.
 	P         *float64     `json:"p,omitempty"`
 	AdjustedP *float64     `json:"adjusted_p,omitempty"`
-	Needed    int          `json:"needed,omitempty"` // the smallest number of inputs that would suffice as evidence, if there are fewer
+	Needed    int          `json:"needed,omitempty"` // if there are too few inputs, the smallest number that would suffice as evidence
 	Words     []WordChange `json:"words,omitempty"`
 
 	statistic evidence.Statistic
-	smallest  float64 // the smallest p-value that the check can have
-	computed  bool    // P is set, and needs no permutation test
-	constant  bool    // no split changes the statistic
+	smallest  float64 // the smallest p-value that is possible with this number of runs
+	computed  bool    // P has been set without a permutation test
+	constant  bool    // the statistic is the same for every split of the runs
 	describe  func()  // sets Summary
 	words     *evidence.WordShares
 	null      *evidence.NullDistribution
 	needed    func(level float64) int
 }
 
-// WordChange is a word, and the shares of outputs that contain it.
+// WordChange is a word with the shares of the outputs in each set that contain it.
 type WordChange struct {
 	Word      string  `json:"word"`
 	Baseline  float64 `json:"baseline"`
 	Candidate float64 `json:"candidate"`
 }
 
-// Report is the outcome of a gate.
+// Report describes the outcome of a gate and of its checks.
 type Report struct {
 	Verdict       Verdict    `json:"verdict"`
 	Summary       string     `json:"summary"`
 	AsOf          uint64     `json:"as_of,omitempty"`
-	Baseline      []string   `json:"baseline,omitempty"` // the conditions that select the runs
+	Baseline      []string   `json:"baseline,omitempty"` // conditions that select the runs of the baseline
 	Candidate     []string   `json:"candidate,omitempty"`
-	Matched       string     `json:"matched_by,omitempty"` // empty if the sets are compared as wholes
+	Matched       string     `json:"matched_by,omitempty"` // what runs are matched by; empty if the sets are compared as wholes
 	Inputs        int        `json:"inputs"`               // number of inputs with runs in both sets
-	Repeated      int        `json:"repeated_inputs"`      // number of these with repeats, which show the variation by chance
-	Uneven        int        `json:"uneven_inputs"`        // number of these with more runs in one set than in the other
+	Repeated      int        `json:"repeated_inputs"`      // number of these that have several runs in a set, which show how much outputs vary by chance
+	Uneven        int        `json:"uneven_inputs"`        // number of these that have different numbers of runs in the two sets
 	BaselineRuns  int        `json:"baseline_runs"`
 	CandidateRuns int        `json:"candidate_runs"`
-	BaselineOnly  int        `json:"baseline_only"` // inputs that only one set has; they are not compared
+	BaselineOnly  int        `json:"baseline_only"` // number of inputs that only the baseline has; they are not compared
 	CandidateOnly int        `json:"candidate_only"`
 	Skipped       int        `json:"runs_left,omitempty"` // number of runs that are not compared; see ComparedRuns.Skipped
 	Level         float64    `json:"level"`
@@ -163,7 +166,7 @@ type judge struct {
 
 // test computes and adjusts the p-values of all checks that have a statistic, and decides their outcomes.
 func (j *judge) test(checks []Check) {
-	var statistics [2][]evidence.Statistic // index 1 has the checks that compare texts
+	var statistics [2][]evidence.Statistic // index 1 holds the statistics of the checks that compare texts
 	var family []*Check                    // the checks whose p-values depend on the data
 	for i := range checks {
 		c := &checks[i]
@@ -192,7 +195,7 @@ func (j *judge) test(checks []Check) {
 	for i, adjusted := range evidence.HolmAdjust(p) {
 		family[i].AdjustedP = &adjusted
 	}
-	// Holm's procedure compares the smallest p-value with this level.
+	// This is the level with which Holm's procedure compares the smallest p-value.
 	hardest := j.Level / float64(max(1, len(family)))
 	for i := range checks {
 		if checks[i].needed != nil {
@@ -223,7 +226,8 @@ func (j *judge) decide(c *Check, hardest float64) {
 	}
 }
 
-// texts returns the check's index in the arrays of test: 1 if the check compares texts, and 0 otherwise.
+// texts returns the index of the check in the arrays in judge.test: 1 if the check compares texts, and 0
+// otherwise.
 func (c *Check) texts() int {
 	if c.Name == CheckChanged || c.Name == CheckMismatches {
 		return 0
@@ -231,11 +235,11 @@ func (c *Check) texts() int {
 	return 1
 }
 
-// maxListed limits the words that a report lists.
+// maxListed is the maximum number of words that a report lists.
 const maxListed = 10
 
-// listWords lists the words that changed by more than chance. The largest of their changes becomes
-// that of the check.
+// listWords lists the words whose frequency changed by more than chance. It sets the change of the
+// check to the largest of their changes.
 func (j *judge) listWords(c *Check) {
 	var found []evidence.Word
 	*c.Change = 0
@@ -247,7 +251,7 @@ func (j *judge) listWords(c *Check) {
 		found = append(found, w)
 	}
 	word := func(w evidence.Word) string { return j.ComparedRuns.words[w.Number] }
-	slices.SortFunc(found, func(a, b evidence.Word) int { // their numbers depend on the order in which texts arrive
+	slices.SortFunc(found, func(a, b evidence.Word) int { // ties are sorted by word, because the numbers of words depend on the order in which texts arrive
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(word(a), word(b)))
 	})
 	for _, w := range found[:min(maxListed, len(found))] {
@@ -294,7 +298,8 @@ func (r *Report) conclude(j *judge) {
 	}
 }
 
-// counted returns the number of inputs or, if the sets are compared as wholes, of runs.
+// counted returns a phrase that states the number of inputs or, if the sets are compared as wholes,
+// of runs.
 func (j *judge) counted(inputs int) string {
 	if j.Whole {
 		baseline, candidate := j.counts()
@@ -317,13 +322,13 @@ func points(difference float64) string {
 	return text + " more"
 }
 
-// intervalName names the interval of a check.
+// intervalName returns the name of a check's interval, such as "95% interval".
 func (j *judge) intervalName() string {
 	return strconv.FormatFloat(100*(1-j.Level), 'g', 4, 64) + "% interval"
 }
 
-// pointsInterval formats the interval of a check in parentheses, in percentage points, or returns "" if there
-// is none. sign is -1 if the summary states the opposite of the change, and otherwise 1.
+// pointsInterval formats a check's interval in percentage points and in parentheses. It returns "" if there
+// is no interval. sign is -1 if the summary states the opposite of the change, and 1 otherwise.
 func (j *judge) pointsInterval(c *Check, sign float64) string {
 	if c.Interval == nil {
 		return ""

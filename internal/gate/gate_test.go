@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// texts returns a ComparedRuns for a number of inputs. baseline and candidate return the outputs of an
-// input in each set.
+// texts returns a ComparedRuns with the given number of inputs. baseline and candidate return the
+// outputs for an input in each set.
 func texts(inputs int, baseline, candidate func(input int) []string) *ComparedRuns {
 	d := new(ComparedRuns)
 	for i := range inputs {
@@ -34,7 +34,7 @@ func texts(inputs int, baseline, candidate func(input int) []string) *ComparedRu
 	return d
 }
 
-// find returns the check with this name. The test fails if the report does not have it.
+// find returns the check with the given name. The test fails if the report does not contain it.
 func find(t *testing.T, r *Report, name string) *Check {
 	for i := range r.Checks {
 		if r.Checks[i].Name == name {
@@ -45,7 +45,8 @@ func find(t *testing.T, r *Report, name string) *Check {
 	return nil
 }
 
-// numbered returns a function that formats the number of an input as its only output.
+// numbered returns a function whose only output is the number of the input, formatted according to
+// format.
 func numbered(format string) func(int) []string {
 	return func(input int) []string { return []string{fmt.Sprintf(format, input)} }
 }
@@ -99,7 +100,7 @@ func TestTolerance(t *testing.T) {
 	for _, c := range []struct {
 		tolerance float64
 		want      Outcome
-	}{{0, OutcomeFailed}, {0.05, OutcomeFailed}, {0.1, OutcomePassed}} { // (11+1)/(10+1) words
+	}{{0, OutcomeFailed}, {0.05, OutcomeFailed}, {0.1, OutcomePassed}} { // the change is (11+1)/(10+1) - 1, which is about 0.09
 		r := Judge(longer, Options{Level: 0.05, Checks: []string{CheckLength}, Tolerance: map[string]float64{CheckLength: c.tolerance}})
 		check := find(t, r, CheckLength)
 		require.Equal(t, c.want, check.Outcome, check.Summary)
@@ -109,7 +110,8 @@ func TestTolerance(t *testing.T) {
 	require.Equal(t, VerdictFail, Judge(shorter, Options{Level: 0.05, Checks: []string{CheckLength}, Tolerance: map[string]float64{CheckLength: 0.3}}).Verdict, "a shorter text is a change too")
 }
 
-// The summary of the length names its statistics. Repeats do not change the weight of an input.
+// The summary of the length check says which statistics it contains. Repeats do not change the
+// weight of an input.
 func TestLengthIsNamed(t *testing.T) {
 	longer := texts(10, numbered("one two three four %d"), numbered("one two three four five six seven %d"))
 	require.Equal(t, "On average over the inputs, the candidate's outputs are 50.0% longer (geometric mean of the lengths in words; 95% interval: +50.0% to +50.0%). The median length goes from 5 to 8 words.",
@@ -121,7 +123,7 @@ func TestLengthIsNamed(t *testing.T) {
 	require.Contains(t, find(t, Judge(longer, Options{Level: 0.1, Checks: []string{CheckLength}}), CheckLength).Summary, "The median length goes from 5 to 6.5 words.")
 }
 
-// A similarity that falls is printed as a negative change, with an interval of the same sign.
+// A decrease in similarity is printed as a negative change, with an interval of the same sign.
 func TestSimilarityFalls(t *testing.T) {
 	twice := func(i int) []string { return []string{fmt.Sprintf("a b %d", i), fmt.Sprintf("a b %d", i)} }
 	check := find(t, Judge(texts(20, twice, numbered("x y %d")), Options{Level: 0.05, Checks: []string{CheckSimilarity}}), CheckSimilarity)
@@ -131,8 +133,8 @@ func TestSimilarityFalls(t *testing.T) {
 	require.Equal(t, "+0.0 points", check.ChangeCell())
 }
 
-// The report states for how many inputs the sets have different numbers of runs, and which runs it left
-// out.
+// The report states for how many inputs the sets have different numbers of runs, and which runs were
+// left out.
 func TestUnevenRuns(t *testing.T) {
 	five := func(i int) []string { return []string{"a", "b", "c", "d", "e"} }
 	r := Judge(texts(8, five, numbered("x %d")), Options{Level: 0.05})
@@ -203,8 +205,8 @@ func TestReports(t *testing.T) {
 	var suites junitSuites
 	require.NoError(t, xml.Unmarshal(junit.Bytes(), &suites), junit.String())
 	require.Equal(t, 6, suites.Tests)
-	require.Equal(t, 2, suites.Failures) // length and words
-	require.Equal(t, 2, suites.Skipped)  // changed and similarity
+	require.Equal(t, 2, suites.Failures) // the checks length and words
+	require.Equal(t, 2, suites.Skipped)  // the checks changed and similarity
 	require.Contains(t, suites.Suite.Cases[4].Failure.Message, "The word whose share of outputs changed most is ")
 
 	r = Judge(texts(3, numbered("a %d"), numbered("b %d")), Options{Level: 0.05})

@@ -13,7 +13,7 @@ func (r *Report) Heading() string {
 	return verdicts[r.Verdict]
 }
 
-// DescribeRuns returns sentences about what was compared.
+// DescribeRuns describes in sentences which runs were compared.
 func (r *Report) DescribeRuns() string {
 	text := fmt.Sprintf("Baseline: %s, %s. Candidate: %s, %s.", conditionsOr(r.Baseline), counted(r.BaselineRuns, "run"), conditionsOr(r.Candidate), counted(r.CandidateRuns, "run"))
 	switch {
@@ -39,7 +39,7 @@ func (r *Report) DescribeRuns() string {
 	return text
 }
 
-// describeRepeats says how many inputs have repeats.
+// describeRepeats says how many inputs have several runs in a set.
 func (r *Report) describeRepeats() string {
 	switch r.Repeated {
 	case 0:
@@ -52,7 +52,7 @@ func (r *Report) describeRepeats() string {
 	return fmt.Sprintf("%d of them have several runs in a set", r.Repeated)
 }
 
-// counted formats a number and a noun, whose plural must end in s.
+// counted formats n followed by noun, to which it adds an s unless n is 1.
 func counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -67,7 +67,7 @@ func conditionsOr(conditions []string) string {
 	return strings.Join(conditions, ", ")
 }
 
-// DescribeDifferences returns what is known about the variables that differ between the sets, or "" if none differ.
+// DescribeDifferences describes in sentences which variables differ between the sets. It returns "" if none differ.
 func (r *Report) DescribeDifferences() string {
 	if len(r.Differ) == 0 {
 		return ""
@@ -95,7 +95,7 @@ func (r *Report) DescribeMethod() string {
 	return fmt.Sprintf("If nothing changed, the probability that this gate fails is at most %s.", percent(r.Level))
 }
 
-// WriteMarkdown writes the report for a pull request.
+// WriteMarkdown writes the report in Markdown, for use in a pull request.
 func (r *Report) WriteMarkdown(to io.Writer) error {
 	var w strings.Builder
 	fmt.Fprintf(&w, "## Drift gate: %s\n\n%s\n\n", strings.ToLower(r.Heading()), escape(r.Summary))
@@ -124,9 +124,9 @@ func (r *Report) WriteMarkdown(to io.Writer) error {
 	return err
 }
 
-// ChangeCell formats the change for a table: that of the length as a share, and all others, which are differences
-// of shares, in percentage points. A change of words has no sign, because some words can become more frequent
-// and others less.
+// ChangeCell formats the change for a table cell. The change in length is a percentage. All other changes are
+// differences between shares, and are in percentage points. The change in words has no sign, because some words
+// can become more frequent and others less.
 func (c *Check) ChangeCell() string {
 	switch {
 	case c.Change == nil:
@@ -136,12 +136,12 @@ func (c *Check) ChangeCell() string {
 	case c.Name == CheckWords:
 		return fmt.Sprintf("%.1f points", 100**c.Change)
 	case c.Name == CheckSimilarity:
-		return fmt.Sprintf("%+.1f points", 0-100**c.Change) // 0- avoids a negative zero
+		return fmt.Sprintf("%+.1f points", 0-100**c.Change) // subtracting from 0 avoids a negative zero
 	}
 	return fmt.Sprintf("%+.1f points", 100**c.Change)
 }
 
-// PValueCell formats the adjusted p-value for a table.
+// PValueCell formats the adjusted p-value for a table cell.
 func (c *Check) PValueCell() string {
 	switch {
 	case c.AdjustedP == nil:
@@ -152,7 +152,7 @@ func (c *Check) PValueCell() string {
 	return fmt.Sprintf("%.3f", *c.AdjustedP)
 }
 
-// escape escapes a text from the ledger, so that Markdown shows it as one line without markup.
+// escape escapes text from the ledger, so that Markdown shows it on one line and without markup.
 func escape(text string) string {
 	var w strings.Builder
 	for _, r := range text {
@@ -201,8 +201,8 @@ type junitMessage struct {
 	Message string `xml:"message,attr"`
 }
 
-// WriteJUnit writes the report with one test case for each check, and one for the evidence. The latter is an
-// error if the gate is undecided, or skipped if allowUndecided is set.
+// WriteJUnit writes the report as JUnit XML, with one test case for each check and one for the evidence. If
+// the gate is undecided, the latter is an error, or is skipped if allowUndecided is set.
 func (r *Report) WriteJUnit(to io.Writer, allowUndecided bool) error {
 	const class = "colophon.drift.gate"
 	s := junitSuite{Name: fmt.Sprintf("drift gate: %s → %s", conditionsOr(r.Baseline), conditionsOr(r.Candidate)),

@@ -14,11 +14,12 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// has reports whether an attribute is given.
+// has reports whether the named attribute is present.
 func (a attributes) has(name string) bool { return a[name] != nil }
 
-// text returns the first given attribute as text: a text, a number, a Boolean, or a list of texts,
-// without repetitions and separated by commas. It returns "" if no attribute has such a value.
+// text returns the value of the first named attribute that can be written as text: a string, a
+// number, a Boolean, or a list of strings, which text deduplicates and separates with commas. It
+// returns "" if there is no such attribute.
 func (a attributes) text(names ...string) string {
 	for _, name := range names {
 		if text := textOf(a[name]); text != "" {
@@ -50,8 +51,9 @@ func textOf(v *commonpb.AnyValue) string {
 	return ""
 }
 
-// number returns the first given attribute that is a number, as a JSON token. A number without a
-// fraction is written as an integer, because exporters in JavaScript do not distinguish the two.
+// number returns, as a JSON token, the first named attribute that is a number or a string that
+// contains one. A number without a fractional part is written as an integer, because exporters in
+// JavaScript do not distinguish the two.
 func (a attributes) number(names ...string) (token string) {
 	for _, name := range names {
 		switch v := a[name].GetValue().(type) {
@@ -83,10 +85,11 @@ func numberOf(text string) string {
 	return string(appendNumber(nil, f))
 }
 
-// maxExact is the bound below which a double without a fraction is written as an integer.
+// maxExact is the absolute value below which a double without a fractional part is written as an
+// integer.
 const maxExact = 1 << 53
 
-// appendNumber appends a double as a JSON token. It returns nil for NaN and infinity.
+// appendNumber appends f as a JSON token. It returns nil if f is NaN or infinite.
 func appendNumber(dst []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
@@ -97,8 +100,8 @@ func appendNumber(dst []byte, f float64) []byte {
 	return pyjson.AppendFloat(dst, f)
 }
 
-// integer is like number, for an integer. If count is true, it returns "" for a negative number,
-// because -1 stands for no limit.
+// integer is like number, but returns "" if the number is not an integer. If count is true, it also
+// returns "" for a negative number, because -1 stands for no limit.
 func (a attributes) integer(count bool, names ...string) string {
 	return asInteger(a.number(names...), count)
 }
@@ -112,7 +115,7 @@ func asInteger(token string, count bool) string {
 
 var errDepth = errors.New("an attribute nests deeper than " + strconv.Itoa(MaxDepth) + " levels")
 
-// appendAny appends a value as JSON. Bytes become base64; NaN and infinity become texts.
+// appendAny appends a value as JSON. Bytes become base64; NaN and infinity become strings.
 func appendAny(dst []byte, v *commonpb.AnyValue, depth int) ([]byte, error) {
 	if depth > MaxDepth {
 		return dst, errDepth
@@ -151,9 +154,9 @@ func appendAny(dst []byte, v *commonpb.AnyValue, depth int) ([]byte, error) {
 	return append(dst, "null"...), nil
 }
 
-// appendObject appends a list of names and values as a JSON object. If a name occurs twice, the
-// first value is used. rename, if it is not nil, maps a name to the name of the member, or to "" to
-// omit the member.
+// appendObject appends a list of keys and values as a JSON object. If a key occurs twice, its first
+// value is used. If rename is not nil, it maps each key to the name of the member, or to "" to omit
+// the member.
 func appendObject(dst []byte, list []*commonpb.KeyValue, depth int, rename func(string) string) ([]byte, error) {
 	dst = append(dst, '{')
 	seen := make(map[string]bool, len(list))
@@ -190,11 +193,11 @@ func appendEventMessage(dst []byte, list []*commonpb.KeyValue) ([]byte, error) {
 			return append(dst, text...), nil
 		}
 	}
-	// Some names have the prefix of the conventions: gen_ai.message.content.
+	// Some of the names are prefixed, as in gen_ai.message.content.
 	return appendObject(dst, list, 0, func(name string) string {
 		name = strings.TrimPrefix(name, "gen_ai.message.")
 		if strings.Contains(name, ".") {
-			return "" // about the generation, not the message
+			return "" // an attribute of the generation, not of the message
 		}
 		return name
 	})
@@ -215,18 +218,19 @@ func appendLogMessage(dst []byte, record *logspb.LogRecord) ([]byte, error) {
 	}
 }
 
-// maxSegments limits the segments in the name of an indexed attribute.
+// maxSegments is the maximum number of segments after the prefix in the name of an indexed
+// attribute.
 const maxSegments = 16
 
-// node is a value in the tree that attribute names with dots form.
+// node is a node in the tree that is formed by attribute names with dots.
 type node struct {
 	value    *commonpb.AnyValue
 	children map[string]*node
 }
 
-// indexed returns, as a JSON array, the attributes whose names consist of the prefix, an index, and
-// further segments: prefix.0.content is the member content of element 0. It returns nil if there
-// are none.
+// indexed returns, as a JSON array, the attributes whose names consist of prefix, an index, and
+// further segments. For example, prefix.0.content becomes the member content of element 0. It
+// returns nil if there are no such attributes.
 func (a attributes) indexed(prefix string) ([]byte, error) {
 	root := new(node)
 	for name, v := range a {
@@ -290,11 +294,11 @@ func (n *node) append(dst []byte) ([]byte, error) {
 }
 
 func index(name string) int {
-	i, _ := strconv.ParseUint(name, 10, 32) // append has checked it
+	i, _ := strconv.ParseUint(name, 10, 32) // node.append has checked that the name is a number
 	return int(i)
 }
 
-// parser parses JSON texts. The values that it returns are valid until reset.
+// parser parses JSON texts. The values that it returns are valid until reset is called.
 type parser struct {
 	documents []*pyjson.Document
 	used      int
@@ -307,8 +311,8 @@ func (p *parser) reset() {
 	p.used = 0
 }
 
-// parse returns the value of a JSON text. ok is false if the text is not JSON, or has two members
-// with the same name.
+// parse returns the value of a JSON text. ok is false if the text is not JSON or contains an object
+// in which two members have the same name.
 func (p *parser) parse(text []byte) (v pyjson.Value, ok bool) {
 	if p.used == len(p.documents) {
 		p.documents = append(p.documents, new(pyjson.Document))
@@ -322,8 +326,8 @@ func (p *parser) parse(text []byte) (v pyjson.Value, ok bool) {
 	return d.Root(), true
 }
 
-// value returns the value of an attribute. It parses a text that is a JSON array or object; ok is
-// false for any other text.
+// value returns the parsed value of an attribute. A string is parsed if it is a JSON array or
+// object; ok is false for any other string.
 func (r *Reader) value(v *commonpb.AnyValue) (parsed pyjson.Value, ok bool, err error) {
 	if v, isText := v.GetValue().(*commonpb.AnyValue_StringValue); isText {
 		if trimmed := strings.TrimLeft(v.StringValue, " \t\r\n"); !strings.HasPrefix(trimmed, "[") && !strings.HasPrefix(trimmed, "{") {

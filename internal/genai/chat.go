@@ -7,29 +7,30 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// message is a message of a chat in the form that all dialects have in common.
+// message is a chat message in a form that is independent of the dialect.
 type message struct {
 	role, name []byte
-	answers    []byte // the id of the tool call that the message answers
+	answers    []byte // ID of the tool call that the message answers
 	parts      []part
 	calls      []toolCall
 }
 
 // part is a part of a message: a text or, if text is nil, anything else.
 type part struct {
-	text     []byte       // of a part that is text; nil for other parts
-	thinking bool         // the text is the reasoning of the model
-	other    pyjson.Value // any other part, as it was sent
+	text     []byte       // nil if the part is not text
+	thinking bool         // the text is the model's reasoning
+	other    pyjson.Value // any other kind of part, as it was sent
 }
 
-// toolCall is a tool call that the model requests. arguments is canonical JSON if the model wrote
+// toolCall is a tool call that the model requested. arguments is canonical JSON if the model wrote
 // valid JSON.
 type toolCall struct{ id, name, arguments []byte }
 
-// roles maps other names of roles to the usual ones.
+// roles maps alternative names of roles to the usual names.
 var roles = map[string]string{"human": "user", "ai": "assistant", "model": "assistant"}
 
-// messages reads a list of messages, or one message. role is the role of a message that names none.
+// messages reads a list of messages or a single message. role is the role of a message that does
+// not state one.
 func (r *Reader) messages(list pyjson.Value, role string) (all []message) {
 	if list.Kind() != pyjson.Array {
 		return r.message(all, list, role)
@@ -40,7 +41,8 @@ func (r *Reader) messages(list pyjson.Value, role string) (all []message) {
 	return all
 }
 
-// message appends a message. A tool's answers, which are parts in some dialects, become messages.
+// message appends a message to all. Tool results, which some dialects send as parts of a message,
+// are appended as separate messages.
 func (r *Reader) message(all []message, v pyjson.Value, role string) []message {
 	m := message{role: []byte(role)}
 	if v.Kind() != pyjson.Object {
@@ -65,7 +67,7 @@ func (r *Reader) message(all []message, v pyjson.Value, role string) []message {
 	}
 	if kind := string(body.Member("type").Text()); itemTypes[kind] || kind != "" && kind != "message" && !body.Member("role").IsGiven() && !hasContent(body) {
 		if m.parts = r.part(nil, &all, &m, body); kind == "reasoning" || len(m.parts)+len(m.calls) == 0 {
-			return all // the reasoning of the model, or the answer of a tool
+			return all // the body is the model's reasoning or the result of a tool
 		}
 		return append(all, m)
 	}
@@ -86,12 +88,12 @@ func (r *Reader) message(all []message, v pyjson.Value, role string) []message {
 		m.calls = append(m.calls, toolCall{name: name, arguments: r.arguments(body.Member("function_call_arguments_json"))})
 	}
 	if len(all) > before && len(m.parts) == 0 && len(m.calls) == 0 {
-		return all // the message had only answers of tools
+		return all // the message contained only tool results
 	}
 	return append(all, m)
 }
 
-// contentMembers are the members that can have the content of a message.
+// contentMembers lists the members that can hold the content of a message, in order of precedence.
 var contentMembers = [...]string{"parts", "contents", "content", "text", "completion", "prompt", "message", "user"}
 
 func hasContent(body pyjson.Value) bool {
@@ -103,7 +105,7 @@ func hasContent(body pyjson.Value) bool {
 	return false
 }
 
-// content appends the parts in the first content member of a message that is present.
+// content appends the parts in the first content member that the message has.
 func (r *Reader) content(parts []part, all *[]message, m *message, body pyjson.Value) []part {
 	for _, name := range contentMembers {
 		switch v := body.Member(name); v.Kind() {
@@ -127,7 +129,7 @@ func (r *Reader) content(parts []part, all *[]message, m *message, body pyjson.V
 	return parts
 }
 
-// textIn returns a text, which is not nil even if it is empty.
+// textIn returns the text of v. The result is not nil even if the text is empty.
 func textIn(v pyjson.Value) []byte {
 	if text := v.Text(); text != nil {
 		return text
@@ -135,7 +137,7 @@ func textIn(v pyjson.Value) []byte {
 	return []byte{}
 }
 
-// part appends one part. Tool calls are added to m, and tool results to all.
+// part appends the part v to parts, except that it adds a tool call to m and a tool result to all.
 func (r *Reader) part(parts []part, all *[]message, m *message, v pyjson.Value) []part {
 	if inner := v.Member("message_content"); inner.Kind() == pyjson.Object {
 		v = inner
@@ -193,7 +195,7 @@ func (r *Reader) part(parts []part, all *[]message, m *message, v pyjson.Value) 
 	return append(parts, part{other: v})
 }
 
-// call appends the tool call that v describes.
+// call appends the tool call that v describes to calls.
 func (r *Reader) call(calls []toolCall, v pyjson.Value) []toolCall {
 	if inner := v.Member("tool_call"); inner.Kind() == pyjson.Object {
 		v = inner
@@ -213,7 +215,7 @@ func (r *Reader) call(calls []toolCall, v pyjson.Value) []toolCall {
 }
 
 // arguments returns the arguments of a tool call as canonical JSON, whether they were sent as JSON
-// or as a text that contains JSON. It returns a text that is not JSON unchanged.
+// or as a string that contains JSON. It returns a string that is not JSON unchanged.
 func (r *Reader) arguments(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.String {
 		parsed, ok := r.parser.parse(v.Text())
@@ -228,7 +230,7 @@ func (r *Reader) arguments(v pyjson.Value) []byte {
 	return v.AppendCanonical(nil, pyjson.Compact)
 }
 
-// first returns the first of the named members that is a text, or nil.
+// first returns the first of the named members that is a string, or nil if there is none.
 func first(v pyjson.Value, names ...string) []byte {
 	for _, name := range names {
 		if m := v.Member(name); m.Kind() == pyjson.String {
@@ -238,7 +240,8 @@ func first(v pyjson.Value, names ...string) []byte {
 	return nil
 }
 
-// takeSystem removes the system messages at the beginning, and returns their texts.
+// takeSystem removes the system messages at the beginning of list and returns their texts and the
+// remaining messages.
 func takeSystem(list []message) (texts [][]byte, rest []message) {
 	for len(list) > 0 && (string(list[0].role) == "system" || string(list[0].role) == "developer") {
 		texts = append(texts, list[0].plain())
@@ -247,7 +250,7 @@ func takeSystem(list []message) (texts [][]byte, rest []message) {
 	return texts, list
 }
 
-// plain returns the text of a message. Parts that are not text are in it as JSON.
+// plain returns the text of a message. Parts that are not text are included as JSON.
 func (m *message) plain() []byte {
 	var texts [][]byte
 	for _, p := range m.parts {
@@ -260,8 +263,8 @@ func (m *message) plain() []byte {
 	return bytes.Join(texts, []byte("\n\n"))
 }
 
-// output returns the output: the text of the only answer, or else all answers as a JSON array of
-// messages. The reasoning of the model is not part of it.
+// output returns the output of a generation: the text of the only answer, or else all answers as a
+// JSON array of messages. It leaves out the model's reasoning.
 func (r *Reader) output(list []message) []byte {
 	for i := range list {
 		kept := list[i].parts[:0]
@@ -330,8 +333,9 @@ func (r *Reader) appendMessage(dst []byte, m *message) []byte {
 	return append(dst, '}')
 }
 
-// callName returns the name of a tool call: call_1 for the first id, and so on. Providers choose
-// ids at random, so otherwise two runs of one conversation would never have the same input.
+// callName returns the name that replaces the ID of a tool call: call_1 for the first ID, and so
+// on. Providers choose IDs at random, so otherwise two runs of the same conversation would never
+// have the same input.
 func (r *Reader) callName(id []byte) []byte {
 	name, known := r.calls[string(id)]
 	if !known {
@@ -341,8 +345,8 @@ func (r *Reader) callName(id []byte) []byte {
 	return []byte(name)
 }
 
-// appendContent appends the parts of a message as a JSON array, or as a string if the only part is
-// a text.
+// appendContent appends the parts of a message as a JSON array, or as a string if there is only one
+// part and it is text.
 func appendContent(dst []byte, parts []part) []byte {
 	switch {
 	case len(parts) == 0:

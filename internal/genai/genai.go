@@ -1,5 +1,6 @@
-// Package genai reads generations from telemetry. It turns spans and log records in the dialects
-// of OpenTelemetry, OpenLLMetry, and OpenInference into IPC records. docs/otlp.md has the tables.
+// Package genai reads generations from telemetry. It turns spans and log records in the dialects of
+// OpenTelemetry, OpenLLMetry, and OpenInference into IPC records. The tables in docs/otlp.md
+// describe the conversion.
 //
 // The package does no I/O and reads no clock.
 package genai
@@ -16,34 +17,35 @@ import (
 	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 )
 
-// MaxAttributes limits the attributes of a span or log record, including those of its events.
-// MaxDepth limits how deep the value of an attribute nests.
+// MaxAttributes is the maximum number of attributes of a span or log record, including those of its
+// events. MaxDepth is the maximum nesting depth of an attribute's value.
 const (
 	MaxAttributes = 10_000
 	MaxDepth      = 64
 )
 
-// LabelLimits are the limits for the labels of a record: their number, and the bytes of a value.
+// LabelLimits limits the labels of a record: Labels is the maximum number of labels, and LabelBytes
+// is the maximum length of a value in bytes.
 type LabelLimits struct{ Labels, LabelBytes int }
 
 // Item is a span, a log record, or several log records that belong together.
 type Item struct {
-	// Record is the IPC record of the generation in JSON, or nil if the item is not a generation.
+	// Record is the IPC record of the generation as JSON, or nil if the item is not a generation.
 	// The caller owns it.
 	Record []byte
-	// Key is the idempotency key of the record. Two records have the same key if they are
-	// reports of one generation: they come from the same span and have the same model, payload,
-	// system prompt, and output, or they are of one trace and have the same id of a response,
-	// messages, system prompt, and output.
+	// Key is the idempotency key of the record. Two records have the same key if they report the
+	// same generation. This means that they either come from the same span and have the same model,
+	// payload, system prompt, and output, or belong to the same trace and have the same response
+	// ID, messages, system prompt, and output.
 	Key string
 	// Source names the item in error messages.
 	Source string
 	Count  int // number of spans or log records in the item
-	// Err says why a generation has no record.
+	// Err is the reason why a generation has no record.
 	Err error
 }
 
-// ReadSpans reads the spans of a request, one item for each.
+// ReadSpans reads the spans of a request and yields one item for each span.
 func (l LabelLimits) ReadSpans(list []*tracepb.ResourceSpans) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		r := NewReader(l)
@@ -60,8 +62,8 @@ func (l LabelLimits) ReadSpans(list []*tracepb.ResourceSpans) iter.Seq[Item] {
 	}
 }
 
-// ReadLogRecords reads the log records of a request. The messages of one generation can be several
-// records; they become one item, at the end.
+// ReadLogRecords reads the log records of a request. The messages of one generation can be spread
+// over several records, which are combined into one item. These items are yielded at the end.
 func (l LabelLimits) ReadLogRecords(list []*logspb.ResourceLogs) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		r := NewReader(l)
@@ -88,16 +90,16 @@ func (l LabelLimits) ReadLogRecords(list []*logspb.ResourceLogs) iter.Seq[Item] 
 	}
 }
 
-// Reader reads one item at a time, and reuses its memory. Only one goroutine may use it.
+// Reader reads one item at a time and reuses its memory. It is not safe for concurrent use.
 type Reader struct {
 	limits   LabelLimits
 	resource attributes
 	source   source
 	parser   parser
-	calls    map[string]string // the names that replace the ids of tool calls
+	calls    map[string]string // maps the IDs of tool calls to the names that replace them
 }
 
-// NewReader returns a Reader whose records have labels within the limits.
+// NewReader returns a Reader whose records have only labels within the given limits.
 func NewReader(l LabelLimits) *Reader {
 	return &Reader{limits: l, resource: make(attributes), source: source{attributes: make(attributes)}, calls: make(map[string]string)}
 }
@@ -111,21 +113,21 @@ func (r *Reader) SetResource(resource *resourcepb.Resource) {
 // source holds the contents of a span or a log record.
 type source struct {
 	attributes
-	trace, span, parent []byte // nil unless valid
-	start, end          uint64 // nanoseconds since 1970; 0 means unknown
+	trace, span, parent []byte // nil if not valid
+	start, end          uint64 // nanoseconds since 1970; 0 if unknown
 	failed              bool
 	title               string  // the name of a span
 	exception           string  // the type of the exception that a span reports
-	events              []event // messages in the form of events
+	events              []event // messages that were sent as events
 }
 
-// event is a message in the form of an event, in JSON.
+// event is a message that was sent as an event. text is the message as JSON.
 type event struct {
 	name string
 	text []byte
 }
 
-// begin forgets the previous item.
+// begin discards the previous item.
 func (r *Reader) begin() {
 	clear(r.source.attributes)
 	clear(r.calls)
@@ -133,7 +135,7 @@ func (r *Reader) begin() {
 	r.source = source{attributes: r.source.attributes, events: r.source.events[:0]}
 }
 
-// identify sets the ids, if they are valid.
+// identify sets the trace ID and the span ID if they are valid.
 func (s *source) identify(trace, span []byte) {
 	if len(trace) == 16 && !isZero(trace) {
 		s.trace = trace
@@ -152,7 +154,8 @@ func isZero(id []byte) bool {
 	return true
 }
 
-// runID returns the run_id: trace id and span id as in a traceparent header, or "".
+// runID returns the run_id, which consists of the trace ID and the span ID as in a traceparent
+// header. It returns "" if one of the IDs is not valid.
 func (s *source) runID() string {
 	if s.trace == nil || s.span == nil {
 		return ""
@@ -194,7 +197,7 @@ func (r *Reader) ReadSpan(span *tracepb.Span) Item {
 	return r.finish(item)
 }
 
-// addSpanEvent adds what an event contributes: a message, the attributes that the span itself
+// addSpanEvent adds the information in a span event: a message, attributes that the span itself
 // lacks, or the type of an exception.
 func (s *source) addSpanEvent(e *tracepb.Span_Event) error {
 	switch name := e.GetName(); {
@@ -247,7 +250,7 @@ func (s *source) fromLog(record *logspb.LogRecord) {
 	}
 }
 
-// eventName returns the name of the event that a log record reports.
+// eventName returns the name of the event that a log record represents, or "" if it has none.
 func eventName(record *logspb.LogRecord) string {
 	if name := record.GetEventName(); name != "" {
 		return name
@@ -260,7 +263,7 @@ func eventName(record *logspb.LogRecord) string {
 	return ""
 }
 
-// name returns the name of an item for error messages.
+// name returns a name for the item in error messages. what is the kind of item.
 func (s *source) name(what string) string {
 	if s.span == nil || s.trace == nil {
 		return what + " without valid ids"
@@ -271,7 +274,7 @@ func (s *source) name(what string) string {
 	return fmt.Sprintf("%s of span %x of trace %x", what, s.span, s.trace)
 }
 
-// finish sets the record and the key of an item, or its error, from the current source.
+// finish sets the record and the key of an item, or its error, based on the current source.
 func (r *Reader) finish(item Item) Item {
 	g, err := r.generation()
 	if err != nil {
@@ -282,11 +285,12 @@ func (r *Reader) finish(item Item) Item {
 	id, what := r.source.runID(), g.digest()
 	switch response := r.source.text(responseNames...); {
 	case id == "":
-		// Without ids, only the time distinguishes a repeated generation from a repeated export.
+		// Without IDs, only the time distinguishes a generation that was repeated from one that was
+		// exported twice.
 		id, what = "none", sha256.Sum256(item.Record)
 	case response != "" && g.sent && g.output != nil:
-		// The span of a framework can wrap that of the provider's client. Both report one
-		// generation if they report one response.
+		// The span of a framework can wrap the span of the provider's client. If both have the same
+		// response ID, they report the same generation.
 		id, what = hexText(r.source.trace), digestOf([]byte("response"), []byte(response), g.input[:], g.system, g.output)
 	}
 	item.Key = "otlp:" + id + ":" + hex.EncodeToString(what[:16])
@@ -297,21 +301,21 @@ func (r *Reader) finish(item Item) Item {
 type messageGroup struct {
 	resource *resourcepb.Resource
 	records  []*logspb.LogRecord
-	answered bool // has a choice
+	answered bool // one of the records is a choice
 }
 
-// MessageCollector collects the log records that are messages of chats, and finds those that belong to one
-// generation: those with the same ids. Records without ids belong together until a message follows
-// a choice. The zero MessageCollector is ready for use.
+// MessageCollector collects the log records that are chat messages and groups those that belong to the
+// same generation. These are the records with the same IDs. Records without IDs belong together until a
+// message follows a choice. The zero MessageCollector is ready for use.
 type MessageCollector struct {
 	list []*messageGroup
 	of   map[string]*messageGroup
 }
 
-// IsMessage reports whether a log record is one message of a chat.
+// IsMessage reports whether a log record is a single chat message.
 func IsMessage(record *logspb.LogRecord) bool { return messageEvents[eventName(record)] != "" }
 
-// Add adds a log record that is a message. MessageCollector keeps it.
+// Add adds a log record that is a message. The MessageCollector retains record.
 func (m *MessageCollector) Add(record *logspb.LogRecord, resource *resourcepb.Resource) {
 	id := string(record.GetTraceId()) + "/" + string(record.GetSpanId())
 	choice := eventName(record) == choiceEvent
@@ -330,7 +334,7 @@ func (m *MessageCollector) Add(record *logspb.LogRecord, resource *resourcepb.Re
 // Empty reports whether there are no messages.
 func (m *MessageCollector) Empty() bool { return len(m.list) == 0 }
 
-// Items returns one item for each generation, in the order of their first messages.
+// Items yields one item for each generation, in the order of their first messages.
 func (m *MessageCollector) Items(r *Reader) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		for _, g := range m.list {
@@ -367,8 +371,8 @@ func (r *Reader) messageGroup(g *messageGroup) Item {
 	return r.finish(item)
 }
 
-// attributes holds the attributes of an item by name. If a name occurs twice, the first value is
-// used.
+// attributes maps the names of an item's attributes to their values. If a name occurs twice, the
+// first value is used.
 type attributes map[string]*commonpb.AnyValue
 
 func (a attributes) add(list []*commonpb.KeyValue) {

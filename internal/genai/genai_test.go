@@ -19,7 +19,8 @@ import (
 
 var usual = LabelLimits{Labels: 32, LabelBytes: 128}
 
-// attributesOf holds attributes by name. JSON arrays and objects stay structured.
+// attributesOf maps the names of attributes to their values. JSON arrays and objects stay
+// structured.
 type attributesOf map[string]any
 
 func (a attributesOf) list() (list []*commonpb.KeyValue) {
@@ -56,7 +57,7 @@ func anyOf(v any) *commonpb.AnyValue {
 	panic(fmt.Sprintf("%T", v))
 }
 
-// structured returns JSON as the value of an attribute that is not a text.
+// structured decodes JSON into the value of an attribute that is not sent as a string.
 func structured(t testing.TB, text string) any {
 	t.Helper()
 	var v any
@@ -94,8 +95,8 @@ func resourceLogs(records ...*logspb.LogRecord) []*logspb.ResourceLogs {
 	}}
 }
 
-// only requires exactly one item, with a record that the ledger accepts. It returns the item and
-// its decoded record.
+// only requires that items contains exactly one item, whose record the ledger accepts. It returns
+// the item and its decoded record.
 func only(t testing.TB, items []Item) (Item, map[string]any) {
 	t.Helper()
 	require.Len(t, items, 1)
@@ -117,7 +118,7 @@ func readLogs(records ...*logspb.LogRecord) []Item {
 	return slices.Collect(usual.ReadLogRecords(resourceLogs(records...)))
 }
 
-// All dialects of the same chat result in the same record.
+// The same chat results in the same record in all dialects.
 func TestDialectsAgree(t *testing.T) {
 	const (
 		messages = `[{"role":"user","parts":[{"type":"text","content":"Weather in Paris?"}]},
@@ -244,7 +245,7 @@ func TestRecordOfASpan(t *testing.T) {
 func TestSparseSpans(t *testing.T) {
 	for name, c := range map[string]struct {
 		span *tracepb.Span
-		want string // members that the record has, apart from labels, run_id, timestamp, and usage
+		want string // members of the record, except for labels, run_id, timestamp, and usage
 	}{
 		"no content": {spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}),
 			`{"model":"m","payload":{"not_sent":true,"span":"` + runID + `"}}`},
@@ -406,8 +407,8 @@ func TestLogRecords(t *testing.T) {
 	})
 }
 
-// A framework's span and the provider's span within it report the same response, and get the same key.
-// Spans that are merely similar get different keys.
+// A framework's span and the provider's span within it report the same response and therefore get the
+// same key. Spans that are merely similar get different keys.
 func TestSpansAroundOneGeneration(t *testing.T) {
 	span := func(id, response, input, output string, more attributesOf) *tracepb.Span {
 		a := attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.prompt": input, "gen_ai.completion": output}
@@ -433,7 +434,7 @@ func TestSpansAroundOneGeneration(t *testing.T) {
 	require.NotEqual(t, key(span("span 001", "", "p", "c", nil)), key(span("span 002", "", "p", "c", nil)))
 }
 
-// A failed generation names its exception.
+// The record of a failed generation contains the type of the exception, but not its message.
 func TestFailedGeneration(t *testing.T) {
 	span := spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.prompt": "p"},
 		eventOf("exception", attributesOf{"exception.type": "openai.APITimeoutError", "exception.message": "private"}))
@@ -494,7 +495,7 @@ func TestBounds(t *testing.T) {
 	require.Equal(t, true, m["payload"].(map[string]any)["not_sent"])
 }
 
-// docs/otlp.md names every attribute, parameter, and label.
+// Every attribute, parameter, and label is mentioned in docs/otlp.md.
 func TestDocumentedAttributes(t *testing.T) {
 	text, err := os.ReadFile("../../docs/otlp.md")
 	require.NoError(t, err)

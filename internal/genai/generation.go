@@ -11,8 +11,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// generation holds the members of a record that describe how a text was generated. A nil or empty
-// member is unknown.
+// generation holds the fields of a record that describe how a text was generated. A nil or empty
+// field is unknown.
 type generation struct {
 	model, modelDigest           string
 	temperature, maxTokens, seed string // JSON tokens
@@ -22,10 +22,10 @@ type generation struct {
 	sent  bool              // the input was sent
 }
 
-// unknownModel is the model of a generation that names none.
+// unknownModel is the model recorded for a generation that does not name one.
 const unknownModel = "unknown"
 
-// generation reads the generation of the current source.
+// generation reads the generation from the current source.
 func (r *Reader) generation() (*generation, error) {
 	s := &r.source
 	g := new(generation)
@@ -46,7 +46,7 @@ func (r *Reader) generation() (*generation, error) {
 	leading, rest := takeSystem(in.chat)
 	in.chat = rest
 	for _, text := range leading {
-		if len(system) != 1 || !bytes.Equal(system[0], text) { // some libraries send it twice
+		if len(system) != 1 || !bytes.Equal(system[0], text) { // some libraries send the system prompt twice
 			system = append(system, text)
 		}
 	}
@@ -60,8 +60,8 @@ func (r *Reader) generation() (*generation, error) {
 	return g, err
 }
 
-// invoked returns the parameters of the request, as one object: those that were sent as such, or
-// else the whole request.
+// invoked returns the parameters of the request as one object. If they were not sent separately, it
+// returns the whole request.
 func (r *Reader) invoked() (pyjson.Value, error) {
 	for _, name := range parameterNames {
 		if v := r.source.attributes[name]; v != nil {
@@ -103,7 +103,8 @@ func (g *generation) sampling(s *source, invoked pyjson.Value) {
 	set(&g.seed, invokedSeed, true, false)
 }
 
-// numberIn returns a number, or a text that is one, as a JSON token; "" for anything else.
+// numberIn returns v as a JSON token if v is a number or a string that contains one, and ""
+// otherwise.
 func numberIn(v pyjson.Value) string {
 	switch v.Kind() {
 	case pyjson.Integer, pyjson.Float:
@@ -114,14 +115,14 @@ func numberIn(v pyjson.Value) string {
 	return ""
 }
 
-// nameModel sets the requested model, and the digest of what is known about the model that
+// nameModel sets model to the requested model and modelDigest to what is known about the model that
 // answered.
 func (g *generation) nameModel(s *source, invoked pyjson.Value) {
 	answerer, print := s.text(answererNames...), s.text(printNames...)
 	g.model = s.text(modelNames...)
 	if asked := invoked.Member("model").Text(); len(asked) > 0 && utf8.Valid(asked) && !s.has("gen_ai.request.model") {
 		if answerer == "" {
-			answerer = g.model // llm.model_name is the model that answered, if the parameters name another
+			answerer = g.model // if the parameters name a different model, llm.model_name is the model that answered
 		}
 		g.model = string(asked)
 	}
@@ -138,7 +139,8 @@ func (g *generation) nameModel(s *source, invoked pyjson.Value) {
 	g.modelDigest = shorten(strings.TrimSpace(answerer+" "+print), maxName)
 }
 
-// payload sets the payload: the input, and the parameters that have no field in a record.
+// payload sets the payload, which consists of the input and of the parameters that have no field of
+// their own in a record.
 func (r *Reader) payload(g *generation, in input, invoked pyjson.Value) error {
 	s := &r.source
 	var w pyjson.Builder
@@ -153,7 +155,7 @@ func (r *Reader) payload(g *generation, in input, invoked pyjson.Value) error {
 		w.BeginMember("messages")
 		w.B = r.appendMessages(w.B, in.chat)
 	default:
-		// Two inputs that were not sent must not appear to be the same input.
+		// Two inputs that were not sent must not look like the same input.
 		w.Raw("not_sent", []byte("true"))
 		if id := s.runID(); id != "" {
 			w.Text("span", []byte(id))
@@ -207,7 +209,7 @@ func (r *Reader) parameter(v *commonpb.AnyValue) ([]byte, error) {
 	return appendAny(nil, v, 0)
 }
 
-// appendPlain is like AppendCanonical, but writes a number that has no fraction as an integer.
+// appendPlain is like AppendCanonical, but writes a number without a fractional part as an integer.
 func appendPlain(dst []byte, v pyjson.Value) []byte {
 	if f, ok := v.Float(); ok && v.Kind() == pyjson.Float {
 		if token := appendNumber(dst, f); token != nil {
@@ -217,7 +219,7 @@ func appendPlain(dst []byte, v pyjson.Value) []byte {
 	return v.AppendCanonical(dst, pyjson.Compact)
 }
 
-// tools returns the definitions of tools as JSON, or nil.
+// tools returns the tool definitions as JSON, or nil if there are none.
 func (r *Reader) tools() ([]byte, error) {
 	for _, name := range toolNames {
 		if v := r.source.attributes[name]; v != nil {

@@ -6,7 +6,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// input is the input before it becomes a payload. At most one of chat, prompt, and other is set.
+// input is the input of a generation before it is turned into a payload. At most one of chat,
+// prompt, and other is set.
 type input struct {
 	given  bool // the input was sent and is not empty
 	chat   []message
@@ -14,7 +15,7 @@ type input struct {
 	other  pyjson.Value // JSON that is not a chat
 }
 
-// readInput reads the input in the first dialect that has one.
+// readInput reads the input from the first dialect in which one was sent.
 func (r *Reader) readInput() (in input, err error) {
 	s := &r.source
 	for _, name := range messageNames {
@@ -39,8 +40,8 @@ func (r *Reader) readInput() (in input, err error) {
 	return in, nil
 }
 
-// prompt reads an attribute with an input: a chat, a text, or other JSON. chat means that any list
-// is a chat.
+// prompt reads an attribute that contains an input: a chat, a text, or other JSON. If chat is true,
+// any list counts as a chat.
 func (r *Reader) prompt(v *commonpb.AnyValue, chat bool) (input, error) {
 	if v == nil {
 		return input{}, nil
@@ -81,8 +82,9 @@ func (r *Reader) prompt(v *commonpb.AnyValue, chat bool) (input, error) {
 	return input{given: true, other: parsed}, nil
 }
 
-// requestForms lists the forms of the whole requests that some attributes contain: the member with
-// the messages, whether it can be a text, and the members that can have the system prompt.
+// requestForms lists the forms of the complete requests that some attributes contain. Each form has
+// the member that holds the messages, whether that member can be a string, and the members that can
+// hold the system prompt.
 var requestForms = []struct {
 	messages string
 	text     bool
@@ -93,7 +95,7 @@ var requestForms = []struct {
 	{"input", true, []string{"instructions"}},                                // OpenAI's Responses
 }
 
-// systemMessage returns a system prompt that was sent beside the messages.
+// systemMessage converts a system prompt that was sent separately from the messages.
 func (r *Reader) systemMessage(system pyjson.Value) message {
 	m := message{role: []byte("system")}
 	switch system.Kind() {
@@ -109,8 +111,8 @@ func (r *Reader) systemMessage(system pyjson.Value) message {
 	return m
 }
 
-// isChat reports whether a value is a list of messages: each element has a role or, as in OpenAI's
-// Responses, a type, and not all of them are only parts of a message.
+// isChat reports whether v is a list of messages. Each element must have a role or, as in OpenAI's
+// Responses, a type, and at least one element must be more than a part of a message.
 func isChat(v pyjson.Value) bool {
 	found := false
 	for e := range v.Elements() {
@@ -134,8 +136,8 @@ func (r *Reader) indexedMessages(prefix, role string) ([]message, error) {
 	return r.messages(list, role), nil
 }
 
-// eventMessages reads the messages that are events: either the choices, or the others. It returns
-// nil if there are none.
+// eventMessages reads the messages that were sent as events. If choices is true, it reads only the
+// choices; otherwise, it reads only the other messages. It returns nil if there are none.
 func (r *Reader) eventMessages(choices bool) (list []message) {
 	s := &r.source
 	add := func(name string, v pyjson.Value) {
@@ -151,7 +153,7 @@ func (r *Reader) eventMessages(choices bool) (list []message) {
 		}
 	}
 	if s.has(eventsName) && len(s.events) == 0 {
-		events, _, _ := r.value(s.attributes[eventsName]) // an error means that it nests too deep to be a list of messages
+		events, _, _ := r.value(s.attributes[eventsName]) // an error means that the value is nested too deeply to be a list of messages
 		for e := range events.Elements() {
 			add(string(e.Member("event.name").Text()), e)
 		}
@@ -159,7 +161,7 @@ func (r *Reader) eventMessages(choices bool) (list []message) {
 	return list
 }
 
-// instructions returns the texts of the instructions that were sent apart from the messages.
+// instructions returns the texts of the instructions that were sent separately from the messages.
 func (r *Reader) instructions() (texts [][]byte, err error) {
 	v := r.source.attributes[instructionNames[0]]
 	if v == nil {

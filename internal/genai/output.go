@@ -6,7 +6,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// readOutput reads the output in the first dialect that has one, or returns nil.
+// readOutput reads the output from the first dialect in which one was sent, or returns nil if there
+// is none.
 func (r *Reader) readOutput() ([]byte, error) {
 	s := &r.source
 	for _, name := range answerNames {
@@ -44,8 +45,8 @@ func (r *Reader) readOutput() ([]byte, error) {
 	return nil, nil
 }
 
-// textAndCalls reads an answer whose text and tool calls are in two attributes, as Vercel's AI SDK
-// sends it.
+// textAndCalls reads an answer whose text and tool calls were sent in separate attributes, as
+// Vercel's AI SDK does.
 func (r *Reader) textAndCalls() ([]byte, error) {
 	s := &r.source
 	m := message{role: []byte("assistant")}
@@ -62,7 +63,8 @@ func (r *Reader) textAndCalls() ([]byte, error) {
 	return r.output([]message{m}), nil
 }
 
-// completion reads an attribute with an output: answers in the form of a chat, or any text.
+// completion reads an attribute that contains an output: answers in the form of a chat, or any
+// text.
 func (r *Reader) completion(v *commonpb.AnyValue) ([]byte, error) {
 	parsed, ok, err := r.value(v)
 	if err != nil {
@@ -77,7 +79,8 @@ func (r *Reader) completion(v *commonpb.AnyValue) ([]byte, error) {
 	return appendAny(nil, v, 0)
 }
 
-// answersIn returns the answers in the response of a provider: a list of messages, or one message.
+// answersIn returns the answers in a provider's response, as a list of messages or as a single
+// message.
 func answersIn(v pyjson.Value) (answers pyjson.Value, found bool) {
 	if isChat(v) {
 		return v, true
@@ -105,7 +108,7 @@ func answersIn(v pyjson.Value) (answers pyjson.Value, found bool) {
 	return content, content.Kind() == pyjson.Object && content.Member("parts").Kind() == pyjson.Array // Google's ADK
 }
 
-// areCompletions reports whether a list contains the answers to a prompt that is not a chat.
+// areCompletions reports whether v is a list of answers to a prompt that was not a chat.
 func areCompletions(v pyjson.Value) bool {
 	for e := range v.Elements() {
 		if e.Member("text").Kind() != pyjson.String {

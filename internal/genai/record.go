@@ -16,7 +16,7 @@ func (g *generation) digest() [sha256.Size]byte {
 	return digestOf([]byte(g.model), g.payload, g.system, g.output)
 }
 
-// digestOf returns a digest of parts. A nil part differs from an empty one.
+// digestOf returns a digest of parts. A nil part and an empty part result in different digests.
 func digestOf(parts ...[]byte) [sha256.Size]byte {
 	h := sha256.New()
 	for _, part := range parts {
@@ -30,7 +30,7 @@ func digestOf(parts ...[]byte) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// record returns the IPC record as JSON. A lone surrogate becomes U+FFFD.
+// record returns the IPC record as JSON. Lone surrogates are replaced with U+FFFD.
 func (g *generation) record(r *Reader) []byte {
 	s := &r.source
 	w := pyjson.Builder{B: make([]byte, 0, len(g.payload)+len(g.system)+len(g.output)+1024)}
@@ -58,7 +58,7 @@ func (g *generation) record(r *Reader) []byte {
 	}
 	s.appendUsage(&w)
 	w.Close()
-	if !utf8.Valid(w.B) { // lone surrogates of JSON in an attribute, which strict fields refuse
+	if !utf8.Valid(w.B) { // lone surrogates from JSON in an attribute, which not all fields accept
 		return bytes.ToValidUTF8(w.B, []byte("\uFFFD"))
 	}
 	return w.B
@@ -70,7 +70,7 @@ func rawText(w *pyjson.Builder, name, token string) {
 	}
 }
 
-// appendUsage writes the counts of tokens and the duration.
+// appendUsage writes the token counts and the duration.
 func (s *source) appendUsage(w *pyjson.Builder) {
 	begun := false
 	add := func(name, token string) {
@@ -95,7 +95,7 @@ func (s *source) appendUsage(w *pyjson.Builder) {
 	}
 }
 
-// appendLabels writes the labels, the most important ones first as long as there is room.
+// appendLabels writes as many labels as the limits allow, starting with the most important ones.
 func (r *Reader) appendLabels(w *pyjson.Builder) {
 	s := &r.source
 	left := r.limits.Labels
@@ -139,11 +139,11 @@ func (r *Reader) appendLabels(w *pyjson.Builder) {
 	}
 }
 
-// fit shortens the value of a label that is too long. The shortened value ends with a digest, so
-// that values with the same beginning stay distinct.
+// fit shortens a label's value if it is too long. The shortened value ends with a digest, so that
+// values with the same beginning remain distinct.
 func (r *Reader) fit(value string) string { return shorten(value, r.limits.LabelBytes) }
 
-// maxName limits the names of models in a record, in bytes.
+// maxName is the maximum length of a model's name in a record, in bytes.
 const maxName = 1024
 
 func shorten(value string, most int) string {

@@ -2,14 +2,14 @@ package genai
 
 import "strings"
 
-// detailsEvent is the event, in a log or on a span, that has the whole generation.
+// detailsEvent is the name of the event, in a log or on a span, that contains a whole generation.
 const detailsEvent = "gen_ai.client.inference.operation.details"
 
-// choiceEvent is the event that contains an answer of the model.
+// choiceEvent is the name of the event that contains one of the model's answers.
 const choiceEvent = "gen_ai.choice"
 
-// messageEvents maps each event that carries one message to the role of that message, if the
-// message names no role.
+// messageEvents maps the name of each event that carries a message to the role that the message has
+// if it does not state one.
 var messageEvents = map[string]string{
 	"gen_ai.system.message":    "system",
 	"gen_ai.user.message":      "user",
@@ -22,20 +22,21 @@ var messageEvents = map[string]string{
 var (
 	generations = map[string]bool{"chat": true, "text_completion": true, "generate_content": true, "completion": true,
 		"chat.completion": true, "chat_completion": true, "chat.completions": true, "text_generation": true, "generate_text": true, "responses": true}
-	// A generation within one of these operations has its own span.
+	// These operations are not generations. A generation within one of them has its own span.
 	otherOperations = map[string]bool{"embeddings": true, "embedding": true, "embed": true, "execute_tool": true, "create_agent": true, "invoke_agent": true, "invoke_workflow": true,
 		"retrieval": true, "rerank": true, "moderation": true}
 )
 
-// Attributes that name the kind of a span in a library's own terms, and the kinds that are
-// generations, in lower case. Spans of other kinds are not generations.
+// kindNames lists the attributes in which some libraries state the kind of a span, in their own
+// terms. generationKinds lists the kinds that are generations, in lower case; spans of any other
+// kind are not generations.
 var (
 	kindNames       = []string{"openinference.span.kind", "langfuse.observation.type", "mlflow.spanType"}
 	generationKinds = map[string]bool{"llm": true, "generation": true, "chat_model": true}
 )
 
-// Names of attributes, the preferred ones first. TestDocumentedAttributes compares them with
-// docs/otlp.md.
+// Names of attributes, in order of preference. TestDocumentedAttributes checks that docs/otlp.md
+// mentions them.
 var (
 	operationNames = []string{"gen_ai.operation.name"}
 	modelNames     = []string{"gen_ai.request.model", "llm.request.model", "llm.model_name", "ai.model.id", "langfuse.observation.model.name"}
@@ -57,30 +58,30 @@ var (
 	eventsName       = "events"
 )
 
-// Attributes of Vercel's AI SDK with the two parts of an answer.
+// Attributes in which Vercel's AI SDK sends the two parts of an answer.
 const (
 	completionText = "ai.response.text"
 	callsName      = "ai.response.toolCalls"
 )
 
-// itemTypes are the types of the elements of a chat that are not messages: tool calls and their
-// results, in the form of OpenAI's Responses.
+// itemTypes lists the types of those elements of a chat that are not messages, namely tool calls
+// and tool results in the form of OpenAI's Responses.
 var itemTypes = map[string]bool{"function_call": true, "function_call_output": true}
 
-// Prefixes of attributes whose names continue with an index, like gen_ai.prompt.0.content.
+// Prefixes of attributes whose names continue with an index, such as gen_ai.prompt.0.content.
 var (
 	messagePrefixes    = []string{"gen_ai.prompt", "llm.input_messages", "llm.prompts"}
 	completionPrefixes = []string{"gen_ai.completion", "llm.output_messages", "llm.completions", "llm.choices"}
 	toolPrefixes       = []string{"llm.tools", "llm.request.functions"}
 )
 
-// named is a member, and the names of the attributes that can contain it.
+// named is a member together with the names of the attributes that can contain it.
 type named struct {
 	member string
 	names  []string
 }
 
-// parameters become members of the payload.
+// parameters lists the attributes that become members of the payload.
 var parameters = []named{
 	{"frequency_penalty", []string{"gen_ai.request.frequency_penalty", "llm.frequency_penalty"}},
 	{"n", []string{"gen_ai.request.choice.count"}},
@@ -93,8 +94,8 @@ var parameters = []named{
 	{"top_p", []string{"gen_ai.request.top_p", "llm.top_p"}},
 }
 
-// invocation are the members of llm.invocation_parameters that become members of the payload. The
-// others are omitted, because some contain credentials.
+// invocation lists the members of llm.invocation_parameters that become members of the payload.
+// Other members are omitted, because some of them contain credentials.
 var invocation = map[string]bool{
 	"candidate_count": true, "frequency_penalty": true, "function_call": true, "functions": true, "logit_bias": true, "logprobs": true,
 	"min_p": true, "n": true, "parallel_tool_calls": true, "presence_penalty": true, "reasoning": true, "reasoning_effort": true,
@@ -102,14 +103,14 @@ var invocation = map[string]bool{
 	"tools": true, "top_k": true, "top_logprobs": true, "top_p": true, "verbosity": true,
 }
 
-// Names in llm.invocation_parameters of the parameters that are fields of the record.
+// Names in llm.invocation_parameters for the parameters that have a field of their own in a record.
 var (
 	invokedTemperature = []string{"temperature"}
 	invokedMaxTokens   = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict"}
 	invokedSeed        = []string{"seed", "random_seed"}
 )
 
-// counts become members of usage.
+// counts lists the attributes that become members of usage.
 var counts = []named{
 	{"cache_creation_tokens", []string{"gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens", "llm.token_count.prompt_details.cache_write"}},
 	{"cache_read_tokens", []string{"gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens", "llm.token_count.prompt_details.cache_read"}},
@@ -118,7 +119,8 @@ var counts = []named{
 	{"reasoning_tokens", []string{"gen_ai.usage.reasoning.output_tokens", "gen_ai.usage.reasoning_tokens", "llm.token_count.completion_details.reasoning"}},
 }
 
-// labels become labels, the most important ones first. Those of the resource follow.
+// labels lists the attributes that become labels, starting with the most important ones. The labels
+// of the resource follow after these.
 var labels = []named{
 	{"conversation", []string{"gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id"}},
 	{"response_id", responseNames},
@@ -131,21 +133,21 @@ var labels = []named{
 	{"agent", []string{"gen_ai.agent.name", "agent.name"}},
 }
 
-// resourceLabels are labels that the resource gives.
+// resourceLabels lists the attributes of the resource that become labels.
 var resourceLabels = []named{
 	{"service", []string{"service.name"}},
 	{"service_version", []string{"service.version"}},
 	{"environment", []string{"deployment.environment.name", "deployment.environment"}},
 }
 
-// operation returns the name of the operation in lower case, or "".
+// operation returns the name of the operation in lower case, or "" if the item does not name one.
 func (s *source) operation() string { return strings.ToLower(s.text(operationNames...)) }
 
 // isOtherOperation reports whether an item names an operation that is not a generation.
 func (s *source) isOtherOperation() bool { return otherOperations[s.operation()] }
 
-// isGeneration reports whether a span is one call of a model that generates text. hasMessages
-// means that it has events that are messages.
+// isGeneration reports whether a span is a single call to a model that generates text. hasMessages
+// says whether some of the span's events are messages.
 func (s *source) isGeneration(hasMessages bool) bool {
 	operation := s.operation()
 	if generations[operation] {
@@ -155,7 +157,7 @@ func (s *source) isGeneration(hasMessages bool) bool {
 		return false
 	}
 	for _, name := range kindNames {
-		// MLflow sends texts as JSON.
+		// MLflow encodes strings as JSON.
 		if kind := strings.ToLower(strings.Trim(s.text(name), `"`)); kind != "" && kind != "unknown" {
 			return generationKinds[kind]
 		}
@@ -165,7 +167,7 @@ func (s *source) isGeneration(hasMessages bool) bool {
 		return true
 	case "", "unknown":
 	default:
-		return false // embedding, rerank
+		return false // such as embedding or rerank
 	}
 	if s.text("traceloop.span.kind") != "" {
 		return false // a step that contains generations
@@ -180,8 +182,8 @@ func (s *source) isGeneration(hasMessages bool) bool {
 	return s.has("gen_ai.request.model") && !(operation == "" && s.seemsOther(model))
 }
 
-// seemsOther reports whether a span that names no operation and has no content is something other
-// than a generation, judging by its name, its model, and its attributes.
+// seemsOther reports whether a span that names no operation and has no content seems to be
+// something other than a generation, judging by its name, model, and attributes.
 func (s *source) seemsOther(model string) bool {
 	begin, _, _ := strings.Cut(strings.ToLower(s.title), " ")
 	model = strings.ToLower(model)
@@ -191,7 +193,7 @@ func (s *source) seemsOther(model string) bool {
 		s.has("gen_ai.embeddings.dimension.count") || s.has("gen_ai.tool.name") || s.has("gen_ai.tool.call.id")
 }
 
-// hasContent reports whether an item has an input or an output in any dialect, other than
+// hasContent reports whether an item has an input or an output in any dialect. It ignores
 // input.value and output.value, which all kinds of spans have.
 func (s *source) hasContent() bool {
 	for name := range s.attributes {

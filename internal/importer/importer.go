@@ -1,5 +1,5 @@
-// Package importer posts the records of NDJSON files, or of files that other systems wrote, to
-// a ledger, and counts the outcomes.
+// Package importer posts the records in NDJSON files, or in files written by other systems, to a
+// ledger, and counts the outcomes.
 package importer
 
 import (
@@ -18,23 +18,24 @@ import (
 type Options struct {
 	OnMismatch string // accept or reject; if empty, the ledger's setting applies
 	MaxLine    int
-	Stdin      io.Reader      // read for the file "-"
+	Stdin      io.Reader      // read in place of the file "-"
 	Read       func(n int)    // called with the number of bytes read, from another goroutine
-	Native     *NativeOptions // the format of files that another system wrote; nil for files of records
-	Kind       string         // the kind of records that stand alone, without the members of a batch line; empty if not given
+	Native     *NativeOptions // options for files written by another system; nil for files of records
+	Kind       string         // kind of the records that are not wrapped in a batch line; empty if not given
 }
 
-// Limits of the lines that have been sent but not answered. The number of lines is limited too,
-// because a short line costs more than its bytes.
+// Limits on the lines that have been sent but not yet answered. The number of lines is also
+// limited, because a short line costs more than its bytes.
 const (
 	windowBytes = 16 << 20
 	windowLines = windowBytes / 512
 )
 
-// Run posts every line of the files, and returns when all have been answered. The error says why
-// the import stopped; it comes from client.RecordsService.PostBatch or from ctx. The tally then
-// counts the lines that were answered before that. A line with neither idempotency_key nor run_id
-// gets a key from its digest and its occurrence number, so that repeating an import adds nothing.
+// Run posts every line of the files and returns when all of them have been answered. An error says
+// why the import stopped early; it comes from client.RecordsService.PostBatch or from ctx, and the
+// tally counts the lines that were answered until then. A line with neither an idempotency_key nor
+// a run_id gets a key that consists of its digest and the number of its occurrences so far, so that
+// repeating an import adds nothing.
 func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Tally, error) {
 	counted, reader := newCounter(), new(answerReader)
 	lines := o.lines(files, counted)
@@ -74,8 +75,8 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 	return counted.tally(), counted.failed()
 }
 
-// change posts and counts the change of state, or the validation, that belongs to a record. It
-// returns an error only if the server cannot be reached or refuses temporarily.
+// change posts the state change or validation that belongs to a record and counts the outcome. It
+// returns an error only if the server cannot be reached or is refusing requests temporarily.
 func change(ctx context.Context, to *client.Ledger, l *line, a answer, counted *counter) error {
 	c := l.entry.Change
 	follows := &line{file: l.file, number: l.number, entry: l.entry, kind: string(c.Kind())}
@@ -130,7 +131,7 @@ func (o Options) lines(files []string, counted *counter) iter.Seq[client.BatchLi
 	}
 }
 
-// refusal returns the server's reason for refusing a line, without the request.
+// refusal returns the server's reason for refusing a line, without the description of the request.
 func refusal(err error) error {
 	if problem := (*client.Error)(nil); errors.As(err, &problem) {
 		return fmt.Errorf("%d %s", problem.Status, problem.Reason())

@@ -18,11 +18,12 @@ import (
 type line struct {
 	file   string
 	number int // line number, starting at 1
-	// element is true for an element of an array or a row of a table: number then counts these.
+	// element is true if the line is an element of an array or a row of a table; number then counts
+	// elements or rows.
 	element bool
-	kind    string              // the kind in the line; empty if it has none
+	kind    string              // the kind that the line states; empty if it states none
 	text    []byte              // without the newline
-	entry   *formats.Conversion // set in imports with a format
+	entry   *formats.Conversion // set if the import has a format
 }
 
 func (l *line) place() string {
@@ -43,8 +44,8 @@ type input struct {
 	read    func(n int) // called with the number of bytes read; may be nil
 }
 
-// lines yields the lines that are not blank. It yields an error together with the line that
-// the error is about. If the file can still be read, the sequence continues after an error.
+// lines yields the lines that are not blank. It yields an error together with the line that caused
+// it, and continues afterwards if the file can still be read.
 func (in *input) lines() iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		at := line{file: in.name, number: 1}
@@ -58,7 +59,8 @@ func (in *input) lines() iter.Seq2[line, error] {
 	}
 }
 
-// linesOf is lines for an open file.
+// linesOf is like lines, but reads a file that is already open. at is the position of the first
+// line.
 func (in *input) linesOf(buffer *bufio.Reader, at line, yield func(line, error) bool) {
 	var err error
 	for ; ; at.number++ {
@@ -84,8 +86,8 @@ func (in *input) linesOf(buffer *bufio.Reader, at line, yield func(line, error) 
 
 var errTooLong = errors.New("the line is longer")
 
-// readLine reads up to the next line feed. If the line is longer than limit, it skips the line and returns
-// errTooLong. The last line can be returned together with io.EOF.
+// readLine returns the next line without its line feed. If the line is longer than limit bytes, readLine
+// skips it and returns errTooLong. The last line can be returned together with io.EOF.
 func readLine(in *bufio.Reader, limit int) (line []byte, err error) {
 	tooLong := false
 	for {
@@ -110,10 +112,10 @@ var (
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
-// maxWindow limits the memory that a zstd file can require, in bytes.
+// maxWindow limits the memory that decompressing a zstd file may require, in bytes.
 const maxWindow = 128 << 20
 
-// open opens and decompresses the file. The first bytes show how it is compressed.
+// open opens the file and, if its first bytes show that it is compressed, decompresses it.
 func (in *input) open() (io.ReadCloser, error) {
 	file := io.NopCloser(in.stdin)
 	if in.name != "-" {
@@ -149,7 +151,7 @@ func decompress(in *bufio.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(in), nil
 }
 
-// stacked reads decompressed data. Close also closes the file.
+// stacked reads decompressed data. Closing it also closes the underlying file.
 type stacked struct {
 	io.ReadCloser
 	file io.Closer
@@ -157,7 +159,7 @@ type stacked struct {
 
 func (s *stacked) Close() error { return errors.Join(s.ReadCloser.Close(), s.file.Close()) }
 
-// countingReader reports how many bytes were read.
+// countingReader calls count with the number of bytes that each Read returns.
 type countingReader struct {
 	io.Reader
 	count func(n int)

@@ -38,8 +38,8 @@ func compressed(t testing.TB, encoder *zstd.Encoder, text []byte) [][]byte {
 	return [][]byte{zipped.Bytes(), encoder.EncodeAll(text, nil)}
 }
 
-// FuzzInput compares the lines that are read from an input with those of bytes.Split. It does
-// the same for the compressed input, whole and truncated.
+// FuzzInput checks that the lines read from an input are those that bytes.Split returns. It also
+// reads the input in compressed form, both complete and truncated.
 func FuzzInput(f *testing.F) {
 	f.Add([]byte("one\ntwo\n\nthree"), uint16(10))
 	f.Add([]byte("a line that is too long\nshort\n"), uint16(5))
@@ -79,7 +79,7 @@ func FuzzInput(f *testing.F) {
 	})
 }
 
-// FuzzAnswer checks that no response of a server makes the reader panic.
+// FuzzAnswer checks that no response from a server makes the reader panic.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"ledger":"default","seq":1,"kind":"ipc_record","checks":{"input_hash":{"result":"mismatch"}}}`))
 	f.Add([]byte(`{"ledger":"default"}`))

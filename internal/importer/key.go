@@ -10,21 +10,22 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// keyer adds idempotency keys to lines that have none (spec: Idempotency). A key consists of
-// the digest of the kind and record, and of the number of times that they have occurred. It is
+// keyer adds idempotency keys to lines that have none (spec: Idempotency). A key consists of a
+// digest of the kind and record and the number of times that they have occurred so far. A keyer is
 // not safe for concurrent use.
 type keyer struct {
 	document pyjson.Document
 	scratch  []byte
-	// seen counts the lines that were given a key, by digest.
+	// seen maps each digest to the number of lines with that digest that were given a key.
 	seen map[[sha256.Size]byte]uint64
 }
 
 func newKeyer() *keyer { return &keyer{seen: make(map[[sha256.Size]byte]uint64)} }
 
-// complete sets the kind of a line, and adds a key if the line has neither key nor run_id. It
-// does not change a malformed line, which the server refuses. kind is the kind of records that stand
-// alone. complete returns an error for such a record if kind is empty.
+// complete sets the kind of a line, and adds a key if the line has neither a key nor a run_id. It
+// leaves a malformed line unchanged, so that the server refuses it. kind is the kind of a record
+// that is not wrapped in a batch line; if kind is empty, complete returns an error for such a
+// record.
 func (k *keyer) complete(l *line, kind string) error {
 	if k.document.Parse(l.text) != nil {
 		return nil
@@ -46,7 +47,7 @@ func (k *keyer) complete(l *line, kind string) error {
 
 var errAlone = errors.New(`it is a record without its kind; give --kind ipc_record, or write {"kind": "ipc_record", "record": {…}}`)
 
-// isAlone reports whether a value is a record, and not a line of a batch.
+// isAlone reports whether root is a record that is not wrapped in a batch line.
 func isAlone(root pyjson.Value) bool {
 	for _, name := range [...]string{"kind", "record", "format", "idempotency_key"} {
 		if root.Member(name).Kind() != pyjson.Absent {
@@ -65,7 +66,8 @@ func (k *keyer) addKey(l *line, root pyjson.Value) {
 		return
 	}
 	key := k.next(kind, record)
-	// The line is rewritten, because an idempotency_key of null must not occur twice.
+	// The line is rewritten because appending the key could result in a second idempotency_key,
+	// next to one that is null.
 	text := slices.Grow([]byte(nil), len(l.text)+len(key)+len(`{"kind":,"record":,"idempotency_key":""}`))
 	text = append(append(text, `{"kind":`...), kind.Raw()...)
 	text = append(append(text, `,"record":`...), record.Raw()...)
@@ -73,8 +75,8 @@ func (k *keyer) addKey(l *line, root pyjson.Value) {
 	l.text = append(text, `"}`...)
 }
 
-// identifies reports whether a value can be an idempotency key. It is also true for values of
-// wrong types, which the server refuses.
+// identifies reports whether a value can serve as an idempotency key or run_id. This includes
+// values of the wrong type, which the server refuses.
 func identifies(v pyjson.Value) bool {
 	return v.IsGiven() && !(v.Kind() == pyjson.String && len(v.Text()) == 0)
 }

@@ -19,10 +19,10 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// NativeOptions configures an import of files that another system wrote.
+// NativeOptions configures an import of files written by another system.
 type NativeOptions struct {
 	Format formats.Format
-	// Zone is the time zone of times that state none; nil if it is not given.
+	// Zone is the time zone of times that do not state one; nil if it is not given.
 	Zone *time.Location
 	// Project is the project of a validation cache. Subject is the subject of citations; if it
 	// is empty, the name of the file's folder is used.
@@ -34,15 +34,15 @@ type NativeOptions struct {
 // AcceptsFolders reports whether an import of this format accepts folders.
 func AcceptsFolders(f formats.Format) bool { return f == formats.AxisSave || f == formats.Citations }
 
-// maxFile is the maximum length, in bytes, of a file that is one native value.
+// maxFile is the maximum length, in bytes, of a file that consists of a single native value.
 const maxFile = 64 << 20
 
-// native is one native value and its position. If it has no text, it only lists the files or
-// tables in others.
+// native is a value in another system's format, with its position. If it has no text, it only
+// serves to list the files or tables in others.
 type native struct {
 	line
-	run string // for citations: the name of the file's folder
-	// others are files of the folder, or tables of the database, that do not belong to the
+	run string // for citations: name of the folder that contains the file
+	// others lists the files in the folder, or the tables in the database, that are not part of the
 	// format.
 	others []formats.Member
 }
@@ -52,8 +52,8 @@ func (n *native) leave(name, why string) {
 	n.others = append(n.others, formats.Member{Pointer: at, Pattern: at, Outcome: formats.Left, As: why})
 }
 
-// nativeLines yields the entries of all files as lines of a batch. It accounts for every
-// member, and counts the entries that do not have a record that the ledger accepts.
+// nativeLines yields the entries of all files as batch lines. It accounts for every member, and
+// counts the entries for which there is no record that the ledger accepts.
 func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.BatchLine] {
 	options := formats.Options{Zone: o.Native.Zone, Project: o.Native.Project, Limits: record.DefaultLimits()}
 	return func(yield func(client.BatchLine) bool) {
@@ -96,14 +96,14 @@ func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.B
 	}
 }
 
-// account counts the members of an entry and reports whether its record is to be sent.
+// account counts the members of an entry and reports whether its record should be sent.
 func (o Options) account(l *line, counted *counter) (send bool) {
 	e := l.entry
 	counted.members(l, e.Members)
 	err := e.Check(record.DefaultLimits())
 	o.report(l, err, counted)
 	switch {
-	case e.Kind == "": // an entry about the file itself
+	case e.Kind == "": // the entry is about the file itself
 		return false
 	case err != nil:
 		counted.refuse(l, fmt.Errorf("left out: %w", err))
@@ -115,8 +115,8 @@ func (o Options) account(l *line, counted *counter) (send bool) {
 	return false
 }
 
-// report writes the line of the report about an entry. left is the reason why the entry has no
-// record that the ledger accepts, or nil.
+// report writes a line about an entry to the report. left is the reason why the entry has no record
+// that the ledger accepts, or nil if it has one.
 func (o Options) report(l *line, left error, counted *counter) {
 	if o.Native.Report == nil {
 		return
@@ -126,7 +126,7 @@ func (o Options) report(l *line, left error, counted *counter) {
 	}
 }
 
-// reportLine is the line of a report about one entry.
+// reportLine is a line of the report. It describes one entry.
 type reportLine struct {
 	File    string         `json:"file"`
 	Line    int            `json:"line"`
@@ -159,7 +159,7 @@ func reportOf(l *line, left error) reportLine {
 	return r
 }
 
-// natives yields the native values of a file or folder, as the format determines.
+// natives yields the native values in a file or folder. The format determines how it reads them.
 func (o Options) natives(name string) iter.Seq2[native, error] {
 	return func(yield func(native, error) bool) {
 		switch o.Native.Format {
@@ -196,7 +196,7 @@ func (o Options) natives(name string) iter.Seq2[native, error] {
 	}
 }
 
-// readWhole reads a file that is one native value.
+// readWhole reads a file that consists of a single native value.
 func (o Options) readWhole(name string) ([]byte, error) {
 	in := &input{name: name, stdin: o.Stdin, read: o.Read}
 	plain, err := in.open()
@@ -213,8 +213,8 @@ func (o Options) readWhole(name string) ([]byte, error) {
 	return text, nil
 }
 
-// walk calls visit for each file with the name file at or below a path. If there is none, it
-// calls visit with an error.
+// walk calls visit for path if path is a file, and otherwise for each file called file in or below
+// the folder path. If there is none, it calls visit with an error.
 func walk(path, file string, visit func(path string, err error) bool) {
 	info, err := os.Stat(path)
 	if path == "-" || err == nil && !info.IsDir() {
@@ -222,7 +222,7 @@ func walk(path, file string, visit func(path string, err error) bool) {
 		return
 	}
 	found := false
-	_ = filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error { // visit gets the errors
+	_ = filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error { // errors are passed to visit
 		if err == nil && d.Name() != file {
 			return nil
 		}
@@ -237,8 +237,8 @@ func walk(path, file string, visit func(path string, err error) bool) {
 	}
 }
 
-// citationFiles reads a file, or each citations.json below a folder. The name of the file's
-// folder becomes the run.
+// citationFiles reads a single file, or every citations.json below a folder. The name of the folder
+// that contains the file becomes the run.
 func (o Options) citationFiles(name string, yield func(native, error) bool) {
 	walk(name, "citations.json", func(path string, err error) bool {
 		n := native{line: line{file: path, number: 1}}
@@ -252,13 +252,13 @@ func (o Options) citationFiles(name string, yield func(native, error) bool) {
 	})
 }
 
-// saves reads each folder at or below a path that has a metadata.json, and accounts for the
-// files in the other folders.
+// saves yields the save in each folder at or below name that contains a metadata.json, and accounts
+// for the files in the other folders.
 func (o Options) saves(name string, yield func(native, error) bool) {
 	more := true
 	_ = filepath.WalkDir(name, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
-			return nil // walk reports the error
+			return nil // walk reports the error later
 		}
 		files, _ := os.ReadDir(at)
 		n := native{line: line{file: at, number: 1}}
@@ -287,7 +287,7 @@ func (o Options) saves(name string, yield func(native, error) bool) {
 	})
 }
 
-// readSave sets the text of a native value from the files of a save's folder.
+// readSave sets n.text from the files in a save's folder.
 func (o Options) readSave(n *native) error {
 	files, err := os.ReadDir(n.file)
 	if err != nil {
@@ -323,8 +323,8 @@ func (o Options) readSave(n *native) error {
 	return nil
 }
 
-// isSQLite reports whether a file begins like an SQLite database. It returns false for the
-// standard input.
+// isSQLite reports whether a file begins like an SQLite database. It returns false for standard
+// input.
 func isSQLite(name string) bool {
 	if name == "-" {
 		return false

@@ -13,11 +13,11 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// long is a member that neither a field nor a label can hold.
+// long is a JSON member that is too long for a field or a label.
 var long = `"remark":"` + strings.Repeat("word ", 1000) + `"`
 
-// imported runs a dry import of files, and returns the tally and the report. files maps the name
-// of each file to its content.
+// imported runs an import of files in dry-run mode and returns the tally and the report. files maps
+// the name of each file to its content.
 func imported(t *testing.T, f formats.Format, files map[string]string) (*Tally, []reportLine) {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,13 +42,14 @@ func imported(t *testing.T, f formats.Format, files map[string]string) (*Tally, 
 	return tally, lines
 }
 
-// A long member of any format becomes content, or the import names its file, line, and member.
+// In every format, a long member either becomes content or is reported with its file, line, and
+// name.
 func TestLongMembersAreKeptOrNamed(t *testing.T) {
 	const dag = `"dag":{"root":"f894810c462d44131493a86edc662b5f863c56f6dd420b525ad3d4da306a27e7","nodes":[{"stage":"question","hash":"94e1ed59d38e2b2f5ef8b4ed5a0ca3b7bcda0b5d2a3bd3a3c2a1ed9c0bde2a11"}]}`
 	const generation = `"payload":{"seed":1},"model":"m"`
 	for f, c := range map[formats.Format]struct {
 		files map[string]string
-		left  string // end of the position in the message, and the member; empty if the member becomes content
+		left  string // end of the reported position, followed by the member; empty if the member becomes content
 	}{
 		formats.AxisLog:         {map[string]string{"file": "{" + generation + "," + long + "}"}, ""},
 		formats.AxisSave:        {map[string]string{"metadata.json": "{" + generation + "," + long + "}"}, ""},
@@ -105,7 +106,7 @@ func TestReportsOfUnreadableLines(t *testing.T) {
 	}
 }
 
-// Only the first members that are left out are named, but all are counted.
+// Only the first few members that are left out are named, but all of them are counted.
 func TestLeftMembersAreBounded(t *testing.T) {
 	var lines strings.Builder
 	for range 25 {

@@ -15,8 +15,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// isParquet reports whether a file begins like a Parquet file. It returns false for the standard
-// input.
+// isParquet reports whether a file begins like a Parquet file. It returns false for standard input.
 func isParquet(name string) bool {
 	if name == "-" {
 		return false
@@ -31,7 +30,7 @@ func isParquet(name string) bool {
 	return err == nil && string(start) == string(parquetMagic)
 }
 
-// parquetRows yields each row of a Parquet file as an object.
+// parquetRows yields each row of a Parquet file as a JSON object.
 func (in *input) parquetRows(yield func(line, error) bool) {
 	at := line{file: in.name, element: true, number: 1}
 	more := true
@@ -94,11 +93,10 @@ func (in *input) eachParquetRow(visit func([]byte, error) bool) (err error) {
 	}
 }
 
-// maxParquetDepth limits how deep the values of a Parquet file nest.
+// maxParquetDepth is the maximum nesting depth of the values in a Parquet file.
 const maxParquetDepth = 64
 
-// appendParquet appends a value as JSON. Values that nest deeper than maxParquetDepth become
-// null.
+// appendParquet appends a value as JSON. Values nested deeper than maxParquetDepth become null.
 func appendParquet(w *pyjson.Builder, v reflect.Value, depth int) {
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -159,18 +157,18 @@ func appendParquet(w *pyjson.Builder, v reflect.Value, depth int) {
 			w.B = pyjson.AppendFloat(w.B, f)
 			return
 		}
-		w.B = append(w.B, "null"...) // how pandas writes a missing number
+		w.B = append(w.B, "null"...) // pandas represents a missing number as NaN
 	default:
 		w.B = append(w.B, "null"...)
 	}
 }
 
-// listOf returns the list in a group of the form {"list": […]}, with which Parquet represents a
+// listOf returns the list from a group of the form {"list": […]}, which is how Parquet represents a
 // list.
 func listOf(v reflect.Value) (reflect.Value, bool) { return onlyMember(v, "list", "bag") }
 
-// elementOf returns the element in a group of the form {"element": …}, with which Parquet
-// represents an element.
+// elementOf returns the element from a group of the form {"element": …}, which is how Parquet
+// represents an element of a list.
 func elementOf(v reflect.Value) (reflect.Value, bool) {
 	return onlyMember(v, "element", "item", "array_element")
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	_ "modernc.org/sqlite" // the driver
+	_ "modernc.org/sqlite" // registers the driver
 
 	"colophon/ledger/record/pyjson"
 )
@@ -22,8 +22,8 @@ const (
 	cacheTable  = "providence_cache"
 )
 
-// rows yields each row of the table providence_cache as an object, and accounts for the other
-// tables. It opens the database for reading only, because it may be in use.
+// rows yields each row of the table providence_cache as a JSON object, and accounts for the other
+// tables. It opens the database read-only, because the database may be in use.
 func (o Options) rows(name string, yield func(native, error) bool) {
 	number, more := 1, true
 	err := o.eachRow(name, func(n native) bool {
@@ -45,7 +45,7 @@ func (o Options) eachRow(name string, visit func(native) bool) (err error) {
 	}
 	path := filepath.ToSlash(absolute)
 	if !strings.HasPrefix(path, "/") {
-		path = "/" + path // C:/…
+		path = "/" + path // for a path such as C:/…
 	}
 	file := url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro&_pragma=query_only(1)&_pragma=busy_timeout(5000)"}
 	db, err := sql.Open("sqlite", file.String())
@@ -98,7 +98,7 @@ func (o Options) eachRow(name string, visit func(native) bool) (err error) {
 	return rows.Err()
 }
 
-// names returns the first column of a query's result.
+// names returns the values in the first column of a query's result.
 func names(ctx context.Context, db *sql.DB, query string) (names []string, err error) {
 	rows, err := db.QueryContext(ctx, query)
 	if err != nil {

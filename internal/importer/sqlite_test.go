@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// database writes an SQLite file, which stays open until the test ends.
+// database creates an SQLite file and keeps it open until the test ends.
 func database(t *testing.T, statements ...string) (name string) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "cache #1?.db")
@@ -35,8 +35,8 @@ func rowsOf(name string) (rows []string, err error) {
 	return rows, err
 }
 
-// The import also reads rows that are only in the write-ahead log, and reads values as they
-// are stored, whatever type their column declares.
+// The import also reads rows that are only in the write-ahead log. It reads values as they are
+// stored, whatever type their column declares.
 func TestRowsOfADatabaseInUse(t *testing.T) {
 	name := database(t, `PRAGMA journal_mode=WAL`,
 		`CREATE TABLE providence_cache (id INTEGER PRIMARY KEY, "created ""at""" DATETIME, score REAL, flag BOOLEAN, blob BLOB, none TEXT)`,

@@ -18,8 +18,9 @@ import (
 type answer struct {
 	replayed   bool     // the ledger already had the record
 	mismatched []string // the fields whose check failed
-	incomplete []string // the parts that an IPC record lacks
-	// The following values are only claimed by the server; the import verifies no proof.
+	incomplete []string // the parts that are missing from an IPC record
+	// The following values are only claims by the server; the import does not verify a proof of
+	// them.
 	seq, ledger, kind string
 }
 
@@ -67,15 +68,15 @@ type Tally struct {
 	// Kinds holds the counts of the kinds that occurred, in the order of the specification, with
 	// UnknownKind last.
 	Kinds []KindCounts
-	// Lacking counts the accepted IPC records that lack a part, by its name.
+	// Lacking maps the name of each part to the number of accepted IPC records that lack it.
 	Lacking map[string]int
-	// Notes describes the first accepted lines that have wrong claims. Failures describes the
-	// first lines that were refused or could not be read. Each has at most ten.
+	// Notes describes the first accepted lines that have wrong claims. Failures describes the first
+	// lines that were refused or could not be read. Each of them has at most ten entries.
 	Notes, Failures []string
-	// Warnings are about whole files, at most ten.
+	// Warnings are about whole files. There are at most ten.
 	Warnings []string
-	// Left names the first members, at most ten, that no part of a record could hold, each with
-	// the reason. LeftOut is the number of all such members. Members that are null are not
+	// Left names the first members, at most ten, that did not fit into any part of a record, each
+	// with the reason. LeftOut is the total number of such members. Members that are null are not
 	// counted.
 	Left    []string
 	LeftOut int
@@ -84,7 +85,7 @@ type Tally struct {
 	Members []MemberCount
 }
 
-// MemberCount counts the members that match one pattern and to which the same thing happened.
+// MemberCount is the number of members that match the same pattern and had the same outcome.
 type MemberCount struct {
 	Pattern string
 	Outcome formats.Outcome
@@ -98,7 +99,7 @@ type KindCounts struct {
 	Counts
 }
 
-// Total returns the sums of all kinds.
+// Total returns the sum of the counts of all kinds.
 func (t *Tally) Total() (total Counts) {
 	for _, c := range t.Kinds {
 		total.add(c.Counts)
@@ -121,7 +122,7 @@ type counter struct {
 	warnings []string
 	left     []string
 	leftOut  int
-	fates    map[MemberCount]int // number of members for each MemberCount, whose own Count is 0
+	fates    map[MemberCount]int // number of members for each MemberCount, in which Count itself is 0
 	err      error               // the first error from writing the report
 }
 
@@ -150,11 +151,12 @@ func (t *counter) tally() *Tally {
 	return done
 }
 
-// maxPatterns is the maximum number of rows in Tally.Members.
+// maxPatterns is the maximum number of patterns in Tally.Members. Once it is reached, members with
+// new patterns are counted together.
 const maxPatterns = 1000
 
-// members counts what happened to the members of an entry, and names those that were left out. If
-// the entry has no record, its failure is reported instead.
+// members counts what happened to the members of an entry, and names those that were left out. It
+// names none if the entry has no record, because that failure is reported instead.
 func (t *counter) members(l *line, members []formats.Member) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,7 +178,7 @@ func (t *counter) members(l *line, members []formats.Member) {
 	}
 }
 
-// warn keeps a message about a file, unless there are already maxDescribed.
+// warn adds a message about a file unless there are already maxDescribed messages.
 func (t *counter) warn(message string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -185,7 +187,7 @@ func (t *counter) warn(message string) {
 	}
 }
 
-// fail keeps the first error from writing the report.
+// fail stores err if it is the first error from writing the report.
 func (t *counter) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,7 +202,7 @@ func (t *counter) failed() error {
 	return t.err
 }
 
-// tryOut counts an entry of a dry run if the ledger would accept its record.
+// tryOut counts an entry in a dry run, according to whether the ledger would accept its record.
 func (t *counter) tryOut(l *line) {
 	r, err := record.Parse(record.Kind(l.kind), l.entry.Record)
 	if err != nil {
@@ -225,8 +227,8 @@ func (t *counter) tryOut(l *line) {
 	}
 }
 
-// of returns the counts of a kind. All unknown kinds share one row, so that a malformed file
-// does not make a long table. The caller holds t.mu.
+// of returns the counts of a kind. All unknown kinds share one row, so that a malformed file does
+// not produce a long table. It is called with t.mu held.
 func (t *counter) of(kind string) *Counts {
 	if !slices.Contains(kindNames(), kind) {
 		kind = UnknownKind
@@ -239,7 +241,7 @@ func (t *counter) of(kind string) *Counts {
 	return c
 }
 
-// accept counts a line that has a receipt.
+// accept counts a line for which there is a receipt.
 func (t *counter) accept(l *line, a answer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,17 +13,17 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// parquetMagic begins a Parquet file.
+// parquetMagic is the magic number at the beginning of a Parquet file.
 var parquetMagic = []byte("PAR1")
 
 var errParquet = errors.New("it is a Parquet file; import Phoenix spans by the name of the file, with --format phoenix, and convert other tables to lines of JSON")
 
-// errEmpty reports a file without any value.
+// errEmpty means that a file contains no value.
 var errEmpty = errors.New(`the file is empty; it should have one record per line: {"kind": "ipc_record", "record": {…}}`)
 
-// values yields the JSON values of a file: its lines, the elements of an array, or one value on several lines.
-// If table is true, it also accepts a CSV file, and yields an object for each row. Like lines, it yields an
-// error together with the value that the error is about.
+// values yields the JSON values of a file: its lines, the elements of an array, or a single value that spans
+// several lines. If table is true, it also accepts a CSV file and yields an object for each row. Like lines,
+// it yields an error together with the value that caused it.
 func (in *input) values(table bool) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		at := line{file: in.name, number: 1}
@@ -54,7 +54,7 @@ func (in *input) values(table bool) iter.Seq2[line, error] {
 	}
 }
 
-// byteOrderMark is the UTF-8 byte order mark, which some programs put before a text.
+// byteOrderMark is the UTF-8 byte order mark, which some programs put at the beginning of a file.
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // firstBytes returns the first bytes that are not white space, without consuming them. It skips a byte order
@@ -91,7 +91,7 @@ func (r *boundedReader) Read(p []byte) (int, error) {
 
 // elements yields the elements of an array.
 func (in *input) elements(buffer *bufio.Reader, yield func(line, error) bool) {
-	const ahead = 1 << 16 // bytes that the decoder can read beyond a value
+	const ahead = 1 << 16 // number of bytes that the decoder may read beyond a value
 	bounded := &boundedReader{buffer, in.maxLine + ahead}
 	decoder := json.NewDecoder(bounded)
 	at := line{file: in.name, element: true, number: 1}
@@ -112,7 +112,7 @@ func (in *input) elements(buffer *bufio.Reader, yield func(line, error) bool) {
 		}
 	}
 	if err == nil {
-		_, err = decoder.Token() // the end of the array, or what is wrong with it
+		_, err = decoder.Token() // reads the end of the array, or returns what is wrong with it
 	}
 	switch {
 	case errors.Is(err, errTooLong):
@@ -122,7 +122,7 @@ func (in *input) elements(buffer *bufio.Reader, yield func(line, error) bool) {
 	}
 }
 
-// objects yields objects: one per line, or one on several lines.
+// objects yields objects that are on one line each, or a single object that spans several lines.
 func (in *input) objects(buffer *bufio.Reader, yield func(line, error) bool) {
 	at := line{file: in.name, number: 1}
 	first, err := firstLine(buffer)
@@ -130,7 +130,7 @@ func (in *input) objects(buffer *bufio.Reader, yield func(line, error) bool) {
 		in.linesOf(buffer, at, yield)
 		return
 	}
-	// The first line is the beginning of a value, or a damaged line.
+	// The first line is either the beginning of a longer value or damaged.
 	text, err := io.ReadAll(io.LimitReader(buffer, maxFile))
 	var whole bytes.Buffer
 	if err == nil && json.Compact(&whole, text) == nil {
@@ -143,8 +143,8 @@ func (in *input) objects(buffer *bufio.Reader, yield func(line, error) bool) {
 }
 
 // firstLine returns the first line that is not blank, or the beginning of that line if it is longer than the
-// buffer. It consumes nothing, and waits for no more than that line, because a pipe may deliver the next lines
-// later.
+// buffer. It consumes nothing. It does not wait for data beyond that line, because the next lines may arrive
+// later if the input is a pipe.
 func firstLine(buffer *bufio.Reader) ([]byte, error) {
 	for n := 1; ; n = buffer.Buffered() + 1 {
 		_, err := buffer.Peek(n)
@@ -161,7 +161,7 @@ func isBeginning(text []byte) bool {
 	return errors.Is(json.NewDecoder(bytes.NewReader(text)).Decode(new(json.RawMessage)), io.ErrUnexpectedEOF)
 }
 
-// failing is a reader that returns err, if it is not nil, instead of reading.
+// failing is a reader that returns err if err is not nil, and otherwise reads from Reader.
 type failing struct {
 	io.Reader
 	err error
@@ -174,8 +174,8 @@ func (f *failing) Read(p []byte) (int, error) {
 	return f.Reader.Read(p)
 }
 
-// rows yields the rows of a CSV file as objects. A cell that is a JSON array or object becomes that
-// value, an empty cell null, and any other cell a text.
+// rows yields the rows of a CSV file as objects. A cell that contains a JSON array or object
+// becomes that value, an empty cell becomes null, and any other cell becomes a string.
 func (in *input) rows(buffer *bufio.Reader, yield func(line, error) bool) {
 	const ahead = 1 << 16
 	bounded := &boundedReader{buffer, in.maxLine + ahead}

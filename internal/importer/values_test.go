@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// valuesOf returns the values of a file, and the error messages, each with its place.
+// valuesOf returns the values in a file and the error messages, each with its position.
 func valuesOf(text string, maxLine int, table bool) (list []string, wrong []string) {
 	in := &input{name: "-", stdin: bytes.NewReader([]byte(text)), maxLine: maxLine}
 	for l, err := range in.values(table) {
@@ -29,7 +29,7 @@ func TestValues(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		want       []string
-		wrong      string // beginning of the only message
+		wrong      string // beginning of the only error message; empty if there is none
 	}{
 		{"lines", "{\"a\":1}\n\n{\"a\":2}", []string{`-:1 {"a":1}`, `-:3 {"a":2}`}, ""},
 		{"a byte order mark", "\xef\xbb\xbf{\"a\":1}", []string{`-:1 {"a":1}`}, ""},
@@ -84,7 +84,7 @@ func TestValuesOfTables(t *testing.T) {
 	require.Equal(t, []string{"-:1: it is neither JSON nor CSV with a header line"}, wrong)
 }
 
-// A large element is refused before it is read to its end.
+// An element that is too long is refused before it has been read to its end.
 func TestValuesAreBounded(t *testing.T) {
 	_, wrong := valuesOf(`[{"a":"`+strings.Repeat("x", 1<<20)+`"}]`, 1000, false)
 	require.Equal(t, []string{"-: record 1: the element is longer than 1000 bytes, and nothing after it was sent"}, wrong)
@@ -105,7 +105,7 @@ func TestRecordsThatStandAlone(t *testing.T) {
 	}
 }
 
-// All forms of a Langfuse export yield the same records.
+// All forms of a Langfuse export result in the same records.
 func TestFormsOfAnExport(t *testing.T) {
 	const first = `{"id":"1","type":"GENERATION","model":"m","input":[{"role":"user","content":"Why?"}],"output":"Because."}`
 	const second = `{"id":"2","type":"SPAN","model":null,"input":"x","output":null}`

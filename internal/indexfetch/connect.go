@@ -6,7 +6,8 @@ import (
 	"colophon/client"
 )
 
-// ClientOptions returns the timeout and the retries for the client of a Server.
+// ClientOptions returns the options for the client of a Server. They set its timeout and its
+// retries.
 func ClientOptions() []client.Option {
 	return []client.Option{client.WithTimeout(30 * time.Second), client.WithRetries(client.Retries{Attempts: 3, FirstPause: time.Second})}
 }

@@ -1,8 +1,9 @@
 // Package indexfetch fetches index snapshots from other servers that have the same log.
 //
 // No proof covers the rows of an index. Fetcher checks that they arrived as the server sent them, and that the
-// server's tree had the same root at their size. It cannot check that the rows follow from the events, and
-// trusts that server. If there are further servers, each must have the same rows.
+// server's tree has the same root at that size as this server's tree. It cannot check that the rows follow
+// from the events, so it has to trust that server. If several servers are given, all of them must have the
+// same rows.
 package indexfetch
 
 import (
@@ -25,25 +26,26 @@ import (
 
 // Server is another server with the same log.
 type Server struct {
-	URL    string // for messages
+	URL    string // used in messages
 	Client *client.Client
 }
 
 // Fetcher fetches index snapshots. Its methods are safe for concurrent use.
 type Fetcher struct {
-	// Servers has the server that sends the rows, and then those that must have the same rows.
+	// Servers lists the server that sends the rows, followed by the servers that must have the same
+	// rows.
 	Servers []Server
-	// Root returns the root of this server's own tree at a size. It waits a while if its log
-	// does not have that many events yet.
+	// Root returns the root of this server's own tree at the given size. It waits for a while if
+	// the log does not have that many events yet.
 	Root func(ctx context.Context, ledger string, size uint64) (proofs.Hash, error)
-	// PartBytes is the minimum length in bytes of each part except the last. 0 means index.PartBytes.
+	// PartBytes is the minimum length, in bytes, of every part but the last. 0 means index.PartBytes.
 	PartBytes int
 	// Now replaces time.Now in tests.
 	Now func() time.Time
 }
 
-// minRate is the average number of bytes of rows per second below which a fetch is given up
-// after its first minute. Two busy cores fold about 8 MiB of rows per second.
+// minRate is the average number of bytes of rows per second below which a fetch is abandoned after
+// its first minute. Two busy cores fold about 8 MiB of rows per second.
 const minRate = 1 << 20
 
 // Errors that say why a snapshot was refused.
@@ -80,7 +82,7 @@ func (f *Fetcher) now() time.Time {
 	return f.Now()
 }
 
-// session is the state of one fetch of a snapshot.
+// session is the state of a single fetch of a snapshot.
 type session struct {
 	*Fetcher
 	ledger string
@@ -92,7 +94,7 @@ type session struct {
 	bytes  uint64
 }
 
-// next fetches and checks the next part, and compares it with the digests of the other servers.
+// next fetches and checks the next part, and compares it with the digests from the other servers.
 func (s *session) next(ctx context.Context) (*index.SnapshotPart, error) {
 	answers, err := s.ask(ctx)
 	if err != nil {
@@ -132,7 +134,7 @@ func (s *session) next(ctx context.Context) (*index.SnapshotPart, error) {
 	return &index.SnapshotPart{Size: s.size, Rows: first.Rows, Next: next}, nil
 }
 
-// least returns the minimum length, in bytes, of a part that is not the last.
+// least returns the minimum length, in bytes, of every part but the last.
 func (s *session) least() int {
 	if s.PartBytes == 0 {
 		return index.PartBytes
@@ -157,7 +159,7 @@ func (s *session) begin(ctx context.Context, first *wire.IndexPart) error {
 	return nil
 }
 
-// compare returns an error unless another server has the same part.
+// compare returns an error unless another server has the same part as the first server.
 func compare(first, other *wire.IndexPart) error {
 	switch {
 	case first.Layout != other.Layout:
@@ -172,7 +174,7 @@ func compare(first, other *wire.IndexPart) error {
 	return nil
 }
 
-// ask requests the next part from the first server, and its digest from the others.
+// ask requests the next part from the first server and the digest of that part from the others.
 func (s *session) ask(ctx context.Context) ([]*wire.IndexPart, error) {
 	if s.parts == 0 && len(s.Servers) > 1 {
 		return s.agree(ctx)
@@ -180,7 +182,7 @@ func (s *session) ask(ctx context.Context) ([]*wire.IndexPart, error) {
 	return s.askAt(ctx, s.size)
 }
 
-// askAt is like ask, for a given size; 0 means the current size.
+// askAt is like ask, but for the given size. 0 means the current size.
 func (s *session) askAt(ctx context.Context, size uint64) ([]*wire.IndexPart, error) {
 	answers := make([]*wire.IndexPart, len(s.Servers))
 	group, ctx := errgroup.WithContext(ctx)
@@ -196,14 +198,15 @@ func (s *session) askAt(ctx context.Context, size uint64) ([]*wire.IndexPart, er
 	return answers, group.Wait()
 }
 
-// Limits of agree.
+// agree gives up after agreeTries attempts. Each time, it waits for agreePause to see whether the
+// log grows.
 const (
 	agreeTries = 3
 	agreePause = 250 * time.Millisecond
 )
 
-// agree is like ask, for the first part at a size that every server can have: the current size or, if the log
-// grows, one that the servers reach about a second later.
+// agree is like ask, but for the first part, at a size that all servers can serve. This is the current size
+// or, if the log is growing, one that the servers are expected to reach in about a second.
 func (s *session) agree(ctx context.Context) ([]*wire.IndexPart, error) {
 	for try := 0; ; try++ {
 		before, err := s.longest(ctx)

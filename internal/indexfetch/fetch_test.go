@@ -26,16 +26,16 @@ const ledger = "default"
 
 var root = proofs.Hash{1, 2, 3}
 
-// peer is another server. Its snapshot has three parts of ten bytes.
+// peer is a server from which the tests fetch. Its snapshot has three parts of ten bytes each.
 type peer struct {
-	// change changes a response before it is sent.
+	// change modifies a response before it is sent.
 	change func(part int, p *wire.IndexPart)
 	// before is called before a response is sent. If it returns true, it has sent the response
 	// itself.
 	before func(w http.ResponseWriter, r *http.Request) bool
 	size   atomic.Uint64 // size of the log
-	grows  uint64        // number of events by which the log grows whenever its size is requested
-	asked  atomic.Int64  // number of parts that were requested
+	grows  uint64        // number of events by which the log grows each time its size is requested
+	asked  atomic.Int64  // number of parts that have been requested
 }
 
 const peerParts = 3
@@ -94,7 +94,7 @@ func fetcher(t *testing.T, peers ...*peer) *Fetcher {
 	return f
 }
 
-// fetch fetches all parts, and returns their rows together and the size of the last part.
+// fetch fetches all parts. It returns their concatenated rows and the size of the last part.
 func fetch(t *testing.T, f *Fetcher) (rows string, size uint64, err error) {
 	t.Helper()
 	for part, err := range f.Fetch(t.Context(), ledger) {
@@ -140,7 +140,7 @@ func TestFetchResumes(t *testing.T) {
 	require.Equal(t, int64(peerParts), one.asked.Load())
 }
 
-// A response that does not match the log or the earlier parts is refused, with the reason.
+// A response that does not match the log or the earlier parts is refused with the reason.
 func TestLyingServers(t *testing.T) {
 	at := func(n int, change func(p *wire.IndexPart)) func(int, *wire.IndexPart) {
 		return func(part int, p *wire.IndexPart) {
@@ -178,7 +178,8 @@ func TestLyingServers(t *testing.T) {
 	}
 }
 
-// A server that changes rows and their digest is detected only if another server is queried too.
+// A server that changes the rows and their digest is detected only if another server is queried as
+// well.
 func TestServersMustAgree(t *testing.T) {
 	lie := func(part int, p *wire.IndexPart) {
 		if part == 2 {
@@ -224,7 +225,8 @@ func TestServersAgreeWhileTheLogGrows(t *testing.T) {
 	require.Equal(t, allRows, rows)
 	require.Greater(t, size, uint64(74))
 
-	// Each time, the log grows between the request for its size and the request for the rows.
+	// On every attempt, the log grows between the request for its size and the request for the
+	// rows.
 	_, _, err = fetch(t, fetcher(t, new(peer), &peer{before: func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, "/index") {
 			http.Error(w, "gone", http.StatusConflict)
@@ -270,7 +272,7 @@ func TestOwnLogIsShorter(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// If the caller stops after a part, Fetch requests no further part.
+// If the caller stops after a part, Fetch does not request another one.
 func TestFetchEndsEarly(t *testing.T) {
 	one := new(peer)
 	parts := 0

@@ -1,4 +1,4 @@
-// Package logurl reads the URLs of ledgers, at servers and in published copies.
+// Package logurl parses the URLs of ledgers on servers and of their published copies.
 package logurl
 
 import (
@@ -21,7 +21,7 @@ type Address struct {
 	Bucket string // URL of the bucket with a published copy; empty for a server
 }
 
-// Parse parses the URL of a ledger, at a server or in a bucket.
+// Parse parses the URL of a ledger on a server or in a bucket.
 func Parse(text string) (a Address, err error) {
 	const before = "/v1/ledgers/"
 	refusal := cli.Exitf(cli.ExitUsage, "%q is not the URL of a ledger like %s%sdefault", text, remote.DefaultURL, before)
@@ -42,7 +42,7 @@ func Parse(text string) (a Address, err error) {
 	}
 	a.Ledger = name
 	if !isBucket {
-		// The server's URL is the part before the ledgers. It has no fragment.
+		// The server's URL is everything before /v1/ledgers/, without a fragment.
 		server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: prefix, RawPath: path[:at]}
 		a.Server = server.String()
 		return a, nil
@@ -56,7 +56,8 @@ func Parse(text string) (a Address, err error) {
 	return a, nil
 }
 
-// Source describes the server or the bucket to packages that do not trust it. It has no token.
+// Source returns the server or the bucket as a fetch.Server, for packages that verify everything
+// they fetch. It contains no token.
 func (a Address) Source() (fetch.Server, error) {
 	if a.Bucket == "" {
 		return fetch.Server{URL: a.Server}, nil
@@ -64,7 +65,8 @@ func (a Address) Source() (fetch.Server, error) {
 	return BucketServer(a.Bucket)
 }
 
-// BucketServer is like Address.Source, for the copies of all ledgers in a bucket.
+// BucketServer returns a fetch.Server for all the ledgers that have copies in the bucket at the URL
+// place.
 func BucketServer(place string) (fetch.Server, error) {
 	b, err := bucket.Open(place)
 	return fetch.Server{URL: remote.DefaultURL, Transport: bucket.NewTransport(b), Explain: func(err error) error {
@@ -81,7 +83,7 @@ func BucketServer(place string) (fetch.Server, error) {
 	}}, err
 }
 
-// copyError replaces the message of an error.
+// copyError is an error with a different message.
 type copyError struct {
 	text string
 	err  error

@@ -1,4 +1,4 @@
-// Package memory finds out how much memory this process can use.
+// Package memory determines how much memory this process can use.
 package memory
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// maxShare is the largest default size of one cache, in bytes.
+// maxShare is the maximum default size of a single cache, in bytes.
 const maxShare = 2 << 30
 
 // Limits holds the memory limits of a process, in bytes. 0 means that there is no limit, or
@@ -35,7 +35,7 @@ func CurrentLimits() Limits {
 }
 
 // AvailableBytes returns the memory that the process can use before the system refuses more, in
-// bytes; 0 if it is not known.
+// bytes; 0 if unknown.
 func (l Limits) AvailableBytes() uint64 { return least(l.Machine, l.Container) }
 
 // UsableBytes returns the smaller of AvailableBytes and GOMEMLIMIT, in bytes; 0 if neither is known.
@@ -49,7 +49,7 @@ func least(a, b uint64) uint64 {
 	return min(a, b)
 }
 
-// UsableBytes returns how much memory this process may use, in bytes; 0 if it is not known.
+// UsableBytes returns how much memory this process may use, in bytes; 0 if unknown.
 func UsableBytes() uint64 { return CurrentLimits().UsableBytes() }
 
 // CacheSize returns usable divided by parts, in bytes, but no less than least and no more than 2 GiB.

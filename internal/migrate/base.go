@@ -10,7 +10,8 @@ import (
 	"colophon/storage/postgres"
 )
 
-// base is a PostgreSQL database. Its mark (postgres.MigrationLock) keeps servers from opening it.
+// base is a PostgreSQL database that is one side of a migration. Its mark (postgres.MigrationLock)
+// keeps servers from opening it.
 type base struct {
 	console  *cli.Console
 	url      string
@@ -78,7 +79,7 @@ func (b *base) openTarget(ctx context.Context, peer place, resume bool) (storage
 	switch ledgers, err := b.database.Ledgers(ctx); {
 	case err != nil:
 		return nil, false, err
-	case len(ledgers) > 0: // a server may be running on it
+	case len(ledgers) > 0: // a server may be using it
 		err := b.open(ctx, true)
 		return b.database, true, err
 	case resume:
@@ -91,7 +92,7 @@ func (b *base) leave(ctx context.Context, peer place) error {
 	return b.mark(ctx, postgres.MigrationMoved, peer)
 }
 
-// arrive removes the mark. A database that was already complete has no mark.
+// arrive removes the mark. A database whose ledgers were already complete has no mark.
 func (b *base) arrive(ctx context.Context) error {
 	if now, err := b.database.MigrationLock(ctx); err != nil || now.State == "" {
 		return err

@@ -16,40 +16,41 @@ import (
 	"colophon/storage"
 )
 
-// Limits of a commit, and of the cache, while a ledger is copied.
+// Limits on each commit and on the caches while a ledger is copied.
 const (
-	batchEntries  = 4096     // entries of a commit
-	batchBytes    = 4 << 20  // bytes of a commit, unless one record has more
+	batchEntries  = 4096     // maximum number of entries in a commit
+	batchBytes    = 4 << 20  // size at which a commit is considered full, in bytes
 	cachedContent = 32 << 20 // size of the cache for content that several records share, in bytes
 	cachedTiles   = 64
 )
 
-// errDiverged means that source and target have different logs.
+// errDiverged means that the source and the target have different logs.
 var errDiverged = errors.New("the two logs differ")
 
 // errNoContent means that the source does not have content that a record needs.
 var errNoContent = errors.New("it is missing")
 
-// copier copies one ledger, commit by commit, through the storage contract. The target holds a
-// prefix of the source's log at any time. Content of records that the source has redacted is
+// copier copies one ledger, commit by commit, using only the storage interfaces. At any time, the
+// target holds a prefix of the source's log. Content of records that the source has redacted is
 // never copied.
 type copier struct {
 	ctx      context.Context
 	from     storage.Reader
 	to       storage.Store
 	progress func(entries uint64)
-	most     int // entries of a commit
-	// growing means that servers write to the source during the copy. An event beyond head can
-	// then have erased content. erasedBy is the last such event, or 0 if there is none.
+	most     int // maximum number of entries in a commit
+	// growing means that servers may write to the source during the copy. In that case, an event
+	// after head may have erased content. erasedBy is the seq of the last such event, or 0 if there
+	// is none.
 	growing  bool
 	erasedBy uint64
 
 	head    storage.Head // head of the source when the copy began; the last commit stores it
 	root    proofs.Hash  // the root that the head's checkpoint signs
-	stored  storage.Head // stored head of the target
-	tip     storage.Hash // event hash of the last entry that was read
+	stored  storage.Head // head that is stored in the target
+	tip     storage.Hash // event hash of the last entry read so far
 	time    int64        // time of that entry, in microseconds since 1970 UTC
-	tree    *proofs.Tree // tree of the entries that were read
+	tree    *proofs.Tree // tree of the entries read so far
 	cache   *audit.ContentCache
 	decoder event.Decoder
 	earlier event.Decoder // decodes the records that an event redacts
@@ -57,9 +58,9 @@ type copier struct {
 	redactions func(seq uint64) (bool, error)
 
 	next   storage.Batch
-	keys   []storage.Hash        // keys that the events of next name, in their order
-	seqs   []uint64              // seqs of these events
-	pieces map[storage.Hash]bool // content of next
+	keys   []storage.Hash        // idempotency keys of the events in next, in the order of these events
+	seqs   []uint64              // the seq of the event for each of keys
+	pieces map[storage.Hash]bool // digests of the content in next
 	bytes  int                   // size of next in bytes
 }
 
@@ -147,8 +148,8 @@ func (c *copier) open() (err error) {
 	return nil
 }
 
-// add adds an entry to the next commit. It first makes that commit if it is full, or if the entry
-// redacts a record in it, because a commit can redact only records of earlier commits.
+// add adds an entry to the next commit. It first makes that commit if the commit is full, or if the
+// entry redacts a record in it, because a commit can redact only records of earlier commits.
 func (c *copier) add(entry storage.Entry) error {
 	seq := c.stored.Size + uint64(len(c.next.Entries))
 	if entry.Seq != seq {
@@ -184,7 +185,7 @@ func (c *copier) add(entry storage.Entry) error {
 	return nil
 }
 
-// redact adds the redactions of an event. An earlier run may have copied the records before
+// redact adds the redactions that an event makes. An earlier run may have copied the records before
 // they were redacted, so each redaction names the content that its record no longer needs.
 func (c *copier) redact(by uint64, redaction event.Redaction) error {
 	if redaction.Seqs == nil {
@@ -246,7 +247,7 @@ func (c *copier) contents(e *event.Event) error {
 	return nil
 }
 
-// content returns a piece of content of the source, after checking its digest.
+// content returns a piece of content from the source after checking its digest.
 func (c *copier) content(digest storage.Hash) ([]byte, error) {
 	if piece, cached := c.cache.Get(digest); cached {
 		return piece, nil
@@ -280,8 +281,8 @@ func (c *copier) finish() error {
 	return c.flush(c.head.Checkpoint)
 }
 
-// flush commits the entries and content that have been gathered. checkpoint is nil except in the
-// last commit.
+// flush commits the entries and content that have been gathered. checkpoint is nil for every commit
+// but the last.
 func (c *copier) flush(checkpoint []byte) error {
 	claims, err := c.from.Keys(c.ctx, c.keys)
 	if err != nil {

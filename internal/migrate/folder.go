@@ -36,7 +36,7 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// take locks the folder against servers that have their log in another database.
+// take locks the folder, so that no server whose log is in another database can use it.
 func (f *folder) take() (err error) {
 	if err := datadir.CheckPermissions(f.data); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (f *folder) openSource(ctx context.Context) (storage.Database, error) {
 	return nil, cli.Exitf(cli.ExitUsage, "%s has no database; name the data folder with --from", f.data)
 }
 
-// hold does nothing, because the engine locks an open database.
+// hold does nothing, because the engine already locks an open database.
 func (f *folder) hold(context.Context, place) error { return nil }
 
 func (f *folder) moved(context.Context) (bool, error) { return !datadir.HasDatabase(f.data), nil }
@@ -102,8 +102,8 @@ func (f *folder) openTarget(ctx context.Context, _ place, resume bool) (storage.
 	return database, false, err
 }
 
-// rename renames the folder of the database. The database stays open during this, so that no
-// server can take it in between, except on systems that cannot rename an open folder.
+// rename renames the folder of the database. The database stays open meanwhile, so that no server
+// can take it, except on systems that cannot rename an open folder.
 func (f *folder) rename(from, to string) error {
 	if !exists(from) && exists(to) { // an earlier run has renamed it
 		return nil
@@ -119,7 +119,8 @@ func (f *folder) rename(from, to string) error {
 	return safefile.SyncDir(f.data)
 }
 
-// mark durably creates and locks the folder that marks the log as being in another database.
+// mark durably creates and locks the folder whose presence means that the log is in another
+// database.
 func (f *folder) mark() error {
 	if err := os.MkdirAll(datadir.StoreMarker(f.data), 0o700); err != nil {
 		return err

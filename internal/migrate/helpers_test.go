@@ -39,7 +39,7 @@ func emptyURL(t *testing.T) string {
 	return s.URL("search_path", s.CreateSchema(t))
 }
 
-// openNode opens a data folder, with its log in a database if store is not empty.
+// openNode opens a server on a data folder. If store is not empty, the log is in that database.
 func openNode(t *testing.T, data, store string) *server.Node {
 	t.Helper()
 	n, err := openedNode(t, data, store)
@@ -52,7 +52,7 @@ func openedNode(t *testing.T, data, store string) (*server.Node, error) {
 	return server.Open(context.Background(), server.Config{Data: data, Store: store}.WithDefaults(), datadir.KeyFiles(data), slog.New(slog.DiscardHandler))
 }
 
-// serve runs a server until stop is called. The URL is that of the ledger "default".
+// serve runs a server until stop is called. url is the URL of the ledger "default".
 func serve(t *testing.T, data, store string) (url string, stop func()) {
 	t.Helper()
 	n := openNode(t, data, store)
@@ -112,7 +112,7 @@ type stored struct {
 	Settings   map[string]string
 }
 
-// read reads all ledgers of a database, by name.
+// read reads all ledgers of a database and returns them keyed by name.
 func read(t *testing.T, database storage.Database) map[string]stored {
 	t.Helper()
 	ctx := t.Context()
@@ -122,7 +122,7 @@ func read(t *testing.T, database storage.Database) map[string]stored {
 	for _, info := range infos {
 		from, err := database.Ledger(ctx, info.Name)
 		require.NoError(t, err)
-		info.Created = info.Created.Truncate(1000) // a database keeps microseconds
+		info.Created = info.Created.Truncate(1000) // PostgreSQL stores times with a resolution of one microsecond
 		all[info.Name] = readLedger(t, from, info)
 	}
 	return all
@@ -187,12 +187,12 @@ func readLedger(t *testing.T, from storage.Reader, info storage.LedgerInfo) stor
 	return s
 }
 
-// damagedReader is a log with one kind of damage.
+// damagedReader reads a log as if it had one kind of damage.
 type damagedReader struct {
 	storage.Reader
-	entry, end                             uint64 // seq of the changed entry, and seq of the first missing one
+	entry, end                             uint64 // seq of the entry that is changed, and seq of the first entry that is missing
 	noContent, badContent, tip, checkpoint bool
-	signed                                 []byte // replaces the checkpoint
+	signed                                 []byte // replaces the checkpoint if it is not nil
 }
 
 func (r *damagedReader) Head(ctx context.Context) (storage.Head, error) {
@@ -236,12 +236,12 @@ func (r *damagedReader) Content(ctx context.Context, digest storage.Hash) ([]byt
 	return content, err
 }
 
-// erasingReader is a log that calls erase just before it reads its at-th piece of content,
-// counted from 1.
+// erasingReader reads a log and calls erase just before it reads a piece of content for the at-th
+// time, counting from 1.
 type erasingReader struct {
 	storage.Reader
 	at    int
-	erase func() // nil afterwards
+	erase func() // nil once it has been called
 }
 
 func (r *erasingReader) Content(ctx context.Context, digest storage.Hash) ([]byte, error) {

@@ -1,9 +1,9 @@
 // Package migrate moves all ledgers of a server between its data folder and a PostgreSQL
 // database: entries, tree, checkpoints, content, redactions, idempotency keys, and settings.
 //
-// The order of its steps decides what an interruption leaves behind. No server can use the
-// target until the source is marked as moved, and none can use the source while it is copied.
-// So a record is never acknowledged by both sides, and none is lost.
+// The order of its steps decides what an interruption leaves behind. No server can use the target
+// until the source is marked as moved, and none can use the source while it is being copied.
+// Therefore, a record is never acknowledged by both sides, and none is lost.
 package migrate
 
 import (
@@ -23,13 +23,13 @@ import (
 	"colophon/storage"
 )
 
-// Options holds the flags of migrate.
+// Options holds the flags of the migrate command.
 type Options struct {
 	From, To string // a data folder, or the URL of a database
 	Undo     bool
 }
 
-// errMovedElsewhere means that the source was moved to a place other than the target.
+// errMovedElsewhere means that the source's ledgers were moved to a place other than the target.
 var errMovedElsewhere = errors.New("its ledgers were moved elsewhere")
 
 // Run moves the ledgers, or continues an interrupted move.
@@ -48,7 +48,7 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	return explain(ctx, err)
 }
 
-// explain adds advice and an exit code to an error of a move.
+// explain adds advice and an exit code to an error from a move.
 func explain(ctx context.Context, err error) error {
 	var explained *cli.ExitError
 	switch {
@@ -136,8 +136,8 @@ func (m *move) run(ctx context.Context) error {
 	return nil
 }
 
-// moveTokens replaces to's tokens with those of from, if from has any. No server must be using
-// either of them.
+// moveTokens replaces the tokens in to with those in from, if there are any. No server may be using
+// either place.
 func moveTokens(from, to place) error {
 	text, err := from.tokens().ExportTokens()
 	if err == nil && text != nil {
@@ -157,7 +157,7 @@ func ledgerNames(ctx context.Context, database storage.Database) (names []string
 	return names, err
 }
 
-// copy copies all ledgers, and verifies that the target equals the source.
+// copy copies all ledgers and verifies that the target is equal to the source.
 func (m *move) copy(ctx context.Context) error {
 	infos, err := m.source.Ledgers(ctx)
 	if err != nil {
@@ -166,7 +166,7 @@ func (m *move) copy(ctx context.Context) error {
 	if err := m.checkNames(ctx, infos); err != nil {
 		return err
 	}
-	if _, err := m.from.tokens().ExportTokens(); err != nil { // checked before anything is copied
+	if _, err := m.from.tokens().ExportTokens(); err != nil { // fails before anything is copied
 		return err
 	}
 	walked := make(map[string]*audit.Report)
@@ -238,7 +238,7 @@ func (m *move) copyLedger(ctx context.Context, info storage.LedgerInfo) (*audit.
 	return m.audit(ctx, info, from, to, head)
 }
 
-// copySettings copies all settings that the source has set.
+// copySettings copies every setting that is set in the source.
 func copySettings(ctx context.Context, from storage.Reader, to storage.Store) error {
 	for _, name := range ledger.SettingNames() {
 		value, err := from.Setting(ctx, name)
@@ -255,8 +255,8 @@ func copySettings(ctx context.Context, from storage.Reader, to storage.Store) er
 	return nil
 }
 
-// audit verifies the whole copy with the keys that the source's log names. It returns an error if
-// the copy is damaged.
+// audit verifies the whole copy with the keys that are named in the source's log. It returns an
+// error if the copy is damaged.
 func (m *move) audit(ctx context.Context, info storage.LedgerInfo, from, to storage.Reader, head storage.Head) (*audit.Report, error) {
 	keys, err := ledger.ReadKeyHistory(ctx, from)
 	if err != nil || keys == nil {
@@ -273,7 +273,7 @@ func (m *move) audit(ctx context.Context, info storage.LedgerInfo, from, to stor
 	return report, err
 }
 
-// checkKeys returns an error if the target contains anything that does not follow from the log of
+// checkKeys returns an error if the target contains anything that cannot be derived from the log of
 // a ledger.
 func (m *move) checkKeys(ctx context.Context, walked map[string]*audit.Report) error {
 	bar := cli.NewProgress(m.console, -1, "checking the keys of the copy")
@@ -285,9 +285,9 @@ func (m *move) checkKeys(ctx context.Context, walked map[string]*audit.Report) e
 	return err
 }
 
-// sameLedgers returns an error unless two databases have the same ledgers with equal heads. In
-// a database that is open for writing, it takes over the ledgers, so that no server can write
-// to them.
+// sameLedgers returns an error unless both databases have the same ledgers with equal heads. If a
+// database is open for writing, sameLedgers takes over its ledgers, so that no server can write to
+// them.
 func sameLedgers(ctx context.Context, a, b storage.Database) error {
 	ofA, err := a.Ledgers(ctx)
 	if err != nil {
@@ -321,7 +321,7 @@ func sameLedgers(ctx context.Context, a, b storage.Database) error {
 	return nil
 }
 
-// undo makes the source valid again, if nothing was written to the target.
+// undo makes the source valid again if nothing has been written to the target.
 func (m *move) undo(ctx context.Context) (err error) {
 	if m.source, err = m.from.openSource(ctx); err != nil {
 		return err

@@ -28,8 +28,8 @@ import (
 	"colophon/storage/postgres"
 )
 
-// A move in either direction keeps everything that a store shows. Afterwards, a server replays
-// the same receipts for the same idempotency keys.
+// A move in either direction preserves everything that a store returns. Afterwards, a server
+// replays the same receipts for the same idempotency keys.
 func TestMoveBothWays(t *testing.T) {
 	l, url := everyKind(t), emptyURL(t)
 	record := `{"run_id":"ipc","payload":{"q":"Who?","seed":7},"system_prompt":"Be brief.","output":"Ana  Varga.","model":"m1","temperature":0.5,"max_tokens":9}`
@@ -73,7 +73,7 @@ func TestMoveBothWays(t *testing.T) {
 	require.Equal(t, postgres.MigrationMoved, refused.State)
 }
 
-// requireClean checks a database as fsck does.
+// requireClean requires that a database passes the checks of fsck.
 func requireClean(t *testing.T, database storage.Database) {
 	t.Helper()
 	infos, err := database.Ledgers(t.Context())
@@ -108,8 +108,8 @@ func TestCopyContinues(t *testing.T) {
 	require.NoError(t, err)
 	runs, most := 0, 0
 	for mode := faulty.Fail; ; runs++ {
-		// Each run makes up to two commits of a length that differs from run to run. Then a commit
-		// fails, or succeeds but is reported as failed.
+		// Each run makes up to two commits, whose size differs from run to run. The next commit
+		// then either fails or succeeds but is reported as failed.
 		mode = map[bool]faulty.Mode{true: faulty.FailAfterSuccess, false: faulty.Fail}[mode == faulty.Fail]
 		failing := faulty.NewDatabase(target, faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Commit"}, Skip: runs % 3, Count: 1}))
 		to, err := failing.Ledger(t.Context(), ledger.Default)
@@ -164,8 +164,8 @@ func TestErasedBetweenRuns(t *testing.T) {
 	require.Len(t, after.Redactions, 2)
 }
 
-// A move that is interrupted between any two steps continues if it is run with the same
-// arguments. Meanwhile a server starts on at most one side.
+// A move that is interrupted between any two steps continues if it is run again with the same
+// arguments. In the meantime, a server can start on at most one side.
 func TestInterruptedMove(t *testing.T) {
 	l := ledgertest.New(t, 5, 0, 5)
 	url := emptyURL(t)
@@ -213,7 +213,7 @@ func TestInterruptedMove(t *testing.T) {
 
 var errStep = errors.New("interrupted by the test")
 
-// steps counts down to an interruption.
+// steps counts down the steps until an interruption.
 type steps struct{ left int }
 
 func (s *steps) next() error {
@@ -379,7 +379,8 @@ func TestFolderInUse(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// A server on the database that uses another data folder cannot write once the move has begun.
+// A server that uses the database with a different data folder can no longer write once the move
+// has begun.
 func TestServerDuringMove(t *testing.T) {
 	l, url := ledgertest.New(t, 5, 0, 0), emptyURL(t)
 	c, _ := console()

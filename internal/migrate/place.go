@@ -10,10 +10,10 @@ import (
 	"colophon/storage/postgres"
 )
 
-// place is one side of a migration: a data folder, or a database. Whenever the migration is
+// place is one side of a migration: a data folder, or a database. No matter when the migration is
 // interrupted, a server can start on at most one of the two sides.
 type place interface {
-	// String names the place for people. It contains no password.
+	// String returns the name of the place, for use in messages. It contains no password.
 	String() string
 	// openSource opens the ledgers to copy.
 	openSource(ctx context.Context) (storage.Database, error)
@@ -21,11 +21,11 @@ type place interface {
 	hold(ctx context.Context, peer place) error
 	// moved reports whether leave has marked the source. It is called after openSource.
 	moved(ctx context.Context) (bool, error)
-	// openTarget opens a place that receives the ledgers. No server starts on it until arrive is called. If an
-	// earlier call of arrive has made its ledgers ready, complete is true, and the database can only be read.
-	// If resume is true, the place must have been opened before.
+	// openTarget opens a place that receives the ledgers. No server can start on it until arrive is called. If
+	// an earlier call to arrive has made its ledgers ready, complete is true, and the database is read-only.
+	// If resume is true, the place must have been opened as a target before.
 	openTarget(ctx context.Context, peer place, resume bool) (database storage.Database, complete bool, err error)
-	// leave marks the source as moved. No server starts on it from then on.
+	// leave marks the source as moved. From then on, no server can start on it.
 	leave(ctx context.Context, peer place) error
 	// arrive makes the target ready for a server. It is called after leave.
 	arrive(ctx context.Context) error
@@ -33,15 +33,16 @@ type place interface {
 	// is locked against servers.
 	unarrive(ctx context.Context, peer place) (storage.Database, error)
 	unleave(ctx context.Context) error
-	// tokens returns the store of the tokens. The place must be open.
+	// tokens returns the token store. The place must be open.
 	tokens() access.Store
-	// advise tells the user what remains to do after a move of the named ledgers.
+	// advise tells the user what remains to be done after the named ledgers have been moved.
 	advise(names []string)
-	// close closes the database, if it is open, and gives up all locks.
+	// close closes the database if it is open and releases all locks.
 	close() error
 }
 
-// parsePlaces returns the two sides that --from and --to name. One of them must be a folder.
+// parsePlaces returns the places that --from and --to name. One of them must be a folder and the
+// other a database.
 func parsePlaces(c *cli.Console, from, to string) (source, target place, err error) {
 	switch {
 	case from == "" || to == "":

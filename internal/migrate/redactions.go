@@ -6,9 +6,9 @@ import (
 	"colophon/storage"
 )
 
-// joinRedactions sets c.redactions, which reports whether the source has redacted a record.
-// c.redactions must be called with ascending seqs, because the list of redactions is read only
-// once, in parallel with the entries. The caller must call stop.
+// joinRedactions sets c.redactions to a function that reports whether the source has redacted a
+// record. The function must be called with ascending seqs, because it reads the list of redactions
+// only once, in parallel with the entries. The caller must call stop.
 func (c *copier) joinRedactions() (stop func()) {
 	next, stop := iter.Pull2(c.from.Redactions(c.ctx))
 	var at storage.Redaction

@@ -69,8 +69,8 @@ func snapshotLedger(ctx context.Context, c *cli.Console, source, target storage.
 	return nil
 }
 
-// copyGrowing copies a ledger that servers may be writing. If content was erased during the copy,
-// it continues until the copy has the events that erased the content.
+// copyGrowing copies a ledger to which servers may be writing. If content is erased during the
+// copy, copyGrowing continues until the copy contains the events that erased it.
 func copyGrowing(ctx context.Context, from storage.Reader, to storage.Store, progress func(entries uint64)) error {
 	for {
 		c := newCopier(ctx, from, to, progress)

@@ -17,7 +17,7 @@ import (
 	"colophon/storage"
 )
 
-// Limits of a commit. A single entry may be larger.
+// Limits on a commit. A single entry may be larger.
 const (
 	batchEntries = 4096
 	batchBytes   = 4 << 20
@@ -28,7 +28,7 @@ const parallel = 4
 
 // refusal is the reason why a copy is not served.
 type refusal struct {
-	reason int // index in reasons
+	reason int // index into reasons
 	text   string
 }
 
@@ -38,13 +38,13 @@ func refuse(reason int, format string, args ...any) error {
 	return &refusal{reason, fmt.Sprintf(format, args...)}
 }
 
-// source is the copy of one log.
+// source is the published copy of a log, together with the keys that are trusted to sign it.
 type source struct {
 	client  *fetch.Client
 	trusted []*proofs.Verifier
 }
 
-// newest is a copy at its newest checkpoint.
+// newest is a published copy as of its newest checkpoint.
 type newest struct {
 	log        *fetch.Log
 	note       []byte
@@ -52,7 +52,7 @@ type newest struct {
 }
 
 // open reads the checkpoint of the copy and verifies its signature. known is the number of events that have
-// been verified before, and walked is the history of the keys in them, or nil if known is 0.
+// already been verified, and walked is the history of the keys in these events, or nil if known is 0.
 func (s *source) open(ctx context.Context, walked *proofs.KeyHistory, known uint64) (*newest, error) {
 	successors, err := s.successors(ctx, walked)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *source) open(ctx context.Context, walked *proofs.KeyHistory, known uint
 	return n, nil
 }
 
-// note reads an object of the copy that has at most fetch.MaxNote bytes.
+// note reads an object of the copy that may have at most fetch.MaxNote bytes.
 func (s *source) note(ctx context.Context, path string) ([]byte, error) {
 	note, err := s.client.GetObject(ctx, path, fetch.MaxNote)
 	if errors.Is(err, fetch.ErrTooLong) || errors.Is(err, fetch.ErrMalformed) {
@@ -86,8 +86,8 @@ func (s *source) note(ctx context.Context, path string) ([]byte, error) {
 	return note, err
 }
 
-// successors returns the keys that replaced trusted ones, according to the copy and to the handovers
-// in it.
+// successors returns the keys that have replaced trusted keys, according to the handovers in the
+// copy.
 func (s *source) successors(ctx context.Context, walked *proofs.KeyHistory) ([]*proofs.Verifier, error) {
 	text, err := s.note(ctx, "/log/key")
 	if err != nil {
@@ -108,7 +108,8 @@ func (s *source) successors(ctx context.Context, walked *proofs.KeyHistory) ([]*
 	return successors, nil
 }
 
-// asRefusal returns a refusal for damage that the copy shows, and err for any other error.
+// asRefusal returns a refusal if err means that the copy is damaged. Otherwise, it returns err
+// itself.
 func asRefusal(err error) error {
 	if found := (*audit.Damage)(nil); errors.As(err, &found) {
 		return refuse(damaged, "the copy is damaged: %v", found)
@@ -116,21 +117,21 @@ func asRefusal(err error) error {
 	return err
 }
 
-// load is one update of the stored log to a checkpoint of the copy.
+// load updates the stored log to a checkpoint of the copy.
 type load struct {
 	*newest
 	trusted  []*proofs.Verifier
 	to       storage.Store
 	progress func(entries uint64)
-	most     int // entries of a commit
+	most     int // maximum number of entries in a commit
 
 	served  []byte             // the checkpoint that is served during the load
 	stored  storage.Head       // head of the last commit
 	base    proofs.Checkpoint  // checkpoint of the stored tree before the load, without an origin
-	keys    *proofs.KeyHistory // keys in the events that were read; nil before the first one
-	tip     storage.Hash       // event hash of the last event that was read
+	keys    *proofs.KeyHistory // keys in the events read so far; nil before the first event
+	tip     storage.Hash       // event hash of the last event read so far
 	time    int64              // time of that event, in microseconds since 1970 UTC
-	tree    *proofs.Tree       // tree of the events that were read
+	tree    *proofs.Tree       // tree of the events read so far
 	remote  *proofs.Prover     // prover of the copy's tree; nil until it is needed
 	decoder event.Decoder
 
@@ -166,8 +167,8 @@ func (l *load) read(ctx context.Context) (err error) {
 	return l.finish(ctx)
 }
 
-// add adds an entry to the next commit. It first makes that commit if it is full, or if the entry redacts one
-// of its records, because a commit can redact only records of earlier commits.
+// add adds an entry to the next commit. It first makes that commit if the commit is full, or if the entry
+// redacts a record in it, because a commit can redact only records of earlier commits.
 func (l *load) add(ctx context.Context, entry []byte) error {
 	if len(l.next.Entries) >= l.most || l.bytes >= batchBytes {
 		if err := l.flush(ctx); err != nil {
@@ -216,7 +217,7 @@ func (l *load) rotate(seq uint64, e *event.Event) error {
 	return nil
 }
 
-// redact adds the redactions of the event with the seq by to the next commit.
+// redact adds the redactions that the event with the seq by makes to the next commit.
 func (l *load) redact(ctx context.Context, by uint64, redaction event.Redaction) error {
 	if redaction.Seqs == nil || redaction.Seqs.Len() > 0 && redaction.Seqs.Last() >= by {
 		return refuse(damaged, "event %d of the copy does not name records before it", by)
@@ -233,7 +234,7 @@ func (l *load) redact(ctx context.Context, by uint64, redaction event.Redaction)
 	return nil
 }
 
-// finish verifies the tree and the signatures, and makes the last commit.
+// finish verifies the tree and the signatures and makes the last commit.
 func (l *load) finish(ctx context.Context) error {
 	switch size := l.tree.Size(); {
 	case size != l.checkpoint.Size:
@@ -250,7 +251,7 @@ func (l *load) finish(ctx context.Context) error {
 }
 
 // checkFork returns a refusal if the copy proves that the signed tree does not extend the stored one. It
-// returns nil if the copy may be only damaged.
+// returns nil if the copy might only be damaged.
 func (l *load) checkFork(ctx context.Context) error {
 	size, root := l.base.Size, l.checkpoint.Root
 	if size == 0 {
@@ -276,7 +277,8 @@ func (l *load) checkFork(ctx context.Context) error {
 		"keep both as evidence", size, l.base.Root, l.checkpoint.Size, root)
 }
 
-// flush proves that the log of the checkpoint begins with the events that were read, and commits them.
+// flush proves that the log that the checkpoint covers begins with the events read so far, and commits
+// these events.
 func (l *load) flush(ctx context.Context) error {
 	if err := l.prove(ctx); err != nil {
 		return err
@@ -288,7 +290,7 @@ func (l *load) flush(ctx context.Context) error {
 	return nil
 }
 
-// prove verifies that the tree of the checkpoint extends the tree of the events that were read.
+// prove verifies that the checkpoint's tree extends the tree of the events read so far.
 func (l *load) prove(ctx context.Context) error {
 	if err := l.openRemote(ctx); err != nil {
 		return err
@@ -304,7 +306,7 @@ func (l *load) prove(ctx context.Context) error {
 	return nil
 }
 
-// openRemote opens the copy's tree. The hashes that it returns are not verified.
+// openRemote opens the tree of the copy. The hashes in that tree are not verified.
 func (l *load) openRemote(ctx context.Context) error {
 	if l.remote != nil {
 		return nil
@@ -318,7 +320,8 @@ func (l *load) openRemote(ctx context.Context) error {
 	return nil
 }
 
-// commit commits the entries that have been read. checkpoint is the one that is served from then on.
+// commit commits the entries that have been read. From then on, checkpoint is the one that is
+// served.
 func (l *load) commit(ctx context.Context, checkpoint []byte) error {
 	for _, tile := range l.tree.TakeDirty() {
 		l.next.Tiles = append(l.next.Tiles, storage.Tile(tile))

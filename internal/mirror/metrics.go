@@ -13,10 +13,10 @@ const (
 	damaged            // the objects of the copy contradict each other
 	signature          // the checkpoint of the copy is not signed as required
 	rollback           // the copy has fewer events than were verified before
-	fork               // the copy does not extend what was verified before
+	fork               // the copy does not extend the log that was verified before
 )
 
-// reasons are the values of the label reason in the metrics.
+// reasons lists the values of the label reason in the metrics.
 var reasons = [...]string{unavailable: "unavailable", damaged: "damaged", signature: "signature", rollback: "rollback", fork: "fork"}
 
 // reasonOf returns the reason of a refusal. Any other error means that the copy cannot be read now.

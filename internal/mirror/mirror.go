@@ -19,20 +19,20 @@ import (
 	"colophon/storage"
 )
 
-// Options configure a Mirror. Zero durations mean defaults.
+// Options configures a Mirror. Zero means the default for each duration and for Batch.
 type Options struct {
 	From   fetch.Server
 	Ledger string
-	Place  string // the URL of the copy, for messages
-	// Keys are the trusted keys. The events of the log must name at least one of them, and that key or one of
-	// its successors must have signed the checkpoint.
+	Place  string // URL of the copy, for use in messages
+	// Keys lists the trusted keys. The events of the log must name at least one of them, and that key or one
+	// of its successors must have signed the checkpoint.
 	Keys []*proofs.Verifier
 	Log  *slog.Logger
 
 	Every   time.Duration // time between two reads of the copy's checkpoint; default one second
-	Longest time.Duration // the longest pause after a failure; default a minute
-	Timeout time.Duration // limit for one attempt of a request; default 30 seconds
-	Batch   int           // largest number of entries of a commit; default 4096
+	Longest time.Duration // maximum pause after a failure; default one minute
+	Timeout time.Duration // time limit for each attempt of a request; default 30 seconds
+	Batch   int           // maximum number of entries in a commit; default 4096
 }
 
 func (o Options) withDefaults() Options {
@@ -53,11 +53,12 @@ type Mirror struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	// The goroutine that follows the copy writes these fields; any goroutine can read them.
+	// These fields are written only by the goroutine that follows the copy. Any goroutine can read
+	// them.
 	state    atomic.Pointer[state]
 	loaded   atomic.Uint64 // number of stored events
-	newest   atomic.Uint64 // size of the newest checkpoint of the copy that was accepted
-	checked  atomic.Int64  // when the copy was last found equal to what is served, in Unix nanoseconds; 0 before
+	newest   atomic.Uint64 // size of the newest checkpoint of the copy that has been accepted
+	checked  atomic.Int64  // when the served state was last found to be that of the copy, in Unix nanoseconds; 0 if never
 	failures [len(reasons)]atomic.Uint64
 }
 
@@ -66,14 +67,14 @@ type state struct {
 	err error // nil after a success
 }
 
-// errLoading means that the first load since the start has not finished.
+// errLoading means that the first load since the start has not finished yet.
 var errLoading = errors.New("the copy is being loaded")
 
 // ErrOtherKey means that the events of the stored log name none of the trusted keys.
 var ErrOtherKey = errors.New("the log that was loaded before does not have the given verifier key")
 
-// New starts to follow a copy in the background, until Close. The host must be open on the database. New
-// returns ErrOtherKey if the events of the stored log name none of the trusted keys.
+// New starts to follow a copy in the background, until Close is called. The host must have been opened
+// on database. New returns ErrOtherKey if the events of the stored log name none of the trusted keys.
 func New(ctx context.Context, database *Database, host *ledger.Host, options Options) (*Mirror, error) {
 	options = options.withDefaults()
 	client, err := fetch.New(options.From, options.Ledger, options.Timeout, parallel)
@@ -94,13 +95,14 @@ func New(ctx context.Context, database *Database, host *ledger.Host, options Opt
 	return m, nil
 }
 
-// Close stops following the copy. When Close returns, no request is running.
+// Close stops following the copy. When Close returns, no request is in progress.
 func (m *Mirror) Close() {
 	m.stop()
 	m.running.Wait()
 }
 
-// FollowError returns an error while the newest state of the copy is not served. The error names no ledger.
+// FollowError returns an error as long as the newest state of the copy is not being served. The error does
+// not name the ledger.
 func (m *Mirror) FollowError() error {
 	err := m.state.Load().err
 	reason := reasonOf(err)
@@ -115,7 +117,7 @@ func (m *Mirror) FollowError() error {
 	return errors.New("the server cannot read the copy that it follows, and shows the last state that it has verified; its log says why")
 }
 
-// firstPause is the pause after a first failure; each further failure doubles it.
+// firstPause is the pause after a first failure. It doubles with each further failure in a row.
 const firstPause = time.Second / 2
 
 func (m *Mirror) run(ctx context.Context) {
@@ -206,7 +208,7 @@ func (m *Mirror) follow(ctx context.Context) error {
 	return m.publish(ctx)
 }
 
-// shows reports whether the host serves this checkpoint at this size.
+// shows reports whether the host serves the given checkpoint at the given size.
 func (m *Mirror) shows(note []byte, size uint64) bool {
 	l, err := m.host.Ledger(m.options.Ledger)
 	return err == nil && l.Head().Size == size && bytes.Equal(l.Head().Checkpoint, note)
@@ -230,7 +232,8 @@ func (m *Mirror) stored(ctx context.Context) (storage.Store, storage.Head, *proo
 	return stored, head, keys, err
 }
 
-// create creates the stored ledger of a copy. The time of the copy's first event is its creation time.
+// create creates the ledger in which the copy is stored. Its creation time is that of the copy's first
+// event.
 func (m *Mirror) create(ctx context.Context, n *newest) (storage.Store, error) {
 	for entry, err := range n.log.EntriesWithoutTiles(ctx, 0) {
 		if err != nil {
@@ -246,7 +249,7 @@ func (m *Mirror) create(ctx context.Context, n *newest) (storage.Store, error) {
 	return nil, refuse(damaged, "the copy has no events")
 }
 
-// publish lets the host serve the newest state of the stored log.
+// publish makes the host serve the newest state of the stored log.
 func (m *Mirror) publish(ctx context.Context) error {
 	if _, err := m.host.Ledger(m.options.Ledger); err == nil {
 		return m.host.Refresh(ctx, m.options.Ledger)
@@ -255,10 +258,10 @@ func (m *Mirror) publish(ctx context.Context) error {
 	return err
 }
 
-// progressEvery is the time between two messages about a long load.
+// progressEvery is the minimum time between two log messages about the progress of a load.
 const progressEvery = 10 * time.Second
 
-// progress returns a function that records the progress of a load, and occasionally logs it.
+// progress returns a function that records the progress of a load and occasionally logs it.
 func (m *Mirror) progress(size uint64) func(entries uint64) {
 	logged := time.Now()
 	return func(entries uint64) {

@@ -28,7 +28,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// logDir is the folder of the log in a copy.
+// logDir is the folder of the log within a published copy.
 const logDir = "v1/ledgers/default/log"
 
 // writer is a server that publishes its ledger "default" into a folder.
@@ -36,7 +36,7 @@ type writer struct {
 	*testing.T
 	host   *ledger.Host
 	ledger *ledger.Ledger
-	copy   string // the folder
+	copy   string // folder of the published copy
 }
 
 // startWriter starts a writer. signer is the key of its ledger; if it is nil, the ledger gets a new key.
@@ -104,7 +104,7 @@ func (w *writer) write() error {
 	return err
 }
 
-// fault states how an endpoint handles a request. With the empty fault, it serves the file.
+// fault says how an endpoint handles a request. If it is empty, the endpoint serves the file.
 type fault string
 
 const (
@@ -117,14 +117,14 @@ const (
 	silent    fault = "silent"
 )
 
-// endpoint serves the folder of a copy over HTTP, with faults.
+// endpoint serves the folder of a copy over HTTP. It can be told to cause faults.
 type endpoint struct {
 	server *httptest.Server
 
 	mu    sync.Mutex
 	dir   string
 	fault func(path string) fault
-	asked map[string]int // number of requests, by path
+	asked map[string]int // number of requests, keyed by path
 }
 
 func serve(t *testing.T, dir string) *endpoint {
@@ -135,7 +135,7 @@ func serve(t *testing.T, dir string) *endpoint {
 	return e
 }
 
-// set replaces the faults and, unless dir is empty, the folder. It resets the numbers of requests.
+// set replaces the faults and, unless dir is empty, the folder. It resets the request counts.
 func (e *endpoint) set(dir string, fault func(path string) fault) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -195,7 +195,7 @@ type reader struct {
 	stop   func()
 }
 
-// follow starts a reader on a database that is empty or that an earlier reader left behind.
+// follow starts a reader on a database that is either empty or left behind by an earlier reader.
 func follow(t *testing.T, from *endpoint, stored *memory.Database, key string) *reader {
 	t.Helper()
 	trusted, err := proofs.ParseVerifier(key)
@@ -215,7 +215,7 @@ func follow(t *testing.T, from *endpoint, stored *memory.Database, key string) *
 	return r
 }
 
-// shows waits until the reader serves the head of a writer.
+// shows waits until the reader serves the writer's current head.
 func (r *reader) shows(w *writer) {
 	r.Helper()
 	require.Eventually(r, func() bool {
@@ -224,7 +224,8 @@ func (r *reader) shows(w *writer) {
 	}, time.Minute, time.Millisecond, "%v", r.mirror.state.Load().err)
 }
 
-// fails waits until the reader reports a reason, and requires that it still serves the log at the given size.
+// fails waits until the reader fails for the given reason, and requires that it still serves the log at the
+// given size.
 func (r *reader) fails(reason int, size uint64) {
 	r.Helper()
 	assert.Eventually(r, func() bool {
@@ -361,8 +362,8 @@ func TestLoadContinues(t *testing.T) {
 	r.shows(w)
 }
 
-// While the endpoint has a fault with any object, the reader serves the last verified state. Once the fault is
-// gone, the reader serves the newest state.
+// While the endpoint serves any of the objects incorrectly, the reader serves the last verified state. Once
+// the fault is gone, the reader serves the newest state.
 func TestFaults(t *testing.T) {
 	w := startWriter(t, nil)
 	w.grow(700)
@@ -440,7 +441,7 @@ func TestRefusals(t *testing.T) {
 	r.shows(w)
 	r.stop()
 
-	// The reader trusts a key that the log does not have.
+	// The reader trusts a key that does not belong to the log.
 	wrong, err := proofs.ParseVerifier(other.ledger.VerifierKey())
 	require.NoError(t, err)
 	_, err = New(t.Context(), NewDatabase(stored), nil, Options{From: fetch.Server{URL: from.server.URL}, Ledger: ledger.Default, Keys: []*proofs.Verifier{wrong}})
@@ -471,7 +472,7 @@ func TestWrongEventsAreNotStored(t *testing.T) {
 	r.shows(w)
 }
 
-// Close returns even if the endpoint is silent. Afterwards, FollowError returns an error.
+// Close returns even if the endpoint does not respond. Afterwards, FollowError returns an error.
 func TestClose(t *testing.T) {
 	w := startWriter(t, nil)
 	w.grow(10)

@@ -2,9 +2,9 @@
 // own database, and serves it at the last checkpoint that it has accepted.
 //
 // Entries are stored in commits of bounded size, so that an interrupted load can continue. Before each commit,
-// the log including its entries is proven to be a prefix of the log that a signed checkpoint covers. All
-// commits of a load except the last keep the previously served checkpoint, and the database shows the log at
-// that checkpoint.
+// Mirror proves that the log, including the entries in that commit, is a prefix of the log that a signed
+// checkpoint covers. All commits of a load except the last keep the previously served checkpoint, and the
+// database shows the log at that checkpoint.
 package mirror
 
 import (
@@ -21,8 +21,8 @@ import (
 	"colophon/storage"
 )
 
-// Database has the logs that a Mirror has loaded, up to the size that is served. It implements
-// storage.Database. Nothing can be written to it.
+// Database holds the logs that a Mirror has loaded. It shows each log only up to the size that is
+// being served. It implements storage.Database, but rejects all writes.
 type Database struct {
 	stored storage.Database
 
@@ -30,7 +30,7 @@ type Database struct {
 	logs map[string]*log // guarded by mu
 }
 
-// NewDatabase returns a Database that shows the logs in stored, which only a Mirror may write.
+// NewDatabase returns a Database that shows the logs in stored. Only a Mirror may write to stored.
 func NewDatabase(stored storage.Database) *Database {
 	return &Database{stored: stored, logs: make(map[string]*log)}
 }
@@ -91,8 +91,8 @@ func (d *Database) Create(context.Context, storage.LedgerInfo) (storage.Store, e
 // Close implements storage.Database.
 func (d *Database) Close() error { return d.stored.Close() }
 
-// servedHead returns the head that the checkpoint in the stored head signs, or the zero Head if no checkpoint
-// is served yet.
+// servedHead returns the head that is signed by the checkpoint in the stored head, or the zero Head if no
+// checkpoint is served yet.
 func servedHead(ctx context.Context, stored storage.Store) (storage.Head, error) {
 	head, err := stored.Head(ctx)
 	if err != nil || len(head.Checkpoint) == 0 {
@@ -121,7 +121,8 @@ func servedHead(ctx context.Context, stored storage.Store) (storage.Head, error)
 	return storage.Head{Size: signed.Size, Tip: sha256.Sum256(last), Time: e.Time.UnixMicro(), Checkpoint: head.Checkpoint}, nil
 }
 
-// log is one log at its served head. It implements storage.LeasedStore, because this server holds no lease.
+// log shows a single log as of its served head. It implements storage.LeasedStore to report that this
+// server holds no lease.
 type log struct {
 	storage.Store
 	served atomic.Pointer[storage.Head]
@@ -129,7 +130,7 @@ type log struct {
 
 var _ storage.LeasedStore = (*log)(nil)
 
-// size is the number of events that are served.
+// size returns the number of events that are served.
 func (l *log) size() uint64 { return l.served.Load().Size }
 
 // HoldsLease implements storage.LeasedStore.

@@ -1,5 +1,5 @@
-// Package openfiles compares the files that a server opens with the number that its process may
-// open.
+// Package openfiles compares the number of files that a server may open at a time with the limit of
+// its process.
 package openfiles
 
 import (
@@ -8,7 +8,7 @@ import (
 	"colophon/api/limits"
 )
 
-// BaseFiles is the maximum number of files that a server opens apart from connections and the
+// BaseFiles is the maximum number of files that a server opens in addition to connections and the
 // spools of batches: two databases with 2,048 and 512 tables, their logs, and a few more.
 const BaseFiles = 2750
 
@@ -17,8 +17,8 @@ func MaxOpen(load limits.ServerLimits) uint64 {
 	return uint64(limits.MaxOpenConnections(load) + load.Batches + BaseFiles)
 }
 
-// Check warns if the process is not allowed to open as many files as its connections
-// and databases can need.
+// Check logs a warning if the process is not allowed to open as many files as its connections and
+// databases may need.
 func Check(load limits.ServerLimits, log *slog.Logger) {
 	need := MaxOpen(load)
 	if limit, known := Limit(); known && limit < need {

@@ -2,6 +2,6 @@
 
 package openfiles
 
-// Limit returns the number of files that this process may open. It is not known on
-// this system, where the limit is far above what a server needs.
+// Limit returns the number of files that this process may open. On this system, the limit is
+// unknown, but far above what a server needs.
 func Limit() (limit uint64, known bool) { return 0, false }

@@ -12,17 +12,18 @@ import (
 	"colophon/storage"
 )
 
-// step is the number of bundles that are removed from the store together. It bounds the size of the transaction.
+// step is the number of bundles that are removed from the store at a time. It bounds the size of the
+// transaction.
 const step = 8
 
-// kept lists texts by which archive recognises the entries that stay in the store. A server needs them to
-// start, and must be able to start while the bucket does not respond. An entry that contains one of these texts
-// by chance stays too.
+// kept lists byte strings by which archive recognises the entries that must stay in the store. A server needs
+// these entries to start, and must be able to start while the bucket does not respond. An entry that contains
+// one of the strings by chance also stays.
 var kept = [][]byte{[]byte(`"kind":"ledger_created"`), []byte(`"kind":"key_rotated"`)}
 
 // archive lets the store drop some of the old entries that are in the bucket. more reports whether there are
-// further ones. Before an entry leaves the store, its copy is read from the bucket and compared with the store
-// and with the signed tree.
+// more such entries. Before an entry leaves the store, its copy is read from the bucket and compared with the
+// store and with the signed tree.
 func (c *copier) archive(ctx context.Context) (more bool, err error) {
 	if !c.options.Archive || c.at == nil {
 		return false, nil
@@ -32,7 +33,7 @@ func (c *copier) archive(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	c.below.Store(before.Below)
-	due := c.at.size - min(c.at.size, max(c.options.ArchiveAfter, 1)) // the last entry stays
+	due := c.at.size - min(c.at.size, max(c.options.ArchiveAfter, 1)) // the last entry always stays
 	due -= due % proofs.FullTile
 	if due <= before.Below {
 		return false, nil
@@ -55,8 +56,9 @@ func (c *copier) archive(ctx context.Context) (more bool, err error) {
 	return next.Below < due, nil
 }
 
-// verify reads a tile of level 0 and its bundle from the bucket, and compares them with the store
-// and the signed tree. It returns the entries that stay in the store.
+// verify reads a tile of level 0 and the corresponding entry bundle from the bucket, and compares
+// them with the store and the signed tree. It returns the seqs of the entries that must stay in the
+// store.
 func (r *round) verify(ctx context.Context, index uint64) (keep []uint64, err error) {
 	for _, path := range []proofs.TilePath{{Index: index, Width: proofs.FullTile}, {Index: index, Width: proofs.FullTile, Entries: true}} {
 		want, err := r.bytes(ctx, path)
@@ -90,8 +92,8 @@ func (r *round) verify(ctx context.Context, index uint64) (keep []uint64, err er
 	return keep, nil
 }
 
-// noteArchive logs a failure to archive, unless the previous failure was the same, and the first success after a
-// failure.
+// noteArchive logs a failure to archive unless it is the same as the previous failure. It also logs the first
+// success after a failure.
 func (c *copier) noteArchive(err error) {
 	message := ""
 	if err != nil {

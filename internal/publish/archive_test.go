@@ -23,17 +23,17 @@ import (
 	"colophon/storage/memory"
 )
 
-// archived is a log whose old entries are archived, and its state before archiving.
+// archived is a log whose old entries are archived, together with its state before archiving.
 type archived struct {
 	*node
-	under   *memory.Database // what the store itself holds
+	under   *memory.Database // the database without the bucket
 	keys    string
 	bucket  *buckettest.Memory
 	entries [][]byte          // all entries
-	answers map[string][]byte // the server's response bodies, by path
+	answers map[string][]byte // the server's response bodies, keyed by path
 }
 
-// paths returns the paths of requests about old events.
+// paths returns the URL paths of requests for old events.
 func paths(size uint64) []string {
 	const at = "/v1/ledgers/default"
 	all := []string{at + "/log/tile/1/000.p/" + fmt.Sprint(size/256)}
@@ -46,7 +46,7 @@ func paths(size uint64) []string {
 	return append(all, fmt.Sprintf("%s/proofs/consistency?first=100&second=%d", at, size-1), at+"/events?limit=300", at+"/events?from=200&limit=300")
 }
 
-// newArchived makes a log of the given size, publishes it, and records the server's responses.
+// newArchived creates a log of the given size, publishes it, and records the server's responses.
 func newArchived(t *testing.T, size uint64) *archived {
 	a := &archived{under: memory.New(), keys: t.TempDir(), bucket: new(buckettest.Memory), answers: make(map[string][]byte)}
 	a.node = open(t, a.under, a.keys)
@@ -68,7 +68,7 @@ func newArchived(t *testing.T, size uint64) *archived {
 	return a
 }
 
-// reopen opens the database as a new process does, with empty caches. faults may be nil.
+// reopen opens the database as a new process would, with empty caches. faults may be nil.
 func (a *archived) reopen(t *testing.T, faults *faulty.Faults) *node {
 	var under storage.Database = a.under
 	if faults != nil {
@@ -100,7 +100,8 @@ func (a *archived) waitBelow(t *testing.T, below uint64) {
 	require.Eventually(t, func() bool { return a.below(t) == below }, time.Minute, time.Millisecond)
 }
 
-// wantAll requires that a node has every entry, and returns the same response bodies as before.
+// wantAll requires that a node returns every entry, and the same response bodies as before
+// archiving.
 func (a *archived) wantAll(t *testing.T, n *node) {
 	t.Helper()
 	at := 0
@@ -124,8 +125,8 @@ func (a *archived) wantAll(t *testing.T, n *node) {
 	}
 }
 
-// After old entries have been archived, every response stays the same, and the server starts without the
-// bucket.
+// After old entries have been archived, every response stays the same, and the server can start without
+// the bucket.
 func TestArchive(t *testing.T) {
 	a := newArchived(t, 1500)
 	n := a.reopen(t, nil)
@@ -162,7 +163,8 @@ func TestArchive(t *testing.T) {
 	_, err = open(t, a.under, a.keys).ledger.Reader().Entry(t.Context(), 5)
 	require.ErrorContains(t, err, "give --archive and --publish")
 
-	// If fewer entries are to be archived than before, the archived entries stay archived.
+	// If the settings now let fewer entries be archived than before, the archived entries stay
+	// archived.
 	_, stop = again.publish(a.archiving(1400))
 	again.grow(1700)
 	again.wait(a.bucket)
@@ -206,7 +208,7 @@ func TestArchiveVerifiesFirst(t *testing.T) {
 func TestArchiveEndsAtEveryStep(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.FailAfterSuccess} {
 		for skip := range 3 {
-			a := newArchived(t, 8*256*2+300) // more than two steps
+			a := newArchived(t, 8*256*2+300) // enough for more than two steps
 			faults := faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Archive"}, Skip: skip})
 			n := a.reopen(t, faults)
 			_, stop := n.publish(a.archiving(1))
@@ -328,7 +330,7 @@ func TestArchiveWithoutItsBucket(t *testing.T) {
 	}
 }
 
-// The last entry always stays in the database, even if it is at the edge of a full tile.
+// The last entry always stays in the database, even if it completes a full tile.
 func TestArchiveKeepsTheEdge(t *testing.T) {
 	a := newArchived(t, 700)
 	n := a.reopen(t, nil)

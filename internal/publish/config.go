@@ -13,25 +13,25 @@ import (
 	"colophon/ledger"
 )
 
-// Settings say what to publish, and where.
+// Settings specifies what to publish and where.
 type Settings struct {
 	// Publish is the URL of the bucket (see bucket.Open). If it is empty, nothing is
 	// published.
 	Publish string `yaml:"publish"`
-	// PublishLedgers are published even if their logs are not public.
+	// PublishLedgers lists the ledgers that are published even if their logs are not public.
 	PublishLedgers LedgerNames `yaml:"publish-ledgers"`
-	// PublishEvery is the shortest time between two publications of a ledger.
+	// PublishEvery is the minimum time between two publications of a ledger.
 	PublishEvery time.Duration `yaml:"publish-every"`
-	// Archive lets databases drop entries that are in the bucket, except for the newest ArchiveAfter entries
-	// of each ledger.
+	// Archive lets databases drop entries that have been copied to the bucket, except for the newest
+	// ArchiveAfter entries of each ledger.
 	Archive      bool   `yaml:"archive"`
 	ArchiveAfter uint64 `yaml:"archive-after"`
 }
 
-// LedgerNames is a list of the names of ledgers. Its text separates them by commas.
+// LedgerNames is a list of ledger names. In its text form, the names are separated by commas.
 type LedgerNames []string
 
-// UnmarshalText implements encoding.TextUnmarshaler. It refuses invalid names, and drops repeated ones.
+// UnmarshalText implements encoding.TextUnmarshaler. It rejects invalid names and drops duplicates.
 func (n *LedgerNames) UnmarshalText(text []byte) error {
 	*n = nil
 	if len(text) == 0 {
@@ -58,7 +58,7 @@ const DefaultArchiveAfter = 10_000_000
 // DefaultEvery is the default of Settings.PublishEvery.
 const DefaultEvery = time.Second
 
-// Bind creates a flag for every field.
+// Bind defines a flag for every field.
 func (s *Settings) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&s.Publish, "publish", s.Publish, "`URL` of a bucket that gets a copy of every public log: file:///folder, s3://bucket/prefix?endpoint=URL&region=NAME with the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, gs://bucket/prefix, or azblob://container/prefix")
 	flags.TextVar(&s.PublishLedgers, "publish-ledgers", s.PublishLedgers, "`names`, separated by commas, of ledgers to publish even though their logs are not public")
@@ -67,7 +67,8 @@ func (s *Settings) Bind(flags *pflag.FlagSet) {
 	flags.Uint64Var(&s.ArchiveAfter, "archive-after", s.ArchiveAfter, "with --archive, the `number` of newest entries of each ledger that stay in the database")
 }
 
-// Check returns an error that says which setting is wrong and what to do.
+// Check returns an error if a setting is invalid. The error says which setting it is and what to
+// do.
 func (s Settings) Check() error {
 	if s.Publish == "" && s.Archive {
 		return errors.New("archive: needs publish too, the URL of a bucket")

@@ -41,8 +41,8 @@ func IPCChange(ctx context.Context, c *cli.Console, t *TextReader, x *wire.IPCCh
 // maxMemberValue is the maximum number of bytes of a value that a table shows.
 const maxMemberValue = 60
 
-// memberValue returns the value of a payload member as a table cell. It is the posted value if
-// the server returned it, and otherwise its digest.
+// memberValue formats the value of a payload member as a table cell. It returns the posted value if
+// the server returned one, and otherwise the value's digest.
 func memberValue(digest *string, value json.RawMessage) string {
 	switch {
 	case digest == nil:
@@ -76,7 +76,8 @@ func RunDAGChange(c *cli.Console, x *wire.RunDAGChange, a, b *wire.RecordRow) er
 	return caveats(c, a, b)
 }
 
-// Inputs prints the first words of the inputs of two IPC records, unless they cannot be read.
+// Inputs prints the first words of the inputs of two IPC records. It prints nothing if neither
+// input can be read.
 func Inputs(ctx context.Context, c *cli.Console, t *TextReader, a, b *wire.RecordRow) error {
 	of := func(r *wire.RecordRow) string { return t.Excerpt(ctx, "input_hash", r.Hashes.Get("input_hash"), r.Seq) }
 	ofA, ofB := of(a), of(b)
@@ -124,7 +125,7 @@ func PathChange(c *cli.Console, a, b *wire.RecordRow) error {
 	return errors.Join(err, caveats(c, a, b))
 }
 
-// caveats prints which of the records are not live and which have wrong claims. A comparison
+// caveats warns about records that are not live or that have wrong claims, because a comparison
 // with such a record can mislead.
 func caveats(c *cli.Console, a, b *wire.RecordRow) error {
 	records := []*wire.RecordRow{a, b}
@@ -151,7 +152,7 @@ func caveats(c *cli.Console, a, b *wire.RecordRow) error {
 	return nil
 }
 
-// printNames prints a list of names on one line, unless it is empty.
+// printNames prints names on one line, labeled with what. It prints nothing if names is empty.
 func printNames(c *cli.Console, what string, names []string) error {
 	if len(names) == 0 {
 		return nil
@@ -164,8 +165,9 @@ func printNames(c *cli.Console, what string, names []string) error {
 	return err
 }
 
-// ValueCell returns the value of a variable as a table cell. A hash is shortened unless full is
-// set, and followed by the first words of its text in record seq.
+// ValueCell formats the value of a variable as a table cell. If the value is a hash, ValueCell
+// shortens it unless full is set, and appends the first words of the hashed text, which it reads
+// from record seq.
 func (t *TextReader) ValueCell(ctx context.Context, variable string, value json.RawMessage, seq uint64, full bool) string {
 	text := plainValue(value)
 	if len(text) == 64 && strings.Trim(text, "0123456789abcdef") == "" {
@@ -183,8 +185,9 @@ func plainValue(value json.RawMessage) string {
 	return cli.QuoteOptionalCell(text)
 }
 
-// TextDiff prints how similar two versions of a text are, how its length changes, and the diff.
-// of names the text. If the versions are equal, TextDiff prints only the length.
+// TextDiff prints how similar two versions of a text are, how the length changes, and a word diff.
+// The argument of says what the text is, for example "output". If the versions are equal, TextDiff
+// prints only the length.
 func TextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
 	if x.A.SHA256 == x.B.SHA256 {
 		_, err := fmt.Fprintf(c.Out, "\nThe %s is the same: %s.\n", of, cli.FormatCount(x.A.Words, "word"))
@@ -202,7 +205,7 @@ func TextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
 	return diff(c, x.Edits)
 }
 
-// EffectTexts prints how much the outputs of all pairs changed.
+// EffectTexts prints the median and quartiles of how much the outputs of each pair differ.
 func EffectTexts(c *cli.Console, t *wire.EffectTextSummary) error {
 	if t == nil || t.Similarity == nil || t.LengthChange == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"colophon/internal/show"
 )
 
-// printed returns what a function prints.
+// printed returns everything that print writes to the console.
 func printed(t *testing.T, print func(*cli.Console) error) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -28,8 +28,8 @@ var (
 	}}
 )
 
-// An attribution shows the cause, what makes the comparison doubtful, and the variables that
-// differ.
+// IPCChange shows the cause, warns about anything that makes the comparison doubtful, and lists the
+// variables that differ.
 func TestIPCChange(t *testing.T) {
 	hash := strings.Repeat("ab", 32)
 	x := &wire.IPCChange{Summary: "The output changed.", Cause: "multiple_inputs", Differences: []wire.VariableDifference{
@@ -53,7 +53,7 @@ other_hash  abababababab…  "\x1b"
 	}))
 }
 
-// A comparison of a record with itself names the record's faults once. Empty lists are omitted.
+// If a record is compared with itself, its faults are printed only once. Empty lists are omitted.
 func TestRunDAGChange(t *testing.T) {
 	x := &wire.RunDAGChange{Summary: "They diverge.", DifferingStages: []string{"plan", "a\nb"}, OnlyInB: []string{"check"}}
 	require.Equal(t, `From event 2 to event 2: They diverge.
@@ -84,7 +84,7 @@ func TestTextDiff(t *testing.T) {
 	require.Equal(t, "\nThe output is the same: 2 words.\n", printed(t, print))
 }
 
-// A diff marks words, and does not pass on escape codes in a text.
+// TextDiff marks deleted and inserted words, and escapes control codes in the text.
 func TestDiffIsMarked(t *testing.T) {
 	x := &wire.TextDiff{A: wire.DiffedText{SHA256: "a"}, B: wire.DiffedText{SHA256: "b"}, Edits: []wire.TextEdit{
 		{Op: wire.EditEqual, Text: "The"}, {Op: wire.EditDelete, Text: " fer\x1b[2Jry"}, {Op: wire.EditInsert, Text: " boat"}}}

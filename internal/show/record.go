@@ -12,17 +12,17 @@ import (
 	"colophon/internal/cli"
 )
 
-// shownEvent is the part of an event that is shown.
+// shownEvent holds the members of an event that are printed.
 type shownEvent struct {
 	Actor  string                     `json:"actor"`
 	Record map[string]json.RawMessage `json:"record"`
 }
 
-// maxValue is the maximum length of a value that is shown, in bytes.
+// maxValue is the length in bytes beyond which a value is truncated.
 const maxValue = 200
 
-// Record prints a record or another event: its values, its hashes with their checks, and its
-// content with the first words.
+// Record prints a record or another event: its values, its hashes with their checks and the first
+// words of each text, and a list of its content.
 func Record(ctx context.Context, c *cli.Console, t *TextReader, r *wire.RecordRow, full bool) error {
 	var e shownEvent
 	if err := json.Unmarshal(r.Event, &e); err != nil {
@@ -60,8 +60,7 @@ func section(c *cli.Console, rows [][]string, columns ...cli.Column) error {
 	return cli.NewTable(c.Out, columns...).Write(rows)
 }
 
-// members returns a table row for each member of the record that is not null, except hashes and
-// content.
+// members returns a table row for each non-null member of the record, except hashes and content.
 func members(e *shownEvent) (rows [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(e.Record)) {
 		value := string(e.Record[name])
@@ -80,8 +79,8 @@ func members(e *shownEvent) (rows [][]string) {
 	return rows
 }
 
-// hashes returns a table row for each hash of a record, with its check and the first words of its
-// text.
+// hashes returns a table row for each hash of a record, with its check and the first words of the
+// hashed text.
 func hashes(ctx context.Context, t *TextReader, r *wire.RecordRow, full bool) (rows [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(r.Hashes)) {
 		value, check := r.Hashes.Get(name), cli.NoValue
@@ -107,7 +106,7 @@ func hashes(ctx context.Context, t *TextReader, r *wire.RecordRow, full bool) (r
 	return rows
 }
 
-// pieces returns a table row for each piece of content that a record names.
+// pieces returns a table row for each piece of content listed in the record.
 func pieces(e *shownEvent, full bool) (rows [][]string) {
 	var named map[string]struct {
 		SHA256 string
@@ -122,7 +121,7 @@ func pieces(e *shownEvent, full bool) (rows [][]string) {
 	return rows
 }
 
-// HashCell returns a hash as a table cell: its first 12 digits unless full is set.
+// HashCell formats a hash as a table cell. It keeps only the first 12 digits unless full is set.
 func HashCell(hash string, full bool) string {
 	const digits = 12
 	if full || len(hash) <= digits {

@@ -11,7 +11,8 @@ import (
 	"colophon/internal/cli"
 )
 
-// RunsComparison prints how run b differs from run a. row fetches a record.
+// RunsComparison prints how the second of two runs differs from the first. It calls row to fetch
+// the record with a given sequence number.
 func RunsComparison(ctx context.Context, c *cli.Console, t *TextReader, x *wire.RunsComparison, row func(seq uint64) (*wire.RecordRow, error), full bool) error {
 	if err := comparedRecords(c, x); err != nil {
 		return err
@@ -34,7 +35,7 @@ func RunsComparison(ctx context.Context, c *cli.Console, t *TextReader, x *wire.
 	return sourceChanges(c, x, full)
 }
 
-// comparedRecords prints which records of the runs are compared.
+// comparedRecords prints a table of the records that are compared for each of the two runs.
 func comparedRecords(c *cli.Console, x *wire.RunsComparison) error {
 	var rows [][]string
 	for _, run := range []*wire.ComparedRun{&x.A, &x.B} {
@@ -73,8 +74,8 @@ func pair(c *cli.Console, row func(uint64) (*wire.RecordRow, error), a, b uint64
 	return print(first, second)
 }
 
-// setChange prints the chunks that citation set b adds to set a, removes from it, or cites from other
-// sources.
+// setChange prints the chunks that were added or removed between citation sets a and b, and the
+// chunks that b cites from different sources.
 func setChange(c *cli.Console, x *wire.CitationSetChange, a, b *wire.RecordRow, full bool) error {
 	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\n", x.A.Seq, x.B.Seq, cli.QuoteCell(x.Summary)); err != nil {
 		return err
@@ -99,7 +100,8 @@ func setChange(c *cli.Console, x *wire.CitationSetChange, a, b *wire.RecordRow, 
 	return section(c, rows, cli.TextColumn("change"), cli.TextColumn("chunk"), cli.TextColumn("sources"))
 }
 
-// sourcesOf returns the sources from which a citation set cites each chunk, sorted.
+// sourcesOf returns the sorted IDs of the sources from which a citation set cites each chunk, keyed
+// by chunk hash.
 func sourcesOf(set *wire.RecordRow) (map[string][]string, error) {
 	var e struct{ Record wire.CitationSetEvent }
 	if err := json.Unmarshal(set.Event, &e); err != nil {
@@ -129,5 +131,5 @@ func sourceChanges(c *cli.Console, x *wire.RunsComparison, full bool) error {
 	return section(c, rows, cli.TextColumn("source"), cli.TextColumn("what changed"))
 }
 
-// chunk returns a chunk hash as a table cell, without its prefix.
+// chunk formats a chunk hash as a table cell, without its "sha256:" prefix.
 func chunk(hash string, full bool) string { return HashCell(strings.TrimPrefix(hash, "sha256:"), full) }

@@ -1,4 +1,4 @@
-// Package show prints records and their texts for people.
+// Package show prints records and their texts in human-readable form.
 package show
 
 import (
@@ -16,18 +16,18 @@ import (
 	"colophon/internal/remote"
 )
 
-// TextReader reads the texts of a ledger's records. It reads each text once.
+// TextReader reads the texts of a ledger's records. It reads each text at most once.
 type TextReader struct {
 	Server *remote.Server
 	Ledger string
 
-	words  map[string]string // by digest
-	texts  map[string][]byte // longer texts, by their first words
+	words  map[string]string // excerpts, keyed by digest
+	texts  map[string][]byte // truncated texts, keyed by their first words
 	denied bool              // the credentials do not allow reading content
 }
 
-// maxTexts is the maximum number of texts that one command reads for their first words.
-// Further digests are shown without words.
+// maxTexts is the maximum number of texts that one command reads to show their first words. Beyond
+// it, digests are shown without words.
 const maxTexts = 2000
 
 // contents maps the name of a hash to the name of the content from which it is computed.
@@ -36,10 +36,10 @@ var contents = map[string]string{
 	"question_hash": "question", "content_fingerprint": "content", "raw_content_fingerprint": "content",
 }
 
-// Excerpt returns the first words of the text with this digest, in quotation marks after a space.
-// name says which hash the digest is, and seq is a record that has it. If an earlier text has
-// the same first words, Excerpt returns words from where the texts differ. It returns "" if the
-// text cannot be read.
+// Excerpt returns the first words of the text with the given digest, in quotation marks and
+// preceded by a space. name is the name of the hash, and seq identifies a record that has it. If
+// the TextReader has already read a text that begins with the same words, Excerpt returns words
+// from where the two texts differ. It returns "" if the text cannot be read.
 func (t *TextReader) Excerpt(ctx context.Context, name, digest string, seq uint64) string {
 	content, known := contents[name]
 	if !known || t.denied {
@@ -75,8 +75,8 @@ func (t *TextReader) Excerpt(ctx context.Context, name, digest string, seq uint6
 // maxWords is the maximum length of the first words of a text, in characters.
 const maxWords = 40
 
-// FirstWords returns the beginning of a text on one line. For a JSON object, it returns the
-// beginning of its longest text.
+// FirstWords returns the beginning of a text on one line. If the text is a JSON object, it returns
+// the beginning of the longest string in it.
 func FirstWords(text []byte) string { return firstWords(longestText(text)) }
 
 // longestText returns the longest text in a JSON object. It returns any other text unchanged.
@@ -96,8 +96,7 @@ func longestText(text []byte) []byte {
 	return text
 }
 
-// differsAt returns the position of the word at which a text begins to differ from another
-// one.
+// differsAt returns the byte offset of the word in which text first differs from other.
 func differsAt(text, other []byte) int {
 	n := 0
 	for n < min(len(text), len(other)) && text[n] == other[n] {
@@ -118,7 +117,7 @@ func firstWords(text []byte) string {
 			length += n + 1
 			continue
 		}
-		if length == 0 { // one long word
+		if length == 0 { // the first word alone is too long
 			line.WriteString(string([]rune(word)[:maxWords]))
 		}
 		line.WriteString("…")
@@ -134,7 +133,7 @@ func diff(c *cli.Console, edits []wire.TextEdit) error {
 	if c.UsesColors() {
 		marks = map[wire.EditOp][2]string{wire.EditDelete: {"\x1b[31m", "\x1b[0m"}, wire.EditInsert: {"\x1b[32m", "\x1b[0m"}}
 	}
-	codes := cli.UnfilteredWriter(c.Out) // c.Out would escape the colour codes, as it does codes in texts
+	codes := cli.UnfilteredWriter(c.Out) // c.Out would escape the colour codes, as it escapes control codes in texts
 	for _, e := range edits {
 		for _, part := range []struct {
 			raw  bool
@@ -153,7 +152,7 @@ func diff(c *cli.Console, edits []wire.TextEdit) error {
 	return err
 }
 
-// TextChangeCells returns the similarity and the change of the length as table cells.
+// TextChangeCells returns the similarity of two texts and their lengths in words as table cells.
 func TextChangeCells(c *wire.TextChange) (similar, words string) {
 	switch {
 	case c == nil || c.B == nil && c.Unavailable == "":
@@ -166,7 +165,8 @@ func TextChangeCells(c *wire.TextChange) (similar, words string) {
 	return similarity(c), cli.FormatUint(c.A.Words) + " → " + cli.FormatUint(c.B.Words)
 }
 
-// similarity formats the similarity of two texts.
+// similarity formats the similarity of two texts as a percentage, or as a lower bound if only a
+// bound is known.
 func similarity(c *wire.TextChange) string {
 	if c.Bounded {
 		return "≥ " + cli.Percent(float64(*c.Similarity))
@@ -174,7 +174,7 @@ func similarity(c *wire.TextChange) string {
 	return cli.Percent(float64(*c.Similarity))
 }
 
-// signedShare formats a change as a percentage with its sign.
+// signedShare formats a relative change as a percentage, with a plus sign if it is an increase.
 func signedShare(part wire.Decimal) string {
 	if part > 0 {
 		return "+" + cli.Percent(float64(part))

@@ -1,4 +1,4 @@
-// Package size reads and writes sizes like 64MiB.
+// Package size parses and formats sizes such as 64MiB.
 package size
 
 import (
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Bytes is a number of bytes, 0 or more. Its text is a decimal number with or without the
-// suffix KiB, MiB, GiB, or TiB.
+// Bytes is a non-negative number of bytes. Its text form is a decimal number, optionally followed
+// by KiB, MiB, GiB, or TiB.
 type Bytes int64
 
 // binaryUnits lists the units, the largest first.

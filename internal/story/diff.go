@@ -19,13 +19,13 @@ func NormalizedText(content string) string {
 // token is a word or the white space between two words.
 var token = regexp.MustCompile(`\S+|\s+`)
 
-// maxDiffTime limits the search for the shortest difference of two texts. If the time runs
-// out, the difference is correct but longer than necessary.
+// maxDiffTime limits the search for the shortest diff between two texts. If the time runs out, the
+// diff is correct but longer than necessary.
 const maxDiffTime = 5 * time.Second
 
-// MarkdownDiff shows how the prose of one text became that of another, as Markdown: a block quotation
-// of the paragraphs that differ, with deleted words in <del> and inserted ones in <ins>. "…"
-// stands for equal paragraphs.
+// MarkdownDiff returns Markdown that shows how prose changed from before to after. It quotes the
+// paragraphs that differ, with deleted words in <del> and inserted words in <ins>. "…" stands for
+// paragraphs that did not change.
 func MarkdownDiff(before, after string) string {
 	var words vocabulary
 	a, b := words.encode(NormalizedText(before)), words.encode(NormalizedText(after))
@@ -40,8 +40,8 @@ func MarkdownDiff(before, after string) string {
 	return p.markdown()
 }
 
-// vocabulary numbers words, so that a text becomes a string of runes for the library to compare.
-// It skips surrogates, because a string cannot hold them.
+// vocabulary assigns a rune to each distinct word, so that the diff library can compare texts as
+// strings of runes. It never assigns surrogates, because a Go string cannot encode them.
 type vocabulary struct {
 	numbers map[string]rune
 	texts   map[rune]string
@@ -64,12 +64,12 @@ func (v *vocabulary) encode(text string) (encoded []rune) {
 	return encoded
 }
 
-// paragraphs collects the words of a difference.
+// paragraphs assembles the Markdown of a diff, one paragraph at a time.
 type paragraphs struct {
-	done    []string // empty for equal paragraphs
+	done    []string // an empty string stands for an unchanged paragraph
 	current strings.Builder
 	changed bool
-	open    diffmatchpatch.Operation // operation of the open tag
+	open    diffmatchpatch.Operation // the operation whose tag is open
 }
 
 var tags = map[diffmatchpatch.Operation]string{diffmatchpatch.DiffDelete: "del", diffmatchpatch.DiffInsert: "ins"}
@@ -90,7 +90,7 @@ func (p *paragraphs) add(op diffmatchpatch.Operation, word string) {
 	p.current.WriteString(escape(word))
 }
 
-// tag closes the open tag and opens the tag of op.
+// tag closes the open tag and opens the one for op, unless that one is already open.
 func (p *paragraphs) tag(op diffmatchpatch.Operation) {
 	if op == p.open {
 		return
@@ -129,11 +129,12 @@ func (p *paragraphs) markdown() string {
 	return strings.Join(lines, ">\n")
 }
 
-// special escapes characters that have a meaning in Markdown or in HTML within it.
+// special escapes characters that are special in Markdown or in embedded HTML, and replaces line
+// breaks with spaces.
 var special = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "#", `\#`, "|", `\|`, "~", `\~`,
 	"&", "&amp;", "<", "&lt;", ">", "&gt;", "\n", " ", "\r", " ")
 
-// listItem matches a word that begins a list item at the beginning of a line.
+// listItem matches a word that would start a list item if it were at the beginning of a line.
 var listItem = regexp.MustCompile(`^([-+]|[0-9]+[.)])$`)
 
 // escape escapes a text so that Markdown shows it unchanged.

@@ -1,5 +1,5 @@
-// Package story reads the routes of a branching story from the folder that its build writes,
-// and describes in Markdown how they differ from those of another build.
+// Package story reads the paths of a branching story from the folder to which its build writes
+// them, and describes in Markdown how they differ from the paths of another build.
 package story
 
 import (
@@ -17,26 +17,26 @@ import (
 type Path struct {
 	Route   []string
 	Content string
-	file    string // the file that it was read from, for messages
+	file    string // the file that the path was read from, for error messages
 }
 
-// maxFile is the maximum length of a file in bytes. The file of all paths repeats each passage
-// in every path that contains it.
+// maxFile is the maximum size of a file in bytes. It is generous because the list of paths repeats
+// each passage in every path that contains it.
 const maxFile = 256 << 20
 
-// Files of a build, in the folder of the story or in its folder dist. The later names in each
-// list are from earlier builds.
+// Names of files in a build, which are either in the folder of the story or in its subfolder dist.
+// The later names in each list are those that earlier builds used.
 var (
 	pathLists = []string{"allpaths-intermediate/paths.json", "allpaths-intermediate/paths_enriched.json", "allpaths-intermediate/paths_categorized.json"}
 	caches    = []string{"allpaths-validation-status.json", "allpaths-validation-cache.json"}
 	texts     = []string{"allpaths-clean", "allpaths-text"}
 )
 
-// ReadPaths returns the paths of a story. It reads the list of paths with the text of each passage
-// (allpaths-intermediate/paths.json). If there is no such list, it reads the texts of the
-// paths (allpaths-clean/path-ID.txt) and takes their routes from the validation cache
-// (allpaths-validation-status.json). Each of these files is in the folder or in its folder
-// dist.
+// ReadPaths returns the paths of a story. It reads the list of paths, which includes the text of
+// each passage (allpaths-intermediate/paths.json). If there is no such list, it reads the text of
+// each path (allpaths-clean/path-ID.txt) and takes its route from the validation cache
+// (allpaths-validation-status.json). Each of these files is either in the folder itself or in its
+// subfolder dist.
 func ReadPaths(folder fs.FS) ([]Path, error) {
 	file, text, err := readFirst(folder, pathLists)
 	if err != nil {
@@ -54,7 +54,7 @@ func ReadPaths(folder fs.FS) ([]Path, error) {
 	return found, checkRoutes(found)
 }
 
-// checkRoutes returns an error if two texts have the same route.
+// checkRoutes returns an error if two paths have the same route.
 func checkRoutes(found []Path) error {
 	byRoute := make(map[string]Path)
 	for _, p := range found {
@@ -70,8 +70,8 @@ func checkRoutes(found []Path) error {
 // JoinRoute returns a route in readable form, from which its path_id is also computed.
 func JoinRoute(route []string) string { return strings.Join(route, " → ") }
 
-// readFirst reads the first of the named files that exists in the folder or in dist. file is
-// empty if none exists.
+// readFirst reads the first of the named files that exists in the folder or in its subfolder dist.
+// file is empty if none of them exists.
 func readFirst(folder fs.FS, names []string) (file string, text []byte, err error) {
 	for _, name := range names {
 		for _, file := range [...]string{name, path.Join("dist", name)} {
@@ -97,8 +97,8 @@ func readFile(folder fs.FS, name string) ([]byte, error) {
 	return text, err
 }
 
-// parsePaths reads the list of paths. The text of a path consists of the texts of its
-// passages, without the white space around each, separated by empty lines.
+// parsePaths parses the list of paths. The text of a path consists of the texts of its passages,
+// trimmed of white space and separated by empty lines.
 func parsePaths(file string, text []byte) ([]Path, error) {
 	var list struct {
 		Paths []struct {
@@ -129,8 +129,8 @@ func parsePaths(file string, text []byte) ([]Path, error) {
 	return found, nil
 }
 
-// readTexts reads the texts of paths, one per file, and takes their routes from the validation
-// cache. The cache also has routes of earlier builds, which have no text.
+// readTexts reads the text of each path from its own file, and takes the routes from the validation
+// cache. It ignores routes in the cache that have no text, which are left over from earlier builds.
 func readTexts(folder fs.FS) ([]Path, error) {
 	dir, entries, err := readFolder(folder)
 	if err != nil {
@@ -154,7 +154,7 @@ func readTexts(folder fs.FS) ([]Path, error) {
 			continue
 		}
 		file := path.Join(dir, entry.Name())
-		// Earlier builds put the number of the path before its id.
+		// Earlier builds put the number of the path before its ID.
 		id := name[strings.LastIndexByte(name, '-')+1:]
 		route, known := routes[id]
 		if !known {
@@ -169,7 +169,8 @@ func readTexts(folder fs.FS) ([]Path, error) {
 	return found, nil
 }
 
-// readFolder returns the folder with the paths' texts and its entries.
+// readFolder returns the name of the folder that holds the texts of the paths, and the folder's
+// entries.
 func readFolder(folder fs.FS) (dir string, entries []fs.DirEntry, err error) {
 	for _, name := range texts {
 		for _, dir := range [...]string{name, path.Join("dist", name)} {
@@ -182,8 +183,8 @@ func readFolder(folder fs.FS) (dir string, entries []fs.DirEntry, err error) {
 	return "", nil, fmt.Errorf("there is neither %s nor %s in the folder or in its subfolder dist; build the story first", pathLists[0], texts[0])
 }
 
-// parseCache returns the routes in a validation cache by path id. It skips members that are
-// not objects, because they describe the file.
+// parseCache returns the routes in a validation cache, keyed by path ID. It skips members that are
+// not objects, because they describe the file itself.
 func parseCache(file string, text []byte) (map[string][]string, error) {
 	var cache map[string]json.RawMessage
 	if err := json.Unmarshal(text, &cache); err != nil {

@@ -9,22 +9,22 @@ import (
 // Report lists the paths of a build, compared with those of another build.
 type Report struct {
 	Project, Build string
-	Base           string // the build with which it is compared; empty if there is none
-	UnknownBase    string // a base that the project does not have
+	Base           string // the build to compare with; empty if there is none
+	UnknownBase    string // a requested base that the ledger does not have
 	Paths          []CheckedPath
 }
 
-// CheckedPath is a path of the build, or of its base if the build no longer has it.
+// CheckedPath is a path of the build, or a path of its base that the build no longer has.
 type CheckedPath struct {
 	PathID          string
 	Route           []string
 	Status          string // new, modified, unchanged, incomparable, or gone
 	Validated       bool
-	ValidatedBefore uint64 // event that validated the same text earlier; 0 if none did
+	ValidatedBefore uint64 // seq of the event that validated the same text earlier; 0 if there is none
 	LinksChanged    bool
 	Renamed         [][]string // routes of the other build with the same text
-	// Diff is Markdown, and NoDiff the reason why there is no diff. Both are empty for a path
-	// whose text is not compared.
+	// Diff is the diff as Markdown, and NoDiff is the reason why there is no diff. Both are empty
+	// if the text of the path is not compared.
 	Diff, NoDiff string
 }
 
@@ -38,8 +38,8 @@ func (r *Report) CountUnvalidated() (n int) {
 	return n
 }
 
-// WriteMarkdown writes the report: a summary, then each path that is not validated with the
-// changes in it, then the paths that are gone.
+// WriteMarkdown writes the report: a summary, then each path that has not been validated with its
+// changes, then the paths that are gone.
 func (r *Report) WriteMarkdown(to io.Writer) error {
 	var w strings.Builder
 	counts := make(map[string]int)

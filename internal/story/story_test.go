@@ -97,7 +97,8 @@ func TestDiffEndsWithTheLaterText(t *testing.T) {
 	})
 }
 
-// MarkdownDiff compares texts that have more distinct words than there are runes below the surrogates.
+// MarkdownDiff can compare texts that have more distinct words than there are runes below the
+// surrogates.
 func TestDiffOfManyWords(t *testing.T) {
 	var words []string
 	for i := range 0xD900 {

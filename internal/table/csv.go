@@ -47,8 +47,8 @@ func writeCSV(w io.Writer, columns []column, rows Rows) error {
 	return out.Error()
 }
 
-// csvCell returns a value as a cell: nothing if it is null or absent, the text of a string, or
-// else the JSON.
+// csvCell formats a value as a CSV cell: empty if the value is null or absent, the text itself if
+// it is a string, and JSON otherwise.
 func csvCell(v pyjson.Value) string {
 	switch {
 	case !v.IsGiven():
@@ -68,7 +68,8 @@ func safeCell(text string) string {
 	return text
 }
 
-// readCSV yields the JSON text of each row of a CSV file, after comparing it with the columns.
+// readCSV yields the JSON text of each row of a CSV file after comparing the text with the row's
+// other columns.
 func readCSV(r io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		in := csv.NewReader(bufio.NewReaderSize(r, 64<<10))
@@ -104,7 +105,7 @@ func readCSV(r io.Reader) iter.Seq2[[]byte, error] {
 			} else {
 				fill(values, places, document.Root())
 				for i, v := range values {
-					if strings.ReplaceAll(csvCell(v), "\r\n", "\n") != line[i] { // as the CSV reader does
+					if strings.ReplaceAll(csvCell(v), "\r\n", "\n") != line[i] { // the CSV reader converts line endings in the same way
 						err = fmt.Errorf("%w: column %q", ErrCellMismatch, names[i])
 						break
 					}
@@ -117,7 +118,7 @@ func readCSV(r io.Reader) iter.Seq2[[]byte, error] {
 	}
 }
 
-// readNDJSON yields the lines of a file. A row can be as long as a whole response body.
+// readNDJSON yields the lines of a file. A line can be as long as an entire response body.
 func readNDJSON(r io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		lines := bufio.NewScanner(r)

@@ -7,20 +7,20 @@ import (
 	"colophon/proofs"
 )
 
-// ManifestSuffix follows the name of the file with the rows in the name of the file with the
-// manifest.
+// ManifestSuffix is appended to the name of the file with the rows to form the name of the manifest
+// file.
 const ManifestSuffix = ".manifest.json"
 
-// manifestVersion is the first member of a manifest file.
+// manifestVersion is the value of the first member, version, of a manifest file.
 const manifestVersion = "colophon-export/1"
 
-// Manifest is the file that proves the rows of an export.
+// Manifest is the content of the file that proves the rows of an export.
 type Manifest struct {
 	Version  string `json:"version"`
 	Format   Format `json:"format"`   // format of the file with the rows; not signed, because every format has the same rows
 	Manifest string `json:"manifest"` // signed note of a proofs.ExportManifest
 	Rest     string `json:"rest"`     // the response body without its rows: JSON, byte for byte
-	Leaves   []byte `json:"leaves"`   // RFC 6962 leaf hash of each row, 32 bytes each
+	Leaves   []byte `json:"leaves"`   // concatenated RFC 6962 leaf hashes of the rows, 32 bytes each
 }
 
 // NewManifest returns the manifest of a file with the rows. note, rest, and leaves are the values
@@ -33,7 +33,7 @@ func NewManifest(format Format, note string, rest []byte, leaves []proofs.Hash) 
 	return m
 }
 
-// ParseManifest parses a manifest file. ok is false if the text is something else.
+// ParseManifest parses a manifest file. ok is false if text is not a manifest.
 func ParseManifest(text []byte) (m *Manifest, ok bool, err error) {
 	m = new(Manifest)
 	if json.Unmarshal(text, m) != nil || m.Version == "" || m.Manifest == "" {
@@ -53,9 +53,9 @@ func ParseManifest(text []byte) (m *Manifest, ok bool, err error) {
 	return nil, true, fmt.Errorf("%w: the manifest file names the format %.60q", proofs.ErrMalformed, m.Format)
 }
 
-// Open verifies the manifest with trusted keys, and returns the leaf hashes of its rows. The
-// errors are those of proofs.OpenExport, and proofs.ErrInclusion if the file does not match its
-// note.
+// Open verifies the manifest with trusted keys, and returns the signed manifest and the leaf hashes
+// of the rows. It returns the errors of proofs.OpenExport, and proofs.ErrInclusion if the file does
+// not match its signed note.
 func (m *Manifest) Open(keys ...*proofs.Verifier) (*proofs.ExportManifest, []proofs.Hash, error) {
 	signed, err := proofs.OpenExport([]byte(m.Manifest), keys...)
 	if err != nil {

@@ -27,7 +27,7 @@ func (k kind) node() parquet.Node {
 	return parquet.Optional(parquet.String())
 }
 
-// parquetValue returns a value as a cell of a column of type k.
+// parquetValue converts a value to a Parquet value for a column of type k.
 func parquetValue(v pyjson.Value, k kind) parquet.Value {
 	switch {
 	case !v.IsGiven():
@@ -35,7 +35,7 @@ func parquetValue(v pyjson.Value, k kind) parquet.Value {
 	case k == boolean:
 		return parquet.BooleanValue(string(v.Raw()) == "true")
 	case k == integer:
-		n, _ := strconv.ParseInt(string(v.Raw()), 10, 64) // kindOf has parsed it
+		n, _ := strconv.ParseInt(string(v.Raw()), 10, 64) // cannot fail: kindOf has already parsed it
 		return parquet.Int64Value(n)
 	case k == number:
 		n, _ := v.Float()
@@ -47,8 +47,7 @@ func parquetValue(v pyjson.Value, k kind) parquet.Value {
 // parquetBatch is the number of rows that are written or read at once.
 const parquetBatch = 256
 
-// writeParquet writes rows as Parquet. The columns are in the order of their names, as the
-// library requires.
+// writeParquet writes rows as Parquet. The columns are sorted by name, as the library requires.
 func writeParquet(w io.Writer, columns []column, rows Rows) error {
 	group := parquet.Group{RowColumn: parquet.Required(parquet.String())}
 	for _, c := range columns {
@@ -102,11 +101,12 @@ func writeParquet(w io.Writer, columns []column, rows Rows) error {
 	return out.Close()
 }
 
-// readParquet yields the JSON text of each row of a Parquet file, after comparing it with the
-// columns.
+// readParquet yields the JSON text of each row of a Parquet file after comparing the text with the
+// row's other columns.
 func readParquet(file io.ReaderAt, size int64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		// A malformed file can make the library panic.
+		// The library can panic on a malformed file. A panic in the caller's loop body is passed
+		// on.
 		yielding := false
 		defer func() {
 			if broken := recover(); broken != nil {
@@ -163,8 +163,8 @@ func readParquet(file io.ReaderAt, size int64) iter.Seq2[[]byte, error] {
 	}
 }
 
-// parquetColumns returns the columns of a file, their places by name, and the place of
-// RowColumn.
+// parquetColumns returns the columns of a file, a map from column name to position, and the
+// position of RowColumn.
 func parquetColumns(schema *parquet.Schema) (columns []column, places map[string]int, rowAt int, err error) {
 	rowAt = -1
 	places = make(map[string]int)
@@ -196,7 +196,8 @@ func parquetColumns(schema *parquet.Schema) (columns []column, places map[string
 	return columns, places, rowAt, nil
 }
 
-// compareCells compares the columns of a row with the values in its JSON text.
+// compareCells compares the columns of a row with the values in its JSON text, and returns an error
+// that wraps ErrCellMismatch if they differ.
 func compareCells(columns []column, values []pyjson.Value, line parquet.Row, rowAt int) error {
 	for i, c := range columns {
 		if i == rowAt {

@@ -1,9 +1,9 @@
 // Package table writes the rows of an export to a file in NDJSON, CSV, or Parquet, and reads
 // them back.
 //
-// In CSV and Parquet, each member of a row is a column, and the column RowColumn has the JSON text of
-// the row. Members of nested objects have names with dots. Arrays, and objects below three
-// levels, are columns with JSON text.
+// In CSV and Parquet, each member of a row is a column, and the column RowColumn holds the JSON text
+// of the row. A member of a nested object is a column whose name joins the member names with dots.
+// Arrays, and objects nested more than three levels deep, are stored as JSON text.
 package table
 
 import (
@@ -17,10 +17,9 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Format is the format of a file.
+// Format is a file format.
 type Format string
 
-// The formats.
 const (
 	NDJSON  Format = "ndjson"
 	CSV     Format = "csv"
@@ -33,7 +32,7 @@ var Formats = []Format{Parquet, CSV, NDJSON}
 // RowColumn is the name of the column with the JSON text of the row.
 const RowColumn = "_row"
 
-// Limits of the columns. Members beyond them are in the column RowColumn only.
+// These limits apply to the columns. Members beyond them appear only in RowColumn.
 const (
 	maxColumns = 1000
 	maxDepth   = 3
@@ -42,12 +41,12 @@ const (
 // ErrCellMismatch means that the columns of a row do not match the JSON text of the row.
 var ErrCellMismatch = errors.New("the columns of the row do not match its JSON text")
 
-// Rows yields the JSON text of each row, which is valid until the next one. Every call starts
-// at the first row.
+// Rows yields the JSON text of each row. The text is valid until the next iteration. Each call
+// starts again at the first row.
 type Rows func() iter.Seq2[[]byte, error]
 
-// Write writes rows to a file. For CSV and Parquet, it reads the rows twice: first to determine the
-// columns.
+// Write writes rows to a file. For CSV and Parquet, it reads the rows twice, because it must first
+// determine the columns.
 func Write(w io.Writer, format Format, rows Rows) error {
 	switch format {
 	case NDJSON:
@@ -74,7 +73,8 @@ func Write(w io.Writer, format Format, rows Rows) error {
 }
 
 // ReadRows yields the JSON text of each row of a file. size is the length of the file in bytes. If the columns
-// of a row do not match its text, it yields the text with ErrCellMismatch and continues.
+// of a row do not match its text, ReadRows yields the text together with an error that wraps ErrCellMismatch,
+// and continues.
 func ReadRows(file io.ReaderAt, size int64, format Format) iter.Seq2[[]byte, error] {
 	switch format {
 	case NDJSON:
@@ -95,24 +95,24 @@ const (
 	text
 )
 
-// column is one column of a file.
 type column struct {
 	name string
 	kind kind
 }
 
-// cell is one member of a row.
+// cell is one member of a row with the name of its column.
 type cell struct {
 	name  string
 	value pyjson.Value
 }
 
-// cells yields the members of a row that have columns. Members that are null have none.
+// cells yields the members of a row, including those of nested objects, that are not null.
 func cells(row pyjson.Value) iter.Seq[cell] {
 	return func(yield func(cell) bool) { walk("", row, 1, yield) }
 }
 
-// walk yields the members of an object. prefix is the name of the object with a dot.
+// walk yields the members of an object. prefix is prepended to their names: it is empty, or the
+// name of the object followed by a dot.
 func walk(prefix string, object pyjson.Value, depth int, yield func(cell) bool) bool {
 	for name, value := range object.Members() {
 		full := prefix + string(bytes.ToValidUTF8(name.Text(), []byte("\uFFFD")))
@@ -158,7 +158,7 @@ func join(a, b kind) kind {
 	return text
 }
 
-// columnsOf returns the columns of all rows, in the order of their first occurrence.
+// columnsOf returns the columns that the rows need, in the order in which they first occur.
 func columnsOf(rows Rows) ([]column, error) {
 	var list []column
 	places := make(map[string]int)
@@ -184,8 +184,8 @@ func columnsOf(rows Rows) ([]column, error) {
 	return list, nil
 }
 
-// fill sets values[i] to the value of column i in a row, or to an absent value. places maps the names of
-// columns to their numbers. If two members have the same name, the first is used.
+// fill sets values[i] to the row's value for column i, or to an absent value. places maps column names
+// to indexes. If two members have the same name, fill uses the first.
 func fill(values []pyjson.Value, places map[string]int, row pyjson.Value) {
 	clear(values)
 	for c := range cells(row) {
@@ -195,7 +195,7 @@ func fill(values []pyjson.Value, places map[string]int, row pyjson.Value) {
 	}
 }
 
-// placesOf maps the names of columns to their numbers.
+// placesOf returns a map from column names to indexes.
 func placesOf(columns []column) map[string]int {
 	places := make(map[string]int, len(columns))
 	for i, c := range columns {
@@ -204,7 +204,8 @@ func placesOf(columns []column) map[string]int {
 	return places
 }
 
-// textOf returns the text of a value in a column of texts: a string itself, or JSON.
+// textOf returns what a text column holds for a value: the text of a string, or the JSON of any
+// other value.
 func textOf(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.String {
 		return bytes.ToValidUTF8(v.Text(), []byte("\uFFFD"))
@@ -212,17 +213,17 @@ func textOf(v pyjson.Value) []byte {
 	return v.Raw()
 }
 
-// Difference is a row of a file that differs from the manifest of the file.
+// Difference describes a row that differs between a file and its manifest.
 type Difference struct {
 	What string // changed, added, removed, or moved
-	File int    // number of the row in the file, from 1; 0 if it was removed
-	Was  int    // number of the row in the manifest, from 1; 0 if it was added or moved
+	File int    // number of the row in the file, counted from 1; 0 if it was removed
+	Was  int    // number of the row in the manifest, counted from 1; 0 if it was added or moved
 }
 
-// CompareRows returns the first differences between the rows of a file and those of a manifest, in the order of
-// the file. It returns at most as many as most says. Rows are compared by their digests.
+// CompareRows returns the first differences between the rows of a file and those in its manifest, in file
+// order. most limits the number of differences. Rows are compared by their hashes.
 func CompareRows[H comparable](file, manifest []H, most int) (list []Difference) {
-	inFile, inManifest := counts(file), counts(manifest) // rows that are still to come
+	inFile, inManifest := counts(file), counts(manifest) // the number of times each row occurs from here on
 	moved := make(map[H]int)                             // rows of the manifest that were found earlier in the file
 	for i, j := 0, 0; (i < len(file) || j < len(manifest)) && len(list) < most; {
 		switch {
@@ -237,7 +238,7 @@ func CompareRows[H comparable](file, manifest []H, most int) (list []Difference)
 			i, j = i+1, j+1
 			continue
 		}
-		added := i < len(file) && inManifest[file[i]] <= moved[file[i]] // occurs nowhere in the rest of the manifest
+		added := i < len(file) && inManifest[file[i]] <= moved[file[i]] // does not occur in the rest of the manifest
 		removed := j < len(manifest) && inFile[manifest[j]] == 0
 		if added || i < len(file) && !removed {
 			inFile[file[i]]--

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// rowsOf returns rows that yield these texts.
+// rowsOf returns Rows that yield the given texts.
 func rowsOf(texts ...string) Rows {
 	return func() iter.Seq2[[]byte, error] {
 		return func(yield func([]byte, error) bool) {

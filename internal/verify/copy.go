@@ -6,17 +6,19 @@ import (
 	"colophon/proofs"
 )
 
-// PublishedCopy is a published copy of a log: a file is verified against the whole tree of its checkpoint.
+// PublishedCopy is a published copy of a log. A file can be verified against the entire tree of the copy's
+// checkpoint.
 type PublishedCopy struct {
-	Name       string // where it is, for messages
+	Name       string // the location of the copy, for messages
 	Keys       *proofs.KeyHistory
 	Checkpoint []byte // signed note
 	Tile       proofs.TileReader
 }
 
-// verifiers returns the keys of the log that follow from the trusted ones. The newest key must have
-// signed the copy's tree. A returned key accepts a checkpoint only if the copy's tree extends the
-// checkpoint's tree; otherwise its error wraps ErrNotLater, or says that the copy is too short.
+// verifiers returns the keys of the log that follow from the trusted ones. The copy's checkpoint
+// must be signed with the log's newest key. Each returned key accepts a checkpoint only if the
+// copy's tree extends the checkpoint's tree. Otherwise its error wraps ErrNotLater, or says that
+// the copy is too short.
 func (c *PublishedCopy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifier, error) {
 	known := c.Keys.VerifiersFrom(trusted...)
 	if len(known) == 0 {

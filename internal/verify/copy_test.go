@@ -41,8 +41,8 @@ func sign(t *testing.T, key *proofs.Signer, l *madeLog) []byte {
 	return note
 }
 
-// PublishedCopy.verifiers accepts a signature by any key of the log for a tree that the copy's tree
-// extends, and for no other tree.
+// PublishedCopy.verifiers accepts a checkpoint signed with any key of the log if the copy's tree
+// extends the checkpoint's tree, and rejects all others.
 func TestCopy(t *testing.T) {
 	const origin = "log.example/a"
 	first, err := proofs.GenerateKey().Signer(origin)
@@ -81,7 +81,8 @@ func TestCopy(t *testing.T) {
 	_, err = c.verifiers([]*proofs.Verifier{stranger.Verifier()})
 	require.ErrorIs(t, err, proofs.ErrWrongKey)
 
-	// The copy itself must be signed with the newest key, and its tiles must have its root.
+	// The copy's checkpoint must be signed with the newest key, and its root must be the root of
+	// the copy's tiles.
 	old := &PublishedCopy{Name: "here", Keys: history, Checkpoint: sign(t, first, log), Tile: log.Tile}
 	_, err = old.verifiers([]*proofs.Verifier{first.Verifier()})
 	require.ErrorIs(t, err, proofs.ErrWrongKey)

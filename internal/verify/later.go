@@ -10,9 +10,9 @@ import (
 	"colophon/proofs"
 )
 
-// ErrReplacedKey means that only a replaced key signed, and no later tree shows that the
-// checkpoint's tree belongs to the log. ErrNotLater means that a later tree shows that the
-// checkpoint's tree does not belong to the log.
+// ErrReplacedKey means that the checkpoint is signed only with a key that has been replaced, and no
+// later tree was given to show that its tree belongs to the log. ErrNotLater means that a later
+// tree was given, and shows that it does not.
 var (
 	ErrReplacedKey = errors.New("signed only with a key that has been replaced")
 	ErrNotLater    = errors.New("not the beginning of the later tree")
@@ -26,8 +26,8 @@ type laterTree struct {
 	Checkpoint string   `json:"checkpoint"`
 }
 
-// verifyingKeys returns the keys with which to verify a file. Replaced keys are accepted only for
-// trees that the later tree extends.
+// verifyingKeys returns the keys to verify a file with. Replaced keys are accepted only for trees
+// that a later tree, given with --copy or --later, extends.
 func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 	trusted, err := c.ReadTrustedKeys(o.Key)
 	if err != nil {
@@ -56,8 +56,8 @@ func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 	return keys, nil
 }
 
-// readLater reads the file of --later. The returned function returns nil for a checkpoint whose
-// tree the later tree extends. Otherwise its error wraps ErrNotLater.
+// readLater reads the file given with --later. The returned function returns nil for a checkpoint
+// whose tree is a prefix of the tree in that file, and otherwise an error that wraps ErrNotLater.
 func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proofs.Checkpoint) error, error) {
 	text, err := c.ReadFile(name)
 	if err != nil {

@@ -35,8 +35,8 @@ type acceptedCitation struct {
 	ChunkHash string `json:"chunk_hash"`
 }
 
-// verifyNested verifies a nested proof, the text in it if there is one, and the text of --text if
-// that flag is set.
+// verifyNested verifies a nested proof. It also verifies the text in the proof and the text given
+// with --text, if there are any.
 func verifyNested(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
 	if err := o.only("a nested proof, which shows a part of a record", "text"); err != nil {
 		return nil, err
@@ -80,7 +80,8 @@ func verifyNested(c *cli.Console, o Options, text []byte, keys []*proofs.Verifie
 	return part, nil
 }
 
-// verifyText checks that a text is the text of the proved part (spec: Nested proofs).
+// verifyText checks that text is the text of the stage or citation that n proves (spec: Nested
+// proofs).
 func verifyText(n *proofs.NestedProof, text []byte) error {
 	if MatchesText(n, text) {
 		return nil
@@ -94,8 +95,8 @@ func verifyText(n *proofs.NestedProof, text []byte) error {
 	return fmt.Errorf("%w: the hash of stage %.100q is %x, but the %d bytes of text have a different hash", ErrTextMismatch, n.Stage.Name, n.Stage.Hash, len(text))
 }
 
-// MatchesText reports whether a text has the hash of the stage or of the citation that a nested proof proves
-// (spec: Nested proofs).
+// MatchesText reports whether the hash of text is that of the stage or citation that n proves (spec: Nested
+// proofs).
 func MatchesText(n *proofs.NestedProof, text []byte) bool {
 	if n.Citation != nil {
 		return rules.ChunkHash(text) == n.Citation.ChunkHash
@@ -120,8 +121,8 @@ func (p *acceptedPart) print(c *cli.Console) error {
 	if p.embedded != nil {
 		text += ": " + excerpt(p.embedded)
 	}
-	// The names are quoted, because the writer chose them, and a terminal would interpret some
-	// characters.
+	// The names are quoted because the writer of the record chose them, and a terminal would
+	// interpret some characters.
 	part := ""
 	if s := p.Stage; s != nil {
 		part = fmt.Sprintf("  stage       %q, number %d of the run with the root %s\n  stage hash  %s\n", s.Name, s.Index+1, s.Root, s.Hash)
@@ -132,7 +133,7 @@ func (p *acceptedPart) print(c *cli.Console) error {
 	return err
 }
 
-// excerpt returns the beginning of a text, quoted.
+// excerpt returns the first 200 bytes of a text, quoted.
 func excerpt(text []byte) string {
 	const most = 200
 	if len(text) <= most {

@@ -23,19 +23,19 @@ type acceptedPack struct {
 	Redacted       int    `json:"redacted"`
 	Missing        int    `json:"missing"`
 	Recomputed     int    `json:"recomputed"`
-	Claimed        int    `json:"claimed"`           // checks in recomputed records whose hashes the pack cannot compute
-	Unknown        int    `json:"unknown,omitempty"` // recomputed records except for their cache key and digest
-	OwnPage        bool   `json:"own_page"`          // the page is exactly what this program writes
+	Claimed        int    `json:"claimed"`           // claimed hashes of recomputed records that cannot be computed from the pack
+	Unknown        int    `json:"unknown,omitempty"` // recomputed records whose cache key and digest could not be checked
+	OwnPage        bool   `json:"own_page"`          // whether the page is exactly what this program writes
 	coverage
 }
 
-// packCoverage returns the coverage of an audit pack. verifier_keys is not among the proved
-// members: these are not the keys with which the pack is verified.
+// packCoverage returns the coverage of an audit pack. The member verifier_keys is not proved,
+// because the pack is not verified with those keys.
 func packCoverage() coverage {
 	return coverage{[]string{"format", "ledger", "checkpoint", "records", "contents"}, []string{"exported", "verifier_keys", "content"}}
 }
 
-// verifyPack verifies the data of an audit pack. It never runs the page.
+// verifyPack verifies the data of an audit pack. It never runs the scripts of the page.
 func verifyPack(o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
 	if err := o.only("an audit pack"); err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 	"colophon/proofs"
 )
 
-// verifyReceipt verifies a receipt in JSON or a tlog-proof, and the record of --record if that
-// flag is set.
+// verifyReceipt verifies a JSON receipt or a tlog-proof. If the flag --record is set, it also
+// verifies the record in that file.
 func verifyReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
 	r, err := provenReceipt(c, o, text, keys)
 	if err != nil {
@@ -35,8 +35,8 @@ func verifyReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 	return a, nil
 }
 
-// provenReceipt returns the verified receipt in a text, or one made from a tlog-proof and its
-// entry.
+// provenReceipt returns the verified receipt in text. If text is a tlog-proof, it makes the receipt
+// from the proof and its entry.
 func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (*proofs.Receipt, error) {
 	if !bytes.HasPrefix(text, []byte("c2sp.org/tlog-proof@")) {
 		if err := o.only("a receipt in JSON, which has the event in it", "record"); err != nil {
@@ -67,8 +67,8 @@ func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 	return p.VerifyEntry(entry, keys...)
 }
 
-// explainRecord returns an error that says how to get the receipt, if the text is a record or a line about
-// an event, from which a receipt could not be parsed. It returns err for every other text.
+// explainRecord returns an error that says how to get the receipt if text, which could not be parsed as a
+// receipt, is a record or an event. Otherwise it returns err.
 func explainRecord(text []byte, err error) error {
 	var doc pyjson.Document
 	if doc.Parse(text) != nil || doc.Root().Kind() != pyjson.Object {
@@ -98,7 +98,7 @@ func readEntry(c *cli.Console, name string) ([]byte, error) {
 	var line struct {
 		Entry []byte `json:"entry"`
 	}
-	// An entry begins with a hash, so it is not JSON as a whole.
+	// An entry begins with a hash, so the entry itself is never valid JSON.
 	if json.Unmarshal(text, &line) == nil && line.Entry != nil {
 		return line.Entry, nil
 	}

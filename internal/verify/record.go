@@ -16,9 +16,9 @@ import (
 	"colophon/proofs"
 )
 
-// verifyRecord checks that an event is about a record, and that the event is byte for byte the
-// one that this program computes from the record. The caller has verified the event. The error
-// wraps ErrOtherRecord or ErrValueMismatch.
+// verifyRecord checks that an event is about the posted record, and that recomputing the event from
+// the record gives the same bytes. The caller must have verified the event. The error wraps
+// ErrOtherRecord if the event is about another record, and ErrValueMismatch if its values differ.
 func verifyRecord(body, posted []byte) error {
 	var document pyjson.Document
 	if err := document.Parse(body); err != nil {
@@ -68,8 +68,8 @@ func verifyRecord(body, posted []byte) error {
 	return fmt.Errorf("%w: %s: the event has %s, computed %s", ErrValueMismatch, pointer, shown(says), shown(computed))
 }
 
-// parsePosted parses a record of a kind, or a line of an import, which names the kind next to
-// the record.
+// parsePosted parses a record of the given kind. The record may also be a line of an import file,
+// which states the kind next to the record.
 func parsePosted(limits record.Limits, kind record.Kind, posted []byte) (*record.Record, error) {
 	var document pyjson.Document
 	if document.Parse(posted) == nil {
@@ -88,16 +88,16 @@ func parsePosted(limits record.Limits, kind record.Kind, posted []byte) (*record
 	return r, err
 }
 
-// contentPointer is the place where an event names the digests of the bytes exactly as they
-// were posted. The record's own digest covers its canonical form, so the same record in
-// another JSON spelling can have different content digests.
+// contentPointer points to the digests of the content bytes exactly as they were posted. The
+// record's own digest covers its canonical form, so the same record in another JSON spelling can
+// have different content digests.
 const contentPointer = "/record/content"
 
-// membersPointer begins the pointers to the digests of payload members, which only readers of
-// the ledger's secret can compute.
+// membersPointer is the prefix of the pointers to digests of payload members. Computing these
+// digests requires the ledger's secret.
 const membersPointer = "/record/payload_members/"
 
-// shown formats a value for a message.
+// shown formats a value for an error message, truncated to 200 bytes.
 func shown(v pyjson.Value) []byte {
 	const most = 200
 	text := event.SourceForMessage(v)

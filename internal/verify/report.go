@@ -13,8 +13,8 @@ import (
 	"colophon/proofs"
 )
 
-// ExplainRejection returns the error for a file that does not verify, with the exit code of its Verdict. With o.JSON,
-// ExplainRejection prints the reason as JSON. It returns any other error unchanged.
+// ExplainRejection returns an error with the exit code of the Verdict that matches cause. If o.JSON is set, it also
+// prints the reason as JSON. It returns cause unchanged if no Verdict matches.
 func ExplainRejection(c *cli.Console, o Options, cause error) error {
 	for _, v := range AllVerdicts() {
 		if !errors.Is(cause, v.err) {
@@ -65,8 +65,8 @@ func receiptCoverage(r *proofs.Receipt) coverage {
 	return coverage{r.CoveredMembers(), append([]string{}, r.UncoveredMembers()...)}
 }
 
-// unproved formats the members that no proof covers. It returns "" if there are none. word
-// names the party that must be trusted for them.
+// unproved formats the members that no proof covers, or returns "" if there are none. word names
+// the party that asserts them.
 func (c coverage) unproved(word string) string {
 	const most = 20
 	if len(c.NotProved) == 0 {
@@ -84,8 +84,9 @@ func (c coverage) unproved(word string) string {
 	return fmt.Sprintf("  NOT PROVED  %s: asserted by %s alone\n", strings.Join(names, ", "), word)
 }
 
-// newAccepted returns the report on a verified receipt. The error wraps proofs.ErrMalformed if
-// this program does not know the signed event's kind or form.
+// newAccepted returns the report on a verified receipt. It returns an error that wraps
+// proofs.ErrMalformed if the kind of the event is unknown, or if its time or ledger name is not
+// valid.
 func newAccepted(r *proofs.Receipt, keys []*proofs.Verifier) (*accepted, error) {
 	if !record.Kind(r.Kind).IsKnown() {
 		return nil, fmt.Errorf("%w: the event's kind is %+.100q, which is unknown", proofs.ErrMalformed, r.Kind)
@@ -148,8 +149,8 @@ func (a *accepted) print(c *cli.Console) error {
 	return err
 }
 
-// summarise formats the ledger's checks of the record: how often each result occurs, and each
-// failed check. claimed is the number of hashes that are only claimed.
+// summarise formats the ledger's checks of a record: the number of times each result occurs,
+// followed by each failed check. claimed is the number of hashes that are only claimed.
 func summarise(checks []byte) (text string, claimed int, err error) {
 	var document pyjson.Document
 	if err := document.Parse(checks); err != nil {
@@ -161,8 +162,8 @@ func summarise(checks []byte) (text string, claimed int, err error) {
 		result := string(check.Member("result").Text())
 		found[result]++
 		if result == string(record.Mismatch) {
-			// The names are quoted, because the writer chose them, and a terminal would interpret some
-			// characters.
+			// The names are quoted because the writer of the record chose them, and a terminal would
+			// interpret some characters.
 			fmt.Fprintf(&failed, "  MISMATCH    %q: claimed %s, computed %s\n", name.Text(),
 				check.Member("claimed").Raw(), check.Member("computed").Raw())
 		}

@@ -84,7 +84,8 @@ func verifyTable(o Options, m *table.Manifest, name string, keys []*proofs.Verif
 // mostRows is the maximum number of rows that an error names.
 const mostRows = 10
 
-// checkRows compares the rows of a file with the leaf hashes of the manifest.
+// checkRows checks that the rows of a file match the leaf hashes in its manifest. Its error wraps
+// ErrRowMismatch and lists the first rows that do not.
 func checkRows(rows func(func([]byte, error) bool), leaves []proofs.Hash) error {
 	var own []proofs.Hash
 	var seqs []string // seqs of the file's rows, for errors

@@ -11,24 +11,24 @@ import (
 	"colophon/proofs/pack"
 )
 
-// Verdict is one possible result of a failed verification.
+// Verdict is one of the ways in which a verification can fail.
 type Verdict struct {
 	Code    int    // exit code
 	name    string // machine-readable
 	meaning string
-	err     error // errors that wrap this error have the verdict
+	err     error // the verdict applies to errors that wrap this error
 }
 
 // ErrOtherRecord means that the event is about another record. ErrValueMismatch means that the event
-// is about the record, but has values that do not follow from it. ErrTextMismatch means that a text is
-// not the text of the proved part.
+// is about the record, but has values that do not follow from it. ErrTextMismatch means that a text
+// does not have the hash that a nested proof proves.
 var (
 	ErrOtherRecord   = errors.New("the record is not the one in the event")
 	ErrValueMismatch = errors.New("the event's values do not follow from the record")
 	ErrTextMismatch  = errors.New("the text does not match the recorded hash")
 )
 
-// AllVerdicts lists the results of failed verifications, with their exit codes.
+// AllVerdicts lists the ways in which a verification can fail, with their exit codes.
 func AllVerdicts() []Verdict {
 	return []Verdict{
 		{17, "no_proof", "a minimal receipt, which carries no proof; ask for it again: GET …/records/SEQ/receipt", proofs.ErrNoProof},
@@ -53,7 +53,7 @@ func AllVerdicts() []Verdict {
 	}
 }
 
-// Options holds the flags of verify. A file name may be "-", the standard input.
+// Options holds the flags of the verify command. A file name may be "-" for standard input.
 type Options struct {
 	File, Key, Record, Entry, Text, Later string
 	JSON                                  bool
@@ -81,7 +81,8 @@ func (o Options) validate() error {
 	return nil
 }
 
-// only returns an error if a flag is set that does not apply to this kind of file.
+// only returns an error if a flag is set that does not apply to this kind of file. what describes
+// the kind of file, and allowed lists the flags that do apply.
 func (o Options) only(what string, allowed ...string) error {
 	for flag, value := range map[string]string{"record": o.Record, "entry": o.Entry, "text": o.Text} {
 		if value != "" && !slices.Contains(allowed, flag) {
@@ -91,7 +92,6 @@ func (o Options) only(what string, allowed ...string) error {
 	return nil
 }
 
-// verified is the report on a verified file.
 type verified interface {
 	print(c *cli.Console) error
 }

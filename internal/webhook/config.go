@@ -1,10 +1,9 @@
 // Package webhook notifies other services of what a ledger records: mismatches, drift, diverging run-DAGs,
-// stale citations, gaps, and trouble with the index.
+// stale citations, gaps, and problems with the index.
 //
-// Each hook follows each of its ledgers with a goroutine and a cursor that survives a restart.
-// A message is sent until its receiver accepts it, so a receiver gets it at least once, always
-// with the same id. Messages have the form and the signature of the Standard Webhooks
-// specification.
+// Each hook follows each of its ledgers in a goroutine, with a cursor that survives a restart. A message
+// is resent until its receiver accepts it, so the receiver gets it at least once, always with the same ID.
+// Messages are formatted and signed according to the Standard Webhooks specification.
 package webhook
 
 import (
@@ -24,35 +23,34 @@ import (
 	"colophon/internal/safefile"
 )
 
-// MessageType is the type of a message.
 type MessageType string
 
-// The types of messages.
+// The message types.
 const (
 	TypeMismatch      MessageType = "mismatch"       // a record claims a hash that its content does not have
 	TypeInconsistent  MessageType = "inconsistent"   // the verdict of a run-DAG breaks a rule
-	TypeDrift         MessageType = "drift"          // an IPC run has a different output from the previous run of its input
-	TypeDivergence    MessageType = "divergence"     // a run-DAG differs from the previous one of its question
+	TypeDrift         MessageType = "drift"          // the output of an IPC run differs from that of the previous run with the same input
+	TypeDivergence    MessageType = "divergence"     // a run-DAG differs from the previous one with the same question
 	TypeStaleCitation MessageType = "stale_citation" // an event superseded chunks that citation sets cite
-	TypeGap           MessageType = "gap"            // a producer has skipped numbers
+	TypeGap           MessageType = "gap"            // a producer skipped sequence numbers
 	TypeIndexTrouble  MessageType = "trouble"        // the index of a ledger stopped or fell behind
 )
 
 // MessageTypes lists all types of messages.
 var MessageTypes = []MessageType{TypeMismatch, TypeInconsistent, TypeDrift, TypeDivergence, TypeStaleCitation, TypeGap, TypeIndexTrouble}
 
-// Hook is one receiver of messages.
+// Hook is the configuration of one receiver of messages.
 type Hook struct {
 	Name string `yaml:"name"`
 	URL  string `yaml:"url"`
-	// SecretFile names a file with the secret that signs messages: at least 24 bytes of text, or whsec_
-	// followed by base64. A relative name is relative to the folder of the configuration.
+	// SecretFile names a file that holds the secret for signing messages: at least 24 bytes of text, or
+	// whsec_ followed by base64. A relative name is relative to the folder of the configuration file.
 	SecretFile string        `yaml:"secret-file"`
 	Ledgers    []string      `yaml:"ledgers"` // empty means all
 	Events     []MessageType `yaml:"events"`  // empty means all
 	Causes     []string      `yaml:"causes"`  // causes of drift and divergence; empty means all
-	// FromStart sends messages about all events of the log. By default, a new hook begins at
-	// the head.
+	// FromStart makes a new hook send messages about all events in the log. By default, it starts
+	// at the head.
 	FromStart bool `yaml:"from-start"`
 
 	secret []byte
@@ -128,8 +126,8 @@ func (h *Hook) check(dir string) error {
 	return nil
 }
 
-// parseSecret returns the signing key that a secret stands for. It fails if the key is shorter than
-// minSecret.
+// parseSecret decodes the signing key from the text of a secret. It returns an error if the key is
+// shorter than minSecret bytes.
 func parseSecret(text string) ([]byte, error) {
 	key := []byte(text)
 	if encoded, is := strings.CutPrefix(text, secretPrefix); is {
@@ -152,13 +150,14 @@ func names(types []MessageType) string {
 	return strings.Join(list, ", ")
 }
 
-// wants reports whether the hook sends messages of a type. cause is "" for types without one.
+// wants reports whether the hook sends messages of type t with the given cause. cause is "" for
+// types that have no cause.
 func (h *Hook) wants(t MessageType, cause string) bool {
 	return (len(h.Events) == 0 || slices.Contains(h.Events, t)) &&
 		(cause == "" || len(h.Causes) == 0 || slices.Contains(h.Causes, cause))
 }
 
-// covers reports whether the hook follows the ledger with this name.
+// covers reports whether the hook follows the named ledger.
 func (h *Hook) covers(ledger string) bool {
 	return len(h.Ledgers) == 0 || slices.Contains(h.Ledgers, ledger)
 }

@@ -21,7 +21,7 @@ const (
 	longestWait = 15 * time.Minute // longest pause between two attempts
 )
 
-// sign returns the value of the header webhook-signature (Standard Webhooks, symmetric).
+// sign returns the value of the webhook-signature header (Standard Webhooks, symmetric).
 func sign(secret []byte, id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, secret)
 	fmt.Fprintf(mac, "%s.%s.", id, timestamp)
@@ -29,8 +29,8 @@ func sign(secret []byte, id, timestamp string, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// newClient returns a client that follows no redirects: the receiver's address is what the
-// operator wrote.
+// newClient returns a client that does not follow redirects, so that messages go only to the
+// address that the operator configured.
 func newClient() *http.Client {
 	return &http.Client{
 		Timeout:       attemptTime,
@@ -38,7 +38,8 @@ func newClient() *http.Client {
 	}
 }
 
-// post makes one attempt. wait is the pause that the receiver requests with Retry-After, or 0.
+// post makes one attempt to deliver a message. wait is the pause that the receiver requested with
+// Retry-After, or 0.
 func (w *worker) post(ctx context.Context, m *Message, body []byte) (wait time.Duration, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.hook.URL, bytes.NewReader(body))
 	if err != nil {
@@ -65,8 +66,8 @@ func (w *worker) post(ctx context.Context, m *Message, body []byte) (wait time.D
 	return wait, fmt.Errorf("the receiver responded with %s", response.Status)
 }
 
-// deliver sends a message until the receiver accepts it. It returns an error only if ctx is
-// done.
+// deliver resends a message until the receiver accepts it. It returns an error only if the message
+// cannot be encoded or if ctx is done.
 func (w *worker) deliver(ctx context.Context, m *Message) error {
 	body, err := json.Marshal(m)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 // Message is the JSON body of a webhook message.
 type Message struct {
-	Type      string      `json:"type"`      // colophon. followed by a MessageType
+	Type      string      `json:"type"`      // "colophon." followed by a MessageType
 	Timestamp string      `json:"timestamp"` // time of the event, RFC 3339
 	Data      MessageData `json:"data"`
 	id        string
@@ -35,7 +35,7 @@ type MessageData struct {
 	Kind      string `json:"kind,omitempty"`
 	RunID     string `json:"run_id,omitempty"`
 	EventHash string `json:"event_hash,omitempty"`
-	Text      string `json:"text"` // one sentence for people
+	Text      string `json:"text"` // one human-readable sentence
 
 	Fields    []string `json:"fields,omitempty"`    // checks that failed
 	Cause     string   `json:"cause,omitempty"`     // cause of the drift or divergence
@@ -61,8 +61,8 @@ func newMessage(e *event.Event, kind MessageType, text string) *Message {
 	return m
 }
 
-// messageID derives the id of a message from the values that identify the message, so that the id is the
-// same each time the message is sent.
+// messageID derives a message's ID from the values that identify the message, so that the ID is the same
+// each time the message is sent.
 func messageID(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -100,8 +100,8 @@ func messagesOf(ctx context.Context, view *index.View, e *event.Event) (list []*
 	return list, nil
 }
 
-// checkMessages returns a message about hashes that do not match their claims, and one about inconsistent
-// verdicts, if the event has any.
+// checkMessages returns one message if any claimed hashes of the event do not match, and another one if
+// any of its verdicts are inconsistent.
 func checkMessages(e *event.Event) (list []*Message) {
 	var mismatches, broken []string
 	for name, check := range e.Checks.Members() {
@@ -129,8 +129,9 @@ func checkMessages(e *event.Event) (list []*Message) {
 	return list
 }
 
-// driftMessage returns the message about an output that differs from that of the previous run, or about a
-// run-DAG that diverges. It returns nil if there is nothing to report.
+// driftMessage returns a message if the event's output differs from the output of the previous run, or if
+// the event is a run-DAG that diverges from the previous one. It returns nil if there is nothing to
+// report.
 func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Message, error) {
 	facts, err := facts.DeriveMembers(ctx, view, e.Seq, e.Kind)
 	if err != nil {
@@ -157,7 +158,7 @@ func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Messa
 	return nil, nil
 }
 
-// staleMessages returns one message for each source whose chunks an event superseded.
+// staleMessages returns one message for each source whose chunks were superseded by event e.
 func staleMessages(ctx context.Context, view *index.View, e *event.Event) (list []*Message, err error) {
 	for _, source := range sourcesOf(e) {
 		// The latest superseded chunks come first.
@@ -188,7 +189,7 @@ func staleMessages(ctx context.Context, view *index.View, e *event.Event) (list 
 	return list, nil
 }
 
-// sourcesOf returns the sources that an event cites or registers, each once.
+// sourcesOf returns the IDs of the sources that an event cites or registers, without duplicates.
 func sourcesOf(e *event.Event) (list []string) {
 	if e.Kind == record.SourceRegistered {
 		return []string{string(e.Detail.Member("source_id").Text())}
@@ -203,7 +204,7 @@ func sourcesOf(e *event.Event) (list []string) {
 	return list
 }
 
-// gapMessage returns the message about numbers that the producer of a record has skipped, or nil. The
+// gapMessage returns a message if the producer of a record skipped numbers, and nil otherwise. The
 // index must still have the state before the event.
 func gapMessage(view *index.View, e *event.Event) (*Message, error) {
 	id, number := e.Producer()

@@ -25,7 +25,7 @@ import (
 // Options configure a Sender.
 type Options struct {
 	Hooks []Hook
-	// Dir is the folder for the cursors. It is created if necessary.
+	// Dir is the folder that holds the cursors. New creates it if necessary.
 	Dir string
 	Log *slog.Logger
 	// Follower returns the index of a ledger.
@@ -33,7 +33,7 @@ type Options struct {
 	// Writes reports whether this server writes a ledger. Each server sends messages only about
 	// the ledgers that it writes. nil means that this server writes all ledgers.
 	Writes func(ledger string) bool
-	// Pause is the pause after the first failed attempt; each further failure doubles it. The
+	// Pause is the pause after the first failed attempt. It doubles after each further failure. The
 	// default is 1 second.
 	Pause time.Duration
 }
@@ -50,7 +50,7 @@ type Sender struct {
 	workers []*worker
 }
 
-// New returns a sender without ledgers.
+// New returns a Sender that does not follow any ledgers yet.
 func New(o Options) (*Sender, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
@@ -63,7 +63,8 @@ func New(o Options) (*Sender, error) {
 	return s, nil
 }
 
-// Open starts to follow a ledger for each hook that covers it. It returns at once.
+// Open starts following a ledger for each hook that covers it. It does not wait for messages to be
+// sent.
 func (s *Sender) Open(l *ledger.Ledger) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +116,7 @@ type worker struct {
 	next         atomic.Uint64 // seq of the next event
 	sent, failed atomic.Uint64
 	failing      atomic.Bool
-	troubled     time.Time // when the reported trouble began; used only by run
+	troubled     time.Time // when the reported problem began, or zero; used only by run
 }
 
 func (w *worker) wake() {
@@ -128,7 +129,7 @@ func (w *worker) wake() {
 const (
 	// checkPause is the time between two checks of the index of an idle ledger.
 	checkPause = 10 * time.Second
-	// behindTime is how long an index may be behind its log before that is trouble.
+	// behindTime is how long an index may lag behind its log before the hook reports it.
 	behindTime = time.Minute
 )
 
@@ -163,7 +164,8 @@ func (w *worker) catchUp(ctx context.Context) error {
 }
 
 // waitForIndex waits until the index covers the head. If that takes longer than behindTime, it
-// sends one message of type TypeIndexTrouble, and returns an error.
+// returns an error. Before that, it sends a message of type TypeIndexTrouble if the hook wants one
+// and this problem has not been reported yet.
 func (w *worker) waitForIndex(ctx context.Context, head uint64) error {
 	follower := w.options.Follower(w.ledger.Name())
 	waiting, cancel := context.WithTimeout(ctx, behindTime)
@@ -187,8 +189,8 @@ func (w *worker) waitForIndex(ctx context.Context, head uint64) error {
 	return err
 }
 
-// sendUpTo sends the messages about the events up to, but not including, to. It moves the cursor
-// after each event that has messages, and at the end.
+// sendUpTo sends the messages about all events with a seq less than to. It stores the cursor after
+// each event that caused a message, and at the end.
 func (w *worker) sendUpTo(ctx context.Context, to uint64) error {
 	var decoder event.Decoder
 	for entry, err := range w.ledger.PublishedLog().Entries(ctx, w.next.Load()) {
@@ -217,8 +219,7 @@ func (w *worker) sendUpTo(ctx context.Context, to uint64) error {
 	return w.storeCursor(w.next.Load())
 }
 
-// tell sends the messages about one event that the hook wants, and reports whether there were
-// any.
+// tell sends the messages about event e that the hook wants, and reports whether it sent any.
 func (w *worker) tell(ctx context.Context, e *event.Event) (told bool, err error) {
 	view, err := w.options.Follower(w.ledger.Name()).View(e.Seq + 1)
 	if err != nil {
@@ -249,8 +250,8 @@ func (w *worker) cursorFile() string {
 	return filepath.Join(w.options.Dir, w.hook.Name+"@"+w.ledger.Name()+".json")
 }
 
-// readCursor returns the next event. known is false if the hook has not followed the ledger
-// before.
+// readCursor returns the seq of the next event to process. known is false if the hook has not
+// followed the ledger before.
 func (w *worker) readCursor() (next uint64, known bool, err error) {
 	text, err := safefile.Read(w.cursorFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -297,7 +298,7 @@ func (s *Sender) Collect(ch chan<- prometheus.Metric) {
 		next := w.next.Load()
 		ch <- prometheus.MustNewConstMetric(sentTotal, prometheus.CounterValue, float64(w.sent.Load()), labels...)
 		ch <- prometheus.MustNewConstMetric(failedTotal, prometheus.CounterValue, float64(w.failed.Load()), labels...)
-		head := w.ledger.Head().Size // read after next, so that next is never larger
+		head := w.ledger.Head().Size // read after next, so that head cannot be behind it
 		ch <- prometheus.MustNewConstMetric(lagEvents, prometheus.GaugeValue, float64(head-min(next, head)), labels...)
 	}
 }

@@ -33,8 +33,8 @@ import (
 
 const secret = "a secret of at least 24 bytes"
 
-// receiver collects messages, after refusing the first ones. refuse is the number of messages
-// that it still refuses.
+// receiver collects messages. While refuse is positive, it rejects each message and decrements
+// refuse.
 type receiver struct {
 	mu       sync.Mutex
 	messages []webhook.Message
@@ -101,7 +101,7 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, host: host, index: store, url: server.URL + "/v1/ledgers/default", dir: t.TempDir()}
 }
 
-// send starts a sender with the given hooks in YAML. The caller must close it.
+// send starts a Sender. hooks is its configuration in YAML. The caller must close the Sender.
 func (w *world) send(hooks string) *webhook.Sender {
 	w.t.Helper()
 	dir := w.t.TempDir()
@@ -167,8 +167,8 @@ func TestMessages(t *testing.T) {
 	require.Equal(t, []string{"output_hash"}, r.messages[1].Data.Fields)
 }
 
-// A message is sent until it is accepted, and again after a restart, always with the same id. No
-// message is sent again once the cursor has passed its event.
+// A message is resent until it is accepted, including after a restart, always with the same ID.
+// Once the cursor has passed an event, its messages are not sent again.
 func TestRetriesAndRestarts(t *testing.T) {
 	w, r := newWorld(t), &receiver{refuse: 5}
 	server := httptest.NewServer(r)
@@ -181,8 +181,8 @@ func TestRetriesAndRestarts(t *testing.T) {
 	require.Equal(t, []string{"drift", "mismatch"}, r.types())
 	require.Equal(t, 7, r.tries)
 
-	// The process stops after the receiver has accepted the messages and before the cursor is
-	// stored.
+	// Simulate a process that stops after the receiver has accepted the messages but before the
+	// cursor is stored.
 	first := r.ids
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "cursors", "all@default.json"), []byte(`{"next":0}`), 0o600))
 	s = w.send(hooks)

@@ -15,8 +15,8 @@ import (
 // Cause says why the outputs of two runs differ or agree (spec: Causes).
 type Cause string
 
-// The causes. Input to Seed are the variables that form an ipc_id. OllamaBuild and HostPlatform
-// are variables of the environment, which are compared only if both runs have them.
+// The causes. Those from Input to Seed are the variables that determine an ipc_id. OllamaBuild and
+// HostPlatform describe the environment of a run, and are compared only if both runs record them.
 const (
 	Identical    Cause = "identical"     // nothing differs, not even the outputs
 	Input        Cause = "input"         // only the input and the output differ
@@ -25,8 +25,8 @@ const (
 	Temperature  Cause = "temperature"
 	MaxTokens    Cause = "max_tokens"
 	Seed         Cause = "seed"
-	// OllamaBuild and HostPlatform mean that only this variable of the environment and the
-	// output differ.
+	// OllamaBuild and HostPlatform mean that only this property of the environment and the output
+	// differ.
 	OllamaBuild  Cause = "ollama_build_hash"
 	HostPlatform Cause = "host_platform"
 	// Evidence means that only the citation sets of the two runs and the output differ.
@@ -40,8 +40,8 @@ const (
 	Stochastic Cause = "stochastic"
 	// Unseeded means that only the output differs, and no seed was given.
 	Unseeded Cause = "unseeded"
-	// StochasticOrModelInternal means that only the output differs, and a model's digest is
-	// unknown.
+	// StochasticOrModelInternal means that only the output differs, and that at least one of the
+	// model digests is unknown.
 	StochasticOrModelInternal Cause = "stochastic_or_model_internal"
 	// Incomplete means that one of the two is not a run.
 	Incomplete Cause = "incomplete"
@@ -53,21 +53,21 @@ var Causes = [...]Cause{
 	Confounded, NoEffect, ModelInternal, Unseeded, Stochastic, StochasticOrModelInternal, Incomplete,
 }
 
-// Difference is a variable that has different values in two runs. A and B hold hashes and texts
-// as recorded, and numbers in canonical form. nil stands for null.
+// Difference is a variable that has different values in two runs. A and B hold hashes and texts as
+// they were recorded, and numbers in canonical form. They are nil if the value is null.
 type Difference struct {
 	Variable string
 	A, B     []byte
-	// NameA and NameB are readable names of the values, which Sentence shows instead of the values.
-	// An empty name means that there is none.
+	// NameA and NameB are readable names for the values. Sentence shows a name instead of the value
+	// if the name is not empty.
 	NameA, NameB string
-	// Members are the payload members that differ, if the variable is the input. It is empty
-	// if one of the runs has no digests of payload members.
+	// Members lists the payload members that differ, if the variable is the input. It is empty if
+	// either run has no digests of its payload members.
 	Members []MemberDifference
 }
 
-// MemberDifference is a payload member with different digests in two runs. A digest is nil if the
-// payload lacks the member.
+// MemberDifference is a payload member whose digests differ between two runs. A or B is nil if that
+// run's payload lacks the member.
 type MemberDifference struct {
 	Pointer string
 	A, B    []byte
@@ -76,17 +76,18 @@ type MemberDifference struct {
 // Attribution is the result of comparing two runs.
 type Attribution struct {
 	Cause Cause
-	// Differences are in the order of the causes. They include variables of the environment
-	// only if both runs have them.
+	// Differences is in the order of the causes. It includes a property of the environment only if
+	// both runs record it.
 	Differences   []Difference
 	OutputChanged bool
 }
 
-// CitationSetPair identifies the latest citation sets of two runs, found by their run_ids (spec:
-// Evidence). In the zero value, at least one run has no citation set, and nothing is compared.
+// CitationSetPair identifies the latest citation sets of two runs, which are found by the runs'
+// run_ids (spec: Evidence). The zero value means that at least one run has no citation set, so that
+// nothing is compared.
 type CitationSetPair struct {
 	A, B   uint64 // seqs of the sets
-	Differ bool   // whether the sets differ in their chunks, or in the sources of a chunk
+	Differ bool   // whether the sets cite different chunks, or the same chunk from different sources
 }
 
 // CompareRuns compares two runs (spec: Causes). If the model differs, a different model digest
@@ -136,8 +137,8 @@ var variables = [...]string{
 	string(OllamaBuild), string(HostPlatform), "model_digest", string(Evidence),
 }
 
-// Positions in variables. At environment and later positions, an unknown value is equal to any
-// other value. The value of evidence comes from CitationSetPair, not from the event of a run.
+// Indexes into variables. At environment and above, an unknown value is considered equal to any
+// other value. The value of evidence comes from a CitationSetPair instead of the event of a run.
 const (
 	input       = 0
 	model       = 2
@@ -201,7 +202,7 @@ func compare(a, b *event.IPC, setsDiffer bool) comparison {
 	return c
 }
 
-// cause derives the cause from the complete comparison of a and b.
+// cause determines the cause after the variables of runs a and b have been compared.
 func (c *comparison) cause(a, b *event.IPC) Cause {
 	switch {
 	case !a.IsRun() || !b.IsRun():

@@ -14,8 +14,8 @@ var variableNames = map[string]string{
 	variables[modelDigest]: "model digest", string(Evidence): "citation set",
 }
 
-// Sentence returns English text of one or two sentences that name the cause and show the values
-// that differ.
+// Sentence returns one or two English sentences that state the cause and show the values that
+// differ.
 func (r *Attribution) Sentence() string {
 	switch r.Cause {
 	case Incomplete:
@@ -41,9 +41,9 @@ func (r *Attribution) Sentence() string {
 // comparedHashes lists the compared fields that are hashes.
 var comparedHashes = [...]string{"input_hash", "system_prompt_hash", "output_hash"}
 
-// MismatchSentence returns a sentence that names the compared hashes of event seq that do not
-// match their claims. fields are the fields with the check "mismatch" (spec: Checks). The
-// sentence is empty if no compared hash is among them.
+// MismatchSentence returns a sentence that lists the compared hashes of event seq that do not match
+// their claims. fields holds the names of all fields whose check is "mismatch" (spec: Checks). The
+// sentence is empty if none of them is a compared hash.
 func MismatchSentence(seq uint64, fields []string) string {
 	var hashes []string
 	for _, hash := range comparedHashes {
@@ -76,7 +76,7 @@ func (r *Attribution) differencesText() string {
 	return strings.Join(list[:last], ", ") + " and " + list[last] + " differ"
 }
 
-// show formats a value of the variable, or its name, for a sentence.
+// show formats a value of the variable for a sentence. It uses name instead if name is not empty.
 func (d *Difference) show(value []byte, name string) string {
 	if name != "" {
 		return "“" + abbreviate([]byte(name)) + "”"
@@ -87,7 +87,7 @@ func (d *Difference) show(value []byte, name string) string {
 	return abbreviate(value)
 }
 
-// maxShownMembers is the greatest number of payload members that a sentence names.
+// maxShownMembers is the maximum number of payload members that a sentence lists.
 const maxShownMembers = 3
 
 // membersText names the payload members that differ. It is empty or begins with a space.
@@ -105,7 +105,7 @@ func (d *Difference) membersText() string {
 	return " in " + strings.Join(names, ", ")
 }
 
-// maxShownBytes is the greatest number of bytes of a value that a sentence shows.
+// maxShownBytes is the maximum number of bytes of a value that a sentence shows.
 const maxShownBytes = 48
 
 // abbreviate truncates a value that is longer than maxShownBytes, and shortens a hash to its

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// ChunkChange is the difference between the chunks of two citation sets. Each chunk counts
-// once (spec: Citation drift).
+// ChunkChange describes how the chunks of two citation sets differ. Duplicate chunks are ignored
+// (spec: Citation drift).
 type ChunkChange struct {
 	Added   []string // in the order of the later set
 	Removed []string // in the order of the earlier set
 	Kept    []string // in the order of the later set
-	// Jaccard is the number of kept chunks divided by the number of distinct chunks in both
-	// sets, rounded to six decimals. It is 1 if both sets are empty.
+	// Jaccard is the number of kept chunks divided by the number of distinct chunks in the two sets
+	// together, rounded to six decimal places. It is 1 if both sets are empty.
 	Jaccard float64
 }
 
@@ -60,29 +60,30 @@ func has[K comparable, V any](set map[K]V, key K) bool {
 	return ok
 }
 
-// Citation is a chunk and the source under which a citation set cites it.
+// Citation is a chunk and the source that a citation set cites it from.
 type Citation struct{ Chunk, Source string }
 
-// CitationChange is the difference between two citation sets: in their chunks, and in the
-// sources of the chunks that both cite (spec: Evidence).
+// CitationChange describes how two citation sets differ in their chunks, and in the sources of the
+// chunks that both cite (spec: Evidence).
 type CitationChange struct {
 	ChunkChange
 	OtherSources []ChunkSources // in the order of Kept
 }
 
-// ChunkSources is a chunk that two sets cite under different sources. A and B list the chunk's
-// sources in the first and the second set, sorted.
+// ChunkSources is a chunk that two sets cite from different sources. A and B are the sorted sources
+// in the first and the second set.
 type ChunkSources struct {
 	Chunk string
 	A, B  []string
 }
 
-// HasDifferences reports whether the sets differ in their chunks or in the sources of a chunk.
+// HasDifferences reports whether the sets cite different chunks, or the same chunk from different
+// sources.
 func (c *CitationChange) HasDifferences() bool {
 	return len(c.Added)+len(c.Removed)+len(c.OtherSources) > 0
 }
 
-// CompareCitations compares the citations of two sets. It ignores repetitions. The order of the
+// CompareCitations compares the citations of two sets, ignoring duplicates. The order of the
 // citations affects only the order of the lists in the result.
 func CompareCitations(before, after []Citation) CitationChange {
 	chunks := func(list []Citation) (hashes []string) {

@@ -24,8 +24,8 @@ func TestCompareCitations(t *testing.T) {
 	require.Equal(t, "The citation sets cite the same chunks.", same.Sentence())
 }
 
-// CompareCitations finds a difference if and only if the sets differ in their distinct pairs of
-// a chunk and a source.
+// CompareCitations reports a difference if and only if the sets contain different pairs of a chunk
+// and a source.
 func TestCompareCitationsProperties(t *testing.T) {
 	drawn := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Citation {
 		return Citation{rapid.SampledFrom([]string{"c", "d", "e"}).Draw(t, "chunk"), rapid.SampledFrom([]string{"s", "t"}).Draw(t, "source")}

@@ -9,35 +9,34 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// StageChange is the difference between the stages of run-DAGs a and b (spec: Run-DAG
-// comparison).
+// StageChange describes how the stages of run-DAGs a and b differ (spec: Run-DAG comparison).
 //
-// Two stages correspond if they have the same name and the same position among the stages of
-// that name in their lists. Both lists are walked together. A stage differs if only one list
-// has it, if its hash differs, or if b has it later than a. If each list continues with a
-// stage that the other lacks, the walk takes the stage that is earlier in the known shapes, or
-// the stage of b if neither is. So no stage differs if and only if the lists, and therefore
-// the roots, are equal.
+// A stage in one list corresponds to a stage in the other if both have the same name, and the same
+// position among the stages of that name. The two lists are walked in parallel. A stage differs if
+// only one list contains it, if the hashes differ, or if it comes later in b than in a. If both
+// lists continue with a stage that the other one lacks, the walk takes the one that comes first in
+// the known shapes, or the one in b if that does not decide. As a result, no stage differs if and
+// only if the lists, and therefore the roots, are equal.
 type StageChange struct {
-	// Differing names all stages that differ, in the order of the walk. A name appears once
-	// for each stage of that name that differs.
+	// Differing lists the names of all stages that differ, in the order of the walk. A name appears
+	// once for each stage with that name that differs.
 	Differing []string
 	OnlyInA   []string
 	OnlyInB   []string
 	Stages    int // number of distinct stages of a and b together
-	// Outcome is true if preflight rejected one run, the other was answered, and the runs agree
-	// in their question and, if both have one, their preflight. The runs then diverge at no
-	// stage that both have.
+	// Outcome is true if preflight rejected one of the runs and the other was answered, while the
+	// runs agree on their question and, if both have one, on their preflight. The runs then do not
+	// diverge at any stage that both have.
 	Outcome bool
 }
 
-// Outcome names the place where a rejected run and an answered one diverge (spec: Run-DAG
+// Outcome stands for the place where a rejected run and an answered run diverge (spec: Run-DAG
 // comparison).
 const Outcome = "outcome"
 
-// FirstDivergence returns the name of the first diverging stage, or Outcome. It returns "" if the runs
-// do not diverge. Because a stage can have the name "" too, check Differing to distinguish the
-// two.
+// FirstDivergence returns the name of the first stage at which the runs diverge, or Outcome. It
+// returns "" if the runs do not diverge. Because the name of a stage can also be "", check Differing
+// to tell these cases apart.
 func (c *StageChange) FirstDivergence() string {
 	switch {
 	case c.Outcome:
@@ -48,7 +47,7 @@ func (c *StageChange) FirstDivergence() string {
 	return c.Differing[0]
 }
 
-// stageKey identifies a stage in a list by its name and its position among the stages of that
+// stageKey identifies a stage in a list by its name and its position among the stages with that
 // name.
 type stageKey struct {
 	name string
@@ -82,8 +81,8 @@ func isAnswered(stages []event.Stage) bool {
 	return shape == rules.ShapeQuote || shape == rules.ShapePointer
 }
 
-// agreeBefore reports whether an answered run has the same question as a rejected one and, if
-// the answered run has a preflight stage, the same preflight.
+// agreeBefore reports whether a rejected run and an answered run have the same question and, if the
+// answered run has a preflight stage, the same preflight.
 func agreeBefore(rejected, answered []event.Stage) bool {
 	same := func(i int) bool { return bytes.Equal(rejected[i].Hash, answered[i].Hash) }
 	return same(0) && (string(answered[1].Name) != rules.Preflight || same(1))
@@ -168,8 +167,8 @@ var shapeOrder = map[string]int{
 	"parsed_claim_lattice": 7, "verify": 8, "render": 9, "final_label": 10,
 }
 
-// earlierInA reports whether b lacks a's stage at i and this stage comes before b's stage at j
-// in the known shapes.
+// earlierInA reports whether b lacks the stage at position i of a, and this stage precedes the
+// stage at position j of b in the known shapes.
 func (w *stageWalk) earlierInA(i, j int) bool {
 	if i == len(w.a) || has(w.inB, w.a[i]) {
 		return false
@@ -178,9 +177,9 @@ func (w *stageWalk) earlierInA(i, j int) bool {
 	return placeA > 0 && placeA < placeB
 }
 
-// CompareDimensions returns the names of the cache-key dimensions that differ: those of a in
-// a's order, then those that only b has. A null dimension equals an absent one. The bool is
-// false if either run-DAG has no dimensions.
+// CompareDimensions returns the names of the cache-key dimensions that differ: first those in a, in
+// the order of a, then those that only b has. A null dimension is equal to an absent one. The
+// second result is false if either run-DAG has no dimensions.
 func CompareDimensions(a, b []event.Stage) ([]string, bool) {
 	if len(a) == 0 || len(b) == 0 {
 		return nil, false
@@ -208,8 +207,8 @@ const (
 	CauseUnknown     = "unknown"
 )
 
-// Cause returns the cause of the divergence: the name of the only dimension that differs, or
-// one of the constants above. The arguments are the results of CompareDimensions.
+// Cause returns the cause of the divergence: the name of the dimension if exactly one differs, and
+// otherwise one of the constants above. The arguments are the results of CompareDimensions.
 func (c *StageChange) Cause(dimensions []string, known bool) string {
 	switch {
 	case len(c.Differing) == 0:
@@ -267,9 +266,8 @@ func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	return s.String()
 }
 
-// UnknownFailure is the failure stage of a run-DAG that has no inputs: it is not known whether
-// the run failed. UnknownFailure does not apply if the stages show that preflight rejected the
-// run.
+// UnknownFailure is the failure stage of a run-DAG that has no inputs, so that it is not known
+// whether the run failed. It is not used if the stages show that preflight rejected the run.
 const UnknownFailure = "unknown"
 
 // FailureStage returns the failure stage in the event of a run-DAG, or UnknownFailure. It

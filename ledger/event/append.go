@@ -44,7 +44,7 @@ func (b *Body) Decode(body pyjson.Value) {
 	b.readChecks()
 	b.Common = fields.CommonFields{Contents: b.Common.Contents[:0]}
 	e := &b.Event
-	if e.Kind != record.IPCRecord { // readIPC does this in one pass for IPC records, which most events are (BenchmarkExtend)
+	if e.Kind != record.IPCRecord { // most events are IPC records, so readIPC reads their common members in the same pass (BenchmarkExtend)
 		for name, value := range e.Detail.Members() {
 			b.readCommon(name.Text(), value)
 		}
@@ -146,8 +146,8 @@ func (b *Body) readContents(object pyjson.Value) {
 	}
 }
 
-// The names of content, by kind of record. The content of a citation set is the texts of its
-// citations.
+// The names of the content that each kind of record can have. The content of a citation set
+// consists of the texts of its citations.
 var (
 	contentsOfIPC  = []string{"output", "payload", "system_prompt", "usage"}
 	contentsOfRun  = []string{"answer_text", "dag", "evidence", "inputs", "messages", "policy", "question", "reject_inputs", "source_roots", "verifier_policy"}
@@ -192,7 +192,7 @@ func readCheck(v pyjson.Value) (c record.EventCheck) {
 	return c
 }
 
-// resultOf converts a result. It does not allocate for a known one.
+// resultOf converts the text of a result. It does not allocate if the result is known.
 func resultOf(text []byte) record.Result {
 	for _, result := range [...]record.Result{record.Computed, record.Match, record.Claimed, record.Mismatch, record.Inconsistent} {
 		if string(text) == string(result) {
@@ -202,8 +202,8 @@ func resultOf(text []byte) record.Result {
 	return record.Result(text)
 }
 
-// digest returns the SHA-256 that v holds in hexadecimal. It returns the zero hash for any
-// other value.
+// digest returns the SHA-256 digest that v holds in hexadecimal, or the zero hash if v is anything
+// else.
 func digest(v pyjson.Value) (h record.Hash) {
 	digits := text(v)
 	if len(digits) != hex.EncodedLen(len(h)) {
@@ -215,9 +215,9 @@ func digest(v pyjson.Value) (h record.Hash) {
 	return h
 }
 
-// Encode returns the canonical event for the values that Decode has read. The result equals the
-// bytes that were read if they were a canonical event without unknown members. Fields must not
-// be nil. The result is valid until the next call.
+// Encode returns the canonical encoding of the event that Decode has read. If the event was
+// canonical and had no unknown members, the result is identical to the bytes that were read. Fields
+// must not be nil. The result is valid until the next call to Encode.
 func (b *Body) Encode() []byte {
 	if string(b.Actor) != b.actor {
 		b.actor = string(b.Actor)
@@ -240,7 +240,7 @@ func (b *Body) Check() error {
 	return b.Fields.Check()
 }
 
-// CheckOf returns the check of the hash with that name, or nil if the event has no such check.
+// CheckOf returns the check of the named hash, or nil if the event has no such check.
 func (b *Body) CheckOf(name string) *record.EventCheck {
 	for i := range b.Checks {
 		if b.Checks[i].Name == name {
@@ -250,7 +250,7 @@ func (b *Body) CheckOf(name string) *record.EventCheck {
 	return nil
 }
 
-// HasContent reports whether the record names a piece of content with that name.
+// HasContent reports whether the record refers to a piece of content with the given name.
 func (b *Body) HasContent(name string) bool {
 	for i := range b.Common.Contents {
 		if b.Common.Contents[i].Name == name {

@@ -13,7 +13,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// bodies returns events of several kinds as the ledger writes them. The keys are only for messages.
+// bodies returns events of several kinds, encoded as the ledger writes them. The keys of the map
+// are used only in messages.
 func bodies(t *testing.T) map[string][]byte {
 	t.Helper()
 	key := record.Hash{1}

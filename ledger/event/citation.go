@@ -8,7 +8,7 @@ type Citation = fields.Citation
 // CitationSet holds the fields of a citation_set event (spec: Citation set).
 type CitationSet = fields.CitationSet
 
-// CitationSet reads a citation_set event.
+// CitationSet reads the fields of a citation_set event.
 func (e *Event) CitationSet() CitationSet {
 	r := CitationSet{Subject: text(e.Detail.Member("subject"))}
 	for c := range e.Detail.Member("citations").Elements() {

@@ -5,15 +5,15 @@ import (
 	"iter"
 )
 
-// Content is a piece of content that a record names (spec: Content).
+// Content is a piece of content that a record refers to (spec: Content).
 type Content struct {
 	Name   []byte
 	Digest [32]byte // SHA-256 of the content's bytes
 	Size   uint64   // length of the content in bytes
 }
 
-// Contents yields the pieces of content that a record names, in the order of their names. Several
-// may have the same bytes. It skips pieces whose digest is malformed.
+// Contents yields the pieces of content that a record refers to, sorted by name. Several pieces may
+// have the same bytes. It skips pieces whose digest is malformed.
 func (e *Event) Contents() iter.Seq[Content] {
 	return func(yield func(Content) bool) {
 		for name, named := range e.Detail.Member("content").Members() {

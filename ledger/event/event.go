@@ -1,8 +1,8 @@
-// Package event reads event bodies (spec: Event body). An entry is parsed once; the fields of
-// its kind are read on demand. Package record defines the types of these fields and writes
-// events. Body.Encode rewrites an event that was read.
+// Package event reads event bodies (spec: Event body). An entry is parsed once, and the fields for
+// its kind are read on demand. Package record defines the types of these fields and writes events.
+// Body.Encode encodes an event again after it was read.
 //
-// Reading does not validate: a member that is missing or has the wrong type reads as empty. An
+// Reading does not validate: a member that is missing or has the wrong type is read as empty. An
 // event is valid if Body.Encode returns the same bytes and Body.Check returns nil.
 package event
 
@@ -25,11 +25,11 @@ type Event struct {
 	Kind record.Kind
 	Hash [32]byte // event_hash of this event
 	Prev [32]byte // event_hash of the previous event
-	// Actor, Ledger, and TimeText are members of the body. TimeText is Time in the format of
-	// the body.
-	Actor, Ledger, TimeText []byte
-	// Checks, Detail, Rules, and Version are the members checks, record, rules, and v of the
+	// Actor, Ledger, and TimeText are members of the body. TimeText is the time as formatted in the
 	// body.
+	Actor, Ledger, TimeText []byte
+	// Checks, Detail, Rules, and Version are the members "checks", "record", "rules", and "v" of
+	// the body.
 	Checks, Detail, Rules, Version pyjson.Value
 }
 
@@ -87,7 +87,7 @@ func (e *Event) read(body pyjson.Value) {
 	}
 }
 
-// kindOf converts a kind. It does not allocate for a kind of record.
+// kindOf converts the text of a kind. It does not allocate if it is a kind of record.
 func kindOf(text []byte) record.Kind {
 	for _, kind := range record.Kinds {
 		if string(text) == string(kind) {
@@ -107,8 +107,8 @@ func (e *Event) CountChecks(result record.Result) (n int) {
 	return n
 }
 
-// Uint64OrZero returns the value of a non-negative integer, and 0 for any other value. An integer of more
-// than 64 bits wraps around.
+// Uint64OrZero returns the value of a non-negative integer, or 0 if v is anything else. An integer that
+// does not fit into 64 bits wraps around.
 func Uint64OrZero(v pyjson.Value) uint64 {
 	if v.Kind() != pyjson.Integer {
 		return 0

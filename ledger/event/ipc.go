@@ -8,14 +8,14 @@ import (
 // IPC holds the fields of an ipc_record event (spec: IPC record).
 type IPC = fields.IPC
 
-// IPC reads an ipc_record event.
+// IPC reads the fields of an ipc_record event.
 func (e *Event) IPC() (r IPC) {
 	e.readIPC(&r, nil)
 	return r
 }
 
-// readIPC reads into a zero IPC. If other is not nil, readIPC also reads into it the members
-// that records of other kinds share.
+// readIPC reads the fields of an event into r, which must be zero. If other is not nil, it also
+// reads into other the members that records of other kinds share.
 func (e *Event) readIPC(r *IPC, other *Body) {
 	for name, value := range e.Detail.Members() {
 		switch string(name.Text()) {
@@ -71,8 +71,7 @@ func ipcHashes(r *IPC, object pyjson.Value) {
 	}
 }
 
-// raw returns the source bytes of a value, such as a number, or nil for null and for an absent
-// value.
+// raw returns the JSON source of a value, such as a number, or nil if the value is null or absent.
 func raw(v pyjson.Value) []byte {
 	if !v.IsGiven() {
 		return nil

@@ -11,13 +11,13 @@ import (
 // Path holds the fields of a path_fingerprint event (spec: Path fingerprint).
 type Path struct {
 	fields.Path
-	// Route is the joined names of the passages. It identifies the route.
+	// Route consists of the names of the passages, joined together. It identifies the route.
 	Route []byte
 	// ContentDigest is the SHA-256 of the content, or nil if the record had no content.
 	ContentDigest []byte
 }
 
-// Path reads a path_fingerprint event.
+// Path reads the fields of a path_fingerprint event.
 func (e *Event) Path() Path {
 	var r Path
 	for name, value := range e.Detail.Members() {

@@ -8,8 +8,8 @@ import (
 )
 
 // Recompute returns the body of the event that the ledger would write for r. If e is a
-// record_refused event, it returns the body of the refusal. It copies from e what the record
-// does not determine: actor, ledger, idempotency key, seq, and time.
+// record_refused event, it returns the body of the refusal. It copies from e what r does not
+// determine: the actor, ledger, idempotency key, seq, and time.
 func (e *Event) Recompute(r *record.Record) []byte {
 	frame := record.EventContext{Actor: string(e.Actor), Ledger: string(e.Ledger), Key: e.IdempotencyKey()}
 	var body []byte
@@ -23,8 +23,8 @@ func (e *Event) Recompute(r *record.Record) []byte {
 }
 
 // FirstDifference returns the first place where two events in canonical form differ, as a JSON
-// pointer, with the value in each event. A missing value is Absent. It ignores places for
-// which skip returns true; a nil skip ignores nothing.
+// pointer and the value in each event. A missing value is Absent. Places for which skip returns
+// true are ignored, unless skip is nil.
 func FirstDifference(a, b pyjson.Value, skip func(pointer string, a, b pyjson.Value) bool) (pointer string, inA, inB pyjson.Value, found bool) {
 	return difference("", a, b, skip)
 }
@@ -48,7 +48,8 @@ func difference(pointer string, a, b pyjson.Value, skip func(pointer string, a, 
 	return "", pyjson.Value{}, pyjson.Value{}, false
 }
 
-// SourceForMessage returns a value for a message: its source, or "nothing" if it is absent.
+// SourceForMessage formats a value for a message. It returns the JSON source of the value, or
+// "nothing" if the value is absent.
 func SourceForMessage(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.Absent {
 		return []byte("nothing")

@@ -12,8 +12,8 @@ import (
 // RunID returns the run_id of a record, or nil if it has none.
 func (e *Event) RunID() []byte { return text(e.Detail.Member("run_id")) }
 
-// Digest returns the digest of the record or request in the event (spec: Idempotency), or the
-// zero hash if the event has none.
+// Digest returns the digest of the record or request that the event is about (spec: Idempotency),
+// or the zero hash if the event has none.
 func (e *Event) Digest() record.Hash { return digest(e.Detail.Member("digest")) }
 
 // IdempotencyKey returns the digest of the event's idempotency key, or nil if it has none.
@@ -35,7 +35,7 @@ func (e *Event) ClaimedKey() *record.Hash {
 	return e.IdempotencyKey()
 }
 
-// OccurredAt returns the timestamp of a record, or false if it has none.
+// OccurredAt returns the timestamp of a record. The second result is false if the record has none.
 func (e *Event) OccurredAt() (time.Time, bool) {
 	return moment.Parse(text(e.Detail.Member("timestamp")))
 }
@@ -47,14 +47,14 @@ func (e *Event) Labels() iter.Seq2[[]byte, []byte] { return texts(e.Detail.Membe
 // (spec: Effective hashes).
 func (e *Event) Hashes() iter.Seq2[[]byte, []byte] { return texts(e.Detail.Member("hashes")) }
 
-// Producer returns the producer of a record and the number that it gave the record. id is nil
-// if there is no producer.
+// Producer returns the ID of a record's producer, and the number that the producer assigned to the
+// record. id is nil if the record has no producer.
 func (e *Event) Producer() (id []byte, seq uint64) {
 	producer := e.Detail.Member("producer")
 	return text(producer.Member("id")), Uint64OrZero(producer.Member("seq"))
 }
 
-// texts yields the members of an object that are strings.
+// texts yields the name and text of each member of an object that is a string.
 func texts(object pyjson.Value) iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
 		for name, value := range object.Members() {
@@ -68,7 +68,7 @@ func texts(object pyjson.Value) iter.Seq2[[]byte, []byte] {
 // Refusal holds the fields of a record_refused event.
 type Refusal = record.RefusalFields
 
-// Refusal reads a record_refused event.
+// Refusal reads the fields of a record_refused event.
 func (e *Event) Refusal() Refusal {
 	return Refusal{
 		Kind:       kindOf(e.Detail.Member("kind").Text()),

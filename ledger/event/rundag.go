@@ -14,7 +14,7 @@ type Stage = fields.NamedHash
 // DAG holds the fields of a run_dag event (spec: Run-DAG).
 type DAG = fields.RunDAG
 
-// DAG reads a run_dag event.
+// DAG reads the fields of a run_dag event.
 func (e *Event) DAG() DAG {
 	var r DAG
 	for name, value := range e.Detail.Members() {

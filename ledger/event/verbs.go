@@ -9,7 +9,7 @@ import (
 // StateChange holds the fields of a record_state_changed event (spec: States).
 type StateChange = fields.StateChange
 
-// StateChange reads a record_state_changed event.
+// StateChange reads the fields of a record_state_changed event.
 func (e *Event) StateChange() StateChange {
 	return StateChange{
 		RecordSeq:      Uint64OrZero(e.Detail.Member("record_seq")),
@@ -19,7 +19,8 @@ func (e *Event) StateChange() StateChange {
 	}
 }
 
-// origin reads the original actor and the time of a change that was made in another system.
+// origin reads the original actor and the time of an action that was originally taken in another
+// system.
 func (e *Event) origin() fields.OriginalAction {
 	return fields.OriginalAction{OriginalActor: text(e.Detail.Member("original_actor")), Timestamp: text(e.Detail.Member("timestamp"))}
 }
@@ -27,7 +28,7 @@ func (e *Event) origin() fields.OriginalAction {
 // Note holds the fields of a note event (spec: Notes).
 type Note = fields.Note
 
-// Note reads a note event.
+// Note reads the fields of a note event.
 func (e *Event) Note() Note {
 	return Note{
 		RecordSeq:      Uint64OrZero(e.Detail.Member("record_seq")),
@@ -38,10 +39,10 @@ func (e *Event) Note() Note {
 }
 
 // PathValidation holds the fields of a path_validated event, which states whether a fingerprint of a
-// path is valid (spec: Path validation).
+// path has been validated (spec: Path validation).
 type PathValidation = fields.PathValidation
 
-// PathValidation reads a path_validated event.
+// PathValidation reads the fields of a path_validated event.
 func (e *Event) PathValidation() PathValidation {
 	return PathValidation{
 		Project:            text(e.Detail.Member("project")),
@@ -71,7 +72,7 @@ func validationNames(list pyjson.Value) (n fields.ValidationNames) {
 // Source holds the fields of a source_registered or source_revoked event.
 type Source = fields.Source
 
-// Source reads a source_registered or source_revoked event.
+// Source reads the fields of a source_registered or source_revoked event.
 func (e *Event) Source() Source {
 	chunks := e.Detail.Member("chunk_hashes")
 	r := Source{
@@ -89,7 +90,7 @@ func (e *Event) Source() Source {
 // Redaction holds the fields of a content_redacted event (spec: Content).
 type Redaction = fields.Redaction
 
-// Redaction reads a content_redacted event.
+// Redaction reads the fields of a content_redacted event.
 func (e *Event) Redaction() Redaction {
 	r := Redaction{Reason: text(e.Detail.Member("reason"))}
 	r.Seqs, _ = seqs.Parse(e.Detail.Member("seqs"))
@@ -99,7 +100,7 @@ func (e *Event) Redaction() Redaction {
 // Rotation holds the fields of a key_rotated event (spec: The log).
 type Rotation = fields.Rotation
 
-// Rotation reads a key_rotated event.
+// Rotation reads the fields of a key_rotated event.
 func (e *Event) Rotation() Rotation {
 	return Rotation{
 		Step:        text(e.Detail.Member("step")),
@@ -112,7 +113,7 @@ func (e *Event) Rotation() Rotation {
 // LedgerCreation holds the fields of a ledger_created event.
 type LedgerCreation = fields.LedgerCreation
 
-// LedgerCreation reads a ledger_created event.
+// LedgerCreation reads the fields of a ledger_created event.
 func (e *Event) LedgerCreation() LedgerCreation {
 	return LedgerCreation{
 		MemberSecretHash: text(e.Detail.Member("member_secret_hash")),

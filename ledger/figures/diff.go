@@ -18,7 +18,7 @@ const MaxDiff = 4 << 20
 // names maps accepted aliases of content names to the stored names.
 var names = map[string]string{"prompt": Prompt, "passage": "content"}
 
-// MissingContentError reports that the record at Seq has no content with this name.
+// MissingContentError reports that the record at Seq has no content with the given name.
 type MissingContentError struct {
 	Seq  uint64
 	Name string
@@ -37,8 +37,9 @@ func (e *TextsTooLongError) Error() string {
 	return fmt.Sprintf("the texts have %d bytes in total, but a diff can compare at most %d; read both texts and compare them yourself", e.Bytes, MaxDiff)
 }
 
-// AddMemberValues adds to list the values of payload members that differ between two records. It
-// adds no values if a payload was not posted or is redacted, or if the payloads are too long.
+// AddMemberValues adds the values of payload members to list, which holds the members that differ
+// between two records. It adds nothing if either payload was not posted or has been redacted, or if
+// the payloads are too long.
 func (t *TextComparer) AddMemberValues(ctx context.Context, a, b uint64, list []wire.MemberDifference) error {
 	if len(list) == 0 {
 		return nil
@@ -79,8 +80,8 @@ func (t *TextComparer) payloads(ctx context.Context, a, b uint64) (payloadA, pay
 	return payloadA, payloadB, err
 }
 
-// Diff compares the content that two records have under one name. It accepts prompt and
-// passage as names too. The error can be a *MissingContentError, a *TextsTooLongError, or a *RedactedError.
+// Diff compares the content with a given name in two records. It also accepts the names "prompt" and
+// "passage". The error can be a *MissingContentError, a *TextsTooLongError, or a *RedactedError.
 func (t *TextComparer) Diff(ctx context.Context, of string, a, b uint64) (*wire.TextDiff, error) {
 	if name, known := names[of]; known {
 		of = name

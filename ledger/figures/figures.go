@@ -1,6 +1,6 @@
-// Package figures computes figures about the texts of records (spec: Figures of texts). The
-// figures depend on the content that is stored now, so they can change between two answers as
-// of the same tree size.
+// Package figures computes figures about the texts of records (spec: Figures of texts). The figures
+// depend on the content that is currently stored, so two answers can differ even if they are
+// computed at the same tree size.
 package figures
 
 import (
@@ -16,7 +16,7 @@ import (
 	"colophon/proofs"
 )
 
-// Log is the ledger whose records the figures are about.
+// Log is the part of a ledger from which the figures are computed.
 type Log interface {
 	// Name returns the name of the ledger.
 	Name() string
@@ -29,8 +29,8 @@ type Log interface {
 	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
 }
 
-// TextComparer compares pairs of texts and computes the figures about them for one answer (spec:
-// Figures of texts). It is not safe for concurrent use.
+// TextComparer compares pairs of texts and computes figures for one answer (spec: Figures of
+// texts). It is not safe for concurrent use.
 type TextComparer struct {
 	Log Log
 	// Reserve reserves memory for the answer. bytes is the total that the answer needs, including
@@ -45,9 +45,9 @@ type TextComparer struct {
 	decoder event.Decoder
 }
 
-// Cache keeps figures and names for later answers, by the digests of the texts. Ledgers do not share
-// figures: otherwise, the time that an answer takes would reveal to one ledger what content another
-// has. A Cache is safe for concurrent use.
+// Cache keeps figures and names for later answers, keyed by the digests of the texts. Ledgers do not
+// share cached values, because otherwise the response time could reveal to users of one ledger what
+// content another ledger has. A Cache is safe for concurrent use.
 type Cache struct {
 	figures *lru.Cache[key, textdiff.Figures]
 	names   *lru.Cache[nameKey, *wire.HashName]
@@ -82,12 +82,12 @@ const (
 // Work is the work done for one list of figures: the sum of textdiff.Figures.Work.
 type Work uint64
 
-// maxWork is the largest amount of work for one list. One core needs about a second for it.
+// maxWork limits the work that is done for one list. It takes about one second on one core.
 const maxWork = 1 << 26
 
-// CompareContent compares the content that two records have under one name, and adds the work to *work.
-// Once *work has reached the limit, CompareContent reads no content, and the result says that the limit
-// was reached.
+// CompareContent compares the content with the given name in two records, and adds the work done to
+// *work. Once *work has reached the limit, CompareContent does not read any content, and reports the
+// limit in the result.
 func (t *TextComparer) CompareContent(ctx context.Context, name string, a, b uint64, work *Work) (wire.TextChange, error) {
 	if *work >= maxWork {
 		return wire.TextChange{Unavailable: wire.TextLimit}, nil
@@ -122,8 +122,8 @@ func lengthChange(f *textdiff.Figures) *wire.Decimal {
 	return &change
 }
 
-// figures compares the texts that two records have under one name. If a text was not posted or
-// is redacted, unavailable says so.
+// figures compares the content with the given name in two records. If one of the texts was not
+// posted or has been redacted, unavailable says so.
 func (t *TextComparer) figures(ctx context.Context, name string, a, b uint64) (f textdiff.Figures, unavailable wire.UnavailableReason, err error) {
 	textA, found, err := t.named(ctx, a, name)
 	if err != nil || !found {
@@ -151,7 +151,7 @@ func (t *TextComparer) figures(ctx context.Context, name string, a, b uint64) (f
 }
 
 // RedactedError reports that the content of the record at Seq was erased. By is the seq of the
-// redaction.
+// event that erased it.
 type RedactedError struct{ Seq, By uint64 }
 
 // Error implements error.
@@ -159,8 +159,9 @@ func (e *RedactedError) Error() string {
 	return fmt.Sprintf("the content of event %d was erased: event %d says why", e.Seq, e.By)
 }
 
-// redacted returns a *RedactedError if one of two records is redacted. Call it after reading their
-// content, so that it also finds a redaction that erased the content in the meantime.
+// redacted returns a *RedactedError if either of two records is redacted. It must be called after
+// their content is read, so that it also detects a redaction that erased the content in the
+// meantime.
 func (t *TextComparer) redacted(ctx context.Context, a, b uint64) error {
 	for _, seq := range [...]uint64{a, b} {
 		by, err := t.Log.RedactedBy(ctx, seq)
@@ -202,8 +203,8 @@ func (t *TextComparer) read(ctx context.Context, a, b event.Content) (textA, tex
 	return textA, textB, nil
 }
 
-// named returns the content of a record by its name. found is false if the record has no
-// content with that name.
+// named returns the named piece of content of a record. found is false if the record has no such
+// content.
 func (t *TextComparer) named(ctx context.Context, seq uint64, name string) (c event.Content, found bool, err error) {
 	entry, err := t.Log.Entry(ctx, seq)
 	if err != nil {

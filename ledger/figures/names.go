@@ -12,8 +12,8 @@ import (
 	"colophon/proofs"
 )
 
-// NameFinder finds names for the hashes in one answer: words by which people recognise the hashed
-// texts (spec: Names). It is not safe for concurrent use.
+// NameFinder finds names for the hashes in one answer. A name consists of words by which people can
+// recognise the hashed text (spec: Names). A NameFinder is not safe for concurrent use.
 type NameFinder struct {
 	Log   Log
 	Cache *Cache
@@ -28,8 +28,8 @@ type NameFinder struct {
 const (
 	// maxNamed is the size of the largest text that is read for its first words, in bytes.
 	maxNamed = 256 << 10
-	// maxNames is the total size of the texts that are read for one answer, in bytes. Texts
-	// beyond this limit are not named.
+	// maxNames is the maximum total size, in bytes, of the texts that are read for one answer.
+	// Texts beyond this limit do not get names.
 	maxNames = 16 << 20
 )
 
@@ -42,12 +42,12 @@ var named = map[string]string{
 // objects contains the names of content that is a JSON object.
 var objects = map[string]bool{Payload: true, "policy": true, "verifier_policy": true}
 
-// promptLabels are the labels by which people name a system prompt, the most specific first.
+// promptLabels are the labels that commonly name a system prompt, starting with the most specific.
 var promptLabels = [...]string{"prompt", "system_prompt", "config"}
 
-// NameGroup returns a name for the value that a group of records has in common, or nil if it finds
-// none or the value is not a hash. by is the name of the value, and first and last are the seqs
-// of two of the records.
+// NameGroup returns a name for the value that a group of records has in common. It returns nil if
+// it finds no name, or if the value is not a hash. by says which value the records are grouped by,
+// and first and last are the seqs of two of the records.
 func (n *NameFinder) NameGroup(ctx context.Context, by string, first, last uint64) (*wire.HashName, error) {
 	content, is := named[by]
 	if !is {
@@ -79,8 +79,8 @@ func (n *NameFinder) NameGroup(ctx context.Context, by string, first, last uint6
 	return name, nil
 }
 
-// one returns a name for one text of a record, and those labels of the record that can name its
-// prompt.
+// one returns a name for one piece of content of a record, and those labels of the record that can
+// name its prompt.
 func (n *NameFinder) one(ctx context.Context, seq uint64, content string) (name *wire.HashName, labels map[string]string, err error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
@@ -99,7 +99,7 @@ func (n *NameFinder) one(ctx context.Context, seq uint64, content string) (name 
 	return names[0], labels, err
 }
 
-// NameRun names the texts from which an IPC record was made, and its output.
+// NameRun returns names for the texts that went into an IPC record, and for its output.
 func (n *NameFinder) NameRun(ctx context.Context, seq uint64) (*wire.RunNames, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
@@ -122,7 +122,8 @@ func (n *NameFinder) NameText(ctx context.Context, seq uint64, hash string) (*wi
 	return names[0], err
 }
 
-// NameRecord names a record: by its instruction, its question, its subject, or its route.
+// NameRecord returns a name for a record, taken from its instruction, question, subject, or route,
+// depending on its kind.
 func (n *NameFinder) NameRecord(ctx context.Context, seq uint64) (*wire.HashName, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
@@ -159,9 +160,9 @@ func (n *NameFinder) event(ctx context.Context, seq uint64) (*event.Event, error
 	return &e, nil
 }
 
-// texts returns names for the texts of a record, in the order of contents. A name is nil if the
-// record was posted without the text or is redacted, if the text is too long, or if the caller
-// may not read content.
+// texts returns names for the given pieces of content of a record, in the same order. A name is nil
+// if the record was posted without the text or is redacted, if the text is too long, or if the
+// caller may not read content.
 func (n *NameFinder) texts(ctx context.Context, e *event.Event, contents ...string) (names []*wire.HashName, err error) {
 	names = make([]*wire.HashName, len(contents))
 	if !n.MayReadContent {
@@ -186,7 +187,7 @@ func (n *NameFinder) texts(ctx context.Context, e *event.Event, contents ...stri
 	if !found {
 		return names, nil
 	}
-	// Checking after the texts were read also finds a redaction that was made in between.
+	// Check this after reading the texts, to detect a redaction that was made in the meantime.
 	by, err := n.Log.RedactedBy(ctx, e.Seq)
 	if err != nil || by != nil {
 		return make([]*wire.HashName, len(contents)), err
@@ -216,7 +217,7 @@ func (n *NameFinder) text(ctx context.Context, content string, c event.Content) 
 	return copyOf(name), nil
 }
 
-// copyOf returns a copy, because the caller can add a label to a name.
+// copyOf returns a copy of a cached name, because the caller may add a label to it.
 func copyOf(name *wire.HashName) *wire.HashName {
 	if name == nil {
 		return nil
@@ -225,16 +226,16 @@ func copyOf(name *wire.HashName) *wire.HashName {
 	return &own
 }
 
-// nameKey identifies a text of a ledger. Ledgers share neither names nor figures. The name of a JSON
-// object differs from the name of a text with the same bytes.
+// nameKey identifies a text of a ledger. Ledgers do not share names. The name of a JSON object
+// differs from the name of a plain text with the same bytes.
 type nameKey struct {
 	ledger string
 	digest proofs.Hash
 	object bool
 }
 
-// ContainsWords reports whether words occur in a name at the beginning of a word, or anywhere in its
-// label, ignoring case. words must be in lower case.
+// ContainsWords reports whether words occurs at the beginning of a word in the name, or anywhere in
+// its label, ignoring case. words must be in lower case.
 func ContainsWords(name *wire.HashName, words string) bool {
 	if name == nil {
 		return false

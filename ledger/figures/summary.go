@@ -11,9 +11,9 @@ import (
 // MaxPairs is the largest number of pairs that a summary covers.
 const MaxPairs = 1000
 
-// SummarizePairs summarises how much the output changed between the two runs of each pair. pairs holds the
-// seqs of these runs. It lists the limit pairs that changed most. If the texts are long, it covers
-// only the first pairs. sample is true if there are more pairs than those in pairs.
+// SummarizePairs summarises how much the outputs of the two runs of each pair differ. pairs holds the seqs
+// of the runs. The summary lists the limit pairs that changed the most. If the texts are long, it covers
+// only the first pairs. sample says whether there are more pairs than those in pairs.
 func (t *TextComparer) SummarizePairs(ctx context.Context, pairs [][2]uint64, sample bool, limit int) (*wire.EffectTextSummary, error) {
 	answer := &wire.EffectTextSummary{Sample: sample, MostChanged: []wire.ChangedPair{}}
 	var similarities, lengthChanges, wordsA, wordsB []float64
@@ -64,11 +64,11 @@ func quartiles(list []float64) *wire.Quartiles {
 	return &wire.Quartiles{Q1: at(0.25), Median: at(0.5), Q3: at(0.75)}
 }
 
-// histogramParts is the largest number of parts of a histogram.
+// histogramParts is the maximum number of intervals in a histogram.
 const histogramParts = 10
 
-// similarityHistogram counts the similarities in each of histogramParts equal parts of the
-// range from 0 to 1.
+// similarityHistogram divides the range from 0 to 1 into histogramParts equal intervals, and
+// returns the number of similarities in each.
 func similarityHistogram(list []float64) []uint64 {
 	counts := make([]uint64, histogramParts)
 	for _, similarity := range list {
@@ -77,7 +77,8 @@ func similarityHistogram(list []float64) []uint64 {
 	return counts
 }
 
-// wordsHistogram counts two lists of lengths in the same parts of equal width, which begin at 0.
+// wordsHistogram divides the range of two lists of lengths into intervals of equal width, starting
+// at 0, and counts the lengths of each list in each interval.
 func wordsHistogram(a, b []float64) []wire.WordsInterval {
 	parts := []wire.WordsInterval{}
 	if len(a) == 0 {

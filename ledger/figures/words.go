@@ -12,10 +12,10 @@ import (
 // maxWords is the greatest length of a name, in characters.
 const maxWords = 100
 
-// firstWords returns the first words of a text on one line, and whether the text continues. Control
-// characters, and characters that change the direction of text, separate words.
+// firstWords returns the first words of a text on one line, and whether the text continues after
+// them. Control characters and characters that change the text direction count as word separators.
 func firstWords(text []byte) (words string, cut bool) {
-	const read = 8 * maxWords // bytes; a character that does not separate words has at most four
+	const read = 8 * maxWords // in bytes; a character that is not a separator takes at most four bytes
 	cut = len(text) > read
 	var line strings.Builder
 	length := 0
@@ -24,7 +24,7 @@ func firstWords(text []byte) (words string, cut bool) {
 		if length > 0 && length+1+n > maxWords {
 			return line.String(), true
 		}
-		if n > maxWords { // the text begins with one long word
+		if n > maxWords { // the first word alone is too long
 			return string([]rune(word)[:maxWords]), true
 		}
 		if length > 0 {
@@ -43,9 +43,9 @@ func separates(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r)
 // most specific first.
 var instructionMembers = [...]string{"instruction", "question", "prompt", "query", "input", "text", "title", "name"}
 
-// instruction returns the text that best identifies a JSON object: a member with a usual name,
-// otherwise the last message of the user, otherwise the longest text. It returns the JSON
-// itself if the object has no text.
+// instruction returns the text that best identifies a JSON object: the first of instructionMembers
+// that it has, otherwise the last message of the user, otherwise the longest text. If the object
+// has no text, instruction returns the object itself.
 func instruction(object []byte) []byte {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(object, &members) != nil {

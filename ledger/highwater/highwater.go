@@ -1,5 +1,5 @@
-// Package highwater compares a stored log with a checkpoint that the ledger has signed before
-// (spec: High-water mark).
+// Package highwater compares a stored log with a checkpoint that the ledger signed earlier (spec:
+// High-water mark).
 package highwater
 
 import (
@@ -11,9 +11,9 @@ import (
 	"colophon/storage"
 )
 
-// ErrRollback means that the store lacks events that the ledger has signed, or has different
-// ones. The ledger signs nothing until an operator has decided how to continue. Reads
-// continue, since the store's content is still valid.
+// ErrRollback means that the store lacks events that the ledger has signed, or contains different
+// ones. The ledger does not sign anything until an operator has decided how to continue. Reads
+// continue, because the content of the store is still valid.
 var ErrRollback = errors.New("ledger: writes are refused, because the store does not match what the ledger has signed")
 
 // Check compares a stored log with an earlier checkpoint of it, from a mark or an auditor.

@@ -4,8 +4,8 @@ import (
 	"context"
 )
 
-// Limits for reading and decoding events ahead of the fold. This runs in parallel with the
-// fold, because only the fold must be sequential. A chunk ends early when its entries reach
+// Limits for reading and decoding events ahead of the fold. Reading ahead runs in parallel with the
+// fold, because only the fold itself must be sequential. A chunk ends early if its entries reach
 // chunkBytes.
 const (
 	chunkEvents = 64
@@ -13,10 +13,10 @@ const (
 	chunksAhead = 8
 )
 
-// largeEntry is a length in bytes that few entries exceed.
+// largeEntry is the size in bytes above which an entry counts as large. Few entries are that large.
 const largeEntry = 8 << 10
 
-// chunk is a list of consecutive events.
+// chunk holds up to chunkEvents consecutive events.
 type chunk struct {
 	entries []byte // the encoded entries, one after the other
 	events  [chunkEvents]Event
@@ -25,9 +25,9 @@ type chunk struct {
 	err     error // error of reading or decoding the event after the last one, or nil
 }
 
-// reset empties a chunk. Each event keeps a buffer as long as the longest entry that it has
-// decoded. After a large entry, reset frees these buffers, because hundreds of events would
-// otherwise each keep a large one.
+// reset empties a chunk. Each event keeps a buffer that is as large as the largest entry that it
+// has decoded. If the chunk contained a large entry, reset frees these buffers, because otherwise
+// hundreds of events would each keep a large buffer.
 func (c *chunk) reset() {
 	if c.large {
 		*c = chunk{entries: c.entries}
@@ -35,19 +35,19 @@ func (c *chunk) reset() {
 	c.entries, c.count, c.err = c.entries[:0], 0, nil
 }
 
-// newChunks returns the free chunks of a fold. Each is nil until its first use, because most
-// ledgers are idle.
+// newChunks returns a channel with the free chunks of a fold. A chunk is nil until it is first
+// used, because most ledgers are idle.
 func newChunks() chan *chunk {
 	free := make(chan *chunk, chunksAhead)
 	for range chunksAhead {
-		free <- nil // nil: the chunk is allocated when it is first used
+		free <- nil
 	}
 	return free
 }
 
-// ahead starts a goroutine that reads the log from the fold's position to its head and decodes
-// it. The caller returns each chunk to f.fold.chunks. The goroutine stops at the log's head,
-// after an error, or when ctx is done.
+// ahead starts a goroutine that reads and decodes the log from the fold's position up to the head.
+// The caller returns each chunk to f.fold.chunks after use. The goroutine stops at the head of the
+// log, after an error, or when ctx is done.
 func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 	ready := make(chan *chunk, chunksAhead)
 	r := aheadReader{ctx: ctx, free: f.fold.chunks, ready: ready, preparers: f.fold.preparers, seq: f.fold.state.size}
@@ -65,7 +65,7 @@ func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 
 // aheadReader fills chunks. It belongs to the goroutine that ahead starts.
 type aheadReader struct {
-	ctx   context.Context // context of the goroutine
+	ctx   context.Context
 	free  <-chan *chunk
 	ready chan<- *chunk
 	chunk *chunk // the chunk that is being filled, or nil

@@ -12,20 +12,22 @@ func recordedMarkKey(k rowstore.Keyspace, dst []byte, at time.Time, seq uint64) 
 	return rowstore.AppendSeq(AppendTime(k.Prefix(dst, recordedMarks), at), seq)
 }
 
-// TimeBytes is the length of a time in keys.
+// TimeBytes is the length in bytes of an encoded time in keys.
 const TimeBytes = 12
 
-// AppendTime appends a time so that later times sort later, including times before 1970.
+// AppendTime appends an encoding of a time. The encodings sort in time order, even for times before
+// 1970.
 func AppendTime(dst []byte, at time.Time) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(at.Unix())^1<<63)
 	return binary.BigEndian.AppendUint32(dst, uint32(at.Nanosecond()))
 }
 
-// TimeRange is a time range from Since (included) to Until (excluded). A nil end is open.
+// TimeRange is the time range from Since (inclusive) to Until (exclusive). If either is nil, the
+// range is unbounded on that side.
 type TimeRange struct{ Since, Until *time.Time }
 
-// SeqsIn returns the seqs of the events that were recorded in a time range: from the first one
-// up to, but not including, below.
+// SeqsIn returns the range of seqs of the events that were recorded in a time range: from is the
+// first one, and below is one more than the last.
 func (v *View) SeqsIn(b TimeRange) (from, below uint64, err error) {
 	below = v.Size()
 	if b.Since != nil {

@@ -16,16 +16,17 @@ import (
 type Config struct {
 	// Dir is the folder of the index. It is created if absent, and must contain nothing else.
 	Dir string
-	// FS is the file system of Dir; nil means the operating system's.
+	// FS is the file system that contains Dir. If it is nil, the operating system's file system is
+	// used.
 	FS vfs.FS
 	// Families are the families of questions that the index answers. Each comes after the
 	// families that it depends on.
 	Families []Family
 	// Log must not be nil.
 	Log *slog.Logger
-	// Memory limits the memory, in bytes, that the indexes of all ledgers use together. The
-	// memory of requests is not included. It must be at least MinMemory; 0 means
-	// DefaultMemory. More memory makes folding a large log faster.
+	// Memory limits the memory, in bytes, that the indexes of all ledgers use together, not
+	// including the memory for requests. It must be at least MinMemory. Zero means DefaultMemory.
+	// With more memory, a large log is folded faster.
 	Memory int64
 	// ReadOnly makes the index answer from what is stored and write nothing. If the index is
 	// absent or damaged, queries fail with storage.ErrNoSpace.
@@ -34,7 +35,7 @@ type Config struct {
 	Rebuild bool
 }
 
-// Values of Config.Memory, in bytes.
+// The default and the minimum value of Config.Memory, in bytes.
 const (
 	DefaultMemory = 256 << 20
 	MinMemory     = 16 << 20
@@ -44,14 +45,15 @@ const (
 // defers.
 const deferredBytes = 72
 
-// minMemoryForEventCache is the smallest Config.Memory, in bytes, at which the index caches IPC records.
-// Below it, the memory is better spent on the block cache.
+// minMemoryForEventCache is the minimum Config.Memory, in bytes, at which the index caches IPC records.
+// With less memory, the block cache is a better use of it.
 const minMemoryForEventCache = 512 << 20
 
-// maxTable is the largest useful size of memtables and batches, in bytes.
+// maxTable is the size in bytes above which larger memtables and batches bring no benefit.
 const maxTable = 64 << 20
 
-// Settings is a Config with its memory limit divided into parts, in bytes.
+// Settings is a Config whose memory limit has been divided among the parts of the index. Sizes are
+// in bytes.
 type Settings struct {
 	Rows     rowstore.Config
 	Families []Family
@@ -69,8 +71,8 @@ type Settings struct {
 	// EventCacheBytes limits the cache of IPC records of all ledgers. If it is less than
 	// MinEventCache, there is no such cache.
 	EventCacheBytes int
-	// MaxDeferred limits the number of changed groups while a fold defers its work. When the
-	// limit is reached, the fold ranks these groups.
+	// MaxDeferred limits the number of changed groups while a fold defers its work. When the limit
+	// is reached, the fold does the deferred work, which is to rank these groups.
 	MaxDeferred int
 	// FetchLag is the minimum number of events by which an index must be behind its log before
 	// it fetches a snapshot instead of folding the events (see Store.SetFetch).
@@ -134,6 +136,6 @@ func (c Config) Settings() (Settings, error) {
 	}, nil
 }
 
-// Layout identifies the format of keys and values, and the set of counters. It must change
-// whenever one of these changes, because an index that has a different layout is emptied.
+// Layout identifies the format of keys and values and the set of counters. It must be changed
+// whenever one of these changes. An index with a different layout is emptied.
 const Layout = "colophon index, layout 14\n"

@@ -18,13 +18,14 @@ type cursor struct {
 	partial bool
 }
 
-// Marks at the end of an encoded cursor. Most cursors have none.
+// Marks that can follow an encoded cursor. Most cursors have none.
 const (
 	unfinishedMark = 1 // the index is still being rebuilt
-	partialMark    = 2 // the cursor has partial set
+	partialMark    = 2 // partial is set
 )
 
-// append encodes a cursor. decodeCursor rejects the cursor of an unfinished index.
+// append appends the encoding of a cursor. If unfinished is true, decodeCursor will reject the
+// cursor, because the index is still being rebuilt.
 func (c cursor) append(dst []byte, unfinished bool) []byte {
 	dst = append(rowstore.AppendSeq(dst, c.size), c.tip[:]...)
 	switch {
@@ -36,8 +37,8 @@ func (c cursor) append(dst []byte, unfinished bool) []byte {
 	return dst
 }
 
-// decodeCursor decodes a stored cursor. It returns an error if the index is unfinished, or if
-// the cursor covers no events.
+// decodeCursor decodes a stored cursor. It returns an error if the rebuild of the index was not
+// finished, or if the cursor covers no events.
 func decodeCursor(value []byte) (cursor, error) {
 	var c cursor
 	const length = 8 + len(c.tip)

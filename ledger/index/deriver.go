@@ -7,20 +7,20 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Family is one family of questions: the lengths of its rows, and the deriver that writes them.
+// Family is a family of questions, with the lengths of its rows and the deriver that writes them.
 type Family struct {
 	// Rows maps each dimension of the family that has versions to the length of its rows in
 	// bytes.
 	Rows map[rowstore.Dimension]int
-	// Counters lists the counters that begin with 0, so that the rate function of Prometheus
-	// shows their first increment. Other counters begin with their first increment.
+	// Counters lists the counters that start at 0, so that Prometheus's rate function sees their
+	// first increment. Any other counter appears only with its first increment.
 	Counters []counters.Series
 	// New returns the deriver of one ledger for a new fold. It can use DeriverOf to find the
 	// derivers of earlier families.
 	New func(f *Fold) Deriver
 }
 
-// Deriver writes the rows of one family, event by event. It belongs to one fold.
+// Deriver writes the rows of one family, one event at a time. It belongs to a single fold.
 type Deriver interface {
 	// Derive folds an event. After ErrBatchNotEmpty or ErrBatchFull, Derive is called with the
 	// same event again. Any other error stops the fold.
@@ -29,15 +29,17 @@ type Deriver interface {
 
 // Preparer is a deriver that does part of its work ahead of the fold.
 type Preparer interface {
-	// Prepare computes what follows from an event alone and stores it in the event (see
-	// PreparedValue). It runs in the goroutine that reads the log, concurrently with Derive.
+	// Prepare computes whatever can be derived from the event alone, and stores it in the event
+	// (see PreparedValue). It is called by the goroutine that reads the log, concurrently with
+	// Derive.
 	Prepare(e *Event)
 }
 
-// Deferrer is a deriver that postpones part of its work until the batch ends. While an index
-// is rebuilt, it postpones this work over many batches.
+// Deferrer is a Deriver that defers part of its work to the end of the batch. While an index is
+// being rebuilt, it defers this work over many batches.
 type Deferrer interface {
-	// BeginBatch is called when a batch begins with event from and no work is pending.
+	// BeginBatch is called at the start of a batch if no work is pending. from is the seq of the
+	// first event in the batch.
 	BeginBatch(from uint64)
 	// Pending returns the number of pieces of pending work.
 	Pending() int
@@ -50,7 +52,7 @@ type Deferrer interface {
 // used.
 type Releaser interface{ Release() }
 
-// DeriverOf returns the fold's deriver of type D, or nil if it has none.
+// DeriverOf returns the fold's deriver of type D, or the zero value if it has none.
 func DeriverOf[D Deriver](f *Fold) (found D) {
 	for _, d := range f.derivers {
 		if d, ok := d.(D); ok {
@@ -60,12 +62,12 @@ func DeriverOf[D Deriver](f *Fold) (found D) {
 	return found
 }
 
-// PreparedValue returns the event's value of type T, which Prepare sets and Derive reads. Events
-// are reused, so the value is that of an earlier event until Prepare sets it.
+// PreparedValue returns the event's value of type T, which is set by Prepare and read by Derive.
+// Because events are reused, the value belongs to an earlier event until Prepare sets it.
 func PreparedValue[T any](e *Event) *T { return slotOf[T](&e.prepared) }
 
-// ViewState returns the view's value of type T, in which queries cache what they have read. It
-// is zero at first.
+// ViewState returns the view's value of type T, in which queries cache what they have read. The
+// value is initially zero.
 func ViewState[T any](v *View) *T { return slotOf[T](&v.states) }
 
 func slotOf[T any](places *[]any) *T {

@@ -2,16 +2,17 @@ package index
 
 import "colophon/ledger/index/rowstore"
 
-// Dimensions that belong to no family. Numbers in parentheses are lengths in bytes.
+// Dimensions that do not belong to any family. Numbers in parentheses are lengths in bytes.
 const (
 	// cursorDimension has one key. Its value is a cursor.
 	cursorDimension rowstore.Dimension = 0x01
-	// A key of hashDimension consists of the first hashBytes of an event_hash, and the seq (8).
+	// A key in hashDimension consists of the first hashBytes bytes of an event_hash, followed by
+	// the seq (8).
 	hashDimension rowstore.Dimension = 0x03
-	// A key of recordedMarks consists of the time of an event and its seq (8). There is one key
-	// for each block of events.
+	// A key in recordedMarks consists of the time of an event followed by its seq (8). There is one
+	// key for each block of events.
 	recordedMarks rowstore.Dimension = 0x20
-	// recordedTimes maps the number of a block of events (8) to the times at which they were
+	// recordedTimes maps the number of a block of events (8) to the times when these events were
 	// recorded.
 	recordedTimes rowstore.Dimension = 0x22
 )

@@ -10,8 +10,8 @@ import (
 type Event struct {
 	event.Event
 	EntryBytes int // length of the event's entry
-	// The decoded details of the record. Only the field for the event's kind is set; the
-	// others keep values of earlier events.
+	// The decoded details of the record. Only the field for the event's kind is set. The other
+	// fields keep values from earlier events.
 	IPC  event.IPC
 	DAG  event.DAG
 	Set  event.CitationSet

@@ -12,8 +12,7 @@ import (
 // concurrent use. A nil eventCache caches nothing.
 type eventCache struct{ cache *fastcache.Cache }
 
-// Sizes in bytes. The cache grows in steps of cachePart. Its internal tables take up to a
-// fifth more.
+// Sizes in bytes. The cache grows in steps of cachePart. Its internal tables add up to one fifth.
 const (
 	cachePart     = 32 << 20
 	MinEventCache = cachePart / 5 * 6
@@ -38,7 +37,7 @@ func (c *eventCache) close() {
 // logs is the number of logs that this process has followed.
 var logs atomic.Uint64
 
-// LogEventCache is one log's part of the cache of events.
+// LogEventCache is the part of the event cache that belongs to one log.
 type LogEventCache struct {
 	cache *eventCache
 	log   uint64 // number of the log in this process

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// When the memory is full, the cache drops the oldest records.
+// When the cache is full, it drops the oldest events.
 func TestEventCacheIsBounded(t *testing.T) {
 	k := newEventCache(MinEventCache)
 	defer k.close()

@@ -13,8 +13,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// FetchFunc yields the parts of an index snapshot of a ledger from another server, in order. It
-// checks that the snapshot belongs to the ledger's log, and that each part arrived unchanged.
+// FetchFunc yields the parts of a ledger's index snapshot from another server, in order. It checks
+// that the snapshot belongs to the ledger's log, and that each part arrived unchanged.
 type FetchFunc func(ctx context.Context, ledger string) iter.Seq2[*SnapshotPart, error]
 
 // SetFetch makes each follower begin with a snapshot from another server if its own index is
@@ -25,13 +25,13 @@ func (s *Store) SetFetch(fetch FetchFunc) { s.source = fetch }
 // ErrSnapshot means that another server's index snapshot cannot be used.
 var ErrSnapshot = errors.New("index: the snapshot cannot be used")
 
-// fetchShare decides whether an index is fetched. An index that lacks at least 1/fetchShare of
-// the log's events is fetched. One that lacks fewer is folded, because a snapshot transfers
-// all rows, including those that the server already has.
+// fetchShare determines whether an index fetches a snapshot. It does so if it lacks at least
+// 1/fetchShare of the log's events. Otherwise it folds the missing events, because a snapshot
+// contains all rows, including those that the index already has.
 const fetchShare = 4
 
-// maxRowBytes bounds the average length of the rows of one event, so that a faulty server
-// cannot send rows without end. Typical events have less than 2 KiB of rows.
+// maxRowBytes limits the average size in bytes of the rows of one event, so that a faulty server
+// cannot send an unlimited amount of rows. The rows of a typical event take less than 2 KiB.
 const maxRowBytes = 64 << 10
 
 // fetchSnapshot replaces a ledger's part of the index with a snapshot from another server if
@@ -76,8 +76,8 @@ func (s *Store) InstallSnapshot(ctx context.Context, name string, log Log, fetch
 	return check.size, check.digest(), nil
 }
 
-// install fetches a snapshot, checks it, and installs it. It refuses a snapshot that covers
-// fewer events than least.
+// install fetches a snapshot, checks it, and installs it. It rejects a snapshot that covers fewer
+// than least events.
 func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch FetchFunc, least uint64) (err error) {
 	rows, err := newInstall(f)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch FetchFun
 	return commitInstall(ctx, f, rows)
 }
 
-// newInstall begins to replace a ledger's rows.
+// newInstall returns an Installer that replaces a ledger's rows.
 func newInstall(f *Follower) (*rowstore.Installer, error) {
 	if _, err := f.store.acquire(); err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func commitInstall(ctx context.Context, f *Follower, rows *rowstore.Installer) e
 		return err
 	}
 	defer f.store.rows.Release()
-	if !f.store.rows.Owns(&f.fold.Rows) { // the folder was emptied, and the tables with it
+	if !f.store.rows.Owns(&f.fold.Rows) { // the folder was emptied, including the tables to install
 		return ErrRebuilding
 	}
 	f.store.mu.Lock()
@@ -138,8 +138,8 @@ func commitInstall(ctx context.Context, f *Follower, rows *rowstore.Installer) e
 	return errors.Join(rows.Commit(ctx), f.begin(ctx))
 }
 
-// snapshotCheck checks that the rows of a snapshot match its size. It cannot show that the rows
-// follow from the events.
+// snapshotCheck checks that the rows of a snapshot are consistent with its size. It cannot check
+// that the rows were correctly derived from the events.
 type snapshotCheck struct {
 	cursor        // read from the rows; zero until its row is read
 	size   uint64 // number of events, as stated by the parts

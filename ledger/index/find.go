@@ -14,10 +14,9 @@ import (
 	"colophon/storage"
 )
 
-// Find returns the seq of the event that has the given event_hash. It returns
-// storage.ErrNotFound if none of the events that the index covers has the hash. It returns
-// ErrAhead if the index covers fewer than atLeast events, which can also happen when the index
-// was replaced.
+// Find returns the seq of the event with the given event_hash. It returns storage.ErrNotFound if
+// none of the events covered by the index has that hash, and ErrAhead if the index covers fewer
+// than atLeast events. The latter can also happen because the index was replaced.
 func (f *Follower) Find(ctx context.Context, hash storage.Hash, atLeast uint64) (uint64, error) {
 	seq, err := f.find(ctx, hash, atLeast)
 	if err != nil {
@@ -109,11 +108,12 @@ func (f *Follower) eventsWith(ctx context.Context, now *snapshot, begins []byte,
 	return found, errors.Join(it.Error(), now.sameRows(f))
 }
 
-// hashBytes is the length of an event_hash in keys. It distinguishes nearly all events.
+// hashBytes is the number of bytes of an event_hash that are stored in keys. It is enough to
+// distinguish nearly all events.
 const hashBytes = 6
 
-// eventHashKey returns the prefix of the keys of events whose event_hash begins with the same
-// bytes as hash.
+// eventHashKey returns the key prefix shared by all events whose event_hash begins with the same
+// hashBytes bytes as hash.
 func eventHashKey(k rowstore.Keyspace, dst []byte, hash storage.Hash) []byte {
 	return append(k.Prefix(dst, hashDimension), hash[:hashBytes]...)
 }

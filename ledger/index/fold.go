@@ -25,23 +25,24 @@ type Fold struct {
 	batchEvents uint64
 	BatchSteps  int
 
-	waitsForSpace bool // the disk was too full for the last batch
+	waitsForSpace bool // there was not enough disk space for the last batch
 
 	chunks       chan *chunk  // free chunks for reading ahead
-	flushPending func() error // the follower's flushPending
+	flushPending func() error // Follower.flushPending
 
 	derivers  []Deriver
 	preparers []Preparer
 	deferring []Deferrer
-	// deferWork means that foldBatch does not do the deferred work of its batch. Refold sets
-	// it, and does this work after many batches.
+	// deferWork means that foldBatch does not do the work that was deferred in its batch. Refold
+	// sets it, and does the work itself after many batches.
 	deferWork bool
 
 	// KeysRead counts the keys that derivers read without using Rows.
 	KeysRead int
 	// Cache caches the encodings of events that families produce for queries.
 	Cache LogEventCache
-	// FilterBytes is the memory that the filters of all ledgers can still use, in bytes.
+	// FilterBytes is the amount of memory, in bytes, that the filters of all ledgers may still
+	// allocate.
 	FilterBytes *atomic.Int64
 
 	decoder event.Decoder
@@ -67,9 +68,9 @@ func (f *Fold) RequireEmptyBatch() error {
 	return f.flushPending()
 }
 
-// catchUp folds all events up to the head, or until the disk is nearly full. Each batch starts
-// a new read of the log. Otherwise a long fold would keep the log's database from freeing
-// files.
+// catchUp folds all events up to the head, or until the disk is nearly full. It starts a new read
+// of the log for each batch, because otherwise a long fold would prevent the log's database from
+// freeing files.
 func (f *Follower) catchUp(ctx context.Context) (err error) {
 	replaced, err := f.store.acquire()
 	if err != nil {
@@ -132,7 +133,7 @@ func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
 	return more, errors.Join(err, f.fold.Rows.EndBatch())
 }
 
-// beginBatch begins a batch whose memory limits are the ledger's share of the limits for all
+// beginBatch begins a batch. The batch gets this ledger's share of the memory limits for all
 // ledgers.
 func (f *Follower) beginBatch() {
 	c, share := f.store.config, max(1, f.store.followed())
@@ -167,8 +168,8 @@ func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 	return f.fold.state.size > from, nil
 }
 
-// chunk folds the events of a chunk into the batch that began with event from. It reports
-// whether the batch must end.
+// chunk folds the events of a chunk into the batch that began at seq from. It reports whether the
+// batch must end.
 func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err error) {
 	for i := range c.count {
 		err := f.event(ctx, &c.events[i])
@@ -192,7 +193,7 @@ func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err
 // flight is a batch that is being stored while the next one is being filled.
 type flight struct {
 	batch *rowstore.Batch // owned by the goroutine that stores the batch
-	next  *snapshot       // published once the batch is stored
+	next  *snapshot       // the snapshot to publish once the batch is stored
 	done  chan error
 }
 

@@ -28,18 +28,18 @@ type Follower struct {
 	err         error         // the error that stopped the goroutine; set before done is closed
 	limit       uint64        // number of events to fold; never changes
 	folded      time.Time     // when the last fold began; used by the goroutine
-	// cut is the size at which the batch must end, because a caller of ReadSnapshotPart waits for the parts at
-	// that size; 0 means none.
+	// cut is the size at which the batch must end because a caller of ReadSnapshotPart is waiting for the
+	// parts at that size. If it is 0, there is no such caller.
 	cut atomic.Uint64
 
-	// Written by start and by the goroutine, also while the engine is replaced; read by all
-	// goroutines.
+	// published is written by start and by the goroutine, even while the engine is being replaced.
+	// All goroutines read it.
 	published atomic.Pointer[snapshot]
 
-	// Used by start, and then by the goroutine.
+	// The fields below are used by start, and then only by the goroutine.
 	fold   Fold
 	flight *flight // nil if no batch is being stored
-	// replaced is the result of Acquire at start or at the latest catchUp.
+	// replaced is the result of acquiring the store in start or in the latest catchUp.
 	replaced int
 	// interrupted means that the log could not be read, so the fold may be ahead of what is stored.
 	interrupted bool
@@ -69,7 +69,7 @@ func newFollower(s *Store, name string, log Log) *Follower {
 	return f
 }
 
-// start restores the fold and starts the goroutine. The caller must hold the store's mu.
+// start restores the fold and starts the goroutine. It is called with the store's mu held.
 func (f *Follower) start(ctx context.Context) {
 	ctx, f.cancel = context.WithCancel(ctx)
 	f.store.rows.AddRunningFollowers(1)
@@ -82,9 +82,9 @@ func (f *Follower) start(ctx context.Context) {
 	go f.run(ctx, err)
 }
 
-// run folds the log, and folds again after each Wake, until the follower is closed or an error
-// occurs. err is an error of start. If the index is being replaced, run continues at the first
-// Wake after that.
+// run folds the log, and continues after each Wake, until the follower is closed or an error
+// occurs. err is the error from start, if any. While the index is being replaced, run does not
+// fold; it continues at the first Wake after that.
 func (f *Follower) run(ctx context.Context, err error) {
 	defer func() {
 		f.store.rows.AddRunningFollowers(-1)
@@ -106,11 +106,11 @@ func (f *Follower) run(ctx context.Context, err error) {
 	f.store.config.Rows.Log.Error("the index no longer follows its log: queries see no newer events until the server restarts", "ledger", f.name, "size", f.Size(), "error", err)
 }
 
-// retryPause is how long a follower waits before it tries again to read a log that could not be read.
+// retryPause is the time between two attempts of a follower to read a log that is unavailable.
 const retryPause = 500 * time.Millisecond
 
-// awaitLog reports whether err means that the log cannot be read now but may be readable later. In
-// that case, the next catchUp continues where the stored index ends, after retryPause.
+// awaitLog reports whether err means that the log is temporarily unavailable. If so, it schedules a
+// Wake after retryPause, and the next catchUp continues where the stored index ends.
 func awaitLog(ctx context.Context, f *Follower, err error) bool {
 	if ctx.Err() != nil || !errors.Is(err, errLog) || !errors.Is(err, storage.ErrUnavailable) {
 		return false
@@ -123,8 +123,8 @@ func awaitLog(ctx context.Context, f *Follower, err error) bool {
 	return true
 }
 
-// pause waits for a Wake. Then it waits until Settings.Pause has passed since the last fold, or until
-// a reader waits. Folding after every commit would cost more than the commit itself. After an
+// pause waits for a Wake, and then until Settings.Pause has passed since the last fold or a reader is
+// waiting. Folding after every commit would cost more than the commits themselves. After an
 // interruption, pause waits only for a Wake, because a waiting reader signals only once.
 func (f *Follower) pause(ctx context.Context) error {
 	select {
@@ -146,8 +146,8 @@ func (f *Follower) pause(ctx context.Context) error {
 	return nil
 }
 
-// begin creates a fold that continues where the index ends. The engine must be acquired, and
-// the caller must hold the store's mu.
+// begin creates a fold that continues where the stored index ends. It is called with the engine
+// acquired and the store's mu held.
 func (f *Follower) begin(ctx context.Context) error {
 	if err := f.resetFold(); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (f *Follower) resetFold() error {
 	return nil
 }
 
-// cache returns the log's part of the cache of events.
+// cache returns the log's part of the event cache.
 func (f *Follower) cache() LogEventCache { return LogEventCache{f.store.events, f.number} }
 
 // release frees the resources of the derivers.
@@ -192,8 +192,8 @@ func (f *Follower) release() {
 	}
 }
 
-// restore loads the stored state. If the state does not belong to this log, for example after
-// a restore of the log from a backup, restore empties the ledger's part of the index.
+// restore loads the stored state. If the state does not belong to this log, for example after the
+// log was restored from a backup, restore empties the ledger's part of the index.
 func (f *Follower) restore(ctx context.Context) error {
 	stored, err := readCursor(&f.fold.Rows, f.fold.Rows.Keys)
 	if err == nil && stored.size == 0 {
@@ -222,8 +222,8 @@ func (f *Follower) restore(ctx context.Context) error {
 	return nil
 }
 
-// conflictWithLog returns why a state cannot belong to this log, or "" if it can. An error
-// means that the log cannot be read.
+// conflictWithLog returns the reason why the state s cannot belong to this log, or "" if it can. It
+// returns an error if the log cannot be read.
 func (f *Follower) conflictWithLog(ctx context.Context, s cursor) (string, error) {
 	head, err := f.log.Head(ctx)
 	if err != nil {
@@ -273,7 +273,7 @@ func (f *Follower) Wake() {
 	notify(f.wake)
 }
 
-// notify puts a token into a channel with a buffer of one.
+// notify puts a token into a channel of capacity 1, unless the channel already has one.
 func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -284,15 +284,15 @@ func notify(c chan<- struct{}) {
 // Size returns the number of folded events. Queries can be answered at any size up to it.
 func (f *Follower) Size() uint64 { return f.published.Load().size }
 
-// Counts returns the ledger's counters and the tree size that they cover.
+// Counts returns the ledger's counters, and the tree size at which they are valid.
 func (f *Follower) Counts() (counters.Counts, uint64) {
 	now := f.published.Load()
 	return now.Counts(), now.size
 }
 
-// WaitForSize blocks until size events are folded. It returns an error if ctx is done, if the follower
-// has stopped (the error of Err), or if the follower was closed (ErrClosed). It wakes a
-// follower that pauses or waits for disk space.
+// WaitForSize blocks until at least size events are folded. It returns an error if ctx is done, if the
+// follower stopped because of an error (see Err), or if the follower was closed (ErrClosed). It wakes
+// a follower that is pausing or waiting for disk space.
 func (f *Follower) WaitForSize(ctx context.Context, size uint64) error {
 	for {
 		now := f.published.Load()

@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An integer version is equivalent to its decimal text in the cache key, in the event, and in the
-// digest.
+// An integer version and its decimal text give the same cache key, event, and digest.
 func TestIntegersAsVersions(t *testing.T) {
 	body := func(version string) *Record {
 		dimensions := ""
@@ -27,8 +26,8 @@ func TestIntegersAsVersions(t *testing.T) {
 	require.ErrorContains(t, err, "/cache_dimensions/schema_version")
 }
 
-// Fingerprints under a hash_version that the ledger does not compute are only claims, even if the
-// content is given. They are never reported as mismatches.
+// If a record names a hash_version whose fingerprints the ledger cannot compute, its fingerprints
+// are recorded as claims, even if the content is given. They are never reported as mismatches.
 func TestOtherHashVersions(t *testing.T) {
 	r := parse(t, PathFingerprint, []byte(`{"project":"p","route":["Start"],"path_id":"a6122a65","content":"A door.","hash_version":"adr-005",`+
 		`"content_fingerprint":"0123456789abcdef","raw_content_fingerprint":"`+zeros+`"}`))

@@ -11,10 +11,10 @@ import (
 	"colophon/storage"
 )
 
-// CheckKeys checks that the logs account for every key of the database. It returns the first
-// stray key of each ledger and of the database as a whole. walked maps the name of a ledger to
-// its report of audit.WalkLog, which must have found no damage; CheckKeys skips ledgers that are
-// not in walked. The caller must keep writers away.
+// CheckKeys checks that the logs account for every key in the database. It returns the first stray
+// key of each ledger and the first of the database as a whole. walked maps the name of each ledger
+// to its report from audit.WalkLog, which must have found no damage. CheckKeys skips ledgers that
+// are not in walked. The caller must make sure that nothing writes to the database in the meantime.
 func CheckKeys(ctx context.Context, database storage.Database, walked map[string]*audit.Report, progress func(keys uint64)) ([]*storage.StrayKey, error) {
 	checker, ok := database.(storage.KeyChecker)
 	if !ok {
@@ -31,7 +31,7 @@ func CheckKeys(ctx context.Context, database storage.Database, walked map[string
 	return checker.CheckKeys(ctx, logs, progress)
 }
 
-// summaries returns a function that summarises an event of a log that an audit has found
+// summaries returns a function that summarises an event in log, which an audit must have found
 // intact. The function is not safe for concurrent use.
 func summaries(log storage.Reader) func(context.Context, uint64) (storage.EventSummary, error) {
 	decoder := new(event.Decoder)

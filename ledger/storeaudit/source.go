@@ -13,7 +13,7 @@ import (
 	"colophon/storage"
 )
 
-// NewSource adapts a stored log to proofs/audit. It does not copy the log.
+// NewSource returns an audit.Source that reads from a stored log. It does not copy the log.
 func NewSource(log storage.Reader) audit.Source { return source{log} }
 
 type source struct{ storage.Reader }
@@ -78,7 +78,7 @@ func (s source) Redactions(ctx context.Context) iter.Seq2[audit.Redaction, error
 	}
 }
 
-// auditError replaces storage.ErrNotFound with audit.ErrAbsent.
+// auditError returns audit.ErrAbsent if err is storage.ErrNotFound, and err otherwise.
 func auditError(err error) error {
 	if errors.Is(err, storage.ErrNotFound) {
 		return audit.ErrAbsent

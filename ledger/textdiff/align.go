@@ -2,33 +2,34 @@ package textdiff
 
 import "math/bits"
 
-// MaxAligned limits the number of tokens of each text that are aligned, not counting the
-// beginning and the end that both texts share. Aligning two texts takes at most MaxAligned² /
-// 64 steps.
+// MaxAligned is the maximum number of tokens of each text that are aligned, not counting the
+// beginning and the end that the two texts share. Aligning two texts takes at most MaxAligned² / 64
+// steps.
 const MaxAligned = 1 << 13
 
-// alignment is a longest common subsequence of the tokens of a text a and of a later text b.
+// alignment describes a longest common subsequence of the tokens of a text a and a later text b.
 //
-// It is computed with bit vectors (Hyyrö, "Bit-parallel LCS-length computation revisited",
-// 2004), 64 tokens at a time. Go libraries that compare token by token take a hundred times as
-// long for texts of 2,000 words (BenchmarkCompare), or give up after a number of differences
-// or a time.
+// It is computed with bit vectors (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004),
+// 64 tokens at a time. Go libraries that compare token by token take a hundred times as long for
+// texts of 2,000 words (BenchmarkCompare), or give up after a certain number of differences or a
+// certain time.
 type alignment struct {
 	lengthA, lengthB int
-	words            int // length of a vector, in words of 64 bits
-	// rows has a vector for each token of b, with a bit for each token of a. The bit is 0 if
-	// the longest common subsequence up to both tokens becomes shorter without that token of
-	// a.
+	words            int // length of a vector in 64-bit words
+	// rows has a vector for each token of b, with a bit for each token of a. The bit for token i of
+	// a in row j is 0 if the longest common subsequence of a[:i+1] and b[:j+1] is longer than that
+	// of a[:i] and b[:j+1].
 	rows []uint64
 }
 
-// place is a word of a vector. Its bits mark the tokens that are equal to one token.
+// place is one word of a bit vector. The bits set in mask are the positions of the tokens in a that
+// are equal to one particular token.
 type place struct {
 	word int
 	mask uint64
 }
 
-// align aligns tokens, which are numbers below count.
+// align aligns the tokens of two texts. Each token is given as a number less than count.
 func align(a, b []int, count int) *alignment {
 	l := &alignment{lengthA: len(a), lengthB: len(b), words: (len(a) + 63) / 64}
 	places := make([][]place, count)
@@ -56,7 +57,7 @@ func align(a, b []int, count int) *alignment {
 func step(row []uint64, places []place) {
 	var carry uint64
 	next := 0
-	skip := func(to int) { // words without bits in the mask change by the carry alone
+	skip := func(to int) { // a word for which the mask is 0 changes only if there is a carry
 		for ; carry > 0 && next < to; next++ {
 			var sum uint64
 			sum, carry = bits.Add64(row[next], 0, carry)
@@ -87,10 +88,10 @@ func (l *alignment) same() (n int) {
 	return n
 }
 
-// match is a pair of equal tokens, by their positions.
+// match holds the positions of two equal tokens, one in a and one in b.
 type match struct{ a, b int }
 
-// matches returns the pairs of equal tokens in the longest common subsequence, in order.
+// matches returns the pairs of equal tokens that make up the longest common subsequence, in order.
 func (l *alignment) matches() []match {
 	list := make([]match, l.same())
 	i, j, n := l.lengthA-1, l.lengthB-1, len(list)

@@ -1,6 +1,5 @@
-// Package textdiff compares two texts word by word (spec: Figures of texts). It is pure: the same
-// two texts always give the same figures and the same diff. Its work and its memory are bounded
-// for any two texts.
+// Package textdiff compares two texts word by word (spec: Figures of texts). The result depends
+// only on the two texts. Time and memory are bounded for any two texts.
 package textdiff
 
 import "unicode/utf8"
@@ -12,25 +11,25 @@ type Length struct{ Bytes, Characters, Words uint64 }
 // Figures describe how much a text changed.
 type Figures struct {
 	A, B Length
-	// Similarity is the number of unchanged words and marks, divided by the mean of their
-	// numbers in the two texts. It is 1 if neither text has any.
+	// Similarity is the number of unchanged words and marks, divided by the mean of the numbers of
+	// words and marks in the two texts. It is 1 if neither text has any.
 	Similarity float64
-	// Bounded is true if tokens beyond MaxAligned count as changed. Similarity is then a lower
-	// bound.
+	// Bounded is true if there are tokens beyond MaxAligned, which count as changed. Similarity is
+	// then a lower bound.
 	Bounded bool
-	// Work is proportional to the longest time that the comparison can take.
+	// Work is proportional to the maximum time that the comparison can take.
 	Work uint64
 }
 
-// MemoryBytes returns an upper bound, in bytes, of the memory for comparing two texts of these sizes.
-// It does not include the texts.
+// MemoryBytes returns an upper bound, in bytes, on the memory needed to compare two texts of the
+// given sizes, which are also in bytes. It does not include the texts themselves.
 func MemoryBytes(sizeA, sizeB uint64) int64 {
 	const ofToken = 100 // bytes for the token's number, its end, and its place in a map
 	a, b := int64(min(sizeA, MaxAligned)), int64(min(sizeB, MaxAligned))
 	return a*b/8 + ofToken*(a+b)
 }
 
-// Op tells which of the two texts contain a part.
+// Op says which of the two texts contain a part of a diff.
 type Op string
 
 // The possible values of Op.
@@ -46,7 +45,7 @@ type Edit struct {
 	Text []byte // text of the part; taken from b if both texts have it
 }
 
-// MeasureLength returns the length of a text.
+// MeasureLength returns the length of text in bytes, characters, and words.
 func MeasureLength(text []byte) Length {
 	l, _ := measure(text)
 	return l
@@ -64,26 +63,26 @@ func measure(text []byte) (l Length, all int) {
 	return l, all
 }
 
-// Compare returns the figures of the change from a text a to the later text b.
+// Compare returns figures about the change from a text a to a later text b.
 func Compare(a, b []byte) Figures { return compare(a, b).figures }
 
-// Diff returns the figures of Compare, and the edits that turn a into b. The edits that are not
-// deletions make up b. Those that are not insertions make up a, except for white space, which
-// is not compared.
+// Diff returns the same figures as Compare, together with the edits that turn a into b.
+// Concatenating all edits that are not deletions yields b. Concatenating all edits that are not
+// insertions yields a, except for white space, which is not compared.
 func Diff(a, b []byte) (Figures, []Edit) {
 	c := compare(a, b)
 	return c.figures, c.edits()
 }
 
-// comparison is two texts and their alignment.
+// comparison holds the result of comparing two texts: their figures and their alignment.
 type comparison struct {
 	figures          Figures
-	before           []byte // the beginning that both texts share
+	before           []byte // the beginning that the two texts share
 	middleA, middleB []byte
-	after            []byte // the end that both texts share
-	endsA, endsB     []int  // ends of the aligned tokens between before and after, in bytes
+	after            []byte // the end that the two texts share
+	endsA, endsB     []int  // byte offsets in middleA and middleB of the ends of the aligned tokens
 	aligned          *alignment
-	restA, restB     int // number of tokens between before and after that are not aligned
+	restA, restB     int // number of tokens in middleA and middleB that are not aligned
 }
 
 func compare(a, b []byte) *comparison {
@@ -107,8 +106,8 @@ func compare(a, b []byte) *comparison {
 	return c
 }
 
-// shared returns the lengths in bytes of the beginning and the end that two texts share. Both
-// end at white space, so that no token is split.
+// shared returns the lengths, in bytes, of the beginning and the end that the two texts share. Each
+// of them is bounded by white space, so no token is split.
 func shared(a, b []byte) (start, end int) {
 	most := min(len(a), len(b))
 	for start < most && a[start] == b[start] {
@@ -129,8 +128,9 @@ func shared(a, b []byte) (start, end int) {
 	return start, end
 }
 
-// number returns the first MaxAligned tokens of a text as numbers, with their ends in bytes.
-// Equal tokens have equal numbers. rest is the number of further tokens.
+// number returns the first MaxAligned tokens of text as numbers, along with the byte offsets of
+// their ends. Equal tokens get equal numbers, which are recorded in numbers. rest is the number of
+// remaining tokens.
 func number(text []byte, numbers map[string]int) (list, ends []int, rest int) {
 	for t := range tokens(text) {
 		if len(list) == MaxAligned {
@@ -147,7 +147,7 @@ func number(text []byte, numbers map[string]int) (list, ends []int, rest int) {
 	return list, ends, rest
 }
 
-// edits returns the diff. White space before a token belongs to the token.
+// edits returns the diff. White space before a token is treated as part of that token.
 func (c *comparison) edits() []Edit {
 	d := diff{a: c.middleA, b: c.middleB}
 	for _, m := range c.aligned.matches() {
@@ -161,7 +161,7 @@ func (c *comparison) edits() []Edit {
 		d.upTo(Equal, c.endsB[m.b])
 	}
 	endA, endB := len(c.middleA), len(c.middleB)
-	if c.restA == 0 { // white space follows the last token
+	if c.restA == 0 { // only white space follows the last aligned token
 		endA = last(c.endsA)
 	}
 	if c.restB == 0 {
@@ -185,14 +185,15 @@ func last(list []int) int {
 	return list[len(list)-1]
 }
 
-// diff is a diff under construction.
+// diff builds up a diff.
 type diff struct {
 	a, b     []byte
-	atA, atB int // edits covers a and b up to these offsets, in bytes
+	atA, atB int // byte offsets in a and b up to which edits covers the texts
 	edits    []Edit
 }
 
-// upTo adds an edit with the text up to byte end: of a if op is Delete, and otherwise of b.
+// upTo adds an edit whose text extends to byte offset end. The text is taken from a if op is
+// Delete, and from b otherwise.
 func (d *diff) upTo(op Op, end int) {
 	text, at := d.b, &d.atB
 	if op == Delete {
@@ -202,8 +203,8 @@ func (d *diff) upTo(op Op, end int) {
 	*at = max(*at, end)
 }
 
-// joined drops empty edits and joins adjacent edits of the same kind. The texts of these are
-// adjacent in a or in b.
+// joined drops empty edits and joins adjacent edits of the same kind, whose texts are adjacent in a
+// or in b.
 func joined(list []Edit) []Edit {
 	kept := list[:0]
 	for _, e := range list {

@@ -20,7 +20,7 @@ import (
 	"colophon/ledger/textdiff"
 )
 
-// show returns a diff as [-deleted-]{+inserted+}.
+// show formats a diff, writing deletions as [-text-] and insertions as {+text+}.
 func show(edits []textdiff.Edit) string {
 	var text strings.Builder
 	for _, e := range edits {
@@ -75,7 +75,7 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// Tokens beyond MaxAligned count as changed, and they appear in the diff.
+// Tokens beyond MaxAligned count as changed, but still appear in the diff.
 func TestLongTextsAreComparedInPart(t *testing.T) {
 	long := func(first string) []byte { return []byte(first + strings.Repeat(" x y", textdiff.MaxAligned)) }
 	f, edits := textdiff.Diff(append(long("a"), " end a"...), append(long("b"), " end b"...))
@@ -83,13 +83,14 @@ func TestLongTextsAreComparedInPart(t *testing.T) {
 	require.InDelta(t, 0.5, f.Similarity, 0.01)
 	requireWhole(t, append(long("a"), " end a"...), append(long("b"), " end b"...), edits)
 
-	// A shared beginning and end do not count towards the limit.
+	// The beginning and the end that the texts share do not count towards the limit.
 	f, _ = textdiff.Diff(append(long("a"), " end"...), append(long("a"), " END"...))
 	require.False(t, f.Bounded)
 	require.InDelta(t, 1, f.Similarity, 0.001)
 }
 
-// requireWhole checks that a diff contains both texts completely, except for white space of a.
+// requireWhole fails the test unless the edits contain both texts completely, except for the white
+// space in a.
 func requireWhole(t *testing.T, a, b []byte, edits []textdiff.Edit) {
 	t.Helper()
 	var ofA, ofB []byte
@@ -111,7 +112,7 @@ func withoutSpace(text []byte) string {
 	return string(bytes.Join(bytes.FieldsFunc(text, unicode.IsSpace), nil))
 }
 
-// Even texts that are chosen to be as expensive as possible are compared within the limit on work.
+// Even texts that are designed to be as expensive as possible are compared within the work limit.
 func TestHostileTexts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	some := func(n int, words ...string) []byte {
@@ -158,8 +159,8 @@ func FuzzCompare(f *testing.F) {
 	})
 }
 
-// The number of unchanged words equals the length of a longest common subsequence, computed
-// from the definition.
+// The number of unchanged words is the length of a longest common subsequence, computed here from
+// its definition.
 func TestWordsThatStayAreAsManyAsPossible(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
@@ -194,8 +195,8 @@ func TestWordsThatStayAreAsManyAsPossible(t *testing.T) {
 	}
 }
 
-// For the real input, Compare finds the expected median changes between two versions of a
-// model, and between prompts that do and do not request long or short answers.
+// On real data, Compare finds the expected median changes between two versions of a model, and
+// between prompts that request long or short answers and prompts that do not.
 func TestRealInput(t *testing.T) {
 	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "generations.ndjson.gz"))
 	if os.IsNotExist(err) {

@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// token is a word or a mark of a text, by its position in bytes.
+// token is the position of a word or a mark in a text, in bytes.
 type token struct {
 	start, end int
-	begins     bool // a word, as Length counts words, begins here
+	begins     bool // whether a word begins here, in the sense of Length.Words
 }
 
 // tokens yields the words and marks of a text (spec: Figures of texts). A word is a maximal
-// sequence of letters, digits, combining marks, and apostrophes between two of these. In a
-// script without spaces, each character is a word. Any other character except white space is a
-// mark.
+// sequence of letters, digits, and combining marks, including any apostrophes between two of these.
+// In a script without spaces, each character is a word. Any other character that is not white space
+// is a mark.
 func tokens(text []byte) iter.Seq[token] {
 	return func(yield func(token) bool) {
 		afterSpace := true
@@ -43,7 +43,7 @@ func tokens(text []byte) iter.Seq[token] {
 	}
 }
 
-// Words yields the words and marks of a text.
+// Words yields the words and marks of text in order.
 func Words(text []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for t := range tokens(text) {
@@ -54,7 +54,7 @@ func Words(text []byte) iter.Seq[[]byte] {
 	}
 }
 
-// class is the role of a character in a text.
+// class says how a character is treated when a text is split into words and marks.
 type class uint8
 
 const (
@@ -65,11 +65,11 @@ const (
 	alone // each character is a word by itself
 )
 
-// withoutSpaces are scripts that do not put spaces between words.
+// withoutSpaces lists scripts in which words are not separated by spaces.
 var withoutSpaces = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
-// classOf returns the class and the size in bytes of the first character of a text, which must
-// not be empty.
+// classOf returns the class of the first character of text and its size in bytes. text must not be
+// empty.
 func classOf(text []byte) (class, int) {
 	if b := text[0]; b < utf8.RuneSelf {
 		return ofASCII[b], 1
@@ -104,5 +104,5 @@ var ofASCII = func() (classes [utf8.RuneSelf]class) {
 	return classes
 }()
 
-// isSpace reports whether a byte is ASCII white space, which is not part of any token.
+// isSpace reports whether b is ASCII white space, which is never part of a token.
 func isSpace(b byte) bool { return b < utf8.RuneSelf && ofASCII[b] == space }

@@ -14,7 +14,7 @@ import (
 	"colophon/proofs"
 )
 
-// walked walks a stored log, trusting the log's key, and returns the report.
+// walked walks a stored log with the log's own key as the trusted key, and returns the report.
 func walked(t testing.TB, m *memory) *Report {
 	t.Helper()
 	report, err := WalkLog(t.Context(), m, Options{Verifiers: []*proofs.Verifier{testSigner(t, testOrigin, 1).Verifier()}})
@@ -42,7 +42,7 @@ func TestSoundLogs(t *testing.T) {
 	require.Nil(t, walked(t, newMemory(t, 0)).Damage, "a signed checkpoint of an empty log")
 }
 
-// mutation is one way to damage a log, and the damage that must be reported.
+// mutation is a way to damage a log, together with the damage that must be reported.
 type mutation struct {
 	name   string
 	change func(t *testing.T, m *memory)
@@ -51,7 +51,7 @@ type mutation struct {
 	tile   string
 }
 
-// testDamage checks that each mutation of a valid log of this size is reported as the expected
+// testDamage checks that each mutation of a valid log of the given size is reported as the expected
 // damage.
 func testDamage(t *testing.T, size int, mutations []mutation) {
 	sound := newMemory(t, size)
@@ -70,8 +70,8 @@ func testDamage(t *testing.T, size int, mutations []mutation) {
 	}
 }
 
-// flip returns a change of one bit of an entry. If at is below 32, the bit is in the entry's
-// prev_event_hash.
+// flip returns a mutation that changes one bit of the byte at offset at in an entry. If at is less
+// than 32, that byte is part of the entry's prev_event_hash.
 func flip(seq, at int) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) {
 		m.entries[seq] = slices.Clone(m.entries[seq])
@@ -106,8 +106,8 @@ func swap(seq int) func(*testing.T, *memory) {
 	}
 }
 
-// edit returns a change that replaces text in the body of an entry and adapts the chain, the tiles,
-// and the checkpoint, so that only the event is damaged.
+// edit returns a mutation that replaces text in the body of an entry and recomputes the chain, the
+// tiles, and the checkpoint, so that only the event is damaged.
 func edit(seq int, from, to string) func(*testing.T, *memory) {
 	return func(t *testing.T, m *memory) {
 		require.Contains(t, string(m.entries[seq]), from)
@@ -117,7 +117,7 @@ func edit(seq int, from, to string) func(*testing.T, *memory) {
 	}
 }
 
-// reword is like edit, but also adapts the digest of the event, which covers the replaced text.
+// reword is like edit, but also recomputes the event's digest, which covers the replaced text.
 func reword(seq int, from, to string) func(*testing.T, *memory) {
 	return then(edit(seq, from, to), func(t *testing.T, m *memory) {
 		var d pyjson.Document
@@ -127,7 +127,7 @@ func reword(seq int, from, to string) func(*testing.T, *memory) {
 	})
 }
 
-// then returns a change that applies several changes in order.
+// then returns a mutation that makes several changes in order.
 func then(changes ...func(*testing.T, *memory)) func(*testing.T, *memory) {
 	return func(t *testing.T, m *memory) {
 		for _, change := range changes {
@@ -165,7 +165,7 @@ func TestChangedEntries(t *testing.T) {
 	})
 }
 
-// If entries and their level-0 tiles have been rewritten, but the tile above them still has the
+// If entries and their level-0 tiles have been rewritten but the tile above them still yields the
 // signed root, WalkLog reports the first entry below the changed hash.
 func TestRewrittenLog(t *testing.T) {
 	testDamage(t, 512, []mutation{{"from entry 302", func(t *testing.T, m *memory) {
@@ -305,7 +305,7 @@ func TestDamagedContentAndKeys(t *testing.T) {
 	require.EqualError(t, damage, `content: "output", at entry 99: missing: content: not there`)
 }
 
-// WalkLog reports events that break rules of the specification, even if the log's own key signed them.
+// WalkLog reports events that violate the specification, even if the log's own key signed them.
 func TestDamagedEvents(t *testing.T) {
 	testDamage(t, 300, []mutation{
 		{"not JSON", edit(100, `{"actor"`, `["actor"`), KindEvent, 100, ""},
@@ -359,7 +359,7 @@ func TestGrowingLog(t *testing.T) {
 		if what == "head" {
 			asked++
 			if asked == 1 {
-				grown.head = large.head // in effect from the second read on
+				grown.head = large.head // takes effect from the second read of the head
 			}
 		}
 		return nil
@@ -369,7 +369,8 @@ func TestGrowingLog(t *testing.T) {
 	require.Equal(t, uint64(300), report.Size)
 }
 
-// If a source is unavailable, WalkLog returns ErrUnavailable and no report, whichever read fails.
+// If the source becomes unavailable, WalkLog returns ErrUnavailable and no report, no matter which
+// read fails.
 func TestUnavailableSource(t *testing.T) {
 	sound := newMemory(t, 300)
 	options := Options{Verifiers: []*proofs.Verifier{sound.signer.Verifier()}}

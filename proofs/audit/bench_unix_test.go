@@ -17,7 +17,7 @@ import (
 	"colophon/proofs"
 )
 
-// bundled is a log as a server publishes it, in tiles and entry bundles.
+// bundled is a log in the form in which a server publishes it, with tiles and entry bundles.
 type bundled struct {
 	head    Head
 	tiles   map[tileID][]byte
@@ -47,7 +47,7 @@ func (b *bundled) Entries(_ context.Context, from uint64) iter.Seq2[[]byte, erro
 	}
 }
 
-// typical returns a log of records that resemble those of real services.
+// typical returns a log of the given size whose records resemble those of real services.
 func typical(b *testing.B, size int) *memory {
 	m := newMemory(b, 1)
 	for seq := 1; seq < size; seq++ {
@@ -74,16 +74,16 @@ func bundle(b *testing.B, m *memory) *bundled {
 	return log
 }
 
-// processorTime returns the CPU time that this process has used, including garbage
-// collection.
+// processorTime returns the CPU time that this process has used so far, including the time spent on
+// garbage collection.
 func processorTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// bare does only the hashing that every auditor must do: it hashes each entry for the chain
-// and as a leaf, and the nodes of the tree.
+// bare does only the hashing that every auditor has to do: it hashes each entry for the chain and
+// as a leaf of the tree, and hashes the tree's nodes.
 func bare(entries [][]byte) (tip, root proofs.Hash) {
 	level := make([]proofs.Hash, len(entries))
 	leaf := make([]byte, 0, 1<<16)
@@ -106,8 +106,8 @@ func bare(entries [][]byte) (tip, root proofs.Hash) {
 	return tip, level[0]
 }
 
-// BenchmarkExtend alternates between a walk and the SHA-256 work that the walk cannot avoid.
-// It reports the ratio of the two CPU times.
+// BenchmarkExtend alternates between a walk and the SHA-256 work that a walk cannot avoid, and
+// reports the ratio of the two CPU times.
 func BenchmarkExtend(b *testing.B) {
 	const size = 20_000
 	m := typical(b, size)

@@ -15,14 +15,14 @@ import (
 	"colophon/proofs"
 )
 
-// Limits of a contentCheck.
+// maxGood and cachedContent limit the memory that a contentCheck uses.
 const (
-	maxGood       = 1 << 16  // digests
-	cachedContent = 32 << 20 // maximum total size of cached pieces, in bytes
+	maxGood       = 1 << 16  // maximum number of digests in sizes and in needed
+	cachedContent = 32 << 20 // maximum total size of the cached pieces of content, in bytes
 )
 
 // contentCheck checks the content that is stored for the records of events, and rebuilds the
-// records from it.
+// records from that content.
 type contentCheck struct {
 	*target
 	stored     Source
@@ -32,8 +32,8 @@ type contentCheck struct {
 	report     *Report
 
 	cache   *ContentCache
-	sizes   map[proofs.Hash]uint64 // sizes of pieces whose bytes have the right digest
-	needed  map[proofs.Hash]bool   // content of redacted records that is kept because another record needs it
+	sizes   map[proofs.Hash]uint64 // sizes of the pieces of content whose bytes are known to match their digest
+	needed  map[proofs.Hash]bool   // content of redacted records that is rightly kept, because another record needs it
 	digests []proofs.Hash          // scratch
 }
 
@@ -46,8 +46,8 @@ func newContentCheck(t *target, stored Source, reread *rereader, report *Report)
 }
 
 // check checks every piece of content that an event names (spec: Content). If the record is
-// redacted, the content must be erased. check also checks the redactions that the event makes,
-// and rebuilds the record.
+// redacted, its content must have been erased. check also checks the redactions that the event
+// makes, and rebuilds the record.
 func (c *contentCheck) check(e *event.Body, body []byte) error {
 	by, redacted, err := c.redactions.by(e.Seq)
 	if err == nil && redacted {
@@ -96,9 +96,9 @@ func (c *contentCheck) check(e *event.Body, body []byte) error {
 	return c.rebuilder.Check(e.Seq, body, func(_ string, digest proofs.Hash) ([]byte, error) { return c.read(digest) })
 }
 
-// MemberSecret returns the secret of payload members to which a ledger_created event commits,
-// or nil if it commits to none. It calls read for the secret. The error is a *Damage if the
-// secret is absent or does not match the commitment.
+// MemberSecret returns the secret for payload members that a ledger_created event commits to, or
+// nil if the event does not commit to one. It calls read to get the secret. If the secret is absent
+// or does not match the commitment, the error is a *Damage.
 func MemberSecret(e *event.Body, read func() ([]byte, error)) (*members.Secret, error) {
 	commitment := e.Created.MemberSecretHash
 	if commitment == nil {
@@ -127,8 +127,8 @@ func distinct(list []proofs.Hash) uint64 {
 	return uint64(len(slices.Compact(list)))
 }
 
-// notStored describes how a piece of content that a record needs is damaged. It returns "" if the
-// piece is intact.
+// notStored checks a piece of content that the record at seq needs. It returns a description of
+// what is wrong with it, or "" if the piece is intact.
 func (c *contentCheck) notStored(seq uint64, digest proofs.Hash, size uint64) (string, error) {
 	held, good := c.sizes[digest]
 	if !good {
@@ -144,8 +144,7 @@ func (c *contentCheck) notStored(seq uint64, digest proofs.Hash, size uint64) (s
 		}
 		c.sizes[digest] = held
 	}
-	// Content that is not kept for this record would be erased when the other records are
-	// redacted.
+	// Content that is not kept for this record would be erased once the other records are redacted.
 	switch kept, err := c.stored.HasReference(c.ctx, digest, seq); {
 	case err != nil:
 		return "cannot read whether it is kept for this record: " + err.Error(), onlyUnavailable(err)
@@ -169,8 +168,8 @@ func (c *contentCheck) read(digest proofs.Hash) ([]byte, error) {
 	return content, err
 }
 
-// notErased returns the reason why a redacted record's piece of content should have been erased. It
-// returns "" if the piece is erased or rightly kept.
+// notErased returns the reason why a piece of content of a redacted record should have been erased.
+// It returns "" if the piece has been erased or is rightly kept.
 func (c *contentCheck) notErased(digest proofs.Hash) (string, error) {
 	if c.needed[digest] {
 		return "", nil

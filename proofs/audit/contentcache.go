@@ -7,14 +7,14 @@ import (
 	"colophon/proofs"
 )
 
-// ContentCache keeps the most recently used pieces of content. It is safe for concurrent use.
+// ContentCache is an LRU cache for pieces of content. It is safe for concurrent use.
 type ContentCache struct {
 	most int // capacity in bytes
 
 	mu     sync.Mutex // guards the fields below
 	bytes  int
 	pieces map[proofs.Hash]*list.Element // elements of order
-	order  list.List                     // elements are of type cachedPiece, the most recently used first
+	order  list.List                     // elements hold a cachedPiece; the most recently used comes first
 }
 
 type cachedPiece struct {
@@ -27,7 +27,7 @@ func NewContentCache(most int) *ContentCache {
 	return &ContentCache{most: most, pieces: make(map[proofs.Hash]*list.Element)}
 }
 
-// Get returns the piece that has this digest, if it is cached. The caller must not change the
+// Get returns the piece with the given digest if it is cached. The caller must not modify the
 // piece.
 func (c *ContentCache) Get(digest proofs.Hash) (content []byte, cached bool) {
 	c.mu.Lock()
@@ -40,7 +40,7 @@ func (c *ContentCache) Get(digest proofs.Hash) (content []byte, cached bool) {
 	return at.Value.(cachedPiece).bytes, true
 }
 
-// Put adds a piece, which must not change afterwards.
+// Put adds a piece to the cache. The caller must not modify the piece afterwards.
 func (c *ContentCache) Put(digest proofs.Hash, content []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"colophon/proofs"
 )
 
-// ContentCache keeps the most recently used pieces that fit in its capacity, or a single longer
-// one.
+// ContentCache keeps the most recently used pieces that fit into its capacity, or a single piece
+// that is longer.
 func TestContentCache(t *testing.T) {
 	c := NewContentCache(10)
 	put := func(name byte, size int) { c.Put(proofs.Hash{name}, make([]byte, size)) }

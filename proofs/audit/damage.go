@@ -12,16 +12,16 @@ type DamageKind string
 
 // The kinds of damage.
 const (
-	KindEntry      DamageKind = "entry"      // an entry differs from the signed one
+	KindEntry      DamageKind = "entry"      // an entry differs from the entry that was signed
 	KindEvent      DamageKind = "event"      // a signed entry does not hold a valid event (spec: Event body)
-	KindCheck      DamageKind = "check"      // an event makes a wrong statement about its record
+	KindCheck      DamageKind = "check"      // an event makes a false statement about its record
 	KindChain      DamageKind = "chain"      // an entry does not link to the previous one
 	KindTile       DamageKind = "tile"       // a hash tile does not have the hashes of the entries
 	KindRoot       DamageKind = "root"       // entries and tiles agree with each other, but not with the signed root
-	KindSignature  DamageKind = "signature"  // the checkpoint lacks a signature by the log's key
-	KindCheckpoint DamageKind = "checkpoint" // the checkpoint is malformed, too old, or of another log
-	KindRollback   DamageKind = "rollback"   // the log is shorter than it was before
-	KindFork       DamageKind = "fork"       // the log differs from the one seen before
+	KindSignature  DamageKind = "signature"  // the checkpoint is not signed by the log's key
+	KindCheckpoint DamageKind = "checkpoint" // the checkpoint is malformed, is too old, or belongs to a different log
+	KindRollback   DamageKind = "rollback"   // the log is shorter than when it was last seen
+	KindFork       DamageKind = "fork"       // the log differs from the log that was seen before
 	KindHead       DamageKind = "head"       // the stored head does not match the entries
 	KindContent    DamageKind = "content"    // content is missing, altered, or not erased
 	KindRedaction  DamageKind = "redaction"  // a stored redaction does not match the events
@@ -29,17 +29,17 @@ const (
 	KindTruncated  DamageKind = "truncated"  // entries are missing
 )
 
-// Damage describes one fault of a log.
+// Damage describes a fault in a log.
 type Damage struct {
 	Kind DamageKind
-	// Seq is the damaged entry. For a tile it is the first entry below the wrong hash, for
-	// KindTruncated the first missing entry, and for KindFork the first changed entry. For
-	// damage that concerns all entries (rollback, signature, checkpoint, root, and head) it is
+	// Seq identifies the damaged entry. For a tile, it is the first entry below the wrong hash; for
+	// KindTruncated, the first missing entry; and for KindFork, the first entry that changed. For
+	// damage that concerns all the entries (rollback, signature, checkpoint, root, and head), it is
 	// the number of entries.
 	Seq     uint64
 	Tile    string // path of the tile (KindTile), or of an entry bundle that cannot be read
 	Name    string // name of the content (KindContent), or of the check or member (KindCheck)
-	Message string // states which values were compared
+	Message string // explanation that states the values that were compared
 }
 
 // Error returns the kind, the position, and the message.
@@ -47,7 +47,8 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("%s: %s%s", d.Kind, d.position(), d.Message)
 }
 
-// position returns the position, followed by a colon, or "" for a checkpoint of size 0.
+// position returns the position of the damage followed by a colon, or "" for a checkpoint of size
+// 0.
 func (d *Damage) position() string {
 	position := fmt.Sprintf("at entry %d: ", d.Seq)
 	switch d.Kind {
@@ -71,23 +72,23 @@ func damaged(kind DamageKind, seq uint64, format string, args ...any) error {
 	return &Damage{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, args...)}
 }
 
-// checkDamaged returns the *Damage for a wrong statement of an event about its record.
+// checkDamaged returns a *Damage for a false statement that an event makes about its record.
 func checkDamaged(seq uint64, name, format string, args ...any) error {
 	return &Damage{Kind: KindCheck, Seq: seq, Name: name, Message: fmt.Sprintf(format, args...)}
 }
 
-// tileDamaged returns the *Damage for a tile whose first wrong hash is at slot.
+// tileDamaged returns a *Damage for a tile in which the first wrong hash is at slot.
 func tileDamaged(path proofs.TilePath, slot uint64, format string, args ...any) error {
 	return &Damage{Kind: KindTile, Seq: firstBelow(path, slot), Tile: path.String(), Message: fmt.Sprintf(format, args...)}
 }
 
-// firstBelow returns the seq of the first entry below the hash at slot of a tile.
+// firstBelow returns the seq of the first entry below the hash at the given slot of a tile.
 func firstBelow(path proofs.TilePath, slot uint64) uint64 {
 	return (path.Index*proofs.FullTile + slot) << (uint(path.Level) * proofs.TileHeight)
 }
 
-// readDamage returns err if the source is unavailable or err already is a *Damage. Otherwise
-// it returns damage.
+// readDamage returns err if it means that the source is unavailable or if it already wraps a
+// *Damage. Otherwise it returns damage.
 func readDamage(err, damage error) error {
 	var named *Damage
 	if errors.Is(err, ErrUnavailable) || errors.As(err, &named) {

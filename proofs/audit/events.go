@@ -13,23 +13,24 @@ import (
 	"colophon/proofs/audit/recompute"
 )
 
-// maxAhead is how far a server's clock can be ahead of the auditor's clock.
+// maxAhead is the maximum amount of time by which a server's clock may be ahead of the auditor's
+// clock.
 const maxAhead = 24 * time.Hour
 
-// eventCheck checks the event in each entry: its form, the members that every event has, and
-// its statements about its record.
+// eventCheck checks the event in each entry: its form, the members that every event has, and what
+// it states about its record.
 type eventCheck struct {
 	signers *signerCheck
 	uses    *useCheck
 	verbs   *verbCheck
 
-	ledger string    // the name in the events; "" before the first one
+	ledger string    // ledger name that the events contain; "" before the first event
 	now    time.Time // see Options.Now
 	latest []byte    // the latest time that an event may have; empty if there is no limit
 	time   []byte    // time of the last event
 	actor  []byte    // actor of the last event
-	// members is the first event's commitment to the secret of payload members; "" if it has
-	// none.
+	// members is the commitment to the secret for payload members in the first event, or "" if that
+	// event has none.
 	members string
 
 	document pyjson.Document
@@ -45,8 +46,8 @@ func newEventCheck(options Options, signers *signerCheck, uses *useCheck, verbs 
 	return c
 }
 
-// check checks the event at seq (spec: Event body). The returned event is valid until the next
-// call.
+// check checks the event at seq (spec: Event body). The returned event is valid until the next call
+// to check.
 func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 	if err := c.document.Parse(body); err != nil {
 		return nil, damaged(KindEvent, seq, "its body is not JSON: %v", err)
@@ -107,8 +108,8 @@ func (c *eventCheck) frame(e *event.Body) error {
 	return c.checkTime(e)
 }
 
-// checkTime checks the form and the order of the event's time. All times have the same length,
-// so their order is that of their texts.
+// checkTime checks the format of the event's time, and that it is not before the previous event's.
+// All times have the same length, so they can be compared as text.
 func (c *eventCheck) checkTime(e *event.Body) error {
 	text := e.TimeText
 	if !c.isSameSecond(text) && !moment.IsEventTime(text) {
@@ -125,8 +126,8 @@ func (c *eventCheck) checkTime(e *event.Body) error {
 	return nil
 }
 
-// isSameSecond reports whether a text is a time in the same second as the last event's time. This
-// is true for most events, and the comparison is faster than parsing the time (BenchmarkExtend).
+// isSameSecond reports whether text is a time in the same second as the last event's time. This is
+// true for most events, and checking it is faster than parsing the time (BenchmarkExtend).
 func (c *eventCheck) isSameSecond(text []byte) bool {
 	const micros = len("2006-01-02T15:04:05.")
 	if len(text) != len(moment.Layout) || len(c.time) != len(text) || !bytes.Equal(text[:micros], c.time[:micros]) {
@@ -140,7 +141,7 @@ func (c *eventCheck) isSameSecond(text []byte) bool {
 	return text[len(text)-1] == 'Z'
 }
 
-// byKind checks the members that only events of this kind have.
+// byKind checks the members that only events of the event's kind have.
 func (c *eventCheck) byKind(e *event.Body) error {
 	switch e.Kind {
 	case record.LedgerCreated:
@@ -171,8 +172,8 @@ func (c *eventCheck) byKind(e *event.Body) error {
 	return nil
 }
 
-// payloadMembers checks that an IPC record has payload members if and only if it has a payload and the
-// ledger has a secret for them.
+// payloadMembers checks the digests of payload members in an IPC record. There must be such digests if
+// the record has a payload and the ledger has a secret for them; without a secret, there must be none.
 func (c *eventCheck) payloadMembers(e *event.Body) error {
 	switch has := e.IPC.Members != nil; {
 	case has && c.members == "":
@@ -183,9 +184,9 @@ func (c *eventCheck) payloadMembers(e *event.Body) error {
 	return nil
 }
 
-// notCanonical returns the damage of an event that changes when its fields are written again.
-// The event has members that its kind does not have, lacks members, or is not in canonical
-// form.
+// notCanonical returns the damage for an event that differs from the event that results from
+// encoding its fields again. Such an event has members that its kind does not have, lacks members,
+// or is not in canonical form.
 func notCanonical(e *event.Body, body pyjson.Value) error {
 	var again pyjson.Document
 	if err := again.Parse(e.Encode()); err != nil {
@@ -203,11 +204,11 @@ func notCanonical(e *event.Body, body pyjson.Value) error {
 	return damaged(KindEvent, e.Seq, wrong, pointer, event.SourceForMessage(has), event.SourceForMessage(makes))
 }
 
-// unescapePointer decodes one part of a JSON pointer (RFC 6901).
+// unescapePointer decodes one reference token of a JSON pointer (RFC 6901).
 var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 
-// eventDamage turns an error of package recompute into damage of the event at seq. It returns
-// other errors unchanged.
+// eventDamage converts an error from package recompute to a *Damage of the event at seq. It returns
+// any other error unchanged.
 func eventDamage(seq uint64, err error) error {
 	var wrong *recompute.Error
 	if !errors.As(err, &wrong) {
@@ -219,11 +220,12 @@ func eventDamage(seq uint64, err error) error {
 	return checkDamaged(seq, wrong.Field, "%s", wrong.Message)
 }
 
-// Rebuilder rebuilds records like recompute.Rebuilder. If a record does not produce its event,
-// it reports that as a *Damage.
+// Rebuilder rebuilds records like recompute.Rebuilder. If rebuilding a record does not reproduce
+// its event, Rebuilder returns a *Damage.
 type Rebuilder struct{ recompute.Rebuilder }
 
-// Check checks the event at seq, in which a walk has found no damage.
+// Check rebuilds the record of the event at seq and compares the result with the event. A walk must
+// have found no damage in the event.
 func (r *Rebuilder) Check(seq uint64, body []byte, content recompute.ContentFunc) error {
 	return eventDamage(seq, r.Rebuilder.Check(body, content))
 }

@@ -20,8 +20,8 @@ func page(t testing.TB, p *Pack) []byte {
 	return html
 }
 
-// open opens a page from a file, waits for its verdict with the pack's own key, and returns
-// the verdict.
+// open loads html into p from a file and returns the page's verdict on the pack, checked with the
+// key that the pack itself contains.
 func open(t testing.TB, p *browser.Page, html []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "pack.html")
@@ -30,8 +30,8 @@ func open(t testing.TB, p *browser.Page, html []byte) string {
 	return with(t, p, "")
 }
 
-// with makes the page check its pack with this key, and returns the page's verdict. An empty key
-// means the pack's own key.
+// with makes the page check its pack with the given key and returns the page's verdict. An empty
+// key stands for the key that the pack itself contains.
 func with(t testing.TB, p *browser.Page, key string) (verdict string) {
 	t.Helper()
 	quoted, err := json.Marshal(key)
@@ -40,7 +40,8 @@ func with(t testing.TB, p *browser.Page, key string) (verdict string) {
 	return verdict
 }
 
-// quiet requires that a page has requested nothing but its own file, and has raised no error.
+// quiet requires that the page has requested nothing but its own file, has raised no errors, and
+// has opened no dialogs.
 func quiet(t testing.TB, p *browser.Page) {
 	t.Helper()
 	notes := p.Activity()
@@ -60,7 +61,7 @@ func TestPageVerifies(t *testing.T) {
 	require.NotContains(t, p.Text(t, "#records"), "✗")
 	require.Contains(t, p.Text(t, "#records"), "The content was erased. Event 7 of the log says so.")
 
-	// The reader enters a key into the form.
+	// submit enters a key into the form, as a reader would.
 	submit := func(key string) {
 		quoted, err := json.Marshal(key)
 		require.NoError(t, err)
@@ -157,8 +158,8 @@ func TestPageRefusesTamperedPacks(t *testing.T) {
 		})
 	}
 	quiet(t, p)
-	// A log of another signer, verified with the key in its own pack, is shown only as
-	// consistent.
+	// A pack that another signer made is shown as consistent, not as verified, if it is checked
+	// only with the key that it contains.
 	require.Equal(t, "consistent", open(t, p, page(t, another(t))))
 }
 

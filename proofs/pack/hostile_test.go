@@ -11,8 +11,8 @@ import (
 	"colophon/proofs/pack/browser"
 )
 
-// hostileTexts holds texts that try to become part of the page, of its data, or of the surrounding
-// text.
+// hostileTexts holds texts that try to break out of their place, into the page's markup, its data,
+// or the surrounding text.
 var hostileTexts = []string{
 	`</script><script>hacked("script")</script>`,
 	`</SCRIPT ><svg onload="hacked('svg')">`,
@@ -27,8 +27,8 @@ var hostileTexts = []string{
 func TestTextsCannotChangeThePage(t *testing.T) {
 	b := browser.Start(t)
 	p := b.NewPage(t)
-	// This script runs before the page's own. The page must never call the function that the script
-	// defines.
+	// This script runs before the page's own script and defines the function hacked. The page must
+	// never call it.
 	p.SendCommand(t, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": `globalThis.hits = []; globalThis.hacked = (by) => { hits.push(by); alert(by); };`})
 	all := strings.Join(hostileTexts, "\n")
 	l := newLog(t, 1)
@@ -60,8 +60,8 @@ func TestTextsCannotChangeThePage(t *testing.T) {
 	p.Eval(t, `document.querySelectorAll("img,svg,iframe,base,object,embed,link,a,script:not(#pack):not(body > script)").length`, &strangers)
 	require.Zero(t, strangers)
 
-	// The page's own policy forbids everything that an attacker could add to the file: other
-	// scripts and styles, requests, and forms.
+	// The page's Content Security Policy forbids everything that an attacker could add to the file:
+	// other scripts and styles, requests, and forms.
 	for name, markup := range map[string]string{
 		"script":  `<script>hacked("own")</script>`,
 		"handler": `<img src="data:," onerror="hacked('own')">`,
@@ -76,7 +76,7 @@ func TestTextsCannotChangeThePage(t *testing.T) {
 	}
 }
 
-// quotedJSON returns a text as a JSON string in which every character is escaped.
+// quotedJSON encodes text as a JSON string in which every character is escaped.
 func quotedJSON(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')

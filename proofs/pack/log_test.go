@@ -16,13 +16,14 @@ import (
 
 const origin = "ledger.example/pack"
 
-// log is a small log whose key the test has, so that the test can sign entries that no ledger signs.
+// log is a small log whose signing key the test knows, so that the test can sign entries that no
+// real ledger would sign.
 type log struct {
 	t        testing.TB
 	signer   *proofs.Signer
 	entries  [][]byte
 	tip      proofs.Hash
-	contents map[string][]byte // by digest in hexadecimal
+	contents map[string][]byte // keyed by hexadecimal digest
 }
 
 func newLog(t testing.TB, seed byte) *log {
@@ -38,7 +39,8 @@ func (l *log) by(actor string) record.EventContext {
 	return record.EventContext{Actor: actor, Ledger: "default"}
 }
 
-// event appends an event whose body is from AppendBody.
+// event completes body, which is the result of an AppendBody method, with a seq and a time, and
+// appends it to the log as an event.
 func (l *log) event(body []byte) {
 	seq := uint64(len(l.entries))
 	l.entry(proofs.AppendEntry(nil, l.tip, record.AppendSuffix(body, seq, time.Unix(1767323045+int64(seq), 0))))
@@ -52,7 +54,7 @@ func (l *log) entry(entry []byte) {
 	}
 }
 
-// record appends a record and keeps its content.
+// record parses a posted record, appends it to the log, and keeps its content.
 func (l *log) record(kind record.Kind, posted string) {
 	l.t.Helper()
 	r, err := record.Parse(kind, []byte(posted))
@@ -127,8 +129,9 @@ func (l *log) checkpoint() []byte {
 	return signed
 }
 
-// pack returns a pack of events, with the content of those that are not redacted. redacted
-// maps a redacted event to the event that redacts it.
+// pack returns a pack of the events with the given seqs, including the content of those that are
+// not redacted. redacted maps the seq of each redacted event to the seq of the event that redacts
+// it.
 func (l *log) pack(redacted map[uint64]uint64, seqs ...uint64) *Pack {
 	l.t.Helper()
 	p := New("default", "2026-01-02T03:04:05Z", []string{l.signer.Verifier().String()}, l.checkpoint())
@@ -158,12 +161,12 @@ func (l *log) all() (seqs []uint64) {
 	return seqs
 }
 
-// contentDigest matches the digests of content in an event.
+// contentDigest matches a digest of content in an event.
 var contentDigest = regexp.MustCompile(`"sha256":"([0-9a-f]{64})"`)
 
 const zeros = "0000000000000000000000000000000000000000000000000000000000000000"
 
-// The texts of the example.
+// Texts of the records in the example log.
 const (
 	payload      = `{"q": "Who keeps the lighthouse?", "n": [1, 2.50, 1e5, -0.0, 1e-7], "ä": "\u00e9", "\ud83d\ude00": true}`
 	systemPrompt = "  Be brief. \n\tNever guess. \u0085 "
@@ -204,7 +207,7 @@ func example(t testing.TB) *log {
 	return l
 }
 
-// examplePack returns a pack of the whole example.
+// examplePack returns a pack of all events in the example log.
 func examplePack(t testing.TB) *Pack {
 	l := example(t)
 	return l.pack(map[uint64]uint64{6: 7}, l.all()...)

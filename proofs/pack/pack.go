@@ -1,7 +1,7 @@
 // Package pack reads and writes audit packs (spec: Audit packs). A pack is one HTML file with
-// selected events of a ledger, the content that they name, and everything that proves them.
-// Any browser can open the file, and the page verifies itself without a network. Parse and
-// Verify do the same without running the page.
+// selected events of a ledger, the content that they name, and everything needed to prove them. Any
+// browser can open the file, and the page verifies itself without network access. Parse and Verify
+// do the same without running the page.
 //
 // The package does no I/O.
 package pack
@@ -16,14 +16,14 @@ import (
 	"colophon/proofs"
 )
 
-// Format names the format and version of a pack's data.
+// Format identifies the format of a pack's data and its version.
 const Format = "colophon-audit-pack@1"
 
 // ErrContent means that the pack's content, or what the pack says about erased content, does not
 // agree with the events: content is altered, superfluous, or wrongly reported as erased.
 var ErrContent = errors.New("pack: content does not match what the event names")
 
-// The values of Pack.Content.
+// Possible values of Pack.Content.
 const (
 	ContentIncluded = "included" // the pack has all content that is not erased
 	ContentLeftOut  = "left out" // the exporter chose to leave content out
@@ -46,7 +46,7 @@ type Pack struct {
 	Contents map[string][]byte `json:"contents"`
 }
 
-// PackedEvent is an event of any kind and its place in the tree of the checkpoint.
+// PackedEvent is an event of any kind, with the proof that it is in the checkpoint's tree.
 type PackedEvent struct {
 	Seq       uint64   `json:"seq"`
 	Entry     []byte   `json:"entry"`
@@ -56,15 +56,15 @@ type PackedEvent struct {
 	RedactedBy *uint64 `json:"redacted_by,omitempty"`
 }
 
-// New returns a pack without records. The inclusion proofs of all records that are added later must
-// be for this checkpoint.
+// New returns a pack without records. Records added later must have inclusion proofs for the given
+// checkpoint.
 func New(ledger, exported string, keys []string, checkpoint []byte) *Pack {
 	return &Pack{Format: Format, Ledger: ledger, Exported: exported, Keys: keys, Checkpoint: string(checkpoint),
 		Records: []PackedEvent{}, Content: ContentIncluded, Contents: map[string][]byte{}}
 }
 
-// Add appends the event of a receipt, which must have a proof. redactedBy is the seq of the event
-// that erased its content, or nil.
+// Add appends the event in r, which must contain a proof. redactedBy is the seq of the event that
+// erased the event's content, or nil if the content was not erased.
 func (p *Pack) Add(r *proofs.Receipt, redactedBy *uint64) {
 	path := make([]string, len(r.Proof.Inclusion.Hashes))
 	for i, h := range r.Proof.Inclusion.Hashes {
@@ -74,7 +74,7 @@ func (p *Pack) Add(r *proofs.Receipt, redactedBy *uint64) {
 		Entry: proofs.AppendEntry(nil, r.PrevEventHash, r.Proof.Event)})
 }
 
-// encode returns the data as JSON without the character <, so that a script element can
+// encode returns the pack as JSON in which the character < is escaped, so that a script element can
 // contain it.
 func (p *Pack) encode() ([]byte, error) {
 	text, err := json.Marshal(p)
@@ -84,8 +84,8 @@ func (p *Pack) encode() ([]byte, error) {
 	return text, nil
 }
 
-// decode parses the text that encode returns. It returns ErrMalformed for any other spelling,
-// so that no two readers can disagree about it.
+// decode parses text that encode has returned. It returns ErrMalformed if the same data is encoded
+// in any other way, so that no two parsers can read it differently.
 func decode(text []byte) (*Pack, error) {
 	p := new(Pack)
 	if err := json.Unmarshal(text, p); err != nil {

@@ -31,7 +31,7 @@ func TestPacksVerify(t *testing.T) {
 	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 3, Links: 1, Redacted: 1, Missing: 3}, report)
 }
 
-// Add packs a receipt into the same record that the test's own code builds.
+// Add turns a receipt into the same record as the test's own implementation.
 func TestPackOfReceipts(t *testing.T) {
 	l := example(t)
 	want := l.pack(map[uint64]uint64{6: 7}, 6, 7)
@@ -134,13 +134,13 @@ func TestClaimsAreCounted(t *testing.T) {
 	require.Equal(t, 3, report.Claimed, "includes the stage and the answer that no stage covers")
 }
 
-// twoKinds returns a citation set of two citations: one has a text and a false claim, the other
-// only a claim.
+// twoKinds returns a citation set with two citations, as JSON. The first has a text and a false
+// claim; the second has only a claim. digits is the claimed hash in hexadecimal.
 func twoKinds(digits string) string {
 	return `{"subject":"s","citations":[{"source_id":"x","text":"t","chunk_hash":"sha256:` + digits + `","weight":0},{"source_id":"y","chunk_hash":"sha256:` + digits + `","weight":1,"section":""}]}`
 }
 
-// damagedPages returns pages whose data is not a pack.
+// damagedPages returns pages whose data is not a valid pack, keyed by what is wrong with them.
 func damagedPages(t testing.TB) map[string][]byte {
 	good := string(page(t, examplePack(t)))
 	pages := make(map[string][]byte)
@@ -205,7 +205,7 @@ func TestChangedPagesAreNotOwn(t *testing.T) {
 	}
 }
 
-// An HTML parser reads the data as one text, and a JSON parser can read that text.
+// An HTML parser reads the data as a single text, and a JSON parser can decode that text.
 func TestDataIsSafeInAScript(t *testing.T) {
 	all := examplePack(t)
 	all.Exported = strings.Join(hostileTexts, "")

@@ -11,8 +11,8 @@ import (
 	"colophon/proofs"
 )
 
-// The parts of the page. make clients builds the script from page/src and from the rules of
-// the TypeScript client.
+// The parts of the page. "make clients" builds the script from page/src and from the rules of the
+// TypeScript client.
 var (
 	//go:embed page/page.html
 	frame string
@@ -22,14 +22,14 @@ var (
 	script string
 )
 
-// The markup that directly precedes and follows the data.
+// dataBegin and dataEnd are the markup directly before and after the data.
 const (
 	dataBegin = `<script type="application/json" id="pack">`
 	dataEnd   = `</script>`
 )
 
-// HTML returns the pack as a self-contained page. Its Content Security Policy allows only the
-// page's own style and script, and no requests, whatever the records contain.
+// HTML returns the pack as a self-contained page. Whatever the records contain, its Content
+// Security Policy allows only the page's own style and script, and no requests.
 func (p *Pack) HTML() ([]byte, error) {
 	data, err := p.encode()
 	if err != nil {
@@ -49,21 +49,21 @@ func pageAround() (before, after string) {
 	return before, after
 }
 
-// source returns the hash source that allows this inline script or style in a Content
+// source returns the hash source that allows text as an inline script or style in a Content
 // Security Policy.
 func source(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// IsPack reports whether a text looks like a page with a pack, without parsing it.
+// IsPack reports whether text looks like a page that contains a pack. It does not parse the text.
 func IsPack(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("<!doctype html>")) && bytes.Contains(text, []byte(dataBegin))
 }
 
-// Parse reads the data from a page. It returns ErrMalformed if the text is not an audit pack.
-// own reports whether the rest of the page is exactly what HTML writes. A different page
-// could show the reader anything.
+// Parse reads the pack in a page. It returns ErrMalformed if text is not an audit pack. own reports
+// whether the rest of the page is exactly what HTML generates; if it is not, the page could show
+// its reader anything.
 func Parse(text []byte) (p *Pack, own bool, err error) {
 	_, rest, found := bytes.Cut(text, []byte(dataBegin))
 	data, _, ended := bytes.Cut(rest, []byte(dataEnd))

@@ -12,11 +12,11 @@ import (
 	"colophon/proofs/pack/browser"
 )
 
-// sharedData is real input outside the repository. Tests that use it are skipped if it is
-// absent.
+// sharedData is the folder of real input data outside the repository. Tests that need it are
+// skipped if it does not exist.
 var sharedData = filepath.Join("..", "..", "..", "shared", "data")
 
-// realLog returns a log with every nth record of a file.
+// realLog returns a log with every nth record of the named file, and the seqs of these records.
 func realLog(t *testing.T, name string, n int) (l *log, seqs []uint64) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(sharedData, name+".ndjson.gz"))

@@ -19,7 +19,7 @@ import (
 	"colophon/proofs/pack/browser"
 )
 
-// vectors reads a file of testdata/vectors, which CPython wrote.
+// vectors decodes a file in testdata/vectors into to. CPython generated these files.
 func vectors(t *testing.T, name string, to any) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "vectors", name))
@@ -27,8 +27,8 @@ func vectors(t *testing.T, name string, to any) {
 	require.NoError(t, json.Unmarshal(b, to))
 }
 
-// mapped applies an asynchronous function of the page to each value of a list and returns the
-// results.
+// mapped evaluates function, an asynchronous JavaScript function, in the page for each element of
+// list and returns the results.
 func mapped(t *testing.T, p *browser.Page, list any, function string) (results []string) {
 	t.Helper()
 	b, err := json.Marshal(list)
@@ -109,7 +109,8 @@ func TestPageCanonicalVectors(t *testing.T) {
 	}
 }
 
-// The page writes numbers, names, and texts of many forms in the same way as the ledger.
+// The page and the ledger produce the same canonical JSON for many kinds of numbers, names, and
+// strings.
 func TestPageCanonicalJSONEqualsTheLedgers(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	open(t, p, page(t, examplePack(t)))

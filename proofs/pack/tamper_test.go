@@ -11,14 +11,14 @@ import (
 	"colophon/proofs"
 )
 
-// tampering is a pack that must not verify, with the errors of Verify and of the page.
+// tampering is a pack that must not verify, with the errors that Verify and the page must report.
 type tampering struct {
 	pack *Pack
 	err  error
 	says string // part of the text that the page must show
 }
 
-// changed returns the pack of the example after a change.
+// changed returns the example pack after applying change to it.
 func changed(t testing.TB, change func(p *Pack)) *Pack {
 	p := examplePack(t)
 	change(p)
@@ -37,8 +37,8 @@ func digestOf(t testing.TB, p *Pack, content string) string {
 	return ""
 }
 
-// tamperings returns packs that were changed without the key, and packs of ledgers that signed
-// false statements. The keys of the map say what is wrong.
+// tamperings returns packs that were modified without the signing key, and packs from ledgers that
+// signed false statements. They are keyed by what is wrong with them.
 func tamperings(t testing.TB) map[string]tampering {
 	list := map[string]tampering{
 		"an entry's byte":  {changed(t, func(p *Pack) { p.Records[3].Entry[100] ^= 1 }), proofs.ErrInclusion, "the path does not lead to the signed root"},
@@ -96,7 +96,7 @@ func flip(text string, i int) string {
 	return string(b)
 }
 
-// forgeries returns invalid packs whose checkpoints the log's own key has signed.
+// forgeries returns invalid packs whose checkpoints are signed with the log's own key.
 func forgeries(t testing.TB) map[string]tampering {
 	broken := newLog(t, 1)
 	broken.tip[0] ^= 1
@@ -124,7 +124,8 @@ func forgeries(t testing.TB) map[string]tampering {
 	}
 }
 
-// another returns the example signed by another signer, with that signer's key in the pack.
+// another returns a pack of the example log, signed by a different signer whose key the pack
+// contains.
 func another(t testing.TB) *Pack {
 	l := example(t)
 	signer, err := proofs.NewKey([32]byte{2}).Signer(origin)
@@ -133,7 +134,8 @@ func another(t testing.TB) *Pack {
 	return l.pack(map[uint64]uint64{6: 7}, 0, 1, 2, 3, 4, 5, 6, 7)
 }
 
-// falseHashes returns packs of ledgers that sign hashes that do not match the content.
+// falseHashes returns packs from ledgers that signed hashes that do not match the content, keyed by
+// the name of the false hash.
 func falseHashes(t testing.TB) map[string]*Pack {
 	list := make(map[string]*Pack)
 	for name, seq := range map[string]int{"input_hash": 1, "system_prompt_hash": 1, "output_hash": 1, "ipc_id": 1, "ipc_id_advanced": 1,
@@ -145,7 +147,8 @@ func falseHashes(t testing.TB) map[string]*Pack {
 	return list
 }
 
-// falseHash returns a pack of an event in which one hash is replaced.
+// falseHash returns a pack with the event at seq, in which the named hash is replaced by a false
+// one.
 func falseHash(t testing.TB, l *log, seq int, name string) *Pack {
 	entry := string(l.entries[seq])
 	at := hashOffset(entry, name)
@@ -154,7 +157,7 @@ func falseHash(t testing.TB, l *log, seq int, name string) *Pack {
 	return l.pack(nil, uint64(seq))
 }
 
-// hashOffset returns the offset of the digits of the named hash in an entry.
+// hashOffset returns the offset in entry of the hexadecimal digits of the named hash.
 func hashOffset(entry, name string) int {
 	switch name {
 	case "nodes/1", "nodes/4":

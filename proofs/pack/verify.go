@@ -18,26 +18,26 @@ import (
 type Report struct {
 	Checkpoint proofs.Checkpoint
 	Records    int
-	Links      int // number of chain links that were verified, between neighbouring events of the pack
+	Links      int // number of verified chain links between consecutive events in the pack
 	Contents   int // number of verified pieces of content, counted once per record that names them
-	Redacted   int // number of records whose content was erased according to an event of the pack
-	Missing    int // number of pieces of content that records name but that the pack lacks
-	Recomputed int // number of records whose hashes were recomputed, which needs all of their content
-	// Claimed counts the checks of recomputed records whose result is claimed: the pack
-	// lacks the content from which these hashes are computed.
+	Redacted   int // number of records whose content was erased, as an event in the pack confirms
+	Missing    int // number of pieces of content that are named by records but missing from the pack
+	Recomputed int // number of records whose hashes were recomputed, which requires all of their content
+	// Claimed counts the checks of recomputed records whose result is "claimed", which means that
+	// the pack lacks the content needed to compute the hash.
 	Claimed int
-	// Unknown counts the Recomputed records whose cache key and digest could not be checked,
-	// because both cover texts that are too long for an event.
+	// Unknown counts the records included in Recomputed whose cache key and digest could not be
+	// checked, because both cover texts that are too long for an event.
 	Unknown int
 }
 
-// verification is the state of one call of Verify.
+// verification holds the state of one call to Verify.
 type verification struct {
 	pack   *Pack
 	report Report
-	events map[uint64]event.Event // by seq
+	events map[uint64]event.Event // keyed by seq
 	last   proofs.Hash            // event_hash of the previous record
-	used   map[string]bool        // digests of the contents that a record names
+	used   map[string]bool        // digests of the content that records name
 
 	rebuilder recompute.Rebuilder
 }
@@ -45,12 +45,12 @@ type verification struct {
 // ErrHashes means that the hashes in an event differ from the hashes of its content.
 var ErrHashes = errors.New("pack: hashes do not match the content")
 
-// Verify verifies a pack against the log's keys. It checks the signature of the checkpoint
-// and, for each record, its place in the tree, its event, the chain link to the previous
-// record if the two are neighbours, and its content against the digests in the event. If the
-// pack has all content of a record, Verify also rebuilds the record by the rules (spec:
-// Rebuilding a record). The error names the record. It wraps an error of Receipt.Verify,
-// ErrContent, or ErrHashes.
+// Verify verifies the pack against the log's keys. It checks the signature of the checkpoint and,
+// for each record, the inclusion proof, the event, the chain link to the previous record if their
+// seqs are consecutive, and the content against the digests in the event. If the pack has all
+// content of a record, Verify also rebuilds the record (spec: Rebuilding a record). An error that
+// concerns a record names it. Errors wrap ErrContent, ErrHashes, or an error that Receipt.Verify
+// can return.
 func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	v := &verification{pack: p, events: make(map[uint64]event.Event), used: make(map[string]bool)}
 	var err error
@@ -78,7 +78,7 @@ func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	return v.report, nil
 }
 
-// checkForm checks the form of the members that the page shows although no proof covers them, so
+// checkForm checks the format of the members that the page shows although no proof covers them, so
 // that a forger cannot put arbitrary text there.
 func (p *Pack) checkForm() error {
 	if _, err := time.Parse("2006-01-02T15:04:05Z", p.Exported); err != nil || len(p.Exported) != len("2006-01-02T15:04:05Z") {
@@ -93,7 +93,7 @@ func (p *Pack) checkForm() error {
 	return nil
 }
 
-// record verifies the i-th record without its content.
+// record verifies the i-th record, except for its content.
 func (v *verification) record(i int) error {
 	r := &v.pack.Records[i]
 	path := make([]proofs.Hash, len(r.Inclusion))
@@ -128,7 +128,8 @@ func (v *verification) record(i int) error {
 	return nil
 }
 
-// link checks the order of the records and the chain link between neighbours.
+// link checks that r comes after the previous record and, if the two events are consecutive, that
+// the chain link between them is valid.
 func (v *verification) link(i int, r *proofs.Receipt) error {
 	before, neighbour := v.last, r.Seq == 0
 	v.last = r.EventHash
@@ -149,7 +150,8 @@ func (v *verification) link(i int, r *proofs.Receipt) error {
 	return nil
 }
 
-// content checks the content that a record names, or that an event of the pack erased it.
+// content checks the content that the event in r names. If r is marked as redacted, it instead
+// checks that an event in the pack erased the content.
 func (v *verification) content(r *PackedEvent) error {
 	e := v.events[r.Seq]
 	if r.RedactedBy != nil {
@@ -180,8 +182,8 @@ func (v *verification) content(r *PackedEvent) error {
 	return v.recompute(r, content)
 }
 
-// recompute rebuilds the record from its content, if the event has one, and compares the
-// result with the event. content must be complete.
+// recompute rebuilds the record in the event, if there is one, and compares the result with the
+// event. content must hold all content that the record names.
 func (v *verification) recompute(r *PackedEvent, content map[string][]byte) error {
 	err := v.rebuilder.Check(r.Entry[proofs.HashSize:], func(name string, _ proofs.Hash) ([]byte, error) { return content[name], nil })
 	if wrong := (*recompute.Error)(nil); errors.As(err, &wrong) {
@@ -195,7 +197,8 @@ func (v *verification) recompute(r *PackedEvent, content map[string][]byte) erro
 	return err
 }
 
-// redaction checks that event by, which the pack must have, erased the content of event seq.
+// redaction checks that the pack contains the event with the seq by, and that this event erased the
+// content of the event at seq.
 func (v *verification) redaction(seq, by uint64) error {
 	e, found := v.events[by]
 	if !found {

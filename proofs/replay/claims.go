@@ -10,27 +10,27 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// redactedMember names the event that redacted a record. It is the only member of answers that
-// is always current, even if the answer is as of an older size (docs/spec: Index and as_of).
-// If it is present, the links to the content are absent.
+// redactedMember is the JSON member that names the event that redacted a record. It is the only
+// member that is always current, even in an answer as of an older size (docs/spec: Index and
+// as_of). If it is present, the links to the content are absent.
 const redactedMember = "redacted_by"
 
-// claimedRedaction is the event that redacted a record, according to an answer. The copy of
-// the log may not have the event yet.
+// claimedRedaction is a redaction that the server claims in the answer to q. by is the seq of the
+// redacting event, which the copy of the log may not have yet.
 type claimedRedaction struct {
 	by uint64
 	q  question
 }
 
-// sameRowExceptRedaction is like sameExceptRedaction, for two rows as JSON text.
+// sameRowExceptRedaction is like sameExceptRedaction but takes two rows as JSON text.
 func (c *comparer) sameRowExceptRedaction(q question, expected, got []byte, from uint64) bool {
 	var x, y pyjson.Document
 	return x.Parse(expected) == nil && y.Parse(got) == nil && c.sameExceptRedaction(q, x.Root(), y.Root(), from)
 }
 
-// sameExceptRedaction reports whether two objects are equal, except that only one of them may
-// show a redaction. The seq of the redacting event must be from or higher. It keeps the
-// server's claim for checkClaims.
+// sameExceptRedaction reports whether expected and got differ only in a redaction that one of them
+// shows, made by an event whose seq is at least from. If got shows it, the server's claim is kept
+// for checkClaims.
 func (c *comparer) sameExceptRedaction(q question, expected, got pyjson.Value, from uint64) bool {
 	byExpected, later := laterRedaction(expected, from)
 	byGot, laterGot := laterRedaction(got, from)
@@ -54,14 +54,15 @@ func (c *comparer) sameExceptRedaction(q question, expected, got pyjson.Value, f
 	return true
 }
 
-// laterRedaction returns the event that redacted a record, and whether its seq is at least
-// from.
+// laterRedaction returns the seq of the event that redacted the record in v, and reports whether
+// that seq is at least from.
 func laterRedaction(v pyjson.Value, from uint64) (by uint64, later bool) {
 	by, err := strconv.ParseUint(string(v.Member(redactedMember).Raw()), 10, 64)
 	return by, err == nil && by >= from
 }
 
-// noteRedaction keeps a redaction that the server claims, for checkClaims.
+// noteRedaction keeps the server's claim that event by redacted the record at seq. checkClaims
+// verifies it later.
 func (c *comparer) noteRedaction(q question, seq, by uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,8 +72,9 @@ func (c *comparer) noteRedaction(q question, seq, by uint64) {
 	}
 }
 
-// checkClaims compares two claims of answers with the log beyond the shown size: the size of
-// the log, and the redacting event of each redacted record.
+// checkClaims verifies the claims in the server's answers that could not be compared with the
+// reference: the largest size of the log, and the event that redacted each record. It returns a
+// finding for the first false claim, or nil if there is none.
 func (c *comparer) checkClaims() *monitor.Finding {
 	if size := c.copy.WrittenSize(); c.largest > size {
 		return findingOf(c.largestIn, "", "the answer claims a size that the log does not have", "at most "+decimal(size), decimal(c.largest))
@@ -91,7 +93,7 @@ func (c *comparer) checkClaims() *monitor.Finding {
 	return nil
 }
 
-// noteSize keeps a size of the log that the server claims, for checkClaims.
+// noteSize keeps the server's claim that the log has the given size. checkClaims verifies it later.
 func (c *comparer) noteSize(q question, size uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,23 +16,23 @@ import (
 	"colophon/proofs/replay/reference"
 )
 
-// Limits of an answer. An answer that exceeds them is not compared.
+// Limits on answers. An answer that exceeds maxAnswer or maxValues is not compared.
 const (
-	maxAnswer    = 16 << 20 // in bytes; a server ends a page at 4 MiB of events
-	maxValues    = 400_000  // number of JSON values and member names
-	largeAnswers = 2        // number of large answers in memory at once
+	maxAnswer    = 16 << 20 // maximum length in bytes; a server ends a page after 4 MiB of events
+	maxValues    = 400_000  // maximum number of JSON values and member names
+	largeAnswers = 2        // maximum number of large answers in memory at once
 )
 
-// source answers questions. It is the audited server or the reference, and safe for concurrent
-// use.
+// source answers questions. It is either the audited server or the reference. It is safe for
+// concurrent use.
 type source interface {
-	// page returns a page of an answer. The error is fetch.ErrTooLong if the page is longer
+	// page returns one page of the answer to q. The error is fetch.ErrTooLong if the page is longer
 	// than maxAnswer or has more than maxValues values.
 	page(ctx context.Context, q question, p pageRequest) (*answerPage, error)
 }
 
-// comparer asks the server and the reference the same questions, and compares their answers.
-// Calls of ask can overlap; one goroutine owns everything else.
+// comparer asks the server and the reference the same questions and compares their answers. Calls
+// to ask may run concurrently; everything else must be used by one goroutine.
 type comparer struct {
 	client    *fetch.Client // client of the audited server
 	server    source
@@ -40,21 +40,21 @@ type comparer struct {
 	size      uint64 // size that the reference shows; the server's log is at least as large
 	walk      *monitor.Walk
 	copy      *reference.Log
-	origin    string             // origin of the log
-	keys      []*proofs.Verifier // keys of the log
+	origin    string
+	keys      []*proofs.Verifier
 
 	memory     *fetch.AnswerLimit
-	smallPages atomic.Bool // the server refuses pages with maxRows rows
+	smallPages atomic.Bool // whether the server has rejected a page of more than defaultRows rows
 	tooLong    int         // number of answers that were too long
 	unsigned   uint64      // number of answers for which the server could not sign the checkpoint
 	refusal    string      // the server's message in the last of these answers
 
 	mu sync.Mutex // guards the fields below
-	// redactions holds, by record, the redactions that answers claimed and that the copy does
-	// not have yet.
+	// redactions maps the seq of a record to a redaction that an answer claims but that the copy
+	// may not have yet.
 	redactions map[uint64]claimedRedaction
 	largest    uint64   // largest size of the log that an answer claimed
-	largestIn  question // question to which that answer belongs
+	largestIn  question // question whose answer claimed it
 }
 
 func newComparer(client *fetch.Client, r referenceServer, size uint64) *comparer {
@@ -68,16 +68,16 @@ type comparison struct {
 	rows    uint64
 	finding *monitor.Finding // nil if the answers are equal or were not compared
 	err     error            // why the answers could not be compared
-	// later means that the reference must grow before the comparison. page is then the
+	// later means that the reference must grow before the answers can be compared. page is then the
 	// server's answer, or nil if the question must be asked again.
 	later   bool
 	page    *answerPage
 	tooLong bool // the answer was longer than a valid one can be
-	// unsigned is the server's message if it cannot sign the checkpoint of an older size.
+	// unsigned is the server's error message if it cannot sign the checkpoint for an older size.
 	unsigned string
 }
 
-// ask asks a question and compares all pages of the answers.
+// ask asks the server and the reference a question and compares all pages of their answers.
 func (c *comparer) ask(ctx context.Context, q question) comparison {
 	ctx, share := c.memory.WithSlot(ctx)
 	defer share.Release()
@@ -93,14 +93,14 @@ func (c *comparer) ask(ctx context.Context, q question) comparison {
 	}
 	result := c.compare(ctx, q, page, false)
 	if result.finding != nil && page.status != http.StatusOK && q.asOf == 0 {
-		return comparison{later: true} // the sizes of the answer and of the reference can differ
+		return comparison{later: true} // the server may have answered as of a different size than the reference
 	}
 	return result
 }
 
-// askAll asks the questions, up to parallel of them at once. It calls each with the outcomes
-// in the order of the questions, until each returns false. When askAll returns, no question is
-// in progress, so the reference can be closed.
+// askAll asks the questions, at most parallel at once. It calls each with every outcome and its
+// number, counted from 1, in the order of the questions, until each returns false. No question is
+// in progress when askAll returns, so the reference can be closed.
 func (c *comparer) askAll(ctx context.Context, questions []question, parallel int, each func(int, comparison) bool) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -145,12 +145,12 @@ func (c *comparer) isLater(q question, page *answerPage) bool {
 	return page.size > c.size || q.asOf == 0 && page.size < c.size
 }
 
-// maxTries limits how often a question is repeated if its answer is as of a smaller size than
+// maxTries is how many times askAgain asks a question if the answers are as of a smaller size than
 // the server has already shown.
 const maxTries = 3
 
-// askAgain repeats a question whose comparison needs a later size, and lets the reference grow
-// to the size of the new answer. No other question may be in progress.
+// askAgain repeats a question whose answer could not be compared at the reference's size. It lets
+// the reference grow to the size of the new answer. No other question may be in progress.
 func (c *comparer) askAgain(ctx context.Context, q question) (result comparison) {
 	ctx, share := c.memory.WithSlot(ctx)
 	defer share.Release()
@@ -180,8 +180,8 @@ func (c *comparer) askAgain(ctx context.Context, q question) (result comparison)
 	return result
 }
 
-// grow makes the reference show this size, unless it already shows more. The error is a
-// *badAnswer if the log has fewer entries.
+// grow makes the reference show at least size entries. It returns a *badAnswer if the log has fewer
+// entries than that.
 func (c *comparer) grow(ctx context.Context, size uint64) error {
 	if size <= c.size {
 		return nil
@@ -222,8 +222,9 @@ func (c *comparer) show(ctx context.Context, size uint64) error {
 	return err
 }
 
-// compare compares an answer with the reference's, up to the end of its lists. If mayGrow is
-// true, it lets the reference grow for later pages that are as of a larger size.
+// compare compares got, the first page of the server's answer, and the pages that continue its
+// lists with the reference's answer. If mayGrow is true, the reference may grow when a later page
+// is as of a larger size.
 func (c *comparer) compare(ctx context.Context, q question, got *answerPage, mayGrow bool) (result comparison) {
 	if got.readOnly {
 		return comparison{unsigned: got.problem}
@@ -257,7 +258,7 @@ func (c *comparer) compare(ctx context.Context, q question, got *answerPage, may
 	return result
 }
 
-// expect requests from the reference the page that a correct server returns.
+// expect asks the reference for the page that a correct server would have returned instead of got.
 func (c *comparer) expect(ctx context.Context, q question, got *answerPage, position string) (*answerPage, error) {
 	p := pageRequest{size: got.size, limit: got.limit, cursor: "cursor", position: position}
 	if got.status != http.StatusOK {
@@ -300,8 +301,8 @@ func (c *comparer) comparePages(q question, expected, got *answerPage) *monitor.
 // answerHeaders are the headers that are compared.
 var answerHeaders = [...]string{"Content-Type", "Link"}
 
-// headerValue returns the value of a header, without the parameters of a content type, which
-// have no meaning for JSON.
+// headerValue returns the value of the named header. It drops the parameters of a content type,
+// which have no meaning for JSON.
 func headerValue(h http.Header, name string) string {
 	value := strings.Join(h.Values(name), ", ")
 	if media, _, err := mime.ParseMediaType(value); name == "Content-Type" && err == nil {
@@ -310,8 +311,8 @@ func headerValue(h http.Header, name string) string {
 	return value
 }
 
-// failed returns the outcome of a question whose requests failed: this is a finding if the
-// server's answer is the cause.
+// failed returns the outcome of a question whose requests failed with err. The outcome is a finding
+// if the server's answer caused the error.
 func failed(q question, err error) comparison {
 	var bad *badAnswer
 	switch {
@@ -323,11 +324,10 @@ func failed(q question, err error) comparison {
 	return comparison{err: fmt.Errorf("%s: %w", q, err)}
 }
 
-// badAnswer is the error for an answer that is wrong in itself, even without comparison with
-// the reference.
+// badAnswer is the error for an answer that is wrong. It contains what the resulting finding says.
 type badAnswer struct{ row, message, expected, got string }
 
-// Error returns the message.
+// Error implements error.
 func (b *badAnswer) Error() string { return b.message }
 
 // findingOf returns a finding about the answer to a question as a whole.
@@ -335,7 +335,7 @@ func findingOf(q question, row, message, expected, got string) *monitor.Finding 
 	return findingAt(q, &answerPage{size: q.asOf}, row, message, expected, got)
 }
 
-// findingAt returns a finding about a page. It cuts expected and got to 600 bytes each.
+// findingAt returns a finding about a page. It truncates expected and got to 600 characters each.
 func findingAt(q question, page *answerPage, row, message, expected, got string) *monitor.Finding {
 	const most = 600
 	query, at := q.String(), pageRequest{limit: q.limit}

@@ -32,7 +32,7 @@ func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
 			defer asking.Add(-1)
 			<-r.Context().Done()
 			if strings.HasSuffix(r.URL.Path, "/later") {
-				time.Sleep(time.Second) // time in the synctest bubble: the request does not notice the cancellation at once
+				time.Sleep(time.Second) // in the synctest bubble's fake time: the request ends only some time after it is canceled
 			}
 			return nil, r.Context().Err()
 		})}, "", time.Hour, 4)

@@ -19,8 +19,8 @@ import (
 const redactedByHeader = "Colophon-Redacted-By"
 
 // compareDocument compares a citations document (docs/spec: Citations document) with the event of
-// its set. The copy of the log has no content, so a text is accepted if it has the digest in the
-// event.
+// its citation set. The copy of the log has no content, so a text is accepted if its digest is the
+// one in the event.
 func (c *comparer) compareDocument(ctx context.Context, q question, got *answerPage) (result comparison) {
 	wrong := func(row, message, expected, got string) comparison {
 		return comparison{finding: findingOf(q, row, message, expected, got)}
@@ -73,8 +73,9 @@ func (c *comparer) compareDocument(ctx context.Context, q question, got *answerP
 	return result
 }
 
-// documentOf builds a citations document from the event of a set. It copies the texts from
-// another document, and checks them against the event. A redacted document has no texts.
+// documentOf builds a citations document from set, the citation set in an event. It copies the
+// texts from the document texts after checking them against the digests in set. A redacted document
+// has no texts.
 func documentOf(set, texts pyjson.Value, redacted bool) ([]byte, error) {
 	var citations []rules.Citation
 	var given []pyjson.Value

@@ -20,7 +20,7 @@ import (
 	"colophon/proofs/replay/reference"
 )
 
-// referenceServer implements source with the reference.
+// referenceServer is a source that answers from the reference.
 type referenceServer struct {
 	*reference.Reference
 	log *reference.Log
@@ -77,7 +77,7 @@ func encode(answer any) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// answer answers a question, and stores the size and the headers of the answer in page.
+// answer answers a question and stores the size and the headers of the answer in page.
 func (r referenceServer) answer(ctx context.Context, q question, p pageRequest, page *answerPage) (any, error) {
 	if p.size > 0 && q.form.size != "" {
 		page.size = p.size
@@ -107,7 +107,7 @@ func (r referenceServer) answer(ctx context.Context, q question, p pageRequest, 
 	}
 	answer, size, err := r.Answer(ctx, q.path, q.parameters(p))
 	if size > 0 {
-		page.size = size // not sent, because a cursor implies the size
+		page.size = size // a request with a cursor does not name the size, because the cursor implies it
 	}
 	return answer, err
 }
@@ -150,7 +150,7 @@ func (r referenceServer) nested(ctx context.Context, q question, size uint64) (a
 	return nested.AppendJSON(nil)
 }
 
-// seq returns the seq of the record that a path names.
+// seq returns the seq of the record that the question's path names.
 func (q question) seq() (uint64, error) {
 	return query.ParseCount("seq", strings.Split(q.path, "/")[2])
 }
@@ -192,7 +192,7 @@ func (r referenceServer) event(ctx context.Context, q question) (any, error) {
 	return r.Event(ctx, hash)
 }
 
-// events answers a request for a page of the log, and sets its link to the next page.
+// events answers a request for a page of the log and sets the Link header to the next page.
 func (r referenceServer) events(q question, header http.Header) (any, error) {
 	from, err := query.ParseCount("from", q.values.Get("from"))
 	limit, errLimit := query.ParseLimit(q.values.Get("limit"), reference.MaxRows)

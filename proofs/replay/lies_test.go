@@ -25,11 +25,11 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// lyingTransport is a transport that lets a function change the server's answers.
+// lyingTransport is an http.RoundTripper that lets a test change the server's responses.
 type lyingTransport struct {
 	through http.RoundTripper
 	mu      sync.Mutex
-	lie     func(*http.Request, *http.Response) // nil means that answers are not changed
+	lie     func(*http.Request, *http.Response) // changes a response; nil leaves responses unchanged
 	asked   int
 }
 
@@ -81,8 +81,8 @@ func (p probe) Finish(_ context.Context, w *monitor.Walk) error {
 	return nil
 }
 
-// compareLedger walks the log of a ledger as an audit does. The result can be used until the end
-// of the test.
+// compareLedger serves a copy of a ledger and walks its log as an audit does. The result can be
+// used until the end of the test.
 func compareLedger(t testing.TB, l *ledgertest.Ledger) *comparedLedger {
 	t.Helper()
 	url, stop := ledgertest.Serve(t, l.Copy(t))
@@ -138,8 +138,8 @@ func (w *comparedLedger) named(q question, lie func(*http.Request, *http.Respons
 	return answer.finding, answer.err
 }
 
-// lastRowsIn reports whether a page has the last rows of a list even though it has a cursor.
-// Without the cursor, the answer would be correct.
+// lastRowsIn reports whether page has the last rows of a list even though it has a cursor. Such a
+// page would also be correct without the cursor.
 func (w *comparedLedger) lastRowsIn(q question, page *answerPage) bool {
 	root := page.document.Root()
 	q.extra = maps.Clone(q.extra)
@@ -179,7 +179,7 @@ func patternOf(t testing.TB, routes []string, q question) string {
 	return best
 }
 
-// changedAnswer is an answer with one change, which name describes.
+// changedAnswer is an answer with one change. name describes the change.
 type changedAnswer struct {
 	name    string
 	status  int
@@ -251,7 +251,7 @@ func decoded(t testing.TB, text []byte) (value any) {
 	return value
 }
 
-// jsonChanges returns values that differ from value in one place, by a description of the
+// jsonChanges returns values that differ from value in one place, keyed by a description of the
 // change.
 func jsonChanges(value any) map[string]any {
 	all := make(map[string]any)
@@ -350,7 +350,8 @@ func allowedChange(q question, name string) bool {
 	return false
 }
 
-// The comparison finds every change to what the log determines, in the answers of every route.
+// For every route, the comparison detects every change to a part of the answer that the log
+// determines.
 func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewPopulated(t, 25))
 	routes := routesOf(t)
@@ -406,7 +407,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 	require.Greater(t, tried, 8_000)
 }
 
-// The comparison finds changes to later pages and to cursors.
+// The comparison detects changes to later pages and to cursors.
 func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 	w := compareLedger(t, ledgertest.NewPopulated(t, 25))
 	rows := func(change func([]any) []any) func(*testing.T, map[string]any, string) {
@@ -472,9 +473,8 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 	require.Greater(t, tried, 1000)
 }
 
-// The comparison finds rows that a server leaves out of filtered lists: of run-DAGs by their
-// outcome or by their sources and evidence, of groups of run-DAGs, of effects of labels, and of
-// runs with a seed.
+// The comparison detects rows that a server omits from filtered lists: run-DAGs filtered by
+// outcome, source, or evidence; groups of run-DAGs; effects of labels; and runs with a seed.
 func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
 	lied := make(map[string]int)
 	for seed := range 3 { // several ledgers, because a list of one ledger can be empty
@@ -486,8 +486,8 @@ func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
 		"groups by question_hash", "groups by model_profile_hash", "groups by governance_policy_hash", "groups by cache_key"}, slices.Collect(maps.Keys(lied)))
 }
 
-// leaveRowsOut leaves out the last row of each page of the filtered lists, and requires that the
-// comparison finds this. In lied, it counts the changed lists by their kind.
+// leaveRowsOut makes the server omit the last row of each page of the filtered lists and requires
+// that the comparison detects it. lied counts the changed lists, keyed by the kind of list.
 func leaveRowsOut(t *testing.T, w *comparedLedger, lied map[string]int) {
 	t.Helper()
 	for _, q := range w.questions.all() { // as of the head, where few lists are empty

@@ -45,8 +45,8 @@ func (c *comparer) compareList(ctx context.Context, q question, list answerList,
 	}
 }
 
-// differing returns the finding for two lists that differ. expected and got begin with the
-// first rows that differ.
+// differing returns the finding for two lists that differ. expected and got each hold the first row
+// that differs and the row after it; a row is nil if the list has ended.
 func differing(q question, page *answerPage, place string, expected, got [2][]byte) *monitor.Finding {
 	message := "the row differs"
 	a, b := expected[0], got[0]
@@ -66,7 +66,7 @@ func differing(q question, page *answerPage, place string, expected, got [2][]by
 	return f
 }
 
-// rowNames are the members that identify a row.
+// rowNames lists the members that identify a row.
 var rowNames = [...]string{"seq", "kind", "by", "value", "output_hash", "chunk_hash", "source_id", "id", "from", "project", "path_id", "build", "stage",
 	"failure_stage", "audit_mode", "shape"}
 
@@ -95,17 +95,17 @@ func seqOf(row []byte) *uint64 {
 	return r.Seq
 }
 
-// emptyPages returns the maximum number of consecutive pages without a row. A server skips
+// emptyPages returns how many consecutive pages without a row the audit accepts. A server skips
 // thousands of keys before it returns such a page.
 func (c *comparer) emptyPages() uint64 { return 1000 + c.size/100 }
 
 // errPageLimit ends a list when the maximum number of its pages has been compared.
 var errPageLimit = errors.New("the list has more pages than the audit reads")
 
-// rows yields the rows of a list in canonical form, page by page. If from is the server,
-// expected is the reference's first page: apart from the list, each later page must be the
-// same as that page. rows then ends with errPageLimit after q.pages pages. If from is the
-// reference, expected is nil.
+// rows yields the rows of a list in canonical form, page by page, starting with page. If from is
+// the server, expected is the reference's first page: apart from the list, each later page must be
+// identical to it, and rows ends with errPageLimit after q.pages pages. If from is the reference,
+// expected is nil.
 func (c *comparer) rows(ctx context.Context, from source, q question, list answerList, member string, page, expected *answerPage) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for empty, read := uint64(0), 1; ; read++ {
@@ -148,8 +148,8 @@ func (c *comparer) rows(ctx context.Context, from source, q question, list answe
 	}
 }
 
-// compareRest compares a later page with the reference's first page, except for the list that
-// continues there. The error is a *badAnswer if they differ.
+// compareRest compares a later page with the reference's first page, apart from the list that the
+// page continues. It returns a *badAnswer if they differ.
 func (c *comparer) compareRest(ctx context.Context, q question, list answerList, expected, got *answerPage) error {
 	f := c.comparePages(q, expected, got)
 	for _, other := range q.lists {
@@ -172,9 +172,9 @@ func (c *comparer) compareRest(ctx context.Context, q question, list answerList,
 	return nil
 }
 
-// checkEnd checks that a page of the server is allowed to end before row n. after is the
-// reference's row n, to which the page's cursor must point. If after is nil, the page must have no
-// cursor.
+// checkEnd checks that the server's page may end before row n. after is the reference's row n, or
+// nil if the list has only n rows. If there is a row n, the page must have a cursor. Any cursor
+// must point to row n.
 func (c *comparer) checkEnd(ctx context.Context, q question, list answerList, member string, n uint64, got *answerPage, after []byte) (*monitor.Finding, error) {
 	next := got.document.Root().Member(list.next)
 	switch {
@@ -186,10 +186,10 @@ func (c *comparer) checkEnd(ctx context.Context, q question, list answerList, me
 	return nil, nil
 }
 
-// next requests the page to which a cursor points.
+// next requests the page of a list that starts at position, which is a cursor.
 func (c *comparer) next(ctx context.Context, from source, q question, list answerList, page *answerPage, position string) (*answerPage, error) {
 	limit := maxRows
-	if from == c.server { // random, but reproducible with the seed
+	if from == c.server { // pseudo-random, but always the same for this question and cursor
 		sum := sha256.Sum256([]byte(q.String() + "\x00" + position))
 		limit = anyLimit(binary.BigEndian.Uint64(sum[:]), 1)
 	}
@@ -203,8 +203,9 @@ func (c *comparer) next(ctx context.Context, from source, q question, list answe
 	return next, err
 }
 
-// compareRanking compares a list in which each page is as of the head at the time of its
-// request. The reference shows the size of each page.
+// compareRanking compares a list each of whose pages is as of the head when the page is requested.
+// If mayGrow is true, the reference grows to the size of each page; otherwise the result is later
+// once the sizes differ.
 func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPage, mayGrow bool) (result comparison) {
 	list, member := q.lists[0], q.lists[0].members[0]
 	position := ""
@@ -252,8 +253,9 @@ func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPa
 	}
 }
 
-// compareRanked compares the rows of a page, which can have fewer rows than the reference's.
-// after is the reference's next row, or nil if there is none.
+// compareRanked compares the rows of the server's page got, which may have fewer rows than the
+// reference's page. before is the number of rows on earlier pages. n is the number of equal rows,
+// and after is the reference's next row, or nil if there is none.
 func (c *comparer) compareRanked(ctx context.Context, q question, list answerList, member string, expected, got *answerPage, before uint64) (n uint64, after []byte, f *monitor.Finding, err error) {
 	next, stop := iter.Pull2(c.rows(ctx, c.reference, q, list, member, expected, nil))
 	defer stop()
@@ -284,7 +286,8 @@ func (c *comparer) compareRanked(ctx context.Context, q question, list answerLis
 	return n, after, nil, err
 }
 
-// checkCursor checks that a cursor of the server points to the next row.
+// checkCursor checks that position, a cursor from the server, points to the row after, or to the
+// end of the list if after is nil.
 func (c *comparer) checkCursor(ctx context.Context, q question, list answerList, member string, got *answerPage, position string, after []byte) (*monitor.Finding, error) {
 	page, err := c.request(ctx, c.reference, q, pageRequest{limit: got.limit, cursor: list.cursor, position: position})
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"colophon/proofs/replay/reference"
 )
 
-// difference returns the first member that differs between two answers, except lists and their
-// cursors.
+// difference returns the name and both values of the first member that differs between two answers.
+// It ignores lists and their cursors.
 func (c *comparer) difference(q question, expected, got *answerPage) (member string, a, b []byte, differ bool) {
 	if q.form.ofServer && c.ledgerRows(got) != 1 {
 		return "ledgers", []byte("one row of the ledger"), fmt.Appendf(nil, "%d", c.ledgerRows(got)), true
@@ -37,7 +37,7 @@ func (c *comparer) difference(q question, expected, got *answerPage) (member str
 	return "", nil, nil, false
 }
 
-// ledgerRows returns the number of rows about the ledger in a list of ledgers, or 0 if the
+// ledgerRows returns the number of rows about the audited ledger in a list of ledgers, or 0 if the
 // answer is not such a list.
 func (c *comparer) ledgerRows(p *answerPage) (n int) {
 	for name := range p.document.Root().Members() {
@@ -56,7 +56,8 @@ func (c *comparer) ledgerRows(p *answerPage) (n int) {
 	return n
 }
 
-// sameMember reports whether a member of an answer agrees with the reference's.
+// sameMember reports whether a member of an answer matches the same member of the reference's
+// answer.
 func (c *comparer) sameMember(q question, name string, expected, got pyjson.Value) bool {
 	switch {
 	case slices.Contains(q.form.serverMembers, name):
@@ -118,7 +119,8 @@ func areScopes(got pyjson.Value) bool {
 	return true
 }
 
-// sameCheckpoint reports whether the log has signed the checkpoint that the reference expects.
+// sameCheckpoint reports whether got is the expected checkpoint with a signature by the log, or
+// whether both are absent.
 func (c *comparer) sameCheckpoint(expected, got pyjson.Value) bool {
 	if expected.Kind() != pyjson.String || got.Kind() != pyjson.String {
 		return expected.Kind() == got.Kind()
@@ -126,7 +128,8 @@ func (c *comparer) sameCheckpoint(expected, got pyjson.Value) bool {
 	return c.isSigned(expected.Text(), got.Text())
 }
 
-// isSigned reports whether a note is a checkpoint with this text, signed by the log.
+// isSigned reports whether note is a checkpoint that the log has signed and that has the given
+// text.
 func (c *comparer) isSigned(text, note []byte) bool {
 	checkpoint, err := proofs.OpenCheckpoint(note, c.keys...)
 	return err == nil && bytes.Equal(text, reference.CheckpointText(checkpoint))

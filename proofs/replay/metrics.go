@@ -16,29 +16,29 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// scrape holds the metrics that a server exports about one ledger: the metrics derived from its
-// log, by name and labels, and its sizes.
+// scrape holds the metrics that a server exports about one ledger: its sizes, and the series
+// derived from its log, keyed by name and labels.
 type scrape struct {
 	size   uint64 // tree size that the series describe
 	tree   uint64 // size of the log, which may be larger
 	series map[string]float64
-	types  map[string]string // type of each metric, by name
+	types  map[string]string // type of each metric, keyed by name
 }
 
-// Names of metrics: the prefix of all metrics of a ledger, and the metrics that are sizes.
+// Metric names: the prefix of all metrics about ledgers, and the two metrics that are sizes.
 const (
 	ledgerMetrics   = "colophon_ledger_"
 	indexSizeMetric = "colophon_ledger_index_size"
 	treeSizeMetric  = "colophon_ledger_tree_size" // can be larger than the size of the index
 )
 
-// Limits of metrics.
+// Limits on the metrics that the audit reads.
 const (
 	maxMetrics = 64 << 20 // maximum total length of the metrics of all ledgers, in bytes
 	maxSeries  = 20_000   // maximum number of series for one ledger; clients cannot create series by choosing labels
 )
 
-// linesOf selects the lines about one of a server's many ledgers.
+// linesOf returns the lines of text that may concern the named ledger, one of many on the server.
 func linesOf(text []byte, ledger string) ([]byte, error) {
 	var kept bytes.Buffer
 	n := 0
@@ -72,7 +72,7 @@ func readMetrics(text []byte, ledger string) (*scrape, error) {
 	return scrapeOf(slices.Collect(maps.Values(families)), ledger)
 }
 
-// scrapeOf selects the metrics of a ledger.
+// scrapeOf selects the metrics of the named ledger.
 func scrapeOf(families []*dto.MetricFamily, ledger string) (*scrape, error) {
 	s := &scrape{series: make(map[string]float64), types: make(map[string]string)}
 	sizes := make(map[string]uint64)
@@ -108,7 +108,8 @@ func scrapeOf(families []*dto.MetricFamily, ledger string) (*scrape, error) {
 	return s, nil
 }
 
-// checkSizes compares the exported sizes with the log's sizes before and after the request.
+// checkSizes compares the exported sizes with the sizes of the log before and after the metrics
+// were requested.
 func (s *scrape) checkSizes(before, after uint64) *monitor.Finding {
 	f := &monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics", Row: indexSizeMetric, Got: decimal(s.size)}
 	switch {
@@ -154,7 +155,8 @@ func (s *scrape) differences(got *scrape) (found []monitor.Finding) {
 	return found
 }
 
-// seriesName returns a series without its ledger, in Prometheus' notation, and the ledger.
+// seriesName returns the series of m in Prometheus notation without its ledger label, and the value
+// of that label.
 func seriesName(name string, m *dto.Metric) (series, ledger string) {
 	var labels []string
 	for _, l := range m.GetLabel() { // sorted by name

@@ -21,7 +21,7 @@ import (
 	"colophon/ledger"
 )
 
-// scraped returns the metrics of a server that has this ledger.
+// scraped returns the metrics that a server exports for a copy of the given ledger.
 func scraped(t testing.TB, w *ledgertest.Ledger) string {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -54,7 +54,7 @@ func TestMetricsOfTheReference(t *testing.T) {
 	require.Equal(t, got.types, expected.types)
 }
 
-// The comparison finds every change to a line of the metrics whose value the log determines.
+// The comparison detects every change to a line of the metrics whose value the log determines.
 func TestEveryChangeOfMetricsIsFound(t *testing.T) {
 	w := ledgertest.NewPopulated(t, 10)
 	text := scraped(t, w)
@@ -66,7 +66,7 @@ func TestEveryChangeOfMetricsIsFound(t *testing.T) {
 		return err != nil || got.checkSizes(w.Size, w.Size) != nil || len(honest.differences(got)) > 0
 	}
 	require.False(t, noticed(text))
-	// Help lines and the metrics of other ledgers do not contradict the log.
+	// Help lines and the metrics of other ledgers are not compared.
 	require.False(t, noticed(regexp.MustCompile(`(?m)^# HELP .*\n`).ReplaceAllString(text, "")))
 	require.False(t, noticed(text+"colophon_ledger_records_total{kind=\"x\",ledger=\"another\"} 9\n"))
 

@@ -22,10 +22,10 @@ type answerPage struct {
 	readOnly bool   // the server has no key, so it cannot sign the checkpoint of the requested size
 	header   http.Header
 	body     []byte
-	document pyjson.Document // if the body is JSON
+	document pyjson.Document // the parsed body, if it is JSON
 	size     uint64          // size for which the answer is valid; 0 unless the status is 200
 	atLeast  uint64          // size that the server had shown before the request
-	limit    int             // requested number of rows; 0 if the request sets none
+	limit    int             // requested number of rows; 0 if the request sets no limit
 }
 
 // statusText returns the status, with the server's message if it is not 200.
@@ -36,7 +36,8 @@ func (p *answerPage) statusText() string {
 	return p.problem
 }
 
-// root returns the object in an answer that describes the ledger.
+// root returns the part of an answer to compare: the row about the audited ledger in a list of
+// ledgers, and otherwise the whole document.
 func (c *comparer) root(q question, p *answerPage) pyjson.Value {
 	root := p.document.Root()
 	if !q.form.ofServer {
@@ -51,9 +52,9 @@ func (c *comparer) root(q question, p *answerPage) pyjson.Value {
 	return found
 }
 
-// request requests a page, and repeats the request with fewer rows if the page is too long or has
-// more rows than the server allows. A status other than 200 is also an answer, unless it means that
-// the token lacks a right.
+// request requests a page. It repeats the request with fewer rows if the page is too long or if the
+// source rejects that number of rows. A status other than 200 is also an answer, unless the token
+// is not valid or lacks a scope.
 func (c *comparer) request(ctx context.Context, from source, q question, p pageRequest) (*answerPage, error) {
 	if from == c.server && c.smallPages.Load() && p.limit > defaultRows {
 		p.limit = 0
@@ -75,10 +76,10 @@ func (c *comparer) request(ctx context.Context, from source, q question, p pageR
 	}
 }
 
-// defaultRows is the number of rows on a page if the request sets none.
+// defaultRows is the number of rows on a page if the request sets no limit.
 const defaultRows = 100
 
-// auditedServer implements source with the audited server.
+// auditedServer is a source that queries the audited server.
 type auditedServer struct{ *comparer }
 
 // page implements source.
@@ -141,8 +142,8 @@ func parseAnswer(d *pyjson.Document, body []byte) error {
 	return nil
 }
 
-// sizeOf returns the size for which an answer is valid, according to the server. It keeps the
-// sizes that the answer claims, so that they can be compared with the log at the end.
+// sizeOf returns the size for which an answer is valid, according to the server. It keeps every
+// size that the answer claims, so that checkClaims can compare it with the log later.
 func (c *comparer) sizeOf(q question, p *answerPage) (size uint64, err error) {
 	switch {
 	case q.form.text:
@@ -178,5 +179,5 @@ func (c *comparer) sizeOf(q question, p *answerPage) (size uint64, err error) {
 	return size, nil
 }
 
-// asOfHeader is the header with the size, for answers whose body does not have the size.
+// asOfHeader is the header that states the size of an answer whose body does not.
 const asOfHeader = "Colophon-As-Of"

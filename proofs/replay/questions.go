@@ -25,37 +25,38 @@ type question struct {
 	// atHead means that the answer is always as of the current head; its request cannot name a
 	// size.
 	atHead bool
-	// listsAll means that the list has everything of its kind. It is requested both with and
-	// without a size.
+	// listsAll means that the question asks for a complete list, such as all records. It is asked
+	// both with and without a size.
 	listsAll bool
 	variation
 }
 
-// variation holds parameters that do not change the answer.
+// variation holds parameters that an audit can vary without changing what a question asks about.
 type variation struct {
-	asOf  uint64     // requested size; 0 means that the request names none, as most clients' requests do
-	limit int        // rows of the first page; 0 means that the request names no number
-	extra url.Values // further parameters
+	asOf  uint64     // requested size; 0 means that the request names no size, as is usual for clients
+	limit int        // number of rows requested for the first page; 0 means that the request sets no limit
+	extra url.Values // additional query parameters
 	pages int        // maximum number of pages of each list to compare; 0 means all pages
 }
 
 // answerForm describes answers of one kind.
 type answerForm struct {
-	// size is the parameter that requests a size, or empty if there is none.
+	// size is the name of the query parameter that requests a size, or empty if there is none.
 	size string
-	// sizeMember is the path of the member with the size, or nil if a header or the text has
-	// the size.
+	// sizeMember is the path of the member that contains the size, or nil if the size is in a
+	// header or in the text.
 	sizeMember []string
-	// lines means that the answer is NDJSON, and text that it is a .tlog-proof file.
+	// lines means that the answer is NDJSON. text means that it is a .tlog-proof file.
 	lines, text bool
-	// ofServer means that the path is below the server, and the answer has a row for each
-	// ledger.
+	// ofServer means that the path is relative to the server's URL instead of the ledger's, and
+	// that the answer has a row for each ledger.
 	ofServer bool
-	// serverMembers are members that the log does not determine.
+	// serverMembers lists the members that the log does not determine.
 	serverMembers []string
-	// accept is the requested media type; empty accepts any.
+	// accept is the media type to request, or empty to accept any.
 	accept string
-	// noProofs means that the parameter proofs is not allowed, and noAfter that after is not.
+	// noProofs and noAfter mean that the query parameter proofs or after, respectively, is not
+	// allowed.
 	noProofs, noAfter bool
 }
 
@@ -87,14 +88,14 @@ var (
 	ledgersForm     = &answerForm{sizeMember: []string{"tree_size"}, serverMembers: ledgerMembers, ofServer: true, noProofs: true, noAfter: true}
 )
 
-// ledgerMembers are the members about a ledger that its log does not determine. Origin and
-// verifier key are compared with those of the log.
+// ledgerMembers lists the members of a ledger's description that its log does not determine. The
+// origin and the verifier key are instead compared with those known from the audit.
 var ledgerMembers = []string{"origin", "verifier_key", "created", "frozen", "on_mismatch", "log", "unregistered_sources", "otlp_content", "scopes"}
 
-// answerList is one or more arrays of an answer that continue together on the next page.
+// answerList is one or more arrays in an answer that are paged together.
 type answerList struct {
 	members      []string
-	next, cursor string // the member that has the cursor, and the parameter that accepts it
+	next, cursor string // the member that contains the cursor, and the query parameter that accepts it
 }
 
 // rowsList describes the only list of most answers.
@@ -103,11 +104,11 @@ var rowsList = []answerList{{[]string{"rows"}, "next", "cursor"}}
 // questionBuilder builds the questions for a log.
 type questionBuilder struct {
 	values       *logValues
-	pairs        int // for each variable, the number of pairs of values whose effects are requested
-	few          int // number of additional questions of each kind
+	pairs        int // maximum number of pairs of values whose effects are requested, for each variable
+	few          int // maximum number of additional questions of each kind
 	size         uint64
 	content      bool       // whether the token has the scope content
-	combinations [][]string // each holds parameters of /records that match one record together
+	combinations [][]string // combinations of query parameters for /records, each of which matches at least one record
 	questions    []question
 }
 
@@ -129,12 +130,12 @@ func (q question) String() string {
 // pageRequest describes a request for one page of an answer.
 type pageRequest struct {
 	size             uint64 // 0 means that the request names no size
-	limit            int    // rows; 0 means that the request names no number
-	cursor, position string // position is empty on the first page
+	limit            int    // number of rows; 0 means that the request sets no limit
+	cursor, position string // name and value of the cursor parameter; position is empty for the first page
 }
 
-// at returns the path of a page. Only the path of the first page has a size: a cursor implies
-// it.
+// at returns the path and query of a request for a page. Only the request for the first page names
+// a size; for later pages, the cursor implies it.
 func (q question) at(p pageRequest) string {
 	values := url.Values{}
 	maps.Copy(values, q.values)
@@ -154,13 +155,13 @@ func (q question) at(p pageRequest) string {
 	return q.path + "?" + values.Encode()
 }
 
-// parameters returns the query of the URL of a page.
+// parameters returns the query part of the URL for a page.
 func (q question) parameters(p pageRequest) string {
 	_, parameters, _ := strings.Cut(q.at(p), "?")
 	return parameters
 }
 
-// paged reports whether an answer has pages.
+// paged reports whether the answer is split into pages.
 func (q question) paged() bool { return len(q.lists) > 0 && q.path != failuresPath }
 
 const failuresPath = "/run-dags/failures"
@@ -174,14 +175,14 @@ func (b *questionBuilder) ask(path string, lists []answerList, parameters ...str
 	return &b.questions[len(b.questions)-1]
 }
 
-// askFor is like ask, for an answer that has this form.
+// askFor is like ask, but for an answer of the given form that has no lists.
 func (b *questionBuilder) askFor(form *answerForm, path string, parameters ...string) *question {
 	q := b.ask(path, nil, parameters...)
 	q.form = form
 	return q
 }
 
-// askAll is like ask, for a list of everything of its kind.
+// askAll is like ask, but marks the question as asking for a complete list.
 func (b *questionBuilder) askAll(path string, parameters ...string) {
 	b.ask(path, rowsList, parameters...).listsAll = true
 }
@@ -203,8 +204,8 @@ func (b *questionBuilder) all() []question {
 	return b.questions
 }
 
-// records asks for lists of records (all, by kind, by state, and by each name that finds
-// records), and for single records.
+// records adds questions about lists of records (all, by kind, by state, and by each searchable
+// value) and about single records.
 func (b *questionBuilder) records() {
 	b.askAll("/records")
 	b.askAll("/records", "events", "true")
@@ -228,7 +229,7 @@ func (b *questionBuilder) records() {
 	}
 	for _, name := range b.values.names(findable("")) {
 		for _, value := range b.values.of(findable(name)) {
-			if name == "mismatch" { // a filter for a failed check is a list of everything of its kind, like flag
+			if name == "mismatch" { // like flag, a filter by failed check lists every matching record
 				b.askAll("/records", name, value)
 			} else {
 				b.ask("/records", rowsList, name, value)
@@ -250,13 +251,14 @@ func (b *questionBuilder) records() {
 	}
 }
 
-// some returns at most b.few values of a kind.
+// some returns at most b.few values of the given kind.
 func (b *questionBuilder) some(kind string) []string {
 	values := b.values.of(kind)
 	return values[:min(len(values), b.few)]
 }
 
-// someTimes calls each with periods that begin or end at times of events of a kind.
+// someTimes calls each with the parameters of up to most periods. Each period begins or ends at one
+// of the sampled times of the given kind.
 func (b *questionBuilder) someTimes(kind string, most int, each func(parameters ...string)) {
 	times := b.some(kind)
 	for i, at := range times[:min(len(times), most)] {
@@ -271,8 +273,8 @@ func (b *questionBuilder) someTimes(kind string, most int, each func(parameters 
 	}
 }
 
-// combined asks for lists of records by several parameters at once, as people do when they search
-// for records.
+// combined adds questions that filter records by several parameters at once, as people do when they
+// search for records.
 func (b *questionBuilder) combined() {
 	for _, parameters := range b.combinations {
 		b.ask("/records", rowsList, parameters...)
@@ -286,7 +288,7 @@ func (b *questionBuilder) combined() {
 	}
 }
 
-// singleRecords asks for receipts and proofs of records, and for events.
+// singleRecords adds questions about the receipts and proofs of single records, and about events.
 func (b *questionBuilder) singleRecords() {
 	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted, record.Note) {
 		seqs := b.some(seqsOf + string(kind))
@@ -314,7 +316,7 @@ func (b *questionBuilder) singleRecords() {
 	}
 }
 
-// log asks for events, proofs, and the description of the log itself.
+// log adds questions about the log itself: its events, proofs, and description.
 func (b *questionBuilder) log() {
 	for _, at := range b.some(anySeq) {
 		const most = 7
@@ -329,7 +331,7 @@ func (b *questionBuilder) log() {
 	b.askFor(ledgersForm, "/v1/ledgers").atHead = true
 }
 
-// groups asks for the groups of runs by each dimension, and for the runs in them.
+// groups adds questions about the groups of runs by each dimension, and about the runs in them.
 func (b *questionBuilder) groups() {
 	inGroup := []answerList{rowsList[0], {[]string{"outputs"}, "outputs_next", "outputs_cursor"}}
 	for _, by := range b.dimensions() {
@@ -351,7 +353,7 @@ func (b *questionBuilder) groups() {
 	}
 }
 
-// dimensions returns the names by which runs are grouped.
+// dimensions returns the names of the values by which runs can be grouped.
 func (b *questionBuilder) dimensions() (names []string) {
 	for _, name := range b.values.names(findable("")) {
 		if groups.IsValidGrouping(name) {
@@ -361,8 +363,8 @@ func (b *questionBuilder) dimensions() (names []string) {
 	return names
 }
 
-// rankings asks for groups in each order and with each filter. The answer to a request without
-// a size is a ranking. With a size, it is the list of all groups.
+// rankings adds questions about groups in each order and with each filter. Without a size in the
+// request, the answer is a ranking; with a size, it is the list of all groups.
 func (b *questionBuilder) rankings() {
 	ranked := func(parameters ...string) { b.ask("/drift/groups", rowsList, parameters...).atHead = true }
 	dimensions := b.dimensions()
@@ -387,8 +389,8 @@ func (b *questionBuilder) rankings() {
 	}
 }
 
-// effects asks for the effect of changing each variable and each label from one of its values
-// to another.
+// effects adds questions about the effect of changing each variable and each label from one of its
+// values to another.
 func (b *questionBuilder) effects() {
 	for _, variable := range slices.Concat(effects.Variables[:], b.values.of(memberOf)) {
 		b.effectsOf(variable, b.values.of(variableOf+variable), b.pairs)
@@ -404,8 +406,8 @@ func (b *questionBuilder) labels() []string {
 	return labels[:min(len(labels), b.few)]
 }
 
-// effectsOf asks for the effects between pairs of values of a variable, starting with
-// neighbouring values.
+// effectsOf adds questions about the effects between values of a variable, for a limited number of
+// pairs of values, starting with neighbouring values.
 func (b *questionBuilder) effectsOf(variable string, values []string, pairs int) {
 	asked := 0
 	for apart := 1; apart < len(values); apart++ {
@@ -454,8 +456,8 @@ func (b *questionBuilder) runDAGs() {
 	}
 }
 
-// runGroups asks for the groups of run-DAGs by a hash, and for the run-DAGs of some groups.
-// Groups of a period, requested without a size, are as of the head.
+// runGroups adds questions about run-DAGs grouped by the given hash, and about the run-DAGs in some
+// of the groups. The groups of a period are as of the head if the request names no size.
 func (b *questionBuilder) runGroups(by string) {
 	const path = "/run-dags/groups"
 	for _, state := range [...]string{"live", "any"} {
@@ -534,8 +536,8 @@ func (b *questionBuilder) producers() {
 	}
 }
 
-// Limits of pages.
+// Limits on pages.
 const (
 	maxRows  = reference.MaxRows // maximum number of rows of a page
-	fewPages = 3                 // maximum number of pages of a ranking, or of a list that is requested a second time
+	fewPages = 3                 // maximum number of pages to read of a ranking, or of a list that another question reads to its end
 )

@@ -22,30 +22,30 @@ import (
 
 // Options configures a check. The zero value is valid.
 type Options struct {
-	// Sample is the number of values of each kind about which the audit asks. 0 means all
-	// values if the log has at most 2,000 entries, and otherwise 200 of each kind. -1 means
-	// all values.
+	// Sample is the number of values of each kind that the audit asks about. 0 means all values if
+	// the log has at most 2,000 entries, and 200 values of each kind if it has more. -1 means all
+	// values.
 	Sample int
-	// MetricsURL is the URL of /metrics, if it is not on the server's own URL. The token is
-	// not sent to another host.
+	// MetricsURL is the URL of the metrics if they are not at /metrics on the audited server. The
+	// token is not sent to any other host.
 	MetricsURL string
 }
 
-// New returns a check for monitor.Options.Answers. It serves one audit at a time. It needs a
-// token with the scope read, and temporary files of about twice the size of the log.
+// New returns a check for monitor.Options.Answers. Only one audit at a time can use it. It needs a
+// token with the scope read, and temporary disk space of about twice the size of the log.
 func New(o Options) monitor.AnswerCheck { return &check{Options: o} }
 
-// Numbers of questions.
+// Constants that determine how many questions the audit asks.
 const (
 	smallLog        = 2000 // maximum size, in entries, of a log that the audit does not sample
-	largeLogSample  = 200  // number of values of each kind in a larger log
-	smallLogPairs   = 500  // number of pairs of values of each variable in a small log
-	maxPairs        = 5000 // number of pairs if the audit asks about all values; all pairs would be the square of the number of values
+	largeLogSample  = 200  // number of values of each kind that are sampled from a larger log
+	smallLogPairs   = 500  // maximum number of pairs of values of each variable in a small log
+	maxPairs        = 5000 // maximum number of pairs if the audit asks about all values, because the number of all pairs grows quadratically
 	fewQuestions    = 25   // number of additional questions of each kind
 	maxFewQuestions = 1000 // number of additional questions if the audit asks about all values
 )
 
-// Names of the steps for monitor.Options.Progress.
+// Names of the steps that are passed to monitor.Options.Progress.
 const (
 	stepAsk   = "asking about"
 	stepIndex = "indexing"
@@ -78,7 +78,7 @@ func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 		return err
 	}
 	if k.published = before.Size(); k.published > 0 {
-		// The server responds once the index has the entry. The response itself is not used.
+		// The server responds once it has indexed the entry. The response itself is not used.
 		_, err := a.Client().Get(ctx, "/records?after="+decimal(k.published-1), maxAnswer)
 		if err != nil && !errors.Is(err, fetch.ErrTooLong) && !errors.Is(err, fetch.ErrMalformed) {
 			return fmt.Errorf("waiting for the index: %w", err)
@@ -174,7 +174,7 @@ func (k *check) open(ctx context.Context, w *monitor.Walk, size uint64) (*compar
 	return c, nil
 }
 
-// questions returns a builder of questions that has read the values in the copy of the log.
+// questions returns a questionBuilder with the values found in the copy of the log.
 func (k *check) questions(ctx context.Context, o monitor.Options) (*questionBuilder, error) {
 	sample, pairs, few := k.Sample, k.Sample, fewQuestions
 	switch {
@@ -207,8 +207,8 @@ func (k *check) questions(ctx context.Context, o monitor.Options) (*questionBuil
 	return b, b.combine(ctx, k.copy)
 }
 
-// combine chooses some records and, for each record, a few of its values by which to search for the
-// record.
+// combine fills b.combinations: for some of the records, it chooses a few values by which the
+// record can be found.
 func (b *questionBuilder) combine(ctx context.Context, log *reference.Log) error {
 	var document pyjson.Document
 	for _, kind := range record.Kinds {
@@ -258,15 +258,15 @@ func (k *check) compareMetrics(w *monitor.Walk, c *comparer) error {
 	return nil
 }
 
-// roundSize is the number of questions after which the reference grows to the sizes of
-// answers that it did not cover.
+// roundSize is the number of questions in a round. At the end of a round, the reference grows so
+// that it covers the answers that were as of larger sizes.
 const roundSize = 64
 
-// maxTooLong is the number of overlong answers after which the comparison ends. Each of them needs
+// maxTooLong is the number of overlong answers after which the comparison ends. Each of them takes
 // as much time as a thousand other answers.
 const maxTooLong = 5
 
-// compareAnswers asks all questions and reports what differs.
+// compareAnswers asks all questions and reports the differences.
 func (k *check) compareAnswers(ctx context.Context, w *monitor.Walk, c *comparer, questions []question) error {
 	total, done := uint64(len(questions)), 0
 	w.Options().Progress(stepAsk, 0, total)
@@ -281,7 +281,7 @@ func (k *check) compareAnswers(ctx context.Context, w *monitor.Walk, c *comparer
 	return nil
 }
 
-// compareRound is like compareAnswers, for the questions of one round. more is false if the
+// compareRound is like compareAnswers, but for the questions of one round. more is false if the
 // audit should stop.
 func compareRound(ctx context.Context, w *monitor.Walk, c *comparer, questions []question) (more bool, err error) {
 	more = true

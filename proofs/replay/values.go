@@ -15,8 +15,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// logValues holds values from a log's events about which questions can be asked: all of them,
-// or a sample of each kind.
+// logValues holds the values in a log's events that questions can ask about: all of them, or a
+// sample of each kind.
 type logValues struct {
 	sample int // number of values of each kind; -1 means all
 	seed   uint64
@@ -34,7 +34,7 @@ func newLogValues(sample int, seed uint64) *logValues {
 	return &logValues{sample: sample, seed: seed, kinds: make(map[string]*valueSample)}
 }
 
-// add adds a value to the sample of this kind, unless the sample already has it.
+// add adds a value to the sample of the given kind, unless the sample already has it.
 func (v *logValues) add(kind, value string) {
 	s := v.kinds[kind]
 	if s == nil {
@@ -67,7 +67,7 @@ func (s *valueSample) ranked() []string {
 	return slices.SortedFunc(maps.Keys(s.kept), func(a, b string) int { return cmp.Or(cmp.Compare(s.kept[a], s.kept[b]), cmp.Compare(a, b)) })
 }
 
-// of returns the sample of a kind, in a pseudo-random order.
+// of returns the sampled values of the given kind in pseudo-random order.
 func (v *logValues) of(kind string) []string {
 	s := v.kinds[kind]
 	if s == nil {
@@ -92,8 +92,8 @@ func (v *logValues) names(prefix string) []string {
 	return names
 }
 
-// findable returns the kind of the values of the parameter of this name, by which records can be
-// found.
+// findable returns the kind of those values that find records when they are passed in the named
+// query parameter.
 func findable(name string) string { return "find:" + name }
 
 // Other kinds of values.
@@ -101,18 +101,18 @@ const (
 	seqsOf      = "seq:" // prefix, followed by the kind of the event
 	buildOf     = "build"
 	variableOf  = "variable:" // prefix, followed by the name of the variable
-	memberOf    = "member"    // pointers of payload members
+	memberOf    = "member"    // JSON pointers of payload members
 	sourcesSeen = "source"
 	anySeq      = "seq"
 	eventHashes = "event"
 	timesOf     = "time"     // times of events
 	occurrences = "occurred" // timestamps in records
-	stagesOf    = "stage"    // seq and name
-	citationsOf = "citation" // seq and number
-	numbersOf   = "number"   // producer and sequence number
+	stagesOf    = "stage"    // seq of the run-DAG and name of the stage
+	citationsOf = "citation" // seq of the citation set and number of the citation
+	numbersOf   = "number"   // name of the producer and sequence number
 )
 
-// read adds the values of an event.
+// read adds the values in an event to the samples.
 func (v *logValues) read(seq uint64, event pyjson.Value) {
 	kind := record.Kind(event.Member("kind").Text())
 	r := event.Member("record")

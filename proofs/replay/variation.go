@@ -9,19 +9,19 @@ import (
 	"slices"
 )
 
-// asClientsAsk adds a random variation to each question, and shuffles them, so that a server cannot
-// tell an audit from other clients. A list of everything is requested both with and without a size:
-// one of the two to its end, and the other only for its first pages. About one in ten of the other
-// questions to the index is also asked as of an older size. The variation and the position of a
-// question depend only on the seed and on the question's own text, so that a new question does not
-// change those of the others.
+// asClientsAsk adds a random variation to each question and shuffles the questions, so that a
+// server cannot tell an audit from other clients. A complete list is requested both with and
+// without a size: one of the two is read to its end, the other only for its first pages. About one
+// in ten of the other questions to the index is also asked as of an older size. The variation and
+// the position of a question depend only on the seed and the question's own text, so adding a
+// question does not change the others.
 func asClientsAsk(questions []question, size, seed uint64) []question {
 	type placed struct {
 		question
 		place uint64
 	}
 	var all []placed
-	texts := make(map[string]uint64) // number of questions so far, by text
+	texts := make(map[string]uint64) // number of questions so far, keyed by text
 	for _, q := range questions {
 		random := randomOf(seed, texts[q.String()], q.String())
 		texts[q.String()]++
@@ -56,13 +56,13 @@ func asClientsAsk(questions []question, size, seed uint64) []question {
 	return shuffled
 }
 
-// randomOf returns the random generator for the n-th question that has this text.
+// randomOf returns the random generator for the nth question with the given text.
 func randomOf(seed, n uint64, text string) *rand.Rand {
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, seed), n), text...))
 	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:]))) // #nosec G404 -- the server does not know the seed
 }
 
-// varied returns the question with random parameters that do not change the answer.
+// varied returns the question with random additional parameters that do not change the answer.
 func (q question) varied(size uint64, random *rand.Rand) question {
 	q.extra = url.Values{}
 	if random.IntN(10) == 0 && !q.form.noProofs && q.path != failuresPath {
@@ -75,9 +75,9 @@ func (q question) varied(size uint64, random *rand.Rand) question {
 	return q
 }
 
-// anyLimit returns a limit that a client could set. In one of eight cases the limit is small. In
-// byDefault of eight cases it is 0, which means the server's default. In all other cases it is
-// maxRows, because small pages of a long list need many requests.
+// anyLimit derives a limit that a client might set from the random number chance. In one of eight
+// cases the limit is small; in byDefault of eight cases it is 0, which stands for the server's
+// default; otherwise it is maxRows, because reading a long list in small pages takes many requests.
 func anyLimit(chance uint64, byDefault uint64) int {
 	switch at := chance % 8; {
 	case at == 0:

@@ -12,35 +12,37 @@ import (
 	"time"
 )
 
-// ErrInjected is wrapped by every injected error, except those with NoSpace.
+// ErrInjected is wrapped by every injected error, except in mode NoSpace.
 var ErrInjected = errors.New("faulty: injected fault")
 
 // Mode says how a call fails.
 type Mode string
 
-// The modes. If a mode cannot apply to a call, the call fails as with Fail.
+// Possible modes. A call to which a mode does not apply fails as if the mode were Fail.
 const (
 	// Fail makes the call do nothing and return an error.
 	Fail Mode = "fail"
 	// FailAfterSuccess makes the call succeed and still return an error.
 	FailAfterSuccess Mode = "lie"
-	// NoSpace makes the call fail as on a full disk. A write of a file writes its first half.
+	// NoSpace makes the call fail as if the disk were full. A write to a file writes only the first
+	// half of its data.
 	NoSpace Mode = "no space"
-	// Short makes a write of a file write its first half and return an error.
+	// Short makes a write to a file write only the first half of its data and return an error.
 	Short Mode = "short"
 	// Slow makes the call succeed, but only after Plan.Pause.
 	Slow Mode = "slow"
-	// FlipBit makes a read of a file return data with one flipped bit. A read of a store returns a
-	// checksum error.
+	// FlipBit makes a read from a file return data with one bit flipped. A read from a store
+	// returns a checksum error instead.
 	FlipBit Mode = "garble"
 )
 
 // Plan selects the calls that fail. It can be sent to another process as JSON.
 type Plan struct {
 	Mode Mode
-	// Calls contains the names of the calls that can fail; empty means all.
+	// Calls lists the names of the calls that can fail; empty means all calls.
 	Calls []string
-	// Path is a pattern of path.Match for the base name of the call's file; "" means any file.
+	// Path is a path.Match pattern for the base name of the file that a call concerns; "" means any
+	// file.
 	Path string
 	// Skip is the number of matching calls that succeed first.
 	Skip int
@@ -48,8 +50,8 @@ type Plan struct {
 	// number means all.
 	Count int
 	Pause time.Duration
-	// Bit is the number of the bit that FlipBit flips, from 0. If it is beyond the end of the data,
-	// counting continues at the beginning of the data.
+	// Bit is the index of the bit that FlipBit flips, counted from 0. An index past the end of the
+	// data wraps around to its beginning.
 	Bit int
 }
 
@@ -63,7 +65,7 @@ type Faults struct {
 
 	mu       sync.Mutex
 	seen     int            // number of calls that match the plan; guarded by mu
-	injected map[string]int // number of failed calls by the name of the call; guarded by mu
+	injected map[string]int // number of failed calls, keyed by the name of the call; guarded by mu
 	over     bool           // whether Stop was called; guarded by mu
 }
 
@@ -82,7 +84,7 @@ func (f *Faults) StopInjecting() {
 	f.over = true
 }
 
-// FaultCounts returns the number of failed calls so far, by the name of the call.
+// FaultCounts returns the number of failed calls so far, keyed by the name of the call.
 func (f *Faults) FaultCounts() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,7 +95,8 @@ func (f *Faults) FaultCounts() map[string]int {
 	return injected
 }
 
-// next returns how the call fails, or "" if it succeeds. For Slow, next pauses and returns "".
+// next returns the mode in which the call must fail, or "" if it must succeed. In mode Slow, next
+// pauses and returns "".
 func (f *Faults) next(call, file string) Mode {
 	mode, first := f.count(call, file)
 	if mode != "" && f.OnFault != nil && (first || f.plan.Count > 0) {
@@ -106,8 +109,8 @@ func (f *Faults) next(call, file string) Mode {
 	return mode
 }
 
-// count counts a call. It returns how the call fails, or "", and whether it is the first call that
-// fails.
+// count counts a call. It returns the mode in which the call must fail, or "" if it must succeed,
+// and reports whether it is the first call to fail.
 func (f *Faults) count(call, file string) (mode Mode, first bool) {
 	if len(f.plan.Calls) > 0 && !slices.Contains(f.plan.Calls, call) {
 		return "", false
@@ -128,7 +131,8 @@ func (f *Faults) count(call, file string) (mode Mode, first bool) {
 	return f.plan.Mode, n == 0
 }
 
-// refused returns the error of a mode, or nil for FlipBit and for "".
+// refused returns the error with which a call fails in the given mode, or nil for FlipBit and for
+// "".
 func refused(mode Mode) error {
 	switch mode {
 	case "", FlipBit:

@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Names of the calls of a file system. Compact is a call of Create for the output of a compaction.
+// Names of file system calls. Compact is a call to Create for the output of a compaction.
 const (
 	Create   = "create"
 	Compact  = "compact"
@@ -25,17 +25,17 @@ const (
 	Usage    = "disk usage"
 )
 
-// Names of the calls of an open file.
+// Names of calls on an open file.
 const (
 	Read        = "read"
 	Write       = "write"
 	Sync        = "sync"
-	SyncPart    = "sync part" // a call of SyncTo, which starts a sync without waiting for it
+	SyncPart    = "sync part" // a call to SyncTo, which starts a sync without waiting for it
 	Preallocate = "preallocate"
 	Close       = "close"
 )
 
-// FileCalls returns the names of all calls of a file system and of its files.
+// FileCalls returns the names of all calls on a file system and on its files.
 func FileCalls() []string {
 	return []string{Create, Compact, Link, Open, OpenDir, Remove, Rename, Reuse, MkdirAll, Lock, List, Stat, Usage,
 		Read, Write, Sync, SyncPart, Preallocate, Close}
@@ -49,14 +49,14 @@ type FS struct {
 
 var _ vfs.FS = (*FS)(nil)
 
-// NewFS returns a file system that passes all calls to under, unless faults makes them fail.
+// NewFS returns a file system that forwards all calls to under, unless faults makes them fail.
 func NewFS(under vfs.FS, faults *Faults) *FS { return &FS{under, faults} }
 
 // Unwrap implements vfs.FS.
 func (f *FS) Unwrap() vfs.FS { return f.FS }
 
-// do runs done for a call on the named file, unless the call must fail before that. With FailAfterSuccess, it
-// returns an error afterwards.
+// do performs a call on the named file by running done, unless the call must fail before that. In mode
+// FailAfterSuccess, it returns an error even though done succeeded.
 func (f *FS) do(call, name string, done func() error) error {
 	mode := f.faults.next(call, name)
 	err := refused(mode)
@@ -69,7 +69,7 @@ func (f *FS) do(call, name string, done func() error) error {
 	return wrap(call, name, err)
 }
 
-// open is like do, for a call that opens a file. The result injects faults, too.
+// open is like do, but for a call that opens a file. The returned file injects faults, too.
 func (f *FS) open(call, name string, done func() (vfs.File, error)) (vfs.File, error) {
 	var opened vfs.File
 	err := f.do(call, name, func() (err error) {
@@ -92,7 +92,7 @@ func wrap(call, name string, err error) error {
 	return &os.PathError{Op: call, Path: name, Err: err}
 }
 
-// compactions is Pebble's category for tables that a compaction writes.
+// compactions is the write category that Pebble uses for the tables written by compactions.
 const compactions vfs.DiskWriteCategory = "pebble-compaction"
 
 // Create implements vfs.FS.
@@ -195,7 +195,8 @@ func (f *file) do(call string, done func() error) error {
 	return (&FS{faults: f.faults}).do(call, f.name, done)
 }
 
-// read calls read for p and returns its result. With FlipBit, it flips a bit of the data.
+// read fills p with the given function, unless the call must fail. In mode FlipBit, it flips one
+// bit of the data.
 func (f *file) read(p []byte, read func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Read, f.name)
 	if err := refused(mode); err != nil {
@@ -216,7 +217,8 @@ func (f *file) ReadAt(p []byte, offset int64) (int, error) {
 	return f.read(p, func(p []byte) (int, error) { return f.File.ReadAt(p, offset) })
 }
 
-// write calls write for p, or, depending on the mode, for the first half of p or not at all.
+// write writes p with the given function. If the call must fail, it writes all of p, only the first
+// half, or nothing, depending on the mode.
 func (f *file) write(p []byte, write func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Write, f.name)
 	err := refused(mode)

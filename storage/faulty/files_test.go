@@ -11,8 +11,8 @@ import (
 	"colophon/storage/faulty"
 )
 
-// write writes text to a file through a file system with the plan's faults. It returns what the
-// file contains afterwards, and the error of the write.
+// write writes text to a file on a file system that injects the plan's faults. It returns what the
+// file contains afterwards, and the error from the write.
 func write(t *testing.T, plan faulty.Plan, text string) (left string, err error) {
 	t.Helper()
 	under := vfs.NewMem()
@@ -94,7 +94,7 @@ func TestPlan(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Every call of a file system and of its files can be made to fail.
+// Every call on a file system and on its files can be made to fail.
 func TestEveryCallOfFilesFails(t *testing.T) {
 	const none = vfs.WriteCategoryUnspecified
 	for call, do := range map[string]func(files vfs.FS, f vfs.File) error{

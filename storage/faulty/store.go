@@ -9,14 +9,14 @@ import (
 	"colophon/storage"
 )
 
-// StoreCalls returns the names of all calls of storage.Reader, Store, Archiver, and Database that
-// can fail.
+// StoreCalls returns the names of all calls to storage.Reader, Store, Archiver, and Database that
+// can be made to fail.
 func StoreCalls() []string {
 	return []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Referenced", "Redaction",
 		"Redactions", "Key", "Keys", "Setting", "Info", "Commit", "Freeze", "SetSetting", "Writable", "Archive", "Ledgers", "Ledger", "Create"}
 }
 
-// errChecksum is the error of a read from a store with FlipBit.
+// errChecksum is the error from a read in mode FlipBit.
 var errChecksum = errors.New("checksum mismatch")
 
 // failure returns the error that a call to a store returns in the given mode, or nil for "".
@@ -32,7 +32,7 @@ func failure(call string, mode Mode) error {
 	return fmt.Errorf("%s: %w", call, ErrInjected)
 }
 
-// read returns the result of done, which only reads, unless the call must fail.
+// read performs a call that only reads by running done, unless the call must fail.
 func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
 	if err := failure(call, f.next(call, "")); err != nil {
 		var none T
@@ -41,8 +41,8 @@ func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
 	return done()
 }
 
-// change runs done, which changes something, unless the call must fail before that. With FailAfterSuccess, it
-// returns an error afterwards.
+// change performs a call that writes by running done, unless the call must fail before that. In mode
+// FailAfterSuccess, it returns an error even though done succeeded.
 func change(f *Faults, call string, done func() error) error {
 	mode := f.next(call, "")
 	err := failure(call, mode)
@@ -55,8 +55,8 @@ func change(f *Faults, call string, done func() error) error {
 	return err
 }
 
-// walk yields what all yields, unless the call must fail. With Short it fails after the first
-// value; with any other mode it fails at once.
+// walk yields the values of all, unless the call must fail. In mode Short, it fails after the first
+// value; in any other mode, it fails at once.
 func walk[T any](f *Faults, call string, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		mode := f.next(call, "")
@@ -86,7 +86,7 @@ type Database struct {
 
 var _ storage.Database = (*Database)(nil)
 
-// NewDatabase returns a database that passes all calls to under, unless faults makes them fail.
+// NewDatabase returns a database that forwards all calls to under, unless faults makes them fail.
 func NewDatabase(under storage.Database, faults *Faults) *Database { return &Database{under, faults} }
 
 // Ledgers implements storage.Database.
@@ -118,7 +118,7 @@ func (d *Database) wrap(under storage.Store, err error) (storage.Store, error) {
 	return &store{under, d.faults}, nil
 }
 
-// Close implements storage.Database. No plan makes it fail.
+// Close implements storage.Database. It is never made to fail.
 func (d *Database) Close() error { return d.under.Close() }
 
 // store injects faults into the calls of a ledger.

@@ -20,8 +20,8 @@ func TestWithoutFaults(t *testing.T) {
 	})
 }
 
-// callAll makes every call of the storage contract, and returns the errors of those that failed, by
-// the name of the call.
+// callAll makes every call in the storage contract and returns the errors of the calls that failed,
+// keyed by the name of the call.
 func callAll(ctx context.Context, d storage.Database) (failed map[string]error) {
 	failed = make(map[string]error)
 	note := func(call string, err error) {
@@ -120,7 +120,7 @@ func TestModesOfAStore(t *testing.T) {
 	}
 }
 
-// With Short, a walk fails after its first step.
+// In mode Short, a walk fails after its first value.
 func TestShortWalks(t *testing.T) {
 	d := faulty.NewDatabase(memory.New(), faulty.New(faulty.Plan{Mode: faulty.Short, Calls: []string{"Entries"}}))
 	s, err := d.Create(t.Context(), storage.LedgerInfo{Name: "default"})

@@ -103,7 +103,7 @@ type ledger struct {
 	entries    map[uint64][]byte
 	tiles      map[tileKey][]byte
 	contents   map[storage.Hash]*content
-	redactions map[uint64]uint64 // record → event that redacted it
+	redactions map[uint64]uint64 // maps the seq of a record to the seq of the event that redacted it
 	keys       map[storage.Hash]storage.Claim
 	settings   map[string][]byte
 }
@@ -111,7 +111,7 @@ type ledger struct {
 // content is a piece of content that at least one record needs.
 type content struct {
 	bytes      []byte
-	references []uint64 // records that need it, each once, in ascending order
+	references []uint64 // seqs of the records that need it, in ascending order and without duplicates
 }
 
 var _ storage.Archiver = (*ledger)(nil)
@@ -240,7 +240,7 @@ func (l *ledger) CheckWritable(ctx context.Context) error {
 	return nil
 }
 
-// clone returns a copy of b, which is never nil.
+// clone returns a copy of b. The copy is never nil.
 func clone(b []byte) []byte { return append([]byte{}, b...) }
 
 // copyHead returns a copy of h. An empty checkpoint becomes nil.

@@ -32,8 +32,8 @@ func TestTamper(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrNotFound)
 }
 
-// At each step, Entries overwrites the bytes of the previous step. Tests therefore reveal callers that
-// keep them.
+// Each step of Entries overwrites the bytes yielded by the previous step, so that tests reveal callers
+// that keep them.
 func TestEntriesReuseTheirBuffer(t *testing.T) {
 	store, err := memory.New().Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)

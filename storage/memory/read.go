@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// read calls look while it holds the lock, and returns a copy of the result, or storage.ErrNotFound
-// if look finds nothing.
+// read calls look with l.mu locked for reading. It returns a copy of the result, or
+// storage.ErrNotFound if look finds nothing.
 func (l *ledger) read(ctx context.Context, look func() ([]byte, bool)) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -197,8 +197,8 @@ func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Claim
 	return slices.Collect(maps.Values(found)), nil
 }
 
-// Entries implements storage.Reader. All steps share one buffer, so that tests of callers that keep
-// a slice fail.
+// Entries implements storage.Reader. All steps share one buffer, so that tests reveal callers that
+// keep a slice.
 func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
 	l.mu.RLock()
 	end := l.head.Size

@@ -7,8 +7,8 @@ import (
 	"colophon/storage"
 )
 
-// Tamperer changes stored data of a ledger without the checks of the storage contract. Changes take
-// effect at once. It is for tests of code that must detect damage.
+// Tamperer changes the stored data of a ledger, bypassing the checks of the storage contract.
+// Changes take effect immediately. It is meant for tests of code that must detect damage.
 type Tamperer struct{ ledger *ledger }
 
 // Tamperer returns a Tamperer for the named ledger, or storage.ErrNotFound.
@@ -74,7 +74,8 @@ func (t *Tamperer) changeContent(digest storage.Hash, f func(l *ledger)) error {
 	return nil
 }
 
-// SetRedaction stores that the event by redacted the record at seq, but changes no content.
+// SetRedaction records that the event with the seq by redacted the record at seq. It changes no
+// content.
 func (t *Tamperer) SetRedaction(seq, by uint64) error {
 	return t.change(func(l *ledger) { l.redactions[seq] = by })
 }
@@ -84,8 +85,8 @@ func (t *Tamperer) DeleteRedaction(seq uint64) error {
 	return t.change(func(l *ledger) { delete(l.redactions, seq) })
 }
 
-// DeleteReference makes the ledger forget that the record at seq needs the content. It returns
-// storage.ErrNotFound if the ledger does not have the content.
+// DeleteReference makes the ledger forget that the record at seq needs the content with the given
+// digest. It returns storage.ErrNotFound if the ledger does not have the content.
 func (t *Tamperer) DeleteReference(digest storage.Hash, seq uint64) error {
 	return t.changeContent(digest, func(l *ledger) {
 		held := l.contents[digest]

@@ -11,7 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// prose returns text that compresses about as well as prompts and outputs.
+// prose returns a text of the given length in bytes that compresses about as well as prompts and
+// outputs.
 func prose(bytes int) []byte {
 	dice := rand.New(rand.NewPCG(1, 2))
 	words := make([]string, 4000)
@@ -29,7 +30,7 @@ func prose(bytes int) []byte {
 	return text[:bytes]
 }
 
-// Sizes of a record in a benchmark, in bytes.
+// Sizes of the parts of a benchmark record, in bytes.
 const (
 	benchEntry  = 1100
 	benchText   = 500 // length of the record's payload, and also of its output
@@ -37,9 +38,9 @@ const (
 	benchRecord = benchEntry + 2*benchText
 )
 
-// benchmarkBatch returns a batch of n records that follows old, with the tiles at the right edge of
-// the tree. A record has an entry, two unique texts, a system prompt that all records share, and an
-// idempotency key.
+// benchmarkBatch returns a batch that extends old by n records, with the tiles at the right edge of
+// the tree. Each record has an entry, two unique texts, a system prompt that all records share, and
+// an idempotency key.
 func benchmarkBatch(old storage.Head, n int, text []byte) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: text[:300]}}
 	cut := func(seq uint64, bytes int) []byte {
@@ -127,8 +128,8 @@ func BenchmarkGrowth(b *testing.B) {
 }
 
 // BenchmarkKeys looks up 64 new idempotency keys in a ledger of 300,000 records, with no memory for
-// a digest filter. It reports blocks, the number of table blocks read per key, including filter
-// blocks, and unfiltered, the number of tables per key that no table filter excluded.
+// a digest filter. It reports two numbers per key: blocks is the number of table blocks read,
+// including filter blocks, and unfiltered is the number of tables that no table filter excluded.
 func BenchmarkKeys(b *testing.B) {
 	const records, commit, asked = 300_000, 1000, 64
 	text := prose(8 << 20)

@@ -33,7 +33,8 @@ func (c *change) deleteRange(from, to []byte) {
 	}
 }
 
-// commit applies all writes of the change atomically, unless an earlier write returned an error.
+// commit applies all collected writes atomically. If an earlier write returned an error, commit
+// returns that error and applies nothing.
 func (c *change) commit(durability *engine.WriteOptions) error {
 	if c.err != nil {
 		return c.err

@@ -11,8 +11,8 @@ import (
 )
 
 // Commit implements storage.Store. Commits of one ledger run one at a time. Readers see the new
-// head only once it is durable. If Commit returns an error, it has written nothing. If a write
-// fails, the process is ended (Config.Fatal).
+// head only once it is durable. If Commit returns an error, it has written nothing. A failed write
+// ends the process instead (see Config.Fatal).
 func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -22,7 +22,7 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// commit is like Commit, for a caller that holds l.mu.
+// commit is like Commit but must be called with l.mu held.
 func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	if err := l.accepts(ctx, old, b); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	if err != nil {
 		return err
 	}
-	// The engine sorts keys. Sorting is fastest if the keys arrive in order.
+	// The engine sorts the keys of a batch, which is fastest if they are added in order.
 	c.setContents(p)
 	c.setEntries(old, b)
 	c.setHoldings(p)
@@ -73,7 +73,7 @@ func (l *ledger) accepts(ctx context.Context, old storage.Head, b storage.Batch)
 	return b.Check(old)
 }
 
-// batchBytes returns an upper estimate of the total length of b's keys and values in bytes.
+// batchBytes returns a generous estimate of the total length of b's keys and values in bytes.
 func batchBytes(b storage.Batch) int {
 	const perItem = 2*keys.MaxLength + 32
 	n := perItem * (len(b.Entries) + len(b.Keys) + len(b.Tiles) + 2*len(b.Contents) + 1)
@@ -89,7 +89,7 @@ func batchBytes(b storage.Batch) int {
 	return n
 }
 
-// ledgerChange is the change that one commit makes to a ledger.
+// ledgerChange collects the writes of one commit to a ledger.
 type ledgerChange struct {
 	*change
 	ledger  keys.Ledger

@@ -15,10 +15,10 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// Config says where a database is and which resources it can use.
+// Config specifies where a database is and which resources it may use.
 type Config struct {
-	// Dir is the folder of the database. It is created if it does not exist, and contains
-	// nothing else.
+	// Dir is the folder of the database. Open creates it if it does not exist. It must not contain
+	// any other files.
 	Dir string
 	// FS is the file system of Dir; nil means the operating system's.
 	FS vfs.FS
@@ -30,9 +30,9 @@ type Config struct {
 	// test, Fatal may panic or call runtime.Goexit; afterwards the database must neither be
 	// used nor closed.
 	Fatal func(msg string)
-	// ReadOnly opens an existing database and changes none of its files except the lock.
-	// Content that is waiting to be erased stays, and every write fails. ReadOnly needs no
-	// free space.
+	// ReadOnly makes Open open an existing database without changing any of its files except the
+	// lock. Content that is waiting to be erased stays, every write fails, and no free space is
+	// needed.
 	ReadOnly bool
 	// MinFreeBytes is the free-space threshold. Below it, CheckWritable returns ErrNoSpace, and
 	// compactions wait unless they erase content. 0 means 5 % of the file system, but at least 32
@@ -46,8 +46,8 @@ type Config struct {
 	// until RemoveCopies returns nil. It is never called concurrently. nil means that there are no
 	// copies.
 	RemoveCopies func() error
-	// CacheBytes is the memory for uncompressed blocks. Digest filters can use up to half of it. 0
-	// means 64 MiB.
+	// CacheBytes is the size of the cache for uncompressed blocks. Digest filters can use up to
+	// half of it. 0 means 64 MiB.
 	CacheBytes int64
 	// MemTableBytes is the size of each of the two memory tables. The engine flushes a full
 	// table. 0 means 16 MiB, which is also the maximum.
@@ -62,7 +62,7 @@ func (c Config) newCache() *engine.Cache {
 	return engine.NewCache(c.CacheBytes + memTables*c.MemTableBytes)
 }
 
-// filterBytes returns the maximum memory of all digest filters together. It is part of CacheBytes.
+// filterBytes returns the maximum total memory of all digest filters. It is part of CacheBytes.
 func (c Config) filterBytes() int64 { return c.CacheBytes / 2 }
 
 func (c Config) withDefaults() Config {
@@ -108,7 +108,7 @@ const (
 	memTables     = 2
 )
 
-// This line does not compile if the smallest free-space threshold is too small for that.
+// This declaration does not compile if disk.MinReserve is too small for that.
 const _ = uint(disk.MinReserve - memTables*memTableBytes)
 
 // openFiles limits the number of table files that are kept open. A flush of about 8,000 records
@@ -125,8 +125,8 @@ const (
 )
 
 // Tables of level 0 overlap. They are merged when there are compactAt/2 of them. When there are
-// stopAt of them, writes wait. Merging many at once is cheapest, and looking up new digests does
-// not read them (see digestFilter).
+// stopAt of them, writes wait. Merging many tables at once is cheapest, and lookups of new digests
+// do not read them (see digestFilter).
 const (
 	compactAt = 64
 	stopAt    = 128
@@ -160,7 +160,7 @@ func (c Config) options() *engine.Options {
 		Logger:                      enginelog.New(c.Logger, "storage/pebble: Config.Fatal", c.Fatal),
 	}
 	o.EventListener = &engine.EventListener{
-		// A read that meets damage returns an error, and the process continues.
+		// A read that encounters damage returns an error, and the process continues.
 		DataCorruption: func(info engine.DataCorruptionInfo) {
 			c.Logger.Error("storage is damaged", "file", info.Path, "reason", firstLine(info.Details))
 		},

@@ -10,16 +10,16 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// pieces is the content of one commit, sorted by digest. It records which pieces the ledger does
-// not have yet.
+// pieces describes the content of one commit, grouped by digest, and which of its pieces the ledger
+// does not have yet.
 type pieces struct {
 	contents []storage.Content
-	sorted   []int  // indices of contents by digest; equal digests in the order of their events
-	firsts   []int  // positions in sorted at which a new digest begins
-	fresh    []bool // by index in contents: whether the piece is the first with its digest in this commit and not yet stored
+	sorted   []int  // indices of contents, sorted by digest; equal digests are in the order of their events
+	firsts   []int  // positions in sorted of the first piece with each digest
+	fresh    []bool // whether each piece is the first with its digest in this commit and is not stored yet; indexed like contents
 }
 
-// pieces finds out which of the contents the ledger already has. Digests in erased are treated as
+// pieces determines which of the contents the ledger already has. Digests in erased are treated as
 // absent, because the same commit erases them.
 func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool) (*pieces, error) {
 	p := &pieces{contents: contents, sorted: make([]int, len(contents))}
@@ -59,7 +59,7 @@ func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool
 	return p, nil
 }
 
-// digest returns the digest of the piece at a position of sorted.
+// digest returns the digest of the piece at the given position in sorted.
 func (p *pieces) digest(at int) storage.Hash { return p.contents[p.sorted[at]].Digest }
 
 // setContents writes each piece that the ledger does not have, exactly once.

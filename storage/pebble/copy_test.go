@@ -57,7 +57,7 @@ func TestCopiesUnderLoad(t *testing.T) {
 	require.Error(t, db.Copy(ctx, "copy-0"), "an existing folder is not overwritten")
 }
 
-// Erasing does not remove write-ahead logs while Copy copies them.
+// An erasure does not remove write-ahead logs while Copy is copying them.
 func TestCopiesDuringErasures(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := newLedger(t, files)

@@ -16,18 +16,18 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// history is a series of commits during which the power fails, with the expected state after
-// each commit.
+// history is a series of commits and the expected state after each of them. Tests make the power
+// fail while it is played.
 type history struct {
 	batches []storage.Batch // batches[i] builds on heads[i], and heads[i+1] is the result
 	heads   []storage.Head
 
-	begun, acknowledged atomic.Int64 // numbers of steps; the first step is the creation of the ledger
-	flushes             int64        // number of memory tables that play flushed
+	begun, acknowledged atomic.Int64 // numbers of steps begun and acknowledged; the first step is the creation of the ledger
+	flushes             int64        // number of memory tables flushed by play
 }
 
-// newHistory returns a history with commits of several sizes, from one block of the log to many
-// blocks. Some of them redact content of the previous commit.
+// newHistory returns a history of commits whose sizes range from one block of the write-ahead log
+// to many blocks. Some of them redact content of the previous commit.
 func newHistory(commits int) *history {
 	h := &history{heads: []storage.Head{{}}}
 	for i := range commits {
@@ -127,7 +127,8 @@ func (h *history) checkDatabase(ctx context.Context, db *Database, acknowledged,
 	return fmt.Errorf("the head has size %d after %d acknowledged and %d begun steps", head.Size, acknowledged, begun)
 }
 
-// checkLedger compares the ledger with its state after n commits, and then makes the next commit.
+// checkLedger compares the ledger with the state expected after n commits, and then makes the next
+// commit.
 func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) error {
 	head, err := store.Head(ctx)
 	if err != nil {
@@ -164,8 +165,8 @@ func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) e
 	return store.Commit(ctx, h.heads[n], h.batches[n])
 }
 
-// checkBeside checks the tile, the key, and the content that commit i stored, after n commits in
-// all.
+// checkBeside checks the tile, the idempotency key, and the content that commit i stored. n is the
+// total number of commits.
 func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int) error {
 	b := h.batches[i]
 	erased := i%8 == 2 && i+1 < n // the next commit erases it
@@ -189,15 +190,16 @@ func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int
 	return failed
 }
 
-// cuts says before which operations the power fails, and how much of the unsynced data survives.
+// cuts determines before which operations the power fails, and how much of the unsynced data
+// survives.
 type cuts struct {
 	every    int   // cut before each operation whose number is a multiple of every
 	percents []int // for each percentage, one cut that keeps about that share of the unsynced data
 }
 
-// losses runs work and calls inspect before those operations that c selects. inspect calls cut to
+// losses runs work and calls inspect before each operation that c selects. inspect calls cut to
 // simulate a power cut, and checks the file system that cut returns. losses returns the number of
-// cuts and the errors of inspect.
+// cuts and the errors from inspect.
 func losses(
 	t *testing.T, files *pebbletest.CrashFS, c cuts, work func() error, inspect func(cut func() vfs.FS) error,
 ) (int, []error) {
@@ -216,7 +218,7 @@ func losses(
 		}
 	})
 	err := work()
-	files.BeforeEachOperation(nil) // from here on, the test no longer changes made and wrong
+	files.BeforeEachOperation(nil) // from here on, made and wrong do not change any more
 	require.NoError(t, err)
 	return made, wrong
 }

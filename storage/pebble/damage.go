@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// damaged converts an error of the engine that reports a damaged file to one that wraps
-// storage.ErrDamaged and has a message of one line. It returns other errors unchanged.
+// damaged converts an engine error that reports a damaged file to one that wraps storage.ErrDamaged
+// and has a one-line message. It returns other errors unchanged.
 func damaged(err error) error {
 	corrupt := engine.IsCorruptionError(err) || errors.Is(err, frames.ErrDamagedFooter)
 	if !corrupt || errors.Is(err, storage.ErrDamaged) {

@@ -25,8 +25,8 @@ type Database struct {
 	reserve *disk.ReserveFS
 	logs    *disk.LogFS
 	eraser  *erase.Eraser
-	// durability is the option of every write: engine.Sync, except in the crash test, which proves
-	// that it would notice a missing sync.
+	// durability is the write option of every write: engine.Sync, except in the crash test that
+	// proves that it would detect a missing sync.
 	durability *engine.WriteOptions
 	readOnly   bool  // set if Config.ReadOnly is set or full is not nil; if set, the eraser does not run
 	full       error // why the database was opened for reading only (too little space), or nil; never changes
@@ -36,7 +36,7 @@ type Database struct {
 	fillers *fillers
 
 	mu      sync.Mutex
-	ledgers map[string]*ledger // the ledgers opened so far, by name; guarded by mu
+	ledgers map[string]*ledger // ledgers opened so far, keyed by name; guarded by mu
 }
 
 var errClosed = errors.New("the database is closed")
@@ -49,8 +49,8 @@ func (d *Database) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// writable is like usable, for operations that write. It returns storage.ErrNoSpace if the
-// database is open for reading only.
+// writable is like usable, but for operations that write. It returns storage.ErrNoSpace if the
+// database is open for reading only because space was low.
 func (d *Database) writable(ctx context.Context) error {
 	if d.full != nil {
 		return fmt.Errorf("%w: the database was opened for reading only", storage.ErrNoSpace)
@@ -59,11 +59,11 @@ func (d *Database) writable(ctx context.Context) error {
 }
 
 // ReadOnly reports whether the database was opened for reading only because space was low
-// (Config.ReadWhenFull). Every write returns storage.ErrNoSpace until it is opened again.
+// (Config.ReadWhenFull). Every write returns storage.ErrNoSpace until the database is opened again.
 func (d *Database) ReadOnly() bool { return d.full != nil }
 
-// CheckSpace returns nil if free space is above the free-space threshold, and storage.ErrNoSpace
-// otherwise. A closed database can be checked, too.
+// CheckSpace returns nil if free space is not below the threshold, and storage.ErrNoSpace
+// otherwise. It can also be called after Close.
 func (d *Database) CheckSpace() error { return d.space.Check() }
 
 // get returns a copy of the value of a key, or storage.ErrNotFound.
@@ -76,7 +76,7 @@ func (d *Database) get(key []byte) ([]byte, error) {
 		return nil, damaged(err)
 	}
 	kept := append([]byte{}, value...)
-	// The engine reports only now that it could not read the value.
+	// If the engine could not read the value, Close reports it.
 	if err := closer.Close(); err != nil {
 		return nil, damaged(err)
 	}
@@ -223,8 +223,8 @@ func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, erro
 	return l, nil
 }
 
-// ledger returns the handle on the ledger with the given name, and opens the ledger if necessary.
-// The caller must hold d.mu.
+// ledger returns the handle of the ledger with the given name, opening the ledger if necessary. The
+// caller must hold d.mu.
 func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, err
@@ -268,7 +268,7 @@ func (d *Database) redacted(number keys.Ledger) (bool, error) {
 	return found, damaged(errors.Join(rows.Error(), rows.Close()))
 }
 
-// remember creates the handle on a ledger and adds it to d.ledgers. The caller must hold d.mu.
+// remember creates the handle of a ledger and adds it to d.ledgers. The caller must hold d.mu.
 func (d *Database) remember(number keys.Ledger, info storage.LedgerInfo, head storage.Head) *ledger {
 	l := &ledger{db: d, number: number, recent: newRecent(recentDigests), digests: d.fillers.newDigestFilter(info.Name, number)}
 	l.info.Store(&info)
@@ -354,7 +354,7 @@ func (d *Database) lastNumber() (keys.Ledger, error) {
 	return keys.Ledger(last), err
 }
 
-// Close releases everything. No method of a Store may be running; later calls return an error.
+// Close releases all resources. No method of a Store may be running; later calls return an error.
 // Close does not wait for erasures: the next process that opens the database continues them.
 func (d *Database) Close() error {
 	if d.closed.Swap(true) {

@@ -13,9 +13,9 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// digestFilter knows of most absent digests, without a lookup, that the ledger has neither a place
-// nor a claim for them. Nearly all digests that are written are new, and each lookup would search
-// every table that could contain the key (BenchmarkCommit). It is safe for concurrent use.
+// digestFilter can tell for most absent digests, without a lookup, that the ledger has neither a
+// place nor a claim for them. Nearly all digests that are written are new, and each lookup would
+// search every table that could contain the key (BenchmarkCommit). It is safe for concurrent use.
 //
 // The first use starts a goroutine that reads the digests that the ledger already has. Until
 // the goroutine is done, and if memory runs out, mayContain always returns true.
@@ -46,7 +46,7 @@ func (f *digestFilter) add(digest storage.Hash) {
 	f.filter.Add(bloom.Key(digest[:]))
 }
 
-// begin creates the filter and starts to fill it, at the first call only. The caller must hold
+// begin creates the filter and starts to fill it, on the first call only. The caller must hold
 // f.mu.
 func (f *digestFilter) begin() {
 	if f.filter == nil {
@@ -90,12 +90,12 @@ func (f *digestFilter) giveUp() {
 	f.filter.Release()
 }
 
-// fillKeys limits the keys that one iterator reads, because an open iterator keeps files
-// alive.
+// fillKeys is the maximum number of keys that one iterator reads, because an open iterator keeps
+// files alive.
 const fillKeys = 1 << 14
 
-// fillSome adds the digests of the first fillKeys keys from start on. It returns the key at which
-// to continue, or nil at the end.
+// fillSome adds the digests of the first fillKeys keys at or after start. It returns the key at
+// which to continue, or nil if it has reached end.
 func (f *digestFilter) fillSome(db *engine.DB, start, end []byte) (next []byte, err error) {
 	it, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
@@ -112,7 +112,7 @@ func (f *digestFilter) fillSome(db *engine.DB, start, end []byte) (next []byte, 
 			digests = append(digests, keys.Digest(it.Key()))
 		}
 	}
-	if err := it.Close(); err != nil { // also reports errors of reading
+	if err := it.Close(); err != nil { // also reports read errors
 		return nil, err
 	}
 	f.mu.Lock()
@@ -127,10 +127,10 @@ func (f *digestFilter) fillSome(db *engine.DB, start, end []byte) (next []byte, 
 type fillers struct {
 	db     *Database
 	logger *slog.Logger
-	cache  *engine.Cache // limits the memory of the filters, so that the sum stays within the size of the cache
-	spare  atomic.Int64  // number of bytes that filters can still use; assigned in the order in which filters ask
+	cache  *engine.Cache // accounts for the memory of the filters, so that blocks and filters together stay within the size of the cache
+	spare  atomic.Int64  // number of bytes that filters can still reserve, on a first come, first served basis
 	ctx    context.Context
-	stop   context.CancelFunc // cancels ctx
+	stop   context.CancelFunc
 	under  sync.WaitGroup
 }
 
@@ -165,7 +165,7 @@ func (f *fillers) begin(filter *digestFilter) {
 	})
 }
 
-// end stops the goroutines and waits for them. No filter may be used after that.
+// end stops the goroutines and waits for them to finish. No filter may be used afterwards.
 func (f *fillers) end() {
 	f.stop()
 	f.under.Wait()

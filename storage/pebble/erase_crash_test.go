@@ -16,11 +16,11 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// erasure is a ledger with secrets in the last level, in level 0, and in the write-ahead log. The
-// power fails while they are being redacted.
+// erasure is a ledger with secrets in the last level, in level 0, and in the write-ahead log. Tests
+// make the power fail while the secrets are being redacted.
 type erasure struct {
 	secrets []*secrets
-	head    storage.Head // before the redaction
+	head    storage.Head // head before the redaction
 
 	// redacted is set when the ledger acknowledges the redaction, and gone when no erasure is pending
 	// any more.

@@ -215,7 +215,7 @@ func TestErasureInTheReserve(t *testing.T) {
 	require.ErrorIs(t, db.reserve.CheckCompactionSpace(), storage.ErrNoSpace, "other compactions wait again")
 }
 
-// fillingFS reports enough free space until full is set and returns true.
+// fillingFS reports plenty of free space, except when full is set and returns true.
 type fillingFS struct {
 	vfs.FS
 	full atomic.Pointer[func() bool]

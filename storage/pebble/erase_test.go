@@ -15,8 +15,9 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// places returns functions that post secrets and move them to a certain kind of file. Each function
-// returns the secrets, and in, which tells requireFound what kind of file that is.
+// places returns functions that post secrets and then move them into a certain kind of file. Each
+// function returns the secrets and in, the argument that tells requireFound which kind of file to
+// expect.
 func places() map[string]func(c *clerk) (s *secrets, in string) {
 	return map[string]func(c *clerk) (*secrets, string){
 		"log": func(c *clerk) (*secrets, string) { return c.post(), ".log" },
@@ -128,8 +129,8 @@ func TestErasureContinuesAfterAKill(t *testing.T) {
 }
 
 const (
-	// whereVariable names the environment variable that says which files contain the secrets when
-	// the process is killed: a suffix, inTables, or anywhere.
+	// whereVariable is the environment variable that says which files contain the secrets when the
+	// process is killed. Its value is a suffix, inTables, or anywhere.
 	whereVariable = "COLOPHON_TEST_WHERE"
 	anywhere      = "anywhere" // at any time while the eraser works
 	secretSeq     = 50
@@ -184,7 +185,7 @@ func TestErasureRemovesThePlace(t *testing.T) {
 	require.True(t, c.tablesHold(place, end))
 	c.redact(s)
 	c.erased()
-	require.NoError(t, c.db.Close()) // waits until old tables are deleted
+	require.NoError(t, c.db.Close()) // waits until the old tables have been deleted
 	for _, content := range s.contents {
 		place, end := keys.HoldingRange(c.l.number, content.Digest)
 		require.False(t, c.tablesHold(place, end))

@@ -11,12 +11,12 @@ import (
 
 // PendingErasures describes erased content that might still be in files of the database.
 type PendingErasures struct {
-	Pieces int       // number of pieces of content that are not yet gone
+	Pieces int       // number of pieces of erased content that might still be in files
 	Oldest time.Time // time at which the oldest piece was erased, in UTC; zero if Pieces is 0
 }
 
 // PendingErasures counts the pieces of erased content that might still be in files of the database.
-// Normally an erasure takes seconds; if one takes longer, the log says why.
+// Normally an erasure takes seconds; if one takes longer, Config.Logger receives the reason.
 func (d *Database) PendingErasures(ctx context.Context) (PendingErasures, error) {
 	if err := d.usable(ctx); err != nil {
 		return PendingErasures{}, fmt.Errorf("counting erased content: %w", err)

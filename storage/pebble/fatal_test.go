@@ -34,7 +34,7 @@ func (f *failingLog) inject(op errorfs.Op) error {
 }
 
 // If the write of a commit fails, the engine calls Config.Fatal, and Commit does not return. After a
-// restart, the acknowledged commit can be read, and nothing is left of the failed one.
+// restart, the acknowledged commit can be read, and no part of the failed commit is left.
 func TestFailedLogIsFatal(t *testing.T) {
 	for name, kinds := range map[string][]errorfs.OpKind{
 		"write": {errorfs.OpFileWrite},
@@ -165,7 +165,7 @@ func TestOneSyncPerCommit(t *testing.T) {
 		return nil
 	}))
 	db, l := newLedger(t, files)
-	db.eraser.Stop() // the eraser makes syncs of its own
+	db.eraser.Stop() // the eraser syncs files, too
 	var head storage.Head
 	for range 5 {
 		before := syncs.Load()

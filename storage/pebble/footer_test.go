@@ -12,7 +12,7 @@ import (
 // The footer of a file locates its other blocks and is read first. If any bit of a footer is
 // flipped, operations that need the file fail, but the process continues.
 func TestEveryBitOfAFooter(t *testing.T) {
-	const footer = 38 // bytes; about the shortest footer of a table
+	const footer = 38 // in bytes; about the length of the shortest table footer
 	files := vfs.NewMem()
 	db, l := newLedger(t, files)
 	all := commits(t, l, 1)

@@ -13,7 +13,7 @@ import (
 
 func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// digestOf returns a digest that is derived from a number.
+// digestOf returns a digest derived from n.
 func digestOf(n uint64) storage.Hash {
 	return sha256.Sum256(binary.BigEndian.AppendUint64(nil, n))
 }
@@ -25,12 +25,12 @@ func fill(b []byte, seed uint64) {
 }
 
 // redactionOf returns a redaction of the first event that batch adds to a head of the given size. by
-// is the seq of the event that redacts it.
+// is the seq of the redacting event.
 func redactionOf(size, by uint64) storage.Redaction {
 	return storage.Redaction{Seq: size, By: by, Digests: []storage.Hash{digestOf(size)}}
 }
 
-// testConfigLogger returns the engine's logger for a database whose Config.Fatal is fatal.
+// testConfigLogger returns the engine's logger for a Config with the given Fatal function.
 func testConfigLogger(fatal func(string)) engine.Logger {
 	return Config{Logger: silent(), Fatal: fatal}.options().Logger
 }

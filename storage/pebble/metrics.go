@@ -8,14 +8,13 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Metrics are the database's own measurements. Counters start at 0 when the database is
-// opened.
+// Metrics holds the database's own measurements. Counters start at 0 when the database is opened.
 type Metrics struct {
 	DiskBytes    uint64 // total size of all files, including obsolete ones
 	WALBytes     uint64 // size of the live data in the write-ahead log
 	Compactions  int64
 	Flushes      int64
-	Level0Files  int64     // tables in level 0, which wait for a compaction
+	Level0Files  int64     // number of tables in level 0, which wait for a compaction
 	FsyncLatency Histogram // sync latency of the write-ahead log
 	// FreeBytes is the free space of the database's file system. FreeMark is the free-space
 	// threshold: writes are refused if less is free. Both are 0 if unknown.
@@ -28,7 +27,7 @@ type Metrics struct {
 type Histogram struct {
 	Count   uint64
 	Sum     time.Duration
-	Buckets []Bucket // in ascending order of bounds; longer durations than the last bound are only in Count
+	Buckets []Bucket // in ascending order of bounds; durations above the last bound are counted only in Count
 }
 
 // Bucket counts the durations up to UpperBound, including those that lower buckets count.
@@ -68,7 +67,7 @@ func (d *Database) Metrics() (Metrics, error) {
 	}, nil
 }
 
-// histogram converts a histogram of nanoseconds. It leaves out the bucket without a bound.
+// histogram converts a histogram of nanoseconds. It omits the bucket whose bound is infinite.
 func histogram(h *dto.Histogram) Histogram {
 	copied := Histogram{Count: h.GetSampleCount(), Sum: time.Duration(h.GetSampleSum())}
 	for _, b := range h.GetBucket() {

@@ -19,8 +19,8 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// engineFormat is the version of Pebble's file formats. It is fixed, so that a newer version of the
-// library does not convert the files before we decide to.
+// engineFormat is the version of Pebble's file formats. It is fixed so that an upgrade of the
+// library alone does not convert any files.
 const engineFormat = engine.FormatValueSeparation
 
 // Open opens the database in cfg.Dir. If the folder does not exist or is empty, Open creates an
@@ -110,8 +110,8 @@ func open(cfg Config) (*Database, error) {
 	return d, nil
 }
 
-// locate returns the folder of the database, and the version of Pebble's file formats to open it
-// with. It creates the folder unless cfg.ReadOnly is set.
+// locate returns the folder of the database and the version of Pebble's file formats with which to
+// open it. It creates the folder unless cfg.ReadOnly is set.
 func locate(cfg Config) (dir string, format engine.FormatMajorVersion, err error) {
 	if cfg.ReadOnly {
 		description, err := engine.Peek(cfg.Dir, cfg.FS)
@@ -129,10 +129,10 @@ func locate(cfg Config) (dir string, format engine.FormatMajorVersion, err error
 	return dir, format, err
 }
 
-// peek returns the version of Pebble's file formats to open the folder with at first. For an
-// existing database this is the database's own version, because the database can belong to another
-// program and must not be converted. For a new database it is engineFormat. peek changes nothing.
-// It fails if the folder contains anything except a Pebble database or the remains of an
+// peek returns the version of Pebble's file formats with which the folder must first be opened. For
+// an existing database this is the database's own version, because the database might belong to
+// another program and must not be converted. For a new database it is engineFormat. peek changes
+// nothing. It fails if the folder contains anything except a Pebble database or the remains of an
 // interrupted first start.
 func peek(files vfs.FS, dir string) (engine.FormatMajorVersion, error) {
 	description, err := engine.Peek(dir, files)
@@ -155,8 +155,8 @@ func peek(files vfs.FS, dir string) (engine.FormatMajorVersion, error) {
 	return engineFormat, nil
 }
 
-// leftByFirstStart reports whether a file of this name can be left over from an interrupted first
-// start or from the creation of the file system.
+// leftByFirstStart reports whether a file with the given name can be left over from an interrupted
+// first start or from the creation of the file system.
 func leftByFirstStart(name string) bool {
 	for _, pattern := range []string{"LOCK", "MANIFEST-*", "OPTIONS-*", "marker.*", "*.log", "*.dbtmp", "lost+found"} {
 		if ok, err := path.Match(pattern, name); ok && err == nil {
@@ -166,9 +166,9 @@ func leftByFirstStart(name string) bool {
 	return false
 }
 
-// checkFormat returns an error unless the stored format version is this build's version, and lets
-// Pebble convert its files to engineFormat. A database without keys is new and gets this build's
-// version. A database that has keys but no version belongs to another program.
+// checkFormat returns an error unless the stored format version is this build's version. It also
+// lets Pebble convert its files to engineFormat. A database without keys is new and gets this
+// build's version. A database that has keys but no version belongs to another program.
 func (d *Database) checkFormat() error {
 	stored, err := d.get(keys.Format())
 	if errors.Is(err, storage.ErrNotFound) {

@@ -62,9 +62,9 @@ func newLedger(t *testing.T, files vfs.FS) (*Database, *ledger) {
 	return db, store.(*ledger)
 }
 
-// batch returns a batch on old that has n entries of size bytes each. The first entry has content
-// and an idempotency key. The contents depend only on old.Size, n, and size, so a test can rebuild
-// the batch.
+// batch returns a batch that extends old by n entries of size bytes each. The first entry has
+// content and an idempotency key. The contents depend only on old.Size, n, and size, so a test can
+// rebuild the batch.
 func batch(old storage.Head, n, size int) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: []byte("signed")}}
 	for i := range n {
@@ -193,7 +193,7 @@ func TestCreateOverwritesNoLedger(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// With Config.ReadOnly, Open creates nothing and changes nothing.
+// With Config.ReadOnly, Open neither creates nor changes any file.
 func TestReadOnly(t *testing.T) {
 	files := vfs.NewMem()
 	_, err := Open(t.Context(), Config{Dir: "db", FS: files, ReadOnly: true})

@@ -19,8 +19,8 @@ import (
 	"colophon/storage"
 )
 
-// Some tests start other processes. Each of these runs this test binary, with its role and its
-// folder in environment variables.
+// Some tests start other processes that run this test binary. These environment variables tell such
+// a process its role and its folder.
 const (
 	roleVariable = "COLOPHON_TEST_ROLE"
 	dirVariable  = "COLOPHON_TEST_DIR"
@@ -130,7 +130,7 @@ func TestKilledProcess(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// roleFail commits while syncs of the write-ahead log fail. Config.Fatal keeps its default, which
+// roleFail commits while syncs of the write-ahead log fail. It uses the default Config.Fatal, which
 // stops the process.
 func roleFail(dir string) error {
 	failing := &failingLog{kinds: []errorfs.OpKind{errorfs.OpFileSync, errorfs.OpFileSyncData}}

@@ -58,7 +58,8 @@ func (l *ledger) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	entry, err := l.fetch(ctx, keys.AppendEntry(nil, l.number, seq))
 	switch {
 	case seq >= size && err == nil:
-		// The engine makes a commit visible before it is durable, but the head does not.
+		// The engine shows a commit before it is durable. The head does not, so an entry beyond the
+		// head is hidden.
 		err = storage.ErrNotFound
 	case seq < size && errors.Is(err, storage.ErrNotFound):
 		err = storage.MissingEntry(ctx, l, seq, size)
@@ -88,7 +89,7 @@ func (l *ledger) claim(ctx context.Context, key storage.Hash) (storage.Claim, er
 		return storage.Claim{}, err
 	}
 	if claim.Seq >= l.head.Load().Size {
-		return storage.Claim{}, storage.ErrNotFound // hidden until it is durable, like an entry
+		return storage.Claim{}, storage.ErrNotFound // hidden until durable, like an entry
 	}
 	return claim, nil
 }
@@ -98,7 +99,7 @@ func (l *ledger) Keys(ctx context.Context, requested []storage.Hash) ([]storage.
 	if err := l.db.usable(ctx); err != nil {
 		return nil, fmt.Errorf("reading idempotency keys of ledger %q: %w", l.name(), err)
 	}
-	// Sorted lookups find neighbouring keys in the same blocks.
+	// Lookups in sorted order find neighbouring keys in the same blocks.
 	sorted := slices.DeleteFunc(slices.Clone(requested), func(key storage.Hash) bool { return !l.digests.mayContain(key) })
 	slices.SortFunc(sorted, func(a, b storage.Hash) int { return bytes.Compare(a[:], b[:]) })
 	sorted = slices.Compact(sorted)
@@ -141,9 +142,9 @@ func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, erro
 	return l.stored(ctx, digest)
 }
 
-// stored looks up the place of the content and then reads the bytes there. Between these two reads,
-// a commit can erase the content, or erase it and store it at another place. A place is never
-// reused, so missing bytes mean damage only if the content still has the same place.
+// stored looks up the place of the content and then reads the bytes stored there. Between these two
+// reads, a commit can erase the content, and can even store it again at another place. A place is
+// never reused, so missing bytes mean damage only if the content still has the same place.
 func (l *ledger) stored(ctx context.Context, digest storage.Hash) ([]byte, error) {
 	if err := l.db.usable(ctx); err != nil {
 		return nil, err
@@ -182,8 +183,9 @@ func (l *ledger) HasReference(ctx context.Context, digest storage.Hash, seq uint
 	return referenced, nil
 }
 
-// referenced finds out whether the record at seq needs the content. It reads the content's place,
-// which names the event that posted it first, and then the reference of seq.
+// referenced reports whether the record at seq needs the content with the given digest. It reads
+// the content's place, which names the event that posted the content first, and then the record's
+// reference.
 func (l *ledger) referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
 	stored, err := l.fetch(ctx, keys.AppendPlace(nil, l.number, digest))
 	if err != nil || seq >= l.head.Load().Size {
@@ -222,7 +224,7 @@ func (l *ledger) redaction(ctx context.Context, seq uint64) (uint64, error) {
 		return 0, err
 	}
 	if by >= l.head.Load().Size {
-		return 0, storage.ErrNotFound // hidden until it is durable, like an entry
+		return 0, storage.ErrNotFound // hidden until durable, like an entry
 	}
 	return by, nil
 }

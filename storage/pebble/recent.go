@@ -2,7 +2,7 @@ package pebble
 
 import "colophon/storage"
 
-// recentDigests limits the number of digests in each of the two sets in a ledger's recent.
+// recentDigests is the maximum number of digests in each of the two sets of a ledger's recent.
 const recentDigests = 8192
 
 // recent remembers digests of content that was posted more than once, so that content that is

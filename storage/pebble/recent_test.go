@@ -44,8 +44,8 @@ func TestRecent(t *testing.T) {
 	})
 }
 
-// A digest that is looked up after each addition stays in the set. One that is not looked up later
-// is dropped.
+// A digest that is looked up after each addition stays in the set. A digest that is not looked up
+// again is dropped.
 func TestRecentKeepsLookedUpDigests(t *testing.T) {
 	set := newRecent(4)
 	prompt := digestOf(0)
@@ -58,7 +58,7 @@ func TestRecentKeepsLookedUpDigests(t *testing.T) {
 }
 
 // Commit remembers the digest of content that was posted twice and does not look it up again. If the
-// content is erased in between, Commit stores it again.
+// content is erased in between, a later Commit stores it again.
 func TestContentBeyondMemory(t *testing.T) {
 	_, l := newLedger(t, vfs.NewMem())
 	l.recent = newRecent(2)

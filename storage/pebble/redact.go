@@ -32,7 +32,7 @@ func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, erro
 		return nil, fmt.Errorf("looking for content: %w", err)
 	}
 	erased := make(map[storage.Hash]bool)
-	// Sorted lookups find neighbouring keys in the same blocks.
+	// Lookups in sorted order find neighbouring keys in the same blocks.
 	digests := slices.SortedFunc(maps.Keys(withdrawn), func(a, b storage.Hash) int { return bytes.Compare(a[:], b[:]) })
 	for _, digest := range digests {
 		w := withdrawal{ledger: l.number, digest: digest, records: withdrawn[digest]}
@@ -79,7 +79,7 @@ func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[stora
 	return withdrawn, nil
 }
 
-// withdrawal removes one piece of content from records that no longer need it.
+// withdrawal removes the references to one piece of content from records that no longer need it.
 type withdrawal struct {
 	ledger  keys.Ledger
 	digest  storage.Hash

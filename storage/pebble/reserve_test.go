@@ -61,8 +61,8 @@ func TestWritableWithoutAnswer(t *testing.T) {
 type lowFS struct {
 	vfs.FS
 	low      atomic.Bool
-	requests chan struct{} // receives an item at each call of GetDiskUsage while low is set, unless it is full
-	compacts atomic.Int64  // number of tables that compactions created while low was set
+	requests chan struct{} // receives an item on each call to GetDiskUsage while low is set, unless it is full
+	compacts atomic.Int64  // number of tables created by compactions while low was set
 }
 
 func newLowFS() *lowFS { return &lowFS{FS: vfs.NewMem(), requests: make(chan struct{}, 4)} }

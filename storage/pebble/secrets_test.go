@@ -20,12 +20,12 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// secrets is content of one event. It has three pieces: one that does not compress; one that is
-// compressed, so a plain search for its bytes does not find it; and one that is too short to be
-// stored apart from its key.
+// secrets holds the content of one event, in three pieces: one that does not compress; one that is
+// compressed, so that a plain search for its bytes does not find it; and one that is too short to
+// be stored apart from its key.
 type secrets struct {
 	contents []storage.Content // the three pieces
-	needles  [][]byte          // for each piece, a text that occurs in it and nowhere else
+	needles  [][]byte          // for each piece, a text that occurs only in this piece
 }
 
 func newSecrets(seq uint64) *secrets {
@@ -43,15 +43,16 @@ func newSecrets(seq uint64) *secrets {
 	return s
 }
 
-// keptBeside returns content of the same event that its redaction does not erase. With it, the
-// engine must rewrite value files and cannot simply delete them.
+// keptBeside returns content of the event at seq that the event's redaction does not erase. Because
+// of it, the engine must rewrite value files and cannot simply delete them.
 func keptBeside(seq uint64) storage.Content {
 	kept := storage.Content{Digest: digestOf(1000*seq + 999), Seq: seq, Slot: 999, Bytes: make([]byte, 3000)}
 	fill(kept.Bytes, seq)
 	return kept
 }
 
-// redaction returns the redaction, by event by, of the event that has the secrets.
+// redaction returns the redaction of the event that has the secrets. by is the seq of the redacting
+// event.
 func (s *secrets) redaction(by uint64) storage.Redaction {
 	r := storage.Redaction{Seq: s.contents[0].Seq, By: by}
 	for _, c := range s.contents {
@@ -72,11 +73,12 @@ func (s *secrets) found(ctx context.Context, files vfs.FS, dir string) (all [][]
 	return all, nil
 }
 
-// inTables, as an argument of requireFound, stands for tables and value files.
+// inTables is a value for the argument in of requireFound. It stands for tables and value files.
 const inTables = "tables"
 
-// requireFound requires that each secret is in at least one file whose name contains in. inTables
-// means a table for a secret that is stored with its key, and a value file for any other secret.
+// requireFound requires that each secret is in at least one file whose name contains in. If in is
+// inTables, a secret that is stored with its key must be in a table, and any other secret must be
+// in a value file.
 func (s *secrets) requireFound(t *testing.T, dir, in string) {
 	t.Helper()
 	found, err := s.found(t.Context(), vfs.Default, dir)
@@ -131,7 +133,7 @@ func (c *clerk) open() {
 	})
 }
 
-// reopen closes the database and opens it again.
+// reopen closes the database, opens it again, and updates l and head.
 func (c *clerk) reopen() {
 	require.NoError(c.t, c.db.Close())
 	c.open()
@@ -142,8 +144,8 @@ func (c *clerk) reopen() {
 	require.NoError(c.t, err)
 }
 
-// commit commits an event with a 1 KB entry that does not compress. change, if not nil, can add to
-// the batch first.
+// commit commits an event with a 1 KB entry that does not compress. If change is not nil, it is
+// called first and can add to the batch.
 func (c *clerk) commit(change func(b *storage.Batch)) {
 	b := storage.Batch{Head: storage.Head{Size: c.head.Size + 1, Tip: digestOf(c.head.Size), Time: time.Now().UnixMicro()}}
 	entry := make([]byte, 1000)
@@ -190,7 +192,8 @@ func (c *clerk) erased() {
 	}, time.Minute, time.Millisecond)
 }
 
-// tablesHold reports whether any table in the folder, in use or not, has a key in the given range.
+// tablesHold reports whether any table file in the folder, even an obsolete one, has a key in the
+// given range.
 func (c *clerk) tablesHold(start, end []byte) bool {
 	names, err := filepath.Glob(filepath.Join(c.dir, "*"+erase.TableSuffix))
 	require.NoError(c.t, err)

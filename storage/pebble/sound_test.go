@@ -12,7 +12,7 @@ import (
 	"colophon/storage/faulty"
 )
 
-// contents returns the contents of the files in testDir, by name.
+// contents returns the contents of the files in testDir, keyed by name.
 func contents(t *testing.T, files vfs.FS) map[string]string {
 	t.Helper()
 	names, err := files.List(testDir)

@@ -16,7 +16,7 @@ type ledger struct {
 	db     *Database
 	number keys.Ledger
 
-	// mu serialises changes of head, info, and recent.
+	// mu serialises changes to head, info, and recent.
 	mu     sync.Mutex
 	info   atomic.Pointer[storage.LedgerInfo] // written under mu, read without it
 	head   atomic.Pointer[storage.Head]       // written under mu once durable, read without mu
@@ -24,9 +24,9 @@ type ledger struct {
 	// archiving serialises Archive. Commits do not wait for it.
 	archiving sync.Mutex
 	digests   *digestFilter
-	// redacted is true if a record has been redacted, or if a commit that redacts one has begun. It
-	// saves lookups: most ledgers have no redactions, and looking for one costs as much as reading
-	// an entry.
+	// redacted is set once a record has been redacted, or once a commit that redacts a record has
+	// begun. It saves lookups: most ledgers have no redactions, and looking for one costs as much
+	// as reading an entry.
 	redacted atomic.Bool
 }
 
@@ -53,7 +53,7 @@ func (l *ledger) Freeze(ctx context.Context) error {
 	return nil
 }
 
-// freeze is like Freeze, for a caller that holds l.mu.
+// freeze is like Freeze but must be called with l.mu held.
 func (l *ledger) freeze(ctx context.Context) error {
 	if err := l.db.writable(ctx); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (l *ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64)
 	return nil
 }
 
-// archive is like Archive, for a caller that holds l.archiving.
+// archive is like Archive but must be called with l.archiving held.
 func (l *ledger) archive(ctx context.Context, a storage.Archived, keep []uint64) error {
 	if err := l.db.writable(ctx); err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// filterPolicy builds filters only for keys that are looked up to find out whether they exist.
-// Filters for other keys would waste memory of the cache.
+// filterPolicy builds filters only for keys that are looked up to check whether they exist. Filters
+// for other keys would waste cache memory.
 type filterPolicy struct{ bloom.FilterPolicy }
 
 // Bits per key in a filter. Filters of the upper levels have more bits, because a lookup of an
@@ -31,7 +31,7 @@ func (p filterPolicy) NewWriter(kind engine.FilterType) engine.FilterWriter {
 	return digestKeys{p.FilterPolicy.NewWriter(kind)}
 }
 
-// digestKeys adds only keys that contain digests to a filter.
+// digestKeys is a filter writer that ignores all keys that contain no digest.
 type digestKeys struct{ engine.FilterWriter }
 
 // AddKey implements engine.FilterWriter.

@@ -36,7 +36,7 @@ func listing[T any](all iter.Seq2[T, error]) (string, error) {
 }
 
 // everything reads items of every kind from a store, both stored and missing ones. It returns the
-// results, keyed by the kind of read and its number.
+// results, keyed by the kind and number of the item.
 func everything(ctx context.Context, store storage.Store) map[string]answer {
 	all := make(map[string]answer)
 	note := func(read string, n uint64, text string, err error) {

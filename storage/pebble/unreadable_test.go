@@ -17,7 +17,7 @@ import (
 // shared is the number of pieces of content. The events n and shared+n need piece n.
 const (
 	shared = 1500
-	every  = 100 // step between the events that following redacts, and between the pieces that it posts again
+	every  = 100 // step between the events that the batch from following redacts, and between the pieces that it posts again
 )
 
 func pieceNo(n int) storage.Content {
@@ -43,8 +43,8 @@ func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
 	return files, b.Head
 }
 
-// following returns a batch on old that redacts events whose content others need, and that posts
-// both content that is already stored and new content.
+// following returns a batch that extends old. It redacts events whose content other events need,
+// and it posts both new content and content that is already stored.
 func following(old storage.Head) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + 1, Tip: digestOf(2)}, Entries: [][]byte{{1}}}
 	for n := 0; n < shared; n += every {
@@ -60,8 +60,8 @@ func following(old storage.Head) storage.Batch {
 	return b
 }
 
-// requireNeeded checks which events need which piece. after means that the batch of following has
-// been committed.
+// requireNeeded checks which events need which piece. after means that the batch returned by
+// following has been committed.
 func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 	t.Helper()
 	for n := 0; n < shared; n += every / 2 {
@@ -89,9 +89,9 @@ func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 	}
 }
 
-// tryReads calls do repeatedly, each time with a fault in a different read or opening of a file
-// that matches path, until each of them has failed once. After each call of do, it passes the error
-// of do to check.
+// tryReads calls do repeatedly. Each time, a different read or open of a file that matches path
+// fails, until each of them has failed once. After each call, tryReads passes the error from do to
+// check.
 func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func(store storage.Store) error, check func(store storage.Store, err error)) {
 	calls := []string{faulty.Open, faulty.Read}
 	copied := func() vfs.FS {
@@ -113,7 +113,7 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 		store.(*ledger).digests.filter = bloom.New(db.fillers.take)
 		return db, store, nil
 	}
-	// A pause of length zero has no effect, but FaultCounts counts it.
+	// In mode Slow with a pause of zero, calls are counted but do not fail.
 	reads := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
 	count := func() int { return reads.FaultCounts()[faulty.Open] + reads.FaultCounts()[faulty.Read] }
 	db, store, err := open(faulty.NewFS(copied(), reads))

@@ -13,13 +13,13 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// An open iterator keeps every file that existed when it was opened, and so it keeps erased content
-// on the disk. Therefore no iterator is open while a caller processes results: walks read piece by
-// piece. The first piece is small, for callers that need only a few items.
+// An open iterator keeps every file that existed when it was opened, including files with erased
+// content. Therefore walks read piece by piece, and no iterator is open while a caller processes
+// the results. The first piece is small, for callers that need only a few items.
 const (
 	firstPiece = 32       // number of items in the first piece
 	firstBytes = 64 << 10 // number of bytes of entries after which the first piece ends
-	growth     = 4        // factor between the sizes of successive pieces
+	growth     = 4        // factor by which each piece is larger than the previous one
 	mostPiece  = 4096     // maximum number of items in a piece
 	pieceBytes = 1 << 20  // number of bytes of entries after which any piece ends
 )
@@ -52,15 +52,16 @@ func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Ent
 	}
 }
 
-// piece is a run of successive entries. Their bytes are in one buffer.
+// piece is a run of consecutive entries whose bytes are in one buffer.
 type piece struct {
 	bytes []byte
-	stops []int // for each entry, the offset in bytes at which it ends
+	stops []int // offset in bytes at which each entry ends
 }
 
-// readPiece replaces the contents of p with entries for which from ≤ seq < end. It stops after most
-// entries, or once their total length reaches bytes. It reads at least one entry unless it returns
-// an error. If it returns an error, p contains the entries before the one that failed.
+// readPiece replaces the contents of p with the entries from seq from up to end (excluded). It
+// stops after most entries, or once their total length reaches the given number of bytes. It reads
+// at least one entry unless it returns an error. If it returns an error, p contains the entries
+// before the one that failed.
 func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most, bytes int) (err error) {
 	p.bytes, p.stops = p.bytes[:0], p.stops[:0]
 	if err := l.db.usable(ctx); err != nil {
@@ -118,8 +119,8 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 	}
 }
 
-// references returns the first most records with from ≤ seq < end that need the content, in
-// ascending order.
+// references returns the seqs of the first most records with from ≤ seq < end that need the
+// content, in ascending order.
 func (l *ledger) references(
 	ctx context.Context, digest storage.Hash, from, end uint64, most int,
 ) (seqs []uint64, err error) {

@@ -25,7 +25,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 			}
 			for _, r := range piece.rows {
 				if r.By >= end && r.By < piece.size {
-					continue // a later commit stored it
+					continue // stored by a later commit
 				}
 				if !yield(r, nil) {
 					return
@@ -39,7 +39,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 	}
 }
 
-// redactionPiece is a run of successive redactions, with the size that the head had in the same
+// redactionPiece is a run of consecutive redactions, with the size of the head in the same
 // snapshot.
 type redactionPiece struct {
 	rows []storage.Redaction
@@ -82,7 +82,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 	return p, rows.Error()
 }
 
-// sizeAt returns the size of a ledger's head in a snapshot.
+// sizeAt returns the size of a ledger as of a snapshot.
 func sizeAt(moment *engine.Snapshot, number keys.Ledger) (size uint64, err error) {
 	stored, closer, err := moment.Get(keys.Head(number))
 	if err != nil {

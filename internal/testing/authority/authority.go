@@ -55,7 +55,7 @@ func (a *Authority) Issue(name string, template *x509.Certificate) (*ecdsa.Priva
 	return key, cert
 }
 
-// Write atomically replaces a PEM file, as tools that renew certificates do, and returns its
+// Write atomically replaces a PEM file in Dir, as tools that renew certificates do, and returns its
 // path.
 func (a *Authority) Write(name, kind string, der []byte) string {
 	a.t.Helper()
@@ -65,8 +65,8 @@ func (a *Authority) Write(name, kind string, der []byte) string {
 	return path
 }
 
-// IssueServer makes a certificate for a server on loopback, and returns the files of the
-// certificate and its key.
+// IssueServer creates a certificate for a server on 127.0.0.1, and returns the paths of the
+// certificate file and the key file.
 func (a *Authority) IssueServer(name string) (cert, key string) {
 	a.t.Helper()
 	private, public := a.Issue(name, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
@@ -75,7 +75,7 @@ func (a *Authority) IssueServer(name string) (cert, key string) {
 	return a.Write("cert.pem", "CERTIFICATE", public.Raw), a.Write("key.pem", "PRIVATE KEY", der)
 }
 
-// IssueClient makes a certificate for a client.
+// IssueClient creates a client certificate.
 func (a *Authority) IssueClient(name string) tls.Certificate {
 	a.t.Helper()
 	key, cert := a.Issue(name, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})

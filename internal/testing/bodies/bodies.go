@@ -1,4 +1,5 @@
-// Package bodies makes compressed request bodies and measures what reading them allocates.
+// Package bodies makes compressed request bodies, and measures how much memory is allocated to read
+// them.
 package bodies
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Gzip returns the parts, each compressed as a separate member.
+// Gzip compresses each part as a separate gzip member, and returns the concatenated members.
 func Gzip(t testing.TB, parts ...string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -26,8 +27,8 @@ func Gzip(t testing.TB, parts ...string) string {
 	return b.String()
 }
 
-// Zstandard returns the parts, each compressed as a separate frame. The frames are written as
-// streams, so the compression level determines the window.
+// Zstandard compresses each part as a separate frame, and returns the concatenated frames. It
+// writes them as streams, so the compression level determines the window size.
 func Zstandard(t testing.TB, options []zstd.EOption, parts ...string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -50,5 +51,5 @@ func AllocatedBytes(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// HoldWithoutLimit grants every reservation of memory.
+// HoldWithoutLimit grants every memory reservation.
 func HoldWithoutLimit(int64) (release func(), err error) { return func() {}, nil }

@@ -35,7 +35,7 @@ import (
 type Ledger struct {
 	Data string
 	Key  string            // verifier key
-	At   map[string]uint64 // seqs of events by their names in requests
+	At   map[string]uint64 // seq of each named event
 	Size uint64
 
 	stored *StoredLog // see Read
@@ -44,7 +44,7 @@ type Ledger struct {
 // ZeroHash is a digest that belongs to no text.
 const ZeroHash = "0000000000000000000000000000000000000000000000000000000000000000"
 
-// requests create the named events.
+// requests lists the requests that create the named events.
 var requests = []struct{ name, method, path, body string }{
 	{"ipc", "POST", "/ipc-records", `{"run_id":"ipc","payload":{"q":"Who?","seed":7},"system_prompt":"Be brief.","output":"Ana  Varga.","model":"m1","temperature":0.5,"max_tokens":9}`},
 	{"mismatch", "POST", "/ipc-records", `{"run_id":"mismatch","payload":{"q":"Who?","seed":7},"system_prompt":"Be brief.","output":"Ana.","output_hash":"` + ZeroHash + `","model":"m1","temperature":0.5,"max_tokens":9}`},
@@ -65,8 +65,8 @@ var requests = []struct{ name, method, path, body string }{
 	{"revocation", "DELETE", "/sources/x", `{}`},
 }
 
-// New creates a ledger with the named events and the given numbers of other records before,
-// between, and after them. One in four of these records has content.
+// New creates a ledger with the named events, and with the given numbers of other records before,
+// between, and after them. One in four of the other records has content.
 func New(t testing.TB, before, between, after int) *Ledger {
 	t.Helper()
 	l := &Ledger{Data: t.TempDir(), At: make(map[string]uint64)}
@@ -108,8 +108,8 @@ func New(t testing.TB, before, between, after int) *Ledger {
 	return l
 }
 
-// Send sends a request, and returns the status and the body of the response. kind is the content
-// type.
+// Send sends a request, and returns the status and the body of the response. kind is the value of
+// the Content-Type header.
 func Send(t testing.TB, method, url, body, kind string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -132,7 +132,7 @@ func Head(t testing.TB, url string) uint64 {
 	return info.TreeSize
 }
 
-// pathIDOf returns the id of the only path of project p, which the event at seq added.
+// pathIDOf returns the path_id of the path in project p that the event at seq added.
 func pathIDOf(t testing.TB, url string, seq uint64) string {
 	t.Helper()
 	_, answer := Send(t, "GET", url+"/paths/p?after="+fmt.Sprint(seq), "", "")
@@ -145,14 +145,14 @@ func pathIDOf(t testing.TB, url string, seq uint64) string {
 	return list.Rows[0].PathID
 }
 
-// Serve runs a real server on a data folder until stop is called. url is the URL of the
-// ledger. Serve returns when the index has the whole log.
+// Serve runs a real server on a data folder until stop is called. It returns once the index has
+// caught up with the log. url is the URL of the ledger "default".
 func Serve(t testing.TB, data string) (url string, stop func()) {
 	t.Helper()
 	return serve(t, data, nil)
 }
 
-// serve does the same as Serve. If key is not nil, it receives the verifier key.
+// serve is like Serve, but it also stores the verifier key in *key if key is not nil.
 func serve(t testing.TB, data string, key *string) (url string, stop func()) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -173,7 +173,7 @@ func serve(t testing.TB, data string, key *string) (url string, stop func()) {
 	}
 }
 
-// Copy returns the path of a copy of the data folder. No server may be using the folder.
+// Copy copies the data folder, and returns the path of the copy. No server may be using the folder.
 func (l *Ledger) Copy(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -182,7 +182,8 @@ func (l *Ledger) Copy(t testing.TB) string {
 	return dir
 }
 
-// answerRequests add records without which some queries would have an empty result.
+// answerRequests lists requests that add the records without which some queries would have an empty
+// result.
 var answerRequests = []struct{ method, path, body string }{
 	{"POST", "/run-dags", `{"run_id":"dag 2","question":"Who keeps the light?","messages":[{"role":"user","content":"y"}],"timestamp":"2026-01-02T00:00:00Z","inputs":{"context_root":"` + strings.Repeat("1", 64) + `","answer_text":"Bo.","audit_mode":"HYBRID",` +
 		`"verifier_method":"v","n_quotes":1,"n_verified":1,"sources":[{"score":1,"document_root":"` + ZeroHash + `"}]},"evidence":[{"chunk_root":"` + ZeroHash + `","start":0,"end":9}]}`},
@@ -203,8 +204,8 @@ var answerRequests = []struct{ method, path, body string }{
 	{"POST", "/ipc-records", `{"run_id":"made","payload":{"q":"Else?"},"output":"Else.","model":"m1","temperature":0.25,"max_tokens":9,"seed":7}`},
 }
 
-// NewPopulated creates a ledger for which no query of the API has an empty result. bulk is the
-// number of records before and after the named events.
+// NewPopulated creates a ledger on which no query of the API has an empty result. bulk is the
+// number of additional records both before and after the named events.
 func NewPopulated(t testing.TB, bulk int) *Ledger {
 	t.Helper()
 	l := New(t, bulk, 5, bulk)
@@ -218,15 +219,15 @@ func NewPopulated(t testing.TB, bulk int) *Ledger {
 	return l
 }
 
-// StoredLog is the stored form of a log. It implements audit.PublishedLog.
+// StoredLog holds a log in memory as it is stored. It implements audit.PublishedLog.
 type StoredLog struct {
 	All    [][]byte             // entries
 	Hashes map[[2]uint64][]byte // tiles, by level and index
 	Last   storage.Head
 }
 
-// Read returns the log stored in the data folder, or in an unchanged copy of it. It reads the
-// files only at the first call.
+// Read returns the log that is stored in data, which must be the ledger's data folder or an
+// unchanged copy of it. It reads the files only once and then returns the same log.
 func (l *Ledger) Read(t testing.TB, data string) *StoredLog {
 	t.Helper()
 	if l.stored != nil {
@@ -252,7 +253,8 @@ func (l *Ledger) Read(t testing.TB, data string) *StoredLog {
 	return s
 }
 
-// WithStore opens the database of a data folder, and passes the ledger "default" to read.
+// WithStore opens the database in a data folder, calls read with the ledger "default", and closes
+// the database.
 func WithStore(t testing.TB, data string, read func(storage.Reader)) {
 	t.Helper()
 	database, err := pebble.Open(context.Background(), pebble.Config{Dir: datadir.DatabaseFolder(data)})

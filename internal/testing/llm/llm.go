@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// Model and Digest describe the only model of the server.
+// Model and Digest are the name and the digest of the only model that the server has.
 const (
 	Model  = "tiny:1b"
 	Digest = "8ccf136fdd5298f3ffe2d69862750ea7fb56555fa4d5b18c04e3fa4d82ee09d7"
@@ -22,7 +22,7 @@ const (
 type Server struct {
 	*httptest.Server
 	Key        string // required API key; empty if none is required
-	IgnoreSeed bool   // each answer is different
+	IgnoreSeed bool   // gives a different answer each time
 	// Answer, if not nil, handles generation requests instead of the server.
 	Answer http.HandlerFunc
 
@@ -30,13 +30,12 @@ type Server struct {
 	received []ReceivedRequest
 }
 
-// ReceivedRequest is a generation request that the server received.
 type ReceivedRequest struct {
 	Path, Authorization string
 	Body                string
 }
 
-// New starts a server. The caller closes it.
+// New starts a server. The caller must close it.
 func New() *Server {
 	s := new(Server)
 	mux := http.NewServeMux()
@@ -78,7 +77,7 @@ type options struct {
 	Stop        []string `json:"stop"`
 }
 
-// asked holds the decoded members of a request.
+// asked is a decoded generation request.
 type asked struct {
 	model, prompt string
 	seed          *int64
@@ -125,7 +124,8 @@ func openAI(body io.Reader) (asked, error) {
 	return asked{r.Model, last(r.Messages), r.Seed, r.Stream}, err
 }
 
-// strict decodes a request and refuses members that the API does not have.
+// strict decodes the JSON in body into request. It returns an error if body has a member that the
+// API does not define.
 func strict(body io.Reader, request any) error {
 	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
@@ -139,8 +139,8 @@ func last(messages []message) string {
 	return messages[len(messages)-1].Content
 }
 
-// generate returns a handler for a call that generates text. read decodes the request, and answer returns the
-// response body.
+// generate returns a handler for generation requests. read decodes a request, and answer returns the response
+// body for the generated text.
 func (s *Server) generate(read func(io.Reader) (asked, error), answer func(text string) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

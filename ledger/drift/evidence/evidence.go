@@ -2,10 +2,10 @@
 // chance (docs/ci.md, "The test").
 //
 // The outputs of one input vary from run to run. The null hypothesis is that the sets do not differ:
-// each run of an input, in either set, is an independent draw from the same distribution. Then every
-// choice of the input's runs is equally likely to be the baseline. A permutation test counts how
-// many of these splits are at least as far apart as the observed one. This needs no assumption about
-// how outputs vary, and it is exact for any number of inputs.
+// each run of an input, in either set, is an independent draw from the same distribution. Under this
+// hypothesis, every way to choose the baseline from the runs of the input is equally likely. A
+// permutation test counts how many of these splits are at least as far apart as the observed one.
+// The test makes no assumption about how outputs vary, and is exact for any number of inputs.
 package evidence
 
 import (
@@ -14,8 +14,8 @@ import (
 	"slices"
 )
 
-// RunCounts holds the number of runs that one input has in each set. Runs are numbered from 0, those of
-// the baseline first.
+// RunCounts holds the number of runs of one input in each of the two sets. The runs are numbered from
+// 0, starting with those of the baseline.
 type RunCounts struct{ Baseline, Candidate int }
 
 // runs returns the number of runs in both sets.
@@ -70,9 +70,9 @@ func SmallestPValue(s Statistic) float64 {
 	return min(1, s.sides()*math.Exp(-total))
 }
 
-// InputsNeeded returns the smallest number of inputs for which a p-value can be level or less. If the
-// statistic has no inputs, InputsNeeded assumes inputs that have as many runs as typical. The
-// statistic must distinguish the splits of such an input.
+// InputsNeeded returns the smallest number of inputs with which the p-value can be level or less. If
+// the statistic has no inputs, InputsNeeded assumes inputs with the run counts given by typical,
+// whose splits the statistic must be able to distinguish.
 func InputsNeeded(s Statistic, level float64, typical RunCounts) int {
 	total, inputs := 0.0, s.Inputs()
 	if len(inputs) == 0 {
@@ -87,10 +87,10 @@ func InputsNeeded(s Statistic, level float64, typical RunCounts) int {
 
 // NullDistribution is the distribution of a statistic under the null hypothesis.
 type NullDistribution struct {
-	// Observed is the statistic of the data.
+	// Observed is the value of the statistic for the observed split.
 	Observed float64
 	values   []float64 // in ascending order
-	sampled  bool      // values come from random splits, not from all splits
+	sampled  bool      // values come from a random sample of the splits rather than from all of them
 }
 
 // PValue returns the p-value of a value: the share of the splits whose statistic is at least as large. If
@@ -111,8 +111,8 @@ func (n *NullDistribution) PValue(value float64) float64 {
 const maxExact = 1 << 13
 
 // PermutationTest returns the distribution of each statistic over the splits of the inputs. It visits all
-// splits if there are at most maxExact. Otherwise it visits the given number of draws, random
-// splits that depend only on the seed.
+// splits if there are at most maxExact of them. Otherwise it visits random splits, which depend only on
+// seed; draws is their number.
 func PermutationTest(inputs []RunCounts, draws int, seed uint64, statistics ...Statistic) []NullDistribution {
 	nulls := make([]NullDistribution, len(statistics))
 	split := observed(inputs)
@@ -146,7 +146,7 @@ func PermutationTest(inputs []RunCounts, draws int, seed uint64, statistics ...S
 	return nulls
 }
 
-// shuffle moves a random choice of n elements to the front.
+// shuffle moves n randomly chosen elements to the front of list.
 func shuffle(random *rand.Rand, list []int, n int) {
 	for i := range n {
 		j := i + random.IntN(len(list)-i)
@@ -160,7 +160,7 @@ func eachSplit(inputs []RunCounts, visit func(Split)) {
 	for i, input := range inputs {
 		choices[i] = splitsOf(input)
 	}
-	at := make([]int, len(inputs)) // digits of a number whose bases are the numbers of choices
+	at := make([]int, len(inputs)) // a mixed-radix counter; at[i] is the index of the current choice for input i
 	split := make(Split, len(inputs))
 	for {
 		for i := range at {
@@ -207,9 +207,9 @@ func splitsOf(input RunCounts) (all [][]int) {
 	return all
 }
 
-// HolmAdjust returns Holm's adjustment of the p-values of several tests. If each test with an adjusted
-// p-value of at most 5% is a finding, at most 5% of families of tests without an effect have any
-// finding.
+// HolmAdjust returns the p-values of several tests, adjusted by Holm's method. If every test with an
+// adjusted p-value of at most 5% counts as a finding, then at most 5% of the families of tests without
+// any effect have a finding.
 func HolmAdjust(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
@@ -232,8 +232,8 @@ func HolmAdjust(p []float64) []float64 {
 	return adjusted
 }
 
-// BinomialTail returns the probability of at least k successes in n trials, each with probability
-// chance.
+// BinomialTail returns the probability of at least k successes in n trials if each trial succeeds
+// with probability chance.
 func BinomialTail(k, n int, chance float64) float64 {
 	switch {
 	case k <= 0:
@@ -258,15 +258,15 @@ type Interval struct {
 
 const resamples = 2000
 
-// Bootstrap returns the percentile bootstrap interval of the mean of some values. level is the
-// long-run probability that the interval misses the mean. The interval is an approximation, and too
-// narrow for few values.
+// Bootstrap returns the percentile bootstrap interval for the mean of the given values. level is
+// the probability, in the long run, that the interval misses the true mean. The interval is
+// approximate, and too narrow if there are only a few values.
 func Bootstrap(values []float64, level float64, seed uint64) Interval {
 	return BootstrapDifference(nil, values, level, seed)
 }
 
-// BootstrapDifference is like Bootstrap, but for the mean of candidate minus the mean of
-// baseline. The two sets of values must come from different inputs.
+// BootstrapDifference is like Bootstrap, but returns the interval for the mean of candidate minus
+// the mean of baseline. The two sets of values must come from different inputs.
 func BootstrapDifference(baseline, candidate []float64, level float64, seed uint64) Interval {
 	random := rand.New(rand.NewPCG(seed, 1)) // #nosec G404 -- the same for everyone who repeats it
 	means := make([]float64, resamples)
@@ -278,8 +278,8 @@ func BootstrapDifference(baseline, candidate []float64, level float64, seed uint
 	return Interval{means[tail], means[resamples-1-tail]}
 }
 
-// resampledMean returns the mean of a sample of the values, of the same size and drawn with
-// replacement. It returns 0 for no values.
+// resampledMean returns the mean of a random sample that is drawn from values with replacement and
+// has the same size. It returns 0 if there are no values.
 func resampledMean(random *rand.Rand, values []float64) float64 {
 	if len(values) == 0 {
 		return 0

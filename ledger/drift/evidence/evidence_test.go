@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/drift/evidence"
 )
 
-// pairs returns n inputs with one run in each set.
+// pairs returns the run counts of n inputs with one run in each set.
 func pairs(n int) []evidence.RunCounts {
 	list := make([]evidence.RunCounts, n)
 	for i := range list {
@@ -19,7 +19,8 @@ func pairs(n int) []evidence.RunCounts {
 	return list
 }
 
-// differing returns the values of one pair of runs for each difference d: 10 and 10 + d.
+// differing returns the values 10 and 10 + d for each difference d, as the values of one pair of
+// runs.
 func differing(differences ...float64) [][]float64 {
 	values := make([][]float64, len(differences))
 	for i, d := range differences {

@@ -2,16 +2,16 @@ package evidence
 
 import "math"
 
-// Difference is the mean, over the inputs, of the candidate's value minus the baseline's value. Each
-// input has the same weight, however many runs it has.
+// Difference is the candidate's value minus the baseline's value, averaged over the inputs. Each
+// input has the same weight, regardless of how many runs it has.
 type Difference struct {
 	inputs []RunCounts
 	values [][]float64 // indexed by input and run
 	upward bool        // only an increase is a finding
 }
 
-// NewDifference returns the statistic of values, indexed by input and run. If upward is true, a
-// decrease is not a finding.
+// NewDifference returns the statistic for values, which are indexed by input and run. If upward is
+// true, only an increase counts as a finding.
 func NewDifference(inputs []RunCounts, values [][]float64, upward bool) *Difference {
 	return &Difference{inputs, values, upward}
 }
@@ -62,7 +62,8 @@ func (d *Difference) sides() float64 {
 	return 2
 }
 
-// Varies reports whether the values of any input differ. Otherwise no split changes the statistic.
+// Varies reports whether the values of at least one input differ. If not, the statistic is the same
+// for every split.
 func (d *Difference) Varies() bool {
 	for _, values := range d.values {
 		for _, value := range values {
@@ -74,18 +75,18 @@ func (d *Difference) Varies() bool {
 	return false
 }
 
-// Excess compares two distances: between the candidate's runs and the baseline's runs, and
-// between the runs within one set. It is the mean, over the inputs, of the first minus the
-// second. The second is the variation by chance, so only inputs that have at least two runs in
-// one set are used. Excess is half the energy distance of Székely and Rizzo.
+// Excess compares the distance between the candidate's runs and the baseline's runs with the
+// distance between runs in the same set. It is the first distance minus the second, averaged over
+// the inputs. The second distance is the variation by chance, so only inputs with at least two runs
+// in one of the sets are used. Excess is half the energy distance of Székely and Rizzo.
 type Excess struct {
 	inputs    []RunCounts
-	distances [][]float64 // indexed by input; between runs a and b at a*runs+b
-	counted   []RunCounts // the inputs with repeats
+	distances [][]float64 // indexed by input; the distance between runs a and b is at a*runs+b
+	counted   []RunCounts // the inputs that have repeated runs
 }
 
-// NewExcess returns the statistic of the distances between the runs of each input. distance
-// must be symmetric. NewExcess does not call it for inputs without repeats.
+// NewExcess returns the statistic for the distances between the runs of each input. distance must
+// be symmetric, and is not called for inputs without repeated runs.
 func NewExcess(inputs []RunCounts, distance func(input, a, b int) float64) *Excess {
 	e := &Excess{inputs: inputs, distances: make([][]float64, len(inputs))}
 	for i, input := range inputs {
@@ -121,7 +122,8 @@ func (e *Excess) Value(s Split) float64 {
 	return sum / float64(max(1, len(e.counted)))
 }
 
-// of returns the mean distances of one input between the sets and within a set.
+// of returns two mean distances for one input: between runs in different sets, and between runs in
+// the same set.
 func (e *Excess) of(i int, split []int) (between, within float64) {
 	input, n, distances := e.inputs[i], e.inputs[i].runs(), e.distances[i]
 	sides := [2][]int{split[:input.Baseline], split[input.Baseline:]}
@@ -148,8 +150,9 @@ func (e *Excess) of(i int, split []int) (between, within float64) {
 	return between, within / repeated
 }
 
-// Means returns the mean distance between the sets and within a set for the observed split,
-// over the inputs with repeats. each holds the excess of each of these inputs.
+// Means returns the mean distance between runs in different sets and between runs in the same set
+// for the observed split, over the inputs that have repeated runs. The slice each holds the excess
+// of each of these inputs.
 func (e *Excess) Means() (between, within float64, each []float64) {
 	for i, split := range observed(e.inputs) {
 		if e.distances[i] == nil {
@@ -176,8 +179,8 @@ func (e *Excess) logSplits(i RunCounts) float64 {
 
 func (e *Excess) sides() float64 { return 1 }
 
-// Varies reports whether the distances of any input differ. Otherwise no split changes the
-// statistic.
+// Varies reports whether the distances within at least one input differ. If not, the statistic is
+// the same for every split.
 func (e *Excess) Varies() bool {
 	for i, distances := range e.distances {
 		n := e.inputs[i].runs()

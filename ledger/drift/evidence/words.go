@@ -6,33 +6,34 @@ import (
 	"slices"
 )
 
-// WordShares measures, for each word, how the share of outputs that contain it changes. The statistic is
-// the largest standardised change.
+// WordShares measures, for each word, how much the fraction of outputs that contain the word changes. The
+// statistic is the largest standardised change of any word.
 //
-// The largest of many changes is often large by chance. PermutationTest compares it with the largest of each
-// split, so the number of words needs no further correction (Westfall and Young's single-step
-// max-T).
+// The largest of many changes is often large by chance. PermutationTest compares it with the largest change
+// in each split, so no further correction for the number of words is necessary (Westfall and Young's
+// single-step max-T).
 type WordShares struct {
 	inputs []RunCounts
 	runs   [][][]int // positions in kept of each run's words, indexed by input and run
-	kept   []Word    // the words that rare does not exclude
+	kept   []Word    // the words that are not left out (see rare)
 	spread []float64 // standard deviation of the change of each kept word
-	sums   []float64 // changes of the kept words in the current split
+	sums   []float64 // change of each kept word in the current split, summed over the inputs
 }
 
-// rare is the smallest number of runs whose difference in a word can be evidence. To save time,
-// NewWordShares leaves out a word if fewer than rare runs differ in it from most runs of their
-// input. Which words are left out does not depend on the split, so the test stays exact.
+// rare is the minimum number of runs that must differ in a word for the difference to be possible
+// evidence. To save time, NewWordShares leaves out a word if fewer than rare runs differ in it from
+// most runs of their input. Which words are left out does not depend on the split, so the test
+// remains exact.
 const rare = 5
 
-// NewWordShares returns the statistic. sets lists the distinct words of each run's output as numbers
-// below count. It is indexed by input and run.
+// NewWordShares returns the statistic. sets holds the distinct words of each run's output, indexed
+// by input and run. Words are represented by numbers less than count.
 func NewWordShares(inputs []RunCounts, sets [][][]int, count int) *WordShares {
 	w := &WordShares{inputs: inputs, runs: make([][][]int, len(inputs))}
 	occurs := make([]int, count)       // in the current input: number of runs that have the word
-	minority := make([]int, count)     // number of runs that differ from most runs of their input in the word
+	minority := make([]int, count)     // number of runs that differ in the word from most runs of their input
 	variance := make([]float64, count) // variance of the sum over the inputs
-	var shares [2][]float64            // for each set, the sums over the inputs
+	var shares [2][]float64            // for each set, the sum over the inputs of the fraction of runs that contain the word
 	shares[0], shares[1] = make([]float64, count), make([]float64, count)
 	tally := func(i int) {
 		for _, set := range sets[i] {
@@ -52,7 +53,7 @@ func NewWordShares(inputs []RunCounts, sets [][][]int, count int) *WordShares {
 					minority[word] += min(k, n-k)
 					variance[word] += float64(k*(n-k)) / float64(n*(n-1)) * (1/float64(input.Baseline) + 1/float64(input.Candidate))
 				}
-				occurs[word] = 0 // count each word once
+				occurs[word] = 0 // so that each word is counted once per input
 				if run < input.Baseline {
 					shares[0][word] += 1 / float64(input.Baseline)
 				} else {
@@ -115,13 +116,13 @@ func (w *WordShares) Value(s Split) float64 {
 	return largest
 }
 
-// Word is a word with its shares of the outputs of both sets.
+// Word is a word and the fractions of outputs in both sets that contain it.
 type Word struct {
-	Number int // as in NewWordShares
-	// Baseline and Candidate are the shares of outputs that contain the word, as means over the
-	// inputs.
+	Number int // the word's number, as passed to NewWordShares
+	// Baseline and Candidate are the fractions of outputs in each set that contain the word,
+	// averaged over the inputs.
 	Baseline, Candidate float64
-	Score               float64 // standardised change, without its sign
+	Score               float64 // absolute value of the standardised change
 }
 
 // All returns the kept words, those with the largest scores first.

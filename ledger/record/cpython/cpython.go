@@ -1,16 +1,16 @@
-// Package cpython runs CPython, the reference implementation with which differential tests compare
+// Package cpython runs CPython, the reference implementation against which differential tests check
 // our results. Only tests import it.
 //
 // These environment variables affect a test run:
 //
-//	COLOPHON_REQUIRE_CPYTHON=1   a machine without python3 fails the tests instead of skipping them
-//	COLOPHON_MIN_COMPARISONS=n   fewer comparisons than n fail a test binary
-//	COLOPHON_SEED=n              seed of the random inputs, as printed by an earlier run
+//	COLOPHON_REQUIRE_CPYTHON=1   fail the tests, instead of skipping them, if python3 is not installed
+//	COLOPHON_MIN_COMPARISONS=n   fail a test binary that makes fewer than n comparisons
+//	COLOPHON_SEED=n              use the seed that an earlier run printed for the random inputs
 package cpython
 
 import (
 	"bufio"
-	_ "embed" // embeds oracle.py
+	_ "embed" // for oracle.py
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,17 +28,17 @@ import (
 //go:embed oracle.py
 var script string
 
-// comparisons is the number of CPython's results that this process has compared with its own.
+// comparisons counts the results from CPython that this process has compared with its own.
 var comparisons atomic.Int64
 
-// Oracle is a running python3 process. It belongs to the goroutine of one test.
+// Oracle is a running python3 process. It must be used by only one goroutine.
 type Oracle struct {
 	stdin  io.Writer
 	stdout *bufio.Reader
 }
 
-// Start starts python3, which stops at the end of the test. On a machine without python3, it skips
-// the test, or fails it if COLOPHON_REQUIRE_CPYTHON is 1.
+// Start starts a python3 process that runs until the end of the test. If python3 is not installed,
+// Start skips the test, or fails it if COLOPHON_REQUIRE_CPYTHON is 1.
 func Start(t testing.TB) *Oracle {
 	t.Helper()
 	path, err := exec.LookPath("python3")
@@ -62,8 +62,9 @@ func Start(t testing.TB) *Oracle {
 	return &Oracle{stdin, bufio.NewReader(stdout)}
 }
 
-// Ask returns CPython's result of an operation for each input, in order. operation names a function
-// in oracle.py. Inputs and results are sent as JSON, so a []byte reaches Python as base64.
+// Ask has CPython apply an operation to each input in batch and returns the results in the same
+// order. operation is the name of a function in oracle.py. Inputs and results are sent as JSON, so
+// a []byte reaches Python as base64.
 func Ask[Input, Result any](t testing.TB, oracle *Oracle, operation string, batch []Input) []Result {
 	t.Helper()
 	request, err := json.Marshal([]any{operation, batch})
@@ -78,7 +79,8 @@ func Ask[Input, Result any](t testing.TB, oracle *Oracle, operation string, batc
 	return results
 }
 
-// Compare requires that compute returns the same result as CPython's operation, for each input.
+// Compare fails the test unless compute returns the same result as CPython's operation for each
+// input in batch.
 func Compare[Input, Result any](t testing.TB, oracle *Oracle, operation string, batch []Input, compute func(Input) Result) {
 	t.Helper()
 	for i, want := range Ask[Input, Result](t, oracle, operation, batch) {
@@ -89,8 +91,8 @@ func Compare[Input, Result any](t testing.TB, oracle *Oracle, operation string, 
 	}
 }
 
-// Rand returns a source of random numbers for inputs, and logs its seed. COLOPHON_SEED sets the
-// seed.
+// Rand returns a random number generator for test inputs and logs its seed. If COLOPHON_SEED is
+// set, it is used as the seed.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64() // #nosec G404 -- test cases
@@ -103,8 +105,9 @@ func Rand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0)) // #nosec G404 -- test cases
 }
 
-// Main runs the tests of a package, for its TestMain. It prints how many comparisons were made, and
-// returns the exit code, which is 1 if there were fewer than COLOPHON_MIN_COMPARISONS.
+// Main runs the tests of a package and is meant to be called from TestMain. It prints the number of
+// comparisons made and returns the exit code, which is 1 if there were fewer than
+// COLOPHON_MIN_COMPARISONS.
 func Main(m *testing.M) int {
 	code := m.Run()
 	count := comparisons.Load()

@@ -8,13 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// Generator returns random inputs, with many cases in which CPython and Go could differ.
+// Generator generates random inputs, with an emphasis on cases in which CPython and Go could
+// differ.
 type Generator struct {
 	*rand.Rand
 	assigned []rune // code points that are assigned in the Unicode versions of both CPython and Go
 }
 
-// NewGenerator returns a Generator whose texts use only code points that AssignedCodePoints returns.
+// NewGenerator returns a Generator that uses only code points returned by AssignedCodePoints.
 func NewGenerator(t testing.TB, oracle *Oracle) *Generator {
 	t.Helper()
 	return &Generator{Rand(t), AssignedCodePoints(t, oracle)}
@@ -39,19 +40,20 @@ func AssignedCodePoints(t testing.TB, oracle *Oracle) []rune {
 	return assigned
 }
 
-// pools are sets of code points to which special rules apply.
+// pools are sets of code points that are subject to special rules.
 var pools = []string{
 	"abcXYZ019 .,;:?!'\"\\/<>&_-",
-	"\t\n\v\f\r\x1c\x1d\x1e\x1f \u0085\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000",                                         // spaces and line ends
-	"\x00\x01\x08\x7f\u180e\u200b\u200c\u200d\u2060\ufeff\ufffd\uffff",                                                                // looks like a space or a line end, but is neither
-	"aσςΣAΑİIıßẞǅǄǆﬁ'.:·’\u00ad\u0301\u0345ªⅠⓐᶜʰ^`",                                                                                   // case
-	"eêệAÅΩ\u212a\u2126\u0300\u0301\u0302\u0304\u0308\u0323\u0327\u0328\u031b\u0338\u0340\u0341\u0344\u0345\u037e",                    // code points that compose
+	"\t\n\v\f\r\x1c\x1d\x1e\x1f \u0085\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000",                                         // whitespace and line breaks
+	"\x00\x01\x08\x7f\u180e\u200b\u200c\u200d\u2060\ufeff\ufffd\uffff",                                                                // code points that look like whitespace or a line break but are neither
+	"aσςΣAΑİIıßẞǅǄǆﬁ'.:·’\u00ad\u0301\u0345ªⅠⓐᶜʰ^`",                                                                                   // case mapping
+	"eêệAÅΩ\u212a\u2126\u0300\u0301\u0302\u0304\u0308\u0323\u0327\u0328\u031b\u0338\u0340\u0341\u0344\u0345\u037e",                    // composition and decomposition
 	"\u0958\u0915\u093c\u0f73\u0f71\u0f72\u0f80\u09c7\u09be\u2adc\u2add\u0338\U0001d15e\U0001d157\U0001d165\u034f\u05b0\u3099か\u302a", // composition exclusions and unusual combining classes
 	"\u1100\u1112\u1161\u1175\u11a7\u11a8\u11c2가각힣한",                                                                                  // Hangul
 	"？！。、…“”日本語🎵😀👩\u200d🚀\u20e3\ufe0f",
 }
 
-// Rune returns a random code point: often one of pools, occasionally a lone surrogate.
+// Rune returns a random code point. It often comes from one of the pools, and is occasionally a
+// lone surrogate.
 func (g *Generator) Rune() rune {
 	switch g.IntN(12) {
 	case 0:
@@ -81,10 +83,10 @@ func (g *Generator) Runes(limit int) []rune {
 	return runes
 }
 
-// Text returns a random text of up to limit code points, in WTF-8.
+// Text returns random text of up to limit code points, encoded as WTF-8.
 func (g *Generator) Text(limit int) []byte { return EncodeWTF8(g.Runes(limit)) }
 
-// EncodeWTF8 encodes code points in WTF-8, which encodes a surrogate in three bytes.
+// EncodeWTF8 encodes code points as WTF-8, in which a surrogate takes three bytes.
 func EncodeWTF8(runes []rune) []byte {
 	var text []byte
 	for _, r := range runes {
@@ -100,7 +102,7 @@ func EncodeWTF8(runes []rune) []byte {
 // oneOf returns one of the choices at random.
 func (g *Generator) oneOf(choices ...string) string { return choices[g.IntN(len(choices))] }
 
-// digits returns n random decimal digits, of which the first is not zero.
+// digits returns n random decimal digits, the first of which is not zero.
 func (g *Generator) digits(n int) string {
 	var b strings.Builder
 	for i := range n {

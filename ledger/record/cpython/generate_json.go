@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Document returns a random JSON document. Usually it is valid. Occasionally it is invalid, because
-// a number is out of range, a member name is repeated, or arrays and objects nest too deeply.
+// Document returns a random JSON document. It is usually valid. Occasionally a number is out of
+// range, a member name is repeated, or arrays and objects are nested too deeply.
 func (g *Generator) Document() []byte {
 	var b strings.Builder
 	g.space(&b)
@@ -18,7 +18,7 @@ func (g *Generator) Document() []byte {
 	return []byte(b.String())
 }
 
-// NestedDocument returns a document in which n arrays and objects nest.
+// NestedDocument returns a document with arrays and objects nested n levels deep.
 func (g *Generator) NestedDocument(n int) []byte {
 	var b, closing strings.Builder
 	for range n {
@@ -77,8 +77,8 @@ func (g *Generator) list(b *strings.Builder, open, end string, item func()) {
 	b.WriteString(end)
 }
 
-// name writes a random member name, occasionally one of a few that are likely to be repeated or to
-// sort differently.
+// name writes a random member name. Occasionally it picks one of a few names that are likely to be
+// repeated or to be sorted differently by CPython.
 func (g *Generator) name(b *strings.Builder) {
 	if g.IntN(10) == 0 {
 		g.string(b, []rune(g.oneOf("", "a", "é", "\ue000", "🎵", "\ud7ff", "/~")))
@@ -95,7 +95,8 @@ func (g *Generator) space(b *strings.Builder) {
 	}
 }
 
-// string writes a JSON string. It writes each code point as it is or in one of its escaped forms.
+// string writes a JSON string. Each code point is written either literally or in one of its escaped
+// forms.
 func (g *Generator) string(b *strings.Builder, runes []rune) {
 	b.WriteByte('"')
 	raw := g.IntN(2) == 0
@@ -146,13 +147,13 @@ func (g *Generator) Number() string {
 	}
 }
 
-// double returns a random finite double of random magnitude that is not negative.
+// double returns a random nonnegative finite double. All orders of magnitude are equally likely.
 func (g *Generator) double() float64 {
 	return math.Float64frombits(g.Uint64() % math.Float64bits(math.Inf(1)))
 }
 
-// halfway returns a decimal number exactly halfway between two doubles, or very close to that
-// point. It has all significant digits.
+// halfway returns a decimal number that is exactly halfway between two adjacent doubles, or very
+// close to that point, with all of its significant digits.
 func (g *Generator) halfway() string {
 	low := g.double()
 	if g.IntN(2) == 0 {
@@ -180,8 +181,8 @@ func (g *Generator) halfway() string {
 	return mantissa + "e" + exponent
 }
 
-// longMantissa returns a number of ordinary magnitude that has hundreds of digits and a large
-// exponent that makes up for them.
+// longMantissa returns a number with hundreds of digits and an exponent that brings it back to an
+// ordinary magnitude.
 func (g *Generator) longMantissa() string {
 	n := 700 + g.IntN(400)
 	switch g.IntN(3) {

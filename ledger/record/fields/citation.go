@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Citation is one citation of a set. A nil Section stands for null.
+// Citation is one citation in a citation set. Section is nil if the section is null or missing.
 type Citation struct {
 	ChunkHash, SourceID, Section []byte
 	Weight                       []byte // a number in canonical form

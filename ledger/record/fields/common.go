@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// CommonFields holds the members of an event's record that are not specific to one kind.
+// CommonFields holds the members of an event's record that are common to all kinds.
 type CommonFields struct {
 	Contents []Content
 	Digest   rules.Hash
@@ -48,7 +48,8 @@ func (c *CommonFields) appendContents(w *pyjson.Builder) {
 	}
 }
 
-// appendIdentity writes the digest of the record and, if there is one, that of its idempotency key.
+// appendIdentity writes the record's digest and, if the record has an idempotency key, the digest
+// of that key.
 func (c *CommonFields) appendIdentity(w *pyjson.Builder) {
 	w.Digest("digest", c.Digest)
 	c.appendKey(w)
@@ -71,7 +72,7 @@ func (c *CommonFields) appendHashes(w *pyjson.Builder, f HashedFields) {
 	w.Close()
 }
 
-// Check returns an error if no event can have these fields.
+// Check returns an error if these fields are not valid in any event.
 func (c *CommonFields) Check() error {
 	for i := range c.Contents {
 		switch named := &c.Contents[i]; {
@@ -109,14 +110,15 @@ func (c *CommonFields) Check() error {
 // emptyDigest is the SHA-256 of the empty string, in hexadecimal digits.
 var emptyDigest = rules.AppendHex(nil, sha256.Sum256(nil))
 
-// Producer gives a record the next number of its producer, which numbers its records from 1. A gap
-// in these numbers means that a record was never posted.
+// Producer identifies the producer of a record and gives the record's number. A producer numbers
+// its records from 1, so a gap means that a record was never posted.
 type Producer struct {
 	ID  []byte // nil if the record names no producer
 	Seq []byte // a decimal number from 0 to 2^63-1
 }
 
-// IsProducerSeq reports whether seq is a decimal number that a producer can give a record.
+// IsProducerSeq reports whether seq is a decimal number that fits into 63 bits, and so can be the
+// number that a producer gives a record.
 func IsProducerSeq(seq []byte) bool {
 	_, err := strconv.ParseInt(string(seq), 10, 64)
 	return err == nil
@@ -133,5 +135,5 @@ func (p *Producer) append(w *pyjson.Builder) {
 	w.Close()
 }
 
-// MaxProducer is the maximum length of a producer's id in bytes.
+// MaxProducer is the maximum length of a producer's ID, in bytes.
 const MaxProducer = MaxShort

@@ -1,15 +1,16 @@
-// Package fields defines the fields of the record in an event of each kind: which fields there are,
-// which formats they must have, and how they are written.
+// Package fields defines, for each kind of event, which fields its record has, which formats they
+// must have, and how they are written.
 package fields
 
 import "colophon/ledger/record/pyjson"
 
-// Fields holds the members of an event's record that are specific to its kind. Each kind has one
-// type that implements it. Package record sets the fields when it decodes a request, and package
-// event when it reads an event.
+// Fields holds the members of an event's record that are specific to its kind. Each kind has a type
+// that implements Fields. Package record fills in the fields when it decodes a request, and package
+// event fills them in when it reads an event.
 type Fields interface {
-	// Check returns an error if no event of the kind can have these fields, because one is missing,
-	// too long, or in the wrong format. A member of the wrong type is treated as missing.
+	// Check returns an error if the fields are not valid in an event of this kind because one of
+	// them is missing, too long, or in the wrong format. A member of the wrong type counts as
+	// missing.
 	Check() error
 	// Append writes the record of an event that has these fields and the members in c.
 	Append(w *pyjson.Builder, c *CommonFields)
@@ -26,14 +27,14 @@ type HashedFields interface {
 // 32 bytes and the event body.
 const MaxEntry = 65535
 
-// Limits of texts in an event, in bytes of UTF-8. Labels are limited by record.Limits, and content
-// only by the size of the request.
+// These constants limit the length of texts in an event, in bytes of UTF-8. Labels are limited by
+// record.Limits, and content is limited only by the size of the request.
 const (
 	MaxName  = 1024 // run_id, subject, project, build, model, source_id, section, a passage of a route, and others
 	MaxShort = 128  // name of a stage, a mode, a producer's id, a hash_version
 	// MaxTimestamp is the maximum length of a timestamp.
 	MaxTimestamp = 64
-	// MaxSourceID is the maximum length of the id of a source, in its registration and in
+	// MaxSourceID is the maximum length of a source's ID, both in its registration and in
 	// citations.
 	MaxSourceID = MaxName
 	// MaxTitle is the maximum length of the title of a source.

@@ -7,8 +7,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// forms checks the fields of a decoded event and keeps the first error. Lengths are in bytes. A nil
-// field means that the field is missing.
+// forms checks the fields of a decoded event and keeps the first error. Lengths are in bytes. A
+// field that is nil is missing.
 type forms struct{ err error }
 
 func (f *forms) fail(name string, text []byte, what string) {
@@ -17,14 +17,14 @@ func (f *forms) fail(name string, text []byte, what string) {
 	}
 }
 
-// text checks a text that may be missing.
+// text checks the length of a text that may be missing.
 func (f *forms) text(name string, text []byte, most int) {
 	if len(text) > most {
 		f.fail(name, text, "is longer than the API allows")
 	}
 }
 
-// required checks a text that may be empty but not missing.
+// required checks a text that must not be missing, although it may be empty.
 func (f *forms) required(name string, text []byte, most int) {
 	if text == nil && f.err == nil {
 		f.err = fmt.Errorf("its member %q is missing or has the wrong type", name)
@@ -64,7 +64,7 @@ func (f *forms) integer(name string, raw []byte) {
 	}
 }
 
-// count checks an integer that may be missing but not negative.
+// count checks a nonnegative integer that may be missing.
 func (f *forms) count(name string, raw []byte) {
 	f.integer(name, raw)
 	if len(raw) > 0 && raw[0] == '-' {
@@ -72,8 +72,8 @@ func (f *forms) count(name string, raw []byte) {
 	}
 }
 
-// found checks a list that may be missing. Its texts must be distinct and sorted, there may be at
-// most MaxFound of them, and the function is must accept each of them.
+// found checks a list that may be missing. Its elements must be distinct and sorted, there may be
+// at most MaxFound of them, and is must return true for each.
 func (f *forms) found(name string, list [][]byte, is func([]byte) bool) {
 	for i, text := range list {
 		if !is(text) || i > 0 && bytes.Compare(list[i-1], text) >= 0 || i == MaxFound {

@@ -20,7 +20,8 @@ type IPC struct {
 	HasPayload bool
 	// Members is nil if there is no payload, or if the ledger has no secret for payload members.
 	Members members.Digests
-	// HasAdvanced is true if the event has the member ipc_id_advanced, even if it is null.
+	// IPCIDAdvanced is nil if the hash is null or missing. HasAdvanced is true if the event has the
+	// member ipc_id_advanced, even if it is null.
 	IPCIDAdvanced []byte
 	HasAdvanced   bool
 
@@ -29,14 +30,15 @@ type IPC struct {
 	OllamaBuildHash, ModelDigest, HostPlatform []byte
 
 	PayloadSchema []byte
-	Usage         pyjson.Value // Absent if usage is stored as content or was not given
+	Usage         pyjson.Value // Absent if usage was not given or is stored as content
 }
 
-// IsRun reports whether the record is a run, which has an input and an output (spec: Runs).
+// IsRun reports whether the record is a run, that is, whether it has both an input and an output
+// (spec: Runs).
 func (f *IPC) IsRun() bool { return f.InputHash != nil && f.OutputHash != nil }
 
-// MissingParts yields the names of the parts without which the record has no ipc_id, and that it
-// lacks (spec: Receipts).
+// MissingParts yields the names of the parts that the record lacks and without which it has no
+// ipc_id (spec: Receipts).
 func (f *IPC) MissingParts() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i, value := range [...][]byte{f.InputHash, f.SystemPromptHash, f.OutputHash, f.Temperature, f.MaxTokens, f.Seed} {
@@ -47,11 +49,11 @@ func (f *IPC) MissingParts() iter.Seq[string] {
 	}
 }
 
-// IPCParts contains the names that IPC.MissingParts can yield.
+// IPCParts contains the names that IPC.MissingParts can yield, in the same order.
 var IPCParts = [...]string{"input", "system_prompt", "output", "temperature", "max_tokens", "seed"}
 
-// InputIdentity returns the hash of a run's variable input: the hash of its payload without the run's seed,
-// or else input_hash (spec: Seedless hash).
+// InputIdentity returns the hash of the input that varies between runs: the hash of the payload without the
+// run's seed or, if that is not known, input_hash (spec: Seedless hash).
 func (f *IPC) InputIdentity() []byte {
 	if f.SeedlessInputHash != nil {
 		return f.SeedlessInputHash
@@ -59,22 +61,23 @@ func (f *IPC) InputIdentity() []byte {
 	return f.InputHash
 }
 
-// Limits of usage that is written into the event, where it can never be erased (spec: Usage). Such
-// usage contains only counts and durations; its only texts are member names. All other usage is
-// stored as content (spec: Content).
+// These constants limit the usage that is written into the event itself, where it can never be
+// erased (spec: Usage). Such usage contains only counts and durations, and its only texts are
+// member names. All other usage is stored as content (spec: Content).
 const (
-	MaxUsage      = 1024 // maximum length in bytes of compact canonical JSON
+	MaxUsage      = 1024 // maximum length of the compact canonical JSON, in bytes
 	MaxUsageName  = 64   // maximum length of a member's name in bytes
-	MaxUsageDepth = 64   // maximum depth of nesting, with which the event can still be parsed inside a receipt
+	MaxUsageDepth = 64   // maximum nesting depth at which the event can still be parsed inside a receipt
 )
 
-// isUsage reports whether an event can contain v, which is in canonical form, as usage.
+// isUsage reports whether v, which must be in canonical form, can be written into an event as
+// usage.
 func isUsage(v pyjson.Value) bool {
 	return v.Kind() == pyjson.Object && HasNoText(v) && len(v.Raw()) <= MaxUsage
 }
 
 // HasNoText reports whether v contains only numbers, Booleans, nulls, and member names of at most
-// MaxUsageName bytes, and nests arrays and objects at most MaxUsageDepth deep.
+// MaxUsageName bytes, with arrays and objects nested at most MaxUsageDepth levels deep.
 func HasNoText(v pyjson.Value) bool { return figures(v, MaxUsageDepth) }
 
 func figures(v pyjson.Value, brackets int) bool {

@@ -11,7 +11,7 @@ type Note struct {
 	OriginalAction
 }
 
-// Limits of a note, in bytes.
+// MaxTopic and MaxText are the maximum lengths of a note's topic and text, in bytes.
 const (
 	MaxTopic = MaxShort
 	MaxText  = MaxReason

@@ -5,8 +5,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// NamedHash is a stage of a run-DAG with its hash, or a dimension of a cache key with its value. The
-// value is nil for null.
+// NamedHash is either a stage of a run-DAG with its hash, or a dimension of a cache key with its
+// value. Hash is nil if that value is null.
 type NamedHash struct{ Name, Hash []byte }
 
 // RunDAG holds the fields of a run_dag event (spec: Run-DAG hashes). Fields that are null or
@@ -19,33 +19,35 @@ type RunDAG struct {
 	SourceRoot, ModelProfileHash                                  []byte
 
 	Stages []NamedHash
-	// Dimensions are the dimensions of the cache key, with their names.
+	// Dimensions holds the name and the value of each dimension of the cache key.
 	Dimensions []NamedHash
 
 	Shape, FailureStage, Preflight []byte
-	// PreflightGeneration names the generation of the preflight payload's format. It is nil for the
-	// current generation (spec: Preflight payload).
+	// PreflightGeneration identifies the version of the preflight payload's format. It is nil for
+	// the current version (spec: Preflight payload).
 	PreflightGeneration                               []byte
 	AuditMode, VerifierMethod, LookupPath, AnswerMode []byte
 	Quotes, Verified, Sources                         []byte // decimal numbers
 	QuestionMode                                      []byte
 
-	// DocumentRoots and EvidenceIDs contain distinct values and are sorted. Each of them is nil if
-	// it would have more than MaxFound elements (spec: Run-DAG).
+	// DocumentRoots and EvidenceIDs are sorted and contain no duplicates. Each is nil if it would
+	// have more than MaxFound elements (spec: Run-DAG).
 	DocumentRoots, EvidenceIDs [][]byte
 }
 
-// MaxFound limits how many document roots and how many evidence ids a run-DAG can be found by.
+// MaxFound is the maximum number of document roots, and also of evidence IDs, by which a run-DAG
+// can be found.
 const MaxFound = 256
 
-// runHashes are the names of the effective hashes of a run, in the order of the event.
+// runHashes lists the names of a run-DAG's effective hashes in the order in which an event contains
+// them.
 var runHashes = [...]string{
 	"cache_key", "context_root", "conversation_hash", "evidence_map_root", "governance_policy_hash", "model_profile_hash",
 	"preflight_hash", "question_hash", "root", "source_root", "verifier_policy_hash",
 }
 
-// HashField returns a pointer to the field for the effective hash with the given name, or nil if runs
-// have no such hash.
+// HashField returns a pointer to the field that holds the effective hash with the given name, or nil
+// if a run-DAG has no such hash.
 func (f *RunDAG) HashField(name string) *[]byte {
 	switch name {
 	case "cache_key":
@@ -74,8 +76,8 @@ func (f *RunDAG) HashField(name string) *[]byte {
 	return nil
 }
 
-// Dimension returns the value of a dimension of the cache key; nil stands for null. given is false
-// if the run has no cache key, or if its key lacks the dimension.
+// Dimension returns the value of the cache-key dimension with the given name, or nil if the value
+// is null. given is false if the run-DAG has no cache key or the key lacks that dimension.
 func (f *RunDAG) Dimension(name string) (value []byte, given bool) {
 	for _, d := range f.Dimensions {
 		if string(d.Name) == name {
@@ -85,7 +87,7 @@ func (f *RunDAG) Dimension(name string) (value []byte, given bool) {
 	return nil, false
 }
 
-// StageNames returns the names of the stages in the order of the record.
+// StageNames returns the names of the stages in the order in which the record lists them.
 func (f *RunDAG) StageNames() []string {
 	names := make([]string, len(f.Stages))
 	for i, s := range f.Stages {

@@ -6,12 +6,12 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// PathValidation holds the fields of a path_validated event, which says whether a fingerprint of a path
-// in a build is valid (spec: Path validation).
+// PathValidation holds the fields of a path_validated event, which states whether the fingerprint of a
+// path in a build is valid (spec: Path validation).
 type PathValidation struct {
 	Project, PathID    []byte
-	Build              []byte // build of the record; nil if the record has none
-	ContentFingerprint []byte // content_fingerprint of the record; nil for null
+	Build              []byte // build named by the record; nil if it names none
+	ContentFingerprint []byte // content_fingerprint of the record; nil if it is null
 	RecordSeq          uint64 // seq of the path's latest record in that build
 	Validated          bool
 	Reason             []byte // nil if there is none
@@ -54,8 +54,8 @@ func (f *PathValidation) appendChange(w *pyjson.Builder) {
 	w.Raw("validated", strconv.AppendBool(nil, f.Validated))
 }
 
-// Append implements Fields. It writes all fields. The digest does not cover those that the ledger
-// adds: the record and, unless the request contains them, its build and its fingerprint.
+// Append implements Fields. It writes all the fields. The digest does not cover the ones that the
+// ledger adds: record_seq and, unless the request contained them, build and content_fingerprint.
 func (f *PathValidation) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
@@ -69,7 +69,8 @@ func (f *PathValidation) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Close()
 }
 
-// list returns the names of the members that the request contains, in the order of the event.
+// list returns the names of the members that the request contained, in the order in which the event
+// lists them.
 func (n ValidationNames) list() (names [][]byte) {
 	if n.Build {
 		names = append(names, []byte("build"))

@@ -7,14 +7,15 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Verb is implemented by the fields of each kind of verb (spec: States; Path validation; Sources;
-// Redactions; Notes).
+// Verb is implemented by the fields of every kind of event that a verb creates (spec: States; Path
+// validation; Sources; Redactions; Notes).
 type Verb interface {
 	Fields
 	appendRequest(w *pyjson.Builder) // writes the members that the digest covers
 }
 
-// VerbDigest returns the SHA-256 of a verb's request in compact canonical JSON.
+// VerbDigest returns the SHA-256 of the members in a verb's request, encoded as compact canonical
+// JSON.
 func VerbDigest(f Verb) rules.Hash {
 	w := new(pyjson.Builder)
 	w.Open()
@@ -23,8 +24,8 @@ func VerbDigest(f Verb) rules.Hash {
 	return sha256.Sum256(w.B)
 }
 
-// OriginalAction says who did something in another system, and when (spec: Original actor and time). These
-// are claims of the client; the event's own actor and time come from the ledger.
+// OriginalAction says who performed an action in another system, and when (spec: Original actor and time).
+// Both are claims made by the client; the event's own actor and time come from the ledger.
 type OriginalAction struct {
 	OriginalActor []byte // nil if there is none
 	Timestamp     []byte // RFC 3339 time, as it was sent; nil if there is none
@@ -35,7 +36,7 @@ func (r *OriginalAction) append(w *pyjson.Builder) {
 	w.Text("timestamp", r.Timestamp)
 }
 
-// check checks OriginalActor. CommonFields.Check checks the timestamp.
+// check validates OriginalActor. CommonFields.Check validates the timestamp.
 func (r *OriginalAction) check(c *forms) {
 	if r.OriginalActor != nil {
 		c.filled("original_actor", r.OriginalActor, MaxName)

@@ -6,7 +6,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// axisLog converts a line of run_log.jsonl. Old lines can lack the hashes of the provenance chain.
+// axisLog converts one line of run_log.jsonl. Lines written by old versions may lack the hashes of
+// the provenance chain.
 func axisLog(v pyjson.Value, o Options) Conversion {
 	d := newDraft(record.IPCRecord, key(AxisLog, v, nil), o)
 	for name, value := range v.Members() {
@@ -16,15 +17,15 @@ func axisLog(v pyjson.Value, o Options) Conversion {
 	return d.finish()
 }
 
-// ipcForms contains the checks for the values of those members that have the same name in an IPC
-// record.
+// ipcForms maps the members that have the same name in an IPC record to the functions that check
+// their values.
 var ipcForms = map[string]func(pyjson.Value) bool{
 	"input_hash": isDigest, "system_prompt_hash": isDigest, "output_hash": isDigest, "ipc_id": isDigest, "ipc_id_advanced": isDigest,
 	"system_prompt": isText, "output": isText, "model": isName, "run_id": isID,
 	"temperature": isNumber, "max_tokens": isCount, "seed": isInteger,
 }
 
-// ipcMember adds one member of a line of run_log.jsonl, or of metadata.json, to the record.
+// ipcMember adds a member from run_log.jsonl or metadata.json to the record.
 func (d *draft) ipcMember(m member) {
 	if form := ipcForms[m.name]; form != nil {
 		d.take(m, m.name, form)
@@ -54,8 +55,9 @@ func (d *draft) ipcMember(m member) {
 	}
 }
 
-// payload adds the payload. If it has the form of Axis Descriptor Lab's own payloads, the record
-// names the schema axis-payload-1, so that the ledger hashes the payload as that program does.
+// payload adds the payload to the record. If the payload has the form that Axis Descriptor Lab
+// uses, the record gets the payload schema axis-payload-1, so that the ledger hashes the payload as
+// that program does.
 func (d *draft) payload(m member) {
 	d.take(m, "payload", isStrict)
 	if d.names["payload"] && isAxisPayload(m.value) {
@@ -63,7 +65,7 @@ func (d *draft) payload(m member) {
 	}
 }
 
-// isAxisPayload reports whether a payload has the form of the schema axis-payload-1.
+// isAxisPayload reports whether a payload has the form that the schema axis-payload-1 requires.
 func isAxisPayload(v pyjson.Value) bool {
 	axes := v.Member("axes")
 	seed := v.Member("seed")
@@ -79,9 +81,9 @@ func isAxisPayload(v pyjson.Value) bool {
 	return true
 }
 
-// takeUsage adds usage unchanged. It keeps usage like any other member if usage is not an object,
-// contains a lone surrogate, or already has a member "imported", because the draft uses that name
-// for members that have no field of their own.
+// takeUsage adds usage to the record unchanged. If usage is not an object, contains a lone
+// surrogate, or already has a member "imported", takeUsage keeps it like any other member, because
+// the draft uses the name "imported" for members that have no field of their own.
 func (d *draft) takeUsage(m member) {
 	if !isStrict(m.value) || m.value.Member("imported").Kind() != pyjson.Absent {
 		d.keep(m)
@@ -107,8 +109,8 @@ func isEnvironment(v pyjson.Value) bool {
 	return known == v.Len()
 }
 
-// flatEnvironment adds, as the member environment, those of its members that a line has at its top
-// level.
+// flatEnvironment adds a member "environment" to the record if v has any of the environment's
+// members at its top level.
 func (d *draft) flatEnvironment(v pyjson.Value) {
 	var found []member
 	for _, name := range rules.Environment {

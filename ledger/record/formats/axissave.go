@@ -12,15 +12,14 @@ import (
 // MetadataFile is the name of the file that identifies a folder as a save.
 const MetadataFile = "metadata.json"
 
-// SaveFiles contains the names of the files in a save, and whether each is JSON. The others are
-// text.
+// SaveFiles lists the files in a save and says whether each is JSON. The other files are text.
 var SaveFiles = map[string]struct{ JSON bool }{
 	MetadataFile: {true}, "payload.json": {true}, "system_prompt.md": {}, "output.md": {}, "baseline.md": {},
 	"delta.json": {true}, "transformation_map.json": {true},
 }
 
-// axisSave converts a save. v is an object whose members are named after the files: the .md files
-// are texts, and the others are JSON.
+// axisSave converts a save. v is an object with a member for each file: a string for a .md file,
+// and a JSON value for any other file.
 func axisSave(v pyjson.Value, o Options) Conversion {
 	d := newDraft(record.IPCRecord, key(AxisSave, v, nil), o)
 	metadata := v.Member(MetadataFile)
@@ -48,7 +47,7 @@ func axisSave(v pyjson.Value, o Options) Conversion {
 	return d.finish()
 }
 
-// metadata adds the members of metadata.json, which v is, to the record.
+// metadata adds the members of v, the content of metadata.json, to the record.
 func (d *draft) metadata(v pyjson.Value) {
 	prefix, pattern := d.prefix, d.pattern
 	d.prefix += pointerTo(MetadataFile)
@@ -65,8 +64,8 @@ func (d *draft) metadata(v pyjson.Value) {
 	d.prefix, d.pattern = prefix, pattern
 }
 
-// takeText adds to the record a text from a file of a save. text extracts it from the file. If text
-// returns false, takeText keeps the whole file.
+// takeText adds the text that the function text extracts from a file to the record, as the given
+// field. If text returns false, takeText keeps the whole file.
 func (d *draft) takeText(m member, field string, text func([]byte) ([]byte, bool)) {
 	inner, ok := text(m.value.Text())
 	if !ok || d.names[field] {
@@ -77,8 +76,8 @@ func (d *draft) takeText(m member, field string, text func([]byte) ([]byte, bool
 	d.note(pointerTo(m.name), "", Taken, "%s, without the text that Axis Descriptor Lab adds around it", field)
 }
 
-// fenced returns the system prompt in system_prompt.md: the text between the first line "```text"
-// and the last line "```". ok is false if the file has neither.
+// fenced returns the system prompt from system_prompt.md, which is the text between the first line
+// "```text" and the last line "```". ok is false if the file lacks either line.
 func fenced(file []byte) (text []byte, ok bool) {
 	_, rest, found := bytes.Cut(file, []byte("\n```text\n"))
 	text, closed := bytes.CutSuffix(rest, []byte("\n```\n"))
@@ -101,8 +100,8 @@ func body(file []byte) (text []byte, ok bool) {
 	return text, ok && empty && ended
 }
 
-// compareManifest notes each text file whose SHA-256 differs from the one in the manifest. It does
-// not compare the JSON files, because their original bytes are not available.
+// compareManifest adds a note for each text file whose SHA-256 differs from the one in the
+// manifest. It does not compare the JSON files, because their original bytes are not available.
 func (d *draft) compareManifest(v pyjson.Value) {
 	files := v.Member(MetadataFile).Member("manifest").Member("files")
 	for name, file := range files.Members() {

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// citations converts the citations.json of a run (spec: Citations document).
+// citations converts a run's citations.json (spec: Citations document).
 func citations(v pyjson.Value, o Options) Conversion {
 	subject, run := o.Subject, o.RunID
 	for name, place := range map[string]*string{"subject": &subject, "run_id": &run} {
@@ -33,7 +33,7 @@ func citations(v pyjson.Value, o Options) Conversion {
 	for name, value := range v.Members() {
 		m := member{string(name.Text()), value}
 		switch m.name {
-		case "all_citations", "by_section": // accounted for by read
+		case "all_citations", "by_section": // already handled by read
 		case "subject", "run_id":
 			if !isID(value) {
 				d.keep(m)
@@ -55,16 +55,16 @@ func citations(v pyjson.Value, o Options) Conversion {
 	return d.finish()
 }
 
-// citationSet collects the citations for a draft.
+// citationSet collects the citations that go into a draft.
 type citationSet struct {
 	*draft
 	list    [][]byte       // each citation in JSON
 	sources []string       // source ids of all citations so far
-	seen    map[string]int // how often each citation, in canonical form, was in all_citations and not yet in by_section
+	seen    map[string]int // for each citation in canonical form, how often it occurs in all_citations, less its occurrences in by_section so far
 }
 
-// read adds the citations of all_citations, and those of by_section that all_citations does not
-// contain.
+// read adds the citations in all_citations, followed by those in by_section that all_citations does
+// not contain.
 func (s *citationSet) read(v pyjson.Value) {
 	all, sections := v.Member("all_citations"), v.Member("by_section")
 	if all.Kind() != pyjson.Absent && !isArray(all) {
@@ -110,8 +110,9 @@ func (s *citationSet) read(v pyjson.Value) {
 
 func canonical(v pyjson.Value) string { return string(v.AppendCanonical(nil, pyjson.Compact)) }
 
-// add adds one citation. section is the name under which by_section lists the citation, or nil.
-// pointer and pattern say where it is in the document.
+// add adds one citation. section is the section under which by_section lists the citation, or nil
+// if it is not from by_section. pointer and pattern identify the citation's position in the
+// document.
 func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern string) {
 	if !isObject(c) {
 		s.keepAt(pointer, pattern, member{pointer[1:], c})
@@ -145,7 +146,7 @@ func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern strin
 	s.list = append(s.list, w.B)
 }
 
-// citationForms contains the checks for the values of a citation's members.
+// citationForms maps each member of a citation to the function that checks its value.
 var citationForms = map[string]func(pyjson.Value) bool{
 	"chunk_hash": func(v pyjson.Value) bool { return rules.IsChunkHash(v.Text()) },
 	"source_id":  isName, "text": isText, "weight": isWeight,
@@ -157,7 +158,8 @@ func isWeight(v pyjson.Value) bool {
 	return ok && weight >= 0 && weight <= 1
 }
 
-// sourceIDs returns the JSON array that source_ids must be to agree with the citations.
+// sourceIDs returns a JSON array of the distinct source IDs in the citations, sorted. The member
+// source_ids must equal it.
 func (s *citationSet) sourceIDs() []byte {
 	slices.Sort(s.sources)
 	b := []byte{'['}
@@ -170,7 +172,7 @@ func (s *citationSet) sourceIDs() []byte {
 	return append(b, ']')
 }
 
-// compare accounts for a member whose value must equal follows, which was computed from the
+// compare accounts for a member that should equal follows, a JSON value computed from the
 // citations.
 func (s *citationSet) compare(m member, follows []byte) {
 	if canonical(m.value) == string(follows) {

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// draft builds a record from a native value, and notes where each member of that value goes.
+// draft builds a record from a native value and notes what becomes of each member of that value.
 type draft struct {
 	entry   Conversion
 	options Options
@@ -23,16 +23,15 @@ type draft struct {
 	// with * in place of the parts that vary.
 	prefix, pattern string
 	// imported contains the members that are kept as content, in usage/imported. Only IPC records
-	// have usage.
+	// have a member "usage".
 	imported []member
 	kept     map[string]bool // names of the members in imported
 	usage    pyjson.Value
-	zoned    bool // whether a time without a zone was given Options.Zone
-	noted    int  // total length of the pointers and patterns in Members, in bytes
-	tooMany  bool // whether there are more members than options.MaxMembers
+	zoned    bool // whether Options.Zone was applied to a time that had no zone
+	noted    int  // total length of the pointers and patterns noted so far, in bytes
+	tooMany  bool // whether a limit set by options.MaxMembers was exceeded
 }
 
-// member is a member of the native value.
 type member struct {
 	name  string
 	value pyjson.Value
@@ -45,8 +44,8 @@ func newDraft(kind record.Kind, key string, o Options) *draft {
 	return d
 }
 
-// note records the outcome for a member of the native value, which format and args describe. An
-// empty pattern means that the pattern equals the pointer.
+// note records the outcome for the member of the native value that pointer identifies. format and
+// args describe the outcome. If pattern is empty, it is the same as pointer.
 func (d *draft) note(pointer, pattern string, fate Outcome, format string, args ...any) {
 	if pattern == "" {
 		pattern = pointer
@@ -59,13 +58,13 @@ func (d *draft) note(pointer, pattern string, fate Outcome, format string, args 
 	d.entry.Members = append(d.entry.Members, Member{d.prefix + pointer, d.pattern + pattern, fate, fmt.Sprintf(format, args...)})
 }
 
-// meanNote limits the mean length of a member's pointer and pattern together, in bytes, if there
-// are Options.MaxMembers of them.
+// meanNote limits the total length of pointers and patterns: it may be at most meanNote bytes for
+// each of the Options.MaxMembers members.
 const meanNote = 256
 
 func pointerTo(name string) string { return string(pyjson.AppendPointer(nil, []byte(name))) }
 
-// raw writes a member of the record, whose value is given as JSON.
+// raw adds a field to the record with the given JSON as its value.
 func (d *draft) raw(field string, json []byte) {
 	d.w.BeginMember(field)
 	d.w.B = append(d.w.B, json...)
@@ -76,8 +75,8 @@ func (d *draft) text(field string, text []byte) {
 	d.raw(field, pyjson.AppendString(nil, text))
 }
 
-// take makes a member a field of the record if form accepts its value and the field is not used
-// yet. Otherwise it keeps the member.
+// take copies a member to a field of the record if form accepts the member's value and the field is
+// not set yet. Otherwise it keeps the member by calling keep.
 func (d *draft) take(m member, field string, form func(pyjson.Value) bool) {
 	if m.value.IsGiven() && form(m.value) && !d.names[field] {
 		d.raw(field, m.value.Raw())
@@ -87,19 +86,19 @@ func (d *draft) take(m member, field string, form func(pyjson.Value) bool) {
 	d.keep(m)
 }
 
-// keep records a member for which the kind has no field: as a label if it is short, otherwise as
-// content if the kind has a place for it.
+// keep keeps a member that has no field of its own in a record of this kind: as a label if it is
+// short enough, otherwise as content if records of this kind have a place for it.
 func (d *draft) keep(m member) { d.keepAt(pointerTo(m.name), "", m) }
 
-// keepAt is like keep, for a nested member. If the member becomes a label, m.name is the label's
-// name.
+// keepAt is like keep, but for a nested member. If the member becomes a label, the label is named
+// m.name.
 func (d *draft) keepAt(pointer, pattern string, m member) {
 	if m.value.Kind() == pyjson.Null {
 		d.note(pointer, pattern, Left, LeftNull)
 		return
 	}
 	deep := strings.TrimPrefix(pointer, "/")
-	switch { // if the name is already used, use the pointer as the name
+	switch { // if m.name is already used, the pointer becomes the label's name
 	case d.label(m.name, m.value):
 		as := m.name
 		if as == deep && pattern != "" {
@@ -120,20 +119,20 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 		d.note(pointer, pattern, Left, "it contains a lone surrogate")
 	case d.entry.Kind == record.IPCRecord:
 		if d.kept[m.name] {
-			m.name = pointer // another member of this name has already been kept
+			m.name = pointer // another member with the same name has already been kept
 		}
 		d.imported, d.kept[m.name] = append(d.imported, m), true
 		d.note(pointer, pattern, Content, "usage/imported%s", pointerTo(m.name))
 	default:
-		// Only IPC records can have content of any form. An import lists each member that is left
-		// out (importer.Tally.Left).
+		// Only IPC records can have arbitrary content. An import lists each member that is left out
+		// (importer.Tally.Left).
 		d.note(pointer, pattern, Left, "it does not fit into a label (a record has at most %d, of %d bytes each), and a %s has no content for it",
 			d.options.Limits.Labels, d.options.Limits.LabelBytes, d.entry.Kind)
 	}
 }
 
-// keepParts keeps the parts of an array or object that is too long for one label. Each part becomes
-// a label that is named after its position.
+// keepParts keeps the elements or members of an array or object that is too long for one label.
+// Each of them becomes a label whose name is its JSON pointer without the leading slash.
 func (d *draft) keepParts(pointer, pattern string, v pyjson.Value) {
 	if pattern == "" {
 		pattern = pointer
@@ -154,9 +153,9 @@ func (d *draft) keepParts(pointer, pattern string, v pyjson.Value) {
 // labels.
 const maxParts = 16 << 10
 
-// parts returns the array or object that can be split into labels: v itself, or the JSON in the
-// text v. It returns the absent Value if there is none, and also for an IPC record, which keeps v
-// as content instead.
+// parts returns the array or object that can be split into labels: v itself or, if v is a string
+// that contains JSON, the parsed JSON. It returns the absent Value if there is none, or if the
+// record is an IPC record, which keeps v as content instead.
 func (d *draft) parts(v pyjson.Value) pyjson.Value {
 	if d.entry.Kind == record.IPCRecord || len(v.Raw()) > maxParts {
 		return pyjson.Value{}
@@ -170,8 +169,8 @@ func (d *draft) parts(v pyjson.Value) pyjson.Value {
 	return pyjson.Value{}
 }
 
-// label tries to keep a short value as a label, and reports whether it did. The label of an array
-// or object is its JSON.
+// label tries to keep a short value as a label and reports whether it succeeded. An array or object
+// is kept as its JSON.
 func (d *draft) label(name string, v pyjson.Value) bool {
 	text := string(v.Raw())
 	parts := d.parts(v)
@@ -199,14 +198,15 @@ func (d *draft) addLabel(name, text string) bool {
 	return true
 }
 
-// reservedLabels is the number of labels that are kept free for zoneLabel.
+// reservedLabels is the number of labels that are reserved for zoneLabel.
 const reservedLabels = 1
 
-// zoneLabel is the name of the label on a record whose time had no zone. Its value is Options.Zone.
+// zoneLabel is the name of the label that is added to a record if its time had no zone. The label's
+// value is Options.Zone.
 const zoneLabel = "imported_zone"
 
-// time makes a member the record's timestamp. It keeps the member instead if it is not a time, or
-// if there is a timestamp already.
+// time uses a member as the record's timestamp. If the member is not a time or the record already
+// has a timestamp, time keeps the member instead.
 func (d *draft) time(m member) {
 	text, zoned, ok := parseTime(m.value, d.options.Zone)
 	switch {
@@ -224,16 +224,16 @@ func (d *draft) time(m member) {
 	}
 }
 
-// hintZone adds to the last note, which is about m, why m did not become the timestamp: it has no
-// zone.
+// hintZone extends the last note, which is about m, if m did not become the timestamp because it
+// has no zone.
 func (d *draft) hintZone(m member) {
 	if (m.name == "timestamp" || m.name == "created_at" || m.name == "first_seen") && isNaive(m.value) && d.options.Zone == nil {
 		d.entry.Members[len(d.entry.Members)-1].As += ": it has no zone; state one to take it as the timestamp"
 	}
 }
 
-// labelsOf keeps each member of an object as a label. It keeps a value that is not an object as a
-// whole.
+// labelsOf keeps each member of the object m as a label. If m is not an object, labelsOf keeps m as
+// a whole.
 func (d *draft) labelsOf(m member) {
 	if m.value.Kind() != pyjson.Object {
 		d.keep(m)
@@ -244,8 +244,8 @@ func (d *draft) labelsOf(m member) {
 	}
 }
 
-// changeKey returns the idempotency key for a change of the record that is imported after the
-// record. at and by are the time and the author of the change; either can be absent.
+// changeKey returns the idempotency key for a change that is imported after the record it applies
+// to. at and by are the time and the author of the change; either can be absent.
 func (d *draft) changeKey(change string, at, by pyjson.Value) string {
 	short := d.entry.Key + ":" + change
 	if key := short + ":" + canonical(at) + canonical(by); (at.IsGiven() || by.IsGiven()) && len(key) <= record.MaxKey {
@@ -254,7 +254,7 @@ func (d *draft) changeKey(change string, at, by pyjson.Value) string {
 	return short
 }
 
-// finish completes the record and returns the entry with it.
+// finish completes the record and returns the finished Conversion.
 func (d *draft) finish() Conversion {
 	if d.tooMany {
 		return d.leave("it has more than %d members to account for; use colophon import", d.options.MaxMembers)
@@ -276,8 +276,8 @@ func (d *draft) finish() Conversion {
 	return d.entry
 }
 
-// appendUsage writes usage with its own members and, under imported, the members that are kept as
-// content.
+// appendUsage writes the member "usage" with its original members and, under "imported", the
+// members that are kept as content.
 func (d *draft) appendUsage() {
 	if len(d.imported) == 0 {
 		if d.usage.IsGiven() {
@@ -301,14 +301,14 @@ func (d *draft) appendUsage() {
 	d.w.Close()
 }
 
-// leave returns the entry for a native value that does not become a record. format and args say
-// why.
+// leave returns a Conversion without a record. format and args give the reason why the native value
+// does not become a record.
 func (d *draft) leave(format string, args ...any) Conversion {
 	d.entry.Reason = fmt.Sprintf(format, args...)
 	return d.entry
 }
 
-// The functions below check the forms of values.
+// The functions below report whether a value has a given form.
 
 func isText(v pyjson.Value) bool {
 	return v.Kind() == pyjson.String && !pyjson.HasLoneSurrogate(v.Text())

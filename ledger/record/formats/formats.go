@@ -1,8 +1,8 @@
-// Package formats converts files of other systems into records: run logs and saves of Axis
+// Package formats converts files from other systems into records: run logs and saves of Axis
 // Descriptor Lab, the citations of a run, a story's validation cache, the providence cache of
-// question-answering engines, and exports of the observability tools Langfuse, MLflow, and Phoenix
-// (docs/users.md, "Files of other systems"). It accounts for every member that it reads. It does no
-// I/O and reads no clock.
+// question-answering engines, and exports from the observability tools Langfuse, MLflow, and
+// Phoenix (docs/users.md, "Files of other systems"). It accounts for every member that it reads. It
+// does no I/O and reads no clock.
 package formats
 
 import (
@@ -18,35 +18,35 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Format is the name of a format of another system.
+// Format is the name of a file format used by another system.
 type Format string
 
-// The formats of files. Each comment says what one native value is, which becomes one record or
-// several.
+// These are the formats of files. The comment on each says what a native value of that format is. A
+// native value is converted to one or more records.
 const (
 	AxisLog         Format = "axis-log"         // a line of run_log.jsonl
-	AxisSave        Format = "axis-save"        // an object with the files of one folder, by their names
+	AxisSave        Format = "axis-save"        // an object with the files in a folder, keyed by name
 	Citations       Format = "citations"        // citations.json of a run
-	ValidationCache Format = "validation-cache" // an object with the entries for paths, by path id
+	ValidationCache Format = "validation-cache" // an object with the entries for paths, keyed by path ID
 	Providence      Format = "providence"       // a row of providence_cache, as an object
 )
 
-// The formats of exports from observability tools. A native value can contain any number of
-// generations.
+// These are the formats of exports from observability tools. A native value can contain any number
+// of generations.
 const (
 	Langfuse Format = "langfuse" // an observation, or a page or trace of observations
 	MLflow   Format = "mlflow"   // a trace, or a row of mlflow.search_traces
 	Phoenix  Format = "phoenix"  // a span, as a row of a dataframe or from the API
 )
 
-// BatchFormats contains the formats that a line of a batch can have. ImportFormats contains the formats that an
+// BatchFormats contains the formats that a line of a batch can have, and ImportFormats contains those that an
 // import can have.
 var (
 	BatchFormats  = []Format{AxisLog, AxisSave, Citations, ValidationCache, Providence}
 	ImportFormats = append(slices.Clone(BatchFormats), Langfuse, MLflow, Phoenix)
 )
 
-// Parse returns the format with the given name, or an error if list does not contain it.
+// Parse returns the format with the given name, or an error if it is not in list.
 func Parse(name string, list []Format) (Format, error) {
 	if f := Format(name); slices.Contains(list, f) {
 		return f, nil
@@ -57,8 +57,8 @@ func Parse(name string, list []Format) (Format, error) {
 // IsExport reports whether f is the format of an export from an observability tool.
 func (f Format) IsExport() bool { return !slices.Contains(BatchFormats, f) }
 
-// JoinNames returns the names in list, joined by commas and "or", for messages. list must have at least
-// two elements.
+// JoinNames joins the names in list with commas and a final "or", for use in messages. list must have
+// at least two elements.
 func JoinNames(list []Format) string {
 	text := ""
 	for i, f := range list {
@@ -73,46 +73,48 @@ func JoinNames(list []Format) string {
 	return text
 }
 
-// Options contains what converting a native value requires besides the value itself.
+// Options contains everything that a conversion needs apart from the native value itself.
 type Options struct {
-	// Zone is the time zone of times that have none. If it is nil, such a time is kept as a label.
+	// Zone is the time zone that is assumed for times without one. If Zone is nil, such a time is
+	// kept as a label.
 	Zone *time.Location
-	// Project is the project of the paths in a validation cache. Subject and RunID are those of a
-	// citation set. If the native value has a member for one of these, that member takes
-	// precedence.
+	// Project is the project of the paths in a validation cache. Subject and RunID are the subject
+	// and the run_id of a citation set. If the native value has a member for one of these, that
+	// member takes precedence.
 	Project, Subject, RunID string
-	// MaxMembers is the maximum number of members that an entry accounts for, including the members
-	// of JSON inside texts. It also limits the total length of their pointers and patterns, to 256
-	// bytes times MaxMembers. An entry that exceeds a limit has no record. 0 means no limit.
+	// MaxMembers is the maximum number of members of a native value that a Conversion accounts for,
+	// including the members of JSON inside strings. It also limits the total length of their
+	// pointers and patterns to 256 bytes times MaxMembers. A Conversion that exceeds either limit
+	// has no record. If MaxMembers is 0, there is no limit.
 	MaxMembers int
 	Limits     record.Limits
 }
 
 // Conversion is one record made from a native value, or the reason why no record was made.
 type Conversion struct {
-	// Name distinguishes the entries of one native value. It is empty if there can be only one
-	// entry.
+	// Name distinguishes the Conversions of one native value. It is empty if there can be only one.
 	Name string
 	Kind record.Kind
-	// Record is the JSON body for a POST. If there is no record, Record is nil and Reason says why.
+	// Record is the JSON body of the POST request for the record. If there is no record, Record is
+	// nil and Reason says why.
 	Record []byte
 	Reason string
-	// Key is the idempotency key of the record. It depends only on the format, the native value,
-	// the project, the subject, and the run, so that a second import has the same key.
+	// Key is the record's idempotency key. It depends only on the format, the native value, the
+	// project, the subject, and the run, so importing the value again yields the same key.
 	Key string
 	// Change is the change to make after the record has been posted; nil if there is none.
 	Change  *RecordChange
 	Members []Member
 }
 
-// RecordChange is a change of a record's state or a validation of its path.
+// RecordChange is a change to a record's state, or a validation of a record's path.
 type RecordChange struct {
-	State  record.State // new state of the record; empty for a validation
-	Path   string       // path id; empty for a change of state
+	State  record.State // new state of the record; empty if the change is a validation
+	Path   string       // path ID; empty if the change is to the state
 	Reason string
 	Key    string // idempotency key of the change
-	// OriginalActor and Timestamp are the author and the time of the change in the other system.
-	// They are empty if unknown.
+	// OriginalActor and Timestamp say who made the change in the other system, and when. Each is
+	// empty if unknown.
 	OriginalActor, Timestamp string
 }
 
@@ -124,8 +126,8 @@ func (c *RecordChange) Kind() record.Kind {
 	return record.RecordStateChanged
 }
 
-// Project returns the project in the record. A validation of the record's path needs it. Project
-// returns "" if there is no record or project.
+// Project returns the project named in the record, which a validation of the record's path needs.
+// It returns "" if there is no record or the record names no project.
 func (e *Conversion) Project() string {
 	var d pyjson.Document
 	if d.Parse(e.Record) != nil {
@@ -137,7 +139,7 @@ func (e *Conversion) Project() string {
 // Outcome says what a conversion did with a member of a native value.
 type Outcome string
 
-// The values of Outcome. A message consists of one of them and Member.As.
+// These are the values of Outcome. A message consists of an Outcome followed by Member.As.
 const (
 	Taken   Outcome = "taken as"
 	Label   Outcome = "kept as label"
@@ -158,8 +160,8 @@ type Member struct {
 	As string
 }
 
-// Convert converts one native value to entries. It returns an error only if the value is not a JSON
-// object. All other problems are reported in the entries.
+// Convert converts a native value to one or more Conversions. It returns an error only if native is
+// not a JSON object or f is unknown. All other problems are reported in the Conversions.
 func (f Format) Convert(native []byte, o Options) ([]Conversion, error) {
 	var d pyjson.Document
 	if err := d.ParseLimited(native, o.Limits.Values); err != nil {
@@ -168,8 +170,8 @@ func (f Format) Convert(native []byte, o Options) ([]Conversion, error) {
 	return f.ConvertValue(d.Root(), o)
 }
 
-// ConvertValue is like Convert, for a value that is already parsed. The entries do not share memory
-// with v.
+// ConvertValue is like Convert, but for a value that has already been parsed. The Conversions do
+// not share memory with v.
 func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Conversion, error) {
 	if v.Kind() != pyjson.Object {
 		return nil, errors.New("it is not a JSON object")
@@ -195,8 +197,8 @@ func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Conversion, error) {
 	return nil, fmt.Errorf("%q is not a format; give %s", f, JoinNames(ImportFormats))
 }
 
-// Check parses the record as the ledger does. It returns the error with which the ledger would
-// refuse the record, or an error with Reason if there is no record.
+// Check parses the record as the ledger would. It returns the error with which the ledger would
+// refuse the record. If there is no record, it returns an error with the text of Reason.
 func (e *Conversion) Check(l record.Limits) error {
 	if e.Record == nil {
 		return errors.New(e.Reason)
@@ -209,7 +211,7 @@ func (e *Conversion) Check(l record.Limits) error {
 	return nil
 }
 
-// AppendLine appends the entry to dst as a line for POST /batch, without the line feed.
+// AppendLine appends the record to dst as a line of a POST /batch request, without the line feed.
 func (e *Conversion) AppendLine(dst []byte) []byte {
 	dst = append(append(append(dst, `{"kind":"`...), e.Kind...), `","record":`...)
 	dst = append(append(dst, e.Record...), `,"idempotency_key":`...)
@@ -217,9 +219,9 @@ func (e *Conversion) AppendLine(dst []byte) []byte {
 }
 
 // key returns the idempotency key for a native value. parts contains everything else that
-// distinguishes its record. key ignores null members and the members in skip, which are not in the
-// record and can change later. A text that contains JSON is treated as that JSON, so that a row of
-// a database and its export have the same key.
+// distinguishes its record. key ignores members that are null and members whose names are in skip,
+// because these do not become part of the record and can change later. A string that contains JSON
+// is treated like that JSON, so a database row and its export have the same key.
 func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string {
 	text := append([]byte(f), 0)
 	for _, part := range parts {
@@ -239,10 +241,10 @@ func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string
 	return "import:" + string(f) + ":" + hex.EncodeToString(sum[:])
 }
 
-// appendUnwrapped appends a value in a canonical form in which each text that contains an array or
-// object as JSON is replaced by that array or object.
+// appendUnwrapped appends v in a canonical form in which each string that contains a JSON array or
+// object is replaced by that array or object.
 func appendUnwrapped(dst []byte, v pyjson.Value, depth int) []byte {
-	const deepest = 16 // maximum nesting, including that of JSON inside texts
+	const deepest = 16 // maximum nesting depth, counting JSON inside strings
 	inner, ok := jsonOf(v)
 	if !ok || inner.Kind() < pyjson.Array || depth == deepest {
 		return v.AppendCanonical(dst, pyjson.Compact)

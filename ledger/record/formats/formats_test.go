@@ -24,8 +24,8 @@ var berlin = func() *Options {
 	return &Options{Zone: zone, Project: "story", Subject: "song", Limits: record.DefaultLimits()}
 }()
 
-// requireAccounted requires that each value inside a native value is accounted for, either by
-// itself or together with a value that contains it.
+// requireAccounted fails the test unless each value inside native is accounted for, either by
+// itself or as part of a value that contains it.
 func requireAccounted(t require.TestingT, native []byte, entries []Conversion) {
 	noted := make(map[string]bool)
 	for _, e := range entries {
@@ -57,7 +57,7 @@ func requireAccounted(t require.TestingT, native []byte, entries []Conversion) {
 	walk(d.Root(), "")
 }
 
-// TestNativeValuesOfCPython converts values with hashes that Python has computed. Every claim in
+// TestNativeValuesOfCPython converts values that contain hashes computed by Python. Every claim in
 // the resulting records must match.
 func TestNativeValuesOfCPython(t *testing.T) {
 	oracle := cpython.Start(t)
@@ -93,8 +93,8 @@ func TestNativeValuesOfCPython(t *testing.T) {
 	t.Log(checks)
 }
 
-// anyNative returns a random object. The formats know most of the members' names. Some of the values
-// have the right type, and others do not.
+// anyNative returns a random JSON object. Most of its member names are known to the formats. Some of
+// its values have the right type, and others do not.
 func anyNative(t *rapid.T, depth int) string {
 	names := []string{
 		"payload", "axes", "seed", "policy_hash", "world_id", "output", "model", "temperature", "max_tokens", "timestamp", "usage", "imported",

@@ -18,13 +18,13 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// generation builds a record from a generation that an observability tool exported. It first
-// converts the generation back to the span that the tool received, so that the record is the same
-// whether the ledger receives the span or the export (docs/otlp.md).
+// generation builds a record from a generation that was exported from an observability tool. It
+// first reconstructs the span that the tool received, so that the record is the same whether the
+// ledger receives the span or the export (docs/otlp.md).
 type generation struct {
 	*draft
 	span       *tracepb.Span
-	accounts   []func() // functions that add the notes about members of the span; called once the record is known
+	accounts   []func() // functions that note the outcome for members that went into the span; called once the record is known
 	record     pyjson.Value
 	payload    pyjson.Value
 	parameters bool // whether the parameters of the model are known
@@ -34,13 +34,12 @@ func newGeneration(f Format, v pyjson.Value, o Options, parts ...string) *genera
 	return &generation{draft: newDraft(record.IPCRecord, key(f, v, nil, parts...), o), span: new(tracepb.Span)}
 }
 
-// notGeneration returns the entry for a native value that is not a generation. what says what it is
-// instead.
+// notGeneration returns the Conversion for a native value that is not a generation. what describes
+// what it is instead.
 func notGeneration(pointer, pattern, what string) Conversion {
 	return Conversion{Members: []Member{{pointer, pattern, Left, "it is " + what + ", not a generation"}}}
 }
 
-// attribute adds an attribute to the span.
 func (g *generation) attribute(name string, v *commonpb.AnyValue) {
 	g.span.Attributes = append(g.span.Attributes, &commonpb.KeyValue{Key: name, Value: v})
 }
@@ -49,7 +48,8 @@ func (g *generation) textAttribute(name string, text []byte) {
 	g.attribute(name, &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: string(text)}})
 }
 
-// valueAttribute adds an attribute to the span. Its value is v if v is a text, or else v's JSON.
+// valueAttribute adds an attribute to the span. If v is a string, the attribute's value is its
+// text; otherwise it is the JSON of v.
 func (g *generation) valueAttribute(name string, v pyjson.Value) {
 	if v.Kind() == pyjson.String {
 		g.textAttribute(name, v.Text())
@@ -58,8 +58,8 @@ func (g *generation) valueAttribute(name string, v pyjson.Value) {
 	g.textAttribute(name, v.Raw())
 }
 
-// takeAs makes a member an attribute of the span. as says where the attribute is in the record. If
-// form rejects the value, takeAs keeps the member instead.
+// takeAs adds a member to the span as an attribute. as says where the attribute ends up in the
+// record. If form rejects the member's value, takeAs keeps the member instead.
 func (g *generation) takeAs(at place, m member, form func(pyjson.Value) bool, attribute, as string) {
 	if !m.value.IsGiven() || !form(m.value) {
 		g.keepAt(at.pointer, at.pattern, m)
@@ -69,8 +69,8 @@ func (g *generation) takeAs(at place, m member, form func(pyjson.Value) bool, at
 	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "%s", as) })
 }
 
-// place is a JSON pointer into the native value, with its pattern. An empty pattern means that the
-// pattern equals the pointer.
+// place is a JSON pointer into the native value, together with its pattern. If the pattern is
+// empty, it is the same as the pointer.
 type place struct{ pointer, pattern string }
 
 func (p place) below(name string) place {
@@ -83,8 +83,8 @@ func (p place) below(name string) place {
 
 func top(name string) place { return place{pointerTo(name), ""} }
 
-// identify sets an id of the span to the member's value if this has the form of OpenTelemetry's
-// ids: size bytes (16 or 8) in hexadecimal. Otherwise it keeps the member under the name label.
+// identify sets *id to the ID in m.value if that is a valid OpenTelemetry ID, that is, size bytes
+// (16 or 8) in hexadecimal. Otherwise it keeps the member under the given label.
 func (g *generation) identify(at place, m member, id *[]byte, size int, label string) {
 	text := bytes.TrimPrefix(m.value.Text(), []byte("tr-"))
 	decoded, err := hex.DecodeString(string(text))
@@ -96,7 +96,7 @@ func (g *generation) identify(at place, m member, id *[]byte, size int, label st
 	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "labels/%s", label) })
 }
 
-// begin makes a member the start time of the generation, or keeps it if it is not a time.
+// begin uses a member as the generation's start time, or keeps the member if it is not a time.
 func (g *generation) begin(at place, m member) {
 	if start, ok := nanoseconds(m.value); ok {
 		g.span.StartTimeUnixNano = start
@@ -106,7 +106,7 @@ func (g *generation) begin(at place, m member) {
 	g.keepAt(at.pointer, at.pattern, m)
 }
 
-// end makes a member the end time of the generation, or keeps it if it is not a time.
+// end uses a member as the generation's end time, or keeps the member if it is not a time.
 func (g *generation) end(at place, m member) {
 	if end, ok := nanoseconds(m.value); ok {
 		g.span.EndTimeUnixNano = end
@@ -116,15 +116,15 @@ func (g *generation) end(at place, m member) {
 	g.keepAt(at.pointer, at.pattern, m)
 }
 
-// nanoseconds parses a time and returns it in nanoseconds since 1970. The time is a text, or a
-// number of seconds, milliseconds, microseconds, or nanoseconds since 1970. A text without a zone
-// is in UTC, as these tools write it.
+// nanoseconds parses a time and returns it as nanoseconds since 1970. The time is either text or a
+// number of seconds, milliseconds, microseconds, or nanoseconds since 1970. Text without a zone is
+// taken to be in UTC, which is how these tools write it.
 func nanoseconds(v pyjson.Value) (uint64, bool) {
 	if number, ok := v.Float(); ok {
 		if number <= 0 {
 			return 0, false
 		}
-		for _, unit := range [...]uint64{1e9, 1e6, 1e3, 1} { // seconds if that is before the year 5138, or else the next smaller unit
+		for _, unit := range [...]uint64{1e9, 1e6, 1e3, 1} { // use the largest unit that gives a time before the year 5138
 			if number >= 1e20/float64(unit) {
 				continue
 			}
@@ -138,7 +138,7 @@ func nanoseconds(v pyjson.Value) (uint64, bool) {
 	text, _, ok := parseTime(v, time.UTC)
 	if !ok {
 		if number, err := strconv.ParseUint(string(v.Text()), 10, 63); err == nil && number > 1e17 {
-			return number, true // nanoseconds, as in the JSON encoding of protobuf
+			return number, true // nanoseconds as a decimal string, as in the JSON encoding of protobuf
 		}
 		return 0, false
 	}
@@ -149,7 +149,7 @@ func nanoseconds(v pyjson.Value) (uint64, bool) {
 	return uint64(at.UnixNano()), true
 }
 
-// input makes a member the input of the generation.
+// input uses a member as the generation's input.
 func (g *generation) input(at place, m member) {
 	v, _ := jsonOf(m.value)
 	if !v.IsGiven() {
@@ -159,7 +159,7 @@ func (g *generation) input(at place, m member) {
 	case !m.value.IsGiven():
 		g.keepAt(at.pointer, at.pattern, m)
 		return
-	case v.Kind() == pyjson.Object && v.Member("input").IsGiven() && !v.Member("messages").IsGiven(): // the input of OpenAI's Responses API
+	case v.Kind() == pyjson.Object && v.Member("input").IsGiven() && !v.Member("messages").IsGiven(): // an input as in OpenAI's Responses API
 		g.valueAttribute("input.value", asChat(v.Member("input")))
 		if instructions := v.Member("instructions"); instructions.IsGiven() {
 			g.valueAttribute("gen_ai.system_instructions", instructions)
@@ -170,8 +170,8 @@ func (g *generation) input(at place, m member) {
 	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "%s", g.whereInput()) })
 }
 
-// asChat returns the list of one user message with the text v, because the input of a chat can also
-// be a single text. It returns other values unchanged.
+// asChat returns a list that contains a single user message with the text v, because the input of a
+// chat can also be given as plain text. It returns any other value unchanged.
 func asChat(v pyjson.Value) pyjson.Value {
 	if v.Kind() != pyjson.String {
 		return v
@@ -185,8 +185,8 @@ func asChat(v pyjson.Value) pyjson.Value {
 	return parseOwn(append(w.B, ']'))
 }
 
-// parseOwn parses JSON that this package has written. It returns the absent Value if there is an
-// error.
+// parseOwn parses JSON that this package has written. It returns the absent Value if the JSON is
+// invalid.
 func parseOwn(text []byte) pyjson.Value {
 	d := new(pyjson.Document)
 	if d.Parse(text) != nil {
@@ -195,7 +195,7 @@ func parseOwn(text []byte) pyjson.Value {
 	return d.Root()
 }
 
-// whereInput returns where the input is in the record.
+// whereInput describes where the record contains the input.
 func (g *generation) whereInput() string {
 	for _, name := range [...]string{"messages", "prompt", "input"} {
 		if g.payload.Member(name).IsGiven() {
@@ -208,7 +208,7 @@ func (g *generation) whereInput() string {
 	return "payload"
 }
 
-// output makes a member the output of the generation.
+// output uses a member as the generation's output.
 func (g *generation) output(at place, m member) {
 	v, _ := jsonOf(m.value)
 	switch {
@@ -223,14 +223,14 @@ func (g *generation) output(at place, m member) {
 	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "output") })
 }
 
-// sampling maps the names that tools use for parameters to fields of a record.
+// sampling maps the names that tools use for model parameters to the record fields that hold them.
 var sampling = map[string]string{
 	"temperature": "temperature", "seed": "seed", "random_seed": "seed", "max_tokens": "max_tokens", "max_completion_tokens": "max_tokens",
 	"max_output_tokens": "max_tokens", "max_new_tokens": "max_tokens", "num_predict": "max_tokens", "model": "model", "stop_sequences": "payload/stop",
 }
 
-// modelParameters adds the parameters of the model to the span. others says that m also has members
-// that are not parameters; these are accounted for elsewhere.
+// modelParameters adds the model's parameters to the span. others is true if m also has members
+// that are not parameters, which the caller accounts for.
 func (g *generation) modelParameters(at place, m member, others bool) {
 	v, _ := jsonOf(m.value)
 	if v.Kind() != pyjson.Object {
@@ -276,7 +276,8 @@ var tokenCounts = map[string]string{
 	"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens",
 }
 
-// tokens adds the token counts that tokenCounts contains, and keeps all other members of m.
+// tokens adds the token counts in m that are named in tokenCounts to the span, and keeps all the
+// other members of m.
 func (g *generation) tokens(at place, m member) {
 	v, _ := jsonOf(m.value)
 	if v.Kind() != pyjson.Object {
@@ -294,7 +295,7 @@ func (g *generation) tokens(at place, m member) {
 	}
 }
 
-// failed gives the span the status of a failed generation.
+// failed marks the span as a failed generation.
 func (g *generation) failed() {
 	g.span.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
 }
@@ -302,7 +303,7 @@ func (g *generation) failed() {
 // operation is the name of the attribute that identifies a span as a generation.
 const operation = "gen_ai.operation.name"
 
-// complete converts the span to a record and returns the entry.
+// complete converts the span to a record and returns the finished Conversion.
 func (g *generation) complete() Conversion {
 	limits := genai.LabelLimits{Labels: max(0, g.options.Limits.Labels-reservedLabels-len(g.labels)), LabelBytes: g.options.Limits.LabelBytes}
 	one := []*tracepb.ResourceSpans{{ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{g.span}}}}}
@@ -319,7 +320,7 @@ func (g *generation) complete() Conversion {
 		switch field := string(name.Text()); field {
 		case "labels":
 			for label, text := range value.Members() {
-				if l := string(label.Text()); l != "operation" { // has the same value for all generations
+				if l := string(label.Text()); l != "operation" { // the operation is the same for all generations
 					g.addLabel(l, string(text.Text()))
 				}
 			}
@@ -335,7 +336,7 @@ func (g *generation) complete() Conversion {
 	return g.finish()
 }
 
-// snake converts a name in camel case to lower case with underscores: modelParameters becomes
+// snake converts a name from camel case to snake case; for example, it converts modelParameters to
 // model_parameters.
 func snake(name string) string {
 	var b strings.Builder
@@ -353,8 +354,8 @@ func snake(name string) string {
 
 func isAny(v pyjson.Value) bool { return v.IsGiven() }
 
-// list returns the elements of an array. For any other value it returns a list with only that
-// value.
+// list returns the elements of v if v is an array. Otherwise it returns a list that contains only
+// v.
 func list(v pyjson.Value) []pyjson.Value {
 	if !isArray(v) {
 		return []pyjson.Value{v}
@@ -366,8 +367,8 @@ func list(v pyjson.Value) []pyjson.Value {
 	return all
 }
 
-// elements converts each element of a list in the native value, and names the entries after the
-// positions.
+// elements calls convert for each element of the list v and returns all the resulting Conversions.
+// A Conversion without a name is named after the position of its element.
 func elements(v pyjson.Value, at place, convert func(pyjson.Value, place) []Conversion) (entries []Conversion) {
 	for i, e := range list(v) {
 		one := convert(e, place{at.pointer + "/" + strconv.Itoa(i), at.pointer + "/*"})

@@ -9,7 +9,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// exports lists exports from the supported tools, each with the records that it must be converted to.
+// exports lists exports from the supported tools, each with the records that converting it must
+// yield.
 var exports = []struct {
 	name    string
 	format  Format

@@ -6,9 +6,9 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// langfuse converts what the API or the user interface of Langfuse exports: an observation, a page
-// of observations, or a trace with its observations. Member names are in camel case, or in lower
-// case with underscores in exports to blob storage.
+// langfuse converts an export from the API or user interface of Langfuse: an observation, a page of
+// observations, or a trace with its observations. Member names are in camel case, or in snake case
+// in exports to blob storage.
 func langfuse(v pyjson.Value, o Options) []Conversion {
 	for _, name := range [...]string{"data", "observations"} {
 		if page := v.Member(name); isArray(page) {
@@ -19,8 +19,9 @@ func langfuse(v pyjson.Value, o Options) []Conversion {
 	return []Conversion{observation(v, o, place{})}
 }
 
-// others returns an entry for those members of a native value that belong to none of its records,
-// all except the member except. why says why they are left out.
+// others returns a Conversion that accounts for the members of a native value that belong to none
+// of its records. It skips the member named by except, and why is the reason that the rest are left
+// out.
 func others(v pyjson.Value, except, why string) Conversion {
 	var e Conversion
 	for name, value := range v.Members() {

@@ -16,7 +16,8 @@ func parsed(t *testing.T, text string) pyjson.Value {
 	return d.Root()
 }
 
-// only converts a native value that results in one entry. It returns the entry and its record.
+// only converts a native value that must yield exactly one Conversion. It returns that Conversion
+// and the parsed record.
 func only(t *testing.T, f Format, native string, o Options) (Conversion, pyjson.Value) {
 	t.Helper()
 	entries, err := f.Convert([]byte(native), o)
@@ -28,7 +29,8 @@ func only(t *testing.T, f Format, native string, o Options) (Conversion, pyjson.
 	return entries[0], parsed(t, string(entries[0].Record))
 }
 
-// fateOf returns the outcome of the member at the pointer, and what the member was used as.
+// fateOf returns the outcome for the member at the given pointer, followed by a description of
+// where the member went.
 func fateOf(t *testing.T, e Conversion, pointer string) string {
 	t.Helper()
 	for _, m := range e.Members {
@@ -45,7 +47,7 @@ func TestTimes(t *testing.T) {
 	require.NoError(t, err)
 	for native, want := range map[string]string{
 		`"2025-11-12T18:53:35.403015"`:       "2025-11-12T18:53:35.403015-05:00 zoned",
-		`"2025-07-12 18:53:35"`:              "2025-07-12T18:53:35-04:00 zoned", // in summer, the zone's offset is different
+		`"2025-07-12 18:53:35"`:              "2025-07-12T18:53:35-04:00 zoned", // the zone's offset differs in summer
 		`"2025-11-12T18:53:35.403015+00:00"`: "2025-11-12T18:53:35.403015+00:00",
 		`"2025-11-12 18:53:35+01:00"`:        "2025-11-12T18:53:35+01:00",
 		`"2025-11-12T18:53:35Z"`:             "2025-11-12T18:53:35Z",
@@ -131,7 +133,7 @@ func TestNamesOfCachedPaths(t *testing.T) {
 		`{"a6122a65":{"route":"Start"}}`:                           "a6122a65", // the path_id of the route
 		`{"00000000":{"route":"Start"}}`:                           "",
 		`{"00000000":{"route":"Start","route_hash":"a6122a65"}}`:   "a6122a65",
-		`{"a6122a65":{"route":["Start"],"route_hash":"ffffffff"}}`: "ffffffff", // a false claim is kept
+		`{"a6122a65":{"route":["Start"],"route_hash":"ffffffff"}}`: "ffffffff", // an incorrect claim is kept
 	} {
 		_, r := only(t, ValidationCache, native, *berlin)
 		require.Equal(t, want, string(r.Member("path_id").Text()), native)
@@ -139,8 +141,8 @@ func TestNamesOfCachedPaths(t *testing.T) {
 	}
 }
 
-// If only members that are not part of a record change, neither the record's key nor its bytes
-// change.
+// A change to members that do not become part of the record changes neither the record's key nor
+// its bytes.
 func TestUnrelatedChangesKeepTheKey(t *testing.T) {
 	for _, c := range []struct {
 		format Format
@@ -179,8 +181,9 @@ func TestLabelsAreBounded(t *testing.T) {
 	require.Contains(t, e.Check(berlin.Limits).Error(), "/payload: is required")
 }
 
-// Only IPC records can keep arrays and objects as content. Records of other kinds keep an array or
-// object as one label with its JSON if that is short enough; otherwise they keep its parts as labels.
+// Only IPC records can keep arrays and objects as content. In records of other kinds, an array or
+// object becomes one label that holds its JSON if that is short enough; otherwise each of its parts
+// becomes a label.
 func TestArraysAndObjectsAsLabels(t *testing.T) {
 	long := strings.Repeat("long ", 40)
 	const dag = `"dag":{"root":"r","nodes":[]},`
@@ -221,8 +224,9 @@ func TestMembersAreBounded(t *testing.T) {
 	}
 }
 
-// A validation or a change of state that is imported with a record has the actor and the time of the
-// other system. A record has no field for an actor, so an actor in a record becomes a label.
+// A validation or state change that is imported with a record names the actor and the time given by
+// the other system. A record has no field for an actor, so an actor named in a record becomes a
+// label.
 func TestOriginalActors(t *testing.T) {
 	const dag = `"dag":{"root":"r","nodes":[]},`
 	for _, c := range []struct {
@@ -261,8 +265,8 @@ func TestOriginalActors(t *testing.T) {
 	require.NotEqual(t, a.Change.Key, b.Change.Key)
 }
 
-// A fingerprint under another hash_version becomes a claim. Without a hash_version, a fingerprint of
-// the wrong length becomes a label.
+// A fingerprint computed under another hash_version becomes a claim. If there is no hash_version, a
+// fingerprint of the wrong length becomes a label.
 func TestHashVersionOfCachedPaths(t *testing.T) {
 	e, r := only(t, ValidationCache, `{"a6122a65":{"route":"Start","hash_version":"adr-005","content_fingerprint":"0123456789abcdef"}}`, *berlin)
 	require.Equal(t, "0123456789abcdef", string(r.Member("content_fingerprint").Text()))
@@ -274,8 +278,8 @@ func TestHashVersionOfCachedPaths(t *testing.T) {
 	require.ErrorContains(t, e.Check(berlin.Limits), "content_fingerprint: is required")
 }
 
-// A long text that has no field of its own becomes content of an IPC record. Records of other kinds
-// have no content for it, so it is left out and the entry says so.
+// In an IPC record, a long text that has no field of its own becomes content. Records of other
+// kinds have no place for it, so it is left out and the Conversion says so.
 func TestLongMembers(t *testing.T) {
 	long := `"remark":"` + strings.Repeat("word ", 1000) + `"`
 	const left = "left it does not fit into a label"

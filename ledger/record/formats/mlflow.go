@@ -6,8 +6,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// mlflow converts a trace of MLflow: the JSON of a trace, or a row of mlflow.search_traces. Each
-// span of a model call is a generation.
+// mlflow converts a trace from MLflow, which is either the JSON of a trace or a row returned by
+// mlflow.search_traces. Each span of a model call is a generation.
 func mlflow(v pyjson.Value, o Options) []Conversion {
 	if page := v.Member("traces"); isArray(page) {
 		return elements(page, top("traces"), func(e pyjson.Value, at place) []Conversion { return trace(e, o, at) })
@@ -15,8 +15,8 @@ func mlflow(v pyjson.Value, o Options) []Conversion {
 	return trace(v, o, place{})
 }
 
-// trace converts one trace. Its spans are in the member spans or data, of the trace itself or of
-// its member trace, which can be JSON in a text.
+// trace converts one trace. The spans are in the member "spans" or "data", either of v itself or of
+// the member "trace" of v. Each of these members can be a string that contains JSON.
 func trace(v pyjson.Value, o Options, at place) []Conversion {
 	if !isObject(v) {
 		return []Conversion{notGeneration(at.pointer, at.pattern, "no object")}
@@ -53,8 +53,8 @@ func trace(v pyjson.Value, o Options, at place) []Conversion {
 	return append(entries, rest)
 }
 
-// session returns the session to which a trace belongs, from the first of the layers that has it,
-// or the absent Value.
+// session returns the ID of the session that a trace belongs to, taken from the first layer that
+// has one. It returns the absent Value if none does.
 func session(layers ...pyjson.Value) pyjson.Value {
 	for _, layer := range layers {
 		for _, of := range [...]pyjson.Value{layer, layer.Member("info")} {
@@ -69,7 +69,7 @@ func session(layers ...pyjson.Value) pyjson.Value {
 	return pyjson.Value{}
 }
 
-// mlflowSpan converts one span. session is the session of its trace, or absent.
+// mlflowSpan converts one span. session is the session of the span's trace, or the absent Value.
 func mlflowSpan(v, session pyjson.Value, o Options, at place) Conversion {
 	attributes, _ := jsonOf(v.Member("attributes"))
 	kind := unquoted(attributes.Member("mlflow.spanType"))
@@ -96,7 +96,7 @@ func mlflowSpan(v, session pyjson.Value, o Options, at place) Conversion {
 	return g.complete()
 }
 
-// unquoted returns the value of an attribute, which MLflow stores as JSON in a text.
+// unquoted returns the value of an attribute, which MLflow stores as a string that contains JSON.
 func unquoted(v pyjson.Value) pyjson.Value {
 	if inner, ok := jsonOf(v); ok {
 		return inner
@@ -104,12 +104,12 @@ func unquoted(v pyjson.Value) pyjson.Value {
 	return v
 }
 
-// mlflowMember adds to the span a member that is not an attribute.
+// mlflowMember adds a member of a span other than its attributes to the span being built.
 func (g *generation) mlflowMember(m member) {
 	at := top(m.name)
 	switch m.name {
 	case "attributes":
-	case "context": // MLflow 2
+	case "context": // the form that MLflow 2 writes
 		for name, value := range m.value.Members() {
 			inner := member{string(name.Text()), value}
 			g.mlflowID(inner, at.below(inner.name))
@@ -144,7 +144,8 @@ func (g *generation) mlflowMember(m member) {
 	}
 }
 
-// mlflowID sets an id of the span. The ids are in hexadecimal, or in base64 in MLflow 3.
+// mlflowID sets one of the span's IDs. The IDs are in hexadecimal, except in MLflow 3, where they
+// are in base64.
 func (g *generation) mlflowID(m member, at place) {
 	if m.name == "trace_id" && g.span.TraceId != nil {
 		g.note(at.pointer, at.pattern, Left, "otel_trace_id is the same")
@@ -168,7 +169,7 @@ func (g *generation) mlflowID(m member, at place) {
 	g.identify(at, member{m.name, hexOfBase64(v, size)}, id, size, label)
 }
 
-// mlflowAttribute adds an attribute of the exported span.
+// mlflowAttribute adds an attribute of the exported span to the span being built.
 func (g *generation) mlflowAttribute(m member, at place) {
 	switch m.name {
 	case "mlflow.spanType":
@@ -191,14 +192,15 @@ func (g *generation) mlflowAttribute(m member, at place) {
 		g.takeAs(at, m, isID, "llm.model_name", "model")
 	case "mlflow.llm.provider":
 		g.takeAs(at, m, isID, "gen_ai.provider.name", "labels/provider")
-	case "temperature", "max_tokens", "seed", "top_p", "top_k", "model": // as some integrations of MLflow write them
+	case "temperature", "max_tokens", "seed", "top_p", "top_k", "model": // names that some MLflow integrations use
 		g.takeAs(at, m, isAny, "gen_ai.request."+m.name, orPayload(m.name))
 	default:
 		g.keepAt(at.pointer, at.pattern, m)
 	}
 }
 
-// orPayload returns where a parameter is in the record: a field of its own, or a member of payload.
+// orPayload returns the place of a parameter in the record: its own field if it has one, otherwise
+// a member of payload.
 func orPayload(parameter string) string {
 	if field := sampling[parameter]; field != "" {
 		return field

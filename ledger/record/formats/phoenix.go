@@ -18,8 +18,8 @@ func hexOfBase64(v pyjson.Value, size int) pyjson.Value {
 	return parseOwn(pyjson.AppendString(nil, hex.AppendEncode(nil, decoded)))
 }
 
-// phoenix converts spans of Phoenix: a row of a dataframe of spans, in which the names of columns
-// contain dots, or a span or a page of spans from its API.
+// phoenix converts spans from Phoenix: a row of a dataframe of spans, whose column names contain
+// dots, or a span or a page of spans from the API.
 func phoenix(v pyjson.Value, o Options) []Conversion {
 	if page := v.Member("data"); isArray(page) {
 		entries := elements(page, top("data"), func(e pyjson.Value, at place) []Conversion { return []Conversion{phoenixSpan(e, o, at)} })
@@ -70,10 +70,10 @@ func phoenixSpan(v pyjson.Value, o Options, at place) Conversion {
 	return g.complete()
 }
 
-// phoenixReader converts the members of one span to a generation.
+// phoenixReader adds the members of one span to a generation.
 type phoenixReader struct {
 	*generation
-	values [4]*collected // values of the attributes in inputAndOutput; nil if missing
+	values [4]*collected // the attributes named in inputAndOutput, in the same order; nil if missing
 }
 
 // collected is an attribute and its place in the native value.
@@ -82,11 +82,11 @@ type collected struct {
 	at place
 }
 
-// inputAndOutput contains the names of the attributes that can hold the input, and of those that
-// can hold the output. The messages take precedence.
+// inputAndOutput contains the names of the attributes that can hold the input, followed by those
+// that can hold the output. In each pair, the messages take precedence.
 var inputAndOutput = [4]string{"llm.input_messages", "input.value", "llm.output_messages", "output.value"}
 
-// member adds to the span a member that is not an attribute.
+// member adds a member of the exported span other than an attribute to the span being built.
 func (p *phoenixReader) member(m member, at place) {
 	switch m.name {
 	case "span_kind", "spanKind":
@@ -116,8 +116,8 @@ func (p *phoenixReader) member(m member, at place) {
 // phoenixTokens maps the attributes for token counts to fields of a record.
 var phoenixTokens = map[string]string{"llm.token_count.prompt": "usage/input_tokens", "llm.token_count.completion": "usage/output_tokens"}
 
-// collect adds an attribute to the span. Attributes whose names have dots can also be nested
-// objects.
+// collect adds an attribute of the exported span to the span being built. An attribute whose name
+// contains dots can also be given as nested objects.
 func (p *phoenixReader) collect(name string, v pyjson.Value, at place) {
 	m := member{name, v}
 	for i, wanted := range inputAndOutput {
@@ -154,7 +154,7 @@ func (p *phoenixReader) collect(name string, v pyjson.Value, at place) {
 		}
 	default:
 		if as := phoenixTokens[name]; as != "" {
-			if f, ok := v.Float(); ok && v.Kind() == pyjson.Float { // a column with missing values is a column of floats
+			if f, ok := v.Float(); ok && v.Kind() == pyjson.Float { // Phoenix exports a column with missing values as floats
 				m.value = parseOwn(pyjson.AppendFloat(nil, f))
 			}
 			p.takeAs(at, m, isNumber, name, as)
@@ -164,7 +164,7 @@ func (p *phoenixReader) collect(name string, v pyjson.Value, at place) {
 	}
 }
 
-// tools adds the definitions of tools, each of which is JSON in a text.
+// tools adds the tool definitions to the span. Each of them is a string that contains JSON.
 func (p *phoenixReader) tools(m member, at place) {
 	v, _ := jsonOf(m.value)
 	if !isArray(v) || v.Len() == 0 {
@@ -186,7 +186,7 @@ func (p *phoenixReader) tools(m member, at place) {
 	p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, Taken, "payload/tools") })
 }
 
-// takeInputs adds the collected input and output to the span.
+// takeInputs adds the input and output that collect found to the span.
 func (p *phoenixReader) takeInputs() {
 	for i, as := range [...]string{"gen_ai.input.messages", "", "gen_ai.output.messages", ""} {
 		c := p.values[i]
@@ -225,15 +225,15 @@ func (p *phoenixReader) takeInputs() {
 	}
 }
 
-// nested converts an object whose member names have dots to nested objects: message.role becomes
-// the member role of the object message. It also converts the elements of lists.
+// nested converts an object whose member names contain dots to nested objects: message.role becomes
+// the member "role" of the object "message". It does the same for the elements of arrays.
 func nested(v pyjson.Value) pyjson.Value {
 	var w pyjson.Builder
 	appendNested(&w, v, 0)
 	return parseOwn(w.B)
 }
 
-// maxNested limits how deeply lists and objects in messages can nest.
+// maxNested is the maximum depth to which arrays and objects in messages are converted.
 const maxNested = 8
 
 func appendNested(w *pyjson.Builder, v pyjson.Value, depth int) {

@@ -9,7 +9,7 @@ import (
 )
 
 // providence converts a row of providence_cache. The row, its run-DAG blob, and the run-DAG itself
-// are layers: a member can be in any of them, and an outer layer takes precedence.
+// are layers: a member can be in any of them, and the outermost layer that has it takes precedence.
 func providence(v pyjson.Value, o Options) Conversion {
 	p := &providenceRow{draft: newDraft(record.RunDAG, key(Providence, v, notOfTheRun), o), used: make(map[string][]string)}
 	p.layers = append(p.layers, layer{object: v})
@@ -38,20 +38,21 @@ func providence(v pyjson.Value, o Options) Conversion {
 }
 
 // notOfTheRun contains the members of a row that can change while the run stays the same. The state
-// becomes a separate event; the others are left out.
+// becomes a separate event, and the other members are left out.
 var notOfTheRun = map[string]bool{
 	"initial_state": true, "state": true, "status": true, "state_reason": true, "reason": true,
 	"state_changed_by": true, "state_changed_at": true,
 	"hit_count": true, "last_hit_at": true,
 }
 
-// layer is an object whose members can become members of the record, and its JSON pointer.
+// layer is an object whose members can become members of the record, together with the JSON pointer
+// to it.
 type layer struct {
 	object  pyjson.Value
 	pointer string
 }
 
-// found is a member of a layer, and its JSON pointer.
+// found is a member of a layer, together with the JSON pointer to it.
 type found struct {
 	member
 	pointer string
@@ -63,11 +64,11 @@ type providenceRow struct {
 	*draft
 	layers []layer
 	dag    layer
-	used   map[string][]string // names that each member got in the record, by the member's pointer
+	used   map[string][]string // for each member of the row, by pointer, the names under which it was added to the record
 }
 
-// open adds the member of in with the given name as a layer, if it is the run-DAG or an object that
-// can contain the run-DAG.
+// open adds the member of in with the given name to the layers if it is the run-DAG or an object
+// that can contain the run-DAG.
 func (p *providenceRow) open(in layer, name string) {
 	value, ok := jsonOf(in.object.Member(name))
 	if !ok || !isObject(value) {
@@ -75,7 +76,7 @@ func (p *providenceRow) open(in layer, name string) {
 	}
 	opened := layer{value, in.pointer + pointerTo(name)}
 	p.layers = append(p.layers, opened)
-	p.used[opened.pointer] = nil // because its members are accounted for one by one
+	p.used[opened.pointer] = nil // each of its members is accounted for separately
 	if isArray(value.Member("nodes")) {
 		p.dag = opened
 		return
@@ -83,8 +84,8 @@ func (p *providenceRow) open(in layer, name string) {
 	p.open(opened, "dag")
 }
 
-// jsonOf returns v or, if v is a text that contains JSON, the parsed JSON. ok is false if v is null
-// or absent, or a text that does not contain JSON.
+// jsonOf returns v or, if v is a string that contains JSON, the parsed JSON. ok is false if v is
+// null, absent, or a string that does not contain JSON.
 func jsonOf(v pyjson.Value) (pyjson.Value, bool) {
 	if v.Kind() != pyjson.String {
 		return v, v.IsGiven()
@@ -96,9 +97,9 @@ func jsonOf(v pyjson.Value) (pyjson.Value, bool) {
 	return d.Root(), d.Root().IsGiven()
 }
 
-// find returns the first member that has one of the names and that form accepts. It looks for each
-// name in all layers before it looks for the next name. A list or an object can also be JSON in a
-// text.
+// find returns the first member that has one of the given names and whose value form accepts. It
+// looks for each name in all layers before it looks for the next name. An array or object can also
+// be given as a string that contains JSON.
 func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) found {
 	for _, name := range names {
 		for _, l := range p.layers {
@@ -117,12 +118,13 @@ func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) foun
 	return found{}
 }
 
-// use records that a member of the row became the member as of the record.
+// use records that the member f of the row was added to the record as the member named by as.
 func (p *providenceRow) use(f found, as string) {
 	p.used[f.pointer] = append(p.used[f.pointer], as)
 }
 
-// takeAs makes a member a field of the record, unless it is missing or the field is already used.
+// takeAs copies a member to a field of the record, unless the member is missing or the field is
+// already set.
 func (p *providenceRow) takeAs(f found, field string) {
 	if f.given() && !p.names[field] {
 		p.raw(field, f.value.Raw())
@@ -130,7 +132,7 @@ func (p *providenceRow) takeAs(f found, field string) {
 	}
 }
 
-// node returns the hash of the first stage with the given name, or nil.
+// node returns the hash of the first stage with the given name, or nil if there is none.
 func (p *providenceRow) node(stage string) []byte {
 	for n := range p.dag.object.Member("nodes").Elements() {
 		if string(n.Member("stage").Text()) == stage && isDigest(n.Member("hash")) {
@@ -140,8 +142,8 @@ func (p *providenceRow) node(stage string) []byte {
 	return nil
 }
 
-// hasBase reports whether the row has a base hash: as the member name, as the hash of the stage, or
-// as content from which the ledger can compute it.
+// hasBase reports whether the row provides a base hash: as the member with the given name, as the
+// hash of the given stage, or in the form of content from which the ledger can compute it.
 func (p *providenceRow) hasBase(name, stage string, content found) bool {
 	return p.find(isDigest, name).given() || p.node(stage) != nil || content.given()
 }
@@ -185,7 +187,7 @@ func (p *providenceRow) buildable() bool {
 		p.hasBase("question_hash", "question", p.question()) && p.hasBase("conversation_hash", "prompt", p.find(isArray, "messages"))
 }
 
-// buildInputs writes the member inputs, with which the ledger checks each stage of the run-DAG.
+// buildInputs writes the member "inputs", which the ledger uses to check each stage of the run-DAG.
 func (p *providenceRow) buildInputs() {
 	var w pyjson.Builder
 	w.Open()
@@ -222,8 +224,8 @@ func firstOf(list ...found) found {
 	return list[max(i, 0)]
 }
 
-// baseClaims writes the base hashes that are also hashes of stages. Each comes from the row or, if
-// the row does not have it, from its stage.
+// baseClaims writes those base hashes that are also the hash of a stage. Each is taken from the row
+// or, if the row does not have it, from the stage.
 func (p *providenceRow) baseClaims(w *pyjson.Builder, take func(found, string)) {
 	for _, b := range rules.BaseHashes {
 		switch {
@@ -237,7 +239,7 @@ func (p *providenceRow) baseClaims(w *pyjson.Builder, take func(found, string)) 
 	}
 }
 
-// Members of inputs, of reject_inputs, and of a preflight payload (spec: Run-DAG).
+// These are the members of inputs, of reject_inputs, and of a preflight payload (spec: Run-DAG).
 var (
 	inputMembers = []string{"question_hash", "preflight_hash", "preflight_payload", "context_root", "evidence_map_root", "conversation_hash",
 		"answer_text", "raw_answer_text", "rendered_text", "parsed_lattice", "audit_mode", "verifier_method", "n_quotes", "n_verified", "sources",
@@ -247,9 +249,9 @@ var (
 	preflightMembers = append([]string{"stage", "node_version"}, rules.Clauses[:]...)
 )
 
-// only returns object f reduced to its known members. It keeps each other member as a label or as
-// content, like an unknown member of the row (see draft.keepAt). If f has only known members, only
-// returns f's bytes unchanged.
+// only returns the object f without the members that are not in known. It keeps each of the removed
+// members as a label or as content, like an unknown member of the row (see draft.keepAt). If no
+// members have to be removed, only returns the bytes of f unchanged.
 func (p *providenceRow) only(f found, known []string) []byte {
 	var w pyjson.Builder
 	w.Open()
@@ -272,14 +274,14 @@ func (p *providenceRow) only(f found, known []string) []byte {
 	}
 	w.Close()
 	if whole {
-		return f.value.Raw() // so that it is copied byte for byte
+		return f.value.Raw() // copies the object byte for byte
 	}
 	return w.B
 }
 
-// takeInputs adds the member inputs or reject_inputs of the row. If it has no answer_text,
-// takeInputs uses a text of the row. Otherwise, takeInputs accounts for those texts of the row that
-// are also in it.
+// takeInputs adds the row's inputs or reject_inputs to the record. If these have no answer_text,
+// takeInputs takes the answer from another member of the row. Otherwise it accounts for the row's
+// texts that the inputs repeat.
 func (p *providenceRow) takeInputs(inputs found, field string) {
 	known := inputMembers
 	if field == "reject_inputs" {
@@ -302,7 +304,8 @@ func (p *providenceRow) takeInputs(inputs found, field string) {
 	}
 }
 
-// oneAnswer adds the one text that a run-DAG without inputs can have, and accounts for the others.
+// oneAnswer adds an answer to the record, which can have only one if it has no inputs, and accounts
+// for the row's other texts.
 func (p *providenceRow) oneAnswer() {
 	answer, raw, rendered := p.texts()
 	text := firstOf(answer, rendered, raw)
@@ -313,8 +316,8 @@ func (p *providenceRow) oneAnswer() {
 		case string(other.value.Text()) == string(text.value.Text()):
 			p.use(other, "answer_text: it has the same text")
 		default:
-			// Otherwise, the caller would keep a second text of a run-DAG without inputs as
-			// content.
+			// A run-DAG without inputs cannot have a second text. Mark it as used, or the caller
+			// would keep it as content.
 			p.used[other.pointer] = []string{}
 			p.note(other.pointer, "", Left, "a run-DAG without inputs keeps only one text; add sources, counts, and hashes to keep this one too")
 		}

@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// takeRun adds all other members of the record.
+// takeRun adds the remaining members of the record.
 func (p *providenceRow) takeRun() {
 	p.takeDAG()
 	p.takeAs(p.find(isID, "run_id"), "run_id")
@@ -52,8 +52,8 @@ func isEvidence(v pyjson.Value) bool {
 	return v.Len() > 0 && isArray(v)
 }
 
-// takeQuestion adds the question. If the row has no mode of the question, takeQuestion uses the
-// mode with which the question has the row's question hash.
+// takeQuestion adds the question to the record. If the row does not state the question mode,
+// takeQuestion uses the mode that gives the question the row's question hash.
 func (p *providenceRow) takeQuestion() {
 	question := p.question()
 	if !question.given() {
@@ -77,8 +77,8 @@ func (p *providenceRow) takeQuestion() {
 	}
 }
 
-// takeDAG adds the run-DAG. It keeps unknown members of the run-DAG, as it keeps members of the
-// row.
+// takeDAG adds the run-DAG to the record. Unknown members of the run-DAG are kept in the same way
+// as those of the row.
 func (p *providenceRow) takeDAG() {
 	dag := p.dag.object
 	if dag.Kind() == pyjson.Absent {
@@ -123,7 +123,7 @@ func (p *providenceRow) takeDAG() {
 	}
 	w.Close()
 	if exact && dag.Len() == members && (!preflight.given() || dag.Member("preflight_payload").IsGiven()) {
-		w.B = dag.Raw() // so that it is copied byte for byte
+		w.B = dag.Raw() // copies the run-DAG byte for byte
 	}
 	p.raw("dag", w.B)
 }
@@ -174,13 +174,13 @@ func (p *providenceRow) takeDimensions() {
 		}
 	}
 	if len(roots) == 0 || slices.ContainsFunc(values[1:last], func(f found) bool { return !f.given() }) {
-		return // so that each member is kept separately
+		return // each member is kept separately
 	}
 	p.writeDimensions(p.chooseDimensions(values, roots))
 }
 
-// chooseDimensions returns those dimensions that result in the row's cache key. If none do, it
-// returns the first possible choice.
+// chooseDimensions returns the dimensions that yield the row's cache key. If no choice of
+// dimensions does, it returns the first possible choice.
 func (p *providenceRow) chooseDimensions(values, roots []found) []found {
 	claim := p.find(isDigest, "cache_key").value.Text()
 	var first []found
@@ -206,7 +206,7 @@ func (p *providenceRow) chooseDimensions(values, roots []found) []found {
 	return first
 }
 
-// textOf returns a text, or a number in canonical form, as a text.
+// textOf returns a string's text, or a number's canonical form.
 func textOf(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.String {
 		return v.Text()
@@ -225,7 +225,7 @@ func (p *providenceRow) writeDimensions(values []found) {
 	p.raw("cache_dimensions", w.B)
 }
 
-// takeState adds the change of state that is to follow the record.
+// takeState records the state change that is to be made after the record has been posted.
 func (p *providenceRow) takeState() {
 	state := p.find(func(v pyjson.Value) bool { return slices.Contains(record.States[:], record.State(v.Text())) },
 		"initial_state", "state", "status")
@@ -269,7 +269,7 @@ func (p *providenceRow) rest() {
 				for _, as := range taken {
 					p.note(at, "", Taken, "%s", as)
 				}
-			case used: // its members or a note account for it
+			case used: // accounted for by its members or by a note
 			case l.pointer == "" && notOfTheRun[m.name]:
 				p.note(at, "", Left, "it can change although the run does not, so it is not part of the record")
 			case isDigest(value) && p.stageOf(value.Text()) != "":

@@ -6,25 +6,27 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // for servers whose system has no zone data
+	_ "time/tzdata" // for systems without time zone data
 
 	"colophon/ledger/record/fields"
 	"colophon/ledger/record/moment"
 	"colophon/ledger/record/pyjson"
 )
 
-// naive matches a time without a zone, as Python's isoformat and SQLite write it.
+// naive matches a time without a zone, in the form that Python's isoformat and SQLite write.
 var naive = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d{1,9})?$`)
 
-// spaced matches an RFC 3339 time with a space in place of the T, as str writes a Python datetime.
+// spaced matches an RFC 3339 time with a space instead of the T, which is how Python's str formats
+// a datetime.
 var spaced = regexp.MustCompile(`^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d))$`)
 
 func isNaive(v pyjson.Value) bool {
 	return v.Kind() == pyjson.String && naive.Match(v.Text())
 }
 
-// parseTime parses a time, which is either a text or a number of seconds since 1970, and returns it
-// in RFC 3339. A text without a zone is in the given zone; zoned reports whether that was the case.
+// parseTime parses a time, which is either text or a number of seconds since 1970, and returns it
+// in RFC 3339 format. If the text has no zone, it is taken to be in the given zone and zoned is
+// true.
 func parseTime(v pyjson.Value, zone *time.Location) (text string, zoned, ok bool) {
 	switch v.Kind() {
 	case pyjson.Integer, pyjson.Float:
@@ -48,7 +50,7 @@ func parseTime(v pyjson.Value, zone *time.Location) (text string, zoned, ok bool
 	return text, zoned, ok && len(text) <= fields.MaxTimestamp
 }
 
-// unixTime converts a number of seconds since 1970 to RFC 3339, rounded to microseconds.
+// unixTime converts a number of seconds since 1970 to RFC 3339 format, rounding it to microseconds.
 func unixTime(v pyjson.Value) (string, bool) {
 	seconds, ok := v.Float()
 	if !ok || seconds < 0 || seconds >= 253402300800 { // outside the years 1970 to 9999

@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// validationCache converts the validation cache of a story, whose members are the entries of paths,
-// by path id.
+// validationCache converts the validation cache of a story, which is an object that maps path IDs
+// to entries.
 func validationCache(v pyjson.Value, o Options) []Conversion {
 	var entries []Conversion
 	about := Conversion{Reason: "it describes the file, not a path"}
@@ -29,11 +29,11 @@ func validationCache(v pyjson.Value, o Options) []Conversion {
 	return entries
 }
 
-// validationMembers contains the members that belong to the validation and can change while the
-// record stays the same.
+// validationMembers contains the members of an entry that belong to the validation. They can change
+// while the record stays the same.
 var validationMembers = map[string]bool{"validated": true, "validated_at": true, "validated_by": true}
 
-// cachedPath converts the entry with the name id for one path.
+// cachedPath converts the entry for one path. id is the name of the entry.
 func cachedPath(id string, v pyjson.Value, o Options) Conversion {
 	project := o.Project
 	if own := v.Member("project"); isName(own) {
@@ -93,12 +93,13 @@ func cachedPath(id string, v pyjson.Value, o Options) Conversion {
 	return d.finish()
 }
 
-// keyLabel is the name of the label that keeps the name of an entry if that name is not the path_id
+// keyLabel is the name of the label that holds the name of an entry if that name is not the path_id
 // of the entry's route.
 const keyLabel = "cache_key"
 
-// pathID adds the claimed path_id: route_hash or, if it is missing, the name of the entry. In newer
-// caches the names are derived from the text instead; such a name is not a claim about the route.
+// pathID adds the claimed path_id to the record, which is route_hash or, if that is missing, the
+// name of the entry. In newer caches, the name is derived from the text instead and is not a claim
+// about the route.
 func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
 	agrees := rules.IsPathID([]byte(id)) && bytes.HasPrefix(rules.RouteID(route), []byte(id))
 	if isPathID(hash) {
@@ -120,7 +121,8 @@ func isPathID(v pyjson.Value) bool { return v.Kind() == pyjson.String && rules.I
 
 func isVersion(v pyjson.Value) bool { return isID(v) && len(v.Text()) <= fields.MaxShort }
 
-// fingerprintsOf returns the check for fingerprints of the given hash_version, which can be absent.
+// fingerprintsOf returns a function that checks fingerprints of the given hash_version, which may
+// be absent.
 func fingerprintsOf(version pyjson.Value) func(pyjson.Value) bool {
 	name := rules.FingerprintVersion
 	if isVersion(version) {
@@ -129,8 +131,9 @@ func fingerprintsOf(version pyjson.Value) func(pyjson.Value) bool {
 	return func(v pyjson.Value) bool { return rules.IsFingerprintOf(name, v.Text()) }
 }
 
-// routeOf parses a route: passage names joined by arrows, or a list of names. Splitting a name that
-// contains an arrow does no harm, because it does not change the path id.
+// routeOf parses a route, which is either a string of passage names joined by arrows or a list of
+// names. Splitting a name that itself contains an arrow is harmless, because it does not change the
+// path ID.
 func routeOf(v pyjson.Value) (route [][]byte, ok bool) {
 	if isText(v) {
 		for name := range strings.SplitSeq(string(v.Text()), " → ") {
@@ -147,7 +150,8 @@ func routeOf(v pyjson.Value) (route [][]byte, ok bool) {
 	return route, isArray(v)
 }
 
-// validation adds the validation that is to follow the record, if the path is validated.
+// validation records the validation that is to be made after the record has been posted, if the
+// path is validated.
 func (d *draft) validation(v pyjson.Value, route [][]byte) {
 	if v.Member("validated").Kind() != pyjson.True {
 		return
@@ -165,7 +169,7 @@ func (d *draft) validation(v pyjson.Value, route [][]byte) {
 	d.entry.Change = c
 }
 
-// validationMember accounts for one of validationMembers.
+// validationMember accounts for a member that is in validationMembers.
 func (d *draft) validationMember(m member) {
 	switch {
 	case m.name == "validated" && m.value.Kind() == pyjson.True:
@@ -178,7 +182,7 @@ func (d *draft) validationMember(m member) {
 		d.note(pointerTo(m.name), "", Taken, "timestamp of the validation")
 	case m.name == "validated_at" && d.entry.Change != nil && isID(m.value):
 		d.note(pointerTo(m.name), "", Taken, "reason of the validation: it is not a time with a zone")
-	default: // not as a label, which would change the record when the path is validated
+	default: // do not keep it as a label, which would change the record once the path is validated
 		d.note(pointerTo(m.name), "", Left, "the entry has no validation to which it could belong")
 	}
 }

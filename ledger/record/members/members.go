@@ -11,9 +11,10 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Digests contains the digests of a payload's members as an event contains them (spec: Payload
-// members): a canonical JSON object that maps JSON pointers to digests, or null if the payload has
-// too many members or names that are too long. It is nil if the event has no such member.
+// Digests contains the digests of a payload's members in the form in which an event contains them
+// (spec: Payload members): a canonical JSON object that maps JSON pointers to digests, or null if
+// the payload has too many members or names that are too long. It is nil if the event contains
+// neither.
 type Digests []byte
 
 // IsComplete reports whether every member of the payload has a digest.
@@ -33,15 +34,16 @@ func (m Digests) Find(pointer []byte) []byte {
 	return nil
 }
 
-// Replace returns a copy of m with another digest for the member at pointer, which m must contain.
+// Replace returns a copy of m in which the member at pointer has the given digest. m must contain a
+// digest for pointer.
 func (m Digests) Replace(pointer, digest []byte) Digests {
 	m = bytes.Clone(m)
 	copy(m.Find(pointer), digest)
 	return m
 }
 
-// All yields pointers and their digests in the order of the event. A pointer is a canonical JSON
-// string with its quotes. A digest is in hexadecimal digits.
+// All yields each pointer with its digest, in the order in which the event contains them. A pointer
+// is a canonical JSON string, including the quotes. A digest is in hexadecimal.
 func (m Digests) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func(pointer, digest []byte) bool) {
 		const value = len(`:"`) + 2*DigestBytes + len(`"`)
@@ -68,8 +70,8 @@ func (m Digests) All() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// AppendBytes appends the bytes of all digests, in the order of the event. They identify the
-// pointers as well, because each digest covers its pointer.
+// AppendBytes appends the bytes of all the digests to dst, in the order in which the event contains
+// them. Because each digest also covers its pointer, the bytes identify the pointers too.
 func (m Digests) AppendBytes(dst []byte) []byte {
 	for _, digest := range m.All() {
 		dst, _ = hex.AppendDecode(dst, digest) // the digests in events are well-formed
@@ -77,7 +79,7 @@ func (m Digests) AppendBytes(dst []byte) []byte {
 	return dst
 }
 
-// PointerText returns the text of a JSON string that All yields as a pointer, or "" if it is not valid
+// PointerText returns the text of a pointer in the form that All yields, or "" if it is not valid
 // JSON.
 func PointerText(pointer []byte) string {
 	if !bytes.ContainsRune(pointer, '\\') {
@@ -92,7 +94,7 @@ func PointerText(pointer []byte) string {
 
 var documents = sync.Pool{New: func() any { return new(pyjson.Document) }}
 
-// IsValid reports whether an event can contain m.
+// IsValid reports whether m is valid in an event.
 func (m Digests) IsValid() bool {
 	if string(m) == "null" {
 		return true
@@ -115,8 +117,8 @@ func (m Digests) IsValid() bool {
 	return bytes.Equal(object.AppendCanonical(nil, pyjson.Compact), m)
 }
 
-// Unknown stands for a secret that is not known. Digests under Unknown have the right pointers but
-// wrong values.
+// Unknown stands for a secret that is not known. Digests computed with it have the right pointers
+// but the wrong values.
 var Unknown = new(Secret)
 
 // isPointer reports whether text is the JSON pointer of a payload member for which an event can
@@ -149,15 +151,15 @@ func Name(pointer []byte) (name []byte, ok bool) {
 
 // Builder computes the digests of one payload's members.
 type Builder struct {
-	Secret  *Secret // nil means that there are no digests
-	Text    []byte  // memory for the digests; empty at first
+	Secret  *Secret // nil if no digests are to be computed
+	Text    []byte  // buffer for the digests; must be empty at first
 	count   int
-	escaped bool // whether a pointer contains escapes, so that the pointers may be out of order
+	escaped bool // whether any pointer contains an escape, in which case the pointers may be out of order
 	bounded bool // whether the payload exceeds MaxMembers or MaxName
 }
 
 // MemberVisitor returns the function that rules.PayloadHashes must call for each member. It is nil if
-// there is no secret.
+// m has no secret.
 func (m *Builder) MemberVisitor() func(name, form []byte) {
 	if m.Secret == nil {
 		return nil
@@ -178,8 +180,8 @@ func (m *Builder) add(name, form []byte) {
 	m.Text = append(m.Secret.AppendDigest(m.Text, pointer, form), '"')
 }
 
-// End returns the digests of the members for which the function of MemberVisitor was called. They use the
-// memory of Text.
+// End returns the digests of the members for which the visitor was called. The result uses the memory of
+// m.Text.
 func (m *Builder) End() Digests {
 	switch {
 	case m.Secret == nil:
@@ -192,7 +194,7 @@ func (m *Builder) End() Digests {
 	m.Text = append(m.Text, '}')
 	if m.escaped {
 		var document pyjson.Document
-		if err := document.Parse(m.Text); err == nil { // fails only if a name is not UTF-8, and then the record is refused
+		if err := document.Parse(m.Text); err == nil { // fails only if a name is not valid UTF-8, in which case the record is refused
 			m.Text = document.Root().AppendCanonical(nil, pyjson.Compact)
 		}
 	}

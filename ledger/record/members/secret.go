@@ -12,23 +12,25 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Limits of the payload members that have digests in an event (spec: Payload members).
+// These limits determine whether an event contains digests of the payload's members (spec: Payload
+// members).
 const (
 	MaxMembers = 32  // maximum number of members in a payload, not counting the run's seed
 	MaxName    = 128 // maximum length of a member's name in bytes
 )
 
-// Lengths, in bytes, of a ledger's secret for payload members and of a digest under it.
+// SecretBytes is the length of a ledger's secret for payload members, and DigestBytes is the length
+// of a digest computed with it. Both are in bytes.
 const (
 	SecretBytes = 32
 	DigestBytes = 16
 )
 
-// Secret is the key under which a ledger computes digests of payload members (spec: Payload
+// Secret is the key that a ledger uses to compute the digests of payload members (spec: Payload
 // members). It is safe for concurrent use.
 type Secret struct {
 	secret [SecretBytes]byte
-	macs   sync.Pool // contains *mac values, so that not every digest has to hash the secret again
+	macs   sync.Pool // pool of *mac, so that the secret need not be hashed again for each digest
 }
 
 type mac struct {
@@ -44,8 +46,8 @@ func NewSecret() *Secret {
 	return s
 }
 
-// ReadSecret returns the secret that consists of the given bytes, of which there must be
-// SecretBytes.
+// ReadSecret returns the Secret with the given bytes, or an error unless there are exactly
+// SecretBytes of them.
 func ReadSecret(secret []byte) (*Secret, error) {
 	if len(secret) != SecretBytes {
 		return nil, fmt.Errorf("the secret of payload members has %d bytes, not %d", len(secret), SecretBytes)
@@ -53,16 +55,16 @@ func ReadSecret(secret []byte) (*Secret, error) {
 	return &Secret{secret: [SecretBytes]byte(secret)}, nil
 }
 
-// Bytes returns the bytes of the secret, which must not be changed.
+// Bytes returns the bytes of the secret. The caller must not modify them.
 func (s *Secret) Bytes() []byte { return s.secret[:] }
 
-// Commitment returns the hash of the secret that the event ledger_created contains.
+// Commitment returns the hash of the secret, which the ledger_created event contains.
 func (s *Secret) Commitment() rules.Hash {
 	return sha256.Sum256(append([]byte("member_secret\x00"), s.secret[:]...))
 }
 
-// AppendDigest appends the digest of a member to dst, in hexadecimal digits. pointer is the
-// member's JSON pointer, and form is its value in spaced canonical JSON.
+// AppendDigest appends the digest of a member to dst in hexadecimal. pointer is the member's JSON
+// pointer, and form is the member's value in spaced canonical JSON.
 func (s *Secret) AppendDigest(dst, pointer, form []byte) []byte {
 	m, _ := s.macs.Get().(*mac)
 	if m == nil {

@@ -1,4 +1,4 @@
-// Package moment parses times in the formats of requests and of events.
+// Package moment parses the time formats that requests and events use.
 package moment
 
 import (
@@ -10,9 +10,9 @@ import (
 // (spec: Event body).
 const Layout = "2006-01-02T15:04:05.000000Z"
 
-// Parse parses an RFC 3339 time, or returns false. Fields of two digits must be in range, "T" and
-// "Z" may be in either case, there may be any number of digits after the dot, and second 60 is
-// accepted in minute 59. Digits beyond nanoseconds are dropped.
+// Parse parses an RFC 3339 time. It returns false if text is not valid. Two-digit fields must be in
+// range, but "T" and "Z" may be in either case, the fraction may have any number of digits, and
+// second 60 is accepted in minute 59. Digits beyond nanoseconds are dropped.
 func Parse(text []byte) (time.Time, bool) {
 	if len(text) < len("2006-01-02T15:04:05Z") || text[10]|0x20 != 't' || text[13] != ':' || text[16] != ':' {
 		return time.Time{}, false
@@ -41,8 +41,8 @@ func Parse(text []byte) (time.Time, bool) {
 	return at.Add(-offset), ok
 }
 
-// IsEventTime reports whether text is a time in the format of events: RFC 3339 in UTC with
-// microseconds, and not a leap second (spec: Event body).
+// IsEventTime reports whether text is a time in the format that events use: RFC 3339 in UTC with
+// microseconds and without leap seconds (spec: Event body).
 func IsEventTime(text []byte) bool {
 	if len(text) != len(Layout) || text[10] != 'T' || text[17] == '6' || text[19] != '.' || text[len(text)-1] != 'Z' {
 		return false

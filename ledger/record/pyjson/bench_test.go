@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// benchmarkBodies returns bodies of IPC records of about 2 KB each. The keys say what is special about
-// each body.
+// benchmarkBodies returns bodies of IPC records, each about 2 KB long. Each key says what is special
+// about the body.
 func benchmarkBodies(t testing.TB) map[string][]byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	prompt := strings.Repeat("You are the narrator of a quiet town.\nAnswer in one paragraph, \"in character\".\n", 6)
@@ -31,7 +31,7 @@ func benchmarkBodies(t testing.TB) map[string][]byte {
 	}
 	floatHeavy := body("Short.", "Short.", `{"scores": [`+strings.Join(floats, ", ")+`], "seed": 42}`)
 
-	var escapes strings.Builder // escaped as by Python's ensure_ascii
+	var escapes strings.Builder // with the escapes that Python's ensure_ascii writes
 	for _, c := range strings.Repeat("Привет, тихий город! 静かな町 ", 13) {
 		if c < 0x80 {
 			escapes.WriteRune(c)
@@ -61,11 +61,11 @@ func body(systemPrompt, output, payload string) []byte {
 		`, "model": "gemma2:2b", "temperature": 0.7, "max_tokens": 120, "seed": 42, "labels": {"scene": "dusk"}}`)
 }
 
-var sink byte // set, so that the compiler cannot remove the measured code
+var sink byte // keeps the compiler from removing the measured code
 
-// BenchmarkCanonical parses a body, writes its canonical form, and hashes that form three times, as a
-// record of this size requires. For comparison, it also measures encoding/json, which unmarshals
-// the same body into maps.
+// BenchmarkCanonical parses a body, writes its canonical form, and hashes that form three times,
+// which is the work that a record of this size requires. For comparison, it also measures how long
+// encoding/json takes to unmarshal the same body into maps.
 func BenchmarkCanonical(b *testing.B) {
 	bodies := benchmarkBodies(b)
 	for _, name := range []string{"typical", "floats", "escapes", "nested"} {

@@ -10,9 +10,9 @@ import (
 // Builder writes compact canonical JSON objects (spec: Canonical JSON). Members may be added in any
 // order: Close sorts them. The zero Builder is ready to use.
 type Builder struct {
-	B       []byte // what has been written so far; callers may append values to it after BeginMember
-	members []span // members of all open objects that need sorting, innermost object last
-	opened  []int  // for each open object, the index of its first member in members, or ordered
+	B       []byte // output so far; after BeginMember, callers may append the value to it
+	members []span // members of all open objects that Close has to sort, with those of the innermost object last
+	opened  []int  // for each open object, the index in members of its first member, or ordered
 	scratch []byte
 }
 
@@ -28,12 +28,12 @@ func (w *Builder) Open() {
 	w.opened = append(w.opened, len(w.members))
 }
 
-// ordered stands in Builder.opened for an object that OpenOrdered began.
+// ordered marks an object in Builder.opened that was begun with OpenOrdered.
 const ordered = -1
 
-// OpenOrdered begins an object whose members the caller adds in order, each once, and whose names
-// need no escapes. The Builder does not check this. OpenOrdered makes BeginMember and Close cheaper
-// (BenchmarkEventBody).
+// OpenOrdered begins an object. The caller must add its members in sorted order and without
+// duplicates, and their names must need no escapes. The Builder does not check this, which makes
+// BeginMember and Close cheaper (BenchmarkEventBody).
 func (w *Builder) OpenOrdered() {
 	w.B = append(w.B, '{')
 	w.opened = append(w.opened, ordered)
@@ -54,7 +54,7 @@ func (w *Builder) BeginMember(name string) {
 	w.B = append(w.B, ':')
 }
 
-// endMember ends the previous member of the innermost object, if there is one, with a comma.
+// endMember writes a comma after the previous member of the innermost object, if there is one.
 func (w *Builder) endMember() {
 	if len(w.members) > w.opened[len(w.opened)-1] {
 		w.B = append(w.B, ',')
@@ -62,8 +62,8 @@ func (w *Builder) endMember() {
 	}
 }
 
-// Close ends the innermost open object. It panics if two members have the same name, unless
-// OpenOrdered began the object.
+// Close ends the innermost open object. It panics if two members have the same name, unless the
+// object was begun with OpenOrdered.
 func (w *Builder) Close() {
 	first := w.opened[len(w.opened)-1]
 	if first == ordered {
@@ -96,7 +96,7 @@ func (w *Builder) Close() {
 	w.members, w.opened = w.members[:first], w.opened[:len(w.opened)-1]
 }
 
-// Text adds a string. A nil value adds nothing.
+// Text adds a member with a string value. If value is nil, it adds nothing.
 func (w *Builder) Text(name string, value []byte) {
 	if value != nil {
 		w.BeginMember(name)
@@ -104,7 +104,7 @@ func (w *Builder) Text(name string, value []byte) {
 	}
 }
 
-// Texts adds an array of strings; a nil list adds an empty array.
+// Texts adds a member with an array of strings as its value. If list is nil, the array is empty.
 func (w *Builder) Texts(name string, list [][]byte) {
 	w.BeginMember(name)
 	w.B = append(w.B, '[')
@@ -115,7 +115,7 @@ func (w *Builder) Texts(name string, list [][]byte) {
 	w.B = append(w.B, ']')
 }
 
-// NullableText adds a string. A nil value adds null.
+// NullableText adds a member with a string value. If value is nil, the member's value is null.
 func (w *Builder) NullableText(name string, value []byte) {
 	if value == nil {
 		w.Raw(name, []byte("null"))
@@ -124,7 +124,8 @@ func (w *Builder) NullableText(name string, value []byte) {
 	w.Text(name, value)
 }
 
-// UnescapedText adds a string that needs no escapes, such as a hash. A nil value adds null.
+// UnescapedText adds a member with a string value that needs no escapes, such as a hash. If value
+// is nil, the member's value is null.
 func (w *Builder) UnescapedText(name string, value []byte) {
 	w.BeginMember(name)
 	if value == nil {
@@ -134,7 +135,7 @@ func (w *Builder) UnescapedText(name string, value []byte) {
 	w.B = append(append(append(w.B, '"'), value...), '"')
 }
 
-// Raw adds a value that is already in canonical JSON. A nil value adds nothing.
+// Raw adds a member whose value is already canonical JSON. If value is nil, it adds nothing.
 func (w *Builder) Raw(name string, value []byte) {
 	if value != nil {
 		w.BeginMember(name)
@@ -142,7 +143,7 @@ func (w *Builder) Raw(name string, value []byte) {
 	}
 }
 
-// Value adds a parsed value. Null and the absent Value add nothing.
+// Value adds a member with the given parsed value. If v is null or absent, it adds nothing.
 func (w *Builder) Value(name string, v Value) {
 	if v.IsGiven() {
 		w.BeginMember(name)
@@ -150,19 +151,19 @@ func (w *Builder) Value(name string, v Value) {
 	}
 }
 
-// Integer adds an integer that may be negative.
+// Integer adds a member with an integer value, which may be negative.
 func (w *Builder) Integer(name string, value int) {
 	w.BeginMember(name)
 	w.B = strconv.AppendInt(w.B, int64(value), 10)
 }
 
-// Uint adds an integer that is not negative.
+// Uint adds a member with a nonnegative integer value.
 func (w *Builder) Uint(name string, value uint64) {
 	w.BeginMember(name)
 	w.B = strconv.AppendUint(w.B, value, 10)
 }
 
-// Digest adds a hash, in lower-case hexadecimal digits.
+// Digest adds a member with a hash as its value, in lower-case hexadecimal.
 func (w *Builder) Digest(name string, h [32]byte) {
 	w.BeginMember(name)
 	w.B = append(w.B, '"')
@@ -170,8 +171,7 @@ func (w *Builder) Digest(name string, h [32]byte) {
 	w.B = append(w.B, '"')
 }
 
-// Comma writes a comma before each element of an array except the first. i is the index of the
-// element that follows.
+// Comma writes the comma before element i of an array. It writes nothing before element 0.
 func (w *Builder) Comma(i int) {
 	if i > 0 {
 		w.B = append(w.B, ',')

@@ -1,7 +1,7 @@
 package pyjson
 
-// AppendCanonical appends the canonical form of v (spec: Canonical JSON), in WTF-8. It appends
-// nothing if v is absent. The time that it takes is linear in the size of v.
+// AppendCanonical appends the canonical form of v to dst (spec: Canonical JSON), encoded as WTF-8.
+// If v is absent, it appends nothing. It takes time linear in the size of v.
 func (v Value) AppendCanonical(dst []byte, f Form) []byte {
 	if v.doc == nil {
 		return dst
@@ -36,7 +36,7 @@ func (w *writer) append(dst []byte, i uint32) []byte {
 	case n.kind == String:
 		return AppendString(dst, d.textOf(i))
 	case n.kind == Integer:
-		return append(dst, '0') // "-0" is the only integer that is not copied as it is
+		return append(dst, '0') // "-0" is the only integer that is not copied verbatim
 	}
 	f, _ := parseFloat(d.src[n.start:n.end]) // cannot fail: number has checked the range
 	return AppendFloat(dst, f)
@@ -67,7 +67,7 @@ func (w *writer) appendArray(dst []byte, i uint32) []byte {
 	return append(dst, ']')
 }
 
-// AppendString appends the canonical JSON string for a text in WTF-8.
+// AppendString appends text, which must be valid WTF-8, as a canonical JSON string.
 func AppendString(dst, text []byte) []byte {
 	dst = append(dst, '"')
 	for {

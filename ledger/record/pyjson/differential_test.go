@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record/cpython"
 )
 
-// forms contains the compact and the spaced canonical form of a document.
+// forms contains the compact canonical form of a document and the spaced one.
 type forms [2][]byte
 
 // canonicalForms returns the canonical forms of source, or nil if the parser refuses source.
@@ -80,7 +80,8 @@ func TestNumbersBeyondStrconv(t *testing.T) {
 }
 
 // TestPowersOfTwo covers powers of two and their neighbours. A power of two is not in the middle of
-// the interval of decimals that parse as it, and can lie between two shortest decimals.
+// the interval of decimals that are parsed as that power, and it can lie between two decimals that
+// are equally short.
 func TestPowersOfTwo(t *testing.T) {
 	oracle := cpython.Start(t)
 	var tokens []string

@@ -5,18 +5,18 @@ import (
 	"unicode/utf8"
 )
 
-// Document is a parsed JSON source. It stores a flat tape with one node for each value and each
-// member name, in source order. The zero Document is ready to use. A Document can be reused: after
-// a few documents, parsing no longer allocates memory.
+// Document is a parsed JSON source text. It stores a flat tape with one node for each value and
+// each member name, in source order. The zero Document is ready to use. A Document can be reused:
+// after a few documents, parsing no longer allocates memory.
 //
 // Only one goroutine may parse into a Document at a time. After that, several may read it. Values
-// and the bytes that they return are valid until the next call of Parse, ParseWithin, or Reset.
+// and the bytes that they return are valid until the next call to Parse, ParseLimited, or Reset.
 type Document struct {
 	src     []byte   // owned by the caller
 	nodes   []node   // the tape; nodes[0] is the root
 	text    []byte   // decoded text of the strings with escapes
 	members []member // scratch memory of sortMembers
-	most    int      // maximum length of the tape
+	most    int      // maximum number of nodes
 	lone    bool     // whether any string has a lone surrogate
 }
 
@@ -30,15 +30,15 @@ type node struct {
 	// size is the number of members or elements of a container, or the length of the text of a
 	// string with escapes.
 	size uint32
-	// order links the members of an object in the order of their names. For an object, it is the
-	// index of the first name; for a name, the index of the next name. 0 ends the list, because no
-	// name has index 0.
+	// order links the members of an object, sorted by name. For an object, it is the index of the
+	// first name; for a name, it is the index of the next name. 0 ends the list, because no name
+	// has index 0.
 	order uint32
 	kind  Kind
 	flags flags
 }
 
-// flags are properties of a node that the scanner finds out.
+// flags are properties of a node that the scanner determines.
 type flags uint8
 
 const (
@@ -48,21 +48,21 @@ const (
 	lone                       // string that has a lone surrogate
 )
 
-// retained is the size in bytes of the largest arena that Reset keeps.
+// retained is the size, in bytes, of the largest buffer that Reset keeps.
 const (
 	retained    = 1 << 20
-	nodeBytes   = 24 // size of a node
-	memberBytes = 16 // size of a member
+	nodeBytes   = 24 // size of a node in bytes
+	memberBytes = 16 // size of a member in bytes
 )
 
-// Parse parses src, which must not change while d is in use. It returns a *SyntaxError for every
-// source that must be refused (spec: Refused JSON): anything but one JSON value in valid UTF-8,
-// repeated member names, floats outside the range of a double, and documents beyond the limits of
+// Parse parses src, which must not change while d is in use. It returns a *SyntaxError if src must
+// be refused (spec: Refused JSON): if it is anything but a single JSON value in valid UTF-8,
+// repeats a member name, contains a float outside the range of a double, or exceeds the limits of
 // this package. After an error, d has no value.
 func (d *Document) Parse(src []byte) error { return d.ParseLimited(src, math.MaxInt) }
 
-// ParseLimited is like Parse, but also refuses a source with more than most values and member names.
-// Their nodes can need much more memory than the source.
+// ParseLimited is like Parse, but it also refuses a source with more than most values and member
+// names, because their nodes can need much more memory than the source.
 func (d *Document) ParseLimited(src []byte, most int) error {
 	d.clear()
 	d.most = most
@@ -91,8 +91,7 @@ func (d *Document) parse(src []byte) error {
 	return nil
 }
 
-// Reset releases the source and the memory that a large document has needed, so that a pool of
-// Documents stays small.
+// Reset releases the source, along with any large buffers, so that a pool of Documents stays small.
 func (d *Document) Reset() {
 	d.clear()
 	if cap(d.nodes)*nodeBytes > retained {
@@ -127,7 +126,7 @@ func (d *Document) textOf(i uint32) []byte {
 	return d.src[n.start+1 : n.end-1 : n.end-1]
 }
 
-// next returns the index of the node after the value at index i and all of its descendants.
+// next returns the index of the first node after the value at index i and all of its descendants.
 func (d *Document) next(i uint32) uint32 {
 	if n := &d.nodes[i]; n.kind >= Array {
 		return n.link
@@ -135,7 +134,8 @@ func (d *Document) next(i uint32) uint32 {
 	return i + 1
 }
 
-// firstInvalid returns the offset of the first byte at which src is not UTF-8, or its length.
+// firstInvalid returns the offset of the first byte of src that is not valid UTF-8, or len(src) if
+// there is none.
 func firstInvalid(src []byte) int {
 	pos := 0
 	for pos < len(src) {

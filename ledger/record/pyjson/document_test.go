@@ -120,8 +120,8 @@ func TestResetDropsLargeArenas(t *testing.T) {
 	require.Zero(t, cap(d.members))
 }
 
-// reversedMembers returns an object with n members in descending order. Their names contain escapes
-// and share a long prefix.
+// reversedMembers returns an object with n members in descending order of name. The names contain
+// escapes and share a long prefix.
 func reversedMembers(n int) []byte {
 	b := []byte("{")
 	for i := n; i > 0; i-- {
@@ -131,8 +131,8 @@ func reversedMembers(n int) []byte {
 	return b
 }
 
-// TestHostileDocuments parses documents that would take very long if the cost were worse than n log
-// n.
+// TestHostileDocuments parses documents that would take very long to parse if the cost grew faster
+// than n log n.
 func TestHostileDocuments(t *testing.T) {
 	const n = 200_000
 	var d Document

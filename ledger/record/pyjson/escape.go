@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// AppendEscaped appends the JSON string for a text in WTF-8. It escapes lone surrogates, so that
-// the result is valid UTF-8. It returns false if the text is not WTF-8.
+// AppendEscaped appends text, which must be WTF-8, as a JSON string. It escapes lone surrogates, so
+// that the result is valid UTF-8. It returns false if text is not valid WTF-8.
 func AppendEscaped(dst, text []byte) ([]byte, bool) {
 	dst = append(dst, '"')
 	for len(text) > 0 {

@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// AppendFloat appends Python's repr of f: the shortest digits that parse as f. Zero and numbers
-// with 1e-4 <= |f| < 1e16 are written without an exponent, and all others with one.
+// AppendFloat appends Python's repr of f, which consists of the fewest digits that are parsed as f.
+// Zero and numbers with 1e-4 <= |f| < 1e16 are written without an exponent, and all others with
+// one.
 func AppendFloat(dst []byte, f float64) []byte {
 	switch magnitude := math.Abs(f); {
 	case math.IsNaN(f):
@@ -23,26 +24,28 @@ func AppendFloat(dst []byte, f float64) []byte {
 	return strconv.AppendFloat(dst, f, 'f', -1, 64)
 }
 
-// parseFloat returns the double that is nearest to a JSON number, or false if the number is outside
-// the range of a double. Numbers that are too small become zero.
+// parseFloat returns the double that is nearest to a JSON number, or false if the number is too
+// large for a double. Numbers that are too small become zero.
 func parseFloat(number []byte) (float64, bool) {
-	const short = 32 // length in bytes; longer numbers are rare
+	const short = 32 // in bytes; longer numbers are rare
 	if len(number) > short {
 		var buffer [maxDigits + 32]byte
 		number = normalise(buffer[:0], number)
 	}
 	f, err := strconv.ParseFloat(string(number), 64)
-	return f, err == nil // "out of range" is the only possible error
+	return f, err == nil // the only possible error is "out of range"
 }
 
-// maxDigits is the number of leading digits of a decimal that determine to which double it rounds:
-// 767, and one to spare. For the digits after those, it only matters whether any is not zero.
+// maxDigits is the number of leading digits of a decimal that determine which double it rounds to:
+// 767, plus one to spare. All that matters about the remaining digits is whether any of them is
+// nonzero.
 const maxDigits = 768
 
 // normalise appends a number that rounds to the same double as number and that strconv.ParseFloat
-// parses correctly. ParseFloat ignores digits of an integer part beyond 800 and limits exponents.
-// The result is 0.<digits>e<x> with at most maxDigits+1 digits and a small x. If number has more
-// than maxDigits digits, the last digit of the result stands for the rest.
+// parses correctly; ParseFloat ignores the digits of an integer part beyond the first 800 and
+// limits exponents. The result has the form 0.<digits>e<x>, with at most maxDigits+1 digits and a
+// small x. If number has more than maxDigits digits, the last digit of the result stands for the
+// rest.
 func normalise(dst, number []byte) []byte {
 	if number[0] == '-' {
 		dst, number = append(dst, '-'), number[1:]
@@ -82,8 +85,8 @@ func normalise(dst, number []byte) []byte {
 	return strconv.AppendInt(append(dst, 'e'), max(-beyond, min(exponent, beyond)), 10)
 }
 
-// parseExponent parses the digits of an exponent, with or without a sign. It limits the result to a
-// value that no number of digits before the exponent can compensate.
+// parseExponent parses the digits of an exponent, with or without a sign. It caps the result at a
+// value that is too large for any number of digits before the exponent to offset.
 func parseExponent(text []byte) int64 {
 	negative := text[0] == '-'
 	if negative || text[0] == '+' {
@@ -114,7 +117,7 @@ func powers(base uint64) (table [20]uint64) {
 	return table
 }
 
-// IsCanonicalFloat reports whether text is a number as AppendFloat writes it.
+// IsCanonicalFloat reports whether text is a number in the form that AppendFloat writes.
 func IsCanonicalFloat(text []byte) bool {
 	if len(text) == 0 || text[0] != '-' && !isDigit(text[0]) {
 		return false

@@ -150,7 +150,7 @@ func checkNFC(t *testing.T, text []byte) {
 	}
 }
 
-// appendNFDModel decomposes each code point on its own. It does not reorder the result.
+// appendNFDModel decomposes each code point on its own, without reordering the result.
 func appendNFDModel(dst, text []byte) []byte {
 	for len(text) > 0 {
 		_, size := utf8.DecodeRune(text)
@@ -160,7 +160,7 @@ func appendNFDModel(dst, text []byte) []byte {
 	return dst
 }
 
-// hasLoneSurrogateModel searches text for the encoding of each of the 2,048 surrogates.
+// hasLoneSurrogateModel searches text for the encoding of every surrogate.
 func hasLoneSurrogateModel(text []byte) bool {
 	for r := rune(0xD800); r <= 0xDFFF; r++ {
 		if bytes.Contains(text, appendRune(nil, r)) {

@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendLower appends text in lower case, as Python's str.lower returns it. Each code point is
-// converted on its own, with two exceptions: U+0130 becomes two code points, and a capital sigma at
-// the end of a word becomes a final sigma.
+// AppendLower appends the result of Python's str.lower for text. Each code point is converted on
+// its own, with two exceptions: U+0130 becomes two code points, and a capital sigma at the end of a
+// word becomes a final sigma.
 func AppendLower(dst, text []byte) []byte {
 	for i := 0; i < len(text); {
 		c := text[i]
@@ -35,9 +35,9 @@ func AppendLower(dst, text []byte) []byte {
 	return dst
 }
 
-// endsWord reports whether Unicode's condition Final_Sigma applies between before and after. It
-// applies if, ignoring Case_Ignorable code points, the last code point of before is Cased and the
-// first one of after is not. A code point that has both properties is ignored.
+// endsWord reports whether Unicode's Final_Sigma condition holds between before and after. It holds
+// if, ignoring Case_Ignorable code points, the last code point of before is Cased and the first
+// code point of after is not. A code point that has both properties is ignored.
 func endsWord(before, after []byte) bool {
 	for {
 		r, size := utf8.DecodeLastRune(before)
@@ -58,14 +58,14 @@ func endsWord(before, after []byte) bool {
 	}
 }
 
-// cased reports whether r has the property Cased. It returns false for U+FFFD, which here also
-// stands for the bytes of a surrogate and for the end of the text.
+// cased reports whether r has the property Cased. It returns false for U+FFFD, with which utf8 also
+// reports the bytes of a surrogate and the end of the text.
 func cased(r rune) bool {
 	return unicode.In(r, unicode.Lower, unicode.Upper, unicode.Title, unicode.Other_Lowercase, unicode.Other_Uppercase)
 }
 
-// ignorable reports whether r has the property Case_Ignorable: whether r has one of the general
-// categories below or the Word_Break value MidLetter, MidNumLet, or Single_Quote.
+// ignorable reports whether r has the property Case_Ignorable, which means that r has one of the
+// general categories below or the Word_Break value MidLetter, MidNumLet, or Single_Quote.
 func ignorable(r rune) bool {
 	switch r {
 	case '\'', '.', ':', 0xB7, 0x387, 0x55F, 0x5F4, 0x2018, 0x2019, 0x2024, 0x2027,

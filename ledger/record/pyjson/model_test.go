@@ -146,7 +146,7 @@ func TestShortestTokens(t *testing.T) {
 	})
 	t.Run("next to a double", func(t *testing.T) {
 		// Format a double with 16 or 17 significant digits and replace the last digit. The result
-		// parses as the same double or as one close to it.
+		// is parsed as the same double or as a nearby one.
 		rapid.Check(t, func(t *rapid.T) {
 			f := math.Ldexp(1+rapid.Float64Range(0, 1).Draw(t, "f"), rapid.IntRange(-13, 50).Draw(t, "exponent"))
 			if rapid.Bool().Draw(t, "power") {

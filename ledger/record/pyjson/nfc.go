@@ -8,8 +8,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// AppendNFC appends what unicodedata.normalize("NFC", text) returns. It copies lone surrogates
-// unchanged.
+// AppendNFC appends the result of Python's unicodedata.normalize("NFC", text). It copies lone
+// surrogates unchanged.
 //
 // The package x/text does the work, except for long runs of combining characters: x/text splits
 // those with U+034F (stream-safe text format), but CPython does not.
@@ -20,7 +20,7 @@ func AppendNFC(dst, text []byte) []byte {
 	}
 	// Normalisation makes a text at most three times as long (UAX 15, 12.1).
 	dst = slices.Grow(dst, 3*len(text))
-	done := 0 // the text before this position is normalised
+	done := 0 // text[:done] has been normalised
 	for pos := 0; pos < len(text); {
 		end, runes := segment(text, pos)
 		if runes > longSegment {
@@ -37,14 +37,14 @@ func AppendNFC(dst, text []byte) []byte {
 	return appendShortNFC(dst, text[done:])
 }
 
-// longSegment is the maximum number of code points in a segment that is passed to x/text. A code
-// point decomposes into at most three combining characters, and one after the first of a segment
-// into at most two. A segment therefore has fewer than the 30 that x/text allows.
+// longSegment is the maximum number of code points in a segment that is passed to x/text. The first
+// code point of a segment decomposes into at most three combining characters, and each later one
+// into at most two, so such a segment has fewer than the 30 that x/text allows.
 const longSegment = 12
 
-// segment returns the end of the segment that begins at pos, and its number of code points. A
-// segment is a piece of text that cannot be composed with what is before or after it. For bytes
-// that are not UTF-8, the number of code points is 0.
+// segment returns the end of the segment that begins at pos and the number of code points in it. A
+// segment is a piece of text that cannot be composed with the text before or after it. If the bytes
+// at pos are not valid UTF-8, the number of code points is 0.
 func segment(text []byte, pos int) (end, runes int) {
 	for end = pos; end < len(text); runes++ {
 		if text[end] < utf8.RuneSelf {
@@ -69,9 +69,9 @@ func segment(text []byte, pos int) (end, runes int) {
 	return end, runes
 }
 
-// appendShortNFC appends the normal form of a text that has no long segments.
+// appendShortNFC appends the normal form of text, which must not contain long segments.
 func appendShortNFC(dst, text []byte) []byte {
-	// Append would compose the text with the end of what dst already contains.
+	// norm.NFC.Append would compose the text with the end of dst, so give it an empty slice.
 	normal := norm.NFC.Append(dst[len(dst):len(dst):cap(dst)], text...)
 	return append(dst, normal...)
 }
@@ -83,8 +83,8 @@ type combining struct {
 	class uint8
 }
 
-// appendLongNFC appends the normal form of valid UTF-8. It follows the definition (UAX 15): it
-// decomposes, orders, and composes the text.
+// appendLongNFC appends the normal form of text, which must be valid UTF-8. It follows the
+// definition in UAX 15: it decomposes, orders, and composes the text.
 func appendLongNFC(dst, text []byte) []byte {
 	decomposed := decompose(text)
 	for i := 0; i < len(decomposed); {
@@ -106,7 +106,8 @@ func decompose(text []byte) []combining {
 	var buffer [utf8.UTFMax * 4]byte
 	for len(text) > 0 {
 		_, size := utf8.DecodeRune(text)
-		// x/text splits long sequences of combining characters. A single code point never has that many.
+		// x/text splits long sequences of combining characters, but a single code point never decomposes
+		// into one.
 		full := norm.NFD.Append(buffer[:0], text[:size]...)
 		for len(full) > 0 {
 			r, size := utf8.DecodeRune(full)
@@ -119,8 +120,8 @@ func decompose(text []byte) []combining {
 }
 
 // compose composes a decomposed text in place and returns the result. It combines each code point
-// with the last starter, unless a code point between them blocks this: another starter, or one of
-// the same or a higher class.
+// with the last starter, unless it is blocked by a code point between them, which is either another
+// starter or one of the same or a higher class.
 func compose(text []combining) []combining {
 	composed := text[:0]
 	starter := -1 // index in composed
@@ -143,7 +144,7 @@ func compose(text []combining) []combining {
 	return composed
 }
 
-// composePair returns the code point to which two code points compose, or false if they do not
+// composePair returns the code point that first and second compose to, or false if they do not
 // compose.
 func composePair(first, second rune) (rune, bool) {
 	var pair, buffer [2 * utf8.UTFMax]byte

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// number parses the number at start, which begins with a sign or a digit, and returns the position
-// after it.
+// number parses the number at start, which must begin with a minus sign or a digit, and returns the
+// position after it.
 func (d *Document) number(start int) (int, error) {
 	var t token
 	end, ok := t.scan(d.src, start)
@@ -25,7 +25,7 @@ func (d *Document) number(start int) (int, error) {
 		}
 	case t.shortest():
 		n.flags = verbatim
-	case t.integer > 200 || t.exponent && isDigit(d.src[end-3]): // all other numbers are below 10^(200+99)
+	case t.integer > 200 || t.exponent && isDigit(d.src[end-3]): // any other number is below 10^(200+99)
 		if _, ok := parseFloat(d.src[start:end]); !ok {
 			return 0, d.failWithin(start, "number out of range of a double")
 		}
@@ -40,11 +40,11 @@ type token struct {
 	integer  int    // number of digits before the point
 	fraction int    // number of digits after the point
 	mantissa uint64 // all digits as one number, modulo 2^64
-	exponent bool   // whether there is an exponent
+	exponent bool   // whether the number has an exponent
 }
 
-// scan scans a number. It returns the position after it, or false and the position at which the
-// bytes are no longer those of a JSON number.
+// scan scans the number at pos. It returns the position after it, or false and the position from
+// which the bytes are no longer a JSON number.
 func (t *token) scan(src []byte, pos int) (int, bool) {
 	if src[pos] == '-' {
 		t.negative = true
@@ -87,8 +87,9 @@ func scanExponent(src []byte, pos int) (int, bool) {
 	return pos, pos > first
 }
 
-// shortest reports whether the token is known to be the repr of the nearest double, so that it can
-// be copied. It returns false for a few tokens that are such a repr; for those, strconv decides.
+// shortest reports whether the token is known to be the repr of the nearest double, in which case
+// it can be copied. It returns false for a few tokens that are such a repr, and leaves those to
+// strconv.
 func (t *token) shortest() bool {
 	if t.exponent || t.integer+t.fraction > 19 {
 		return false // the token has an exponent, or its mantissa may have overflowed
@@ -103,14 +104,14 @@ func (t *token) shortest() bool {
 	return t.mantissa < exact || t.mantissa < 1e17 && nearest(t.mantissa, t.fraction)
 }
 
-// nearest reports whether m×10^-k is the shortest decimal that parses as the double x nearest to
-// it, and, of the decimals of that length, the nearest to x. It requires that 1e15 <= m < 1e17,
-// that m is not a multiple of 10, and that 1 <= k <= 19.
+// nearest reports whether m×10^-k is the shortest decimal that is parsed as the double x nearest to
+// it and, among the decimals of that length, the one nearest to x. It requires that 1e15 <= m <
+// 1e17, that m is not a multiple of 10, and that 1 <= k <= 19.
 //
 // It divides m by 5^k to 64 bits and rounds the quotient to the 53 bits of a double. In units of
 // 10^-k, delta is the distance of x from m, and half is the distance from x to each end of the
 // interval that parses as x. A shorter decimal would be a multiple of ten between these ends. The
-// errors of this computation are below 1e-12 units; for every case within margin of an edge,
+// errors of this computation are below 1e-12 units. For every case within margin of an edge,
 // nearest returns false and strconv decides. If x is a power of two, the two ends are not equally
 // far from x. But powers of two from 1e-4 to 1e16 are multiples of ten units, so delta is at least
 // one.
@@ -123,8 +124,8 @@ func nearest(m uint64, k int) bool {
 	}
 	quotient, rest := bits.Div64(high, low, divisor) // the quotient is at least 2^63
 
-	const dropped = 1 << 11 // weight of the bits that rounding from 64 to 53 bits drops
-	// Both of these are in units of the quotient's last bit.
+	const dropped = 1 << 11 // weight of the lowest bit that is kept when 64 bits are rounded to 53
+	// rounding and offset are in units of the quotient's last bit.
 	rounding := float64(int64(dropped/2) - int64((quotient+dropped/2)%dropped))
 	offset := rounding - float64(rest)/float64(divisor)
 

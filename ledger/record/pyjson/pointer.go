@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendPointer appends one reference token to a JSON pointer (RFC 6901). Pointers appear in error
-// messages, so bytes that are not valid UTF-8 are replaced with U+FFFD: one for each lone
-// surrogate, and one for each other byte.
+// AppendPointer appends one reference token to a JSON pointer (RFC 6901). Because pointers appear
+// in error messages, bytes that are not valid UTF-8 are replaced with U+FFFD: once for each lone
+// surrogate, and once for each other byte.
 func AppendPointer(dst []byte, token []byte) []byte {
 	dst = append(dst, '/')
 	for len(token) > 0 {
@@ -31,8 +31,9 @@ func AppendPointer(dst []byte, token []byte) []byte {
 	return dst
 }
 
-// LoneSurrogate finds the first string in v that has a lone surrogate, and returns its JSON pointer
-// relative to v. If the string is a member name, it returns the pointer of the object.
+// LoneSurrogate finds the first string in v that contains a lone surrogate and returns its JSON
+// pointer relative to v. If the string is a member name, it returns the pointer of the object that
+// has the member.
 func (v Value) LoneSurrogate() (pointer string, found bool) {
 	if v.doc == nil || !v.doc.lone {
 		return "", false
@@ -54,7 +55,7 @@ func (d *Document) appendPath(dst []byte, from, to uint32) []byte {
 		for ; ; position++ {
 			if object {
 				if child == to {
-					return dst // to is a name, or the object has no member yet: the pointer of the object
+					return dst // to is a name, or the object has no members yet, so the path ends at the object
 				}
 				child++
 			}
@@ -73,7 +74,7 @@ func (d *Document) appendPath(dst []byte, from, to uint32) []byte {
 	return dst
 }
 
-// closed reports whether the value at index i is complete.
+// closed reports whether the value at index i has been scanned completely.
 func (d *Document) closed(i uint32) bool {
 	return d.nodes[i].kind < Array || d.nodes[i].link != 0
 }
@@ -83,8 +84,8 @@ func fail(pos int, msg string) error {
 	return &SyntaxError{Offset: pos, Msg: msg}
 }
 
-// failWithin returns the error for a value that is JSON but refused. The value begins at pos and is
-// about to be appended to the tape.
+// failWithin returns the error for a value that is valid JSON but is refused. The value begins at
+// pos and is about to be appended to the tape.
 func (d *Document) failWithin(pos int, msg string) error {
 	if len(d.nodes) == 0 {
 		return fail(pos, msg)
@@ -93,7 +94,7 @@ func (d *Document) failWithin(pos int, msg string) error {
 	return &SyntaxError{Offset: pos, Pointer: string(pointer), Msg: msg}
 }
 
-// duplicate returns the error for a member name that is repeated. name is the index of the second
+// duplicate returns the error for a repeated member name. name is the index of the second
 // occurrence.
 func (d *Document) duplicate(name uint32) error {
 	pointer := d.appendPath(nil, 0, name)

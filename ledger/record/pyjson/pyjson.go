@@ -1,4 +1,4 @@
-// Package pyjson implements CPython's rules for JSON and texts (spec: Text and JSON; Canonical
+// Package pyjson implements CPython's rules for JSON and text (spec: Text and JSON; Canonical
 // question): what json.loads accepts, what json.dumps writes, and the results of str.strip,
 // str.splitlines, str.split, str.lower, and unicodedata.normalize("NFC").
 //
@@ -15,14 +15,15 @@ const (
 	// MaxIntegerDigits is the maximum number of digits of an integer. It equals CPython's
 	// sys.int_max_str_digits.
 	MaxIntegerDigits = 4300
-	// MaxBytes is the maximum size of a source. Offsets into it have 32 bits.
+	// MaxBytes is the maximum size of a source in bytes. Offsets into a source have 32 bits.
 	MaxBytes = 1 << 28
 )
 
 // Kind is the type of a JSON value.
 type Kind uint8
 
-// The kinds. A number without ".", "e", or "E" is an Integer; all others are Floats.
+// These are the kinds of values. A number without ".", "e", or "E" is an Integer; any other number
+// is a Float.
 const (
 	Absent Kind = iota // the kind of the zero Value
 	Null
@@ -40,18 +41,18 @@ type Form uint8
 
 // The two forms (spec: Canonical JSON).
 const (
-	Compact Form = iota // "," and ":": run-DAG hashes, audit events
-	Spaced              // ", " and ": ": IPC payloads
+	Compact Form = iota // "," and ":", used for run-DAG hashes and audit events
+	Spaced              // ", " and ": ", used for IPC payloads
 )
 
 // SyntaxError reports why Document.Parse refused a source.
 type SyntaxError struct {
 	Offset  int    // position of the error in the source, in bytes
-	Pointer string // JSON pointer of the refused value; "" for the whole document, or if the source is not JSON
-	Msg     string // a phrase in lower case that says why
+	Pointer string // JSON pointer of the refused value; "" if that is the whole document or the source is not valid JSON
+	Msg     string // reason, as a phrase in lower case
 }
 
-// IsEmptySource reports whether the source ended before its first byte.
+// IsEmptySource reports whether the source was empty.
 func (e *SyntaxError) IsEmptySource() bool { return e.Offset == 0 && e.Msg == unexpectedEnd }
 
 // unexpectedEnd is the message for a source that ends too early.

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// The methods in this file scan one construct at pos and return the position after it. depth is the
-// number of arrays and objects that are open.
+// Each method in this file scans one construct at pos and returns the position after it. depth is
+// the number of arrays and objects that are open at pos.
 
 func (d *Document) value(pos, depth int) (int, error) {
 	if pos == len(d.src) {
@@ -42,12 +42,12 @@ func (d *Document) value(pos, depth int) (int, error) {
 	return 0, fail(pos, "expected a value")
 }
 
-// denseNodes is the length from which the tape grows by an estimate. If it grew only by append, a
-// long tape would allocate five times its own size in total.
+// denseNodes is the tape length from which growTape decides how much to grow the tape. If a long
+// tape grew only by append, it would allocate five times its own size in total.
 const denseNodes = 4096
 
-// growTape makes room for the expected number of further nodes. It assumes that the rest of the
-// source is like the part before pos. It at most doubles the tape.
+// growTape makes room for the nodes that are still expected, assuming that the rest of the source
+// is like the part before pos. It never more than doubles the tape.
 func (d *Document) growTape(pos int) {
 	n := len(d.nodes)
 	left := int(float64(n) / float64(pos) * float64(len(d.src)-pos) * 1.05)
@@ -154,24 +154,24 @@ func (d *Document) open(kind Kind, pos, depth int) (uint32, error) {
 	return self, nil
 }
 
-// close completes the container self, whose closing bracket is at pos. count is the number of its
-// members or elements.
+// close completes the container self, whose closing bracket is at pos and which has count members
+// or elements.
 func (d *Document) close(self uint32, pos int, count uint32) int {
 	n := &d.nodes[self]
 	n.end, n.link, n.size = uint32(pos+1), uint32(len(d.nodes)), count
 	return pos + 1
 }
 
-// member is a member name to be sorted. prefix consists of the first eight bytes of its text, which
-// decide most comparisons.
+// member is a member name that is to be sorted. prefix contains the first eight bytes of its text,
+// which are enough for most comparisons.
 type member struct {
 	prefix uint64
 	name   uint32 // index of the name's node
 }
 
-// sortMembers links the members of the object self in the order of their names. Before the call,
-// its count members must be linked in source order. The byte order of WTF-8 is the order of code
-// points. sortMembers returns an error if a name is repeated.
+// sortMembers links the members of the object self in the order of their names. When it is called,
+// the object's count members must be linked in source order. Sorting by bytes sorts by code point,
+// because the names are in WTF-8. sortMembers returns an error if a name is repeated.
 func (d *Document) sortMembers(self, count uint32) error {
 	d.members = slices.Grow(d.members[:0], int(count))
 	for name := d.nodes[self].order; name != 0; name = d.nodes[name].order {
@@ -181,7 +181,7 @@ func (d *Document) sortMembers(self, count uint32) error {
 		if a.prefix != b.prefix {
 			return cmp.Compare(a.prefix, b.prefix)
 		}
-		// Equal names stay in source order, so that the error names the later one.
+		// Keep equal names in source order, so that the error names the later one.
 		return cmp.Or(bytes.Compare(d.textOf(a.name), d.textOf(b.name)), cmp.Compare(a.name, b.name))
 	})
 	last := self
@@ -204,8 +204,8 @@ func prefix(text []byte) uint64 {
 	return binary.BigEndian.Uint64(padded[:])
 }
 
-// at returns the byte at pos, or 0 at the end of the source. (JSON has no zero bytes outside
-// strings, and none unescaped in them.)
+// at returns the byte at pos, or 0 at the end of the source. The result is unambiguous, because
+// valid JSON contains no zero bytes.
 func (d *Document) at(pos int) byte {
 	if pos < len(d.src) {
 		return d.src[pos]

@@ -32,7 +32,7 @@ func IsSpace(r rune) bool {
 	return r >= 0x2000 && r <= 0x200A || r == 0x1680 || r == 0x2028 || r == 0x2029 || r == 0x202F || r == 0x205F || r == 0x3000
 }
 
-// Strip returns what Python's str.strip returns. The result aliases text.
+// Strip returns the result of Python's str.strip for text. The result aliases text.
 func Strip(text []byte) []byte {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
@@ -51,8 +51,8 @@ func Strip(text []byte) []byte {
 	return text
 }
 
-// Lines yields the elements of Python's str.splitlines: the lines without their line ends, and no
-// empty line after the last line end. The lines alias text.
+// Lines yields the elements of Python's str.splitlines, which are the lines without their line
+// breaks. There is no empty line after a final line break. The lines alias text.
 func Lines(text []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		start := 0
@@ -89,8 +89,8 @@ func lineEnd(text []byte) int {
 	return 0
 }
 
-// Fields yields the elements of Python's str.split: the words between runs of spaces. The words
-// alias text.
+// Fields yields the elements of Python's str.split, which are the words between runs of whitespace.
+// The words alias text.
 func Fields(text []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		start := -1 // start of the current word

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// string scans the string that begins with the quote at start, and returns the position after it.
+// string scans the string whose opening quote is at start and returns the position after it.
 func (d *Document) string(start int) (int, error) {
 	pos := special(d.src, start+1)
 	switch d.at(pos) {
@@ -50,8 +50,9 @@ func (d *Document) escapedString(start, pos int) (int, error) {
 	}
 }
 
-// escape decodes the escape whose backslash is at pos, and appends the result to d.text. It returns
-// the position after the escape, or false if the escape is malformed. n is the node of the string.
+// escape decodes the escape whose backslash is at pos and appends the result to d.text. It returns
+// the position after the escape, or false if the escape is malformed. n is the node of the string
+// that contains the escape.
 func (d *Document) escape(pos int, n *node) (int, bool) {
 	switch c := d.at(pos + 1); c {
 	case 'u':
@@ -70,7 +71,8 @@ func (d *Document) escape(pos int, n *node) (int, bool) {
 	return pos + 2, true
 }
 
-// unicodeEscape is like escape, for \uXXXX. If two of these make a surrogate pair, it decodes both.
+// unicodeEscape is like escape, but for an escape of the form \uXXXX. If two such escapes form a
+// surrogate pair, it decodes both.
 func (d *Document) unicodeEscape(pos int, n *node) (int, bool) {
 	r, ok := hex4(d.src, pos+2)
 	if !ok {
@@ -96,8 +98,8 @@ func (d *Document) unicodeEscape(pos int, n *node) (int, bool) {
 	return pos, true
 }
 
-// shortEscapes maps the letter of each two-byte escape of the canonical form to its character, and
-// other bytes to 0.
+// shortEscapes maps the letter of each two-byte escape in the canonical form to the character it
+// stands for, and all other bytes to 0.
 var shortEscapes = [256]byte{'"': '"', '\\': '\\', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func badString(src []byte, pos int) error {
@@ -107,7 +109,7 @@ func badString(src []byte, pos int) error {
 	return fail(pos, "unescaped control character")
 }
 
-// hex4 parses the four hexadecimal digits at pos, or returns false.
+// hex4 parses the four hexadecimal digits at pos. It returns false if they are not valid.
 func hex4(src []byte, pos int) (rune, bool) {
 	if pos+4 > len(src) {
 		return 0, false
@@ -134,8 +136,8 @@ var hexValues = func() (values [256]int8) {
 // needsEscape reports whether canonical JSON escapes r.
 func needsEscape(r rune) bool { return r < ' ' || r == '"' || r == '\\' }
 
-// special returns the position of the first byte from pos on that needs an escape: a quote, a
-// backslash, or a control character. It returns len(src) if there is none.
+// special returns the position of the first byte at or after pos that needs an escape, which is a
+// quote, a backslash, or a control character. It returns len(src) if there is none.
 func special(src []byte, pos int) int {
 	for ; pos+8 <= len(src); pos += 8 {
 		if found := specialBytes(binary.LittleEndian.Uint64(src[pos:])); found != 0 {
@@ -148,8 +150,8 @@ func special(src []byte, pos int) int {
 	return pos
 }
 
-// specialBytes returns a word in which the top bit of each byte that needs an escape is set. Bytes
-// after the first of these may be wrong.
+// specialBytes returns a word in which the top bit of each byte that needs an escape is set. The
+// bits for bytes after the first such byte may be wrong.
 func specialBytes(word uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	quote := word ^ ones*'"'

@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/record/cpython"
 )
 
-// collect returns the parts as a list. An empty list is not nil, because JSON distinguishes an
-// empty list from null.
+// collect returns the parts as a slice. The slice is never nil, because JSON distinguishes an empty
+// list from null.
 func collect(parts iter.Seq[[]byte]) [][]byte {
 	return slices.AppendSeq([][]byte{}, parts)
 }
@@ -40,8 +40,8 @@ func TestTextAgainstCPython(t *testing.T) {
 }
 
 // TestCodePointsAgainstCPython puts every code point that is assigned in the Unicode versions of both
-// CPython and Go into every position that matters to a rule. A line feed separates the pieces,
-// because it is a starter and neither Cased nor Case_Ignorable.
+// CPython and Go into every position that matters to a rule. The pieces are separated by line feeds,
+// because a line feed is a starter and is neither Cased nor Case_Ignorable.
 func TestCodePointsAgainstCPython(t *testing.T) {
 	oracle := cpython.Start(t)
 	blocks := make([]int, 0x1100)
@@ -75,8 +75,8 @@ func TestCodePointsAgainstCPython(t *testing.T) {
 	compareText(t, oracle, texts[:40])
 }
 
-// TestLongCombiningRuns compares texts with long runs of combining characters, into which x/text
-// alone would insert U+034F.
+// TestLongCombiningRuns compares texts with long runs of combining characters. On its own, x/text
+// would insert U+034F into them.
 func TestLongCombiningRuns(t *testing.T) {
 	oracle := cpython.Start(t)
 	g := cpython.NewGenerator(t, oracle)
@@ -110,8 +110,8 @@ func TestLongCombiningRuns(t *testing.T) {
 	cpython.Compare(t, oracle, "nfc", texts, nfc)
 }
 
-// TestNFCNextToLoneSurrogates checks that a lone surrogate does not combine, and that the text next
-// to it is still normalised.
+// TestNFCNextToLoneSurrogates checks that a lone surrogate does not combine with other code points,
+// and that the text next to it is still normalised.
 func TestNFCNextToLoneSurrogates(t *testing.T) {
 	oracle := cpython.Start(t)
 	var texts [][]byte

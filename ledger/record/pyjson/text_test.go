@@ -82,7 +82,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestEarlyStop checks that the iterators stop when a loop over them breaks.
+// TestEarlyStop checks that each iterator stops when the loop over it breaks.
 func TestEarlyStop(t *testing.T) {
 	for line := range Lines([]byte("a\nb")) {
 		require.Equal(t, "a", string(line))

@@ -5,7 +5,7 @@ import "iter"
 // Value is one value of a Document. The zero Value is the absent value.
 type Value struct {
 	doc   *Document
-	index uint32 // index of its node
+	index uint32 // index of the value's node
 }
 
 // Kind returns the kind of v, which is Absent for the zero Value.
@@ -28,8 +28,8 @@ func (v Value) Raw() []byte {
 	return v.doc.src[n.start:n.end:n.end]
 }
 
-// Text returns the decoded text of a string, in WTF-8, or nil if v is not a string. The text
-// aliases the source or the document.
+// Text returns the decoded text of v in WTF-8, or nil if v is not a string. The text aliases the
+// source or the Document.
 func (v Value) Text() []byte {
 	if v.Kind() != String {
 		return nil
@@ -37,8 +37,8 @@ func (v Value) Text() []byte {
 	return v.doc.textOf(v.index)
 }
 
-// Len returns the number of members of an object or of elements of an array, and 0 for any other
-// value.
+// Len returns the number of members if v is an object, the number of elements if v is an array, and
+// 0 otherwise.
 func (v Value) Len() int {
 	if v.Kind() < Array {
 		return 0
@@ -46,8 +46,8 @@ func (v Value) Len() int {
 	return int(v.doc.nodes[v.index].size)
 }
 
-// Member returns the member of an object with the given name, or the zero Value if there is none or
-// v is not an object. It searches all members, so its cost is linear in their number.
+// Member returns the member of v with the given name, or the zero Value if there is none or v is
+// not an object. It searches the members one by one, so it takes time linear in their number.
 func (v Value) Member(name string) Value {
 	if v.Kind() != Object {
 		return Value{}
@@ -56,7 +56,7 @@ func (v Value) Member(name string) Value {
 	for i := v.index + 1; i < end; i = d.next(i + 1) {
 		n := &d.nodes[i]
 		if n.flags&escaped == 0 && int(n.end-n.start) != len(`""`)+len(name) {
-			continue // rules most names out by their length
+			continue // most names are ruled out by their length
 		}
 		if string(d.textOf(i)) == name {
 			return Value{d, i + 1}
@@ -65,7 +65,7 @@ func (v Value) Member(name string) Value {
 	return Value{}
 }
 
-// Members yields the members of an object in source order: the name (a String) and the value. It
+// Members yields the members of v in source order, each as its name (a String) and its value. It
 // yields nothing if v is not an object.
 func (v Value) Members() iter.Seq2[Value, Value] {
 	return func(yield func(Value, Value) bool) {
@@ -81,7 +81,7 @@ func (v Value) Members() iter.Seq2[Value, Value] {
 	}
 }
 
-// SortedMembers is like Members, but yields the members in the code point order of their names.
+// SortedMembers is like Members, but yields the members sorted by the code points of their names.
 func (v Value) SortedMembers() iter.Seq2[Value, Value] {
 	return func(yield func(Value, Value) bool) {
 		if v.Kind() != Object {
@@ -96,7 +96,7 @@ func (v Value) SortedMembers() iter.Seq2[Value, Value] {
 	}
 }
 
-// Elements yields the elements of an array. It yields nothing if v is not an array.
+// Elements yields the elements of v. It yields nothing if v is not an array.
 func (v Value) Elements() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		if v.Kind() != Array {
@@ -111,9 +111,9 @@ func (v Value) Elements() iter.Seq[Value] {
 	}
 }
 
-// Float returns the double that is nearest to an Integer or a Float, as CPython's float(v) does:
-// the integer -0 becomes 0.0, and the float -0.0 keeps its sign. It returns false for all other
-// values, and for an Integer beyond the range of a double.
+// Float returns the double that is nearest to v, which must be an Integer or a Float. As in
+// CPython's float(v), the integer -0 becomes 0.0, and the float -0.0 keeps its sign. Float returns
+// false for any other value, and for an Integer outside the range of a double.
 func (v Value) Float() (float64, bool) {
 	kind := v.Kind()
 	if kind != Integer && kind != Float {
@@ -126,8 +126,8 @@ func (v Value) Float() (float64, bool) {
 	return f, ok
 }
 
-// AppendInteger appends an Integer in plain decimal, in which "-0" becomes "0". It returns false
-// for any other value.
+// AppendInteger appends an Integer in plain decimal, writing "-0" as "0". It returns false if v is
+// not an Integer.
 func (v Value) AppendInteger(dst []byte) ([]byte, bool) {
 	if v.Kind() != Integer {
 		return dst, false

@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cpython.Main(m)) }
 
-// vectors is the content of testdata/vectors/canonical-json.json. That file stores sources as JSON
-// strings, so that escapes of lone surrogates in a source are plain ASCII.
+// vectors holds the content of testdata/vectors/canonical-json.json. The file stores each source as
+// a JSON string, so the escapes of lone surrogates in a source are plain ASCII.
 type vectors struct {
 	Values []struct {
 		JSON          string `json:"json"`

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// FuzzRetrieval checks that Decode returns either chunks with a valid top_k or a *strict.Error.
+// FuzzRetrieval checks that Decode returns either a valid request or a *strict.Error.
 func FuzzRetrieval(f *testing.F) {
 	zeros := strings.Repeat("0", 64)
 	f.Add([]byte(`{"sources":[{"id":"b","chunks":[{"text":"a \ud800","hash":"sha256:` + zeros + `"},{}]}],"top_k":3,"required":["sha256:` + zeros + `"]}`))

@@ -7,7 +7,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Request contains the arguments of a pinned retrieval. It refers to the bytes of the request body.
+// Request contains the arguments of a pinned retrieval. It aliases the body of the request.
 type Request struct {
 	Chunks []rules.Chunk
 	// Required is nil only if the request does not contain required_chunk_hashes.
@@ -15,21 +15,21 @@ type Request struct {
 	TopK     int
 }
 
-// Limits of a request. They are needed because a chunk can use much more memory than it has bytes
-// in the request.
+// These limits apply to a request. They are needed because a chunk can take up much more memory
+// than it takes up bytes in the request.
 const (
 	MaxChunks = 100_000
 	maxValues = 1_000_000 // maximum number of JSON values and member names
 	maxID     = 1024      // maximum length of a source's id in bytes
 )
 
-// DefaultTopK is the top_k of a request that does not contain one.
+// DefaultTopK is the value of top_k for a request that does not contain it.
 const DefaultTopK = 5
 
-// Decode decodes {sources, required_chunk_hashes, top_k, query, seed}. A source without an id gets
-// the id "unknown", and a chunk without a text has an empty one. Decode ignores query, seed, and
-// other members of a source or chunk, because they do not affect the selection. If the body is not
-// valid, the error is a *strict.Error.
+// Decode decodes a request with the members sources, required_chunk_hashes, top_k, query, and seed.
+// A source without an ID gets the ID "unknown", and a chunk without text gets an empty text. Decode
+// ignores query and seed, as well as unknown members of a source or chunk, because they do not
+// affect the selection. If the body is not valid, the error is a *strict.Error.
 func Decode(body []byte) (r Request, err error) {
 	var document pyjson.Document
 	if err := document.ParseLimited(body, maxValues); err != nil {
@@ -67,7 +67,8 @@ func Decode(body []byte) (r Request, err error) {
 	return r, d.Err()
 }
 
-// object returns v as an object that may have any members. It returns false if v is not an object.
+// object returns v as an object, in which any members are allowed. It returns false if v is not an
+// object.
 func object(d *strict.Decoder, v pyjson.Value, pointer string) (strict.Object, bool) {
 	if v.Kind() != pyjson.Object {
 		d.ReportInvalid(pointer, "must be an object")
@@ -75,8 +76,8 @@ func object(d *strict.Decoder, v pyjson.Value, pointer string) (strict.Object, b
 	return strict.Object{D: d, V: v, Pointer: pointer}, v.Kind() == pyjson.Object
 }
 
-// decodeChunks decodes the chunks of one source. It stops after room+1 chunks, so that the caller
-// can detect that there are too many.
+// decodeChunks decodes the chunks of one source. It stops after room+1 chunks, which lets the
+// caller detect that there are too many.
 func decodeChunks(s strict.Object, room int) (chunks []rules.Chunk) {
 	var scratch []byte
 	id := s.Text("id", maxID)
@@ -105,7 +106,7 @@ func decodeChunks(s strict.Object, room int) (chunks []rules.Chunk) {
 	return chunks
 }
 
-// topK decodes top_k. It returns 2^30 for any number above that.
+// topK decodes top_k. Numbers above 2^30 become 2^30.
 func topK(o strict.Object) int {
 	const most = 1 << 30
 	v := o.Member("top_k")

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Decode refuses too many chunks before they use much memory, however they are distributed over the
-// sources.
+// Decode refuses a request with too many chunks before the chunks use much memory, no matter how
+// they are distributed over the sources.
 func TestRetrievalsAreBounded(t *testing.T) {
 	source := func(chunks int) string {
 		return `{"chunks":[{}` + strings.Repeat(`,{}`, chunks-1) + `]}`
@@ -25,8 +25,8 @@ func TestRetrievalsAreBounded(t *testing.T) {
 	}
 }
 
-// A request may contain every argument of the service's own retrieval function. The default of top_k
-// is 5.
+// A request may contain every argument that the service's own retrieval function accepts. top_k
+// defaults to 5.
 func TestRetrievalsAsTheServiceCallsIt(t *testing.T) {
 	r, err := Decode([]byte(`{"query":"who?","seed":42,"sources":[{"id":"a","title":"t","score":0.5,"chunks":[{"text":"x","hash":"h","rank":1}]}]}`))
 	require.NoError(t, err)

@@ -11,33 +11,34 @@ import (
 // ChunkPrefix is the prefix of every chunk hash (spec: Citation hashes).
 const ChunkPrefix = "sha256:"
 
-// AppendChunkHash appends the hash of a text's words, with ChunkPrefix (spec: Citation hashes). It
-// overwrites scratch and returns it as words, for the next call.
+// AppendChunkHash appends ChunkPrefix and the hash of the words in text (spec: Citation hashes). It
+// uses scratch as a buffer and returns it as words, so that the next call can reuse it.
 func AppendChunkHash(dst, scratch, text []byte) (hash, words []byte) {
 	words = AppendWords(slices.Grow(scratch[:0], len(text)), text)
 	return AppendHex(append(dst, ChunkPrefix...), sha256.Sum256(words)), words
 }
 
-// ChunkHash returns the hash of a text's words, with ChunkPrefix (spec: Citation hashes).
+// ChunkHash returns ChunkPrefix followed by the hash of the words in text (spec: Citation hashes).
 func ChunkHash(text []byte) string {
 	hash, _ := AppendChunkHash(nil, nil, text)
 	return string(hash)
 }
 
-// Chunk is one row of a pinned retrieval (spec: Pinned retrieval).
+// Chunk is one of the chunks among which a pinned retrieval selects (spec: Pinned retrieval).
 type Chunk struct {
-	Hash     []byte // with ChunkPrefix
-	Text     []byte // unchanged
+	Hash     []byte // includes ChunkPrefix
+	Text     []byte // original text
 	SourceID []byte
 }
 
-// Unknown replaces a missing source id and a missing section.
+// Unknown replaces a missing source ID or section.
 const Unknown = "unknown"
 
-// PinnedRetrieval selects at most topK chunks: first those whose hash is required, each hash once
-// and in source order, and then the others, ordered by hash (spec: Pinned retrieval).
+// PinnedRetrieval selects at most topK chunks (spec: Pinned retrieval). The required chunks come
+// first, in source order and with only one chunk for each hash. They are followed by the other
+// chunks, ordered by hash.
 func PinnedRetrieval(chunks []Chunk, required [][]byte, topK int) []Chunk {
-	wanted := make(map[string]bool, len(required)) // true until the chunk is selected
+	wanted := make(map[string]bool, len(required)) // true until a chunk with the hash is selected
 	for _, hash := range required {
 		wanted[string(hash)] = true
 	}
@@ -61,10 +62,10 @@ type Citation struct {
 	SourceID  []byte
 	Text      []byte // nil if the ledger does not have it
 	Weight    []byte // a JSON number
-	Section   []byte // nil if null
+	Section   []byte // nil if the section is null
 }
 
-// AppendCitationsDocument appends the citations document for the citations, as canonical JSON
+// AppendCitationsDocument appends the citations document for the given citations as canonical JSON
 // (spec: Citations document).
 func AppendCitationsDocument(dst []byte, citations []Citation) []byte {
 	w := &pyjson.Builder{B: dst}
@@ -90,7 +91,8 @@ func AppendCitationsDocument(dst []byte, citations []Citation) []byte {
 	return w.B
 }
 
-// bySection groups citations by section. A section that is null or empty becomes "unknown".
+// bySection groups citations by section. Citations whose section is null or empty are in the group
+// "unknown".
 func bySection(citations []Citation) map[string][]Citation {
 	groups := make(map[string][]Citation)
 	for _, c := range citations {

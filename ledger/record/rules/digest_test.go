@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// IsDigest returns the same as IsDigits for every byte at every position.
+// TestIsDigest checks that IsDigest agrees with IsHexDigits for every byte at every position.
 func TestIsDigest(t *testing.T) {
 	text := bytes.Repeat([]byte("0123456789abcdef"), 4)
 	require.True(t, rules.IsDigest(text))

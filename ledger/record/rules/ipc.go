@@ -7,17 +7,17 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// AxisPayload is the name of the schema of payloads that are brought into a normal form before they
-// are hashed (spec: Axis payload).
+// AxisPayload is the name of the schema whose payloads are normalised before they are hashed (spec:
+// Axis payload).
 const AxisPayload = "axis-payload-1"
 
-// Environment contains the names of the members of environment, in the order in which
-// ipc_id_advanced covers them (spec: IPC hashes).
+// Environment contains the names of the members of environment, in the order in which they enter
+// ipc_id_advanced (spec: IPC hashes).
 var Environment = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
 
-// IPCID returns the SHA-256 of the parts joined by colons. This is ipc_id or, if the last parts
-// are the values of the environment, ipc_id_advanced (spec: IPC hashes). IPCID overwrites scratch
-// and returns it for the next call.
+// IPCID returns the SHA-256 of the parts, joined by colons. The result is ipc_id or, if the last
+// parts are the values of the environment, ipc_id_advanced (spec: IPC hashes). IPCID uses scratch
+// as a buffer and returns it so that the next call can reuse it.
 func IPCID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 	scratch = scratch[:0]
 	for i, part := range parts {
@@ -30,13 +30,13 @@ func IPCID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 }
 
 // PayloadHashes returns the hash of a payload in spaced canonical JSON (spec: IPC hashes). If apart
-// is true, it also returns the hash of this form without the payload's top-level member seed (spec:
-// Seedless hash). If member is not nil, PayloadHashes calls it with the name and the canonical form
-// of each member, in the order of names; if apart is true, it leaves out seed. PayloadHashes
-// overwrites scratch and returns it for the next call.
+// is true, it also returns the hash of that form without the payload's top-level member "seed"
+// (spec: Seedless hash). If member is not nil, PayloadHashes calls it with the name and the
+// canonical form of each member, in the order of the names; if apart is true, it omits "seed".
+// PayloadHashes uses scratch as a buffer and returns it so that the next call can reuse it.
 func PayloadHashes(scratch []byte, payload pyjson.Value, apart bool, member func(name, form []byte)) (whole, seedless Hash, _ []byte) {
 	scratch = append(slices.Grow(scratch[:0], len(payload.Raw())), '{')
-	from, to := 0, 0 // position of the member seed with one separator
+	from, to := 0, 0 // range of the member "seed", including one separator
 	for name, value := range payload.SortedMembers() {
 		start := len(scratch)
 		if start > len("{") {
@@ -69,9 +69,10 @@ type Axis struct {
 	Score       float64
 }
 
-// AxisPayloadHashes is like PayloadHashes, for an axis payload that consists of the arguments
-// (spec: Axis payload). It strips the labels. The names of the axes must be distinct. seed is in
-// decimal. AxisPayloadHashes returns an error if the payload exceeds the limits of JSON.
+// AxisPayloadHashes is like PayloadHashes, but for an axis payload built from axes, policyHash,
+// seed, and worldID (spec: Axis payload). It strips whitespace from the labels. The names of the
+// axes must be distinct, and seed must be in decimal. AxisPayloadHashes returns an error if the
+// payload exceeds the limits of JSON.
 func AxisPayloadHashes(axes []Axis, policyHash, seed, worldID []byte, apart bool, member func(name, form []byte)) (whole, seedless Hash, err error) {
 	w := new(pyjson.Builder)
 	w.Open()

@@ -10,11 +10,11 @@ import (
 )
 
 // FingerprintVersion is the version of the fingerprint rules that this package implements (spec:
-// Path fingerprints). Fingerprints of other versions are only claims.
+// Path fingerprints). Fingerprints computed under other versions are only recorded as claims.
 const FingerprintVersion = "adr-004"
 
-// Lengths, in hexadecimal digits, of fingerprints, of path ids, and of path ids after a collision
-// (spec: Path ids).
+// These are the lengths of fingerprints, of path IDs, and of path IDs that were lengthened after a
+// collision, in hexadecimal digits (spec: Path ids).
 const (
 	FingerprintDigits = 8
 	PathIDDigits      = 8
@@ -41,38 +41,38 @@ func IsPathID(text []byte) bool {
 	return IsHexDigits(text, PathIDDigits) || IsHexDigits(text, LongPathIDDigits)
 }
 
-// JoinRoute joins the passage names of a route with arrows. The result identifies the route.
+// JoinRoute joins a route's passage names with arrows. The result identifies the route.
 func JoinRoute(passages [][]byte) []byte { return bytes.Join(passages, []byte(" → ")) }
 
-// RouteID returns the MD5 of a route in hexadecimal digits. The route's path_id is a prefix of this
+// RouteID returns the MD5 of a route in hexadecimal. The route's path_id is a prefix of the result
 // (spec: Path ids).
 func RouteID(passages [][]byte) []byte {
 	sum := md5.Sum(JoinRoute(passages)) // #nosec G401 -- by definition (spec: Path ids)
 	return hex.AppendEncode(nil, sum[:])
 }
 
-// ContentFingerprint returns the fingerprint of a path's content without its links. It overwrites
-// scratch and returns it as used, for the next call.
+// ContentFingerprint returns the fingerprint of a path's content without its links. It uses scratch
+// as a buffer and returns it as used, so that the next call can reuse it.
 func ContentFingerprint(scratch, content []byte) (fingerprint, used []byte) {
 	return fingerprintOf(AppendWithoutLinks(slices.Grow(scratch[:0], len(content)), content))
 }
 
-// RawFingerprint returns the fingerprint of a path's content including its links. It overwrites
-// scratch and returns it as used, for the next call.
+// RawFingerprint returns the fingerprint of a path's content, including its links. It uses scratch
+// as a buffer and returns it as used, so that the next call can reuse it.
 func RawFingerprint(scratch, content []byte) (fingerprint, used []byte) {
 	return fingerprintOf(append(scratch[:0], content...))
 }
 
-// fingerprintOf applies rule W to text and returns the first eight digits of the MD5 of the result.
-// It overwrites text and returns its memory as used.
+// fingerprintOf applies rule W to text and returns the first eight hexadecimal digits of the MD5 of
+// the result. It overwrites text and returns its memory as used.
 func fingerprintOf(text []byte) (fingerprint, used []byte) {
 	sum := md5.Sum(AppendCollapsedWhitespace(text[:0], text)) // #nosec G401 -- by definition (spec: Path ids)
 	return hex.AppendEncode(nil, sum[:FingerprintDigits/2]), text
 }
 
 // AppendCollapsedWhitespace applies rule W to text and appends the result (spec: Content fingerprints):
-// each run of U+0020 becomes one, each run of two or more line feeds becomes two, and the whole is
-// stripped. dst may be text[:0].
+// each run of spaces (U+0020) becomes one space, each run of two or more line feeds becomes two, and
+// whitespace at both ends is removed. dst may be text[:0].
 func AppendCollapsedWhitespace(dst, text []byte) []byte {
 	start := len(dst)
 	dst = appendShortened(dst, text, " ")
@@ -98,8 +98,8 @@ func AppendWithoutLinks(dst, text []byte) []byte {
 
 // appendWithout appends a line without its links. From left to right, it deletes each shortest
 // piece that begins with begin, contains middle, and ends with end (or with middle, if end is "").
-// Once one of the three is not found, no later piece can match either, so the cost is linear. dst
-// may be line[:0].
+// Once one of these is not found, no later piece can match either, so the function takes linear
+// time. dst may be line[:0].
 func appendWithout(dst, line []byte, begin, middle, end string) []byte {
 	for {
 		start := bytes.Index(line, []byte(begin))

@@ -1,7 +1,7 @@
 // Package rules implements the rules for texts, JSON, and hashes (spec: Hashes) as pure functions.
 // Each rule has one implementation. The ledger uses it to hash records before it logs them. Audits,
-// nested proofs, and offline verification use it to recompute what a log claims. Tests compare it
-// with CPython and with the vectors in testdata.
+// nested proofs, and offline verification use it to recompute what a log claims. Tests compare each
+// implementation with CPython and with the vectors in testdata.
 package rules
 
 import (
@@ -22,14 +22,14 @@ type Hash = [sha256.Size]byte
 // AppendHex appends h in lower-case hexadecimal digits.
 func AppendHex(dst []byte, h Hash) []byte { return hex.AppendEncode(dst, h[:]) }
 
-// JSONHash returns the SHA-256 of v's compact canonical JSON in WTF-8 (spec: Run-DAG hashes). It
-// overwrites scratch and returns it for the next call.
+// JSONHash returns the SHA-256 of v in compact canonical JSON, encoded as WTF-8 (spec: Run-DAG
+// hashes). It uses scratch as a buffer and returns it so that the next call can reuse it.
 func JSONHash(scratch []byte, v pyjson.Value) (Hash, []byte) {
 	scratch = v.AppendCanonical(scratch[:0], pyjson.Compact)
 	return sha256.Sum256(scratch), scratch
 }
 
-// objectHash returns the JSON hash of the object whose members the function members writes.
+// objectHash returns the JSON hash of an object. It calls members to write the object's members.
 func objectHash(members func(w *pyjson.Builder)) Hash {
 	w := new(pyjson.Builder)
 	w.Open()
@@ -68,7 +68,7 @@ func IsDigest(text []byte) bool {
 	bad := uint64(0)
 	for ; len(text) > 0; text = text[8:] {
 		x := binary.LittleEndian.Uint64(text)
-		low := x & (0x7f * each) // with the top bits cleared, no sum carries into the next byte
+		low := x & (0x7f * each) // because the top bits are cleared, no sum carries into the next byte
 		digit := (low + (0x80-'0')*each) &^ (low + (0x80-'9'-1)*each)
 		letter := (low + (0x80-'a')*each) &^ (low + (0x80-'f'-1)*each)
 		bad |= x | ^(digit | letter)
@@ -82,8 +82,8 @@ func IsChunkHash(text []byte) bool {
 	return ok && IsDigest(digits)
 }
 
-// rawHash decodes a hash from hexadecimal digits. It panics if IsDigest(digits) is false, so
-// callers must check the digits first.
+// rawHash decodes a hash from hexadecimal digits. The caller must make sure that IsDigest(digits)
+// is true; otherwise rawHash panics.
 func rawHash(digits []byte) Hash {
 	var raw Hash
 	if len(digits) != hex.EncodedLen(len(raw)) {

@@ -9,7 +9,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Stages of runs of the known shapes, without preflight (spec: Run shapes).
+// These are the stages of the runs that have a known shape, except that preflight is listed only
+// where it is required (spec: Run shapes).
 var (
 	quoteStages   = []string{"question", "retrieval", "context", "prompt", "answer", "verify", "final_label"}
 	pointerStages = []string{"question", "retrieval", "evidence_map", "prompt", "raw_answer",
@@ -33,7 +34,7 @@ func IsKnownStage(stage string) bool {
 	return stage == Preflight || slices.Contains(quoteStages, stage) || slices.Contains(pointerStages, stage)
 }
 
-// RunShape returns the shape of a run that has the given stages in this order.
+// RunShape returns the shape of a run that has the given stages in the given order.
 func RunShape(stages []string) string {
 	if slices.Equal(stages, rejectStages) {
 		return ShapeReject
@@ -50,8 +51,8 @@ func RunShape(stages []string) string {
 	return ShapeUnrecognised
 }
 
-// PreflightOf returns the value of the event's member preflight for a run that has the given stages
-// (spec: Run shapes).
+// PreflightOf returns the value that the event of a run with the given stages has for its member
+// "preflight" (spec: Run shapes).
 func PreflightOf(stages []string) string {
 	if slices.Contains(stages, Preflight) {
 		return "available"
@@ -73,8 +74,9 @@ func FailureStage(auditMode, sources, quotes []byte) []byte {
 	return []byte("answer")
 }
 
-// AnswerStage returns the stage that covers answer_text in a run-DAG without inputs: "answer" or,
-// if the run does not have it, "render". It returns "" if the run has neither.
+// AnswerStage returns the stage whose hash covers answer_text in a run-DAG without inputs. This is
+// "answer" or, if the run does not have that stage, "render". AnswerStage returns "" if the run has
+// neither.
 func AnswerStage(stages []string) string {
 	for _, stage := range [...]string{"answer", "render"} {
 		if slices.Contains(stages, stage) {
@@ -88,17 +90,17 @@ func AnswerStage(stages []string) string {
 // result of this check is always "claimed".
 const AnswerCheck = "answer_text"
 
-// StagePrefix begins the names of the checks of stages.
+// StagePrefix is the prefix of the names of stage checks.
 const StagePrefix = "stage:"
 
-// StageCheckNames returns a distinct name for the check of each stage. A repeated stage gets the first
-// of the suffixes "#2", "#3", … with which its name is unique.
+// StageCheckNames returns a distinct name for the check of each stage. A stage whose name is repeated
+// gets the first of the suffixes "#2", "#3", … that makes the name unique.
 func StageCheckNames(stages []string) []string {
 	taken := make(map[string]bool, len(stages))
 	for _, stage := range stages {
 		taken[stage] = true
 	}
-	met := make(map[string]int, len(stages)) // number of the last suffix tried for each stage
+	met := make(map[string]int, len(stages)) // last suffix number tried for each stage name
 	checks := make([]string, len(stages))
 	for i, stage := range stages {
 		name := stage
@@ -115,9 +117,10 @@ func StageCheckNames(stages []string) []string {
 	return checks
 }
 
-// BaseHashes describes the hashes from which the stages and the cache key of a run are computed.
+// BaseHashes lists the hashes from which the stages and the cache key of a run are computed.
 // Content is the member of the record from which the hash is computed; it is empty for the
-// preflight payload, which is part of other members. Stage is the stage that has this hash, or "".
+// preflight payload, which is part of other members. Stage is the stage that has this hash, or ""
+// if there is none.
 var BaseHashes = [...]struct{ Name, Content, Stage string }{
 	{"question_hash", "question", "question"},
 	{"preflight_hash", "", Preflight},
@@ -138,14 +141,14 @@ var Dimensions = [...]string{
 // ClaimedDimensions contains those dimensions that are hashes but cannot be computed from content.
 var ClaimedDimensions = [...]string{"source_root", "model_profile_hash"}
 
-// IsVersionDimension reports whether a dimension of the cache key is a version. All other dimensions are
-// hashes.
+// IsVersionDimension reports whether the given dimension of the cache key is a version. All other
+// dimensions are hashes.
 func IsVersionDimension(dimension string) bool {
 	return dimension == "schema_version" || dimension == "canonicalization_version" || dimension == "chunking_version"
 }
 
-// CacheKey returns the cache key for the values of dimensions, which must be in the order of
-// Dimensions (spec: Cache key).
+// CacheKey returns the cache key for the given values of the dimensions, which must be in the order
+// of Dimensions (spec: Cache key).
 func CacheKey(dimensions [][]byte) Hash {
 	return sha256.Sum256(bytes.Join(dimensions, []byte("|")))
 }
@@ -153,16 +156,17 @@ func CacheKey(dimensions [][]byte) Hash {
 // Clauses contains the names of the members of a preflight payload except stage and node_version.
 var Clauses = [...]string{"classifier", "answer_contract", "prompt_contract", "evidence_contract", "policy_refs", "question_state"}
 
-// PreflightVersion is the node_version of a preflight payload of the current generation.
+// PreflightVersion is the node_version of preflight payloads in the current version of the format.
 const PreflightVersion = "preflight-node-v1"
 
-// LegacyPreflight is the name of the generation of preflight payloads that do not have a version.
+// LegacyPreflight stands for the version of preflight payloads that do not state a version.
 const LegacyPreflight = "legacy"
 
-// PreflightGeneration returns the generation of a preflight payload, which must be an object (spec:
-// Preflight payload). It returns nil for the current generation, that of PreflightVersion. For any
-// other payload it returns the payload's node_version, or LegacyPreflight if that is missing or not
-// valid. maxVersion is the maximum length of a version in bytes.
+// PreflightGeneration returns the version of a preflight payload's format (spec: Preflight
+// payload). The payload must be an object. PreflightGeneration returns nil for the current version,
+// PreflightVersion. For any other payload, it returns the payload's node_version, or
+// LegacyPreflight if node_version is missing or not valid. maxVersion is the maximum length of
+// node_version in bytes.
 func PreflightGeneration(payload pyjson.Value, maxVersion int) []byte {
 	version := payload.Member("node_version")
 	if text := version.Text(); version.Kind() == pyjson.String && string(text) != PreflightVersion &&
@@ -184,9 +188,9 @@ func PreflightGeneration(payload pyjson.Value, maxVersion int) []byte {
 	return nil
 }
 
-// PreflightHash returns the JSON hash of a preflight payload (spec: Preflight payload). In a
-// payload of the current generation, absent, null, and empty clauses are hashed as {}. A payload of
-// any other generation is hashed as it is.
+// PreflightHash returns the JSON hash of a preflight payload (spec: Preflight payload). If the
+// payload is in the current version of the format, absent, null, and empty clauses are hashed as
+// {}. Any other payload is hashed unchanged.
 func PreflightHash(payload pyjson.Value) Hash {
 	if PreflightGeneration(payload, 0) != nil {
 		sum, _ := JSONHash(nil, payload)
@@ -205,7 +209,7 @@ func PreflightHash(payload pyjson.Value) Hash {
 	})
 }
 
-// isEmpty reports whether v is an empty object, array, or string, which CPython treats as false.
+// isEmpty reports whether v is an empty object, array, or string, all of which are false in Python.
 func isEmpty(v pyjson.Value) bool {
 	switch v.Kind() {
 	case pyjson.Object, pyjson.Array:
@@ -216,8 +220,8 @@ func isEmpty(v pyjson.Value) bool {
 	return false
 }
 
-// RetrievalHash returns the hash of the stage retrieval. It covers the sources, which must be
-// objects, and the hash of the plan, unless that is nil.
+// RetrievalHash returns the hash of the stage "retrieval". It covers sources, whose elements must
+// be objects, and the hash of the plan, unless plan is nil.
 func RetrievalHash(sources pyjson.Value, plan []byte) Hash {
 	w := &pyjson.Builder{B: []byte("[")}
 	i := 0
@@ -248,8 +252,8 @@ func valueOrNull(w *pyjson.Builder, name string, v pyjson.Value) {
 	}
 }
 
-// VerificationHash returns the hash of the stage verify, computed from the inputs of a run. quotes and
-// verified are decimal numbers. failureStage may be nil.
+// VerificationHash returns the hash of the stage "verify", computed from the inputs of a run. quotes
+// and verified are decimal numbers. failureStage may be nil.
 func VerificationHash(inputs pyjson.Value, quotes, verified, failureStage []byte) Hash {
 	return objectHash(func(w *pyjson.Builder) {
 		w.Value("audit_mode", inputs.Member("audit_mode"))
@@ -266,7 +270,7 @@ func VerificationHash(inputs pyjson.Value, quotes, verified, failureStage []byte
 	})
 }
 
-// LabelHash returns the hash of the stage final_label, computed from the inputs of a run.
+// LabelHash returns the hash of the stage "final_label", computed from the inputs of a run.
 func LabelHash(inputs pyjson.Value) Hash {
 	return objectHash(func(w *pyjson.Builder) {
 		w.Value("audit_mode", inputs.Member("audit_mode"))
@@ -276,14 +280,14 @@ func LabelHash(inputs pyjson.Value) Hash {
 	})
 }
 
-// Defaults for the inputs of a run that preflight rejected.
+// These are the default inputs of a run that preflight rejected.
 const (
 	RejectAuditMode      = "UNGROUNDED"
 	RejectVerifierMethod = "claim_lattice_pointer"
 )
 
-// RejectLabelHash returns the hash of the stage final_label of a run that preflight rejected.
-// answer is empty if the run has no answer.
+// RejectLabelHash returns the hash of the stage "final_label" for a run that preflight rejected. If
+// the run has no answer, answer is empty.
 func RejectLabelHash(inputs pyjson.Value, auditMode, verifierMethod, answer []byte) Hash {
 	return objectHash(func(w *pyjson.Builder) {
 		w.Text("audit_mode", auditMode)
@@ -295,8 +299,8 @@ func RejectLabelHash(inputs pyjson.Value, auditMode, verifierMethod, answer []by
 	})
 }
 
-// LatticeHash returns the hash of the stage parsed_claim_lattice. An absent lattice is hashed as
-// [].
+// LatticeHash returns the hash of the stage "parsed_claim_lattice". A lattice that is null or
+// absent is hashed as [].
 func LatticeHash(lattice pyjson.Value) Hash {
 	if !lattice.IsGiven() {
 		return sha256.Sum256([]byte("[]"))
@@ -305,8 +309,8 @@ func LatticeHash(lattice pyjson.Value) Hash {
 	return sum
 }
 
-// QuestionHash returns the hash of a question in its canonical form (spec: Run-DAG hashes). strict
-// selects ModeStrict.
+// QuestionHash returns the hash of a question in canonical form (spec: Run-DAG hashes). If strict
+// is true, the mode is ModeStrict; otherwise it is ModeEquivalence.
 func QuestionHash(question []byte, strict bool) Hash {
 	return sha256.Sum256(AppendQuestion(nil, question, strict))
 }

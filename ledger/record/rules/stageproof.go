@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Stage is one stage of a run-DAG: its name, and its hash in hexadecimal digits.
+// Stage is one stage of a run-DAG. Hash is in hexadecimal.
 type Stage struct{ Name, Hash string }
 
 // StageProof proves that a stage is in the tree of a run.
@@ -17,9 +17,9 @@ type StageProof struct {
 	Path  []PathStep // steps from the leaf to the root; empty if the run has only one stage
 }
 
-// ProveStage returns the proof of the stage with the given name, or false if there is no such
-// stage. If several stages have the same name, the second is called "name#2" and so on, as in
-// StageCheckNames. ProveStage returns an error if a stage's hash is not a SHA-256.
+// ProveStage returns a proof for the stage with the given name, or false if there is no such stage.
+// If several stages have the same name, the second is called "name#2", and so on, as in
+// StageCheckNames. ProveStage returns an error if the hash of any stage is not a SHA-256.
 func ProveStage(stages []Stage, name string) (StageProof, bool, error) {
 	names := make([]string, len(stages))
 	leaves := make([]Hash, len(stages))

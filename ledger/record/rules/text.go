@@ -8,7 +8,7 @@ import (
 )
 
 // AppendSystemPrompt appends the normal form of a system prompt (spec: IPC hashes): each line is
-// stripped, the lines are joined with "\n", and the whole is stripped.
+// stripped, the lines are joined with "\n", and the result is stripped.
 func AppendSystemPrompt(dst, text []byte) []byte {
 	start := len(dst)
 	first := true
@@ -22,14 +22,14 @@ func AppendSystemPrompt(dst, text []byte) []byte {
 	return append(dst[:start], pyjson.Strip(dst[start:])...)
 }
 
-// AppendOutput appends the normal form of an output (spec: IPC hashes): it is stripped, and each
-// run of spaces (U+0020) becomes one space.
+// AppendOutput appends the normal form of an output (spec: IPC hashes), in which whitespace at both
+// ends is stripped and each run of spaces (U+0020) becomes one space.
 func AppendOutput(dst, text []byte) []byte {
 	return appendShortened(dst, pyjson.Strip(text), " ")
 }
 
-// appendShortened appends text with every run of one character shortened to limit if it is longer.
-// limit consists of one or more copies of that character. dst may be text[:0].
+// appendShortened appends text, replacing each run of a certain character that is longer than limit
+// with limit. limit consists of one or more copies of that character. dst may be text[:0].
 func appendShortened(dst, text []byte, limit string) []byte {
 	for {
 		i := indexRun(text, limit[0], len(limit)+1)
@@ -44,9 +44,9 @@ func appendShortened(dst, text []byte, limit string) []byte {
 	}
 }
 
-// indexRun returns the index of the first run of at least n bytes c, or -1 if there is none. It
-// tests only every n-th byte, because such a run always contains one of these. bytes.Index would
-// stop at every single c, and texts are full of spaces.
+// indexRun returns the index of the first run of at least n bytes equal to c, or -1 if there is
+// none. It tests only every nth byte, because such a run always contains one of these. bytes.Index
+// would stop at every single c, and texts contain many spaces.
 func indexRun(text []byte, c byte, n int) int {
 	for i := n - 1; i < len(text); i += n {
 		if text[i] != c {
@@ -62,7 +62,7 @@ func indexRun(text []byte, c byte, n int) int {
 		if end-start >= n {
 			return start
 		}
-		i = end // no further run of c begins before the next tested byte
+		i = end // the next run of c cannot begin before end, and is found by the next test
 	}
 	return -1
 }
@@ -85,7 +85,8 @@ func AppendWords(dst, text []byte) []byte {
 const questionEnd = ".?!,;:？！。、…"
 
 // AppendQuestion appends the canonical form of a question (spec: Canonical question). If strict is
-// true, that form differs from text only by NFC and by its spaces.
+// true, the canonical form differs from text only in that it is in NFC and its whitespace is
+// normalised.
 func AppendQuestion(dst, text []byte, strict bool) []byte {
 	composed := pyjson.AppendNFC(make([]byte, 0, len(text)), text)
 	normal := AppendWords(composed[:0], composed) // overwrites only bytes that have already been read

@@ -7,22 +7,23 @@ import (
 	"slices"
 )
 
-// Prefixes of the hashed nodes in a run's tree (spec: Run tree), which is not a tree of RFC 6962.
+// leafPrefix and nodePrefix are the prefixes with which leaves and inner nodes are hashed in the
+// tree of a run (spec: Run tree). That tree is not an RFC 6962 tree.
 const (
 	leafPrefix = 0x00
 	nodePrefix = 0x03
 )
 
-// PathStep is one step on the path from a leaf of a run's tree to its root (spec: Run tree). It
-// pairs the current node with Sibling, which is on the left if IsLeft is true, and on the right
+// PathStep is one step on the path from a leaf to the root in the tree of a run (spec: Run tree).
+// Sibling is paired with the current node, on its left if IsLeft is true and on its right
 // otherwise.
 type PathStep struct {
 	Sibling Hash
 	IsLeft  bool
 }
 
-// MerkleRoot returns the root of the run's tree over the leaves (spec: Run tree). A last node
-// without a sibling is paired with itself. There must be at least one leaf.
+// MerkleRoot returns the root of a run's tree with the given leaves (spec: Run tree). If the last
+// node of a level has no sibling, it is paired with itself. There must be at least one leaf.
 func MerkleRoot(leaves [][]byte) Hash {
 	level := make([]Hash, len(leaves))
 	for i, leaf := range leaves {
@@ -34,8 +35,8 @@ func MerkleRoot(leaves [][]byte) Hash {
 	return level[0]
 }
 
-// MerklePath returns the path from the leaf at index to the root, and the root that MerkleRoot
-// computes.
+// MerklePath returns the path from the leaf at the given index to the root, and the same root as
+// MerkleRoot.
 func MerklePath(leaves []Hash, index int) ([]PathStep, Hash) {
 	level := make([]Hash, len(leaves))
 	for i, leaf := range leaves {
@@ -50,8 +51,8 @@ func MerklePath(leaves []Hash, index int) ([]PathStep, Hash) {
 	return path, level[0]
 }
 
-// VerifyMerklePath returns an error unless the path leads from the leaf to the root. index is the
-// position of the leaf, and leaves is the number of leaves.
+// VerifyMerklePath returns an error unless path leads from leaf to root. index is the position of
+// the leaf, and leaves is the number of leaves in the tree.
 func VerifyMerklePath(leaf Hash, index, leaves int, path []PathStep, root Hash) error {
 	node, rest := leafHash(leaf[:]), path
 	for at := index; leaves > 1; at, leaves = at/2, (leaves+1)/2 {
@@ -91,8 +92,8 @@ func pair(left, right Hash) Hash {
 	return sha256.Sum256(b[:])
 }
 
-// parents computes the next level of a tree from a level that has at least two nodes, which it
-// overwrites.
+// parents computes the next level of a tree from level, which must have at least two nodes and is
+// overwritten.
 func parents(level []Hash) []Hash {
 	for i := 0; i < len(level); i += 2 {
 		level[i/2] = pair(level[i], level[min(i+1, len(level)-1)])
@@ -100,8 +101,8 @@ func parents(level []Hash) []Hash {
 	return level[:(len(level)+1)/2]
 }
 
-// RunRoot returns the root over the hashes of a run's stages, in the order of the stages. Each hash
-// has 64 hexadecimal digits. There must be at least one.
+// RunRoot returns the root over the hashes of a run's stages, given in the order of the stages.
+// Each hash must consist of 64 hexadecimal digits, and there must be at least one.
 func RunRoot(hashes [][]byte) Hash { return MerkleRoot(rawHashes(hashes)) }
 
 func rawHashes(hashes [][]byte) [][]byte {
@@ -113,23 +114,25 @@ func rawHashes(hashes [][]byte) [][]byte {
 	return raw
 }
 
-// ContextRoot returns the root over the document roots, sorted and each once. Each document root
-// has 64 hexadecimal digits. There must be at least one.
+// ContextRoot returns the root over the given document roots after sorting them and removing
+// duplicates. Each document root must consist of 64 hexadecimal digits, and there must be at least
+// one.
 func ContextRoot(roots [][]byte) Hash {
 	leaves := rawHashes(roots)
 	slices.SortFunc(leaves, bytes.Compare)
 	return MerkleRoot(slices.CompactFunc(leaves, bytes.Equal))
 }
 
-// EvidenceMapRoot returns the root over the evidence ids, which it sorts and hashes as texts. There
-// must be at least one.
+// EvidenceMapRoot returns the root over the given evidence IDs, which it sorts and uses as leaves
+// in text form. There must be at least one.
 func EvidenceMapRoot(ids [][]byte) Hash {
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, bytes.Compare)
 	return MerkleRoot(ids)
 }
 
-// EvidenceID returns "E" and the first eight digits of the SHA-256 of "chunkRoot:start:end".
+// EvidenceID returns "E" followed by the first eight hexadecimal digits of the SHA-256 of
+// "chunkRoot:start:end".
 func EvidenceID(chunkRoot, start, end []byte) []byte {
 	sum := sha256.Sum256(bytes.Join([][]byte{chunkRoot, start, end}, []byte(":")))
 	return AppendHex([]byte("E"), sum)[:1+8]

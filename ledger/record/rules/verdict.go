@@ -7,10 +7,10 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// VerdictPrefix begins the names of the checks of verdicts. The name of a rule follows it.
+// VerdictPrefix is the prefix of the names of verdict checks. It is followed by the name of a rule.
 const VerdictPrefix = "verdict:"
 
-// The rules that every verdict obeys that a run can have (spec: Verdicts).
+// These are the names of the rules that every valid verdict obeys (spec: Verdicts).
 const (
 	StrictWithoutSources   = "strict_without_sources"
 	StrictWithoutVerified  = "strict_without_verified_quotes"
@@ -19,12 +19,11 @@ const (
 	LatticeWithoutEvidence = "lattice_without_evidence"
 )
 
-// VerdictRules contains the names of these rules.
+// VerdictRules contains the names of all verdict rules.
 var VerdictRules = [...]string{StrictWithoutSources, StrictWithoutVerified, MoreVerifiedThanQuotes, StrictRejected, LatticeWithoutEvidence}
 
-// BrokenVerdictRules returns the rules that the verdict of an answered run breaks, except for
-// LatticeWithoutEvidence, which it does not check. sources, quotes, and verified are decimal
-// numbers.
+// BrokenVerdictRules returns the rules that the verdict of an answered run breaks. It does not
+// check LatticeWithoutEvidence. sources, quotes, and verified are decimal numbers.
 func BrokenVerdictRules(auditMode, sources, quotes, verified []byte) (broken []string) {
 	if isStrict(auditMode) && string(sources) == "0" {
 		broken = append(broken, StrictWithoutSources)
@@ -48,8 +47,8 @@ func BrokenRejectionRules(auditMode []byte) []string {
 
 func isStrict(auditMode []byte) bool { return string(auditMode) == "STRICT" }
 
-// CitedEvidence returns the distinct evidence ids that a lattice cites, sorted. These are the texts
-// in all lists named evidence_ids, at any depth.
+// CitedEvidence returns the distinct evidence IDs that a lattice cites, sorted. These are the
+// strings in all lists named evidence_ids, at any depth.
 func CitedEvidence(lattice pyjson.Value) [][]byte {
 	ids := appendCited(nil, lattice)
 	slices.SortFunc(ids, bytes.Compare)

@@ -1,5 +1,5 @@
-// Package seqs implements lists of event numbers, with which redactions name records (spec:
-// Redactions), and sets of event numbers.
+// Package seqs implements sets of event numbers, as well as the lists of event numbers in which
+// redactions name the redacted records (spec: Redactions).
 package seqs
 
 import (
@@ -14,8 +14,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Limits of a List. They are such that an event with the longest list and the longest reason still
-// fits in an entry.
+// These limits apply to a List. They guarantee that an event with the longest list and the longest
+// reason still fits into a log entry.
 const (
 	Max      = 4096
 	MaxBytes = 32 << 10 // maximum length of the JSON in bytes
@@ -27,13 +27,13 @@ const (
 type List struct {
 	ranges []seqRange
 	count  int
-	bytes  int // length of the JSON in bytes, without the outer brackets and with a comma after each element
+	bytes  int // length of the JSON in bytes, without the outer brackets but with a comma after each element
 }
 
-// seqRange is the range of events from first to last, including both.
+// seqRange is the range of events from first to last, inclusive.
 type seqRange struct{ first, last uint64 }
 
-// bytes returns the length of the range in JSON, in bytes, with a comma after it.
+// bytes returns the length of the range's JSON in bytes, including a comma after it.
 func (r seqRange) bytes() int {
 	if r.first == r.last {
 		return len(strconv.FormatUint(r.first, 10)) + len(",")
@@ -41,8 +41,8 @@ func (r seqRange) bytes() int {
 	return len(strconv.FormatUint(r.first, 10)) + len(strconv.FormatUint(r.last, 10)) + len("[,],")
 }
 
-// Add appends a number, which must be greater than all numbers in the list. If the list is full,
-// Add returns false and does not change it.
+// Add appends seq, which must be greater than all the numbers in the list. If the list is full, Add
+// leaves it unchanged and returns false.
 func (l *List) Add(seq uint64) bool {
 	next, added := seqRange{seq, seq}, 0
 	extends := len(l.ranges) > 0 && l.ranges[len(l.ranges)-1].last+1 == seq
@@ -81,7 +81,7 @@ func (l *List) Has(seq uint64) bool {
 	return i < len(l.ranges) && l.ranges[i].first <= seq
 }
 
-// All yields the numbers in ascending order.
+// All yields the numbers in the list in ascending order.
 func (l *List) All() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for _, r := range l.ranges {
@@ -111,8 +111,8 @@ func (l *List) AppendJSON(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// Parse parses a list from the JSON that AppendJSON writes for it. It refuses an empty list and all
-// other encodings.
+// Parse parses a list in the form that AppendJSON writes. It returns an error for an empty list and
+// for any other encoding of a list.
 func Parse(v pyjson.Value) (*List, error) {
 	if v.Kind() != pyjson.Array {
 		return nil, errors.New("not an array")

@@ -12,16 +12,16 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Object is an object in a request body. Its getters treat null as absent (spec: Given values and
-// claimed hashes). If a member is wrong, they report a problem to D and return the zero value.
+// Object is an object in a request body. Its methods treat null as absent (spec: Given values and
+// claimed hashes). If a member is not valid, they report a problem to D and return the zero value.
 type Object struct {
 	D       *Decoder
 	V       pyjson.Value // absent if the object was not given
 	Pointer string       // JSON pointer (RFC 6901) to the object in the request body
 }
 
-// Object returns v as an object with the known members. It reports a problem if v is not an object,
-// and one for each unknown member.
+// Object returns v as an object that may have the known members. It reports a problem if v is not
+// an object, and a problem for each unknown member.
 func (d *Decoder) Object(v pyjson.Value, pointer string, known ...string) Object {
 	o := Object{d, v, pointer}
 	if v.Kind() != pyjson.Object {
@@ -46,21 +46,24 @@ func contains(names []string, name []byte) bool {
 	return false
 }
 
-// InnerObject returns v, the value of the member with the given name, as an object that may have any
-// members.
+// InnerObject returns v as an object in which any members are allowed. v is the value of the member
+// of o with the given name.
 func (o Object) InnerObject(name string, v pyjson.Value) Object {
 	return Object{o.D, v, o.MemberPointer(name)}
 }
 
-// MemberPointer returns the JSON pointer to a member, whose name must not need escapes.
+// MemberPointer returns the JSON pointer to the member with the given name, which must not need
+// escapes.
 func (o Object) MemberPointer(name string) string { return o.Pointer + "/" + name }
 
-// ReportInvalid reports a problem with the value of a member. format and args say what is wrong.
+// ReportInvalid reports a problem with the value of the member with the given name. format and args
+// describe the problem.
 func (o Object) ReportInvalid(name, format string, args ...any) {
 	o.D.ReportInvalid(o.MemberPointer(name), format, args...)
 }
 
-// Member returns the value of a member, or the absent Value if the member is null or missing.
+// Member returns the value of the member with the given name, or the absent Value if the member is
+// null or missing.
 func (o Object) Member(name string) pyjson.Value {
 	if v := o.V.Member(name); v.IsGiven() {
 		return v
@@ -68,15 +71,16 @@ func (o Object) Member(name string) pyjson.Value {
 	return pyjson.Value{}
 }
 
-// ReportMissing reports that a required member is missing, unless the object itself was not given.
+// ReportMissing reports that a required member is missing. It reports nothing if o itself was not
+// given.
 func (o Object) ReportMissing(name string) {
 	if o.V.Kind() == pyjson.Object {
 		o.ReportInvalid(name, "is required")
 	}
 }
 
-// WTF8 returns the string member with the given name as WTF-8, which may contain lone surrogates.
-// given is false if the member is absent or invalid.
+// WTF8 returns the string in the member with the given name as WTF-8, which may contain lone
+// surrogates. given is false if the member is absent or invalid.
 func (o Object) WTF8(name string) (text []byte, given bool) {
 	v := o.Member(name)
 	switch v.Kind() {
@@ -93,8 +97,8 @@ func (o Object) WTF8(name string) (text []byte, given bool) {
 	}
 }
 
-// UTF8 returns the string member with the given name as UTF-8. It reports a problem if the string
-// contains a lone surrogate. given is false if the member is absent or invalid.
+// UTF8 returns the string in the member with the given name as UTF-8. It reports a problem if the
+// string contains a lone surrogate. given is false if the member is absent or invalid.
 func (o Object) UTF8(name string) (text []byte, given bool) {
 	text, given = o.WTF8(name)
 	if given && pyjson.HasLoneSurrogate(text) {
@@ -104,11 +108,11 @@ func (o Object) UTF8(name string) (text []byte, given bool) {
 	return text, given
 }
 
-// LoneSurrogate is the detail of the problem that UTF8 reports for a lone surrogate.
+// LoneSurrogate is the detail of the problem that is reported for a lone surrogate.
 const LoneSurrogate = "has a lone surrogate (U+D800..U+DFFF); this field must be valid UTF-8"
 
-// Text returns the string member with the given name, or nil if it is absent or invalid. It must
-// have at most limit bytes and no lone surrogate.
+// Text returns the string in the member with the given name, or nil if the member is absent or
+// invalid. The string must be at most limit bytes long and must not contain a lone surrogate.
 func (o Object) Text(name string, limit int) []byte {
 	text, given := o.UTF8(name)
 	if given && len(text) > limit {
@@ -118,8 +122,8 @@ func (o Object) Text(name string, limit int) []byte {
 	return text
 }
 
-// Identifier is like Text, but the string must not be empty: all clients that send an empty key
-// would share it.
+// Identifier is like Text, but the string must not be empty, because all clients that send an empty
+// key would share it.
 func (o Object) Identifier(name string, limit int) []byte {
 	text := o.Text(name, limit)
 	if text != nil && len(text) == 0 {
@@ -128,7 +132,7 @@ func (o Object) Identifier(name string, limit int) []byte {
 	return text
 }
 
-// RequiredText is like Text, for a required member.
+// RequiredText is like Text, but reports a problem if the member is absent.
 func (o Object) RequiredText(name string, limit int) []byte {
 	if !o.Member(name).IsGiven() {
 		o.ReportMissing(name)
@@ -137,7 +141,7 @@ func (o Object) RequiredText(name string, limit int) []byte {
 	return o.Text(name, limit)
 }
 
-// RequiredWTF8 is like WTF8, for a required member.
+// RequiredWTF8 is like WTF8, but reports a problem if the member is absent.
 func (o Object) RequiredWTF8(name string) []byte {
 	text, given := o.WTF8(name)
 	if !given && !o.Member(name).IsGiven() {
@@ -147,8 +151,8 @@ func (o Object) RequiredWTF8(name string) []byte {
 }
 
 // MemberOfKind returns the member with the given name if its value has the given kind, and the
-// absent Value otherwise. If the value has a different kind, MemberOfKind reports that it must be
-// want, a phrase such as "an object".
+// absent Value otherwise. If the value has a different kind, MemberOfKind reports a problem that
+// says what the value must be; want is a phrase such as "an object".
 func (o Object) MemberOfKind(name string, kind pyjson.Kind, want string) pyjson.Value {
 	v := o.Member(name)
 	if v.IsGiven() && v.Kind() != kind {
@@ -158,13 +162,15 @@ func (o Object) MemberOfKind(name string, kind pyjson.Kind, want string) pyjson.
 	return v
 }
 
-// Array returns the array with the given name, or the absent Value if it is absent or invalid.
+// Array returns the array in the member with the given name, or the absent Value if the member is
+// absent or invalid.
 func (o Object) Array(name string) pyjson.Value {
 	return o.MemberOfKind(name, pyjson.Array, "an array")
 }
 
-// RequiredObject returns the object with the given name, or the absent Value. It reports a problem if
-// the member is absent or not an object. It does not check the object's members.
+// RequiredObject returns the object in the member with the given name, without checking the object's
+// own members. If the member is absent or not an object, RequiredObject reports a problem and returns
+// the absent Value.
 func (o Object) RequiredObject(name string) pyjson.Value {
 	if !o.Member(name).IsGiven() {
 		o.ReportMissing(name)
@@ -190,8 +196,8 @@ func (o Object) HexDigits(name, prefix string, n int) []byte {
 	return text
 }
 
-// Fingerprint returns a fingerprint of a path under any version of the rules, or nil if the member
-// is absent or invalid.
+// Fingerprint returns the fingerprint of a path, which may be one under any version of the rules,
+// or nil if the member is absent or invalid.
 func (o Object) Fingerprint(name string) []byte {
 	text, given := o.WTF8(name)
 	if given && !rules.IsFingerprint(text) {
@@ -201,8 +207,8 @@ func (o Object) Fingerprint(name string) []byte {
 	return text
 }
 
-// PrefixPhrase returns the words for a message that say that a text starts with prefix, or "" if
-// prefix is empty.
+// PrefixPhrase returns a phrase for a message, saying that a text starts with prefix. It returns ""
+// if prefix is empty.
 func PrefixPhrase(prefix string) string {
 	if prefix == "" {
 		return ""
@@ -216,7 +222,8 @@ func IsHexDigits(text []byte, prefix string, n int) bool {
 	return ok && rules.IsHexDigits(digits, n)
 }
 
-// Float64 returns the double that is nearest to a number.
+// Float64 returns the double that is nearest to the number in the member with the given name. given
+// is false if the member is absent or invalid.
 func (o Object) Float64(name string) (value float64, given bool) {
 	v := o.Member(name)
 	if !v.IsGiven() {
@@ -229,8 +236,8 @@ func (o Object) Float64(name string) (value float64, given bool) {
 	return value, ok
 }
 
-// Labels returns an object whose values are strings. It may have up to most members, and each name
-// and each string may have up to mostBytes bytes.
+// Labels returns the object in the member with the given name. The object's values must be strings.
+// It may have up to most members, and each name and each string may be up to mostBytes bytes long.
 func (o Object) Labels(name string, most, mostBytes int) pyjson.Value {
 	v := o.MemberOfKind(name, pyjson.Object, "an object of strings")
 	if !v.IsGiven() {
@@ -270,19 +277,22 @@ func (o Object) CheckUTF8(name string, v pyjson.Value) {
 	}
 }
 
-// ElementPointer returns the JSON pointer to element i of the array in a member.
+// ElementPointer returns the JSON pointer to element i of the array in the member with the given
+// name.
 func (o Object) ElementPointer(name string, i int) string {
 	return o.MemberPointer(name) + "/" + strconv.Itoa(i)
 }
 
-// CheckConstant reports a problem if a member is given but is not the text value.
+// CheckConstant reports a problem if the member with the given name is present and is not the
+// string value.
 func (o Object) CheckConstant(name, value string) {
 	if text, given := o.UTF8(name); given && string(text) != value {
 		o.ReportInvalid(name, "must be %q", value)
 	}
 }
 
-// Seq returns an event number, or a number of events. It returns nil if the member is not given.
+// Seq returns the member with the given name as an event number or a number of events, or nil if
+// the member is absent or invalid.
 func (o Object) Seq(name string) *uint64 {
 	v := o.Member(name)
 	if !v.IsGiven() {
@@ -296,7 +306,8 @@ func (o Object) Seq(name string) *uint64 {
 	return &seq
 }
 
-// Bool returns a Boolean. If the member is not given, Bool returns the argument absent.
+// Bool returns the Boolean in the member with the given name, or absent, which is the default, if
+// there is no such member.
 func (o Object) Bool(name string, absent bool) bool {
 	if !o.Member(name).IsGiven() {
 		return absent
@@ -304,7 +315,8 @@ func (o Object) Bool(name string, absent bool) bool {
 	return o.RequiredBool(name)
 }
 
-// RequiredBool returns a Boolean, which must be given.
+// RequiredBool returns the Boolean in the member with the given name. It reports a problem if the
+// member is absent.
 func (o Object) RequiredBool(name string) bool {
 	v := o.Member(name)
 	switch v.Kind() {

@@ -14,10 +14,10 @@ type Problem struct {
 	Detail  string // what is wrong and what to do
 }
 
-// Error contains the reasons why a request was refused.
+// Error says why a request was refused.
 type Error struct {
-	// Malformed is true if the body is not JSON or has repeated or unknown members. It is false if
-	// only values are wrong.
+	// Malformed is true if the body is not valid JSON or has repeated or unknown members. It is
+	// false if the only problem is that values are invalid.
 	Malformed bool
 	Problems  []Problem // at least one, and at most MaxProblems
 }
@@ -37,7 +37,7 @@ func (e *Error) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// SyntaxError returns the error for a request body that pyjson refused with err.
+// SyntaxError returns the error for a request body that pyjson refused with the error err.
 func SyntaxError(err error) *Error {
 	p := Problem{Detail: err.Error()}
 	if syntax := (*pyjson.SyntaxError)(nil); errors.As(err, &syntax) {
@@ -54,19 +54,19 @@ func SyntaxError(err error) *Error {
 type Decoder struct {
 	problems  []Problem
 	malformed bool
-	// Hints maps the names of unknown members to what to write instead. It applies to the objects
-	// that are decoded while it is set.
+	// Hints maps the name of an unknown member to advice on what to write instead. It applies to
+	// the objects that are decoded while it is set.
 	Hints map[string]string
 }
 
-// HasProblems reports whether any problem was reported.
+// HasProblems reports whether any problems have been reported.
 func (d *Decoder) HasProblems() bool { return len(d.problems) > 0 }
 
-// IsFull reports whether further problems would be dropped, so that decoding may stop.
+// IsFull reports whether further problems would be dropped, in which case decoding may stop.
 func (d *Decoder) IsFull() bool { return len(d.problems) >= MaxProblems }
 
-// Err returns an *Error with all problems, or nil if there are none. A request with an unknown
-// member is malformed even if its values are wrong, too.
+// Err returns an *Error with all the problems, or nil if there are none. A request with an unknown
+// member counts as malformed even if some of its values are invalid as well.
 func (d *Decoder) Err() error {
 	if !d.HasProblems() {
 		return nil
@@ -80,12 +80,12 @@ func (d *Decoder) add(pointer, detail string) {
 	}
 }
 
-// maxPointer is the maximum length in bytes of the pointer in a Problem. Clients choose names and
-// depth, so pointers could have any length.
+// maxPointer is the maximum length of the pointer in a Problem, in bytes. A limit is needed because
+// clients choose the names and the nesting depth of members.
 const maxPointer = 1024
 
-// boundedPointer returns the pointer, or, if it is longer than maxPointer, the longest shorter
-// pointer to a value that encloses it.
+// boundedPointer returns the pointer if it is at most maxPointer bytes long. Otherwise it returns
+// the longest pointer within that limit to a value that encloses the one at pointer.
 func boundedPointer(pointer string) string {
 	if len(pointer) <= maxPointer {
 		return pointer
@@ -93,7 +93,8 @@ func boundedPointer(pointer string) string {
 	return pointer[:max(0, strings.LastIndexByte(pointer[:maxPointer+1], '/'))]
 }
 
-// ReportInvalid reports a problem with the value at a pointer. format and args say what is wrong.
+// ReportInvalid reports a problem with the value at the given pointer. format and args describe the
+// problem.
 func (d *Decoder) ReportInvalid(pointer, format string, args ...any) {
 	d.add(pointer, fmt.Sprintf(format, args...))
 }
@@ -107,7 +108,8 @@ func (d *Decoder) unknown(pointer, name string) {
 	d.add(pointer, "unknown member; remove it or correct its name")
 }
 
-// ReportMalformed reports a problem with the structure of the request body, which makes it malformed.
+// ReportMalformed reports a problem with the structure of the request body, which makes the body
+// malformed.
 func (d *Decoder) ReportMalformed(pointer, detail string) {
 	d.malformed = true
 	d.add(pointer, detail)

@@ -1,3 +1,3 @@
-// Package fetch downloads a log, and answers about it, from an untrusted server. No server can make
-// it use more memory, or wait longer, than its limits allow.
+// Package fetch downloads a log, and answers to queries about it, from an untrusted server. Its
+// limits bound how much memory a server can make it use and how long a server can make it wait.
 package fetch

@@ -11,8 +11,8 @@ import (
 	"colophon/proofs/audit"
 )
 
-// Log is a log as its server publishes it, at the size of one checkpoint. It implements
-// audit.PublishedLog, for one walk. Tile is safe for concurrent use.
+// Log is a log as its server publishes it, at the size given by one checkpoint. It implements
+// audit.PublishedLog and serves a single walk. Tile is safe for concurrent use.
 type Log struct {
 	client    *Client
 	published audit.Head
@@ -20,16 +20,17 @@ type Log struct {
 
 	mu    sync.Mutex // guards the fields below
 	tiles map[proofs.TilePath][]byte
-	order []proofs.TilePath // paths of the kept tiles, oldest first
+	order []proofs.TilePath // paths of the cached tiles, oldest first
 }
 
-// keptTiles is the number of hash tiles, of 8 KiB each, that are kept in memory: enough for the
-// prefetched tiles and those on the path to the root.
+// keptTiles is the maximum number of hash tiles kept in memory, at 8 KiB each. It leaves room for
+// the prefetched tiles and for the tiles on the path to the root.
 const keptTiles = 128
 
-// OpenLog fetches the checkpoint and returns the log of its size. If none of the keys has signed
-// it, the log has size 0, and the walk reports why. The error wraps an *audit.Damage if the
-// response cannot be a checkpoint. Log.Entries fetches up to parallel bundles at once.
+// OpenLog fetches the checkpoint and returns the log at the size given by it. If none of the keys
+// has signed the checkpoint, the log has size 0, and the walk reports why. The error wraps an
+// *audit.Damage if the response cannot be a checkpoint. Log.Entries fetches at most parallel
+// bundles at once.
 func OpenLog(ctx context.Context, c *Client, keys []*proofs.Verifier, parallel int) (*Log, error) {
 	note, err := c.GetObject(ctx, "/log/checkpoint", MaxNote)
 	if err == nil && len(note) == 0 {
@@ -71,8 +72,8 @@ func (l *Log) Tile(ctx context.Context, level uint8, index uint64) ([]byte, erro
 	if kept {
 		return tile, nil
 	}
-	// Allow the length of a full tile even for a partial one: the walk then reports the position of a
-	// tile that is too long, which Object cannot do.
+	// Allow the length of a full tile even for a partial tile. If a tile is too long, the walk can
+	// then report its position, which GetObject cannot do.
 	tile, err := l.client.GetObject(ctx, "/log/"+path.String(), proofs.FullTile*proofs.HashSize)
 	if err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func (l *Log) EntriesWithoutTiles(ctx context.Context, from uint64) iter.Seq2[[]
 	return l.entries(ctx, from, l.bundle)
 }
 
-// bundleFunc fetches the bundle at an index.
+// bundleFunc fetches the entry bundle at the given index.
 type bundleFunc func(ctx context.Context, index uint64) entryBundle
 
 func (l *Log) entries(ctx context.Context, from uint64, bundle bundleFunc) iter.Seq2[[]byte, error] {
@@ -128,8 +129,8 @@ type entryBundle struct {
 	err     error // if not nil, yielded after the entries
 }
 
-// yieldBundle yields the entries of a bundle, except the first skipped ones. It returns false
-// if the caller has ended the iteration.
+// yieldBundle yields the entries of b after the first skipped ones, and then b.err if it is not
+// nil. It reports whether the iteration should continue.
 func yieldBundle(b entryBundle, skipped uint64, yield func([]byte, error) bool) bool {
 	for i, entry := range b.entries {
 		if uint64(i) >= skipped && !yield(entry, nil) {
@@ -142,8 +143,8 @@ func yieldBundle(b entryBundle, skipped uint64, yield func([]byte, error) bool) 
 	return b.err == nil
 }
 
-// ahead fetches the bundles of the log, starting with the one at index from, and several at once.
-// It returns a queue of channels that receive the bundles, in order.
+// ahead fetches the log's bundles, starting with the one at index from, several at a time. The
+// returned queue contains one channel per bundle, in order, and each channel receives its bundle.
 func (l *Log) ahead(ctx context.Context, from uint64, bundle bundleFunc) <-chan chan entryBundle {
 	queue := make(chan chan entryBundle, max(0, l.parallel-1))
 	go func() {
@@ -161,7 +162,7 @@ func (l *Log) ahead(ctx context.Context, from uint64, bundle bundleFunc) <-chan 
 	return queue
 }
 
-// bundleWithTile fetches an entry bundle and the tile of its leaves.
+// bundleWithTile fetches an entry bundle and, at the same time, the hash tile of its leaves.
 func (l *Log) bundleWithTile(ctx context.Context, index uint64) entryBundle {
 	tile := make(chan struct{})
 	go func() {
@@ -191,12 +192,13 @@ func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 		err = bundleDamage(audit.KindTruncated, path, len(entries), fmt.Errorf("it has only %d of %d entries", len(entries), path.Width))
 	case len(entries) > path.Width:
 		err = bundleDamage(audit.KindEntry, path, path.Width, fmt.Errorf("it has %d entries, but the log has only %d in it", len(entries), path.Width))
-		entries = entries[:path.Width-1] // omits the last entry: the walk of the last bundle reads nothing after it
+		entries = entries[:path.Width-1] // also drops the last expected entry, because the walk would stop after it and never see err
 	}
 	return entryBundle{entries, err}
 }
 
-// bundleDamage returns the *Damage of a bundle at one of its entries.
+// bundleDamage returns an *audit.Damage that locates err at the entry with the given number in a
+// bundle.
 func bundleDamage(kind audit.DamageKind, path proofs.TilePath, number int, err error) error {
 	return &audit.Damage{Kind: kind, Seq: path.Index*proofs.FullTile + uint64(number), Tile: path.String(), Message: err.Error()}
 }

@@ -6,17 +6,17 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// smallAnswer is the length in bytes up to which an answer needs no share of an AnswerLimit.
+// smallAnswer is the size in bytes below which an answer does not count towards an AnswerLimit.
 const smallAnswer = 1 << 20
 
-// AnswerLimit limits how many large answers, of more than 1 MiB each, are in memory at once. An
-// AnswerLimit is safe for concurrent use.
+// AnswerLimit limits how many large answers, of 1 MiB or more each, are in memory at once. It is
+// safe for concurrent use.
 type AnswerLimit struct{ answers *semaphore.Weighted }
 
-// NewAnswerLimit returns an AnswerLimit with room for this number of large answers.
+// NewAnswerLimit returns an AnswerLimit that allows the given number of large answers.
 func NewAnswerLimit(answers int64) *AnswerLimit { return &AnswerLimit{semaphore.NewWeighted(answers)} }
 
-// AnswerSlot is one task's share of an AnswerLimit. It belongs to one goroutine.
+// AnswerSlot is one task's slot in an AnswerLimit. Only one goroutine may use it.
 type AnswerSlot struct {
 	of    *semaphore.Weighted
 	taken bool
@@ -24,18 +24,18 @@ type AnswerSlot struct {
 
 type shareKey struct{}
 
-// WithSlot returns a context for one task. The task's first large answer waits until there is
-// room, and its later answers use the same room. The caller must release the share when the
-// task no longer holds its answers.
+// WithSlot returns a context for one task, and the task's slot. The first large answer that the
+// task receives waits until the slot can be acquired; later answers share the slot. The caller must
+// release the slot once the task no longer holds its answers.
 func (m *AnswerLimit) WithSlot(ctx context.Context) (context.Context, *AnswerSlot) {
 	s := &AnswerSlot{of: m.answers}
 	return context.WithValue(ctx, shareKey{}, s), s
 }
 
-// InUse reports whether the share holds room because the task has received a large answer.
+// InUse reports whether the slot is acquired because the task has received a large answer.
 func (s *AnswerSlot) InUse() bool { return s.taken }
 
-// Release frees the room that the share has taken.
+// Release frees the slot if it was acquired.
 func (s *AnswerSlot) Release() {
 	if s.taken {
 		s.of.Release(1)
@@ -43,8 +43,8 @@ func (s *AnswerSlot) Release() {
 	}
 }
 
-// WaitForSlot waits for room for an answer of this size in bytes, if it is large. It does not
-// wait if the context has no share or the share already has its room.
+// WaitForSlot waits until the slot in ctx is acquired if an answer of size bytes is large. It
+// returns at once if ctx has no slot or if its slot was acquired before.
 func WaitForSlot(ctx context.Context, size int64) error {
 	if size < smallAnswer {
 		return nil

@@ -1,5 +1,4 @@
-// Package browser drives a headless Chromium for tests, over a pipe and with the DevTools
-// protocol.
+// Package browser drives a headless Chromium for tests, using the DevTools Protocol over a pipe.
 package browser
 
 import (
@@ -17,13 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// names lists the program names of the browser in different distributions.
+// names lists the names under which different distributions install the browser.
 var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
 
-// required is the environment variable that turns a missing browser into a failure.
+// required is an environment variable. If it is 1, a missing browser makes tests fail instead of
+// being skipped.
 const required = "COLOPHON_REQUIRE_CHROMIUM"
 
-// patience is the maximum time for the browser to respond.
+// patience is how long to wait for the browser to respond.
 const patience = time.Minute
 
 // Browser is a running browser. It is safe for concurrent use.
@@ -32,10 +32,10 @@ type Browser struct {
 	done     chan struct{} // closed when the browser sends no more messages
 
 	mu      sync.Mutex
-	last    int                      // id of the last command; guarded by mu
-	waiting map[int]chan<- message   // waiting commands, by id; guarded by mu
-	pages   map[string]chan<- string // by session: channels that receive the names of a page's events; guarded by mu
-	notes   map[string]*PageActivity // by session: notes of pages; guarded by mu
+	last    int                      // ID of the last command; guarded by mu
+	waiting map[int]chan<- message   // channels that receive the responses to pending commands, keyed by command ID; guarded by mu
+	pages   map[string]chan<- string // channels that are notified when a page has loaded, keyed by session; guarded by mu
+	notes   map[string]*PageActivity // activity of each page, keyed by session; guarded by mu
 }
 
 // message is the response to a command, or an event.
@@ -99,8 +99,8 @@ func find() string {
 	return ""
 }
 
-// receive delivers the browser's messages to the goroutines that wait for them, until the browser
-// sends no more.
+// receive reads the browser's messages and delivers them to the waiting goroutines until the
+// browser closes the pipe.
 func (b *Browser) receive(answers io.Reader) {
 	defer close(b.done)
 	in := bufio.NewReader(answers)
@@ -130,12 +130,12 @@ func (b *Browser) deliver(m message) {
 	if events := b.pages[m.SessionID]; events != nil && m.Method == "Page.loadEventFired" {
 		select {
 		case events <- m.Method:
-		default: // no goroutine waits for the event
+		default: // an earlier event has not been received yet
 		}
 	}
 }
 
-// ask sends a command and decodes its result into to, unless to is nil.
+// ask sends a command, waits for the response, and decodes the result into to unless to is nil.
 func (b *Browser) ask(session, method string, params map[string]any, to any) error {
 	answer := make(chan message, 1)
 	b.mu.Lock()

@@ -10,14 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// PageActivity holds the requests, errors, and dialogs of a page, which tests inspect.
+// PageActivity records the requests, errors, and dialogs of a page, so that tests can inspect them.
 type PageActivity struct {
 	Requests []string // requested addresses, including the page's own
-	Errors   []string // exceptions, and errors that the page wrote to the console
+	Errors   []string // exceptions, and errors in the browser's log
 	Dialogs  []string
 }
 
-// take adds the request, error, or dialog in an event. The caller holds the browser's mutex.
+// take records the request, error, or dialog that m reports. It is called with the browser's mutex
+// held.
 func (n *PageActivity) take(m message) {
 	var p struct {
 		Request struct{ URL string }
@@ -43,7 +44,7 @@ func (n *PageActivity) take(m message) {
 	}
 }
 
-// Page is one page of a browser.
+// Page is an open page in a Browser.
 type Page struct {
 	browser *Browser
 	session string
@@ -70,7 +71,7 @@ func (b *Browser) NewPage(t testing.TB) *Page {
 	return p
 }
 
-// SendCommand sends a command of the DevTools protocol to the page.
+// SendCommand sends a DevTools Protocol command to the page.
 func (p *Page) SendCommand(t testing.TB, method string, params map[string]any) {
 	t.Helper()
 	require.NoError(t, p.browser.ask(p.session, method, params, nil))
@@ -86,7 +87,7 @@ func (p *Page) Open(t testing.TB, file string) {
 func (p *Page) Navigate(t testing.TB, address string) {
 	t.Helper()
 	select {
-	case <-p.loaded: // discards the event of an earlier page
+	case <-p.loaded: // discard the load event of an earlier page
 	default:
 	}
 	var answer struct{ ErrorText string }
@@ -117,7 +118,7 @@ func (p *Page) Eval(t testing.TB, expression string, to any) {
 	require.NoError(t, json.Unmarshal(answer.Result.Value, to), "%.300s", expression)
 }
 
-// Text returns the text of the elements that a selector matches, one per line.
+// Text returns the text of all elements that match a CSS selector, one element per line.
 func (p *Page) Text(t testing.TB, selector string) string {
 	t.Helper()
 	var lines []string

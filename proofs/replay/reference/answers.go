@@ -15,8 +15,8 @@ import (
 	"colophon/proofs"
 )
 
-// Receipt returns the receipt of an event, whose proof is for the tree of this size. The receipt's
-// checkpoint has no signature.
+// Receipt returns the receipt of the event at seq, with an inclusion proof in the tree of the given
+// size. The receipt's checkpoint has no signature.
 func (l *Log) Receipt(ctx context.Context, seq, size uint64) (*proofs.Receipt, error) {
 	path, err := l.tree.Inclusion(seq, size)
 	if err != nil {
@@ -38,8 +38,8 @@ func (l *Log) Receipt(ctx context.Context, seq, size uint64) (*proofs.Receipt, e
 	return receipt, nil
 }
 
-// StageReceipt returns the nested proof of a stage of a run-DAG, for the tree of this size (spec:
-// Nested proofs).
+// StageReceipt returns the nested proof of a stage of the run-DAG at seq, in the tree of the given
+// size (spec: Nested proofs).
 func (l *Log) StageReceipt(ctx context.Context, seq, size uint64, stage string) (*proofs.NestedProof, error) {
 	nested, record, err := l.nested(ctx, seq, size)
 	if err == nil {
@@ -48,8 +48,8 @@ func (l *Log) StageReceipt(ctx context.Context, seq, size uint64, stage string) 
 	return nested, err
 }
 
-// CitationReceipt returns the nested proof of the citation at index n of a citation set, for the
-// tree of this size (spec: Nested proofs).
+// CitationReceipt returns the nested proof of the citation at index n of the citation set at seq,
+// in the tree of the given size (spec: Nested proofs).
 func (l *Log) CitationReceipt(ctx context.Context, seq, size, n uint64) (*proofs.NestedProof, error) {
 	nested, record, err := l.nested(ctx, seq, size)
 	if err == nil {
@@ -58,7 +58,8 @@ func (l *Log) CitationReceipt(ctx context.Context, seq, size, n uint64) (*proofs
 	return nested, err
 }
 
-// nested returns a nested proof that lacks its stage or citation, and the record in the event.
+// nested returns a nested proof whose stage or citation the caller must fill in, and the record in
+// the event.
 func (l *Log) nested(ctx context.Context, seq, size uint64) (*proofs.NestedProof, pyjson.Value, error) {
 	receipt, err := l.Receipt(ctx, seq, size)
 	if err != nil {
@@ -96,14 +97,14 @@ func citationOf(record pyjson.Value, n uint64) (*proofs.NestedCitation, error) {
 	return &proofs.NestedCitation{Index: n, ChunkHash: string(citations[n].Member("chunk_hash").Text())}, nil
 }
 
-// Inclusion returns the inclusion proof of an event in the tree of this size.
+// Inclusion returns the inclusion proof of the event at seq in the tree of the given size.
 func (l *Log) Inclusion(seq, size uint64) (wire.ProofAnswer, error) {
 	path, err := l.tree.Inclusion(seq, size)
 	return wire.ProofAnswer{AsOf: size, Hashes: hexOf(path)}, err
 }
 
-// Consistency returns the consistency proof between two sizes, with the text of the checkpoint
-// of the second.
+// Consistency returns the consistency proof between two sizes, with the unsigned checkpoint of the
+// second size.
 func (l *Log) Consistency(ctx context.Context, first, second uint64) (wire.ProofAnswer, error) {
 	path, err := l.tree.Consistency(first, second)
 	if err != nil {
@@ -121,7 +122,7 @@ func hexOf(hashes []proofs.Hash) []string {
 	return list
 }
 
-// event returns an event as a line of the NDJSON of /events.
+// event returns the event at seq in the form of a line in the response to /events.
 func (l *Log) event(seq uint64) (*wire.EventLine, error) {
 	entry, err := l.read(seq)
 	if err != nil {
@@ -135,8 +136,8 @@ func (l *Log) event(seq uint64) (*wire.EventLine, error) {
 	return &wire.EventLine{Seq: seq, EventHash: hex.EncodeToString(hash[:]), Entry: entry, Event: body}, nil
 }
 
-// Events returns up to limit events, beginning with the event number from. At the end of the
-// log it returns fewer.
+// Events returns up to limit events, starting with the event at seq from. It returns fewer at the
+// end of the log.
 func (l *Log) Events(from uint64, limit int) ([]*wire.EventLine, error) {
 	var events []*wire.EventLine
 	for seq := from; seq < min(from+uint64(limit), l.Size()); seq++ {

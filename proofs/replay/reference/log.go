@@ -19,13 +19,13 @@ import (
 	"colophon/storage"
 )
 
-// Log is a copy of a log in files, without content. Add adds entries. After Reference.AdvanceTo, several
-// goroutines can read the entries below the shown size and compute answers. Add must not be called
-// while a question is in progress. A Log implements index.Log and query.Log.
+// Log is a copy of a log in files, without content. Add appends entries. After Reference.AdvanceTo,
+// multiple goroutines may read the entries below the shown size and compute answers concurrently. Add
+// must not be called while a question is in progress. A Log implements index.Log and query.Log.
 type Log struct {
 	name    string        // name of the ledger
 	origin  string        // origin of the log
-	size    atomic.Uint64 // number of shown entries; the index reads it at any time
+	size    atomic.Uint64 // number of entries shown; the index may read it at any time
 	written uint64        // number of added entries
 	entries *os.File
 	ends    *os.File // the offset at which each entry ends
@@ -41,8 +41,8 @@ type Log struct {
 // cachedTiles is the capacity of the tile cache. A tile uses 16 KiB.
 const cachedTiles = 1024
 
-// NewLog returns an empty copy of a ledger's log, with its files in dir. The caller closes it
-// and removes the files.
+// NewLog returns an empty copy of a ledger's log, with its files in dir. The caller must close it
+// and remove the files.
 func NewLog(dir, name string) (*Log, error) {
 	l := &Log{name: name, redactedBy: make(map[uint64]uint64), cache: proofs.NewTileCache(cachedTiles)}
 	for i, file := range [...]**os.File{&l.entries, &l.ends} {
@@ -167,7 +167,7 @@ func (l *Log) Checkpoint(_ context.Context, size uint64) ([]byte, error) {
 	return CheckpointText(proofs.Checkpoint{Origin: l.origin, Size: size, Root: root}), err
 }
 
-// CheckpointText returns the signed text of a checkpoint.
+// CheckpointText returns the text of a checkpoint that a signature covers.
 func CheckpointText(c proofs.Checkpoint) []byte {
 	return log.Checkpoint{Origin: c.Origin, Size: c.Size, Hash: c.Root[:]}.Marshal()
 }

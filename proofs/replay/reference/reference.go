@@ -23,7 +23,7 @@ import (
 // Config configures a Reference. All fields are required.
 type Config struct {
 	Dir    string // folder for the files of the index
-	Origin string // origin of the log, which the texts of checkpoints contain
+	Origin string // origin of the log, which appears in the text of each checkpoint
 	// Tile reads a tile of the log's verified tree, which may be larger than the shown size.
 	// Tile must be safe for concurrent use.
 	Tile func(level uint8, index uint64) ([]byte, error)
@@ -32,10 +32,10 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Reference answers questions from the copy of a log as a correct server of this version does.
-// An answer is a value to encode as JSON. An error that is a *query.Error, index.ErrPosition,
-// or proofs.ErrRange is a refusal that a server would also return. The methods that answer are
-// safe for concurrent use.
+// Reference answers questions from the copy of a log as a correct server of this version would.
+// Each answer is a value that can be encoded as JSON. A *query.Error, index.ErrPosition, or
+// proofs.ErrRange means that a server would refuse the question, too. The methods that answer
+// questions are safe for concurrent use.
 type Reference struct {
 	log      *Log
 	store    *index.Store
@@ -47,7 +47,7 @@ type Reference struct {
 // MaxRows is the maximum number of rows on a page.
 const MaxRows = 1000
 
-// indexMemory limits the memory of the index, in bytes.
+// indexMemory is the memory limit of the index in bytes.
 const indexMemory = 96 << 20
 
 // Open returns a reference for a copy of a log. The caller still owns the copy. The reference
@@ -65,8 +65,9 @@ func Open(log *Log, c Config) (*Reference, error) {
 	return &Reference{log: log, store: store, index: follower, progress: c.Progress}, nil
 }
 
-// AdvanceTo makes the reference answer as of a size, which must be at least the size shown before
-// and at most the size of the copy. It waits for the index. No question may be in progress.
+// AdvanceTo makes the reference answer as of the given size, which must be at least the size shown
+// before and at most the size of the copy. It waits until the index has reached that size. No
+// question may be in progress.
 func (r *Reference) AdvanceTo(ctx context.Context, size uint64) error {
 	if err := r.log.show(size); err != nil {
 		return err
@@ -88,8 +89,8 @@ func (r *Reference) AdvanceTo(ctx context.Context, size uint64) error {
 // Close closes the index. No question may be in progress.
 func (r *Reference) Close() error { return r.store.Close() }
 
-// Answer answers a question to the index (query.Questions). path is percent-encoded and relative to
-// the ledger's path. parameters is the query part of the URL. size is the tree size that the answer
+// Answer answers one of query.Questions from the index. path is percent-encoded and relative to the
+// ledger's path. parameters is the query part of the URL. size is the tree size that the answer
 // describes, or 0 if the question is refused before the index is read.
 func (r *Reference) Answer(ctx context.Context, path, parameters string) (answer any, size uint64, err error) {
 	asked, elements, ok := query.FindQuestion(path)
@@ -128,7 +129,7 @@ func (r *Reference) StageProof(ctx context.Context, seq, stage, parameters strin
 	}{proof, receipt.AppendJSON(nil)}, nil
 }
 
-// Event returns the event with this hash.
+// Event returns the event with the given hash.
 func (r *Reference) Event(ctx context.Context, hash proofs.Hash) (*wire.EventLine, error) {
 	seq, err := r.index.Find(ctx, hash, r.log.Size())
 	if errors.Is(err, storage.ErrNotFound) {

@@ -13,10 +13,10 @@ import (
 type CrashFS struct {
 	memory *vfs.MemFS
 
-	// mu serialises the starts of changing operations.
+	// mu serialises the beginnings of operations that change the file system.
 	mu         sync.Mutex
-	operations int                 // begun so far; guarded by mu
-	before     func(operation int) // called before each operation unless nil; guarded by mu
+	operations int                 // number of operations begun so far; guarded by mu
+	before     func(operation int) // called before each operation if not nil; guarded by mu
 }
 
 // NewCrashFS returns an empty file system.
@@ -24,7 +24,8 @@ func NewCrashFS() *CrashFS {
 	return &CrashFS{memory: vfs.NewCrashableMem()}
 }
 
-// FS returns a view of c for the code under test. c counts the changing operations on the view.
+// FS returns a view of c for the code under test. c counts the operations on the view that change
+// the file system.
 func (c *CrashFS) FS() vfs.FS {
 	return errorfs.Wrap(c.memory, errorfs.InjectorFunc(c.begin))
 }
@@ -42,9 +43,10 @@ func (c *CrashFS) begin(op errorfs.Op) error {
 	return nil
 }
 
-// BeforeEachOperation makes c call f before each changing operation, with the number of earlier changing
-// operations. A nil f ends the calls. Operations wait for f, so f must not change the file system,
-// but it may call PowerCut. f runs on the operation's goroutine, so it must not fail the test itself.
+// BeforeEachOperation makes c call f before each operation that changes the file system, with the number
+// of earlier such operations. A nil f ends the calls. Operations wait for f, so f must not change the
+// file system, but it may call AfterPowerCut. f runs on the operation's goroutine, so it must not fail
+// the test itself.
 func (c *CrashFS) BeforeEachOperation(f func(operation int)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +54,7 @@ func (c *CrashFS) BeforeEachOperation(f func(operation int)) {
 }
 
 // Operations returns the number of changing operations so far. It must not be called from the
-// function given to BeforeEach.
+// function given to BeforeEachOperation.
 func (c *CrashFS) Operations() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,11 +19,11 @@ import (
 )
 
 // FilesContaining returns the names of the files in a database's folder that contain a needle, whether in
-// plain bytes, in compressed blocks, or in overwritten data that is still there. Block headers can
-// interrupt a text, so a quarter of the needle is enough for a match. The needle must have at least
-// 32 bytes, and no quarter of it may occur elsewhere by chance. In a damaged or unfinished table,
-// only the readable part is searched. A nil files means the operating system's file system. orders
-// names comparers other than Pebble's own that tables can use.
+// plain bytes, in compressed blocks, or in overwritten data that is still there. Because block headers
+// can interrupt the needle, a quarter of it is enough for a match. The needle must have at least 32
+// bytes, and no quarter of it may occur elsewhere by chance. In a damaged or unfinished table, only the
+// readable part is searched. A nil files means the operating system's file system. orders lists the names
+// of other comparers besides Pebble's own that tables may use.
 func FilesContaining(ctx context.Context, files vfs.FS, dir string, needle []byte, orders ...string) ([]string, error) {
 	if files == nil {
 		files = vfs.Default
@@ -131,7 +131,7 @@ func openReadable(files vfs.FS, path string) (objstorage.Readable, error) {
 
 const (
 	indexHeader  = 4 // number of bytes before the columns in an index block of a value file
-	indexOffsets = 1 // number of the column that holds the start of each block and the end of the last one
+	indexOffsets = 1 // number of the column that holds the start offset of each block and the end of the last block
 )
 
 // valuesShow reports whether a value file contains a needle. It reads every block, including those

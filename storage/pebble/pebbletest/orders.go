@@ -9,9 +9,9 @@ import (
 // prefixBundle is the number of key prefixes per bundle in Pebble's default schema.
 const prefixBundle = 16
 
-// readerOptions returns options for reading tables that were written with Pebble's comparer or one
-// of those named in orders. All of them compare like Pebble's, because the order does not matter
-// for reading all keys.
+// readerOptions returns options for reading tables that were written with Pebble's own comparer or
+// with one of those named in orders. The options use Pebble's order for all of them, because the
+// order does not matter when all keys are read.
 func readerOptions(orders []string) sstable.ReaderOptions {
 	var schemas []*colblk.KeySchema
 	comparers := make(sstable.Comparers)

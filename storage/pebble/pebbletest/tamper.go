@@ -1,5 +1,5 @@
-// Package pebbletest lets tests damage a database of storage/pebble in the ways that an accident or
-// an attacker could: it changes bytes and keeps the checksums correct, or cuts the power.
+// Package pebbletest lets tests damage a database of storage/pebble as an accident or an attacker
+// could: by changing bytes while keeping checksums correct, or by cutting the power.
 package pebbletest
 
 import (
@@ -20,8 +20,8 @@ type Tamperer struct {
 	ledger keys.Ledger
 }
 
-// OpenTamperer opens a ledger of a database, which must not be open elsewhere. A nil files means the
-// operating system's file system.
+// OpenTamperer opens a ledger of a database for tampering. The database must not be open elsewhere.
+// A nil files means the operating system's file system.
 func OpenTamperer(files vfs.FS, dir, ledger string) (*Tamperer, error) {
 	if files == nil {
 		files = vfs.Default
@@ -43,7 +43,7 @@ func OpenTamperer(files vfs.FS, dir, ledger string) (*Tamperer, error) {
 	return t, nil
 }
 
-// Close closes the database, which can then be opened as usual.
+// Close closes the database. It can then be opened as usual.
 func (t *Tamperer) Close() error { return t.engine.Close() }
 
 func (t *Tamperer) get(key []byte) ([]byte, error) {
@@ -125,7 +125,8 @@ func (t *Tamperer) SetKey(k storage.Claim) error {
 	return t.set(keys.AppendClaim(nil, t.ledger, k.Key), keys.AppendClaimValue(nil, k))
 }
 
-// SetRedaction stores a redaction of the record at seq by the event at by, but erases no content.
+// SetRedaction records that the event with the seq by redacted the record at seq. It erases no
+// content.
 func (t *Tamperer) SetRedaction(seq, by uint64) error {
 	return t.set(keys.AppendRedaction(nil, t.ledger, seq), keys.EncodeSeq(by))
 }

@@ -20,7 +20,7 @@ import (
 type LogFS struct {
 	vfs.FS
 	Latest atomic.Uint64 // number of the newest log
-	fresh  atomic.Bool   // every log gets a new file, and none is reused
+	fresh  atomic.Bool   // whether every new log gets a new file instead of reusing an old one
 	copied sync.RWMutex  // read-locked by BlockDrop
 
 }
@@ -40,14 +40,14 @@ func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) 
 			return f, err
 		}
 	}
-	// An error here would end the process. If the file stays, DropLogs or the next opening removes
-	// it.
+	// Returning an error would end the process. If the file stays, DropLogs or the next opening of
+	// the database removes it.
 	_ = l.FS.Remove(old)
 	return l.FS.Create(name, category)
 }
 
-// BlockDrop makes DropLogs wait, before it removes any log, until release is called. It is held while the
-// engine copies its logs.
+// BlockDrop keeps DropLogs from removing any log until release is called. It is used while the engine
+// copies its logs.
 func (l *LogFS) BlockDrop() (release func()) {
 	l.copied.RLock()
 	return l.copied.RUnlock
@@ -56,7 +56,7 @@ func (l *LogFS) BlockDrop() (release func()) {
 // note sets Latest if name is the name of a newer log.
 func (l *LogFS) note(name string) {
 	if number, _, ok := wal.ParseLogFilename(l.FS.PathBase(name)); ok && uint64(number) > l.Latest.Load() {
-		l.Latest.Store(uint64(number)) // the engine begins one log at a time
+		l.Latest.Store(uint64(number)) // not a race, because the engine begins one log at a time
 	}
 }
 
@@ -90,7 +90,7 @@ func (l *LogFS) DropLogs(ctx context.Context, dir string, db *engine.DB) error {
 		if !ok || uint64(number) > latest {
 			continue
 		}
-		// The engine may have removed the file in the meantime, or may be about to reuse it.
+		// The engine may already have removed the file, or may be about to reuse it.
 		if err := l.FS.Remove(l.FS.PathJoin(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing an old write-ahead log: %w", err)
 		}

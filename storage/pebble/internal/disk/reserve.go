@@ -1,4 +1,4 @@
-// Package disk is the file system of a database. It keeps space free for writes that must not
+// Package disk provides the file system of a database. It keeps space free for writes that must not
 // fail, can keep old write-ahead logs from being reused, and adds a sync that Pebble omits.
 package disk
 
@@ -24,15 +24,15 @@ type Space struct {
 
 const mebibyte = 1 << 20
 
-// Limits of the default free-space threshold, in bytes. MinReserve leaves room for the write-ahead
+// Bounds of the default free-space threshold, in bytes. MinReserve leaves room for the write-ahead
 // log of full memory tables.
 const (
 	MinReserve = 32 << 20
 	MaxReserve = 1 << 30
 )
 
-// defaultMark returns the default free-space threshold of a file system: 5 % of its size, within
-// the limits. Both are in bytes.
+// defaultMark returns the default free-space threshold, in bytes, of a file system with the given
+// total size in bytes. It is 5 % of the size, limited to the range from MinReserve to MaxReserve.
 func defaultMark(total uint64) uint64 {
 	return min(max(total/20, MinReserve), MaxReserve)
 }
@@ -46,7 +46,7 @@ func (s Space) Check() error { return s.CheckUpTo(math.MaxUint64) }
 // forever.
 func (s Space) CheckBeforeOpen() error { return s.CheckUpTo(MinReserve) }
 
-// CheckUpTo is like Check, but with a threshold that is not larger than most, in bytes.
+// CheckUpTo is like Check, but uses a threshold of most bytes if the normal threshold is larger.
 func (s Space) CheckUpTo(most uint64) error {
 	free, mark, err := s.FreeSpace()
 	if err != nil {
@@ -76,8 +76,8 @@ func (s Space) FreeSpace() (free, mark uint64, err error) {
 	return usage.AvailBytes, mark, nil
 }
 
-// CompactionCategory is Pebble's category for tables that a compaction writes. Logs,
-// manifests, and flushed tables have other categories.
+// CompactionCategory is the write category that Pebble uses for the tables written by compactions.
+// Logs, manifests, and flushed tables have other categories.
 const CompactionCategory vfs.DiskWriteCategory = "pebble-compaction"
 
 // spacePause is the time between two checks of the free space while a compaction waits for it.
@@ -85,16 +85,16 @@ const spacePause = 200 * time.Millisecond
 
 // ReserveFS reserves the space below the free-space threshold for logs, manifests, and flushes,
 // whose failure ends the process. A compaction needs space for its output before it frees any, and
-// can be as large as the database. ReserveFS therefore makes it wait for space before each table.
-// Opening and closing the database wait for compactions, so during these a compaction fails instead
-// and is retried later. While content is being erased, compactions may use space below the
-// threshold, and they also fail instead of waiting.
+// can be as large as the database, so ReserveFS makes it wait for space before it creates each
+// table. Opening and closing the database wait for running compactions; meanwhile, a compaction
+// that lacks space fails instead of waiting, and is retried later. While content is being erased,
+// compactions may use space below the threshold, and they also fail instead of waiting.
 type ReserveFS struct {
 	vfs.FS
 	Space         Space
 	WaitsForSpace atomic.Bool // false while the database is being opened or closed
-	// Erasing is the minimum of free space for compactions while content is being erased, in bytes,
-	// if it is below the threshold. It is 0 at other times. The eraser sets it.
+	// Erasing is the minimum free space, in bytes, that compactions require while content is being
+	// erased, if this is less than the threshold. It is 0 at other times. The eraser sets it.
 	Erasing atomic.Uint64
 }
 

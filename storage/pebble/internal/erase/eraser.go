@@ -22,11 +22,11 @@ import (
 type Eraser struct {
 	Config Config
 	engine *engine.DB // set by Start
-	// marked has an item if there can be marks to work on. files has an item if files were
-	// created or deleted.
+	// marked has an item if there may be marks to work on. files has an item if files were created
+	// or deleted.
 	marked, files chan struct{}
 
-	working atomic.Bool // set while EraseMarked works; the engine reads it concurrently
+	working atomic.Bool // set while EraseMarked runs; the engine reads it concurrently
 
 	mu          sync.Mutex
 	undeleted   map[string]bool // paths of files that the engine failed to delete; guarded by mu
@@ -44,12 +44,12 @@ type Eraser struct {
 const (
 	leastPause = time.Second           // pause after a failure; each further failure doubles it
 	mostPause  = time.Minute           // longest pause after failures
-	maxWait    = 5 * time.Second       // longest wait after a pass; shorter if the pass was shorter
-	filesPause = 50 * time.Millisecond // between two checks whether files are gone
+	maxWait    = 5 * time.Second       // longest pause after a successful pass; the pause is shorter if the pass was shorter
+	filesPause = 50 * time.Millisecond // pause between two checks of whether files are gone
 	patience   = 30 * time.Second      // default of Eraser.Patience
 )
 
-// passMarks is the largest number of marks in one pass.
+// passMarks is the maximum number of marks that one pass handles.
 const passMarks = 100_000
 
 // Config holds the resources of an eraser. It must not change after Start.
@@ -93,7 +93,7 @@ func (e *Eraser) Start(db *engine.DB) {
 	go e.run(ctx)
 }
 
-// Wake makes the goroutine look for new marks. It does not block.
+// Wake makes the eraser's goroutine look for new marks. It does not block.
 func (e *Eraser) Wake() { signal(e.marked) }
 
 func signal(ch chan struct{}) {
@@ -103,13 +103,14 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// Stop stops the goroutine and waits for it. Unfinished work stays marked.
+// Stop stops the eraser's goroutine and waits until it has ended. The marks of unfinished work stay
+// in the database.
 func (e *Eraser) Stop() {
 	e.stop()
 	<-e.done
 }
 
-// run makes passes until ctx is done.
+// run calls EraseMarked repeatedly until ctx is done.
 func (e *Eraser) run(ctx context.Context) {
 	defer close(e.done)
 	pause := leastPause
@@ -147,7 +148,7 @@ func wait(ctx context.Context, d time.Duration) {
 }
 
 // EraseMarked erases the content of up to passMarks marks and then removes these marks. It returns false
-// if there are no marks.
+// if there were no marks.
 func (e *Eraser) EraseMarked(ctx context.Context) (bool, error) {
 	var marks []Mark
 	err := ForEachMark(e.engine, passMarks, func(m Mark) { marks = append(marks, m) })
@@ -163,8 +164,8 @@ func (e *Eraser) EraseMarked(ctx context.Context) (bool, error) {
 	if err := e.rewriteAll(ctx, marks); err != nil {
 		return true, err
 	}
-	// Once the marks are gone, a power failure must not bring removed files back, so the folder
-	// is synced first.
+	// Sync the folder before removing the marks: once they are gone, a power failure must not bring
+	// deleted files back.
 	if err := disk.SyncFolder(files, dir); err != nil {
 		return true, fmt.Errorf("making the removal of files durable: %w", err)
 	}

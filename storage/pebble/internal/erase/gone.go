@@ -70,7 +70,7 @@ func (e *Eraser) checkTables(ctx context.Context, marks []Mark) (map[uint64]bool
 	}
 }
 
-// inForce returns the tables in use, of all levels.
+// inForce returns the tables in use on all levels.
 func (e *Eraser) inForce() ([]engine.SSTableInfo, error) {
 	levels, err := e.engine.SSTables()
 	if err != nil {
@@ -145,7 +145,7 @@ const TableSuffix = ".sst"
 
 func tableName(number uint64) string { return fmt.Sprintf("%06d%s", number, TableSuffix) }
 
-// tablesBut returns the file numbers of the tables in the folder that are not in some.
+// tablesBut returns the file numbers of the tables in the folder, except those in some.
 func (e *Eraser) tablesBut(some map[uint64]bool) ([]uint64, error) {
 	names, err := e.Config.Space.FS.List(e.Config.Space.Dir)
 	if err != nil {
@@ -161,9 +161,9 @@ func (e *Eraser) tablesBut(some map[uint64]bool) ([]uint64, error) {
 	return others, nil
 }
 
-// remaining returns those of the old tables that are still in the folder. It leaves out tables that
-// have come into use since: the output of a compaction is in the folder before it is in use. It
-// also retries failed deletions.
+// remaining returns those of the old tables that are still in the folder. It omits tables that have
+// come into use since old was determined, because the output of a compaction is in the folder
+// before it is in use. It also retries failed deletions.
 func (e *Eraser) remaining(old []uint64) ([]uint64, error) {
 	tables, err := e.inForce()
 	if err != nil {
@@ -177,8 +177,8 @@ func (e *Eraser) remaining(old []uint64) ([]uint64, error) {
 	return there, e.deleteAgain()
 }
 
-// deleted records whether the engine deleted the file at path. The engine does not retry after an
-// error, so deleteAgain does.
+// deleted is called when the engine has tried to delete the file at path. It records a failure for
+// deleteAgain, because the engine does not retry.
 func (e *Eraser) deleted(path string, err error) {
 	if err != nil {
 		e.mu.Lock()
@@ -188,7 +188,7 @@ func (e *Eraser) deleted(path string, err error) {
 	signal(e.files)
 }
 
-// deleteAgain deletes the files that the engine failed to delete.
+// deleteAgain retries the deletions in which the engine failed.
 func (e *Eraser) deleteAgain() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

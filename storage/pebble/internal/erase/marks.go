@@ -10,7 +10,7 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// Mark means that a piece of content has been deleted but might still be in files.
+// Mark identifies a piece of content that has been deleted but might still be in files.
 type Mark struct {
 	key     []byte // key of the mark
 	content []byte // key of the content
@@ -18,7 +18,7 @@ type Mark struct {
 	keys.Erasure
 }
 
-// ForEachMark calls visit for up to most marks, in the order of the keys of their content.
+// ForEachMark calls visit for up to most marks, in the order of their content keys.
 func ForEachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
 	start, end := keys.ErasureRange()
 	marks, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})

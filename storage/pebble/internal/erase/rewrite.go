@@ -16,9 +16,9 @@ import (
 // span is a range of keys. Its end is excluded.
 type span struct{ start, end []byte }
 
-// tableBytes is the minimum amount of data between two erased pieces for which the pieces are
-// rewritten separately. A smaller amount is rewritten together with them. It is about the smallest
-// size of a table, in bytes.
+// tableBytes is the minimum amount of data, in bytes, between two erased pieces for which the
+// pieces are rewritten separately. If there is less data between them, it is rewritten together
+// with them. tableBytes is about the smallest size of a table.
 const tableBytes = 4 << 20
 
 // spans joins neighbouring ranges with less than tableBytes between them. ranges must be sorted.
@@ -44,8 +44,8 @@ func (e *Eraser) spans(ctx context.Context, ranges []span) ([]span, error) {
 	return joined, nil
 }
 
-// between estimates the size, in bytes, of the data in tables between two keys. It is 0 if end is
-// not after start.
+// between estimates how many bytes of table data lie between two keys. It returns 0 if end is not
+// after start.
 func (e *Eraser) between(start, end []byte) (uint64, error) {
 	if bytes.Compare(start, end) >= 0 {
 		return 0, nil

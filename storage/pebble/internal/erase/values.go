@@ -31,9 +31,9 @@ func (e *Eraser) ValueSeparation() engine.ValueSeparationPolicy {
 	return policy
 }
 
-// valuesInForce reports whether tables refer to all values in the folder. Only erasure leaves
-// unreferenced values. The engine then rewrites their file, or deletes it if no value in it is
-// referenced. The error says why the engine's last rewrite failed.
+// valuesInForce reports whether tables refer to all values in the folder. Only an erasure leaves
+// values that no table refers to. The engine then rewrites their file, or deletes the file if all
+// its values are unreferenced. The error says why the engine's last rewrite failed.
 func (e *Eraser) valuesInForce() (bool, error) {
 	e.mu.Lock()
 	err := e.unrewritten
@@ -67,8 +67,8 @@ func (e *Eraser) valueFiles() ([]string, error) {
 	return names, nil
 }
 
-// rewritten records whether the engine's attempt to rewrite a value file failed. A cancelled
-// attempt is not a failure.
+// rewritten is called when the engine has tried to rewrite a value file. It records the error,
+// unless the attempt was cancelled.
 func (e *Eraser) rewritten(err error) {
 	if err != nil && !errors.Is(err, engine.ErrCancelledCompaction) {
 		e.mu.Lock()

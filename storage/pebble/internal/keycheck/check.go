@@ -31,7 +31,7 @@ type Ledger struct {
 	Number keys.Ledger
 	Head   storage.Head
 	Log    *storage.LogSummary // nil if the ledger is not checked
-	// Redaction returns the event that redacted a record, or storage.ErrNotFound.
+	// Redaction returns the seq of the event that redacted a record, or storage.ErrNotFound.
 	Redaction func(ctx context.Context, seq uint64) (uint64, error)
 	// Place returns the place of a piece of content, or storage.ErrNotFound.
 	Place func(digest storage.Hash) (keys.Place, error)
@@ -60,7 +60,7 @@ func Run(ctx context.Context, db Database, ledgers []Ledger, progress func(keys 
 	return k.strays, nil
 }
 
-// check is one call of Run.
+// check holds the state of one call to Run.
 type check struct {
 	ctx      context.Context
 	db       Database
@@ -87,7 +87,7 @@ type holding struct {
 	references uint64
 }
 
-// progressKeys is the number of keys between two calls of progress.
+// progressKeys is the number of keys between two calls to progress.
 const progressKeys = 1 << 16
 
 // pass visits the keys from start (included) to end (excluded) in order; nil means no bound. visit
@@ -135,7 +135,7 @@ func (k *check) found(l *counts, kind storage.StrayKind, seq uint64, format stri
 	k.strays = append(k.strays, s)
 }
 
-// key checks what can be checked on one key alone, and counts the key.
+// key checks everything that can be checked by looking at a single key, and counts the key.
 func (k *check) key(key keys.ParsedKey, raw []byte, value func() ([]byte, error)) (next []byte, err error) {
 	switch key.Family {
 	case keys.FormatKey, keys.LastKey, keys.NameKey: // checked when the ledgers were listed
@@ -189,8 +189,8 @@ func (k *check) tile(l *counts, key keys.ParsedKey) {
 	}
 }
 
-// need counts a place or a reference as one record that needs the content. The place of a redacted
-// event is checked, but it is not counted, because that event no longer needs the content.
+// need counts a place or a reference as a record that needs the content. It checks the place of a
+// redacted event but does not count it, because that event no longer needs the content.
 func (k *check) need(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
@@ -223,8 +223,8 @@ func (k *check) need(l *counts, key keys.ParsedKey, value func() ([]byte, error)
 	return k.withdrawn(l, key.Digest, decoded)
 }
 
-// endHolding ends the counting of references to l.holding. A withdrawn place that has no references
-// is stray.
+// endHolding is called after the last reference to l.holding. A place that is withdrawn and has no
+// references is stray.
 func (k *check) endHolding(l *counts) {
 	if h := l.holding; h != nil && h.Withdrawn && h.references == 0 {
 		k.found(l, storage.StrayContent, h.Seq, "content %x is stored, but no record needs it", h.digest)
@@ -232,7 +232,8 @@ func (k *check) endHolding(l *counts) {
 	l.holding = nil
 }
 
-// withdrawn checks a place whose value says that its event has been redacted.
+// withdrawn checks a place that is marked as withdrawn, which means that its event must be
+// redacted.
 func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) error {
 	brought, err := k.brought(l, holding.Place, digest)
 	if err != nil {
@@ -250,14 +251,15 @@ func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) 
 	return nil
 }
 
-// brought reports whether the event at the place can have posted the content into that slot.
+// brought reports whether the event at the given place could have posted the content into the
+// place's slot.
 func (k *check) brought(l *counts, place keys.Place, digest storage.Hash) (bool, error) {
 	e, err := k.event(l, place.Seq)
 	return int(place.Slot) < len(e.Contents) && slices.Contains(e.Contents, digest), err
 }
 
-// event reads the summary of an event. The summary is empty if seq is not below the size of the
-// head.
+// event reads the summary of the event at seq. It returns an empty summary if seq is at or beyond
+// the head.
 func (k *check) event(l *counts, seq uint64) (storage.EventSummary, error) {
 	if seq >= l.Head.Size {
 		return storage.EventSummary{}, nil
@@ -265,8 +267,8 @@ func (k *check) event(l *counts, seq uint64) (storage.EventSummary, error) {
 	return l.Log.Event(k.ctx, seq)
 }
 
-// description checks that the stored description of a ledger is, byte for byte, the encoding of the
-// decoded description, so that nothing else can be hidden in it.
+// description checks that decoding and encoding the stored description of a ledger yields the same
+// bytes, so that nothing else can be hidden in it.
 func (k *check) description(l *counts, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
@@ -294,8 +296,8 @@ func (k *check) setting(l *counts, key keys.ParsedKey, value func() ([]byte, err
 	return nil
 }
 
-// erasure checks an erasure mark: its event must name the marked content in that slot, the event
-// must be redacted, and no content may be stored at that place any more.
+// erasure checks an erasure mark: its event must name the marked content in the marked slot, the
+// event must be redacted, and no content may be stored at that place any more.
 func (k *check) erasure(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {

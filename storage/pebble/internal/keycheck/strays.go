@@ -37,12 +37,13 @@ func (k *check) compare(l *counts) error {
 		if err != nil {
 			return err
 		}
-		k.found(l, p.kind, l.Head.Size, "%d are stored, but the log accounts for %d", p.has, p.named) // found ignores this if a stray key was found above
+		k.found(l, p.kind, l.Head.Size, "%d are stored, but the log accounts for %d", p.has, p.named) // has no effect if the pass has already found a stray key
 	}
 	return nil
 }
 
-// strayNeed records the key if it says that a record needs the content, but the record does not.
+// strayNeed records the key if it says that a record needs the content although the record does not
+// need it.
 func (k *check) strayNeed(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	seq := key.Seq
 	if key.Family == keys.PlaceKey {
@@ -74,8 +75,8 @@ func (k *check) strayNeed(l *counts, key keys.ParsedKey, value func() ([]byte, e
 	return nil
 }
 
-// strayContent records the key if no place names the content that it stores. An example is erased
-// content that was put back.
+// strayContent records the key if no place refers to the content that it stores, for example
+// because erased content was put back.
 func (k *check) strayContent(l *counts, key keys.ParsedKey, _ func() ([]byte, error)) error {
 	e, err := k.event(l, key.Place.Seq)
 	if err != nil {
@@ -98,7 +99,7 @@ func (k *check) strayContent(l *counts, key keys.ParsedKey, _ func() ([]byte, er
 	return nil
 }
 
-// strayClaim records the key if its event does not claim this idempotency key.
+// strayClaim records the key if its event does not claim the idempotency key.
 func (k *check) strayClaim(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package keys encodes the keys and values that storage/pebble stores. storage/pebble/pebbletest
 // uses it too, so that tests change exactly the bytes that the database reads.
 //
-// A key is one byte for its kind, the ledger's number (4 bytes), and the rest of the key, which
-// depends on the kind. Integers are big-endian, so keys of a kind sort by number. Keys with the
-// ledger number 0 belong to the database itself.
+// A key consists of one byte for its kind, the ledger's number (4 bytes), and the rest of the key,
+// which depends on the kind. Integers are big-endian, so keys of a kind sort by number. Keys with
+// the ledger number 0 belong to the database itself.
 package keys
 
 import (
@@ -14,7 +14,7 @@ import (
 	"colophon/storage"
 )
 
-// FormatVersion is the version of all encodings in this package. A database of another version
+// FormatVersion is the version of all encodings in this package. A database with another version
 // cannot be opened.
 const FormatVersion = 4
 
@@ -23,14 +23,15 @@ type Ledger uint32
 
 const database Ledger = 0
 
-// Kinds of keys. Values under a kind in upper case are large, never change, and arrive in key
-// order. They are stored in value files, apart from their keys (see HasSeparateValues).
+// Kinds of keys. The values of keys whose kind is an upper-case letter are large, never change, and
+// arrive in key order. They are stored in value files, apart from their keys (see
+// HasSeparateValues).
 const (
 	kindContent   byte = 'C' // event, slot → bytes
 	kindEntry     byte = 'E' // sequence number → entry
-	kindPlace     byte = 'd' // digest → event, slot; digest, event → nothing
-	kindHead      byte = 'h' // head
-	kindInfo      byte = 'i' // info
+	kindPlace     byte = 'd' // digest → event, slot; or digest, event → empty value
+	kindHead      byte = 'h' // → head of the ledger
+	kindInfo      byte = 'i' // → description of the ledger
 	kindClaim     byte = 'k' // key digest → record digest, sequence number
 	kindLast      byte = 'l' // of the database: → last assigned ledger number
 	kindName      byte = 'n' // of the database: ledger name → ledger number
@@ -40,7 +41,7 @@ const (
 	kindErasure   byte = 'x' // of the database: ledger, event, slot → time, digest
 )
 
-// Lengths of the prefixes of keys, in bytes.
+// Lengths of parts of keys, in bytes.
 const (
 	prefixLength = 1 + 4
 	seqLength    = 8
@@ -53,7 +54,7 @@ func prefix(dst []byte, ledger Ledger, kind byte) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, kind), uint32(ledger))
 }
 
-// span returns the range of a ledger's keys of one kind. The end is excluded.
+// span returns the range of a ledger's keys of the given kind. The end is excluded.
 func span(ledger Ledger, kind byte) (start, end []byte) {
 	start = prefix(nil, ledger, kind)
 	if end = prefix(nil, ledger+1, kind); ledger == math.MaxUint32 {
@@ -62,9 +63,9 @@ func span(ledger Ledger, kind byte) (start, end []byte) {
 	return start, end
 }
 
-// HasSeparateValues reports whether the values of keys of this kind are stored apart from their keys. end is
-// the first key for which the result can differ, or nil if the result is the same for all greater
-// keys.
+// HasSeparateValues reports whether keys of the same kind as key have their values stored apart from them.
+// end is the first greater key for which the result can differ, or nil if the result is the same for all
+// greater keys.
 func HasSeparateValues(key []byte) (apart bool, end []byte) {
 	for _, kind := range []byte{kindContent, kindEntry} {
 		if len(key) == 0 || key[0] < kind {
@@ -77,13 +78,13 @@ func HasSeparateValues(key []byte) (apart bool, end []byte) {
 	return false, nil
 }
 
-// HasDigest reports whether key is the place of a piece of content or a claim, both of which end in
-// a digest. Writers look such keys up to find out whether they exist.
+// HasDigest reports whether key is the key of a place or of a claim, which both end in a digest.
+// Writers look up such keys to check whether they exist.
 func HasDigest(key []byte) bool {
 	return len(key) == prefixLength+storage.HashBytes && (key[0] == kindPlace || key[0] == kindClaim)
 }
 
-// Digest returns the digest in a key. HasDigest(key) must be true.
+// Digest returns the digest in a key for which HasDigest returns true.
 func Digest(key []byte) storage.Hash { return storage.Hash(key[prefixLength:]) }
 
 // Format returns the key of the database's format version. This key is the same in every version,
@@ -130,7 +131,7 @@ func AppendTile(dst []byte, ledger Ledger, level uint8, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(prefix(dst, ledger, kindTile), level), index)
 }
 
-// AppendContent appends to dst the key of the content at a place.
+// AppendContent appends to dst the key of the content stored at p.
 func AppendContent(dst []byte, ledger Ledger, p Place) []byte {
 	dst = binary.BigEndian.AppendUint64(prefix(dst, ledger, kindContent), p.Seq)
 	return binary.BigEndian.AppendUint16(dst, p.Slot)
@@ -190,8 +191,8 @@ func RedactionSeq(key []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(key[prefixLength:]), true
 }
 
-// AppendErasure appends to dst the key of an erasure mark, which means that content that was at
-// this place might still be in files.
+// AppendErasure appends to dst the key of an erasure mark, which means that content that was stored
+// at p might still be in files.
 func AppendErasure(dst []byte, ledger Ledger, p Place) []byte {
 	return AppendContent(prefix(dst, database, kindErasure), ledger, p)
 }
@@ -202,8 +203,8 @@ func ErasureRange() (start, end []byte) {
 	return span(database, kindErasure)
 }
 
-// ErasureContent returns the key of the content in an erasure key, and the ledger of that content.
-// ok is false for other keys.
+// ErasureContent returns the content key that is part of an erasure key, and the ledger of that
+// content. ok is false for other keys.
 func ErasureContent(key []byte) (content []byte, ledger Ledger, ok bool) {
 	const length = prefixLength + prefixLength + placeLength
 	if len(key) != length || key[0] != kindErasure || key[prefixLength] != kindContent {
@@ -213,7 +214,7 @@ func ErasureContent(key []byte) (content []byte, ledger Ledger, ok bool) {
 	return content, Ledger(binary.BigEndian.Uint32(content[1:])), true
 }
 
-// AppendClaim appends the key of an idempotency key's claim to dst.
+// AppendClaim appends to dst the key of the claim of an idempotency key.
 func AppendClaim(dst []byte, ledger Ledger, key storage.Hash) []byte {
 	return append(prefix(dst, ledger, kindClaim), key[:]...)
 }
@@ -252,13 +253,13 @@ const (
 // ParsedKey is a parsed key. Family determines which fields are set.
 type ParsedKey struct {
 	Family Family
-	Ledger Ledger       // for all keys of a ledger, and for erasures
-	Seq    uint64       // for entries, references, and redactions
-	Level  uint8        // for tiles
-	Index  uint64       // for tiles
-	Place  Place        // for contents and erasures
-	Digest storage.Hash // for places, references, and claims
-	Name   string       // for names and settings
+	Ledger Ledger       // set for all keys of a ledger and for erasures
+	Seq    uint64       // set for entries, references, and redactions
+	Level  uint8        // set for tiles
+	Index  uint64       // set for tiles
+	Place  Place        // set for contents and erasures
+	Digest storage.Hash // set for places, references, and claims
+	Name   string       // set for names and settings
 }
 
 // Parse parses a key. It returns the family Unknown for a key that this package does not create.
@@ -318,7 +319,7 @@ func placeIn(b []byte) Place {
 	return Place{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[seqLength:])}
 }
 
-// AfterLedger returns the end of the ledger's range of keys that have the same kind as key.
+// AfterLedger returns the end of the range of the ledger's keys that have the same kind as key.
 func AfterLedger(key []byte, ledger Ledger) []byte {
 	_, end := span(ledger, key[0])
 	return end

@@ -17,7 +17,7 @@ import (
 
 func digest(b byte) storage.Hash { return storage.Hash(bytes.Repeat([]byte{b}, storage.HashBytes)) }
 
-// TestLayout fixes the bytes on disk. If they change, FormatVersion must change.
+// TestLayout pins the encoding on disk. If it changes, FormatVersion must change.
 func TestLayout(t *testing.T) {
 	d := hex.EncodeToString(bytes.Repeat([]byte{0xab}, 32))
 	place := keys.Place{Seq: 1, Slot: 2}
@@ -91,8 +91,8 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// HasSeparateValues returns true only for the keys of entries and content. The second result is a
-// greater key at which the first one can change, or nil if there is none.
+// HasSeparateValues returns true only for the keys of entries and content. Its second result is a
+// greater key at which the first result can change, or nil if there is none.
 func TestApart(t *testing.T) {
 	content, entry := keys.AppendContent(nil, math.MaxUint32, keys.Place{Seq: math.MaxUint64}), keys.AppendEntry(nil, 0, 0)
 	for _, key := range [][]byte{content, entry} {
@@ -220,7 +220,7 @@ func FuzzDecode(f *testing.F) {
 		if info, err := keys.DecodeInfo(b); err == nil {
 			again, err := keys.EncodeInfo(info)
 			if err != nil {
-				return // a time whose year has five digits in UTC
+				return // in UTC, the year of the time has five digits
 			}
 			same, err := keys.DecodeInfo(again)
 			require.NoError(t, err)

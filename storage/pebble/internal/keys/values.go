@@ -9,7 +9,7 @@ import (
 	"colophon/storage"
 )
 
-// Lengths of values in bytes. The length of a head is without the checkpoint.
+// Lengths of values in bytes. headLength does not include the checkpoint.
 const (
 	headLength  = 8 + storage.HashBytes + 8
 	placeLength = 8 + 2
@@ -18,18 +18,19 @@ const (
 	erasureLength = 8 + storage.HashBytes
 )
 
-// Place is where content is stored: the event that posted it, and its slot.
+// Place says where a piece of content is stored: the event that posted it, and its slot in that
+// event.
 type Place struct {
 	Seq  uint64
 	Slot uint16
 }
 
-// Holding is the value of a place key: where a piece of content is stored. As long as the event
-// that posted the content is not redacted, its own record needs the content. After that, only the
-// records that refer to the content need it.
+// Holding is the value of a place key. It says where a piece of content is stored. The record that
+// posted the content needs it until that record is redacted. After that, only the records that
+// refer to the content need it.
 type Holding struct {
 	Place
-	Withdrawn bool // the event that posted the content is redacted
+	Withdrawn bool // whether the event that posted the content is redacted
 }
 
 // Erasure is the value of an erasure key.
@@ -112,7 +113,8 @@ func AppendClaimValue(dst []byte, k storage.Claim) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, k.Record[:]...), k.Seq)
 }
 
-// DecodeClaim reads what AppendClaimValue wrote. key is the idempotency key from the claim's key.
+// DecodeClaim reads what AppendClaimValue wrote. key is the idempotency key, which is part of the
+// claim's key.
 func DecodeClaim(key storage.Hash, b []byte) (storage.Claim, error) {
 	if len(b) != claimLength {
 		return storage.Claim{}, fmt.Errorf("%w: a claim has %d bytes, but must have %d", storage.ErrDamaged, len(b), claimLength)
@@ -135,8 +137,8 @@ func DecodeNumber(b []byte) (uint32, error) {
 	return binary.BigEndian.Uint32(b), nil
 }
 
-// info is the JSON form of a storage.LedgerInfo. JSON suffices, because a description is small and seldom
-// read, and later versions can add members.
+// info is the JSON form of a storage.LedgerInfo. JSON is good enough because a description is small and
+// seldom read, and it lets later versions add members.
 type info struct {
 	Name    string    `json:"name"`
 	Origin  string    `json:"origin"`
