@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A real server loses nothing if it is killed or gets SIGTERM while it works.
+// The tests in this file check that a server process loses no acknowledged record if it is killed
+// or receives SIGTERM while clients use it.
 
 func TestKill(t *testing.T) { campaign(t, killRound) }
 
@@ -22,9 +23,10 @@ const (
 	writers = 6
 )
 
-// killRound runs servers on one data folder, and kills one after another.
+// killRound starts one server after another on the same data folder and kills each of them with
+// SIGKILL, sometimes during startup. After each kill under load, it calls the oracle.
 func killRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
-	dir, err := os.MkdirTemp("", "colophon-faults") // on a disk, so that commits take time
+	dir, err := os.MkdirTemp("", "colophon-faults") // on a real disk, so that commits take time
 	if err != nil {
 		return done, err
 	}
@@ -32,7 +34,7 @@ func killRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	w := newProcessWorld(dir, name, r.Uint64())
 	w.history.largest = 50_000
 	done.faults = make(map[string]int)
-	known := 0 // number of receipts before the latest server was started
+	known := 0 // number of receipts that clients had before the current server started
 	for range kills {
 		if r.IntN(6) == 0 {
 			if err := w.killAtStart(t.Context(), time.Duration(r.IntN(120))*time.Millisecond); err != nil {
@@ -69,7 +71,8 @@ func (w *processWorld) killAtStart(ctx context.Context, after time.Duration) err
 	return nil
 }
 
-// killUnderLoad makes clients use a server, and kills the server after the given time.
+// killUnderLoad runs clients against a server and kills the server after the given time. It returns
+// when the process has exited.
 func (w *processWorld) killUnderLoad(ctx context.Context, s *server, after time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -83,8 +86,8 @@ func (w *processWorld) killUnderLoad(ctx context.Context, s *server, after time.
 	<-s.ended
 }
 
-// terminateRound runs servers on one data folder, and sends SIGTERM to one after another. They must
-// answer every request that they have accepted.
+// terminateRound starts one server after another on the same data folder and sends each of them
+// SIGTERM under load. A server must answer every request that it has accepted before it exits.
 func terminateRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, remove, err := scratch()
 	if err != nil {
@@ -102,7 +105,7 @@ func terminateRound(t *testing.T, r *rand.Rand, name string) (done tally, err er
 		ended := make(chan error, 1)
 		time.AfterFunc(time.Duration(1+r.IntN(80))*time.Millisecond, func() {
 			ended <- s.signal(syscall.SIGTERM)
-			cancel() // clients finish their requests before they stop
+			cancel() // stop the clients, which first finish their pending requests
 		})
 		clients := newClient(w.history, s.url)
 		clients.load(ctx, writers, 1_000_000)

@@ -1,13 +1,13 @@
-// Package faults_test injects faults into everything that a ledger depends on, and compares what is
-// left with the responses that clients got. Each kind of fault has a test:
+// Package faults_test injects faults into everything that a ledger depends on, and compares the
+// data that survives with the responses that clients received. Each kind of fault has a test:
 //
 //	go test ./e2e/faults                             a few faults of each kind
 //	FAULTS=1000 go test ./e2e/faults -v -timeout 2h  at least this many of each kind
-//	FAULTS_SEED=7 go test ./e2e/faults -v            the faults of this seed
+//	FAULTS_SEED=7 go test ./e2e/faults -v            the faults that this seed selects
 //
-// A failure is printed with its kind, seed, and round; with FAULTS_ROUND=n, only round n runs. With
-// the same seed, the same faults are chosen, but concurrent steps can happen in a different order,
-// so a failure may not occur in every run. docs/faults.md describes the faults.
+// A failure is reported with its kind, seed, and round. If FAULTS_ROUND=n is set, only round n
+// runs. The same seed always selects the same faults, but concurrent steps can happen in a
+// different order, so a failure may not be reproducible. docs/faults.md describes the faults.
 package faults_test
 
 import (
@@ -20,12 +20,12 @@ import (
 	"time"
 )
 
-// settings of a run. Only TestMain sets them.
+// settings configures a run of the tests. Only TestMain writes it.
 var settings struct {
 	faults int // minimum number of faults of each kind
 	seed   uint64
 	round  int    // the only round to run; a negative number means all rounds
-	binary string // path of the command
+	binary string // path of the colophon binary
 }
 
 func TestMain(m *testing.M) {
@@ -56,8 +56,8 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// number reads a number from an environment variable. If the variable is not set, it returns
-// otherwise.
+// number returns the value of an environment variable as an integer, or the default given by
+// otherwise if the variable is not set. It panics if the value is not an integer.
 func number(name string, otherwise int) int {
 	text := os.Getenv(name)
 	if text == "" {

@@ -30,19 +30,20 @@ type nodeConfig struct {
 	keys       ledger.KeyStore
 	marks      ledger.MarkStore // nil if there are no high-water marks
 	clock      func() time.Time
-	// fatal is passed on as ledger.Config.Fatal.
+	// fatal is used as ledger.Config.Fatal.
 	fatal func(error)
 	log   *slog.Logger
 }
 
-// node is a server in this process, assembled as the command serve assembles it.
+// node is a server that runs in the test process. It is assembled in the same way as by the serve
+// command.
 type node struct {
 	database storage.Database
 	host     *ledger.Host
 	ledger   *ledger.Ledger
 	index    *index.Store
 
-	// The fields below are set while the node serves.
+	// The fields below are set only while the node serves requests.
 	server *http.Server
 	url    string
 	served chan error
@@ -79,7 +80,7 @@ func (n *node) open(ctx context.Context, c nodeConfig) (err error) {
 	return err
 }
 
-// serve starts to serve the API.
+// serve starts an HTTP server for the API on a free port and sets n.url.
 func (n *node) serve() error {
 	service, err := api.New(api.Config{Host: n.host, Index: n.index, Version: "test"})
 	if err != nil {
@@ -95,7 +96,8 @@ func (n *node) serve() error {
 	return nil
 }
 
-// silence waits for the requests in progress and stops serving.
+// silence shuts down the HTTP server, if it is running, after waiting for requests in progress. The
+// node stays open.
 func (n *node) silence(ctx context.Context) error {
 	if n.server == nil {
 		return nil
@@ -106,12 +108,12 @@ func (n *node) silence(ctx context.Context) error {
 	return err
 }
 
-// follow starts to index the ledger, without serving.
+// follow makes the index follow the ledger without serving requests.
 func (n *node) follow() (*index.Follower, error) {
 	return n.index.Follow(n.ledger.Name(), n.ledger.Reader())
 }
 
-// close closes everything, in the same order as the command serve.
+// close closes everything in the same order as the serve command.
 func (n *node) close() error {
 	errs := []error{n.silence(context.Background())}
 	if n.index != nil {
@@ -123,14 +125,14 @@ func (n *node) close() error {
 	return errors.Join(append(errs, n.database.Close())...)
 }
 
-// Sizes so small that a few hundred records fill memory tables.
+// These sizes are so small that a few hundred records fill memory tables.
 const (
 	smallTable = 64 << 10
 	smallCache = 1 << 20
 )
 
-// openPebble opens the database in the folder dir of a file system. A nil log discards all
-// messages.
+// openPebble opens the database in the folder dir of the given file system. If log is nil, log
+// messages are discarded.
 func openPebble(ctx context.Context, files vfs.FS, dir string, fatal func(string), log *slog.Logger) (storage.Database, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -138,7 +140,7 @@ func openPebble(ctx context.Context, files vfs.FS, dir string, fatal func(string
 	return pebble.Open(ctx, pebble.Config{Dir: dir, FS: files, Fatal: fatal, Logger: log, MemTableBytes: smallTable, CacheBytes: smallCache})
 }
 
-// oneKey signs for every ledger with the same key, and stores no files.
+// oneKey is a KeyStore that uses the same key for every ledger and stores no files.
 type oneKey struct {
 	mu        sync.Mutex
 	confirmed bool // guarded by mu

@@ -15,7 +15,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// spoiling is a database in which the function commit replaces Commit.
+// spoiling wraps a database and calls commit instead of the Commit method of its stores.
 type spoiling struct {
 	storage.Database
 	commit func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error
@@ -37,7 +37,8 @@ func (s spoilt) Commit(ctx context.Context, old storage.Head, b storage.Batch) e
 	return s.by.commit(ctx, s.Store, old, b)
 }
 
-// usedBy returns a world that clients have used while commit replaced Commit.
+// usedBy returns a world in which clients have used a ledger while commit took the place of
+// Store.Commit.
 func usedBy(t *testing.T, commit func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error) *storeWorld {
 	t.Helper()
 	w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
@@ -51,13 +52,13 @@ func usedBy(t *testing.T, commit func(ctx context.Context, s storage.Store, old 
 	return w
 }
 
-// soundly is the control: it commits correctly.
+// soundly is the control for the other commit functions: it commits correctly.
 func soundly(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
 	return s.Commit(ctx, old, b)
 }
 
-// forgetting returns a function that acknowledges all commits after the tenth but does not make
-// them, like a disk that does not sync.
+// forgetting returns a commit function that performs the first ten commits and then acknowledges
+// the rest without performing them, like a disk that ignores syncs.
 func forgetting() func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
 	var commits atomic.Int64
 	return func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
@@ -76,7 +77,7 @@ func littering(ctx context.Context, s storage.Store, old storage.Head, b storage
 	return s.Commit(ctx, old, b)
 }
 
-// Each check of the oracle detects the fault that it is for.
+// TestOracleNotices checks that the oracle finds each kind of damage that it is supposed to detect.
 func TestOracleNotices(t *testing.T) {
 	t.Run("nothing", func(t *testing.T) {
 		w := usedBy(t, soundly)

@@ -26,9 +26,9 @@ type oracle struct {
 	node *node
 	*history
 	verifier *proofs.Verifier
-	verbs    map[string]int  // ids of attempts that are changes, by the digest of their key or by their reason
-	events   []event         // by seq
-	found    map[int][]event // by attempt
+	verbs    map[string]int  // IDs of attempts that are not new records, keyed by the digest of their idempotency key or by their reason
+	events   []event         // all events of the log; the index is the seq
+	found    map[int][]event // events that each attempt caused, keyed by attempt ID
 }
 
 // event is an event of the log. Its body is parsed without the code under test.
@@ -52,12 +52,12 @@ type event struct {
 	}
 }
 
-// check returns nil if nothing was lost or damaged: every event that a client got an
-// acknowledgement for is in the log, and every other attempt is either in the log completely or not
-// at all. It sends a few requests itself and adds them to the history.
+// check returns nil if nothing was lost or damaged: every event that was acknowledged to a client
+// is in the log, and every other attempt is either in the log completely or not at all. check also
+// submits a few records itself and adds them to the history.
 //
-// If h.complete is set, the server has shut down in an orderly way without interrupting a request.
-// Then everything that is in the log must also have been acknowledged.
+// If h.complete is set, the server shut down gracefully without interrupting a request. In that
+// case, everything in the log must also have been acknowledged.
 func check(ctx context.Context, n *node, h *history) error {
 	o := &oracle{ctx: ctx, node: n, history: h, verbs: make(map[string]int), found: make(map[int][]event)}
 	for _, a := range h.attempts {
@@ -88,8 +88,9 @@ func check(ctx context.Context, n *node, h *history) error {
 	return nil
 }
 
-// log verifies the log (chain, tree and tiles, checkpoint, content, redactions, keys), checks that
-// nothing else is stored, and reads the events.
+// log verifies the whole log: chain, tree and tiles, checkpoint, content, redactions, and keys. It
+// checks that nothing else is stored in the database, and then reads the events into o.events and
+// o.found.
 func (o *oracle) log() error {
 	report, err := audit.WalkLog(o.ctx, storeaudit.NewSource(o.node.ledger.Reader()),
 		audit.Options{Verifiers: []*proofs.Verifier{o.verifier}, Ledger: ledger.Default})
@@ -147,7 +148,7 @@ func (o *oracle) read(entry storage.Entry) error {
 	return nil
 }
 
-// attempt returns the id of the attempt that caused an event. of is false if no attempt caused it.
+// attempt returns the ID of the attempt that caused e. of is false if no attempt caused it.
 func (o *oracle) attempt(e event) (id int, of bool) {
 	if label, labelled := e.body.Record.Labels["attempt"]; labelled {
 		id, err := strconv.Atoi(label)
@@ -159,7 +160,8 @@ func (o *oracle) attempt(e event) (id int, of bool) {
 	return id, of
 }
 
-// keyDigest returns the digest of an attempt's key in hexadecimal, as its event contains it.
+// keyDigest returns the digest of the attempt's idempotency key in hexadecimal, which is how its
+// event contains it.
 func (a *attempt) keyDigest() string {
 	key := a.storedKey()
 	return hex.EncodeToString(key[:])
@@ -172,8 +174,8 @@ func (a *attempt) storedKey() storage.Hash {
 	return record.RunIdempotencyKey(a.kind, a.runID)
 }
 
-// receipts checks every receipt that was ever returned: it must agree with the log, and its tree
-// must be a prefix of the current tree.
+// receipts checks every receipt that was ever returned: it must verify, its event must be in the
+// log, and its tree must be a prefix of the current tree.
 func (o *oracle) receipts() error {
 	head := o.node.ledger.Head()
 	grown := make(map[uint64]bool) // sizes of earlier trees that were already checked
@@ -215,9 +217,9 @@ func (o *oracle) grownFrom(signed []byte, head *ledger.Head) error {
 	return proofs.VerifyConsistency(c.Size, head.Size, c.Root, head.Root, path)
 }
 
-// once checks that a record with a key is in the log at most once, completely, and at the seq of
-// its receipts; that records that were refused are not in the log; and that every event in the log
-// belongs to an attempt.
+// once checks that the log contains each attempt no more often than it can have been accepted (at
+// most once if it has an idempotency key), completely, and at the seqs in its receipts. It also
+// checks that every event except the first was caused by an attempt.
 func (o *oracle) once() error {
 	acked := make(map[int]map[uint64]bool)
 	for _, a := range o.acks {
@@ -285,8 +287,8 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 	return nil
 }
 
-// contents checks that exactly the content that records in the log need is stored, byte for byte:
-// no content is orphaned, and redacted content is gone.
+// contents checks that the store holds exactly the content that records in the log need, byte for
+// byte: no content is orphaned, and redacted content is gone.
 func (o *oracle) contents() error {
 	store := o.node.ledger.Reader()
 	needed := make(map[string]bool)
@@ -320,11 +322,13 @@ func (o *oracle) contents() error {
 	return nil
 }
 
-// most limits how many acknowledged attempts, and how many others, are sent again. The latest come first.
+// most is the maximum number of acknowledged attempts that are submitted again, and also of other
+// attempts. The latest attempts come first.
 const most = 4
 
-// again sends some attempts again. An attempt that is in the log must be replayed. Any other attempt
-// must be appended, and then be replayed. At the end, the ledger must append a new record.
+// again submits some attempts a second time. An attempt that is in the log must be answered as a
+// replay. Any other attempt must be appended, and must be answered as a replay the next time. At the
+// end, the ledger must still accept a new record.
 func (o *oracle) again() error {
 	var told, untold int
 	acked := make(map[int]bool)
@@ -394,8 +398,8 @@ func (o *oracle) submit(a *attempt) (ledger.Ack, error) {
 	return ack, err
 }
 
-// index checks that the answers to all queries equal those of an undisturbed index, and that they
-// agree with values computed from the events alone.
+// index checks that the index answers every query like a new index built from the same log without
+// faults, and that its answers agree with values computed directly from the events.
 func (o *oracle) index() error {
 	follower, err := o.node.follow()
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"colophon/storage/faulty"
 )
 
-// target is a kind of call on a kind of file. log and index are the approximate numbers of such
-// calls in a session on the files of the log and of the index; 0 means that no such call is made.
+// target is a kind of call on files that match a pattern. log and index are the approximate numbers
+// of such calls in one session, on the files of the log and of the index. If a number is 0, no such
+// call is made.
 type target struct {
 	call, path string
 	log, index int
@@ -45,7 +46,8 @@ var callsOf = map[faulty.Mode][]string{
 	faulty.FlipBit: {faulty.Read},
 }
 
-// drawPlan chooses at random which calls fail in a session.
+// drawPlan randomly chooses the calls that fail in a session, on the files of the index if index is
+// true and on those of the log otherwise.
 func drawPlan(r *rand.Rand, mode faulty.Mode, index bool) faulty.Plan {
 	plan := faulty.Plan{Mode: mode, Bit: r.IntN(1 << 20), Pause: 4 * time.Millisecond}
 	for most := 0; most == 0; {
@@ -61,7 +63,8 @@ func drawPlan(r *rand.Rand, mode faulty.Mode, index bool) faulty.Plan {
 	}
 	switch r.IntN(6) {
 	case 0, 1:
-		// Several changed bits in a log can look like an interrupted write.
+		// More than one flipped bit in a write-ahead log can look like an interrupted write, so
+		// several bits are flipped only in tables and blobs.
 		if mode != faulty.FlipBit || plan.Path == "*.sst" || plan.Path == "*.blob" {
 			plan.Count = 1 + r.IntN(5)
 		}

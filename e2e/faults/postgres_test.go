@@ -20,8 +20,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// With the log in a PostgreSQL database, nothing is lost if the server, the database, or a
-// migration is killed.
+// The tests in this file check that nothing is lost if the log is stored in PostgreSQL and the
+// server, the database, or a migration is killed.
 
 func TestPostgres(t *testing.T) {
 	if installed, err := postgrestest.IsInstalled(); err != nil {
@@ -32,7 +32,8 @@ func TestPostgres(t *testing.T) {
 	campaign(t, postgresRound)
 }
 
-// postgresWorld is a data folder and a database, which several servers use one after another.
+// postgresWorld is a data folder and a PostgreSQL database that several servers use one after
+// another.
 type postgresWorld struct {
 	processWorld
 	base *postgrestest.Server
@@ -74,7 +75,7 @@ func postgresRound(t *testing.T, r *rand.Rand, name string) (done tally, err err
 		case 2:
 			time.AfterFunc(after, func() { _ = base.Kill() })
 			w.killUnderLoad(t.Context(), s, after)
-			time.Sleep(after) // the timer can be late
+			time.Sleep(after) // in case the timer fires late
 			base.Stop()
 			if err := base.StartProcess(); err != nil {
 				return done, err
@@ -94,8 +95,8 @@ func postgresRound(t *testing.T, r *rand.Rand, name string) (done tally, err err
 	return done, nil
 }
 
-// killBase kills the database under load and restarts it. The server must continue, and then shut
-// down in an orderly way.
+// killBase kills the database under load and restarts it. The server must keep running, and must
+// then shut down gracefully.
 func (w *postgresWorld) killBase(ctx context.Context, s *server, after time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -112,8 +113,8 @@ func (w *postgresWorld) killBase(ctx context.Context, s *server, after time.Dura
 	return errors.Join(<-restarted, s.signal(syscall.SIGTERM))
 }
 
-// inspect opens the ledger in the database and calls the oracle. The requests of the oracle stay in
-// the ledger.
+// inspect opens the ledger in the database and calls the oracle. The records that the oracle
+// submits stay in the ledger.
 func (w *postgresWorld) inspect(ctx context.Context) error {
 	database, err := postgres.Open(ctx, postgres.Config{URL: w.url})
 	if err != nil {
@@ -127,8 +128,8 @@ func (w *postgresWorld) inspect(ctx context.Context) error {
 	return errors.Join(check(ctx, n, w.history), n.close())
 }
 
-// thereAndBack moves the ledger into the data folder, uses it there, and moves it into a different
-// schema of the database. The first three attempts at each migration are killed.
+// thereAndBack migrates the ledger into the data folder, uses it there, and migrates it back into a
+// new schema of the database. The first three attempts at each migration are killed.
 func (w *postgresWorld) thereAndBack(t *testing.T, r *rand.Rand, done *tally) error {
 	if err := w.migrate(t.Context(), r, w.url, w.data(), done); err != nil {
 		return err
@@ -141,7 +142,7 @@ func (w *postgresWorld) thereAndBack(t *testing.T, r *rand.Rand, done *tally) er
 		return errors.Join(err, s.command.Process.Kill())
 	}
 	w.killUnderLoad(t.Context(), s, time.Duration(1+r.IntN(50))*time.Millisecond)
-	if err := w.processWorld.inspect(t.Context()); err != nil { // opens a copy
+	if err := w.processWorld.inspect(t.Context()); err != nil { // opens a copy of the files
 		return err
 	}
 	w.url = w.base.URL("search_path", w.base.CreateSchema(t))
@@ -151,8 +152,8 @@ func (w *postgresWorld) thereAndBack(t *testing.T, r *rand.Rand, done *tally) er
 	return errors.Join(os.RemoveAll(filepath.Join(w.data(), "db.moved")), w.inspect(t.Context()))
 }
 
-// migrate moves the ledger. It kills the first three attempts, and then lets the migration
-// complete.
+// migrate runs the migrate command until the ledger has moved. It kills the first three attempts if
+// they have not finished by then.
 func (w *postgresWorld) migrate(ctx context.Context, r *rand.Rand, from, to string, done *tally) error {
 	for attempt := 0; ; attempt++ {
 		command := exec.CommandContext(ctx, settings.binary, "migrate", "--from", from, "--to", to)

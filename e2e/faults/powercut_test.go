@@ -12,12 +12,14 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// Nothing is lost if the power fails while clients write concurrently, at any operation on the
-// files of the log and the index, and sometimes again during recovery.
+// The tests in this file check that nothing is lost if the power fails while clients write
+// concurrently. The power can fail before any operation on the files of the log or the index, and
+// sometimes fails again during recovery.
 
 func TestPowerCut(t *testing.T) { campaign(t, powerRound) }
 
-// cut is what a power failure left of the files, and how many receipts clients had by then.
+// cut holds the state of the files after a simulated power failure, and the number of receipts that
+// clients had by then.
 type cut struct {
 	files     *pebbletest.CrashFS
 	acks      int
@@ -29,8 +31,8 @@ func (c cut) String() string {
 	return fmt.Sprintf("before operation %d, keeping %d %% of the data that was not synced", c.operation, c.percent)
 }
 
-// cutter simulates power failures before random operations of a file system. The server itself
-// continues.
+// cutter simulates power failures before random file system operations by copying the files as they
+// would be afterwards. The server itself continues.
 type cutter struct {
 	history *history
 	files   *pebbletest.CrashFS
@@ -49,11 +51,12 @@ func (c *cutter) before(operation int) {
 		return
 	}
 	percent := []int{0, 30, 50, 70, 100}[c.r.IntN(5)]
-	acks := c.history.acknowledgements() // before the files are copied, so that each receipt must be found in the copy
+	acks := c.history.acknowledgements() // counted before the files are copied, so that the copy must contain all of these receipts
 	c.cuts = append(c.cuts, cut{c.files.AfterPowerCut(percent, c.r.Uint64()), acks, operation, percent})
 }
 
-// powerRound runs one server, and inspects what the power failures left.
+// powerRound runs a server three times on the same files, and then inspects what each simulated
+// power failure left.
 func powerRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	h := newHistory(name, r.Uint64())
 	h.largest = 100_000
@@ -80,8 +83,7 @@ func powerRound(t *testing.T, r *rand.Rand, name string) (done tally, err error)
 	return done, nil
 }
 
-// useFiles opens a node on the given file system, which simulates power failures, and lets clients use the
-// node.
+// useFiles opens a node on files and lets clients use it. Power failures are simulated during that time.
 func useFiles(ctx context.Context, files *pebbletest.CrashFS, h *history) error {
 	n, err := openOn(ctx, files, nil)
 	if err != nil {
@@ -99,8 +101,8 @@ func openOn(ctx context.Context, files *pebbletest.CrashFS, clock func() time.Ti
 	return openNode(ctx, nodeConfig{database: database, indexFiles: files.FS(), indexDir: "index", keys: new(oneKey), clock: clock})
 }
 
-// inspect opens what a power failure left and calls the oracle. again reports whether the power
-// failed once more during recovery. inspect then also checks what the second failure left.
+// inspect opens the files that a power failure left and calls the oracle. If the power fails again
+// during recovery, inspect also checks what that second failure left, and again is true.
 func (c cut) inspect(ctx context.Context, h *history, r *rand.Rand) (again bool, err error) {
 	second := &cutter{history: h, files: c.files, r: r}
 	if r.IntN(3) == 0 {

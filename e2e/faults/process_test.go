@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// server is the command serve, running on a data folder in its own process.
+// server is a process that runs the serve command on a data folder.
 type server struct {
 	command *exec.Cmd
 	log     logged
@@ -24,13 +24,14 @@ type server struct {
 	ended   chan struct{}
 	err     error // error from waiting for the process; set before ended is closed
 
-	// mu is held while the process is waited for. After that, the process ID can belong to a
+	// mu is held while the process is reaped. From then on, the process ID may belong to a
 	// different process.
 	mu     sync.Mutex
 	waited bool // guarded by mu
 }
 
-// whileItIs calls do with the process ID, unless the process has already been waited for.
+// whileItIs calls do with the process ID unless the process has already been reaped. The ID remains
+// valid until do returns.
 func (s *server) whileItIs(do func(pid int) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,8 +59,8 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// execServer starts a server and returns at once. The channel receives the URL when the server is
-// ready, or "" if it exits.
+// execServer starts a server and returns immediately. The channel receives the server's URL when
+// the server is ready, and is closed when the server closes its output.
 func execServer(ctx context.Context, data string, environment []string, flags ...string) (*server, <-chan string, error) {
 	s := &server{ended: make(chan struct{})}
 	arguments := append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--cache", "1MiB", "--index-cache", "16MiB"}, flags...)
@@ -90,8 +91,9 @@ func execServer(ctx context.Context, data string, environment []string, flags ..
 	return s, ready, nil
 }
 
-// startServer starts a server and requires that it becomes ready. environment is added to that of
-// the test.
+// startServer starts a server and waits until it is ready. The variables in environment are added
+// to the environment of the test. If the server exits before it is ready, startServer returns an
+// error.
 func startServer(ctx context.Context, data string, environment []string, flags ...string) (*server, error) {
 	s, ready, err := execServer(ctx, data, environment, flags...)
 	if err != nil {
@@ -141,8 +143,8 @@ func newProcessWorld(dir, name string, seed uint64) *processWorld {
 
 func (w *processWorld) data() string { return filepath.Join(w.dir, "data") }
 
-// remembers requires that a restarted server returns every acknowledged event, with its hash, at
-// its seq. It skips the receipts before index from.
+// remembers checks that a restarted server returns every acknowledged event, unchanged and at the
+// same seq. It skips the receipts whose index is less than from.
 func (w *processWorld) remembers(ctx context.Context, s *server, from int) error {
 	for _, a := range w.history.acks[from:] {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/v1/ledgers/default/records/%d", s.url, a.seq), nil)

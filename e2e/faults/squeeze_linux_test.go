@@ -19,8 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A real server runs short of file descriptors, memory, or disk space while clients use it. It must
-// either continue when the shortage is over, or exit, so that it can be restarted.
+// The tests in this file make a server run short of file descriptors, memory, or disk space while
+// clients use it. The server must either recover when the shortage is over, or exit so that it can
+// be restarted.
 
 func TestDescriptorsRunOut(t *testing.T) { campaign(t, descriptorRound) }
 
@@ -40,7 +41,8 @@ func TestDiskIsFull(t *testing.T) {
 // squeezes is the number of shortages per round.
 const squeezes = 6
 
-// squeezed makes clients use a server during and after a shortage, until the server accepts a
+// squeezed runs clients against a server. Meanwhile, it calls short, which causes a shortage, and
+// after the given time enough, which ends the shortage. It returns once the server has accepted a
 // record again or has exited.
 func (w *processWorld) squeezed(ctx context.Context, s *server, short, enough func() error, lasts time.Duration) error {
 	clients := newClient(w.history, s.url)
@@ -73,9 +75,9 @@ func (w *processWorld) squeezed(ctx context.Context, s *server, short, enough fu
 	return nil
 }
 
-// squeeze calls one several times. Each call causes a shortage. squeeze calls the oracle whenever
-// the server has exited, and at the end. one returns a description of the fault, or "" if the server
-// did not notice it.
+// squeeze calls one several times. Each call causes a shortage and returns a description of it, or
+// "" if the server did not notice. squeeze restarts the server if it has exited, and calls the
+// oracle after each exit and at the end.
 func (w *processWorld) squeeze(ctx context.Context, done *tally, environment []string, flags []string,
 	one func(s *server) (what string, err error),
 ) (err error) {
@@ -107,7 +109,7 @@ func (w *processWorld) squeeze(ctx context.Context, done *tally, environment []s
 		}
 		done.add(tally{receipts: len(w.history.acks), ended: ended})
 		if !s.gone() {
-			continue // no inspection, because the files of a running server change while they are copied
+			continue // the files cannot be inspected, because a running server changes them while they are copied
 		}
 		if err := w.inspect(ctx); err != nil {
 			return fmt.Errorf("%w\nits log: %.3000s", err, &s.log)
@@ -249,10 +251,10 @@ func memoryRound(t *testing.T, r *rand.Rand, name string) (done tally, err error
 	})
 }
 
-// mountDisk mounts a small file system at a folder.
+// mountDisk mounts a 96 MiB file system at dir.
 func mountDisk(dir string) error { return unix.Mount("none", dir, "tmpfs", 0, "size=96m") }
 
-// diskRound fills the small disk of a server, completely or almost.
+// diskRound fills the small disk that a server uses, either completely or almost.
 func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, err := os.MkdirTemp("", "colophon-faults")
 	if err != nil {
@@ -266,7 +268,8 @@ func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	w := newProcessWorld(dir, name, r.Uint64())
 	w.history.largest = 50_000
 	ballast := filepath.Join(dir, "ballast")
-	// With a very low mark, the server does not refuse writes before the disk itself is full.
+	// With a mark as low as 1 KiB, the server does not start to refuse writes until the disk itself
+	// is full.
 	mark := []string{"8MiB", "1KiB"}[r.IntN(2)]
 	flags := []string{"--log-level", "error", "--min-free-space", mark}
 	return done, w.squeeze(t.Context(), &done, nil, flags, func(s *server) (string, error) {
@@ -284,7 +287,7 @@ func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	})
 }
 
-// fillDisk creates a file that leaves the given number of bytes free.
+// fillDisk creates a file that fills the file system of dir except for the given number of bytes.
 func fillDisk(dir, name string, leave int64) error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(dir, &disk); err != nil {

@@ -14,11 +14,12 @@ import (
 	"colophon/storage/faulty"
 )
 
-// Nothing is lost if tables are written so slowly that the storage engine makes writers wait.
+// TestWriteStalls checks that nothing is lost if tables are written so slowly that the storage
+// engine makes writers wait.
 
 func TestWriteStalls(t *testing.T) { campaign(t, stallRound) }
 
-// stallCounter counts the stalls that the database logs.
+// stallCounter is a log handler that counts the database's messages about write stalls.
 type stallCounter struct {
 	slog.Handler
 	stalls *atomic.Int64
@@ -35,7 +36,7 @@ func (s stallCounter) Handle(_ context.Context, r slog.Record) error {
 // Enabled implements slog.Handler.
 func (s stallCounter) Enabled(context.Context, slog.Level) bool { return true }
 
-// stallRound runs one server with slow flushes or compactions.
+// stallRound runs a server whose flushes or compactions are slow.
 func stallRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	h := newHistory(name, r.Uint64())
 	h.smallest, h.largest = 4_000, 40_000

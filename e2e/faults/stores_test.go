@@ -18,7 +18,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// Calls to the storage fail under a server that clients use.
+// The tests in this file make calls to the storage fail while clients use a server.
 
 func TestStoreCallsFail(t *testing.T) { campaign(t, storeRound(faulty.Fail, used...)) }
 
@@ -42,8 +42,8 @@ func TestStoreHasWrongChecksums(t *testing.T) {
 var used = []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting", "Info", "Commit",
 	"SetSetting", "Writable", "Ledgers", "Ledger", "Create"}
 
-// storeRound returns a round of several sessions on one store in memory. In each session, some of
-// the calls fail in the given mode.
+// storeRound returns a round that consists of several sessions on the same in-memory store. In each
+// session, some of the given calls fail in the given mode.
 func storeRound(mode faulty.Mode, calls ...string) round {
 	return func(t *testing.T, r *rand.Rand, name string) (tally, error) {
 		w := &storeWorld{history: newHistory(name, r.Uint64()), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
@@ -76,14 +76,14 @@ func (w *storeWorld) config() nodeConfig {
 	return nodeConfig{database: w.database, indexFiles: w.indexFiles, indexDir: "index", keys: w.keys}
 }
 
-// session makes clients use a server on a faulty store, stops the server, and calls the oracle.
+// session lets clients use a server whose store is faulty, stops the server, and calls the oracle.
 func (w *storeWorld) session(ctx context.Context, faults *faulty.Faults) error {
 	c := w.config()
 	c.database = faulty.NewDatabase(w.database, faults)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.fatal = func(error) {
-		cancel() // stops the clients; the responses that they got must still be true
+		cancel() // stop the clients; the responses that they have received must still be true
 		runtime.Goexit()
 	}
 	n, err := openNode(ctx, c)
@@ -91,13 +91,13 @@ func (w *storeWorld) session(ctx context.Context, faults *faulty.Faults) error {
 		if err := n.use(ctx, w.history, 3, 5); err != nil {
 			return errors.Join(err, n.close())
 		}
-		// The error of close is ignored, because inspect checks what the faults have left.
+		// The error from close is ignored, because inspect checks what the faults left.
 		_ = n.close()
 	}
 	return w.inspect(context.WithoutCancel(ctx))
 }
 
-// inspect opens the store and calls the oracle.
+// inspect opens the store without faults and calls the oracle.
 func (w *storeWorld) inspect(ctx context.Context) error {
 	n, err := openNode(ctx, w.config())
 	if err != nil {
@@ -106,7 +106,8 @@ func (w *storeWorld) inspect(ctx context.Context) error {
 	return errors.Join(check(ctx, n, w.history), n.close())
 }
 
-// use makes clients use an open node, and then stops serving.
+// use serves the API of an open node to clients until they are done, and then stops serving. The
+// node stays open.
 func (n *node) use(ctx context.Context, h *history, writers, each int) error {
 	if err := n.serve(); err != nil {
 		return err
@@ -117,8 +118,8 @@ func (n *node) use(ctx context.Context, h *history, writers, each int) error {
 	return n.silence(context.WithoutCancel(ctx))
 }
 
-// If Freeze fails before the freeze is stored, the ledger continues. If the freeze has been stored, the
-// ledger acknowledges nothing more.
+// If Freeze fails before the freeze is stored, the ledger continues to work. If it fails after the
+// freeze is stored, the ledger acknowledges no more writes.
 func TestFreezeFails(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.FailAfterSuccess} {
 		w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}

@@ -16,7 +16,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// folded is a log, and the files of a closed index that covers it.
+// folded is a log with the files of a closed index that covers the whole log.
 type folded struct {
 	files vfs.FS
 	log   storage.Reader
@@ -37,9 +37,9 @@ func fold(t *testing.T) folded {
 	return f
 }
 
-// ask opens a copy of the index on files in which calls fail, and sends queries of all kinds. It
-// returns the answers by query; a query that fails has the answer "". opened is called before the
-// first query.
+// ask opens a copy of the index, injects faults into its file system, and sends queries of all
+// kinds. It returns the answers keyed by query, with "" for a query that failed. It calls opened
+// before the first query.
 func (f folded) ask(ctx context.Context, faults *faulty.Faults, opened func()) (given map[string]string, err error) {
 	copied := vfs.NewMem()
 	if _, err := vfs.Clone(f.files, copied, "index", "index"); err != nil {
@@ -61,13 +61,13 @@ func (f folded) ask(ctx context.Context, faults *faulty.Faults, opened func()) (
 	return answers(ctx, follower, f.size)
 }
 
-// If a table of an index cannot be opened or read, or reads return wrong bytes, queries that need
-// the table fail. No answer is wrong or incomplete.
+// If a table of the index cannot be opened or read, or if a read returns wrong bytes, queries that
+// need the table must fail. No answer may be wrong or incomplete.
 func TestUnreadableIndexSaysNothingWrong(t *testing.T) {
 	f := fold(t)
 	plan := faulty.Plan{Calls: []string{faulty.Open, faulty.Read}, Path: "*.sst"}
 	count := plan
-	count.Mode, count.Count = faulty.Slow, -1 // a pause of length 0 changes nothing, but the call is counted
+	count.Mode, count.Count = faulty.Slow, -1 // a zero pause has no effect, but the call is counted
 	reads, opening := faulty.New(count), 0
 	made := func() int { return reads.FaultCounts()[faulty.Open] + reads.FaultCounts()[faulty.Read] }
 	want, err := f.ask(t.Context(), reads, func() { opening = made() })
@@ -82,7 +82,8 @@ func TestUnreadableIndexSaysNothingWrong(t *testing.T) {
 				failed++
 			}
 			for query, answer := range given {
-				// A new index replaces the damaged one, so the counters are those of the new index.
+				// The damaged index may have been replaced by a new one, whose counters are
+				// different.
 				if answer != "" && query != "counters" {
 					require.Equal(t, want[query], answer, "%s, read %d: %s", mode, skip, query)
 				}

@@ -21,17 +21,17 @@ import (
 )
 
 const (
-	// mostBeyond is the longest time that a ledger may go without an acknowledged write, not counting the time
-	// in which the database itself accepts no writes.
+	// mostBeyond is the longest time that a ledger may go without an acknowledged write. Time during which the
+	// database itself accepts no writes does not count.
 	mostBeyond = 10 * time.Second
-	// bounded is the shortest run for which exceeding mostBeyond is an error. A shorter run only reports the
-	// time, because the machine may be busy with other work.
+	// bounded is the duration of the shortest run that fails if mostBeyond is exceeded. A shorter run only
+	// logs the time, because the machine may be busy with other work.
 	bounded = 5 * time.Minute
-	// settleTime limits how long everything takes to recover after a fault.
+	// settleTime is how long everything may take to recover after a fault.
 	settleTime = 2 * time.Minute
 )
 
-// TestCampaign injects random faults, in one run for each seed.
+// TestCampaign injects random faults while clients use the servers. It makes one run for each seed.
 func TestCampaign(t *testing.T) {
 	p := findPrograms(t)
 	for i := range settings.seeds {
@@ -97,7 +97,7 @@ func campaign(t *testing.T, p programs, seed uint64) {
 	}
 	require.Eventually(t, func() bool { return well(begin) }, settleTime, 50*time.Millisecond, "no write is acknowledged before the first fault")
 
-	// An audit whose first attempt fails exits, so that a wrong URL is noticed. It repeats only later attempts.
+	// An audit exits if its first attempt fails, so that a wrong URL is noticed. It retries only after that.
 	require.Eventually(t, func() bool {
 		return !slices.ContainsFunc(audits, func(a *process) bool { return !strings.Contains(tail(a.log, 1<<20), ": clean") })
 	}, settleTime, 50*time.Millisecond, "an audit has not finished before the first fault")
@@ -120,7 +120,7 @@ func campaign(t *testing.T, p programs, seed uint64) {
 		began := time.Now()
 		what := one.run(w, r)
 		ended := time.Now()
-		// Lasting faults, such as a wrong clock, are not undone.
+		// Lasting faults, such as a wrong clock, are still in effect here.
 		require.Eventually(t, func() bool { return well(ended) }, settleTime, 50*time.Millisecond, "%s, %s: the ledgers do not accept writes again", one.name, what)
 		t.Logf("%6.1fs %s: %s; recovered %.1fs after its end", began.Sub(from).Seconds(), one.name, what, time.Since(ended).Seconds())
 		time.Sleep(between(r, 500*time.Millisecond, 3*time.Second))
@@ -144,7 +144,7 @@ func campaign(t *testing.T, p programs, seed uint64) {
 	inspect(t, w, c, keys, begin, binary)
 }
 
-// reachable makes a temporary folder and its parents accessible to other users.
+// reachable lets other users traverse a temporary folder and its parents.
 func reachable(t testing.TB, dir string) {
 	t.Helper()
 	for path := dir; len(path) > len(os.TempDir()); path = filepath.Dir(path) {
@@ -152,7 +152,8 @@ func reachable(t testing.TB, dir string) {
 	}
 }
 
-// report logs for how long no write was acknowledged, and for how much of that time the database was down.
+// report logs how long each ledger went without an acknowledged write, and how much of that time the
+// database accepted insertions. In a run that is long enough, exceeding mostBeyond is an error.
 func report(t *testing.T, c *clients, down []gap, from, to time.Time, count int) {
 	t.Helper()
 	var sum time.Duration
@@ -183,8 +184,8 @@ func report(t *testing.T, c *clients, down []gap, from, to time.Time, count int)
 	}
 }
 
-// inspect compares the final state of the ledgers with what clients and witnesses know. It also runs audit and
-// fsck.
+// inspect compares the final state of the ledgers with what clients and witnesses know. It also runs the audit
+// and fsck commands.
 func inspect(t *testing.T, w *world, c *clients, keys []*proofs.Verifier, begin time.Time, binary string) {
 	t.Helper()
 	primary := w.database.primary()

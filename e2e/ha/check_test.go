@@ -15,13 +15,13 @@ import (
 
 // storedLog is the log of a ledger, read directly from the database.
 type storedLog struct {
-	events []proofs.Hash          // hash of each event
-	roots  map[uint64]proofs.Hash // roots of the trees of the requested sizes
-	found  map[int]uint64         // seq of the event of each attempt
+	events []proofs.Hash          // hash of each event, indexed by seq
+	roots  map[uint64]proofs.Hash // root hashes of the trees of the requested sizes, keyed by size
+	found  map[int]uint64         // seq of the event of each attempt, keyed by attempt ID
 }
 
-// readLog reads the log of a ledger. It requires that the log is one chain and that no attempt
-// occurs twice, and computes the roots of the trees of the given sizes.
+// readLog reads the log of a ledger. It returns an error if the events are not a single chain or if
+// an attempt occurs twice. The result includes the root of the tree at each of the given sizes.
 func readLog(ctx context.Context, conn *pgx.Conn, ledger string, sizes map[uint64]bool) (*storedLog, error) {
 	rows, err := conn.Query(ctx, `SELECT e.seq, e.bytes FROM colophon_entries e JOIN colophon_ledgers l ON l.number = e.ledger
 		JOIN colophon_heads h ON h.ledger = l.number WHERE l.name = $1 AND e.seq < h.size ORDER BY e.seq`, ledger)

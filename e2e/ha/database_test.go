@@ -28,22 +28,23 @@ type database struct {
 	nodes []*node
 }
 
-// node is a PostgreSQL server together with the Patroni that manages it.
+// node is a PostgreSQL server together with the Patroni process that manages it. Connections from
+// the other nodes and from Colophon servers go through lines, which faults can disturb.
 type node struct {
 	name       string
 	dir        string // folder; on its own small disk if one can be mounted
 	disk       bool   // whether dir is on its own disk
 	patroni    *process
-	sql, rest  string  // ports
-	peers      []*line // lines from other nodes to PostgreSQL and Patroni of this node
+	sql, rest  string  // ports of PostgreSQL and of Patroni's REST API
+	peers      []*line // lines from the other nodes to this node's PostgreSQL and Patroni
 	register   *line   // line from this node to etcd
 	clock      string  // file with the offset of PostgreSQL's clock; "" if the clock cannot be changed
-	from       []*line // line from each server to PostgreSQL
+	from       []*line // line from each Colophon server to PostgreSQL
 	management string  // URL of Patroni's REST API
 }
 
-// patroniConfig contains the shortest times that Patroni 3.0 accepts: ttl must be at least loop_wait +
-// 2 × retry_timeout.
+// patroniConfig is a template for the configuration of Patroni. It uses the shortest times that
+// Patroni 3.0 accepts: ttl must be at least loop_wait + 2 × retry_timeout.
 const patroniConfig = `scope: colophon
 name: %[1]s
 restapi: {listen: 127.0.0.1:%[2]s, connect_address: %[3]s}
@@ -86,15 +87,16 @@ postgresql:
   basebackup: {checkpoint: fast}
 `
 
-// clockWrapper starts PostgreSQL with a clock that can be changed. The clock is correct at first, because
-// Patroni compares the start time of PostgreSQL with the system's clock.
+// clockWrapper is a shell script that starts PostgreSQL with a clock that can be changed. The clock is
+// correct for the first two seconds, because Patroni compares the start time of PostgreSQL with the
+// system clock.
 const clockWrapper = `#!/bin/sh
 LD_PRELOAD=%s FAKETIME_TIMESTAMP_FILE=%s FAKETIME_CACHE_DURATION=1 FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME_DISABLE_SHM=1 \
 FAKETIME_START_AFTER_SECONDS=2 exec %s/postgres "$@"
 `
 
-// startDatabase starts the nodes, with a line from each server to each node, and waits until both standbys
-// replicate.
+// startDatabase starts etcd and three nodes, with a line to each node for every server, and waits until
+// both standbys are replicating.
 func startDatabase(t testing.TB, p programs, dir string, servers int) *database {
 	t.Helper()
 	client, peer := freePort(t), freePort(t)
@@ -124,8 +126,8 @@ func startDatabase(t testing.TB, p programs, dir string, servers int) *database 
 	return d
 }
 
-// link creates the folder of PostgreSQL's programs that the node uses. If libfaketime is available, it replaces
-// the program postgres with clockWrapper.
+// link creates the folder from which the node runs PostgreSQL's programs. If libfaketime is available,
+// clockWrapper takes the place of the program postgres.
 func (n *node) link(t testing.TB, p programs) {
 	t.Helper()
 	bin := folder(t, filepath.Join(n.dir, "bin"))
@@ -142,7 +144,8 @@ func (n *node) link(t testing.TB, p programs) {
 	}
 }
 
-// url returns the connection string for a server, which has a line to each node.
+// url returns the connection string for the server with the given index. It contains the address of
+// the server's line to each node.
 func (d *database) url(server int) string {
 	var hosts []string
 	for _, n := range d.nodes {
@@ -151,12 +154,12 @@ func (d *database) url(server int) string {
 	return "postgres://colophon@" + strings.Join(hosts, ",") + "/colophon?sslmode=disable&target_session_attrs=read-write"
 }
 
-// ask calls use with a direct connection to a node.
+// ask opens a connection to the node that bypasses all lines, and passes it to use.
 func (n *node) ask(timeout time.Duration, database string, use func(context.Context, *pgx.Conn) error) error {
 	return n.askWith(timeout, database, nil, use)
 }
 
-// askWith does the same as ask, and passes the warnings of the database to notice.
+// askWith is like ask, but also passes notices and warnings from the database to notice.
 func (n *node) askWith(timeout time.Duration, database string, notice pgconn.NoticeHandler, use func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -184,7 +187,7 @@ func (n *node) execute(database string, statements ...string) error {
 	})
 }
 
-// primary returns the node that Patroni has made the primary, or nil.
+// primary returns the node that Patroni reports as the primary, or nil if there is none.
 func (d *database) primary() (found *node) {
 	for _, n := range d.nodes {
 		if status(n.management+"/primary") == http.StatusOK {
@@ -196,7 +199,8 @@ func (d *database) primary() (found *node) {
 
 var quick = &http.Client{Timeout: 2 * time.Second}
 
-// status returns the status of the response to a GET request, or 0 if the request fails.
+// status sends a GET request and returns the status code of the response, or 0 if the request
+// fails.
 func status(url string) int {
 	answer, err := quick.Get(url) // #nosec G107 -- of the test
 	if err != nil {
@@ -218,8 +222,8 @@ func (d *database) standbys() (count int) {
 	return count
 }
 
-// promote asks Patroni to make another node the primary, which Patroni can refuse. It returns Patroni's
-// response.
+// promote asks Patroni to make another node the primary and returns Patroni's response. Patroni may
+// refuse.
 func (d *database) promote() string {
 	n := d.primary()
 	if n == nil {
@@ -234,7 +238,8 @@ func (d *database) promote() string {
 	return string(text)
 }
 
-// postmaster returns the process ID of PostgreSQL's main process, or 0 if it is not running.
+// postmaster returns the process ID of the node's main PostgreSQL process, or 0 if it is not
+// running.
 func (n *node) postmaster() int {
 	text, err := os.ReadFile(filepath.Join(n.dir, "data", "postmaster.pid"))
 	if err != nil {
@@ -242,26 +247,26 @@ func (n *node) postmaster() int {
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	pid, _ := strconv.Atoi(first)
-	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // the file can be stale, so another process can have this ID
+	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // the PID file can be stale, in which case another process may have this ID
 	if err != nil || !bytes.Contains(command, []byte(n.dir)) {
 		return 0
 	}
 	return pid
 }
 
-// signal sends a signal to Patroni and to all processes of PostgreSQL.
+// signal sends a signal to Patroni and to all PostgreSQL processes of the node.
 func (n *node) signal(signal syscall.Signal) {
 	n.patroni.signal(signal)
 	n.signalPostgres(signal)
 }
 
-// signalPostgres sends a signal to all processes of PostgreSQL.
+// signalPostgres sends a signal to all PostgreSQL processes of the node.
 func (n *node) signalPostgres(signal syscall.Signal) {
 	pid := n.postmaster()
 	if pid == 0 {
 		return
 	}
-	if signal == syscall.SIGSTOP || signal == syscall.SIGKILL { // the main process first, so that it starts no more processes
+	if signal == syscall.SIGSTOP || signal == syscall.SIGKILL { // signal the main process first so that it cannot start more processes
 		_ = syscall.Kill(pid, signal)
 	}
 	for _, child := range children(pid) {
@@ -272,13 +277,14 @@ func (n *node) signalPostgres(signal syscall.Signal) {
 	}
 }
 
-// kill kills all processes of the node. The node is not restarted before the time away has passed.
+// kill kills all processes of the node and delays the restart of Patroni by at least the given
+// time.
 func (n *node) kill(away time.Duration) {
 	n.patroni.kill(away)
 	n.signalPostgres(syscall.SIGKILL)
 }
 
-// clear undoes the effects that faults can leave on the nodes.
+// clear undoes any lasting effects of faults on the nodes.
 func (d *database) clear() {
 	for _, n := range d.nodes {
 		n.signal(syscall.SIGCONT)
@@ -289,7 +295,8 @@ func (d *database) clear() {
 	}
 }
 
-// probes are plain insertions that the test itself makes. They show what the database can do without Colophon.
+// probes are plain insertions that the test itself makes to find out what the database can do without
+// Colophon.
 type probes struct {
 	up   moments // times at which any node acknowledged a row
 	next atomic.Int64
@@ -298,7 +305,7 @@ type probes struct {
 	acked []int64 // rows that were acknowledged without a warning, which means that a standby had them; guarded by mu
 }
 
-// run repeatedly inserts rows into each node until ctx is done.
+// run repeatedly tries to insert rows into each node until ctx is done.
 func (p *probes) run(ctx context.Context, group *sync.WaitGroup, d *database) {
 	for _, n := range d.nodes {
 		group.Go(func() {
@@ -321,7 +328,7 @@ func (p *probes) run(ctx context.Context, group *sync.WaitGroup, d *database) {
 	}
 }
 
-// insert inserts one row. warned is set if, during the insertion, the database has warned that it did not wait
+// insert inserts one row. warned must be set by the notice handler if the database warns that it did not wait
 // for a standby.
 func (p *probes) insert(conn *pgx.Conn, warned *atomic.Bool) error {
 	limited, cancel := context.WithTimeout(context.Background(), 3*time.Second)
@@ -339,10 +346,10 @@ func (p *probes) insert(conn *pgx.Conn, warned *atomic.Bool) error {
 	return nil
 }
 
-// lost returns how many of the acknowledged rows the primary lacks, and how many rows were acknowledged. If any
-// are missing, the database itself has lost them, and no server on it can keep its promises. Patroni before 3.1
-// causes this if a newly promoted node does not renew its key in time: Patroni then returns to the previous
-// primary, which lacks those commits (Patroni pull request 2787).
+// lost returns how many acknowledged rows the primary does not have, and how many rows were acknowledged. If
+// any are missing, the database itself has lost them, so no server that uses it can keep its promises. Versions
+// of Patroni before 3.1 can cause this: if a newly promoted node does not renew its key in time, they go back
+// to the previous primary, which lacks those commits (Patroni pull request 2787).
 func (p *probes) lost(d *database) (lost, of int, err error) {
 	n := d.primary()
 	if n == nil {

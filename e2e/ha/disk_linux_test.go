@@ -23,7 +23,7 @@ func mountDisk(t testing.TB, dir, size string) bool {
 	return true
 }
 
-// fill fills the file system of a folder. empty frees the space again.
+// fill fills the file system that contains dir. Calling empty frees the space again.
 func fill(dir string) (empty func(), err error) {
 	name := filepath.Join(dir, "ballast")
 	var disk unix.Statfs_t

@@ -14,10 +14,10 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// TestEpoch cancels the wait for the standby, which makes a commit visible on the primary although no standby
-// has it. Then the standby is promoted and the primary is lost. A build that does not raise the epoch, but
-// reads the head to find out whether the commit was made, acknowledges the record, which is then lost. The
-// ordinary build acknowledges nothing until the standby has the record.
+// TestEpoch cancels a commit's wait for the standby, which makes the commit visible on the primary although
+// no standby has it. It then kills the primary and promotes the standby. A build that merely reads the head
+// to find out whether the commit was made, without raising the epoch, acknowledges the record, which is then
+// lost. The ordinary build does not acknowledge the record until the standby has it.
 func TestEpoch(t *testing.T) {
 	if installed, err := postgrestest.IsInstalled(); err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestEpoch(t *testing.T) {
 	}
 }
 
-// epochScene is one server on a primary that has a synchronous standby.
+// epochScene consists of a server and the primary that it uses, which has a synchronous standby.
 type epochScene struct {
 	t                *testing.T
 	primary, standby *postgrestest.Server
@@ -70,7 +70,8 @@ func newEpochScene(t *testing.T, binary string) *epochScene {
 	return s
 }
 
-// post posts a record until it is acknowledged. It returns a channel that is then closed.
+// post repeatedly posts a record in the background until it is acknowledged, and then closes the
+// returned channel. It stops early if ctx is done.
 func (s *epochScene) post(ctx context.Context, group *sync.WaitGroup) (acknowledged chan struct{}) {
 	acknowledged = make(chan struct{})
 	a := s.history.begin(1)[0]
@@ -85,7 +86,8 @@ func (s *epochScene) post(ctx context.Context, group *sync.WaitGroup) (acknowled
 	return acknowledged
 }
 
-// patience limits waits that take milliseconds on an idle machine. No requirement depends on it.
+// patience is the time limit for waits that take milliseconds on an idle machine. It is not part of
+// what is being tested.
 const patience = time.Minute
 
 func (s *epochScene) wait(for_ <-chan struct{}, what string) {
@@ -97,7 +99,8 @@ func (s *epochScene) wait(for_ <-chan struct{}, what string) {
 	}
 }
 
-// run reports whether the record was acknowledged before a standby had it.
+// run performs the scenario and reports whether the record was acknowledged before a standby had
+// it.
 func (s *epochScene) run() (early bool) {
 	ctx, stop := context.WithCancel(context.Background())
 	var group sync.WaitGroup
@@ -114,12 +117,13 @@ func (s *epochScene) run() (early bool) {
 		require.NoError(s.t, admin.QueryRow(ctx, query).Scan(&n))
 		return n
 	}
-	// Cancel the wait of the commit, as an operator, a timeout, or a shutdown can.
+	// Cancel the commit's wait for the standby, as an operator, a timeout, or a shutdown might.
 	require.Eventually(s.t, func() bool {
 		return count(`SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'commit'`) > 0
 	}, patience, 5*time.Millisecond)
 	require.Eventually(s.t, func() bool { return count(`SELECT size::int FROM colophon_heads`) == 3 }, patience, 5*time.Millisecond, "the commit must be visible")
-	// Either the record is acknowledged now, or the transaction that raises the epoch waits for the standby.
+	// Now either the record is acknowledged, or the transaction that raises the epoch is waiting for the
+	// standby.
 	require.Eventually(s.t, func() bool {
 		select {
 		case <-second:

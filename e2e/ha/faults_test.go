@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// fault is a failure that lasts for some time. run returns when the failure has ended, and describes it.
+// fault is a temporary failure. run causes it, returns after it has ended, and describes what happened.
 type fault struct {
 	name string
 	run  func(w *world, r *rand.Rand) (what string)
@@ -40,7 +40,7 @@ var faults = []fault{
 	{"commits that only the primary has", loseReplicas},
 }
 
-// world is everything on which faults act.
+// world contains everything that faults act on.
 type world struct {
 	database *database
 	servers  []*server
@@ -55,12 +55,12 @@ func (w *world) clear() {
 
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
-// between returns a random duration from least to most.
+// between returns a random duration in the range [least, most), rounded to milliseconds.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return (least + time.Duration(r.Int64N(int64(most-least)))).Round(time.Millisecond)
 }
 
-// victim returns a random node, most often the primary, and its name for the log.
+// victim returns a random node, which is the primary in most cases, and a name for it in the log.
 func (w *world) victim(r *rand.Rand) (*node, string) {
 	n := pick(r, w.database.nodes)
 	primary := w.database.primary()
@@ -73,7 +73,7 @@ func (w *world) victim(r *rand.Rand) (*node, string) {
 	return n, n.name
 }
 
-// trouble disturbs lines for some time: it cuts, stalls, or delays all of them.
+// trouble cuts, stalls, or delays all of the given lines for a few seconds.
 func trouble(r *rand.Rand, lines ...*line) string {
 	lasts := between(r, time.Second, 8*time.Second)
 	defer heal(lines...)
@@ -117,7 +117,7 @@ func stopServer(w *world, r *rand.Rand) string {
 	return fmt.Sprintf("%s for %v", s.name, lasts)
 }
 
-// cutServer disturbs all lines of a server at once.
+// cutServer disturbs all lines to and from one server at the same time.
 func cutServer(w *world, r *rand.Rand) string {
 	i := r.IntN(len(w.servers))
 	lines := []*line{w.servers[i].line}
@@ -132,7 +132,8 @@ func troubleServer(w *world, r *rand.Rand) string {
 	return s.name + " " + trouble(r, s.line)
 }
 
-// troubleStore disturbs the lines from one server to some nodes, or from two servers to one node.
+// troubleStore disturbs the lines from one server to one or more nodes, or from two servers to one
+// node.
 func troubleStore(w *world, r *rand.Rand) string {
 	i := r.IntN(len(w.servers))
 	what, lines := w.servers[i].name+" to ", []*line(nil)
@@ -178,7 +179,8 @@ func fillFor(dir string, lasts time.Duration) string {
 	return fmt.Sprintf(" for %v", lasts)
 }
 
-// jumpServer sets a server's clock back, or ahead by less than the day that an audit tolerates.
+// jumpServer sets a server's clock back, or ahead by less than one day, which is how much an audit
+// tolerates.
 func jumpServer(w *world, r *rand.Rand) string {
 	s, jump := pick(r, w.servers), pick(r, jumps)
 	s.setClock(jump)
@@ -198,7 +200,8 @@ func jumpNode(w *world, r *rand.Rand) string {
 	return fmt.Sprintf("%s by %v from now on", name, jump)
 }
 
-// killPostgres kills the main process of PostgreSQL. Patroni restarts it, or promotes another node.
+// killPostgres kills a node's main PostgreSQL process. Patroni then restarts PostgreSQL or promotes
+// another node.
 func killPostgres(w *world, r *rand.Rand) string {
 	n, name := w.victim(r)
 	if pid := n.postmaster(); pid != 0 {
@@ -234,12 +237,13 @@ func cutRegister(w *world, r *rand.Rand) string {
 	return name + " " + trouble(r, n.register)
 }
 
-// isolateNode stalls all lines of a node, sometimes for so long that another node replaces it.
+// isolateNode stalls all lines to and from a node, sometimes for so long that another node is
+// promoted.
 func isolateNode(w *world, r *rand.Rand) string {
 	n, name := w.victim(r)
 	lasts := between(r, time.Second, 20*time.Second)
 	lines := append([]*line{n.register, n.peers[0], n.peers[1]}, n.from...)
-	for _, m := range w.database.nodes { // the node must not reach the others either
+	for _, m := range w.database.nodes { // the node must not be able to reach the others either
 		if m != n {
 			lines = append(lines, m.peers...)
 		}
@@ -254,7 +258,7 @@ func isolateNode(w *world, r *rand.Rand) string {
 
 func promote(w *world, _ *rand.Rand) string { return w.database.promote() }
 
-// cancelWaits repeatedly cancels all waits for the standby while replication is slow.
+// cancelWaits slows down replication and repeatedly cancels the waits of commits for the standby.
 func cancelWaits(w *world, r *rand.Rand) string {
 	n := w.database.primary()
 	if n == nil {
@@ -268,8 +272,8 @@ func cancelWaits(w *world, r *rand.Rand) string {
 	return fmt.Sprintf("%d on %s", cancelled, n.name)
 }
 
-// cancel repeatedly cancels the waits of Colophon's commits for the given time. It returns how many it has
-// cancelled.
+// cancel repeatedly cancels all waits of Colophon's commits for the standby, for the given time. It
+// returns how many waits it has cancelled.
 func (n *node) cancel(lasts time.Duration) (cancelled int) {
 	_ = n.ask(lasts+time.Second, "postgres", func(ctx context.Context, conn *pgx.Conn) error {
 		for until := time.Now().Add(lasts); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
@@ -285,21 +289,21 @@ func (n *node) cancel(lasts time.Duration) (cancelled int) {
 	return cancelled
 }
 
-// loseReplicas makes commits visible although no standby has them: it cuts the replication and cancels the
-// waits for the standby. Soon afterwards the primary is killed, and another node is promoted.
+// loseReplicas cuts replication and cancels the waits for the standby, so that commits become visible
+// although no standby has them. Soon afterwards it kills the primary, and Patroni promotes another node.
 func loseReplicas(w *world, r *rand.Rand) string {
 	n := w.database.primary()
 	if n == nil {
 		return ""
 	}
-	// A running Patroni could notice in time that no standby can be promoted.
+	// If Patroni kept running, it could notice in time that no standby can be promoted.
 	n.patroni.signal(syscall.SIGSTOP)
 	for _, l := range n.peers {
 		l.cut()
 	}
 	defer heal(n.peers...)
 	cancelled := n.cancel(between(r, 200*time.Millisecond, 600*time.Millisecond))
-	away := between(r, 13*time.Second, 18*time.Second) // longer than the leader's key in etcd is valid
+	away := between(r, 13*time.Second, 18*time.Second) // longer than the primary's leader key in etcd remains valid
 	n.kill(away)
 	time.Sleep(away)
 	return fmt.Sprintf("%d on %s, which is away for %v", cancelled, n.name, away)

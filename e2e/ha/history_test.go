@@ -8,7 +8,7 @@ import (
 	"colophon/proofs"
 )
 
-// history is what the clients know about one ledger.
+// history is what clients and witnesses know about one ledger.
 type history struct {
 	ledger string
 
@@ -16,7 +16,7 @@ type history struct {
 	sent        int        // number of attempts
 	appends     []*attempt // acknowledged attempts
 	reads       []read
-	newest      uint64 // highest seq that was acknowledged or that a read has seen
+	newest      uint64 // highest seq that was acknowledged or seen by a read
 	checkpoints map[uint64][]byte
 	wrong       []error // observations that must never happen
 }
@@ -50,7 +50,8 @@ func (h *history) begin(count int) (list []*attempt) {
 	return list
 }
 
-// acknowledged records a receipt. A second receipt for the same attempt must be for the same event.
+// acknowledged records the receipt for an attempt. A second receipt for the same attempt must be
+// for the same event.
 func (h *history) acknowledged(a *attempt, receipt *proofs.Receipt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,7 +66,7 @@ func (h *history) acknowledged(a *attempt, receipt *proofs.Receipt) {
 	h.appends = append(h.appends, a)
 }
 
-// latest returns the highest seq that was acknowledged or that a read has seen.
+// latest returns the highest seq that was acknowledged or seen by a read.
 func (h *history) latest() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,8 +80,8 @@ func (h *history) counts() (sent, acknowledged int) {
 	return h.sent, len(h.appends)
 }
 
-// saw records the response to a read. Later reads then require at least its size, because two servers need not
-// show the same size at the same time.
+// saw records the response to a read. From then on, every read requires at least the same size, because two
+// servers need not show the same size at the same time.
 func (h *history) saw(r read) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +90,8 @@ func (h *history) saw(r read) {
 	h.reads = append(h.reads, r)
 }
 
-// signed records a verified checkpoint. compare later compares all checkpoints with the log.
+// signed records a verified checkpoint, so that compare can compare it with the log. A second
+// checkpoint of the same size must have the same root.
 func (h *history) signed(c proofs.Checkpoint, note []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,7 +118,7 @@ func (h *history) broken(format string, arguments ...any) {
 	h.note(format, arguments...)
 }
 
-// note does the same as broken, for a caller that holds mu.
+// note is like broken but must be called with mu held.
 func (h *history) note(format string, arguments ...any) {
 	if len(h.wrong) < 20 {
 		h.wrong = append(h.wrong, fmt.Errorf("ledger %s: "+format, append([]any{h.ledger}, arguments...)...))

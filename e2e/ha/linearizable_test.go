@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// step is an operation on a log. For an append, at is the seq of the event; for a read, at is the length of the
-// log that the read saw.
+// step is an operation on a log. at is the seq of the event for an append, and the length of the log that was
+// seen for a read.
 type step struct {
 	append bool
 	at     uint64
@@ -31,8 +31,8 @@ func logModel(length uint64) porcupine.Model {
 	}
 }
 
-// operations returns the history as porcupine expects it. Every append has an outcome, because clients repeat
-// it until it is answered.
+// operations returns the history in porcupine's format. Every append in it has a known outcome, because
+// clients repeat an append until it is acknowledged.
 func (h *history) operations(begin time.Time) (all []porcupine.Operation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -49,11 +49,11 @@ func (h *history) operations(begin time.Time) (all []porcupine.Operation) {
 // of this number.
 const window = 2000
 
-// linearizable returns an error if the history of a log is not linearizable. The seqs order all operations. A
-// history is therefore linearizable if no operation begins after a later one has ended, which the loop checks
-// for the whole history, and if each window is linearizable, which porcupine checks.
+// linearizable returns an error if the history of a log is not linearizable. The seqs determine the order of
+// all operations. The history is therefore linearizable if no operation begins after a later one has ended,
+// which the loop checks for the whole history, and if each window is linearizable, which porcupine checks.
 func linearizable(all []porcupine.Operation) error {
-	order := func(o porcupine.Operation) uint64 { // a read of a length precedes the append that changes it
+	order := func(o porcupine.Operation) uint64 { // a read that sees a length comes before the append that changes the length
 		s := o.Input.(step)
 		if s.append {
 			return 2*s.at + 1
@@ -67,7 +67,7 @@ func linearizable(all []porcupine.Operation) error {
 		}
 		return int(a.Call - b.Call)
 	})
-	var earliest *porcupine.Operation // of the later operations, the one that returned first
+	var earliest *porcupine.Operation // the operation that returned first, among those later in the order
 	for i := len(all) - 1; i >= 0; i-- {
 		if o := &all[i]; earliest != nil && order(*earliest) > order(*o) && earliest.Return < o.Call {
 			return fmt.Errorf("%+v ended before %+v began", *earliest, *o)

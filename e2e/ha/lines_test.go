@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// line is a TCP relay from its own port to another port of 127.0.0.1. It can be cut, stalled, or delayed.
+// line is a TCP relay from its own port to another port on 127.0.0.1. It can be cut, stalled, or delayed.
 type line struct {
 	t      testing.TB
 	listen string // address on which the line listens
@@ -24,7 +24,7 @@ type line struct {
 	open     chan struct{}  // closed unless the line is stalled; guarded by mu
 }
 
-// newLine starts a line to a port of 127.0.0.1. The line is cut when the test ends.
+// newLine starts a line to a port on 127.0.0.1. The line is cut when the test ends.
 func newLine(t testing.TB, port string) *line {
 	t.Helper()
 	l := &line{t: t, listen: "127.0.0.1:" + freePort(t), target: "127.0.0.1:" + port, links: make(map[*link]bool), open: make(chan struct{})}
@@ -41,7 +41,7 @@ func (l *line) port() string {
 
 func (l *line) address() string { return l.listen }
 
-// start listens again if the line is cut.
+// start makes the line listen again if it is cut.
 func (l *line) start() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *line) accept(listener net.Listener) {
 	}
 }
 
-// connect connects a client of the line to the target, and relays until the connection ends.
+// connect dials the target and relays data between it and client until the connection ends.
 func (l *line) connect(listener net.Listener, client net.Conn) {
 	server, err := net.DialTimeout("tcp4", l.target, 10*time.Second)
 	if err != nil {
@@ -117,7 +117,8 @@ func (l *line) delay(by time.Duration) {
 	l.slower = by
 }
 
-// heal undoes cut, stall, and delay. Data that a stalled line has held back is then delivered.
+// heal undoes the effects of cut, stall, and delay. Data that was held back while the line was
+// stalled is then delivered.
 func (l *line) heal() {
 	l.mu.Lock()
 	l.slower = 0
@@ -154,20 +155,20 @@ type link struct {
 	done chan struct{} // closed when the link has ended
 }
 
-// chunk is data that arrived together. A chunk without bytes marks the end of one direction.
+// chunk is data that arrived in a single read. A chunk without bytes marks the end of a direction.
 type chunk struct {
 	bytes   []byte
 	arrived time.Time
 }
 
-// Limits of the data that a stalled line holds back in one direction. When they are reached, the sender
-// blocks, as on a congested network.
+// These constants limit the data that a stalled line holds back in each direction. Once the limit is
+// reached, the sender blocks, as on a congested network.
 const (
 	chunkBytes = 32 << 10
 	chunks     = 128
 )
 
-// run forwards in both directions. It returns when both directions have ended.
+// run forwards data in both directions and returns when both have ended.
 func (k *link) run() {
 	var directions sync.WaitGroup
 	for i := range k.ends {
@@ -182,7 +183,7 @@ func (k *link) run() {
 	k.line.mu.Unlock()
 }
 
-// end closes both ends of the link at once.
+// end closes both ends of the link immediately. It can be called more than once.
 func (k *link) end() {
 	k.once.Do(func() {
 		close(k.done)

@@ -1,16 +1,16 @@
-// Package ha_test injects faults into three servers on a highly available PostgreSQL: three nodes that Patroni
-// manages, one of them the primary and another its synchronous standby. Clients write throughout. No acknowledged
-// write may be lost, and no two checkpoints may contradict each other.
+// Package ha_test injects faults into three servers on a highly available PostgreSQL cluster. Patroni manages its
+// three nodes, of which one is the primary and another is the synchronous standby. Clients write continuously. No
+// acknowledged write may be lost, and no two checkpoints may contradict each other.
 //
 //	make ha                                  ten minutes of faults
-//	make ha HA_MINUTES=2 HA_SEED=7 HA_SEEDS=3  three runs, of two minutes each, with the seeds 7 to 9
-//	make ha HA_TAGS=withoutepoch             a build that does not raise the epoch; the run must fail
+//	make ha HA_MINUTES=2 HA_SEED=7 HA_SEEDS=3  three runs, of two minutes each, with seeds 7 to 9
+//	make ha HA_TAGS=withoutepoch             a build that does not raise the epoch, so the run must fail
 //
-// HA_ONLY limits the faults to those whose names contain it. HA_LOGS names a folder to which the logs of all
-// processes are copied.
+// If HA_ONLY is set, only faults whose names contain its value are injected. HA_LOGS names a folder to which the
+// logs of all processes are copied.
 //
-// With the same seed, the same faults are chosen, but concurrent steps can happen in a different order. Everything
-// runs in a temporary folder, on free ports of 127.0.0.1. docs/faults.md reports the findings.
+// The same seed always selects the same faults, but concurrent steps can happen in a different order. Everything
+// runs in a temporary folder, on free ports of 127.0.0.1. docs/faults.md describes the results.
 package ha_test
 
 import (
@@ -23,13 +23,13 @@ import (
 	"time"
 )
 
-// settings of a run. Only TestMain sets them.
+// settings configures a run of the tests. Only TestMain writes it.
 var settings struct {
-	lasts time.Duration // duration of the faults of one run
+	lasts time.Duration // how long each run injects faults
 	seed  uint64
 	seeds int
 	tags  string // build tags of the servers
-	only  string // part of the names of the faults to choose from
+	only  string // only faults whose names contain this string are chosen
 	logs  string // folder to which the logs of all processes are copied; "" means none
 	dir   string // folder with the builds of the command
 }
@@ -55,7 +55,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// number reads a number from an environment variable. If the variable is not set, it returns otherwise.
+// number returns the value of an environment variable as a number, or the default given by otherwise if
+// the variable is not set. It panics if the value is not a number.
 func number(name string, otherwise float64) float64 {
 	text := os.Getenv(name)
 	if text == "" {
@@ -68,8 +69,8 @@ func number(name string, otherwise float64) float64 {
 	return n
 }
 
-// build returns the path of the command built with these tags. It builds the command only once for each list of
-// tags.
+// build builds the command with the given tags and returns the path of the binary. It builds only once for each
+// value of tags.
 func build(t testing.TB, tags string) string {
 	t.Helper()
 	path := filepath.Join(settings.dir, "colophon-"+tags)

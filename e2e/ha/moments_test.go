@@ -18,7 +18,7 @@ func (m *moments) note() {
 	m.times = append(m.times, time.Now())
 }
 
-// after reports whether anything has succeeded after t.
+// after reports whether the operation has succeeded since t.
 func (m *moments) after(t time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,7 +45,7 @@ func (m *moments) gaps(from, to time.Time, least time.Duration) (found []gap) {
 	return found
 }
 
-// beyond returns how much of a gap does not overlap with any of the other gaps.
+// beyond returns how much of the gap is not covered by any of the others.
 func (g gap) beyond(others []gap) time.Duration {
 	rest := g.length()
 	for _, o := range others {

@@ -27,18 +27,18 @@ type process struct {
 	supervise sync.WaitGroup
 
 	mu      sync.Mutex
-	pid     int // of the running process, or 0; guarded by mu
+	pid     int // process ID, or 0 if the program is not running; guarded by mu
 	wanted  bool
 	until   time.Time // the program is not restarted before this time
 	stopped chan struct{}
 	starts  int
 }
 
-// restartPause is the time after which a program that has exited is restarted.
+// restartPause is the time between the exit of a program and its restart.
 const restartPause = 300 * time.Millisecond
 
-// start keeps a program running in a folder until the test ends. environment is added to the environment of
-// the test.
+// start runs a program in the folder dir and restarts it whenever it exits, until the test ends. The
+// variables in environment are added to the environment of the test.
 func start(t testing.TB, dir, name string, environment []string, arguments ...string) *process {
 	t.Helper()
 	p := &process{name: name, arguments: arguments, log: filepath.Join(dir, name+".log"), wanted: true, stopped: make(chan struct{})}
@@ -114,7 +114,7 @@ func (p *process) once() {
 	}
 	p.pid, p.starts = command.Process.Pid, p.starts+1
 	p.mu.Unlock()
-	// Wait until the process has exited without reaping it, so that its ID is not reused while mu is not held.
+	// Wait for the process to exit but do not reap it yet, so that its ID is not reused while mu is not held.
 	_, _ = waitUntilEnded(command.Process.Pid)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +131,7 @@ func (p *process) signal(signal syscall.Signal) {
 	}
 }
 
-// kill kills the process. The program is not restarted before the time away has passed.
+// kill kills the process and delays the restart of the program by at least the given time.
 func (p *process) kill(away time.Duration) {
 	p.mu.Lock()
 	p.until = time.Now().Add(away)
@@ -157,7 +157,7 @@ func (p *process) running() int {
 	return p.pid
 }
 
-// started returns how often the program has been started.
+// started returns how many times the program has been started.
 func (p *process) started() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,7 +172,7 @@ func children(of int) (pids []int) {
 		if err != nil {
 			continue
 		}
-		_, rest, _ := strings.Cut(string(text), ") ") // the name can contain spaces
+		_, rest, _ := strings.Cut(string(text), ") ") // the name of the program can contain spaces
 		fields := strings.Fields(rest)
 		if len(fields) < 2 || fields[1] != strconv.Itoa(of) {
 			continue
@@ -184,8 +184,8 @@ func children(of int) (pids []int) {
 	return pids
 }
 
-// freePort returns a free port of 127.0.0.1. The port is below those that the system chooses for outgoing
-// connections.
+// freePort returns a free port on 127.0.0.1 that lies below the range from which the system chooses ports
+// for outgoing connections. It never returns the same port twice.
 func freePort(t testing.TB) string {
 	t.Helper()
 	const first, count = 12000, 18000
@@ -194,8 +194,8 @@ func freePort(t testing.TB) string {
 		if _, used := ports.LoadOrStore(port, true); used {
 			continue
 		}
-		// Dial instead of listening, because a process that is started at this moment can inherit the
-		// listener and keep the port in use for longer.
+		// Dial the port instead of listening on it, because a process that is being started at this
+		// moment could inherit the listener and keep the port in use.
 		conn, err := net.DialTimeout("tcp4", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
 		if err == nil {
 			require.NoError(t, conn.Close())
@@ -210,8 +210,9 @@ func freePort(t testing.TB) string {
 
 var ports sync.Map // ports that freePort has returned
 
-// reaper kills all processes that run from a folder when the test process has exited, even if that process is
-// killed. This is necessary because Patroni starts PostgreSQL in its own session.
+// reaper starts a process that waits until the test process has exited, even if that was killed, and then
+// kills all processes whose command line contains dir. This is necessary because Patroni starts PostgreSQL in
+// its own session.
 func reaper(t testing.TB, dir string) {
 	t.Helper()
 	const script = `cat >/dev/null

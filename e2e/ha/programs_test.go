@@ -13,19 +13,20 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// requireVariable names the environment variable that makes a test fail instead of skipping it if a program is
-// missing.
+// requireVariable is the name of an environment variable. If it is set and a program is missing, the test
+// fails instead of being skipped.
 const requireVariable = "COLOPHON_REQUIRE_PATRONI"
 
-// programs holds the paths of programs from Debian packages.
+// programs holds the paths of the programs that the test needs, all of which are in Debian
+// packages.
 type programs struct {
 	patroni, etcd string
 	postgres      string // folder that contains PostgreSQL's programs
-	faketime      string // library that changes the clock of a process; "" if it is not installed
+	faketime      string // path of libfaketime, which changes the clock of a process; "" if it is not installed
 }
 
-// findPrograms finds the programs. It skips the test if one is missing, or fails it if requireVariable is
-// set.
+// findPrograms returns the paths of the programs. If one is missing, it skips the test, or fails it if
+// requireVariable is set.
 func findPrograms(t testing.TB) (p programs) {
 	t.Helper()
 	find := func(name, pack string) string {
@@ -57,8 +58,8 @@ func findPrograms(t testing.TB) (p programs) {
 	return p
 }
 
-// account returns the user that must run all programs if the test runs as root, because PostgreSQL refuses to
-// run as root. If the test does not run as root, account returns nil.
+// account returns the user that must run all programs, because PostgreSQL refuses to run as root. It returns
+// nil if the test itself does not run as root.
 func account(t testing.TB) *syscall.Credential {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -71,7 +72,7 @@ func account(t testing.TB) *syscall.Credential {
 	return nil
 }
 
-// folder creates a folder for the user that account returns.
+// folder creates a folder that is owned by the user that account returns.
 func folder(t testing.TB, path string) string {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(path, 0o700))
@@ -79,7 +80,7 @@ func folder(t testing.TB, path string) string {
 	return path
 }
 
-// give makes the user that account returns the owner of a file or folder.
+// give changes the owner of a file or folder to the user that account returns.
 func give(t testing.TB, path string) {
 	t.Helper()
 	if a := account(t); a != nil {
@@ -87,7 +88,7 @@ func give(t testing.TB, path string) {
 	}
 }
 
-// write writes a file for the user that account returns.
+// write writes a file that is owned by the user that account returns.
 func write(t testing.TB, path, text string, mode os.FileMode) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(text), mode))

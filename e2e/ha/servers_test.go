@@ -17,23 +17,24 @@ import (
 	"colophon/proofs"
 )
 
-// ledgers lists the names of the ledgers that the clients write.
+// ledgers lists the ledgers that the clients write to.
 var ledgers = []string{"default", "second", "third"}
 
-// server is a server process of Colophon.
+// server is a Colophon server process.
 type server struct {
 	*process
 	data  string
 	disk  bool // whether data is on its own small disk
 	clock string
-	url   string // URL of the server, without the line
+	url   string // URL of the server itself, which bypasses its line
 	line  *line  // line through which clients and the other servers reach this one
 }
 
-// reached returns the URL through which clients reach the server: the address of its line.
+// reached returns the URL by which clients reach the server, which is that of its line.
 func (s *server) reached() string { return "http://" + s.line.address() }
 
-// startServers starts count servers that share a database and have the keys of all ledgers.
+// startServers starts count servers that share a database, and gives each of them the keys of all
+// ledgers.
 func startServers(t testing.TB, binary string, d *database, dir string, count int) []*server {
 	t.Helper()
 	primary := d.primary()
@@ -67,8 +68,8 @@ func startServers(t testing.TB, binary string, d *database, dir string, count in
 	return servers
 }
 
-// startServer starts a server and waits until it is ready. prepare is called first, with the empty
-// data folder.
+// startServer starts a server and waits until it is ready. Before starting it, it calls prepare
+// with the path of the empty data folder.
 func startServer(t testing.TB, binary, store string, dir, name string, prepare func(data string)) *server {
 	t.Helper()
 	place, port := folder(t, filepath.Join(dir, name)), freePort(t)
@@ -82,19 +83,19 @@ func startServer(t testing.TB, binary, store string, dir, name string, prepare f
 	return s
 }
 
-// setClock makes the server's clock differ from the real time by ahead.
+// setClock sets the server's clock to the given duration ahead of the real time.
 func (s *server) setClock(ahead time.Duration) {
 	_ = os.WriteFile(s.clock, []byte(ahead.String()), 0o644) // #nosec G306 -- the server's user reads it
 }
 
-// clear undoes the effects that faults can leave on the server.
+// clear undoes any lasting effects of faults on the server.
 func (s *server) clear() {
 	s.signal(syscall.SIGCONT)
 	s.line.heal()
 	_ = os.Remove(s.clock)
 }
 
-// verifier returns the verifier key of a ledger as the server states it.
+// verifier returns the verifier key of a ledger, as reported by the server.
 func (s *server) verifier(t testing.TB, ledger string) *proofs.Verifier {
 	t.Helper()
 	answer, err := quick.Get(s.url + "/v1/ledgers/" + ledger)

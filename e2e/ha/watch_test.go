@@ -16,8 +16,8 @@ import (
 	"colophon/proofs"
 )
 
-// watch collects and verifies the checkpoints of a ledger from all servers until ctx is done. It uses
-// connections that faults do not affect.
+// watch reads and verifies the checkpoints of a ledger from all servers until ctx is done, and adds
+// them to h. Its connections are not affected by faults.
 func watch(ctx context.Context, group *sync.WaitGroup, servers []*server, key *proofs.Verifier, h *history) {
 	for _, s := range servers {
 		group.Go(func() {
@@ -31,8 +31,8 @@ func watch(ctx context.Context, group *sync.WaitGroup, servers []*server, key *p
 	}
 }
 
-// checkpoint reads and verifies a server's checkpoint of a ledger. The note is nil if the server does not
-// return one.
+// checkpoint reads a ledger's checkpoint from a server and verifies it. The note is nil if the server
+// does not return a checkpoint or if it is invalid.
 func checkpoint(s *server, key *proofs.Verifier, h *history) (proofs.Checkpoint, []byte) {
 	note := get(s.url + "/v1/ledgers/" + h.ledger + "/log/checkpoint")
 	if note == nil {
@@ -46,7 +46,7 @@ func checkpoint(s *server, key *proofs.Verifier, h *history) (proofs.Checkpoint,
 	return c, note
 }
 
-// get returns the body of a response with the status 200. It returns nil for any other response.
+// get returns the body of the response if its status is 200, and nil otherwise.
 func get(url string) []byte {
 	answer, err := quick.Get(url) // #nosec G107 -- of the test
 	if err != nil {
@@ -60,8 +60,8 @@ func get(url string) []byte {
 	return text
 }
 
-// witness checks that each checkpoint extends the previous one. It reads checkpoints and consistency proofs
-// from random servers.
+// witness checks that each checkpoint of a ledger extends the previous one. It reads every checkpoint and
+// consistency proof from a random server.
 func witness(ctx context.Context, group *sync.WaitGroup, servers []*server, key *proofs.Verifier, h *history) {
 	group.Go(func() {
 		var last proofs.Checkpoint
@@ -101,7 +101,7 @@ func witness(ctx context.Context, group *sync.WaitGroup, servers []*server, key 
 	})
 }
 
-// hash is a hash that JSON represents as hexadecimal digits.
+// hash is a hash that is represented in JSON by hexadecimal digits.
 type hash proofs.Hash
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -116,7 +116,7 @@ func (h *hash) UnmarshalText(text []byte) error {
 	return err
 }
 
-// follow starts colophon audit --follow on a ledger of a server.
+// follow runs colophon audit --follow on a ledger of the given server.
 func follow(t testing.TB, binary, dir string, s *server, key *proofs.Verifier, ledger string) *process {
 	t.Helper()
 	return start(t, dir, "audit-"+ledger, nil, binary, "audit", s.url+"/v1/ledgers/"+ledger, "--key", key.String(),

@@ -25,14 +25,14 @@ const (
 type clients struct {
 	servers   []*server
 	histories []*history
-	acked     []*moments // times of acknowledged writes, by ledger
+	acked     []*moments // times of acknowledged writes to each ledger
 	http      *http.Client
 	stop      context.Context // when it is done, clients begin no new requests
 	quit      context.Context // when it is done, clients give up on unanswered requests
 }
 
-// write starts the writers. They write until stop is done, and then until everything that they have
-// begun is acknowledged or quit is done. group waits for them.
+// write starts the writers. They begin new attempts until stop is done, and then continue until
+// every attempt is acknowledged or quit is done. The writers are added to group.
 func (c *clients) write(group *sync.WaitGroup, seed uint64) {
 	c.http = &http.Client{Timeout: answerTime, Transport: &http.Transport{MaxIdleConnsPerHost: writers}}
 	for i := range writers {
@@ -54,7 +54,8 @@ func (c *clients) write(group *sync.WaitGroup, seed uint64) {
 	}
 }
 
-// post posts attempts to random servers until all are acknowledged.
+// post posts the attempts in list to random servers until all of them are acknowledged or quit is
+// done.
 func (c *clients) post(r *rand.Rand, ledger int, list []*attempt) {
 	batch := len(list) > 1
 	for tries := 0; len(list) > 0 && c.quit.Err() == nil; tries++ {
@@ -137,8 +138,8 @@ func (c *clients) batch(s *server, ledger int, list []*attempt) {
 	}
 }
 
-// judge records the response to an attempt: an acknowledgement, a refusal that may be repeated, or
-// something that must never happen.
+// judge records the response to an attempt, which is an acknowledgement, a refusal that permits a
+// retry, or something that must never happen.
 func (c *clients) judge(ledger int, a *attempt, status int, text []byte) {
 	h := c.histories[ledger]
 	switch status {
@@ -156,8 +157,8 @@ func (c *clients) judge(ledger int, a *attempt, status int, text []byte) {
 	}
 }
 
-// read reads from a random server with after set to the newest acknowledged event, and requires that
-// the response covers that event.
+// read sends a query to a random server and requires that the response covers the newest
+// acknowledged event. It passes that event's seq in the parameter after.
 func (c *clients) read(r *rand.Rand, h *history) {
 	s := c.servers[r.IntN(len(c.servers))]
 	one := read{sent: time.Now()}

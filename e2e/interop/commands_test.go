@@ -52,7 +52,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// The documented OpenSSL commands refuse a checkpoint that was signed with a different key.
+// The documented OpenSSL commands reject a checkpoint that was signed with a different key.
 func TestOpenSSLRefusesAnotherKey(t *testing.T) {
 	wantTools(t, "bash", "curl", "openssl")
 	s, other := start(t), start(t)

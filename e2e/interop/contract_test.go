@@ -23,7 +23,7 @@ import (
 
 const contract = "../../openapi.yaml"
 
-// wantNode skips a test if Node or its packages are missing. make interop installs the packages. If
+// wantNode skips the test if Node or one of the packages installed by make interop is missing. If
 // COLOPHON_REQUIRE_INTEROP is set, the test fails instead.
 func wantNode(t testing.TB) {
 	t.Helper()
@@ -56,8 +56,8 @@ func TestContractLints(t *testing.T) {
 	require.Contains(t, out, "operation-operationId-unique")
 }
 
-// edited writes a copy of a document in which the text old is replaced, and returns its path. It
-// requires that old occurs once.
+// edited writes a copy of a document with old replaced by replacement, and returns the path of the
+// copy. It requires that old occurs exactly once.
 func edited(t testing.TB, document, old, replacement string) string {
 	t.Helper()
 	text, err := os.ReadFile(document)
@@ -70,7 +70,7 @@ func edited(t testing.TB, document, old, replacement string) string {
 
 // withoutLines writes a copy of the contract without the schemas of NDJSON bodies, and returns its
 // path. OpenAPI 3.0 cannot describe NDJSON: the contract describes an array, but Prism sees a
-// string and would refuse it. The server's own tests check each line.
+// string and would reject it. The server's own tests check each line.
 func withoutLines(t testing.TB) string {
 	t.Helper()
 	var document yaml.Node
@@ -103,8 +103,9 @@ func readContract(t testing.TB) []byte {
 	return text
 }
 
-// behind returns a server that is reached through Prism. Prism checks each request and each
-// response against a document. If one does not conform, Prism responds with 422 or 500 instead.
+// behind starts Prism as a proxy for s and returns a server that is reached through it. Prism
+// checks each request and response against the document. If one does not conform, Prism responds
+// with 422 or 500 instead.
 func behind(s *server, document string) *server {
 	s.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -141,7 +142,7 @@ func behind(s *server, document string) *server {
 	return nil
 }
 
-// The proxy really checks: with a stricter contract, it refuses requests and responses that it
+// The proxy really does check: given a stricter contract, it rejects requests and responses that it
 // accepted before. (If Prism does not understand a schema, it silently checks nothing.)
 func TestProxyRefuses(t *testing.T) {
 	wantNode(t)
@@ -170,8 +171,8 @@ func TestProxyRefuses(t *testing.T) {
 	}
 }
 
-// Every request in the life of a ledger passes through a proxy that allows only what the contract
-// describes: imports with the command import, and one request for every route.
+// Every kind of request in the life of a ledger passes through a proxy that permits only what the
+// contract describes. This includes imports with the import command and a request for every route.
 func TestContractHolds(t *testing.T) {
 	wantNode(t)
 	s := start(t)
@@ -207,8 +208,8 @@ func (s *server) event() string {
 	return event.Hash
 }
 
-// importAll imports the real input, if it is available (it is not part of the repository), and
-// lines of every kind.
+// importAll imports the real input, if it is available (it is not part of the repository), followed
+// by someLines.
 func (s *server) importAll() {
 	s.t.Helper()
 	files, err := filepath.Glob("../../../shared/data/*.ndjson.gz")
@@ -219,8 +220,8 @@ func (s *server) importAll() {
 	s.importLines([]byte(someLines))
 }
 
-// importLines imports lines with the command import, in several parts because Prism accepts at most
-// 10 MB.
+// importLines imports lines with the import command. It splits them into several imports because
+// Prism accepts at most 10 MB per request.
 func (s *server) importLines(lines []byte) {
 	s.t.Helper()
 	for piece := range slices.Chunk(slices.Collect(bytes.Lines(lines)), 1000) {

@@ -1,6 +1,6 @@
-// Package interop_test tests a real server with tools that other people wrote. Tools for
-// transparency logs mirror, check, and verify its log; tools for OpenAPI check its responses. No
-// test relies on the server's own code.
+// Package interop_test tests a real server with third-party tools. Transparency log tools mirror,
+// check, and verify its log; OpenAPI tools check its responses. No test relies on the server's own
+// code.
 package interop_test
 
 import (

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Load of BenchmarkProofs.
+// These constants define the load of BenchmarkProofs.
 const (
 	proofLeaves      = 1_000_000
 	proofConnections = 8
@@ -30,9 +30,9 @@ const (
 )
 
 // BenchmarkProofs reports the server's CPU time for each kind of request in a log of a million
-// leaves. It also reports the throughput for clients on the same machine, as a share of the
-// throughput of /healthz. It measures the kinds alternately, because other work on the machine
-// disturbs them, and reports medians.
+// leaves. It also reports the throughput for clients on the same machine, relative to the
+// throughput of /healthz. It alternates between the kinds, so that other work on the machine
+// affects them equally, and reports medians.
 //
 //	go test -run '^$' -bench Proofs -benchtime 1x .
 func BenchmarkProofs(b *testing.B) {
@@ -85,8 +85,8 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// spend sends proofRequests requests, and returns the server's CPU time and the elapsed time per
-// request, both in microseconds.
+// spend sends proofRequests requests to paths that it gets from path. It returns the server's CPU
+// time and the elapsed time per request, both in microseconds.
 func (s *server) spend(path func() string) (processor, passed float64) {
 	credentials := ""
 	if s.token != "" {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// request is a request for one route of the contract. In its path, ~ stands for the path of the
-// ledger c, which the first request creates, and EVENT for the hash of an event.
+// request is a request to one route of the contract. In its path, ~ stands for the path of the
+// ledger c, which the first request creates, and EVENT stands for the hash of an event.
 type request struct {
 	route, path, body string
 	status            int
@@ -28,10 +28,10 @@ const (
 	route = `{"project":"p","build":"b1","route":["a"],"content":"c"}`
 )
 
-// another is a generation whose model and output differ from those of ipc.
+// another is a generation that differs from ipc in its run_id, model, and output.
 var another = strings.NewReplacer(`"m"`, `"n"`, `"r"`, `"q"`, `"o"`, `"p"`).Replace(ipc)
 
-// cacheKey returns the cache key of the dimensions in the requests.
+// cacheKey returns the cache key for the value of dimensions.
 func cacheKey() string {
 	key := sha256.Sum256([]byte(strings.Repeat(zeros+"|", 5) + "1|1|1"))
 	return hex.EncodeToString(key[:])
@@ -46,8 +46,8 @@ var someLines = strings.Join([]string{
 	`{"kind":"path_fingerprint","record":` + route + `}`, "",
 }, "\n")
 
-// writes holds requests that record everything that the requests in reads need. Records 1 and 6 have
-// the same prompt, and records 2 and 5 have the same question.
+// writes contains requests that create everything that the requests in reads need. Records 1 and 6
+// have the same prompt, and records 2 and 5 have the same question.
 var writes = []request{
 	{route: "POST /v1/ledgers", path: "/v1/ledgers", body: `{"name":"c"}`, status: 201},
 	{route: "POST " + ofLedger + "/ipc-records", path: "~/ipc-records?derive=true", body: ipc, status: 201},
@@ -59,7 +59,7 @@ var writes = []request{
 	{route: "POST " + ofLedger + "/ipc-records", path: "~/ipc-records", body: another, status: 201},
 	{route: "POST " + ofLedger + "/run-dags", path: "~/run-dags", body: inputs, status: 201},
 	{route: "POST " + ofLedger + "/ipc-records", path: "~/ipc-records", body: ipc, status: 200},                                   // the same record again
-	{route: "POST " + ofLedger + "/ipc-records", path: "~/ipc-records", body: strings.Replace(ipc, `"o"`, `"z"`, 1), status: 409}, // a different record under the same run_id
+	{route: "POST " + ofLedger + "/ipc-records", path: "~/ipc-records", body: strings.Replace(ipc, `"o"`, `"z"`, 1), status: 409}, // a different record with the same run_id
 	{route: "POST " + ofLedger + "/ipc-records", path: "~/ipc-records?on_mismatch=reject", status: 422,
 		body: `{"payload":{},"output":"o","output_hash":"` + zeros + `","model":"m","temperature":1,"max_tokens":1}`},
 	{route: "POST " + ofLedger + "/batch", path: "~/batch", body: someLines, status: 200},
@@ -75,8 +75,8 @@ var writes = []request{
 	{route: "POST " + ofLedger + "/otlp/v1/traces", path: "~/otlp/v1/traces", body: `{"resourceSpans":[]}`, status: 200},
 	{route: "POST " + ofLedger + "/otlp/v1/logs", path: "~/otlp/v1/logs", body: `{"resourceLogs":[]}`, status: 200},
 	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 201},
-	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 409}, // refused, because both keys still sign after the earlier rotation
-	{route: "POST /v1/snapshots", path: "/v1/snapshots", status: 409},                             // refused, because no backup waits for a snapshot
+	{route: "POST " + ofLedger + "/keys", path: "~/keys", body: `{"step":"rotate"}`, status: 409}, // refused, because the ledger still signs with both keys after the earlier rotation
+	{route: "POST /v1/snapshots", path: "/v1/snapshots", status: 409},                             // refused, because no backup is waiting for a snapshot
 	{route: "POST /v1/compute/{kind}", path: "/v1/compute/ipc_record", body: ipc, status: 200},
 	{route: "POST /v1/compute/cache-key", path: "/v1/compute/cache-key", body: dimensions, status: 200},
 	{route: "POST /v1/compute/question-hash", path: "/v1/compute/question-hash", body: `{"question":"Why?"}`, status: 200},

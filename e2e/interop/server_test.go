@@ -19,12 +19,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// server is the command serve, running in its own process.
+// server is a process that runs the serve command.
 type server struct {
 	t       testing.TB
 	process *os.Process
 	data    string
-	copied  string // the folder with the published copy of public logs
+	copied  string // folder that contains the published copies of public logs
 	url     string // URL of the server, without a trailing slash
 	token   string // token with all scopes; "" while the server requires no credentials
 	key     string // verifier key of the default ledger, as the server printed it
@@ -70,7 +70,8 @@ func startOpen(t testing.TB) *server {
 	return s
 }
 
-// readBanner reads the URL and the key from the text that the server prints when it is ready.
+// readBanner reads the server's URL and verifier key from the text that it prints when it is ready.
+// log is the path of the server's log file.
 func (s *server) readBanner(out io.Reader, log string) {
 	s.t.Helper()
 	lines := bufio.NewScanner(out)
@@ -103,8 +104,8 @@ func (s *server) log() *url.URL {
 	return u
 }
 
-// do sends a request, with the token if the server has one, requires the status, and returns the
-// response body. headers alternates names and values.
+// do sends a request, with the token if there is one. It requires the given status and returns the
+// response body. headers alternates between names and values.
 func (s *server) do(method, path string, body []byte, status int, headers ...string) []byte {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, bytes.NewReader(body))
@@ -125,8 +126,8 @@ func (s *server) do(method, path string, body []byte, status int, headers ...str
 	return answer
 }
 
-// public requests a path below the default ledger's log without credentials, and returns the
-// response body.
+// public requests a path below the default ledger's log without credentials. It requires the status
+// 200 and returns the response body.
 func (s *server) public(path string) []byte {
 	s.t.Helper()
 	response, err := http.Get(s.log().JoinPath(path).String())
@@ -138,7 +139,7 @@ func (s *server) public(path string) []byte {
 	return answer
 }
 
-// size returns the number of events in the default ledger, as its checkpoint states it.
+// size returns the number of events in the default ledger according to its checkpoint.
 func (s *server) size() (size uint64) {
 	s.t.Helper()
 	lines := strings.Split(string(s.public("checkpoint")), "\n")
@@ -163,7 +164,7 @@ func (s *server) grow(size uint64) {
 	require.Equal(s.t, size, s.size())
 }
 
-// hashes returns the hashes in the response of a proof endpoint.
+// hashes sends a query to a proof endpoint and returns the hashes in the response.
 func (s *server) hashes(query string) [][]byte {
 	s.t.Helper()
 	var answer struct {
@@ -177,7 +178,8 @@ func (s *server) hashes(query string) [][]byte {
 	return hashes
 }
 
-// hexadecimal is a byte string that JSON represents as hexadecimal digits, like the hashes of the API.
+// hexadecimal is a byte string that is represented in JSON by hexadecimal digits, like the hashes in
+// the API.
 type hexadecimal []byte
 
 // UnmarshalText implements encoding.TextUnmarshaler.

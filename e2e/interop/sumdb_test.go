@@ -13,8 +13,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// sumdbTiles reads tiles for the client of Go's checksum database. The tile paths of that client
-// differ from those of tlog-tiles only in that they contain the tile height.
+// sumdbTiles reads tiles for the client of Go's checksum database. The only difference between that
+// client's tile paths and those of tlog-tiles is that they contain the tile height.
 type sumdbTiles struct{ *server }
 
 // Height implements tlog.TileReader.
@@ -48,7 +48,7 @@ func (s *server) tree() (tree tlog.Tree) {
 	return tree
 }
 
-// asHashes converts the hashes of a proof endpoint to those of package tlog.
+// asHashes converts the hashes from a proof endpoint to the type that package tlog uses.
 func asHashes(list [][]byte) []tlog.Hash {
 	hashes := make([]tlog.Hash, len(list))
 	for i, h := range list {
@@ -81,14 +81,14 @@ func TestSumdb(t *testing.T) {
 		}
 		before = tree
 	}
-	// The tiles that the specification of tlog-tiles lists for a tree of 70,000 leaves.
+	// These are the tiles that the tlog-tiles specification lists for a tree of 70,000 leaves.
 	for path, width := range map[string]int{"0/000": 256, "0/272": 256, "0/273.p/112": 112, "1/000": 256, "1/001.p/17": 17, "2/000.p/1": 1} {
 		require.Len(t, s.public("tile/"+path), 32*width, path)
 	}
 }
 
-// checkRecord requires that the proof of an entry is the same from tiles, from the endpoint, and in
-// the tlog-proof file.
+// checkRecord requires that the inclusion proof of an entry is the same whether it is computed from
+// tiles, returned by the endpoint, or read from the tlog-proof file.
 func (s *server) checkRecord(tree tlog.Tree, hashes tlog.HashReader, seq int64) {
 	s.t.Helper()
 	path, err := tlog.ProveRecord(tree.N, seq, hashes)

@@ -20,15 +20,16 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// sizes lists the sizes at which a growing log is checked: where tiles become full on one level or
-// on two, and where the index of a tile has two path elements. A log is never empty, because its
-// first entry records the creation of the ledger.
+// sizes lists the sizes at which a growing log is checked. They include those at which tiles become
+// full, on one level or on two, and those at which the path of a tile has two elements. No size is
+// 0, because a log's first entry records the creation of the ledger.
 var sizes = []uint64{1, 2, 255, 256, 257, 511, 512, 600, 65_535, 65_536, 65_537, 70_000, 256_256, 256_300}
 
-// patience limits the running time of a tool, because some tools wait forever for missing data.
+// patience is the time limit for each run of a tool, because some tools wait forever for missing
+// data.
 const patience = 2 * time.Minute
 
-// verifier returns the default ledger's key as a verifier of package note.
+// verifier returns the default ledger's key as a note.Verifier.
 func (s *server) verifier() note.Verifier {
 	s.t.Helper()
 	v, err := note.NewVerifier(s.key)
@@ -36,7 +37,7 @@ func (s *server) verifier() note.Verifier {
 	return v
 }
 
-// fetcher returns a reader of a public log over HTTP, without credentials.
+// fetcher returns a client that reads a public log over HTTP without credentials.
 func fetcher(t testing.TB, log *url.URL) *client.HTTPFetcher {
 	t.Helper()
 	f, err := client.NewHTTPFetcher(log, nil)
@@ -65,9 +66,9 @@ func (s *server) check(log fsck.Fetcher) error {
 	return fsck.New(s.origin(), s.verifier(), log, leafHashes, fsck.Opts{N: 4}).Check(ctx)
 }
 
-// Tessera's fsck and its client accept a growing log at every size, and find its checkpoints
-// consistent. They also accept each copy that Tessera's mirror makes, and the copy that the server
-// publishes.
+// Tessera's fsck and its client accept a growing log at every size and find that its checkpoints
+// are consistent. They also accept the copy that Tessera's mirror makes at each size, and the copy
+// that the server publishes.
 func TestTessera(t *testing.T) {
 	s := start(t)
 	log := fetcher(t, s.log())
@@ -91,14 +92,15 @@ func TestTessera(t *testing.T) {
 			require.NoError(t, s.check(client.FileFetcher{Root: s.published()}))
 		})
 	}
-	// Proofs in earlier trees are the same too, because their partial tiles are still available.
+	// Proofs for earlier trees are still the same, because the partial tiles of those trees remain
+	// available.
 	for _, size := range sizes {
 		s.wantSameProofs(log, size)
 	}
 }
 
-// published waits until the published copy has the server's checkpoint, and returns the folder of
-// the copied log.
+// published waits until the published copy has the same checkpoint as the server, and returns the
+// folder that contains the copy of the log.
 func (s *server) published() string {
 	s.t.Helper()
 	folder := filepath.Join(s.copied, "v1", "ledgers", "default", "log")
@@ -109,8 +111,8 @@ func (s *server) published() string {
 	return folder
 }
 
-// wantSameProofs requires that the proofs that Tessera's builder makes from tiles are those of the
-// endpoints, for some leaves and earlier trees.
+// wantSameProofs requires that the endpoints return the same proofs as Tessera's builder computes
+// from tiles, for some leaves and earlier trees.
 func (s *server) wantSameProofs(log *client.HTTPFetcher, size uint64) {
 	s.t.Helper()
 	builder, err := client.NewProofBuilder(s.t.Context(), size, log.ReadTile)
@@ -129,13 +131,13 @@ func (s *server) wantSameProofs(log *client.HTTPFetcher, size uint64) {
 	}
 }
 
-// mirror runs Tessera's mirror to update the copy in a folder, and requires that the copy then has
-// the server's checkpoint.
+// mirror updates the copy in a folder with Tessera's mirror. It requires that the copy then has the
+// same checkpoint as the server, and that this checkpoint has the given size.
 func (s *server) mirror(folder string, size uint64) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	// With more workers than new entries, the mirror never exits.
+	// If it has more workers than there are new entries, the mirror never exits.
 	command := exec.CommandContext(ctx, tools.mirror, "-storage_dir", folder, "-source_url", s.log().String(), "-num_workers", "1")
 	out, err := command.CombinedOutput()
 	require.NoError(s.t, err, "%s", out)
@@ -178,7 +180,7 @@ func (f tampered) ReadEntryBundle(ctx context.Context, index uint64, width uint8
 	return flipped(f.bundle && index == 1, b, err)
 }
 
-// Tessera's fsck refuses a log in which anything has been changed.
+// Tessera's fsck rejects a log in which anything has been changed.
 func TestTesseraSeesTampering(t *testing.T) {
 	s := start(t)
 	s.grow(600)

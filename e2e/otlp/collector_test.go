@@ -21,7 +21,7 @@ import (
 	"colophon/client/wire"
 )
 
-// way is how telemetry gets from the SDK to a collector, and from there to a server.
+// way describes how telemetry gets from the SDK to a collector and from there to a server.
 type way struct {
 	name string
 	// start starts a collector that exports to a server with these addresses.
@@ -57,11 +57,11 @@ var ways = []way{
 	},
 }
 
-// wait limits how long the tests wait for an effect of a retry.
+// wait is how long the tests wait for a retry to take effect.
 const wait = 2 * time.Minute
 
-// A collector passes each generation on to the ledger. If the collector gets the generations twice, the ledger
-// records them once.
+// A collector passes each generation on to the ledger. If the collector receives the same generations twice,
+// the ledger records them only once.
 func TestCollector(t *testing.T) {
 	for _, w := range ways {
 		for signal, send := range map[string]func(t *testing.T, c *collector){
@@ -92,10 +92,10 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-// While the server is killed and started again, a collector keeps what it cannot send, and sends it
-// again. Each generation is recorded once.
+// While the server is down because it was killed, a collector keeps what it cannot send, and sends
+// it again once the server has been restarted. Each generation is recorded exactly once.
 func TestCollectorRepeatsWhatAKilledServerMissed(t *testing.T) {
-	const kills, part, last = 3, 200, 30 // part counts the generations of a round, and last those of them that are made after the kill
+	const kills, part, last = 3, 200, 30 // part is the number of generations in each round; last is how many of those are made after the kill
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
 			p := startProcess(t)

@@ -1,4 +1,4 @@
-// Package otlp_test runs the exporters of OpenTelemetry's SDKs, as an instrumented service does,
+// Package otlp_test runs the exporters of OpenTelemetry SDKs, as an instrumented service would,
 // against a server with a new ledger.
 package otlp_test
 
@@ -34,7 +34,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// server is a server with the ledger "default", reachable by HTTP and by gRPC.
+// server is a server with the ledger "default" that is reachable over HTTP and gRPC.
 type server struct {
 	http, grpc *httptest.Server
 	ledger     *ledger.Ledger
@@ -63,8 +63,8 @@ func start(t *testing.T) *server {
 
 const count = 300
 
-// generate exports count spans that are generations, and as many spans around them. It returns all
-// spans.
+// generate exports count spans that describe generations, each inside a parent span, and returns
+// all of the spans.
 func generate(t *testing.T, exporter trace.SpanExporter) []trace.ReadOnlySpan {
 	t.Helper()
 	var kept keeper
@@ -77,7 +77,7 @@ func generate(t *testing.T, exporter trace.SpanExporter) []trace.ReadOnlySpan {
 	return kept.spans
 }
 
-// generation makes one generation, and a span around it.
+// generation emits a span that describes generation i, inside a parent span.
 func generation(ctx context.Context, tracer oteltrace.Tracer, i int) {
 	ctx, around := tracer.Start(ctx, "GET /chat")
 	defer around.End()
@@ -98,7 +98,7 @@ func (k *keeper) ExportSpans(_ context.Context, spans []trace.ReadOnlySpan) erro
 
 func (k *keeper) Shutdown(context.Context) error { return nil }
 
-// Every exporter of spans records each generation once, even if it exports the spans twice.
+// Every span exporter records each generation once, even if it exports the spans twice.
 func TestSpanExporters(t *testing.T) {
 	for name, make := range map[string]func(s *server) (*otlptrace.Exporter, error){
 		"HTTP": func(s *server) (*otlptrace.Exporter, error) {
@@ -146,7 +146,7 @@ func TestRefusedExport(t *testing.T) {
 	require.NoError(t, exporter.Shutdown(t.Context()))
 }
 
-// Each log record that reports a generation is recorded once, whichever exporter sends it, and even if the
+// Each log record that describes a generation is recorded once, whichever exporter sends it, even if the
 // exporter sends it twice.
 func TestLogExporters(t *testing.T) {
 	for name, make := range map[string]func(s *server) (sdklog.Exporter, error){
@@ -183,7 +183,8 @@ func logProvider(exporter sdklog.Exporter) *sdklog.LoggerProvider {
 	return sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter)), sdklog.WithResource(resource.NewSchemaless(attribute.String("service.name", "chat-go"))))
 }
 
-// logGenerations exports count log records that report generations, the same in every call.
+// logGenerations exports count log records that describe generations. The log records are the same
+// in every call.
 func logGenerations(t *testing.T, provider *sdklog.LoggerProvider) {
 	t.Helper()
 	logger := provider.Logger("test")
@@ -203,7 +204,8 @@ func logGenerations(t *testing.T, provider *sdklog.LoggerProvider) {
 	require.NoError(t, provider.ForceFlush(t.Context()))
 }
 
-// recorded requires that the ledger contains every generation, each from the named service.
+// recorded requires that the ledger contains every generation and that each of them came from the
+// given service.
 func (s *server) recorded(t *testing.T, service string) {
 	t.Helper()
 	outputs := make(map[string]bool)

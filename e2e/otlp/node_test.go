@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wantNode skips a test if Node or the packages of node/ are missing. If COLOPHON_REQUIRE_INTEROP is set,
-// the test fails instead.
+// wantNode skips the test if Node or the packages that e2e/otlp/node needs are missing. If
+// COLOPHON_REQUIRE_INTEROP is set, the test fails instead.
 func wantNode(t *testing.T) {
 	t.Helper()
 	_, missing := exec.LookPath("node")
@@ -30,7 +30,7 @@ func wantNode(t *testing.T) {
 	}
 }
 
-// Every exporter of the SDK for JavaScript records each generation once, although send.mjs sends all of
+// Every exporter of the JavaScript SDK records each generation once, although send.mjs sends all of
 // them twice.
 func TestNodeExporters(t *testing.T) {
 	wantNode(t)
@@ -54,8 +54,8 @@ func TestNodeExporters(t *testing.T) {
 	}
 }
 
-// The JavaScript program in docs/otlp.md records its generation, whether the endpoint for all signals or only
-// the endpoint for traces is set.
+// The JavaScript program in docs/otlp.md records its generation, both when the endpoint for all signals is
+// set and when only the endpoint for traces is set.
 func TestNodeProgramOfTheDocument(t *testing.T) {
 	wantNode(t)
 	document, err := os.ReadFile("../../docs/otlp.md")
@@ -64,7 +64,7 @@ func TestNodeProgramOfTheDocument(t *testing.T) {
 	require.True(t, found)
 	program, _, found = strings.Cut(program, "\n```\n")
 	require.True(t, found)
-	file := filepath.Join("node", "document.test.mjs") // Node looks for the packages beside the file
+	file := filepath.Join("node", "document.test.mjs") // Node looks for packages relative to the file
 	require.NoError(t, os.WriteFile(file, []byte(program), 0o600))
 	t.Cleanup(func() { _ = os.Remove(file) })
 	for variable, path := range map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "/otlp", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "/otlp/v1/traces"} {

@@ -47,9 +47,10 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// process is a server in its own process. Its ledger is kept when the server is killed and started again.
+// process is a server that runs in its own process. Its ledger survives when the server is killed and
+// started again.
 type process struct {
-	data, http, grpc string // folder and addresses
+	data, http, grpc string // data folder, and addresses for HTTP and gRPC
 	ledger           *client.Ledger
 	command          *exec.Cmd
 }
@@ -65,7 +66,7 @@ func startProcess(t *testing.T) *process {
 	return p
 }
 
-// start starts the server, at the same addresses as before.
+// start starts the server. After the first start, it always uses the same addresses.
 func (p *process) start(t *testing.T) {
 	t.Helper()
 	log := new(bytes.Buffer)
@@ -93,13 +94,13 @@ func (p *process) start(t *testing.T) {
 	go io.Copy(io.Discard, out)
 }
 
-// kill kills the server, whatever the server is doing.
+// kill kills the server without warning and waits until it has exited.
 func (p *process) kill() {
 	_ = p.command.Process.Kill()
 	_ = p.command.Wait()
 }
 
-// size returns the number of events of the ledger. It returns 0 if the request fails.
+// size returns the number of events in the ledger, or 0 if the request fails.
 func (p *process) size(t *testing.T) uint64 {
 	stats, err := p.ledger.Stats(t.Context())
 	if err != nil {
@@ -111,15 +112,15 @@ func (p *process) size(t *testing.T) uint64 {
 // collector is an OpenTelemetry Collector in its own process.
 type collector struct {
 	command    *exec.Cmd
-	http, grpc string        // addresses of its receiver
+	http, grpc string        // addresses on which it receives OTLP
 	ended      chan struct{} // closed when the collector has closed its log
 
 	mu   sync.Mutex
 	text strings.Builder // its log; guarded by mu
 }
 
-// startCollector starts a collector that receives spans and log records, and exports them with the named
-// exporter. settings holds the members of the exporter's mapping in YAML.
+// startCollector starts a collector that receives spans and log records and exports them through the
+// named exporter. settings is the content of the exporter's YAML mapping, without the braces.
 func startCollector(t *testing.T, exporter, settings string) *collector {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "collector.yaml")
@@ -157,7 +158,7 @@ service:
 	return c
 }
 
-// read collects the log, and closes ready when the collector can receive.
+// read collects the log, and closes ready once the collector is able to receive data.
 func (c *collector) read(out io.Reader, ready chan<- struct{}) {
 	defer close(c.ended)
 	for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -183,7 +184,7 @@ func (c *collector) log() string {
 	return c.text.String()
 }
 
-// stop lets the collector send what it has, and waits until it has exited.
+// stop tells the collector to send what it still has, and waits until it has exited.
 func (c *collector) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, c.command.Process.Signal(syscall.SIGTERM))

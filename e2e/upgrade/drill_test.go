@@ -1,5 +1,5 @@
-// Package upgrade_test replaces the servers of one database one after another, as in an upgrade, while
-// clients write.
+// Package upgrade_test performs a rolling upgrade of the servers that share a database, replacing one
+// after another while clients write.
 package upgrade_test
 
 import (
@@ -29,11 +29,11 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// from names the environment variable that holds the commit of the old servers. If the variable is not set,
-// the old servers are the same build with a different version.
+// from is the name of the environment variable that selects the commit from which the old servers are
+// built. If it is not set, the old servers are built from the same source, with a different version.
 const from = "DRILL_FROM"
 
-// patience limits each wait. No requirement depends on it.
+// patience is the time limit for each wait. It is not part of what is being tested.
 const patience = time.Minute
 
 // build builds the command from the source in dir, with the given version, and returns its path.
@@ -47,7 +47,7 @@ func build(t *testing.T, dir, version string) (program string) {
 	return program
 }
 
-// programs builds the old and the new command.
+// programs builds the old and the new version of the command.
 func programs(t *testing.T) (old, latest string) {
 	t.Helper()
 	top, err := filepath.Abs(filepath.Join("..", ".."))
@@ -77,7 +77,7 @@ type node struct {
 
 var serves = regexp.MustCompile(`server +(http://[0-9.:]+)`)
 
-// start starts a program on the node's folder, and waits until the server is ready.
+// start runs the given program on the node's data folder and waits until the server is ready.
 func (n *node) start(program string) {
 	n.Helper()
 	n.said = new(locked.Buffer)
@@ -103,7 +103,7 @@ func (n *node) stop() {
 	require.NoError(n, err, "%s", n.said)
 }
 
-// get returns the body of a response with the status 200. It returns "" for any other response.
+// get returns the body of the response if its status is 200, and "" otherwise.
 func (n *node) get(path string) string {
 	answer, err := http.Get(*n.url.Load() + path)
 	if err != nil {
@@ -117,13 +117,13 @@ func (n *node) get(path string) string {
 	return string(text)
 }
 
-// writes reports whether the server holds the lease of the ledger.
+// writes reports whether the server holds the lease on the ledger.
 func (n *node) writes() bool {
 	return strings.Contains(n.get("/metrics"), `colophon_lease_held{ledger="default"} 1`)
 }
 
-// balancer passes each request to the next server that can be reached, as a load balancer does. It does
-// not repeat a request that may have reached a server; the client does.
+// balancer is an http.RoundTripper that sends each request to the next running server, as a load
+// balancer would. It does not resend a request that may have reached a server; the client does that.
 type balancer struct {
 	nodes []*node
 	turn  atomic.Uint64
@@ -148,7 +148,7 @@ type writers struct {
 	mu    sync.Mutex
 	seqs  []uint64      // seqs of the acknowledged records, in the order of acknowledgement
 	last  time.Time     // time of the last acknowledgement
-	pause time.Duration // longest time without an acknowledgement since the last call of longest
+	pause time.Duration // longest time without an acknowledgement since the last call to longest
 }
 
 const writerCount = 4
@@ -185,8 +185,8 @@ func (w *writers) note(seq uint64) {
 	w.pause, w.last = max(w.pause, time.Since(w.last)), time.Now()
 }
 
-// longest returns the longest time without an acknowledgement since its last call, and the number of
-// records acknowledged so far.
+// longest returns the longest time without an acknowledgement since the previous call, and the
+// number of records acknowledged so far.
 func (w *writers) longest() (pause time.Duration, acknowledged int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,8 +194,8 @@ func (w *writers) longest() (pause time.Duration, acknowledged int) {
 	return pause, len(w.seqs)
 }
 
-// waitFor waits until the number of acknowledged records has grown by more. Like longest, it begins a new
-// measurement of the pause.
+// waitFor waits until the given number of further records have been acknowledged. Like longest, it
+// restarts the measurement of the longest time without an acknowledgement.
 func (w *writers) waitFor(t *testing.T, more int) {
 	t.Helper()
 	_, begun := w.longest()
@@ -206,8 +206,9 @@ func (w *writers) waitFor(t *testing.T, more int) {
 	}, patience, 5*time.Millisecond)
 }
 
-// rotate introduces the next key, which the upgrade has given to all servers. It then stops the server
-// that writes the ledger, so that another server has to sign with both keys.
+// rotate starts a rotation to the next key, which all servers received during the upgrade. It then
+// stops the server that writes the ledger, so that another server must take over and sign with both
+// keys.
 func (w *writers) rotate(t *testing.T, c *client.Client, nodes []*node, program string, next *proofs.Signer) {
 	t.Helper()
 	_, err := c.Ledger("default").ChangeKeys(t.Context(), "rotate")
@@ -223,10 +224,10 @@ func (w *writers) rotate(t *testing.T, c *client.Client, nodes []*node, program 
 	nodes[holder].start(program)
 }
 
-// Three servers that share one key, as in deploy/kubernetes/servers, start at the same time and are
-// replaced one after another. A server that writes the ledger passes it on before it exits. Every
-// write succeeds, some after retries, and each acknowledged record is in the log once. The upgrade
-// also gives the next key to all servers.
+// Three servers that share a key, as in deploy/kubernetes/servers, start at the same time and are
+// replaced one after another. The server that writes the ledger hands it over before it exits.
+// Every write succeeds, some after retries, and each acknowledged record is in the log exactly
+// once. During the upgrade, all servers are also given the next key.
 func TestRollingUpgrade(t *testing.T) {
 	database := postgrestest.Start(t)
 	old, latest := programs(t)

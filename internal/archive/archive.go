@@ -1,9 +1,9 @@
-// Package archive reads, from a published copy of the log, the entries that a store no longer holds
-// (storage.Archiver).
+// Package archive reads archived entries, which a store no longer holds (storage.Archiver), from a published
+// copy of the log.
 //
-// The copy is not trusted. The root of a bundle or of a level-0 tile must equal its hash in the store's own
-// level-1 tile, which the store always keeps. A missing object, or one with a different root, is reported as
-// damage, in an error that names the object.
+// The copy is not trusted. The root hash of each bundle or level-0 tile must equal the corresponding hash in
+// the store's own level-1 tile, which is never archived. If an object is missing or has a different root,
+// the error names the object and wraps storage.ErrDamaged.
 package archive
 
 import (
@@ -25,13 +25,14 @@ import (
 	"colophon/storage"
 )
 
-// Options configure a Database. Zero values mean defaults.
+// Options configures a Database. Zero values select the defaults.
 type Options struct {
-	// Bucket holds the copy. nil means the bucket that the store of each ledger names.
+	// Bucket contains the published copy. If it is nil, each ledger's copy is read from the
+	// location that its store recorded.
 	Bucket bucket.Bucket
-	// Timeout bounds each request to the bucket. Default 30 seconds.
+	// Timeout is the time limit for each request to the bucket. The default is 30 seconds.
 	Timeout time.Duration
-	// Cache is the maximum size of the object cache, in bytes. Default 64 MiB.
+	// Cache is the maximum size of the object cache in bytes. The default is 64 MiB.
 	Cache int
 }
 
@@ -42,15 +43,16 @@ const (
 	ahead          = 4 // number of bundles that Entries prefetches
 )
 
-// Database wraps another database, and reads from a bucket the entries and tiles that its stores have archived.
+// Database wraps another database. Entries and tiles that the wrapped database has archived are read from a
+// bucket.
 type Database struct {
 	storage.Database
 	options Options
-	ctx     context.Context // context of requests to the bucket; done after Close
+	ctx     context.Context // context for requests to the bucket; canceled by Close
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	cache   *audit.ContentCache // verified objects, by the digest of their names
+	cache   *audit.ContentCache // verified objects, keyed by the SHA-256 of their names
 	flights singleflight.Group
 	slots   chan struct{}
 
@@ -156,8 +158,8 @@ func (s *store) object(ctx context.Context, a storage.Archived, path proofs.Tile
 	}
 }
 
-// fetch reads an object and verifies it. It continues if the first caller gives up, because other callers may
-// wait for the same object.
+// fetch reads an object from the bucket and verifies it. It continues even if the caller that started it
+// gives up, because other callers may be waiting for the same object.
 func (s *store) fetch(a storage.Archived, name string, path proofs.TilePath) ([]byte, error) {
 	d := s.database
 	ctx, cancel := context.WithTimeout(d.ctx, d.options.Timeout)
@@ -194,8 +196,8 @@ func (s *store) fetch(a storage.Archived, name string, path proofs.TilePath) ([]
 	return body, nil
 }
 
-// rootOf returns the root of the tree over the 256 leaves of an object. A level-0 tile holds the leaf hashes, a
-// bundle the entries. rootOf fails if the object is not full.
+// rootOf returns the root hash of the 256 leaves in an object, which is a level-0 tile of leaf hashes or a
+// bundle of entries. It returns an error if the object is malformed or does not have 256 leaves.
 func rootOf(path proofs.TilePath, body []byte) (proofs.Hash, error) {
 	tree, err := proofs.OpenTree(0, nil, nil)
 	if err != nil {

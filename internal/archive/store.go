@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// store wraps the store of one ledger, and reads from a bucket the entries and tiles that the
-// wrapped store has archived.
+// store wraps the store of a ledger. Entries and tiles that the wrapped store has archived are read
+// from a bucket.
 type store struct {
 	storage.Store
 	database *Database
@@ -125,7 +125,7 @@ func (s *store) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entr
 func (s *store) walkBundle(ctx context.Context, a storage.Archived, index uint64) ([][]byte, error) {
 	for next := index + 1; next < min(index+1+ahead, a.Below/proofs.FullTile); next++ {
 		s.database.running.Go(func() {
-			_, _ = s.object(s.database.ctx, a, bundlePath(next)) // the walk gets the error when it needs the bundle
+			_, _ = s.object(s.database.ctx, a, bundlePath(next)) // if this fails, the walk gets the error when it needs the bundle
 		})
 	}
 	return s.bundle(ctx, a, index)

@@ -1,5 +1,5 @@
-// Package backup copies a data folder while its server runs, and restores a data folder from
-// such a copy.
+// Package backup copies a data folder, which a server may be using at the time, and restores a data
+// folder from such a copy.
 package backup
 
 import (
@@ -22,17 +22,17 @@ import (
 	"colophon/storage/pebble"
 )
 
-// Options holds the flags of backup.
+// Options holds the flags of the backup command.
 type Options struct {
 	Data, To string
-	Store    string // URL of the database that holds the log; empty if the data folder holds it
+	Store    string // URL of the database that contains the log, or "" if the log is in the data folder
 	Server   remote.Options
 	Keys     bool
 	Keep     int
 }
 
-// Run makes a backup, through the server if one is running, and removes old backups. Its errors have
-// an exit code.
+// Run makes a backup, with the help of the server if one is running, and then removes old backups.
+// Its errors carry an exit code.
 func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	switch {
 	case o.To == "":
@@ -78,8 +78,8 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	return store.Prune(o.Keep, made.counted, made.ignored)
 }
 
-// checkPlace returns an error if the data folder does not match the options: if it has no database or, with
-// Store, if it holds its own log.
+// checkPlace returns an error if the data folder does not match the options. Without o.Store, the folder
+// must contain the database; with it, the folder must not contain a log of its own.
 func (o Options) checkPlace() error {
 	if o.Store != "" {
 		return datadir.CheckStoreFolder(o.Data)
@@ -93,8 +93,8 @@ func (o Options) checkPlace() error {
 	return nil
 }
 
-// lockBackup locks the store and the snapshot folder against other backups. release unlocks both and removes
-// the snapshot.
+// lockBackup locks the store and the snapshot folder so that no other backup uses them. Calling release
+// unlocks both and removes the snapshot.
 func lockBackup(store Store, copies datadir.SnapshotFolder) (release func() error, err error) {
 	if err := store.CreateFolders(); err != nil {
 		return nil, err
@@ -116,9 +116,10 @@ func lockBackup(store Store, copies datadir.SnapshotFolder) (release func() erro
 	return func() error { return errors.Join(copies.Remove(), here.Close(), there.Close()) }, nil
 }
 
-// takeSnapshot copies the database, or asks the server that uses the database to copy it. erasing is the
-// number of erased texts that the snapshot may still contain. The snapshot has a fixed name that did not
-// exist before, so a malicious server cannot make backup read or remove another folder.
+// takeSnapshot makes a snapshot of the database, or asks the server that is using the database to make
+// it. erasing is the number of erased texts that the snapshot may still contain. The snapshot is always
+// in the same folder, which did not exist before, so a malicious server cannot make backup read or
+// remove another folder.
 func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir.SnapshotFolder) (erasing int, err error) {
 	if o.Store != "" {
 		if err := os.Mkdir(copies.CopyPath(), 0o700); err != nil {
@@ -158,8 +159,9 @@ type madeBackup struct {
 	counted, ignored []string // names of the earlier backups, as Store.Classify returns them
 }
 
-// writeBackup copies a snapshot and the other files of a backup. It writes the manifest last: an interrupted
-// backup has none, and the next backup reuses the files that it copied.
+// writeBackup copies the snapshot and the other files that belong to the backup. It writes the manifest
+// last. A backup that is interrupted therefore has no manifest, and the next backup reuses the files that
+// were copied.
 func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, snapshot string) (made madeBackup, err error) {
 	access := datadir.TokenFolder(o.Data)
 	if o.Store != "" {
@@ -189,8 +191,8 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 		made.manifest.Files = append(made.manifest.Files, f)
 		bar.Add(int(s.Info.Size()))
 	}
-	// The files are already copied, so it does not matter that opening the snapshot changes
-	// it.
+	// Opening the snapshot changes it, which does not matter because its files have already been
+	// copied.
 	database, err := pebble.Open(ctx, pebble.Config{Dir: snapshot, Logger: c.WarningLogger()})
 	if err != nil {
 		return made, err

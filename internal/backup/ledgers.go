@@ -20,12 +20,12 @@ type Ledger struct {
 	Time        time.Time `json:"time"` // time of the last event
 	Checkpoint  string    `json:"checkpoint"`
 
-	signedBy []string         // verifier keys that sign; two during a rotation
-	archived storage.Archived // which entries are only in a published copy, and where that is
+	signedBy []string         // verifier keys of the keys that sign checkpoints; there are two during a rotation
+	archived storage.Archived // which entries exist only in a published copy, and where that copy is
 }
 
-// Inspect describes every ledger in a database. It verifies each ledger's head, tree, and
-// signature.
+// Inspect describes every ledger in a database. It verifies the head, the tree, and the checkpoint
+// signature of each.
 func Inspect(ctx context.Context, database *pebble.Database) (list []Ledger, err error) {
 	infos, err := database.Ledgers(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func inspectLedger(ctx context.Context, database *pebble.Database, info storage.
 		return state, err
 	}
 	keys, err := ledger.ReadKeyHistory(ctx, store)
-	if err != nil || keys == nil { // keys is nil if the ledger has no event; such a ledger has signed nothing
+	if err != nil || keys == nil { // keys is nil if the ledger has no events, in which case it has not signed anything
 		return state, err
 	}
 	if err := highwater.Check(ctx, store, head.Checkpoint, keys.Verifiers()...); err != nil {

@@ -19,18 +19,18 @@ import (
 	"colophon/storage"
 )
 
-// RestoreOptions holds the flags of restore.
+// RestoreOptions holds the flags of the restore command.
 type RestoreOptions struct {
 	From, Backup, Data string
 	Seen               []string
 	Newest             bool
-	Keys               []string // trusted verifier keys, or files with them
+	Keys               []string // trusted verifier keys, or names of files that contain them
 	Unauthenticated    bool
 	Tokens             bool
 }
 
-// Restore restores a backup into a data folder that has no database. It first authenticates the backup,
-// and moves the files to their places only after verifying all of them.
+// Restore restores a backup into a data folder that has no database. It authenticates the backup before
+// it copies any files, and verifies all the files before it moves them into place.
 func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) {
 	if o.From == "" {
 		return cli.Exitf(cli.ExitUsage, "--from is missing: name the folder of the backups")
@@ -89,8 +89,8 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 	return o.report(c, m, older)
 }
 
-// lock locks the data folder against other restores. release unlocks it and removes incomplete
-// files.
+// lock locks the data folder so that no other restore uses it. Calling release unlocks it and
+// removes incomplete files.
 func (o RestoreOptions) lock() (release func() error, err error) {
 	dir := datadir.RestoreFolder(o.Data)
 	_, missing := os.Stat(o.Data)
@@ -144,7 +144,8 @@ func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) erro
 	return nil
 }
 
-// choose returns the manifest of the backup that --backup names, or of the newest counted backup.
+// choose returns the manifest of the backup selected by --backup or, without that flag, of the
+// newest backup that counts.
 func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Verifier) (*Manifest, error) {
 	names, err := store.BackupNames()
 	if err != nil {

@@ -24,16 +24,16 @@ func (m *Manifest) hasTokens() bool {
 	return slices.ContainsFunc(m.Files, func(f StoredFile) bool { return strings.HasPrefix(f.Name, "access/") })
 }
 
-// needsNewToken reports whether the restored server must require a token although none is restored: the
-// operator did not ask for the tokens, and the backup has some or might hide them, because its
-// manifest is unauthenticated.
+// needsNewToken reports whether the restored server must require a token although no token is restored.
+// This is the case if the operator did not ask to restore the tokens, and the backup either contains
+// some or is unauthenticated, in which case its manifest might conceal them.
 func (o RestoreOptions) needsNewToken(m *Manifest) bool {
 	return !o.Tokens && (m.hasTokens() || o.Unauthenticated)
 }
 
-// takes reports whether a file of the backup is restored. A staged key of an unauthenticated
-// backup is not restored: an attacker may have put it there, and the ledger would later sign with
-// it.
+// takes reports whether the given file of the backup should be restored. Staged keys from an
+// unauthenticated backup are not restored, because an attacker might have added such a key, and the
+// ledger would later sign with it.
 func (o RestoreOptions) takes(f StoredFile) bool {
 	switch folder, base := path.Split(f.Name); folder {
 	case "access/":
@@ -44,15 +44,15 @@ func (o RestoreOptions) takes(f StoredFile) bool {
 	return true
 }
 
-// restoreFiles copies the files that restore takes from the backup into the folder
-// datadir.RestoreFolder. It first removes the files that an interrupted restore left there.
+// restoreFiles copies the files for which takes returns true from the backup into
+// datadir.RestoreFolder. It first removes any files that an interrupted restore left there.
 func (o RestoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store Store, m *Manifest) error {
 	dir := datadir.RestoreFolder(o.Data)
 	left, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
-	for _, entry := range left { // files of an interrupted restore; the lock stays
+	for _, entry := range left { // remove the files of an interrupted restore, but not the lock
 		if entry.IsDir() {
 			if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
 				return err
@@ -86,8 +86,8 @@ func (o RestoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store 
 	return nil
 }
 
-// RestoreFile copies a file of a backup into the folder dir, durably. It fails if the name is not that of a
-// file in a data folder, or if the bytes do not match the manifest.
+// RestoreFile durably copies a file from a backup into dir. It returns an error if the name is not that of
+// a file in a data folder, or if the content does not match the manifest.
 func RestoreFile(store Store, f StoredFile, dir string) error {
 	folder, base := path.Split(f.Name)
 	switch folder {
@@ -111,7 +111,7 @@ func RestoreFile(store Store, f StoredFile, dir string) error {
 	if err != nil {
 		return err
 	}
-	// Reading one more byte shows whether the file is too long.
+	// Allow one more byte than expected, to detect a file that is too long.
 	digest, size, err := copyFile(out, io.LimitReader(in, f.Size+1))
 	if err == nil && (digest != f.SHA256 || size != f.Size) {
 		err = fmt.Errorf("the backup is damaged: %s does not have the %d bytes or the hash that the manifest states; restore another backup", store.FilePath(f.SHA256), f.Size)
@@ -119,8 +119,8 @@ func RestoreFile(store Store, f StoredFile, dir string) error {
 	return err
 }
 
-// placeRestored moves the restored files to their places, durably. It moves the database last,
-// because no server starts with a folder that lacks a database.
+// placeRestored durably moves the restored files into place. The database comes last, because a
+// server does not start on a folder that has no database.
 func placeRestored(data string) error {
 	from := datadir.RestoreFolder(data)
 	folders, err := os.ReadDir(from)
@@ -128,7 +128,7 @@ func placeRestored(data string) error {
 		return err
 	}
 	for _, folder := range folders {
-		if !folder.IsDir() { // the lock
+		if !folder.IsDir() { // the lock file
 			continue
 		}
 		if err := safefile.SyncDir(filepath.Join(from, folder.Name())); err != nil {

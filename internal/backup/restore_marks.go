@@ -38,8 +38,8 @@ func (o RestoreOptions) readSeen(c *cli.Console, m *Manifest) (list []seenCheckp
 	return list, nil
 }
 
-// checkKnown returns an error if it is unknown how much a ledger has signed: the ledger has no high-water mark
-// and no checkpoint in seen, and --newest is not set.
+// checkKnown returns an error if there is no way to tell how much a ledger has already signed, that is, if the
+// ledger has neither a high-water mark nor a checkpoint in seen and --newest is not set.
 func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 	marks := datadir.MarkFiles(o.Data)
 	for _, l := range m.Ledgers {
@@ -56,9 +56,10 @@ func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 	return nil
 }
 
-// verifyRestored verifies the restored files before they are moved to their places, and raises the marks to the
-// checkpoints of --seen. It replaces the manifest's ledgers with the restored ones, which must be equal to
-// them. older has a message for each ledger that signed more than the backup holds.
+// verifyRestored verifies the restored files before they are moved into place, and raises the high-water marks
+// to the checkpoints in seen. It replaces the ledgers in the manifest with those found in the restored
+// database, which must be equal. older contains a message for each ledger that has signed more than the backup
+// contains.
 func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Manifest, seen []seenCheckpoint) (older []string, err error) {
 	dir := datadir.DatabaseFolder(datadir.RestoreFolder(o.Data))
 	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.WarningLogger()})
@@ -86,8 +87,8 @@ func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Ma
 	return older, nil
 }
 
-// checkOlder raises a ledger's high-water mark to the ledger's checkpoints in seen. It returns a message if the
-// database does not hold everything that the mark covers, and "" otherwise.
+// checkOlder raises a ledger's high-water mark to any checkpoints of that ledger in seen. It returns a message
+// if the database does not contain everything that the mark covers, and "" otherwise.
 func checkOlder(ctx context.Context, data, name string, database *pebble.Database, seen []seenCheckpoint) (string, error) {
 	store, err := database.Ledger(ctx, name)
 	if err != nil {
@@ -116,9 +117,9 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 	return damage.Message, nil
 }
 
-// raiseMark sets the high-water mark of a ledger to a checkpoint that one of the keys has signed. It keeps a
-// mark that is at least as high. It also keeps a mark that the keys cannot verify, because that mark could be
-// higher. With such a mark, the ledger accepts no writes.
+// raiseMark sets a ledger's high-water mark to a checkpoint that was signed with one of the keys. It leaves
+// an existing mark unchanged if that is at least as high or cannot be verified with the keys, because an
+// unverifiable mark could be higher. While a ledger has an unverifiable mark, it accepts no writes.
 func raiseMark(marks keystore.MarkFiles, s seenCheckpoint, keys []*proofs.Verifier) error {
 	seen, err := proofs.OpenCheckpoint(s.text, keys...)
 	if errors.Is(err, proofs.ErrWrongKey) {

@@ -24,8 +24,8 @@ func (m *Manifest) Digest() (proofs.Hash, error) {
 	return sha256.Sum256(text), err
 }
 
-// Sign signs the manifest with the keys that sign the checkpoints of its ledgers. Ledgers
-// without events do not sign. unsigned lists the ledgers whose keys are not available, each
+// Sign signs the manifest with the keys that sign the checkpoints of its ledgers. No signature is
+// made for a ledger without events. unsigned lists the ledgers whose keys are not available, each
 // with the reason.
 func (m *Manifest) Sign(keys ledger.RotatingKeyStore) (unsigned []string, err error) {
 	var signers []*proofs.Signer
@@ -66,8 +66,9 @@ func (m *Manifest) Sign(keys ledger.RotatingKeyStore) (unsigned []string, err er
 // the ledgers.
 var ErrNoTrustedKey = errors.New("there is no trusted key")
 
-// Authenticate checks that a trusted key of every ledger with events signed the manifest. One
-// ledger's key is not enough, because an attacker may have stolen only that key.
+// Authenticate checks that the manifest was signed with a trusted key of every ledger that has
+// events. A signature by a single ledger's key is not enough, because an attacker may have stolen
+// only that key.
 func (m *Manifest) Authenticate(trusted []*proofs.Verifier) error {
 	if m.Note == "" {
 		return errors.New("the backup is not signed")
@@ -103,7 +104,7 @@ func (m *Manifest) Authenticate(trusted []*proofs.Verifier) error {
 	return nil
 }
 
-// givenKeys reads the verifier keys of --key.
+// givenKeys reads the verifier keys that were given with --key.
 func (o RestoreOptions) givenKeys(c *cli.Console) (list []*proofs.Verifier, err error) {
 	for _, given := range o.Keys {
 		keys, err := c.ReadSufficientKeys(given)
@@ -116,15 +117,15 @@ func (o RestoreOptions) givenKeys(c *cli.Console) (list []*proofs.Verifier, err 
 }
 
 // keptKeys returns, for each ledger in the backup, the verifier key of the newest signing key in
-// the data folder. An older key in that folder may be stolen, so it is trusted only if --key
-// names it. During a rotation both keys sign, so checking the newest is enough. Keys in the
-// backup are not trusted.
+// the data folder. An older key in that folder may have been stolen, so it is trusted only if it is
+// given with --key. Both keys sign during a rotation, so checking the newest one is enough. Keys in
+// the backup itself are not trusted.
 func keptKeys(c *cli.Console, data string, m *Manifest) (list []*proofs.Verifier, err error) {
 	kept := datadir.SigningKeys(c, data)
 	for _, l := range m.Ledgers {
 		signer, err := kept.Load(l.Name)
 		if value, _ := c.Env(kept.VariableName(l.Name)); errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(value) != "" {
-			signer, err = kept.LoadStaged(l.Name) // the first key of the variable, if no file records which key signed
+			signer, err = kept.LoadStaged(l.Name) // no file records which key has signed, so use the first key in the variable
 		}
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
@@ -137,7 +138,8 @@ func keptKeys(c *cli.Console, data string, m *Manifest) (list []*proofs.Verifier
 	return list, nil
 }
 
-// checkAuthentic refuses a backup that no trusted key signed, unless --unauthenticated is set.
+// checkAuthentic returns an error if the backup was not signed with the trusted keys, unless
+// --unauthenticated is set.
 func (o RestoreOptions) checkAuthentic(c *cli.Console, m *Manifest, given []*proofs.Verifier) error {
 	if o.Unauthenticated {
 		c.Say("NOT AUTHENTICATED: no trusted key signed this backup, so it could be changed or forged")
@@ -161,7 +163,7 @@ func (o RestoreOptions) checkAuthentic(c *cli.Console, m *Manifest, given []*pro
 	return cli.Exitf(cli.ExitFailed, "the backup is not authenticated: %w%s", err, instead)
 }
 
-// warnUnsigned names the ledgers that did not sign a backup.
+// warnUnsigned prints a warning that names the ledgers for which a backup was not signed.
 func warnUnsigned(c *cli.Console, unsigned []string) {
 	if len(unsigned) > 0 {
 		c.Say("the backup is not signed for %s, so restore cannot authenticate it. Run backup with access to the signing keys", strings.Join(unsigned, ", "))

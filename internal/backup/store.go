@@ -25,23 +25,24 @@ import (
 // ManifestVersion is the version of the backup format.
 const ManifestVersion = 1
 
-// Manifest describes one backup. It is stored as NAME.json in the folder of backups. The
-// folder "files" beside it holds each file under its SHA-256, so that backups share equal
-// files. A backup exists as soon as its manifest does.
+// Manifest describes one backup. It is stored as NAME.json in the backup folder. The subfolder
+// "files" contains each file under its SHA-256, so that backups share identical files. A backup
+// exists as soon as its manifest does.
 type Manifest struct {
 	Version int          `json:"version"`
 	Made    time.Time    `json:"made"`
 	Ledgers []Ledger     `json:"ledgers"`
 	Files   []StoredFile `json:"files"`
-	// Note is a signed note of proofs.SignBackup over all other members. It is empty if the keys
-	// of the ledgers were not available.
+	// Note is a signed note, made by proofs.SignBackup, that covers all the other fields. It is
+	// empty if the ledgers' signing keys were not available.
 	Note string `json:"note,omitempty"`
 }
 
-// BackupNameLayout is the layout of a backup's name, for time.Format.
+// BackupNameLayout is the time.Format layout for the name of a backup.
 const BackupNameLayout = "backup-20060102T150405.000000Z"
 
-// Name returns the name of the backup, which is its time in the layout BackupNameLayout.
+// Name returns the name of the backup, which is the time at which it was made, formatted with
+// BackupNameLayout.
 func (m *Manifest) Name() string { return m.Made.Format(BackupNameLayout) }
 
 // same reports whether two descriptions of a ledger are equal, apart from the fields that a
@@ -51,27 +52,28 @@ func (l Ledger) same(other Ledger) bool {
 		l.Size == other.Size && l.Time.Equal(other.Time) && l.Checkpoint == other.Checkpoint
 }
 
-// String returns a line for the output of backup and restore.
+// String describes the ledger in one line for the output of the backup and restore commands.
 func (l Ledger) String() string {
 	return fmt.Sprintf("%s: %s, the last at %s", l.Name, cli.FormatCount(l.Size, "event"), l.Time.Format(time.RFC3339))
 }
 
-// StoredFile describes a file of the data folder in a manifest.
+// StoredFile is the entry in a manifest for one file of the data folder.
 type StoredFile struct {
-	Name     string `json:"name"` // path in the data folder, with slashes
+	Name     string `json:"name"` // slash-separated path relative to the data folder
 	SHA256   string `json:"sha256"`
 	Size     int64  `json:"size"`
-	Modified int64  `json:"modified"` // nanoseconds since 1970 UTC
+	Modified int64  `json:"modified"` // modification time in nanoseconds since the Unix epoch
 }
 
-// SourceFile is a file to back up. Name is its name in the manifest, and Path where it is now.
+// SourceFile is a file to back up. Name is the name that it has in the manifest, and Path is its
+// current location.
 type SourceFile struct {
 	Name, Path string
 	Info       fs.FileInfo
 }
 
-// backupSources returns the files to back up, sorted by name: the snapshot of the database, the
-// tokens, and, with Options.Keys, the signing keys.
+// backupSources returns the files to back up, sorted by name. They are the files of the database
+// snapshot, the tokens, and, if o.Keys is set, the signing keys.
 func backupSources(o Options, snapshot, tokens string) ([]SourceFile, error) {
 	var list []SourceFile
 	folders := map[string]string{"db": snapshot, "access": tokens}
@@ -100,11 +102,11 @@ func backupSources(o Options, snapshot, tokens string) ([]SourceFile, error) {
 	return list, nil
 }
 
-// Store is a folder of backups. Other users may be able to write to it, so its files are opened
-// only through the os.Root that open returns, which follows no link out of the folder.
+// Store is a folder that contains backups. Other users may be able to write to it, so its files are
+// opened only through the os.Root that open returns, which does not follow links out of the folder.
 type Store struct{ Dir string }
 
-// open opens the folder of the backups. It fails if "files" exists and is not a folder.
+// open opens the backup folder. It returns an error if "files" exists but is not a folder.
 func (b Store) open() (*os.Root, error) {
 	root, err := os.OpenRoot(b.Dir)
 	if err != nil {
@@ -125,13 +127,14 @@ func (b Store) open() (*os.Root, error) {
 
 func (b Store) FilesFolder() string { return filepath.Join(b.Dir, "files") }
 
-// FilePath returns the path of a stored file. digest is its SHA-256 in hexadecimal.
+// FilePath returns the path of the stored file with the given SHA-256 in hexadecimal.
 func (b Store) FilePath(digest string) string { return filepath.Join(b.FilesFolder(), digest) }
 
-// RelativeFilePath returns the path of a stored file in the folder that open returns.
+// RelativeFilePath returns the path of the stored file with the given SHA-256, relative to the
+// folder that Store.open returns.
 func RelativeFilePath(digest string) string { return path.Join("files", digest) }
 
-// CreateFolders creates the folder of the backups and its folder "files" unless they exist.
+// CreateFolders creates the backup folder and its subfolder "files" if they do not exist.
 func (b Store) CreateFolders() error {
 	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
 		return err
@@ -147,8 +150,8 @@ func (b Store) CreateFolders() error {
 	return nil
 }
 
-// BackupNames returns the names of the backups, oldest first. It returns no names if the folder does
-// not exist.
+// BackupNames returns the names of the backups, oldest first. If the folder does not exist, it
+// returns no names and no error.
 func (b Store) BackupNames() ([]string, error) {
 	root, err := b.open()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -166,15 +169,14 @@ func (b Store) BackupNames() ([]string, error) {
 	return found, err
 }
 
-// maxAhead is how far a backup's time may be ahead of the clock if its manifest is not
-// authentic.
+// maxAhead is how far in the future the time of a backup may be if its manifest cannot be
+// authenticated.
 const maxAhead = 24 * time.Hour
 
-// Classify divides the names of the backups into those that count as backups and those to ignore,
-// each oldest first. Another user could add a file with a future time, which would remain the
-// newest backup forever. Classify therefore ignores files whose names are not backup names. It
-// also ignores backups whose times are more than maxAhead in the future, unless their manifest is
-// authentic.
+// Classify divides the names of the backups into those that count and those to ignore, each sorted
+// oldest first. It ignores files whose names are not valid backup names, and backups whose times
+// are more than maxAhead in the future unless their manifests are authentic. Otherwise, another
+// user could add a file with a future time, which would remain the newest backup forever.
 func (b Store) Classify(now time.Time, authentic func(*Manifest) bool) (counted, ignored []string, err error) {
 	names, err := b.BackupNames()
 	if err != nil {
@@ -204,9 +206,9 @@ func (b Store) warnIgnored(c *cli.Console, ignored []string) {
 	}
 }
 
-// nextTime returns the time of a new backup: now, or just after the newest counted backup, so
-// that the new backup is the newest even if the clock was set back. Times have microsecond
-// precision.
+// nextTime returns the time for a new backup. This is now or, if the newest counted backup is not
+// older, one microsecond after that backup, so that the new backup is the newest even if the clock
+// was set back.
 func nextTime(now time.Time, counted []string) (time.Time, error) {
 	next := now.UTC().Truncate(time.Microsecond)
 	if len(counted) == 0 {
@@ -222,7 +224,8 @@ func nextTime(now time.Time, counted []string) (time.Time, error) {
 	return next, nil
 }
 
-// ReadManifest reads and checks the manifest of the backup with this name. It does not authenticate the manifest.
+// ReadManifest reads the manifest of the backup with the given name and checks that it is well-formed. It does
+// not authenticate the manifest.
 func (b Store) ReadManifest(name string) (*Manifest, error) {
 	root, err := b.open()
 	if err != nil {
@@ -258,8 +261,8 @@ func (b Store) ReadManifest(name string) (*Manifest, error) {
 // digestForm matches a SHA-256 in hexadecimal, which is also the name of a stored file.
 var digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// OpenFile opens a stored file for reading. It refuses links and anything else that another
-// user could have put in its place.
+// OpenFile opens a stored file for reading. It returns an error for a link or anything else that is
+// not a regular file, because another user could have put it there.
 func (b Store) OpenFile(f StoredFile) (*os.File, error) {
 	root, err := b.open()
 	if err != nil {
@@ -273,9 +276,9 @@ func (b Store) OpenFile(f StoredFile) (*os.File, error) {
 	return in, nil
 }
 
-// Add puts a file into the store, unless the store already has an intact copy. copied is the
-// number of bytes written. Add reads both the source and the stored copy, because other users
-// may write to the store, and the ledgers' keys sign the digest.
+// Add stores a file unless the store already has an intact copy of it. copied is the number of
+// bytes written. Add verifies a stored copy by reading it, because other users may be able to write
+// to the store and the ledgers' keys sign the digest.
 func (b Store) Add(s SourceFile) (f StoredFile, copied int64, err error) {
 	f = StoredFile{Name: s.Name, Size: s.Info.Size(), Modified: s.Info.ModTime().UnixNano()}
 	in, _, err := safefile.Open(s.Path)
@@ -313,8 +316,8 @@ func (b Store) Add(s SourceFile) (f StoredFile, copied int64, err error) {
 	return f, f.Size, nil
 }
 
-// IncompleteName is the name of a file while it is being written. All backups use the same name, so
-// the next backup replaces what an interrupted one left.
+// IncompleteName is the name that a stored file has while it is being written. All backups use the
+// same name, so the next backup replaces whatever an interrupted one left behind.
 const IncompleteName = "incomplete"
 
 // WriteManifest durably writes the manifest, which completes the backup. It returns the name of the
@@ -346,7 +349,7 @@ func (b Store) WriteManifest(m *Manifest) (string, error) {
 	return name, safefile.SyncDirIn(root, ".")
 }
 
-// copyFile copies in to out, and syncs and closes out. It returns the SHA-256 and the length of
+// copyFile copies in to out, then syncs and closes out. It returns the SHA-256 and the length of
 // the data.
 func copyFile(out *os.File, in io.Reader) (digest string, size int64, err error) {
 	hash := sha256.New()
@@ -354,14 +357,15 @@ func copyFile(out *os.File, in io.Reader) (digest string, size int64, err error)
 	return hex.EncodeToString(hash.Sum(nil)), size, errors.Join(err, out.Sync(), out.Close())
 }
 
-// DigestOf returns the SHA-256 and the length of everything in a reader.
+// DigestOf reads in to the end and returns the SHA-256, in hexadecimal, and the length of the data.
 func DigestOf(in io.Reader) (digest string, size int64, err error) {
 	hash := sha256.New()
 	size, err = io.Copy(hash, in)
 	return hex.EncodeToString(hash.Sum(nil)), size, err
 }
 
-// verifyFile checks the size and the SHA-256 of a regular file.
+// verifyFile returns an error unless the named file is a regular file with the given size and
+// SHA-256.
 func verifyFile(root *os.Root, name string, want StoredFile) error {
 	in, err := safefile.OpenIn(root, name)
 	if err != nil {
@@ -378,9 +382,9 @@ func verifyFile(root *os.Root, name string, want StoredFile) error {
 	return nil
 }
 
-// Prune keeps the newest counted backups, as many as keep says. It removes the older ones, and
-// every file that no remaining backup needs. If keep is 0, it removes nothing. It keeps the
-// ignored backups, because they may be real.
+// Prune removes all counted backups except the newest keep of them, and every stored file that no
+// remaining backup needs. If keep is 0, it removes nothing. It does not remove ignored backups,
+// because they may be genuine.
 func (b Store) Prune(keep int, counted, ignored []string) error {
 	if keep == 0 || len(counted) <= keep {
 		return nil

@@ -1,5 +1,5 @@
-// Package bloom implements a growing Bloom filter in bounded memory. It saves lookups of keys that were never
-// written, which are the most expensive ones.
+// Package bloom implements a Bloom filter that grows within a memory limit. It avoids lookups of keys that
+// were never written, which are the most expensive ones.
 package bloom
 
 import (
@@ -11,10 +11,12 @@ import (
 // them directly and does not hash again.
 type Key = [16]byte
 
-// ReserveFunc reserves bytes until release is called. ok is false if fewer bytes are left.
+// ReserveFunc reserves the given number of bytes until release is called. ok is false if that many
+// bytes are not available.
 type ReserveFunc func(bytes int64) (release func(), ok bool)
 
-// SharedReserve returns a ReserveFunc that takes bytes from spare, which several filters can share.
+// SharedReserve returns a ReserveFunc that takes memory from spare, the number of bytes available
+// to all filters that share it.
 func SharedReserve(spare *atomic.Int64) ReserveFunc {
 	return func(bytes int64) (func(), bool) {
 		if spare.Add(-bytes) < 0 {
@@ -25,37 +27,37 @@ func SharedReserve(spare *atomic.Int64) ReserveFunc {
 	}
 }
 
-// Filter reports every added key as present. It wrongly reports at most 0.7 % of all other keys. It grows
-// with the keys until memory runs out. It then releases its memory, and MayContain returns true for every
-// key. It is not safe for concurrent use.
+// Filter is a Bloom filter whose false positive rate is at most 0.7 %. It grows as keys are added. If it
+// cannot reserve more memory, it releases all its memory, and MayContain returns true for every key from
+// then on. It is not safe for concurrent use.
 type Filter struct {
 	memory ReserveFunc
 	layers []layer // each layer has room for four times as many keys as the previous one, if memory allows
-	blind  bool    // memory ran out, so keys are missing
+	blind  bool    // the filter has released its memory, so it no longer knows which keys were added
 }
 
 // layer is a blocked Bloom filter: all bits of a key are in one block, which is one cache
 // line.
 type layer struct {
-	blocks  []block // their number is a power of two
+	blocks  []block // the number of blocks is a power of two
 	room    int     // number of keys that can still be added
-	release func()  // returns the memory
+	release func()  // releases the layer's reserved memory
 }
 
 type block [8]uint64
 
 const (
 	blockBytes = 64
-	blockKeys  = 32     // keys in a block, 2 bytes for each
-	first      = 1 << 9 // blocks of the first layer
-	placeBits  = 9      // bits of a position in a block
+	blockKeys  = 32     // maximum number of keys per block, which is 2 bytes per key
+	first      = 1 << 9 // number of blocks in the first layer
+	placeBits  = 9      // number of bits that encode a position in a block
 )
 
 // New returns an empty filter that reserves its memory with the given function.
 func New(memory ReserveFunc) *Filter { return &Filter{memory: memory} }
 
-// Add adds a key. If the filter must grow but cannot reserve the memory, it releases all its memory, as
-// Release does.
+// Add adds a key. If the filter must grow but cannot reserve enough memory, Add releases all of its
+// memory, as Release does.
 func (f *Filter) Add(k Key) {
 	if f.blind {
 		return
@@ -75,8 +77,9 @@ func (f *Filter) Add(k Key) {
 	}
 }
 
-// grow adds a layer. If there is too little memory for this number of blocks, it tries half of
-// them, and so on. It returns false if not even the smallest layer fits.
+// grow adds a layer with the given number of blocks. If there is not enough memory for that, it
+// repeatedly halves the number. It returns false if there is not enough memory even for the
+// smallest layer.
 func (f *Filter) grow(blocks int) bool {
 	for ; blocks >= first; blocks /= 2 {
 		if release, ok := f.memory(int64(blocks) * blockBytes); ok {
@@ -87,7 +90,7 @@ func (f *Filter) grow(blocks int) bool {
 	return false
 }
 
-// Release returns the memory. MayContain then returns true for every key.
+// Release releases the filter's memory. From then on, MayContain returns true for every key.
 func (f *Filter) Release() {
 	for _, l := range f.layers {
 		l.release()
@@ -99,15 +102,15 @@ func (f *Filter) Release() {
 // Release was called.
 func (f *Filter) MatchesAll() bool { return f.blind }
 
-// placesOf returns the positions of a key's seven bits, nine bits each. The highest bit is 1 and marks the
-// end.
+// placesOf returns the positions of the seven bits that represent a key, each encoded in nine bits. The
+// most significant bit is always 1 and marks the end.
 func placesOf(k Key) uint64 { return binary.BigEndian.Uint64(k[8:]) | 1<<63 }
 
 func (l *layer) block(k Key) *block {
 	return &l.blocks[binary.BigEndian.Uint64(k[:])&uint64(len(l.blocks)-1)]
 }
 
-// MayContain returns false only for a key that was never added.
+// MayContain reports whether k may have been added. It returns false only if k was never added.
 func (f *Filter) MayContain(k Key) bool {
 	if f.blind {
 		return true

@@ -1,6 +1,7 @@
-// Command collector is an OpenTelemetry Collector with what the tests of e2e/otlp need: the OTLP
-// receiver, the batch processor, and the exporters of OTLP over HTTP and gRPC, all of the release that
-// go.mod names. It reports no metrics or traces about itself. It takes the flags of every collector:
+// Command collector is an OpenTelemetry Collector that contains only what the tests in e2e/otlp need:
+// the OTLP receiver, the batch processor, and the OTLP exporters for HTTP and gRPC, all from the
+// release that go.mod requires. It does not report metrics or traces about itself. It accepts the same
+// flags as every collector:
 //
 //	collector --config FILE
 package main
