@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"colophon/ledger/highwater"
 	"colophon/ledger/recent"
 	"colophon/ledger/record/members"
 	"colophon/proofs"
@@ -55,7 +56,7 @@ type Config struct {
 	// next rotation. The log determines which of the available keys sign.
 	Signers []*proofs.Signer
 	// Marks stores the high-water mark (spec: High-water mark). If it is nil, no mark is kept.
-	Marks MarkStore
+	Marks highwater.Store
 	// MarkShown makes a ledger that this server only reads keep a mark too: the checkpoint of the
 	// last head that it published. Open returns highwater.ErrRollback if the stored log does not
 	// extend that checkpoint.
@@ -138,10 +139,10 @@ type Ledger struct {
 	info   storage.LedgerInfo // as read when the ledger was opened; queue knows whether it has been frozen since
 	reader reader
 
-	queue     *queue
-	signing   *signing
-	sequencer *sequencer
-	marks     *markKeeper // nil if the ledger keeps no mark
+	queue       *queue
+	signing     *signing
+	sequencer   *sequencer
+	markWritten chan struct{} // closed after the mark has been written for the last time; nil if the ledger keeps no mark
 
 	members *members.Secret // nil if the ledger or its store has no member secret; set by Open
 
@@ -188,16 +189,10 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 	if l.standby {
 		return l, recoverShown(ctx, l)
 	}
-	if err := l.recoverMark(ctx); err != nil {
+	if err := l.keepMark(ctx); err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
 	}
 	go l.sequencer.run()
-	if l.marks != nil {
-		if l.CheckWritable(ctx) == nil {
-			signal(l.marks.moved) // write a first mark if there is none
-		}
-		go l.marks.run()
-	}
 	if l.Head().Size == 0 && l.signing.refusal == nil {
 		if err := l.appendFirstEvent(ctx); err != nil {
 			if errors.Is(err, storage.ErrNoSpace) {
@@ -294,8 +289,8 @@ func end(l *Ledger, reason error) {
 		markShown(l, true)
 	}
 	l.queue.close(reason)
-	if l.marks != nil {
-		<-l.marks.done
+	if l.markWritten != nil {
+		<-l.markWritten
 	}
 }
 

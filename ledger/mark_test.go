@@ -22,7 +22,7 @@ import (
 )
 
 // marked opens a ledger that keeps its high-water mark in marks.
-func marked(t testing.TB, s storage.Store, marks ledger.MarkStore) *ledger.Ledger {
+func marked(t testing.TB, s storage.Store, marks highwater.Store) *ledger.Ledger {
 	c := config(t)
 	c.Marks = marks
 	return open(t, s, c)

@@ -14,6 +14,7 @@ import (
 
 	"colophon/api"
 	"colophon/ledger"
+	"colophon/ledger/highwater"
 	"colophon/ledger/index"
 	"colophon/ledger/query"
 	"colophon/proofs"
@@ -28,7 +29,7 @@ type nodeConfig struct {
 	indexFiles vfs.FS
 	indexDir   string
 	keys       ledger.KeyStore
-	marks      ledger.MarkStore // nil if there are no high-water marks
+	marks      highwater.Store // nil if there are no high-water marks
 	clock      func() time.Time
 	// fatal is used as ledger.Config.Fatal.
 	fatal func(error)

@@ -1,6 +1,6 @@
 // Package keystore keeps the signing keys and the high-water marks of ledgers in files and
 // environment variables (spec: Key rotation; High-water mark). It implements ledger.KeyStore,
-// ledger.RotatingKeyStore, and ledger.MarkStore.
+// ledger.RotatingKeyStore, and highwater.Store.
 package keystore
 
 import (

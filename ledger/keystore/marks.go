@@ -19,7 +19,7 @@ type MarkFiles struct {
 // Path returns the path of the file that holds a ledger's mark.
 func (m MarkFiles) Path(name string) string { return filepath.Join(m.Dir, name+".checkpoint") }
 
-// Mark implements ledger.MarkStore.
+// Mark implements highwater.Store.
 func (m MarkFiles) Mark(name string) ([]byte, error) {
 	text, err := readWhole(m.Path(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -28,7 +28,7 @@ func (m MarkFiles) Mark(name string) ([]byte, error) {
 	return text, err
 }
 
-// SetMark implements ledger.MarkStore. The change is durable.
+// SetMark implements highwater.Store. The change is durable.
 func (m MarkFiles) SetMark(name string, checkpoint []byte) error {
 	return writeWhole(m.Path(name), checkpoint)
 }
