@@ -20,14 +20,14 @@ import (
 
 const zeroHash = "0000000000000000000000000000000000000000000000000000000000000000"
 
-// world is a ledger with records for which every query returns rows.
+// world is a ledger that holds enough records for every query to return rows.
 type world struct {
 	*client.Ledger
 	t    *testing.T
 	at   map[string]uint64
-	path string // the path_id of a path
-	dag  string // the cache key of a run-DAG
-	q    string // the question_hash of a run-DAG
+	path string // path_id of a posted path
+	dag  string // cache key of a posted run-DAG
+	q    string // question_hash of the same run-DAG
 }
 
 func (w *world) post(name string, record wire.Record) *wire.Receipt {
@@ -96,7 +96,7 @@ func newWorld(t *testing.T, l *client.Ledger) *world {
 	return w
 }
 
-// first returns the first page of the list as any, or its error.
+// first reads the first page of list. It returns nil and the error if that fails.
 func first[T any](t *testing.T, list *client.PagedList[T]) (any, error) {
 	page, err := list.ReadPage(t.Context(), "")
 	if err != nil {
@@ -105,8 +105,8 @@ func first[T any](t *testing.T, list *client.PagedList[T]) (any, error) {
 	return page, nil
 }
 
-// full requires that the iterator all yields at least one row and no error. what names the iterator
-// in failures.
+// full fails the test unless all yields at least one row and no error. Failure messages contain
+// what, the name of the iterator.
 func full[T any](t *testing.T, what string, all iter.Seq2[*T, error]) {
 	t.Helper()
 	n := 0
@@ -118,8 +118,9 @@ func full[T any](t *testing.T, what string, all iter.Seq2[*T, error]) {
 	require.NotZero(t, n, what)
 }
 
-// The client has a method for every operation of the OpenAPI contract. The types of package wire
-// lose no member of a real server's responses, and every parameter of the contract can be sent.
+// The client has a method for every operation of the OpenAPI contract. Decoding a real server's
+// responses into the types of package wire loses no member, and the client can send every parameter
+// of the contract.
 func TestEveryCall(t *testing.T) {
 	s := serve(t)
 	seen := &recorder{query: make(map[string]bool)}
@@ -133,8 +134,8 @@ func TestEveryCall(t *testing.T) {
 	point := &client.QueryOptions{After: w.at["path"], Proofs: true}
 	bare := &client.QueryOptions{After: w.at["path"]}
 
-	// call marks an operation as called and checks that value lost no member of the response. It
-	// does not check a nil value.
+	// call marks an operation as called and checks that value lost no member of the response. If
+	// value is nil, it skips the check.
 	called := make(map[string]bool)
 	call := func(operation string, value any, err error) {
 		t.Helper()
@@ -345,7 +346,7 @@ func TestEveryCall(t *testing.T) {
 	gaps, err := producer.Get(ctx)
 	call("getProducer", gaps, err)
 
-	// Every list has rows when it is read in pages of one row.
+	// Every list yields rows even if it is read in pages of one row.
 	single := client.QueryOptions{Limit: 1}
 	singleAny := &client.StateOptions{QueryOptions: single, AnyState: true}
 	anyGeneration := &client.GenerationOptions{StateOptions: *singleAny}
@@ -375,7 +376,7 @@ func TestEveryCall(t *testing.T) {
 	full(t, "gaps", l.Producers.Producer("web-7", &single).Gaps(ctx))
 	full(t, "duplicates", l.Producers.Producer("web-7", &single).Duplicates(ctx))
 
-	// The types lose no member of an event of any kind.
+	// The types of package wire lose no member of any kind of event.
 	kinds := make(map[wire.Kind]bool)
 	var lines []string
 	for line, err := range l.Events.All(ctx, 0) {
@@ -396,7 +397,7 @@ func TestEveryCall(t *testing.T) {
 	called["listEvents"] = true
 	require.Len(t, kinds, 12, "the ledger must have events of all kinds except key_rotated")
 
-	// Export yields the rows of all pages of the list.
+	// Export yields the same rows as reading every page of the list.
 	var rows []*wire.ListedRecord
 	for row, err := range l.Records.List(&client.RecordFilter{QueryOptions: client.QueryOptions{AsOf: 9}}).All(ctx) {
 		require.NoError(t, err)
@@ -488,7 +489,7 @@ func TestEveryCall(t *testing.T) {
 		text, err := f()
 		call(operation, text, err)
 	}
-	called["postBatch"] = true // see batch_test.go
+	called["postBatch"] = true // covered by batch_test.go
 
 	contract, err := openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
 	require.NoError(t, err)
@@ -499,7 +500,7 @@ func TestEveryCall(t *testing.T) {
 			require.True(t, called[operation.OperationID] != slices.Contains(notCalled, operation.OperationID), operation.OperationID)
 			for _, parameter := range operation.Parameters {
 				name := strings.Replace(parameter.Value.Name, "{name}", "step", 1)
-				free := operation.OperationID == "listRecords" || operation.OperationID == "listRunDAGs" || operation.OperationID == "listTimeline" // their methods accept any parameter name, in Where or in the argument by
+				free := operation.OperationID == "listRecords" || operation.OperationID == "listRunDAGs" || operation.OperationID == "listTimeline" // their methods accept any parameter name, as a key of Where or as the argument "by"
 				require.True(t, parameter.Value.In != "query" || free || seen.query[name], "%s: parameter %s", operation.OperationID, name)
 			}
 		}

@@ -22,8 +22,8 @@ func (s *CitationsService) Conflicts(o *QueryOptions) *PagedList[wire.ChunkConfl
 	return list[wire.ChunkConflict](s.ledger, "/citation-sets/conflicts", o.values())
 }
 
-// StaleSets lists the sets that cite a superseded chunk of a source or, if sourceID is empty, of any source: GET
-// /citation-sets/stale.
+// StaleSets lists the sets that cite a superseded chunk of the given source, or of any source if sourceID is
+// empty: GET /citation-sets/stale.
 func (s *CitationsService) StaleSets(sourceID string, o *QueryOptions) *PagedList[wire.StaleCitationRow] {
 	q := o.values()
 	setText(q, "source_id", sourceID)
@@ -40,8 +40,8 @@ func (s *CitationsService) BySource(sourceID string, o *QueryOptions) *PagedList
 	return list[wire.CitingRow](s.ledger, join("citation-sets", "by-source", sourceID), o.values())
 }
 
-// Document reads the citations of a set, both all together and by section: GET /citation-sets/{seq}/document. It
-// needs the scope content.
+// Document returns the citations of a set, both as one list and grouped by section: GET
+// /citation-sets/{seq}/document. It requires the content scope.
 func (s *CitationsService) Document(ctx context.Context, seq uint64, o *QueryOptions) (*wire.CitationsDocument, error) {
 	return answer[wire.CitationsDocument](ctx, s.ledger.client, get(s.ledger.path+join("citation-sets", decimal(seq), "document"), o.values()))
 }
@@ -56,7 +56,7 @@ func (s *CitationsService) PinnedRetrieval(ctx context.Context, seq uint64, r wi
 // SourcesService registers, revokes and reads sources.
 type SourcesService struct{ ledger *Ledger }
 
-// List lists the sources, each in the state of its last registration or revocation: GET /sources.
+// List lists the sources, each as of its last registration or revocation: GET /sources.
 func (s *SourcesService) List(o *QueryOptions) *PagedList[wire.Source] {
 	return list[wire.Source](s.ledger, "/sources", o.values())
 }

@@ -22,10 +22,10 @@ type Client struct {
 	http      *http.Client
 	token     string
 	userAgent string
-	timeout   time.Duration // for one attempt
-	maxAnswer int64         // bytes
+	timeout   time.Duration // per attempt
+	maxAnswer int64         // maximum length of a response body or line, in bytes
 	retries   Retries
-	keys      bool // writes without a key or run_id get a random idempotency key
+	keys      bool // generate a random idempotency key for each write that has neither a key nor a run_id
 	verifiers map[string][]*proofs.Verifier
 
 	// Tests replace sleep and now.
@@ -38,10 +38,10 @@ type Client struct {
 	Server *ServerService
 }
 
-// Retries controls how calls are repeated. A call is repeated after a failed connection and after the statuses 408,
-// 429, 502, 503 and 504 if repeating it is safe, because it only reads or has an idempotency key. The pause between
-// attempts doubles each time and is varied at random, but is never shorter than the server's Retry-After. If
-// Retry-After is longer than LongestPause, the call returns the error at once.
+// Retries controls how calls are repeated. A call is repeated after a failed connection or a response with status
+// 408, 429, 502, 503, or 504, but only if repeating it is safe: it must be a read or have an idempotency key. The
+// pause between attempts doubles each time and has random jitter, but is never shorter than the server's
+// Retry-After. If Retry-After is longer than LongestPause, the call returns the error at once.
 type Retries struct {
 	Attempts     int           // maximum number of attempts; 1 or less means that calls are never repeated; default 5
 	FirstPause   time.Duration // maximum pause before the second attempt; default 250 ms
@@ -54,8 +54,8 @@ type Retries struct {
 // Option configures a new client.
 type Option func(*Client) error
 
-// WithToken makes the client send a bearer token: an API token or a token of an OIDC issuer. The client sends the
-// token only to the server's address. Use https if others can read the traffic.
+// WithToken makes the client send a bearer token: an API token or a token from an OIDC issuer. The client sends
+// the token only to the server's address. Use https unless the network is trusted.
 func WithToken(token string) Option {
 	return func(c *Client) error {
 		if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -90,7 +90,7 @@ func WithTLS(config *tls.Config) Option {
 }
 
 // WithUserAgent sets the program name that the client sends as User-Agent and that appears in the server's log. The
-// default is colophon-go and the module's version.
+// default is "colophon-go/" followed by the module's version.
 func WithUserAgent(name string) Option {
 	return func(c *Client) error {
 		c.userAgent = name
@@ -99,8 +99,8 @@ func WithUserAgent(name string) Option {
 }
 
 // WithTimeout limits the time of each attempt of a call. The default is one minute; 0 means no limit. For a batch, it
-// limits how long a connection can go without reading or answering lines. It does not apply to Follow, redactions,
-// changes of many states, and snapshots, which only their context limits.
+// limits how long the server can go without reading or answering a line. It does not apply to Follow, redactions,
+// bulk state changes, or snapshots; their duration is limited only by the context.
 func WithTimeout(d time.Duration) Option {
 	return func(c *Client) error {
 		c.timeout = d
@@ -148,8 +148,8 @@ func WithoutIdempotencyKeys() Option {
 	}
 }
 
-// WithVerifierKeys makes the client verify every receipt that a write to the ledger returns. The keys are verifier
-// keys as colophon keys list prints them. The client trusts each key for trees of any size, so pass only the newest
+// WithVerifierKeys makes the client verify every receipt that a write to the ledger returns. Give the keys in the
+// form printed by colophon keys list. The client trusts each key for trees of any size, so pass only the newest
 // key. After a rotation has ended, receipts verify with the new key only: see [LogService.Keys].
 func WithVerifierKeys(ledger string, keys ...string) Option {
 	return func(c *Client) error {
@@ -165,8 +165,8 @@ func WithVerifierKeys(ledger string, keys ...string) Option {
 	}
 }
 
-// WithVerifiers does the same as [WithVerifierKeys] for parsed keys. Limit a retired key with
-// [proofs.Verifier.WithRetirement].
+// WithVerifiers is like [WithVerifierKeys], but takes keys that are already parsed. Limit a retired
+// key with [proofs.Verifier.WithRetirement].
 func WithVerifiers(ledger string, verifiers ...*proofs.Verifier) Option {
 	return func(c *Client) error {
 		if len(verifiers) == 0 {
@@ -177,7 +177,8 @@ func WithVerifiers(ledger string, verifiers ...*proofs.Verifier) Option {
 	}
 }
 
-// New returns a client of the server at the given URL, such as https://ledger.example. It makes no request.
+// New returns a client for the server at the given URL, such as https://ledger.example. It makes no
+// request.
 func New(server string, options ...Option) (*Client, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
@@ -206,7 +207,7 @@ func New(server string, options ...Option) (*Client, error) {
 }
 
 // transport returns a transport that keeps up to 100 idle connections to the server, so that many goroutines can
-// reuse them. The default of net/http is two.
+// reuse them. The net/http default is two.
 func transport(config *tls.Config) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig, t.MaxIdleConnsPerHost = config, 100

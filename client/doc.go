@@ -11,7 +11,7 @@
 //
 // # Writes
 //
-// When a write returns a receipt, the event is durable on the server: it survives a crash and a loss of power.
+// When a write returns a receipt, the event is durable on the server: it survives a crash and a power failure.
 //
 // The client gives each write an idempotency key, so that it can repeat the write after a failure without recording
 // it twice. It uses the caller's key, else the record's run_id, else a random key, which stays the same for all
@@ -24,21 +24,22 @@
 //
 // # Retries
 //
-// Reads, and writes that have a key or a run_id, are repeated after a failed connection and after the statuses 408,
-// 429, 502, 503 and 504. [Retries] sets how often. The first pause is 250 ms, and each further pause is twice as
-// long, varied at random. The client respects the server's Retry-After, in seconds or as a date. The documentation of
-// a call states if it is never repeated. The context limits the whole call; [WithTimeout] limits each attempt.
+// Reads, and writes that have a key or a run_id, are repeated after a failed connection or a response with status
+// 408, 429, 502, 503, or 504. [Retries] sets how often. The first pause is 250 ms, and each further pause is twice as
+// long, with random jitter. The client honors the server's Retry-After header, whether it contains seconds or a date.
+// If a call is never repeated, its documentation says so. The context limits the whole call; [WithTimeout] limits
+// each attempt.
 //
 // # Many records
 //
 // [RecordsService.PostBatch] takes a sequence of records and returns a sequence of results. It streams in both
-// directions, needs bounded memory, and continues after a failed connection. Send lines that are already JSON without
-// changes as Text of a [BatchLine].
+// directions, needs bounded memory, and continues after a failed connection. To send a line that is already encoded
+// as JSON without changing it, set Text in its [BatchLine].
 //
 // # Lists and streams
 //
-// A [PagedList] reads one page, or iterates over the rows of all pages. All pages show one tree size, so the list is
-// consistent while others write. To see your own writes, set After to the seq of the receipt.
+// A [PagedList] reads one page, or iterates over the rows of all pages. All pages refer to the same tree size, so the
+// list stays consistent while others write. To see your own writes, set After to the seq of the receipt.
 //
 // [EventsService.All] iterates over the log up to its head. [EventsService.Follow] continues as events are recorded.
 // After a failed connection, it reconnects and continues with the next event.
@@ -49,16 +50,17 @@
 // checkpoint, that the event is in the checkpoint's tree, that all members of the receipt agree with the event, and
 // that the event has the kind and the idempotency key that were sent. If something is wrong, the write returns both
 // the receipt and a [ReceiptError]. Get the verifier key from a source other than the server. The client trusts only
-// the keys that it was given. After a rotation of keys has ended, give it the new key: docs/keys.md and
-// [LogService.Keys] explain how to check that the new key follows from the old one.
+// the keys that it was given. After a key rotation has ended, give it the new key: docs/keys.md and [LogService.Keys]
+// explain how to check that the new key follows from the old one.
 //
 // A receipt proves that the event is in the log. It does not prove that the server shows the same log to everyone;
 // auditors and witnesses check this. colophon verify --record checks that the event follows from the record.
 //
 // # Errors
 //
-// A response without a success status becomes an *[Error] with status, detail and places. To distinguish errors, use
-// [errors.Is] with values such as [ErrNotFound] and [ErrConflict]. [ErrUnreachable] means that no complete response
-// arrived, and [ErrUnexpectedAnswer] that the response does not follow the API. [WithMaxResponseBytes] limits the
-// length of responses. The client does not follow redirects, so the token goes only to the server.
+// A response with an error status becomes an *[Error] with the status, the detail, and the places in the request that
+// are wrong. To distinguish errors, use [errors.Is] with values such as [ErrNotFound] and [ErrConflict].
+// [ErrUnreachable] means that no complete response arrived, and [ErrUnexpectedAnswer] means that the response does
+// not conform to the API. [WithMaxResponseBytes] limits the length of responses. The client does not follow
+// redirects, so the token goes only to the server.
 package client

@@ -22,8 +22,8 @@ type GroupFilter struct {
 	Sort                string    // recent (default), runs, flips or stability; only recent can be combined with AsOf
 }
 
-// ListGroups lists the groups of runs that have the same value of a field: GET /drift/groups. by is the field: ipc_id,
-// input, input_hash, system_prompt_hash, output_hash, model, ollama_build_hash or label:NAME.
+// ListGroups groups runs by the value of a field and lists the groups: GET /drift/groups. by is the name of the field:
+// ipc_id, input, input_hash, system_prompt_hash, output_hash, model, ollama_build_hash or label:NAME.
 func (s *DriftService) ListGroups(by string, f *GroupFilter) *PagedList[wire.Group] {
 	if f == nil {
 		f = new(GroupFilter)
@@ -38,29 +38,30 @@ func (s *DriftService) ListGroups(by string, f *GroupFilter) *PagedList[wire.Gro
 	return list[wire.Group](s.ledger, "/drift/groups", q)
 }
 
-// Group is one group of runs. Creating one sends no request.
+// Group gives access to one group of runs. Creating a Group sends no request.
 type Group struct {
 	client *Client
 	path   string
 	query  url.Values
 }
 
-// Group returns the group of runs that have one value of a field, for example Group("model", "m1", nil).
+// Group returns the group of runs whose field by has the given value. For example, Group("model", "m1",
+// nil) is the group of all runs of model m1.
 func (s *DriftService) Group(by, value string, o *GenerationOptions) *Group {
 	return &Group{client: s.ledger.client, path: s.ledger.path + join("drift", "groups", by, value), query: o.values()}
 }
 
-// Get reads the group with the first page of its outputs and of its runs: GET /drift/groups/{by}/{value}.
+// Get reads the group with the first page of its outputs and the first page of its runs: GET
+// /drift/groups/{by}/{value}.
 func (g *Group) Get(ctx context.Context) (*wire.GroupAnswer, error) { return g.page(ctx, "cursor", "") }
 
-// Runs reads all runs of the group, newest first.
+// Runs iterates over all runs in the group, newest first.
 func (g *Group) Runs(ctx context.Context) iter.Seq2[*wire.GroupMember, error] {
 	return rows(pages(func(cursor string) (*wire.GroupAnswer, error) { return g.page(ctx, "cursor", cursor) },
 		func(page *wire.GroupAnswer) string { return page.Next }), func(page *wire.GroupAnswer) []wire.GroupMember { return page.Rows })
 }
 
-// Outputs reads all distinct outputs of the group. The output that appeared for the first time most recently comes
-// first.
+// Outputs iterates over the distinct outputs of the group, ordered by first appearance, most recent first.
 func (g *Group) Outputs(ctx context.Context) iter.Seq2[*wire.GroupOutput, error] {
 	return rows(pages(func(cursor string) (*wire.GroupAnswer, error) { return g.page(ctx, "outputs_cursor", cursor) },
 		func(page *wire.GroupAnswer) string { return page.OutputsNext }), func(page *wire.GroupAnswer) []wire.GroupOutput { return page.Outputs })
@@ -70,8 +71,9 @@ func (g *Group) page(ctx context.Context, name, cursor string) (*wire.GroupAnswe
 	return answer[wire.GroupAnswer](ctx, g.client, get(g.path, withCursor(g.query, name, cursor)))
 }
 
-// RunValues lists the values that runs have: GET /drift/values. of is temperature, max_tokens, or label, for which the
-// values are the names of labels. The value that appeared for the first time most recently comes first.
+// RunValues lists the distinct values of a field over all runs: GET /drift/values. The argument "of" is temperature,
+// max_tokens, or label. For label, the values are the names of the labels that runs have. The values are ordered by
+// first appearance, most recent first.
 func (s *DriftService) RunValues(of string, o *QueryOptions) *PagedList[wire.RunValue] {
 	q := o.values()
 	q.Set("of", of)
@@ -83,9 +85,9 @@ func (s *DriftService) Attribution(ctx context.Context, a, b uint64, o *QueryOpt
 	return answer[wire.Attribution](ctx, s.ledger.client, get(s.ledger.path+"/drift/attribution", between(o.values(), decimal(a), decimal(b))))
 }
 
-// Diff compares a text of event b with the same text of event a, word by word: GET /diff. of names the text: output,
-// prompt, payload, passage, or the name of any content. [ErrGone] means that the text of one of the events has been
-// erased.
+// Diff compares one text of event b, word by word, with the same text of event a: GET /diff. The argument "of" names
+// the text: output, prompt, payload, passage, or the name of any content. [ErrGone] means that the text of one of
+// the events has been erased.
 func (s *DriftService) Diff(ctx context.Context, a, b uint64, of string) (*wire.TextDiff, error) {
 	q := between(make(url.Values), decimal(a), decimal(b))
 	setText(q, "of", of)
@@ -98,43 +100,43 @@ func between(q url.Values, a, b string) url.Values {
 	return q
 }
 
-// Timeline lists the runs that have the same value of a field, each with what caused the change since the previous
-// run: GET /drift/timeline. by is the field: input, input_hash, ipc_id, system_prompt_hash, output_hash, model,
-// ollama_build_hash or label:NAME.
+// Timeline lists the runs that have the given value in a field, each with the cause of the change since the
+// previous run: GET /drift/timeline. by is the name of the field: input, input_hash, ipc_id, system_prompt_hash,
+// output_hash, model, ollama_build_hash or label:NAME.
 func (s *DriftService) Timeline(by, value string, o *GenerationOptions) *PagedList[wire.TimelineRow] {
 	q := o.values()
 	q.Set(by, value)
 	return list[wire.TimelineRow](s.ledger, "/drift/timeline", q)
 }
 
-// Effects stands for the pairs of runs that differ in one variable only. Creating one sends no request.
+// Effects is a query for pairs of runs that differ in only one variable. Creating an Effects sends no
+// request.
 type Effects struct {
 	client *Client
 	path   string
 	query  url.Values
 }
 
-// Effects pairs runs in which a variable has the value a with runs in which it has the value b and that are
-// otherwise equal. The variable is input, input_hash, system_prompt_hash, model, temperature, max_tokens, seed,
-// ollama_build_hash, label:NAME, or the JSON pointer of a payload member.
+// Effects returns a query for pairs of runs that differ only in the given variable, whose value is a in one run
+// and b in the other. The variable is input, input_hash, system_prompt_hash, model, temperature, max_tokens,
+// seed, ollama_build_hash, label:NAME, or the JSON pointer of a payload member.
 func (s *DriftService) Effects(variable, a, b string, o *GenerationOptions) *Effects {
 	q := between(o.values(), a, b)
 	q.Set("variable", variable)
 	return &Effects{client: s.ledger.client, path: s.ledger.path + "/drift/effects", query: q}
 }
 
-// Get reads the totals and the first page of the pairs: GET /drift/effects.
+// Get reads the totals and the first page of pairs: GET /drift/effects.
 func (e *Effects) Get(ctx context.Context) (*wire.EffectsAnswer, error) { return e.page(ctx, "") }
 
-// GetWithPartialCount is like Get, but counts only the first 1,000 pairs. Counting all pairs for the first time takes longer on a
-// larger ledger.
+// GetWithPartialCount is like Get, but counts only the first 1,000 pairs. The first full count can be slow on a large ledger.
 func (e *Effects) GetWithPartialCount(ctx context.Context) (*wire.EffectsAnswer, error) {
 	query := maps.Clone(e.query)
 	query.Set("totals", "first")
 	return answer[wire.EffectsAnswer](ctx, e.client, get(e.path, query))
 }
 
-// Pairs reads the pairs of all pages.
+// Pairs iterates over the pairs on all pages.
 func (e *Effects) Pairs(ctx context.Context) iter.Seq2[*wire.EffectPair, error] {
 	return rows(pages(func(cursor string) (*wire.EffectsAnswer, error) { return e.page(ctx, cursor) },
 		func(page *wire.EffectsAnswer) string { return page.Next }), func(page *wire.EffectsAnswer) []wire.EffectPair { return page.Rows })
@@ -144,8 +146,8 @@ func (e *Effects) page(ctx context.Context, cursor string) (*wire.EffectsAnswer,
 	return answer[wire.EffectsAnswer](ctx, e.client, get(e.path, withCursor(e.query, "cursor", cursor)))
 }
 
-// CompareRerun compares a re-run with its record and returns whether the re-run reproduces the record: POST
-// /drift/reproduce. It records nothing.
+// CompareRerun compares a re-run with the record that it repeats, and returns whether it reproduces that
+// record: POST /drift/reproduce. It records nothing.
 func (s *DriftService) CompareRerun(ctx context.Context, rerun wire.Rerun, o *QueryOptions) (*wire.Reproduction, error) {
 	r := request{method: http.MethodPost, path: s.ledger.path + "/drift/reproduce", query: o.values(), repeat: true}
 	return exchange[wire.Reproduction](ctx, s.ledger.client, r, rerun)

@@ -15,17 +15,17 @@ import (
 	"colophon/client/wire"
 )
 
-// Kinds of [Error], for [errors.Is].
+// These errors are the kinds of [Error]. Use them with [errors.Is].
 var (
 	ErrBadRequest      = errors.New("client: bad request")        // 400: the request is malformed
 	ErrUnauthorized    = errors.New("client: unauthorized")       // 401: no token, or an invalid one
 	ErrForbidden       = errors.New("client: forbidden")          // 403: the token lacks a scope, or the ledger is frozen
 	ErrFrozen          = errors.New("client: ledger is frozen")   // 403: the ledger refuses all writes
-	ErrNotFound        = errors.New("client: not found")          // 404: also if the token has no grant for the ledger
-	ErrConflict        = errors.New("client: conflict")           // 409: for example, another record has the idempotency key
+	ErrNotFound        = errors.New("client: not found")          // 404: does not exist, or the token has no grant for the ledger
+	ErrConflict        = errors.New("client: conflict")           // 409: for example, the idempotency key was already used for a different record
 	ErrGone            = errors.New("client: content is erased")  // 410
 	ErrTooLarge        = errors.New("client: request too large")  // 413
-	ErrInvalid         = errors.New("client: values are invalid") // 422: also a mismatch, if the request or the ledger rejects mismatches
+	ErrInvalid         = errors.New("client: values are invalid") // 422: includes mismatched hashes if the request or the ledger rejects them
 	ErrTooManyRequests = errors.New("client: too many requests")  // 429
 	ErrUnavailable     = errors.New("client: unavailable")        // 503
 )
@@ -36,14 +36,14 @@ var (
 	// complete. A write might have been recorded.
 	ErrUnreachable = errors.New("client: no answer from the server")
 	// ErrMisdirected means that every connection will fail until the URL or a certificate changes: the server does
-	// not speak TLS, the URL lacks https, or the server's certificate does not verify. The call is not repeated.
+	// not speak TLS, the URL lacks https, or the server's certificate is not valid. The call is not repeated.
 	ErrMisdirected = errors.New("client: the URL or the certificate does not match the server")
-	// ErrUnexpectedAnswer means that a response does not follow the API, or is longer than [WithMaxResponseBytes]
-	// allows. A write might have been recorded.
+	// ErrUnexpectedAnswer means that a response does not conform to the API, or is longer than
+	// [WithMaxResponseBytes] allows. A write might have been recorded.
 	ErrUnexpectedAnswer = errors.New("client: unexpected answer")
-	// ErrUnanswered means that the connection broke before a line of a batch was answered, and that the line has
-	// neither an idempotency key nor a run_id, without which it cannot safely be sent again. It might have been
-	// recorded.
+	// ErrUnanswered means that the connection broke before the server answered a line of a batch, and that the
+	// line cannot safely be sent again because it has neither an idempotency key nor a run_id. The record might
+	// have been recorded.
 	ErrUnanswered = errors.New("client: the connection ended before the line was answered; the record might have been recorded")
 	// ErrNoVerifierKeys means that the client has no verifier keys for the ledger.
 	ErrNoVerifierKeys = errors.New("client: no verifier keys for this ledger; pass them to New with WithVerifierKeys")
@@ -56,20 +56,21 @@ var kinds = map[error]int{
 }
 
 // Error is a response with an error status (RFC 9457). If the response is not a problem document, for example because
-// a proxy sent it, Error has only its status and, as Detail, the first line of its plain text.
+// a proxy sent it, only the status is known, and Detail is the first line of the response if it is plain text.
 type Error struct {
-	wire.Problem // the client has not verified its Receipt
+	wire.Problem // any Receipt in it has not been verified
 	// Request is the method and path of the request or, for a line of a batch, the index of the line.
 	Request string
-	// RetryAfter is the server's Retry-After; 0 if the response has none.
+	// RetryAfter is the delay requested by the server's Retry-After header, or 0 if there is none.
 	RetryAfter time.Duration
-	// Header is the header of the response; nil for a line of a batch.
+	// Header holds the response headers. It is nil for a line of a batch.
 	Header http.Header
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %d %s", e.Request, e.Status, e.Reason()) }
 
-// Reason returns in one line what is wrong: the problem's places if it lists any, else its detail or its title.
+// Reason returns a one-line description of what is wrong: the places listed in the problem if there are any,
+// otherwise its detail or its title.
 func (e *Error) Reason() string {
 	detail := e.Detail
 	if len(e.Errors) > 0 {
@@ -100,7 +101,7 @@ func oneLine(text string) string {
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrFrozen:
-		// The detail alone distinguishes a frozen ledger from a missing scope.
+		// A frozen ledger and a missing scope have the same status and differ only in the detail.
 		return e.Status == http.StatusForbidden && strings.HasPrefix(e.Detail, "the ledger is frozen")
 	case ErrMisdirected:
 		return e.Status == http.StatusBadRequest && e.Detail == wantsTLS
@@ -118,12 +119,12 @@ func (e *Error) Temporary() bool {
 	return false
 }
 
-// ReceiptError means that the server has acknowledged a write, but that its receipt does not verify. According to the
-// server, the record is durable: do not post it again. Keep the receipt as evidence. After a key rotation, a possible
-// cause is that the client does not have the new key.
+// ReceiptError means that the server has acknowledged a write, but that the receipt failed verification. According to
+// the server, the record is durable: do not post it again. Keep the receipt as evidence. After a key rotation, this
+// can happen because the client does not have the new key.
 type ReceiptError struct {
 	Receipt *wire.Receipt
-	Err     error // from proofs.Receipt.Verify, or because the receipt is for another record
+	Err     error // the error from proofs.Receipt.Verify, or one that says that the receipt is for a different record
 }
 
 func (e *ReceiptError) Error() string {
@@ -134,7 +135,8 @@ func (e *ReceiptError) Error() string {
 // Unwrap returns Err.
 func (e *ReceiptError) Unwrap() error { return e.Err }
 
-// problem converts a response without a success status to an error. request names the method and path.
+// problem converts an unsuccessful response, which can be a redirect, to an Error. request is the
+// method and path, for the message.
 func (c *Client) problem(request string, response *http.Response, body []byte) *Error {
 	e := &Error{Request: request, Header: response.Header}
 	if decode(body, &e.Problem) != nil {
@@ -160,7 +162,7 @@ func (c *Client) problem(request string, response *http.Response, body []byte) *
 }
 
 // plainLine returns the first line of a plain-text response, at most 200 bytes. It returns "" if the response is not
-// plain text or the line has characters other than printable ASCII.
+// plain text or if the line contains anything but printable ASCII.
 func plainLine(response *http.Response, body []byte) string {
 	if kind := response.Header.Get("Content-Type"); kind != "" && !strings.HasPrefix(kind, "text/plain") {
 		return ""
@@ -172,7 +174,8 @@ func plainLine(response *http.Response, body []byte) string {
 	return line
 }
 
-// wantsTLS is the detail of an error whose request was sent without TLS to a TLS port of net/http or nginx.
+// wantsTLS is the detail of the error for a request that was sent without TLS to a TLS port of net/http or
+// nginx.
 const wantsTLS = "the server speaks TLS, but the request was sent without TLS; use https"
 
 // refusesPlain reports whether net/http or nginx refused a request because it was sent without TLS.
@@ -181,8 +184,8 @@ func refusesPlain(status int, body []byte) bool {
 		bytes.Contains(body, []byte("The plain HTTP request was sent to HTTPS port")))
 }
 
-// repeatable reports whether an attempt that failed with this error may be repeated, provided that the call has no
-// second effect.
+// repeatable reports whether a call that failed with err may be repeated, assuming that it is safe to send the
+// request twice.
 func repeatable(err error) bool {
 	if problem := (*Error)(nil); errors.As(err, &problem) {
 		return problem.Temporary()
@@ -190,7 +193,7 @@ func repeatable(err error) bool {
 	return errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrMisdirected)
 }
 
-// unreachableError is an [ErrUnreachable] with its cause. Its message names the server.
+// unreachableError matches [ErrUnreachable] and wraps the cause. Its message names the server.
 type unreachableError struct {
 	server string
 	cause  error
@@ -209,7 +212,7 @@ func (e *unreachableError) Is(target error) bool {
 	case ErrMisdirected:
 		certificate, record := (*tls.CertificateVerificationError)(nil), tls.RecordHeaderError{}
 		return errors.As(e.cause, &certificate) || errors.As(e.cause, &record) || errors.Is(e.cause, http.ErrSchemeMismatch) ||
-			strings.Contains(e.cause.Error(), `malformed HTTP response "\x15\x03`) // a TLS alert
+			strings.Contains(e.cause.Error(), `malformed HTTP response "\x15\x03`) // the server sent a TLS alert
 	}
 	return false
 }

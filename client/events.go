@@ -21,10 +21,12 @@ import (
 // EventsService reads the linear log of events.
 type EventsService struct{ ledger *Ledger }
 
-// FromHead is the start for [EventsService.Follow] if the caller wants only events that are recorded from now on.
+// FromHead makes [EventsService.Follow] skip the existing events and yield only events that are recorded from now
+// on.
 const FromHead uint64 = math.MaxUint64
 
-// Get reads the event with the given event_hash: GET /events/{event_hash}. It checks that the entry has this hash.
+// Get reads the event with the given event_hash: GET /events/{event_hash}. It checks that the entry hashes to this
+// value.
 func (s *EventsService) Get(ctx context.Context, eventHash string) (*wire.EventLine, error) {
 	line, err := answer[wire.EventLine](ctx, s.ledger.client, get(s.ledger.path+join("events", eventHash), nil))
 	if err != nil {
@@ -36,33 +38,35 @@ func (s *EventsService) Get(ctx context.Context, eventHash string) (*wire.EventL
 	return line, nil
 }
 
-// All reads the log from the event with the seq from to the head, in order: GET /events. After a failed connection,
-// it continues with the next event. It checks that each entry has its event_hash and links to the previous entry. It
-// does not check that the events belong to a signed checkpoint; colophon audit does.
+// All reads the log in order, from the event whose seq is from up to the head: GET /events. After a failed
+// connection, it continues with the next event. It checks that each entry has its event_hash and links to the
+// previous entry. It does not check that the events belong to a signed checkpoint; colophon audit does.
 func (s *EventsService) All(ctx context.Context, from uint64) iter.Seq2[*wire.EventLine, error] {
 	return s.read(ctx, &eventReader{service: s, next: from, known: true, page: true})
 }
 
-// Follow reads the log from the event with the seq from, or from [FromHead], and then each new event when it is
-// recorded. After a failed connection, it reconnects and continues without a gap. It checks events as All does. It
-// stops without an error when the ledger is frozen and all events have been read. It stops with an error when ctx is
-// done, when the server refuses the token, or after as many consecutive failures as [Retries] allows.
+// Follow reads the log from the event whose seq is from, or from the head if from is [FromHead], and then each new
+// event as it is recorded. After a failed connection, it reconnects and continues without a gap. It checks events in
+// the same way as All. It stops without an error when the ledger is frozen and all events have been read. It stops
+// with an error when ctx is done, when the server refuses the token, or after as many consecutive failures as
+// [Retries] allows.
 func (s *EventsService) Follow(ctx context.Context, from uint64) iter.Seq2[*wire.EventLine, error] {
 	return s.read(ctx, &eventReader{service: s, next: from, known: from != FromHead})
 }
 
-// eventReader reads consecutive events over several connections.
+// eventReader reads consecutive events reconnecting as needed.
 type eventReader struct {
 	service *EventsService
 	next    uint64 // seq of the next event
 	known   bool   // next is set
 	tip     *proofs.Hash
 	page    bool // read pages instead of a live stream
-	alive   bool // the live stream has delivered something, so failures are counted from 0 again
+	alive   bool // the current connection received a keep-alive comment, so the failure count is reset
 	yield   func(*wire.EventLine, error) bool
 }
 
-// Causes that end a connection but are not errors of the call. They never reach the caller.
+// These errors end a connection but do not make the call fail. They are never returned to the
+// caller.
 var (
 	errStopped  = errors.New("the caller has stopped")
 	errComplete = errors.New("there are no more events")
@@ -101,7 +105,8 @@ func (s *EventsService) read(ctx context.Context, r *eventReader) iter.Seq2[*wir
 	}
 }
 
-// connect reads one page of events, or one live stream until it ends. It returns errComplete if no events follow.
+// connect reads one page of events, or one live stream until it ends. It returns errComplete if there are no more
+// events.
 func (r *eventReader) connect(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -210,7 +215,7 @@ func (r *eventReader) dispatch(name string, data []byte) error {
 		e.Title = http.StatusText(e.Status)
 		return e
 	}
-	return nil // a kind of event that only newer servers send
+	return nil // ignore an event type that only newer servers send
 }
 
 // event decodes and checks one event, and yields it.
@@ -248,14 +253,14 @@ func checkLine(line *wire.EventLine) (prev proofs.Hash, err error) {
 	return prev, nil
 }
 
-// lineScanner reads a stream line by line. The longest line that it accepts is that of [WithMaxResponseBytes].
+// lineScanner reads a stream line by line. [WithMaxResponseBytes] limits the length of a line.
 type lineScanner struct {
 	*bufio.Scanner
 	client *Client
 }
 
-// lines returns a scanner of a stream. If cancel is not nil, it is called when a single read takes longer than the
-// client's timeout for one attempt.
+// lines returns a scanner for the lines of body. If cancel is not nil, it is called when a single read takes
+// longer than the client's timeout per attempt.
 func (c *Client) lines(body io.Reader, cancel func()) *lineScanner {
 	if c.timeout > 0 && cancel != nil {
 		body = &patientReader{body, c.timeout, cancel}
@@ -278,8 +283,8 @@ func (s *lineScanner) Err() error {
 	return s.client.unreachable(err)
 }
 
-// wholeLines is a bufio.SplitFunc like bufio.ScanLines, but returns an error if the last line has no line end,
-// because that line is incomplete.
+// wholeLines is a bufio.SplitFunc like bufio.ScanLines, but returns an error if the last line does not end in
+// a newline, because then it is incomplete.
 func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if end := bytes.IndexByte(data, '\n'); end >= 0 {
 		return end + 1, bytes.TrimSuffix(data[:end], []byte("\r")), nil

@@ -40,8 +40,8 @@ func TestAllEventsInOrder(t *testing.T) {
 	}
 }
 
-// After its connection breaks, Follow yields every event exactly once. It stops when the ledger is
-// frozen.
+// Even if the connection breaks, Follow yields every event exactly once. It stops when the ledger
+// is frozen.
 func TestFollowResumes(t *testing.T) {
 	for name, from := range map[string]uint64{"from the start": 0, "from the head": client.FromHead} {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestFollowFailures(t *testing.T) {
 	}
 }
 
-// inTurn returns a handler that passes the first times requests to first and all later ones to
+// inTurn returns a handler that passes the given number of requests to first, and all later ones to
 // then.
 func inTurn(first http.HandlerFunc, times int32, then http.HandlerFunc) http.HandlerFunc {
 	n := new(atomic.Int32)

@@ -12,7 +12,8 @@ import (
 	"colophon/client/wire"
 )
 
-// exampleServer starts a server for one example. stop stops it and removes its files.
+// exampleServer starts a server for one example. The stop function shuts it down and removes its
+// files.
 func exampleServer() (s *testServer, stop func()) {
 	dir, err := os.MkdirTemp("", "colophon-example-")
 	if err != nil {
@@ -108,7 +109,7 @@ func ExamplePagedList_All() {
 		}
 	}
 	records := l.Records.List(&client.RecordFilter{
-		QueryOptions: client.QueryOptions{After: last.Seq, Limit: 1}, // see the record that was just posted
+		QueryOptions: client.QueryOptions{After: last.Seq, Limit: 1}, // include the record that was just posted
 		Where:        map[string]string{"model": "m1"},
 	})
 	for record, err := range records.All(ctx) {
@@ -134,7 +135,7 @@ func ExampleEventsService_Follow() {
 	if _, err := l.Sources.Register(ctx, "book", wire.SourceRegistration{Title: new("A book")}, nil); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := l.Freeze(ctx); err != nil { // ends the example
+	if _, err := l.Freeze(ctx); err != nil { // makes Follow stop after the last event
 		log.Fatal(err)
 	}
 	for line, err := range l.Events.Follow(ctx, 0) {

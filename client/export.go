@@ -10,19 +10,20 @@ import (
 	"colophon/proofs"
 )
 
-// ExportTrailer is what follows the rows of an export: the signed manifest that proves them, and the rest of the answer.
+// ExportTrailer holds what follows the rows of an export: the signed manifest that proves them, and the rest of the
+// answer.
 type ExportTrailer struct {
-	Manifest string          // the signed note of a proofs.ExportManifest
+	Manifest string          // signed note that contains a proofs.ExportManifest
 	Rest     json.RawMessage // the answer without its rows
 	Leaves   []proofs.Hash   // RFC 6962 leaf hash of each row, in order
 }
 
-// Export reads all rows of a list or query at one tree size: GET /export. question is a path below the ledger's, such
-// as /records?kind=ipc_record. asOf is the tree size, or 0 for the current one. Export calls row with the JSON text
-// of each row, which is valid only during the call. It checks that the manifest covers exactly these rows and, if the
-// client has keys, that the ledger signed it; these errors are those of proofs.OpenExport. If the response is cut
-// off, Export returns an error. It does not repeat the request, because the caller may already have used the first
-// rows.
+// Export reads all rows of a list or query at one tree size: GET /export. question is a path relative to the
+// ledger's, such as /records?kind=ipc_record. asOf is the tree size, or 0 for the current one. Export calls row with
+// the JSON text of each row, which is valid only during the call. If the client has keys, Export checks that the
+// ledger signed the manifest and that the manifest covers exactly these rows. If this check fails, it returns the
+// trailer together with the error, which can be one from proofs.OpenExport. If the response is cut off, Export
+// returns an error. It does not repeat the request, because the caller may already have used the first rows.
 func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row func(text []byte) error) (*ExportTrailer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,7 +65,8 @@ func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row f
 	return e, nil
 }
 
-// verify checks the signature of the manifest if there are keys, and that it covers the rows that were read.
+// verify checks that one of keys signed the manifest, and that the manifest covers the rows that were read
+// and the rest of the answer.
 func (e *ExportTrailer) verify(keys []*proofs.Verifier) error {
 	m, err := proofs.OpenExport([]byte(e.Manifest), keys...)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// OnSleep makes a client call f instead of pausing, and gives it a clock that only the
-// pauses advance.
+// OnSleep makes c call f instead of sleeping between attempts, and gives it a fake clock that
+// advances only by these pauses.
 func OnSleep(c *Client, f func(time.Duration)) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	c.now = func() time.Time { return now }

@@ -135,7 +135,7 @@ func TestCursorCyclesEndLists(t *testing.T) {
 	server, requests := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"as_of":1,"rows":[],"next":%q}`, next[r.URL.Query().Get("cursor")])
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // stops a client that follows the cycle without end
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // in case the client follows the cycle forever
 	defer cancel()
 	n := 0
 	for _, err := range connect(t, server.URL).Ledger("default").Records.List(nil).All(ctx) {
@@ -146,8 +146,8 @@ func TestCursorCyclesEndLists(t *testing.T) {
 	require.Less(t, requests.Load(), int32(10))
 }
 
-// The client refuses a short response that would use too much memory once decoded: each row of a list
-// uses a few hundred bytes, however short its JSON is.
+// The client refuses a short response that would use too much memory once decoded: each decoded row
+// of a list takes up a few hundred bytes, however short its JSON is.
 func TestAnswersWithTooManyElementsAreRefused(t *testing.T) {
 	for _, element := range []string{"0", "{}", "null", "[]", `""`} {
 		many := strings.Repeat(element+",", 1<<20)
@@ -165,7 +165,7 @@ func TestAnswersWithTooManyElementsAreRefused(t *testing.T) {
 	require.Len(t, page.Rows, 1)
 }
 
-// A name in a path is escaped, so that no name can address another endpoint.
+// Names in URL paths are escaped, so that no name can lead to a different endpoint.
 func TestPathsAreEscaped(t *testing.T) {
 	var paths collected[string]
 	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -461,8 +461,8 @@ func TestTokensAreNotPrinted(t *testing.T) {
 	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", c, c, c, c), "secret")
 }
 
-// If a TLS server or a proxy sends a plain-text error, the client explains the error if it knows the text,
-// and never repeats control characters.
+// If a TLS server or a proxy sends a plain-text error, the client explains the errors that it recognizes,
+// and never copies control characters into its message.
 func TestPlainAnswers(t *testing.T) {
 	secure := httptest.NewUnstartedServer(ok)
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -576,8 +576,8 @@ func TestErrorsAreOneLine(t *testing.T) {
 	}
 }
 
-// FuzzProblem checks that every response without a success status, from a server or a proxy,
-// becomes an error whose message is a single line.
+// FuzzProblem checks that every unsuccessful response, whether from a server or a proxy, becomes an
+// error whose message is a single line.
 func FuzzProblem(f *testing.F) {
 	f.Add(uint16(503), "1", []byte(`{"status":503,"title":"x","detail":"y","errors":[{"pointer":"/a","detail":"b","claimed":"c"}]}`))
 	f.Add(uint16(502), "Wed, 21 Oct 2015 07:28:00 GMT", []byte(`<html>`))

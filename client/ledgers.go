@@ -9,7 +9,7 @@ import (
 	"colophon/client/wire"
 )
 
-// Ledger is one ledger of a server. Its services are safe for concurrent use.
+// Ledger gives access to one ledger on a server. Its services are safe for concurrent use.
 type Ledger struct {
 	client *Client
 	name   string
@@ -39,10 +39,10 @@ func (c *Client) Ledger(name string) *Ledger {
 // Name returns the ledger's name.
 func (l *Ledger) Name() string { return l.name }
 
-// Path returns the escaped path of the ledger on the server, for [Client.Do].
+// Path returns the escaped URL path of the ledger, for use with [Client.Do].
 func (l *Ledger) Path() string { return l.path }
 
-// list returns a PagedList whose path is relative to the ledger's.
+// list returns a PagedList that reads the given path, which is relative to the path of the ledger.
 func list[T any](l *Ledger, path string, query map[string][]string) *PagedList[T] {
 	return &PagedList[T]{client: l.client, path: l.path + path, query: query}
 }
@@ -62,15 +62,17 @@ func (l *Ledger) LiveSummary(ctx context.Context) (*wire.LiveSummary, error) {
 	return answer[wire.LiveSummary](ctx, l.client, get(l.path+"/live", nil))
 }
 
-// Search finds what a text can refer to, such as a hash, a value of records, or words of a prompt: GET /search.
+// Search finds what a text might refer to if it is, for example, a hash, a value from records, or words from a
+// prompt: GET /search.
 func (l *Ledger) Search(ctx context.Context, text string, o *QueryOptions) (*wire.SearchAnswer, error) {
 	q := o.values()
 	q.Set("q", text)
 	return answer[wire.SearchAnswer](ctx, l.client, get(l.path+"/search", q))
 }
 
-// Rates counts records in consecutive periods, by their checks and by drift: GET /rates. Zero since and until mean
-// the whole log. A zero step lets the server choose the length of the periods.
+// Rates counts records per period, broken down by check results and by drift: GET /rates. If since or until is
+// zero, the log is not limited on that side. step is the length of each period, truncated to whole seconds; if it
+// is 0, the server chooses the length.
 func (l *Ledger) Rates(ctx context.Context, since, until time.Time, step time.Duration, o *QueryOptions) (*wire.Rates, error) {
 	q := o.values()
 	setTime(q, "since", since)
@@ -80,20 +82,22 @@ func (l *Ledger) Rates(ctx context.Context, since, until time.Time, step time.Du
 }
 
 // MemberSecret returns the secret with which the ledger computes the digests of payload members: GET /member-secret.
-// It needs the scope content.
+// It requires the content scope.
 func (l *Ledger) MemberSecret(ctx context.Context) (*wire.MemberSecret, error) {
 	return answer[wire.MemberSecret](ctx, l.client, get(l.path+"/member-secret", nil))
 }
 
-// IndexPartQuery selects a part of an index. The zero value selects the first part at the current tree size.
+// IndexPartQuery selects one part of the index. The zero value selects the first part at the current tree
+// size.
 type IndexPartQuery struct {
 	AsOf   uint64
-	Cursor string // Next of the previous part; AsOf must then be that of the previous part
+	Cursor string // Next from the previous part; if set, AsOf must equal the AsOf of that part
 	// DigestOnly leaves out the rows.
 	DigestOnly bool
 }
 
-// IndexPart returns one part of the server's index: GET /index. It needs the scopes admin and read.
+// IndexPart returns one part of the server's index: GET /index. It requires the admin and read
+// scopes.
 func (l *Ledger) IndexPart(ctx context.Context, q IndexPartQuery) (*wire.IndexPart, error) {
 	query := make(url.Values)
 	setCount(query, "as_of", q.AsOf)
@@ -110,8 +114,8 @@ func (l *Ledger) Freeze(ctx context.Context) (*wire.LedgerDescription, error) {
 	return answer[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPost, path: l.path + "/freeze"})
 }
 
-// SetVisibility makes the log public or private, as the argument states: PUT /visibility. The call is not repeated
-// after a failure.
+// SetVisibility makes the log public or private: PUT /visibility. The argument is "public" or "private". The call
+// is not repeated after a failure.
 func (l *Ledger) SetVisibility(ctx context.Context, log string) (*wire.LedgerDescription, error) {
 	return exchange[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPut, path: l.path + "/visibility"}, wire.VisibilityChange{Log: log})
 }
@@ -123,15 +127,15 @@ func (l *Ledger) SetUnregisteredSources(ctx context.Context, policy string) (*wi
 	return exchange[wire.LedgerDescription](ctx, l.client, r, wire.UnregisteredSourcesChange{UnregisteredSources: policy})
 }
 
-// SetOTLPContent makes the ledger keep the content of generations that arrive by OTLP, or only its hashes: PUT
-// /otlp-content. content is keep or hashes. The call is not repeated after a failure.
+// SetOTLPContent makes the ledger keep the content of generations that arrive over OTLP, or only its hashes:
+// PUT /otlp-content. content is keep or hashes. The call is not repeated after a failure.
 func (l *Ledger) SetOTLPContent(ctx context.Context, content string) (*wire.LedgerDescription, error) {
 	r := request{method: http.MethodPut, path: l.path + "/otlp-content"}
 	return exchange[wire.LedgerDescription](ctx, l.client, r, wire.OTLPContentChange{OTLPContent: content})
 }
 
 // ChangeKeys performs one step of a key rotation, rotate or retire: POST /keys. The call is not repeated after a
-// failure. After the step retire, receipts verify with the new key only.
+// failure. After retire, receipts verify with the new key only.
 func (l *Ledger) ChangeKeys(ctx context.Context, step string) (*wire.Receipt, error) {
 	return l.write(ctx, change{method: http.MethodPost, path: "/keys", body: wire.KeyRotationStep{Step: step}, kind: wire.KindKeyRotated, unkeyed: true})
 }
@@ -169,7 +173,7 @@ func (s *ServerService) ComputeHashes(ctx context.Context, record wire.Record) (
 	return exchange[wire.ComputeAnswer](ctx, s.client, r, record)
 }
 
-// CacheKey returns the cache key of these dimensions: POST /v1/compute/cache-key.
+// CacheKey returns the cache key for the given dimensions: POST /v1/compute/cache-key.
 func (s *ServerService) CacheKey(ctx context.Context, dimensions wire.CacheDimensions) (*wire.CacheKey, error) {
 	return exchange[wire.CacheKey](ctx, s.client, request{method: http.MethodPost, path: "/v1/compute/cache-key", repeat: true}, dimensions)
 }
@@ -179,8 +183,8 @@ func (s *ServerService) QuestionHash(ctx context.Context, question wire.Question
 	return exchange[wire.QuestionHash](ctx, s.client, request{method: http.MethodPost, path: "/v1/compute/question-hash", repeat: true}, question)
 }
 
-// MakeSnapshot makes the server copy its database within its data folder, for a backup: POST /v1/snapshots. The call is
-// not repeated after a failure, and only ctx limits its time.
+// MakeSnapshot makes the server write a copy of its database to its data folder, for use in a backup: POST
+// /v1/snapshots. The call is not repeated after a failure, and its duration is limited only by ctx.
 func (s *ServerService) MakeSnapshot(ctx context.Context) (*wire.Snapshot, error) {
 	return answer[wire.Snapshot](ctx, s.client, request{method: http.MethodPost, path: "/v1/snapshots", slow: true})
 }

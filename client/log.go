@@ -12,8 +12,8 @@ import (
 type LogService struct{ ledger *Ledger }
 
 // Checkpoint reads the signed note of the newest checkpoint: GET /log/checkpoint. If the client has keys, it verifies
-// the note; the error is then that of proofs.OpenCheckpoint. It cannot check that the checkpoint is the newest, or
-// that the server shows the same checkpoint to others.
+// the note, and returns an error that wraps the one from proofs.OpenCheckpoint if that fails. It cannot check that
+// the checkpoint is the newest, or that the server shows the same checkpoint to others.
 func (s *LogService) Checkpoint(ctx context.Context) ([]byte, error) {
 	note, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/checkpoint", nil))
 	if err != nil || !s.ledger.verifies() {
@@ -26,8 +26,8 @@ func (s *LogService) Checkpoint(ctx context.Context) ([]byte, error) {
 }
 
 // Keys reads the verifier keys of the log: GET /log/key. It checks that each key is named in a handover signed by its
-// predecessor. It does not check the tree sizes up to which the keys have signed, which are the server's statement.
-// If you trust one of the keys, you can also trust those that follow it: pass the result of VerifiersFrom to
+// predecessor. It does not check the tree sizes up to which each key signed; for these, it relies on the server. If
+// you trust one of the keys, you can also trust those that follow it: pass the result of VerifiersFrom to
 // [WithVerifiers]. Do not trust a key merely because the response contains it.
 func (s *LogService) Keys(ctx context.Context) (*proofs.KeyHistory, error) {
 	text, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/key", nil))
@@ -68,7 +68,7 @@ func (s *LogService) Entries(ctx context.Context, index uint64, width int) ([][]
 	return entries, nil
 }
 
-// InclusionProof reads the inclusion proof of an event in the tree of size treeSize, or in the tree of the head if
+// InclusionProof reads the inclusion proof of an event in the tree of size treeSize, or in the current tree if
 // treeSize is 0: GET /proofs/inclusion. Verify the proof with proofs.VerifyInclusion.
 func (s *LogService) InclusionProof(ctx context.Context, seq, treeSize uint64) (*wire.ProofAnswer, error) {
 	q := size(treeSize)
@@ -77,7 +77,7 @@ func (s *LogService) InclusionProof(ctx context.Context, seq, treeSize uint64) (
 }
 
 // ConsistencyProof reads the proof that the tree of size second extends the tree of size first: GET /proofs/consistency.
-// If second is 0, it stands for the size of the head. Verify the proof with proofs.VerifyConsistency.
+// If second is 0, the current tree size is used. Verify the proof with proofs.VerifyConsistency.
 func (s *LogService) ConsistencyProof(ctx context.Context, first, second uint64) (*wire.ProofAnswer, error) {
 	q := make(map[string][]string)
 	q["first"] = []string{decimal(first)}

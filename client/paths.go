@@ -39,7 +39,8 @@ func (s *PathsService) List(project string, f *PathFilter) *PagedList[wire.Path]
 	return list[wire.Path](s.ledger, join("paths", project), q)
 }
 
-// History lists the versions of a path, each after a record or a validation: GET /paths/{project}/{path_id}.
+// History lists the versions of a path; each record or validation of the path creates a version: GET
+// /paths/{project}/{path_id}.
 func (s *PathsService) History(project, pathID string, o *QueryOptions) *PagedList[wire.PathVersion] {
 	return list[wire.PathVersion](s.ledger, join("paths", project, pathID), o.values())
 }
@@ -49,13 +50,14 @@ func (s *PathsService) Builds(project string, o *QueryOptions) *PagedList[wire.B
 	return list[wire.Build](s.ledger, join("paths", project, "builds"), o.values())
 }
 
-// GonePaths lists the paths that the build's base has and the build lacks: GET /paths/{project}/builds/{build}/gone.
+// GonePaths lists the paths that exist in the build's base but not in the build: GET
+// /paths/{project}/builds/{build}/gone.
 func (s *PathsService) GonePaths(project, build string, o *QueryOptions) *PagedList[wire.Path] {
 	return list[wire.Path](s.ledger, join("paths", project, "builds", build, "gone"), o.values())
 }
 
-// CompareBuilds lists the paths of two builds, each with how b differs from a: GET /paths/{project}/compare. status is
-// new, modified, unchanged, incomparable, gone, or "" for all.
+// CompareBuilds lists the paths of builds a and b, and for each path how it differs in b: GET
+// /paths/{project}/compare. status is new, modified, unchanged, incomparable, gone, or "" for all.
 func (s *PathsService) CompareBuilds(project, a, b, status string, o *QueryOptions) *PagedList[wire.PathDifference] {
 	q := o.values()
 	setText(q, "a", a)
@@ -69,13 +71,14 @@ func (s *PathsService) Collisions(project string, o *QueryOptions) *PagedList[wi
 	return list[wire.PathCollision](s.ledger, join("paths", project, "collisions"), o.values())
 }
 
-// Validate records that the content of a path is correct or not: PUT /paths/{project}/{path_id}/validation.
+// Validate records whether the content of a path is correct: PUT /paths/{project}/{path_id}/validation.
 func (s *PathsService) Validate(ctx context.Context, project, pathID string, v wire.PathValidation, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPut, path: join("paths", project, pathID, "validation"), body: v, kind: wire.KindPathValidated}.with(o))
 }
 
-// ValidateAll validates many paths of a build, or returns what this would do: POST /paths/{project}/validations.
-// The call is not repeated after a failure, and only ctx limits its duration.
+// ValidateAll validates many paths of a build or, in a dry run, returns what it would do: POST
+// /paths/{project}/validations. The call is not repeated after a failure, and its duration is limited only by
+// ctx.
 func (s *PathsService) ValidateAll(ctx context.Context, project string, r wire.PathValidationsRequest) (*wire.PathValidationsResult, error) {
 	return exchange[wire.PathValidationsResult](ctx, s.ledger.client, request{method: http.MethodPost, path: s.ledger.path + join("paths", project, "validations"), slow: true}, r)
 }
@@ -88,7 +91,7 @@ func (s *ProducersService) List(o *QueryOptions) *PagedList[wire.ProducerRow] {
 	return list[wire.ProducerRow](s.ledger, "/producers", o.values())
 }
 
-// Producer is one producer. Creating one sends no request.
+// Producer gives access to one producer. Creating a Producer sends no request.
 type Producer struct {
 	client *Client
 	path   string
@@ -100,15 +103,15 @@ func (s *ProducersService) Producer(id string, o *QueryOptions) *Producer {
 	return &Producer{client: s.ledger.client, path: s.ledger.path + join("producers", id), query: o.values()}
 }
 
-// Get reads the producer with the first page of its gaps and duplicates: GET /producers/{id}.
+// Get reads the producer with the first page of its gaps and its duplicates: GET /producers/{id}.
 func (p *Producer) Get(ctx context.Context) (*wire.ProducerAnswer, error) { return p.page(ctx, "") }
 
-// Gaps reads all ranges of missing numbers, in ascending order.
+// Gaps iterates over the ranges of missing sequence numbers, in ascending order.
 func (p *Producer) Gaps(ctx context.Context) iter.Seq2[*wire.ProducerGap, error] {
 	return rows(p.pages(ctx), func(page *wire.ProducerAnswer) []wire.ProducerGap { return page.Gaps })
 }
 
-// Duplicates reads all records that repeat a number, newest first.
+// Duplicates iterates over the records that repeat a sequence number, newest first.
 func (p *Producer) Duplicates(ctx context.Context) iter.Seq2[*wire.ProducerDuplicate, error] {
 	return rows(p.pages(ctx), func(page *wire.ProducerAnswer) []wire.ProducerDuplicate { return page.Duplicates })
 }

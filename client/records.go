@@ -25,7 +25,8 @@ type WriteOptions struct {
 	// OnMismatch determines what the ledger does with a record whose claims do not match its content: accept or
 	// reject. The default is the ledger's setting.
 	OnMismatch string
-	// Derive makes the server wait for the index, and add to the receipt what follows from earlier events.
+	// Derive makes the server wait for its index and include in the receipt what follows from earlier
+	// events.
 	Derive bool
 	// Minimal omits the event, the proof and the checkpoint from the receipt. It has no effect if the client verifies
 	// receipts.
@@ -49,7 +50,7 @@ type ChangeOptions struct {
 	Minimal bool
 }
 
-// change is a write and the kind of event that it records.
+// change describes a write and the kind of event that it creates.
 type change struct {
 	method, path string // relative to the ledger's path
 	query        url.Values
@@ -96,7 +97,7 @@ var routes = map[wire.Kind]string{
 }
 
 // Post posts a record: POST /ipc-records, /run-dags, /citation-sets or /path-fingerprints. When it returns a receipt,
-// the record is durable. If it returns a [ReceiptError] together with the receipt, the receipt does not verify. After
+// the record is durable. If the receipt fails verification, Post returns it together with a [ReceiptError]. After
 // [ErrUnreachable] or [ErrUnexpectedAnswer], the record might have been recorded; to find out, post it again with the
 // same idempotency key or run_id.
 func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *WriteOptions) (*wire.Receipt, error) {
@@ -112,14 +113,16 @@ func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *WriteO
 		kind: kind, run: record.RecordRunID(), key: o.IdempotencyKey, minimal: o.Minimal})
 }
 
-// SetState sets the state of an IPC record or a run-DAG: POST /records/{seq}/state. The log contains the reason.
+// SetState sets the state of an IPC record or a run-DAG: POST /records/{seq}/state. The reason is stored in the
+// log.
 func (s *RecordsService) SetState(ctx context.Context, seq uint64, c wire.StateChange, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "state"), body: c, kind: wire.KindRecordStateChanged}.with(o))
 }
 
-// ChangeStates sets the state of many records, or returns what this would do: POST /state-changes. The call is not
-// repeated after a failure, and only ctx limits its duration. If the client has keys, it verifies the receipts. If
-// one does not verify, ChangeStates returns a [ReceiptError] together with the answer.
+// ChangeStates sets the state of many records or, in a dry run, returns what it would do: POST /state-changes. The
+// call is not repeated after a failure, and its duration is limited only by ctx. If the client has keys, it
+// verifies the receipts. If one fails verification, ChangeStates returns a [ReceiptError] together with the
+// answer.
 func (s *RecordsService) ChangeStates(ctx context.Context, r wire.StateChangeRequest) (*wire.StateChangeResult, error) {
 	l := s.ledger
 	done, err := exchange[wire.StateChangeResult](ctx, l.client, request{method: http.MethodPost, path: l.path + "/state-changes", slow: true}, r)
@@ -134,21 +137,21 @@ func (s *RecordsService) ChangeStates(ctx context.Context, r wire.StateChangeReq
 	return done, nil
 }
 
-// AddNote adds a note to a record: POST /records/{seq}/notes. The log contains the text.
+// AddNote adds a note to a record: POST /records/{seq}/notes. The text is stored in the log.
 func (s *RecordsService) AddNote(ctx context.Context, seq uint64, note wire.Note, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "notes"), body: note, kind: wire.KindNote}.with(o))
 }
 
-// Redact withdraws the content of one record: DELETE /records/{seq}/content. Content that other records share is kept
-// until they have been redacted too. The event and all proofs stay valid.
+// Redact withdraws the content of one record: DELETE /records/{seq}/content. Content shared with other records is
+// kept until those are redacted too. The event and all proofs stay valid.
 func (s *RecordsService) Redact(ctx context.Context, seq uint64, reason string, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodDelete, path: join("records", decimal(seq), "content"),
 		body: wire.ContentRedaction{Reason: reason}, kind: wire.KindContentRedacted}.with(o))
 }
 
-// RedactAll withdraws the content of many records, or returns what this would do: POST /redactions. The call is not
-// repeated after a failure, and only ctx limits its duration. If the client has keys, it verifies the receipts. If
-// one does not verify, RedactAll returns a [ReceiptError] together with the answer.
+// RedactAll withdraws the content of many records or, in a dry run, returns what it would do: POST /redactions. The
+// call is not repeated after a failure, and its duration is limited only by ctx. If the client has keys, it
+// verifies the receipts. If one fails verification, RedactAll returns a [ReceiptError] together with the answer.
 func (s *RecordsService) RedactAll(ctx context.Context, r wire.RedactionRequest) (*wire.RedactionResult, error) {
 	l := s.ledger
 	done, err := exchange[wire.RedactionResult](ctx, l.client, request{method: http.MethodPost, path: l.path + "/redactions", slow: true}, r)
@@ -168,14 +171,14 @@ type RecordFilter struct {
 	QueryOptions
 	Kind  wire.Kind
 	State wire.State // "" means any
-	// Clock selects the time that Since, Until and the order use: recorded (default), or occurred, which is the
-	// record's timestamp.
+	// Clock selects which time Since, Until, and the sort order refer to: recorded, which is the default, or
+	// occurred, which is the record's own timestamp.
 	Clock        string
 	Since, Until time.Time // Since is included, Until is not; zero means no limit
-	Events       bool      // each row contains its whole event
-	// Where holds further filters of GET /records by name: run_id, subject, project, model, label:NAME, source_id,
-	// flag, mismatch, inconsistent, record_seq and topic of notes, chunk_hash, stage:NAME, producer, producer_seq,
-	// path_id, and every hash. Only records that match all filters are selected.
+	Events       bool      // include the whole event in each row
+	// Where holds further filters of GET /records, keyed by parameter name: run_id, subject, project, model,
+	// label:NAME, source_id, flag, mismatch, inconsistent, record_seq and topic of notes, chunk_hash, stage:NAME,
+	// producer, producer_seq, path_id, and every hash. Only records that match all filters are selected.
 	Where map[string]string
 }
 
@@ -225,7 +228,7 @@ func (s *RecordsService) CompareRuns(ctx context.Context, a, b string, o *StateO
 // GetOptions are the options of [RecordsService.Get].
 type GetOptions struct {
 	QueryOptions
-	Derive bool // add what follows from earlier events
+	Derive bool // include what follows from earlier events
 }
 
 // Get reads a record or any other event: GET /records/{seq}.
@@ -244,9 +247,9 @@ func (s *RecordsService) Content(ctx context.Context, seq uint64, name string) (
 	return s.ledger.client.call(ctx, get(s.path(seq, "/content")+join(strings.Split(name, "/")...), nil))
 }
 
-// Receipt reads the receipt of an event, with an inclusion proof in the tree of size treeSize, or in the tree of the
-// head if treeSize is 0: GET /records/{seq}/receipt. If the client has keys, it verifies the receipt. If the receipt
-// does not verify, Receipt returns it together with a [ReceiptError].
+// Receipt reads the receipt of an event, with an inclusion proof in the tree of size treeSize, or in the current
+// tree if treeSize is 0: GET /records/{seq}/receipt. If the client has keys, it verifies the receipt. If that fails,
+// Receipt returns it together with a [ReceiptError].
 func (s *RecordsService) Receipt(ctx context.Context, seq, treeSize uint64) (*wire.Receipt, error) {
 	receipt, err := answer[wire.Receipt](ctx, s.ledger.client, get(s.path(seq, "/receipt"), size(treeSize)))
 	if err != nil {

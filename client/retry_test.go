@@ -15,8 +15,8 @@ import (
 	"colophon/client/wire"
 )
 
-// pausing returns a ledger whose client appends the lengths of its pauses to the slice instead of
-// waiting.
+// pausing returns a ledger whose client appends the lengths of its pauses to the returned slice
+// instead of sleeping.
 func pausing(t *testing.T, url string, options ...client.Option) (*client.Ledger, *[]time.Duration) {
 	t.Helper()
 	c, err := client.New(url, options...)

@@ -15,9 +15,10 @@ type RunDAGsService struct{ ledger *Ledger }
 // RunDAGFilter selects run-DAGs. A nil pointer selects all live ones.
 type RunDAGFilter struct {
 	StateOptions
-	Since, Until time.Time // limits on the time of recording; zero means no limit
-	// Where holds the filters of GET /run-dags by name: failure_stage, audit_mode, shape, verifier_method,
-	// document_root, evidence_id, inconsistent, and more. A run-DAG must match all of them.
+	Since, Until time.Time // limits on when the run-DAG was recorded; zero means no limit
+	// Where holds the filters of GET /run-dags, keyed by parameter name: failure_stage, audit_mode, shape,
+	// verifier_method, document_root, evidence_id, inconsistent, and more. A run-DAG must match all of
+	// them.
 	Where map[string]string
 }
 
@@ -39,7 +40,7 @@ func (s *RunDAGsService) List(f *RunDAGFilter) *PagedList[wire.ListedRunDAG] {
 type RunDAGGroupFilter struct {
 	StateOptions
 	Since, Until time.Time // limits on the time of a group's last run-DAG; zero means no limit
-	MinRuns      uint64    // leaves out groups with fewer run-DAGs
+	MinRuns      uint64    // minimum number of run-DAGs in a group
 }
 
 func (f *RunDAGGroupFilter) values() url.Values {
@@ -53,9 +54,9 @@ func (f *RunDAGGroupFilter) values() url.Values {
 	return q
 }
 
-// ListGroups lists the groups of run-DAGs that have the same hash: GET /run-dags/groups. by names the hash:
-// question_hash, model_profile_hash, governance_policy_hash, verifier_policy_hash or cache_key. To list the
-// run-DAGs of a group, call List with the group's hash in Where.
+// ListGroups groups run-DAGs by one of their hashes and lists the groups: GET /run-dags/groups. by names
+// the hash: question_hash, model_profile_hash, governance_policy_hash, verifier_policy_hash or cache_key.
+// To list the run-DAGs of a group, call List with the group's hash in Where.
 func (s *RunDAGsService) ListGroups(by string, f *RunDAGGroupFilter) *PagedList[wire.RunDAGGroup] {
 	q := f.values()
 	q.Set("by", by)
@@ -74,7 +75,7 @@ func (s *RunDAGsService) Compare(ctx context.Context, a, b uint64, o *QueryOptio
 	return answer[wire.RunDAGComparison](ctx, s.ledger.client, get(s.ledger.path+"/run-dags/compare", between(o.values(), decimal(a), decimal(b))))
 }
 
-// Divergence lists the run-DAGs of a question, each with the first stage in which it differs from the previous one:
+// Divergence lists the run-DAGs for a question, each with the first stage that differs from the previous run-DAG:
 // GET /run-dags/divergence.
 func (s *RunDAGsService) Divergence(questionHash string, o *StateOptions) *PagedList[wire.DivergenceRow] {
 	q := o.values()
@@ -89,17 +90,18 @@ func (s *RunDAGsService) ByCacheKey(ctx context.Context, key string, o *QueryOpt
 }
 
 // StageProof reads the Merkle path from a stage to the root of its run-DAG, with the run-DAG's receipt: GET
-// /run-dags/{seq}/stage-proof/{stage}. The receipt is not verified; call [Ledger.Verify].
+// /run-dags/{seq}/stage-proof/{stage}. StageProof does not verify the receipt; use [Ledger.Verify] for
+// that.
 func (s *RunDAGsService) StageProof(ctx context.Context, seq uint64, stage string, o *QueryOptions) (*wire.StageProof, error) {
 	return answer[wire.StageProof](ctx, s.ledger.client, get(s.ledger.path+join("run-dags", decimal(seq), "stage-proof", stage), o.values()))
 }
 
-// FailureFilter selects run-DAGs by the time of recording. A nil pointer selects all live ones.
+// FailureFilter selects run-DAGs by when they were recorded. A nil pointer selects all live ones.
 type FailureFilter struct {
 	StateOptions
 	Since, Until time.Time // zero means no limit
-	// Periods also counts run-DAGs in consecutive periods. A Step of 0 lets the server choose the length of the
-	// periods.
+	// Periods also requests counts for consecutive periods of length Step. If Step is 0, the server chooses the
+	// length.
 	Periods bool
 	Step    time.Duration
 }

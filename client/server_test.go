@@ -25,7 +25,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// testServer is a real server with the ledger default. The ledger is in memory.
+// testServer is a real server with one in-memory ledger, named default.
 type testServer struct {
 	*httptest.Server
 	host *ledger.Host
@@ -81,7 +81,7 @@ func (s *testServer) key() string {
 	return l.VerifierKey()
 }
 
-// connect returns a client that does not wait during its pauses.
+// connect returns a client that does not sleep between attempts.
 func connect(t testing.TB, url string, options ...client.Option) *client.Client {
 	t.Helper()
 	c, err := client.New(url, options...)

@@ -17,7 +17,8 @@ type expected struct {
 	digest string
 }
 
-// expect returns the values that must be in the receipt of a write with the given key or, if key is empty, run_id.
+// expect returns the values that must be in the receipt of a write with the given key or, if key is empty, the
+// given run_id.
 func expect(kind wire.Kind, key, run string) expected {
 	switch {
 	case key != "":
@@ -28,7 +29,7 @@ func expect(kind wire.Kind, key, run string) expected {
 	return expected{kind: kind}
 }
 
-// expectText is expect for a line of a batch that is already JSON.
+// expectText is like expect, but takes a line of a batch that is already encoded as JSON.
 func expectText(text []byte) expected {
 	var line struct {
 		Kind   wire.Kind `json:"kind"`
@@ -38,7 +39,7 @@ func expectText(text []byte) expected {
 		IdempotencyKey string `json:"idempotency_key"`
 	}
 	if json.Unmarshal(text, &line) != nil {
-		return expected{} // the server will refuse the line
+		return expected{} // the server will reject the line
 	}
 	return expect(line.Kind, line.IdempotencyKey, line.Record.RunID)
 }
@@ -49,8 +50,9 @@ func digest(text string) string {
 }
 
 // Verify verifies a receipt of the ledger with the client's verifier keys: its signature, inclusion proof, chain link
-// and members. It sends nothing. It returns the errors of proofs.Receipt.Verify, or [ErrNoVerifierKeys]. If Verify
-// returns nil, the signed event confirms all fields of the receipt except Derived and Replayed, which no proof covers.
+// and members. It sends nothing. It returns [ErrNoVerifierKeys] if the client has no keys for the ledger; its other
+// errors are like those of proofs.Receipt.Verify. If Verify returns nil, the signed event confirms all fields of the
+// receipt except Derived and Replayed, which no proof covers.
 func (l *Ledger) Verify(receipt *wire.Receipt) error {
 	verifiers := l.client.verifiers[l.name]
 	if len(verifiers) == 0 {

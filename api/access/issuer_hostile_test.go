@@ -24,14 +24,15 @@ import (
 	"colophon/internal/testing/locked"
 )
 
-// answerKeys makes the provider respond to requests for its keys with this text.
+// answerKeys makes the provider respond to requests for its keys with the text that calling text
+// returns.
 func (p *provider) answerKeys(text func() []byte) {
 	p.setAnswer(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == discoverySuffix {
 			p.write(w, map[string]any{"issuer": p.url, "jwks_uri": p.url + "/keys"})
 			return
 		}
-		_, _ = w.Write(text()) // the client sees a write error
+		_, _ = w.Write(text()) // the client notices if the write fails
 	})
 }
 
@@ -42,8 +43,8 @@ func keySet(t *testing.T, keys ...any) []byte {
 	return text
 }
 
-// A token is accepted only if it is signed with a key of the issuer that is strong enough and
-// has the type that the algorithm requires. Keys inside the token are ignored.
+// A token is accepted only if it is signed with one of the issuer's keys, that key is strong
+// enough, and its type matches the algorithm. Keys inside the token are ignored.
 func TestKeysAreNotConfused(t *testing.T) {
 	p := newProvider(t)
 	weak, err := rsa.GenerateKey(rand.Reader, 1024)
@@ -83,7 +84,7 @@ func TestKeysAreNotConfused(t *testing.T) {
 		"no id":                sign(t, jose.PS256, good, "", p.claims()),
 		"EC":                   sign(t, jose.ES256, curve, "curve", p.claims()),
 		"Ed25519":              sign(t, jose.EdDSA, edwards, "edwards", p.claims()),
-		"another party":        sign(t, jose.RS256, good, "twice", p.claims(set("azp", "other"))), // azp is ignored: docs/operations.md
+		"another party":        sign(t, jose.RS256, good, "twice", p.claims(set("azp", "other"))), // azp is ignored; see docs/operations.md
 	} {
 		_, err := b.Authenticate(with("Bearer " + token))
 		require.NoError(t, err, "%s: %s", name, b.log)
@@ -193,13 +194,13 @@ func TestKeysOfBeforeStay(t *testing.T) {
 	require.Equal(t, 4, p.times(discoverySuffix))
 	p.setAnswer(nil)
 	p.rotate("second")
-	b.accepts(p.token("first"), "oidc:alice") // this request makes the server ask the issuer again
+	b.accepts(p.token("first"), "oidc:alice") // this request triggers another fetch
 	b.issuers[0].wait()
 	b.refuses(p.token("first"), "failed to verify")
 	b.accepts(p.token("second"), "oidc:alice")
 }
 
-// Many tokens with unknown key ids cause one fetch of the keys.
+// Many tokens with unknown key IDs trigger only one fetch of the keys.
 func TestAStormOfUnknownKeys(t *testing.T) {
 	p := newProvider(t)
 	b := p.trusting()
@@ -221,8 +222,8 @@ func TestAStormOfUnknownKeys(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 }
 
-// While an issuer hangs, tokens that are signed with known keys and other credentials are still
-// checked. A response that never ends is abandoned.
+// While an issuer hangs, the server still checks tokens that are signed with known keys, and all
+// other credentials. A response that never ends is abandoned.
 func TestAnIssuerThatHangs(t *testing.T) {
 	p := newProvider(t)
 	var hangs atomic.Pointer[hanging]
@@ -235,7 +236,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		h.drip(w, r)
 	}))
 	t.Cleanup(slow.Close)
-	p.url = slow.URL // the documents name this URL, too
+	p.url = slow.URL // makes the discovery document point to this URL, too
 	other := newProvider(t)
 	other.clock = p.clock
 	rules := Rules{OIDC: append(p.rules(func(o *IssuerRule) { o.Name = "p" }).OIDC, other.rules(func(o *IssuerRule) { o.Name = "q" }).OIDC...)}
@@ -246,7 +247,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		b.reopen(rules)
 		made := b.token("one")
 		request := p.token("first")
-		if path == "/keys" { // the keys were fetched before and are requested again
+		if path == "/keys" { // the keys have already been fetched, so an unknown key ID has to trigger another fetch
 			b.accepts(request, "oidc:p:alice")
 			p.clock.add(keysEvery)
 			request = with("Bearer " + sign(t, jose.RS256, stranger, "unknown", p.claims()))
@@ -256,7 +257,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		given := make(chan error, 1)
 		b.issuers[0].timeout = time.Hour
 		go func() {
-			for { // for an instant, the library can still return the previous result
+			for { // the library can briefly return the previous result
 				_, err := b.Authenticate(request)
 				select {
 				case <-h.ends:

@@ -24,18 +24,18 @@ import (
 	"colophon/internal/testing/locked"
 )
 
-// provider is an OpenID Connect issuer with its keys and its documents over HTTP.
+// provider is an OpenID Connect issuer that serves its discovery document and keys over HTTP.
 type provider struct {
 	t     *testing.T
 	clock *clock
 	url   string
-	keys  map[string]*rsa.PrivateKey // by key id; rotate adds keys while it holds mu
+	keys  map[string]*rsa.PrivateKey // keyed by key ID; rotate adds keys with mu held
 
 	mu        sync.Mutex // guards the fields below
 	down      bool
-	published []string         // key ids
-	asked     map[string]int   // requests by path
-	answer    http.HandlerFunc // if not nil, handles all requests in place of the documents
+	published []string         // IDs of the published keys
+	asked     map[string]int   // number of requests for each path
+	answer    http.HandlerFunc // if not nil, handles every request instead
 }
 
 func newProvider(t *testing.T) *provider {
@@ -47,7 +47,7 @@ func newProvider(t *testing.T) *provider {
 	return p
 }
 
-// rotate publishes these keys and withdraws all others.
+// rotate publishes exactly the keys with the given IDs. It generates those that do not exist yet.
 func (p *provider) rotate(ids ...string) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -111,7 +111,8 @@ func (p *provider) write(w http.ResponseWriter, document any) {
 	}
 }
 
-// rules returns the rules of a server that trusts the provider.
+// rules returns rules under which a server trusts the provider, after applying each change to the
+// issuer's rule.
 func (p *provider) rules(change ...func(*IssuerRule)) Rules {
 	o := IssuerRule{Issuer: p.url, Audience: "colophon", Rules: []ClaimRule{
 		{Claim: "groups", Value: "writers", Ledgers: []string{"default"}, Scopes: []string{"write"}},
@@ -124,7 +125,7 @@ func (p *provider) rules(change ...func(*IssuerRule)) Rules {
 	return Rules{OIDC: []IssuerRule{o}}
 }
 
-// claims returns valid claims with the given changes.
+// claims returns the claims of a valid token, after applying each change to them.
 func (p *provider) claims(change ...func(map[string]any)) map[string]any {
 	now := p.clock.now()
 	claims := map[string]any{"iss": p.url, "aud": []string{"other", "colophon"}, "sub": "alice", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
@@ -138,7 +139,7 @@ func set(name string, value any) func(map[string]any) {
 	return func(claims map[string]any) { claims[name] = value }
 }
 
-// sign returns a JWT with these claims, signed with key. id is the key id in its header.
+// sign returns a JWT that carries claims and is signed with key. Its header names the key by id.
 func sign(t *testing.T, algorithm jose.SignatureAlgorithm, key any, id string, claims any) string {
 	t.Helper()
 	payload, err := json.Marshal(claims)
@@ -161,7 +162,7 @@ func signText(t *testing.T, algorithm jose.SignatureAlgorithm, key any, id strin
 	return text
 }
 
-// token returns a request with a token that the provider has signed.
+// token returns a request with a token that the provider has signed with the key named by id.
 func (p *provider) token(id string, change ...func(map[string]any)) *http.Request {
 	p.t.Helper()
 	return with("Bearer " + sign(p.t, jose.RS256, p.keys[id], id, p.claims(change...)))
@@ -189,28 +190,28 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	require.Equal(t, ScopeWrite|ScopeLog, identity.ScopesOn("default"))
 	identity = b.accepts(p.token("first", set("groups", "writers readers"), set("scope", map[string]any{"ledger:read": true})), "oidc:alice")
 	require.Equal(t, ScopeLog, identity.ScopesOn("default"))
-	// For a token without kid, each key is tried. A token is still valid in the second that its exp
-	// names.
+	// If a token has no kid, every key is tried. A token is still valid during the second that its
+	// exp claim names.
 	b.accepts(with("Bearer "+sign(t, jose.PS512, p.keys["first"], "", p.claims(set("aud", "colophon"), set("exp", p.clock.now().Unix())))), "oidc:alice")
 	b.accepts(p.token("first", set("nbf", p.clock.now().Add(4*time.Minute).Unix())), "oidc:alice")
 	require.Equal(t, 1, p.times(discoverySuffix))
 	require.Equal(t, 1, p.times("/keys"))
 }
 
-// SignInOrigins returns the origin of an issuer that has a ConsoleClientID and, once a
-// discovery has named it, that of the token endpoint.
+// SignInOrigins returns the origin of each issuer that has a ConsoleClientID and, once discovery
+// has succeeded, the origin of its token endpoint.
 func TestConsoleOrigins(t *testing.T) {
 	p := newProvider(t)
 	require.Empty(t, p.trusting().SignInOrigins())
 	require.Empty(t, (*Authenticator)(nil).SignInOrigins())
 	b := p.trusting(func(o *IssuerRule) { o.ConsoleClientID = "console" })
 	require.Equal(t, p.url, b.SignInOrigins()[0])
-	b.accepts(p.token("first"), "oidc:alice") // waits for a discovery
+	b.accepts(p.token("first"), "oidc:alice") // waits until discovery has finished
 	require.Equal(t, []string{p.url, "https://tokens.example.org"}, b.SignInOrigins())
 }
 
-// originOf returns no origin with a semicolon or a space, because it would begin another part
-// of a Content-Security-Policy.
+// originOf never returns an origin that contains a semicolon or a space, which could start another
+// directive or source in a Content-Security-Policy.
 func TestOriginsOfAddresses(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://id.example.org/realms/a?b#c": "https://id.example.org", "http://127.0.0.1:8080": "http://127.0.0.1:8080", "http://[::1]:80/": "http://[::1]:80",
@@ -283,8 +284,8 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 }
 
-// settle waits until a request is accepted or, if accepted is false, refused. Right after a
-// fetch the library can still give the previous result.
+// settle waits until r is accepted or, if accepted is false, refused. Right after a fetch, the
+// library can still return the previous result.
 func (b *bench) settle(r *http.Request, accepted bool) {
 	b.t.Helper()
 	for range 10_000 {
@@ -313,7 +314,7 @@ func TestKeysAreFetchedWhenTheyAreRotated(t *testing.T) {
 	b.settle(p.token("first"), false)
 }
 
-// wait waits for the running discovery, if there is one.
+// wait waits for the discovery in progress, if any.
 func (i *issuer) wait() {
 	i.mu.Lock()
 	asking := i.asking
@@ -330,7 +331,7 @@ func TestAWithdrawnKeyIsForgotten(t *testing.T) {
 	b.accepts(p.token("stolen"), "oidc:alice")
 	p.rotate("first")
 	p.clock.add(discoverEvery)
-	b.accepts(p.token("stolen"), "oidc:alice") // this request causes a new fetch
+	b.accepts(p.token("stolen"), "oidc:alice") // this request triggers another fetch
 	b.issuers[0].wait()
 	b.refuses(p.token("stolen"), "failed to verify")
 	b.accepts(p.token("first"), "oidc:alice")
@@ -351,7 +352,7 @@ func TestAnIssuerThatIsDown(t *testing.T) {
 	b.refuses(p.token("first"), "does not respond")
 	p.setDown(false)
 	p.clock.add(minBackoff)
-	b.refuses(p.token("first"), "does not respond") // the pause has doubled
+	b.refuses(p.token("first"), "does not respond") // the backoff has doubled
 	require.Equal(t, 2, p.times(discoverySuffix))
 	p.clock.add(minBackoff)
 	b.accepts(p.token("first"), "oidc:alice")
@@ -374,7 +375,7 @@ func TestAnIssuerThatIsDown(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:alice")
 }
 
-// Concurrent requests share one fetch. A request that is cancelled does not cancel the fetch.
+// Concurrent requests share one fetch. Cancelling one of the requests does not cancel the fetch.
 func TestOneQuestionForAll(t *testing.T) {
 	p := newProvider(t)
 	b := p.trusting()
@@ -382,7 +383,7 @@ func TestOneQuestionForAll(t *testing.T) {
 	p.setAnswer(func(w http.ResponseWriter, _ *http.Request) {
 		close(asked)
 		<-goOn
-		p.answer = nil // safe, because the provider is locked
+		p.answer = nil // safe because ServeHTTP holds mu
 		p.write(w, map[string]any{"issuer": p.url, "jwks_uri": p.url + "/keys"})
 	})
 	ctx, leave := context.WithCancel(t.Context())

@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// issuerTimeout limits a request to an issuer, including its response.
+	// issuerTimeout is the time limit for a request to an issuer, including reading the response.
 	issuerTimeout = 10 * time.Second
 	// maxIssuerAnswer is the maximum length of a response, in bytes.
 	maxIssuerAnswer = 1 << 20
-	// keysEvery is the minimum time between two fetches of keys. Anyone can send tokens that
-	// name an unknown key, and each would cause a fetch.
+	// keysEvery is the minimum time between two fetches of an issuer's keys. Without this limit,
+	// anyone could trigger fetches by sending tokens that name unknown keys.
 	keysEvery = 10 * time.Second
 )
 
-// discoverySuffix ends the URL of a discovery document.
+// discoverySuffix is the end of the URL of every discovery document.
 const discoverySuffix = "/.well-known/openid-configuration"
 
-// newIssuerClient returns an HTTP client for one discovery and for all later fetches of the
-// keys. timeout limits each request, including its response.
+// newIssuerClient returns an HTTP client for one discovery and the key fetches that follow it.
+// timeout applies to each request, including reading the response.
 func newIssuerClient(issuer string, timeout time.Duration, now func() time.Time) *http.Client {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
@@ -54,7 +54,7 @@ type issuerTransport struct {
 	plain bool // the issuer is on this machine, so it and its keys may use plain HTTP
 
 	mu      sync.Mutex // guards fetched
-	fetched time.Time  // time of the last fetch of keys; zero if they were never fetched
+	fetched time.Time  // time of the last key fetch; zero if there was none
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -85,14 +85,16 @@ func (t *issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// Limits for an issuer's keys. For a token without a key id, every key is tried.
+// Limits on the keys of an issuer. The number of keys is limited because a token without a key ID
+// is checked against every key.
 const (
 	maxKeys    = 100
 	minRSABits = 2048 // RFC 7518, 3.3
 	maxRSABits = 8192
 )
 
-// usableKeys parses a JSON Web Key Set and returns a set with only the usable public keys.
+// usableKeys parses a JSON Web Key Set and returns an encoded set that contains only the usable
+// public keys.
 func usableKeys(from io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(from)
 	if err != nil {
@@ -117,8 +119,8 @@ func usableKeys(from io.Reader) ([]byte, error) {
 	return json.Marshal(usable)
 }
 
-// usableKey reports whether a key is public, and is neither too weak nor too expensive for
-// verification.
+// usableKey reports whether key is a public key that is neither too weak nor too expensive to
+// verify with.
 func usableKey(key any) bool {
 	switch key := key.(type) {
 	case *rsa.PublicKey:
@@ -130,7 +132,8 @@ func usableKey(key any) bool {
 	return false
 }
 
-// mayFetch reports whether keys may be fetched now. If so, it records the fetch.
+// mayFetch reports whether the keys may be fetched now. If so, it records the current time as that
+// of the last fetch.
 func (t *issuerTransport) mayFetch() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,8 +145,8 @@ func (t *issuerTransport) mayFetch() bool {
 	return true
 }
 
-// boundedBody is a body that is cut off at a limit. A document that is cut off is not valid
-// JSON.
+// boundedBody is a response body that ends at a limit. A document that is cut off there is not
+// valid JSON, so it is never used.
 type boundedBody struct {
 	io.Reader
 	io.Closer

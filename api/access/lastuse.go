@@ -21,19 +21,20 @@ const lastUseEvery = time.Minute
 // minute of uses, and nothing is written while the disk is full.
 type lastUses struct {
 	path   string
-	shared SharedStore // used in place of path, unless it is nil
+	shared SharedStore // if not nil, used instead of path
 	log    *slog.Logger
 
-	mu      sync.Mutex // guards the fields up to written; never held during I/O
+	mu      sync.Mutex // guards times, changed, and written; never held during I/O
 	times   map[string]time.Time
-	changed bool      // times have changed since the last write
+	changed bool      // whether times has changed since the last write
 	written time.Time // zero if nothing has been written yet
 
-	writing    sync.Mutex     // held while the file is written
-	background sync.WaitGroup // running writes to shared
+	writing    sync.Mutex     // held while the times are being stored
+	background sync.WaitGroup // tracks the writes to shared that are in progress
 }
 
-// lastUseList is the content of the last-use file: a time for each token id.
+// lastUseList is the content of the last-use file: the time of last use of each token, keyed by
+// token ID.
 type lastUseList struct {
 	LastUse map[string]time.Time `json:"last_use"`
 }
@@ -72,8 +73,8 @@ func readLastUses(path string) (map[string]time.Time, error) {
 	return list.LastUse, nil
 }
 
-// note records a use of a token. If lastUseEvery has passed since the last write, note also
-// stores the times of all tokens.
+// note records that the token with the given ID was used at now. If at least lastUseEvery has
+// passed since the last write, it also stores the times of all tokens.
 func (l *lastUses) note(id string, now time.Time, table *tokenTable) {
 	l.mu.Lock()
 	l.times[id] = now.UTC().Truncate(time.Second)
@@ -91,7 +92,7 @@ func (l *lastUses) note(id string, now time.Time, table *tokenTable) {
 	}
 }
 
-// close writes the times one last time. If it cannot, it logs the error.
+// close stores the times one last time. If that fails, it only logs the error.
 func (l *lastUses) close(table *tokenTable) {
 	if l.shared == nil {
 		l.write(table)
@@ -101,8 +102,8 @@ func (l *lastUses) close(table *tokenTable) {
 	l.share(table)
 }
 
-// share merges the times into the shared ones. If another server changes them at the same
-// moment, the next call tries again.
+// share merges the times into those in the shared store. If another server changes the stored times
+// concurrently, the next call tries again.
 func (l *lastUses) share(table *tokenTable) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -127,8 +128,8 @@ func (l *lastUses) share(table *tokenTable) {
 	}
 }
 
-// storeLastUses stores each last-use time that is later than the shared one. It leaves out tokens that no
-// longer exist.
+// storeLastUses stores each time in own that is later than the time in the shared store. It drops the
+// times of tokens that no longer exist.
 func storeLastUses(ctx context.Context, shared SharedStore, own map[string]time.Time, table *tokenTable) error {
 	times, version, err := loadLastUses(ctx, shared)
 	if err != nil {
@@ -162,8 +163,8 @@ func loadLastUses(ctx context.Context, shared SharedStore) (times map[string]tim
 	return list.LastUse, version, nil
 }
 
-// write writes the file if times have changed, without tokens that no longer exist. It also
-// restores the reserve if a revocation has used it.
+// write writes the last-use file if any time has changed, leaving out tokens that no longer exist.
+// It also restores the reserved disk space if a revocation has used it.
 func (l *lastUses) write(table *tokenTable) {
 	l.writing.Lock()
 	defer l.writing.Unlock()

@@ -14,13 +14,13 @@ import (
 const (
 	// PollEvery is the time between two checks of the shared tokens.
 	PollEvery = 250 * time.Millisecond
-	// StaleAfter is the time without a successful check after which the server accepts no
-	// token, because a token may have been revoked in the meantime.
+	// StaleAfter is how long the server keeps accepting tokens without a successful check. After
+	// that it accepts none, because a token may have been revoked in the meantime.
 	StaleAfter = 5 * time.Second
 )
 
-// poll is the server's view of a shared token store. A goroutine checks the version of the
-// tokens, and reads the tokens when the version has changed.
+// poll is the server's view of a shared token store. A goroutine polls the version of the tokens
+// and reads the tokens whenever it has changed.
 type poll struct {
 	shared            SharedStore
 	log               *slog.Logger
@@ -30,14 +30,15 @@ type poll struct {
 	table  atomic.Pointer[tokenTable]
 	looked atomic.Pointer[time.Time] // when the last successful check began
 
-	version int64 // version of table; only the polling goroutine uses it
-	failing bool  // the last check failed; only the polling goroutine uses it
+	version int64 // version of the tokens in table; used only by the polling goroutine
+	failing bool  // whether the last check failed; used only by the polling goroutine
 
 	stop  context.CancelFunc
 	ended sync.WaitGroup
 }
 
-// openPoll reads the shared tokens for the first time, and starts to check them for changes.
+// openPoll reads the shared tokens for the first time and starts the goroutine that checks them for
+// changes.
 func openPoll(config Config) (*poll, error) {
 	p := &poll{shared: config.Shared, log: config.Log, now: config.Now, every: PollEvery, staleAfter: StaleAfter}
 	p.table.Store(&tokenTable{})
@@ -77,7 +78,7 @@ func (p *poll) run(ctx context.Context) {
 	}
 }
 
-// look reads the tokens if they have changed.
+// look checks the version of the shared tokens and, if it has changed, reads them.
 func (p *poll) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.staleAfter)
 	defer cancel()
@@ -101,17 +102,17 @@ func (p *poll) look(ctx context.Context) error {
 	return nil
 }
 
-// read returns the tokens and their version. If they are damaged or have been lost, the table
-// accepts no token. An error means that they cannot be read now.
+// read returns the tokens and their version. If the tokens are damaged or have been lost, it
+// returns a table that accepts none. It returns an error only if they cannot be read at the moment.
 func (p *poll) read(ctx context.Context) (*tokenTable, int64, error) {
 	tokens, version, err := loadShared(ctx, p.shared)
 	switch {
-	case version > 0: // err is not nil if the tokens are damaged
+	case version > 0: // err is not nil if the tokens are damaged; the table then accepts none
 		return newTable(tokens, err), version, nil
 	case err != nil:
 		return nil, 0, err
 	}
-	// read is not called before tokens have been stored.
+	// read is called only after the version has changed, so there were tokens before.
 	return newTable(nil, errors.New("the database no longer has any tokens: restore it, or create a token")), 0, nil
 }
 

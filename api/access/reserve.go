@@ -14,15 +14,15 @@ import (
 // is full, a revocation frees that space. Backups leave the file out.
 const ReserveFile = "tokens.reserve"
 
-// Size of the reserve in addition to the length of the tokens file, in bytes. If the disk has
-// no room for mostReserve, the reserve is smaller. It is never smaller than leastReserve, which
-// is more than a revocation adds to the file.
+// Size of the reserve, in bytes, on top of the length of the tokens file. If the disk has no room
+// for mostReserve, the reserve is smaller, but never smaller than leastReserve, which is more than
+// a revocation adds to the file.
 const (
 	mostReserve  = 64 << 10
 	leastReserve = 4 << 10
 )
 
-// giveUpReserve frees the reserved space. The caller holds the lock.
+// giveUpReserve frees the reserved disk space. It is called with the lock held.
 func giveUpReserve(dir string) error {
 	if err := os.Remove(filepath.Join(dir, ReserveFile)); err != nil {
 		return err
@@ -30,20 +30,20 @@ func giveUpReserve(dir string) error {
 	return safefile.SyncDir(dir) // some file systems free the space only after a sync
 }
 
-// reserved reports whether the reserve has room for a tokens file of this length and one more
-// revocation.
+// reserved reports whether the reserve has room for a tokens file of the given length, in bytes,
+// and one more revocation.
 func reserved(dir string, length int64) bool {
 	info, err := os.Lstat(filepath.Join(dir, ReserveFile))
 	return err == nil && info.Mode().IsRegular() && info.Size() >= length+leastReserve
 }
 
-// makeReserve creates the reserve if it is missing. The caller holds the lock.
+// makeReserve creates the reserve if it is missing or too small. It is called with the lock held.
 func makeReserve(dir string, length int64) (err error) {
 	if reserved(dir, length) {
 		return nil
 	}
 	room := make([]byte, length+mostReserve)
-	_, _ = rand.Read(room) // never fails; random, because some file systems compress
+	_, _ = rand.Read(room) // never fails; the bytes are random because some file systems compress data
 	for ; int64(len(room)) >= length+leastReserve; room = room[:length+(int64(len(room))-length)/2] {
 		if err = replaceFile(filepath.Join(dir, ReserveFile), room, true); !isFull(err) {
 			return err
@@ -52,7 +52,7 @@ func makeReserve(dir string, length int64) (err error) {
 	return err
 }
 
-// keepReserve creates the reserve if it is missing and tokens exist.
+// keepReserve creates the reserve if there are tokens and the reserve is missing or too small.
 func (s Store) keepReserve() (err error) {
 	info, err := os.Lstat(filepath.Join(s.Dir, tokensFile))
 	if errors.Is(err, fs.ErrNotExist) {

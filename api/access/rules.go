@@ -16,35 +16,39 @@ import (
 	"colophon/internal/safefile"
 )
 
-// Rules grant scopes to tokens of OpenID Connect issuers and to client certificates. The
-// grants of all matching rules add up.
+// Rules grant scopes to tokens of OpenID Connect issuers and to client certificates. A caller gets
+// the grants of all rules that match it.
 type Rules struct {
 	OIDC []IssuerRule      `yaml:"oidc"`
 	MTLS []CertificateRule `yaml:"mtls"`
 }
 
-// IssuerRule configures an issuer. Its ID tokens, and its access tokens if they are JWTs, are
-// accepted.
+// IssuerRule configures an issuer that the server trusts. The server accepts the issuer's ID tokens
+// and, if they are JWTs, its access tokens.
 type IssuerRule struct {
-	// Issuer is the issuer's URL, exactly as in its tokens and its discovery document,
-	// including a final slash if they have one. It must be https, except on this machine.
+	// Issuer is the issuer's URL, exactly as in its tokens and its discovery document, including a
+	// final slash if they have one. It must be an https URL, unless the issuer runs on this
+	// machine.
 	Issuer string `yaml:"issuer"`
-	// Audience must be one of the audiences of a token.
+	// Audience is the audience for which a token must have been issued. A token may name other
+	// audiences, too.
 	Audience string `yaml:"audience"`
-	// Name distinguishes several issuers: actors then have the names "oidc:<name>:<claim>".
+	// Name distinguishes the actors of this issuer from those of other issuers. If it is set,
+	// actors are named "oidc:<name>:<claim>".
 	Name string `yaml:"name"`
-	// NameClaim is the claim that names the actor. The issuer must never give the same value
-	// to two people. The default is sub.
+	// NameClaim is the claim that contains the actor's name. The issuer must never assign the same
+	// value to two people. The default is sub.
 	NameClaim string `yaml:"name_claim"`
-	// ConsoleClientID is the public client with which the console signs people in, by the authorization code
-	// flow with PKCE. Without it, the console does not offer this sign-in.
+	// ConsoleClientID is the ID of the public client that the console uses to sign people in, with the
+	// authorization code flow and PKCE. If it is empty, the console does not offer to sign in with this
+	// issuer.
 	ConsoleClientID string      `yaml:"console_client_id"`
 	Rules           []ClaimRule `yaml:"rules"`
 }
 
-// ClaimRule grants scopes to tokens that have a value in a claim: as the claim itself, as an
-// element of its list or, for the claim scope, as one of its words. A token that matches no
-// rule is authenticated but has no scopes.
+// ClaimRule grants scopes to tokens in which a claim has a given value: as the claim itself, as an
+// element of a list or, in the scope claim, as one of its words. A token that matches no rule is
+// authenticated but has no scopes.
 type ClaimRule struct {
 	Claim   string   `yaml:"claim"`
 	Value   string   `yaml:"value"`
@@ -54,22 +58,22 @@ type ClaimRule struct {
 
 // CertificateRule grants scopes to a client certificate.
 type CertificateRule struct {
-	// Subject is the whole distinguished name in the form of RFC 2253.
+	// Subject is the complete distinguished name of the certificate, in the format of RFC 2253.
 	Subject string `yaml:"subject"`
-	// SAN is a subject alternative name of the certificate: dns:, email:, ip: or uri:,
+	// SAN is a subject alternative name of the certificate, in the form dns:, email:, ip:, or uri:
 	// followed by the name. Exactly one of Subject and SAN is set.
 	SAN string `yaml:"san"`
-	// Name gives the actor the name "mtls:<name>". If several rules match, the first rule
-	// determines the name, and all rules with this name add their grants.
+	// Name determines the name of the actor, "mtls:<name>". If several rules match, the first one
+	// determines the name, and the actor gets the grants of all matching rules with that name.
 	Name    string   `yaml:"name"`
 	Ledgers []string `yaml:"ledgers"`
 	Scopes  []string `yaml:"scopes"`
 }
 
-// maxRulesFile is the maximum length of a file of rules, in bytes.
+// maxRulesFile is the maximum length of a rules file, in bytes.
 const maxRulesFile = 1 << 20
 
-// ReadRules reads and checks a YAML file of rules. The error names every entry that is wrong.
+// ReadRules reads and validates a YAML rules file. The error lists every invalid entry.
 func ReadRules(path string) (Rules, error) {
 	if err := safefile.CheckUserFile(path, false); err != nil {
 		return Rules{}, err
@@ -89,11 +93,11 @@ func ReadRules(path string) (Rules, error) {
 	return ParseRules(text)
 }
 
-// goType matches the Go types in errors of the YAML package. They mean nothing to the author
-// of the file.
+// goType matches the names of Go types in errors from the YAML package. They are removed because
+// they mean nothing to the author of the file.
 var goType = regexp.MustCompile(` in type access\.\w+| into access\.\w+| into \[\]access\.\w+`)
 
-// ParseRules parses and checks the text of a file of rules.
+// ParseRules parses and validates the text of a rules file.
 func ParseRules(text []byte) (Rules, error) {
 	var rules Rules
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -111,7 +115,7 @@ func ParseRules(text []byte) (Rules, error) {
 	return rules, rules.check()
 }
 
-// check returns all errors in the rules.
+// check returns an error that lists everything that is wrong with the rules.
 func (r Rules) check() error {
 	var errs []error
 	issuers, names := make(map[string]bool), make(map[string]bool)
@@ -158,7 +162,8 @@ func (o IssuerRule) check(place string, several bool) error {
 	return errors.Join(errs...)
 }
 
-// trustworthy reports whether no one on the network path can impersonate the server of a URL.
+// trustworthy reports whether text is the URL of a server that no one on the network path can
+// impersonate: an https URL, or one that points to this machine.
 func trustworthy(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -191,8 +196,8 @@ func (c CertificateRule) check(place string) error {
 	return errors.Join(errs...)
 }
 
-// grantOf returns the grant that a rule's ledgers and scopes describe. It returns an error if
-// they are not valid.
+// grantOf returns the grant described by the ledgers and scopes of a rule, or an error if they are
+// not valid.
 func grantOf(ledgers, scopes []string) (Grant, error) {
 	set, err := ParseScopes(scopes...)
 	g := Grant{Ledgers: ledgers, Scopes: set}

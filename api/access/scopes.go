@@ -9,7 +9,7 @@ import (
 // Scopes is a set of permissions. No permission in a set implies another.
 type Scopes uint8
 
-// The scopes. Each comment begins with the name in tokens and configuration.
+// The scopes. Each comment begins with the name of the scope in tokens and configuration files.
 const (
 	ScopeWrite   Scopes = 1 << iota // write: records and the verbs that change their state
 	ScopeRead                       // read: records, queries, counters, and everything that log allows
@@ -19,13 +19,13 @@ const (
 	ScopeMetrics                    // metrics: the server's metrics
 )
 
-// AllScopes is every scope.
+// AllScopes is the set of all scopes.
 const AllScopes = ScopeWrite | ScopeRead | ScopeContent | ScopeLog | ScopeAdmin | ScopeMetrics
 
-// scopeNames are the names of the scopes by bit number.
+// scopeNames holds the names of the scopes, indexed by bit number.
 var scopeNames = [...]string{"write", "read", "content", "log", "admin", "metrics"}
 
-// ParseScopes returns the set of the named scopes.
+// ParseScopes returns the set of scopes with the given names, or an error if a name is unknown.
 func ParseScopes(names ...string) (Scopes, error) {
 	var set Scopes
 	for _, name := range names {
@@ -47,7 +47,7 @@ func scopeOf(name string) (Scopes, bool) {
 	return 0, false
 }
 
-// Names returns the names of the scopes, as ParseScopes accepts them.
+// Names returns the names of the scopes in the set. ParseScopes accepts these names.
 func (s Scopes) Names() []string {
 	names := []string{}
 	for bit, name := range scopeNames {
@@ -61,10 +61,10 @@ func (s Scopes) Names() []string {
 // String returns the names of the scopes, separated by commas.
 func (s Scopes) String() string { return strings.Join(s.Names(), ",") }
 
-// MarshalJSON writes a list of names.
+// MarshalJSON encodes the set as a list of scope names.
 func (s Scopes) MarshalJSON() ([]byte, error) { return json.Marshal(s.Names()) }
 
-// UnmarshalJSON reads a list of names.
+// UnmarshalJSON decodes a list of scope names.
 func (s *Scopes) UnmarshalJSON(text []byte) error {
 	var names []string
 	if err := json.Unmarshal(text, &names); err != nil {

@@ -13,35 +13,36 @@ import (
 	"colophon/storage"
 )
 
-// SharedStore keeps named values that several servers share. Every server reads a change of the
-// tokens within PollEvery. If a server cannot read them for StaleAfter, it refuses all tokens
-// with ErrStaleTokens until it can read them again.
+// SharedStore keeps named values that several servers share. Every server picks up a change to the
+// tokens within PollEvery. A server that has been unable to read them for StaleAfter refuses all
+// tokens with ErrStaleTokens until it can read them again.
 type SharedStore interface {
-	// Version returns the version of a value, or 0 if the value is not stored. Each change
+	// Version returns the version of the named value, or 0 if it is not stored. Each change
 	// increases the version.
 	Version(ctx context.Context, name string) (int64, error)
-	// Value returns a value and its version.
+	// Value returns the named value and its version.
 	Value(ctx context.Context, name string) (value []byte, version int64, err error)
-	// SetValue durably replaces a value whose current version is version, or stores a new value
-	// if version is 0. If the stored value has a different version, it returns
+	// SetValue durably replaces the named value, provided that its current version is version. If
+	// version is 0, it stores a new value. If the stored value has a different version, it returns
 	// storage.ErrConflict.
 	SetValue(ctx context.Context, name string, version int64, value []byte) error
 }
 
-// Names of the shared values. Each has the same content as the file of the same kind.
+// Names of the shared values. Each value has the same content as the file it replaces.
 const (
 	sharedTokens   = "tokens"
 	sharedLastUses = "last-use"
 )
 
-// sharedTimeout limits the duration of a change to the shared tokens.
+// sharedTimeout is the time limit for an operation on the shared tokens, including retries.
 const sharedTimeout = 10 * time.Second
 
-// maxConflicts limits the attempts to change the shared tokens while other servers change them too.
+// maxConflicts is the maximum number of attempts to change the shared tokens while other servers
+// are changing them, too.
 const maxConflicts = 10
 
-// loadShared returns the shared tokens and the version of their list. The version is 0 if
-// there is no list.
+// loadShared returns the shared tokens and the version of the list that holds them. The version is
+// 0 if no list is stored.
 func loadShared(ctx context.Context, shared SharedStore) (tokens []Token, version int64, err error) {
 	text, version, err := shared.Value(ctx, sharedTokens)
 	if err != nil || version == 0 {
@@ -99,7 +100,8 @@ func (s Store) ExportTokens() ([]byte, error) {
 	return encodeTokens(tokens)
 }
 
-// ReplaceTokens durably replaces all tokens with those in a list that ExportTokens has returned.
+// ReplaceTokens durably replaces all tokens with those in text, which must have been returned by
+// ExportTokens.
 func (s Store) ReplaceTokens(text []byte) error {
 	tokens, err := parseTokens(text)
 	if err != nil {
@@ -113,13 +115,14 @@ func (s Store) ReplaceTokens(text []byte) error {
 	return s.change(false, func([]Token) ([]Token, error) { return tokens, nil })
 }
 
-// movedTokensFile is the name that MoveTokens gives to a tokens file whose tokens it has moved.
+// movedTokensFile is the name to which MoveTokens renames a tokens file once its tokens are in the
+// shared store.
 const movedTokensFile = "tokens.moved.json"
 
-// MoveTokens moves the tokens of a folder into the shared store, once. If the store already has
-// tokens, MoveTokens refuses a folder with a token that is not among them. If the store has no
-// tokens, it refuses a folder without a tokens file. If the store has tokens, MoveTokens creates
-// the folder, so that the next MoveTokens notices if the store has lost them.
+// MoveTokens moves the tokens of a folder into a shared store that has none yet. If the store
+// already has tokens, MoveTokens only checks that the folder contains no others. It also creates a
+// missing folder then, so that a later call notices if the store has lost its tokens: if the store
+// has no tokens, an existing folder without a tokens file is an error.
 func MoveTokens(dir string, shared SharedStore) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
 	defer cancel()

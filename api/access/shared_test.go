@@ -18,7 +18,7 @@ import (
 	"colophon/storage"
 )
 
-// values implements SharedStore in memory.
+// values is a SharedStore that keeps its values in memory.
 type values struct {
 	mu       sync.Mutex // guards the fields below
 	texts    map[string][]byte
@@ -68,7 +68,7 @@ func (v *values) SetValue(_ context.Context, name string, version int64, value [
 	return nil
 }
 
-// sharing opens an Authenticator over shared values.
+// sharing opens an Authenticator whose shared store is v.
 func sharing(t *testing.T, v *values) *Authenticator {
 	t.Helper()
 	a, err := Open(Config{Dir: filepath.Join(t.TempDir(), "access"), Shared: v})
@@ -77,7 +77,7 @@ func sharing(t *testing.T, v *values) *Authenticator {
 	return a
 }
 
-// ask authenticates a request with a token.
+// ask authenticates a request that carries token, and returns the error.
 func ask(a *Authenticator, token string) error {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("Authorization", "Bearer "+token)
@@ -85,7 +85,7 @@ func ask(a *Authenticator, token string) error {
 	return err
 }
 
-// becomes waits until Authenticate returns want for a token.
+// becomes waits until authenticating with token returns the error want, or succeeds if want is nil.
 func becomes(t *testing.T, a *Authenticator, token string, want error) {
 	t.Helper()
 	require.Eventually(t, func() bool { return errors.Is(ask(a, token), want) && (want != nil || ask(a, token) == nil) }, time.Minute, 10*time.Millisecond)
@@ -178,7 +178,8 @@ func TestConcurrentSharedChanges(t *testing.T) {
 	require.Len(t, list, 8)
 }
 
-// No server overwrites the last-use times that another server has stored.
+// Servers that share a store keep each other's last-use times: a stored time is replaced only by a
+// later one.
 func TestSharedLastUses(t *testing.T) {
 	v := newValues()
 	s := Store{Shared: v, Now: time.Now}
@@ -241,7 +242,7 @@ func TestTakeOver(t *testing.T) {
 	require.ErrorContains(t, MoveTokens(other.Dir, v), `has token "two"`)
 	require.FileExists(t, filepath.Join(other.Dir, tokensFile))
 
-	// A server that has seen tokens does not start without them.
+	// A server that has seen tokens does not start if the store has lost them.
 	seen := folder()
 	require.NoError(t, MoveTokens(seen.Dir, v))
 	require.DirExists(t, seen.Dir)
@@ -249,7 +250,8 @@ func TestTakeOver(t *testing.T) {
 	require.ErrorContains(t, MoveTokens(seen.Dir, v), "has no token file, and the database has no tokens")
 }
 
-// A list that ExportTokens returns for one kind of store can be passed to ReplaceTokens of the other kind.
+// A list that ExportTokens returns for a shared store can be passed to ReplaceTokens of a store in a
+// folder, and vice versa.
 func TestTextOfTokens(t *testing.T) {
 	shared, folder := Store{Shared: newValues(), Now: time.Now}, Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	for _, s := range []Store{shared, folder} {

@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// Store changes the token store of a data folder. Several processes can use it at the same
-// time. A running server applies a change from its next request on.
+// Store changes the token store of a data folder. Several processes can use it at the same time. A
+// running server applies a change starting with its next request, or within PollEvery if the tokens
+// are in a shared store.
 type Store struct {
 	Dir string
 	// If Shared is not nil, it holds the tokens, and Dir holds none.
@@ -29,7 +30,8 @@ type TokenSpec struct {
 	Expires time.Time // zero means never
 }
 
-// Check returns an error if the token cannot be created. It does not look at other tokens.
+// Check returns an error if a token with this specification cannot be created at the time now. It
+// does not compare the token with others.
 func (n TokenSpec) Check(now time.Time) error {
 	if err := checkName(n.Name); err != nil {
 		return err
@@ -45,11 +47,12 @@ type CreatedToken struct {
 	Token
 	// Text is the token itself. The store keeps only its hash.
 	Text string
-	// First means that the store was empty. From then on, requests need a token.
+	// First is true if the store was empty before. From now on, every request needs a token or
+	// another credential.
 	First bool
 }
 
-// Create durably creates a token and, if necessary, the folder of the store.
+// Create durably creates a token. If necessary, it also creates the folder of the store.
 func (s Store) Create(n TokenSpec) (CreatedToken, error) {
 	now := s.Now().UTC().Truncate(time.Second)
 	if err := n.Check(now); err != nil {
@@ -76,8 +79,8 @@ func (s Store) Create(n TokenSpec) (CreatedToken, error) {
 	return made, err
 }
 
-// Clear durably removes all tokens of a folder and, if necessary, creates the folder. From
-// then on, requests need a token, but the server accepts none.
+// Clear durably removes all tokens from the store, and creates its folder if necessary. From then
+// on, requests need a token, but the server accepts none.
 func (s Store) Clear() error {
 	if err := makeFolder(s.Dir); err != nil {
 		return fmt.Errorf("creating the token folder: %w", err)
@@ -85,7 +88,7 @@ func (s Store) Clear() error {
 	return s.change(true, func([]Token) ([]Token, error) { return []Token{}, nil })
 }
 
-// wholeSecond rounds a time up to whole seconds, in UTC.
+// wholeSecond rounds a time up to a whole second and converts it to UTC.
 func wholeSecond(at time.Time) time.Time {
 	if whole := at.UTC().Truncate(time.Second); !whole.Equal(at) {
 		return whole.Add(time.Second)
@@ -93,8 +96,8 @@ func wholeSecond(at time.Time) time.Time {
 	return at.UTC()
 }
 
-// Revoke durably revokes the token with this name or id. It does not change a token that is
-// already revoked. On a full disk, Revoke uses the reserve.
+// Revoke durably revokes the token with the given name or ID. It does not change a token that is
+// already revoked. If the disk is full, Revoke uses the reserved disk space.
 func (s Store) Revoke(nameOrID string) (revoked Token, err error) {
 	if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) && s.Shared == nil {
 		return Token{}, fmt.Errorf("there are no tokens: %s does not exist", s.Dir)
@@ -137,8 +140,8 @@ func (s Store) List() ([]ListedToken, error) {
 	return list, nil
 }
 
-// read returns the tokens and their last-use times. If the times cannot be read, uses is nil;
-// the server logs the error when it starts.
+// read returns the tokens and their last-use times. If the times cannot be read, uses is nil and
+// err does not say why; the server logs that error when it starts.
 func (s Store) read() (tokens []Token, uses map[string]time.Time, err error) {
 	if s.Shared != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
@@ -157,8 +160,8 @@ func (s Store) read() (tokens []Token, uses map[string]time.Time, err error) {
 	return tokens, uses, err
 }
 
-// change replaces the tokens with the result of f while it holds the lock. takesAway means that
-// f only removes rights; on a full disk, such a change is allowed to use the reserve.
+// change replaces the tokens with the result of f while holding the lock. takesAway means that f
+// only removes rights; if the disk is full, such a change may use the reserved disk space.
 func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err error) {
 	if s.Shared != nil {
 		return s.changeShared(f)
@@ -187,7 +190,7 @@ func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err err
 	if err != nil {
 		return fmt.Errorf("writing the tokens: %w", err)
 	}
-	_ = makeReserve(s.Dir, int64(len(text))) // the tokens are already written; the server later tries again to make the reserve
+	_ = makeReserve(s.Dir, int64(len(text))) // an error does not matter: the tokens are written, and the server tries again later
 	return nil
 }
 

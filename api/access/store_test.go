@@ -50,7 +50,7 @@ func TestTokensAreMadeListedAndRevoked(t *testing.T) {
 	require.Equal(t, "revoked", revoked.State(clock.now()))
 	at := clock.now()
 	clock.add(time.Minute)
-	revoked, err = s.Revoke(first.ID) // revoked again: the time of the first revocation remains
+	revoked, err = s.Revoke(first.ID) // a second revocation keeps the time of the first
 	require.NoError(t, err)
 	require.Equal(t, at, revoked.Revoked)
 	revoked, err = s.Revoke(second.ID)
@@ -76,7 +76,7 @@ func TestNamesAreUniqueUntilRevoked(t *testing.T) {
 	_, err = s.Revoke("one")
 	require.NoError(t, err)
 	again := create(t, s, "one", time.Time{})
-	revoked, err := s.Revoke("one") // revokes the token that is not revoked yet
+	revoked, err := s.Revoke("one") // revokes the token that is still active
 	require.NoError(t, err)
 	require.Equal(t, again.ID, revoked.ID)
 	_, err = s.Revoke("one")
@@ -126,8 +126,8 @@ func TestTheStoreIsPrivate(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// If several processes change the store at the same time, no change is lost. Each Store here
-// opens the lock file itself, as a process would.
+// If several processes change the store at the same time, no change is lost. Each Store in this
+// test opens the lock file itself, as a separate process would.
 func TestNoWriterLosesAnothersChange(t *testing.T) {
 	s, _ := newStore(t)
 	const writers, each = 4, 5
@@ -167,7 +167,7 @@ func TestNoWriterLosesAnothersChange(t *testing.T) {
 func TestAChangeThatCannotBeWritten(t *testing.T) {
 	s, _ := newStore(t)
 	create(t, s, "one", time.Time{})
-	// A folder is in the place of the new file.
+	// A folder blocks the path of the new file.
 	next := filepath.Join(s.Dir, tokensFile+".next")
 	require.NoError(t, os.MkdirAll(filepath.Join(next, "x"), 0o700))
 	_, err := s.Revoke("one")
@@ -181,7 +181,7 @@ func TestAChangeThatCannotBeWritten(t *testing.T) {
 	_, err = s.Revoke("one")
 	require.NoError(t, err)
 	require.NoFileExists(t, next)
-	// A folder is in the place of the lock file.
+	// A folder blocks the path of the lock file.
 	require.NoError(t, os.Remove(filepath.Join(s.Dir, lockFile)))
 	require.NoError(t, os.Mkdir(filepath.Join(s.Dir, lockFile), 0o700))
 	_, err = s.Revoke("one")
@@ -316,7 +316,8 @@ func TestAClearedStoreAcceptsNothing(t *testing.T) {
 	b.accepts(with("Bearer "+fresh.Text), "one")
 }
 
-// The expiry of a token follows the clock, even if the clock is set back. Its revocation does not.
+// Whether a token has expired depends only on the current clock, even if the clock is set back. A
+// revoked token stays revoked.
 func TestTokensAndAClockThatJumps(t *testing.T) {
 	b := open(t, Rules{})
 	made, err := b.store.Create(TokenSpec{Name: "one", Grants: []Grant{{Ledgers: []string{AllLedgers}, Scopes: ScopeRead}}, Expires: b.clock.now().Add(time.Hour)})

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// The text of a token is colophon_<id>_<secret>. With the prefix, secret scanners can detect
-// leaked tokens. The id identifies the token and can be shown. The secret has 256 random bits,
-// so a plain hash is enough to store it.
+// The text of a token is colophon_<id>_<secret>. The prefix allows secret scanners to detect leaked
+// tokens. The id identifies the token and can be shown. The secret has 256 random bits, so storing
+// a plain hash of it is enough.
 const (
 	tokenPrefix = "colophon_"
-	idBytes     = 10 // 16 characters
-	secretBytes = 32 // 52 characters
+	idBytes     = 10 // 16 characters in base32
+	secretBytes = 32 // 52 characters in base32
 )
 
 var (
@@ -33,7 +33,8 @@ func newTokenText() (text, id string) {
 	return tokenPrefix + id + "_" + tokenEncoding.EncodeToString(random[idBytes:]), id
 }
 
-// tokenID returns the id in the text of a token. ok is false if the text is not a token.
+// tokenID returns the ID in the text of a token. ok is false if text does not have the form of a
+// token.
 func tokenID(text string) (id string, ok bool) {
 	found := tokenPattern.FindStringSubmatch(text)
 	if found == nil {
@@ -42,13 +43,14 @@ func tokenID(text string) (id string, ok bool) {
 	return found[1], true
 }
 
-// Digest is the SHA-256 of a token's text; in JSON, 64 lower-case hexadecimal digits.
+// Digest is the SHA-256 hash of a token's text. In JSON, it is written as 64 lower-case hexadecimal
+// digits.
 type Digest [sha256.Size]byte
 
-// MarshalText writes hex digits.
+// MarshalText returns 64 lower-case hexadecimal digits.
 func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
 
-// UnmarshalText reads 64 hex digits.
+// UnmarshalText decodes 64 hexadecimal digits.
 func (d *Digest) UnmarshalText(text []byte) error {
 	if len(text) != hex.EncodedLen(len(d)) {
 		return fmt.Errorf("a SHA-256 has %d hex digits, not %d", hex.EncodedLen(len(d)), len(text))
@@ -57,8 +59,8 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Token is the stored form of a token. It does not contain the text. A caller who sends the
-// text acts as Name and has the grants.
+// Token is the stored form of a token, which does not include the token's text. A caller that sends
+// the text acts under Name and has Grants.
 type Token struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"` // unique among tokens that are not revoked
@@ -69,7 +71,8 @@ type Token struct {
 	Revoked time.Time `json:"revoked,omitzero"` // zero means not revoked
 }
 
-// State returns active, expired or revoked.
+// State returns "active", "expired", or "revoked", depending on the state of the token at the time
+// now.
 func (t *Token) State(now time.Time) string {
 	switch {
 	case !t.Revoked.IsZero():

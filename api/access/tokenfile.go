@@ -14,14 +14,14 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Files of the token store.
+// Names of the files in a token store.
 const (
 	tokensFile  = "tokens.json"
 	lastUseFile = "last-use.json"
-	lockFile    = "tokens.lock" // locked while tokensFile changes
+	lockFile    = "tokens.lock" // locked while tokensFile is being changed
 )
 
-// tokensVersion is the version of the format of the tokens file.
+// tokensVersion is the format version of the tokens file.
 const tokensVersion = 1
 
 // maxTokensFile is the maximum length of the tokens file, in bytes: enough for about ten
@@ -34,7 +34,7 @@ type tokenList struct {
 	Tokens  []Token `json:"tokens"`
 }
 
-// encodeTokens returns the text of a tokens file.
+// encodeTokens returns the text of a tokens file that contains the given tokens.
 func encodeTokens(tokens []Token) ([]byte, error) {
 	text, err := json.MarshalIndent(tokenList{tokensVersion, tokens}, "", "  ")
 	return append(text, '\n'), err
@@ -72,9 +72,9 @@ func parseTokens(text []byte) ([]Token, error) {
 	return list.Tokens, nil
 }
 
-// readTokens reads the tokens file of a folder. info describes the file if its text was read,
-// even if it is damaged. The error is fs.ErrNotExist if the file is missing. If users other
-// than the owner can read the file, the error says what to do.
+// readTokens reads the tokens file in dir. info describes the file if its text was read, even if
+// the text is damaged. The error wraps fs.ErrNotExist if the file is missing. If users other than
+// the owner can read the file, the error says what to do.
 func readTokens(dir string) (tokens []Token, info fs.FileInfo, err error) {
 	path := filepath.Join(dir, tokensFile)
 	file, opened, err := openRegular(path)

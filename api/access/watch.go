@@ -14,31 +14,31 @@ import (
 	"time"
 )
 
-// watch is the server's view of the token store. It checks the file's metadata for every
-// request, and reads the file when they have changed. It misses no change: every command makes
-// the file longer, so two changes within one tick of the file system's clock result in
+// watch is the server's view of a token store in a folder. For every request, it checks the file's
+// metadata, and it reads the file if they have changed. It cannot miss a change: every command
+// makes the file longer, so even two changes within one tick of the file system's clock result in
 // different sizes.
 type watch struct {
 	dir  string
-	file string // in dir
+	file string // path of the tokens file
 	log  *slog.Logger
 	now  func() time.Time
 
-	reading sync.Mutex // held during reads of the file
+	reading sync.Mutex // held while the file is being read
 	table   atomic.Pointer[tokenTable]
 }
 
-// tokenTable holds the tokens as they were at one moment. It is immutable.
+// tokenTable holds all tokens as of one point in time. It is immutable.
 type tokenTable struct {
 	exists bool // a tokens file exists or has existed
 	// info describes the file that was read. It is nil if the file is missing or unreadable;
 	// the next request then tries again.
 	info   fs.FileInfo
-	tokens map[string]*knownToken // by id
+	tokens map[string]*knownToken // keyed by ID
 	fault  error                  // why no token is accepted; nil if tokens are accepted
 }
 
-// knownToken is a token with the identity that it gives.
+// knownToken is a token together with the identity that it gives to a caller.
 type knownToken struct {
 	Token
 	identity Identity
@@ -46,7 +46,7 @@ type knownToken struct {
 
 // tokenView is the server's view of its token store.
 type tokenView interface {
-	// current returns the tokens as they are now.
+	// current returns the tokens as of now.
 	current() *tokenTable
 	// exist reports whether tokens exist or have existed.
 	exist() bool
@@ -64,11 +64,11 @@ func openTokens(config Config) (tokenView, error) {
 
 func (w *watch) close() {}
 
-// openWatch reads the token store for the first time. It returns an error if the store cannot
-// be read. If a later read fails, the server accepts no token.
+// openWatch reads the token store for the first time. It returns an error if the store cannot be
+// read. If a later read fails, the server accepts no token until a read succeeds.
 func openWatch(config Config) (*watch, error) {
 	w := &watch{dir: config.Dir, file: filepath.Join(config.Dir, tokensFile), log: config.Log, now: config.Now}
-	_, err := os.Lstat(w.dir) // Lstat, so that a dangling link is an error and does not look like an absent store
+	_, err := os.Lstat(w.dir) // Lstat, so that a dangling link causes an error instead of looking like a store that does not exist
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("looking for tokens: %w", err)
 	}
@@ -80,7 +80,7 @@ func openWatch(config Config) (*watch, error) {
 	return w, nil
 }
 
-// current returns the tokens as they are now.
+// current returns the tokens as of now. It reads the file only if it has changed.
 func (w *watch) current() *tokenTable {
 	if table := w.table.Load(); table.isOf(os.Lstat(w.file)) {
 		return table
@@ -100,7 +100,7 @@ func (w *watch) current() *tokenTable {
 // exist reports whether tokens exist, or have existed since the server started.
 func (w *watch) exist() bool { return w.table.Load().exists || w.current().exists }
 
-// isOf reports whether the table was read from the file with this metadata.
+// isOf reports whether the table still matches the file, given the result of calling Lstat on it.
 func (t *tokenTable) isOf(info fs.FileInfo, err error) bool {
 	if err != nil {
 		return !t.exists && errors.Is(err, fs.ErrNotExist)
@@ -109,7 +109,8 @@ func (t *tokenTable) isOf(info fs.FileInfo, err error) bool {
 		t.info.Size() == info.Size() && t.info.Mode() == info.Mode()
 }
 
-// read reads the file. If existed is true, a missing file is an error.
+// read reads the tokens file into a new table. If the file is missing although it existed before,
+// the table accepts no token.
 func (w *watch) read(existed bool) *tokenTable {
 	tokens, info, err := readTokens(w.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,7 +133,8 @@ func newTable(tokens []Token, fault error) *tokenTable {
 	return table
 }
 
-// logChange logs the number of active tokens, or the reason why no token is accepted.
+// logChange logs the new number of active tokens or, if it has changed, the reason why no token is
+// accepted.
 func logChange(log *slog.Logger, before, after *tokenTable, now time.Time) {
 	switch {
 	case after.fault == nil:
@@ -142,7 +144,7 @@ func logChange(log *slog.Logger, before, after *tokenTable, now time.Time) {
 	}
 }
 
-// summary returns the number of active tokens as text, such as "3 tokens".
+// summary describes the number of active tokens, as in "3 tokens".
 func (t *tokenTable) summary(now time.Time) string {
 	active := 0
 	for _, k := range t.tokens {
@@ -159,7 +161,7 @@ func (t *tokenTable) summary(now time.Time) string {
 	return fmt.Sprintf("%d tokens", active)
 }
 
-// find returns the active token that has this text. It takes as long for an unknown id as for a
+// find returns the active token with the given text. It takes as long for an unknown ID as for a
 // wrong secret.
 func (t *tokenTable) find(text string, now time.Time) (*knownToken, error) {
 	if t.fault != nil {

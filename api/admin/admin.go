@@ -1,5 +1,5 @@
-// Package admin provides the handlers for administration. They list, create, and freeze ledgers, change their
-// keys and visibility, erase content, change the states of many records, and make snapshots.
+// Package admin provides the handlers of the administration routes. They list, create, and freeze ledgers,
+// change their keys and visibility, erase content, change the states of many records, and make snapshots.
 package admin
 
 import (

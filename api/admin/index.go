@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/index"
 )
 
-// partMemory is the memory, in bytes, that it takes to read and encode a part of an index: the
+// partMemory is the amount of memory, in bytes, needed to read and encode one part of an index: the
 // rows, whose buffers grow to up to twice their size, and the text of the answer.
 const partMemory = 4 * index.PartBytes
 

@@ -43,7 +43,8 @@ func (h *Handlers) ChangeKeys(c *call.Call) error {
 	return receipts.SendAck(c, l, ack, false)
 }
 
-// signing returns the keys that currently sign: one, or two during an overlap.
+// signing returns the keys that currently sign the log: one, or two while an old and a new key
+// overlap.
 func signing(keys *proofs.KeyHistory) []*proofs.Verifier {
 	list := []*proofs.Verifier{keys.Current()}
 	if overlapping := keys.OverlapKey(); overlapping != nil {

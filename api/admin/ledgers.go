@@ -21,10 +21,10 @@ type ledgerRow struct {
 	Created     time.Time `json:"created"`
 	Frozen      bool      `json:"frozen"`
 	OnMismatch  string    `json:"on_mismatch"`
-	Log         string    `json:"log"` // public or private
-	// UnregisteredSources is accept or reject.
+	Log         string    `json:"log"` // is "public" or "private"
+	// UnregisteredSources is "accept" or "reject".
 	UnregisteredSources string `json:"unregistered_sources"`
-	// OTLPContent is keep or hashes.
+	// OTLPContent is "keep" or "hashes".
 	OTLPContent string    `json:"otlp_content"`
 	TreeSize    uint64    `json:"tree_size"`
 	RootHash    hexHash   `json:"root_hash"`
@@ -33,8 +33,7 @@ type ledgerRow struct {
 	Scopes      []string  `json:"scopes"` // the caller's scopes on the ledger
 }
 
-// describe returns the description of a ledger at its current head, with the scopes of the
-// caller.
+// describe returns the row for a ledger at its current head, including the caller's scopes.
 func describe(c *call.Call, l *ledger.Ledger) ledgerRow {
 	info, head, settings := l.Info(), l.Head(), l.Settings()
 	return ledgerRow{
@@ -115,8 +114,8 @@ func (h *Handlers) Freeze(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 
-// ChangeVisibility makes a ledger's transparency log public or private. The change adds no
-// event; the server's log names the caller.
+// ChangeVisibility makes a ledger's transparency log public or private. The change does not add an
+// event to the ledger; only the server's log records it, with the caller's name.
 func (h *Handlers) ChangeVisibility(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -139,8 +138,9 @@ func (h *Handlers) ChangeVisibility(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 
-// ChangeUnregisteredSources makes a ledger accept or refuse citation sets that cite sources
-// that are not registered. The change adds no event; the server's log names the caller.
+// ChangeUnregisteredSources makes a ledger accept or refuse citation sets that cite unregistered
+// sources. The change does not add an event to the ledger; only the server's log records it, with
+// the caller's name.
 func (h *Handlers) ChangeUnregisteredSources(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -164,7 +164,8 @@ func (h *Handlers) ChangeUnregisteredSources(c *call.Call) error {
 }
 
 // SetOTLPContentPolicy sets whether a ledger keeps the content of future generations that arrive over
-// OTLP, or only its hashes. The change adds no event; the server's log names the caller.
+// OTLP, or only its hashes. The change does not add an event to the ledger; only the server's log
+// records it, with the caller's name.
 func (h *Handlers) SetOTLPContentPolicy(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -187,8 +188,8 @@ func (h *Handlers) SetOTLPContentPolicy(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 
-// hexHash is a hash that JSON shows in hexadecimal.
+// hexHash is a hash that is encoded as hexadecimal digits in JSON.
 type hexHash [32]byte
 
-// MarshalText returns 64 lower-case digits.
+// MarshalText returns 64 lower-case hexadecimal digits.
 func (h hexHash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }

@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/record/seqs"
 )
 
-// redaction is the answer to a request that erases the content of many records. It says what
-// was done or, in a dry run, what would be done.
+// redaction is the answer to a request to erase the content of many records. It says what was done
+// or, in a dry run, what would be done.
 type redaction struct {
 	AsOf            uint64           `json:"as_of"`
 	DryRun          bool             `json:"dry_run"`
@@ -24,7 +24,7 @@ type redaction struct {
 	FirstSeqs       []uint64         `json:"first_seqs"`
 	FirstRedacted   []redactedRecord `json:"first_already_redacted"`
 	// Events is the number of events that were written. Receipts holds the receipts of the first
-	// of them.
+	// ledger.MaxListed of these events.
 	Events   *uint64           `json:"events,omitempty"`
 	Receipts []json.RawMessage `json:"receipts,omitempty"`
 }
@@ -80,8 +80,8 @@ func (h *Handlers) RedactRecords(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, answer)
 }
 
-// redact erases the content of the wanted records and adds the result to the answer. If it
-// fails after some of the records, the error says how many are redacted.
+// redact erases the content of the wanted records and adds the result to answer. If it fails after
+// redacting some of the records, the error says how many.
 func (h *Handlers) redact(c *call.Call, l *ledger.Ledger, wanted *seqs.Set, reason string, answer *redaction) error {
 	var events, records uint64
 	err := l.Redact(c.Request().Context(), wanted, reason, c.Actor(), func(ack ledger.Ack, n int) error {

@@ -20,9 +20,10 @@ import (
 	"colophon/proofs"
 )
 
-// readMany reads a request about many records, and waits for its turn: a ledger handles one
-// such request at a time, because each may read a large part of the ledger. Until the request
-// writes, it takes turns with reads. If there is no error, the caller must call done.
+// readMany reads a request that applies to many records, and waits for the ledger's turn: a ledger
+// handles only one such request at a time, because each may read a large part of the ledger. Until
+// it starts to write, the request is scheduled like a read. If err is nil, the caller must call
+// done.
 func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) (l *ledger.Ledger, request *T, done func(), err error) {
 	if l, err = c.Ledger(); err != nil {
 		return nil, nil, nil, err
@@ -52,8 +53,8 @@ func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) 
 	return l, request, done, err
 }
 
-// addReceipt adds the receipt of an event to a list in an answer, unless the list already has
-// ledger.MaxListed receipts.
+// addReceipt adds the receipt of an event to list, which is part of an answer, unless list already
+// holds ledger.MaxListed receipts.
 func addReceipt(c *call.Call, l *ledger.Ledger, ack ledger.Ack, list *[]json.RawMessage) error {
 	if len(*list) == ledger.MaxListed {
 		return nil
@@ -69,9 +70,9 @@ func addReceipt(c *call.Call, l *ledger.Ledger, ack ledger.Ack, list *[]json.Raw
 	return err
 }
 
-// halfway extends the error of a request about many records that failed after some of them
-// were changed. what is the participle for the change, such as "redacted", and verb its
-// infinitive.
+// halfway extends the error of a request that failed after changing some of its records with the
+// number of records changed. what is the participle for the change, such as "redacted", and verb is
+// its infinitive.
 func halfway(err error, records uint64, what, verb string) error {
 	if err == nil || records == 0 {
 		return err
@@ -80,12 +81,12 @@ func halfway(err error, records uint64, what, verb string) error {
 	if internal {
 		return err
 	}
-	why, _, _ := strings.Cut(p.Detail, ";") // the rest of the detail is for requests without any effect
+	why, _, _ := strings.Cut(p.Detail, ";") // the rest of the detail applies only to a request that changed nothing
 	return problem.New(p.Status, "%d of the records are %s, the others are not: %s; repeat the request to %s those", records, what, why, verb)
 }
 
-// selectRecords returns the records that a request selects, and the tree size as of which it
-// selects them. If there is no error, the request then holds a turn to read.
+// selectRecords returns the records that a request selects, and the tree size at which it selects
+// them. If err is nil, the call holds a turn to read afterwards.
 func (h *Handlers) selectRecords(c *call.Call, l *ledger.Ledger, request *record.Selection) (*seqs.Set, uint64, error) {
 	head := l.Head()
 	size := head.Size
@@ -130,7 +131,8 @@ func (h *Handlers) selectRecords(c *call.Call, l *ledger.Ledger, request *record
 	return set, size, errors.Join(inFilter(err, http.StatusUnprocessableEntity), view.Close())
 }
 
-// inFilter converts the refusal of a filter to a problem. It returns other errors unchanged.
+// inFilter converts an error that refuses a filter into a problem that points to /filter. It
+// returns other errors unchanged.
 func inFilter(err error, status int) error {
 	var refused *query.Error
 	if !errors.As(err, &refused) {
@@ -143,11 +145,11 @@ func inFilter(err error, status int) error {
 	return problem.AtPointer(status, string(pointer), refused.Detail)
 }
 
-// findPage is the maximum number of records per index lookup.
+// findPage is the maximum number of records read from the index at a time.
 const findPage = 1000
 
-// collectMatches adds all records that a filter selects to set. It returns a 422 if there are
-// too many.
+// collectMatches adds all records that match f to set. It returns a problem with status 422 if
+// there are too many.
 func (h *Handlers) collectMatches(c *call.Call, view *index.View, f *query.RecordFilter, set *seqs.Set) error {
 	most := h.Limits.Load.MaxSelected
 	tooMany := problem.AtPointer(http.StatusUnprocessableEntity, "/filter", fmt.Sprintf(
@@ -181,8 +183,8 @@ func (h *Handlers) collectMatches(c *call.Call, view *index.View, f *query.Recor
 	}
 }
 
-// bodyFilter reads the filter in the body of a request. Its members are the parameters of GET
-// /records that select records.
+// bodyFilter parses the filter in a request body. The members of the filter are the parameters of
+// GET /records that select records.
 func bodyFilter(members map[string]string) (*query.RecordFilter, error) {
 	f, unknown, err := query.ParseFilter(members)
 	switch {

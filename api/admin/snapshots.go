@@ -15,10 +15,11 @@ import (
 // waiting for a copy.
 type SnapshotFunc func(ctx context.Context) (name string, erasing int, err error)
 
-// ErrNoSnapshot means that a SnapshotFunc made no copy. Clients read the text of the error.
+// ErrNoSnapshot means that a SnapshotFunc did not make a copy. The text of the error is sent to
+// clients.
 var ErrNoSnapshot = errors.New("no copy was made")
 
-// MakeSnapshot makes a copy for `colophon backup`.
+// MakeSnapshot makes a copy of the database for `colophon backup`.
 func (h *Handlers) MakeSnapshot(c *call.Call) error {
 	if err := c.ParseParameters(); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"colophon/ledger/record/seqs"
 )
 
-// stateChanges is the answer to a request that changes the state of many records. It says what
-// was done or, in a dry run, what would be done.
+// stateChanges is the answer to a request to change the state of many records. It says what was
+// done or, in a dry run, what would be done.
 type stateChanges struct {
 	AsOf         uint64            `json:"as_of"`
 	DryRun       bool              `json:"dry_run"`
@@ -51,8 +51,8 @@ func (h *Handlers) ChangeStates(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, answer)
 }
 
-// inOtherStates returns those of the wanted records that have a different state at the head. It
-// adds the counts of all wanted records to the answer.
+// inOtherStates returns those of the wanted records whose state at the ledger's head is not the
+// requested one. It adds the counts for all wanted records to answer.
 func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Set, state record.State, answer *stateChanges) (others *seqs.Set, err error) {
 	head, ctx := l.Head(), c.Request().Context()
 	c.EndHeavyWork() // release the slot before waiting
@@ -98,8 +98,8 @@ func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Se
 	return others, nil
 }
 
-// changeStates changes the state of the records, with one event for each, and adds the result
-// to the answer. If it fails after some of the records, the error says how many have changed.
+// changeStates changes the state of the given records, writing one event for each, and adds the
+// result to answer. If it fails after changing some of the records, the error says how many.
 func (h *Handlers) changeStates(c *call.Call, l *ledger.Ledger, of *seqs.Set, request *record.StateRequest, answer *stateChanges) error {
 	changes := func(yield func(*record.Verb) bool) {
 		for seq := range of.All() {

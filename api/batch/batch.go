@@ -22,12 +22,11 @@ import (
 	"colophon/ledger/record"
 )
 
-// Handlers serves the route of batches.
+// Handlers serves the batch route.
 type Handlers struct {
 	*call.ServerState
 	Records *records.Handlers
-	// SpoolDir is the folder for temporary files, which hold results that clients have not read
-	// yet.
+	// SpoolDir is the folder for temporary files that hold results until the client reads them.
 	SpoolDir string
 }
 
@@ -38,12 +37,12 @@ type Handlers struct {
 // The spool is written to the client as fast as the client reads. Each stage has a limit, so
 // that a batch of any length needs a bounded amount of memory.
 const (
-	chunkLines = 128       // largest number of lines that go through the stages together
-	chunkBytes = 256 << 10 // approximate largest size of these lines
-	queued     = 16        // largest number of chunks between two stages; they form the next commit while one is in progress
+	chunkLines = 128       // maximum number of lines that go through the stages together
+	chunkBytes = 256 << 10 // approximate maximum size of these lines, in bytes
+	queued     = 16        // maximum number of chunks between two stages; they form the next commit while one is in progress
 )
 
-// Batch accepts records as NDJSON and answers each line, in both directions at the same time
+// Batch accepts records as NDJSON and answers each line. It reads and writes at the same time
 // (spec: Requests).
 func (h *Handlers) Batch(c *call.Call) error {
 	l, err := c.Ledger()
@@ -80,11 +79,10 @@ func (h *Handlers) Batch(c *call.Call) error {
 	return b.run(c.Request().Context(), c.Response())
 }
 
-// batch is the state of one batch request.
 type batch struct {
 	*Handlers
 	ledger  *ledger.Ledger
-	values  record.Limits // limits of a record
+	values  record.Limits // limits on each record
 	options records.Options
 	open    limits.DecompressFunc
 	body    io.Reader
@@ -92,35 +90,37 @@ type batch struct {
 	caller  string        // caller whose rate limit applies to the lines
 	holder  limits.Holder // holder whose share of memory the lines use
 	allowed func() error  // returns an error once the caller may no longer write
-	results *call.Buffer  // results of the chunk that is being answered; only the goroutine that answers uses it
+	results *call.Buffer  // results of the chunk that is being answered; used only by the goroutine that runs answer
 }
 
 // chunk is a group of lines that go through the stages together.
 type chunk struct {
 	buffer []byte
-	share  limits.MemoryShare // share of the memory for bodies
+	share  limits.MemoryShare // share of the memory budget for bodies
 	lines  []lineSpan
 	items  []batchItem
 	parsed chan struct{} // closed when items are ready to be enqueued
-	// writing is nil unless begin has marked the lines as a write that is in progress.
+	// writing is the scheduler on which begin has called BeginWrite. It is nil before begin and
+	// after end.
 	writing *limits.ReadScheduler
 }
 
 var chunks = sync.Pool{New: func() any { return new(chunk) }}
 
-// maxPooledChunk is the largest size, in bytes, of buffers that are kept for other chunks.
+// maxPooledChunk is the size, in bytes, up to which the buffer of a chunk is kept for reuse.
 const maxPooledChunk = 4 * chunkBytes
 
-// newChunk returns an empty chunk for a caller. release returns it to the pool.
+// newChunk returns an empty chunk whose memory is charged to who. The chunk goes back to the pool
+// when release is called.
 func newChunk(budget *limits.Budget, who limits.Holder) *chunk {
 	c := chunks.Get().(*chunk)
 	c.share, c.parsed = limits.MemoryShare{Budget: budget, Who: who}, make(chan struct{})
 	return c
 }
 
-// core returns the semaphore for which a chunk waits before it is parsed: that of all cores or,
-// for a long chunk, that of heavy work. Thus, a chunk with one long line does not delay other
-// chunks.
+// core returns the semaphore to acquire before parsing a chunk: the one that covers all cores or,
+// for a long chunk, the one for heavy work. This way, a chunk with one long line does not delay
+// other chunks.
 func (h *Handlers) core(c *chunk) chan struct{} {
 	if len(c.buffer) > 2*chunkBytes {
 		return h.Limits.Heavy.Cores
@@ -128,21 +128,21 @@ func (h *Handlers) core(c *chunk) chan struct{} {
 	return h.Limits.Parsing
 }
 
-// lineSpan is a line in chunk.buffer, or the error of a line.
+// lineSpan is the location of a line in chunk.buffer, or the error that the line caused.
 type lineSpan struct {
 	start, end int
-	number     int // number of the line, from 1
+	number     int // line number, starting at 1
 	err        error
 }
 
-// batchItem is the record of one line, and its result.
+// batchItem holds the record of one line and the result for that line.
 type batchItem struct {
 	record     *record.Record // nil for a verb
 	submission ledger.Submission
-	validation *record.PathValidation // the submission is added once the paths in earlier lines are in the log
+	validation *record.PathValidation // if not nil, submission is filled in only after the paths in earlier lines are in the log
 	refused    bool
 	key        string      // the line's idempotency key, or ""
-	native     *nativeLine // nil unless the line has a format
+	native     *nativeLine // nil unless the line has the member format
 	ticket     ledger.Ticket
 	err        error
 }
@@ -150,8 +150,8 @@ type batchItem struct {
 // run moves the batch through its stages until the body has ended and every line is answered,
 // or the client has disconnected.
 func (b *batch) run(ctx context.Context, w io.Writer) error {
-	// net/http cancels a request's context when its body breaks off, but lines that have
-	// arrived are still recorded and answered.
+	// net/http cancels the context of a request if its body is cut off, but the lines that have
+	// arrived must still be recorded and answered.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	read := make(chan *chunk, queued)
@@ -163,7 +163,7 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 	go func() {
 		err := out.drain(w, b.controller.Flush)
 		if err != nil {
-			b.stop(cancel) // the client cannot learn the results of further lines
+			b.stop(cancel) // the client can no longer receive the results of further lines
 		}
 		written <- err
 	}()
@@ -180,8 +180,8 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 	return errors.Join(failed, <-written)
 }
 
-// read splits the body into lines and starts to parse them. It passes the chunks on in order,
-// while parsing continues in parallel.
+// read splits the body into lines and starts parsing them. It passes on the chunks in order while
+// they are still being parsed in parallel.
 func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 	defer close(chunks)
 	lines := newLineReader(ctx, b.open, b.body, int(b.Limits.Load.MaxLine))
@@ -243,8 +243,7 @@ func (b *batch) next(ctx context.Context, lines *lineReader, c *chunk) (more boo
 }
 
 // fill reads the lines of one chunk. It recovers from a panic, for example in a decompressor:
-// net/http recovers only the goroutine of a request, so a panic in this one would stop the
-// server.
+// net/http recovers only the goroutine of a request, so a panic here would crash the server.
 func (b *batch) fill(lines *lineReader, c *chunk) (more bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -266,7 +265,8 @@ func (b *batch) parse(ctx context.Context, c *chunk) {
 	}
 }
 
-// prepare decodes one line and prepares its submission, except for a validation; see enqueue.
+// prepare decodes one line and prepares its submission. If the line is a validation, enqueue
+// prepares the submission instead.
 func (b *batch) prepare(ctx context.Context, item *batchItem, text []byte) {
 	defer item.recover()
 	line, err := b.values.ParseLine(text)
@@ -288,10 +288,10 @@ func (b *batch) prepare(ctx context.Context, item *batchItem, text []byte) {
 	}
 }
 
-// enqueue passes the lines to the sequencer in order, and waits for room in its queue.
+// enqueue passes the lines to the sequencer in order, waiting for room in its queue if necessary.
 func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<- *chunk) {
 	defer close(waiting)
-	var path *ledger.Ticket // ticket of the last path since the last validation; nil if there is none
+	var path *ledger.Ticket // ticket of the last path that was enqueued since the last validation; nil if there is none
 	for c := range chunks {
 		<-c.parsed
 		b.checkSources(ctx, c)
@@ -299,7 +299,7 @@ func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<
 			item := &c.items[i]
 			if item.validation != nil && item.err == nil {
 				if path != nil {
-					_, _ = path.Wait() // the error is reported with the path's own line
+					_, _ = path.Wait() // an error is reported on the line of the path itself
 					path = nil
 				}
 				b.prepareValidation(ctx, item)
@@ -317,7 +317,8 @@ func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<
 	}
 }
 
-// prepareValidation prepares a validation. The paths in earlier lines must be in the log.
+// prepareValidation prepares the submission of a validation. The paths in earlier lines must
+// already be in the log.
 func (b *batch) prepareValidation(ctx context.Context, item *batchItem) {
 	defer item.recover()
 	o := b.options
@@ -325,8 +326,8 @@ func (b *batch) prepareValidation(ctx context.Context, item *batchItem) {
 	item.submission, item.err = b.Records.PrepareValidation(ctx, b.ledger, item.validation, o)
 }
 
-// checkSources refuses citation sets with sources that are not registered, if the ledger has
-// that setting. It might wait for the index, so the caller must not hold a core.
+// checkSources refuses citation sets that cite unregistered sources, if the ledger is configured to
+// reject them. It might wait for the index, so the caller must not occupy a core.
 func (b *batch) checkSources(ctx context.Context, c *chunk) {
 	if !b.ledger.RejectsUnregisteredSources() {
 		return
@@ -340,8 +341,8 @@ func (b *batch) checkSources(ctx context.Context, c *chunk) {
 	}
 }
 
-// recover turns a panic into the error of the line. It must be deferred: net/http recovers only
-// the goroutine of a request, so a panic in another one would stop the server.
+// recover turns a panic into the error of the line. It must be deferred: net/http recovers only the
+// goroutine of a request, so a panic in another one would crash the server.
 func (item *batchItem) recover() {
 	if r := recover(); r != nil {
 		item.err = problem.FromPanic(r)
@@ -358,7 +359,8 @@ func (item *batchItem) checkSources(ctx context.Context, sources *records.Source
 func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 	defer c.release()
 	if c.refused() {
-		// The chunk records nothing, so it waits like a read.
+		// Nothing in the chunk is recorded, so its results wait for a turn like the answer to a
+		// read.
 		c.end()
 		var turn limits.ReadTurn
 		if err := turn.Take(ctx, b.Limits.Reads, func() limits.Holder { return b.holder }); err != nil {
@@ -427,13 +429,13 @@ func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (text [
 	return dst, o.Status(), nil
 }
 
-// cut shortens the buffer to start, and the share of memory to held.
+// cut truncates the buffer to start bytes and shrinks the chunk's share of memory to held bytes.
 func (c *chunk) cut(start int, held int64) {
 	c.buffer = c.buffer[:start]
 	c.share.Shrink(held)
 }
 
-// begin marks the lines as a write that is in progress.
+// begin marks the lines as a write in progress.
 func (c *chunk) begin(t *limits.ReadScheduler) {
 	c.writing = t
 	t.BeginWrite()
@@ -447,13 +449,13 @@ func (c *chunk) end() {
 	}
 }
 
-// refused reports whether no line was passed to the ledger.
+// refused reports whether none of the lines was passed to the ledger.
 func (c *chunk) refused() bool {
 	return !slices.ContainsFunc(c.items, func(item batchItem) bool { return item.err == nil })
 }
 
-// release frees the records and the memory of a chunk, and returns the chunk to the pool. All
-// lines that were enqueued must have their results.
+// release frees the records and the memory of a chunk, and returns the chunk to the pool. It must
+// not be called until every enqueued line has its result.
 func (c *chunk) release() {
 	c.end()
 	c.share.Release()

@@ -14,16 +14,16 @@ import (
 	"colophon/api/limits"
 )
 
-// exchange is the connection of a batch. Both sides can send at the same time. The connection
-// stays open for as long as the client sends or reads.
+// exchange is the connection of a batch request. Both sides can send at the same time, and the
+// connection stays open for as long as the client keeps sending or reading.
 type exchange struct {
 	request    *http.Request
 	controller *http.ResponseController
-	idle       time.Duration // longest time that the client can stay silent; it has twice as long to read
-	renewed    time.Time     // only the reading goroutine uses it
+	idle       time.Duration // how long the client may go without sending; to read, it has twice as long
+	renewed    time.Time     // when progress last renewed the deadlines; used only by the reading goroutine
 }
 
-// exchange starts the response of a batch.
+// exchange starts the response to a batch request.
 func (h *Handlers) exchange(c *call.Call) (*exchange, error) {
 	response := c.Response()
 	e := &exchange{request: c.Request(), controller: http.NewResponseController(response.Writer), idle: h.Limits.Load.BatchIdle}
@@ -38,9 +38,9 @@ func (h *Handlers) exchange(c *call.Call) (*exchange, error) {
 	return e, e.controller.Flush()
 }
 
-// progress renews the client's deadlines in both directions, because a client that sends
-// everything before it reads does not read in the meantime, and a client cannot send while the
-// server is busy. The goroutine that reads calls it.
+// progress renews the deadlines in both directions: a client that sends everything before it reads
+// anything is not idle, nor is one that cannot send because the server is busy. Only the goroutine
+// that reads may call progress.
 func (e *exchange) progress() {
 	if now := time.Now(); now.Sub(e.renewed) > e.idle/8 {
 		e.renewed = now
@@ -57,17 +57,17 @@ func (e *exchange) drain() {
 	if n == limits.DrainBytes || !errors.Is(err, io.EOF) {
 		limits.EndConnection(e.request)
 		if e.request.ProtoMajor == 1 {
-			// net/http also closes the body, but after the handler. If the body ends there,
-			// net/http starts a background read, which nothing stops in full duplex, and the
-			// read of the next request panics (golang.org/issue/68560).
-			_ = e.request.Body.Close() // an error means that the body broke off
+			// net/http also closes the body, but only after the handler has returned. If the body
+			// ends there, net/http starts a background read, which nothing stops in full duplex,
+			// and the read of the next request panics (golang.org/issue/68560).
+			_ = e.request.Body.Close() // an error means that the body was cut off
 		}
 	}
 	_ = e.controller.SetReadDeadline(time.Time{})
 	_ = e.controller.SetWriteDeadline(time.Now().Add(2 * e.idle))
 }
 
-// stop makes reads of the body fail, including a read that is waiting for the client.
+// stop makes all reads of the body fail, including one that is waiting for the client.
 func (e *exchange) stop(cancel context.CancelFunc) {
 	cancel() // first, because each read checks ctx before it begins
 	_ = e.controller.SetReadDeadline(time.Now())

@@ -18,27 +18,27 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// A line of a batch can have a record of another system (spec: Requests): it has the member
-// format instead of kind. The line becomes one record, followed by the state change or
-// validation that belongs to it.
+// A line of a batch can contain a record in the format of another system (spec: Requests). Such a
+// line has the member format instead of kind. It becomes one record, followed by the state change
+// or validation that belongs to the record, if any.
 
-// maxNativeValues is the largest number of JSON values in such a line. It is small because the
-// answer lists every member.
+// maxNativeValues is the maximum number of JSON values in a line with a format. It is small because
+// the answer lists every member of the line.
 const maxNativeValues = 20_000
 
-// nativeLine has the parts, other than the record, of a line with a format.
+// nativeLine holds what a line with a format contains in addition to its record.
 type nativeLine struct {
 	entry formats.Conversion
 }
 
-// hasFormat reports whether a line was refused because of a member format.
+// hasFormat reports whether a line was refused because it has the member format.
 func hasFormat(refused error) bool {
 	invalid := (*strict.Error)(nil)
 	return errors.As(refused, &invalid) &&
 		slices.ContainsFunc(invalid.Problems, func(p strict.Problem) bool { return p.Pointer == "/format" })
 }
 
-// parseNative decodes a line with a format.
+// parseNative decodes a line that has the member format.
 func (b *batch) parseNative(text []byte) (line record.Line, native *nativeLine, err error) {
 	limits := b.values
 	o := formats.Options{Limits: limits, MaxMembers: maxNativeValues}
@@ -70,7 +70,8 @@ func (b *batch) parseNative(text []byte) (line record.Line, native *nativeLine, 
 	return record.Line{Record: r, Key: entry.Key}, &nativeLine{entry}, nil
 }
 
-// nativeOptions reads the members of a line other than its record.
+// nativeOptions reads all members of a line except its record. It returns the format and the
+// idempotency key, and stores the other options in o.
 func nativeOptions(root pyjson.Value, o *formats.Options) (format formats.Format, key string, err error) {
 	for name, value := range root.Members() {
 		m := string(name.Text())
@@ -105,8 +106,8 @@ func nativeOptions(root pyjson.Value, o *formats.Options) (format formats.Format
 	return format, key, nil
 }
 
-// onlyEntry returns the only entry that has a record, with the members of all entries. It
-// returns an error unless exactly one entry has a record.
+// onlyEntry returns the one entry that has a record, with the members of all entries merged into
+// it. It returns an error unless exactly one entry has a record.
 func onlyEntry(entries []formats.Conversion) (only formats.Conversion, err error) {
 	n := 0
 	for _, e := range entries {
@@ -134,7 +135,8 @@ func unprocessable(pointer, detail string) error {
 	return &strict.Error{Problems: []strict.Problem{{Pointer: pointer, Detail: detail}}}
 }
 
-// within prefixes the pointers in an error about a record with the pointer of the record.
+// within prepends pointer, the JSON pointer of a record, to the pointers in an error about that
+// record. It returns other errors unchanged.
 func within(pointer string, err error) error {
 	invalid := (*strict.Error)(nil)
 	if !errors.As(err, &invalid) {
@@ -146,9 +148,9 @@ func within(pointer string, err error) error {
 	return invalid
 }
 
-// appendImported makes the state change or validation that the line of an imported record asks for,
-// if any. It adds the result to the receipt, and for each member of the line, whether and under which
-// name the member was kept. If the change fails, the record is still in the log.
+// appendImported makes the state change or validation that an imported line asks for, if any, and
+// adds its result to the receipt. It also adds, for each member of the line, whether the member was
+// kept and under which name. If the change fails, the record is still in the log.
 func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nativeLine, seq uint64) []byte {
 	w := pyjson.Builder{B: append(receipt[:len(receipt)-1], `,"imported":`...)}
 	w.OpenOrdered()
@@ -182,7 +184,8 @@ func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nati
 	return append(w.B, '}')
 }
 
-// follow records the change that belongs to a record, and returns the seq of its event.
+// follow records the state change or validation that belongs to the record at seq, and returns the
+// seq of the event that recorded it.
 func (b *batch) follow(ctx context.Context, e *formats.Conversion, seq uint64) (event uint64, err error) {
 	v, err := b.change(ctx, e, seq)
 	if err != nil {
@@ -204,8 +207,8 @@ func (b *batch) follow(ctx context.Context, e *formats.Conversion, seq uint64) (
 	return ack.Seq, nil
 }
 
-// change returns the verb for the change of an entry. It accepts what a separate request for
-// the change would accept.
+// change returns the verb for the state change or validation in an entry. It accepts whatever a
+// separate request for the change would accept.
 func (b *batch) change(ctx context.Context, e *formats.Conversion, seq uint64) (*record.Verb, error) {
 	c := e.Change
 	if c.State != "" {
@@ -247,8 +250,8 @@ func textOrNil(text string) []byte {
 	return []byte(text)
 }
 
-// validated returns the path to which a validation of the record at seq applies: the path in
-// the build of that record.
+// validated returns the path to which a validation of the record at seq applies, which is the path
+// in that record's build. The second result reports whether there is such a path.
 func validated(ctx context.Context, view *index.View, project, pathID string, seq uint64) (paths.Path, bool, error) {
 	e, err := view.Event(ctx, seq)
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 	"colophon/api/limits"
 )
 
-// lineReader splits a body into lines. It reports errors as lines, so that a line that is too
-// long, or a body that breaks off, does not affect earlier lines.
+// lineReader splits a body into lines. It reports errors as lines, so that a line that is too long,
+// or a body that is cut off, does not affect earlier lines.
 type lineReader struct {
 	ctx    context.Context
 	open   limits.DecompressFunc
 	body   io.Reader
-	max    int // largest size of a line in bytes
-	most   int // largest number of lines of a chunk
-	number int // number of the last line, from 1
+	max    int // maximum length of a line, in bytes
+	most   int // maximum number of lines in a chunk
+	number int // number of the last line that was read, starting at 1
 
-	plain  io.ReadCloser // nil until the first read
+	plain  io.ReadCloser // the decompressed body; nil until the first read
 	buffer *bufio.Reader
 }
 
@@ -63,15 +63,15 @@ func (r *lineReader) fill(c *chunk) (more bool) {
 	return true
 }
 
-// atHand reports whether the next line can be read without waiting. A line must not wait for
-// the end of the following line.
+// atHand reports whether the next line can be read without waiting. A complete line must not be
+// held up until the following line is complete.
 func (r *lineReader) atHand() bool {
 	buffered, _ := r.buffer.Peek(r.buffer.Buffered()) // never fails, because it reads only what is buffered
 	return bytes.IndexByte(buffered, '\n') >= 0
 }
 
-// line appends the next line to c.buffer, without its line end. If the line is refused, it
-// appends nothing.
+// line appends the next line to c.buffer, without its line ending. If the line is refused, line
+// appends nothing and returns the reason as refused. err is the error from reading the body.
 func (r *lineReader) line(c *chunk) (refused, err error) {
 	start, held := len(c.buffer), c.share.Bytes
 	for {
@@ -88,7 +88,8 @@ func (r *lineReader) line(c *chunk) (refused, err error) {
 	}
 }
 
-// keep appends a part of the line that begins at start, unless the line would be too long.
+// keep appends part, which belongs to the line that begins at start, to the chunk. It returns an
+// error if the line would be too long or does not get enough memory.
 func (r *lineReader) keep(c *chunk, start int, part []byte) error {
 	if len(c.buffer)-start+len(part) > r.max {
 		return limits.NewRejectedError(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the line is longer than %d bytes; it was not recorded", r.max)
@@ -100,7 +101,7 @@ func (r *lineReader) keep(c *chunk, start int, part []byte) error {
 	return nil
 }
 
-// add counts a line, and keeps the line unless it is empty.
+// add counts a line and, unless it is empty, adds it to the chunk.
 func (r *lineReader) add(c *chunk, start int, refused error) {
 	r.number++
 	if len(c.buffer) > start || refused != nil {
@@ -108,13 +109,14 @@ func (r *lineReader) add(c *chunk, start int, refused error) {
 	}
 }
 
-// broken adds a line that reports that the body cannot be read to its end. It returns false.
+// broken adds a line whose error says that the rest of the body cannot be read. It always returns
+// false.
 func (r *lineReader) broken(c *chunk, err error) (more bool) {
 	r.end(c, limits.BodyRefusal(err))
 	return false
 }
 
-// end adds a line that explains why no more lines are read.
+// end adds a line whose error says why no more lines are read.
 func (r *lineReader) end(c *chunk, why error) {
 	r.number++
 	c.lines = append(c.lines, lineSpan{number: r.number, err: why})
@@ -122,7 +124,7 @@ func (r *lineReader) end(c *chunk, why error) {
 
 func (r *lineReader) close() {
 	if r.plain != nil {
-		_ = r.plain.Close() // a body that breaks off was reported as a line
+		_ = r.plain.Close() // if the body was cut off, a line has already reported that
 		r.buffer.Reset(nil)
 		lineBuffers.Put(r.buffer)
 	}

@@ -12,8 +12,8 @@ import (
 	"colophon/api/limits"
 )
 
-// FuzzLines checks that a body yields the lines between its line feeds, whatever the sizes of the
-// reads. Only a line that is too long becomes a problem.
+// FuzzLines checks that a body is split at its line feeds, regardless of how many bytes each read
+// returns, and that only a line that is too long becomes a problem.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte("a\nb\n\nc"), uint8(0))
 	f.Add([]byte("\n"), uint8(1))

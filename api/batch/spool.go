@@ -23,21 +23,21 @@ type spool struct {
 
 	mu       sync.Mutex // guards the fields below
 	changed  sync.Cond
-	buffer   *call.Buffer // precedes the contents of the file
+	buffer   *call.Buffer // results that come before those in the file
 	file     *os.File     // nil until the memory limit has been reached
-	from, to int64        // the unread part of the file
-	held     int64        // the spool's share of the space for all files
+	from, to int64        // offsets of the unread part of the file
+	held     int64        // number of bytes that this spool has taken from all
 	err      error        // why nothing more can be written; earlier results can still be read
-	finished bool         // nothing more will be written
-	broken   bool         // nothing more will be read
+	finished bool         // whether the writer has finished
+	broken   bool         // whether the reader has stopped
 }
 
 // spoolBounds holds the limits of a spool.
 type spoolBounds struct {
-	maxMemory int                // bytes in memory before a file is used
-	maxFile   int64              // largest size of the file in bytes
-	all       *limits.SpoolSpace // the space of all files, including this one
-	dir       string             // folder of the file
+	maxMemory int                // maximum number of bytes in memory before a file is used
+	maxFile   int64              // maximum size of the file, in bytes
+	all       *limits.SpoolSpace // space shared by the files of all spools
+	dir       string             // folder in which the file is created
 	room      func() error       // returns an error once the file must not grow
 }
 
@@ -47,15 +47,15 @@ func newSpool(bounds spoolBounds) *spool {
 	return s
 }
 
-// spoolBounds returns the limits of one batch's spool. room returns nil while the disk has
-// space.
+// spoolBounds returns the limits for the spool of one batch. room returns an error once the file
+// must not grow.
 func (h *Handlers) spoolBounds(room func() error) spoolBounds {
 	load := h.Limits.Load
 	return spoolBounds{maxMemory: load.SpoolMemory, maxFile: int64(load.BatchSpool), all: h.Limits.Spools, dir: h.SpoolDir, room: room}
 }
 
-// write adds results without waiting for the reader. After an error it adds nothing more, so
-// that only results at the end are missing. drain returns that error.
+// write adds results to the spool without waiting for the reader. After an error it adds nothing
+// more, so that only results at the end are missing; drain then returns the error, too.
 func (s *spool) write(b []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,8 @@ func (s *spool) writeFile(b []byte) error {
 	return nil
 }
 
-// reserve makes sure that size bytes of space are reserved for the file.
+// reserve ensures that at least size bytes of disk space are reserved for the file. It returns an
+// error if that would exceed a limit.
 func (s *spool) reserve(size int64) error {
 	if size > s.maxFile {
 		return limits.NewRejectedError(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "the client has not read %d bytes of results; read the results while you send lines", s.maxFile)
@@ -107,7 +108,7 @@ func (s *spool) reserve(size int64) error {
 	return nil
 }
 
-// finish notes that nothing more will be written.
+// finish tells the reader that nothing more will be written.
 func (s *spool) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,9 +140,9 @@ func (s *spool) drain(w io.Writer, flush func() error) (err error) {
 	}
 }
 
-// next waits for results, and returns an empty buffer when there will be no more. idle means that no
-// more results are available for now. before is the buffer whose results the caller has sent; next
-// reuses it.
+// next waits for results and returns them. It returns an empty buffer once there will be no more.
+// idle reports that nothing further is available at the moment. before is a buffer whose results the
+// caller has already sent; next reuses it.
 func (s *spool) next(before *call.Buffer) (taken *call.Buffer, idle bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +171,7 @@ func (s *spool) next(before *call.Buffer) (taken *call.Buffer, idle bool, err er
 	return taken, len(s.buffer.Text) == 0 && s.from == s.to, nil
 }
 
-// empty releases the space of a file that has been read. The caller holds mu.
+// empty releases the space of the file once all of it has been read. It is called with mu held.
 func (s *spool) empty() error {
 	s.all.Release(s.held)
 	s.from, s.to, s.held = 0, 0, 0

@@ -12,8 +12,8 @@ import (
 	"colophon/api/limits"
 )
 
-// Buffer is a buffer for an answer or a part of one. With it, the server can send an answer in
-// one piece, with its length.
+// Buffer holds an answer, or part of one, before it is sent. It allows the server to send the
+// answer in one piece, with a Content-Length.
 type Buffer struct {
 	Text []byte
 	pool *BufferPool
@@ -22,13 +22,13 @@ type Buffer struct {
 // BufferPool reuses the buffers of sent answers.
 type BufferPool struct {
 	buffers sync.Pool
-	MaxKept int // the capacity in bytes up to which a buffer is kept
+	MaxKept int // capacity, in bytes, up to which a buffer is kept for reuse
 }
 
 // replies pools the buffers for single answers.
 var replies = BufferPool{MaxKept: 64 << 10}
 
-// Get returns an empty buffer. The caller releases it.
+// Get returns an empty buffer. The caller must release it.
 func (p *BufferPool) Get() *Buffer {
 	if r, kept := p.buffers.Get().(*Buffer); kept {
 		return r
@@ -36,7 +36,7 @@ func (p *BufferPool) Get() *Buffer {
 	return &Buffer{pool: p}
 }
 
-// NewBuffer returns an empty buffer for a single answer. The caller releases it.
+// NewBuffer returns an empty buffer for a single answer. The caller must release it.
 func NewBuffer() *Buffer { return replies.Get() }
 
 // Release returns the buffer to its pool. The caller must not use it afterwards.
@@ -47,15 +47,15 @@ func (r *Buffer) Release() {
 	}
 }
 
-// Answers of minGathered to maxGathered bytes are written in one piece, although net/http would
-// split them.
+// Answers with a length between minGathered and maxGathered bytes are written in one piece.
+// Otherwise, net/http would split them.
 const (
-	minGathered = 3 << 10 // with its header it might have more than 4 KiB
+	minGathered = 3 << 10 // with its header, such an answer might exceed the 4 KiB that net/http buffers
 	maxGathered = 32 << 10
 )
 
-// MemoryBytes returns the memory, in bytes, that the text occupies until it is sent. It returns 0
-// for a small text, because the operating system buffers a small text at once.
+// MemoryBytes returns how many bytes of memory the text occupies until it is sent. It returns 0 for
+// a small text, because the operating system takes over a small text immediately.
 func (r *Buffer) MemoryBytes() int64 {
 	if len(r.Text) <= smallAnswer {
 		return 0
@@ -88,10 +88,11 @@ func (r *Buffer) Write(b []byte) (int, error) {
 }
 
 // smallAnswer is the length, in bytes, up to which an answer does not count against the memory
-// budget. The limit on connections also limits the total of these answers.
+// budget. The total size of small answers is bounded by the limit on connections.
 const smallAnswer = 8 << 10
 
-// AnswerText sends a text that is entirely in memory and belongs only to this answer.
+// AnswerText sends a text that is entirely in memory and is used only for this answer. The text
+// counts against the memory budget until the call ends.
 func (c *Call) AnswerText(status int, contentType string, text []byte) error {
 	if err := c.HoldReadMemory(int64(cap(text))); err != nil {
 		return err
@@ -105,8 +106,8 @@ func (c *Call) AnswerSharedText(contentType string, text []byte) error {
 	return c.Blob(http.StatusOK, contentType, text)
 }
 
-// EncodeJSON writes a value as one line. It does not escape HTML, so that event bodies keep
-// their bytes.
+// EncodeJSON writes a value as one line of JSON. It does not escape HTML, so that event bodies keep
+// their exact bytes.
 func EncodeJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)

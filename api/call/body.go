@@ -23,14 +23,14 @@ type Body struct {
 
 var bodies = sync.Pool{New: func() any { return new(Body) }}
 
-// Sizes of the buffers for bodies, in bytes: the largest that is kept for another request, and
-// the largest that is allocated only because of a Content-Length.
+// Limits on the buffers for request bodies, in bytes: the largest buffer that is kept for reuse,
+// and the largest that is allocated in advance because of a Content-Length.
 const (
 	maxPooledBody   = 1 << 20
 	maxPromisedBody = 16 << 10
 )
 
-// Release releases a body. Nothing may refer to its bytes afterwards.
+// Release releases the body's memory. The bytes of the body must not be used afterwards.
 func (b *Body) Release() {
 	b.share.Release()
 	if b.Cap() <= maxPooledBody {
@@ -39,19 +39,19 @@ func (b *Body) Release() {
 	}
 }
 
-// ReadBody reads the JSON body of a write, of at most MaxBody bytes. The caller must release
-// it.
+// ReadBody reads the JSON body of a write. The body can have at most MaxBody bytes. The caller must
+// release it.
 func (c *Call) ReadBody() (*Body, error) {
 	return c.readBodyInto(c.shared.Limits.Writing)
 }
 
-// ReadQueryBody is like ReadBody, for a request that records nothing. It uses the memory budget
-// for reading.
+// ReadQueryBody is like ReadBody, but for a request that records nothing. It uses the memory budget
+// for reads.
 func (c *Call) ReadQueryBody() (*Body, error) {
 	return c.readBodyInto(c.shared.Limits.Reading)
 }
 
-// ReadOptionalBody is like ReadBody, for a request whose body is optional. Without a body, the
+// ReadOptionalBody is like ReadBody, but for a request whose body is optional. Without a body, the
 // request needs no Content-Type. The caller must release the body.
 func (c *Call) ReadOptionalBody() (*Body, error) {
 	if c.Request().ContentLength == 0 {
@@ -60,7 +60,7 @@ func (c *Call) ReadOptionalBody() (*Body, error) {
 	return c.ReadBody()
 }
 
-// readBodyInto reads a body and counts it against a memory budget.
+// readBodyInto reads a JSON body and counts it against budget.
 func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 	r := c.Request()
 	if err := CheckContentType(r, "application/json"); err != nil {
@@ -89,9 +89,9 @@ func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 	return body, nil
 }
 
-// ReadEncodedBody reads the body of a write in any media type, and decompresses it with open. Both
-// the compressed and the decompressed body have at most MaxBody bytes. The caller must release
-// the body.
+// ReadEncodedBody reads the body of a write, whatever its media type, and decompresses it with
+// open. Both the compressed and the decompressed body can have at most MaxBody bytes. The caller
+// must release the body.
 func (c *Call) ReadEncodedBody(open limits.DecompressFunc) (*Body, error) {
 	r, most := c.Request(), int64(c.shared.Limits.Load.MaxBody)
 	body := bodies.Get().(*Body)
@@ -116,8 +116,8 @@ func (c *Call) ReadEncodedBody(open limits.DecompressFunc) (*Body, error) {
 	return body, nil
 }
 
-// unreadable returns the problem for a body that cannot be read. It keeps the error if a limit
-// of the server caused it.
+// unreadable returns the problem to report for a body that cannot be read. It returns err unchanged
+// if a server limit caused it.
 func unreadable(err error) error {
 	var refused *limits.RejectedError
 	var tooLarge *http.MaxBytesError
@@ -130,7 +130,7 @@ func unreadable(err error) error {
 	return problem.New(http.StatusBadRequest, "the body cannot be read completely; check its encoding")
 }
 
-// CheckContentType refuses a request whose media type is not the expected one.
+// CheckContentType returns a problem unless the media type of the request is want.
 func CheckContentType(r *http.Request, want string) error {
 	header := r.Header.Get(echo.HeaderContentType)
 	if header == want {
@@ -143,9 +143,9 @@ func CheckContentType(r *http.Request, want string) error {
 	return nil
 }
 
-// ReserveMemory reserves n more bytes of the memory budget for a body. If they are not free within
-// ServerLimits.Wait, it returns a 503 RejectedError. A body gets at most half of the budget: a larger
-// request gets half, without an error.
+// ReserveMemory reserves n more bytes of the memory budget for the body. If they do not become free
+// within ServerLimits.Wait, it returns a RejectedError with status 503. A body can hold at most half
+// of the budget; if it asks for more, it gets half, without an error.
 func (b *Body) ReserveMemory(ctx context.Context, n int64) error { return b.share.Take(ctx, n) }
 
 // ReservedMemory returns the number of bytes that are reserved for a body.

@@ -1,5 +1,5 @@
-// Package call provides a request to the handlers of all routes: its caller, its share of the
-// server's memory and cores, its parameters and body, and ways to answer it.
+// Package call defines Call, through which the handlers of all routes access a request: its caller,
+// its share of the server's memory and cores, its parameters and body, and ways to answer it.
 package call
 
 import (
@@ -16,32 +16,33 @@ import (
 	"colophon/ledger/record"
 )
 
-// ServerState is the state that all calls of a server share. It does not change while the server
+// ServerState is the state that all calls to a server share. It does not change while the server
 // runs.
 type ServerState struct {
 	Host   *ledger.Host
 	Index  *index.Store
 	Log    *slog.Logger
 	Limits *limits.Limits
-	Counts limits.Metrics // counts refusals, and lines of batches
+	Counts limits.Metrics // counts refused requests, and the lines of batches
 
-	// Access decides what a caller is allowed to do. If it requires no credentials, every
-	// caller is Unrestricted, an identity with all scopes.
+	// Access decides what a caller may do. If it requires no credentials, every caller has the
+	// identity Unrestricted, which has all scopes.
 	Access       *access.Authenticator
 	Unrestricted *access.Identity
 	// ClientAddress returns the address of the client, even if trusted proxies forward its
 	// requests.
 	ClientAddress echo.IPExtractor
 
-	Values record.Limits // limits of a record's values
+	Values record.Limits // limits on the values in a record
 }
 
-// MaxContentBytes returns the largest size of one record's content, in bytes.
+// MaxContentBytes returns the maximum size of one record's content, in bytes.
 func (s *ServerState) MaxContentBytes() int64 {
 	return int64(max(s.Limits.Load.MaxBody, s.Limits.Load.MaxLine))
 }
 
-// Identify authenticates a request. Without authentication every caller has all scopes.
+// Identify authenticates a request. If the server requires no credentials, it returns an identity
+// with all scopes.
 func (s *ServerState) Identify(r *http.Request) (*access.Identity, error) {
 	if !s.Access.RequiresIdentity() {
 		return s.Unrestricted, nil
@@ -49,18 +50,19 @@ func (s *ServerState) Identify(r *http.Request) (*access.Identity, error) {
 	return s.Access.Authenticate(r)
 }
 
-// Call is one request and the resources that it holds. Only the goroutine of the request uses
-// it.
+// Call is one request and the resources that it holds. It must be used only by the goroutine that
+// handles the request.
 type Call struct {
 	echo.Context
 	shared   *ServerState
 	identity *access.Identity // the caller; nil until SetIdentity
 	incoming limits.TimedBody
 	writer   limits.Writer
-	answer   limits.MemoryShare // share of the memory for reading; released when the call ends
-	stream   string             // the client against which its HTTP/2 slot is counted; "" if it holds none
-	// committed means that the ledger has recorded what the call requested. The memory budget
-	// must not refuse the answer then; the recorded event limits its size.
+	answer   limits.MemoryShare // share of the memory budget for reads; released when the call ends
+	stream   string             // client to which the call's HTTP/2 slot is charged; "" if the call holds none
+	// committed means that the ledger has recorded what the call requested. From then on, the
+	// memory budget must not refuse the answer, whose size is limited by that of the recorded
+	// event.
 	committed bool
 }
 
@@ -80,7 +82,7 @@ func (s *ServerState) NewCall(context echo.Context, w http.ResponseWriter, r *ht
 	return c
 }
 
-// End releases what the call holds.
+// End releases the resources that the call holds.
 func (c *Call) End() {
 	c.writer.ReleaseSlot()
 	c.writer.EndWrite()
@@ -97,16 +99,16 @@ func (c *Call) AbandonResponse() {
 	c.answer.Release()
 }
 
-// Writer returns the writer of the answer.
+// Writer returns the writer to which the answer is written.
 func (c *Call) Writer() *limits.Writer { return &c.writer }
 
-// HoldStream makes End release the slot for HTTP/2 that this client holds.
+// HoldStream records that this call holds one of client's HTTP/2 slots. End releases the slot.
 func (c *Call) HoldStream(client string) { c.stream = client }
 
-// MarkCommitted notes that the ledger has recorded what the call requested.
+// MarkCommitted records that the ledger has stored what the call requested.
 func (c *Call) MarkCommitted() { c.committed = true }
 
-// Ledger returns the ledger that the path names.
+// Ledger returns the ledger named in the request's path.
 func (c *Call) Ledger() (*ledger.Ledger, error) { return c.shared.Host.Ledger(c.Param("ledger")) }
 
 // SetIdentity sets the caller.
@@ -124,11 +126,12 @@ func (c *Call) Identity() *access.Identity {
 // Actor returns the caller's name in events.
 func (c *Call) Actor() string { return c.Identity().Actor }
 
-// Address returns the client of a request: one IPv4 address, or the /64 of an IPv6 address.
+// Address returns the address of the client: a single IPv4 address, or the /64 network of an IPv6
+// address.
 func (c *Call) Address() netip.Prefix {
 	ip, err := netip.ParseAddr(c.shared.ClientAddress(c.Request()))
 	if err != nil {
-		return netip.Prefix{} // the listener is not TCP
+		return netip.Prefix{} // the connection is not a TCP connection
 	}
 	bits := 64
 	if ip = ip.Unmap().WithZone(""); ip.Is4() {
@@ -137,8 +140,9 @@ func (c *Call) Address() netip.Prefix {
 	return netip.PrefixFrom(ip, bits).Masked()
 }
 
-// Caller returns the name under which rate limits and shares count this request: its identity
-// or, for anonymous requests, its address. The name of an actor never looks like a network.
+// Caller returns the name under which this request counts toward rate limits and fair shares: the
+// name of its actor or, if it is anonymous, its network. The two cannot collide, because the name
+// of an actor never looks like a network.
 func (c *Call) Caller() string {
 	if name := c.Actor(); name != ledger.Anonymous {
 		return name
@@ -146,7 +150,7 @@ func (c *Call) Caller() string {
 	return c.Address().String()
 }
 
-// Holder returns the caller of a request as a holder of memory.
+// Holder returns the caller as the memory budgets identify it.
 func (c *Call) Holder() limits.Holder {
 	if name := c.Actor(); name != ledger.Anonymous {
 		return limits.Holder{Name: name}
@@ -154,16 +158,17 @@ func (c *Call) Holder() limits.Holder {
 	return limits.Holder{Address: c.Address()}
 }
 
-// HoldWriteMemory takes memory for writes on behalf of the caller of a request.
+// HoldWriteMemory takes the given number of bytes from the memory budget for writes, on behalf of
+// the caller. release gives them back.
 func (c *Call) HoldWriteMemory(bytes int64) (release func(), err error) {
 	own := &limits.MemoryShare{Budget: c.shared.Limits.Writing, Who: c.Holder()}
 	return own.Release, own.Take(c.Request().Context(), bytes)
 }
 
-// HoldReadMemory makes the call hold exactly n bytes of the memory for reading until it ends. A handler
-// whose answer can have any length calls HoldReadMemory before it writes the header. While the handler
-// builds a large answer, the call holds the memory for that work instead; see BeginAnswer.
-// Before HoldReadMemory waits for more memory, it releases the call's slot for heavy work.
+// HoldReadMemory makes the call hold exactly n bytes of the memory budget for reads until the call
+// ends. A handler whose answer can have any length must call HoldReadMemory before it writes the
+// header. While the handler builds a large answer, the call holds the memory for that work instead; see
+// BeginAnswer. Before HoldReadMemory waits for more memory, it releases the call's slot for heavy work.
 func (c *Call) HoldReadMemory(n int64) error {
 	if c.committed { // the answer must not be refused
 		return nil
@@ -180,8 +185,8 @@ func (c *Call) HoldReadMemory(n int64) error {
 	return c.answer.Take(c.Request().Context(), n-c.answer.Bytes)
 }
 
-// BeginAnswer makes the call hold n bytes of memory for an answer, and then take a turn to
-// compute it (BeginRead).
+// BeginAnswer makes the call hold n bytes of memory for an answer and then, like BeginRead, waits
+// for a turn to compute it.
 func (c *Call) BeginAnswer(n int64) error {
 	if err := c.HoldReadMemory(n); err != nil {
 		return err
@@ -189,10 +194,10 @@ func (c *Call) BeginAnswer(n int64) error {
 	return c.BeginRead()
 }
 
-// BeginRead takes a turn to compute for a request that records nothing. The turn ends when a
-// piece of the response is sent, or when EndHeavyWork is called. BeginRead waits at most ServerLimits.Wait
-// and then returns a 503 RejectedError. If the response has begun, it waits as long as the client
-// does.
+// BeginRead waits for a turn to compute the answer to a request that records nothing. The turn ends when a
+// piece of the response is sent, or when EndHeavyWork is called. BeginRead waits for at most
+// ServerLimits.Wait and then returns a RejectedError with status 503. If the response has already begun,
+// it waits for as long as the client does.
 func (c *Call) BeginRead() error {
 	if c.committed {
 		return nil
@@ -210,17 +215,18 @@ func (c *Call) BeginWrite() {
 	c.writer.BeginWrite(c.shared.Limits.Reads)
 }
 
-// EndWrite notes that the request records nothing until the next BeginWrite, so that reads need
-// not pause for it. Until then, the request may take turns.
+// EndWrite tells the scheduler that the request records nothing until the next BeginWrite, so that
+// reads need not pause for it. Until then, the request itself may take turns.
 func (c *Call) EndWrite() { c.writer.EndWrite() }
 
-// YieldTurn yields to other requests if the turn of this request has lasted long, and waits for its next turn.
-// Work of any length calls it between its steps.
+// YieldTurn yields to other requests if this request's turn has lasted long, and waits for its next turn. Work
+// that can take any amount of time must call it between steps.
 func (c *Call) YieldTurn() error { return c.writer.Turn.Yield(c.Request().Context(), c.Holder) }
 
-// BeginDecoding begins the work on a body for which the request already holds memory. A request
-// that records nothing takes a turn; a write that holds at least HeavyMemory takes a slot for
-// heavy work. The slot is released when the response begins, or when EndHeavyWork is called.
+// BeginDecoding must be called before decoding a body for which the request already holds memory. A
+// request that records nothing waits for a turn; a write that holds at least HeavyMemory waits for
+// a slot for heavy work. The slot is released when the response begins or when EndHeavyWork is
+// called.
 func (c *Call) BeginDecoding(body *Body) error {
 	if body.share.Budget == c.shared.Limits.Reading {
 		return c.BeginRead()

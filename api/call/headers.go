@@ -8,13 +8,15 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// AsOfHeader is the header with the tree size of an answer whose body does not state it.
+// AsOfHeader is the name of the response header that states the tree size of an answer, if the body
+// of the answer does not.
 const AsOfHeader = "Colophon-As-Of"
 
-// NDJSON is the media type of lines of JSON.
+// NDJSON is the media type of newline-delimited JSON.
 const NDJSON = "application/x-ndjson"
 
-// ReturnPreference returns the value of return in the Prefer header (RFC 7240), or "".
+// ReturnPreference returns the value of the return preference in the Prefer header (RFC 7240), or
+// "" if there is none.
 func (c *Call) ReturnPreference() string {
 	for _, header := range c.Request().Header.Values("Prefer") {
 		for p := range strings.SplitSeq(header, ",") {
@@ -28,8 +30,8 @@ func (c *Call) ReturnPreference() string {
 	return ""
 }
 
-// PreferredMediaType returns the media type with the highest quality in Accept, in lower case and
-// without parameters. If several have the same quality, the first one wins.
+// PreferredMediaType returns the media type with the highest quality value in the Accept header, in
+// lower case and without parameters. If several have the same quality value, the first one wins.
 func PreferredMediaType(r *http.Request) (best string) {
 	most := 0.0
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values(echo.HeaderAccept), ","), ",") {
@@ -41,8 +43,8 @@ func PreferredMediaType(r *http.Request) (best string) {
 	return best
 }
 
-// QualityValue returns q from the parameters of a media type (RFC 9110, section 12.4.2). It returns
-// 1 if q is absent, and 0 (not acceptable) if q is malformed.
+// QualityValue returns the value of q among the parameters of a media type (RFC 9110, section
+// 12.4.2). It returns 1 if q is absent, and 0 (not acceptable) if q is malformed.
 func QualityValue(parameters string) float64 {
 	for parameter := range strings.SplitSeq(parameters, ";") {
 		name, value, _ := strings.Cut(parameter, "=")
@@ -58,8 +60,8 @@ func QualityValue(parameters string) float64 {
 	return 1
 }
 
-// AcceptsGzip reports whether the request names gzip with a quality above 0 (RFC 9110, section
-// 12.5.3).
+// AcceptsGzip reports whether the Accept-Encoding header names gzip with a quality value above 0
+// (RFC 9110, section 12.5.3).
 func AcceptsGzip(r *http.Request) bool {
 	for _, header := range r.Header.Values(echo.HeaderAcceptEncoding) {
 		for part := range strings.SplitSeq(strings.ToLower(header), ",") {

@@ -12,8 +12,8 @@ import (
 	"colophon/ledger/index"
 )
 
-// WaitForIndex returns the index of a ledger once it has folded size events. It blocks for up
-// to IndexWait, then returns a 503.
+// WaitForIndex returns the index of a ledger once it has folded the first size events. It blocks
+// for up to IndexWait, and then returns an error with status 503.
 func (s *ServerState) WaitForIndex(ctx context.Context, l *ledger.Ledger, size uint64) (*index.Follower, error) {
 	follower, behind, err := s.WaitForIndexOrLag(ctx, l, size)
 	if err == nil && behind {
@@ -35,8 +35,8 @@ func (s *ServerState) WaitForView(ctx context.Context, l *ledger.Ledger) (*index
 	return follower.View(head)
 }
 
-// WaitForIndexOrLag returns the index of a ledger once it has folded size events. It blocks
-// for up to IndexWait, then returns behind as true.
+// WaitForIndexOrLag returns the index of a ledger once it has folded the first size events. It
+// blocks for up to IndexWait; after that, it returns the index as it is, with behind set to true.
 func (s *ServerState) WaitForIndexOrLag(ctx context.Context, l *ledger.Ledger, size uint64) (follower *index.Follower, behind bool, err error) {
 	follower = s.Index.Follower(l.Name())
 	limited, cancel := context.WithTimeout(ctx, s.Limits.Load.IndexWait)
@@ -51,15 +51,15 @@ func (s *ServerState) WaitForIndexOrLag(ctx context.Context, l *ledger.Ledger, s
 	return follower, false, err
 }
 
-// A client that writes and then queries without the parameter after should see its write. If
-// the index lags by at most maxRecentEvents, the answer waits for the index, at most for
-// recentEventsWait. On a healthy server this takes milliseconds.
+// A client that writes and then queries without the parameter after should see what it wrote. If
+// the index lags by at most maxRecentEvents, an answer waits up to recentEventsWait for the index
+// to catch up. On a healthy server, this takes milliseconds.
 const (
 	recentEventsWait = time.Second
 	maxRecentEvents  = 10_000
 )
 
-// WaitForRecentEvents waits up to recentEventsWait until the index has folded size events.
+// WaitForRecentEvents waits up to recentEventsWait for the index to fold the first size events.
 // Afterwards, the caller answers from the index even if it still lags.
 func (s *ServerState) WaitForRecentEvents(ctx context.Context, follower *index.Follower, size uint64) {
 	if follower.Size()+maxRecentEvents < size {

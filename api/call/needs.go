@@ -13,36 +13,38 @@ import (
 	"colophon/ledger"
 )
 
-// Target determines which ledgers the scopes of a caller must cover.
+// Target says on which ledgers a caller must have the required scopes.
 type Target uint8
 
 const (
 	NoLedger   Target = iota // no scope is needed
-	PathLedger               // on the ledger of the path
-	PathLog                  // on the ledger of the path, unless its log is public
+	PathLedger               // on the ledger named in the path
+	PathLog                  // on the ledger named in the path, unless its log is public
 	AnyLedger                // on at least one ledger
 	AllLedgers               // on all ledgers
 )
 
-// RequiredScopes are the scopes that a caller must have: at least one of any, and every one of all.
+// RequiredScopes describes the scopes that a caller must have: at least one of those in Any, and
+// all of those in All.
 type RequiredScopes struct {
 	On       Target
 	Any, All access.Scopes
 }
 
-// UnauthorizedProblem returns the 401 for both missing and invalid credentials.
+// UnauthorizedProblem returns the problem with status 401 for missing or invalid credentials.
 func UnauthorizedProblem() *problem.Problem {
 	return problem.New(http.StatusUnauthorized, "this request needs valid credentials: send Authorization: Bearer and a token, "+
 		"which the operator creates with colophon token create")
 }
 
-// StaleTokensProblem returns the 503 for access.ErrStaleTokens.
+// StaleTokensProblem returns the problem with status 503 for access.ErrStaleTokens.
 func StaleTokensProblem() *problem.Problem {
 	return problem.New(http.StatusServiceUnavailable, "the server cannot read the list of revoked tokens, so it accepts no token; nothing was written; try again later")
 }
 
-// Check returns nil if the identity has the needed scopes. It returns 403 if the identity has
-// other scopes on the ledger, and 404 if it has none, whether or not the ledger exists.
+// Check returns nil if the identity has the required scopes. Otherwise, it returns an error with
+// status 403. If a single ledger is concerned and the identity has no scope on it, the status is
+// 404, whether or not the ledger exists.
 func (n RequiredScopes) Check(i *access.Identity, name string) error {
 	var has access.Scopes
 	place := "on any ledger"
@@ -71,7 +73,7 @@ func (n RequiredScopes) Check(i *access.Identity, name string) error {
 	return problem.New(http.StatusForbidden, "this request needs the scope %s %s; the credentials grant %s there", missing, place, granted)
 }
 
-// missing names the scopes that are not in has. It returns "" if has suffices.
+// missing names the required scopes that has lacks. It returns "" if none is missing.
 func (n RequiredScopes) missing(has access.Scopes) string {
 	if lacking := n.All &^ has; lacking != 0 {
 		return strings.ReplaceAll(lacking.String(), ",", " and ")
@@ -82,13 +84,13 @@ func (n RequiredScopes) missing(has access.Scopes) string {
 	return ""
 }
 
-// ShowsContent reports whether the answer can contain content. Caches must not keep such an
-// answer, because content can be erased (spec: Redactions).
+// ShowsContent reports whether the answer to a request with these required scopes can contain
+// content. Such an answer must not be cached, because content can be erased (spec: Redactions).
 func (n RequiredScopes) ShowsContent() bool {
 	return n.Any == access.ScopeContent || n.All&access.ScopeContent != 0
 }
 
-// RequireScope checks that the caller has one more scope on the ledger of the path.
+// RequireScope returns an error unless the caller has scope on the ledger named in the path.
 func (c *Call) RequireScope(scope access.Scopes) error {
 	return RequiredScopes{On: PathLedger, All: scope}.Check(c.Identity(), c.Param("ledger"))
 }
@@ -96,9 +98,9 @@ func (c *Call) RequireScope(scope access.Scopes) error {
 // recheck is the minimum time between two access checks of a long request.
 const recheck = time.Second / 2
 
-// ScopeRechecker returns a function that checks whether the caller still has any of these
-// scopes, because tokens can be revoked or expire while a batch or stream is in progress. It
-// checks at most once per recheck. Only one goroutine may use it.
+// ScopeRechecker returns a function that returns an error once the caller no longer has any of the
+// given scopes, since tokens can be revoked or expire while a batch or stream is in progress. The
+// function checks at most once every recheck interval. It must be used by only one goroutine.
 func (c *Call) ScopeRechecker(scopes access.Scopes) func() error {
 	r, name, looked := c.Request(), c.Param("ledger"), time.Now()
 	return func() error {

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/query"
 )
 
-// Parameter is a query parameter that a route knows.
+// Parameter is a query parameter that a route accepts.
 type Parameter struct {
 	name string
 	set  func(value string) error
@@ -25,7 +25,7 @@ func (c *Call) ParseParameters(known ...Parameter) error {
 		return nil
 	}
 	given, err := url.ParseQuery(c.Request().URL.RawQuery)
-	if err != nil { // url.Values would lack the malformed part
+	if err != nil { // given lacks the malformed part
 		return problem.New(http.StatusBadRequest, "the query is malformed: %v", err)
 	}
 	for name, values := range given {
@@ -58,7 +58,7 @@ func (p *Parameter) read(value string) error {
 	return p.set(value)
 }
 
-// unknown returns the 400 for an unknown parameter. It lists the known ones.
+// unknown returns the problem with status 400 for an unknown parameter. It lists the known ones.
 func unknown(name string, known []Parameter) *problem.Problem {
 	if len(known) == 0 {
 		return problem.InvalidParameter(name, "unknown query parameter; this route accepts none")
@@ -80,7 +80,7 @@ func lookup(known []Parameter, name string) *Parameter {
 	return nil
 }
 
-// TextParameter is a parameter whose value is any text that is not empty.
+// TextParameter returns a parameter that accepts any non-empty text and stores it in to.
 func TextParameter(name string, to *string) Parameter {
 	return Parameter{name: name, set: func(value string) error {
 		*to = value
@@ -88,8 +88,8 @@ func TextParameter(name string, to *string) Parameter {
 	}}
 }
 
-// CountParameter is a parameter whose value is from 0 to 2^64-1. If given is not nil, it is set when
-// the parameter is present.
+// CountParameter returns a parameter that accepts a number from 0 to 2^64-1 and stores it in to. If
+// given is not nil, *given is set to true when the parameter is present.
 func CountParameter(name string, to *uint64, given *bool) Parameter {
 	return Parameter{name: name, set: func(value string) error {
 		n, err := query.ParseCount(name, value)
@@ -103,7 +103,8 @@ func CountParameter(name string, to *uint64, given *bool) Parameter {
 	}}
 }
 
-// LimitParameter is the parameter for the largest number of rows per page, from 1 to maxPage.
+// LimitParameter returns the parameter limit, the maximum number of rows per page. It accepts a
+// number from 1 to maxPage and stores it in to.
 func LimitParameter(to *int, maxPage int) Parameter {
 	return Parameter{name: "limit", set: func(value string) error {
 		n, err := query.ParseLimit(value, maxPage)
@@ -114,8 +115,7 @@ func LimitParameter(to *int, maxPage int) Parameter {
 	}}
 }
 
-// PathParameters returns the path parameters of a query, percent-decoded. The ledger is not one of
-// them.
+// PathParameters returns the percent-decoded path parameters of the request, except for the ledger.
 func (c *Call) PathParameters() (query.Parameters, error) {
 	elements := make(query.Parameters)
 	for _, name := range c.ParamNames() {
@@ -133,7 +133,7 @@ func (c *Call) PathParameters() (query.Parameters, error) {
 // PathValue returns the value of a path parameter, percent-decoded.
 func (c *Call) PathValue(name string) (string, error) {
 	value := c.Param(name)
-	if c.Request().URL.RawPath != "" { // otherwise Echo has decoded the element
+	if c.Request().URL.RawPath != "" { // otherwise, Echo has already decoded the value
 		var err error
 		if value, err = url.PathUnescape(value); err != nil {
 			return "", problem.InvalidParameter(name, "is not percent-encoded text")
@@ -145,8 +145,8 @@ func (c *Call) PathValue(name string) (string, error) {
 	return value, nil
 }
 
-// EventInPath returns the ledger that the path names, its head, and the seq in the path. It
-// returns 404 if the event does not exist.
+// EventInPath returns the ledger named in the path, its head, and the seq in the path. It returns
+// an error with status 404 if the ledger has no such event.
 func (c *Call) EventInPath() (*ledger.Ledger, *ledger.Head, uint64, error) {
 	l, err := c.Ledger()
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// credentials holds the tokens of a server that requires authentication.
+// credentials holds the access tokens for a server that requires authentication.
 type credentials struct {
-	all    string   // permits everything
-	narrow []string // each token permits some scopes on one ledger
-	void   []string // invalid Authorization headers
+	all    string   // a token that permits everything
+	narrow []string // tokens with a single scope each
+	void   []string // invalid values of the Authorization header; "" means that the header is absent
 }
 
 // makeTokens creates tokens in a data folder that no server uses yet.

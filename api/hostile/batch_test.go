@@ -10,14 +10,14 @@ import (
 
 func gzipped(text []byte) []byte {
 	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is valid
-	_, _ = z.Write(text)                            // into memory: neither can fail
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // cannot fail, because the level is valid
+	_, _ = z.Write(text)                            // cannot fail, because it writes to memory; nor can Close
 	_ = z.Close()
 	return b.Bytes()
 }
 
-// zstdOf returns a text as a zstd frame (RFC 8878) of raw blocks, or of RLE blocks if all
-// bytes are equal. window is the Window_Descriptor.
+// zstdOf returns text as a zstd frame (RFC 8878) that consists of raw blocks, or of RLE blocks if
+// all bytes are equal. window is the frame's Window_Descriptor.
 func zstdOf(text []byte, window byte) []byte {
 	const maxBlock, raw, repeated = 128 << 10, 0, 1
 	b := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, window}
@@ -72,7 +72,7 @@ var batchTricks = []trick{
 	}},
 }
 
-// compress replaces the body of a batch with the compressed form of a text.
+// compress replaces the body of a batch with text, compressed by a randomly chosen algorithm.
 func (r *request) compress(d *generator, text []byte) {
 	name := pick(d, "gzip", "zstd")
 	r.header = append(r.header, field{"Content-Encoding", name})

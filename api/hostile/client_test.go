@@ -13,44 +13,46 @@ import (
 	"time"
 )
 
-// answer is a response that has been read.
+// answer is a response that the client has finished reading.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	err    error // why the rest of the response is missing; nil if nothing is missing
-	own    bool  // the answer comes from net/http and not from a handler
+	err    error // why the rest of the response is missing; nil if it is complete
+	own    bool  // whether the answer comes from net/http itself and not from a handler
 }
 
 // broken reports whether the answer is incomplete.
 func (a *answer) broken() bool { return a.err != nil }
 
-// errLeft replaces the answer to a client that did not wait for one.
+// errLeft is the error of an answer that the client did not wait for.
 var errLeft = errors.New("left without waiting")
 
-// patience is how long a client waits for an answer before it reports the server as stuck. A
-// client leaves a stream, which has no end, much sooner.
+// patience is how long a client waits for an answer before it considers the server stuck. A client
+// stops reading a stream, which never ends, after streamPatience.
 const (
 	patience       = 5 * time.Minute
 	streamPatience = 20 * time.Millisecond
 )
 
-// client keeps its connection open for as long as the server does. It belongs to one goroutine.
+// client sends requests over one connection, which it keeps open for as long as the server does. It
+// must be used by only one goroutine.
 type client struct {
 	address string
-	conn    net.Conn // nil while there is none
+	conn    net.Conn // nil if there is no connection
 	reader  *bufio.Reader
 	before  *request // the previous request on the connection; nil if there was none
 }
 
 func (c *client) close() {
 	if c.conn != nil {
-		_ = c.conn.Close() // there is nothing to lose
+		_ = c.conn.Close() // an error does not matter; no data can be lost
 		c.conn, c.before = nil, nil
 	}
 }
 
-// exchange pipelines requests and reads an answer to each, until one is missing.
+// exchange pipelines the requests and reads an answer to each of them. It stops when an answer is
+// missing or closes the connection.
 func (c *client) exchange(requests []*request) []*answer {
 	if c.conn == nil {
 		conn, err := net.Dial("tcp", c.address)
@@ -89,8 +91,8 @@ func (c *client) exchange(requests []*request) []*answer {
 	return answers
 }
 
-// send writes the requests. It stops at a write error: if the server does not read a whole
-// request, its answer says why.
+// send writes the requests. It stops at the first write error: if the server does not read a
+// request to its end, the answer says why.
 func send(to net.Conn, requests []*request) {
 	var text []byte
 	for _, r := range requests {
@@ -109,11 +111,11 @@ func send(to net.Conn, requests []*request) {
 		text = text[n:]
 	}
 	if how.send > 0 || how.garbled {
-		_ = to.(*net.TCPConn).CloseWrite() // the server might have closed it
+		_ = to.(*net.TCPConn).CloseWrite() // the server might have closed the connection already
 	}
 }
 
-// read reads the answer to a request with this method. It skips 100 Continue.
+// read reads the answer to a request with the given method. It skips 100 Continue.
 func (c *client) read(method string) *answer {
 	for {
 		response, err := http.ReadResponse(c.reader, &http.Request{Method: method})
@@ -133,7 +135,7 @@ func (c *client) read(method string) *answer {
 		var body bytes.Buffer
 		_, a.err = io.Copy(&body, response.Body)
 		a.body = body.Bytes()
-		a.own = a.header.Get("Date") == "" // every answer of a handler has this header
+		a.own = a.header.Get("Date") == "" // every answer from a handler has this header
 		if errors.Is(a.err, os.ErrDeadlineExceeded) && len(a.header.Values("Content-Length")) == 0 {
 			a.err = errLeft
 		}

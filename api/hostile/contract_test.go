@@ -25,25 +25,25 @@ const (
 	linesType   = "application/x-ndjson"
 	problemType = "application/problem+json"
 	streamType  = "text/event-stream"
-	// protobufType is the media type of OTLP, in which failures are OTLP statuses and not problems.
+	// protobufType is the media type of OTLP. Its failures are OTLP statuses instead of problems.
 	protobufType = "application/x-protobuf"
 )
 
-// contract is openapi.yaml: the requests and answers that are allowed.
+// contract is the content of openapi.yaml, which defines the allowed requests and answers.
 type contract struct {
 	*openapi3.T
 	operations []*operation
 	problem    *openapi3.Schema
 }
 
-// operation is one operation of the contract.
+// operation is an operation defined in the contract.
 type operation struct {
 	*openapi3.Operation
 	item          *openapi3.PathItem
-	method, route string // as in the contract: /v1/ledgers/{ledger}
+	method, route string // as written in the contract, such as /v1/ledgers/{ledger}
 	parameters    []*openapi3.Parameter
-	media         string           // media type of the request's body; empty if there is none
-	body          *openapi3.Schema // nil if there is none
+	media         string           // media type of the request body; empty if there is no body
+	body          *openapi3.Schema // schema of the request body; nil if there is no body
 	examples      []any            // examples of the body
 }
 
@@ -69,7 +69,7 @@ func loadContract() (*contract, error) {
 	return c, nil
 }
 
-// operation returns the operation with this operationId. It panics if the contract has none.
+// operation returns the operation with the given operationId. It panics if the contract has none.
 func (c *contract) operation(name string) *operation {
 	i := slices.IndexFunc(c.operations, func(op *operation) bool { return op.OperationID == name })
 	return c.operations[i]
@@ -85,7 +85,7 @@ func newOperation(method, route string, item *openapi3.PathItem, o *openapi3.Ope
 	}
 	for media, content := range o.RequestBody.Value.Content {
 		if media == protobufType {
-			continue // the examples in JSON are the same
+			continue // its examples, which are in JSON, are the same
 		}
 		op.media, op.body = media, content.Schema.Value
 		for _, name := range slices.Sorted(maps.Keys(content.Examples)) {
@@ -95,7 +95,7 @@ func newOperation(method, route string, item *openapi3.PathItem, o *openapi3.Ope
 	return op
 }
 
-// decodeLines reads NDJSON as an array, which is how the contract describes it.
+// decodeLines decodes NDJSON into an array, because the contract describes it as one.
 func decodeLines(body io.Reader, header http.Header, schema *openapi3.SchemaRef, encoding openapi3filter.EncodingFn) (any, error) {
 	text, err := io.ReadAll(body)
 	if err != nil {
@@ -115,8 +115,8 @@ func decodeLines(body io.Reader, header http.Header, schema *openapi3.SchemaRef,
 	return lines, nil
 }
 
-// find returns the operation to which a target belongs, or nil if there is none. methods
-// reports whether the path exists with other methods.
+// find returns the operation to which a request with this method and target belongs, or nil if
+// there is none. methods reports whether the path exists, possibly with other methods only.
 func (c *contract) find(method, target string) (found *operation, methods bool) {
 	if u, err := url.Parse(target); err == nil && u.Host != "" {
 		target = u.RequestURI()
@@ -125,7 +125,7 @@ func (c *contract) find(method, target string) (found *operation, methods bool) 
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	fixed := -1 // segments without parameter of the best match
+	fixed := -1 // number of segments of the best match that are not parameters
 	for _, op := range c.operations {
 		n, ok := match(op.route, path)
 		if !ok {
@@ -139,8 +139,8 @@ func (c *contract) find(method, target string) (found *operation, methods bool) 
 	return found, methods
 }
 
-// match reports whether a path belongs to a route, and how many of its segments are fixed in
-// the route.
+// match reports whether a path belongs to a route, and how many segments of the route are not
+// parameters.
 func match(route, path string) (fixed int, ok bool) {
 	want, have := strings.Split(route, "/"), strings.Split(path, "/")
 	for i, w := range want {
@@ -148,7 +148,7 @@ func match(route, path string) (fixed int, ok bool) {
 			return 0, false
 		}
 		switch {
-		case w == "{path}": // including its slashes
+		case w == "{path}": // the parameter path takes the rest of the path, including slashes
 			return fixed, true
 		case strings.HasPrefix(w, "{"):
 		case w == have[i]:
@@ -160,12 +160,13 @@ func match(route, path string) (fixed int, ok bool) {
 	return fixed, len(have) == len(want)
 }
 
-// always lists the headers that every answer can have. The introduction of the contract names them.
+// always lists the headers that every answer can have. They are named in the introduction of the
+// contract.
 var always = []string{"Cache-Control", "Content-Type", "Content-Length", "Date", "Referrer-Policy", "X-Content-Type-Options", "Connection",
 	"Access-Control-Allow-Origin"}
 
-// checkAnswer returns nil if the contract has this status for an operation, with these
-// headers, no others, and this body.
+// checkAnswer returns nil if the contract allows this answer to an operation: its status, its
+// headers, and its body.
 func (c *contract) checkAnswer(op *operation, method string, a *answer) error {
 	response := op.Responses.Status(a.status)
 	if response == nil {
@@ -184,7 +185,7 @@ func (c *contract) checkAnswer(op *operation, method string, a *answer) error {
 		return fmt.Errorf("the contract has no body in the %d here", a.status)
 	}
 	if a.broken() {
-		return nil // part of a stream, which was checked already
+		return nil // the beginning of a stream, whose status and headers have been checked
 	}
 	input := &openapi3filter.RequestValidationInput{
 		Request: &http.Request{Method: method, URL: &url.URL{}},
@@ -194,7 +195,7 @@ func (c *contract) checkAnswer(op *operation, method string, a *answer) error {
 	return openapi3filter.ValidateResponse(context.Background(), output.SetBodyBytes(a.body))
 }
 
-// flat returns a schema without a wrapper that only adds a description.
+// flat strips from a schema the allOf wrappers that only add a description.
 func flat(s *openapi3.Schema) *openapi3.Schema {
 	for s.Type == nil && len(s.AllOf) == 1 {
 		s = s.AllOf[0].Value
@@ -202,7 +203,7 @@ func flat(s *openapi3.Schema) *openapi3.Schema {
 	return s
 }
 
-// allows reports whether a JSON text is a value of a schema.
+// allows reports whether a JSON text is valid under a schema.
 func allows(s *openapi3.Schema, text []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()

@@ -18,17 +18,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The attackers share the cores with the server and use processor time that no server can
-// reserve for its writes. The control shows how much speed this costs: the same clients send
-// the same requests to a process that reads and refuses them, and use as much processor time
-// per second as in the attack. The share of speed that writes keep is the speed in the attack
-// divided by that in the control.
+// The attackers share the cores with the server and use processor time that no server can reserve
+// for its writes. The control measures how much write speed this costs: the same clients send the
+// same requests to a process that reads and refuses them, and use as much processor time per second
+// as in the attack. The fraction of their speed that writes keep is the speed during the attack
+// divided by the speed during the control.
 
-// refuserOf is the environment variable that turns a process of this test into a server that
-// refuses everything.
+// refuserOf is the environment variable that makes this test binary run as a server that refuses
+// every request.
 const refuserOf = "COLOPHON_HOSTILE_REFUSER"
 
-// startRefuser starts a server that reads each request and refuses it.
+// startRefuser starts a server in its own process that reads every request and refuses it.
 func startRefuser(t *testing.T) *process {
 	t.Helper()
 	program, err := os.Executable()
@@ -49,7 +49,7 @@ func startRefuser(t *testing.T) *process {
 	return p
 }
 
-// refuseAll is the main function of a process that refuses everything. It prints its address.
+// refuseAll runs a server that refuses every request. It prints the address it listens on to out.
 func refuseAll(out io.Writer) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -58,7 +58,7 @@ func refuseAll(out io.Writer) {
 	}
 	fmt.Fprintln(out, listener.Addr())
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // an error in the body does not change the answer
+		_, _ = io.Copy(io.Discard, r.Body) // the answer is the same even if reading the body fails
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = io.WriteString(w, `{"type":"about:blank","title":"Not Found","status":404,"detail":"refused"}`)
@@ -66,29 +66,28 @@ func refuseAll(out io.Writer) {
 	_ = server.Serve(listener)
 }
 
-// ownTime returns the processor time that this process has used.
+// ownTime returns the processor time that the test's own process has used.
 func ownTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // never fails
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// time returns the processor time that a process has used, and 0 if the system does not report
-// it.
+// time returns the processor time that the process has used, or 0 if the system does not report it.
 func (p *process) time() time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // the name of the process, which comes first, can contain spaces
+	_, rest, _ := strings.Cut(string(text), ") ") // skips the name of the process, which can contain spaces
 	fields := strings.Fields(rest)
 	user, _ := strconv.ParseInt(fields[11], 10, 64)
 	system, _ := strconv.ParseInt(fields[12], 10, 64)
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// attackFor attacks from all clients for the given time, and returns the number of requests.
-// The clients together use at most the given share of a core.
+// attackFor sends requests from all clients for the given time, and returns how many it sent.
+// Together, the clients use at most share seconds of processor time per second.
 func (s *attacker) attackFor(length time.Duration, share float64) (requests int64) {
 	var sent atomic.Int64
 	begin, used := time.Now(), ownTime()

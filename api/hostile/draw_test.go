@@ -13,24 +13,24 @@ import (
 	"pgregory.net/rapid"
 )
 
-// generator generates random requests. Only one goroutine uses it.
+// generator generates random requests. It must be used by only one goroutine.
 type generator struct {
 	*rand.Rand
 	contract    *contract
 	seen        *memory
-	credentials *credentials // nil without authentication
-	ledger      string       // ledger of the current request
+	credentials *credentials // nil if the server requires no authentication
+	ledger      string       // ledger that the current request addresses
 }
 
-// chance returns true once in n times on average.
+// chance returns true with a probability of 1/n.
 func (d *generator) chance(n int) bool { return d.IntN(n) == 0 }
 
 // pick returns a random element of a list.
 func pick[T any](d *generator, list ...T) T { return list[d.IntN(len(list))] }
 
-// value returns a random value of a schema, for a member with the given name. The value has the
-// shape that the schema requires, but can violate further conditions, such as "not"; body then
-// draws again.
+// value returns a random value for a member with the given name and schema. The value has the shape
+// that the schema requires, but might violate other conditions, such as "not"; in that case, body
+// generates another one.
 func (d *generator) value(s *openapi3.Schema, name string, depth int) *value {
 	s = flat(s)
 	switch {
@@ -95,11 +95,11 @@ func (d *generator) array(s *openapi3.Schema, name string, depth int) *value {
 	return v
 }
 
-// free returns a random JSON value without regard to schemas. Deeper values contain fewer arrays
-// and objects.
+// free returns a random JSON value that does not follow any schema. The deeper the value is nested,
+// the fewer arrays and objects it contains.
 func (d *generator) free(depth int) *value {
 	v := &value{}
-	switch d.IntN(8 - min(depth, 6)) { // no arrays or objects if the value is deeply nested
+	switch d.IntN(8 - min(depth, 6)) { // never an array or object if the value is deeply nested
 	case 0:
 		v.text = pick(d, "null", "true", "false")
 	case 1:
@@ -120,14 +120,14 @@ func (d *generator) free(depth int) *value {
 	return v
 }
 
-// words lists names and texts of records, in several scripts, with characters that have a meaning
-// in other formats.
+// words lists names and texts for records, in several scripts, including characters that have a
+// special meaning in other formats.
 var words = []string{
 	"a", "b", "step", "dialogue", "harrow-vale", "tavern", "model:7b", "question/311", "O'Brien", "naïve", "Straße", "日本語",
 	"שלום", "🜁", "two words", "tab\there", "line\nbreak", "=1+1", "<b>bold</b>", "100%", "a&b=c", "semi;colon", "~tilde/slash",
 }
 
-// text returns a random text that a schema allows.
+// text returns a random text that is valid under a schema.
 func (d *generator) text(s *openapi3.Schema, name string) string {
 	if !d.chance(3) {
 		if seen, ok := d.seen.recall(d.Rand, d.ledger, names(name)...); ok && s.VisitJSON(seen) == nil {
@@ -153,8 +153,7 @@ func (d *generator) text(s *openapi3.Schema, name string) string {
 	return text
 }
 
-// others maps the name of a parameter or member to the names under which suitable values have
-// been seen.
+// others maps the name of a parameter or member to the names of members whose values suit it.
 var others = map[string][]string{
 	"id": {"producer"}, "key": {"cache_key"}, "hash": {"event_hash", "chunk_hash"}, "value": {"value", "input_hash", "model"},
 	"a": {"seq", "model"}, "b": {"seq", "model"}, "first": {"tree_size", "seq"}, "second": {"tree_size"}, "as_of": {"tree_size", "as_of"},
@@ -201,8 +200,9 @@ func (d *generator) number(s *openapi3.Schema) string {
 	return pick(d, "0", "1", "0.5", "1.0", fmt.Sprint(d.Float64()*high), "2.5e-1")
 }
 
-// body returns a random body that the contract allows: an example, or a value of its schema.
-// body draws again if a value combines members that exclude each other.
+// body returns a random request body that the contract allows: a varied example or a value
+// generated from the schema. If a generated value combines members that exclude each other, body
+// tries again.
 func (d *generator) body(op *operation) *value {
 	for range 8 {
 		v := d.value(op.body, "", 0)
@@ -216,8 +216,8 @@ func (d *generator) body(op *operation) *value {
 	return valueOf(op.body, pick(d, op.examples...))
 }
 
-// varied replaces up to three scalar values of an example with random values of their schemas,
-// and gives each record a random run_id.
+// varied replaces up to three scalar values of an example with random values that their schemas
+// allow, and gives each record a random run_id.
 func (d *generator) varied(v *value) *value {
 	for range d.IntN(4) {
 		w := v.one(d.Rand, func(w *value) bool { return w.open == 0 && w.schema != nil })

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// with returns a trick that adds one header of the list, each written as name: value.
+// with returns a trick that adds a header chosen at random from the list, whose elements have the
+// form "name: value".
 func with(list ...string) func(*generator, *request) bool {
 	return func(d *generator, r *request) bool {
 		name, value, _ := strings.Cut(pick(d, list...), ": ")
@@ -15,7 +16,7 @@ func with(list ...string) func(*generator, *request) bool {
 	}
 }
 
-// garbled is like with, for headers that net/http might refuse before a handler sees them.
+// garbled is like with, but for headers that net/http might refuse before a handler sees them.
 func garbled(list ...string) func(*generator, *request) bool {
 	return func(d *generator, r *request) bool {
 		r.way.garbled = true

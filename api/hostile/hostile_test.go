@@ -20,22 +20,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clients is how many clients attack at once.
+// clients is the number of clients that attack at the same time.
 const clients = 8
 
-// attacker is the state of an attack on one server.
 type attacker struct {
 	contract    *contract
 	server      *process
-	credentials *credentials // nil without authentication
+	credentials *credentials // nil if the server requires no authentication
 	seen        *memory
 	tally       *tally
 	seed        uint64
-	round       uint64 // number of generators so far; each generator has its own seed
+	round       uint64 // number of generators created so far; it gives each generator its own seed
 }
 
-// number returns the number in the environment variable called name, or the value of otherwise if
-// the variable is not set.
+// number returns the number in the environment variable with the given name, or otherwise if the
+// variable is not set.
 func number(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -84,16 +83,16 @@ func attackServer(t *testing.T, data string, credentials *credentials) {
 // recording lists the operations that add a record.
 var recording = []string{"postIPCRecord", "postRunDAG", "postCitationSet", "postPathFingerprint"}
 
-// answered is a run-DAG that the contract's example of a lookup finds.
+// answered is a run-DAG that matches the lookup in the contract's example.
 var answered = fmt.Sprintf(`{"question":"Who keeps the lighthouse?","inputs":{"context_root":%q,"conversation_hash":%q,"answer_text":"Ana.",`+
 	`"audit_mode":"STRICT","verifier_method":"exact_quote","n_quotes":1,"n_verified":1,"sources":[]},"cache_dimensions":{"source_root":%q,`+
 	`"question_hash":"04cbfc2c150a34bae31f1ccbcd0151c3be1406a027920d29ff21bcf914ea977b","model_profile_hash":%q,"conversation_hash":%q,`+
 	`"governance_policy_hash":%q,"schema_version":"v9.8.0","canonicalization_version":"norm-v1","chunking_version":"tok-512-v1"}}`,
 	strings.Repeat("4", 64), strings.Repeat("2", 64), strings.Repeat("6", 64), strings.Repeat("1", 64), strings.Repeat("2", 64), strings.Repeat("3", 64))
 
-// prepare creates the ledgers, records every example of the contract in each, and repeats every
-// operation until it has succeeded once, so that random requests then reach as much of the
-// server as possible.
+// prepare creates the ledgers, records every example of the contract in each of them, and repeats
+// every operation until it has succeeded once. This allows the random requests that follow to reach
+// as much of the server as possible.
 func (s *attacker) prepare(t *testing.T) {
 	t.Helper()
 	d := s.generator(0)
@@ -133,14 +132,14 @@ func (s *attacker) prepare(t *testing.T) {
 		for tries := 0; !s.tally.succeeded(op.OperationID); tries++ {
 			require.Less(t, tries, 500, "%s never succeeds", op.OperationID)
 			r := d.valid(op)
-			if op.OperationID == "lookUpRunDAG" { // the ledger needs a run-DAG with the hashes of the example
+			if op.OperationID == "lookUpRunDAG" { // the lookup needs a run-DAG with the hashes from the example
 				s.server.send(t, http.MethodPost, "/v1/ledgers/"+first+"/run-dags", answered, http.StatusCreated)
 				r.ledger, r.tree, r.target = first, valueOf(op.body, op.examples[0]), strings.ReplaceAll(op.route, "{ledger}", first)
 				r.query = nil
 				r.write()
 			}
 			ask(r)
-			if tries%10 == 9 { // the content that the operation needs might have been erased
+			if tries%10 == 9 { // the content that the operation needs might have been erased, so record more
 				for _, writing := range s.contract.operations {
 					if slices.Contains(recording, writing.OperationID) {
 						ask(d.valid(writing))
@@ -151,8 +150,8 @@ func (s *attacker) prepare(t *testing.T) {
 	}
 }
 
-// seeConsole remembers the files that the page at / names, because no JSON answer contains
-// their version.
+// seeConsole remembers the version and names of the files that the page at / refers to, because
+// they appear in no JSON answer.
 func (s *attacker) seeConsole(t *testing.T, d *generator) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.server.address+"/", http.NoBody)
@@ -165,28 +164,28 @@ func (s *attacker) seeConsole(t *testing.T, d *generator) {
 	require.NoError(t, err)
 	files := regexp.MustCompile(`ui/([^/"]+)/([^/"]+)"`).FindAllSubmatch(page, -1)
 	require.NotEmpty(t, files, "%s", page)
-	for _, name := range ledgers { // the files are the same for all ledgers, but the generator recalls values by ledger
+	for _, name := range ledgers { // the files are the same for all ledgers, but the generator recalls values separately for each ledger
 		for _, file := range files {
 			s.seen.keep(d.Rand, name, "version"+both+"file", string(file[1])+both+string(file[2]))
 		}
 	}
 }
 
-// generator returns a generator for one client. Each call returns a different one, even for the
-// same client.
+// generator returns a new generator for a client. Each call returns a generator with a different
+// seed, even for the same client.
 func (s *attacker) generator(client uint64) *generator {
 	s.round++
 	return &generator{Rand: rand.New(rand.NewPCG(s.seed, s.round<<8|client)), contract: s.contract, seen: s.seen, credentials: s.credentials}
 }
 
-// attack sends the given number of requests in total, from all clients.
+// attack sends the given number of requests, divided among all clients.
 func (s *attacker) attack(requests int) {
 	var left atomic.Int64
 	left.Store(int64(requests))
 	s.attackWhile(func(n int) bool { return left.Add(-int64(n)) >= 0 })
 }
 
-// attackWhile sends requests from all clients. Each client calls goOn before its next n
+// attackWhile sends requests from all clients. Each client calls goOn before it sends the next n
 // requests, and stops when goOn returns false.
 func (s *attacker) attackWhile(goOn func(n int) bool) {
 	defer s.holdConnections()()
@@ -210,15 +209,15 @@ func (s *attacker) attackWhile(goOn func(n int) bool) {
 	running.Wait()
 }
 
-// holdConnections opens connections that send the beginning of a request and then wait. leave
-// closes them.
+// holdConnections opens connections on which it sends the beginning of a request and then nothing
+// more. Calling leave closes them.
 func (s *attacker) holdConnections() (leave func()) {
 	d := s.generator(clients)
 	var open []net.Conn
 	for range 4 * clients {
 		conn, err := net.Dial("tcp", s.server.address)
 		if err != nil {
-			continue // the attack reports it
+			continue // if the server is down, the attack reports it
 		}
 		text := d.valid(pick(d, s.contract.operations...)).text()
 		_, _ = conn.Write(text[:d.IntN(len(text))]) // the server might have closed the connection
@@ -226,7 +225,7 @@ func (s *attacker) holdConnections() (leave func()) {
 	}
 	return func() {
 		for _, conn := range open {
-			_ = conn.Close() // there is nothing to lose
+			_ = conn.Close() // an error does not matter; no data can be lost
 		}
 	}
 }
@@ -246,8 +245,8 @@ func (d *generator) turn() []*operation {
 	return list
 }
 
-// draw returns one random request of an operation or, sometimes, several, which the client
-// sends before the first is answered.
+// draw returns a random request for an operation. Sometimes it returns several requests, which the
+// client pipelines.
 func (s *attacker) draw(d *generator, op *operation) []*request {
 	switch d.IntN(10) {
 	case 0, 1, 2, 3:
@@ -262,19 +261,19 @@ func (s *attacker) draw(d *generator, op *operation) []*request {
 	return []*request{d.hostile(op)}
 }
 
-// send sends requests, checks their answers, and learns from them.
+// send sends requests, checks the answers, and remembers values from them for later requests.
 func (s *attacker) send(d *generator, c *client, requests ...*request) {
 	before := c.before
 	for _, r := range requests {
 		d.authorize(r)
 	}
-	for _, r := range requests { // the last request can break the connection
+	for _, r := range requests { // the last request can make the connection unusable
 		r.way.garbled = r.way.garbled || requests[len(requests)-1].way.garbled
 	}
 	answers := c.exchange(requests)
 	for i, r := range requests {
 		if i >= len(answers) {
-			break // the previous request asked to close the connection, or has no answer either
+			break // the server closed the connection after the previous answer, or that answer is missing, too
 		}
 		a := answers[i]
 		s.tally.add(r, a, s.contract.judge(r, a), before)
@@ -287,7 +286,7 @@ func (s *attacker) send(d *generator, c *client, requests ...*request) {
 	}
 }
 
-// remember keeps a link to the next page of an answer, for later requests.
+// remember keeps the link to the next page of an answer for use in later requests.
 func (s *attacker) remember(d *generator, r *request, a *answer) {
 	var page struct {
 		Next string `json:"next"`
@@ -301,7 +300,8 @@ func (s *attacker) remember(d *generator, r *request, a *answer) {
 	s.seen.keepLink(d.Rand, r.ledger, next.url())
 }
 
-// settle waits until the server holds no more resources than after the warm-up (level.above).
+// settle waits until the server holds no more resources than it did after the warm-up; see
+// level.above.
 func (s *attacker) settle(t *testing.T, warm level) {
 	t.Helper()
 	await(t, func() string {
@@ -314,14 +314,14 @@ func (s *attacker) settle(t *testing.T, warm level) {
 	})
 }
 
-// badLine matches a line of the server's log that reports a failure, or that contains
-// characters from a client that make it unreadable.
+// badLine matches a line of the server's log that reports a failure, or that contains control
+// characters from a client, which would make the log unreadable.
 var badLine = regexp.MustCompile(`level=ERROR|panic|goroutine |[\x00-\x1f\x7f]`)
 
-// digits matches the parts that differ between log lines with the same message.
+// digits matches the parts in which log lines with the same message can differ.
 var digits = regexp.MustCompile(`0x[0-9a-f]+|[0-9]`)
 
-// finish checks the server and its data folder after the attack.
+// finish stops the server after the attack, and checks its log and its data folder.
 func (s *attacker) finish(t *testing.T) {
 	t.Helper()
 	s.server.send(t, http.MethodPost, "/v1/ledgers/default/path-fingerprints", `{"project":"p","route":["in the end"],"content":"Still here."}`,

@@ -14,8 +14,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// inside matches parts of a message that reveal internals of the server: Go's words for types,
-// source positions, and failures, and names of libraries and files.
+// inside matches the parts of a message that reveal internals of the server: terms that Go uses for
+// types, source positions, and failures, and the names of libraries and files.
 var inside = regexp.MustCompile(strings.Join([]string{
 	`goroutine|runtime[. ]|panic|nil pointer|index out of range|\.go:\d|0x[0-9a-f]{6,}|%!|<nil>|interface \{|map\[|\*[a-z]+\.[A-Z]`,
 	`json: |strconv\.|encoding/|reflect|errors\.|invalid character .* looking|context (canceled|deadline)|net/http|echo\.|code=\d|message=`,
@@ -23,7 +23,7 @@ var inside = regexp.MustCompile(strings.Join([]string{
 	regexp.QuoteMeta(os.TempDir()),
 }, "|"))
 
-// problem has the members of a problem that the checks need.
+// problem holds those members of a problem that the checks use.
 type problem struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
@@ -33,7 +33,7 @@ type problem struct {
 	} `json:"errors"`
 }
 
-// judge returns an error unless the answer to a request is allowed.
+// judge returns an error unless a is an allowed answer to r.
 func (c *contract) judge(r *request, a *answer) error {
 	switch {
 	case errors.Is(a.err, errLeft):
@@ -43,7 +43,7 @@ func (c *contract) judge(r *request, a *answer) error {
 	case errors.Is(a.err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("no answer within %v", patience)
 	case a.err != nil && (r.way.garbled || r.way.send > 0):
-		return nil // malformed bytes do not need an answer
+		return nil // a malformed request does not need to be answered
 	case a.err != nil:
 		return fmt.Errorf("the answer is incomplete: %w", a.err)
 	case a.own:
@@ -73,8 +73,8 @@ func (c *contract) judge(r *request, a *answer) error {
 	return c.judgeOutcome(r, a)
 }
 
-// documented returns nil if the contract allows the answer. Its status must be listed by the
-// operation or by the introduction of the contract, which applies to all routes.
+// documented returns nil if the contract allows the answer. The status must be listed for the
+// operation, or in the introduction of the contract, which applies to all routes.
 func (c *contract) documented(r *request, a *answer) error {
 	op, methods := c.find(r.method, r.url())
 	if op != nil && op.Responses.Status(a.status) != nil {
@@ -88,21 +88,21 @@ func (c *contract) documented(r *request, a *answer) error {
 		a.status == http.StatusForbidden && foreign,
 		a.status == http.StatusExpectationFailed && r.has("Expect"),
 		a.status == http.StatusRequestTimeout && r.way.send > 0,
-		a.status == http.StatusUnauthorized && r.void, // refused before anything is looked up
+		a.status == http.StatusUnauthorized && r.void, // the request was refused before anything was looked up
 		a.status == http.StatusRequestURITooLong,
 		a.status == http.StatusMisdirectedRequest && r.way.garbled:
 		return nil
 	case a.status == http.StatusNotFound && r.way.garbled, a.status == http.StatusMethodNotAllowed && r.way.garbled,
 		a.status == http.StatusBadRequest && r.way.garbled:
-		return nil // another operation might have answered the request
+		return nil // the request might have reached another operation
 	case op == nil:
 		return fmt.Errorf("status %d for an operation that the contract does not have", a.status)
 	}
 	return fmt.Errorf("the contract has no status %d here, %s", a.status, op.OperationID)
 }
 
-// judgeProblem returns an error unless the answer is a problem that says what is wrong and
-// reveals nothing else.
+// judgeProblem returns an error unless the answer is a problem that says what is wrong without
+// revealing internals of the server.
 func (c *contract) judgeProblem(a *answer) error {
 	if a.status == http.StatusExpectationFailed {
 		return nil // net/http answers 417 itself, without a body
@@ -112,7 +112,7 @@ func (c *contract) judgeProblem(a *answer) error {
 	}
 	switch kind := a.header.Get("Content-Type"); kind {
 	case problemType:
-	case jsonType: // an OTLP status, which documented has compared with the contract
+	case jsonType: // an OTLP status, which documented has already checked against the contract
 		var status struct{ Message string }
 		if err := json.Unmarshal(a.body, &status); err != nil || strings.TrimSpace(status.Message) == "" {
 			return fmt.Errorf("an OTLP failure without a message: %.200q", a.body)
@@ -155,7 +155,7 @@ func leaks(message string) error {
 	return nil
 }
 
-// judgeOutcome returns an error if a request succeeded that should have been refused.
+// judgeOutcome returns an error if a request succeeded although the server should have refused it.
 func (c *contract) judgeOutcome(r *request, a *answer) error {
 	if a.status >= 300 || r.op.media != linesType || r.method != http.MethodPost {
 		if r.refused && a.status < 400 && !r.way.garbled {
@@ -170,7 +170,7 @@ func (c *contract) judgeOutcome(r *request, a *answer) error {
 		if err := json.Unmarshal(line, &p); err != nil {
 			return fmt.Errorf("a line that is not JSON: %w", err)
 		}
-		if p.Status == 0 { // a receipt
+		if p.Status == 0 { // the line is a receipt
 			continue
 		}
 		refused++

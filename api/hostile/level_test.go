@@ -9,15 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// level is the amount of each resource that an idle server holds.
+// level holds the amounts of resources that an idle server uses.
 type level struct {
 	goroutines float64
 	ledgers    float64
-	open       []string // open files, except those of the databases (see openOutsideData)
-	// heap is the size in bytes at which the next collection begins: twice what the last
-	// collection found in use.
+	open       []string // open files, excluding those of the databases; see openOutsideData
+	// heap is the heap size, in bytes, at which the next garbage collection starts. It is twice the
+	// memory that the last collection found to be in use.
 	heap     float64
-	resident float64 // bytes; 0 if the system does not show it
+	resident float64 // resident memory in bytes; 0 if the system does not report it
 }
 
 func (l level) String() string {
@@ -25,24 +25,24 @@ func (l level) String() string {
 		l.goroutines, len(l.open), l.heap/(1<<20), l.resident/(1<<20), l.ledgers)
 }
 
-// The memory of the server's databases, in bytes. It is small, so that the warm-up of a long
-// attack fills it. It then cannot hide other growth.
+// Memory limits for the server's databases, in bytes. They are small, so that the warm-up before a
+// long attack fills this memory and it cannot hide other growth.
 const (
 	databaseCache = 8 << 20
-	memTable      = 16 << 20 // size of each of the two memory tables of the database
+	memTable      = 16 << 20 // size of each of the database's two memtables
 	indexMemory   = 16 << 20
 )
 
-// above names a resource that has grown since the warm-up, or returns "". It allows for what
-// additional ledgers need, and for database caches that are not yet full. Requests must not use
-// up anything else.
+// above describes a resource of which the server holds more than after the warm-up, or returns ""
+// if there is none. It allows for what additional ledgers need, and for database caches that were
+// not full yet. Requests must not use up anything else.
 func (l level) above(warm level) string {
 	const (
-		spareGoroutines = 8 // goroutines of the databases and of the measurement
+		spareGoroutines = 8 // goroutines of the databases, and for the measurement itself
 		perLedger       = 4 // goroutines
-		spareFiles      = 4 // files that the measurement itself opens
+		spareFiles      = 4 // files that are open for the measurement itself
 		caches          = databaseCache + 2*memTable + indexMemory
-		spareHeap       = 2*caches + 32<<20   // bytes
+		spareHeap       = 2*caches + 32<<20   // in bytes
 		spareResident   = spareHeap + 192<<20 // in bytes; large, because the collector returns memory late
 	)
 	switch {
@@ -58,7 +58,8 @@ func (l level) above(warm level) string {
 	return ""
 }
 
-// await repeats a check until it finds nothing wrong, for at most 3 minutes.
+// await calls amiss until it returns "", which means that nothing is wrong. After 3 minutes, it
+// fails the test.
 func await(t *testing.T, amiss func() string) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); ; {
@@ -70,8 +71,8 @@ func await(t *testing.T, amiss func() string) {
 	}
 }
 
-// measure waits until the index is up to date and two garbage collections have run, and returns
-// the resources that the server then holds.
+// measure waits until the index is up to date and at least two garbage collections have run. Then
+// it returns the resources that the server holds.
 func (p *process) measure(t *testing.T) (l level) {
 	t.Helper()
 	begun := p.collections(t)

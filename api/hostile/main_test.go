@@ -1,15 +1,15 @@
-// Package hostile_test attacks a real server with requests that are generated from the
-// contract, openapi.yaml: valid, nearly valid, or hostile, from several clients at once.
-// Whatever they send, the contract must document every answer, and no answer may show internals
-// of the server. Afterwards, the server must hold no more resources than before, and the ledgers
-// must be intact.
+// Package hostile_test attacks a real server with requests that are generated from the contract,
+// openapi.yaml: valid, nearly valid, or hostile, from several clients at once. Whatever the clients
+// send, every answer must be documented by the contract, and no answer may reveal internals of the
+// server. Afterwards, the server must hold no more resources than before, and the ledgers must be
+// intact.
 //
 //	go test ./api/hostile -v                               1,500 requests without and 1,500 with tokens
 //	COLOPHON_HOSTILE=100000 go test ./api/hostile -v -timeout 2h
 //	COLOPHON_HOSTILE_SEED=7 go test ./api/hostile -v       repeats the random choices of a seed
 //
-// Clients share what they learn from answers. A seed therefore repeats the random choices but
-// not the order of requests, and a finding is printed with its whole request.
+// Clients share what they learn from answers. A seed therefore reproduces the random choices but not
+// the order of requests, so each finding is printed with the complete request.
 package hostile_test
 
 import (
@@ -20,7 +20,7 @@ import (
 	"testing"
 )
 
-// binary is the path of the server's binary. Only TestMain sets it.
+// binary is the path of the server's binary. It is set only by TestMain.
 var binary string
 
 func TestMain(m *testing.M) {

@@ -11,18 +11,18 @@ import (
 	"sync"
 )
 
-// memory holds values that clients have learned from answers, for use in later requests.
+// memory holds values that clients have found in answers and can use in later requests.
 type memory struct {
 	contract *contract
 	mu       sync.Mutex
 	seen     map[place][]string // guarded by mu
 }
 
-// place is the ledger and the name under which a value was seen.
+// place is the ledger and the member name for which a value was seen.
 type place struct{ ledger, name string }
 
-// remembered is the largest number of values kept for a place. Beyond it, each new value replaces a
-// random one.
+// remembered is the maximum number of values kept for each place. Once it is reached, each new
+// value replaces a random one.
 const remembered = 128
 
 func newMemory(c *contract) *memory { return &memory{contract: c, seen: make(map[place][]string)} }
@@ -41,8 +41,8 @@ func (m *memory) keep(r *rand.Rand, ledger, name, text string) {
 	m.seen[at][r.IntN(remembered)] = text
 }
 
-// recall returns a value that was seen under one of the names. It returns false if there is no
-// such value.
+// recall returns a random value that was seen under one of the names in a ledger. It returns false
+// if there is none.
 func (m *memory) recall(r *rand.Rand, ledger string, names ...string) (string, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,10 +57,10 @@ func (m *memory) recall(r *rand.Rand, ledger string, names ...string) (string, b
 // together lists the pairs of members that have a meaning only in combination.
 var together = [][2]string{{"project", "path_id"}, {"project", "build"}, {"by", "value"}, {"version", "file"}}
 
-// both separates the two names of a pair in a place, and the two values of the pair.
+// both separates the two names of such a pair in place.name, and its two values.
 const both = "\x00"
 
-// learn keeps the values of a JSON text by the names of their members.
+// learn remembers the values in a JSON text, or in lines of JSON, under the names of their members.
 func (m *memory) learn(r *rand.Rand, ledger string, text []byte) {
 	for line := range bytes.Lines(text) {
 		decoder := json.NewDecoder(bytes.NewReader(line))
@@ -93,7 +93,7 @@ func (m *memory) walk(r *rand.Rand, ledger, name string, v any) {
 	}
 }
 
-// keepLink remembers a link under the operation that the link requests.
+// keepLink remembers a link under the operation that the link invokes.
 func (m *memory) keepLink(r *rand.Rand, ledger, link string) {
 	if op, _ := m.contract.find(http.MethodGet, link); op != nil {
 		m.keep(r, ledger, linkTo(op), link)
@@ -102,8 +102,8 @@ func (m *memory) keepLink(r *rand.Rand, ledger, link string) {
 
 func linkTo(op *operation) string { return "link to " + op.OperationID }
 
-// relate keeps the values that an object has in combination: those of each pair in together, the
-// seq with its kind, the id of the producer, and each label with its value.
+// relate remembers values that occur together in an object: each pair listed in together, the seq
+// by kind, the ID of the producer, and each label with its value.
 func (m *memory) relate(r *rand.Rand, ledger string, object map[string]any) {
 	for _, pair := range together {
 		a, _ := object[pair[0]].(string)

@@ -12,15 +12,15 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// fault is one way to make a request invalid. make returns false if the request cannot have
-// this fault.
+// fault is one way to make a request invalid. make applies it, and returns false if it does not
+// apply to the request.
 type fault struct {
 	name string
 	make func(d *generator, r *request) bool
 }
 
-// nearly returns a random request that has one fault. If the contract still allows the request,
-// the server need not refuse it.
+// nearly returns a random request with one fault. The server need not refuse the request if the
+// contract still allows it.
 func (d *generator) nearly(op *operation) *request {
 	for {
 		r := d.valid(op)
@@ -82,10 +82,11 @@ var faults = []fault{
 	}},
 }
 
-// documentsQuery reports whether unknown query parameters are refused, as under /v1.
+// documentsQuery reports whether the server must refuse unknown query parameters, as it does under
+// /v1.
 func (r *request) documentsQuery() bool { return strings.HasPrefix(r.op.route, "/v1") }
 
-// badParameter gives a query parameter a value outside its schema.
+// badParameter gives a random query parameter a value that its schema does not allow.
 func badParameter(d *generator, r *request) bool {
 	p, ok := d.parameterOf(r.op, openapi3.ParameterInQuery)
 	if !ok {
@@ -101,7 +102,7 @@ func badParameter(d *generator, r *request) bool {
 	return true
 }
 
-// badElement gives an element of the path a value outside its schema.
+// badElement gives a random element of the path a value that its schema does not allow.
 func badElement(d *generator, r *request) bool {
 	p, ok := d.parameterOf(r.op, openapi3.ParameterInPath)
 	if !ok || p.Name == "ledger" {
@@ -118,8 +119,8 @@ func badElement(d *generator, r *request) bool {
 	return true
 }
 
-// parameterOf returns a random parameter whose location is in (path or query). It returns false if
-// the operation has none there.
+// parameterOf returns a random parameter of an operation whose location (path or query) is in. It
+// returns false if there is none.
 func (d *generator) parameterOf(op *operation, in string) (*openapi3.Parameter, bool) {
 	var list []*openapi3.Parameter
 	for _, p := range op.parameters {
@@ -133,8 +134,8 @@ func (d *generator) parameterOf(op *operation, in string) (*openapi3.Parameter, 
 	return pick(d, list...), true
 }
 
-// outside returns texts that are not values of a schema, or only an empty text if it knows no such
-// text.
+// outside returns texts that are not valid under a schema. If it knows none, it returns only an
+// empty text.
 func outside(s *openapi3.Schema) []string {
 	switch {
 	case s.Type.Is("integer"):
@@ -230,7 +231,8 @@ var bodyFaults = []fault{
 	}},
 }
 
-// root returns the JSON value that a fault of a body changes, or nil if the body is not JSON.
+// root returns the JSON value to which a body fault is applied: a random line of a batch, or the
+// whole body. It returns nil if the body is not JSON.
 func (d *generator) root(r *request) *value {
 	if len(r.lines) > 0 {
 		return pick(d, r.lines...)
@@ -262,7 +264,7 @@ func isBounded(v *value) bool {
 	return s.MaxLength != nil || s.MinLength > 0 || s.Max != nil && *s.Max < math.MaxInt32 || s.Min != nil
 }
 
-// beyond changes a value so that it just violates one of its limits.
+// beyond changes a value so that it barely violates one of the limits in its schema.
 func beyond(_ *generator, v *value) {
 	s := v.schema
 	switch {
@@ -285,8 +287,9 @@ func beyond(_ *generator, v *value) {
 	}
 }
 
-// inTree returns a fault that applies bend to one value of the body for which fits returns true.
-// The request must be refused if the contract no longer allows the body.
+// inTree returns a fault that picks a value of the body for which fits returns true, and applies
+// bend to it. The server must refuse the request if the contract no longer allows the resulting
+// body.
 func inTree(fits func(*value) bool, bend func(*generator, *value)) func(*generator, *request) bool {
 	return func(d *generator, r *request) bool {
 		root := d.root(r)

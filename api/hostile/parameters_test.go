@@ -9,8 +9,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// The ledgers of the server. Requests to freeze a ledger go only to frozen. The ledger third
-// exists once a request has created it.
+// The names of the server's ledgers. Only frozen receives requests to freeze a ledger. The ledger
+// third does not exist until a request creates it.
 const (
 	first  = "default"
 	second = "second"
@@ -59,15 +59,15 @@ func (d *generator) path(op *operation) string {
 	return path
 }
 
-// addParameters adds parameters with random values to the query and the headers: the required ones
-// and some others.
+// addParameters adds query parameters and headers with random values: all the required ones and
+// some of the optional ones.
 func (d *generator) addParameters(r *request) {
 	for _, p := range r.op.parameters {
 		if p.In == openapi3.ParameterInPath || !p.Required && !d.chance(4+len(r.op.parameters)/4) {
 			continue
 		}
 		name, text := p.Name, d.parameter(r.op, p)
-		if prefix, _, open := strings.Cut(name, "{"); open { // label:{name} stands for every name with that prefix
+		if prefix, _, open := strings.Cut(name, "{"); open { // the parameter label:{name} stands for every name with that prefix
 			name = prefix + pick(d, words...)
 			if seen, ok := d.seen.recall(d.Rand, d.ledger, "label"); ok && prefix == "label:" {
 				label, of, _ := strings.Cut(seen, both)
@@ -88,15 +88,15 @@ func (d *generator) addParameters(r *request) {
 	}
 }
 
-// buildSeen returns a build that an answer has named, and its project. ok is false if there is
-// none.
+// buildSeen returns a project and one of its builds that appeared together in an answer. ok is
+// false if there were none.
 func (d *generator) buildSeen() (project, build string, ok bool) {
 	seen, ok := d.seen.recall(d.Rand, d.ledger, "project"+both+"build")
 	project, build, _ = strings.Cut(seen, both)
 	return project, build, ok
 }
 
-// headerText replaces the characters of a text that are not valid in a header with hyphens.
+// headerText replaces each character of a text that is not valid in a header with a hyphen.
 func headerText(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c > '~' {
@@ -106,7 +106,7 @@ func headerText(text string) string {
 	}, text)
 }
 
-// kindOf maps an operation to the kind of the records to which it applies.
+// kindOf maps an operation to the kind of record that it applies to.
 var kindOf = map[string]string{
 	"attributeChange": "ipc_record", "reproduce": "ipc_record", "postState": "ipc_record", "postNote": "ipc_record",
 	"compareRunDAGs": "run_dag", "getStageProof": "run_dag", "getNestedProof": "run_dag",
@@ -144,7 +144,7 @@ func (d *generator) repaired(op *operation, query []field) []field {
 	drop := func(unwanted func(name string) bool) {
 		query = slices.DeleteFunc(query, func(f field) bool { return unwanted(f.name) })
 	}
-	drop(func(name string) bool { return strings.HasSuffix(name, "cursor") }) // a cursor would belong to another query
+	drop(func(name string) bool { return strings.HasSuffix(name, "cursor") }) // a cursor is valid only for the query that returned it
 	model, ok := d.seen.recall(d.Rand, d.ledger, "model")
 	if !ok {
 		model = "m"

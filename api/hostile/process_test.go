@@ -28,24 +28,26 @@ type process struct {
 	command *exec.Cmd
 	data    string
 	address string        // host:port
-	token   string        // permits everything; empty if the server requires no credentials
+	token   string        // a token that permits everything; empty if the server requires no credentials
 	log     locked.Buffer // the server's standard error
 }
 
-// startServer serves this data folder until the test ends, with small caches.
+// startServer starts a server on a data folder, with small caches. The server runs until the test
+// ends.
 func startServer(t *testing.T, data string, credentials *credentials) *process {
 	t.Helper()
 	return startServerIn(t, data, credentials, nil, "--bad-request-limit", "1000000", "--cache", strconv.Itoa(databaseCache), "--index-cache", strconv.Itoa(indexMemory))
 }
 
-// startServerIn is like startServer, with more environment variables and flags.
+// startServerIn is like startServer, but takes additional environment variables and the flags to
+// use.
 func startServerIn(t *testing.T, data string, credentials *credentials, environment []string, flags ...string) *process {
 	t.Helper()
 	p := &process{data: data}
 	arguments := append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "debug"}, flags...)
 	if credentials != nil {
 		p.token = credentials.all
-		arguments = append(arguments, "--failed-auth-limit", "1000000") // otherwise most requests would get 429
+		arguments = append(arguments, "--failed-auth-limit", "1000000") // otherwise, most requests would be answered with 429
 	}
 	p.command = exec.Command(binary, arguments...)
 	p.command.Env = append(os.Environ(), environment...)
@@ -54,7 +56,7 @@ func startServerIn(t *testing.T, data string, credentials *credentials, environm
 	require.NoError(t, err)
 	require.NoError(t, p.command.Start())
 	t.Cleanup(func() {
-		if p.command.ProcessState == nil { // if the test has failed, the process is still running
+		if p.command.ProcessState == nil { // the process is still running if the test has failed
 			_ = p.command.Process.Kill()
 			_ = p.command.Wait()
 		}
@@ -67,7 +69,7 @@ func startServerIn(t *testing.T, data string, credentials *credentials, environm
 		}
 	}
 	require.NotEmpty(t, p.address, "the server did not start: %s", &p.log)
-	go func() { _, _ = io.Copy(io.Discard, banner) }() // so that the server never blocks on its output
+	go func() { _, _ = io.Copy(io.Discard, banner) }() // keeps the server from blocking on its output
 	return p
 }
 
@@ -78,8 +80,7 @@ func (p *process) stop(t *testing.T) {
 	require.NoError(t, p.command.Wait(), "%s", &p.log)
 }
 
-// run runs another command of the program, which must succeed, and returns its standard
-// output.
+// run runs a command of the colophon binary, which must succeed, and returns its standard output.
 func run(t *testing.T, arguments ...string) string {
 	t.Helper()
 	var out, messages bytes.Buffer
@@ -89,7 +90,8 @@ func run(t *testing.T, arguments ...string) string {
 	return out.String()
 }
 
-// send makes an ordinary request and requires a status.
+// send makes an ordinary request and returns the body of the response, whose status must be the
+// given one.
 func (p *process) send(t *testing.T, method, path, body string, status int) []byte {
 	t.Helper()
 	r, err := http.NewRequest(method, "http://"+p.address+path, strings.NewReader(body))
@@ -107,7 +109,7 @@ func (p *process) send(t *testing.T, method, path, body string, status int) []by
 	return answer
 }
 
-// families returns the server's metrics by name.
+// families returns the server's metrics, keyed by name.
 func (p *process) families(t *testing.T) map[string]*dto.MetricFamily {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
@@ -116,9 +118,9 @@ func (p *process) families(t *testing.T) map[string]*dto.MetricFamily {
 	return found
 }
 
-// openOutsideData lists the files that the server has open. Of the files of the two databases,
-// whose number depends on their content, it lists only deleted ones. The list is empty if the
-// system does not show open files.
+// openOutsideData lists the files that the server has open. It omits the files of the two
+// databases, whose number depends on their content, unless they have been deleted. The list is
+// empty if the system does not report open files.
 func (p *process) openOutsideData(t *testing.T) (open []string) {
 	t.Helper()
 	folder := fmt.Sprintf("/proc/%d/fd", p.command.Process.Pid)

@@ -20,21 +20,20 @@ const (
 	hostile class = "hostile"
 )
 
-// request is one request as it is sent.
 type request struct {
 	op    *operation // the operation for which the request was generated
 	class class
-	trick string // name of the fault or trick; "valid" if there is none
+	trick string // name of the fault or trick that was applied; "valid" if there is none
 	// refused means that the server must refuse the request or, in a batch, at least one line.
 	refused bool
-	// void means that the request has no valid credentials although they are required.
+	// void means that the request lacks valid credentials although they are required.
 	void bool
 
 	ledger                string
 	method, target, proto string
-	header                []field // in order; names can repeat
+	header                []field // in the order in which they are sent; names can repeat
 	body                  []byte
-	tree                  *value   // the body as a tree; nil if it is not JSON
+	tree                  *value   // the parsed body; nil if it is not JSON
 	lines                 []*value // lines of a batch
 	query                 []field
 
@@ -45,8 +44,8 @@ type field struct{ name, value string }
 
 // way describes how a request is sent.
 type way struct {
-	raw []byte // sent in place of the request
-	// parts is the number of writes that send the request; 0 means one.
+	raw []byte // sent instead of the request, unless it is nil
+	// parts is the number of writes into which the request is split; 0 means one.
 	parts int
 	// send is the number of bytes after which the client stops sending; 0 means all.
 	send int
@@ -83,14 +82,14 @@ func (op *operation) forms() (list []string) {
 	return list
 }
 
-// follow turns the request into one for a link from an earlier answer.
+// follow changes the request so that it follows a link from an earlier answer.
 func (r *request) follow(link string) {
 	var query string
 	r.target, query, _ = strings.Cut(link, "?")
 	r.query = nil
 	for pair := range strings.SplitSeq(query, "&") {
 		name, text, _ := strings.Cut(pair, "=")
-		name, _ = url.QueryUnescape(name) // the name was percent-encoded
+		name, _ = url.QueryUnescape(name) // cannot fail, because the link was percent-encoded
 		text, _ = url.QueryUnescape(text)
 		if name != "" {
 			r.query = append(r.query, field{name, text})
@@ -100,7 +99,7 @@ func (r *request) follow(link string) {
 
 // addBody gives the request a random body.
 func (d *generator) addBody(r *request) {
-	r.header = slices.DeleteFunc(r.header, func(f field) bool { return f.name == "Content-Encoding" }) // because the new body is not compressed
+	r.header = slices.DeleteFunc(r.header, func(f field) bool { return f.name == "Content-Encoding" }) // the new body is not compressed
 	r.header = append(r.header, field{"Content-Type", r.op.media})
 	r.tree = d.body(r.op)
 	if r.op.media == linesType {
@@ -118,20 +117,20 @@ func (d *generator) addBody(r *request) {
 	r.write()
 }
 
-// kind returns a value of the path parameter of /compute that suits a record: the name of its kind,
-// or that of the route of its kind.
+// kind returns a value for the path parameter of /compute that suits a record: the name of the
+// record's kind, or the name of that kind in routes.
 func (d *generator) kind(record *value) string {
 	compute := d.contract.operation("compute")
 	names := flat(compute.parameters[0].Schema.Value).Enum
 	for i, one := range compute.body.OneOf {
-		if allows(one.Value, record.appendTo(nil)) { // the alternatives are in the order of the names
+		if allows(one.Value, record.appendTo(nil)) { // the schemas are in the same order as the names
 			return fmt.Sprint(names[i+pick(d, 0, len(names)/2)])
 		}
 	}
 	return fmt.Sprint(pick(d, names...))
 }
 
-// write encodes the body from its tree or its lines.
+// write encodes the tree or the lines of the request as its body.
 func (r *request) write() {
 	r.body = r.body[:0]
 	if r.tree != nil {
@@ -142,7 +141,7 @@ func (r *request) write() {
 	}
 }
 
-// url returns the target with the query.
+// url returns the target of the request, including the query.
 func (r *request) url() string {
 	if len(r.query) == 0 {
 		return r.target
@@ -156,12 +155,11 @@ func (r *request) url() string {
 	return b.String()
 }
 
-// has reports whether the request has a header with that name.
 func (r *request) has(name string) bool {
 	return slices.ContainsFunc(r.header, func(f field) bool { return strings.EqualFold(f.name, name) })
 }
 
-// text returns the request as it is sent.
+// text returns the request as the bytes that are sent.
 func (r *request) text() []byte {
 	if r.way.raw != nil {
 		return r.way.raw

@@ -21,32 +21,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slowAttack attacks a server with many clients that request long answers and do not read them,
-// and with others that send bodies that need far more memory once decoded. In the meantime,
-// writers post records.
+// slowAttack attacks a server with many clients that request long answers but do not read them, and
+// with clients whose request bodies need far more memory once decoded. At the same time, writers
+// post records.
 type slowAttack struct {
 	server  *process
-	targets []string // whole requests, one for each kind of answer that can be long
-	swollen []string // whole requests with bodies of many small values
+	targets []string // complete requests, one for each kind of answer that can be long
+	swollen []string // complete requests whose bodies need far more memory once decoded
 	stop    chan struct{}
 	running sync.WaitGroup
 
 	written  atomic.Int64 // number of records that writers have posted
-	failed   atomic.Value // why a writer was refused (a string)
-	statuses sync.Map     // statuses of the answers to slow readers: int → *atomic.Int64
+	failed   atomic.Value // why a writer was refused, as a string
+	statuses sync.Map     // number of answers that slow clients received, by status: int → *atomic.Int64
 }
 
-// Loopback addresses; on Linux, all of 127.0.0.0/8 is loopback. The slow readers have several
-// addresses, and the writers have a different one.
+// Loopback addresses; on Linux, all of 127.0.0.0/8 is loopback. The slow readers use several
+// addresses, none of which is the address of the writers.
 const (
 	writersAddress = "127.0.0.1"
 	readersNetwork = "127.0.1."
-	readersInTurn  = 2 // number of addresses of the slow readers
+	readersInTurn  = 2 // number of addresses that the slow readers use
 )
 
-// Whatever clients request without reading the answers, the server's memory stays within its
-// bounds and writes continue. With COLOPHON_HOSTILE, the test is as large as the documented
-// campaign, and logs the speed of writes with and without slow readers.
+// The memory of the server stays within its limits, and writes continue, whatever clients request
+// without reading the answers. If COLOPHON_HOSTILE is set, the test is as large as the documented
+// campaign and logs the speed of writes with and without slow readers.
 func TestSlowReadersHoldLittle(t *testing.T) {
 	if os.Getenv("COLOPHON_HOSTILE") != "" {
 		slowAndLarge(t)
@@ -70,24 +70,24 @@ func TestSlowReadersHoldLittle(t *testing.T) {
 	}
 	end()
 	s.end()
-	if peak := server.peak(t); peak > 0 { // the budgets, as much again for garbage, and an idle server
+	if peak := server.peak(t); peak > 0 { // twice the budgets, to allow for garbage, plus the memory of an idle server
 		t.Logf("%d MiB resident at most", peak>>20)
 		require.Less(t, peak, int64(2*(answers+bodies)+192<<20))
 	}
 	server.stop(t)
 }
 
-// mostResident is the largest memory, in bytes, that a server under GOMEMLIMIT=1GiB may use.
-// leastSpeed is the smallest share of their speed that writes must keep. Beside slow readers alone,
-// it is a share of the speed without other load; beside the attack as well, it is a share of the
-// speed in the control.
+// mostResident is the maximum resident memory, in bytes, of a server that runs with
+// GOMEMLIMIT=1GiB. leastSpeed is the minimum fraction of their speed that writes must keep. With
+// slow readers only, it refers to the speed without other load. With the attack as well, it refers
+// to the speed during the control.
 const (
 	mostResident = 13 << 30 / 10
 	leastSpeed   = 0.7
-	senders      = 31 // clients that send bodies that take far more memory once decoded
+	senders      = 31 // number of clients whose request bodies need far more memory once decoded
 )
 
-// slowAndLarge runs the whole campaign that docs/performance.md describes (Hostile clients).
+// slowAndLarge runs the complete campaign described in docs/performance.md (Hostile clients).
 func slowAndLarge(t *testing.T) {
 	requests, readers := int(number(t, "COLOPHON_HOSTILE", 0)), int(number(t, "COLOPHON_SLOW", 500))
 	rounds, phase := int(number(t, "COLOPHON_ROUNDS", 6)), 10*time.Second
@@ -106,7 +106,7 @@ func slowAndLarge(t *testing.T) {
 	}
 	speed := func() float64 { return speedDuring(func() { time.Sleep(phase) }) }
 	lone := func() float64 { return speedDuring(func() { time.Sleep(phase / 4) }) }
-	speed() // a warm-up
+	speed() // warm-up
 	var alone, beside float64
 	for round := range rounds {
 		a := speed()
@@ -122,11 +122,11 @@ func slowAndLarge(t *testing.T) {
 	}
 	t.Logf("writes beside slow readers keep %.2f of their speed; %d MiB resident at most so far", beside/alone, server.peak(t)>>20)
 
-	// Senders use all of the cores, so they take part only in the first of ten parts.
+	// Senders keep all of the cores busy, so they take part only in the first of ten parts.
 	control := &attacker{contract: contract, server: refuser, seen: attack.seen, tally: newTally(), seed: attack.seed}
 	var raw, kept float64
 	for part := range 10 {
-		// crowd starts the slow clients; s.end stops them.
+		// crowd starts the slow clients. They run until s.end is called.
 		crowd := func() {
 			for i := range readers {
 				s.reader(s.targets[i%len(s.targets)], i)
@@ -177,17 +177,19 @@ func slowAndLarge(t *testing.T) {
 	attack.finish(t)
 }
 
-// largeBody is the length, in bytes, of large content and of a body that expands.
+// largeBody is the length, in bytes, of a large piece of content and of a body that needs more
+// memory once decoded.
 const largeBody = 8 << 20
 
 // newSlowAttack fills a ledger so that answers are long, and prepares the requests of the slow
-// clients. large is the length, in bytes, of large contents and of bodies that expand.
+// clients. large is the length, in bytes, of large pieces of content and of bodies that need more
+// memory once decoded.
 func newSlowAttack(t *testing.T, server *process, large int) *slowAttack {
 	t.Helper()
 	s := &slowAttack{server: server, stop: make(chan struct{})}
 	const l = "/v1/ledgers/default"
-	// The preparation of the attack may have changed a setting so that the ledger refuses the
-	// citations below.
+	// While the attack was being prepared, a request might have made the ledger refuse unregistered
+	// sources, which the citations below use.
 	server.send(t, http.MethodPut, l+"/unregistered-sources", `{"unregistered_sources":"accept"}`, http.StatusOK)
 	text := strings.Repeat("x", large-64<<10)
 	post := func(path, body string) uint64 {
@@ -197,7 +199,7 @@ func newSlowAttack(t *testing.T, server *process, large int) *slowAttack {
 	}
 	content := post("/ipc-records", `{"model":"m","temperature":0,"max_tokens":9,"payload":{},"output":"`+text+`"}`)
 	document := post("/citation-sets", `{"subject":"large","citations":[{"source_id":"a","weight":1,"text":"`+text+`"}]}`)
-	var wide strings.Builder // an event of about 60 KB
+	var wide strings.Builder // the citations of an event of about 60 KB
 	for i := range 300 {
 		fmt.Fprintf(&wide, `{"source_id":"%s%d","weight":1,"chunk_hash":"sha256:%064d"},`, strings.Repeat("s", 20), i, i)
 	}
@@ -253,7 +255,7 @@ func newSlowAttack(t *testing.T, server *process, large int) *slowAttack {
 	return s
 }
 
-// dialFrom connects from a loopback address, with a small receive buffer.
+// dialFrom connects to the server from the given loopback address, with a small receive buffer.
 func (s *slowAttack) dialFrom(address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: patience, Control: func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
@@ -269,7 +271,7 @@ func (s *slowAttack) dialFrom(address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// reader repeats a request and reads its answer very slowly.
+// reader sends a request again and again, and reads each answer very slowly.
 func (s *slowAttack) reader(request string, i int) {
 	address := readersNetwork + strconv.Itoa(1+i%readersInTurn)
 	s.client(func(conn net.Conn) bool {
@@ -294,12 +296,13 @@ func (s *slowAttack) reader(request string, i int) {
 	}, address)
 }
 
-// sender sends bodies that expand when they are decompressed, and reads the first bytes of each response.
+// sender sends bodies that need far more memory once decoded, and reads only the first bytes of each
+// response.
 func (s *slowAttack) sender() {
 	i := rand.IntN(1000)
 	s.client(func(conn net.Conn) bool {
 		i++
-		_, _ = io.WriteString(conn, s.swollen[i%len(s.swollen)]) // the server might have refused the rest
+		_, _ = io.WriteString(conn, s.swollen[i%len(s.swollen)]) // an error means that the server refused the rest of the body
 		piece := make([]byte, 512)
 		if n, err := conn.Read(piece); err == nil {
 			s.count(piece[:n])
@@ -308,7 +311,7 @@ func (s *slowAttack) sender() {
 	}, readersNetwork+strconv.Itoa(1+i%readersInTurn))
 }
 
-// count parses the status from begin, the first bytes of a response, and counts it.
+// count adds the response that starts with begin to the statistics, by its status.
 func (s *slowAttack) count(begin []byte) {
 	if fields := bytes.Fields(begin); len(fields) > 1 && bytes.HasPrefix(begin, []byte("HTTP/1.1 ")) {
 		status, _ := strconv.Atoi(string(fields[1]))
@@ -317,8 +320,8 @@ func (s *slowAttack) count(begin []byte) {
 	}
 }
 
-// client passes one connection after another to use until the attack ends. While use returns true,
-// it gets the same connection again.
+// client opens one connection after another from address, and passes each to use, until the attack
+// ends. As long as use returns true, it is called again with the same connection.
 func (s *slowAttack) client(use func(net.Conn) (again bool), address string) {
 	over := closing(s.stop)
 	s.running.Go(func() {
@@ -337,14 +340,14 @@ func (s *slowAttack) client(use func(net.Conn) (again bool), address string) {
 	})
 }
 
-// closing returns a context that ends when a channel is closed.
+// closing returns a context that is cancelled when stop is closed.
 func closing(stop chan struct{}) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-stop; cancel() }()
 	return ctx
 }
 
-// pause waits for d. It returns false if the attack ends in the meantime.
+// pause waits for the duration d. It returns false if the attack ends before that.
 func (s *slowAttack) pause(d time.Duration) bool {
 	select {
 	case <-s.stop:
@@ -354,14 +357,15 @@ func (s *slowAttack) pause(d time.Duration) bool {
 	}
 }
 
-// end stops all clients except the writers.
+// end stops all clients except the writers, and waits for them.
 func (s *slowAttack) end() {
 	close(s.stop)
 	s.running.Wait()
 	s.stop = make(chan struct{})
 }
 
-// awaitStalled waits until unread answers hold at least this number of bytes.
+// awaitStalled waits until the server holds at least held bytes of answers that clients have not
+// read.
 func (s *slowAttack) awaitStalled(t *testing.T, held float64) {
 	t.Helper()
 	await(t, func() string {
@@ -373,7 +377,7 @@ func (s *slowAttack) awaitStalled(t *testing.T, held float64) {
 	})
 }
 
-// write posts records with the given number of writers until end is called.
+// write starts the given number of writers, which post records until end is called.
 func (s *slowAttack) write(t *testing.T, writers int) (end func()) {
 	t.Helper()
 	stop := make(chan struct{})
@@ -410,8 +414,8 @@ func (s *slowAttack) write(t *testing.T, writers int) (end func()) {
 	}
 }
 
-// peak returns the largest resident memory of the server so far, in bytes. It returns 0 if the
-// system does not report it.
+// peak returns the maximum resident memory that the server has used so far, in bytes. It returns 0
+// if the system does not report it.
 func (p *process) peak(t *testing.T) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))

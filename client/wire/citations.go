@@ -9,10 +9,10 @@ type CitationDriftRow struct {
 	RunID   *string  `json:"run_id"`
 	Time    Time     `json:"time"`
 	Against *uint64  `json:"against"`
-	Added   []string `json:"added"` // chunk hashes, as in Removed and Kept
+	Added   []string `json:"added"` // chunk hashes, like Removed and Kept
 	Removed []string `json:"removed"`
 	Kept    []string `json:"kept"`
-	Jaccard *float64 `json:"jaccard"` // similarity of the two sets of chunks, 0 to 1, with six decimals
+	Jaccard *float64 `json:"jaccard"` // Jaccard similarity of the two sets of chunks, from 0 to 1, with six decimal places
 }
 
 // ChunkConflict is a chunk that citations attribute to several sources.
@@ -49,7 +49,7 @@ type CitingRow struct {
 	Citations []CitationRow `json:"citations"`
 }
 
-// CitationRow is one citation as the log recorded it.
+// CitationRow is one citation as recorded in the log.
 type CitationRow struct {
 	ChunkHash string      `json:"chunk_hash"`
 	SourceID  string      `json:"source_id"`
@@ -57,7 +57,7 @@ type CitationRow struct {
 	Section   *string     `json:"section"`
 }
 
-// CitationsDocument holds the citations of a set, both all together and by section.
+// CitationsDocument holds the citations of a set twice: grouped by section, and as one list.
 type CitationsDocument struct {
 	BySection    map[string][]DocumentedCitation `json:"by_section"`
 	AllCitations []DocumentedCitation            `json:"all_citations"`
@@ -99,8 +99,8 @@ type PinnedRetrieval struct {
 	TreeView
 	RowMembers
 	Chunks  []PinnedChunk `json:"chunks"`
-	Missing []string      `json:"missing"` // chunk hashes that no source has
-	Cut     []string      `json:"cut"`     // chunk hashes that were left out because of top_k
+	Missing []string      `json:"missing"` // hashes of chunks that none of the given sources has
+	Cut     []string      `json:"cut"`     // hashes of chunks that were left out because of top_k
 }
 
 // PinnedChunk is one chunk of a [PinnedRetrieval].
@@ -110,7 +110,7 @@ type PinnedChunk struct {
 	SourceID string `json:"source_id"`
 }
 
-// Source is a source in the state of its last registration or revocation. Its Seq is that of this
+// Source describes a source as of its last registration or revocation. Seq is the seq of that
 // event.
 type Source struct {
 	RowMembers

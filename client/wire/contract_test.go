@@ -25,7 +25,7 @@ var operations = map[string]exchange{
 	"postRunDAG":           {wire.RunDAG{}, wire.Receipt{}},
 	"postCitationSet":      {wire.CitationSet{}, wire.Receipt{}},
 	"postPathFingerprint":  {wire.PathFingerprint{}, wire.Receipt{}},
-	"postBatch":            {}, // its lines are in parts
+	"postBatch":            {}, // the types of its lines are in parts
 	"postState":            {wire.StateChange{}, wire.Receipt{}},
 	"postNote":             {wire.Note{}, wire.Receipt{}},
 	"postStateChanges":     {wire.StateChangeRequest{}, wire.StateChangeResult{}},
@@ -84,8 +84,8 @@ var operations = map[string]exchange{
 	"getReceipt":           {nil, wire.Receipt{}},
 	"getNestedProof":       {nil, wire.NestedProof{}},
 	"getContent":           {},
-	"listEvents":           {}, // its lines are in parts
-	"exportQuestion":       {}, // its lines are in parts
+	"listEvents":           {}, // the types of its lines are in parts
+	"exportQuestion":       {}, // the types of its lines are in parts
 	"getEvent":             {nil, wire.EventLine{}},
 	"getInclusionProof":    {nil, wire.ProofAnswer{}},
 	"getConsistencyProof":  {nil, wire.ProofAnswer{}},
@@ -115,8 +115,8 @@ var operations = map[string]exchange{
 	"getMetrics":           {},
 }
 
-// parts holds the types of schemas that no operation uses directly: lines of NDJSON, and JSON
-// that other types leave undecoded.
+// parts holds the types of schemas that are not the whole body of any operation: lines of NDJSON,
+// and JSON that other types leave undecoded.
 var parts = map[string]exchange{
 	"IPCRecordLine":           {request: wire.BatchLine{}},
 	"RunDAGLine":              {request: wire.BatchLine{}},
@@ -147,8 +147,8 @@ var parts = map[string]exchange{
 	"KeyRotatedEvent":         {answer: wire.KeyRotatedEvent{}},
 }
 
-// free lists members that are raw JSON in package wire although the contract describes them,
-// because their exact bytes matter or another package parses them.
+// free lists members that package wire keeps as raw JSON, although the contract describes their
+// structure, because their exact bytes matter or another package parses them.
 var free = []string{
 	"Receipt.event", "RecordRow.event", "ListedRecord.event", "EventLine.event", "Event.record", "ComputeAnswer.record",
 	"BatchLine.record", "NestedProof.text", "LookupAnswer.answer_text", "CacheDimensions.schema_version", "CacheDimensions.canonicalization_version", "CacheDimensions.chunking_version",
@@ -172,7 +172,7 @@ var foreign = []string{"postTraces", "postLogs", "OTLPTracesRequest", "OTLPLogsR
 // checker compares schemas of the contract with Go types.
 type checker struct {
 	*testing.T
-	seen    map[string]bool // components with which a type was compared
+	seen    map[string]bool // components that have been compared with a type
 	request bool
 }
 
@@ -234,8 +234,8 @@ var (
 	ranges = reflect.TypeFor[wire.SeqRange]()
 )
 
-// compare compares a schema with the type t, which must not be a pointer. at names the place in
-// messages.
+// compare compares a schema with the type t, which must not be a pointer. at says where the schema
+// occurs, for failure messages.
 func (c checker) compare(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	c.Helper()
 	schema := c.resolve(ref)
@@ -311,8 +311,8 @@ func (c checker) members(schema *openapi3.Schema, t reflect.Type) {
 	}
 }
 
-// value returns the type of a member without the pointer or Nullable that makes it nullable. It
-// requires such a wrapper on nullable members, and forbids it on all others.
+// value returns the type of a member without the pointer or Nullable that makes it nullable. The
+// test fails if a nullable member lacks such a wrapper, or if any other member has one.
 func (c checker) value(at string, ref *openapi3.SchemaRef, t reflect.Type, given bool) reflect.Type {
 	c.Helper()
 	schema := c.resolve(ref)
@@ -335,7 +335,8 @@ func (c checker) value(at string, ref *openapi3.SchemaRef, t reflect.Type, given
 	return t
 }
 
-// leavesOut checks that the contract does not allow the zero value that the type omits.
+// leavesOut checks that the contract does not allow the zero value of t, which omitempty leaves
+// out.
 func (c checker) leavesOut(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	c.Helper()
 	zero, has := map[reflect.Kind]any{reflect.String: "", reflect.Bool: false, reflect.Uint64: 0.0, reflect.Int64: 0.0}[t.Kind()]
@@ -355,8 +356,8 @@ var zeroes = []string{
 	"ProblemPlace.field", "ProblemPlace.claimed", "ProblemPlace.computed",
 }
 
-// resolve follows references and allOfs with a single element, and marks each component that it
-// passes as seen.
+// resolve follows references and single-element allOfs, and marks every component on the way as
+// seen.
 func (c checker) resolve(ref *openapi3.SchemaRef) *openapi3.Schema {
 	for {
 		if name, found := strings.CutPrefix(ref.Ref, "#/components/schemas/"); found {

@@ -22,7 +22,7 @@ const (
 // RunPage is one page of a list of rows about runs.
 type RunPage[T any] struct {
 	Page[T]
-	Incomplete []string `json:"incomplete,omitempty"` // the parts that the ledger's IPC records lack; set only if there are no rows
+	Incomplete []string `json:"incomplete,omitempty"` // parts that the ledger's IPC records lack; set only if there are no rows
 }
 
 // Generation describes an IPC record in responses about drift.
@@ -32,14 +32,14 @@ type Generation struct {
 	Time       Time      `json:"time"`
 	IPCID      *string   `json:"ipc_id"`
 	OutputHash *string   `json:"output_hash"`
-	Names      *RunNames `json:"names,omitempty"` // only with names=true
+	Names      *RunNames `json:"names,omitempty"` // set only if the request has names=true
 }
 
 // AttributedRecord is one side of an [Attribution].
 type AttributedRecord struct {
 	Generation
 	State      State    `json:"state"`
-	Mismatches []string `json:"mismatches"` // names of hashes whose claims were wrong
+	Mismatches []string `json:"mismatches"` // names of the hashes for which the record's claim was wrong
 }
 
 // VariableDifference is a variable that differs between two runs.
@@ -58,9 +58,9 @@ type MemberDifference struct {
 	// A and B are the digests of the member's values. A digest is nil if that payload lacks the member.
 	A *string `json:"a"`
 	B *string `json:"b"`
-	// AValue and BValue are the values as they were posted. A value is present only if text=true, the
-	// caller is allowed to read content, the payload has the member, and neither payload is erased or too
-	// long.
+	// AValue and BValue are the values as they were posted. A value is present only if the request has
+	// text=true, the caller is allowed to read content, the payload has the member, and neither payload
+	// is erased or too long.
 	AValue json.RawMessage `json:"a_value,omitempty"`
 	BValue json.RawMessage `json:"b_value,omitempty"`
 }
@@ -69,8 +69,8 @@ type MemberDifference struct {
 type Attribution struct {
 	TreeView
 	IPCChange
-	// Text describes how much the texts changed. It is present only if text=true and the caller is allowed
-	// to read content.
+	// Text describes how much the texts changed. It is present only if the request has text=true and the
+	// caller is allowed to read content.
 	Text *AttributionTextChanges `json:"text,omitempty"`
 }
 
@@ -84,17 +84,16 @@ type IPCChange struct {
 	Summary       string               `json:"says"` // the change in one sentence
 }
 
-// Group describes the runs that have a value in common. Its Seq is that of the last of these
-// runs.
+// Group describes the runs that share a value. Seq is the seq of the last of these runs.
 type Group struct {
 	RowMembers
 	By              string    `json:"by"`
 	Value           string    `json:"value"`
-	Name            *HashName `json:"name,omitempty"` // only with names=true
+	Name            *HashName `json:"name,omitempty"` // set only if the request has names=true
 	Runs            uint64    `json:"runs"`
 	DistinctOutputs uint64    `json:"distinct_outputs"`
-	Stability       Decimal   `json:"stability"`    // share of the runs that have the most common output
-	EntropyBits     Decimal   `json:"entropy_bits"` // entropy of the outputs in bits
+	Stability       Decimal   `json:"stability"`    // fraction of the runs that have the most common output
+	EntropyBits     Decimal   `json:"entropy_bits"` // Shannon entropy of the distribution of outputs, in bits
 	Flips           uint64    `json:"flips"`        // number of runs whose output differs from that of the previous run
 	FirstSeq        uint64    `json:"first_seq"`
 	FirstTime       Time      `json:"first_time"`
@@ -110,13 +109,13 @@ type GroupAnswer struct {
 	OutputsNext string        `json:"outputs_next,omitempty"` // cursor of the next page of outputs
 }
 
-// GroupOutput is one of a group's outputs. Its Seq is that of the first run that had it.
+// GroupOutput is one of a group's outputs. Seq is the seq of the first run that produced it.
 type GroupOutput struct {
 	RowMembers
 	OutputHash string    `json:"output_hash"`
-	Name       *HashName `json:"name,omitempty"` // only with names=true
+	Name       *HashName `json:"name,omitempty"` // set only if the request has names=true
 	Runs       uint64    `json:"runs"`
-	Share      Decimal   `json:"share"` // share of the group's runs
+	Share      Decimal   `json:"share"` // fraction of the group's runs that have this output
 }
 
 // GroupMember is one run of a group.
@@ -137,8 +136,8 @@ type TimelineRow struct {
 	Text          *TextChange          `json:"text,omitempty"` // how much the output changed since the previous run; present under the same conditions as in [Attribution]
 }
 
-// EffectsAnswer has one page of the pairs of runs that differ in one variable only, and the
-// totals of all pairs.
+// EffectsAnswer has one page of the pairs of runs that differ in only one variable, and the totals
+// over all pairs.
 type EffectsAnswer struct {
 	RunPage[EffectPair]
 	Variable  string `json:"variable"`
@@ -146,13 +145,13 @@ type EffectsAnswer struct {
 	Changed   uint64 `json:"changed"`
 	Unchanged uint64 `json:"unchanged"`
 	// Sample is true if Pairs, Changed, and Unchanged cover only the first pairs of the list, because the
-	// request asks for no more and there are others.
+	// request asked for no more than that and there are more pairs.
 	Sample bool `json:"sample,omitempty"`
-	// Text summarises how much the outputs changed. Only the first page has it.
+	// Text summarises how much the outputs changed. It is set only on the first page.
 	Text *EffectTextSummary `json:"text,omitempty"`
 }
 
-// EffectPair is a pair of runs that differ in one variable only. Its Seq is that of run A.
+// EffectPair is a pair of runs that differ in only one variable. Seq is the seq of run A.
 type EffectPair struct {
 	Seq           uint64      `json:"seq"`
 	A             Generation  `json:"a"`
@@ -162,7 +161,7 @@ type EffectPair struct {
 }
 
 // Rerun describes a repeated generation, to be compared with a record. Output or OutputHash is required.
-// If any other member except Environment is omitted, the server uses the record's value.
+// For any other omitted member except Environment, the server uses the record's value.
 type Rerun struct {
 	Seq              uint64          `json:"seq"`               // seq of the IPC record
 	Payload          json.RawMessage `json:"payload,omitempty"` // a JSON object
@@ -179,7 +178,7 @@ type Rerun struct {
 	Environment      *Environment    `json:"environment,omitempty"`
 }
 
-// Reproduction compares a re-run with its record.
+// Reproduction is the result of comparing a re-run with the record that it repeats.
 type Reproduction struct {
 	TreeView
 	Record        Generation           `json:"record"`
@@ -198,10 +197,10 @@ type HashPair struct {
 	Match    bool    `json:"match"`
 }
 
-// RunValue is a value that runs have. Its Seq is that of the first run with the value.
+// RunValue is a value that occurs in runs. Seq is the seq of the first run with this value.
 type RunValue struct {
 	RowMembers
-	Value string `json:"value"` // a number as JSON, or a label's name
+	Value string `json:"value"` // a number in JSON syntax, or the name of a label
 }
 
 // Rates counts the records of a ledger in consecutive periods.

@@ -15,16 +15,16 @@ type EventLine struct {
 	Event     json.RawMessage `json:"event"` // an [Event]
 }
 
-// LiveSummary describes a ledger at one size: the response to GET /live. The counters are totals
-// over the events that the index covers.
+// LiveSummary is the response to GET /live. It describes a ledger at one tree size. The counters
+// are totals over the first IndexSize events.
 type LiveSummary struct {
 	TreeSize   uint64            `json:"tree_size"`
-	Time       Time              `json:"time"` // time of the last event; the same commit signed the checkpoint
+	Time       Time              `json:"time"` // time of the last event; the checkpoint was signed in the same commit
 	IndexSize  uint64            `json:"index_size"`
 	Records    map[Kind]uint64   `json:"records"`
 	Mismatches uint64            `json:"mismatches"` // number of failed checks
-	Incomplete map[string]uint64 `json:"incomplete"` // numbers of IPC records by the part that they lack
-	Drift      map[Cause]uint64  `json:"drift"`      // numbers of runs by cause; a cause without runs is omitted
+	Incomplete map[string]uint64 `json:"incomplete"` // number of IPC records that lack each part, keyed by part
+	Drift      map[Cause]uint64  `json:"drift"`      // number of runs for each cause; causes without runs are omitted
 	Newest     []LiveEvent       `json:"newest"`     // at most 10 events, newest first
 }
 
@@ -120,7 +120,7 @@ type IPCRecordEvent struct {
 	// payload has too many members.
 	PayloadMembers Nullable[map[string]string] `json:"payload_members,omitzero"`
 	PayloadSchema  string                      `json:"payload_schema,omitempty"`
-	Seed           json.Number                 `json:"seed,omitempty"` // the record's member seed or, without one, the payload's
+	Seed           json.Number                 `json:"seed,omitempty"` // taken from the record's seed member or, if it has none, from the payload's
 	Temperature    *float64                    `json:"temperature,omitempty"`
 	Usage          json.RawMessage             `json:"usage,omitempty"`
 }
@@ -130,7 +130,7 @@ type RunDAGEvent struct {
 	RecordMembers
 	AnswerMode      *string            `json:"answer_mode,omitempty"`
 	AuditMode       *string            `json:"audit_mode,omitempty"`
-	CacheDimensions map[string]*string `json:"cache_dimensions,omitempty"` // nil if the texts are too long for the event
+	CacheDimensions map[string]*string `json:"cache_dimensions,omitempty"` // a version is nil if its text is too long for the event
 	DocumentRoots   []string           `json:"document_roots,omitempty"`
 	EvidenceIDs     []string           `json:"evidence_ids,omitempty"`
 	FailureStage    *string            `json:"failure_stage"`
@@ -142,7 +142,7 @@ type RunDAGEvent struct {
 	Nodes           []Node             `json:"nodes"`
 	Preflight       string             `json:"preflight"` // available or unavailable_legacy_run
 	// PreflightGeneration is set if the preflight payload does not have the current form. It is the
-	// payload's node_version, or legacy.
+	// payload's node_version, or legacy if that does not identify the form.
 	PreflightGeneration string  `json:"preflight_generation,omitempty"`
 	QuestionMode        string  `json:"question_mode,omitempty"`
 	Shape               string  `json:"shape"`
@@ -189,13 +189,13 @@ type NoteEvent struct {
 // PathValidatedEvent is a [PathValidation] as recorded in the log.
 type PathValidatedEvent struct {
 	RequestMembers
-	Build              *string  `json:"build,omitempty"`     // the build of the record
-	ContentFingerprint *string  `json:"content_fingerprint"` // the validated fingerprint
+	Build              *string  `json:"build,omitempty"`     // build of the validated record
+	ContentFingerprint *string  `json:"content_fingerprint"` // fingerprint of the validated content
 	Names              []string `json:"names,omitempty"`     // which of build and content_fingerprint the request contained
 	PathID             string   `json:"path_id"`
 	Project            string   `json:"project"`
 	Reason             *string  `json:"reason,omitempty"`
-	RecordSeq          uint64   `json:"record_seq"` // seq of the path's latest record in that build at that time
+	RecordSeq          uint64   `json:"record_seq"` // seq of the path's latest record in Build at the time of the validation
 	Validated          bool     `json:"validated"`
 	ActionOrigin
 }
@@ -249,7 +249,7 @@ func (r *SeqRange) UnmarshalJSON(text []byte) error {
 
 // LedgerCreatedEvent is the first event of every log.
 type LedgerCreatedEvent struct {
-	MemberSecretHash string `json:"member_secret_hash,omitempty"` // SHA-256 of the secret of payload members
+	MemberSecretHash string `json:"member_secret_hash,omitempty"` // SHA-256 of the ledger's secret for the digests of payload members
 	Origin           string `json:"origin"`
 	VerifierKey      string `json:"verifier_key"`
 }
@@ -257,7 +257,7 @@ type LedgerCreatedEvent struct {
 // KeyRotatedEvent is one step of a key rotation. To verify it, use proofs.KeyHistory.
 type KeyRotatedEvent struct {
 	Digest         string `json:"digest"`
-	Handover       string `json:"handover,omitempty"` // a signed note; set only in the step introduced
+	Handover       string `json:"handover,omitempty"` // signed note; set only if Step is introduced
 	IdempotencyKey string `json:"idempotency_key"`
 	PreviousKey    string `json:"previous_key"`
 	Step           string `json:"step"` // introduced or retired
@@ -266,8 +266,8 @@ type KeyRotatedEvent struct {
 
 // RecordRefusedEvent records that a request was refused.
 type RecordRefusedEvent struct {
-	Digest         string  `json:"digest"`              // the digest that the event of the request would have had
-	FirstSeq       *uint64 `json:"first_seq,omitempty"` // seq of the event that holds the idempotency key
+	Digest         string  `json:"digest"`              // digest that the request's event would have contained
+	FirstSeq       *uint64 `json:"first_seq,omitempty"` // seq of the event that already uses the idempotency key
 	IdempotencyKey string  `json:"idempotency_key,omitempty"`
 	Kind           Kind    `json:"kind"`
 	Mismatches     uint64  `json:"mismatches"` // number of failed checks; the event lists at most the first 64

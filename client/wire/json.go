@@ -17,7 +17,7 @@ import (
 type Nullable[T any] struct {
 	// Given is false if the member is absent.
 	Given bool
-	// Value is nil for null.
+	// Value is nil if the member is null or absent.
 	Value *T
 }
 
@@ -33,7 +33,7 @@ func (n *Nullable[T]) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &n.Value)
 }
 
-// Decimal is a number that responses contain with six decimals.
+// Decimal is a number that responses state with six decimal places.
 type Decimal float64
 
 // MarshalJSON implements [json.Marshaler].
@@ -42,7 +42,7 @@ func (d Decimal) MarshalJSON() ([]byte, error) {
 }
 
 // IntNumber returns an integer as a [json.Number], the type of members that accept integers of any size.
-// For an integer that T cannot hold, write a json.Number of its decimal digits.
+// For an integer that T cannot hold, make a json.Number from its decimal digits.
 func IntNumber[T ~int | ~int32 | ~int64 | ~uint32 | ~uint64](n T) json.Number {
 	if n < 0 {
 		return json.Number(strconv.FormatInt(int64(n), 10))
@@ -65,8 +65,8 @@ var (
 	number     = reflect.TypeFor[json.Number]()
 )
 
-// appendValue encodes the types that requests consist of, and leaves all other types to
-// encoding/json.
+// appendValue encodes the types that requests consist of, and falls back to encoding/json for all
+// other types.
 func appendValue(dst []byte, v reflect.Value) ([]byte, error) {
 	switch {
 	case !v.IsValid():
@@ -161,7 +161,7 @@ func appendMap(dst []byte, v reflect.Value) ([]byte, error) {
 func appendText(dst []byte, text string) ([]byte, error) {
 	dst = append(dst, '"')
 	for len(text) > 0 {
-		end := 0 // end of the valid UTF-8
+		end := 0 // text[:end] is valid UTF-8
 		for end < len(text) {
 			r, size := utf8.DecodeRuneInString(text[end:])
 			if r == utf8.RuneError && size == 1 {
@@ -175,7 +175,7 @@ func appendText(dst []byte, text string) ([]byte, error) {
 		if err := encoder.Encode(text[:end]); err != nil {
 			return nil, err
 		}
-		dst = append(dst, quoted.Bytes()[1:quoted.Len()-2]...) // strips the quotes and the line end
+		dst = append(dst, quoted.Bytes()[1:quoted.Len()-2]...) // without the quotes and the newline
 		if text = text[end:]; text == "" {
 			break
 		}

@@ -1,6 +1,6 @@
 package wire
 
-// CreateLedgerRequest is the request to create a ledger. Origin and OnMismatch have defaults.
+// CreateLedgerRequest is the request to create a ledger. Origin and OnMismatch are optional.
 type CreateLedgerRequest struct {
 	Name       string `json:"name"`
 	Origin     string `json:"origin,omitempty"`
@@ -16,7 +16,7 @@ type LedgerList struct {
 type LedgerDescription struct {
 	Name        string `json:"name"`
 	Origin      string `json:"origin"`
-	VerifierKey string `json:"verifier_key"` // the newest key; do not trust it unless you also have it from another source that you trust
+	VerifierKey string `json:"verifier_key"` // the newest key; do not trust it unless you have also obtained it from a trusted source
 	Created     Time   `json:"created"`
 	Frozen      bool   `json:"frozen"`      // the ledger accepts no more writes
 	OnMismatch  string `json:"on_mismatch"` // accept or reject
@@ -24,14 +24,14 @@ type LedgerDescription struct {
 	// UnregisteredSources is accept or reject. It determines whether the ledger accepts
 	// citation sets with sources that are not registered.
 	UnregisteredSources string `json:"unregistered_sources"`
-	// OTLPContent is keep or hashes. It determines what the ledger keeps of generations that
-	// arrive by OTLP. It is empty if the server is too old to send it.
+	// OTLPContent is keep or hashes. It determines what the ledger keeps of generations that arrive
+	// over OTLP. It is empty if the server is too old to send it.
 	OTLPContent string `json:"otlp_content"`
 	TreeSize    uint64 `json:"tree_size"`
 	RootHash    string `json:"root_hash"`
 	Tip         string `json:"tip"` // event_hash of the last event
 	LastEvent   Time   `json:"last_event"`
-	// Scopes are those that the caller has on the ledger, such as read. A write scope does not mean
+	// Scopes lists the caller's scopes on the ledger, such as read. A write scope does not mean
 	// that the server and the ledger currently accept writes.
 	Scopes []string `json:"scopes"`
 }
@@ -47,7 +47,7 @@ type UnregisteredSourcesChange struct {
 	UnregisteredSources string `json:"unregistered_sources"` // accept or reject
 }
 
-// OTLPContentChange makes a ledger keep the content of generations that arrive by OTLP, or only
+// OTLPContentChange makes a ledger keep the content of generations that arrive over OTLP, or only
 // its hashes.
 type OTLPContentChange struct {
 	OTLPContent string `json:"otlp_content"` // keep or hashes
@@ -58,13 +58,13 @@ type KeyRotationStep struct {
 	Step string `json:"step"` // rotate or retire
 }
 
-// MemberSecret is the secret with which a ledger computes the digests of payload members.
+// MemberSecret holds the secret that a ledger uses to compute the digests of payload members.
 type MemberSecret struct {
 	MemberSecret string `json:"member_secret"` // 64 hexadecimal digits
 }
 
-// KeyHistory lists the verifier keys of a log as the server states them. proofs.ParseLogKey checks the
-// handovers.
+// KeyHistory lists the verifier keys of a log, as reported by the server. Use proofs.ParseLogKey to
+// check the handovers.
 type KeyHistory struct {
 	Origin      string        `json:"origin"`
 	VerifierKey string        `json:"verifier_key"` // the newest key
@@ -75,7 +75,7 @@ type KeyHistory struct {
 type ReplacedKey struct {
 	VerifierKey string  `json:"verifier_key"`
 	ReplacedAt  uint64  `json:"replaced_at"`  // seq of the event that introduces the next key, which signs from this event on
-	SignedUpTo  *uint64 `json:"signed_up_to"` // largest tree size for which its signatures are valid; nil while the key and the newest one both sign
+	SignedUpTo  *uint64 `json:"signed_up_to"` // largest tree size for which its signatures are valid; nil while this key and the newest key both sign
 	Handover    string  `json:"handover"`     // signed note that names the next key
 }
 
@@ -84,12 +84,13 @@ type Stats struct {
 	AsOf       uint64            `json:"as_of"`
 	TreeSize   uint64            `json:"tree_size"`
 	Records    map[Kind]uint64   `json:"records"`
-	Refusals   map[string]uint64 `json:"refusals"`   // by reason
+	Refusals   map[string]uint64 `json:"refusals"`   // number of refusals for each reason
 	Incomplete map[string]uint64 `json:"incomplete"` // number of IPC records that lack each part
 	Checks     []CheckCount      `json:"checks"`
 }
 
-// CheckCount is the number of checks with one result.
+// CheckCount is the number of checks with the same kind of record, the same field, and the same
+// result.
 type CheckCount struct {
 	Kind   Kind        `json:"kind"`
 	Field  string      `json:"field"`
@@ -99,7 +100,7 @@ type CheckCount struct {
 
 // Snapshot is a copy of the database that a server has made for a backup.
 type Snapshot struct {
-	Name    string `json:"name"`    // name of its folder below snapshots in the data folder
+	Name    string `json:"name"`    // name of its folder, which is inside snapshots in the data folder
 	Erasing uint64 `json:"erasing"` // number of erased pieces of content that the copy might still contain
 }
 
@@ -116,7 +117,7 @@ type SignInMethods struct {
 	Tokens       bool           `json:"tokens"`       // the server accepts API tokens
 	Certificates bool           `json:"certificates"` // the server accepts client certificates
 	ReadOnly     bool           `json:"read_only"`    // the server refuses all writes
-	OIDC         []SignInIssuer `json:"oidc"`         // the issuers with which a browser can sign in
+	OIDC         []SignInIssuer `json:"oidc"`         // the issuers that a browser can use to sign in
 }
 
 // SignInIssuer is an OpenID Connect issuer. A browser uses the authorization code flow with PKCE.
@@ -127,17 +128,17 @@ type SignInIssuer struct {
 
 // ProofAnswer is an inclusion or consistency proof (RFC 6962).
 type ProofAnswer struct {
-	AsOf       uint64   `json:"as_of"` // size of the tree whose root the proof yields
+	AsOf       uint64   `json:"as_of"` // size of the tree whose root can be computed from the proof
 	Hashes     []string `json:"hashes"`
-	Checkpoint string   `json:"checkpoint,omitempty"` // checkpoint of that tree; present only if the tree is that of the head and the server sends it
+	Checkpoint string   `json:"checkpoint,omitempty"` // checkpoint of that tree; present only if that is the current tree and the server sends it
 }
 
-// ProducerRow describes what a producer has delivered. Its Seq is that of the latest record.
+// ProducerRow describes what a producer has delivered. Seq is the seq of its latest record.
 type ProducerRow struct {
 	RowMembers
 	ID         string `json:"id"`
 	Records    uint64 `json:"records"`
-	CompleteTo uint64 `json:"complete_to"` // highest number up to which none is missing
+	CompleteTo uint64 `json:"complete_to"` // highest sequence number up to which none is missing
 	Highest    uint64 `json:"highest"`
 	Missing    uint64 `json:"missing"`
 	Repeated   uint64 `json:"repeated"`
@@ -152,25 +153,25 @@ type ProducerAnswer struct {
 	Next       string              `json:"next,omitempty"` // cursor of the next page of both gaps and duplicates
 }
 
-// ProducerGap is a range of missing numbers.
+// ProducerGap is a range of missing sequence numbers, including both ends.
 type ProducerGap struct {
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`
 }
 
-// ProducerDuplicate is a record that repeats a number of its producer.
+// ProducerDuplicate is a record that repeats a sequence number of its producer.
 type ProducerDuplicate struct {
 	RowMembers
 	ProducerSeq uint64 `json:"producer_seq"`
-	FirstSeq    uint64 `json:"first_seq"` // seq of the first record with the number
+	FirstSeq    uint64 `json:"first_seq"` // seq of the first record with this sequence number
 }
 
 // IndexPart is a part of a server's index of a ledger. The rows are sorted by key.
 type IndexPart struct {
 	AsOf     uint64 `json:"as_of"`     // the number of events that the index covers
 	RootHash string `json:"root_hash"` // root of the tree of that size
-	Layout   string `json:"layout"`    // layout of the index; only servers with the same layout have the same rows
-	Digest   string `json:"digest"`    // SHA-256 of the rows, also if Rows is absent
+	Layout   string `json:"layout"`    // identifies the layout of the index; only servers with the same layout have the same rows
+	Digest   string `json:"digest"`    // SHA-256 of the rows; present even if Rows is absent
 	Rows     []byte `json:"rows,omitempty"`
-	Next     string `json:"next,omitempty"` // where the next part begins; absent after the last one
+	Next     string `json:"next,omitempty"` // cursor of the next part; absent in the last part
 }

@@ -1,6 +1,7 @@
 package wire
 
-// ProjectRow describes a project, which is a story with its paths. Its Seq is that of its latest record.
+// ProjectRow describes a project, which is a story with its paths. Seq is the seq of the project's
+// latest record.
 type ProjectRow struct {
 	RowMembers
 	ProjectRow string `json:"project"`
@@ -21,12 +22,12 @@ type Path struct {
 	Time  Time    `json:"time"`
 }
 
-// PathStatus holds the fingerprints of a path and what follows from them. A fingerprint is 8 hexadecimal
-// digits, or up to 64 if HashVersion is not adr-004. It is nil if the record has no content.
+// PathStatus holds the fingerprints of a path and what the ledger derived from them. A fingerprint is 8
+// hexadecimal digits, or up to 64 if HashVersion is not adr-004. It is nil if the record has no content.
 type PathStatus struct {
 	Validated bool `json:"validated"`
-	// ValidatedBefore is the seq of the event that validated the same content in an earlier build of the
-	// line, if that validation no longer applies. It is 0 if no earlier validation exists.
+	// ValidatedBefore is the seq of the event that validated the same content earlier in the same line
+	// of builds, if that validation no longer applies. It is 0 if there is no such event.
 	ValidatedBefore       uint64  `json:"validated_before,omitempty"`
 	LinksChanged          bool    `json:"links_changed"`
 	ContentFingerprint    *string `json:"content_fingerprint"`
@@ -34,8 +35,8 @@ type PathStatus struct {
 	HashVersion           string  `json:"hash_version,omitempty"` // "" means adr-004
 }
 
-// PathVersion is the status of a path after one event, in the build of the record. The event is either a
-// record or a validation.
+// PathVersion is the status of a path, in the build of one of its records, after an event. The event is
+// either that record or a validation of it.
 type PathVersion struct {
 	RowMembers
 	Kind      Kind   `json:"kind"`
@@ -48,13 +49,13 @@ type PathVersion struct {
 	Reason *string  `json:"reason,omitempty"` // set only if the event is a validation
 }
 
-// Build counts the paths of a build by category. Its Seq is that of the build's first record.
+// Build counts the paths of a build by category. Seq is the seq of the build's first record.
 type Build struct {
 	RowMembers
 	Build       string  `json:"build"`
 	Branch      *string `json:"branch"`
 	Base        *string `json:"base"`                   // the build with which this one is compared
-	UnknownBase *string `json:"unknown_base,omitempty"` // a base that the build's first record names but that did not exist then
+	UnknownBase *string `json:"unknown_base,omitempty"` // the base named by the build's first record, if it did not exist at that time
 	Time        Time    `json:"time"`
 	New         uint64  `json:"new"`
 	Modified    uint64  `json:"modified"`
@@ -65,10 +66,10 @@ type Build struct {
 	HashVersion  string `json:"hash_version,omitempty"` // hash_version of the build's first record; "" means adr-004
 	Gone         uint64 `json:"gone"`                   // number of paths of the base that this build lacks
 	Paths        uint64 `json:"paths"`
-	OtherBases   uint64 `json:"other_bases"` // number of records that name another base or branch
+	OtherBases   uint64 `json:"other_bases"` // number of records whose base or branch differs from that of the build
 }
 
-// PathDifference describes a path in two builds, A and B. Its Seq is that of the path's record in B, or in A
+// PathDifference describes a path in two builds, A and B. Seq is the seq of the path's record in B, or in A
 // if the path is gone.
 type PathDifference struct {
 	RowMembers
@@ -78,8 +79,9 @@ type PathDifference struct {
 	LinksChanged bool          `json:"links_changed"`
 	A            *ComparedPath `json:"a"` // A or B is nil if that build lacks the path
 	B            *ComparedPath `json:"b"`
-	// Renamed lists at most 5 paths that might be the same path under another route: for a new path, paths
-	// that are gone and had the same content; for a path that is gone, new paths with the same content.
+	// Renamed lists at most 5 paths that might be the same path under a different route. For a new path,
+	// these are paths that are gone and had the same content; for a path that is gone, they are new paths
+	// with the same content.
 	Renamed []PathRename `json:"renamed"`
 }
 
@@ -93,8 +95,8 @@ type ComparedPath struct {
 	HashVersion           string  `json:"hash_version,omitempty"` // "" means adr-004
 }
 
-// PathRename is a path that has the same content as a compared path but a different route, so it may be that
-// path, renamed.
+// PathRename is a path that has the same content as a compared path but a different route, so it may be the
+// same path after a rename.
 type PathRename struct {
 	Seq    uint64   `json:"seq"`
 	PathID string   `json:"path_id"`
@@ -135,8 +137,8 @@ type ExpectedPath struct {
 	ContentFingerprint *string `json:"content_fingerprint,omitempty"`
 }
 
-// PathValidationsResult is the result of a [PathValidationsRequest], or, in a dry run, what it
-// would be.
+// PathValidationsResult is the result of a [PathValidationsRequest]. In a dry run, it describes
+// what the request would do.
 type PathValidationsResult struct {
 	AsOf      uint64          `json:"as_of"`
 	DryRun    bool            `json:"dry_run"`

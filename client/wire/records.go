@@ -2,9 +2,9 @@ package wire
 
 import "encoding/json"
 
-// Record is something that a service posts: an [IPCRecord], a [RunDAG], a [CitationSet], a
-// [PathFingerprint] or a [RawRecord]. In a batch, it can also be a [StateChangeLine], a [ValidationLine],
-// or a [NoteLine].
+// Record is implemented by the types that a service can post: an [IPCRecord], a [RunDAG], a
+// [CitationSet], a [PathFingerprint] or a [RawRecord]. In a batch, it can also be a [StateChangeLine], a
+// [ValidationLine], or a [NoteLine].
 type Record interface {
 	// RecordKind returns one of the four kinds of records or, for any other line of a batch, the kind of
 	// its event.
@@ -50,7 +50,7 @@ type IPCRecord struct {
 	Model            string          `json:"model"`
 	Temperature      *float64        `json:"temperature,omitempty"`
 	MaxTokens        json.Number     `json:"max_tokens,omitempty"` // an integer of any size; see [IntNumber]
-	Seed             json.Number     `json:"seed,omitempty"`       // an integer of any size; the default is the payload's member seed
+	Seed             json.Number     `json:"seed,omitempty"`       // an integer of any size; the default is the seed member of the payload
 	IPCID            string          `json:"ipc_id,omitempty"`
 	IPCIDAdvanced    string          `json:"ipc_id_advanced,omitempty"`
 	Environment      *Environment    `json:"environment,omitempty"`
@@ -148,11 +148,11 @@ type RejectInputs struct {
 	VerifierMethod   *string           `json:"verifier_method,omitempty"` // the default is claim_lattice_pointer
 }
 
-// PreflightPayload is the payload of the preflight node. The members from Classifier on can be any JSON.
-// To send a payload with another node_version, post a [RawRecord].
+// PreflightPayload is the payload of the preflight node. Classifier and the members after it can be any
+// JSON. To send a payload with another node_version, post a [RawRecord].
 type PreflightPayload struct {
-	Stage            *string         `json:"stage,omitempty"`        // preflight
-	NodeVersion      *string         `json:"node_version,omitempty"` // preflight-node-v1
+	Stage            *string         `json:"stage,omitempty"`        // "preflight"
+	NodeVersion      *string         `json:"node_version,omitempty"` // "preflight-node-v1"
 	Classifier       json.RawMessage `json:"classifier,omitempty"`
 	AnswerContract   json.RawMessage `json:"answer_contract,omitempty"`
 	PromptContract   json.RawMessage `json:"prompt_contract,omitempty"`
@@ -210,7 +210,7 @@ type PathFingerprint struct {
 	Project               string   `json:"project"`
 	Build                 *string  `json:"build,omitempty"`
 	Branch                *string  `json:"branch,omitempty"` // the branch to which the build belongs
-	Base                  *string  `json:"base,omitempty"`   // the build with which Build is compared; nil means the last build of the branch
+	Base                  *string  `json:"base,omitempty"`   // the build to compare Build with; nil means the last build of the branch
 	Route                 []string `json:"route"`
 	Content               *string  `json:"content,omitempty"`
 	PathID                string   `json:"path_id,omitempty"`                 // claimed; 8 or more hexadecimal digits
@@ -223,7 +223,7 @@ type PathFingerprint struct {
 func (PathFingerprint) RecordKind() Kind { return KindPathFingerprint }
 
 // RawRecord is a record that is already JSON. It is sent byte for byte, except that PostBatch replaces line
-// ends between tokens by spaces, because each record must be one line.
+// breaks between tokens with spaces, because each record must be one line.
 type RawRecord struct {
 	Kind Kind
 	JSON json.RawMessage
@@ -232,7 +232,7 @@ type RawRecord struct {
 // RecordKind implements [Record].
 func (r RawRecord) RecordKind() Kind { return r.Kind }
 
-// RecordRunID implements [Record]. It returns the member run_id, or "" if JSON is not an object.
+// RecordRunID implements [Record]. It returns the run_id member of JSON, or "" if there is none.
 func (r RawRecord) RecordRunID() string {
 	var run struct {
 		RunID string `json:"run_id"`
@@ -253,12 +253,13 @@ type BatchLine struct {
 	IdempotencyKey string `json:"idempotency_key,omitempty"` // at most 1,024 bytes
 }
 
-// NativeLine is one line of a batch that contains a record of another system, unchanged.
+// NativeLine is one line of a batch. It contains a record in the format of another system,
+// unchanged.
 type NativeLine struct {
 	Format         string          `json:"format"`
 	Record         json.RawMessage `json:"record"`
 	IdempotencyKey string          `json:"idempotency_key,omitempty"` // at most 1,024 bytes; the default is derived from the record
-	Zone           string          `json:"zone,omitempty"`            // time zone of times that do not state one
+	Zone           string          `json:"zone,omitempty"`            // time zone for times that do not state one
 	Project        string          `json:"project,omitempty"`         // project of the paths in a validation cache
 	Subject        string          `json:"subject,omitempty"`         // subject of the citations
 	RunID          string          `json:"run_id,omitempty"`          // run_id of the citations
@@ -270,8 +271,8 @@ type ImportResult struct {
 	Members []ImportedMember `json:"members"`
 }
 
-// ImportedChange is a change of state or a validation that followed from a [NativeLine]. It has either Seq
-// or Problem.
+// ImportedChange is a change of state or a validation that followed from a [NativeLine]. Either Seq or
+// Problem is set.
 type ImportedChange struct {
 	Kind    Kind   `json:"kind"`
 	Seq     uint64 `json:"seq,omitempty"`
@@ -285,8 +286,8 @@ type ImportedMember struct {
 	As      string `json:"as"`   // where the member is in the record or, if it was left out, why
 }
 
-// ActionOrigin names who acted in another system, a person or a service, and when. The event also has the
-// ledger's own actor and time.
+// ActionOrigin states which person or service acted in another system, and when. The event also has the
+// actor and the time that the ledger itself recorded.
 type ActionOrigin struct {
 	OriginalActor string `json:"original_actor,omitempty"` // at most 1,024 bytes
 	Timestamp     string `json:"timestamp,omitempty"`      // RFC 3339 with any offset
@@ -340,23 +341,24 @@ func (NoteLine) RecordRunID() string { return "" }
 // if DryRun is false and AsOf is the value that the dry run returned.
 type StateChangeRequest struct {
 	StateChange
-	// Filter holds parameters of GET /records by name. Values are strings or integers. A nil map means no
-	// filter.
+	// Filter holds parameters of GET /records, keyed by name. Values are strings or integers. A nil map
+	// means no filter.
 	Filter map[string]any `json:"filter,omitempty"`
 	Seqs   []uint64       `json:"seqs,omitempty"`
 	DryRun *bool          `json:"dry_run,omitempty"` // the default is true
 	AsOf   *uint64        `json:"as_of,omitempty"`
 }
 
-// StateChangeResult is the result of a [StateChangeRequest], or, in a dry run, what it would be.
+// StateChangeResult is the result of a [StateChangeRequest]. In a dry run, it describes what the
+// request would do.
 type StateChangeResult struct {
 	AsOf         uint64     `json:"as_of"`
 	DryRun       bool       `json:"dry_run"`
-	Records      uint64     `json:"records"`       // number of records that change; one event changes each
+	Records      uint64     `json:"records"`       // number of records that change, each through one event
 	Already      uint64     `json:"already"`       // number of records that already had the state
-	WithoutState uint64     `json:"without_state"` // number of selected events of kinds that have no state
+	WithoutState uint64     `json:"without_state"` // number of selected events whose kind has no state
 	FirstSeqs    []uint64   `json:"first_seqs"`
-	Receipts     []*Receipt `json:"receipts,omitempty"` // receipts of the first changes
+	Receipts     []*Receipt `json:"receipts,omitempty"` // receipts of the first changes only
 }
 
 // Note is a remark about a record, for example from a review or a step of a workflow.
@@ -397,15 +399,16 @@ type ContentRedaction struct {
 // content only if DryRun is false and AsOf is the value that the dry run returned.
 type RedactionRequest struct {
 	Reason string `json:"reason"`
-	// Filter holds parameters of GET /records by name. Values are strings or integers. A nil map means no
-	// filter.
+	// Filter holds parameters of GET /records, keyed by name. Values are strings or integers. A nil map
+	// means no filter.
 	Filter map[string]any `json:"filter,omitempty"`
 	Seqs   []uint64       `json:"seqs,omitempty"`
 	DryRun *bool          `json:"dry_run,omitempty"` // the default is true
 	AsOf   *uint64        `json:"as_of,omitempty"`
 }
 
-// RedactionResult is the result of a [RedactionRequest], or, in a dry run, what it would be.
+// RedactionResult is the result of a [RedactionRequest]. In a dry run, it describes what the
+// request would do.
 type RedactionResult struct {
 	AsOf                 uint64           `json:"as_of"`
 	DryRun               bool             `json:"dry_run"`
@@ -455,8 +458,8 @@ type Receipt struct {
 	Checkpoint string          `json:"checkpoint,omitempty"` // signed note
 }
 
-// DerivedMembers holds what follows from other events. No proof covers it. Without derive=true, only Incomplete
-// can be set.
+// DerivedMembers holds what the ledger derived from other events. No proof covers these members. Without
+// derive=true, only Incomplete can be set.
 type DerivedMembers struct {
 	Drift               *DerivedDrift      `json:"drift,omitempty"`
 	Incomplete          []string           `json:"incomplete,omitempty"` // parts that an IPC record lacks; set even without derive=true
@@ -464,13 +467,13 @@ type DerivedMembers struct {
 	PathID              string             `json:"path_id,omitempty"`  // the path_id that the ledger assigned
 	Category            string             `json:"category,omitempty"` // new, modified, unchanged, or incomparable
 	Validated           *bool              `json:"validated,omitempty"`
-	ValidatedBefore     uint64             `json:"validated_before,omitempty"` // seq of the event that validated the same content in an earlier build of the line
+	ValidatedBefore     uint64             `json:"validated_before,omitempty"` // as in PathStatus
 	OtherBase           bool               `json:"other_base,omitempty"`       // the record names a base or branch other than that of its build
 	Conflicts           []DerivedConflict  `json:"conflicts,omitzero"`
 	UnregisteredSources []string           `json:"unregistered_sources,omitzero"`
 }
 
-// DerivedDrift describes what caused the change from the previous run with the same input to this one.
+// DerivedDrift describes what caused the change since the previous run with the same input.
 type DerivedDrift struct {
 	Against       uint64   `json:"against"`
 	Cause         Cause    `json:"cause"`
@@ -487,7 +490,7 @@ type DerivedDivergence struct {
 	DifferingDimensions []string    `json:"differing_dimensions"` // dimensions of the cache key that differ; nil if one of the runs has no dimensions
 }
 
-// DerivedConflict is a chunk of a citation set that is also cited under other sources.
+// DerivedConflict is a chunk of a citation set that is also attributed to other sources.
 type DerivedConflict struct {
 	ChunkHash   string      `json:"chunk_hash"`
 	SourceCount uint64      `json:"source_count"`
@@ -499,10 +502,10 @@ type ComputeAnswer struct {
 	Checks CheckMap        `json:"checks"`
 	Hashes Hashes          `json:"hashes"`
 	Kind   Kind            `json:"kind"`
-	Record json.RawMessage `json:"record"` // as in [Event]
+	Record json.RawMessage `json:"record"` // has the same form as the Record of an [Event]
 }
 
-// RecordRow is one event together with what follows from later events.
+// RecordRow is one event together with what the ledger derived from other events.
 type RecordRow struct {
 	TreeView
 	RowMembers
@@ -534,19 +537,19 @@ type ListedRecord struct {
 	Inconsistent []string          `json:"inconsistent,omitempty"` // names of the rules that the run-DAG's verdict breaks
 	Incomplete   []string          `json:"incomplete,omitempty"`   // parts that the IPC record lacks
 	Labels       map[string]string `json:"labels"`
-	Name         *HashName         `json:"name,omitempty"` // only with names=true
+	Name         *HashName         `json:"name,omitempty"` // set only if the request has names=true
 	Links        RecordLinks       `json:"links"`
 	Event        json.RawMessage   `json:"event,omitempty"` // an [Event], exactly as it is hashed
 }
 
-// SearchAnswer lists everything that a text can refer to.
+// SearchAnswer lists everything that the searched text might refer to.
 type SearchAnswer struct {
 	TreeView
 	Rows     []SearchHit `json:"rows"`     // at most 50; values that match exactly come first
 	Complete bool        `json:"complete"` // false if the search did not cover the whole ledger
 }
 
-// SearchHit is a value that was found. Its Seq is that of a record with the value.
+// SearchHit is one value that matches the search. Seq is the seq of a record with this value.
 type SearchHit struct {
 	RowMembers
 	// Type is event, event_hash, label (Value is then the name of a label), or the parameter of GET

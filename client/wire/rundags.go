@@ -42,8 +42,8 @@ type DivergenceRow struct {
 	DifferingDimensions []string     `json:"differing_dimensions"` // also nil if one run has no dimensions
 }
 
-// RunDAGCause is the reason why two run-DAGs diverge: the only dimension of the cache key that differs, or one
-// of the causes below.
+// RunDAGCause is the reason why two run-DAGs diverge: the name of the cache key's only differing dimension, or
+// one of the constants below.
 type RunDAGCause string
 
 // Causes that are not names of dimensions.
@@ -59,7 +59,7 @@ type CachedRunDAG struct {
 	TreeView
 	RunDAGRow
 	CacheKey        string             `json:"cache_key"`
-	CacheDimensions map[string]*string `json:"cache_dimensions"` // nil if the texts are too long for the event
+	CacheDimensions map[string]*string `json:"cache_dimensions"` // a version is nil if its text is too long for the event
 	QuestionHash    *string            `json:"question_hash"`
 	FailureStage    *string            `json:"failure_stage"`
 	AuditMode       *string            `json:"audit_mode"`
@@ -77,7 +77,7 @@ type QuestionHash struct {
 	QuestionMode string `json:"question_mode"` // strict or equivalence_class
 }
 
-// QuestionRequest is a question whose hash the server must compute.
+// QuestionRequest asks the server for the hash of a question.
 type QuestionRequest struct {
 	Question     string `json:"question"`
 	QuestionMode string `json:"question_mode,omitempty"` // equivalence_class (default) or strict
@@ -109,15 +109,15 @@ type ListedRunDAG struct {
 	ModelProfileHash     *string   `json:"model_profile_hash"`
 	GovernancePolicyHash *string   `json:"governance_policy_hash"`
 	Inconsistent         []string  `json:"inconsistent"`   // names of the rules that the run-DAG's verdict breaks
-	Name                 *HashName `json:"name,omitempty"` // names of the question; only with names=true
+	Name                 *HashName `json:"name,omitempty"` // readable name of the question; set only if the request has names=true
 }
 
-// RunDAGGroup describes the run-DAGs that have a hash in common. Its Seq is that of the last of them.
+// RunDAGGroup describes the run-DAGs that share a hash. Seq is the seq of the last of them.
 type RunDAGGroup struct {
 	RowMembers
 	By              string         `json:"by"`
 	Value           string         `json:"value"`
-	Name            *HashName      `json:"name,omitempty"` // only with names=true
+	Name            *HashName      `json:"name,omitempty"` // set only if the request has names=true
 	Runs            uint64         `json:"runs"`
 	DistinctAnswers uint64         `json:"distinct_answers"` // runs without an answer are not counted
 	Verdicts        []VerdictCount `json:"verdicts"`
@@ -133,7 +133,7 @@ type VerdictCount struct {
 	AuditMode    *string `json:"audit_mode"`
 	Shape        *string `json:"shape"`
 	Runs         uint64  `json:"runs"`
-	Share        Decimal `json:"share"` // share of the group's runs
+	Share        Decimal `json:"share"` // fraction of the group's runs that have this outcome
 }
 
 // StageProof proves one stage of a run-DAG.
@@ -141,7 +141,7 @@ type StageProof struct {
 	TreeView
 	Seq     uint64       `json:"seq"`
 	Stage   string       `json:"stage"`
-	Index   uint64       `json:"index"` // from 0
+	Index   uint64       `json:"index"` // position of the stage, counted from 0
 	Hash    string       `json:"hash"`
 	Root    string       `json:"root"`
 	Path    []MerkleStep `json:"path"` // from the leaf upwards

@@ -51,11 +51,11 @@ type ComparedRun struct {
 type CitationSetChange struct {
 	A            ComparedSet    `json:"a"`
 	B            ComparedSet    `json:"b"`
-	Added        []string       `json:"added"` // chunk hashes, as are Removed and Kept
+	Added        []string       `json:"added"` // chunk hashes, like Removed and Kept
 	Removed      []string       `json:"removed"`
 	Kept         []string       `json:"kept"`
 	OtherSources []ChunkSources `json:"other_sources"` // kept chunks that the two sets cite from different sources
-	Jaccard      float64        `json:"jaccard"`       // similarity of the two sets of chunks, 0 to 1, with six decimals
+	Jaccard      float64        `json:"jaccard"`       // Jaccard similarity of the two sets of chunks, from 0 to 1, with six decimal places
 	Summary      string         `json:"says"`          // the change in one sentence
 }
 
@@ -66,15 +66,15 @@ type ComparedSet struct {
 	Time    Time   `json:"time"`
 }
 
-// ChunkSources holds a chunk and, for each of the two sets, the sources from which it cites the
-// chunk.
+// ChunkSources holds a chunk and, for each of the two sets, the sources to which the set attributes
+// it.
 type ChunkSources struct {
 	ChunkHash string   `json:"chunk_hash"`
 	A         []string `json:"a"`
 	B         []string `json:"b"`
 }
 
-// LostChunk is a chunk that a set cites but that its source no longer lists. Seq is that of the
+// LostChunk is a chunk that a set cites but that its source no longer lists. Seq is the seq of the
 // set.
 type LostChunk struct {
 	RowMembers
@@ -83,8 +83,8 @@ type LostChunk struct {
 	Registration uint64 `json:"registration"` // seq of the event that registered the source without the chunk
 }
 
-// Reregistration is a source whose list of chunks changed between the recording of set A and
-// that of set B.
+// Reregistration is a source whose list of chunks changed after set A was recorded and before set B
+// was recorded.
 type Reregistration struct {
 	SourceID string `json:"source_id"`
 	A        uint64 `json:"a"` // seq of the event that registered the source before set A

@@ -11,13 +11,13 @@ type TextLength struct {
 }
 
 // TextChange describes how much a text changed from A to B. It covers only content that has not been erased. A
-// is nil if there is no text with which to compare B.
+// is nil if there is no text to compare B with.
 type TextChange struct {
 	Unavailable  UnavailableReason `json:"unavailable,omitempty"` // why there are no figures
 	A            *TextLength       `json:"a,omitempty"`
 	B            *TextLength       `json:"b,omitempty"`
-	Similarity   *Decimal          `json:"similarity,omitempty"`    // share of words and punctuation marks that stay the same, 0 to 1
-	LengthChange *Decimal          `json:"length_change,omitempty"` // number of words of B divided by that of A, minus 1; nil if A has no words
+	Similarity   *Decimal          `json:"similarity,omitempty"`    // fraction of words and punctuation marks that stay the same, from 0 to 1
+	LengthChange *Decimal          `json:"length_change,omitempty"` // number of words in B divided by the number of words in A, minus 1; nil if A has no words
 	Bounded      bool              `json:"bounded,omitempty"`       // the texts are long, so Similarity is only a lower bound
 }
 
@@ -28,7 +28,7 @@ type UnavailableReason string
 const (
 	TextRedacted  UnavailableReason = "redacted"   // the content of a record has been withdrawn
 	TextNotPosted UnavailableReason = "not_posted" // a record was posted without the text
-	TextLimit     UnavailableReason = "limit"      // earlier rows of the response used up the work allowed for one response
+	TextLimit     UnavailableReason = "limit"      // earlier rows of the response used up the limit on the work for one response
 )
 
 // AttributionTextChanges describes how much each of three texts changed between two runs.
@@ -41,22 +41,22 @@ type AttributionTextChanges struct {
 // EffectTextSummary summarises how much the outputs of pairs of runs differ.
 type EffectTextSummary struct {
 	Pairs       uint64 `json:"pairs"`       // number of pairs that the figures below cover
-	Sample      bool   `json:"sample"`      // there are more pairs than the first ones, which the figures cover
-	Unavailable uint64 `json:"unavailable"` // number of further pairs among these whose texts cannot be read
-	// A field below is nil if no pair has the figure.
+	Sample      bool   `json:"sample"`      // the figures cover only the first pairs, and there are more
+	Unavailable uint64 `json:"unavailable"` // number of additional pairs whose texts cannot be read, so that the figures do not cover them
+	// Each of the following fields is nil if no pair has that figure.
 	Similarity   *Quartiles `json:"similarity"`
 	LengthChange *Quartiles `json:"length_change"`
 	WordsA       *Quartiles `json:"words_a"`
 	WordsB       *Quartiles `json:"words_b"`
-	// SimilarityHistogram counts the pairs in ten equal intervals of the similarity, from 0 to 1. The last
+	// SimilarityHistogram counts the pairs by similarity, in ten equal intervals from 0 to 1. The last
 	// interval includes 1.
 	SimilarityHistogram []uint64 `json:"similarity_histogram"`
 	// WordsHistogram counts the outputs by their length, in at most ten intervals of equal width.
 	WordsHistogram []WordsInterval `json:"words_histogram"`
-	MostChanged    []ChangedPair   `json:"most_changed"` // the least similar pair comes first; at most one page
+	MostChanged    []ChangedPair   `json:"most_changed"` // sorted with the least similar pair first; at most one page
 }
 
-// Quartiles are the three values that divide sorted figures into four parts.
+// Quartiles holds the three values that divide sorted figures into four equal parts.
 type Quartiles struct {
 	Q1     Decimal `json:"q1"`
 	Median Decimal `json:"median"`
@@ -77,12 +77,12 @@ type ChangedPair struct {
 	B            uint64    `json:"b"`
 	Similarity   Decimal   `json:"similarity"`
 	LengthChange *Decimal  `json:"length_change,omitempty"`
-	Name         *HashName `json:"name,omitempty"` // names of the input; only with names=true
+	Name         *HashName `json:"name,omitempty"` // readable name of the input; set only if the request has names=true
 }
 
 // TextDiff holds the difference between two texts, word by word.
 type TextDiff struct {
-	Of           string     `json:"of"` // the name of the content
+	Of           string     `json:"of"` // name of the compared content
 	A            DiffedText `json:"a"`
 	B            DiffedText `json:"b"`
 	Similarity   Decimal    `json:"similarity"`
@@ -98,8 +98,8 @@ type DiffedText struct {
 	TextLength
 }
 
-// TextEdit is a part of a diff. Without the deleted parts, the diff is the text B. Without the inserted parts,
-// it is the text A, except that white space can differ.
+// TextEdit is a part of a diff. Leaving out the deleted parts yields text B. Leaving out the inserted parts
+// yields text A, except that white space can differ.
 type TextEdit struct {
 	Op   EditOp `json:"op"`
 	Text string `json:"text"`
@@ -117,8 +117,8 @@ const (
 
 // HashName is a readable name for a hash. At least one of Label and Words is present.
 type HashName struct {
-	// Label is the value of the label prompt, system_prompt or config, if the first and the last run with the
-	// system prompt both have it.
+	// Label is the value of the label prompt, system_prompt or config, if the first run and the last run with
+	// the system prompt both have it.
 	Label string `json:"label,omitempty"`
 	// Words holds the first words of the text on one line, at most 100 characters. Words from content are
 	// present only if the caller is allowed to read content and the record has not been redacted.
@@ -135,8 +135,8 @@ type RunNames struct {
 	Output       *HashName   `json:"output,omitempty"`
 }
 
-// NameOf returns the readable name of the value that a run has of a variable: of its input or its system prompt. It
-// returns "" if there is no name.
+// NameOf returns the readable name of the run's input or system prompt. The variable must be input or
+// system_prompt; for any other variable, and for a value without a name, NameOf returns "".
 func (n *RunNames) NameOf(variable string) string {
 	if n == nil || variable != "input" && variable != "system_prompt" {
 		return ""

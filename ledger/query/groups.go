@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/index/runs"
 )
 
-// Questions about groups of runs (spec: Groups; Runs).
+// groupQuestions lists the questions about groups of runs (spec: Groups; Runs).
 var groupQuestions = []Question{
 	{Path: "/drift/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until", "sort", "min_runs", "min_outputs"},
 		AtHead: ranked, RefusedParameters: map[string]string{"seeded": "the counts of groups include runs without a seed; " +
@@ -23,12 +23,12 @@ var groupQuestions = []Question{
 // GroupsQuery selects and orders groups of runs.
 type GroupsQuery struct {
 	groups.Query
-	// Ranking orders the groups in a view at the head. If it is nil, they are listed in the
-	// order of their first runs, newest first.
+	// Ranking is the order of the groups, which requires a view at the head. If it is nil, the
+	// groups are listed in the order of their first runs, newest first.
 	Ranking *groups.Ranking
 }
 
-// rankings maps the values of the parameter sort to rankings.
+// rankings maps each value of the sort parameter to its ranking.
 var rankings = map[string]groups.Ranking{
 	"recent": groups.RankedRecent, "runs": groups.RankedRuns, "flips": groups.RankedFlips, "stability": groups.RankedStability,
 }
@@ -62,7 +62,7 @@ func parseGroups(p Parameters) (q GroupsQuery, err error) {
 	return q, nil
 }
 
-// checkGrouping returns an error unless runs are grouped by that name.
+// checkGrouping returns an error if runs cannot be grouped by the given name.
 func checkGrouping(by string) error {
 	if !groups.IsValidGrouping(by) {
 		last := len(groupings) - 1
@@ -71,12 +71,13 @@ func checkGrouping(by string) error {
 	return nil
 }
 
-// ranked reports whether the answer comes from a ranking.
+// ranked reports whether the groups are listed in the order of a ranking, either because the
+// request asks for one or because its other parameters imply one.
 func ranked(p Parameters) bool { return p["sort"] != "" || impliedSort(p) != "" }
 
-// impliedSort returns the ranking that finds the requested groups without reading all other
-// groups, or "" if there is none. Rankings exist for the head only, so impliedSort also
-// returns "" for a request or a cursor at another size.
+// impliedSort returns the sort order whose ranking finds the requested groups without reading all
+// the others, or "" if there is none. Rankings exist only for the head, so impliedSort also returns
+// "" for a request or a cursor at another size.
 func impliedSort(p Parameters) string {
 	size, _, _ := decodeCursor(p["cursor"])
 	several := func(name string) bool {

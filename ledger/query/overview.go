@@ -14,8 +14,8 @@ import (
 	"colophon/ledger/record/moment"
 )
 
-// Questions about a ledger as a whole: the values of its runs, the outcomes of its records over
-// time, and the possible meanings of a text (spec: Values; Rates; Search).
+// overviewQuestions lists the questions about a ledger as a whole: the values of its runs, the
+// outcomes of its records over time, and what a text can refer to (spec: Values; Rates; Search).
 var overviewQuestions = []Question{
 	{Path: "/drift/values", Takes: Pages | Proofs, Names: []string{"of"}, Ask: asking(parseValuesOf, RunValues)},
 	{Path: "/rates", Names: []string{"since", "until", "step"}, Ask: asking(parseRates, Rates)},
@@ -32,7 +32,8 @@ func parseValuesOf(p Parameters) (string, error) {
 	return oneOf("of", p["of"], "", listed)
 }
 
-// RunValues lists the values that runs of any state have for a name, or the names of their labels.
+// RunValues lists the values that runs in any state have for the given name, which is temperature
+// or max_tokens, or the names of their labels.
 func RunValues(v *View, of string) (*wire.Page[wire.RunValue], error) {
 	found, next, err := groups.ListValues(v.View, of, v.Page)
 	if err != nil {
@@ -51,11 +52,11 @@ func parseRates(p Parameters) (q rates.Query, err error) {
 	if err == nil && given && (seconds == 0 || seconds > rates.MaxStep) {
 		err = invalid("step", "must be a number of seconds from 1 to %d", rates.MaxStep)
 	}
-	q.Step = int64(min(seconds, rates.MaxStep)) // no larger one is accepted
+	q.Step = int64(min(seconds, rates.MaxStep)) // larger values are refused above
 	return q, err
 }
 
-// Rates counts records by outcome, in consecutive periods of one length.
+// Rates counts records by outcome, in consecutive periods of equal length.
 func Rates(v *View, q rates.Query) (*wire.Rates, error) {
 	found, step, err := rates.List(v.View, q)
 	if err != nil {
@@ -87,7 +88,7 @@ func rateRow(_ *View, r *rates.Rate) wire.RatePeriod {
 	return row
 }
 
-// maxQuery limits the length of a text to search for, in bytes.
+// maxQuery is the maximum length of a search text, in bytes.
 const maxQuery = 256
 
 func parseSearch(p Parameters) (string, error) {
@@ -101,7 +102,8 @@ func parseSearch(p Parameters) (string, error) {
 	return q, nil
 }
 
-// Search finds the possible meanings of a text.
+// Search finds what a text can refer to: an event, a hash, a value of records, or the first words
+// of a longer text.
 func Search(v *View, text string) (*wire.SearchAnswer, error) {
 	var hashes []string
 	for _, name := range slices.Sorted(maps.Keys(forms.ByName)) {

@@ -11,17 +11,17 @@ import (
 	"colophon/ledger/record/moment"
 )
 
-// Parameters are the elements of the path and the query parameters of a request, by name.
+// Parameters maps the names of a request's path elements and query parameters to their values.
 type Parameters map[string]string
 
-// Has reports whether the request has a parameter.
+// Has reports whether the request has a parameter with the given name.
 func (p Parameters) Has(name string) bool {
 	_, has := p[name]
 	return has
 }
 
-// ParseCount parses a parameter as a number from 0 to 2^64-1. given is false if the request lacks
-// the parameter.
+// ParseCount parses the named parameter as a number from 0 to 2^64-1. given is false if the request
+// lacks the parameter.
 func (p Parameters) ParseCount(name string) (n uint64, given bool, err error) {
 	text, given := p[name]
 	if given {
@@ -38,7 +38,7 @@ func ParseCount(name, value string) (uint64, error) {
 	return strconv.ParseUint(value, 10, 64)
 }
 
-// checkForm returns an error if a parameter does not have the form.
+// checkForm returns an error about the named parameter if its value does not have the form f.
 func checkForm(f *forms.Form, name, value string) error {
 	if f.Accepts(value) {
 		return nil
@@ -46,7 +46,8 @@ func checkForm(f *forms.Form, name, value string) error {
 	return invalid(name, "must be %s", f.Description)
 }
 
-// ParseLimit parses the number of rows of a page, 1 to maxPage.
+// ParseLimit parses the value of the limit parameter, the number of rows per page, which must be
+// from 1 to maxPage.
 func ParseLimit(value string, maxPage int) (int, error) {
 	n, err := ParseCount("limit", value)
 	if err != nil || n < 1 || n > uint64(maxPage) {
@@ -55,7 +56,7 @@ func ParseLimit(value string, maxPage int) (int, error) {
 	return int(n), nil
 }
 
-// ParseChoice applies ParseChoice to a parameter of the request.
+// ParseChoice calls the function ParseChoice with the value of the named parameter.
 func (p Parameters) ParseChoice(name, first, second string) (bool, error) {
 	return ParseChoice(name, p[name], first, second)
 }
@@ -91,7 +92,7 @@ func parseTime(name, value string) (*time.Time, error) {
 	}
 	hint := ""
 	if _, ok := moment.Parse([]byte(strings.Replace(value, " ", "+", 1))); ok {
-		hint = "; write + as %2B" // a query decodes + as a space
+		hint = "; write + as %2B" // in a query, + is decoded as a space
 	}
 	return nil, invalid(name, "must be an RFC 3339 time, like 2026-01-02T15:04:05Z%s", hint)
 }

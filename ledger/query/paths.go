@@ -8,7 +8,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Questions about paths, which have no state (spec: Path categories; Path id collisions; Builds).
+// pathQuestions lists the questions about paths, which have no state (spec: Path categories; Path
+// id collisions; Builds).
 var pathQuestions = []Question{
 	{Path: "/paths", Takes: Pages | Proofs, Ask: plain(Projects)},
 	{Path: "/paths/:project", Takes: Pages | Proofs, Names: []string{"status", "validated", "build"}, Ask: asking(parsePaths, Paths)},
@@ -57,8 +58,8 @@ func parsePaths(p Parameters) (q PathsQuery, err error) {
 	return q, nil
 }
 
-// Paths lists the paths of a project or of a build. Each row shows the path as of its latest
-// record there.
+// Paths lists the paths of a project or of one of its builds. Each row shows the path as of its
+// latest record in that project or build.
 func Paths(v *View, q PathsQuery) (*wire.Page[wire.Path], error) {
 	found, next, err := paths.List(v.Context, v.View, q.Project, q.Filter, v.Page)
 	if err != nil {
@@ -78,7 +79,7 @@ func pathStatus(p *paths.Path) wire.PathStatus {
 		HashVersion: otherVersion(p.HashVersion)}
 }
 
-// otherVersion returns a hash_version, or "" for the default one.
+// otherVersion returns version, or "" if it is the default hash_version.
 func otherVersion(version string) string {
 	if version == rules.FingerprintVersion {
 		return ""
@@ -127,7 +128,7 @@ func buildInPath(p Parameters) (BuildKey, error) {
 	return BuildKey{p["project"], p["build"]}, nil
 }
 
-// GonePaths lists the paths that a build lacks and its base has.
+// GonePaths lists the paths that are in a build's base but not in the build.
 func GonePaths(v *View, b BuildKey) (*wire.Page[wire.Path], error) {
 	found, next, err := paths.GonePaths(v.Context, v.View, b.Project, b.Build, v.Page)
 	if err != nil {
@@ -147,8 +148,8 @@ func parseComparison(p Parameters) (q paths.ComparisonQuery, err error) {
 	return q, err
 }
 
-// CompareBuilds lists the paths of builds a and b. Each row says how the path in b differs from
-// the path in a.
+// CompareBuilds lists the paths of two builds, a and b. Each row says how the path in b differs
+// from the path in a.
 func CompareBuilds(v *View, q paths.ComparisonQuery) (*wire.Page[wire.PathDifference], error) {
 	found, next, err := paths.Compare(v.Context, v.View, q, v.Page)
 	if err != nil {
@@ -179,8 +180,8 @@ func pathSide(p *paths.Path) *wire.ComparedPath {
 		HashVersion: otherVersion(p.HashVersion)}
 }
 
-// Collisions lists the paths of a project whose path_id another path already had. The seq of a
-// row is the seq of the path's first record.
+// Collisions lists the paths of a project whose path_id was already taken by another path. The seq
+// of a row is the seq of the path's first record.
 func Collisions(v *View, project string) (*wire.Page[wire.PathCollision], error) {
 	found, next, err := paths.ListCollisions(v.Context, v.View, project, v.Page)
 	if err != nil {

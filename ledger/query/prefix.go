@@ -13,17 +13,18 @@ import (
 	"colophon/ledger/query/prefix"
 )
 
-// hashPrefix matches the first digits of a hash.
+// hashPrefix matches the beginning of a hash: 8 to 63 hexadecimal digits.
 var hashPrefix = regexp.MustCompile(`^[0-9a-f]{8,63}$`)
 
-// prefixed is a parameter that has only the first digits of a hash.
+// prefixed describes a parameter that contains only the first digits of a hash.
 type prefixed struct {
 	parameter string
-	hash      string // name of the hash
+	hash      string // the name of the hash, such as input_hash
 	digits    string
 }
 
-// hashIn returns the name of the hash that a parameter contains, or "" if it contains none.
+// hashIn returns the name of the hash that the given parameter takes as its value, or "" if it
+// takes something other than a hash.
 func (q *Question) hashIn(p Parameters, parameter string) string {
 	name := parameter
 	switch {
@@ -42,9 +43,9 @@ func (q *Question) hashIn(p Parameters, parameter string) string {
 	return name
 }
 
-// takePrefixes pads the first digits of hashes to whole hashes, so that the parameters can be
-// parsed before there is a view. resolve replaces the padded hashes later. The hash of a chunk
-// may lack "sha256:", because tables omit it.
+// takePrefixes pads each hash in p that is given by its first digits to full length, so that the
+// parameters can be parsed before a view is open. resolve later replaces the padded hashes. A chunk
+// hash may be given without "sha256:", because tables omit it.
 func (r *Request) takePrefixes(p Parameters) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		hash := r.Question.hashIn(p, name)
@@ -65,7 +66,8 @@ func (r *Request) takePrefixes(p Parameters) {
 	}
 }
 
-// resolve replaces the first digits of each hash with the only hash that begins with them.
+// resolve replaces each hash that was given by its first digits with the only hash in the view that
+// begins with them, and parses the parameters again.
 func (r *Request) resolve(v *View) (err error) {
 	if len(r.prefixes) == 0 {
 		return nil
@@ -77,7 +79,8 @@ func (r *Request) resolve(v *View) (err error) {
 	return err
 }
 
-// withHashes returns a copy of p in which whole hashes replace the prefixes.
+// withHashes returns a copy of p in which each of the given prefixes is replaced with the complete
+// hash.
 func (v *View) withHashes(p Parameters, prefixes []prefixed) (_ Parameters, err error) {
 	p = maps.Clone(p)
 	for _, one := range prefixes {
@@ -88,7 +91,7 @@ func (v *View) withHashes(p Parameters, prefixes []prefixed) (_ Parameters, err 
 	return p, nil
 }
 
-// Resolve replaces the first digits of hashes in a filter with whole hashes. The caller must
+// Resolve completes the hashes in the filter that are given by their first digits. The caller must
 // use the filter with the same view. If a hash cannot be resolved, the error is an *Error.
 func (f *RecordFilter) Resolve(ctx context.Context, view *index.View) error {
 	if len(f.prefixes) == 0 {
@@ -101,11 +104,12 @@ func (f *RecordFilter) Resolve(ctx context.Context, view *index.View) error {
 	return err
 }
 
-// maxCandidates is the largest number of hashes that an error lists.
+// maxCandidates is the maximum number of matching hashes that the error for an ambiguous prefix
+// lists.
 const maxCandidates = 8
 
-// hashWith returns the only hash that begins with the digits of p. If no hash or several hashes
-// do, the error is an *Error.
+// hashWith returns the only hash that begins with the digits of p. The error is an *Error if no
+// hash or more than one begins with them, or if there are too many hashes to search.
 func (v *View) hashWith(p *prefixed) (string, error) {
 	candidates, err := prefix.Find(v.Context, v.View, p.hash, p.digits)
 	switch {

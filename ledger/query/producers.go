@@ -5,7 +5,7 @@ import (
 	"colophon/ledger/index/producers"
 )
 
-// Questions about producers (spec: Producers).
+// producerQuestions lists the questions about producers (spec: Producers).
 var producerQuestions = []Question{
 	{Path: "/producers", Takes: Pages | Proofs, Ask: plain(Producers)},
 	{Path: "/producers/:id", Takes: Pages | Proofs, Ask: asking(element("id"), ProducerByID)},
@@ -25,7 +25,8 @@ func producerRow(v *View, p *producers.Producer) wire.ProducerRow {
 		Highest: p.Highest, Missing: p.Missing, Repeated: p.Duplicates}
 }
 
-// ProducerByID returns one producer with a page of its gaps and a page of its duplicates.
+// ProducerByID returns one producer with a page of the gaps and a page of the duplicates in its
+// numbering.
 func ProducerByID(v *View, id string) (*wire.ProducerAnswer, error) {
 	found, gaps, duplicates, next, err := producers.Get(v.View, id, v.Page)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package query answers questions about a ledger. It lists the questions and the families of
-// index rows that answer them. Each question maps parameters to a typed answer over one view.
+// Package query answers questions about a ledger. It lists the questions and the families of index
+// rows that answer them. Each question turns its parameters into a typed answer computed from one
+// view of the index.
 package query
 
 import (
@@ -18,7 +19,7 @@ import (
 	"colophon/ledger/index/rundags"
 )
 
-// Families returns all families. Each comes after the families that it depends on.
+// Families returns all index families, each after the families that it depends on.
 func Families() []index.Family {
 	return []index.Family{
 		records.Family(),
@@ -32,7 +33,7 @@ func Families() []index.Family {
 	}
 }
 
-// Open opens an index of all families. See index.Open.
+// Open opens an index that has all the families. See index.Open.
 func Open(c index.Config) (*index.Store, error) {
 	c.Families = Families()
 	return index.Open(c)
@@ -44,13 +45,15 @@ var questions = slices.Concat(producerQuestions, groupQuestions, driftQuestions,
 // Questions returns all questions. The caller must not change the slice.
 func Questions() []Question { return questions }
 
-// FindQuestion returns the question for a percent-encoded path below the ledger's, and the elements of
-// the path. ok is false if no question has that path. As in the routes of the server, a fixed
-// element takes precedence over a parameter, and the last element must not be empty.
+// FindQuestion returns the question for a percent-encoded path, which is relative to the ledger's
+// path, and the decoded parameters in the path. ok is false if no question has that path. As in the
+// routes of the server, a fixed element takes precedence over a parameter, and the last element must
+// not be empty.
 func FindQuestion(path string) (q *Question, elements Parameters, ok bool) {
 	for i := range questions {
 		found, matches := questions[i].match(path)
-		// A fixed element sorts after the colon of a parameter.
+		// The greater Path is the more specific one, because a fixed element sorts after the colon
+		// that begins a parameter.
 		if matches && (q == nil || questions[i].Path > q.Path) {
 			q, elements, ok = &questions[i], found, true
 		}
@@ -58,7 +61,8 @@ func FindQuestion(path string) (q *Question, elements Parameters, ok bool) {
 	return q, elements, ok
 }
 
-// match returns the elements of a path, and whether the path belongs to the question.
+// match reports whether the path matches the question's path and, if so, returns the parameters in
+// it.
 func (q *Question) match(path string) (Parameters, bool) {
 	given, own := strings.Split(path, "/"), strings.Split(q.Path, "/")
 	if len(given) != len(own) {

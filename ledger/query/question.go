@@ -16,31 +16,34 @@ import (
 	"colophon/ledger/query/forms"
 )
 
-// Question is a question about one ledger that its index answers (spec: Index and as_of; Pages
-// and cursors). Every question accepts the parameters after and, unless AtHead says otherwise,
+// Question describes a question about one ledger that its index can answer (spec: Index and as_of;
+// Pages and cursors). Every question accepts the parameter after and, unless AtHead reports true,
 // as_of.
 type Question struct {
-	// Path is the path below the ledger's. An element that begins with a colon is the
+	// Path is relative to the ledger's path. An element that begins with a colon stands for the
 	// parameter with that name.
 	Path  string
 	Takes SharedParameters
 	// Names lists the question's own query parameters. Their values must not be empty.
 	Names []string
-	// Values lists the question's own query parameters that are values of records, such as
-	// input_hash. Each must have the format of that value, which can allow an empty value.
+	// Values lists the question's own query parameters that select records by a value, such as
+	// input_hash. Each must have the format of that value, which may allow an empty value.
 	Values []string
 	// Seqs lists the parameters that name events. The answer waits until the index covers these
 	// events, so that an event can be queried as soon as it is recorded.
 	Seqs []string
-	// SecondCursor is the parameter that continues the second list of the answer, or "" if
-	// there is no second list. View.SecondPage is the position in that list.
+	// SecondCursor names the parameter that holds the cursor of the answer's second list. It is ""
+	// if there is no second list. View.SecondPage is the position in that list.
 	SecondCursor string
-	// AtHead reports whether the question needs rankings, which exist for the head only. Each
-	// page is then read at the head when it is requested. nil means never.
+	// AtHead reports whether a request is answered from rankings, which exist only for the head. If
+	// so, each page is read at the head when it is requested. A nil AtHead means that the question
+	// never uses rankings.
 	AtHead func(Parameters) bool
-	// AlwaysNamed means that the answer has names even without the parameter names.
+	// AlwaysNamed means that the answer includes display names even if the request does not set the
+	// names parameter.
 	AlwaysNamed bool
-	// RefusedParameters lists parameters that similar questions accept but this one does not, with reasons.
+	// RefusedParameters maps each parameter that similar questions accept but this one does not to the
+	// reason.
 	RefusedParameters map[string]string
 	// Ask parses the question's own parameters and the elements of the path. It is nil if the
 	// request has a body, because the answer then depends on the body too.
@@ -60,11 +63,12 @@ const (
 	Named                                // the parameter names
 )
 
-// ParseFunc parses the parameters of a question. The function that it returns answers the question
-// with a type of client/wire, or with a value that has AppendJSON.
+// A ParseFunc parses the parameters of a question and returns a function that answers it. The
+// answer has a type from client/wire or is a value with an AppendJSON method.
 type ParseFunc func(Parameters) (func(*View) (any, error), error)
 
-// asking returns the Ask of a question with typed parameters.
+// asking returns an Ask function that parses the parameters with parse and passes the result to
+// answer.
 func asking[P, A any](parse func(Parameters) (P, error), answer func(*View, P) (A, error)) ParseFunc {
 	return func(p Parameters) (func(*View) (any, error), error) {
 		typed, err := parse(p)
@@ -75,14 +79,15 @@ func asking[P, A any](parse func(Parameters) (P, error), answer func(*View, P) (
 	}
 }
 
-// plain returns the Ask of a question without parameters of its own.
+// plain returns an Ask function for a question that has no parameters of its own.
 func plain[A any](answer func(*View) (A, error)) ParseFunc {
 	return func(Parameters) (func(*View) (any, error), error) {
 		return func(v *View) (any, error) { return answer(v) }, nil
 	}
 }
 
-// element returns the parse function of a question with one parameter, an element of its path.
+// element returns a parse function for a question whose only parameter is the named element of its
+// path.
 func element(name string) func(Parameters) (string, error) {
 	return func(p Parameters) (string, error) { return p[name], nil }
 }
@@ -92,12 +97,14 @@ type Request struct {
 	Question *Question
 	// Size is the tree size of the answer; 0 means the current size of the index.
 	Size uint64
-	// MinIndexSize is the number of events that the index must have folded.
+	// MinIndexSize is the number of events that the index must have folded before it can answer the
+	// request.
 	MinIndexSize uint64
-	// Figures is true if the request asks for figures about texts, which only callers who may
-	// read content get. The caller of Parse sets the view's Texts accordingly.
+	// Figures is true if the request asks for figures about texts. Only callers who may read
+	// content get them, so the caller of Parse sets the view's Texts accordingly.
 	Figures bool
-	// Named is true if the answer includes names. The caller of Parse then sets the view's Names.
+	// Named is true if the answer includes display names. The caller of Parse must then set the
+	// view's Names.
 	Named bool
 	view  View // the shared parameters, in a view that is not open yet
 	ask   func(*View) (any, error)
@@ -114,14 +121,13 @@ func (r *Request) Limit() int {
 	return r.view.Page.Limit
 }
 
-// DefaultPage is the number of rows of a page if the request has no limit.
+// DefaultPage is the number of rows on a page if the request does not set a limit.
 const DefaultPage = 100
 
-// Parse reads the parameters of a question about a ledger with head events. elements are the
-// decoded elements of the path, by name. A page has at most maxPage rows. The error is an
-// *Error.
+// Parse parses the parameters of a question about a ledger that has head events. elements holds the
+// decoded path elements, by name. A page has at most maxPage rows. Any error is an *Error.
 func (q *Question) Parse(elements Parameters, rawQuery string, head uint64, maxPage int) (*Request, error) {
-	r := &Request{Question: q, Named: q.AlwaysNamed, MinIndexSize: 1} // the event that creates the ledger
+	r := &Request{Question: q, Named: q.AlwaysNamed, MinIndexSize: 1} // at least the event that creates the ledger
 	p, err := r.read(elements, rawQuery)
 	if err != nil {
 		return nil, err
@@ -138,11 +144,11 @@ func (q *Question) Parse(elements Parameters, rawQuery string, head uint64, maxP
 	return r, r.checkSizes(p, head)
 }
 
-// read collects the parameters. It refuses unknown, repeated, and empty ones instead of
-// ignoring them.
+// read collects the parameters. It returns an error for unknown, repeated, and empty parameters
+// instead of ignoring them.
 func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error) {
 	given, err := url.ParseQuery(rawQuery)
-	if err != nil { // ParseQuery skips a malformed part and goes on
+	if err != nil { // ParseQuery skips malformed parts and returns the rest
 		return nil, &Error{Detail: "the query is malformed: " + err.Error()}
 	}
 	p := make(Parameters, len(elements)+len(given))
@@ -178,7 +184,7 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 // ownNames returns the question's own query parameters, without the shared ones.
 func (r *Request) ownNames() []string { return slices.Concat(r.Question.Names, r.Question.Values) }
 
-// names returns all query parameters of the question.
+// names returns the names of all query parameters that the question accepts.
 func (r *Request) names() []string {
 	names := append(r.ownNames(), "after")
 	if !r.view.atHead {
@@ -210,8 +216,8 @@ func (r *Request) names() []string {
 
 func (r *Request) knows(name string) bool { return slices.Contains(r.names(), name) || r.isValue(name) }
 
-// isValue reports whether a parameter is a value of records. A name such as "label:<name>" in
-// Values stands for all names with that prefix.
+// isValue reports whether the named parameter selects records by a value. An entry in Values such
+// as "label:<name>" stands for all names with that prefix.
 func (r *Request) isValue(name string) bool {
 	prefix, _, long := strings.Cut(name, ":")
 	return slices.Contains(r.Question.Values, name) || long && slices.Contains(r.Question.Values, prefix+":<name>")
@@ -228,8 +234,8 @@ func (r *Request) unknown(name string, names, given []string) error {
 	return invalid(name, "unknown query parameter; the known ones are %s", strings.Join(slices.Compact(names), ", "))
 }
 
-// check checks the form of a parameter. An empty parameter is refused because it usually comes
-// from an unset variable in a script.
+// check checks that a parameter's value has the right form. Most parameters must not be empty,
+// because an empty value usually comes from an unset variable in a script.
 func (r *Request) check(name, value string) error {
 	if !r.isValue(name) {
 		if value == "" {
@@ -286,8 +292,9 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 	return err
 }
 
-// position decodes a cursor. It sets r.Size to the tree size of the first page, and returns the
-// position after the last row of the previous page.
+// position decodes the cursor in the named parameter and returns the position after the last row of
+// the previous page. Unless each page is read at the head, it also sets r.Size to the tree size of
+// the first page.
 func (r *Request) position(name, cursor string) ([]byte, error) {
 	if cursor == "" {
 		return nil, nil
@@ -311,7 +318,7 @@ func (r *Request) position(name, cursor string) ([]byte, error) {
 // headSize in a cursor means that the next page is read at the head. No answer has this size.
 const headSize = 0
 
-// decodeCursor returns the tree size and the position in a cursor.
+// decodeCursor returns the tree size and the position that a cursor encodes.
 func decodeCursor(cursor string) (size uint64, position []byte, ok bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	size, n := binary.Uvarint(raw)
@@ -321,10 +328,11 @@ func decodeCursor(cursor string) (size uint64, position []byte, ok bool) {
 	return size, raw[n:], true
 }
 
-// checkSizes checks that the log covers the events that the request names, and sets MinIndexSize.
+// checkSizes checks that as_of and after do not exceed the head, and sets MinIndexSize so that the
+// index covers the events that the request names.
 func (r *Request) checkSizes(p Parameters, head uint64) error {
 	for _, name := range r.Question.Seqs {
-		// A value that is not the seq of an event is refused when it is parsed.
+		// Ignore a value that is not the seq of an existing event; it is refused elsewhere.
 		if seq, err := strconv.ParseUint(p[name], 10, 64); err == nil && seq < head {
 			r.MinIndexSize = max(r.MinIndexSize, seq+1)
 		}
@@ -347,15 +355,16 @@ func (r *Request) checkSizes(p Parameters, head uint64) error {
 	return nil
 }
 
-// Open opens the view for the answer. The caller sets the view's Log and Totals, and closes
-// it. The error is index.ErrAhead if the index has not yet folded MinIndexSize events.
+// Open opens the view from which the request is answered. The caller must set the view's Log and
+// Totals, and must close it. The error is index.ErrAhead if the index has not yet folded
+// MinIndexSize events.
 func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, error) {
 	v, err := r.view, error(nil)
 	v.Context = ctx
 	if r.Size > 0 {
 		v.View, err = follower.View(r.Size)
 	} else if v.View, err = follower.LatestView(); err == nil && v.Size() < r.MinIndexSize {
-		// An empty index replaced the previous one while Open waited.
+		// An empty index replaced the previous one while the request was waiting.
 		err = errors.Join(index.ErrAhead, v.View.Close())
 	}
 	if err != nil {

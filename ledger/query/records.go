@@ -16,14 +16,15 @@ import (
 	"colophon/proofs"
 )
 
-// Questions about records of all kinds (spec: Lists of records; Requests).
+// recordQuestions lists the questions about records of all kinds (spec: Lists of records;
+// Requests).
 var recordQuestions = []Question{
 	{Path: "/records", Takes: Pages | Proofs | Named, Names: append(slices.Clone(filterNames), "events"), Values: filterValues, Ask: asking(parseRecords, Records)},
 	{Path: "/records/:seq", Takes: Proofs, Names: []string{"derive"}, Seqs: []string{"seq"}, Ask: asking(parseRecord, RecordBySeq)},
 	{Path: "/runs/:run_id", Takes: Pages | Proofs | Named, Names: []string{"state"}, Ask: asking(parseRun, RecordsOfRun)},
 }
 
-// RecordRow is a [wire.ListedRecord] whose hashes and labels are the bytes of the event.
+// RecordRow is a [wire.ListedRecord] whose hashes and labels are raw JSON copied from the event.
 type RecordRow struct {
 	wire.RowMembers
 	Kind         record.Kind      `json:"kind"`
@@ -46,7 +47,7 @@ type RecordRow struct {
 // RecordListQuery holds the parameters of a list of records.
 type RecordListQuery struct {
 	RecordFilter
-	Events bool // rows include their event
+	Events bool // whether each row includes its event
 }
 
 func parseRecords(p Parameters) (list RecordListQuery, err error) {
@@ -71,13 +72,13 @@ func parseRun(p Parameters) (f RecordFilter, err error) {
 	return f, err
 }
 
-// RecordsOfRun lists the records of one run_id, newest first, with links to related questions.
+// RecordsOfRun lists the records with a given run_id, newest first, with links to related queries.
 func RecordsOfRun(v *View, f RecordFilter) (*wire.Page[RecordRow], error) {
-	f.Bodies = true // the links need them
+	f.Bodies = true // addLinks reads them
 	return recordPage(v, &f, func(row *RecordRow, r *records.Record) error { return addLinks(v, row, r) })
 }
 
-// recordPage returns a page of records. It calls add to complete each row.
+// recordPage returns a page of the records that f selects. It calls add to complete each row.
 func recordPage(v *View, f *RecordFilter, add func(*RecordRow, *records.Record) error) (*wire.Page[RecordRow], error) {
 	found, next, err := f.List(v.Context, v.View, v.Page)
 	if err != nil {
@@ -133,7 +134,7 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 		for name := range maps.Keys(e.Record.Content) {
 			l.Content[name] = l.Record + "/content/" + name
 		}
-		if _, built := e.Record.Content["inputs"]; built { // inputs contain the answer if there is no other content for it
+		if _, built := e.Record.Content["inputs"]; built { // the inputs contain the answer unless it has content of its own
 			l.Content["answer_text"] = l.Record + "/content/answer_text"
 		}
 	}
@@ -162,7 +163,7 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 		add("document", "/citation-sets/%s/document", &seq)
 		add("drift", "/citation-sets/drift?subject=%s", &subject)
 	case record.PathFingerprint:
-		// If two routes share a path_id, the later route has a longer id.
+		// Look up the path_id: if two routes would share one, the later route gets a longer id.
 		change, err := paths.StatusOf(v.Context, v.View, r.Seq)
 		if err != nil {
 			return err
@@ -173,7 +174,8 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 	return nil
 }
 
-// RecordAnswer is a [wire.RecordRow] whose hashes, checks and event are the bytes of the entry.
+// RecordAnswer is a [wire.RecordRow] whose hashes, checks, and event are raw JSON copied from the
+// entry.
 type RecordAnswer struct {
 	wire.TreeView
 	wire.RowMembers
@@ -191,10 +193,10 @@ type RecordAnswer struct {
 	*wire.DerivedMembers
 }
 
-// RecordQuery holds the parameters of the question about one event.
+// RecordQuery holds the parameters of a request for one event.
 type RecordQuery struct {
 	Seq    uint64
-	Derive bool // the answer includes the derived members
+	Derive bool // whether the answer includes the derived members
 }
 
 func parseRecord(p Parameters) (one RecordQuery, err error) {

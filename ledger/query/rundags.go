@@ -18,8 +18,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Questions about run-DAGs (spec: Run-DAG comparison; Divergence; Cache lookups; Failure
-// counts; Groups of run-DAGs).
+// runDAGQuestions lists the questions about run-DAGs (spec: Run-DAG comparison; Divergence; Cache
+// lookups; Failure counts; Groups of run-DAGs).
 var runDAGQuestions = []Question{
 	{Path: "/run-dags", Takes: Pages | States | Proofs | Named, Names: []string{"since", "until"}, Values: runValues, Ask: asking(parseRuns, RunDAGs)},
 	{Path: "/run-dags/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until", "min_runs"}, AtHead: recentRuns, Ask: asking(parseRunGroups, RunDAGGroups)},
@@ -29,12 +29,13 @@ var runDAGQuestions = []Question{
 	{Path: "/run-dags/by-cache-key/:key", Takes: Proofs, Ask: asking(hash("key"), RunDAGByCacheKey)},
 }
 
-// StageProof is the question for the proof of a stage (spec: Stage proofs). It has no Path,
-// because its answer also contains a receipt and is therefore not a function of the view alone.
-// The path elements seq and stage name the stage. ProveStage returns the rest of the answer.
+// StageProof is the question that asks for the proof of a stage (spec: Stage proofs). It has no
+// Path, because its answer also contains a receipt and therefore does not depend on the view alone.
+// The path elements seq and stage identify the stage. ProveStage returns the answer without the
+// receipt.
 var StageProof = Question{Seqs: []string{"seq"}}
 
-// hash returns the parse function of a question whose only parameter is a hash.
+// hash returns a parse function for a question whose only parameter is the named hash.
 func hash(name string) func(Parameters) (string, error) {
 	return func(p Parameters) (string, error) { return p[name], checkForm(forms.Hash, name, p[name]) }
 }
@@ -79,7 +80,7 @@ func RunDAGs(v *View, f RecordFilter) (*wire.Page[wire.ListedRunDAG], error) {
 // RunDAGGroupsQuery selects groups of run-DAGs.
 type RunDAGGroupsQuery struct {
 	rundags.GroupQuery
-	// Recent lists the groups by their last run-DAG. It requires a view at the head.
+	// Recent orders the groups by their latest run-DAG. It requires a view at the head.
 	Recent bool
 }
 
@@ -95,9 +96,9 @@ func parseRunGroups(p Parameters) (q RunDAGGroupsQuery, err error) {
 	return q, err
 }
 
-// recentRuns reports whether the answer lists groups of run-DAGs by their last run-DAG, so that groups
-// outside a time range are not read. That order exists for live run-DAGs at the head only, so recentRuns
-// returns false for a request or a cursor at another size.
+// recentRuns reports whether groups of run-DAGs are listed in the order of their latest run-DAGs, so
+// that groups outside a time range need not be read. That order exists only for live run-DAGs at the
+// head, so recentRuns returns false for a request or a cursor at another size.
 func recentRuns(p Parameters) bool {
 	size, _, _ := decodeCursor(p["cursor"])
 	return (p.Has("since") || p.Has("until")) && !p.Has("as_of") && p["state"] != "any" && size == headSize
@@ -176,8 +177,8 @@ func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error
 	})
 }
 
-// RunDAGByCacheKey returns the latest live run-DAG that has a cache key. The error is an *Error if
-// none has the key, or if several have it with different dimensions.
+// RunDAGByCacheKey returns the latest live run-DAG with the given cache key. The error is an *Error
+// if there is none, or if several live run-DAGs have the key but differ in their dimensions.
 func RunDAGByCacheKey(v *View, key string) (*wire.CachedRunDAG, error) {
 	run, others, err := rundags.FindByCacheKey(v.Context, v.View, key)
 	if err != nil {
@@ -192,12 +193,12 @@ func RunDAGByCacheKey(v *View, key string) (*wire.CachedRunDAG, error) {
 	return answer, err
 }
 
-// Lookup is the question for the latest run-DAG that answered a given question, and for its answer. It
-// has no Path, because its request has a body.
+// Lookup is the question that finds the latest live run-DAG that answered a given question, together
+// with its answer. It has no Path, because its request has a body.
 var Lookup = Question{Takes: Proofs}
 
-// RunDAGByQuestion tries the modes in order and returns the latest live run-DAG of the first mode whose cache key
-// has one. The result lacks the text of the answer.
+// RunDAGByQuestion tries the cache keys of the given modes in order and returns the latest live run-DAG with the
+// first key that has one. The result does not include the text of the answer.
 func RunDAGByQuestion(v *View, modes []record.Question) (*wire.LookupAnswer, error) {
 	for _, mode := range modes {
 		run, err := RunDAGByCacheKey(v, mode.CacheKey)
@@ -212,10 +213,10 @@ func RunDAGByQuestion(v *View, modes []record.Question) (*wire.LookupAnswer, err
 	return nil, missing("no live run-DAG has these dimensions and that question in either mode")
 }
 
-// FailuresQuery selects run-DAGs to count.
+// FailuresQuery selects the run-DAGs to count.
 type FailuresQuery struct {
 	rates.Query
-	Periods bool // also count in consecutive periods
+	Periods bool // whether to count in consecutive periods as well
 }
 
 func parseFailures(p Parameters) (q FailuresQuery, err error) {
@@ -288,12 +289,12 @@ func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
 	return answer, err
 }
 
-// maxListedStages is the largest number of stages that an error lists. No known shape has more than ten.
+// maxListedStages is the maximum number of stages that an error lists. No known shape has more than ten.
 const maxListedStages = 16
 
 // ProveStageOfRun proves a stage in the tree of the run-DAG at seq (spec: Run tree). It also returns the name of
-// the stage, which is stage without a suffix such as #2. If there is no such stage, the error lists the
-// stages of the run-DAG.
+// the stage, that is, the argument stage without a suffix such as #2. If there is no such stage, the error lists
+// the stages of the run-DAG.
 func ProveStageOfRun(seq uint64, stages []event.Stage, stage string) (proof rules.StageProof, name string, err error) {
 	list, names := make([]rules.Stage, len(stages)), make([]string, len(stages))
 	for i, s := range stages {

@@ -11,7 +11,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// Questions about all records of a run_id (spec: Comparing runs).
+// runQuestions lists the questions about all records that have the same run_id (spec: Comparing
+// runs).
 var runQuestions = []Question{
 	{Path: "/runs/compare", Takes: States | Proofs, Names: []string{"a", "b"}, Ask: asking(parseRunPair, CompareRuns)},
 }
@@ -69,8 +70,8 @@ func CompareRuns(v *View, pair RunPair) (*wire.RunsComparison, error) {
 	return answer, err
 }
 
-// recordsOfRun finds the records of a run that are to be compared. name is the parameter that
-// errors name.
+// recordsOfRun finds the records of a run that CompareRuns compares. name is the request parameter
+// that errors refer to.
 func recordsOfRun(v *View, name, run string) (found wire.ComparedRun, err error) {
 	found = wire.ComparedRun{RunID: run, More: []wire.Kind{}}
 	for _, of := range []struct {
@@ -96,9 +97,9 @@ func recordsOfRun(v *View, name, run string) (found wire.ComparedRun, err error)
 	return found, nil
 }
 
-// latestRecord returns the latest record of a kind in a run, or nil if there is none. Unless
-// the view includes records of all states, it returns the latest live one. more reports
-// whether the run can have others.
+// latestRecord returns the latest record of a kind in a run, or nil if there is none. Unless the
+// view includes records of all states, it returns the latest live one. more reports whether the run
+// may have others.
 func latestRecord(v *View, name, run string, kind record.Kind) (seq *uint64, more bool, err error) {
 	seq, more, err = records.LatestOfRun(v.Context, v.View, run, kind, v.AnyState)
 	if errors.Is(err, records.ErrTooMany) {

@@ -19,8 +19,8 @@ import (
 	"colophon/storage"
 )
 
-// Log provides what answers need from a ledger in addition to its index. It has at least the
-// events of the view.
+// Log provides what answers need from a ledger in addition to its index. It contains at least the
+// events that the view covers.
 type Log interface {
 	// Name returns the name of the ledger.
 	Name() string
@@ -30,34 +30,35 @@ type Log interface {
 	Redaction(ctx context.Context, seq uint64) (uint64, error)
 	// Prover returns a prover for the tree at the view's size, and possibly at larger sizes.
 	Prover(ctx context.Context) *proofs.Prover
-	// Checkpoint returns the signed checkpoint of a tree size that the prover covers.
+	// Checkpoint returns the signed checkpoint for a tree size, which must be one that the prover
+	// covers.
 	Checkpoint(ctx context.Context, size uint64) ([]byte, error)
 }
 
-// View is one ledger at one tree size, with the parameters that questions share. It is not safe
-// for concurrent use.
+// View is a view of one ledger at one tree size, together with the parameters that all questions
+// share. It is not safe for concurrent use.
 type View struct {
 	*index.View
 	Context    context.Context
 	Log        Log
-	Totals     *effects.Cache        // counts of earlier questions; nil caches none
+	Totals     *effects.Cache        // caches counts from earlier requests; nil disables caching
 	Texts      *figures.TextComparer // computes figures about texts; nil if the answer has none
-	Names      *figures.NameFinder   // finds names; nil if the answer has none
-	Page       index.Page            // page of the rows
-	SecondPage index.Page            // page of the second list, if the answer has one
-	AnyState   bool                  // records of all states, not only live ones
-	Seeded     bool                  // only runs with a seed
-	Proofs     bool                  // rows have inclusion proofs, and the answer has the checkpoint
+	Names      *figures.NameFinder   // finds display names; nil if the answer has none
+	Page       index.Page            // the requested page of rows
+	SecondPage index.Page            // the requested page of the second list, if the answer has one
+	AnyState   bool                  // include records in all states, not only live ones
+	Seeded     bool                  // include only runs with a seed
+	Proofs     bool                  // add inclusion proofs to the rows and the checkpoint to the answer
 	atHead     bool                  // each page is read at the head when it is requested
-	// err is the first error of the method row, which returns none itself. Every answer ends
-	// with a call to the method tree, which returns err.
+	// err is the first error that occurred in row, which does not return errors itself. Every
+	// answer ends with a call to tree, which returns err.
 	err error
 }
 
-// Close releases the index. Further calls do nothing.
+// Close releases the index. Calling it again does nothing.
 func (v *View) Close() {
 	if v.View != nil {
-		_ = v.View.Close() // the view is read only
+		_ = v.View.Close() // nothing can be lost, because the view is read-only
 		v.View = nil
 	}
 }
@@ -74,8 +75,8 @@ func (v *View) next(position []byte) string {
 	return base64.RawURLEncoding.EncodeToString(append(binary.AppendUvarint(nil, size), position...))
 }
 
-// row returns the common part of the row for an event: its seq and, if the request wants
-// proofs, its inclusion proof. tree returns the error.
+// row returns the fields that all rows have in common: the seq of the event and, if the request
+// wants proofs, its inclusion proof. If the event cannot be proved, tree returns the error.
 func (v *View) row(seq uint64) wire.RowMembers {
 	row := wire.RowMembers{Seq: seq}
 	if !v.Proofs || v.err != nil {
@@ -93,8 +94,9 @@ func (v *View) row(seq uint64) wire.RowMembers {
 	return row
 }
 
-// tree returns the common part of an answer: the tree size and, if proofs are requested, the
-// checkpoint of that size. It also returns the first error of row, so it must be called last.
+// tree returns the fields that all answers have in common: the tree size and, if the request wants
+// proofs, the checkpoint of that size. It also returns the first error from row, so it must be
+// called last.
 func (v *View) tree() (wire.TreeView, error) {
 	tree := wire.TreeView{AsOf: v.Size()}
 	if v.err != nil || !v.Proofs {
@@ -112,8 +114,8 @@ func page[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wi
 	return &wire.Page[R]{TreeView: tree, Rows: rows, Next: v.next(next)}, err
 }
 
-// runPage returns one page of a list of runs. If the list is empty, the page also names the
-// parts that IPC records lack, because missing parts can be the reason.
+// runPage returns one page of a list of runs. If the list is empty, the page also names the parts
+// that IPC records lack, because that can be the reason that no runs were found.
 func runPage[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wire.RunPage[R], error) {
 	p, err := page(v, found, next, row)
 	answer := &wire.RunPage[R]{Page: *p}
@@ -123,7 +125,8 @@ func runPage[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (
 	return answer, err
 }
 
-// rowsOf builds a row for each result. The list is never nil, so that JSON shows [].
+// rowsOf builds a row for each result. The result is never nil, so that an empty list is encoded as
+// [].
 func rowsOf[F, R any](v *View, found []F, row func(*View, *F) R) []R {
 	rows := make([]R, len(found))
 	for i := range found {
@@ -150,7 +153,7 @@ func RedactedBy(ctx context.Context, log interface {
 	return &by, nil
 }
 
-// optionalSeq returns nil for 0. No record has the seq 0.
+// optionalSeq returns a pointer to seq, or nil if seq is 0, which no record has.
 func optionalSeq(seq uint64) *uint64 {
 	if seq == 0 {
 		return nil
@@ -158,7 +161,7 @@ func optionalSeq(seq uint64) *uint64 {
 	return &seq
 }
 
-// nullable returns nil for an empty text.
+// nullable returns a pointer to text, or nil if text is empty.
 func nullable(text string) *string {
 	if text == "" {
 		return nil
@@ -166,7 +169,7 @@ func nullable(text string) *string {
 	return &text
 }
 
-// orEmpty returns an empty list for nil, so that JSON shows [] instead of null.
+// orEmpty returns list, or an empty list if it is nil, so that JSON shows [] instead of null.
 func orEmpty[E any](list []E) []E {
 	if list == nil {
 		return []E{}
@@ -174,8 +177,8 @@ func orEmpty[E any](list []E) []E {
 	return list
 }
 
-// named returns the name that find returns, or nil if the answer has no names. If find fails, named
-// sets v.err, which tree returns, and returns nil.
+// named calls find and returns its result, or returns nil if the answer does not include names. If
+// find fails, named returns nil and sets v.err, which tree returns.
 func named[N any](v *View, find func(*figures.NameFinder) (*N, error)) *N {
 	if v.Names == nil || v.err != nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package recent remembers the last checkpoints that a ledger has published. A ledger that signs
-// nothing cannot sign them again.
+// Package recent keeps the latest checkpoints that a ledger on standby has published. Such a ledger
+// does not sign checkpoints, so it cannot recreate them.
 package recent
 
 import (
@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// most is the maximum number of checkpoints that are remembered.
+// most is the maximum number of checkpoints that are kept.
 const most = 1024
 
 // Checkpoints holds the last checkpoints of a ledger, by size. The zero Checkpoints is ready to use.

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// benchBodies returns request bodies of about 2 KB each. The keys say what most of a body consists of.
+// benchBodies returns request bodies of about 2 KB each. Each key says what most of the body consists
+// of.
 func benchBodies() map[string][]byte {
 	typical := map[string]any{
 		"dataset": "helpful_base", "seed": 42, "world_id": "w1",
@@ -59,7 +60,7 @@ func benchBodies() map[string][]byte {
 	return bodies
 }
 
-// ascii escapes all characters beyond ASCII, as Python's json module does.
+// ascii escapes all non-ASCII characters, as Python's json module does.
 func ascii(b []byte) []byte {
 	var out []byte
 	for _, r := range string(b) {

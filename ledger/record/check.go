@@ -34,7 +34,8 @@ type Check struct {
 }
 
 // MetricField returns Field as the value of a metric label (spec: Metrics derived from the log). It
-// maps Field to one of a fixed set of values, so that clients cannot create labels without limit.
+// maps Field to one of a fixed set of values, so that clients cannot create an unlimited number of
+// label values.
 func (c Check) MetricField() string {
 	if stage, ok := strings.CutPrefix(c.Field, rules.StagePrefix); ok {
 		if !rules.IsKnownStage(stage) {
@@ -103,7 +104,7 @@ type EventCheck struct {
 }
 
 func (c *EventCheck) append(w *pyjson.Builder) {
-	if c.Result != Mismatch && c.Claimed == nil { // true of most checks
+	if c.Result != Mismatch && c.Claimed == nil { // the common case
 		w.B = pyjson.AppendString(append(w.B, `{"result":`...), []byte(c.Result))
 		w.B = append(w.B, '}')
 		return

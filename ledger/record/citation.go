@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// citationsPrefix begins the name of the check of each citation.
+// citationsPrefix is the prefix of the names of citation checks.
 const citationsPrefix = "citations/"
 
 // decodeCitations decodes a citation set and checks each chunk hash (spec: Citation set). Problems
@@ -54,7 +54,8 @@ func (r *Record) CitedSources() iter.Seq2[string, string] {
 	}
 }
 
-// decodeCitation decodes one citation. name begins the names of its check and of its content.
+// decodeCitation decodes one citation. name is the prefix of the names of its check and its
+// content.
 func (r *Record) decodeCitation(o strict.Object, name string) fields.Citation {
 	c := fields.Citation{SourceID: o.RequiredText("source_id", maxName), Section: o.Text("section", maxName)}
 	weight, given := o.Float64("weight")
@@ -79,8 +80,8 @@ func (r *Record) decodeCitation(o strict.Object, name string) fields.Citation {
 	return c
 }
 
-// chunkHash returns the hash of the words in a chunk's text (spec: Citation hashes), with its
-// prefix.
+// chunkHash returns the hash of the words in a chunk's text (spec: Citation hashes), including the
+// prefix rules.ChunkPrefix.
 func (r *Record) chunkHash(text []byte) []byte {
 	start := len(r.arena)
 	r.arena, r.scratch = rules.AppendChunkHash(r.arena, r.scratch, text)

@@ -42,9 +42,8 @@ func IsLedgerName[T string | []byte](name T) bool { return ledgerName.MatchStrin
 // bytes), a colon, and a claim (up to 255 bytes).
 const maxActor = 5 + 64 + 1 + 255
 
-// unseen are classes of characters that an actor must not contain, because readers could not see
-// them. Characters that Unicode has not assigned are allowed, because later versions may assign
-// them.
+// unseen lists the classes of invisible characters that an actor must not contain. Unassigned code
+// points are allowed, because later versions of Unicode may assign them.
 var unseen = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp}
 
 // IsActor reports whether name is well formed as an event's actor: 1 to maxActor bytes of valid
@@ -63,21 +62,21 @@ func (r *Record) AppendBody(dst []byte, e EventContext) []byte {
 	return appendEvent(r.writer(dst), r.Kind, e, r.checksMember, func(w *pyjson.Builder) { r.appendMembers(w, e.Key) })
 }
 
-// Body returns what AppendBody appends. The bytes belong to r and are valid until the next call of
+// Body returns what AppendBody appends. The bytes belong to r and are valid until the next call to
 // Body or Release.
 func (r *Record) Body(e EventContext) []byte {
 	r.body = r.AppendBody(r.body[:0], e)
 	return r.body
 }
 
-// writer returns r's builder, which then appends to dst. Using one builder avoids allocations.
+// writer returns r's builder, set to append to dst. Reusing one builder avoids allocations.
 func (r *Record) writer(dst []byte) *pyjson.Builder {
 	r.builder.B = dst
 	return &r.builder
 }
 
 // appendEvent writes an event body up to the members that the sequencer adds. It calls checks to
-// write the member checks, and members to write the record.
+// write the "checks" member, and members to write the record.
 func appendEvent(w *pyjson.Builder, kind Kind, e EventContext, checks, members func(*pyjson.Builder)) []byte {
 	w.OpenOrdered()
 	w.Text("actor", []byte(e.Actor))
@@ -92,7 +91,7 @@ func appendEvent(w *pyjson.Builder, kind Kind, e EventContext, checks, members f
 	return w.B
 }
 
-// noChecks writes the member checks of an event that has no checks.
+// noChecks writes the "checks" member of an event that has no checks.
 func noChecks(w *pyjson.Builder) { w.Raw("checks", []byte("{}")) }
 
 // AppendSuffix appends the members that complete an event body: the event's number and time.
@@ -100,7 +99,8 @@ func AppendSuffix(dst []byte, seq uint64, at time.Time) []byte {
 	return AppendSuffixFormatted(dst, seq, at.UTC().Format(moment.Layout))
 }
 
-// AppendSuffixFormatted is like AppendSuffix, for a time that is already in the format moment.Layout.
+// AppendSuffixFormatted is like AppendSuffix, but takes a time that is already in the format
+// moment.Layout.
 func AppendSuffixFormatted[T string | []byte](dst []byte, seq uint64, at T) []byte {
 	dst = append(dst, `"seq":`...)
 	dst = strconv.AppendUint(dst, seq, 10)
@@ -109,8 +109,8 @@ func AppendSuffixFormatted[T string | []byte](dst []byte, seq uint64, at T) []by
 	return append(dst, `","v":1}`...)
 }
 
-// CheckSize returns a *strict.Error if body, which AppendBody returned, is too large for an entry
-// of fields.MaxEntry bytes.
+// CheckSize returns a *strict.Error if an entry with the given body, which AppendBody returned,
+// would be larger than fields.MaxEntry bytes.
 func CheckSize(body []byte) error { return checkSize(body, "", "split it into several records") }
 
 func checkSize(body []byte, pointer, advice string) error {
@@ -123,15 +123,15 @@ func checkSize(body []byte, pointer, advice string) error {
 	return d.Err()
 }
 
-// appendMembers writes the member record of the event. key is the digest of the idempotency key, or
-// nil.
+// appendMembers writes the "record" member of the event. key is the digest of the idempotency key,
+// or nil if there is none.
 func (r *Record) appendMembers(w *pyjson.Builder, key *Hash) {
 	r.common.Key = key
 	r.fields.Append(w, &r.common)
 }
 
-// serialise encodes the checks and the effective hashes once, for the event and for its receipt. It
-// also copies the digest and the names of the content to r.common.
+// serialise encodes the checks and the effective hashes, which the event and its receipt both
+// contain. It also copies the digest and the names of the content to r.common.
 func (r *Record) serialise() {
 	w := r.writer(r.arena)
 	start := len(w.B)
@@ -169,9 +169,9 @@ func (c *Check) append(w *pyjson.Builder) {
 	field.append(w)
 }
 
-// eventText returns text if an event can contain it: it must not be longer than maxName, and it
-// must be valid UTF-8. Otherwise, eventText returns nil. The hashes cover the text in WTF-8 in any
-// case, and the content keeps it as it was sent.
+// eventText returns text if an event can contain it: it must be valid UTF-8 and at most maxName
+// bytes long. Otherwise, eventText returns nil. The hashes cover the text in WTF-8 in any case, and
+// the content keeps it as it was sent.
 func eventText(text []byte) []byte {
 	if len(text) > maxName || pyjson.HasLoneSurrogate(text) {
 		return nil
@@ -193,8 +193,8 @@ func (r *Record) AppendComputed(dst []byte) []byte {
 	return w.B
 }
 
-// AppendFields writes the body of a decoded event, up to the members that AppendSuffixAt appends,
-// and returns w's bytes.
+// AppendFields writes the body of a decoded event, up to the members that AppendSuffixFormatted
+// appends, and returns w's bytes.
 func AppendFields(w *pyjson.Builder, kind Kind, e EventContext, checks []NamedCheck, f fields.Fields, c *fields.CommonFields) []byte {
 	appendChecks := func(w *pyjson.Builder) {
 		w.BeginMember("checks")

@@ -12,8 +12,9 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// MissingParts returns the names of the parts that an IPC record lacks (spec: Receipts), as the
-// JSON array in its receipt. It returns nil if the record lacks none or is of another kind.
+// MissingParts returns the names of the parts that an IPC record lacks (spec: Receipts), as a JSON
+// array in the form that its receipt uses. It returns nil if the record lacks none or is of another
+// kind.
 func MissingParts(r *Record) []byte {
 	f, ok := r.fields.(*fields.IPC)
 	if !ok {
@@ -30,11 +31,11 @@ func MissingParts(r *Record) []byte {
 	return list
 }
 
-// ipc is an IPC record during decoding.
+// ipc is an IPC record that is being decoded.
 type ipc struct {
 	fields.IPC
 	r *Record
-	// seedInPayload is true if the payload contains the run's seed as its own seed.
+	// seedInPayload is true if the payload has a seed of its own that is also the run's seed.
 	seedInPayload bool
 }
 
@@ -62,8 +63,8 @@ var ipcHints = func() map[string]string {
 	return hints
 }()
 
-// payloadForm says what a payload must be, for a message. If v is an array or a text, it also says
-// how to write v as a payload.
+// payloadForm describes what a payload must be, for use in an error message. If v is an array or a
+// text, the description also says how to write v as a payload.
 func payloadForm(v pyjson.Value) string {
 	switch v.Kind() {
 	case pyjson.Array:
@@ -121,7 +122,7 @@ func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	p.IPCIDAdvanced = r.checkChain("ipc_id_advanced", advanced, computedAdvanced, complete)
 }
 
-// chainID returns the hash of the given parts of an ipc_id, in hexadecimal digits.
+// chainID returns the hash of the given parts of an ipc_id, in hexadecimal.
 func (r *Record) chainID(parts ...[]byte) (id []byte) {
 	var sum Hash
 	sum, r.scratch = rules.IPCID(r.scratch, parts...)
@@ -221,8 +222,8 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 	return r.hex(sum)
 }
 
-// normalisedHash adds a text to the content and returns the hash of its normal form, which rule
-// appends (spec: IPC hashes). It returns nil if there is no text.
+// normalisedHash adds the named text to the content and returns the hash of its normal form, which
+// rule computes (spec: IPC hashes). It returns nil if there is no such text.
 func (r *Record) normalisedHash(o strict.Object, name string, rule func(dst, text []byte) []byte) []byte {
 	text, given := o.UTF8(name)
 	if !given {
@@ -236,8 +237,8 @@ func (r *Record) normalisedHash(o strict.Object, name string, rule func(dst, tex
 	return r.hex(digest)
 }
 
-// decodeUsage decodes usage, which no hash covers. Usage that an event cannot contain becomes
-// content.
+// decodeUsage decodes the usage member, which no hash covers. If an event cannot contain the value,
+// it becomes content.
 func (p *ipc) decodeUsage(o strict.Object) {
 	usage := o.MemberOfKind("usage", pyjson.Object, "an object")
 	o.CheckUTF8("usage", usage)
@@ -250,7 +251,8 @@ func (p *ipc) decodeUsage(o strict.Object) {
 	}
 }
 
-// isFigures reports whether an event can contain usage.
+// isFigures reports whether an event can contain usage. It must contain no text, and its canonical
+// JSON must be at most fields.MaxUsage bytes long.
 func (p *ipc) isFigures(usage pyjson.Value) bool {
 	if !fields.HasNoText(usage) {
 		return false

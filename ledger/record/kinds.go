@@ -52,8 +52,8 @@ func KindDigest(kind Kind, digest Hash) Hash {
 	return sha256.Sum256(append(append(append(room[:0], kind...), 0), digest[:]...))
 }
 
-// RunIdempotencyKey returns the digest of the idempotency key that a record has if it has a run_id but no
-// idempotency key of its own (spec: Idempotency).
+// RunIdempotencyKey returns the digest of the implicit idempotency key of a record that has a run_id but
+// no idempotency key of its own (spec: Idempotency).
 func RunIdempotencyKey[T string | []byte](kind Kind, runID T) Hash {
 	var usual [256]byte
 	b := append(append(append(usual[:0], "run_id\x00"...), kind...), 0)

@@ -121,7 +121,7 @@ func TestFormOfPayloadMembers(t *testing.T) {
 		`{"/` + strings.Repeat("a", members.MaxName+1) + `":` + digest + `}`, `{"/\ud800":` + digest + `}`, `{` + long[1:] + `}`, `{`, ``,
 	} {
 		require.False(t, members.Digests(bad).IsValid(), bad)
-		for range members.Digests(bad).All() { // must not panic
+		for range members.Digests(bad).All() { // All must not panic
 		}
 	}
 }

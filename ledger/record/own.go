@@ -38,9 +38,9 @@ const (
 	RefusedKey      Refusal = "idempotency_key_conflict"
 )
 
-// maxRefusedBytes limits the total length of the failed checks that the event of a refusal lists,
-// so that the event always fits in an entry. Its member mismatches is the number of all failed
-// checks, listed or not.
+// maxRefusedBytes is the approximate maximum length, in bytes, of the failed checks listed in the
+// event of a refusal, so that the event always fits in an entry. The event's mismatches member
+// counts all failed checks, listed or not.
 const maxRefusedBytes = 32 << 10
 
 // AppendRefusal appends the body of the event that logs a refusal, with the record's digest and the

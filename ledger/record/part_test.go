@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// inHex returns the hashes in hexadecimal digits.
+// inHex returns the hashes in hexadecimal.
 func inHex(hashes []Hash) []string {
 	list := make([]string, len(hashes))
 	for i, h := range hashes {

@@ -46,8 +46,8 @@ func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 
 var fingerprintVersion = []byte(rules.FingerprintVersion)
 
-// readBuild decodes the build of a path, the branch of the build, and the base with which to
-// compare the build (spec: Path fingerprint).
+// readBuild decodes the build of a path, the branch of the build, and the base build to compare it
+// with (spec: Path fingerprint).
 func readBuild(o strict.Object, p *fields.Path) {
 	p.Build, p.Branch, p.Base = o.Text("build", maxName), o.Text("branch", maxName), o.Text("base", maxName)
 	if p.Build == nil {

@@ -12,7 +12,8 @@ type Question struct {
 	Mode, Hash, CacheKey string
 }
 
-// decodeAlone calls decode for a request body that is not a record. The error is a *strict.Error.
+// decodeAlone parses a request body that is not a record, and calls decode with its root. Any error
+// is a *strict.Error.
 func decodeAlone(body []byte, decode func(g *runDAG, d *strict.Decoder, root pyjson.Value)) error {
 	var document pyjson.Document
 	if err := document.ParseLimited(body, DefaultLimits().Values); err != nil {
@@ -23,8 +24,8 @@ func decodeAlone(body []byte, decode func(g *runDAG, d *strict.Decoder, root pyj
 	return d.Err()
 }
 
-// DecodeQuestion decodes the request body {question, question_mode} and computes the hash. If the
-// body is not valid, the error is a *strict.Error.
+// DecodeQuestion decodes the request body {question, question_mode} and computes the question's
+// hash. If the body is not valid, the error is a *strict.Error.
 func DecodeQuestion(body []byte) (q Question, err error) {
 	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
 		o := d.Object(root, "", "question", "question_mode")
@@ -73,8 +74,8 @@ func DecodeLookup(body []byte) (modes []Question, err error) {
 	return modes, err
 }
 
-// keyWith returns the cache key for the decoded dimensions. If question is not nil, it replaces
-// question_hash.
+// keyWith returns the cache key for the decoded dimensions. If question is not nil, it replaces the
+// dimension question_hash.
 func (g *runDAG) keyWith(question []byte) string {
 	values := make([][]byte, len(g.dimensions))
 	for i, d := range g.dimensions {

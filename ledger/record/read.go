@@ -10,8 +10,9 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// readInteger decodes an integer of any size, and returns it in plain decimal, or nil if it is not
-// given. If count is true, the integer must not be negative.
+// readInteger decodes the named member as an integer of any size and returns it in plain decimal.
+// It returns nil if the member is not given or not valid. If count is true, the integer must not be
+// negative.
 func (r *Record) readInteger(o strict.Object, name string, count bool) []byte {
 	v := o.Member(name)
 	if !v.IsGiven() {
@@ -37,7 +38,8 @@ func (r *Record) readCount(o strict.Object, name string) []byte {
 	return r.readInteger(o, name, true)
 }
 
-// readTimestamp decodes an RFC 3339 time, and returns it as it was sent, or nil if it is not given.
+// readTimestamp decodes the named member as an RFC 3339 time and returns it as it was sent. It
+// returns nil if the member is not given or not valid.
 func readTimestamp(o strict.Object, name string) []byte {
 	text := o.Text(name, fields.MaxTimestamp)
 	if text == nil {
@@ -50,10 +52,10 @@ func readTimestamp(o strict.Object, name string) []byte {
 	return text
 }
 
-// fitsEntry refuses a list that is too long for the event to fit in an entry. bytes is the minimum
-// length of an element in the event. Call fitsEntry before the elements are decoded, because a
-// decoded element can need many times its length in the request. It returns false if it has refused
-// the list; advice then says what to do.
+// fitsEntry reports whether a list is short enough for its event to fit in an entry, given that
+// each element takes at least bytes bytes in the event. If it is too long, fitsEntry reports a
+// problem that ends with advice on what to do. It must be called before the elements are decoded,
+// because a decoded element can need many times the memory that its text does.
 func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advice string) bool {
 	most := fields.MaxEntry / bytes
 	if list.Len() <= most {
@@ -63,19 +65,19 @@ func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advic
 	return false
 }
 
-// Limits of package fields, under short names.
+// Short names for limits that package fields defines.
 const (
 	maxName   = fields.MaxName
 	maxStage  = fields.MaxShort
 	maxReason = fields.MaxReason
 )
 
-// IsDigest reports whether text is a SHA-256 in the form that events use: 64 lower-case hexadecimal
-// digits.
+// IsDigest reports whether text is a SHA-256 hash in the form that events use: 64 lower-case
+// hexadecimal digits.
 func IsDigest(text []byte) bool { return rules.IsDigest(text) }
 
 // readProducer decodes a producer, or returns the zero Producer if it is not given. A producer must
-// have both members.
+// have both an id and a seq.
 func (r *Record) readProducer(o strict.Object, name string) fields.Producer {
 	v := o.Member(name)
 	if !v.IsGiven() {

@@ -46,7 +46,8 @@ type Record struct {
 	limits  Limits
 	pointer string // JSON pointer to the record in the request body
 	implied string // name of the member that the normalised record leaves out, or ""
-	// checksJSON and hashesJSON are Checks and the effective hashes as JSON, as in the event.
+	// checksJSON and hashesJSON are the JSON encodings of Checks and of the effective hashes, as
+	// they appear in the event.
 	checksJSON, hashesJSON []byte
 
 	fields   fields.HashedFields
@@ -56,16 +57,16 @@ type Record struct {
 	builder  pyjson.Builder
 	ipc      ipc // the fields of an IPC record
 	scratch  []byte
-	members  []byte // memory of ipc.Members
-	body     []byte // memory of the event's body
-	arena    []byte // memory of the values in checks and hashes, and of checksJSON and hashesJSON
+	members  []byte // backing memory of ipc.Members
+	body     []byte // backing memory of the event's body
+	arena    []byte // backing memory of the values in checks and hashes, and of checksJSON and hashesJSON
 }
 
 var records = sync.Pool{New: func() any {
 	return &Record{document: new(pyjson.Document)}
 }}
 
-// Limits limits the contents of an event. Each server chooses its own limits.
+// Limits holds limits on the contents of an event. Each server chooses its own limits.
 type Limits struct {
 	Labels     int // maximum number of labels on a record
 	LabelBytes int // maximum length of a label's name or value, in bytes
@@ -75,7 +76,7 @@ type Limits struct {
 	Members *members.Secret
 }
 
-// WithMemberSecret returns l with the secret for payload members of a ledger, which may be nil.
+// WithMemberSecret returns a copy of l with Members set to the given secret, which may be nil.
 func (l Limits) WithMemberSecret(members *members.Secret) Limits {
 	l.Members = members
 	return l
@@ -84,7 +85,7 @@ func (l Limits) WithMemberSecret(members *members.Secret) Limits {
 // DefaultLimits returns the limits of a server whose configuration does not set them.
 func DefaultLimits() Limits { return Limits{Labels: 32, LabelBytes: 128, Values: 1_000_000} }
 
-// NoLimits returns the limits for records that a server has already accepted.
+// NoLimits returns limits that allow everything, for records that a server has already accepted.
 func NoLimits() Limits {
 	return Limits{Labels: math.MaxInt, LabelBytes: math.MaxInt, Values: math.MaxInt}
 }
@@ -126,9 +127,9 @@ const MaxKey = 1024
 // error is a *strict.Error.
 func ParseLine(line []byte) (Line, error) { return DefaultLimits().ParseLine(line) }
 
-// ParseLine decodes the line `{"kind", "record", "idempotency_key"?}` of a batch. The record of a
-// verb also names its target: record_seq or, for a path validation, project and path_id. If the
-// line is not valid, the error is a *strict.Error.
+// ParseLine decodes one line of a batch, which has the form `{"kind", "record",
+// "idempotency_key"?}`. The record of a verb also names its target: record_seq or, for a path
+// validation, project and path_id. If the line is not valid, the error is a *strict.Error.
 func (l Limits) ParseLine(line []byte) (Line, error) {
 	r := records.Get().(*Record)
 	r.limits = l
@@ -194,7 +195,7 @@ func (r *Record) Release() {
 	records.Put(r)
 }
 
-// maxPooled limits the total size, in bytes, of the memory that a released record keeps.
+// maxPooled is the maximum amount of memory, in bytes, that a released record keeps for reuse.
 const maxPooled = 1 << 20
 
 // decode fills r from v. pointer is the JSON pointer to v in the request body.
@@ -240,8 +241,8 @@ func (r *Record) decodeCommon(o strict.Object) {
 	c.Producer = r.readProducer(o, "producer")
 }
 
-// appendNormalised appends the normalised form of v. whole says that v is the whole record, not an
-// object inside it.
+// appendNormalised appends the normalised form of v. whole is true if v is the whole record rather
+// than an object inside it.
 func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte {
 	dst = append(dst, '{')
 	start := len(dst)
@@ -254,7 +255,7 @@ func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte
 		if before > start {
 			dst = append(dst, ',')
 		}
-		dst = append(append(append(dst, '"'), text...), '"', ':') // known names need no escapes
+		dst = append(append(append(dst, '"'), text...), '"', ':') // known member names need no escaping
 		if !whole {
 			quote := value.Kind() == pyjson.Integer && rules.IsVersionDimension(string(text)) // an integer version is written as its decimal text
 			if quote {

@@ -16,20 +16,20 @@ import (
 type runDAG struct {
 	fields.RunDAG
 	r *Record
-	// base contains, by name, the effective hashes from which the stages and the cache key are
-	// computed. fromContent is true for those that were computed from content.
+	// base maps names to the effective hashes from which the stages and the cache key are computed.
+	// fromContent is true for the names of those that were computed from content.
 	base        map[string][]byte
 	fromContent map[string]bool
 
 	nodes      []node
 	dimensions []dimension // dimensions of the cache key, in the order in which they are joined
 	evidence   [][]byte    // computed evidence ids, and claimed ones that differ from them
-	roots      [][]byte    // document roots of its sources
-	cited      [][]byte    // evidence ids that its lattice cites
+	roots      [][]byte    // document roots of the run's sources
+	cited      [][]byte    // evidence ids that the run's lattice cites
 }
 
-// RunShape returns the shape and the failure stage of a run-DAG (spec: Failure stage) as JSON, as
-// in its event. It returns nil for records of other kinds.
+// RunShape returns the shape and the failure stage of a run-DAG (spec: Failure stage) encoded as
+// JSON, as in its event. It returns nil for records of other kinds.
 func (r *Record) RunShape() (shape, failureStage []byte) {
 	f, ok := r.fields.(*fields.RunDAG)
 	if !ok {
@@ -111,7 +111,8 @@ func (g *runDAG) decodeDAG(o strict.Object) (nodes []node, root []byte) {
 	return nodes, root
 }
 
-// arguments returns inputs or reject_inputs as an object, or an absent object if neither is given.
+// arguments returns the member inputs or reject_inputs as an object, or an absent object if neither
+// is given.
 func (g *runDAG) arguments(o strict.Object) strict.Object {
 	inputs, reject := o.Member("inputs"), o.Member("reject_inputs")
 	switch {
@@ -131,8 +132,8 @@ func (g *runDAG) arguments(o strict.Object) strict.Object {
 	return strict.Object{D: o.D}
 }
 
-// decodeBase computes the base hashes from content, checks their claims, and sets g.base and
-// g.fromContent.
+// decodeBase computes the base hashes from content, compares them with the claims, and sets g.base
+// and g.fromContent.
 func (g *runDAG) decodeBase(o, arguments, dimensions strict.Object, claimed []node) {
 	computed := map[string][]byte{
 		"question_hash":          g.questionHash(o),
@@ -163,7 +164,7 @@ func (g *runDAG) decodeBase(o, arguments, dimensions strict.Object, claimed []no
 	}
 }
 
-// baseClaim is a claim of a base hash.
+// baseClaim is a claimed base hash.
 type baseClaim struct {
 	hash     []byte // nil if there is no claim
 	pointer  string // JSON pointer to hash in the request body
@@ -171,9 +172,9 @@ type baseClaim struct {
 	repeated []byte // the dimension of the same name, unless hash comes from that dimension
 }
 
-// claimOf returns the claim of a base hash. It uses the first of these: the member of inputs or
-// reject_inputs, the hash of the claimed stage, and the dimension of the cache key. stage is nil if
-// the stage was not claimed.
+// claimOf returns the claim for the named base hash. It takes the claim from the first of these
+// that is given: the member of inputs or reject_inputs, the hash of the claimed stage, and the
+// dimension of the cache key. stage is nil if the stage was not claimed.
 func claimOf(name string, stage []byte, arguments, dimensions strict.Object) baseClaim {
 	dimension := dimensions.Hash(name)
 	if claim := arguments.Hash(name); claim != nil {
@@ -185,7 +186,8 @@ func claimOf(name string, stage []byte, arguments, dimensions strict.Object) bas
 	return baseClaim{hash: dimension, pointer: dimensions.MemberPointer(name)}
 }
 
-// checkRepeated checks a dimension against the effective hash of the same name.
+// checkRepeated checks a claimed dimension of the cache key against the effective hash of the same
+// name.
 func (g *runDAG) checkRepeated(name string, claimed, effective []byte, fromContent bool) {
 	if !fromContent && bytes.Equal(claimed, effective) {
 		effective = nil // one claim does not prove another
@@ -292,7 +294,7 @@ func (g *runDAG) evidenceMapRoot(o strict.Object) []byte {
 	return g.r.hex(rules.EvidenceMapRoot(ids))
 }
 
-// evidencePrefix begins the names of the checks of evidence.
+// evidencePrefix is the prefix of the names of evidence checks.
 const evidencePrefix = "evidence/"
 
 // evidenceID returns the id of element i of the evidence, which is v. It checks the claims in v:
@@ -326,8 +328,8 @@ func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
 	return id
 }
 
-// found returns the distinct texts in lists that the function is accepts, sorted. It returns nil if
-// there are none or more than fields.MaxFound.
+// found returns the distinct texts in lists that satisfy the predicate is, in sorted order. It
+// returns nil if there are none or more than fields.MaxFound.
 func found(is func([]byte) bool, lists ...[][]byte) [][]byte {
 	all := slices.DeleteFunc(slices.Concat(lists...), func(text []byte) bool { return !is(text) })
 	slices.SortFunc(all, bytes.Compare)
@@ -344,8 +346,8 @@ func (g *runDAG) checkVerdict(broken []string) {
 	}
 }
 
-// checkLattice adds a check if the lattice cites evidence that the record does not contain. It does
-// not compare anything if the record contains no evidence.
+// checkLattice adds a check if the lattice cites evidence that the record does not contain. It adds
+// no check if the record contains no evidence.
 func (g *runDAG) checkLattice(lattice pyjson.Value) {
 	g.cited = rules.CitedEvidence(lattice)
 	if g.evidence == nil {

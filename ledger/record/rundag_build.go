@@ -11,8 +11,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// build computes the stages of a quote or pointer run from its inputs, which are in (spec: Stage
-// hashes).
+// build computes the stages of a quote or pointer run (spec: Stage hashes). The object in holds the
+// run's inputs.
 func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 	answer, hasAnswer = answerText(in, o, answer, hasAnswer)
 	if !hasAnswer {
@@ -65,8 +65,9 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 	g.checkLattice(in.Member("parsed_lattice"))
 }
 
-// answerText returns the answer_text of o, which is inputs or reject_inputs, or else the
-// answer_text of the record. If both are given, they must be equal.
+// answerText returns the answer_text member of o, which is inputs or reject_inputs. If o has none,
+// it returns text, which is the answer_text of the record itself. If both are given, they must be
+// equal.
 func answerText(o strict.Object, record strict.Object, text []byte, given bool) ([]byte, bool) {
 	own, hasOwn := o.WTF8("answer_text")
 	if hasOwn && given && string(own) != string(text) {
@@ -116,7 +117,7 @@ func (g *runDAG) textHash(in strict.Object, name string, fallback []byte) []byte
 	return g.r.hex(sha256.Sum256(text))
 }
 
-// differs reports whether a member is given and differs from text.
+// differs reports whether the named member is given and differs from text.
 func differs(in strict.Object, name string, text []byte) bool {
 	own, given := in.WTF8(name)
 	return given && !bytes.Equal(own, text)
@@ -129,7 +130,7 @@ func (g *runDAG) claimAnswer(covered bool) {
 	}
 }
 
-// retrievalHash returns the hash of the stage retrieval, which covers the sources and, if it is
+// retrievalHash returns the hash of the retrieval stage, which covers the sources and, if it is
 // given, the hash of the plan.
 func (g *runDAG) retrievalHash(in strict.Object, list pyjson.Value) []byte {
 	i := 0
@@ -173,8 +174,8 @@ func (g *runDAG) buildReject(o, in strict.Object, answer []byte, hasAnswer bool)
 	g.checkVerdict(rules.BrokenRejectionRules(g.AuditMode))
 }
 
-// adopt makes the claimed nodes of a run without inputs its stages. It computes the hash of each
-// stage whose content is in the record.
+// adopt uses the claimed nodes as the stages of a run that was posted without inputs. It recomputes
+// the hash of each stage whose content is in the record.
 func (g *runDAG) adopt(claimed []node, answer []byte, hasAnswer bool) {
 	seen := make(map[string]bool, len(claimed))
 	answerStage := ""
@@ -192,8 +193,8 @@ func (g *runDAG) adopt(claimed []node, answer []byte, hasAnswer bool) {
 	}
 }
 
-// contentStage returns the hash of a stage if content alone determines it, or nil. answerStage is
-// the stage that covers the answer, or "".
+// contentStage returns the hash of a stage if content alone determines it, and nil otherwise.
+// answerStage is the stage that covers the answer, or "".
 func (g *runDAG) contentStage(stage, answerStage string, answer []byte) []byte {
 	if stage == answerStage && stage != "" {
 		return g.r.hex(sha256.Sum256(answer))
@@ -210,7 +211,7 @@ func (g *runDAG) contentStage(stage, answerStage string, answer []byte) []byte {
 type node struct {
 	stage   string
 	hash    []byte
-	adopted bool // whether hash is a claim that could not be computed
+	adopted bool // whether hash is a claim that could not be recomputed
 }
 
 // stageNames returns the names of the nodes' stages, in the same order.
@@ -252,8 +253,7 @@ func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 }
 
 // readDimensions decodes the dimensions into g.dimensions. All are required except the last one and
-// the one that optional names. If the one that optional names is missing, it still gets its
-// position.
+// the one named by optional. If the latter is missing, g.dimensions contains it without a value.
 func (g *runDAG) readDimensions(dims strict.Object, optional string) {
 	for i, name := range rules.Dimensions {
 		if !dims.Member(name).IsGiven() {
@@ -277,7 +277,8 @@ func (g *runDAG) readDimensions(dims strict.Object, optional string) {
 	}
 }
 
-// version decodes a dimension that is a version. It returns the decimal text of an integer.
+// version decodes a dimension that is a version: a text or an integer. It returns an integer as
+// decimal text.
 func (g *runDAG) version(dims strict.Object, name string) []byte {
 	if dims.Member(name).Kind() == pyjson.Integer {
 		return g.r.readInteger(dims, name, false)

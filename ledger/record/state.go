@@ -56,7 +56,7 @@ func ParseStateRequest(body []byte) (*StateRequest, error) {
 	return r, err
 }
 
-// VerbFor returns the verb that makes the requested change of state for the record at seq.
+// VerbFor returns the verb that changes the state of the record at seq as requested.
 func (r *StateRequest) VerbFor(seq uint64) *Verb {
 	f := r.fields
 	f.RecordSeq = seq

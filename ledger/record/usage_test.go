@@ -20,7 +20,7 @@ func withUsage(t *testing.T, usage string) (*Record, pyjson.Value) {
 	t.Helper()
 	r := parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"o"`, `"o","usage":`+usage, 1)))
 	var d pyjson.Document
-	// Parse the event as it appears in a receipt, one level deeper.
+	// In a receipt, the event is nested one level deeper.
 	require.NoError(t, d.Parse([]byte(`{"event":`+string(AppendSuffix(r.AppendBody(nil, EventContext{}), 1, time.Unix(0, 0)))+`}`)))
 	return r, d.Root().Member("event").Member("record")
 }

@@ -49,8 +49,8 @@ func parseValidationLine(line []byte) (*PathValidation, error) {
 	}, append([]string{"project", "path_id"}, validationNames...)...)
 }
 
-// VerbFor returns the verb that validates the given path. If the request does not contain the
-// fingerprint or the build, the verb contains that of path.
+// VerbFor returns the verb that validates the given path. A build or fingerprint that the request
+// does not contain is taken from path.
 func (r *ValidationRequest) VerbFor(path CurrentPath) *Verb {
 	f := &fields.PathValidation{Project: []byte(path.Project), PathID: []byte(path.PathID), RecordSeq: path.RecordSeq,
 		Validated: r.Validated, Reason: r.Reason, OriginalAction: r.OriginalAction,

@@ -15,7 +15,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// One complete record of each kind. A test case changes one part of one record.
+// These are complete records, one of each kind. Each test case changes one part of one of them.
 const (
 	goodIPC = `{"run_id":"r","payload":{"seed":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":10}`
 	goodDAG = `{"inputs":{"question_hash":"` + zeros + `","context_root":"` + zeros + `","conversation_hash":"` + zeros +
@@ -236,7 +236,7 @@ func TestIncompleteChainIsNoRun(t *testing.T) {
 	}
 }
 
-// If the seed or the environment is missing, the claim of the hash that needs it becomes the
+// If the seed or the environment is missing, the claimed hash that depends on it becomes the
 // effective hash.
 func TestClaimsOfACompleteChainStand(t *testing.T) {
 	body := strings.Replace(goodIPC, `{"seed":1}`, `{}`, 1)

@@ -136,7 +136,7 @@ func TestVectorsRunDAG(t *testing.T) {
 				if len(c.Field) > len(rules.StagePrefix) && c.Field[:len(rules.StagePrefix)] == rules.StagePrefix {
 					want := Match
 					if given[strings.TrimPrefix(c.Field, rules.StagePrefix)] {
-						want = Claimed // the arguments contain a hash but not its content
+						want = Claimed // the arguments contain a hash but not the content that it covers
 					}
 					require.Equal(t, want, c.Result, c.Field)
 					stages++

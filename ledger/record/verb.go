@@ -36,8 +36,8 @@ func parseVerb(kind Kind, f fields.Verb, body []byte, read func(o strict.Object)
 }
 
 // parseRequest decodes the object in text, or in the given member of text, and calls read with it.
-// The object may have only the known members. Values that read obtains stay valid, because they are
-// in a copy of text. The error is a *strict.Error.
+// The object may have only the known members. The values that read obtains stay valid even if text
+// changes, because they refer to a copy of it. The error is a *strict.Error.
 func parseRequest(text []byte, member string, read func(o strict.Object), known ...string) error {
 	var document pyjson.Document
 	if err := document.ParseLimited(bytes.Clone(text), DefaultLimits().Values); err != nil {
@@ -58,7 +58,7 @@ func parseRequest(text []byte, member string, read func(o strict.Object), known 
 // lineVerbs contains the kinds of verbs that can be lines of a batch.
 var lineVerbs = [...]Kind{RecordStateChanged, PathValidated, Note}
 
-// parseVerbLine decodes a line of a batch whose kind is that of a state change or a note.
+// parseVerbLine decodes a line of a batch that is a state change or a note.
 func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
 	var said fields.Verb
 	var about *uint64
@@ -103,8 +103,8 @@ func (v *Verb) CheckSize(body []byte) error {
 	return checkSize(body, "/chunk_hashes", "register the source in parts, each with an id of its own, or leave chunk_hashes out")
 }
 
-// AppendRefusal appends the body of the event that logs the refusal because of an idempotency key
-// conflict. first is the seq of the event that claims the key, which is e.Key.
+// AppendRefusal appends the body of the event that logs a refusal caused by an idempotency key
+// conflict. first is the seq of the event that already claims the key, e.Key.
 func (v *Verb) AppendRefusal(dst []byte, e EventContext, first uint64) []byte {
 	refused := RefusalFields{Kind: v.Kind, Reason: RefusedKey, FirstSeq: first}
 	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, noChecks, func(w *pyjson.Builder) {

@@ -18,7 +18,7 @@ import (
 // pathBuild is the build of the path that verbOn validates.
 var pathBuild = "b2"
 
-// verbOn parses the body of a verb of the given kind. The target is the source, the project of the
+// verbOn parses the body of a verb of the given kind. target is the source, the project of the
 // path, or a text whose length is the seq of the record.
 func verbOn(kind Kind, target, body string) (*Verb, error) {
 	switch kind {

@@ -15,8 +15,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// DeriveMembers returns what follows from a record's event and all earlier events (spec: Derived members).
-// No proof covers them.
+// DeriveMembers returns the derived members of a record, which follow from its event and all earlier
+// events (spec: Derived members). No proof covers them.
 func DeriveMembers(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (facts wire.DerivedMembers, err error) {
 	switch kind {
 	case record.IPCRecord:

@@ -17,7 +17,7 @@ import (
 // Form is the format of a value.
 type Form struct {
 	Accepts     func(value string) bool
-	Description string // describes it in error messages, after "must be"
+	Description string // completes the error message "must be …"
 }
 
 // The formats that other packages use. Only Any accepts an empty value.

@@ -8,8 +8,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// maxNumber limits the length of a number in a parameter, in bytes. strconv parses numbers of
-// this length exactly.
+// maxNumber is the maximum length of a number in a parameter, in bytes. strconv parses numbers of
+// up to this length exactly.
 const maxNumber = 64
 
 var (
@@ -27,7 +27,7 @@ func canonicalDouble(value string) (canonical string, ok bool) {
 	return string(pyjson.AppendFloat(nil, number)), true
 }
 
-// canonicalInteger is like canonicalDouble, for an integer.
+// canonicalInteger is like canonicalDouble, but for integers.
 func canonicalInteger(value string) (canonical string, ok bool) {
 	if len(value) > maxNumber || !integerForm.MatchString(value) {
 		return "", false

@@ -9,7 +9,7 @@ import (
 )
 
 // CanonicalValue returns a value of a variable of /drift/effects in the form that events use, so that
-// 0.70 equals 0.7. If the value does not fit, expected describes the form, after "must be".
+// 0.70 equals 0.7. If the value is invalid, expected completes the error message "must be …".
 func CanonicalValue(variable, value string) (canonical, expected string) {
 	ok := true
 	switch {

@@ -10,15 +10,16 @@ import (
 	"colophon/ledger/index"
 )
 
-// NamedHash is a hash that records have under a name. Seq is the first record that has it.
+// NamedHash is a hash that records have under the given name. Seq is the seq of the first such
+// record.
 type NamedHash struct {
 	Name, Hash string
 	Seq        uint64
 }
 
-// FindAny returns the hashes of records that begin with the given digits, under any name and in the
-// order of the log. It stops after most hashes. It returns ErrTooMany if the log exceeds the
-// bounds.
+// FindAny returns the hashes of records that begin with the given digits, whatever their names, in
+// the order of the log. It stops once it has found most hashes. It returns ErrTooMany if the log
+// exceeds the bounds.
 func (b Bounds) FindAny(ctx context.Context, v *index.View, digits string, most int) (found []NamedHash, err error) {
 	if v.Size() > uint64(b.Events) {
 		return nil, ErrTooMany
@@ -56,14 +57,14 @@ func (b Bounds) FindAny(ctx context.Context, v *index.View, digits string, most 
 	return found, nil
 }
 
-// hashesOf returns all hashes of a record by which it can be found.
+// hashesOf returns all hashes by which a record can be found.
 func hashesOf(e *event.Event) (list []NamedHash) {
 	if !e.Kind.IsRecord() {
 		return nil
 	}
 	add := func(name string, hash []byte) { list = append(list, NamedHash{name, string(hash), e.Seq}) }
 	for name, hash := range e.Hashes() {
-		if string(name) != "seedless_input_hash" { // such records are found by input instead
+		if string(name) != "seedless_input_hash" { // records are found by input instead
 			add(string(name), hash)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Names of hashes that are not in the member hashes of an event.
+// Names of the hashes that are not in the "hashes" member of an event.
 const (
 	ChunkHash    = "chunk_hash"
 	DocumentRoot = "document_root"
@@ -28,22 +28,22 @@ const (
 // Bounds limits how many events a search reads, and their total size in bytes.
 type Bounds struct{ Events, Bytes int }
 
-// DefaultBounds holds the bounds of the function Find.
+// DefaultBounds holds the bounds that the function Find uses.
 var DefaultBounds = Bounds{50_000, 128 << 20}
 
 // ErrTooMany means that a search would exceed its bounds.
 var ErrTooMany = errors.New("the ledger has too many hashes to search")
 
-// Find returns the distinct hashes of runs that have the given name and begin with the given
-// digits, sorted. If no run has such a hash, Find returns those of all records. If only one
-// kind of record can have the hash, Find reads the records of that kind. Otherwise it reads a
-// small log in full, and in a large log one run of each group by that name. If these are too
-// many events, Find returns ErrTooMany before it reads any.
+// Find returns, in sorted order, the distinct hashes with the given name that begin with the given
+// digits. It returns the hashes of runs or, if no run has such a hash, those of all records. If
+// only one kind of record can have the hash, Find reads the records of that kind. Otherwise it
+// reads a small log in full, and in a large log one run of each group by that name. If there are
+// too many events to read, Find returns ErrTooMany before it reads any.
 func Find(ctx context.Context, v *index.View, name, digits string) ([]string, error) {
 	return DefaultBounds.Find(ctx, v, name, digits)
 }
 
-// Find is like the function Find, but with the bounds b.
+// Find is like the function Find, but uses the bounds b.
 func (b Bounds) Find(ctx context.Context, v *index.View, name, digits string) ([]string, error) {
 	s := search{view: v, name: name, digits: digits, text: []byte(`"` + digits), left: b, runs: make(map[string]bool), all: make(map[string]bool)}
 	if err := s.run(ctx); err != nil {
@@ -55,11 +55,11 @@ func (b Bounds) Find(ctx context.Context, v *index.View, name, digits string) ([
 	return slices.Sorted(maps.Keys(s.all)), nil
 }
 
-// search is the state of one Find.
+// search holds the state of one call to Find.
 type search struct {
 	view         *index.View
 	name, digits string
-	text         []byte // how the digits appear in the text of an event
+	text         []byte // the digits as they appear in the text of an event
 	left         Bounds
 	decoder      event.Decoder
 	runs, all    map[string]bool // the hashes found so far
@@ -96,7 +96,7 @@ func (s *search) log(ctx context.Context) error {
 	return nil
 }
 
-// events searches the events of list. It counts them before it reads any.
+// events searches the events whose seqs list yields. It counts them all before it reads any.
 func (s *search) events(ctx context.Context, list iter.Seq2[uint64, error]) error {
 	var seqs []uint64
 	for seq, err := range list {
@@ -120,8 +120,8 @@ func (s *search) events(ctx context.Context, list iter.Seq2[uint64, error]) erro
 	return nil
 }
 
-// event searches one event. It decodes only events that contain the digits anywhere, which are
-// few.
+// event searches one event. It decodes the event only if its text contains the digits, which is
+// rare.
 func (s *search) event(ctx context.Context, seq uint64, entry []byte) error {
 	if s.left.Bytes -= len(entry); s.left.Bytes < 0 {
 		return ErrTooMany
@@ -165,7 +165,8 @@ func kindWith(name string) record.Kind {
 	return ""
 }
 
-// hashesIn returns the hashes that a record has under a name. It returns none for other events.
+// hashesIn returns the hashes that a record has under the given name. It returns none if e is not a
+// record.
 func hashesIn(e *event.Event, name string) (hashes [][]byte) {
 	kind := kindWith(name)
 	switch {

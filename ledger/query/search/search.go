@@ -1,5 +1,5 @@
-// Package search finds the possible meanings of a text in a ledger. Its cost does not grow with the
-// ledger.
+// Package search finds what a text can refer to in a ledger. The cost of a search does not grow
+// with the size of the ledger.
 package search
 
 import (
@@ -25,42 +25,42 @@ import (
 	"colophon/ledger/record"
 )
 
-// Bounds of a search.
+// These constants bound the cost of a search.
 const (
 	maxHits     = 50
-	maxListed   = 200 // number of models, of projects, of sources, and of producers that are compared with the text
-	maxNamed    = 250 // number of prompts, of inputs, and of questions whose first words are compared with the text
-	maxLabelled = 64  // number of label names whose values are compared with the text
+	maxListed   = 200 // maximum number each of models, projects, sources, and producers to compare with the text
+	maxNamed    = 250 // maximum number each of prompts, inputs, and questions whose first words are compared with the text
+	maxLabelled = 64  // maximum number of label names whose values are compared with the text
 )
 
-// searchedLog bounds a log that is searched for the first digits of hashes.
+// searchedLog is the largest log that is searched for hashes by their first digits.
 var searchedLog = prefix.Bounds{Events: 20_000, Bytes: 64 << 20}
 
-// Hit is a value that records have, and one of these records.
+// Hit is a value that matches the search text. Seq is the seq of an event that has the value.
 type Hit struct {
 	Type, Value string
 	Seq         uint64
-	Name        *wire.HashName // nil if nothing is known
+	Name        *wire.HashName // nil if no display name is known
 }
 
-// search is the state of one Find.
+// search holds the state of one call to Find.
 type search struct {
 	*index.View
 	ctx      context.Context
 	names    *figures.NameFinder
-	hashes   []string // names of hashes
+	hashes   []string // names of the hashes by which records can be found
 	text     string   // the text to search for
-	folded   string   // the same in lower case
+	folded   string   // text in lower case
 	hits     []Hit
 	complete bool
 	seen     map[[2]string]bool
-	err      error // the first error in named
+	err      error // the first error from named
 }
 
-// Find finds the possible meanings of a text: an event, a hash, a value of records, or the
-// first words of another text. Exact values come first. hashes lists the hashes, by name, by
-// which records are found. names finds the names of hits; if it is nil, hits have no names.
-// complete is false if a bound left something out.
+// Find finds what a text can refer to: an event, a hash, a value of records, or the first words of
+// a longer text. Exact matches come first. hashes lists the names of the hashes by which records
+// can be found. names finds the display names of hits; if it is nil, hits have no names. complete
+// is false if a bound left something out.
 func Find(ctx context.Context, v *index.View, names *figures.NameFinder, hashes []string, text string) (hits []Hit, complete bool, err error) {
 	s := &search{View: v, ctx: ctx, names: names, hashes: hashes, text: text, folded: strings.ToLower(text), complete: true, seen: make(map[[2]string]bool)}
 	for _, part := range []func() error{s.events, s.digitsOfHashes, s.values, s.labels, s.lists, s.words} {
@@ -106,7 +106,8 @@ func (s *search) add(kind, value string, seq uint64, name *wire.HashName) {
 
 var digitsForm = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
 
-// digits returns the text if it can be the first digits of a hash, or "" if not.
+// digits returns the text in lower case and without "sha256:" if it can be the beginning of a hash,
+// and "" otherwise.
 func (s *search) digits() string {
 	if digits := strings.TrimPrefix(s.folded, "sha256:"); digitsForm.MatchString(digits) {
 		return digits
@@ -130,7 +131,7 @@ func (s *search) events() error {
 	return err
 }
 
-// digitsOfHashes finds the hashes of records by all or the first of their digits.
+// digitsOfHashes finds the hashes of records that equal the text or begin with it.
 func (s *search) digitsOfHashes() error {
 	digits := s.digits()
 	if len(digits) == 64 {
@@ -172,7 +173,7 @@ func (s *search) values() error {
 	return nil
 }
 
-// exact adds the latest record that has a value, if there is one.
+// exact adds a hit for the latest record that has the given value, if there is one.
 func (s *search) exact(name, value string) error {
 	filter := records.Filter{Values: []records.Value{{Name: name, Text: value}}}
 	if name == records.Topic {
@@ -191,7 +192,7 @@ func (s *search) exact(name, value string) error {
 	return nil
 }
 
-// labels finds values of labels: name=value, or the value alone.
+// labels finds labels by name=value, by name, or by value alone.
 func (s *search) labels() error {
 	if name, value, found := strings.Cut(s.text, "="); found && name != "" {
 		return s.exact(records.LabelPrefix+strings.TrimPrefix(name, records.LabelPrefix), value)
@@ -212,7 +213,8 @@ func (s *search) labels() error {
 	return nil
 }
 
-// more sets complete to false if a list continues after the entries that were searched.
+// more sets complete to false if next is not nil, which means that the list has entries that were
+// not searched.
 func (s *search) more(next []byte) {
 	if next != nil {
 		s.complete = false
