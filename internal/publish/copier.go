@@ -11,7 +11,7 @@ import (
 	"colophon/ledger"
 )
 
-// copier publishes one ledger.
+// copier copies the log of one ledger to the bucket.
 type copier struct {
 	*Publisher
 	ledger *ledger.Ledger
@@ -20,29 +20,30 @@ type copier struct {
 	moved  chan struct{} // holds a token if the log may have grown
 
 	// Only the copier's goroutine uses the next four fields.
-	at   *position // what the bucket has; nil if it must be read first
-	full uint64    // the bucket has all full tiles of the tree of this size
+	at   *position // how much of the log the bucket has; nil if that must first be read from the bucket
+	full uint64    // a tree size; the bucket has all full tiles of a tree of that size
 
-	failing   string // the message of the current failure; empty if the last publication succeeded
-	archiving string // the message of the current failure to archive; empty if the last step succeeded
+	failing   string // error message of the last publication; empty if it succeeded
+	archiving string // error message of the last archiving step; empty if it succeeded
 
-	// The fields below are for metrics. Only run writes them.
+	// The fields below are for metrics. Only run writes them, except for behind, which wake also
+	// sets.
 	size       atomic.Uint64 // size of the checkpoint in the bucket when it was last read or written
-	known      atomic.Bool   // size is set
-	active     atomic.Bool   // the ledger is published
-	behind     atomic.Int64  // when the log first had events that the copy lacks, in Unix nanoseconds; 0 if the copy has all
+	known      atomic.Bool   // whether size is valid
+	active     atomic.Bool   // whether this server publishes the ledger
+	behind     atomic.Int64  // time at which the log first had events that the copy lacks, in Unix nanoseconds; 0 if the copy is complete
 	failures   [len(reasons)]atomic.Uint64
-	below      atomic.Uint64 // number of entries that may have been removed from the store, as last read or written
-	unarchived atomic.Uint64 // number of failed calls of archive
+	below      atomic.Uint64 // number of the oldest entries that may have been removed from the store, as of the last call to archive
+	unarchived atomic.Uint64 // number of failed calls to archive
 }
 
-// wake tells the goroutine that the log may have grown. It never blocks.
+// wake tells the copier's goroutine that the log may have grown. It never blocks.
 func (c *copier) wake() {
 	c.behind.CompareAndSwap(0, time.Now().UnixNano())
 	c.again()
 }
 
-// again makes run check again at once. It never blocks.
+// again makes run start another publication without waiting for a commit. It never blocks.
 func (c *copier) again() {
 	select {
 	case c.moved <- struct{}{}:
@@ -50,14 +51,15 @@ func (c *copier) again() {
 	}
 }
 
-// firstPause is the pause after a first failure; each further failure doubles it.
+// firstPause is the pause after the first failure. Each further failure in a row doubles it, up to
+// Options.Longest.
 const firstPause = time.Second / 2
 
-// visibilityPause is the time between two checks whether a ledger has become public, or
-// whether this server now writes it.
+// visibilityPause is how often run checks whether the ledger has become public and whether this
+// server now writes it.
 const visibilityPause = 10 * time.Second
 
-// run publishes whenever the log grows, until ctx is done. Then it publishes one last time.
+// run publishes the log whenever it grows, until ctx is done. Then it publishes one last time.
 func (c *copier) run(ctx context.Context) {
 	pause := time.Duration(0)
 	for {
@@ -102,7 +104,8 @@ func (c *copier) run(ctx context.Context) {
 	}
 }
 
-// farewell publishes the last commits, unless the bucket has been failing.
+// farewell publishes the last commits before the copier stops. It does nothing if the previous
+// publication failed.
 func (c *copier) farewell() {
 	if c.failing != "" {
 		return
@@ -112,13 +115,13 @@ func (c *copier) farewell() {
 	}
 }
 
-// publish updates the copy to the ledger's head. It does nothing if this server does not publish
+// publish brings the copy up to the ledger's head. It does nothing if this server does not publish
 // the ledger.
 func (c *copier) publish(ctx context.Context) error {
 	writes := c.options.Writes == nil || c.options.Writes(c.ledger.Name())
 	c.active.Store(writes && (c.named || c.ledger.HasPublicLog()))
 	if !c.active.Load() {
-		c.at = nil // until then, other servers can change the copy
+		c.at = nil // other servers may change the copy in the meantime
 		c.known.Store(false)
 		c.behind.Store(0)
 		return nil
@@ -143,8 +146,8 @@ func (c *copier) publish(ctx context.Context) error {
 	return nil
 }
 
-// wakeIfGrown records in behind that the copy lacks events again, if the log has grown beyond the
-// published size.
+// wakeIfGrown sets behind to since if the log has grown beyond the published size, unless behind is
+// already set.
 func (c *copier) wakeIfGrown(published uint64, since int64) {
 	if c.ledger.Head().Size > published {
 		c.behind.CompareAndSwap(0, since)
@@ -157,7 +160,7 @@ func (c *copier) setSize(size uint64) {
 	c.known.Store(true)
 }
 
-// failed counts a failure, and logs it unless the previous failure was the same.
+// failed counts a failure, and logs it unless the previous failure had the same message.
 func (c *copier) failed(err error) {
 	reason := reasonOf(err)
 	c.failures[reason].Add(1)
@@ -174,15 +177,15 @@ func (c *copier) succeeded() {
 	}
 }
 
-// Kinds of failures.
+// Reasons why a publication can fail.
 const (
-	unavailable = iota // the bucket does not answer, refuses requests, or loses objects
+	unavailable = iota // the bucket does not respond, refuses requests, or loses objects
 	different          // the bucket has an object whose bytes differ from the log's
 	foreign            // the copy belongs to another log, or is ahead of this log
-	unreadable         // the database does not answer, or does not have what was signed
+	unreadable         // the database does not respond, or does not contain the log that was signed
 )
 
-// reasons are the values of the label reason in the metrics.
+// reasons holds the values of the metric label "reason", indexed by the constants above.
 var reasons = [...]string{unavailable: "unavailable", different: "different", foreign: "foreign", unreadable: "unreadable"}
 
 var (

@@ -49,7 +49,7 @@ func TestEndAtEveryStep(t *testing.T) {
 					close(ended)
 					return fault
 				}
-				return buckettest.FailBefore // the process has stopped
+				return buckettest.FailBefore // as if the process had stopped after the fault
 			}
 			_, stop := n.publish(options(b))
 			<-ended
@@ -112,7 +112,8 @@ func TestLag(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 }
 
-// A bucket that ignores or refuses conditions gets the same copy, and the log warns about the bucket.
+// Publishing to a bucket that ignores or refuses conditional writes produces the same copy, and logs
+// a warning about the bucket.
 func TestConditionsThatAreIgnored(t *testing.T) {
 	for name, b := range map[string]*buckettest.Memory{
 		"If-None-Match": {IgnoresAbsent: true}, "If-Match": {IgnoresTag: true}, "both": {IgnoresAbsent: true, IgnoresTag: true}, "refused": {Refuses: true},
@@ -172,7 +173,7 @@ func TestDamagedLogIsNotPublished(t *testing.T) {
 			open(t, database, keys).grow(300)
 			tamper, err := database.Tamperer(ledger.Default)
 			require.NoError(t, err)
-			n, b := open(t, database, keys), new(buckettest.Memory) // with an empty cache of tiles
+			n, b := open(t, database, keys), new(buckettest.Memory) // reopened, so that its cache of tiles is empty
 			require.NoError(t, damage(tamper))
 			p, stop := n.publish(options(b))
 			wantFailure(t, p, "unreadable")
@@ -212,7 +213,7 @@ func TestForeignCopyIsRefused(t *testing.T) {
 	}
 }
 
-// If one of two publishers of a log lags behind, it never moves the checkpoint back.
+// If two publishers write the same log, the one that lags behind never moves the checkpoint back.
 func TestLosingWriter(t *testing.T) {
 	n := newNode(t)
 	b := new(buckettest.Memory)
@@ -222,7 +223,7 @@ func TestLosingWriter(t *testing.T) {
 	var once sync.Once
 	slow := &heldBucket{Memory: b, held: func() { once.Do(func() { close(held); <-release }) }}
 	p, _ := n.publish(options(slow))
-	<-held // before it replaces the checkpoint
+	<-held // the slow publisher is about to replace the checkpoint
 	n.grow(300)
 	n.publish(options(b))
 	n.wait(b)
@@ -233,7 +234,7 @@ func TestLosingWriter(t *testing.T) {
 	n.wantCopy(b.Objects())
 }
 
-// Closing does not wait for a bucket that hangs, however many ledgers there are.
+// Close does not wait for a bucket that hangs, no matter how many ledgers there are.
 func TestCloseDoesNotHang(t *testing.T) {
 	n := newNode(t)
 	o := options(&buckettest.Memory{Fault: func(buckettest.Call) buckettest.Fault { return buckettest.Hang }})
@@ -248,7 +249,8 @@ func TestCloseDoesNotHang(t *testing.T) {
 	stop() // if this waits, the test times out
 }
 
-// The keys of another log, or of a log that has changed its keys more often, are not replaced.
+// A publisher does not replace the keys of another log, or keys that have been changed more often
+// than its own.
 func TestForeignKeysAreRefused(t *testing.T) {
 	keys := t.TempDir()
 	n := open(t, memory.New(), keys)
@@ -286,7 +288,7 @@ func TestProbesAtOneTime(t *testing.T) {
 	require.NotContains(t, said.String(), "does not honour")
 }
 
-// overtaken is a bucket whose probe object another server replaces after the first read.
+// overtaken is a bucket whose probe object is replaced by another server after the first read.
 type overtaken struct {
 	*buckettest.Memory
 	once sync.Once

@@ -94,13 +94,14 @@ func (n *node) write() error {
 	return err
 }
 
-// options returns options that publish to b and retry after a millisecond.
+// options returns options for publishing to b that wait at most a millisecond before a retry.
 func options(b bucket.Bucket) publish.Options {
 	return publish.Options{Bucket: b, Place: "memory", Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, Longest: time.Millisecond}
 }
 
-// publish publishes the node's ledgers until stop is called. With a bucket in memory, it checks
-// after each write of a checkpoint that the bucket has everything that the checkpoint covers.
+// publish publishes the node's ledgers until stop is called. If the bucket is a buckettest.Memory,
+// publish checks after each write of a checkpoint that the bucket has everything that the
+// checkpoint covers.
 func (n *node) publish(o publish.Options) (p *publish.Publisher, stop func()) {
 	n.t.Helper()
 	if b, is := o.Bucket.(*buckettest.Memory); is {
@@ -128,7 +129,8 @@ func (n *node) wait(b *buckettest.Memory) {
 
 const prefix = "v1/ledgers/default/log/"
 
-// get returns the status and the body of a response of the server.
+// get sends a GET request to the node's server, and returns the status and the body of the
+// response.
 func (n *node) get(path string) (int, []byte) {
 	n.t.Helper()
 	response, err := http.Get(n.url + path) //nolint:noctx // a local server
@@ -191,10 +193,11 @@ func checkCovered(objects map[string][]byte) error {
 	return nil
 }
 
-// sizes are tree sizes around the completion of tiles.
+// sizes holds tree sizes just below, at, and just above the sizes at which a tile becomes full.
 var sizes = []uint64{1, 2, 3, 255, 256, 257, 511, 512, 513, 600}
 
-// values returns the values of a metric by its name and label values, separated by spaces.
+// values returns the values of the named metric, keyed by its name and label values separated by
+// spaces.
 func values(t testing.TB, p *publish.Publisher, name string) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -219,7 +222,8 @@ func values(t testing.TB, p *publish.Publisher, name string) map[string]float64 
 
 func valueOf(m *dto.Metric) float64 { return m.GetGauge().GetValue() + m.GetCounter().GetValue() }
 
-// restart returns a new bucket with the same objects, but without faults and earlier calls.
+// restart returns a new bucket with the same objects. It injects no faults and has recorded no
+// calls.
 func restart(b *buckettest.Memory) *buckettest.Memory {
 	again := new(buckettest.Memory)
 	for name, body := range b.Objects() {
@@ -234,7 +238,7 @@ func wantFailure(t testing.TB, p *publish.Publisher, reason string) {
 	require.Eventually(t, func() bool { return values(t, p, failures)[failures+" default "+reason] > 0 }, time.Minute, time.Millisecond)
 }
 
-// heldBucket calls a function before it writes a checkpoint.
+// heldBucket calls held before it writes a checkpoint.
 type heldBucket struct {
 	*buckettest.Memory
 	held func()
@@ -248,8 +252,8 @@ func (h *heldBucket) Put(ctx context.Context, name string, body []byte, a bucket
 	return h.Memory.Put(ctx, name, body, a, c)
 }
 
-// keysOf returns a new keys folder with a staged copy of the signing key from the folder keys. A log
-// that is created with it has the same first key.
+// keysOf returns a new key folder that contains a copy of the signing key in keys, as a staged key.
+// A log created with the new folder therefore has the same first key.
 func keysOf(t testing.TB, keys string) string {
 	t.Helper()
 	from, to := keystore.KeyFiles{Dir: keys}, keystore.KeyFiles{Dir: t.TempDir()}

@@ -36,7 +36,7 @@ func (p *Publisher) Collect(ch chan<- prometheus.Metric) {
 
 func (c *copier) collect(ch chan<- prometheus.Metric) {
 	name, size := c.ledger.Name(), c.size.Load()
-	head := c.ledger.Head().Size // read after size, so that size is never larger
+	head := c.ledger.Head().Size // read after size, so that it is never smaller
 	if c.known.Load() {
 		ch <- prometheus.MustNewConstMetric(publishedSize, prometheus.GaugeValue, float64(size), name)
 	}

@@ -8,8 +8,8 @@ import (
 	"colophon/internal/publish/bucket"
 )
 
-// tryConditions reports which conditions the bucket honours. It writes the probe object under conditions
-// that do not hold.
+// tryConditions finds out which conditions the bucket honours by writing the probe object under
+// conditions that do not hold.
 func (p *Publisher) tryConditions(ctx context.Context) (found conditions, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.options.Timeout)
 	defer cancel()
@@ -39,7 +39,7 @@ func (p *Publisher) tryConditions(ctx context.Context) (found conditions, err er
 		}
 	}
 	if !holds {
-		return found, nil // a condition that never holds is useless
+		return found, nil // the bucket rejects even the current tag, so the condition is useless
 	}
 	if found.tag, err = refused(put(bucket.IfTag(otherTag))); err != nil {
 		return fail(err)
@@ -47,14 +47,16 @@ func (p *Publisher) tryConditions(ctx context.Context) (found conditions, err er
 	return found, nil
 }
 
-// tries limits how often the probe tries to replace the object that it has read. Another server that
-// probes at the same time changes the tag, unless the tag is a digest.
+// tries is the maximum number of times that the probe reads its object and then tries to replace it.
+// An attempt fails if another server probes at the same time and thereby changes the tag, which can
+// happen unless tags are digests.
 const tries = 5
 
-// otherTag has the form of a tag, but no probe object has it.
+// otherTag looks like a valid tag, but no probe object has it.
 const otherTag = "00000000000000000000000000000000"
 
-// refused reports whether the bucket refused a Put because its condition did not hold.
+// refused reports whether err, the result of a Put, means that the condition did not hold. It
+// returns err if it has nothing to do with conditions.
 func refused(err error) (bool, error) {
 	switch {
 	case err == nil, errors.Is(err, bucket.ErrUnsupported):

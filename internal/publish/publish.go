@@ -1,6 +1,6 @@
-// Package publish copies logs into a bucket, where clients read them without the server: the
-// checkpoint, the tiles, the entry bundles, and the keys, under the same paths as on the
-// server (spec: Tiles and entry bundles; Checkpoints).
+// Package publish copies logs into a bucket, where clients can read them without the server: the checkpoint,
+// the tiles, the entry bundles, and the keys, under the same paths as on the server (spec: Tiles and entry
+// bundles; Checkpoints).
 //
 // Each ledger has its own goroutine, which follows the published head. A commit never waits
 // for it. The objects in the bucket are a function of the log, so the publisher needs no state
@@ -8,7 +8,7 @@
 //
 // The publisher writes a tile or bundle only if the bucket does not have it; otherwise the object must have the
 // same bytes. It writes a checkpoint only when everything that the checkpoint covers is in the bucket, and
-// replaces only the checkpoint that it has read before.
+// replaces a checkpoint only if it is the one that it last read.
 package publish
 
 import (
@@ -23,26 +23,27 @@ import (
 	"colophon/ledger"
 )
 
-// Options configure a Publisher. Zero durations mean defaults.
+// Options configures a Publisher. A duration of zero means the default.
 type Options struct {
 	Bucket  bucket.Bucket
 	Place   string   // the URL of the bucket, for messages
 	Ledgers []string // ledgers to publish even if their logs are not public
 	Log     *slog.Logger
-	// Writes reports whether this server writes a ledger. Each server publishes only the
-	// ledgers that it writes. nil means that this server writes all ledgers.
+	// Writes reports whether this server writes a ledger. Each server publishes only the ledgers
+	// that it writes. If Writes is nil, this server writes all ledgers.
 	Writes func(ledger string) bool
-	// Every is the shortest time between two publications of a ledger.
+	// Every is the minimum time between two publications of a ledger.
 	Every time.Duration
-	// Archive lets stores drop entries that are in the bucket, except for the newest ArchiveAfter entries.
+	// Archive allows entries that are in the bucket to be removed from the store, except for the newest
+	// ArchiveAfter entries.
 	Archive      bool
 	ArchiveAfter uint64
-	// Timeout is the longest time of one request to the bucket. The default is 1 minute.
+	// Timeout is the time limit for a single request to the bucket. The default is 1 minute.
 	Timeout time.Duration
-	// Longest is the longest pause after failures. The default is 1 minute.
+	// Longest is the maximum pause between retries. The default is 1 minute.
 	Longest time.Duration
-	// Farewell is the longest time of the last publications of all ledgers together, after
-	// Close. The default is 5 seconds.
+	// Farewell is the time limit for the final publications of all ledgers together, which Close
+	// starts. The default is 5 seconds.
 	Farewell time.Duration
 }
 
@@ -56,26 +57,27 @@ func (o Options) withDefaults() Options {
 // Publisher publishes the ledgers of a host.
 type Publisher struct {
 	options Options
-	ctx     context.Context // context of all copies; done after Close
+	ctx     context.Context // context of all copiers; Close cancels it
 	cancel  context.CancelFunc
-	last    context.Context // context of the last publications; Close sets it before ctx is done
+	last    context.Context // context of the final publications; Close sets it before it cancels ctx
 	running sync.WaitGroup
 
-	probing chan struct{} // holds a token during the probe
-	probed  *conditions   // owned by the holder of the token; nil before the probe
+	probing chan struct{} // holds a token while a probe is running
+	probed  *conditions   // result of the probe, or nil before it; only the holder of the token may use it
 
 	mu     sync.Mutex // guards copies
 	copies []*copier
 }
 
-// New returns a publisher without ledgers.
+// New returns a Publisher that has no ledgers yet.
 func New(o Options) *Publisher {
 	p := &Publisher{options: o.withDefaults(), probing: make(chan struct{}, 1)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
 
-// NewFromSettings returns a publisher to the bucket that the settings name. writes is Options.Writes.
+// NewFromSettings returns a Publisher for the bucket that the settings name. writes becomes
+// Options.Writes.
 func NewFromSettings(s Settings, writes func(ledger string) bool, log *slog.Logger) (*Publisher, error) {
 	b, err := bucket.Open(s.Publish)
 	if err != nil {
@@ -84,8 +86,8 @@ func NewFromSettings(s Settings, writes func(ledger string) bool, log *slog.Logg
 	return New(Options{Bucket: b, Place: s.Publish, Ledgers: s.PublishLedgers, Every: s.PublishEvery, Archive: s.Archive, ArchiveAfter: s.ArchiveAfter, Writes: writes, Log: log}), nil
 }
 
-// Open starts to publish a ledger if its log is public, or if Options.Ledgers names it. It
-// returns at once.
+// Open starts publishing a ledger. The ledger is published while its log is public, or always if
+// Options.Ledgers names it. Open returns immediately.
 func (p *Publisher) Open(l *ledger.Ledger) error {
 	c := &copier{Publisher: p, ledger: l, log: p.options.Log.With("ledger", l.Name()), moved: make(chan struct{}, 1),
 		named: slices.Contains(p.options.Ledgers, l.Name())}
@@ -93,7 +95,7 @@ func (p *Publisher) Open(l *ledger.Ledger) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx.Err() != nil {
-		return nil // closed
+		return nil // the Publisher has been closed
 	}
 	p.copies = append(p.copies, c)
 	c.wake()
@@ -101,7 +103,8 @@ func (p *Publisher) Open(l *ledger.Ledger) error {
 	return nil
 }
 
-// Close publishes the commits that the copies lack, for at most Options.Farewell, and then stops publishing.
+// Close spends at most Options.Farewell on publishing the commits that the copies still lack, and then stops
+// publishing.
 func (p *Publisher) Close() {
 	last, end := context.WithTimeout(context.Background(), p.options.Farewell)
 	defer end()
@@ -114,17 +117,17 @@ func (p *Publisher) Close() {
 	p.running.Wait()
 }
 
-// conditions says which conditions of a Put the bucket honours.
+// conditions records which conditions of a Put the bucket honours.
 type conditions struct {
-	absent bool // with IfAbsent, a Put of an existing object fails
-	tag    bool // with IfTag, a Put fails if the object is not the one that was read
+	absent bool // a Put with IfAbsent fails if the object exists
+	tag    bool // a Put with IfTag fails if the object has a different tag
 }
 
-// probeName is the object that the probe writes. The probe does not remove it.
+// probeName is the name of the object that the probe writes. The object stays in the bucket.
 const probeName = "colophon-probe"
 
-// probe finds out, once, which conditions the bucket honours. It returns an error if it cannot
-// find out.
+// probe returns the conditions that the bucket honours. The first call that succeeds determines
+// them; later calls return the same result.
 func (p *Publisher) probe(ctx context.Context) (conditions, error) {
 	select {
 	case p.probing <- struct{}{}:

@@ -23,7 +23,7 @@ func TestCopyEqualsLog(t *testing.T) {
 	}
 }
 
-// A log with full tiles of two levels is published into an empty bucket, and into a bucket with a
+// A log with full tiles at two levels is published into an empty bucket, and into a bucket with a
 // smaller copy.
 func TestLargeCopy(t *testing.T) {
 	if testing.Short() {

@@ -15,21 +15,21 @@ import (
 	"colophon/proofs"
 )
 
-// position is the part of a log that the bucket has: everything that its checkpoint covers.
+// position describes how much of a log the bucket has: everything that the checkpoint covers.
 type position struct {
 	size       uint64
 	checkpoint object
 	key        object
 }
 
-// object is the last read state of an object that can change. The tag is empty if the object
-// is absent.
+// object is the state of a mutable object when it was last read. The tag is empty if the object did
+// not exist.
 type object struct {
 	body []byte
 	tag  string
 }
 
-// Headers of the objects, as the server sends them.
+// Header values for the objects. They are the same as in the server's responses.
 const (
 	textType   = "text/plain; charset=utf-8"
 	jsonType   = "application/json"
@@ -40,10 +40,10 @@ const (
 )
 
 const (
-	maxNote  = 1 << 20 // largest checkpoint or history of keys, in bytes
-	parallel = 4       // number of objects of a ledger that are written at the same time
-	// The copier records its progress after the tiles of every span entries. span is a whole number of tiles of
-	// both lower levels.
+	maxNote  = 1 << 20 // maximum size of a checkpoint or a key history, in bytes
+	parallel = 4       // maximum number of objects per ledger that are written at the same time
+	// span is the number of entries after whose tiles the copier records its progress. It is a whole number of
+	// full tiles at both level 0 and level 1.
 	span = proofs.FullTile * proofs.FullTile
 )
 
@@ -54,7 +54,7 @@ type round struct {
 	conditions conditions
 }
 
-// name returns the name in the bucket of an object of the log.
+// name returns the name that an object of the log has in the bucket.
 func (r *round) name(path string) string { return bucket.LogObjectName(r.ledger.Name(), path) }
 
 func (r *round) run(ctx context.Context) error {
@@ -78,7 +78,7 @@ func (r *round) run(ctx context.Context) error {
 	return r.writeHead(ctx)
 }
 
-// read returns the position of the copy in the bucket. The error wraps errForeign if that copy is not a prefix
+// read reads the position of the copy from the bucket. The error wraps errForeign if the copy is not a prefix
 // of this log.
 func (r *round) read(ctx context.Context) (*position, error) {
 	at := new(position)
@@ -120,12 +120,12 @@ func (r *round) read(ctx context.Context) (*position, error) {
 	return at, nil
 }
 
-// refuse returns an error that wraps errForeign and names an object of the copy.
+// refuse returns an error that wraps errForeign and names the object at path.
 func (r *round) refuse(path, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %w; publish to another place, or move this copy away", errForeign, r.name(path), fmt.Errorf(format, args...))
 }
 
-// get reads an object that can change. It returns the zero object if the bucket does not have the object.
+// get reads a mutable object. It returns the zero object if the bucket does not have it.
 func (r *round) get(ctx context.Context, path string) (object, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
@@ -141,8 +141,8 @@ func (r *round) get(ctx context.Context, path string) (object, error) {
 	return object{body, tag}, err
 }
 
-// writeTiles writes the tiles and bundles of the tree of this size that the bucket may lack.
-// It leaves out partial tiles below the head's size, because no checkpoint needs them.
+// writeTiles writes the tiles and bundles of a tree of the given size that the bucket may lack. If
+// the size is below the head's size, it leaves out partial tiles, because no checkpoint needs them.
 func (r *round) writeTiles(ctx context.Context, size uint64) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
@@ -161,7 +161,7 @@ func (r *round) writeTiles(ctx context.Context, size uint64) error {
 	return group.Wait()
 }
 
-// missing yields the tiles, up to a tree size, that the bucket may lack.
+// missing yields the tiles and bundles of a tree of the given size that the bucket may lack.
 func (r *round) missing(size uint64) iter.Seq[proofs.TilePath] {
 	return func(yield func(proofs.TilePath) bool) {
 		for level := uint8(0); nodes(level, size) > 0; level++ {
@@ -183,12 +183,12 @@ func (r *round) missing(size uint64) iter.Seq[proofs.TilePath] {
 	}
 }
 
-// nodes returns the number of complete nodes that a tree of this size has at the lowest height
-// of a level of tiles.
+// nodes returns the number of hashes that the tiles at a level contain in total, in a tree of the
+// given size.
 func nodes(level uint8, size uint64) uint64 { return size >> (level * proofs.TileHeight) }
 
-// bytes returns a tile or a bundle. Both are verified against the signed tree, because a published object can
-// never be corrected.
+// bytes returns the content of a tile or a bundle. It verifies either against the signed tree, because a
+// published object can never be corrected.
 func (r *round) bytes(ctx context.Context, path proofs.TilePath) ([]byte, error) {
 	tile, err := r.ledger.Prover(ctx, r.head).Tile(path.Level, path.Index)
 	if err != nil || !path.Entries {
@@ -214,8 +214,8 @@ func (r *round) bytes(ctx context.Context, path proofs.TilePath) ([]byte, error)
 	return nil, fmt.Errorf("the store has only %d entries from %d on", at, first)
 }
 
-// create writes an object that never changes. If the bucket already has it, it must have the
-// same bytes.
+// create writes an object that never changes. If the bucket already has the object with different
+// bytes, the error wraps errDifferent.
 func (r *round) create(ctx context.Context, name string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
@@ -244,9 +244,9 @@ func (r *round) create(ctx context.Context, name string, body []byte) error {
 	return err
 }
 
-// put writes an object if the bucket's object has this tag; an empty tag means that there must
-// be no object. If the bucket does not honour the condition, put checks the object itself
-// before it writes.
+// put writes an object if the one in the bucket has the given tag. An empty tag means that the
+// object must not exist. If the bucket does not honour such conditions, put checks the object
+// itself before it writes.
 func (r *round) put(ctx context.Context, name string, body []byte, attributes bucket.Attributes, tag string) error {
 	if tag == "" && r.conditions.absent || tag != "" && r.conditions.tag {
 		return r.options.Bucket.Put(ctx, name, body, attributes, bucket.IfTag(tag))
@@ -273,7 +273,7 @@ func (r *round) put(ctx context.Context, name string, body []byte, attributes bu
 func (r *round) writeHead(ctx context.Context) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false) // as the server sends it
+	encoder.SetEscapeHTML(false) // the server does not escape HTML either
 	if err := encoder.Encode(r.ledger.KeyHistory()); err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (r *round) writeHead(ctx context.Context) error {
 		r.at.checkpoint, err = r.replace(ctx, "checkpoint", r.head.Checkpoint, textType, r.at.checkpoint)
 	}
 	if err != nil {
-		r.at = nil // the next round reads what is there now
+		r.at = nil // the next round reads what the bucket has by then
 		return err
 	}
 	r.at.size = r.head.Size
@@ -291,8 +291,8 @@ func (r *round) writeHead(ctx context.Context) error {
 	return nil
 }
 
-// replace replaces the object that was read before, reads the new object back, and returns it. If the bytes are
-// the same, it returns the object that was read before.
+// replace overwrites the object whose last known state is before, reads it back, and returns its new state. If
+// the object already has these bytes, replace returns before.
 func (r *round) replace(ctx context.Context, path string, body []byte, contentType string, before object) (object, error) {
 	if before.tag != "" && bytes.Equal(before.body, body) {
 		return before, nil

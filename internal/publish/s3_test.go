@@ -64,7 +64,8 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// A publisher catches up after faults of an S3 endpoint, as it does after those of a bucket in memory.
+// A publisher catches up after faults of an S3 endpoint, as it does after faults of an in-memory
+// bucket.
 func TestFaultyEndpoint(t *testing.T) {
 	for name, m := range map[string]*buckettest.Memory{"ignores conditions": {IgnoresAbsent: true, IgnoresTag: true}, "refuses conditions": {Refuses: true},
 		"fails": {Fault: every(4, buckettest.FailBefore)}, "fails after it has written": {Fault: every(4, buckettest.FailAfter)},
@@ -88,7 +89,8 @@ func TestFaultyEndpoint(t *testing.T) {
 	}
 }
 
-// every returns a function that chooses the fault for every n-th of the first 300 calls.
+// every returns a function that chooses the given fault for every n-th call, and no fault from the
+// 300th call on.
 func every(n int, fault buckettest.Fault) func(buckettest.Call) buckettest.Fault {
 	calls := 0
 	return func(buckettest.Call) buckettest.Fault {

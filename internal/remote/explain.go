@@ -12,18 +12,18 @@ import (
 	"colophon/internal/cli"
 )
 
-// MisdirectedError is a connection error that recurs until the command line, the certificate,
-// or the server changes. It is a client.ErrMisdirected.
+// MisdirectedError is a connection error that recurs until the command line, the certificate, or
+// the server changes. It wraps client.ErrMisdirected.
 type MisdirectedError struct {
 	Err    error
-	Advice string // what to change
+	Advice string // what the user should change
 }
 
 func (e *MisdirectedError) Error() string { return e.Err.Error() + "; " + e.Advice }
 
 func (e *MisdirectedError) Unwrap() error { return e.Err }
 
-// explained is an error of package client with a different message.
+// explained gives an error from package client a different message.
 type explained struct {
 	text string
 	err  error
@@ -32,8 +32,8 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// Explain rewrites an error of package client for users of a command, and adds advice.
-// errors.Is and errors.As still find the original error. It returns other errors unchanged.
+// Explain rewrites an error from package client for people who run a command, and adds advice.
+// errors.Is and errors.As still find the original error. Explain returns other errors unchanged.
 func (s *Server) Explain(err error) error {
 	var problem *client.Error
 	switch {
@@ -53,8 +53,8 @@ func (s *Server) Explain(err error) error {
 	return err
 }
 
-// ExplainExit does the same as Explain for an error that ends the command. It also sets the exit
-// code, and adds a hint if the server does not answer.
+// ExplainExit is like Explain, but for an error that ends the command. It also sets the exit code,
+// and adds a hint if the server does not respond.
 func (s *Server) ExplainExit(err error) error {
 	explained := s.Explain(err)
 	switch {
@@ -66,8 +66,8 @@ func (s *Server) ExplainExit(err error) error {
 	return explained
 }
 
-// NoGrantHint returns an addition to the message that a ledger does not exist: if a token was sent,
-// it may lack a grant on the ledger.
+// NoGrantHint returns text to append to the message that a ledger does not exist. If a token was
+// sent, the text says that the token may lack a grant on the ledger.
 func (s *Server) NoGrantHint() string {
 	if s.Token == "" {
 		return ""
@@ -75,7 +75,8 @@ func (s *Server) NoGrantHint() string {
 	return ", or the token has no grant on it"
 }
 
-// reason returns the reason in a problem, with advice about credentials and redirects.
+// reason returns the reason that an error response gives, with advice about credentials and
+// redirects.
 func (s *Server) reason(problem *client.Error) string {
 	switch {
 	case problem.Status == http.StatusUnauthorized && s.Token == "":
@@ -90,12 +91,12 @@ func (s *Server) reason(problem *client.Error) string {
 	return problem.Reason()
 }
 
-// withoutPackage removes the name of package client from a message.
+// withoutPackage removes the prefix "client: " from the message of err.
 func (s *Server) withoutPackage(err error) error {
 	return &explained{strings.TrimPrefix(err.Error(), "client: "), err}
 }
 
-// advice says how to resolve a MisdirectedError.
+// advice returns the text for MisdirectedError.Advice.
 func (s *Server) advice(err error) string {
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError

@@ -28,37 +28,40 @@ const DefaultURL = "http://127.0.0.1:8080"
 // token, because other users of the machine can read command lines.
 type Options struct {
 	URL       string
-	TokenFile string // if empty, COLOPHON_TOKEN holds the token, if there is one
-	CAFile    string // PEM; empty: the system's authorities
+	TokenFile string // if empty, the token is the value of COLOPHON_TOKEN, if it is set
+	CAFile    string // PEM file of the authorities to trust; if empty, the system's authorities are trusted
 }
 
-// Bind adds the flags to a command. The environment variables that they name are their defaults.
+// Bind adds the flags to a command. Each flag defaults to the environment variable that its help
+// text names.
 func (o *Options) Bind(c *cli.Console, flags *pflag.FlagSet) {
 	flags.StringVar(&o.URL, "server", c.EnvOr("COLOPHON_SERVER", DefaultURL), "`URL` of the server, or COLOPHON_SERVER")
 	o.BindCredentials(c, flags)
 }
 
-// BindLedger adds the flag for the name of a ledger to a command. COLOPHON_LEDGER is its default, as in the clients.
+// BindLedger adds the --ledger flag to a command. Its default is the value of COLOPHON_LEDGER, as in the client
+// libraries.
 func BindLedger(c *cli.Console, flags *pflag.FlagSet, name *string) {
 	flags.StringVar(name, "ledger", c.EnvOr("COLOPHON_LEDGER", ledger.Default), "`name` of the ledger, or COLOPHON_LEDGER")
 }
 
-// BindCredentials adds the flags except --server, for a command whose argument contains the URL.
+// BindCredentials adds all flags except --server. It is for commands that take the URL in an
+// argument.
 func (o *Options) BindCredentials(c *cli.Console, flags *pflag.FlagSet) {
 	flags.StringVar(&o.TokenFile, "token-file", c.EnvOr("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
 	flags.StringVar(&o.CAFile, "ca-file", c.EnvOr("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to trust in place of the system's, or COLOPHON_CA_FILE")
 }
 
-// Server is a client of a server, together with the settings that it connects with.
+// Server is a client for one server, together with the settings for connecting to it.
 type Server struct {
 	*client.Client
 	URL       string            // without a trailing slash
 	Token     string            // empty if there is none
-	CAFile    string            // named in error messages; empty: the system's authorities
-	Transport http.RoundTripper // if nil, a new one with the system's authorities is used
+	CAFile    string            // for error messages; empty if the system's authorities are trusted
+	Transport http.RoundTripper // if nil, a new transport that trusts the system's authorities is used
 }
 
-// Connect returns a client of the server. It sends no request. Unless the caller's options enable
+// Connect returns a client for the server. It sends no request. Unless the caller's options enable
 // retries, the client does not retry: a user at a terminal should see the error at once.
 func (o Options) Connect(c *cli.Console, options ...client.Option) (*Server, error) {
 	u, err := url.Parse(o.URL)
@@ -86,7 +89,7 @@ func (o Options) Connect(c *cli.Console, options ...client.Option) (*Server, err
 	return s, nil
 }
 
-// NewClient returns another client of the same server, with the same token and transport.
+// NewClient returns another client for the same server, with the same token and transport.
 func (s *Server) NewClient(options ...client.Option) (*client.Client, error) {
 	all := []client.Option{client.WithRetries(client.Retries{Attempts: 1})}
 	if s.Token != "" {
@@ -98,7 +101,7 @@ func (s *Server) NewClient(options ...client.Option) (*client.Client, error) {
 	return client.New(s.URL, append(all, options...)...)
 }
 
-// WithoutToken returns the same server without a token.
+// WithoutToken returns a copy of s that sends no token.
 func (s *Server) WithoutToken() (*Server, error) {
 	a := *s
 	a.Token = ""
@@ -126,8 +129,8 @@ func (o Options) token(c *cli.Console) (string, error) {
 	return token, nil
 }
 
-// transport returns a transport that trusts only the authorities of --ca-file or, without that
-// flag, the system's.
+// transport returns a transport that trusts only the authorities in --ca-file or, without that
+// flag, those of the system.
 func (o Options) transport() (*http.Transport, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if o.CAFile == "" {
@@ -145,7 +148,8 @@ func (o Options) transport() (*http.Transport, error) {
 	return transport, nil
 }
 
-// readNamed reads a file that a flag names. It refuses a file that other users can change.
+// readNamed reads a file that was named by a flag. It returns an error if anyone can write to the
+// file.
 func readNamed(path string) ([]byte, error) {
 	if err := safefile.CheckUserFile(path, false); err != nil {
 		return nil, err
@@ -153,9 +157,9 @@ func readNamed(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// DoJSON sends a request, and decodes the JSON response body. text is the body itself: --json prints
-// it, including members that this version does not know. An error from the server is the result
-// of Server.ExplainExit.
+// DoJSON sends a request and decodes the JSON response body. text is the body itself, which --json
+// prints, including members that this version does not know. An error from the server is passed
+// through Server.ExplainExit.
 func DoJSON[T any](ctx context.Context, s *Server, r client.Request) (value *T, text []byte, err error) {
 	answer, err := s.Do(ctx, r)
 	if err != nil {

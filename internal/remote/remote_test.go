@@ -18,8 +18,8 @@ import (
 	"colophon/internal/remote"
 )
 
-// consoleWith returns a console with these environment variables, and the buffer that it
-// writes to.
+// consoleWith returns a console with the given environment variables, and the buffer to which the
+// console writes errors.
 func consoleWith(environment map[string]string) (*cli.Console, *bytes.Buffer) {
 	said := new(bytes.Buffer)
 	return &cli.Console{Err: said, Env: func(name string) (string, bool) {
@@ -28,7 +28,8 @@ func consoleWith(environment map[string]string) (*cli.Console, *bytes.Buffer) {
 	}}, said
 }
 
-// ask lists the server's ledgers, and returns the error that a command would show.
+// ask requests the list of ledgers from the server, and returns the error that a command would
+// show.
 func ask(t *testing.T, s *remote.Server) error {
 	t.Helper()
 	_, err := s.Do(t.Context(), client.Request{Path: "/v1/ledgers"})

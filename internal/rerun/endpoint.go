@@ -20,7 +20,7 @@ import (
 // API identifies the format of an endpoint's requests and responses.
 type API string
 
-// The kinds of APIs.
+// The supported APIs.
 const (
 	Ollama API = "ollama" // /api/generate and /api/chat
 	OpenAI API = "openai" // /chat/completions
@@ -29,24 +29,24 @@ const (
 // Limits of an endpoint's response body.
 const (
 	maxAnswer = 4 << 20 // in bytes
-	maxValues = 1 << 20 // number of JSON values; Ollama lists the tokens of the prompt
+	maxValues = 1 << 20 // number of JSON values; it is large because Ollama returns the tokens of the prompt
 )
 
-// Endpoint is a server that generates texts.
+// Endpoint is a server that generates text.
 type Endpoint struct {
 	API API
-	// Key is the API key; empty if there is none. KeyVariable names the environment variable
-	// that holds it, for messages.
+	// Key is the API key; empty if there is none. KeyVariable names the environment variable that
+	// holds it, for error messages.
 	Key, KeyVariable string
-	// Timeout limits each request.
+	// Timeout is the time limit for each request, including reading the response.
 	Timeout time.Duration
 
-	base string // without a trailing slash and without the path of a call
+	base string // URL without a trailing slash and without the path of an API call
 	http *http.Client
 }
 
-// NewEndpoint returns the endpoint at a URL. If api is empty, a path that ends in /v1 or
-// /chat/completions means OpenAI, and any other means Ollama. NewEndpoint sends no request.
+// NewEndpoint returns an Endpoint for a URL. If api is empty, it is OpenAI for a URL whose path
+// ends in /v1 or /chat/completions, and Ollama for any other URL. NewEndpoint sends no request.
 func NewEndpoint(at string, api API) (*Endpoint, error) {
 	u, err := url.Parse(at)
 	switch {
@@ -79,7 +79,7 @@ func NewEndpoint(at string, api API) (*Endpoint, error) {
 	}}, nil
 }
 
-// String returns the URL without the path of a call.
+// String returns the endpoint's URL without the path of an API call.
 func (e *Endpoint) String() string { return e.base }
 
 // ExposesKey reports whether the key would be sent unencrypted over a network.
@@ -90,17 +90,17 @@ func (e *Endpoint) ExposesKey() bool {
 
 func (e *Endpoint) at(path string) string { return e.base + path }
 
-// Generation is one text from the endpoint.
+// Generation is one text that the endpoint generated.
 type Generation struct {
 	Output string
 	Usage  json.RawMessage // an object with token counts; nil if there are none
-	// Fingerprint is OpenAI's system_fingerprint. Only under the same fingerprint does the
-	// same seed promise the same output. It is empty if the endpoint does not send one.
+	// Fingerprint is OpenAI's system_fingerprint. The same seed can be expected to produce the same
+	// output only if the fingerprint is the same. It is empty if the endpoint does not send one.
 	Fingerprint string
 }
 
-// Generate sends a request, and decodes the response. Its errors contain advice for the user of
-// the command.
+// Generate sends a request and decodes the response. Its errors contain advice for the user of the
+// command.
 func (e *Endpoint) Generate(ctx context.Context, r *Request) (*Generation, error) {
 	answer, err := e.do(ctx, http.MethodPost, r.URL, r.Body)
 	if err != nil {
@@ -204,10 +204,11 @@ func (e *Endpoint) do(ctx context.Context, method, target string, body []byte) (
 	return answer, nil
 }
 
-// unanswered returns the error for a request without a complete response, with advice.
+// unanswered returns the error for a request that did not get a complete response. The error
+// contains advice.
 func (e *Endpoint) unanswered(ctx context.Context, target string, err error) error {
 	if cause := (*url.Error)(nil); errors.As(err, &cause) {
-		err = cause.Err // without the method and the URL
+		err = cause.Err // drop the method and the URL from the message
 	}
 	certificate := (*tls.CertificateVerificationError)(nil)
 	switch {
@@ -223,7 +224,7 @@ func (e *Endpoint) unanswered(ctx context.Context, target string, err error) err
 	return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; check that the endpoint runs (ollama serve) and that --endpoint has its address", target, err)
 }
 
-// refused returns the error for a response whose status is not 200, with advice.
+// refused returns the error for a response whose status is not 200. The error contains advice.
 func (e *Endpoint) refused(target string, response *http.Response, body []byte) error {
 	reason, advice := reasonOf(body), "see the log of the endpoint"
 	switch status := response.StatusCode; {
@@ -254,8 +255,9 @@ func (e *Endpoint) refused(target string, response *http.Response, body []byte) 
 	return cli.Exitf(cli.ExitFailed, "%s: %d%s; %s", target, response.StatusCode, reason, advice)
 }
 
-// reasonOf returns, quoted, the reason in the body of an error response: Ollama's error, OpenAI's
-// error.message, or the message or detail of other servers. It is "" for any other body.
+// reasonOf returns the reason given in the body of an error response, in quotes. The reason is
+// Ollama's error, OpenAI's error.message, or the message or detail of other servers. If there is
+// none, reasonOf returns "".
 func reasonOf(body []byte) string {
 	var problem, inner struct {
 		Error, Message, Detail json.RawMessage
@@ -263,7 +265,7 @@ func reasonOf(body []byte) string {
 	if json.Unmarshal(body, &problem) != nil {
 		return ""
 	}
-	_ = json.Unmarshal(problem.Error, &inner) // the error can be a text, which has no members, so failing to decode it is fine
+	_ = json.Unmarshal(problem.Error, &inner) // error can be a string instead of an object, so failing to decode it is fine
 	for _, value := range []json.RawMessage{problem.Error, inner.Message, problem.Message, problem.Detail} {
 		if text := ""; json.Unmarshal(value, &text) == nil && text != "" {
 			return fmt.Sprintf("%.300q", text)

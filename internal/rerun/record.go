@@ -17,18 +17,18 @@ import (
 	"colophon/internal/cli"
 )
 
-// Record is an IPC record with the content that is needed to generate it again.
+// Record is an IPC record with the content that is needed to generate its output again.
 type Record struct {
 	Seq        uint64
 	State      wire.State
-	Mismatches []string // fields with wrong claims, sorted
+	Mismatches []string // names of the fields whose claims are wrong, sorted
 	Event      *wire.IPCRecordEvent
-	Payload    json.RawMessage // an object, as it was posted
+	Payload    json.RawMessage // a JSON object, as it was posted
 	// SystemPrompt is nil if the record has none.
 	SystemPrompt *string
 }
 
-// FetchRecord fetches a record and its content. Errors from the server are those of package client.
+// FetchRecord fetches a record and its content. It returns errors from package client unchanged.
 func FetchRecord(ctx context.Context, from *client.Ledger, seq uint64) (*Record, error) {
 	row, err := from.Records.Get(ctx, seq, nil)
 	if err != nil {
@@ -58,7 +58,7 @@ func FetchRecord(ctx context.Context, from *client.Ledger, seq uint64) (*Record,
 }
 
 // requireContent returns an error if the ledger lacks content that is needed to generate the
-// record again.
+// record's output again.
 func (r *Record) requireContent(redactedBy *uint64) error {
 	missing := func(content, hash string) error {
 		return cli.Exitf(cli.ExitFailed, "event %d was posted with %s only, so the ledger does not have its %s; give the seq of a record that was posted with its %s", r.Seq, hash, content, content)

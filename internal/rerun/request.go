@@ -11,7 +11,7 @@ import (
 	"colophon/internal/cli"
 )
 
-// Request is what the endpoint receives for each run.
+// Request is the request that the endpoint receives in each run.
 type Request struct {
 	URL  string          `json:"url"`
 	Body json.RawMessage `json:"body"`
@@ -19,8 +19,8 @@ type Request struct {
 	Unsent []string `json:"unsent"`
 }
 
-// sampling are the members of a payload that are settings of the model. Both kinds of
-// endpoints use these names.
+// sampling lists the payload members that are sampling settings of the model. Both APIs use these
+// names.
 var sampling = []string{"top_p", "top_k", "min_p", "stop", "presence_penalty", "frequency_penalty", "repeat_penalty"}
 
 // prompt is the input of the model: a list of messages, or one text.
@@ -29,9 +29,10 @@ type prompt struct {
 	text     string
 }
 
-// NewRequest builds the request that repeats a record. member names the member of the payload
-// that is the prompt. If it is empty, the prompt is the list messages or the text prompt. If
-// the payload has neither, the whole payload is the prompt, as the JSON text that was posted.
+// NewRequest builds a request that repeats the generation in r. member is the name of the payload
+// member that contains the prompt. If it is empty, the prompt is the list of messages in "messages"
+// or the text in "prompt". If the payload has neither, the prompt is the whole payload, as the JSON
+// text that was posted.
 func (e *Endpoint) NewRequest(r *Record, member string) (*Request, error) {
 	var payload map[string]json.RawMessage
 	if err := json.Unmarshal(r.Payload, &payload); err != nil {
@@ -43,7 +44,7 @@ func (e *Endpoint) NewRequest(r *Record, member string) (*Request, error) {
 	}
 	if used == nil {
 		for name := range payload {
-			used = append(used, name) // the prompt includes all members
+			used = append(used, name) // the prompt is the whole payload
 		}
 	}
 	used = append(used, "seed") // the record's seed is sent instead
@@ -81,8 +82,8 @@ func (e *Endpoint) NewRequest(r *Record, member string) (*Request, error) {
 	return &request, err
 }
 
-// readPrompt returns the prompt and the names of the members that it consists of, or nil if it
-// is the whole payload.
+// readPrompt returns the prompt and the names of the payload members that it was read from. The
+// names are nil if the prompt is the whole payload.
 func readPrompt(r *Record, payload map[string]json.RawMessage, member string) (prompt, []string, error) {
 	if member == "" {
 		for _, name := range []string{"messages", "prompt"} {
@@ -103,8 +104,8 @@ func readPrompt(r *Record, payload map[string]json.RawMessage, member string) (p
 	return p, []string{member}, nil
 }
 
-// promptOf reads a text or a list of messages that each have a role. ok is false for any other
-// value.
+// promptOf parses a prompt, which is either a text or a list of messages that each have a role. ok
+// is false for any other value.
 func promptOf(value json.RawMessage) (p prompt, ok bool) {
 	if text := (*string)(nil); json.Unmarshal(value, &text) == nil && text != nil {
 		return prompt{text: *text}, true
@@ -120,7 +121,7 @@ func promptOf(value json.RawMessage) (p prompt, ok bool) {
 	return p, true
 }
 
-// role returns the role of a message, or "" if it is not a message.
+// role returns the role of a message, or "" if the value is not a message.
 func role(message json.RawMessage) string {
 	var m struct {
 		Role string `json:"role"`
@@ -131,8 +132,8 @@ func role(message json.RawMessage) string {
 	return m.Role
 }
 
-// chat returns the prompt as messages. The recorded system prompt comes first, unless a
-// message is a system prompt.
+// chat returns the prompt as a list of messages. The recorded system prompt comes first, unless one
+// of the messages is already a system prompt.
 func (p prompt) chat(system *string) ([]json.RawMessage, error) {
 	type message struct {
 		Role    string `json:"role"`
@@ -154,7 +155,8 @@ func (p prompt) chat(system *string) ([]json.RawMessage, error) {
 	return append([]json.RawMessage{text}, messages...), err
 }
 
-// ollama builds a request to /api/chat for messages, and to /api/generate for a text.
+// ollama builds a request to Ollama's API and returns its URL and body. The path is /api/chat if
+// the prompt is a list of messages, and /api/generate if it is a text.
 func (e *Endpoint) ollama(r *Record, asked prompt, settings map[string]json.RawMessage) (string, json.RawMessage, error) {
 	body := struct {
 		Model    string                     `json:"model"`
@@ -181,7 +183,7 @@ func (e *Endpoint) ollama(r *Record, asked prompt, settings map[string]json.RawM
 	return url, text, err
 }
 
-// openAI builds a request to /chat/completions.
+// openAI builds a request to /chat/completions and returns its URL and body.
 func (e *Endpoint) openAI(r *Record, asked prompt, settings map[string]json.RawMessage) (string, json.RawMessage, error) {
 	messages, err := asked.chat(r.SystemPrompt)
 	if err != nil {
@@ -198,8 +200,8 @@ func (e *Endpoint) openAI(r *Record, asked prompt, settings map[string]json.RawM
 	return e.at("/chat/completions"), text, err
 }
 
-// addConditions sets the temperature, the limit of tokens, and the seed of the record. They
-// replace those in the payload. maxTokens is the endpoint's name for the limit.
+// addConditions adds the record's temperature, token limit, and seed to settings, where they
+// replace those of the payload. maxTokens is the endpoint's name for the token limit.
 func (r *Record) addConditions(settings map[string]json.RawMessage, maxTokens string) error {
 	if t := r.Event.Temperature; t != nil {
 		text, err := json.Marshal(*t)
@@ -216,7 +218,7 @@ func (r *Record) addConditions(settings map[string]json.RawMessage, maxTokens st
 	return nil
 }
 
-// readObject reads a JSON object. ok is false for any other value.
+// readObject parses a JSON object. ok is false for any other value.
 func readObject(value json.RawMessage) (object map[string]json.RawMessage, ok bool) {
 	return object, json.Unmarshal(value, &object) == nil && object != nil
 }

@@ -14,13 +14,13 @@ import (
 	"colophon/internal/cli"
 )
 
-// Plan says which record is generated again, where, and how often.
+// Plan says which record to rerun, at which endpoint, and how often.
 type Plan struct {
 	Record   *Record
 	Endpoint *Endpoint
 	Request  *Request
 	Runs     int
-	Labels   map[string]string // labels of each posted run, in addition to rerun_of
+	Labels   map[string]string // labels of each run that is posted, in addition to rerun_of
 }
 
 // Run is one new output that was posted to the ledger, and the ledger's comparison of it with
@@ -28,16 +28,16 @@ type Plan struct {
 type Run struct {
 	Seq         uint64                    `json:"seq"`
 	OutputHash  string                    `json:"output_hash"`
-	Equal       bool                      `json:"equal"` // equals the recorded output
+	Equal       bool                      `json:"equal"` // whether the output equals the recorded one
 	Cause       wire.Cause                `json:"cause"`
 	Differences []wire.VariableDifference `json:"differences"`
-	Summary     string                    `json:"says"` // cause and differences in words
+	Summary     string                    `json:"says"` // the cause and the differences in words
 }
 
 // Report is the result of all runs.
 type Report struct {
 	Record          uint64 `json:"record"`
-	OutputHash      string `json:"output_hash"` // the recorded one
+	OutputHash      string `json:"output_hash"` // hash of the recorded output
 	Endpoint        string `json:"endpoint"`
 	Requested       int    `json:"requested"` // number of runs requested
 	Equal           int    `json:"equal"`     // number of runs with the recorded output
@@ -46,9 +46,9 @@ type Report struct {
 	Runs            []Run  `json:"runs"`
 }
 
-// Run generates the output as often as the plan says, one run after another, posts each output,
-// and then calls done. If a run fails, the report has the earlier runs. Errors from the
-// ledger's server are those of package client.
+// Run generates the output as often as the plan says, one run after another. It posts each output
+// to the ledger and then calls done. If a run fails, the report contains the earlier runs. Run
+// returns errors from package client unchanged.
 func (p *Plan) Run(ctx context.Context, to *client.Ledger, done func(Run) error) (*Report, error) {
 	r := &Report{Record: p.Record.Seq, OutputHash: p.Record.outputHash(), Endpoint: p.Endpoint.String(), Requested: p.Runs, Runs: []Run{}}
 	err := p.runAll(ctx, to, func(run Run) error {
@@ -87,7 +87,7 @@ func (p *Plan) runAll(ctx context.Context, to *client.Ledger, done func(Run) err
 		if err == nil {
 			run.Cause, run.Differences, run.Summary = found.Cause, found.Differences, found.Summary
 		}
-		if err := errors.Join(err, done(run)); err != nil { // the run is posted, even if the ledger did not compare it
+		if err := errors.Join(err, done(run)); err != nil { // the run has been posted, even if the ledger did not compare it
 			return err
 		}
 	}
@@ -115,10 +115,11 @@ func (p *Plan) record(g *Generation, digest string) *wire.IPCRecord {
 	return posted
 }
 
-// spelling returns a model's digest as the record spells it, if the two differ only in their
-// prefix or length: ollama list shows only the first digits.
+// spelling returns a model's digest in the form that the record uses, if the two digests differ
+// only in the prefix "sha256:" or in length. They can differ in length because ollama list shows
+// only the first digits.
 func (r *Record) spelling(digest string) string {
-	const shown = 12 // digits that ollama list shows
+	const shown = 12 // number of digits that ollama list shows
 	recorded := r.Event.Environment["model_digest"]
 	a, b := strings.TrimPrefix(recorded, "sha256:"), strings.TrimPrefix(digest, "sha256:")
 	if min(len(a), len(b)) >= shown && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a)) {
@@ -151,8 +152,8 @@ func having(runs int) string {
 	return fmt.Sprintf("%d runs have", runs)
 }
 
-// whyDistinct returns a sentence about why runs under the same conditions have several outputs,
-// and what to do.
+// whyDistinct returns a sentence that explains why runs under the same conditions can produce
+// different outputs, and what to do about it.
 func (p *Plan) whyDistinct() string {
 	switch temperature := p.Record.Event.Temperature; {
 	case temperature != nil && *temperature == 0:

@@ -53,7 +53,7 @@ func post(t *testing.T, to *client.Ledger, record *wire.IPCRecord) uint64 {
 	return receipt.Seq
 }
 
-// generation returns an IPC record of the model, with a seed.
+// generation returns an IPC record for the test model, with a seed.
 func generation(payload, output string) *wire.IPCRecord {
 	return &wire.IPCRecord{Payload: json.RawMessage(payload), SystemPrompt: new("Be brief."), Output: &output, Model: llm.Model,
 		Temperature: new(0.7), MaxTokens: wire.IntNumber(64), Seed: wire.IntNumber(7)}
@@ -67,7 +67,7 @@ func endpoint(t *testing.T, url string, api rerun.API) *rerun.Endpoint {
 	return e
 }
 
-// plan returns a plan for a record at an endpoint.
+// plan returns a plan to rerun the record with the given seq at the endpoint.
 func plan(t *testing.T, from *client.Ledger, e *rerun.Endpoint, seq uint64, runs int) *rerun.Plan {
 	t.Helper()
 	record, err := rerun.FetchRecord(t.Context(), from, seq)
@@ -385,7 +385,7 @@ func TestEndpointFails(t *testing.T) {
 	require.ErrorContains(t, err, "a certificate on the endpoint that this machine trusts")
 }
 
-// If Do fails, its report contains the runs that were posted before the failure.
+// If Run fails, its report contains the runs that were posted before the failure.
 func TestReportOfAFailure(t *testing.T) {
 	to, ledger := openLedger(t)
 	server := startLLM(t)
@@ -402,7 +402,8 @@ func TestReportOfAFailure(t *testing.T) {
 	require.Equal(t, 2, report.Equal)
 	require.Equal(t, 5, report.Requested)
 
-	// The ledger's server fails at the second run, and then at the request for a comparison.
+	// The ledger's server fails during the second run: first when the output is posted, and then
+	// when the comparison is requested.
 	for failing, runs := range map[string]int{"/ipc-records": 1, "/drift/attribution": 2} {
 		seen := 0
 		between := proxy(t, ledger, func(w http.ResponseWriter, r *http.Request) bool {
@@ -420,8 +421,8 @@ func TestReportOfAFailure(t *testing.T) {
 	}
 }
 
-// proxy returns the URL of a proxy in front of a server. It forwards the requests that the
-// function answer does not handle.
+// proxy returns the URL of a proxy in front of a server. It forwards the requests for which answer
+// returns false.
 func proxy(t *testing.T, server string, answer func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
 	target, err := url.Parse(server)

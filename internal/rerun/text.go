@@ -39,8 +39,8 @@ func (r *Run) Cells() []string {
 	return []string{cli.FormatUint(r.Seq), equal, cli.QuoteCell(r.OutputHash), cause}
 }
 
-// WriteText writes the ledger's sentences about the runs, each once with its number of runs, and
-// the conclusion.
+// WriteText writes each distinct summary of a run once, with the number of runs that have it, and
+// then the conclusion.
 func (r *Report) WriteText(out io.Writer) error {
 	said := make(map[string]uint64)
 	for _, run := range r.Runs {

@@ -9,7 +9,8 @@ import (
 	"colophon/internal/rerun"
 )
 
-// The text of a request names the variable with the key, but does not contain the key.
+// A request as text names the environment variable that holds the key, but does not contain the
+// key.
 func TestRequestAsText(t *testing.T) {
 	var out bytes.Buffer
 	request := &rerun.Request{URL: "http://127.0.0.1/v1", Body: []byte(`{"seed":7}`)}

@@ -11,7 +11,8 @@ import (
 	"path/filepath"
 )
 
-// Open opens a regular file for reading. It refuses a link, and does not block on a pipe.
+// Open opens a regular file for reading. It returns an error for a link, and does not block on a
+// pipe.
 func Open(path string) (*os.File, fs.FileInfo, error) {
 	if err := CheckRegular(path); err != nil {
 		return nil, nil, err
@@ -23,8 +24,8 @@ func Open(path string) (*os.File, fs.FileInfo, error) {
 	return checkOpened(path, file)
 }
 
-// OpenIn is like Open, for a name in a root. It never opens a file outside the root, even if
-// another user replaces a folder in it with a link.
+// OpenIn is like Open, but opens a file relative to root. It never opens a file outside root, even
+// if another user replaces a folder in it with a link.
 func OpenIn(root *os.Root, name string) (*os.File, error) {
 	path := filepath.Join(root.Name(), name)
 	info, err := root.Lstat(name)
@@ -39,8 +40,8 @@ func OpenIn(root *os.Root, name string) (*os.File, error) {
 	return file, err
 }
 
-// checkOpened refuses and closes an open file that is not regular: it may have been replaced
-// after its name was checked.
+// checkOpened returns an error and closes the file if it is not regular. The file may have been
+// replaced after its name was checked.
 func checkOpened(path string, file *os.File) (*os.File, fs.FileInfo, error) {
 	info, err := file.Stat()
 	if err := checkRegular(path, info, err); err != nil {
@@ -49,8 +50,8 @@ func checkOpened(path string, file *os.File) (*os.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// CheckRegular refuses everything but a regular file, including links. The error wraps
-// fs.ErrNotExist if the file does not exist.
+// CheckRegular returns an error unless path is a regular file. A link is not a regular file. The
+// error wraps fs.ErrNotExist if the file does not exist.
 func CheckRegular(path string) error {
 	info, err := os.Lstat(path)
 	return checkRegular(path, info, err)
@@ -64,9 +65,9 @@ func checkRegular(path string, info fs.FileInfo, err error) error {
 	return err
 }
 
-// Read reads a file that only its owner can change. The owner must be this user or the
-// administrator. If this user is the administrator, the owner can also be the owner of the
-// folder.
+// Read reads a regular file. It returns an error if anyone can write to the file, or if the file
+// belongs to a user other than this one and root. If this user is root, the file may also belong to
+// the owner of its folder.
 func Read(path string) ([]byte, error) {
 	return read(path, func(info fs.FileInfo) error {
 		if hasBits(info, 0o002) {
@@ -76,7 +77,8 @@ func Read(path string) ([]byte, error) {
 	})
 }
 
-// ReadPrivate is like Read, for a file that only its owner may read.
+// ReadPrivate is like Read, but also returns an error if users other than the file's owner can read
+// or write it.
 func ReadPrivate(path string) ([]byte, error) {
 	return read(path, func(info fs.FileInfo) error { return CheckPrivate(path, info, "600") })
 }
@@ -93,8 +95,8 @@ func read(path string, check func(fs.FileInfo) error) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// CheckPrivate refuses a file or folder that users other than its owner can read or write. mode
-// is the mode that the error suggests.
+// CheckPrivate returns an error if users other than its owner can read or write a file or folder.
+// mode is the mode that the error suggests.
 func CheckPrivate(path string, info fs.FileInfo, mode string) error {
 	if hasBits(info, 0o077) {
 		return fmt.Errorf("other users can read or write %s; run: chmod %s %s", path, mode, path)
@@ -102,8 +104,8 @@ func CheckPrivate(path string, info fs.FileInfo, mode string) error {
 	return nil
 }
 
-// CheckFolder refuses a folder into which users other than its owner can put files. dir can be
-// a link that belongs to this user or the administrator.
+// CheckFolder returns an error if users other than its owner can put files into a folder, or if the
+// owner fails CheckOwner. dir may be a link that belongs to this user or to root.
 func CheckFolder(dir string) error {
 	if err := checkLinkOwner(dir); err != nil {
 		return err
@@ -120,7 +122,8 @@ func CheckFolder(dir string) error {
 	return CheckOwner(dir, info)
 }
 
-// checkLinkOwner refuses a link of another user, who could make it point to any folder.
+// checkLinkOwner returns an error if path is a link that belongs to another user, because that user
+// could make it point to any folder.
 func checkLinkOwner(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != fs.ModeSymlink {
@@ -132,9 +135,9 @@ func checkLinkOwner(path string) error {
 	return nil
 }
 
-// CheckDataFolder is like CheckFolder, for the parent of folders that CheckFolder checks. The
-// folder's group may write to it, as container platforms arrange. The administrator may use
-// the folder of any user.
+// CheckDataFolder is a less strict version of CheckFolder, for the parent of folders that
+// CheckFolder checks. It allows the folder's group to write to it, which container platforms need,
+// and allows root to use any user's folder.
 func CheckDataFolder(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -159,8 +162,8 @@ func CheckNoLink(dir string) error {
 	return err
 }
 
-// CheckUserFile checks a file that the user named, and follows links. It refuses a file that
-// anyone can write to, and a secret that anyone can read.
+// CheckUserFile checks a file that was named by the user. It follows links. It returns an error if
+// anyone can write to the file, or if it is secret and anyone can read it.
 func CheckUserFile(path string, secret bool) error {
 	info, err := os.Stat(path)
 	switch {
@@ -169,7 +172,7 @@ func CheckUserFile(path string, secret bool) error {
 	case info.IsDir():
 		return fmt.Errorf("%s is a folder; name a file", path)
 	case !info.Mode().IsRegular():
-		return nil // a pipe has only the data that its writer sends
+		return nil // a pipe contains only the data that its writer sends
 	case secret && hasBits(info, 0o007):
 		return fmt.Errorf("anyone can read or write %s; run: chmod o= %s", path, path)
 	case hasBits(info, 0o002):
@@ -178,8 +181,8 @@ func CheckUserFile(path string, secret bool) error {
 	return nil
 }
 
-// CheckOwner refuses a file or folder of another user. The administrator may use files that
-// belong to the folder's owner.
+// CheckOwner returns an error if a file or folder belongs to a user other than this one and root.
+// If this user is root, it may also belong to the owner of the folder that it is in.
 func CheckOwner(path string, info fs.FileInfo) error {
 	owner, known := Owner(info)
 	self := os.Geteuid()
@@ -202,8 +205,8 @@ func CheckOwner(path string, info fs.FileInfo) error {
 	return fmt.Errorf("%s belongs to another user, with id %d; remove it, or run: chown %d %s", path, owner, self, path)
 }
 
-// Create creates or replaces a regular file that only its owner can read. It never writes
-// through a link, and refuses to replace one.
+// Create creates a file that only its owner can read, and replaces an existing regular file. It
+// never writes through a link, and refuses to replace one.
 func Create(path string) (*os.File, error) {
 	err := CheckRegular(path)
 	if err == nil {
@@ -215,7 +218,8 @@ func Create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// CreateIn is like Create, for a name in a root. It never creates a file outside the root.
+// CreateIn is like Create, but creates a file relative to root. It never creates a file outside
+// root.
 func CreateIn(root *os.Root, name string) (*os.File, error) {
 	info, err := root.Lstat(name)
 	if err = checkRegular(filepath.Join(root.Name(), name), info, err); err == nil {

@@ -4,11 +4,12 @@ package safefile
 
 import "io/fs"
 
-// openAtOnce is empty, because the file system has no pipes.
+// openAtOnce is zero, because the file system on this system has no pipes.
 const openAtOnce = 0
 
-// hasBits returns false, because modes do not show the permissions of files on this system.
+// hasBits always returns false, because file modes do not show permissions on this system.
 func hasBits(fs.FileInfo, fs.FileMode) bool { return false }
 
-// Owner returns false, because files have no owners on this system.
+// Owner always returns false for known, because this system does not record the owner of a file as
+// a numeric ID.
 func Owner(fs.FileInfo) (uid int, known bool) { return 0, false }

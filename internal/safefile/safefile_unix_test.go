@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const stranger = 54321 // the id of another user
+const stranger = 54321 // the ID of another user
 
-// give changes the owner of a file. It skips the test if the test does not run as root.
+// give changes the owner of a file. It skips the test if it does not run as root.
 func give(t *testing.T, path string, uid int) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -23,7 +23,8 @@ func give(t *testing.T, path string, uid int) {
 	require.NoError(t, os.Lchown(path, uid, uid))
 }
 
-// made creates a folder with the mode folder, and in it a file "f" with the mode file.
+// made creates a folder that contains a file named f, sets the given modes, and returns the paths
+// of both.
 func made(t *testing.T, folder, file fs.FileMode) (dir, path string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "folder")
@@ -38,7 +39,7 @@ func made(t *testing.T, folder, file fs.FileMode) (dir, path string) {
 func TestModesOfFiles(t *testing.T) {
 	for _, c := range []struct {
 		mode                         fs.FileMode
-		read, private, named, secret bool // accepted
+		read, private, named, secret bool // whether the function under test accepts the file
 	}{
 		{0o600, true, true, true, true},
 		{0o400, true, true, true, true},
@@ -63,7 +64,7 @@ func TestModesOfFiles(t *testing.T) {
 func TestModesOfFolders(t *testing.T) {
 	for _, c := range []struct {
 		mode         fs.FileMode
-		folder, data bool // accepted
+		folder, data bool // whether the function under test accepts the folder
 	}{
 		{0o700, true, true}, {0o755, true, true}, {0o770, false, true}, {0o777, false, false}, {0o702, false, false},
 	} {
@@ -77,7 +78,7 @@ func TestModesOfFolders(t *testing.T) {
 	}
 }
 
-// No call reads or writes through a link, and none blocks on a pipe.
+// No function reads or writes through a link or blocks on a pipe.
 func TestOnlyRegularFiles(t *testing.T) {
 	for name, put := range map[string]func(path, other string) error{
 		"a link":            func(path, other string) error { return os.Symlink(other, path) },
@@ -122,7 +123,8 @@ func TestOnlyRegularFiles(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// Files of another user are refused, unless the administrator works for that user.
+// Files that belong to another user are refused, unless root reads a file in a folder that belongs
+// to the same user.
 func TestOwners(t *testing.T) {
 	dir, path := made(t, 0o755, 0o600)
 	give(t, path, stranger)
@@ -139,7 +141,7 @@ func TestOwners(t *testing.T) {
 	require.NoError(t, CheckFolder(dir))
 }
 
-// A link of another user is refused, even if it points to a safe folder.
+// A link that belongs to another user is refused, even if it points to a safe folder.
 func TestLinksOfOthers(t *testing.T) {
 	dir, _ := made(t, 0o700, 0o600)
 	link := filepath.Join(t.TempDir(), "link")

@@ -7,7 +7,7 @@ import (
 )
 
 // syncsFolders reports whether folders can be synced. Windows cannot sync folders, but its file
-// system journals changes of names.
+// system journals name changes.
 const syncsFolders = runtime.GOOS != "windows"
 
 // SyncDir makes creations, renames, and removals in a folder durable.

@@ -20,10 +20,10 @@ import (
 type gate struct {
 	who    *access.Authenticator
 	tls    *tls.Config // nil if connections are not encrypted
-	shared io.Closer   // the database of the tokens; nil if they are in the data folder
+	shared io.Closer   // the database that holds the tokens; nil if they are in the data folder
 }
 
-// close stores the last-use times, and closes the database of the tokens.
+// close stores when each token was last used, and closes the database that holds the tokens.
 func (g gate) close() error {
 	g.who.Close()
 	if g.shared == nil {
@@ -32,8 +32,9 @@ func (g gate) close() error {
 	return g.shared.Close()
 }
 
-// openGate reads the access rules and the certificate. It refuses an address that other
-// machines can reach if the server asks for no credentials.
+// openGate reads the access rules and the certificate. It returns an error if the server would
+// listen on an address that other machines can reach without asking for credentials, unless
+// config.Insecure is set.
 func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err error) {
 	if info, err := os.Stat(config.Data); err == nil && !info.IsDir() {
 		return gate{}, cli.StateErrorf("data: %s is not a folder", config.Data)
@@ -95,7 +96,8 @@ func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err
 	return g, nil
 }
 
-// serve serves connections until the server is shut down.
+// serve serves connections until the server is shut down. It uses TLS if a certificate is
+// configured.
 func (g gate) serve(server *http.Server, listener net.Listener) error {
 	if g.tls == nil {
 		return server.Serve(listener)
@@ -111,7 +113,7 @@ func (g gate) scheme() string {
 	return "http"
 }
 
-// describe names the kinds of credentials that the server accepts.
+// describe returns the kinds of credentials that the server accepts, in words.
 func (g gate) describe(config Config) string {
 	host, _, _ := net.SplitHostPort(config.Listen)
 	switch {
@@ -123,7 +125,8 @@ func (g gate) describe(config Config) string {
 	return "none: anyone who can reach it can do everything"
 }
 
-// warn logs what other machines can do without credentials or encryption.
+// warn logs a warning if other machines can reach the address and the server requires no
+// credentials or does not encrypt connections.
 func (g gate) warn(listen string, log *slog.Logger, address net.Addr) {
 	host, _, _ := net.SplitHostPort(listen)
 	switch {

@@ -11,14 +11,15 @@ import (
 	"colophon/internal/cli"
 )
 
-// addresses are the open listeners of a server.
+// addresses holds the open listeners of a server.
 type addresses struct {
 	server  net.Listener // nil if it could not be opened
 	metrics net.Listener // nil if the server's own address serves the metrics
 	grpc    net.Listener // nil if OTLP is not served over gRPC
 }
 
-// openAddresses opens all configured addresses. Connections wait until they are served.
+// openAddresses opens a listener for each configured address. Connections wait until the listener
+// is served.
 func openAddresses(config Config) (at addresses, err error) {
 	for _, one := range []struct {
 		address, flag string
@@ -37,7 +38,7 @@ func openAddresses(config Config) (at addresses, err error) {
 func (at addresses) close() {
 	for _, listener := range [...]net.Listener{at.server, at.metrics, at.grpc} {
 		if listener != nil {
-			_ = listener.Close() // a server that was shut down has closed it already
+			_ = listener.Close() // fails if a server has already closed the listener while it shut down
 		}
 	}
 }
@@ -85,8 +86,8 @@ func (l *sharedListener) Close() error {
 	return l.SetDeadline(time.Now())
 }
 
-// listen opens the address host:port of a flag. An IPv4 address listens on IPv4 only: 0.0.0.0
-// does not include IPv6 addresses.
+// listen opens a listener on address, which is host:port. flag is the name of the flag for the
+// error message. An IPv4 address listens on IPv4 only: 0.0.0.0 does not include IPv6 addresses.
 func listen(address, flag string) (net.Listener, error) {
 	network := "tcp"
 	if host, _, err := net.SplitHostPort(address); err == nil {

@@ -4,5 +4,6 @@ package server
 
 import "time"
 
-// clock returns the time of events; nil means time.Now. A build for tests replaces it.
+// clock returns the time that is recorded in new events. nil means time.Now. A test build replaces
+// it.
 var clock func() time.Time

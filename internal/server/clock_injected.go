@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// clock returns the current time plus the duration in the file that COLOPHON_TEST_CLOCK names.
-// The tests of e2e/ha use it.
+// clock returns the current time plus the duration in the file named by COLOPHON_TEST_CLOCK. The
+// tests in e2e/ha use it.
 var clock = func() time.Time {
-	text, _ := os.ReadFile(os.Getenv("COLOPHON_TEST_CLOCK")) // without the file, the clock is not ahead
+	text, _ := os.ReadFile(os.Getenv("COLOPHON_TEST_CLOCK")) // if the file does not exist, the clock is not ahead
 	ahead, _ := time.ParseDuration(strings.TrimSpace(string(text)))
 	return time.Now().Add(ahead)
 }

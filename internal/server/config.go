@@ -31,81 +31,84 @@ import (
 // configuration file, and the file overrides the default. The file uses the names of the
 // flags.
 type Config struct {
-	// Data is the folder with everything that must not be lost: the database in db and the signing keys in
-	// keys. Its subfolder index can be rebuilt.
+	// Data is the folder that contains everything that must not be lost: the database in db and the
+	// signing keys in keys. Its subfolder index can be rebuilt.
 	Data string `yaml:"data"`
 	// Store is the URL of a PostgreSQL database that holds the log instead of the folder db.
 	// It can contain a password.
 	Store string `yaml:"store"`
-	// ReadOnly serves the ledgers of Store, or the copy at From, and writes nothing there. It needs
-	// no signing key.
+	// ReadOnly makes the server serve the ledgers in Store, or the copy at From, without writing
+	// anything there. Such a server needs no signing key.
 	ReadOnly bool `yaml:"read-only"`
-	// From is the URL of a ledger in a published copy, and Key the verifier key that the copy's log must
+	// From is the URL of a ledger in a published copy. Key is the verifier key that the copy's log must
 	// have, or the name of a file that contains the key.
 	From string `yaml:"from"`
 	Key  string `yaml:"key"`
-	// Trusted are the keys that Key names.
+	// Trusted holds the keys named by Key.
 	Trusted []*proofs.Verifier `yaml:"-"`
 	// Listen is the TCP address, host:port. Port 0 selects a free port.
 	Listen string `yaml:"listen"`
 	// Advertise is the address, host:port or a URL, at which the other servers on the same
 	// store reach this one. It needs Store. Empty means Listen.
 	Advertise string `yaml:"advertise"`
-	// IndexFrom lists URLs of servers with the same log, separated by commas. An index that is far behind
-	// its log begins with that of the first one. Each further server must have the same rows.
-	// IndexTokenFile and IndexCAFile are for the connections to these servers.
+	// IndexFrom lists URLs of servers with the same log, separated by commas. An index that is missing or
+	// far behind its log starts as a copy of the first server's index. Each of the other servers must
+	// have the same rows. IndexTokenFile and IndexCAFile are for the connections to these servers.
 	IndexFrom      string `yaml:"index-from"`
 	IndexTokenFile string `yaml:"index-token-file"`
 	IndexCAFile    string `yaml:"index-ca-file"`
-	// Insecure permits an address that other machines can reach without requiring credentials.
-	// Anyone who can reach the address can then read, write, and erase everything.
+	// Insecure allows the server to listen on an address that other machines can reach, even if it
+	// requires no credentials. Anyone who can reach the address can then read, write, and erase
+	// everything.
 	Insecure bool `yaml:"insecure"`
-	// AccessFile names the file that says what OpenID Connect tokens and client certificates
-	// are allowed to do (access.Rules). API tokens do not need this file.
+	// AccessFile is the name of the file that defines what OpenID Connect tokens and client
+	// certificates are allowed to do (access.Rules). API tokens do not need this file.
 	AccessFile string `yaml:"access-file"`
-	// TLSCert holds the server's certificate, followed by intermediate certificates, and
-	// TLSKey its key, both in PEM. The server reloads the files when they change.
+	// TLSCert names a PEM file with the server's certificate, followed by any intermediate
+	// certificates. TLSKey names a PEM file with its key. The server reloads the files when they
+	// change.
 	TLSCert string `yaml:"tls-cert"`
 	TLSKey  string `yaml:"tls-key"`
-	// TLSClientCA names a PEM file with the authorities that sign client certificates.
+	// TLSClientCA names a PEM file that contains the authorities that sign client certificates.
 	TLSClientCA string `yaml:"tls-client-ca"`
-	// AllowHost lists the host names that a server without authentication accepts, in addition
-	// to localhost and loopback addresses. Empty means any name, unless the server listens on
-	// loopback.
+	// AllowHost lists the host names that a server without authentication accepts, in addition to
+	// localhost and loopback addresses. If it is empty, any name is accepted, unless the server
+	// listens on a loopback address.
 	AllowHost HostNames `yaml:"allow-host"`
 	// MetricsListen is a separate address for /metrics, host:port, without authentication. If
 	// it is empty, Listen serves /metrics.
 	MetricsListen string `yaml:"metrics-listen"`
-	// OTLPGRPCListen is the address, host:port, that serves OTLP over gRPC, with the same access rules,
-	// certificates, and limits as Listen. If it is empty, OTLP is served over HTTP only.
+	// OTLPGRPCListen is the address, host:port, on which OTLP is served over gRPC, with the same access
+	// rules, certificates, and limits as on Listen. If it is empty, OTLP is served over HTTP only.
 	OTLPGRPCListen string `yaml:"otlp-grpc-listen"`
 	// Pprof makes MetricsListen also serve profiles of the process under /debug/pprof.
 	Pprof bool `yaml:"pprof"`
-	// LogFormat is text or json. The log goes to the standard error.
+	// LogFormat is text or json. The log goes to standard error.
 	LogFormat string `yaml:"log-format"`
 	// LogLevel is the lowest level that is logged: debug, info, warn, or error.
 	LogLevel logLevel `yaml:"log-level"`
-	// MinFreeSpace is the free disk space, in bytes, below which writes get status 503. 0 means
-	// 5 % of the file system, but at least 32 MiB and at most 1 GiB.
+	// MinFreeSpace is the amount of free disk space, in bytes, below which writes are refused with
+	// status 503. 0 means 5 % of the file system, but at least 32 MiB and at most 1 GiB.
 	MinFreeSpace size.Bytes `yaml:"min-free-space"`
-	// Cache is the memory of the database for uncompressed blocks. 0 means a sixteenth of the
-	// memory that the process can use, but at least 64 MiB and at most 2 GiB.
+	// Cache is the size of the database's cache for uncompressed blocks, in bytes. 0 means a
+	// sixteenth of the memory that the process can use, but at least 64 MiB and at most 2 GiB.
 	Cache size.Bytes `yaml:"cache"`
-	// IndexCache is the memory of the index for blocks, rows, and batches. 0 means a sixteenth
-	// of the memory that the process can use, but at least 256 MiB and at most 2 GiB.
+	// IndexCache is the amount of memory, in bytes, that the index uses for blocks, rows, and
+	// batches. 0 means a sixteenth of the memory that the process can use, but at least 256 MiB and
+	// at most 2 GiB.
 	IndexCache size.Bytes `yaml:"index-cache"`
 	// ShutdownLimit is how long a shutdown waits for requests in progress before it closes
 	// their connections.
 	ShutdownLimit time.Duration `yaml:"shutdown-limit"`
 
-	// Webhooks names a YAML file with the receivers of messages about what the ledgers record
+	// Webhooks names a YAML file that lists who receives messages about what the ledgers record
 	// (webhook.Hook).
 	Webhooks string `yaml:"webhooks"`
 
 	// Settings determine whether and where the server publishes copies of its logs.
 	publish.Settings `yaml:",inline"`
 
-	// Load limits the load that clients can put on the server.
+	// ServerLimits limits the load that clients can put on the server.
 	limits.ServerLimits `yaml:",inline"`
 }
 
@@ -127,7 +130,7 @@ func setDefault[T comparable](to *T, value T) {
 	}
 }
 
-// validate returns an error that says which setting is wrong and how to correct it.
+// validate checks the settings. The error says which setting is wrong and how to correct it.
 func (c Config) validate() error {
 	_, port, err := net.SplitHostPort(c.Listen)
 	if err == nil {
@@ -172,7 +175,7 @@ func (c Config) validate() error {
 	return c.checkObservation()
 }
 
-// logLevel is the lowest level that is logged.
+// logLevel is a slog.Level whose parse error lists the valid levels.
 type logLevel struct{ slog.Level }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -183,7 +186,7 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Bind creates a flag for every field.
+// Bind defines a flag for each setting.
 func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Data, "data", c.Data, "`folder` for the database and the keys; created if it does not exist")
 	flags.StringVar(&c.Store, "store", c.Store, "`URL` (postgres://user@host/database) of a PostgreSQL database for the log; default: the folder of --data. Put a password into COLOPHON_STORE, never on the command line")
@@ -215,8 +218,8 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	c.ServerLimits.Bind(flags)
 }
 
-// ResolveConfig merges the sources of settings. Flags that were given override the environment, and
-// the environment overrides the file at path. If path is empty, there is no file.
+// ResolveConfig merges the sources of settings. Flags given on the command line override the
+// environment, and the environment overrides the file at path. If path is empty, there is no file.
 func ResolveConfig(path string, env func(string) (string, bool), given *pflag.FlagSet) (Config, error) {
 	config := Config{}.WithDefaults()
 	if path != "" {
@@ -251,8 +254,8 @@ func ResolveConfig(path string, env func(string) (string, bool), given *pflag.Fl
 // goType matches the names of Go types in errors of the YAML library.
 var goType = regexp.MustCompile(` (in type|into) [\[\]*]*[a-z]+\.\w+`)
 
-// readFile reads a YAML file into c. Settings that the file does not name keep their values.
-// An unknown name is an error.
+// readFile reads a YAML file into c. Settings that are not in the file keep their values. An
+// unknown setting is an error.
 func (c *Config) readFile(path string) error {
 	if err := safefile.CheckUserFile(path, false); err != nil {
 		return err
@@ -282,8 +285,8 @@ func (c *Config) readFile(path string) error {
 // take longer. A million records need more than 1 GiB.
 const minCache = 64 << 20
 
-// WithCaches sets the sizes of caches that are not configured. Each gets a share of the usable
-// memory, in bytes.
+// WithCaches returns c with a size for each cache whose size is not configured. Each such cache
+// gets a share of the usable memory, which is given in bytes.
 func (c Config) WithCaches(usable uint64) Config {
 	setDefault(&c.Cache, size.Bytes(memory.CacheSize(usable, 16, minCache)))
 	setDefault(&c.IndexCache, size.Bytes(memory.CacheSize(usable, 16, index.DefaultMemory)))

@@ -16,17 +16,16 @@ const usualGarbage = 100
 // processor's caches. Garbage may therefore take enoughGarbage bytes, or leastGarbage percent
 // of the live heap if that is more; the percentage limits the cost of collections.
 //
-// Compared with GOGC=100, and with batches over 8 connections, the peak memory is 7 % smaller
-// while the caches fill (4 rounds) and 27 % smaller with full caches. The CPU time is the
-// same.
+// Compared with GOGC=100, and with batches sent over 8 connections, the peak memory is 7 % smaller
+// while the caches fill (4 rounds) and 27 % smaller with full caches. The CPU time is the same.
 const (
 	enoughGarbage = 128 << 20
 	leastGarbage  = 16
 )
 
-// garbageShare returns the value of GOGC, in percent, for a live heap of this size. If the
-// live heap exceeds a quarter of GOMEMLIMIT, only that limit bounds garbage, because there is
-// no reason to save the rest of that memory.
+// garbageShare returns the value to set for GOGC, in percent, if the live heap has the given size
+// in bytes. limit is GOMEMLIMIT. If the live heap exceeds a quarter of limit, only limit bounds the
+// garbage, because there is no reason to save the rest of that memory.
 func garbageShare(live, limit uint64) int {
 	if live > limit/4 {
 		return usualGarbage
@@ -34,9 +33,9 @@ func garbageShare(live, limit uint64) int {
 	return int(max(leastGarbage, min(usualGarbage, enoughGarbage*100/max(live, 1))))
 }
 
-// besideLimit lowers GOMEMLIMIT, if it is set, by the bytes that the process holds outside the Go
-// runtime, but by no more than half. This is necessary because operators set GOMEMLIMIT for the
-// whole process. end restores the limit.
+// besideLimit lowers GOMEMLIMIT, if it is set, by the given number of bytes, which the process
+// holds outside the Go runtime, but by no more than half. This is necessary because operators set
+// GOMEMLIMIT for the whole process. end restores the limit.
 func besideLimit(bytes int64) (end func()) {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {
@@ -65,7 +64,7 @@ func paceGarbage(env func(string) (string, bool)) (end func()) {
 	return p.end
 }
 
-// collected runs after a collection, and arranges to run after the next one.
+// collected adjusts GOGC after a garbage collection, and arranges to be called after the next one.
 func (p *garbagePace) collected() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +79,7 @@ func (p *garbagePace) collected() {
 	runtime.AddCleanup(new(unused), (*garbagePace).collected, p)
 }
 
-// set sets GOGC to share, unless it already has that value. The caller holds mu.
+// set sets GOGC to share, unless it already has that value. It is called with mu held.
 func (p *garbagePace) set(share int) {
 	if share != p.share {
 		p.share = share

@@ -21,15 +21,15 @@ func TestGarbageShare(t *testing.T) {
 	require.Equal(t, 100, garbageShare(1<<30+1, 4<<30), "only the memory limit must bound the garbage")
 }
 
-// shareNow returns the runtime's current GC percentage.
+// shareNow returns the current value of GOGC.
 func shareNow() int {
 	share := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(share)
 	return int(share[0].Value.Uint64())
 }
 
-// The percentage falls when much memory is in use, rises when the memory is free again, and
-// returns to the default when pacing ends.
+// GOGC falls when much memory is in use, rises when the memory is free again, and returns to the
+// default when pacing ends.
 func TestGarbageIsPaced(t *testing.T) {
 	if before := shareNow(); before != usualGarbage {
 		t.Skipf("GOGC is %d", before)
@@ -39,7 +39,7 @@ func TestGarbageIsPaced(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool { runtime.GC(); return shareNow() == want }, time.Minute, time.Millisecond)
 	}
-	inUse := make([]byte, 1<<30) // the system does not allocate its pages, because nothing touches them
+	inUse := make([]byte, 1<<30) // uses no physical memory, because its pages are never touched
 	comes(leastGarbage)
 	runtime.KeepAlive(inUse)
 	inUse = nil

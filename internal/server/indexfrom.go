@@ -22,7 +22,7 @@ func (c Config) indexServers() []string {
 	return strings.Split(c.IndexFrom, ",")
 }
 
-// checkIndexFrom returns an error that says which setting is wrong.
+// checkIndexFrom checks the settings for fetching an index. The error says which setting is wrong.
 func (c Config) checkIndexFrom() error {
 	for _, url := range c.indexServers() {
 		if !strings.Contains(url, "://") || advertised(url, "") == "" {
@@ -35,8 +35,8 @@ func (c Config) checkIndexFrom() error {
 	return nil
 }
 
-// configureIndexFetch lets each index that is far behind its log be replaced by a snapshot from another
-// server. It only registers how to fetch; it fetches nothing itself.
+// configureIndexFetch allows an index that is far behind its log to be replaced with a snapshot from
+// another server. It fetches nothing itself.
 func (n *Node) configureIndexFetch(c *cli.Console, config Config) error {
 	if config.IndexFrom == "" {
 		return nil
@@ -53,15 +53,16 @@ func (n *Node) configureIndexFetch(c *cli.Console, config Config) error {
 	return nil
 }
 
-// A snapshot of another server can cover events that this server has not read from their
-// shared database yet.
+// A snapshot from another server can cover events that this server has not yet read from their
+// shared database. The function root waits for these events for up to rootWait, and pauses for
+// rootPause between checks.
 const (
 	rootWait  = 10 * time.Second
 	rootPause = 50 * time.Millisecond
 )
 
-// root returns the root of a ledger's tree at a size. It waits up to rootWait until the ledger
-// is open and has that size.
+// root returns the root of a ledger's tree at the given size. It waits up to rootWait for the
+// ledger to be open and to have that size.
 func (n *Node) root(ctx context.Context, name string, size uint64) (proofs.Hash, error) {
 	limited, cancel := context.WithTimeout(ctx, rootWait)
 	defer cancel()

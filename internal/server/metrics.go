@@ -23,7 +23,7 @@ var (
 	storageFsync       = prometheus.NewDesc("colophon_storage_fsync_duration_seconds", "Duration of a sync of the write-ahead log.", nil, nil)
 )
 
-// storageCollector exports the database's measurements.
+// storageCollector exports metrics of the database in the data folder.
 type storageCollector struct {
 	database *pebble.Database
 	log      *slog.Logger
@@ -57,8 +57,8 @@ func (s storageCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstHistogram(storageFsync, m.FsyncLatency.Count, m.FsyncLatency.Sum.Seconds(), sparse(m.FsyncLatency.Buckets))
 }
 
-// sparse drops most of the database's hundred buckets. The bound of each remaining bucket is
-// at least 1.5 times the bound of the previous one.
+// sparse keeps only some of the roughly one hundred buckets of the database's histogram. The bound
+// of each remaining bucket is at least 1.5 times the bound of the previous one.
 func sparse(buckets []pebble.Bucket) map[float64]uint64 {
 	kept := make(map[float64]uint64)
 	var last time.Duration

@@ -19,10 +19,10 @@ var (
 	connectionsWait = prometheus.NewDesc("colophon_storage_connection_wait_seconds_total", "Total time that operations have waited for a connection to the database.", []string{"pool"}, nil)
 )
 
-// measureEvery is the minimum time between two measurements of the tables.
+// measureEvery is the minimum time between two measurements of the size of the tables.
 const measureEvery = time.Minute
 
-// databaseCollector exports measurements of a PostgreSQL database.
+// databaseCollector exports metrics of a PostgreSQL database.
 type databaseCollector struct {
 	database *postgres.Database
 	log      *slog.Logger

@@ -15,7 +15,7 @@ import (
 	"colophon/storage/pebble"
 )
 
-// openMirror opens a data folder with the log that is loaded from the copy at config.From.
+// openMirror opens a data folder for the log that is loaded from the published copy at config.From.
 func openMirror(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
 	if err := datadir.CheckPublishedCopy(config.Data); err != nil {
 		return nil, err
@@ -49,8 +49,8 @@ func openMirror(ctx context.Context, config Config, keys ledger.KeyStore, log *s
 	return n, nil
 }
 
-// explainMirror adds advice to an error from opening the stored copy. A damaged copy can be
-// loaded again.
+// explainMirror adds advice to an error from opening the copy in the data folder. If that copy is
+// damaged, it can be removed and loaded again.
 func explainMirror(err error, data string) error {
 	if errors.Is(err, ledger.ErrDamaged) {
 		return cli.Exitf(cli.ExitDamaged, "%w\nRemove %s, and start the server: it loads the copy again", err, datadir.CopyFolder(data))
@@ -58,7 +58,8 @@ func explainMirror(err error, data string) error {
 	return datadir.ExplainOpenError(err, data)
 }
 
-// checkMirror returns an error if the folder has a copy of another ledger.
+// checkMirror returns an error if the data folder contains a copy of a ledger other than the one at
+// the given address.
 func (n *Node) checkMirror(ctx context.Context, at logurl.Address) error {
 	all, err := n.local.Ledgers(ctx)
 	if err != nil {
@@ -72,7 +73,7 @@ func (n *Node) checkMirror(ctx context.Context, at logurl.Address) error {
 	return nil
 }
 
-// follow begins to follow the copy at config.From, if it is set. The returned function stops it.
+// follow starts following the copy at config.From, if it is set. The returned function stops it.
 func (n *Node) follow(ctx context.Context, config Config, metrics *api.Metrics) (end func(), err error) {
 	if n.loaded == nil {
 		return func() {}, nil

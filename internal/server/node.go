@@ -1,5 +1,5 @@
-// Package server assembles the serving process: settings, access, TLS, ledgers, index,
-// metrics, and the API on top of them.
+// Package server assembles the server process from its settings, access control, TLS, ledgers,
+// index, metrics, and API.
 package server
 
 import (
@@ -29,27 +29,28 @@ import (
 type Node struct {
 	database storage.Database
 	local    *pebble.Database                // the database, if it is in the data folder; otherwise nil
-	remote   *postgres.Database              // the PostgreSQL database, if the log is there; otherwise nil
+	remote   *postgres.Database              // the PostgreSQL database, if the log is in one; otherwise nil
 	lock     io.Closer                       // lock on the data folder, if the log is in PostgreSQL; otherwise nil
 	cluster  *cluster.Cluster                // the servers that share remote; nil if remote is nil
 	started  atomic.Pointer[cluster.Cluster] // the same as cluster, for other goroutines
-	archive  *archive.Database               // database, if old entries may be only in a bucket; otherwise nil
+	archive  *archive.Database               // the same as database, if old entries may be only in a bucket; otherwise nil
 	Host     *ledger.Host
 	Index    *index.Store
 	log      *slog.Logger
-	loaded   *mirror.Database // the log that is loaded from a copy; nil without Config.From
-	mirror   *mirror.Mirror   // follows the copy while the server serves; otherwise nil
+	loaded   *mirror.Database // the log that is loaded from a published copy; nil unless Config.From is set
+	mirror   *mirror.Mirror   // follows the published copy while the server is serving; otherwise nil
 	made     datadir.CreatedFolder
 	// madeDefault is true if this process created the ledger "default".
 	madeDefault bool
-	version     string // version of the program
-	// welcomed is true if the banner has already been printed, before the folder was opened
-	// again.
+	version     string // version of the program, shown in the banner and by the API
+	// welcomed is true if the banner was printed before the folder was reopened, so that it is not
+	// printed again.
 	welcomed bool
 }
 
-// Open opens the data folder. The first start creates the folder and the ledger "default". If
-// Open fails, it removes the folders that it created.
+// Open opens the data folder. The first start creates the folder and the ledger "default". If Open
+// fails because there is no disk space, or before there is any ledger, it removes the folders that
+// it created.
 func Open(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
 	if config.From != "" {
 		return openMirror(ctx, config, keys, log)
@@ -96,7 +97,8 @@ func Open(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Lo
 	return n, nil
 }
 
-// makeSpool creates an empty folder for results that slow clients have not read yet.
+// makeSpool creates an empty folder for results that slow clients have not read yet, and removes
+// the previous one.
 func makeSpool(data string) error {
 	return errors.Join(os.RemoveAll(datadir.SpoolFolder(data)), os.MkdirAll(datadir.SpoolFolder(data), 0o700))
 }
@@ -167,8 +169,8 @@ func (n *Node) Close() error {
 	return errors.Join(errs...)
 }
 
-// fullBy reports whether err comes from a full disk, and the database was therefore opened for
-// reading only. Such a server continues without the folders that only writes need.
+// fullBy reports whether err means that the disk is full and the database was therefore opened for
+// reading only. If so, the server continues without the folders that only writes need.
 func (n *Node) fullBy(err error) bool {
 	return n.readOnly() && errors.Is(err, syscall.ENOSPC)
 }

@@ -16,9 +16,9 @@ import (
 	"colophon/internal/cli"
 )
 
-// serveMetrics serves /metrics to anyone who can reach the address, until the returned server
-// is closed. Collecting metrics reads the database; underWay keeps the database open
-// meanwhile.
+// serveMetrics serves /metrics to anyone who can reach the address, until the returned server is
+// closed. Each request holds underWay, which keeps the database open while metrics are read from
+// it.
 func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metrics *api.Metrics, underWay sync.Locker) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", WithLock(metrics.Handler(), underWay))
@@ -32,7 +32,7 @@ func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metric
 	server := &http.Server{
 		Handler:           known(api.AllowedHosts(config.AllowHost), mux),
 		ReadHeaderTimeout: 10 * time.Second,
-		WriteTimeout:      2 * time.Minute, // a CPU profile takes as long as its request says
+		WriteTimeout:      2 * time.Minute, // a CPU profile takes as long as the request asks for
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -45,7 +45,7 @@ func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metric
 	return server
 }
 
-// known refuses requests whose Host header names another server.
+// known returns a handler that refuses requests whose Host header names another server.
 func known(hosts api.AllowedHosts, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := hosts.Check(r); err != nil {
@@ -78,8 +78,8 @@ func (c Config) checkObservation() error {
 	return nil
 }
 
-// HostNames is a list of the names that a Host header may contain. Its text separates them by
-// commas.
+// HostNames is a list of the names that a Host header may contain. In text form, the names are
+// separated by commas.
 type HostNames []string
 
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)

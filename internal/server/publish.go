@@ -15,8 +15,8 @@ import (
 	"colophon/storage"
 )
 
-// openArchive makes the database read old entries from the bucket, if the settings say so. Otherwise it returns
-// an error if a ledger has entries that are only in a bucket.
+// openArchive makes the database read old entries from the bucket if archiving is enabled. If it is not
+// enabled, openArchive returns an error if a ledger has entries that are only in a bucket.
 func (n *Node) openArchive(ctx context.Context, config Config) error {
 	if config.Archive {
 		b, err := bucket.Open(config.Publish)
@@ -47,7 +47,7 @@ func (n *Node) openArchive(ctx context.Context, config Config) error {
 	return nil
 }
 
-// publish begins to publish copies of logs, if the settings say where. The caller must call
+// publish starts publishing copies of the logs if the settings name a bucket. The caller must call
 // the returned function to stop.
 func (n *Node) publish(settings publish.Settings, metrics *api.Metrics) (end func(), err error) {
 	if settings.Publish == "" {
@@ -69,8 +69,8 @@ func (n *Node) publish(settings publish.Settings, metrics *api.Metrics) (end fun
 	return publisher.Close, nil
 }
 
-// sendWebhooks begins to send messages about what the ledgers record, if the settings name a
-// file of hooks. The caller must call the returned function to stop.
+// sendWebhooks starts sending messages about what the ledgers record if the settings name a file of
+// hooks. The caller must call the returned function to stop.
 func (n *Node) sendWebhooks(config Config, metrics *api.Metrics) (end func(), err error) {
 	if config.Webhooks == "" {
 		return func() {}, nil

@@ -16,8 +16,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// A read-only server needs neither the right to write nor a key. It takes no lease, and the other servers do
-// not see it.
+// A read-only server needs neither write permission nor a signing key. It takes no lease, and is invisible
+// to the other servers.
 func TestReadOnlyOnAStore(t *testing.T) {
 	server := postgrestest.SharedServer(t)
 	schema := server.CreateSchema(t)
@@ -67,7 +67,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	require.NoError(t, database.QueryRow(t.Context(), "SELECT count(*) FROM colophon_servers").Scan(&servers))
 	require.Equal(t, 1, servers)
 
-	// When the writer stops, the reader continues to serve, and takes no lease.
+	// When the writer stops, the reader continues to serve without taking a lease.
 	require.NoError(t, writer.Close())
 	require.Eventually(t, func() bool {
 		address, elsewhere := reader.cluster.WriterAddress(ledger.Default)
@@ -76,7 +76,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	require.Equal(t, ledger.RoleReader, reader.Host.Role(ledger.Default))
 	require.NoError(t, following())
 
-	// The server does not serve a head that does not extend the one that it has served.
+	// The server refuses a head that does not extend the one that it last served.
 	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET size = 2")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return following() != nil }, time.Minute, time.Millisecond)
@@ -86,7 +86,8 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	require.Eventually(t, func() bool { return following() == nil }, time.Minute, time.Millisecond)
 	require.NoError(t, reader.Close())
 
-	// The server remembers what it has shown, even after a restart.
+	// The server remembers which head it has served, even after a restart, and refuses an older
+	// one.
 	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET (size, tip, time, checkpoint) = ($1, $2, $3, $4)",
 		int64(before.Size), before.Tip[:], before.Time, before.Checkpoint)
 	require.NoError(t, err)

@@ -26,8 +26,9 @@ import (
 	"colophon/storage"
 )
 
-// Run runs a server until ctx is done, and prints a banner when it is ready. If the server had to start
-// read-only because the disk was full, Run opens the data folder for writing once there is space.
+// Run runs a server until ctx is done, and prints a banner when the server is ready. If the server had
+// to start read-only because the disk was full, Run reopens the data folder for writing once there is
+// space.
 func Run(ctx context.Context, c *cli.Console, config Config, version string) (err error) {
 	if err := datadir.CheckForeignFiles(config.Data); err != nil {
 		return err
@@ -52,13 +53,13 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 	at, busy := openAddresses(config)
 	defer at.close()
 	if busy != nil && !datadir.HasDatabase(config.Data) {
-		return busy // before the server creates anything
+		return busy // return before the server creates anything
 	}
 	if at.server != nil {
 		config.Advertise = advertise(config, g.scheme(), at.server.Addr(), log)
 	}
-	// The folder comes first: a second server on the same folder must report that the folder
-	// is in use, even if its own address is free.
+	// Open the folder before reporting that the address is in use: a second server on the same
+	// folder must report that the folder is in use.
 	node, err := Open(ctx, config, datadir.SigningKeys(c, config.Data), log)
 	if errors.Is(err, context.Canceled) {
 		return nil // the server was told to stop before it began to serve
@@ -102,8 +103,8 @@ func newLogger(c *cli.Console, config Config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(c.Err, options))
 }
 
-// Serve serves requests until ctx is done, and then finishes the requests in progress. It also stops, and
-// returns errRoom, when a database that was opened for reading only can be opened for writing.
+// Serve serves requests until ctx is done, and then finishes the requests in progress. If the database
+// was opened for reading only, Serve also stops once it can be opened for writing, and returns errRoom.
 func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate, at addresses) error {
 	metrics := api.NewMetrics(prometheus.NewRegistry())
 	if n.cluster != nil {
@@ -150,7 +151,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	defer endWebhooks()
 	openfiles.Check(config.ServerLimits, n.log)
 	server := service.HTTPServer()
-	var underWay sync.RWMutex // read-locked by every request
+	var underWay sync.RWMutex // every request holds the read lock
 	server.Handler = WithLock(server.Handler, underWay.RLocker())
 	ended := make(chan error, 1)
 	go func() { ended <- g.serve(server, service.LimitListener(at.server)) }()
@@ -198,7 +199,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	return room
 }
 
-// WithLock returns a handler that holds lock during each request to the given one.
+// WithLock returns a handler that holds lock while the given handler serves a request.
 func WithLock(handler http.Handler, lock sync.Locker) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		lock.Lock()
@@ -207,7 +208,7 @@ func WithLock(handler http.Handler, lock sync.Locker) http.Handler {
 	})
 }
 
-// welcome prints the banner with the addresses, the folder, and the key to the standard output. The server
+// welcome prints the banner with the addresses, the folder, and the key to standard output. The server
 // must already accept connections.
 func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) error {
 	data, err := filepath.Abs(config.Data)
@@ -276,8 +277,8 @@ func (n *Node) shown() *ledger.Ledger {
 	return nil
 }
 
-// URLOf returns the URL of a listening address, as seen from this machine. It is empty if
-// there is no address or the port is not known.
+// URLOf returns the URL at which this machine can reach a listening address, host:port. It returns
+// "" if there is no address or the port is not known.
 func URLOf(scheme, listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil || port == "0" {
@@ -293,11 +294,11 @@ func URLOf(scheme, listen string) string {
 // space to open it for writing.
 var errRoom = errors.New("there is free disk space again")
 
-// roomPause is the time between two checks for space.
+// roomPause is the time between two checks for free disk space.
 const roomPause = time.Second
 
-// room returns a channel that is closed when a read-only database could be opened for writing. The channel is
-// nil for any other database. The check stops when ctx is done.
+// room returns a channel that is closed once a database that was opened for reading only can be opened for
+// writing. For any other database, it returns nil. The check stops when ctx is done.
 func (n *Node) room(ctx context.Context) <-chan struct{} {
 	if !n.readOnly() {
 		return nil

@@ -10,9 +10,9 @@ import (
 	"colophon/storage/postgres"
 )
 
-// openTokens opens the database that has the tokens, and moves the tokens of the data folder
-// into it. The returned store has its own connections, so that a check for revoked tokens does
-// not wait for other reads.
+// openTokens opens the shared database, which holds the tokens, and moves the tokens in the data
+// folder into it. The returned database has its own connections, so that a check for revoked tokens
+// does not wait for other reads.
 func openTokens(ctx context.Context, config Config, log *slog.Logger) (*postgres.Database, access.SharedStore, error) {
 	if err := datadir.CheckNoDatabase(config.Data); err != nil {
 		return nil, nil, err
@@ -31,7 +31,8 @@ func openTokens(ctx context.Context, config Config, log *slog.Logger) (*postgres
 	return database, database, nil
 }
 
-// readTokens gives a read-only server the shared tokens. It does not store when they were last used.
+// readTokens is the token store of a read-only server. Unlike the database, it does not record when
+// tokens were last used.
 type readTokens struct{ *postgres.Database }
 
 func (readTokens) SetValue(context.Context, string, int64, []byte) error { return nil }

@@ -37,7 +37,7 @@ func (g gate) answers(t *testing.T, token string) bool {
 	return err == nil
 }
 
-// Servers on one database share the tokens that the first server had in its folder.
+// Servers that share a database also share the tokens that the first server had in its data folder.
 func TestServersShareTokens(t *testing.T) {
 	url := emptyURL(t)
 	log := slog.New(slog.DiscardHandler)

@@ -24,8 +24,9 @@ import (
 	"colophon/storage/postgres"
 )
 
-// openElsewhere opens a data folder whose log is in the database at config.Store. The folder has the signing
-// keys, the marks, and the index. Other servers, which have their own folders, share the database.
+// openElsewhere opens a data folder whose log is in the database at config.Store. The folder contains the
+// signing keys, the high-water marks, and the index. Other servers, which have their own folders, share the
+// database.
 func openElsewhere(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
 	if err := datadir.CheckNoDatabase(config.Data); err != nil {
 		return nil, err
@@ -56,11 +57,11 @@ func openElsewhere(ctx context.Context, config Config, keys ledger.KeyStore, log
 	return n, nil
 }
 
-// readOnly reports whether the database was opened for reading only, because space was low.
+// readOnly reports whether the database was opened for reading only because disk space was low.
 func (n *Node) readOnly() bool { return n.local != nil && n.local.ReadOnly() }
 
-// serverID returns the name that identifies this server among the servers on its database. The
-// first start chooses it at random. The caller must hold the folder's lock.
+// serverID returns the ID that identifies this server among the servers that share its database. It
+// is chosen at random on the first start. The caller must hold the lock on the folder.
 func serverID(data string) (string, error) {
 	path := filepath.Join(datadir.StoreMarker(data), "server")
 	text, err := safefile.ReadPrivate(path)
@@ -77,8 +78,8 @@ func serverID(data string) (string, error) {
 	return id, nil
 }
 
-// share begins to share the ledgers with the other servers on a PostgreSQL database. It does
-// nothing if the log is in the data folder.
+// share starts sharing the ledgers with the other servers that use the same PostgreSQL database. It
+// does nothing if the log is in the data folder.
 func (n *Node) share(ctx context.Context) (err error) {
 	if n.remote == nil {
 		return nil
@@ -92,8 +93,8 @@ func (n *Node) share(ctx context.Context) (err error) {
 	return nil
 }
 
-// fatal returns the function that a ledger calls when it can no longer write. For a ledger in
-// a shared database, the function opens the ledger again, for reading.
+// fatal returns the function that a ledger calls when it can no longer write. For a ledger in a
+// shared database, the function makes the server reopen the ledger for reading.
 func (n *Node) fatal(name string) func(error) {
 	if n.remote == nil {
 		return nil // the default: the process exits
@@ -106,8 +107,8 @@ func (n *Node) fatal(name string) func(error) {
 	}
 }
 
-// holder returns a function that finds the server that writes a ledger. It returns nil if this
-// server writes all ledgers.
+// holder returns a function that returns the address of the server that writes a ledger. If this
+// server writes all ledgers, holder returns nil.
 func (n *Node) holder() func(ledger string) (address string, ok bool) {
 	if n.cluster == nil {
 		return nil
@@ -127,8 +128,7 @@ func (n *Node) following(config Config) func() error {
 	return nil
 }
 
-// defaultWait is how long a starting server waits for another server that is creating the
-// first ledger.
+// defaultWait is how long a starting server waits for another server to create the first ledger.
 const defaultWait = 10 * time.Second
 
 // waitForDefault waits until the ledger "default", which another server is creating, can be

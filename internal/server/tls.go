@@ -15,8 +15,8 @@ import (
 	"colophon/internal/safefile"
 )
 
-// tlsFiles are the server's certificate, its key, and the authorities for client certificates,
-// in files that can be replaced at any time.
+// tlsFiles holds the server's certificate, its key, and the authorities for client certificates.
+// They are in files that can be replaced at any time.
 type tlsFiles struct {
 	cert, key string
 	clientCA  string // empty if client certificates are not accepted
@@ -28,7 +28,7 @@ type tlsFiles struct {
 	seen   [3]fs.FileInfo
 	looked time.Time
 	config *tls.Config // from the last valid files
-	// authorities are the authorities for client certificates, by their encoded form.
+	// authorities is the set of authorities for client certificates, each in DER encoding.
 	authorities map[string]bool
 }
 
@@ -46,7 +46,7 @@ func (f *tlsFiles) server() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: f.current}
 }
 
-// trusts reports whether the file of authorities contains this authority. It checks at most
+// trusts reports whether the file of authorities contains the given authority. It checks at most
 // once a second whether the file has changed.
 func (f *tlsFiles) trusts(authority *x509.Certificate) bool {
 	f.mu.Lock()
@@ -57,7 +57,7 @@ func (f *tlsFiles) trusts(authority *x509.Certificate) bool {
 	return f.authorities[string(authority.Raw)]
 }
 
-// current returns the configuration for a new connection.
+// current returns the configuration for a new connection. It is called for each handshake.
 func (f *tlsFiles) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +65,7 @@ func (f *tlsFiles) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 	return f.config, nil
 }
 
-// refresh reads the files again if they have changed. The caller holds mu.
+// refresh reads the files again if they have changed. It is called with mu held.
 func (f *tlsFiles) refresh() {
 	now := f.look()
 	f.looked = time.Now()
@@ -104,8 +104,9 @@ func unchanged(before, now [3]fs.FileInfo) bool {
 	return true
 }
 
-// load reads the files. A client certificate is optional, and is verified if present; access
-// is decided for each request. If load returns an error, the configuration is unchanged.
+// load reads the files. Clients need no certificate, but a certificate that a client presents is
+// verified; whether it grants access is decided for each request. If load returns an error, the
+// configuration is unchanged.
 func (f *tlsFiles) load() error {
 	if err := errors.Join(safefile.CheckUserFile(f.cert, false), safefile.CheckUserFile(f.key, true)); err != nil {
 		return fmt.Errorf("tls-cert %s, tls-key %s: %w", f.cert, f.key, err)

@@ -33,8 +33,8 @@ func newOpenConnection(t *testing.T, url string, config *tls.Config, http2 bool)
 	return &openConnection{t, url, "", &http.Client{Transport: transport, Timeout: time.Minute}}
 }
 
-// actor returns the identity that the server gives the client, or "" if the server refuses the
-// client. If fresh is set, the client first opens a new connection.
+// actor returns the identity under which the server knows the client, or "" if the server refuses
+// the client. If fresh is set, the client first opens a new connection.
 func (o *openConnection) actor(fresh bool) (actor string, state *tls.ConnectionState) {
 	o.t.Helper()
 	reused := false
@@ -123,7 +123,7 @@ func TestAnAuthorityIsWithdrawn(t *testing.T) {
 	for _, cache := range caches {
 		o := newOpenConnection(t, url, clientConfig(0, cache), true)
 		r, err := o.client.Get(url)
-		if err == nil { // otherwise the handshake refuses the certificate
+		if err == nil { // otherwise, the server rejected the certificate during the handshake
 			text, err := io.ReadAll(r.Body)
 			require.NoError(t, err)
 			require.NoError(t, r.Body.Close())

@@ -23,7 +23,7 @@ import (
 	"colophon/internal/testing/authority"
 )
 
-// lockedBuffer is a log that several goroutines write and read.
+// lockedBuffer is a bytes.Buffer that is safe for concurrent use.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
@@ -42,8 +42,8 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// withCertificate returns the settings of a server on loopback with a certificate that a has
-// signed.
+// withCertificate returns the settings of a server that listens on loopback and has a certificate
+// signed by the given authority.
 func withCertificate(t *testing.T, a *authority.Authority, name string) Config {
 	t.Helper()
 	config := Config{Data: filepath.Join(a.Dir, "data")}.WithDefaults()
@@ -51,8 +51,8 @@ func withCertificate(t *testing.T, a *authority.Authority, name string) Config {
 	return config
 }
 
-// behind starts a server behind a gate, and returns its URL. Each response body is the name of
-// the client.
+// behind starts a server that authenticates requests with the given gate, and returns its URL. Each
+// response body is the name of the client.
 func behind(t *testing.T, g gate) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -169,7 +169,7 @@ func TestClientCertificatesOpenTheGate(t *testing.T) {
 	require.Empty(t, body)
 	pair := other.IssueClient("pipeline")
 	_, _, _, err = visit(t, url, &tls.Config{RootCAs: s.Roots(), GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }})
-	require.Error(t, err, "a certificate of another authority") // a TLS alert, or a connection that was closed before the client read the alert
+	require.Error(t, err, "a certificate of another authority") // the client sees a TLS alert, or a connection that was closed before it could read the alert
 
 	require.NoError(t, os.WriteFile(config.TLSClientCA, []byte("nothing"), 0o600))
 	_, err = openGate(t.Context(), config, slog.New(slog.DiscardHandler))

@@ -8,56 +8,58 @@ import (
 	"colophon/proofs"
 )
 
-// Position is the point where a walk ended and the next one continues. The zero Position is
-// the beginning of the log.
+// Position is the point in a log at which one walk ended and the next one continues. The zero
+// Position is the beginning of the log.
 type Position struct {
-	Size   uint64             // number of walked entries
-	Root   proofs.Hash        // root of their tree
+	Size   uint64             // number of entries walked so far
+	Root   proofs.Hash        // root of the tree of these entries
 	Tip    proofs.Hash        // event_hash of the last entry
 	Time   string             // time of the last event (spec: Event body)
-	Ledger string             // the name in the events
-	Keys   *proofs.KeyHistory // the keys in the events; nil at the beginning
-	// MemberSecretHash is the commitment to the secret of payload members; "" if there is none.
+	Ledger string             // name of the ledger, as the events state it
+	Keys   *proofs.KeyHistory // signing keys that the events introduce; nil at the beginning of the log
+	// MemberSecretHash is the ledger's commitment to the secret that keys the digests of payload
+	// members, or "" if there is no commitment.
 	MemberSecretHash string
 	Tally            Tally
 }
 
-// SeenCheckpoint is a checkpoint of the log that the party By saw earlier.
+// SeenCheckpoint is a checkpoint of the log that was seen earlier. By says who saw it.
 type SeenCheckpoint struct {
 	proofs.Checkpoint
 	By string
 }
 
-// WalkedEntry is a valid entry. Entry, Event, and Body are valid only during the call that receives
-// it.
+// WalkedEntry is an entry that the walk has found to be valid. Entry, Event, and Body must not be
+// used after the call that receives them.
 type WalkedEntry struct {
 	Seq   uint64
 	Entry []byte
-	Event pyjson.Value // the body of the entry
-	Body  *event.Body  // the body, decoded
+	Event pyjson.Value // the parsed body of the entry
+	Body  *event.Body  // the decoded body of the entry
 }
 
-// ExtendOptions holds what Extend needs in addition to Options.
+// ExtendOptions holds the options of ExtendWalk, in addition to Options.
 type ExtendOptions struct {
-	// From is the position where the walk begins. Past must hold exactly what earlier walks
-	// added up to this position.
+	// From is the position at which the walk begins. Past must hold exactly what earlier walks
+	// added to it up to this position.
 	From Position
 	Past History
-	// Seen are earlier checkpoints. The log's tree must extend each of their trees.
+	// Seen holds checkpoints that were seen earlier. The log's tree must extend the tree of each of
+	// them.
 	Seen []SeenCheckpoint
-	// Each, if set, receives every entry, in order. If Each returns an error, the walk stops and
-	// returns it.
+	// Each, if set, is called with every entry, in order. If it returns an error, the walk stops
+	// and returns that error.
 	Each func(WalkedEntry) error
-	// Reached, if set, is called after every 65,536 entries, provided that these are shown to be in
-	// the signed tree. Past then holds everything up to the position. If Reached returns an error,
-	// the walk stops and returns it.
+	// Reached, if set, is called after every 65,536 entries, provided that these entries are shown
+	// to be in the signed tree. At that time, Past holds everything up to the given position. If
+	// Reached returns an error, the walk stops and returns that error.
 	Reached func(Position) error
 }
 
-// ExtendWalk walks a published log once, from where an earlier walk ended up to the head that it finds.
-// It makes the same checks as WalkLog, except those of data that only storage has. It also checks that
-// the log extends the checkpoints that were seen earlier. It returns errors in the same cases as
-// WalkLog. The returned position is where the next walk can begin; if there is damage, it is From.
+// ExtendWalk walks a published log once, from the end of an earlier walk to the current head. It makes
+// the same checks as WalkLog, except those of data that only storage has, and also checks that the log
+// extends the checkpoints in x.Seen. It returns errors in the same cases as WalkLog. The returned
+// position is where the next walk can begin; if there is damage, it is x.From.
 func ExtendWalk(ctx context.Context, log PublishedLog, options Options, x ExtendOptions) (*Report, Position, error) {
 	w, err := newWalk(ctx, log, nil, options, x)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"colophon/proofs"
 )
 
-// published is a log without the data that only storage has.
+// published presents a memory log as a published log, without the data that only storage has.
 type published struct{ *memory }
 
 func (p published) Head(ctx context.Context) (Head, error) {
@@ -35,7 +35,8 @@ func optionsFor(m *memory) Options {
 	return Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}}
 }
 
-// walk continues from the last position. Unless there is damage, it remembers the checkpoint.
+// walk audits m from where the last walk ended. Unless there is damage, it remembers the new
+// position and the checkpoint.
 func (a *auditor) walk(t testing.TB, m *memory) *Report {
 	t.Helper()
 	report, at, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), ExtendOptions{From: a.at, Past: a.past, Seen: a.seen})
@@ -48,7 +49,8 @@ func (a *auditor) walk(t testing.TB, m *memory) *Report {
 	return report
 }
 
-// beginning returns a log that has the first size entries of m, and a checkpoint of that size.
+// beginning returns a copy of m with only its first size entries and with a checkpoint of that
+// size.
 func beginning(t testing.TB, m *memory, size int) *memory {
 	t.Helper()
 	c := m.clone()
@@ -80,8 +82,8 @@ func positionText(t testing.TB, p Position) string {
 	return string(text)
 }
 
-// Extend finds the same damage in a published log as WalkLog does, except in data that only
-// storage has.
+// ExtendWalk finds the same damage in a published log as WalkLog does, except for damage to data
+// that only storage has.
 func TestExtendFindsDamage(t *testing.T) {
 	sound := newMemory(t, 700)
 	for _, c := range []mutation{
@@ -106,7 +108,8 @@ func TestExtendFindsDamage(t *testing.T) {
 	}
 }
 
-// An auditor that walks again detects a shorter log and a different log.
+// An auditor that walks a log again detects that the log has become shorter or has been replaced by
+// a different one.
 func TestExtendComparesWithSeenCheckpoints(t *testing.T) {
 	m := newMemory(t, 900)
 	other := func(from, size int) *memory {
@@ -116,7 +119,7 @@ func TestExtendComparesWithSeenCheckpoints(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		first  int // size at the first walk
+		first  int // size of the log at the first walk
 		second *memory
 		kind   DamageKind
 		seq    uint64
@@ -148,7 +151,8 @@ func TestExtendComparesWithSeenCheckpoints(t *testing.T) {
 	}
 }
 
-// Extend finds the first changed entry of a fork even if that entry is below a full tile of level 1.
+// ExtendWalk finds the first changed entry of a fork even if the changed leaf is covered by a full
+// tile of level 1.
 func TestForkOfALargeLog(t *testing.T) {
 	m := newMemory(t, 66_000)
 	a := newAuditor()
@@ -160,8 +164,8 @@ func TestForkOfALargeLog(t *testing.T) {
 	require.Equal(t, []any{KindFork, uint64(40_000)}, []any{damage.Kind, damage.Seq}, "%v", damage)
 }
 
-// The walk compares the log with checkpoints of other parties, whether or not earlier walks
-// covered their trees.
+// The walk compares the log with checkpoints that other parties saw, whether or not earlier walks
+// covered those sizes.
 func TestSeenByOthers(t *testing.T) {
 	m := newMemory(t, 700)
 	fork := m.clone()
@@ -203,8 +207,8 @@ func TestSeenByOthers(t *testing.T) {
 	require.Equal(t, KindCheckpoint, a.walk(t, m).Damage.Kind)
 }
 
-// A walk compares the uses of idempotency keys with those of earlier walks, in whatever order
-// they occur.
+// A walk compares the uses of idempotency keys with those that earlier walks found, regardless of
+// the order in which they occur.
 func TestKeysAcrossWalks(t *testing.T) {
 	base := newMemory(t, 300)
 	key := func(seq uint64) *proofs.Hash { k := testKey(seq); return &k }
@@ -289,7 +293,8 @@ func TestExtendReportsEntries(t *testing.T) {
 	require.Equal(t, 1, reached)
 }
 
-// ExtendWalk returns an error if the tiles of the History do not have the position's root.
+// ExtendWalk returns an error if the tiles in the History do not have the root that the position
+// states.
 func TestIncompletePast(t *testing.T) {
 	m := newMemory(t, 700)
 	a := newAuditor()
@@ -327,7 +332,8 @@ func TestUnavailableLog(t *testing.T) {
 	}
 }
 
-// ExtendWalk returns an error if the EventFlags that a History keeps about an event have no known kind.
+// ExtendWalk returns an error if the EventFlags that a History stores for an event contain an unknown
+// kind.
 func TestDamagedFacts(t *testing.T) {
 	m := newMemory(t, 180)
 	for _, facts := range []EventFlags{0, EventFlags(len(record.EventKinds)) + 1, 0x0f | hasContent} {

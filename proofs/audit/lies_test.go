@@ -16,7 +16,7 @@ import (
 	"colophon/proofs"
 )
 
-// at returns a copy of the log whose last event has this time.
+// at returns a copy of the log whose last event has the given time.
 func (m *memory) at(t testing.TB, text string) *memory {
 	t.Helper()
 	seq := len(m.entries) - 1
@@ -26,8 +26,8 @@ func (m *memory) at(t testing.TB, text string) *memory {
 	return m.altered(t, seq, []byte(before+`"time":"`+text+after[strings.IndexByte(after, '"'):]))
 }
 
-// The time of an event may be at most a day ahead of the auditor's clock. A walk without Now
-// does not compare times with a clock.
+// The time of an event may be at most a day ahead of the auditor's clock. If Options.Now is zero,
+// the walk does not compare times with a clock.
 func TestTimesInTheFuture(t *testing.T) {
 	m := newMemory(t, 20)
 	now := time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC)
@@ -50,8 +50,8 @@ func TestTimesInTheFuture(t *testing.T) {
 	}
 }
 
-// Extend reports a signed checkpoint of an empty log as damage, because the first event of every
-// log creates its ledger.
+// ExtendWalk reports a signed checkpoint of an empty log as damage, because the first event of
+// every log creates its ledger.
 func TestEmptyLogs(t *testing.T) {
 	m := newMemory(t, 0)
 	damage := newAuditor().walk(t, m).Damage
@@ -86,8 +86,8 @@ func TestEntriesAfterTheLast(t *testing.T) {
 	require.Equal(t, wrong, report.Damage)
 }
 
-// A source must be registered, in the same walk or an earlier one, before it is revoked. Two
-// clients may revoke it at the same time.
+// A source must be registered, in the same walk or an earlier one, before it is revoked. It may be
+// revoked more than once, because two clients may revoke it at the same time.
 func TestSourcesAreRegisteredBeforeTheyAreRevoked(t *testing.T) {
 	e := record.EventContext{Actor: "lab", Ledger: "default"}
 	register := func(id string) []byte {
@@ -102,7 +102,7 @@ func TestSourcesAreRegisteredBeforeTheyAreRevoked(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		events [][]byte
-		wrong  uint64 // 0 means that no event is wrong
+		wrong  uint64 // seq of the event that is wrong, or 0 if none is
 	}{
 		"registered and revoked":       {[][]byte{register("x"), revoke("x")}, 0},
 		"by two at once":               {[][]byte{register("x"), revoke("x"), revoke("x")}, 0},

@@ -21,8 +21,8 @@ import (
 	"colophon/proofs"
 )
 
-// everyKind returns a valid log that has every kind of event and, in these events, every member
-// that an event can have. names holds the names of the events, by seq.
+// everyKind returns a valid log that contains events of every kind and, in these events, every
+// member that an event can have. names[seq] is a name for the event at seq.
 func everyKind(t testing.TB) (m *memory, names []string) {
 	t.Helper()
 	m = newMemory(t, 1)
@@ -115,7 +115,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	return m, names
 }
 
-// bodyOf returns the event body of an entry.
+// bodyOf parses the event body in an entry.
 func bodyOf(t testing.TB, entry []byte) pyjson.Value {
 	t.Helper()
 	var d pyjson.Document
@@ -123,18 +123,18 @@ func bodyOf(t testing.TB, entry []byte) pyjson.Value {
 	return d.Root()
 }
 
-// alteration is one way to alter a JSON value. alter returns false if it cannot alter this
-// value.
+// alteration is one way to alter a JSON value. alter returns false if it does not apply to the
+// given value.
 type alteration struct {
 	name  string
 	alter func(any) (any, bool)
 }
 
-// dropped is the value that replacedAt removes instead of storing.
+// dropped is a marker for replacedAt: if it is the new value, the old value is removed.
 type dropped struct{}
 
-// alterations lists all alterations. Values are those of encoding/json, with json.Number for
-// numbers.
+// alterations lists every way to alter a value. Values are represented as in encoding/json, with
+// numbers as json.Number.
 var alterations = []alteration{
 	{"left out", func(any) (any, bool) { return dropped{}, true }},
 	{"null", func(v any) (any, bool) { return nil, v != nil }},
@@ -221,7 +221,8 @@ var alterations = []alteration{
 	{"an array", func(v any) (any, bool) { _, ok := v.([]any); return []any{}, !ok }},
 }
 
-// otherText returns a different text of the same kind: a hash for a hash, and a time for a time.
+// otherText returns a different text of the same form, so that a hash remains a hash and a time
+// remains a time.
 func otherText(s string) string {
 	if at := strings.LastIndexAny(s, "0123456789abcdef"); at >= 0 {
 		digit := byte('1')
@@ -233,14 +234,16 @@ func otherText(s string) string {
 	return s + "x"
 }
 
-// words holds groups of values that the same member of an event can have.
+// words holds groups of values. A member of an event that can have one value of a group can also
+// have the others.
 var words = [][]string{
 	{"match", "computed", "claimed", "mismatch"}, {"mismatch", "idempotency_key_conflict"}, {"strict", "equivalence_class"}, {"live", "failed", "stale", "quarantined"},
 	{"quote", "pointer", "reject", "unrecognised"}, {"available", "unavailable_legacy_run"}, {"HYBRID", "STRICT"}, {"answer", "context", "retrieval"}, {"introduced", "retired"},
 	{"ipc_record", "run_dag", "citation_set", "path_fingerprint", "record_state_changed", "path_validated", "source_registered", "source_revoked", "content_redacted", "record_refused", "key_rotated", "ledger_created", "note"},
 }
 
-// otherWord returns the word that follows v by step positions in its group.
+// otherWord returns the word step positions after v in its group, wrapping around. It returns false
+// if v is in none of the groups.
 func otherWord(v any, step int) (any, bool) {
 	for _, group := range words {
 		if s, ok := v.(string); ok && slices.Contains(group, s) {
@@ -258,7 +261,7 @@ func otherNumber(n json.Number) json.Number {
 	return json.Number(strconv.FormatUint(i+1, 10))
 }
 
-// places adds v and all values within it to found, by their JSON pointers.
+// places adds v, which is at pointer, and all values within it to found, keyed by JSON pointer.
 func places(pointer string, v any, found map[string]any) {
 	found[pointer] = v
 	switch v := v.(type) {
@@ -273,7 +276,7 @@ func places(pointer string, v any, found map[string]any) {
 	}
 }
 
-// replacedAt returns a copy of v in which the value at a JSON pointer is replaced.
+// replacedAt returns a copy of v in which the value at the given JSON pointer has been replaced.
 func replacedAt(v any, pointer string, with any) any {
 	if pointer == "" {
 		return with
@@ -312,7 +315,9 @@ func canonicalJSON(t testing.TB, v any) []byte {
 	return d.Root().AppendCanonical(nil, pyjson.Compact)
 }
 
-// redigest adapts the digest of a verb to the altered event, as a dishonest server would.
+// redigest returns body with the digest of a verb recomputed to match the altered event, as a
+// dishonest server would do. It leaves the body unchanged if the digest itself was altered or the
+// event is not a verb.
 func redigest(t testing.TB, body []byte, pointer string) []byte {
 	t.Helper()
 	var d pyjson.Document
@@ -333,8 +338,8 @@ func redigest(t testing.TB, body []byte, pointer string) []byte {
 	return bytes.Replace(body, digest.Raw(), fmt.Appendf(nil, `"%x"`, want), 1)
 }
 
-// altered returns a copy of the log that has a different body in one event. The copy is linked and
-// signed again.
+// altered returns a copy of the log in which the event at seq has the given body. The copy has a
+// valid chain, tree, and signature.
 func (m *memory) altered(t testing.TB, seq int, body []byte) *memory {
 	t.Helper()
 	c := m.clone()
@@ -344,7 +349,8 @@ func (m *memory) altered(t testing.TB, seq int, body []byte) *memory {
 	return c
 }
 
-// rebuild returns the damage that an audit with --content reports for a body, or nil.
+// rebuild returns the error that an audit with --content would report if the event at seq had the
+// given body, or nil.
 func (m *memory) rebuild(t testing.TB, seq int, body []byte) error {
 	t.Helper()
 	root := bodyOf(t, slices.Concat(make([]byte, proofs.HashSize), body))
@@ -372,12 +378,13 @@ func (m *memory) rebuild(t testing.TB, seq int, body []byte) error {
 	return nil
 }
 
-// survivor is a pattern of alterations that the walk cannot detect, and the reason.
+// survivor describes alterations that the walk cannot detect: a pattern that matches their names,
+// and the reason.
 type survivor struct{ pattern, why string }
 
-// onlyContentShows lists alterations that the log alone does not show, but an audit with
-// --content does: the digest of a record covers the whole record, and its hashes are those of
-// its content.
+// onlyContentShows lists alterations that cannot be detected from the log alone, but that an audit
+// with --content detects, because the digest of a record covers the whole record and its hashes are
+// computed from the content.
 var onlyContentShows = []survivor{
 	{`^[^/]+/record/content/.*(sha256|size): another$`, "the content is beside the log"},
 	{`^ipc of an axis payload/record/content/usage: left out$`, "no hash in the event covers the usage"},
@@ -401,7 +408,7 @@ var onlyContentShows = []survivor{
 	{`^run[^/]*/record/question_mode: the (next|last) word$`, "the question is content"},
 }
 
-// onlyReceiptShows lists alterations that nothing in the ledger shows. The receipt of the
+// onlyReceiptShows lists alterations that nothing in the ledger reveals. Only the receipt of the
 // event does.
 var onlyReceiptShows = []survivor{
 	{`/actor: (another|repeated)$`, "only the server saw the author of the request"},
@@ -415,7 +422,8 @@ var onlyReceiptShows = []survivor{
 	{`^run/record/cache_dimensions/[a-z]+_version: null$`, "the event leaves out long texts: the report says NOT CHECKED"},
 }
 
-// laterEventShows lists alterations that contradict a later event.
+// laterEventShows lists alterations that the walk detects only at a later event, which contradicts
+// them.
 var laterEventShows = []survivor{
 	{`^ledger_created/ledger: (another|repeated)$`, "the walk was given no name; the second event has another one"},
 	{`^ledger_created/record/member_secret_hash: left out$`, "records have payload members"},
@@ -425,8 +433,8 @@ var laterEventShows = []survivor{
 	{`^registration/record/source_id: `, "the revocation names another source"},
 }
 
-// matched reports whether an alteration matches a pattern in a list. It adds that pattern to
-// needed.
+// matched reports whether the name of an alteration matches a pattern in list. If so, it adds the
+// first such pattern to needed.
 func matched(list []survivor, what string, needed map[string]bool) bool {
 	for _, s := range list {
 		if regexp.MustCompile(s.pattern).MatchString(what) {
@@ -437,14 +445,14 @@ func matched(list []survivor, what string, needed map[string]bool) bool {
 	return false
 }
 
-// Every member of every kind of event is altered in every way, and the log's own key signs the
-// log again. The auditor must report damage, or one of the lists above must name the
-// alteration as undetectable.
+// This test alters every member of every kind of event in every way and signs the log again with
+// its own key. The auditor must report damage, unless one of the lists above names the alteration
+// as undetectable.
 func TestEveryMemberIsChecked(t *testing.T) {
 	m, names := everyKind(t)
 	require.Nil(t, newAuditor().walk(t, m).Damage)
 	needed := make(map[string]bool)
-	events := make([]map[string]any, len(m.entries)) // all values of each event, by pointer
+	events := make([]map[string]any, len(m.entries)) // by seq: all values of the event, keyed by JSON pointer
 	try := func(seq int, pointer, how string, altered any) {
 		entry := m.entries[seq]
 		body := redigest(t, canonicalJSON(t, replacedAt(events[seq][""], pointer, altered)), pointer)

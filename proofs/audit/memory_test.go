@@ -35,19 +35,19 @@ type tileID struct {
 type memory struct {
 	signer   *proofs.Signer
 	head     Head
-	entries  [][]byte // an entry is nil if it is missing
+	entries  [][]byte // nil for a missing entry
 	tiles    map[tileID][]byte
 	contents map[proofs.Hash][]byte
 	keys     map[proofs.Hash]Claim
-	needs    map[proofs.Hash][]uint64 // by digest: the records that need the content, in ascending order
-	redacted map[uint64]uint64        // by record: the event that redacted it
-	secret   []byte                   // secret of payload members; nil if missing
-	// fail, if set, is called before every read.
+	needs    map[proofs.Hash][]uint64 // by content digest: the records that need the content, in ascending order
+	redacted map[uint64]uint64        // by seq of a redacted record: the event that redacted it
+	secret   []byte                   // secret that keys the digests of payload members; nil if missing
+	// fail, if set, is called before every read. If it returns an error, the read fails with it.
 	fail func(what string) error
 }
 
-// testSecret is the secret of payload members in the tests' logs. ledgerLimits makes records
-// use the secret.
+// testSecret keys the digests of payload members in the tests' logs. Records parsed with
+// ledgerLimits use it.
 var (
 	testSecret   = members.NewSecret()
 	ledgerLimits = record.DefaultLimits().WithMemberSecret(testSecret)
@@ -60,9 +60,10 @@ func testSigner(t testing.TB, origin string, number byte) *proofs.Signer {
 	return signer
 }
 
-// newMemory returns a valid log of a ledger_created event and records. Every third event has
-// content, and every fifth has a key. Every seventh event refuses a record because of the
-// last key, and every sixtieth redacts the last two records that have content.
+// newMemory returns a valid log with size events, the first of which creates the ledger. Every
+// third event is a record with content, and every fifth has an idempotency key. Every seventh event
+// refuses a record because it has the most recent of these keys, and every sixtieth redacts the
+// last two records that have content.
 func newMemory(t testing.TB, size int) *memory {
 	t.Helper()
 	m := &memory{
@@ -103,7 +104,8 @@ func newMemory(t testing.TB, size int) *memory {
 	return m
 }
 
-// testRecord returns a record for an event, with additional members.
+// testRecord returns a record for the event at seq. members holds additional JSON members and may
+// be empty.
 func testRecord(t testing.TB, seq uint64, members string) *record.Record {
 	t.Helper()
 	if members != "" {
@@ -114,7 +116,7 @@ func testRecord(t testing.TB, seq uint64, members string) *record.Record {
 	return r
 }
 
-// post appends a record with its content and key.
+// post appends a record to the log and stores its content and its idempotency key.
 func (m *memory) post(t testing.TB, e record.EventContext, seq uint64, members string) {
 	t.Helper()
 	r := testRecord(t, seq, members)
@@ -132,7 +134,7 @@ func testKey(seq uint64) proofs.Hash {
 	return sha256.Sum256(fmt.Appendf(nil, "key %d", seq))
 }
 
-// redact erases the content of these records, which the event at by redacts.
+// redact erases the content of the given records and stores that the event by redacted them.
 func (m *memory) redact(by uint64, seqs ...uint64) {
 	for _, seq := range seqs {
 		m.redacted[seq] = by
@@ -185,7 +187,7 @@ func (m *memory) sign(t testing.TB, signer *proofs.Signer, root proofs.Hash) {
 	m.head.Checkpoint = signed
 }
 
-// relink repairs the chain after a change at seq.
+// relink makes the chain valid again after the entry at seq was changed.
 func (m *memory) relink(seq int) {
 	tip := proofs.Hash(m.entries[seq][:proofs.HashSize])
 	for i := seq; i < len(m.entries); i++ {
@@ -233,7 +235,7 @@ func (m *memory) Tile(ctx context.Context, level uint8, index uint64) ([]byte, e
 	return value, nil
 }
 
-// Entries yields an error at a missing entry. After the last entry it ends without one.
+// Entries yields an error at a missing entry. It ends without an error after the last entry.
 func (m *memory) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for seq := from; seq < uint64(len(m.entries)); seq++ {

@@ -12,7 +12,7 @@ import (
 
 // The functions in this file read events without using the code under test.
 
-// count reads an integer from 0 to 2^64-1.
+// count parses an integer from 0 to 2^64-1. It returns false for any other value.
 func count(v pyjson.Value) (uint64, bool) {
 	raw := v.Raw()
 	if v.Kind() != pyjson.Integer || raw[0] == '-' {
@@ -29,7 +29,7 @@ func count(v pyjson.Value) (uint64, bool) {
 	return n, err == nil
 }
 
-// digestOf returns the SHA-256 of a record in canonical form, except the members that but names.
+// digestOf returns the SHA-256 of a record in canonical form without the members named in but.
 func digestOf(r pyjson.Value, but ...string) proofs.Hash {
 	covered := []byte{'{'}
 	for name, value := range r.Members() {
@@ -43,7 +43,7 @@ func digestOf(r pyjson.Value, but ...string) proofs.Hash {
 	return sha256.Sum256(append(covered, '}'))
 }
 
-// parseDigest parses a SHA-256 in hexadecimal digits.
+// parseDigest parses a SHA-256 in hexadecimal.
 func parseDigest(text []byte) (h proofs.Hash, ok bool) {
 	if len(text) != hex.EncodedLen(len(h)) {
 		return h, false

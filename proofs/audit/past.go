@@ -12,23 +12,23 @@ import (
 	"colophon/proofs"
 )
 
-// EventFlags is the byte that a History stores about one event: the number of its kind in the low four
-// bits, and flags in the others.
+// EventFlags is the byte that a History stores for one event. The low four bits are the number of the
+// event's kind, and the high four bits are flags.
 type EventFlags uint8
 
-// The flags of EventFlags. Callers of Extend set WasServed and WasGone.
+// The flags in an EventFlags. A walk does not set WasServed and WasGone; callers of ExtendWalk do.
 const (
 	hasContent EventFlags = 1 << (4 + iota) // the event's record names content
 	IsRedacted                              // a later event redacts its content
 	WasServed                               // the server returned the content when it was requested
 	WasGone                                 // the server reported the content as erased when it was requested
 
-	// LaterFlags are the flags that History.AddFlags adds. A walk uses only the flags that were added
-	// after the walk began.
+	// LaterFlags is the set of flags that History.OrFlags sets after an event was appended. A walk
+	// uses only those that were set after it began, so a History need not keep them for later walks.
 	LaterFlags = IsRedacted | WasServed | WasGone
 )
 
-// eventFlagsOf returns the EventFlags of an event, whose kind must be known.
+// eventFlagsOf returns the EventFlags of an event. The kind of the event must be known.
 func eventFlagsOf(e *event.Body) EventFlags {
 	flags := flagsOfKind(e.Kind)
 	if len(e.Common.Contents) > 0 {
@@ -37,13 +37,14 @@ func eventFlagsOf(e *event.Body) EventFlags {
 	return flags
 }
 
-// flagsOfKind returns EventFlags without flags: the number of the kind, counted from 1. The kind must be
-// known.
+// flagsOfKind returns the EventFlags of an event of the given kind with no flags set. They contain only
+// the number of the kind, counting from 1. The kind must be known.
 func flagsOfKind(kind record.Kind) EventFlags {
 	return EventFlags(1 + slices.Index(record.EventKinds[:], kind))
 }
 
-// known reports whether f has a known kind. A byte from an audit's files may be damaged.
+// known reports whether f contains the number of a known kind. It may not if f was read from
+// damaged files of an audit.
 func (f EventFlags) known() bool {
 	number := int(f & 0x0f)
 	return number > 0 && number <= len(record.EventKinds)
@@ -52,17 +53,18 @@ func (f EventFlags) known() bool {
 // Kind returns the kind of the event. It panics if the kind is not known.
 func (f EventFlags) Kind() record.Kind { return record.EventKinds[f&0x0f-1] }
 
-// UseRole is what an event does with the key of a KeyUse: an idempotency key (spec: Idempotency), a
-// source, or a record whose state it changes (spec: States; Path validation; Sources; Redactions).
+// UseRole says what an event does with the key of a KeyUse. The key stands for an idempotency key
+// (spec: Idempotency), a source, or a record whose state the event changes (spec: States; Path
+// validation; Sources; Redactions).
 type UseRole uint8
 
-// The roles.
+// The roles that an event can have in a KeyUse.
 const (
 	ClaimsKey       UseRole = iota
 	RefusedForKey           // the event refuses a record because of the key
 	RegistersSource         // the event registers a source; the key is the SHA-256 of the source's id
 	RevokesSource           // the event revokes a source; the key is the SHA-256 of the source's id
-	ChangesState            // the event changes a state; the key is the SHA-256 of the record's seq, and the digest begins with the number of the state
+	ChangesState            // the event changes a record's state; the key is a SHA-256 computed from the record's seq, and the digest begins with the number of the state
 	NumRoles                // the number of roles
 )
 
@@ -73,36 +75,39 @@ type KeyUse struct {
 	Kind   record.Kind // kind of the record or verb
 	Seq    uint64      // seq of the event
 	Role   UseRole
-	First  uint64 // for a refusal, the event that the refusal names as the holder of the key
+	First  uint64 // for a refusal, the event that it names as the holder of the key; for a change of state, the seq of the record
 }
 
-// sameRecord reports whether both uses are about the same record.
+// sameRecord reports whether both uses concern the same record.
 func (u *KeyUse) sameRecord(other *KeyUse) bool {
 	return u.Digest == other.Digest && u.Kind == other.Kind
 }
 
-// History stores what a walk must know about earlier events. Only one goroutine uses it at a time.
+// History stores what a walk must know about earlier events. It is used by only one goroutine at a
+// time.
 type History interface {
 	// AppendFlags appends the EventFlags of the next event.
 	AppendFlags(EventFlags) error
 	// Flags returns the EventFlags of an earlier event.
 	Flags(seq uint64) (EventFlags, error)
-	// OrFlags sets further flags in the EventFlags of an earlier event. It clears none.
+	// OrFlags sets the given flags in the EventFlags of an earlier event. It does not clear any.
 	OrFlags(seq uint64, flags EventFlags) error
-	// AddKeyUse records that the next event to be added uses an idempotency key, a source, or a state.
+	// AddKeyUse records a use of an idempotency key, a source, or a state by the event whose flags
+	// will be appended next.
 	AddKeyUse(KeyUse) error
-	// KeyUses yields all uses of each key that was used since the last call of KeyUses, in the order
-	// of the log. It may also yield the uses of other keys. Each slice is valid until the next
-	// step of the iteration.
+	// KeyUses yields all uses of each key that was used since the last call to KeyUses, in log
+	// order. It may also yield the uses of other keys. Each slice is valid until the next step of
+	// the iteration.
 	KeyUses() iter.Seq2[[]KeyUse, error]
-	// StoreTile stores a hash tile, which may grow later. It does not retain the slice.
+	// StoreTile stores a hash tile. A partial tile may be stored again after it has grown.
+	// StoreTile does not retain the slice of hashes.
 	StoreTile(proofs.TileData) error
-	// Tile returns the last value that StoreTile stored for a hash tile.
+	// Tile returns the hashes that StoreTile last stored for a tile.
 	Tile(level uint8, index uint64) ([]byte, error)
 }
 
-// GroupByKey groups uses by key and yields the uses of each key, in the order of the log. Each
-// slice is valid until the next step of the iteration.
+// GroupByKey groups uses by key and yields the uses of one key at a time, in log order. Each slice
+// is valid until the next step of the iteration.
 func GroupByKey(uses []KeyUse) iter.Seq[[]KeyUse] {
 	type place struct {
 		key uint64 // the first eight bytes of the key

@@ -45,7 +45,7 @@ func TestWrongPayloadMembers(t *testing.T) {
 		name   string
 		change func(*testing.T, *memory)
 		says   string
-		log    bool // whether the damage shows in the log alone
+		log    bool // whether the log alone reveals the damage
 	}{
 		{"another digest", reword(digest("/a"), other), `check: "/record/payload_members/~1a", at entry 21: `, false},
 		{"digests exchanged", reword(members, strings.NewReplacer(digest("/a"), digest("/b~1c"), digest("/b~1c"), digest("/a")).Replace(members)), `check: "/record/payload_members/~1a", at entry 21: `, false},

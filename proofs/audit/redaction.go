@@ -7,7 +7,8 @@ import (
 	"colophon/ledger/record/seqs"
 )
 
-// maxLists is the maximum number of lists that a redactionCheck keeps. Each uses up to 64 KiB.
+// maxLists is the maximum number of lists that a redactionCheck keeps in memory. Each list uses up
+// to 64 KiB.
 const maxLists = 64
 
 // redactionCheck compares the stored redactions with the redactions in the events.
@@ -15,12 +16,12 @@ type redactionCheck struct {
 	*target
 	stored Source
 	reread *rereader
-	lists  map[uint64]*seqs.List // list of the records that each event redacts; nil if it redacts none
+	lists  map[uint64]*seqs.List // by seq of an event: the records that it redacts; nil if it redacts none
 }
 
-// list checks that storage has a redaction for every record that an event redacts, and that
-// this redaction does not name a later event. The check of the record itself compares the rest
-// of the stored redaction.
+// list checks that storage has a redaction for every record in list, which the event at seq
+// redacts, and that these redactions name no later event. The rest of a stored redaction is
+// compared when the record itself is checked.
 func (c *redactionCheck) list(seq uint64, list *seqs.List) error {
 	for s := range list.All() {
 		switch by, redacted, err := c.by(s); {
@@ -35,7 +36,7 @@ func (c *redactionCheck) list(seq uint64, list *seqs.List) error {
 	return nil
 }
 
-// by returns the event that redacted a record according to storage. redacted is false if
+// by returns the event that redacted the record at seq, according to storage. redacted is false if
 // storage has no redaction of the record.
 func (c *redactionCheck) by(seq uint64) (by uint64, redacted bool, err error) {
 	by, err = c.stored.Redaction(c.ctx, seq)
@@ -48,8 +49,8 @@ func (c *redactionCheck) by(seq uint64) (by uint64, redacted bool, err error) {
 	return by, true, nil
 }
 
-// pair checks the event that redacted a record according to storage: that event must come after the
-// record and name it.
+// pair checks a stored redaction, which says that the event by redacted the record at seq. The
+// event must come after the record and list it.
 func (c *redactionCheck) pair(seq, by uint64) error {
 	if by <= seq {
 		return damaged(KindRedaction, seq, "storage says that event %d redacts it, but that event does not come after it", by)
@@ -68,9 +69,9 @@ func (c *redactionCheck) pair(seq, by uint64) error {
 	return err
 }
 
-// finish checks that storage has no redactions beyond the head: such redactions would concern
-// later records, or name later events. Redactions below the head are compared when each record
-// is checked.
+// finish checks the stored redactions in which the record or the redacting event is beyond the
+// head. Such a redaction is valid only if the log has grown in the meantime. Redactions below the
+// head are compared when each record is checked.
 func (c *redactionCheck) finish() error {
 	for r, err := range c.stored.Redactions(c.ctx) {
 		if err != nil {
@@ -86,9 +87,9 @@ func (c *redactionCheck) finish() error {
 	return nil
 }
 
-// listOf returns the list of records that a later event redacts, or nil if it redacts no
-// records. known is false if that event is damaged; the walk reports the damage when it
-// reaches the event.
+// listOf returns the list of records that the event at seq redacts, or nil if it redacts none. The
+// walk may not have reached that event yet. known is false if the event is damaged; the walk
+// reports the damage when it reaches the event.
 func (c *redactionCheck) listOf(seq uint64) (list *seqs.List, known bool, err error) {
 	if list, known = c.lists[seq]; known {
 		return list, true, nil

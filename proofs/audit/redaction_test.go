@@ -12,8 +12,8 @@ import (
 	"colophon/proofs"
 )
 
-// In a log of newMemory, event 120 redacts the records 114 and 117. Each has its own output,
-// and the system prompt, which other records also need.
+// In a log from newMemory, event 120 redacts records 114 and 117. Each of them has its own output,
+// and both have the system prompt, which other records also need.
 
 func outputOf(seq int) proofs.Hash { return sha256.Sum256(fmt.Appendf(nil, "output %d", seq)) }
 
@@ -21,8 +21,8 @@ func setRedacted(seq, by uint64) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) { m.redacted[seq] = by }
 }
 
-// restored returns a change that stores the output of record seq again, for the record need or, if
-// need is 0, for no record.
+// restored returns a change that stores the output of the record at seq again. The record need is
+// then said to need the output, or no record if need is 0.
 func restored(seq int, need uint64) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) {
 		m.contents[outputOf(seq)] = fmt.Appendf(nil, "output %d", seq)
@@ -119,7 +119,7 @@ func TestRedactionBeyondTheWalk(t *testing.T) {
 	grown.fail = func(what string) error {
 		if what == "head" {
 			if asked++; asked == 1 {
-				grown.head = large.head // in effect from the second read on
+				grown.head = large.head // takes effect at the second read
 			}
 		}
 		return nil
@@ -129,7 +129,8 @@ func TestRedactionBeyondTheWalk(t *testing.T) {
 	require.Equal(t, uint64(2*2+2*2), report.Redacted)
 }
 
-// A walk finds no damage in a log that has more redactions than the walk keeps (maxLists).
+// A walk finds no damage in a log that has more redactions than the walk keeps in memory
+// (maxLists).
 func TestRedactionListsAreBounded(t *testing.T) {
 	m := newMemory(t, 60*(2*maxLists+1))
 	w, err := newWalk(t.Context(), m, m, optionsFor(m), ExtendOptions{})

@@ -10,9 +10,9 @@ import (
 	"colophon/proofs"
 )
 
-// RereadEvent rereads the event at seq, whose entry had this leaf hash during a walk. The event is
-// valid until document is used again. The error is a *Damage if the entry is missing or has
-// changed; otherwise it says why the log cannot be read.
+// RereadEvent rereads the event at seq and checks that its entry still has the leaf hash that it
+// had during a walk. The event is valid until document is used again. The error is a *Damage if the
+// entry is missing or has changed; otherwise it says why the log cannot be read.
 func RereadEvent(ctx context.Context, log PublishedLog, seq uint64, leaf proofs.Hash, document *pyjson.Document) (pyjson.Value, error) {
 	entry, err := entryAgain(ctx, log, seq, leaf)
 	if err != nil {
@@ -44,8 +44,8 @@ func entryAgain(ctx context.Context, log PublishedLog, seq uint64, leaf proofs.H
 	return nil, damaged(KindTruncated, seq, "it was read before, but is now missing")
 }
 
-// rereader reads events outside the order of the walk. An event is valid until the next one is
-// read.
+// rereader reads events in any order, independently of the walk. An event is valid until the next
+// one is read.
 type rereader struct {
 	*treeCheck
 	document pyjson.Document
@@ -65,8 +65,8 @@ func (r *rereader) walked(seq uint64) (event.Event, error) {
 	return event.Read(body), err
 }
 
-// stored reads an event of a stored log that the walk may not have reached. known is false if
-// the event is damaged; the walk reports the damage when it reaches the event.
+// stored reads an event from a stored log. The walk may not have reached that event yet. known is
+// false if the event is damaged; the walk reports the damage when it reaches the event.
 func (r *rereader) stored(seq uint64) (e event.Event, known bool, err error) {
 	entry, err := r.entry(seq)
 	if err != nil {

@@ -34,7 +34,7 @@ func (m *memory) changeKey(t testing.TB, step proofs.KeyStep, previous, next *pr
 	m.seal(t)
 }
 
-// signedBy signs the head with several keys.
+// signedBy signs the checkpoint of the head with the given signers.
 func (m *memory) signedBy(t testing.TB, signers ...*proofs.Signer) {
 	t.Helper()
 	var err error
@@ -42,8 +42,8 @@ func (m *memory) signedBy(t testing.TB, signers ...*proofs.Signer) {
 	require.NoError(t, err)
 }
 
-// The walk follows the keys of a log through its events, no matter which key is trusted and how
-// many walks cover the log.
+// The walk follows the keys of a log through its events, no matter which of the keys is trusted and
+// how many walks it takes to cover the log.
 func TestKeysChange(t *testing.T) {
 	first, second := testSigner(t, testOrigin, 1), testSigner(t, testOrigin, 2)
 	m := newMemory(t, 300)
@@ -94,8 +94,8 @@ func TestKeysChange(t *testing.T) {
 	again.signedBy(t, second)
 	check(again, both, KindEvent, retired)
 
-	// If only the second key is trusted, a signature by the first alone does not suffice, even
-	// though the log has the event in which the first key names the second key.
+	// If only the second key is trusted, a signature by the first key alone does not suffice, even
+	// though the log contains the event in which the first key names the second.
 	thief := introduced.clone()
 	thief.signedBy(t, first)
 	check(thief, both[:1], KindSignature, thief.head.Size)

@@ -13,11 +13,12 @@ type seenCheck struct {
 	checkpoints []SeenCheckpoint
 }
 
-// earlierWalk is the name of earlier walks in messages.
+// earlierWalk is what messages call an earlier walk, where they would otherwise name the party that
+// saw a checkpoint.
 const earlierWalk = "an earlier walk"
 
-// checkBefore checks, before the walk, that the signed tree is not smaller than earlier trees,
-// and that it agrees with them in all entries that both have.
+// checkBefore checks, before the walk, that the signed tree is not smaller than earlier trees and
+// that it agrees with each of them in all entries that both trees contain.
 func (c *seenCheck) checkBefore() error {
 	now := c.checkpoint
 	for _, s := range c.checkpoints {
@@ -42,9 +43,9 @@ func (c *seenCheck) checkBefore() error {
 	return nil
 }
 
-// checkWalked compares the walked tree with the signed tree and with earlier checkpoints. It
-// reports no damage if the served tiles do not have the signed root, because the walk itself
-// reports that.
+// checkWalked compares the tree that earlier walks covered with the signed tree and with earlier
+// checkpoints. It reports no damage if the served tiles do not have the signed root, because the
+// walk itself reports that.
 func (c *seenCheck) checkWalked() error {
 	walked, now := c.size(), c.checkpoint
 	if walked == 0 {
@@ -80,7 +81,8 @@ func (c *seenCheck) checkWalked() error {
 	return c.forked(walked, earlierWalk, c.tree.Root(), root)
 }
 
-// forked returns the damage of a log whose root at this size has changed.
+// forked returns the damage to report for a log whose root at the given size has changed. by says
+// who saw the earlier root.
 func (c *seenCheck) forked(size uint64, by string, before, now proofs.Hash) error {
 	first, err := c.firstChanged(size)
 	if err != nil {
@@ -89,8 +91,8 @@ func (c *seenCheck) forked(size uint64, by string, before, now proofs.Hash) erro
 	return damaged(KindFork, first, "at size %d %s saw the root %x, but now it is %x: these are two logs", size, by, before, now)
 }
 
-// firstChanged returns the first entry whose leaf in the served tiles differs from the kept
-// one. It returns size if the tiles show no such entry.
+// firstChanged returns the first entry whose leaf in the served tiles differs from the one that
+// earlier walks kept. It returns size if the tiles show no such entry.
 func (c *seenCheck) firstChanged(size uint64) (first uint64, unavailable error) {
 	read, common := c.servedTiles(&unavailable), min(size, c.size())
 	level := uint8(0)
@@ -123,7 +125,8 @@ func (c *seenCheck) firstChanged(size uint64) (first uint64, unavailable error) 
 	return first, unavailable
 }
 
-// checkGrown compares the tree, which has just grown, with earlier checkpoints of its size.
+// checkGrown is called each time the tree has grown, and compares it with the earlier checkpoints
+// of that size.
 func (c *seenCheck) checkGrown() error {
 	for _, s := range c.checkpoints {
 		if s.Size != c.size() {

@@ -8,7 +8,8 @@ import (
 	"colophon/proofs"
 )
 
-// signerCheck verifies the checkpoint and follows the keys of the log through its events.
+// signerCheck verifies the checkpoint and keeps track of the log's keys as events introduce and
+// retire them.
 type signerCheck struct {
 	*target
 	verifiers, successors []*proofs.Verifier // see Options.Verifiers and Options.Successors
@@ -19,7 +20,7 @@ type signerCheck struct {
 // walked is the size of the tree that earlier walks covered.
 func (c *signerCheck) open(walked uint64) error {
 	checkpoint, err := proofs.OpenCheckpoint(c.head.Checkpoint, slices.Concat(c.verifiers, c.successors)...)
-	if err == nil && c.history != nil { // earlier walks have found out which keys sign
+	if err == nil && c.history != nil { // earlier walks have established which keys sign
 		checkpoint, err = c.history.OpenLaterCheckpoint(c.head.Checkpoint, walked, c.verifiers, c.successors)
 	}
 	switch {
@@ -56,9 +57,9 @@ func (c *signerCheck) rotated(e *event.Body) error {
 	return nil
 }
 
-// finish checks that a trusted key is one of the log's keys, that every key that must sign
-// according to the events has signed the checkpoint, and that one of these is a trusted key or a
-// successor of one.
+// finish checks that at least one trusted key is one of the log's keys, that every key that must
+// sign according to the events has signed the checkpoint, and that one of these is a trusted key or
+// a successor of one.
 func (c *signerCheck) finish() error {
 	if c.history == nil {
 		return nil

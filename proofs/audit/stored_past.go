@@ -7,14 +7,14 @@ import (
 	"colophon/proofs"
 )
 
-// storedPast is the History of a stored log. It keeps only the registered sources. It reads
-// earlier events and tiles from the log, and immediately compares each use of an idempotency
-// key with the stored keys.
+// storedPast is the History of a stored log. It keeps only the registered sources in memory. It
+// reads earlier events and tiles from the log, and compares each use of an idempotency key with the
+// stored keys as soon as the use is added.
 type storedPast struct {
 	*target
 	stored  Source
 	reread  *rereader
-	sources map[proofs.Hash]bool // SHA-256 of the ids of the registered sources
+	sources map[proofs.Hash]bool // the registered sources, keyed by the SHA-256 of their ids
 }
 
 // AppendFlags implements History.
@@ -54,8 +54,8 @@ func (p *storedPast) AddKeyUse(u KeyUse) error {
 	return nil
 }
 
-// checkKey checks that storage names holder as the event that holds the idempotency key of u, and
-// that a refused record differs from the record of that event.
+// checkKey checks that storage names holder as the event that holds the idempotency key of u. For a
+// refusal, it also checks that the refused record differs from the one in that event.
 func (p *storedPast) checkKey(u *KeyUse, holder uint64) error {
 	got, err := p.stored.Key(p.ctx, u.Key)
 	if err != nil {

@@ -5,17 +5,18 @@ import (
 	"colophon/ledger/record"
 )
 
-// Tally counts the events up to a position.
+// Tally counts the events of a log up to a position.
 type Tally struct {
 	First      string `json:"first"`      // time of the first event
-	Records    uint64 `json:"records"`    // events with a record
+	Records    uint64 `json:"records"`    // events that contain a record
 	Stateful   uint64 `json:"stateful"`   // records that have a state
 	Mismatched uint64 `json:"mismatched"` // records with a failed check
 	Refused    uint64 `json:"refused"`    // refusals
 	// ChosenKeys counts the records whose idempotency key does not follow from their run_id. Either
 	// the writers chose those keys, or the server is dishonest.
 	ChosenKeys uint64 `json:"chosen_keys"`
-	// The fields below include the state changes in the first Counted events.
+	// The fields below count the records in each state, taking into account the state changes in
+	// the first Counted events.
 	Counted     uint64 `json:"counted"`
 	Failed      uint64 `json:"failed"`
 	Stale       uint64 `json:"stale"`
@@ -25,7 +26,7 @@ type Tally struct {
 // LiveRecords returns the number of records whose state is live.
 func (t *Tally) LiveRecords() uint64 { return t.Stateful - t.Failed - t.Stale - t.Quarantined }
 
-// add counts an event, except for changes of state, which countState counts.
+// add counts an event. State changes are counted by countState instead.
 func (t *Tally) add(e *event.Body) {
 	if e.Seq == 0 {
 		t.First = string(e.TimeText)
@@ -47,8 +48,8 @@ func (t *Tally) add(e *event.Body) {
 	}
 }
 
-// countState counts the state of one record. uses must hold all changes of its state. countState
-// ignores uses of other kinds.
+// countState counts the state of one record. uses must hold all changes of that record's state;
+// uses with other roles are ignored.
 func (t *Tally) countState(uses []KeyUse) {
 	before, now := record.Live, record.Live
 	for _, u := range uses {
@@ -68,7 +69,7 @@ func (t *Tally) countState(uses []KeyUse) {
 	}
 }
 
-// of returns the counter for a state, or nil for the state live, which has no counter.
+// of returns the counter for a state, or nil for the live state, which has no counter.
 func (t *Tally) of(s record.State) *uint64 {
 	switch s {
 	case record.Failed:

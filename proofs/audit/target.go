@@ -12,17 +12,18 @@ import (
 type target struct {
 	ctx        context.Context
 	source     PublishedLog
-	isStored   bool // data that only storage has can be read too
+	isStored   bool // whether data that only storage has can also be read
 	head       Head
 	checkpoint proofs.Checkpoint // zero until signerCheck.open sets it
 }
 
-// path returns the path of a tile, whose width is that at the head.
+// path returns the path of a tile, with the width that the tile has at the head.
 func (t *target) path(level uint8, index uint64) proofs.TilePath {
 	return proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, t.head.Size)}
 }
 
-// servedTile reads a tile. The result consists of at least needed whole hashes.
+// servedTile reads a tile from the source. The result is a whole number of hashes, at least needed
+// of them.
 func (t *target) servedTile(path proofs.TilePath, needed int) ([]byte, error) {
 	tile, err := t.source.Tile(t.ctx, path.Level, path.Index)
 	if err != nil {
@@ -38,8 +39,8 @@ func (t *target) servedTile(path proofs.TilePath, needed int) ([]byte, error) {
 	return tile, nil
 }
 
-// servedTiles returns a reader of the served tiles. If the source is unavailable, the reader
-// stores the error in unavailable.
+// servedTiles returns a function that reads the served tiles. If the source is unavailable, that
+// function stores the error in *unavailable.
 func (t *target) servedTiles(unavailable *error) proofs.TileReader {
 	return func(level uint8, index uint64) ([]byte, error) {
 		tile, err := t.source.Tile(t.ctx, level, index)
@@ -50,8 +51,8 @@ func (t *target) servedTiles(unavailable *error) proofs.TileReader {
 	}
 }
 
-// prover returns a prover for the signed tree that reads the served tiles, or nil if these do not
-// have the signed root.
+// prover returns a prover for the signed tree that reads the served tiles, or nil if the served
+// tiles do not have the signed root.
 func (t *target) prover(read proofs.TileReader) *proofs.Prover {
 	tree, err := proofs.OpenTree(t.checkpoint.Size, read, nil)
 	if err != nil || tree.Root() != t.checkpoint.Root {
@@ -60,8 +61,8 @@ func (t *target) prover(read proofs.TileReader) *proofs.Prover {
 	return proofs.NewProver(tree.Snapshot(), nil, read)
 }
 
-// isSigned reports whether the served tile at a path belongs to the signed tree. The error is set
-// only if the source is unavailable.
+// isSigned reports whether the served tile at the given path belongs to the signed tree. The error
+// is non-nil only if the source is unavailable.
 func (t *target) isSigned(path proofs.TilePath) (signed bool, unavailable error) {
 	prover := t.prover(t.servedTiles(&unavailable))
 	if prover == nil {
@@ -71,8 +72,8 @@ func (t *target) isSigned(path proofs.TilePath) (signed bool, unavailable error)
 	return err == nil, unavailable
 }
 
-// servedRoot returns the root that the signed tree had at this size. known is false if the served
-// tiles do not have the signed root. The error is set only if the source is unavailable.
+// servedRoot returns the root that the signed tree had at the given size. known is false if the
+// served tiles do not have the signed root. The error is non-nil only if the source is unavailable.
 func (t *target) servedRoot(size uint64) (root proofs.Hash, known bool, unavailable error) {
 	prover := t.prover(t.servedTiles(&unavailable))
 	if prover == nil {

@@ -8,7 +8,8 @@ import (
 	"colophon/proofs"
 )
 
-// leafPrefix distinguishes leaves from nodes (RFC 6962, section 2.1).
+// leafPrefix is the byte that distinguishes leaves from inner nodes when they are hashed (RFC 6962,
+// section 2.1).
 const leafPrefix = 0x00
 
 // treeCheck checks that every entry links to the previous one and has its leaf in the served
@@ -22,13 +23,13 @@ type treeCheck struct {
 	tip    proofs.Hash       // event_hash of the last entry
 	grown  []proofs.TileData // tiles that have not been compared with the served tiles yet
 	leaves []byte            // the served tile that contains the current leaf
-	leaf   []byte            // scratch
+	leaf   []byte            // scratch space for leafHash
 }
 
 func (t *treeCheck) size() uint64 { return t.tree.Size() }
 
-// check checks an entry against the tree and the chain, and compares the tiles of the entries
-// before it with the served ones. It returns the leaf hash and the body of the entry.
+// check checks an entry against the tree and the chain, and compares the tiles that the entries
+// before it have filled with the served ones. It returns the leaf hash and the body of the entry.
 func (t *treeCheck) check(seq uint64, entry []byte) (leaf proofs.Hash, body []byte, err error) {
 	served, err := t.servedLeaf(seq)
 	if err != nil {
@@ -57,7 +58,8 @@ func (t *treeCheck) append(leaf proofs.Hash, entry []byte) {
 	}
 }
 
-// leafHash computes proofs.LeafHash faster (BenchmarkExtend).
+// leafHash returns the same hash as proofs.LeafHash but is faster because it reuses a buffer
+// (BenchmarkExtend).
 func (t *treeCheck) leafHash(entry []byte) proofs.Hash {
 	t.leaf = append(append(t.leaf[:0], leafPrefix), entry...)
 	return sha256.Sum256(t.leaf)
@@ -80,9 +82,9 @@ func (t *treeCheck) servedLeaf(seq uint64) (proofs.Hash, error) {
 	return proofs.Hash(t.leaves[at : at+proofs.HashSize]), nil
 }
 
-// wrongLeaf decides which of the two is damaged if an entry and its served leaf hash disagree. If
-// the served hash belongs to the signed tree, the entry is damaged. Otherwise the hash is damaged,
-// provided that the entry fits between its neighbours in the chain.
+// wrongLeaf is called when an entry and its served leaf hash disagree, and decides which of the two
+// is damaged. If the served hash belongs to the signed tree, the entry is damaged. Otherwise the
+// hash is damaged, provided that the entry fits between its neighbours in the chain.
 func (t *treeCheck) wrongLeaf(seq uint64, entry []byte, leaf, served proofs.Hash) error {
 	path := t.path(0, seq/proofs.FullTile)
 	signed, err := t.isSigned(path)
@@ -106,9 +108,10 @@ func (t *treeCheck) wrongLeaf(seq uint64, entry []byte, leaf, served proofs.Hash
 	return tileDamaged(path, seq%proofs.FullTile, "its hash is %x, but the entry, which links to its neighbours, has the hash %x", served, leaf)
 }
 
-// fitsNext reports whether the log after an entry agrees with the entry. It compares the
-// prev_event_hash of the next entry; for the last entry it compares the head's tip, or the
-// signed root if the tip is not known. It returns false if the next entry cannot be read.
+// fitsNext reports whether an entry fits what follows it in the log. It compares the entry's event
+// hash with the prev_event_hash of the next entry. For the last entry, it checks against the head's
+// tip, or against the signed root if the tip is not known. It returns false if the next entry
+// cannot be read.
 func (t *treeCheck) fitsNext(seq uint64, leaf, event proofs.Hash) (bool, error) {
 	if seq+1 == t.head.Size {
 		if t.isStored {
@@ -147,8 +150,8 @@ func (t *treeCheck) finish() error {
 	return nil
 }
 
-// compareGrown compares the tiles of the entries so far with the served ones, and keeps them.
-// The caller has checked that the next entry links to these entries.
+// compareGrown compares the tiles that the entries so far have filled with the served ones, and
+// stores them in past. The caller has checked that the next entry links to these entries.
 func (t *treeCheck) compareGrown() error {
 	for _, tile := range t.grown {
 		if _, err := t.compare(tile); err != nil {
@@ -162,8 +165,8 @@ func (t *treeCheck) compareGrown() error {
 	return nil
 }
 
-// compareEdge compares and keeps the tiles at the right edge, once all entries are in the
-// tree.
+// compareEdge compares the partial tiles at the right edge with the served ones and stores them in
+// past. It is called once all entries are in the tree.
 func (t *treeCheck) compareEdge() error {
 	prover := proofs.NewProver(t.tree.Snapshot(), nil, nil)
 	for level := uint8(0); t.size()>>(level*proofs.TileHeight) > 0; level++ {
@@ -204,8 +207,8 @@ func (t *treeCheck) checkExcess(path proofs.TilePath, has, needed int) error {
 		has/proofs.HashSize, needed/proofs.HashSize)
 }
 
-// compare returns the served tile that corresponds to a tile of the entries. The error is a *Damage
-// at the first hash in which the two differ.
+// compare returns the served tile that corresponds to a tile built from the entries. If the two
+// differ, the error is a *Damage that names the first hash that differs.
 func (t *treeCheck) compare(tile proofs.TileData) (served []byte, err error) {
 	path := t.path(tile.Level, tile.Index)
 	served, err = t.servedTile(path, len(tile.Hashes)/proofs.HashSize)

@@ -10,15 +10,15 @@ import (
 	"colophon/ledger/record"
 )
 
-// useCheck collects the uses of idempotency keys, sources, and states by events, and checks at the
-// end of the walk that these uses agree.
+// useCheck collects the events' uses of idempotency keys, sources, and states, and checks at the
+// end of the walk that these uses are consistent.
 type useCheck struct {
 	past   History
 	report *Report
 	tally  *Tally
 }
 
-// event collects the use of the event's idempotency key (spec: Idempotency).
+// event records how an event uses its idempotency key, if it has one (spec: Idempotency).
 func (c *useCheck) event(e *event.Body) error {
 	key, runID := e.Common.Key, e.Common.RunID
 	if key == nil {
@@ -47,7 +47,7 @@ func (c *useCheck) event(e *event.Body) error {
 	return nil
 }
 
-// source collects the registration or revocation of a source.
+// source records that an event registers or revokes a source.
 func (c *useCheck) source(e *event.Body) error {
 	role := RegistersSource
 	if e.Kind == record.SourceRevoked {
@@ -56,7 +56,7 @@ func (c *useCheck) source(e *event.Body) error {
 	return c.past.AddKeyUse(KeyUse{Key: sha256.Sum256(e.Source.ID), Kind: e.Kind, Seq: e.Seq, Role: role})
 }
 
-// state collects a change of a record's state.
+// state records that an event changes the state of a record.
 func (c *useCheck) state(e *event.Body) error {
 	seq := e.State.RecordSeq
 	u := KeyUse{Key: sha256.Sum256(binary.BigEndian.AppendUint64([]byte("state"), seq)), Kind: e.Kind, Seq: e.Seq, First: seq, Role: ChangesState}
@@ -64,10 +64,10 @@ func (c *useCheck) state(e *event.Body) error {
 	return c.past.AddKeyUse(u)
 }
 
-// finish checks after a walk to size that each idempotency key is claimed by exactly one
-// event, the first that uses it; that all other events with the key refuse a record because of
-// it; and that each revoked source was registered before. It also counts the records in each
-// state.
+// finish is called after a walk up to size. It checks that each idempotency key is claimed by
+// exactly one event, the first that uses it; that all other events with the key refuse a record
+// because of it; and that each revoked source was registered before. It also counts the records in
+// each state.
 func (c *useCheck) finish(size uint64) error {
 	var first *Damage
 	for uses, err := range c.past.KeyUses() {
@@ -116,7 +116,7 @@ func misuse(uses []KeyUse) *Damage {
 	return nil
 }
 
-// notRegistered returns the damage of a revocation of an unregistered source.
+// notRegistered returns the damage to report for the revocation of an unregistered source.
 func (u *KeyUse) notRegistered() *Damage {
 	return &Damage{Kind: KindEvent, Seq: u.Seq, Message: fmt.Sprintf("it revokes the source whose id has the SHA-256 %x, but no earlier event registers that source", u.Key)}
 }

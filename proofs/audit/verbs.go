@@ -10,14 +10,15 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// verbCheck checks that verbs refer to earlier events, and that these are of a kind to which
+// verbCheck checks that verbs refer to earlier events, and that these events are of a kind to which
 // the verb applies (spec: States; Path validation; Redactions; Notes).
 type verbCheck struct {
 	past   History
 	reread *rereader
 }
 
-// stateChange checks that records of this kind have a state, and that the new state is a valid one.
+// stateChange checks that the event changes the state of a record that has one, and that the new
+// state is valid.
 func (c *verbCheck) stateChange(e *event.Body) error {
 	f := &e.State
 	if !slices.Contains(record.States[:], record.State(f.State)) {
@@ -30,7 +31,7 @@ func (c *verbCheck) stateChange(e *event.Body) error {
 	return err
 }
 
-// note checks that the note is on a record.
+// note checks that the event that the note refers to is a record.
 func (c *verbCheck) note(e *event.Body) error {
 	target, err := c.earlier(e, e.Note.RecordSeq)
 	if err == nil && !target.Kind().IsRecord() {
@@ -66,7 +67,8 @@ func (c *verbCheck) validation(e *event.Body) error {
 	return nil
 }
 
-// redaction checks that the redacted events are earlier records with content, and marks them.
+// redaction checks that the redacted events are earlier records with content, and marks them as
+// redacted.
 func (c *verbCheck) redaction(e *event.Body) error {
 	list := e.Redaction.Seqs
 	if list.Last() >= e.Seq {
@@ -95,7 +97,8 @@ func (c *verbCheck) earlier(e *event.Body, seq uint64) (EventFlags, error) {
 	return c.flagsOf(seq)
 }
 
-// flagsOf returns the EventFlags of an earlier event. It returns an error if their kind is not known.
+// flagsOf returns the EventFlags of an earlier event. It returns an error if they do not contain a
+// known kind.
 func (c *verbCheck) flagsOf(seq uint64) (EventFlags, error) {
 	flagsOf, err := c.past.Flags(seq)
 	if err == nil && !flagsOf.known() {
@@ -107,7 +110,7 @@ func (c *verbCheck) flagsOf(seq uint64) (EventFlags, error) {
 // sameOrNull reports whether two texts are equal or both null.
 func sameOrNull(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
 
-// nullable returns a text for use in a message, or null.
+// nullable returns a text for use in a message, with nil represented as null.
 func nullable(text []byte) []byte {
 	if text == nil {
 		return []byte("null")

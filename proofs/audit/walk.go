@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	progressStep = 4096    // number of entries between two calls of Options.Progress
-	reachedStep  = 1 << 16 // number of entries between two calls of ExtendOptions.Reached
+	progressStep = 4096    // number of entries between two calls to Options.Progress
+	reachedStep  = 1 << 16 // number of entries between two calls to ExtendOptions.Reached
 )
 
 // walk is one pass over a log. Its parts share the target and the tree.
 type walk struct {
 	*target
 	options   Options
-	extension ExtendOptions // zero for a stored log
+	extension ExtendOptions // the zero value for a stored log
 	report    Report
 	tally     Tally
 
@@ -30,8 +30,8 @@ type walk struct {
 	content *contentCheck // nil for a published log
 }
 
-// newWalk returns a walk from the beginning of a log. stored is nil for a published log. If
-// stored is not nil, x.Past is ignored.
+// newWalk returns a walk that starts at the beginning of a log. stored is nil for a published log.
+// If stored is not nil, x.Past is ignored.
 func newWalk(ctx context.Context, source PublishedLog, stored Source, options Options, x ExtendOptions) (*walk, error) {
 	head, err := source.Head(ctx)
 	if err != nil {
@@ -57,7 +57,8 @@ func newWalk(ctx context.Context, source PublishedLog, stored Source, options Op
 	return w, nil
 }
 
-// run walks the log, and returns the report unless the walk could not finish.
+// run walks the log and returns the report, which includes any damage. It returns an error if the
+// walk could not finish.
 func (w *walk) run() (*Report, error) {
 	err := w.check()
 	if w.ctx.Err() != nil {
@@ -69,7 +70,7 @@ func (w *walk) run() (*Report, error) {
 	return &w.report, nil
 }
 
-// check makes all checks. Its error wraps a *Damage or says why the walk could not finish.
+// check runs all the checks. Its error wraps a *Damage or says why the walk could not finish.
 func (w *walk) check() error {
 	if w.head.Size > 0 || len(w.head.Checkpoint) > 0 || !w.isStored {
 		if err := w.signers.open(w.tree.size()); err != nil {
@@ -137,7 +138,7 @@ func (w *walk) progress() {
 	}
 }
 
-// entry checks one entry, first its place in the tree and the chain and then its event.
+// entry checks one entry: first its place in the tree and the chain, and then its event.
 func (w *walk) entry(seq uint64, entry []byte) error {
 	leaf, body, err := w.tree.check(seq, entry)
 	if err != nil {
@@ -193,8 +194,8 @@ func (w *walk) checkHead() error {
 	return nil
 }
 
-// resume makes the walk continue at a position. It returns an error if the kept tiles do not match
-// the position.
+// resume makes the walk continue from the given position. It returns an error if the kept tiles do
+// not match the position.
 func (w *walk) resume(from Position) error {
 	tree, err := proofs.OpenTree(from.Size, w.tree.past.Tile, nil)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The monitor checks the total size that an event states for its content against a limit before
-// it fetches any of that content.
+// Before the monitor fetches any content of an event, it checks the total size that the event
+// states for its content against a limit.
 func TestContentTooLargeInTotal(t *testing.T) {
 	event := func(sizes ...string) pyjson.Value {
 		var pieces []string

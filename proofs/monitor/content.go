@@ -37,13 +37,13 @@ type contentChecker struct {
 	pieces  *audit.ContentCache
 	memory  *semaphore.Weighted // limits the bytes of content in memory
 
-	// The goroutine of the walk owns the fields below.
+	// The fields below are used only by the goroutine of the walk.
 	running int           // number of jobs whose results have not been received yet
-	damage  *audit.Damage // damage at the lowest seq so far
+	damage  *audit.Damage // damage with the lowest seq found so far
 	last    uint64        // latest redacting event that the server named
-	good    uint64        // number of valid pieces
+	good    uint64        // number of valid pieces of content
 	rebuilt []*audit.Rebuilder
-	goneBy  map[uint64]uint64 // redacting events that the server named, by record
+	goneBy  map[uint64]uint64 // by seq of a record: the redacting event that the server named
 }
 
 // contentJob is a request to check the content of one record.
@@ -54,9 +54,9 @@ type contentJob struct {
 
 type contentResult struct {
 	seq     uint64
-	fetched int // number of pieces
+	fetched int // number of pieces that were fetched from the server
 	pieces  uint64
-	goneBy  *uint64 // seq of the redacting event that the server named
+	goneBy  *uint64 // seq of the redacting event that the server named; nil if it reported none
 	err     error   // an *audit.Damage, or the reason why the check failed
 }
 
@@ -95,8 +95,8 @@ func (c *contentChecker) stop() {
 	c.workers.Wait()
 }
 
-// add submits the record of an event, if the event has one. Records without content are
-// included, because nothing else checks their digests.
+// add submits the record of an event to the workers, if the event has one. Records without content
+// are included, because nothing else checks their digests.
 func (c *contentChecker) add(e audit.WalkedEntry) error {
 	if e.Body.Kind == record.LedgerCreated {
 		return c.readMemberSecret(e.Body)
@@ -107,7 +107,8 @@ func (c *contentChecker) add(e audit.WalkedEntry) error {
 	return c.submit(contentJob{e.Seq, bytes.Clone(e.Entry[proofs.HashSize:])})
 }
 
-// readMemberSecret fetches the secret of payload members before the first job.
+// readMemberSecret fetches the secret that keys the digests of payload members. It is called before
+// the first job is submitted.
 func (c *contentChecker) readMemberSecret(created *event.Body) error {
 	var refused error // set if the server refuses to return the secret, which is not damage
 	secret, err := audit.MemberSecret(created, func() ([]byte, error) {
@@ -152,7 +153,8 @@ func (c *contentChecker) submit(job contentJob) error {
 	}
 }
 
-// take processes the result of a job. It keeps damage for finish, and returns any other error.
+// take processes the result of a job. It keeps damage for finish to return, and returns any other
+// error.
 func (c *contentChecker) take(r contentResult) error {
 	c.running--
 	c.good += r.pieces
@@ -175,7 +177,7 @@ func (c *contentChecker) take(r contentResult) error {
 	return c.past.OrFlags(r.seq, audit.WasGone)
 }
 
-// finish waits for all results. The error is the first damage in the order of entries.
+// finish waits for all results. If there is damage, it returns the damage with the lowest seq.
 func (c *contentChecker) finish(report *Report) error {
 	c.end()
 	for c.running > 0 {
@@ -199,8 +201,8 @@ func (c *contentChecker) finish(report *Report) error {
 	return nil
 }
 
-// check checks the content of one record. It does not fetch cached pieces again. If all are cached,
-// it fetches the last one again, because the response shows whether the record is redacted.
+// check checks the content of one record. It does not fetch pieces that are cached. If all are
+// cached, it still fetches the last one, because the response shows whether the record is redacted.
 func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, job contentJob) contentResult {
 	result := contentResult{seq: job.seq}
 	var document pyjson.Document
@@ -209,7 +211,7 @@ func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, 
 	}
 	named, size, err := namedPieces(job.seq, document.Root())
 	if err == nil {
-		size = min(size, maxContent) // limited because a larger piece would need more memory than is allowed
+		size = min(size, maxContent) // limited because Acquire never succeeds for more than maxContent
 		err = c.memory.Acquire(ctx, size)
 	}
 	if err != nil {
@@ -245,19 +247,19 @@ type contentPiece struct {
 	size   int64
 }
 
-// Limits of content, in bytes.
+// Limits on content, in bytes.
 const (
 	maxContent    = 64 << 20 // maximum size of one piece
 	cachedContent = 64 << 20 // total size of the pieces in the cache
 
-	maxMemberSecret = 1 << 10 // maximum size of the response that contains the secret of payload members
+	maxMemberSecret = 1 << 10 // maximum size of the response that contains the secret for payload members
 )
 
 // maxRecordContent is the maximum total size of one record's content that is audited, in
 // bytes.
 const maxRecordContent = 4 * maxContent
 
-// namedPieces returns the pieces of content that an event names and their total size. The error is
+// namedPieces returns the pieces of content that an event names, and their total size. The error is
 // an *UncheckableError if that size exceeds maxRecordContent.
 func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int64, err error) {
 	for name, value := range event.Member("record").Member("content").Members() {
@@ -277,8 +279,8 @@ func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int
 	return named, size, nil
 }
 
-// piece fetches a piece of content. goneBy is not nil if the server responds that the content was
-// redacted. piece reads no more bytes than the event states.
+// piece fetches a piece of content. It reads no more bytes than the event states. goneBy is the seq
+// of the redacting event if the server responds that the content was redacted, and nil otherwise.
 func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) (piece []byte, goneBy *uint64, err error) {
 	answer, err := c.client.Get(ctx, contentPath(seq, n.name), min(n.size, maxContent))
 	if errors.Is(err, fetch.ErrTooLong) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Reasons why a state cannot be used: StateError.Reason.
+// Values of StateError.Reason. Each says why a state cannot be used.
 var (
 	// ErrStateDamaged means that the state was changed after an audit wrote it. This is not a
 	// statement about the ledger.
@@ -39,10 +39,10 @@ func (e *StateError) Unwrap() []error {
 	return []error{e.Reason, e.Err}
 }
 
-// CheckpointError reports a checkpoint in Options.Against that the log's keys did not sign, or that
-// belongs to another log.
+// CheckpointError reports a checkpoint in Options.Against that is not signed by the log's keys or
+// that belongs to another log.
 type CheckpointError struct {
-	Name string // NamedCheckpoint.Name
+	Name string // Name of the NamedCheckpoint
 	Err  error
 }
 

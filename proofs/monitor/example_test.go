@@ -48,7 +48,7 @@ func Example() {
 	// Output: clean: true, 2 events, 1 records
 }
 
-// serve runs a server with one record in its ledger.
+// serve starts a server whose ledger contains one record.
 func serve() (url string, key *proofs.Verifier, stop func(), err error) {
 	data, err := os.MkdirTemp("", "example-")
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// followKeys finds the successors of the given keys by their handovers. The state has the keys from
-// the events that earlier walks have read. Keys that the server lists are used only if handovers
-// prove them. The size up to which a key signs comes from the events that the walk reads, not from
-// the server. followKeys adds no predecessors of the given keys, because these may have been stolen
-// after they were retired.
+// followKeys finds the successors of the keys in Options.Keys by following handovers. The state has
+// the keys from the events that earlier walks have read. Keys that the server lists are used only
+// if handovers prove them. The size up to which a key signs comes from the events that the walk
+// reads, not from the server. followKeys adds no predecessors of the keys in Options.Keys, because
+// these may have been stolen after they were retired.
 func (a *Auditor) followKeys(ctx context.Context) error {
 	answer, err := a.client.Get(ctx, "/log/key", fetch.MaxNote)
 	if err != nil && !errors.Is(err, fetch.ErrTooLong) {
 		return err
 	}
-	var served *proofs.KeyHistory // nil if the server has no valid list of keys
+	var served *proofs.KeyHistory // nil if the server returned no valid list of keys
 	if err == nil && answer.Status == http.StatusOK {
 		if served, err = proofs.ParseLogKey(answer.Body); err != nil {
 			served = nil
@@ -34,8 +34,8 @@ func (a *Auditor) followKeys(ctx context.Context) error {
 	return nil
 }
 
-// takeKeys sets the successors of the given keys according to the histories of the walked log
-// and of the server. Either history can be nil.
+// takeKeys finds the successors of the keys in Options.Keys in two key histories, that of the
+// walked log and that which the server lists. Either history can be nil.
 func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	a.keys, a.known, a.histories = nil, nil, nil
 	if walked != nil {
@@ -63,7 +63,8 @@ func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	}
 }
 
-// bounded returns the given keys. Those that the walked log has retired are bounded.
+// bounded returns the keys in Options.Keys. Keys that the walked log has retired are valid only for
+// checkpoints up to the size at which they were retired.
 func (a *Auditor) bounded() []*proofs.Verifier {
 	var list []*proofs.Verifier
 	if walked := a.state.history(); walked != nil {
@@ -76,7 +77,7 @@ func (a *Auditor) bounded() []*proofs.Verifier {
 	return addKeys(list, a.options.Keys...)
 }
 
-// newest returns the trusted keys, each replaced by its newest known successor.
+// newest returns the keys in Options.Keys, with each key replaced by its newest known successor.
 func (a *Auditor) newest() []*proofs.Verifier {
 	list := slices.Clone(a.options.Keys)
 	for _, history := range a.histories {
@@ -87,7 +88,7 @@ func (a *Auditor) newest() []*proofs.Verifier {
 	return list
 }
 
-// addKeys appends the keys that are not in the list yet.
+// addKeys appends those keys that are not in list yet.
 func addKeys(list []*proofs.Verifier, keys ...*proofs.Verifier) []*proofs.Verifier {
 	for _, key := range keys {
 		if !slices.ContainsFunc(list, func(v *proofs.Verifier) bool { return v.String() == key.String() }) {

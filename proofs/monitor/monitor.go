@@ -17,8 +17,8 @@ import (
 type Options struct {
 	Server fetch.Server
 	Ledger string // name of the ledger
-	// Keys are the trusted verifier keys of the log. Each suffices on its own. The audit finds
-	// their successors in the log.
+	// Keys holds the trusted verifier keys of the log. One key is enough. The audit finds the
+	// successors of these keys in the log.
 	Keys []*proofs.Verifier
 	// State is the file in which the audit stores what the next audit needs. Further files are
 	// in a folder with the same name and ".d" appended. Both are created if absent. If State
@@ -31,23 +31,24 @@ type Options struct {
 	Copy bool
 	// If Content is set, the audit also fetches all content and rebuilds every record from it.
 	Content bool
-	// Receipts is the number of receipts that are fetched and verified, and also the number of
-	// consistency proofs.
+	// Receipts is the number of receipts to fetch and verify. It is also the number of consistency
+	// proofs.
 	Receipts int
 	// Answers, if not nil, compares the server's answers with the log. No other audit may use
 	// the same AnswerCheck at the same time.
 	Answers AnswerCheck
-	// Seed determines the entries for Receipts and the questions for Answers. If it is 0, the
-	// audit chooses a random seed, which the server cannot know. The report contains the seed.
+	// Seed determines which entries are chosen for Receipts and which questions for Answers. If it
+	// is 0, the audit chooses a random seed, which the server cannot know. The report contains the
+	// seed.
 	Seed uint64
 
-	Timeout  time.Duration // for each attempt of a request; 0 means one minute
+	Timeout  time.Duration // time limit for each attempt at a request; 0 means one minute
 	Parallel int           // number of concurrent requests; 0 means 8
 
 	// Log receives warnings that do not end the audit; nil discards them.
 	Log *slog.Logger
-	// Progress, if not nil, is called with done 0 at the beginning of a step, and again as the
-	// step advances. Calls do not overlap.
+	// Progress, if not nil, is called with done == 0 at the beginning of each step, and again as
+	// the step advances. Calls do not overlap.
 	Progress func(step string, done, total uint64)
 }
 
@@ -77,7 +78,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// requested returns the names of the requested checks other than that of the log.
+// requested returns the names of the requested checks, excluding the log check.
 func (o Options) requested() (checks []string) {
 	for _, check := range [...]struct {
 		name string
@@ -90,17 +91,17 @@ func (o Options) requested() (checks []string) {
 	return checks
 }
 
-// Auditor is one running audit. AnswerCheck.Begin receives it.
+// Auditor is one running audit. It is passed to AnswerCheck.Begin.
 type Auditor struct {
 	options Options
 	// impossible lists the requested checks that a copy cannot support. They are removed from the
 	// options.
 	impossible []string
 	keys       []*proofs.Verifier // the trusted keys and all their successors
-	// known contains keys and all keys that these replaced. A signature by a predecessor alone is
-	// accepted only if the walked log confirms it.
+	// known holds the keys in the field keys and all keys that these replaced. A signature by a
+	// replaced key alone is accepted only if the walked log confirms it.
 	known     []*proofs.Verifier
-	histories []*proofs.KeyHistory // the key histories from which keys and known were computed
+	histories []*proofs.KeyHistory // the key histories from which the fields keys and known were computed
 	client    *fetch.Client
 	state     *state
 	others    []audit.SeenCheckpoint // checkpoints that other parties have seen
@@ -114,10 +115,10 @@ type Auditor struct {
 //   - a *StateError or *CheckpointError: the options do not match the ledger;
 //   - an audit.ErrUnavailable: the server does not respond; the same audit may succeed later;
 //   - an *UncheckableError or fetch.ErrForbidden: the token lacks a right;
-//   - an error of the context, of the state file, or of temporary files.
+//   - an error from the context, the state file, or temporary files.
 //
-// When Run returns, even with an error, the state file durably holds the verified part of the
-// log. After damage it also holds the checkpoint of the damaged log, because its signature is
+// When Run returns, even with an error, the state file durably holds the verified part of the log.
+// If the log is damaged, the state file also holds its checkpoint, because its signature is
 // evidence. Run is safe for concurrent use; a second audit with the same state fails with
 // ErrStateInUse.
 func Run(ctx context.Context, o Options) (*Report, error) {
@@ -133,10 +134,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 }
 
 // Follow repeats the audit until the context is canceled or something is wrong. It calls each with
-// the first report, with a report whenever the log has grown, and with the last report, which says
-// what is wrong. If the server stops answering, Follow logs a warning and tries again after the
-// interval. It returns nil if the context is canceled or a report is not clean. Otherwise it
-// returns the error of Run or of each.
+// the first report, with a new report whenever the log has grown, and with the last report, which
+// says what is wrong. If the server stops responding, Follow logs a warning and tries again after
+// the interval. It returns nil if the context is canceled or a report is not clean. Otherwise it
+// returns an error from each, or one that Run would return.
 func Follow(ctx context.Context, o Options, interval time.Duration, each func(*Report) error) error {
 	return with(ctx, o, func(a *Auditor) error { return a.follow(ctx, interval, each) })
 }
@@ -215,7 +216,7 @@ func (a *Auditor) round(ctx context.Context) error {
 	return err
 }
 
-// checks makes the requested checks, and stops at the first damage of the log.
+// checks runs the requested checks and stops at the first damage in the log.
 func (a *Auditor) checks(ctx context.Context) (err error) {
 	if answers := a.options.Answers; answers != nil {
 		defer func() { err = errors.Join(err, answers.Close()) }()

@@ -22,16 +22,16 @@ import (
 	"colophon/proofs/audit"
 )
 
-// pastFiles is an audit.History in the files of a folder. "facts" has a byte for each event,
-// "tile-L" the hashes of level L, and "keys-XX" the uses of the idempotency keys in one part
-// of the key space. These files only grow, and each has a running checksum. "marks" has
-// another byte for each event, with flags that no later audit reads. The goroutine of the walk
-// owns pastFiles.
+// pastFiles is an audit.History that is stored in the files of a folder. "facts" has one byte for
+// each event, "tile-L" has the hashes of level L, and "keys-XX" has the uses of the idempotency
+// keys in one part of the key space. These files only grow, and each has a running checksum.
+// "marks" has another byte for each event, with flags that later audits do not read. Only the
+// goroutine of the walk uses a pastFiles.
 type pastFiles struct {
 	dir       string
 	facts     *os.File
-	size      uint64 // number of facts in the file
-	unwritten []byte // facts that are not in the file yet
+	size      uint64 // number of bytes in the facts file, one for each event
+	unwritten []byte // facts that have not been written to the file yet
 	marks     *os.File
 	tiles     map[uint8]*os.File
 	keys      [manyKeyFiles]keyFile
@@ -46,14 +46,14 @@ type runningSum struct {
 	bytes int64
 }
 
-// pastMark describes a state of the files that cut can restore.
+// pastMark describes a state of the files that cut can return to.
 type pastMark struct {
 	size, uses uint64
 	sums       map[string]runningSum
 }
 
-// fileSum is the length and the checksum of a file according to the state file. If an
-// interrupted audit has written more bytes, they are ignored.
+// fileSum holds the length and the checksum of a file according to the state file. Bytes beyond
+// that length, which an interrupted audit may have written, are ignored.
 type fileSum struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
@@ -61,9 +61,9 @@ type fileSum struct {
 
 // keyFile holds the uses of the keys in one part of the key space.
 type keyFile struct {
-	unwritten []byte // uses that are not in the file yet
-	used      bool   // the file was used since the last call of KeyUses, or its keys must be checked again
-	dirty     bool   // the file was written since the last call of Sync
+	unwritten []byte // uses that have not been written to the file yet
+	used      bool   // the file was used since the last call to KeyUses, or its keys must be checked again
+	dirty     bool   // the file was written since the last call to Sync
 }
 
 // In a log with a hundred million keys, each key file is about a hundred megabytes long. Only
@@ -74,13 +74,13 @@ const (
 	keyBuffer    = 256 * useBytes
 )
 
-// Names of files.
+// Names of files in the folder.
 const (
 	factsFile = "facts"
 	marksFile = "marks"
 )
 
-// keyFileOf returns the number of the file that holds the uses of a key.
+// keyFileOf returns the number of the key file that holds the uses of the given key.
 func keyFileOf(key proofs.Hash) int { return int(key[0] >> 2) }
 
 // newPast opens a folder and discards its earlier content.
@@ -95,8 +95,8 @@ func newPast(dir string) (*pastFiles, error) {
 	return p, nil
 }
 
-// openPast opens a folder. It creates the folder if absent, but not its parents. Before the files
-// are used, check must read them and cut must restore them.
+// openPast opens a folder. It creates the folder if it does not exist, but not its parents. The
+// caller must call check and then cut before it uses the files.
 func openPast(dir string) (*pastFiles, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -125,7 +125,7 @@ func (p *pastFiles) sum(name string) *runningSum {
 	return s
 }
 
-// add adds to the checksum bytes that are appended to the file.
+// add updates the checksum with bytes that are appended to the file.
 func (s *runningSum) add(b []byte) {
 	s.hash.Write(b)
 	s.bytes += int64(len(b))
@@ -137,8 +137,8 @@ func (s *runningSum) clone() (runningSum, error) {
 	return runningSum{h, s.bytes}, err
 }
 
-// check compares the files with their checksums, the number of events, and the number of uses
-// of keys. It changes no files.
+// check compares the files with their checksums, with the number of events, and with the number of
+// key uses. It does not change any file.
 func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 	keys := int64(0)
 	for _, name := range slices.Sorted(maps.Keys(files)) { // sorted, so that the error names the first wrong file
@@ -169,7 +169,7 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 	return p.mark()
 }
 
-// mark makes the current content the one that cut restores.
+// mark makes the current content the state that cut returns to.
 func (p *pastFiles) mark() error {
 	if err := p.flush(); err != nil {
 		return err
@@ -286,7 +286,8 @@ func (p *pastFiles) OrFlags(seq uint64, flags audit.EventFlags) error {
 	return err
 }
 
-// StoreTile implements audit.History. A partial tile is a prefix of the tile after it has grown.
+// StoreTile implements audit.History. A partial tile may be stored again after it has grown,
+// because its hashes remain a prefix of the tile.
 func (p *pastFiles) StoreTile(t proofs.TileData) error {
 	f, err := p.tileFile(t.Level)
 	if err != nil {
@@ -337,8 +338,8 @@ func appendUse(dst []byte, u *audit.KeyUse) []byte {
 	return append(dst, byte(slices.Index(keyedKinds[:], u.Kind)), byte(u.Role))
 }
 
-// keyedKinds are the kinds of requests that have idempotency keys. A kind's index is its
-// number in files.
+// keyedKinds lists the kinds of requests that have idempotency keys. The files represent each kind
+// by its index in this list.
 var keyedKinds = [...]record.Kind{
 	record.IPCRecord, record.RunDAG, record.CitationSet, record.PathFingerprint, record.RecordStateChanged, record.PathValidated,
 	record.SourceRegistered, record.SourceRevoked, record.ContentRedacted, record.KeyRotated, record.Note,
@@ -400,7 +401,7 @@ func (p *pastFiles) KeyUses() iter.Seq2[[]audit.KeyUse, error] {
 	}
 }
 
-// recheck makes the next call of KeyUses yield the uses of all keys.
+// recheck makes the next call to KeyUses yield the uses of all keys.
 func (p *pastFiles) recheck() {
 	for number := range p.keys {
 		p.keys[number].used = true

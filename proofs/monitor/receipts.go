@@ -17,8 +17,8 @@ import (
 // maxReceipt is the maximum length of a receipt or a proof, in bytes.
 const maxReceipt = 1 << 20
 
-// checkReceipts fetches the receipts of some entries and consistency proofs from earlier
-// sizes, and verifies them as a holder of a receipt would.
+// checkReceipts fetches the receipts of randomly chosen entries and consistency proofs from
+// randomly chosen earlier sizes, and verifies them as the holder of a receipt would.
 func (a *Auditor) checkReceipts(ctx context.Context, log *fetch.Log) error {
 	size := log.Size()
 	random := rand.New(rand.NewPCG(a.options.Seed, 0)) // #nosec G404 -- the seed must reproduce the sample
@@ -44,16 +44,16 @@ func (a *Auditor) checkReceipt(ctx context.Context, log *fetch.Log, seq uint64) 
 	return a.checkProof(ctx, query, &seq, func(body []byte) error { return a.verifyReceipt(log, seq, body) })
 }
 
-// checkConsistency checks the proof that the walked tree extends the tree of size first. more
-// is false if the audit should stop.
+// checkConsistency checks the consistency proof from size first to the walked tree. more is false
+// if the audit should stop.
 func (a *Auditor) checkConsistency(ctx context.Context, log *fetch.Log, first uint64) (more bool, err error) {
 	query := fmt.Sprintf("/proofs/consistency?first=%d&second=%d", first, log.Size())
 	return a.checkProof(ctx, query, nil, func(body []byte) error { return a.verifyConsistency(ctx, log, first, body) })
 }
 
-// checkProof fetches a receipt or a proof and calls verify with it. seq is the entry to which
-// it belongs, or nil. more is false if the audit should stop. The error says why the check
-// could not be made.
+// checkProof fetches a receipt or a consistency proof and calls verify with the response body. seq
+// is the entry that a receipt is for, or nil for a consistency proof. more is false if the audit
+// should stop. The error says why the check could not be made.
 func (a *Auditor) checkProof(ctx context.Context, query string, seq *uint64, verify func(body []byte) error) (more bool, err error) {
 	answer, err := a.client.Get(ctx, query, maxReceipt)
 	switch {
@@ -91,8 +91,8 @@ func (a *Auditor) verifyReceipt(log *fetch.Log, seq uint64, body []byte) error {
 	return a.sameTree(r.Proof.Checkpoint, log.Checkpoint())
 }
 
-// sameTree checks that a checkpoint signs the walked tree. walked is the signed note of that tree;
-// the report's checkpoint can be a later one.
+// sameTree checks that the checkpoint in note is one of the walked tree. walked is the signed note
+// of that tree; the report's checkpoint can be a later one.
 func (a *Auditor) sameTree(note, walked []byte) error {
 	checkpoint, err := proofs.OpenCheckpoint(note, a.keys...)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	KindReceipt audit.DamageKind = "receipt" // a receipt or proof is invalid
 )
 
-// Finding is one fault and its place.
+// Finding describes one fault and where it was found.
 type Finding struct {
 	Kind     audit.DamageKind `json:"kind"`
 	Seq      *uint64          `json:"seq,omitempty"`   // seq of the entry
@@ -36,7 +36,7 @@ func findingOf(d *audit.Damage) Finding {
 	return Finding{Kind: d.Kind, Seq: &d.Seq, Tile: d.Tile, Name: d.Name, Message: d.Message}
 }
 
-// String returns the kind, the place, and the message.
+// String returns the kind, the place, and the message of the finding.
 func (f Finding) String() string {
 	if f.Query == "" {
 		d := audit.Damage{Kind: f.Kind, Tile: f.Tile, Name: f.Name, Message: f.Message}
@@ -70,8 +70,8 @@ type Report struct {
 	// Earlier describes how many entries earlier audits have checked, and when. It is absent if
 	// this audit has checked all entries.
 	Earlier *LastSuccess `json:"earlier,omitempty"`
-	// Skipped lists the checks that were not requested, each with its last success if that is
-	// known.
+	// Skipped lists the checks that were not requested, each with the time of its last success if
+	// that is known.
 	Skipped []SkippedCheck `json:"skipped"`
 	// Totals over all entries.
 	FirstTime  string            `json:"first_time,omitempty"`
@@ -91,14 +91,14 @@ type Report struct {
 	Queries  uint64 `json:"queries,omitempty"`
 	Rows     uint64 `json:"rows,omitempty"`
 	Receipts uint64 `json:"receipts,omitempty"`
-	Seed     uint64 `json:"seed,omitempty"` // the seed that determined the questions and their order
+	Seed     uint64 `json:"seed,omitempty"` // the seed that determined which questions were asked, and in which order
 	// Unchecked lists requested checks that could not be made.
 	Unchecked []string  `json:"unchecked,omitempty"`
 	Withheld  bool      `json:"-"` // some requested checks were not made because the server withheld data
 	Findings  []Finding `json:"findings"`
 }
 
-// The names of checks that an audit can skip: SkippedCheck.What.
+// Names of the checks that an audit can skip, for SkippedCheck.What.
 const (
 	CheckContent  = "content"
 	CheckAnswers  = "answers"
@@ -139,7 +139,7 @@ func newReport(a *Auditor) *Report {
 	return r
 }
 
-// walked copies the totals at the position that a walk has reached without finding damage.
+// walked copies the totals from the position that a walk has reached without finding damage.
 func (r *Report) walked(at audit.Position) {
 	t := at.Tally
 	r.FirstTime, r.LastTime = t.First, at.Time
@@ -174,12 +174,13 @@ func (r *Report) AddFinding(f Finding) bool {
 	return len(r.Findings) < MaxFindings
 }
 
-// AddWithheld adds data that the server withholds. The audit is then not clean.
+// AddWithheld records that the server withholds some data, which makes the audit not clean. what
+// describes the data.
 func (r *Report) AddWithheld(what string) {
 	r.Unchecked, r.Withheld = append(r.Unchecked, what), true
 }
 
-// signed copies the checkpoint of the log, unless it is zero.
+// signed copies the checkpoint of the log into the report, unless it is zero.
 func (r *Report) signed(c proofs.Checkpoint) {
 	if c != (proofs.Checkpoint{}) {
 		r.Origin, r.Size, r.Root = c.Origin, c.Size, hex.EncodeToString(c.Root[:])
@@ -197,7 +198,8 @@ func (r *Report) conclude() {
 	}
 }
 
-// counted formats a number and a noun, whose plural must end in s.
+// counted formats a number together with a noun, such as "2 records". The plural of the noun must
+// be formed by adding an s.
 func counted(n uint64, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -16,19 +16,18 @@ type seenNote struct {
 	note []byte
 }
 
-// maxSeen is the maximum number of checkpoints that an audit remembers without proof that they
-// belong to one log.
+// maxSeen is the maximum number of checkpoints that an audit remembers without proof that they all
+// belong to the same log.
 const maxSeen = 64
 
-// olderNote is a checkpoint that only older keys have signed. Because a thief of a retired key
-// could have signed it, checkOlder decides after the walk whether to accept it.
+// olderNote is a checkpoint that only older keys have signed. Because someone who stole a retired
+// key could have signed it, checkOlder decides after the walk whether to accept it.
 type olderNote struct {
 	NamedCheckpoint
 	checkpoint proofs.Checkpoint
 }
 
-// openAgainst opens the checkpoints in Options.Against. Any key of the log can have signed
-// them.
+// openAgainst opens the checkpoints in Options.Against, which may be signed by any key of the log.
 func (a *Auditor) openAgainst() error {
 	for _, note := range a.options.Against {
 		if checkpoint, err := proofs.OpenCheckpoint(note.Text, a.newest()...); err == nil {
@@ -44,9 +43,9 @@ func (a *Auditor) openAgainst() error {
 	return nil
 }
 
-// checkOlder compares the walked log with checkpoints that older keys have signed. It reports
-// a checkpoint as wrong if, at that size, the keys that signed it were retired already or had
-// to sign together with another key.
+// checkOlder compares the walked log with checkpoints that only older keys have signed. It returns
+// a *CheckpointError if, at the size of a checkpoint, the keys that signed it were already retired
+// or had to sign together with another key.
 func (a *Auditor) checkOlder(at audit.Position, past audit.History) error {
 	if len(a.older) == 0 || at.Keys == nil {
 		return nil
@@ -96,8 +95,8 @@ func (a *Auditor) remember(log *fetch.Log, at audit.Position) error {
 	return a.state.save()
 }
 
-// show adds the checkpoint that the server has just shown to the checkpoints that the log must
-// extend. The next save writes it to the state.
+// show adds the checkpoint that the server has just returned to the checkpoints that the log must
+// extend. The next save writes it to the state file.
 func (a *Auditor) show(log *fetch.Log) {
 	now, err := a.openSeen(log)
 	known := func(s seenNote) bool { return s.Checkpoint == now.Checkpoint }
@@ -114,9 +113,9 @@ func (a *Auditor) reach(ctx context.Context, log *fetch.Log, at audit.Position) 
 	return a.see(ctx, log)
 }
 
-// rememberDamaged stores the checkpoint of a damaged log, because its signature is evidence.
-// It does not store a checkpoint that is itself the damage, or that forks from remembered
-// ones.
+// rememberDamaged stores the checkpoint of a damaged log, because its signature is evidence. It
+// does not store a checkpoint if the damage is in the checkpoint itself, or if the log is a fork of
+// the remembered one.
 func (a *Auditor) rememberDamaged(ctx context.Context, log *fetch.Log, d *audit.Damage) error {
 	switch d.Kind {
 	case audit.KindSignature, audit.KindCheckpoint, audit.KindFork:
@@ -125,8 +124,8 @@ func (a *Auditor) rememberDamaged(ctx context.Context, log *fetch.Log, d *audit.
 	return a.see(ctx, log)
 }
 
-// see stores the checkpoint of log, which may be a different log than that of the stored
-// checkpoints. It replaces only those checkpoints that the new one provably extends.
+// see stores the checkpoint of log, which may be a different log from the one that the stored
+// checkpoints belong to. It replaces only those checkpoints that the new one provably extends.
 func (a *Auditor) see(ctx context.Context, log *fetch.Log) error {
 	now, err := a.openSeen(log)
 	if err != nil {
@@ -153,8 +152,8 @@ func (a *Auditor) openSeen(log *fetch.Log) (seenNote, error) {
 	return seenNote{checkpoint, log.Checkpoint()}, nil
 }
 
-// unproved returns the seen checkpoints that the log's tiles do not prove to belong to earlier
-// states of the log.
+// unproved returns the seen checkpoints for which the log's tiles do not prove that the log extends
+// them.
 func unproved(ctx context.Context, log *fetch.Log, now proofs.Checkpoint, seen []seenNote) []seenNote {
 	if len(seen) == 0 {
 		return nil

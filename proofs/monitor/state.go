@@ -27,8 +27,8 @@ const (
 	firstStateVersion = 1
 )
 
-// stateFile is what one audit stores for the next, as JSON in a file. The data about single events
-// is in a folder beside it.
+// stateFile is what one audit stores for the next one, as JSON in a file. Data about individual
+// events is stored in a folder beside that file.
 type stateFile struct {
 	Version      int      `json:"version"`
 	Ledger       string   `json:"ledger"`
@@ -52,12 +52,12 @@ type stateFile struct {
 	// Keys holds the log's keys according to its events, in the format of log/key; absent before
 	// the first walk.
 	Keys *proofs.KeyHistory `json:"keys,omitempty"`
-	// MemberSecretHash is the log's commitment to the secret of payload members; "" if there
-	// is none.
+	// MemberSecretHash is the log's commitment to the secret that keys the digests of payload
+	// members, or "" if there is no commitment.
 	MemberSecretHash string `json:"member_secret_hash,omitempty"`
 	// Tally holds totals over the walked events.
 	Tally audit.Tally `json:"tally"`
-	// Checked holds the time of each check's last success, by the name of the check.
+	// Checked holds the last success of each check, keyed by the name of the check.
 	Checked map[string]LastSuccess `json:"checked"`
 	// Files holds the lengths and checksums of the files in the folder.
 	Files map[string]fileSum `json:"files"`
@@ -66,7 +66,7 @@ type stateFile struct {
 	Checksum string `json:"checksum"`
 }
 
-// LastSuccess is the time of a check's last success, and the size of the log at that time.
+// LastSuccess holds the time of a check's last success and the size of the log at that time.
 type LastSuccess struct {
 	Size uint64 `json:"size"`
 	Time string `json:"time"` // RFC 3339, UTC
@@ -84,8 +84,8 @@ func (s stateFile) encode() ([]byte, error) {
 	return slices.Concat(before, []byte(checksumOf(text)), after), nil
 }
 
-// cutChecksum splits the text of a state file at its checksum. digits is the length of the
-// checksum.
+// cutChecksum splits the text of a state file before and after its checksum, which has the given
+// number of digits.
 func cutChecksum(text []byte, digits int) (before, after []byte, found bool) {
 	const name = `"checksum": "`
 	at := bytes.LastIndex(text, []byte(name)) + len(name)
@@ -122,17 +122,17 @@ type state struct {
 	at      audit.Position
 	uses    uint64                 // number of uses of idempotency keys so far
 	checked uint64                 // number of entries whose idempotency keys have been compared
-	seen    []seenNote             // signed checkpoints, the oldest first
+	seen    []seenNote             // signed checkpoints, oldest first
 	keys    []*proofs.Verifier     // the trusted keys
-	done    map[string]LastSuccess // when each check last succeeded, by its name
-	// converted means that the state was of an earlier version, so the log is walked again.
+	done    map[string]LastSuccess // last success of each check, keyed by the name of the check
+	// converted means that the state had an earlier version, so the log is walked again.
 	converted     bool
 	convertedKeys *proofs.KeyHistory // the keys in a state of version 1
 }
 
-// openState reads the state file, which may be absent, and locks the state. It refuses the
-// state of a log that has none of the known keys. The error is a *StateError, unless creating
-// temporary files fails.
+// openState locks the state and reads the state file, which may be absent. It refuses the state of
+// a log that has none of the known keys. The error is a *StateError, unless temporary files cannot
+// be created.
 func openState(file string, known []*proofs.Verifier) (*state, error) {
 	m := &state{file: file, done: make(map[string]LastSuccess)}
 	if file == "" {
@@ -159,7 +159,7 @@ func (m *state) refuse(reason, err error) error {
 }
 
 // lockFolder locks the folder beside the state file, so that no other audit uses it until the lock
-// is closed or the process exits. It creates the folder if absent.
+// is closed or the process exits. It creates the folder if it does not exist.
 func (m *state) lockFolder() error {
 	if err := os.Mkdir(m.dir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return m.refuse(nil, err)
@@ -273,7 +273,7 @@ func (m *state) convert(s *stateFile, known []*proofs.Verifier) (err error) {
 	return err
 }
 
-// history returns the log's keys according to earlier walks, or nil if there were none.
+// history returns the log's keys according to earlier walks, or nil if there were no earlier walks.
 func (m *state) history() *proofs.KeyHistory {
 	if m.at.Keys == nil {
 		return m.convertedKeys
@@ -281,7 +281,8 @@ func (m *state) history() *proofs.KeyHistory {
 	return m.at.Keys
 }
 
-// readSeen verifies the notes in the state file with the known keys, and keeps their checkpoints.
+// readSeen verifies the notes in the state file with the known keys and adds their checkpoints to
+// m.seen.
 func (m *state) readSeen(s *stateFile, known []*proofs.Verifier) error {
 	for _, note := range append([]string{s.Checkpoint}, s.Unproved...) {
 		checkpoint, err := proofs.OpenCheckpoint([]byte(note), known...)
@@ -296,7 +297,8 @@ func (m *state) readSeen(s *stateFile, known []*proofs.Verifier) error {
 	return nil
 }
 
-// checkpoints returns the checkpoints in the state, each with the party that saw it.
+// checkpoints returns the checkpoints in the state, each with a description of the audit that saw
+// it.
 func (m *state) checkpoints() []audit.SeenCheckpoint {
 	var seen []audit.SeenCheckpoint
 	for i, s := range m.seen {
@@ -309,7 +311,7 @@ func (m *state) checkpoints() []audit.SeenCheckpoint {
 	return seen
 }
 
-// checkKeys checks that the key history agrees with the state's size.
+// checkKeys checks that the key history is consistent with the size in the state file.
 func (s *stateFile) checkKeys() error {
 	switch {
 	case s.Size > 0 && s.Keys == nil:
@@ -405,7 +407,7 @@ func (m *state) save() error {
 	return nil
 }
 
-// Close closes the files. It removes them if the audit stores nothing.
+// Close closes the files, and removes them if they are only temporary.
 func (m *state) Close() error {
 	err := m.past.Close()
 	if m.file == "" {
@@ -414,7 +416,7 @@ func (m *state) Close() error {
 	return errors.Join(err, m.lock.Close())
 }
 
-// hexHashes returns hashes in hexadecimal, as the state file contains them.
+// hexHashes returns the hashes in hexadecimal, as in the state file.
 func hexHashes(hashes []proofs.Hash) []string {
 	texts := make([]string, len(hashes))
 	for i, h := range hashes {

@@ -19,8 +19,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// grownLog returns a log, its keys, and the state of an earlier audit. Since that audit, the log has
-// gained four events and one key.
+// grownLog returns a log, its keys, and the state file of an earlier audit. Since that audit, the
+// log has gained four events and one key.
 func grownLog(t testing.TB) (l *ledgertest.StoredLog, keys []*proofs.Verifier, state string) {
 	w := ledgertest.New(t, 5, 0, 0)
 	state = filepath.Join(t.TempDir(), "state")
@@ -41,9 +41,9 @@ func grownLog(t testing.TB) (l *ledgertest.StoredLog, keys []*proofs.Verifier, s
 	return w.Read(t, w.Data), history.Verifiers(), state
 }
 
-// FuzzAuditState changes the state file and a byte of the folder beside it. The audit must
-// refuse the state, or continue from it and find damage, or reach the right position, from
-// which the next audit can continue.
+// FuzzAuditState changes the state file and one byte of a file in the folder beside it. The audit
+// must refuse the state, fail or find damage after continuing from it, or reach the right position,
+// from which the next audit can continue.
 func FuzzAuditState(f *testing.F) {
 	log, keys, sound := grownLog(f)
 	text, err := os.ReadFile(sound)
@@ -72,7 +72,7 @@ func FuzzAuditState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, number uint8, at uint16, flip byte) {
 		state := filepath.Join(t.TempDir(), "state")
 		var s stateFile
-		if json.Unmarshal(text, &s) == nil && s.Checksum != "" { // set a valid checksum, so that the audit reads more of the file
+		if json.Unmarshal(text, &s) == nil && s.Checksum != "" { // set a valid checksum, so that more of the file is read
 			var err error
 			text, err = s.encode()
 			require.NoError(t, err)
@@ -131,7 +131,7 @@ func TestKeysThatWereNotCompared(t *testing.T) {
 	published := openLog(t, log, keys)
 	_, end, err := audit.ExtendWalk(t.Context(), log, audit.Options{Verifiers: keys}, audit.ExtendOptions{From: m.at, Past: m.past, Seen: a.seen()})
 	require.NoError(t, err)
-	m.seen = nil // chosen so that no tile is fetched
+	m.seen = nil // so that reach does not need to fetch any tile
 	require.NoError(t, a.reach(t.Context(), published, end))
 	require.NoError(t, m.Close())
 	require.NotZero(t, looked())

@@ -16,7 +16,7 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// optionsFor returns the options for an audit of the ledger at a URL with a state file.
+// optionsFor returns the options for auditing the ledger at url with the given key and state file.
 func optionsFor(t testing.TB, url, key, state string) Options {
 	t.Helper()
 	verifier, err := proofs.ParseVerifier(key)
@@ -40,8 +40,8 @@ func stateOf(t testing.TB, state string) (s stateFile) {
 	return s
 }
 
-// stateOfSize returns the state of a small log, the log's keys, and the files in which damage
-// must be detected, the state file first.
+// stateOfSize audits a small log. It returns the path of the state file, the log's keys, and the
+// files in which damage must be detected, the state file first.
 func stateOfSize(t *testing.T, before int) (state string, keys []*proofs.Verifier, files []string) {
 	t.Helper()
 	w := ledgertest.New(t, before, 0, 0)
@@ -141,9 +141,9 @@ func TestExcessBytesOfAStateAreIgnored(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// A state with files of another state is refused, whether that is the state of another ledger
-// or of the same ledger at another time. The exception is a file that merely continues the
-// right one.
+// A state that contains a file of another state is refused, whether the other state is that of
+// another ledger or of the same ledger at another time. The only exception is a file that merely
+// continues the right one.
 func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
 	state, keys, files := stateOfSize(t, 1)
 	other, otherKeys, _ := stateOfSize(t, 2)
@@ -244,7 +244,7 @@ func TestStatesThatAreRefused(t *testing.T) {
 	}
 }
 
-// stateFiles returns the contents of the files of a state.
+// stateFiles returns the contents of the files of a state, keyed by path.
 func stateFiles(t *testing.T, state string) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob(state + ".d/*")

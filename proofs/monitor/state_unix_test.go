@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An audit follows no links that another user has put in place of its state, and trusts no
-// file that other users can write to.
+// An audit does not follow links that another user has put in place of its state, and does not
+// trust files that other users can write to.
 func TestStatesThatOthersCanChangeAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precious")
 	require.NoError(t, os.WriteFile(path, []byte("precious"), 0o600))

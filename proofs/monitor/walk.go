@@ -15,11 +15,11 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// stepWalk is the name of the step for Options.Progress.
+// stepWalk is the name of this step in calls to Options.Progress.
 const stepWalk = "auditing"
 
-// walk verifies the log and copies its totals into the report. The error is an *audit.Damage
-// if there is damage. The checkpoint is remembered even then.
+// walk verifies the log and copies its totals into the report. If there is damage, the error is an
+// *audit.Damage, and the checkpoint is stored as evidence (rememberDamaged).
 func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.ExtendOptions) (audit.Position, error) {
 	a.options.Progress(stepWalk, 0, log.Size())
 	options := audit.Options{Verifiers: a.bounded(), Successors: a.keys, Ledger: a.options.Ledger, Now: time.Now(),
@@ -52,7 +52,7 @@ func (a *Auditor) walkOn(ctx context.Context, log *fetch.Log) error {
 	return a.remember(log, at)
 }
 
-// temporaryFolder creates a folder for the files of one audit. The caller removes it.
+// temporaryFolder creates a folder for the files of one audit. The caller must remove it.
 func temporaryFolder() (string, error) {
 	dir, err := os.MkdirTemp("", "colophon-audit-")
 	if err != nil {
@@ -135,7 +135,7 @@ func (w *Walk) CatchUp(ctx context.Context) error {
 	return err
 }
 
-// each receives every verified entry of the walk.
+// each is called with every verified entry of the walk.
 func (w *Walk) each(e audit.WalkedEntry) error {
 	if err := w.pass(e); err != nil || w.content == nil {
 		return err
@@ -143,8 +143,8 @@ func (w *Walk) each(e audit.WalkedEntry) error {
 	return w.content.add(e)
 }
 
-// pass records which records an entry redacts, if content is checked, and passes the entry to
-// the AnswerCheck.
+// pass passes an entry to the AnswerCheck. If content is checked, it also keeps track of which
+// records the entry redacts.
 func (w *Walk) pass(e audit.WalkedEntry) error {
 	if e.Body.Kind == record.ContentRedacted && w.content != nil {
 		for seq := range e.Body.Redaction.Seqs.All() {
@@ -159,8 +159,8 @@ func (w *Walk) pass(e audit.WalkedEntry) error {
 	return w.options.Answers.Entry(e)
 }
 
-// compareRedactions compares the content that the server served or reported as erased, for the
-// first size records, with the redactions in the log.
+// compareRedactions compares what the server served or reported as erased, for the first size
+// events, with the redactions in the log.
 func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 	for seq := range size {
 		facts, err := w.past.Flags(seq)
@@ -185,8 +185,8 @@ func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 	return nil
 }
 
-// anotherRedaction returns the *Damage for a record whose redacting event is not the one that the
-// server names.
+// anotherRedaction returns the *Damage for a record that was redacted by a different event from the
+// one that the server names.
 func (w *Walk) anotherRedaction(seq, by uint64) error {
 	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("the server reports that event %d erased its content, but event %d redacts it", by, w.redactedBy[seq])}
 }
@@ -217,7 +217,7 @@ func (w *Walk) mustBeGone(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// eventAgain reads a verified event again.
+// eventAgain rereads from the log an event that the walk has verified.
 func (w *Walk) eventAgain(ctx context.Context, seq uint64) (pyjson.Value, error) {
 	tile, err := w.past.Tile(0, seq/proofs.FullTile)
 	at := seq % proofs.FullTile * proofs.HashSize

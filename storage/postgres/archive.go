@@ -9,10 +9,10 @@ import (
 	"colophon/storage"
 )
 
-// Archive implements storage.Archiver. It locks the setting but not the head, because commits must
-// not wait for it. It does not need the fencing epoch: everything that it deletes is in the copy,
-// no matter which server deletes it, and the archived part only grows. If the outcome is unknown,
-// the caller can call Archive again.
+// Archive implements storage.Archiver. It locks the row of the archive setting but not the head
+// row, because commits must not wait for it. It needs no fencing epoch: everything that it deletes
+// is in the archive copy, no matter which server deletes it, and the archived part of the log only
+// grows. If the outcome is unknown, the caller can call Archive again.
 func (l *ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64) error {
 	err := l.db.writable(ctx)
 	if err == nil && !l.HoldsLease() {

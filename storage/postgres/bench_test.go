@@ -12,8 +12,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// Sizes in bytes of the parts of a record in a benchmark, and the number of different prompts in
-// the records.
+// These are the sizes, in bytes, of the parts of a benchmark record. benchPrompts is the number of
+// distinct prompts among the records.
 const (
 	benchEntry   = 1100
 	benchText    = 500 // length of a record's payload, and also of its output
@@ -21,8 +21,8 @@ const (
 	benchPrompts = 32
 )
 
-// benchBatch returns a batch on old that adds n records and their tiles. A record has an entry, two
-// unique texts, a prompt that it shares with other records, and an idempotency key.
+// benchBatch returns a batch that extends old by n records, including their tiles. Each record has
+// an entry, two unique texts, a prompt that it shares with other records, and an idempotency key.
 func benchBatch(old storage.Head, n int, text []byte) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Checkpoint: text[:300]}}
 	cut := func(seq uint64, bytes int) []byte {
@@ -47,8 +47,8 @@ func benchBatch(old storage.Head, n int, text []byte) storage.Batch {
 	return b
 }
 
-// BenchmarkCommits measures concurrent commits to several ledgers, for a server that shares the
-// database with others.
+// BenchmarkCommits measures concurrent commits to several ledgers, by a server that shares the
+// database with other servers.
 func BenchmarkCommits(b *testing.B) {
 	const ledgers, records = 4, 16
 	text := benchWords(1 << 20)
@@ -79,7 +79,8 @@ func BenchmarkCommits(b *testing.B) {
 	require.NoError(b, db.Close())
 }
 
-// benchWords returns a text of random words that has the given number of bytes.
+// benchWords returns a text of random words with the given length in bytes. The text is the same in
+// every run.
 func benchWords(bytes int) (text []byte) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	for len(text) < bytes {

@@ -14,10 +14,10 @@ import (
 
 var _ storage.KeyChecker = (*Database)(nil)
 
-// CheckKeys implements storage.KeyChecker. A key here is a row. CheckKeys counts the rows of each
-// table. The caller has already checked that everything that the log names is stored, so a count
-// that is too high means that there is a stray row. CheckKeys then reads the event of each row to
-// find the stray one.
+// CheckKeys implements storage.KeyChecker. In this package, a key is a row, so CheckKeys counts the
+// rows of each table. The caller has already checked that everything the log mentions is stored, so
+// if a count is too high, there is a stray row. To find it, CheckKeys then compares each row with
+// the event that it belongs to.
 func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.StrayKey, error) {
 	c := &check{db: d, progress: progress}
 	strays, err := c.run(ctx, logs)
@@ -27,7 +27,7 @@ func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSum
 	return strays, nil
 }
 
-// check is one call of CheckKeys.
+// check holds the state of one call to CheckKeys.
 type check struct {
 	db       *Database
 	progress func(keys uint64) // may be nil
@@ -97,7 +97,7 @@ func (c *check) count(ctx context.Context, query string, arguments ...any) (uint
 	return uint64(n), nil
 }
 
-// ledgerCheck checks the rows of one ledger.
+// ledgerCheck checks the rows of one ledger against its head and its log.
 type ledgerCheck struct {
 	*check
 	ledger *ledger
@@ -105,7 +105,7 @@ type ledgerCheck struct {
 	log    storage.LogSummary
 }
 
-// run returns the first stray, or nil if there is none.
+// run runs all the checks and returns the first stray row that they find, or nil if there is none.
 func (c *ledgerCheck) run(ctx context.Context) (*storage.StrayKey, error) {
 	for _, part := range []func(context.Context) (*storage.StrayKey, error){c.entries, c.tiles, c.holdings, c.needs, c.claims, c.settings} {
 		if stray, err := part(ctx); err != nil || stray != nil {
@@ -128,8 +128,8 @@ func (c *ledgerCheck) entries(ctx context.Context) (*storage.StrayKey, error) {
 	return stray(storage.StrayEntry, uint64(seqs[0]), "it is stored, but the head has %d entries", c.head.Size), nil
 }
 
-// tiles checks that the head's tree includes each stored tile up to the tile's last stored hash.
-// The caller of CheckKeys has already checked the hashes.
+// tiles checks that no stored tile has more hashes than the head's tree has at that position. The
+// caller of CheckKeys has already checked the hashes themselves.
 func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.StrayKey, err error) {
 	const height = 8 // log2 of storage.TileHashes
 	err = c.db.read(ctx, func(pool *pgxpool.Pool) error {
@@ -152,8 +152,8 @@ func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.StrayKey, err e
 	return found, err
 }
 
-// holdings checks that each reference has its content, that no record has two references to the
-// same content, and that each piece of content is needed by a record.
+// holdings checks that the content of each reference is stored, that no record references the same
+// content twice, and that each piece of content is needed by a record.
 func (c *ledgerCheck) holdings(ctx context.Context) (*storage.StrayKey, error) {
 	for _, wrong := range []struct{ query, message string }{
 		{`SELECT r.digest, r.seq FROM colophon_references r WHERE r.ledger = $1 AND NOT EXISTS (
@@ -182,7 +182,7 @@ func (c *ledgerCheck) holdings(ctx context.Context) (*storage.StrayKey, error) {
 	return nil, nil
 }
 
-// need is a piece of content and a record that needs it.
+// need pairs the digest of a piece of content with the seq of a record that needs it.
 type need struct {
 	digest []byte
 	seq    int64
@@ -192,11 +192,11 @@ func scanNeed(row pgx.CollectableRow) (n need, err error) {
 	return n, row.Scan(&n.digest, &n.seq)
 }
 
-// checkPage is the number of rows that the search for a stray row reads at once.
+// checkPage is the number of rows that each query reads while searching for a stray row.
 const checkPage = 1024
 
-// needs compares the number of stored pairs of content and a record that needs it with the number
-// in the log. If they differ, it returns the stray pair.
+// needs counts the stored pairs of a piece of content and a record that needs it, and compares this
+// count with the log's. If they differ, it returns a stray pair.
 func (c *ledgerCheck) needs(ctx context.Context) (*storage.StrayKey, error) {
 	first, err := c.count(ctx, `SELECT count(seq) FROM colophon_contents WHERE ledger = $1`, c.ledger.number)
 	if err != nil {
@@ -229,7 +229,7 @@ func (c *ledgerCheck) needs(ctx context.Context) (*storage.StrayKey, error) {
 	return stray(storage.StrayContent, c.head.Size, "%d are stored, but the log accounts for %d", first+later, c.log.Needs), nil
 }
 
-// need returns a stray if the record of n does not need the content.
+// need returns a stray if the record n.seq does not need the content n.digest, and nil otherwise.
 func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.StrayKey, error) {
 	seq := uint64(n.seq)
 	if seq >= c.head.Size {
@@ -253,7 +253,7 @@ func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.StrayKey, erro
 }
 
 // claims compares the number of stored claims with the number in the log. If they differ, it
-// returns the stray claim.
+// returns a stray claim.
 func (c *ledgerCheck) claims(ctx context.Context) (*storage.StrayKey, error) {
 	n, err := c.count(ctx, `SELECT count(*) FROM colophon_claims WHERE ledger = $1`, c.ledger.number)
 	if err != nil || n == c.log.Claims {

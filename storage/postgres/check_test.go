@@ -12,9 +12,9 @@ import (
 	"colophon/storage"
 )
 
-// checked creates a ledger with every kind of row. It returns the database, a tamperer for the
-// ledger, and the summary that a walk over the ledger's log produces. Event 2 redacts event 0, and event 1
-// needs content that event 0 posted.
+// checked creates a ledger that has every kind of row. It returns the database, a tamperer for the ledger,
+// and the summary that a walk over the ledger's log would produce. Event 2 redacts event 0, and event 1
+// needs content that was posted with event 0.
 func checked(t *testing.T) (db *Database, x *tamperer, log storage.LogSummary) {
 	db = openAt(t, emptyURL(t))
 	ctx := t.Context()

@@ -13,14 +13,14 @@ import (
 	"colophon/storage"
 )
 
-// Limits of one statement, in bytes and rows. They are below the message limits of all engines. A
-// larger commit is split into several statements.
+// These are the limits on one statement, in bytes of row data and in rows. They are below the
+// message size limits of all supported engines. A larger commit is split into several statements.
 const (
 	statementBytes = 4 << 20
 	statementRows  = 4096
 )
 
-// Commit implements storage.Store. Commits of one ledger run one at a time.
+// Commit implements storage.Store. Commits to the same ledger run one at a time.
 func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	if err := b.Check(old); err != nil {
 		return fmt.Errorf("committing to ledger %q: %w", l.name, err)
@@ -40,8 +40,9 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// apply begins a transaction and runs the statements of a commit. The server receives all
-// statements together, unless the commit redacts records.
+// apply begins a transaction and runs the statements of a commit, but does not commit the
+// transaction. It sends all the statements to the server together, unless the commit redacts
+// records.
 func (l *ledger) apply(ctx context.Context, conn *pgx.Conn, epoch int64, old storage.Head, b storage.Batch) error {
 	s := &statements{ledger: number(l.number)}
 	s.begin()
@@ -61,31 +62,30 @@ func (l *ledger) apply(ctx context.Context, conn *pgx.Conn, epoch int64, old sto
 	return s.send(ctx, conn)
 }
 
-// statements collects statements for one ledger that are sent together.
+// statements is a queue of statements for one ledger that are sent to the server together.
 type statements struct {
-	ledger []byte // number of the ledger
+	ledger []byte // the ledger's number, encoded as a bigint
 	queued []statement
 }
 
-// statement is a query and its parameters in PostgreSQL's binary format.
+// statement is a query with its parameters, which are encoded in PostgreSQL's binary format.
 type statement struct {
 	query      string
 	parameters [][]byte
-	rows       int64 // number of rows that the statement must change (otherwise send returns errRefused); 0 means any number
+	rows       int64 // number of rows that the statement must change, or 0 if any number is allowed; send returns errRefused if they differ
 }
 
 func (s *statements) add(query string, parameters ...[]byte) {
 	s.queued = append(s.queued, statement{query: query, parameters: parameters})
 }
 
-// begin adds the statement that begins a transaction.
 func (s *statements) begin() { s.add("begin") }
 
 var binaryFormat = []int16{pgx.BinaryFormatCode} // format code of all parameters
 
-// send sends the statements that were added since the last call, together, and returns the first
-// error. The connection keeps each statement prepared. Parameters are encoded by this package,
-// because pgx encodes arrays one element at a time, which took as long as the server's work.
+// send sends all queued statements together and returns the first error. Each statement stays
+// prepared on the connection. This package encodes the parameters itself, because pgx encodes
+// arrays one element at a time, which took as long as the server's own work.
 func (s *statements) send(ctx context.Context, conn *pgx.Conn) error {
 	var batch pgconn.Batch
 	for i := range s.queued {
@@ -112,23 +112,24 @@ func (s *statements) send(ctx context.Context, conn *pgx.Conn) error {
 	return cmp.Or(failed, results.Close())
 }
 
-// number encodes a bigint.
+// number encodes n as a bigint.
 func number(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
 
-// OIDs of the types of elements
+// These are the PostgreSQL OIDs of the array element types.
 const (
 	byteaType  = 17
 	bigintType = 20
 )
 
-// appendArray appends the header of an array with one dimension. The elements follow it.
+// appendArray appends the header of a one-dimensional array. The caller must append the elements
+// after it.
 func appendArray(dst []byte, elementType uint32, length int) []byte {
 	dimensions := uint32(1)
 	if length == 0 {
 		dimensions = 0
 	}
 	dst = binary.BigEndian.AppendUint32(dst, dimensions)
-	dst = binary.BigEndian.AppendUint32(dst, 0) // flag: the array has no NULL
+	dst = binary.BigEndian.AppendUint32(dst, 0) // flag: no element is NULL
 	dst = binary.BigEndian.AppendUint32(dst, elementType)
 	if length == 0 {
 		return dst
@@ -137,9 +138,9 @@ func appendArray(dst []byte, elementType uint32, length int) []byte {
 	return binary.BigEndian.AppendUint32(dst, 1) // index of the first element
 }
 
-const arrayHead = 20 // length in bytes of the header of an array that is not empty
+const arrayHead = 20 // length in bytes of the header of a nonempty array
 
-// numbers encodes a bigint[].
+// numbers encodes list as a bigint[].
 func numbers(list []int64) []byte {
 	const size = 8
 	dst := appendArray(make([]byte, 0, arrayHead+(4+size)*len(list)), bigintType, len(list))
@@ -149,7 +150,7 @@ func numbers(list []int64) []byte {
 	return dst
 }
 
-// texts encodes a bytea[].
+// texts encodes list as a bytea[].
 func texts(list [][]byte) []byte {
 	size := arrayHead
 	for _, text := range list {
@@ -162,8 +163,8 @@ func texts(list [][]byte) []byte {
 	return dst
 }
 
-// head adds the statement that replaces the head and so locks its row. It must come first in a
-// transaction.
+// head adds the statement that updates the head row, which also locks the row. It must be the first
+// statement of a transaction.
 func (s *statements) head(epoch int64, old, next storage.Head) {
 	s.add(`UPDATE colophon_heads SET size = $5, tip = $6, time = $7, checkpoint = $8
 		WHERE ledger = $1 AND epoch = $2 AND size = $3 AND tip = $4 AND NOT frozen`,
@@ -171,8 +172,8 @@ func (s *statements) head(epoch int64, old, next storage.Head) {
 	s.queued[len(s.queued)-1].rows = 1
 }
 
-// pieces splits n rows into runs that stay within the limits of a statement, and calls each for
-// every run. size returns the size of a row in bytes.
+// pieces splits n rows into ranges that fit into one statement each, and calls each with the bounds
+// of every range. size returns the size of row i in bytes.
 func pieces(n int, size func(i int) int, each func(start, end int)) {
 	start, bytes := 0, 0
 	for i := range n {
@@ -198,8 +199,8 @@ func (s *statements) entries(first uint64, entries [][]byte) {
 	})
 }
 
-// claims stores a claim for each idempotency key. If a batch claims a key twice, the later claim is
-// stored.
+// claims adds the statements that store a claim for each idempotency key. If a batch claims a key
+// twice, the later claim wins.
 func (s *statements) claims(keys []storage.Claim) {
 	at := make(map[storage.Hash]int, len(keys))
 	last := make([]storage.Claim, 0, len(keys))
@@ -223,7 +224,8 @@ func (s *statements) claims(keys []storage.Claim) {
 	})
 }
 
-// tiles adds to each stored tile the hashes that it does not have yet.
+// tiles adds, for each tile, a statement that stores the hashes of the tile that are not stored
+// yet.
 func (s *statements) tiles(tiles []storage.Tile) {
 	for _, t := range tiles {
 		s.add(`INSERT INTO colophon_tiles (ledger, level, idx, stop, hashes)
@@ -234,8 +236,9 @@ func (s *statements) tiles(tiles []storage.Tile) {
 	}
 }
 
-// contents stores the pieces that the ledger does not have, and a reference for every other event
-// that needs a piece.
+// contents adds the statements that store each piece of content that the ledger does not have yet,
+// along with the seq of an event that needs it. For every other event that needs the piece, they
+// store a reference.
 func (s *statements) contents(contents []storage.Content) {
 	type need struct {
 		digest storage.Hash
@@ -275,9 +278,10 @@ func (s *statements) contents(contents []storage.Content) {
 	})
 }
 
-// redact records the redactions of records that are not yet redacted, removes the references of
-// these records to content, and deletes content that no record needs any longer. A stored redaction
-// by an event beyond the head is ignored, because no commit wrote it and it erased nothing.
+// redact records the redaction of each record that is not redacted yet, removes the references from
+// these records to content, and deletes content that no record needs any longer. If a stored
+// redaction names an event beyond the head, redact overwrites it, because no commit wrote it and it
+// erased nothing.
 func (l *ledger) redact(ctx context.Context, conn *pgx.Conn, old storage.Head, redactions []storage.Redaction) error {
 	first := make(map[uint64]*storage.Redaction, len(redactions))
 	var seqs, by []int64

@@ -1,15 +1,16 @@
 // Package postgres stores ledgers in a database that speaks PostgreSQL's protocol: PostgreSQL 14 or
-// later, CockroachDB, or YugabyteDB. It uses plain tables, and only SQL that the documentation of
-// all three engines describes.
+// later, CockroachDB, or YugabyteDB. It uses plain tables and only SQL that all three engines
+// document.
 //
 // # Fencing
 //
-// The row of a ledger's head names the writer and the epoch. A process that opens the ledger raises
-// the epoch and sets the writer to itself. Servers that share the database do this when they take
-// the ledger's lease (Leases). Every transaction that writes to the ledger first updates or locks
-// this row, on the condition that it still has the writer's epoch; a commit also requires the size
-// and the tip that it builds on. If the condition is not met, nothing is written. Two processes can
-// therefore open the same ledger, but once the second has opened it, the first cannot write.
+// Each ledger has a head row, which names the ledger's current writer and epoch. A process that
+// opens the ledger raises the epoch and makes itself the writer. Servers that share the database do
+// this when they take the lease on the ledger (see Leases). Every transaction that writes to the
+// ledger first updates or locks this row, on the condition that the row still has the writer's
+// epoch; a commit also requires that the row has the size and the tip that the commit builds on. If
+// the condition is not met, nothing is written. Two processes can therefore open the same ledger,
+// but once the second has opened it, the first cannot write.
 //
 // # Unknown outcomes
 //
@@ -20,20 +21,21 @@
 // a separate transaction, which returns the head, and uses this head only once the server has
 // answered the COMMIT of that transaction. Then:
 //
-//   - The outcome of the old transaction is decided. If it held the row, raising the epoch
-//     waited until it ended. If it did not hold the row, it finds a different epoch and writes
+//   - The outcome of the old transaction is decided. If it had locked the row, raising the epoch
+//     waited until it ended. If it had not locked the row, it finds a different epoch and writes
 //     nothing.
 //   - If the head shows the old transaction, it is as durable as the new one. Both went through
 //     the same write-ahead log in this order (or, in a distributed engine, through the same
 //     row), and the server has answered the later one.
 //
-// If this head is the one that the commit was to produce, the store reports success; otherwise it
-// repeats the commit under the new epoch. If a server answers COMMIT with a warning, as PostgreSQL
-// does when the wait for a standby was cancelled, it has not acknowledged the commit.
+// If this head is the one that the commit was meant to produce, the store reports success;
+// otherwise it repeats the commit under the new epoch. If a server answers COMMIT with a warning,
+// as PostgreSQL does when the wait for a standby is cancelled, the commit does not count as
+// acknowledged.
 //
-// Opening a ledger works in the same way. Head returns the head that this process knows to be
-// durable, not the head in the row, because another process could have changed the row since.
-// storage/postgres/model searches for orders of events that break this argument.
+// Opening a ledger works the same way. Head returns the head that this process knows to be durable,
+// not the head in the row, because another process could have changed the row since.
+// storage/postgres/model searches for interleavings of events that would violate this argument.
 //
 // If another process has taken over the ledger in the meantime, or if the database server does not
 // respond in time, the outcome stays unknown, and the caller must stop writing.
@@ -57,40 +59,42 @@ import (
 	"colophon/storage/postgres/sockets"
 )
 
-// Config says where a database is, and how to use it.
+// Config holds the options for opening a database.
 type Config struct {
-	// URL is a connection string of pgx: postgres://user:password@host:port/database?options. The
-	// tables are in the first schema of its search_path. Its option pool_max_conns limits the
-	// connections for reads. It may name several hosts (host:port,host:port); each connection then
-	// goes to the host that accepts writes.
+	// URL is a connection string in the format of pgx:
+	// postgres://user:password@host:port/database?options. The tables are in the first schema of
+	// its search_path. The pool_max_conns option limits the number of connections for reads. The
+	// URL may name several hosts (host:port,host:port); each connection then goes to the host that
+	// accepts writes.
 	URL string
-	// Logger receives the messages of the database; nil means slog.Default.
+	// Logger receives the database's log messages; nil means slog.Default().
 	Logger *slog.Logger
-	// Patience is the maximum time for a write, and also the maximum time for finding out the
-	// outcome of a write that has failed. After that, the outcome is unknown. 0 means one minute
+	// Patience is the timeout for a write, and also the timeout for finding out whether a failed
+	// write took effect. After the second timeout, the outcome stays unknown. 0 means one minute
 	// for each.
 	Patience time.Duration
-	// Server identifies this server among several that share the database. If it is set, the server
-	// takes over a ledger with Leases.Take. If it is nil, opening a ledger takes it over.
+	// Server identifies this server if several servers share the database. The server then takes
+	// over a ledger by calling Leases.Take. If Server is nil, opening a ledger takes it over.
 	Server *Server
 	// ReadOnly opens an existing database without taking over its ledgers. Every write fails.
 	ReadOnly bool
-	// Primary makes connections to a server that is in recovery fail with ErrStandby.
+	// Primary requires the database server to be a primary. Connecting to a server that is in
+	// recovery fails with ErrStandby.
 	Primary bool
-	// Moving allows opening a database that a migration has locked (see MigrationLock). Only colophon
-	// migrate sets it.
+	// Moving allows opening a database that a migration has locked (see MigrationLock). Only the
+	// colophon migrate command sets it.
 	Moving bool
 }
 
-// IsURL reports whether text begins like a Config.URL.
+// IsURL reports whether text begins with the scheme of a PostgreSQL URL, as Config.URL does.
 func IsURL(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
 const (
 	defaultPatience = time.Minute
-	// writeConnections limits the connections for writes. They are separate from those for reads,
-	// so that reads cannot delay commits. Each write uses one connection.
+	// writeConnections is the maximum number of connections for writes. They are separate from
+	// those for reads, so that reads cannot delay commits. Each write uses one connection.
 	writeConnections = 4
 )
 
@@ -104,13 +108,14 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// connectTime limits the time for connecting to one of several hosts, unless the URL sets
-// connect_timeout. After that, the next host is tried.
+// connectTime is the time limit for connecting to a host if the URL names several hosts and does
+// not set connect_timeout. After that, the next host is tried.
 const connectTime = 2 * time.Second
 
-// parse parses the URL. If it names several hosts, the first connection goes to the first host that
-// answers and accepts writes, and later ones go to the same host until it fails. If the database is
-// opened for reading only, the host need not accept writes.
+// parse returns the pool configuration for the URL. If the URL names several hosts, the first
+// connection goes to the first host that answers and accepts writes, and later connections go to
+// the same host until it fails. If the database is opened for reading only, the host need not
+// accept writes.
 func (c Config) parse(open *sockets.Set) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(c.URL)
 	if err != nil {
@@ -126,14 +131,15 @@ func (c Config) parse(open *sockets.Set) (*pgxpool.Config, error) {
 		}
 	}
 	connect.DialFunc = open.Track(connect.DialFunc, connect.ConnectTimeout)
-	connect.ConnectTimeout = 0 // pgx's limit would include the wait for other connections
+	connect.ConnectTimeout = 0 // pgx's own timeout would include the wait for other connections
 	connect.AfterConnect = func(_ context.Context, conn *pgconn.PgConn) error { return open.MarkOpened(conn.Conn()) }
 	return config, nil
 }
 
-// pools opens the pools of connections: for reads, for writes, and for waiting until a head that
-// was read is durable. If the database is opened for writing, writes and waits are the same pool.
-// Otherwise writes is nil, and waits is nil too, unless other servers write to the database.
+// pools opens the connection pools: one for reads, one for writes, and one for waiting until a head
+// that was read is durable. If the database is opened for writing, writes and waits are the same
+// pool. Otherwise writes is nil; waits is then also nil, unless other servers write to the
+// database.
 func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes, waits *pgxpool.Pool, err error) {
 	config, err := c.parse(open)
 	if err != nil {
@@ -169,8 +175,8 @@ func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes, wa
 	return reads, writes, waits, nil
 }
 
-// prepareReads prepares each new connection for reads. It does not call useIndexes for commands
-// that only read, because index scans do not suit their queries.
+// prepareReads prepares a new connection for reads. For a command that only reads, it does not call
+// useIndexes, because index scans do not suit that command's queries.
 func (c Config) prepareReads(ctx context.Context, conn *pgx.Conn) error {
 	if err := c.checkPrimary(ctx, conn); err != nil || c.ReadOnly && c.Server == nil {
 		return err
@@ -178,7 +184,8 @@ func (c Config) prepareReads(ctx context.Context, conn *pgx.Conn) error {
 	return useIndexes(ctx, conn)
 }
 
-// ErrStandby means that the database server is in recovery.
+// ErrStandby means that the database server is in recovery, and therefore a standby. It is returned
+// only if Config.Primary is set.
 var ErrStandby = errors.New("the database server is a standby (pg_is_in_recovery): it can lack records that the primary has acknowledged, so nothing is read from it; " +
 	"name the primary in the URL, with target_session_attrs=primary if the URL has several hosts")
 
@@ -202,10 +209,11 @@ func (c Config) checkPrimary(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// useIndexes makes PostgreSQL plan each statement once, and only with indexes. Every statement of
-// this package has a suitable index. Without useIndexes, PostgreSQL makes a new plan for each short
-// list of values. For longer lists, it can keep a plan that reads the whole table because the table
-// was small when the plan was made. Other engines do not have all of these settings.
+// useIndexes makes PostgreSQL plan each statement once and use only index scans. Every statement in
+// this package has a suitable index. Without these settings, PostgreSQL would plan a statement
+// again for each short list of values. For longer lists, it could keep a plan that scans the whole
+// table because the table was small when the plan was made. Other engines do not have all of these
+// settings.
 func useIndexes(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `SELECT set_config(s.name, v.value, false) FROM pg_settings s JOIN (VALUES
 		('enable_seqscan', 'off'), ('enable_bitmapscan', 'off'), ('jit', 'off'), ('plan_cache_mode', 'force_generic_plan')
@@ -216,9 +224,9 @@ func useIndexes(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// idleLimit is the time after which the server ends a transaction whose client is silent. The
-// client may have disappeared without closing the connection. Its transaction then still locks the
-// row of the head, and raising the epoch has to wait for it.
+// idleLimit returns how long a transaction may be idle before the server ends it. The client may
+// have disappeared without closing the connection; its transaction then still locks the head row,
+// and raising the epoch has to wait for it.
 func (c Config) idleLimit() time.Duration {
 	if c.Server != nil { // another server may be waiting for the row
 		return min(idleBesideOthers, c.Patience/8)
@@ -226,9 +234,9 @@ func (c Config) idleLimit() time.Duration {
 	return min(10*time.Second, c.Patience/8)
 }
 
-// prepareWrites checks the settings that commits depend on. It does this for each new connection,
-// because the server may have been restarted with other settings. It then sets synchronous_commit
-// for the connection, so that later changes of the configuration do not affect it.
+// prepareWrites checks the server settings that commits depend on. It does so for each new
+// connection, because the server may have been restarted with other settings. It then sets
+// synchronous_commit for the connection, so that later configuration changes do not affect it.
 func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	var commit, fsync, fullPages *string // nil if the engine does not have the setting
 	err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_commit', true), current_setting('fsync', true), current_setting('full_page_writes', true)`).
@@ -260,18 +268,18 @@ func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// SettingError reports a server setting that is off, so that confirmed commits could be lost.
+// SettingError reports that a server setting is off, so that confirmed commits could be lost.
 type SettingError struct {
 	Name   string // name of the setting that is off
 	effect string
 }
 
-// Error says what could be lost, and what to do.
+// Error says what could be lost and how to fix the setting.
 func (e *SettingError) Error() string {
 	return fmt.Sprintf("the server's setting %s is off: %s; set it to on for this server, database, and role", e.Name, e.effect)
 }
 
-// warned is the key under which a connection's custom data holds the last warning.
+// warned is the key in a connection's custom data for the last warning that the server sent.
 const warned = "colophon.warned"
 
 // noteWarning stores a warning from the server in the connection's custom data.
@@ -281,12 +289,12 @@ func noteWarning(conn *pgconn.PgConn, notice *pgconn.Notice) {
 	}
 }
 
-// errUnacknowledged means that the server answered COMMIT with a warning, so the commit may not be
-// durable.
+// errUnacknowledged means that the server answered a COMMIT with a warning, so the commit may not
+// be durable.
 var errUnacknowledged = errors.New("the database server answered COMMIT with a warning, so the commit may not be durable")
 
-// commit commits a transaction. If the error was not reported by the server, the outcome is
-// unknown.
+// commit commits the open transaction of conn. If it returns an error that was not reported by the
+// server, the outcome is unknown.
 func commit(ctx context.Context, conn *pgx.Conn) error {
 	notes := conn.PgConn().CustomData()
 	delete(notes, warned)

@@ -20,21 +20,21 @@ import (
 	"colophon/storage/postgres/sockets"
 )
 
-// Database contains the ledgers of one database. It implements storage.Database. Its methods are
-// safe for concurrent use, but none may be called after Close.
+// Database is an open PostgreSQL database that stores ledgers. It implements storage.Database. Its
+// methods are safe for concurrent use, but none may be called after Close.
 type Database struct {
 	reads    *pgxpool.Pool
 	writes   *pgxpool.Pool // nil if the database is open for reading only
-	waits    *pgxpool.Pool // see pools
+	waits    *pgxpool.Pool // see Config.pools
 	writer   string        // identifies this Database in the heads that it writes
 	patience time.Duration
 	config   Config
 	log      *slog.Logger
 	closed   atomic.Bool
 	open     *sockets.Set
-	leases   *Leases // nil means that opening a ledger takes it over
+	leases   *Leases // nil if the database is not shared; opening a ledger then takes it over
 
-	unanswered atomic.Uint64 // see Metrics
+	unanswered atomic.Uint64 // see Metrics.Unanswered
 
 	mu      sync.Mutex
 	ledgers map[string]*ledger // the ledgers opened so far, by name; guarded by mu
@@ -42,10 +42,10 @@ type Database struct {
 
 var _ storage.Database = (*Database)(nil)
 
-// Open opens a database, and creates or converts its tables if necessary. It returns a SettingError
-// if the server's settings could lose commits, a *pooler.SharedSessionError if connections share sessions,
-// storage.ErrFormat if the tables belong to a later build and this one cannot use them, and a
-// MigrationError if a migration has locked the database.
+// Open opens a database, and creates or converts its tables if necessary. It returns a *SettingError if
+// the server's settings could lose commits, a *pooler.SharedSessionError if a pooler makes connections
+// share sessions, storage.ErrFormat if the tables belong to a later build and this one cannot use them,
+// and a *MigrationError if a migration has locked the database.
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	d, err := open(ctx, cfg.withDefaults())
 	if err != nil {
@@ -91,7 +91,7 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 }
 
 // Probe checks that a database responds, that connections do not share sessions, that the server's
-// settings cannot lose commits, and that this build can use the tables, if there are any. Probe
+// settings cannot lose commits, and that this build can use the tables, if there are any. It
 // changes nothing.
 func Probe(ctx context.Context, url string) error {
 	cfg := Config{URL: url}.withDefaults()
@@ -111,7 +111,8 @@ func Probe(ctx context.Context, url string) error {
 }
 
 // prepare checks the version of the tables. If the database is open for writing, prepare also
-// creates or converts the tables. Its first connection for writes checks the server's settings.
+// creates or converts the tables. To do so, it opens the first connection for writes, which checks
+// the server's settings (see prepareWrites).
 func (d *Database) prepare(ctx context.Context) error {
 	if d.writes != nil {
 		return schema.Migrate(ctx, d.writes)
@@ -119,7 +120,8 @@ func (d *Database) prepare(ctx context.Context) error {
 	return schema.CheckComplete(ctx, d.reads)
 }
 
-// Address returns the host, the port, and the database's name, for messages. It contains no password.
+// Address returns the host, port, and name of the database, for use in messages. It contains no
+// password.
 func (d *Database) Address() string {
 	config := d.reads.Config().ConnConfig
 	return fmt.Sprintf("%s:%d/%s", config.Host, config.Port, config.Database)
@@ -160,15 +162,15 @@ func (d *Database) read(ctx context.Context, query func(*pgxpool.Pool) error) er
 	return explained(err)
 }
 
-// row reads the first row of a query into values. It returns storage.ErrNotFound if there is no
-// row.
+// row runs a query and scans its first row into values. It returns storage.ErrNotFound if there is
+// no row.
 func (d *Database) row(ctx context.Context, values []any, query string, arguments ...any) error {
 	return d.read(ctx, func(pool *pgxpool.Pool) error {
 		return pool.QueryRow(ctx, query, arguments...).Scan(values...)
 	})
 }
 
-// collect reads all rows of a query.
+// collect runs a query and returns all its rows.
 func collect[T any](ctx context.Context, d *Database, scan pgx.RowToFunc[T], query string, arguments ...any) (all []T, err error) {
 	err = d.read(ctx, func(pool *pgxpool.Pool) error {
 		rows, err := pool.Query(ctx, query, arguments...)
@@ -184,7 +186,7 @@ func collect[T any](ctx context.Context, d *Database, scan pgx.RowToFunc[T], que
 const selectInfo = `SELECT l.number, l.name, l.origin, l.created, l.reject_mismatch, h.frozen
 	FROM colophon_ledgers l LEFT JOIN colophon_heads h ON h.ledger = l.number`
 
-// description is a ledger's description with its number.
+// description is a ledger's LedgerInfo with the number that identifies the ledger in the tables.
 type description struct {
 	storage.LedgerInfo
 	number int64
@@ -202,8 +204,8 @@ func scanDescription(row pgx.CollectableRow) (d description, err error) {
 	return d, nil
 }
 
-// descriptions returns all ledgers, sorted by name. It does not sort in the query, because there
-// the order of texts depends on the database.
+// descriptions returns the descriptions of all ledgers, sorted by name. The query does not sort
+// them, because the sort order of text depends on the database.
 func (d *Database) descriptions(ctx context.Context) ([]description, error) {
 	all, err := collect(ctx, d, scanDescription, selectInfo)
 	sortByName(all)
@@ -225,8 +227,8 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.LedgerInfo, error) {
 
 // Ledger implements storage.Database. The first call for a ledger takes it over: other processes
 // that have it open can no longer write to it. A call after a write with an unknown outcome takes
-// the ledger over again. If the database is shared or open for reading only, Ledger takes over
-// nothing.
+// the ledger over again. If the database is shared or open for reading only, Ledger does not take
+// the ledger over.
 func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -237,7 +239,7 @@ func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, erro
 	return l, nil
 }
 
-// ledger is like Ledger, for a caller that holds d.mu.
+// ledger is like Ledger, but is called with d.mu held.
 func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, err
@@ -281,9 +283,9 @@ func (d *Database) Create(ctx context.Context, info storage.LedgerInfo) (storage
 	return l, nil
 }
 
-// create creates a ledger with epoch 1. If the outcome of an insertion is unknown, create tries
-// again. The second insertion waits until the first one ends, and then create finds this writer in
-// the head.
+// create creates a ledger with epoch 1. If the outcome of an insert is unknown, create repeats it.
+// The second insert waits until the first one has ended. If the first one succeeded, create then
+// finds this database's writer ID in the head row.
 func (d *Database) create(ctx context.Context, info storage.LedgerInfo) (*ledger, error) {
 	if err := d.writable(ctx); err != nil {
 		return nil, err
@@ -319,9 +321,9 @@ func (d *Database) create(ctx context.Context, info storage.LedgerInfo) (*ledger
 	}
 }
 
-// insert inserts a ledger with the next number, and its head. It returns false and inserts nothing
-// if a ledger of this name exists, if another session takes the same number at the same time, or if
-// a migration has locked the database.
+// insert inserts a ledger with the next number, and its head row. It returns false and inserts
+// nothing if a ledger with this name exists, if another session takes the same number at the same
+// time, or if a migration has locked the database.
 func (d *Database) insert(ctx context.Context, info storage.LedgerInfo) (made bool, err error) {
 	err = inTransaction(ctx, d.writes, func(conn *pgx.Conn) error {
 		made = false
@@ -349,7 +351,7 @@ func (d *Database) insert(ctx context.Context, info storage.LedgerInfo) (made bo
 	return made && err == nil, err
 }
 
-// madeHere reports whether an earlier attempt of this Database created the ledger with the given
+// madeHere reports whether an earlier attempt by this Database created the ledger with the given
 // name. It returns storage.ErrConflict if another process created it, and false if there is no such
 // ledger.
 func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
@@ -367,8 +369,8 @@ func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// inTransaction calls change, which must begin a transaction. It then commits the transaction, or
-// rolls it back if change returns an error.
+// inTransaction calls change with a connection from pool; change must begin a transaction.
+// inTransaction then commits the transaction, or rolls it back if change returns an error.
 func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Conn) error) error {
 	pooled, err := pool.Acquire(ctx)
 	if err != nil {
@@ -385,15 +387,15 @@ func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Con
 	return commit(ctx, conn)
 }
 
-// acknowledged runs a query that also writes a message to the write-ahead log. It returns once this
-// message is durable. Otherwise it is like row.
+// acknowledged is like row, for a query that also writes a message to the write-ahead log. It
+// returns only once that message is durable.
 func (d *Database) acknowledged(ctx context.Context, values []any, query string, arguments ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
 	return d.read(ctx, func(*pgxpool.Pool) error { return d.awaited(ctx, values, query, arguments...) })
 }
 
-// awaited makes one attempt for acknowledged.
+// awaited makes one attempt to run the query for acknowledged.
 func (d *Database) awaited(ctx context.Context, values []any, query string, arguments ...any) error {
 	pooled, err := d.waits.Acquire(ctx)
 	if err != nil {
@@ -411,13 +413,12 @@ func (d *Database) awaited(ctx context.Context, values []any, query string, argu
 	return nil
 }
 
-// begin sends the statement that begins a transaction.
 func begin(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, "begin")
 	return err
 }
 
-// Close implements storage.Database. It waits for running operations.
+// Close implements storage.Database. It waits until running operations have finished.
 func (d *Database) Close() error {
 	if d.closed.Swap(true) {
 		return fmt.Errorf("closing the database: %w", errClosed)

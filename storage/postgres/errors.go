@@ -15,11 +15,11 @@ import (
 var (
 	errClosed   = errors.New("the database is closed")
 	errReadOnly = errors.New("the database is open for reading only")
-	// errTakenOver means that the row of the head names another writer.
+	// errTakenOver means that the ledger's head row names another writer.
 	errTakenOver = errors.New("another process has taken over the ledger; stop one of the two")
 )
 
-// SQLSTATE codes and classes of codes (PostgreSQL, Appendix A).
+// SQLSTATE codes and code classes (PostgreSQL, Appendix A).
 const (
 	codeDiskFull       = "53100"
 	codeReadOnly       = "25006" // for example, because the server became a standby
@@ -34,9 +34,10 @@ const (
 	classIntervention = "57" // shutdowns and cancelled statements
 )
 
-// temporary reports whether the operation that returned err can succeed on another connection. It
-// returns true for every error that was not reported by the server, except those of sentinel and a
-// few others, because such an error means that the connection was lost.
+// temporary reports whether the operation that returned err could succeed on another connection.
+// Most errors that the server did not report mean that the connection was lost, so temporary
+// returns true for them. It returns false if sentinel reports true for err, or if err wraps a
+// *SettingError or a *MigrationError.
 func temporary(err error) bool {
 	var setting *SettingError
 	var moved *MigrationError
@@ -58,8 +59,8 @@ func temporary(err error) bool {
 	return false
 }
 
-// sentinel reports whether err wraps an error of package storage or of this package that means that
-// nothing was written.
+// sentinel reports whether err wraps one of the sentinel errors of package storage or of this
+// package. Such an error means that nothing was written.
 func sentinel(err error) bool {
 	for _, is := range []error{
 		storage.ErrNotFound, storage.ErrConflict, storage.ErrFrozen, storage.ErrNoSpace, storage.ErrFormat, storage.ErrDamaged, storage.ErrNotHeld,
@@ -72,7 +73,7 @@ func sentinel(err error) bool {
 	return false
 }
 
-// oneLine puts the text of an error on one line. pgx writes one line for each address that it
+// oneLine formats an error message on a single line. pgx writes one line for each address that it
 // tried.
 type oneLine struct{ error }
 
@@ -82,16 +83,16 @@ func (e oneLine) Error() string {
 
 func (e oneLine) Unwrap() error { return e.error }
 
-// unavailable wraps a temporary error. It matches storage.ErrUnavailable, but keeps the text of the
-// wrapped error.
+// unavailable wraps a temporary error. It matches storage.ErrUnavailable, but its message is that
+// of the wrapped error.
 type unavailable struct{ error }
 
 func (e unavailable) Is(target error) bool { return target == storage.ErrUnavailable }
 
 func (e unavailable) Unwrap() error { return e.error }
 
-// explained converts an error of the server or the connection to one that matches an error of
-// package storage, if there is one.
+// explained converts an error from the server or the connection to one that matches an error in
+// package storage, if there is one. It returns any other error unchanged.
 func explained(err error) error {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {
@@ -113,7 +114,7 @@ func explained(err error) error {
 	return err
 }
 
-// pause waits between attempts. Each pause is twice as long as the one before, up to mostPause.
+// pause waits between attempts. Each wait is twice as long as the one before, up to mostPause.
 type pause struct{ last time.Duration }
 
 const (
@@ -121,7 +122,8 @@ const (
 	mostPause  = time.Second
 )
 
-// wait returns nil after the next pause, or the context's error if the context is done earlier.
+// wait waits for the next pause and returns nil, or returns the context's error if ctx is done
+// first.
 func (p *pause) wait(ctx context.Context) error {
 	p.last = min(max(leastPause, 2*p.last), mostPause)
 	select {

@@ -19,35 +19,39 @@ import (
 
 // Server describes one of several servers that share a database.
 type Server struct {
-	ID string // must stay the same after a restart
-	// Address is the URL at which other servers reach this one; empty if they cannot reach it.
+	ID string // unique among the servers; must stay the same after a restart
+	// Address is the URL at which other servers can reach this one. It is empty if they cannot
+	// reach it.
 	Address string
 }
 
 const (
-	// LeaseTime is how long a lease lasts, and how long a server is regarded as running after its
-	// last heartbeat. A server renews its leases and sends a heartbeat every LeaseTime/6.
+	// LeaseTime is how long a lease lasts unless it is renewed, and how long a server counts as
+	// running after its last heartbeat. A server renews its leases and sends a heartbeat every
+	// LeaseTime/6.
 	LeaseTime = 3 * time.Second
-	// offerTime is how long only the server to which a ledger was offered can take it.
+	// offerTime is how long a ledger is reserved for the server that it was offered to. No other
+	// server can take it during this time.
 	offerTime = 2 * time.Second
-	// idleBesideOthers is the maximum of idleLimit in a shared database, so that a server that is
-	// suspended in the middle of a write does not prevent another server from taking the ledger.
+	// idleBesideOthers is the maximum value of idleLimit in a shared database. It is short so that
+	// a server that is suspended in the middle of a write does not prevent another server from
+	// taking the ledger.
 	idleBesideOthers = time.Second
-	// leaseConnections is the number of connections for leases. They are separate, because leases
-	// must not wait for reads and writes.
+	// leaseConnections is the maximum number of connections for leases. They are separate, because
+	// leases must not wait for reads and writes.
 	leaseConnections = 3
 )
 
 var _ storage.LeasedStore = (*ledger)(nil)
 
-// HoldsLease implements storage.LeasedStore. It always returns true in a database that is not shared.
+// HoldsLease implements storage.LeasedStore. It always returns true if the database is not shared.
 func (l *ledger) HoldsLease() bool { return l.db.leases == nil || l.held.Load() }
 
-// Leases records which of several servers holds the lease of which ledger. Each ledger has one row,
-// which expires by the database's clock unless its server renews it. The lease only decides which
-// server tries to write. The epoch in the head's row is what prevents a second writer (see the
-// package's comment). Taking the lease raises the epoch in the same transaction. All methods are
-// safe for concurrent use.
+// Leases records which server holds the lease on each ledger of a shared database. Each ledger has
+// one row, which expires by the database's clock unless the server that holds the lease renews it.
+// The lease only decides which server tries to write. What prevents a second writer is the epoch in
+// the head row (see the package comment). Taking a lease raises the epoch in the same transaction.
+// All methods are safe for concurrent use.
 type Leases struct {
 	db   *Database
 	self Server
@@ -56,7 +60,7 @@ type Leases struct {
 	notices *notify.Announcer // nil if the database is open for reading only
 
 	mu      sync.Mutex
-	ledgers map[string]*ledger // all ledgers whose lease this server has ever held, by name; guarded by mu
+	ledgers map[string]*ledger // every ledger whose lease this server has ever held, by name; guarded by mu
 }
 
 func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
@@ -67,7 +71,7 @@ func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
 	config.MaxConns = leaseConnections
 	config.MinConns, config.MinIdleConns = 0, 0
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		// If a crash of the database loses a renewal, the lease merely expires earlier.
+		// If a database crash loses a renewal, the lease merely expires earlier.
 		_, err := conn.Exec(ctx, `SET synchronous_commit = off`)
 		return cmp.Or(err, cfg.checkPrimary(ctx, conn))
 	}
@@ -93,13 +97,13 @@ func (s *Leases) close() {
 // other database.
 func (d *Database) Leases() *Leases { return d.leases }
 
-// Listen calls heard with the name of each ledger that a server on the database has changed (see
+// Listen calls heard with the name of each ledger that a server on this database has changed (see
 // notify.Listener.Listen).
 func (d *Database) Listen(ctx context.Context, heard func(ledger string)) {
 	notify.Listener{Log: d.log, Connect: d.connect}.Listen(ctx, heard)
 }
 
-// connect opens a connection that belongs to none of the pools.
+// connect opens a connection that is not part of any pool.
 func (d *Database) connect(ctx context.Context) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, d.reads.Config().ConnConfig)
 	if err != nil {
@@ -115,13 +119,13 @@ func (d *Database) connect(ctx context.Context) (*pgx.Conn, error) {
 // leases.
 func (s *Leases) ReadOnly() bool { return s.db.writes == nil }
 
-// Self returns the Server of Config.Server.
+// Self returns the Server that was passed in Config.Server.
 func (s *Leases) Self() Server { return s.self }
 
-// Reconnect closes all connections to the database that were opened before the given time, if err
-// shows that the database does not respond. err is an error that one of the methods below has
-// returned repeatedly. The old connections may lead to a server that another one has replaced. The
-// operations that use them are retried on new connections.
+// Reconnect closes all database connections that were opened before the given time, if err shows
+// that the database does not respond. err is an error that one of the methods below has returned
+// repeatedly. The old connections may lead to a server that has since been replaced by another.
+// Operations that use them are retried on new connections.
 func (s *Leases) Reconnect(before time.Time, err error) {
 	if !temporary(err) {
 		return
@@ -131,13 +135,13 @@ func (s *Leases) Reconnect(before time.Time, err error) {
 	}
 }
 
-// milliseconds converts d to the unit of the SQL statements in this file.
+// milliseconds returns d in milliseconds, the unit of the SQL statements in this file.
 func milliseconds(d time.Duration) float64 { return float64(d.Milliseconds()) }
 
-// insert writes this server's lease into a ledger's row. conn must be in a transaction that also
-// raises the epoch. insert returns false if another server holds the lease. If resume is set, it
-// can also replace the lease of an earlier run of this server. If stale is not zero, it can also
-// replace a lease that still expires at exactly that time.
+// insert writes this server's lease into the ledger's row. conn must be in a transaction that also
+// raises the epoch. insert returns false if another server holds the lease. If resume is true,
+// insert can also replace the lease of an earlier run of this server. If stale is not zero, it can
+// also replace a lease that still expires at exactly that time.
 func (s *Leases) insert(ctx context.Context, conn *pgx.Conn, number int64, resume bool, stale time.Time) (taken bool, err error) {
 	unchanged := pgtype.Timestamptz{Time: stale, Valid: !stale.IsZero()}
 	tag, err := conn.Exec(ctx, `INSERT INTO colophon_leases AS l (ledger, server, writer, address, expires)
@@ -148,11 +152,11 @@ func (s *Leases) insert(ctx context.Context, conn *pgx.Conn, number int64, resum
 	return tag.RowsAffected() > 0, err
 }
 
-// Take takes the lease of a ledger and raises the ledger's epoch. It returns storage.ErrNotHeld if
-// another server holds the lease. If resume is true, Take also takes a lease that an earlier run of
-// this server still holds; two running servers must therefore not have the same ID. If stale is not
-// zero, Take also takes a lease that still expires at exactly that time (LedgerState.Expires). The caller
-// has then seen that the holder does not renew the lease, although it has not expired, because the
+// Take takes the lease on a ledger and raises the ledger's epoch. It returns storage.ErrNotHeld if
+// another server holds the lease. If resume is true, Take also takes a lease that an earlier run of this
+// server still holds; two running servers must therefore not have the same ID. If stale is not zero, Take
+// also takes a lease that still expires at exactly that time (LedgerState.Expires). A caller sets stale
+// after it has seen that the holder no longer renews the lease. Such a lease can seem unexpired if the
 // database's clock was set back.
 func (s *Leases) Take(ctx context.Context, name string, resume bool, stale time.Time) error {
 	store, err := s.db.Ledger(ctx, name)
@@ -185,14 +189,14 @@ func (s *Leases) Take(ctx context.Context, name string, resume bool, stale time.
 	return nil
 }
 
-// note adds a ledger to those whose lease this server has ever held.
+// note adds l to the ledgers whose lease this server has ever held.
 func (s *Leases) note(l *ledger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ledgers[l.name] = l
 }
 
-// held returns the ledgers whose lease this server holds, by number.
+// held returns the ledgers whose lease this server holds, keyed by number.
 func (s *Leases) held() map[int64]*ledger {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +209,7 @@ func (s *Leases) held() map[int64]*ledger {
 	return held
 }
 
-// HoldsLease reports whether this server holds the lease of the ledger with the given name.
+// HoldsLease reports whether this server holds the lease on the ledger with the given name.
 func (s *Leases) HoldsLease(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,8 +217,8 @@ func (s *Leases) HoldsLease(name string) bool {
 	return l != nil && l.held.Load()
 }
 
-// Renew renews all leases that this server holds. For each ledger that another server has taken,
-// HoldsLease returns false from then on.
+// Renew renews all leases that this server holds. If another server has taken a ledger, HoldsLease
+// returns false for it from then on.
 func (s *Leases) Renew(ctx context.Context) error {
 	held := s.held()
 	if len(held) == 0 {
@@ -241,8 +245,8 @@ func (s *Leases) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Release gives up the lease of a ledger. For a short time, only the server to can take it; if to
-// is nil, any server can take it at once. No write to the ledger may be running.
+// Release gives up the lease on a ledger. If to is not nil, only that server can take the lease for
+// a short time; otherwise any server can take it at once. No write to the ledger may be running.
 func (s *Leases) Release(ctx context.Context, name string, to *Server) error {
 	store, err := s.db.Ledger(ctx, name)
 	if err != nil {
@@ -263,16 +267,16 @@ func (s *Leases) Release(ctx context.Context, name string, to *Server) error {
 	return nil
 }
 
-// RunningServer is a server that is running, with the names of the ledgers whose signing keys it
-// has.
+// RunningServer is a server that is running, with the names of the ledgers that it has the signing
+// keys for.
 type RunningServer struct {
 	Server
 	Ledgers []string
 	Seen    time.Time // time of its last heartbeat, by the database's clock
 }
 
-// Heartbeat records that this server is running. ledgers are the names of those ledgers whose
-// signing keys it has.
+// Heartbeat records that this server is running. ledgers lists the names of the ledgers that it has
+// the signing keys for.
 func (s *Leases) Heartbeat(ctx context.Context, ledgers []string) error {
 	if ledgers == nil {
 		ledgers = []string{}
@@ -309,24 +313,26 @@ func (s *Leases) Servers(ctx context.Context) ([]RunningServer, error) {
 	return all, nil
 }
 
-// LedgerState is what all servers on a database can see of a ledger.
+// LedgerState is the state of a ledger that all servers on a database can see.
 type LedgerState struct {
 	Name  string
 	Size  uint64 // size of the stored head
 	Epoch int64
-	// Version changes whenever the size of the head or a setting changes, or the ledger is frozen.
+	// Version changes whenever the size of the head or a setting changes, and when the ledger is
+	// frozen.
 	Version string
 	// Holder is the server that has the lease, or the only server that can take it now. It is
 	// nil if the lease is free.
 	Holder *Server
-	// Taken is true if Holder has taken the lease, and false if the ledger is only offered to it.
+	// Taken is true if Holder has taken the lease, and false if the lease is only offered to it.
 	Taken bool
-	// Expires is when the lease expires, by the database's clock. Each renewal changes it.
+	// Expires is the time at which the lease expires, by the database's clock. Each renewal changes
+	// it.
 	Expires time.Time
 }
 
-// States returns the states of the ledgers with the given names, or of all ledgers if no name is
-// given, in the order of their creation.
+// States returns the states of the ledgers with the given names, or of all ledgers if no names are
+// given, in the order in which the ledgers were created.
 func (s *Leases) States(ctx context.Context, names ...string) ([]LedgerState, error) {
 	rows, err := s.pool.Query(ctx, `SELECT d.name, h.size, h.epoch, h.size::text || ' ' || h.frozen::text || ' ' || coalesce((
 				SELECT md5(string_agg(s.name || '=' || encode(s.value, 'hex'), ',' ORDER BY s.name)) FROM colophon_settings s WHERE s.ledger = d.number), ''),

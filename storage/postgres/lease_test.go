@@ -9,7 +9,7 @@ import (
 	"colophon/storage"
 )
 
-// member opens a shared database as the server with the given ID.
+// member opens a shared database as a server with the given ID.
 func member(t *testing.T, url, id string) *Database {
 	t.Helper()
 	db, err := Open(t.Context(), Config{URL: url, Logger: silent(), Server: &Server{ID: id, Address: "http://" + id}})
@@ -45,8 +45,8 @@ func stateOf(t *testing.T, db *Database) LedgerState {
 	return states[0]
 }
 
-// Only the server that holds the lease of a ledger can write to the ledger. A server that has lost
-// the lease finds out at its next write or renewal.
+// Only the server that holds the lease on a ledger can write to it. A server that has lost the
+// lease finds out at its next write or renewal.
 func TestLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b := member(t, url, "a"), member(t, url, "b")
@@ -97,7 +97,7 @@ func TestLease(t *testing.T) {
 	require.NoError(t, write(first), "a lease can be taken again")
 }
 
-// With resume, a restarted server takes its own lease at once, before the lease expires. The
+// If resume is true, a restarted server takes its own lease at once, before the lease expires. The
 // earlier run can then no longer write.
 func TestResumedLease(t *testing.T) {
 	url := emptyURL(t)
@@ -115,7 +115,7 @@ func TestResumedLease(t *testing.T) {
 }
 
 // If the database's clock is set back, the lease of a server that has stopped does not expire in
-// time. With stale, another server that has seen no renewal can take the lease.
+// time. Another server that has seen no renewal can still take the lease by passing stale.
 func TestStaleLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b := member(t, url, "a"), member(t, url, "b")
@@ -136,7 +136,7 @@ func TestStaleLease(t *testing.T) {
 	require.NoError(t, b.Leases().Take(t.Context(), "default", false, expires()))
 }
 
-// Release offers a ledger to one other server, or to any server.
+// Release offers a ledger to one particular server or to any server.
 func TestPassedLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b, c := member(t, url, "a"), member(t, url, "b"), member(t, url, "c")
@@ -183,8 +183,8 @@ func TestServers(t *testing.T) {
 	require.Empty(t, servers)
 }
 
-// LedgerState.Version changes with every change after which a server that follows a ledger must read
-// the ledger again.
+// LedgerState.Version changes with every change that requires a server that follows a ledger to read
+// it again.
 func TestVersions(t *testing.T) {
 	url := emptyURL(t)
 	a := member(t, url, "a")

@@ -15,30 +15,31 @@ import (
 	"colophon/storage"
 )
 
-// ledger is the only handle on a ledger. It implements storage.Store.
+// ledger implements storage.Store. A Database has at most one ledger for each name.
 type ledger struct {
 	db     *Database
 	name   string
 	number int64
 
-	// durable is the newest head that this process has read while taking over the ledger, or has
-	// written, and that the database server has acknowledged. It is nil until the ledger is open.
-	// The row of the head can be newer: for example, it can show another process's commit that is
+	// durable is the newest head that the database server has acknowledged, among those that this
+	// process has written or has read while taking over the ledger. It is nil until the ledger is
+	// open. The head row can be newer: for example, it can show another process's commit that is
 	// not yet on the standby.
 	durable atomic.Pointer[storage.Head]
-	// shown is the newest head that this server has read while another server held the lease, and
-	// that is known to be durable.
+	// shown is the newest head known to be durable that this server has read while another server
+	// held the lease.
 	shown atomic.Pointer[storage.Head]
 
 	// mu serialises writers.
 	mu    sync.Mutex
-	epoch int64 // epoch in the head's row while this process is the writer; 0 until the ledger is open; guarded by mu
-	// doubt is the error of a write whose outcome is unknown, or nil. While it is set, no write is
-	// tried; opening the ledger again clears it. Guarded by mu.
+	epoch int64 // epoch in the head row while this process is the writer; 0 until the ledger is open; guarded by mu
+	// doubt is the error of a write whose outcome is unknown or of the takeover of the ledger by
+	// another process, or nil. While it is set, writes fail without being tried; opening the ledger
+	// again clears it. It is guarded by mu.
 	doubt error
-	// held reports whether this server holds the ledger's lease. It is meaningful only in a shared
-	// database. create sets it, Take sets it under mu, and any method that finds the lease lost
-	// clears it.
+	// held reports whether this server holds the lease on the ledger. It is meaningful only in a
+	// shared database. create sets it, Take sets it with mu held, and any method that finds that
+	// the lease is lost clears it.
 	held atomic.Bool
 }
 
@@ -51,19 +52,19 @@ func sortByName(all []description) {
 // change is a write to one ledger.
 type change struct {
 	// apply begins a transaction and makes the change. The first statement of the transaction must
-	// lock the head's row. apply returns errRefused if the row does not have the epoch or does not
-	// meet another condition of the change.
+	// lock the head row. apply returns errRefused if the row does not have the given epoch or does
+	// not meet another condition of the change.
 	apply func(ctx context.Context, conn *pgx.Conn, epoch int64) error
-	// made reports whether a head shows that the change was made. A nil made means that making the
-	// change twice does no harm.
+	// made reports whether a head shows that the change was made. It is nil if making the change
+	// twice does no harm.
 	made func(storage.Head) bool
-	// old is the head that the change builds on, and next is the head that it makes. Both are
+	// old is the head that the change builds on, and next is the head that it produces. Both are
 	// nil if the change does not depend on the head.
 	old, next *storage.Head
 }
 
-// write makes a change. The caller's context can stop the write only before it begins, because
-// afterwards the outcome would be unknown.
+// write makes a change. Once the write has begun, cancelling ctx no longer stops it, because its
+// outcome would then be unknown.
 func (l *ledger) write(ctx context.Context, c change) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,8 +100,9 @@ func (l *ledger) write(ctx context.Context, c change) error {
 	return explained(err)
 }
 
-// recover finds out whether the write whose attempt returned err was made, and repeats the write if
-// it was not (see the package's comment). If it cannot find out, it sets l.doubt.
+// recover is called after an attempt at a write has returned err. It finds out whether the write
+// took effect, and repeats it if it did not (see the package comment). If it cannot find out, it
+// sets l.doubt.
 func (l *ledger) recover(ctx context.Context, c change, err error) error {
 	l.db.unanswered.Add(1)
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
@@ -127,7 +129,7 @@ func (l *ledger) recover(ctx context.Context, c change, err error) error {
 	return err
 }
 
-// attempt tries once to make a change, for up to db.patience.
+// attempt makes a single attempt at a change, for up to db.patience.
 func (l *ledger) attempt(ctx context.Context, c change) error {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
@@ -142,7 +144,7 @@ func (l *ledger) takeAgain(ctx context.Context) (storage.Head, error) {
 	return l.takeOver(ctx, l.raise(ctx, takeOwn))
 }
 
-// raise returns the function that raises the epoch, for takeOver. how is one of the statements in
+// raise returns a function for takeOver that raises the epoch. how is one of the statements in
 // takeover.go.
 func (l *ledger) raise(ctx context.Context, how string) func(*pgx.Conn, *headRow) error {
 	return func(conn *pgx.Conn, row *headRow) error {
@@ -150,11 +152,11 @@ func (l *ledger) raise(ctx context.Context, how string) func(*pgx.Conn, *headRow
 	}
 }
 
-// takeOver calls raise in a transaction, which raises the epoch and reads the head. Once the
-// transaction is acknowledged, takeOver returns this head, and no transaction of an earlier epoch
-// can commit any more (see the package's comment). A separate statement could read the head on
-// another server, or a head that another process has written in the meantime. The caller must hold
-// l.mu.
+// takeOver calls raise, which raises the epoch and reads the head, in a transaction. Once the
+// transaction is acknowledged, takeOver returns this head, and no transaction from an earlier epoch
+// can commit any more (see the package comment). The head must be read in the same transaction,
+// because a separate statement could read it on another server, or read one that another process
+// has written in the meantime. takeOver is called with l.mu held.
 func (l *ledger) takeOver(ctx context.Context, raise func(*pgx.Conn, *headRow) error) (storage.Head, error) {
 	var row headRow
 	err := inTransaction(ctx, l.db.writes, func(conn *pgx.Conn) error {
@@ -178,14 +180,14 @@ func (l *ledger) takeOver(ctx context.Context, raise func(*pgx.Conn, *headRow) e
 	return head, nil
 }
 
-// note stores a copy of a head, which the server must have acknowledged, as l.durable.
+// note stores a copy of head in l.durable. The server must have acknowledged head.
 func (l *ledger) note(head storage.Head) {
 	head.Checkpoint = bytes.Clone(head.Checkpoint)
 	l.durable.Store(&head)
 }
 
-// open takes over the ledger, unless this process has already done so or the database is shared or
-// open for reading only.
+// open takes over the ledger. It does nothing if this process has already done so, or if the
+// database is shared or open for reading only.
 func (l *ledger) open(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,12 +210,11 @@ func (l *ledger) open(ctx context.Context) error {
 	return nil
 }
 
-// errRefused means that the head's row does not meet the condition of a change. Nothing was
-// written.
+// errRefused means that the head row does not meet a condition of the change. Nothing was written.
 var errRefused = errors.New("the stored head is not the one that the write builds on")
 
-// refused returns the error that explains why the head's row did not meet the condition of a change
-// on old.
+// refused returns an error that explains why the head row did not meet a condition of a change that
+// builds on old.
 func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
@@ -291,8 +292,8 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 	return nil
 }
 
-// CheckWritable implements storage.Store. It does not check free space, which the database server does
-// not report. If there is too little, Commit returns storage.ErrNoSpace.
+// CheckWritable implements storage.Store. It does not check the free space, because the database
+// server does not report it. If there is too little, Commit returns storage.ErrNoSpace.
 func (l *ledger) CheckWritable(ctx context.Context) error {
 	err := l.db.writable(ctx)
 	if err == nil && !l.HoldsLease() {

@@ -8,22 +8,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// PoolMetrics describes the connections for reads, or those for writes.
+// PoolMetrics describes a pool of connections, either for reads or for writes.
 type PoolMetrics struct {
-	InUse  int32         // number of connections that are running a statement now
-	Max    int32         // limit of InUse
-	Waited time.Duration // total time for which operations have waited for a connection
+	InUse  int32         // number of connections currently in use
+	Max    int32         // maximum value of InUse
+	Waited time.Duration // total time that operations have waited for a connection
 }
 
-// Metrics holds measurements since the database was opened.
+// Metrics holds measurements taken since the database was opened.
 type Metrics struct {
 	Reads, Writes PoolMetrics
-	// Unanswered is the number of writes whose first attempt got no answer from the server.
+	// Unanswered is the number of writes whose first attempt received no answer from the server.
 	Unanswered uint64
 }
 
-// Metrics returns the current measurements. Writes is zero if the database is open for reading
-// only.
+// Metrics returns the current measurements. Metrics.Writes is zero if the database is open for
+// reading only.
 func (d *Database) Metrics() Metrics {
 	m := Metrics{Reads: poolMetrics(d.reads), Unanswered: d.unanswered.Load()}
 	if d.writes != nil {
@@ -38,8 +38,8 @@ func poolMetrics(pool *pgxpool.Pool) PoolMetrics {
 }
 
 // DiskBytes returns the size in bytes of the tables and their indexes, including dead rows. The
-// server examines each file, so do not call it often. Engines other than PostgreSQL may not support
-// it.
+// server examines every file, so do not call DiskBytes often. Engines other than PostgreSQL may not
+// support it.
 func (d *Database) DiskBytes(ctx context.Context) (int64, error) {
 	var bytes int64
 	err := d.row(ctx, []any{&bytes}, `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c

@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// convert changes the tables as a later build could: it adds columns to each table, and adds a
-// table.
+// convert changes the tables as a later build might: it adds columns to each table and creates a
+// new table.
 func convert(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	rows, err := conn.Query(t.Context(), `SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relname LIKE 'colophon\_%' AND pg_table_is_visible(oid)`)
@@ -35,8 +35,8 @@ func convert(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// If a later build converts the tables while this one runs, this one continues to write. It can
-// also be started again, and it leaves the version of the tables as it is.
+// If a later build converts the tables while this one is running, this one continues to write. This
+// build can also be restarted, and it leaves the version of the tables unchanged.
 func TestTablesOfLaterBuild(t *testing.T) {
 	url := emptyURL(t)
 	a := member(t, url, "a")

@@ -9,23 +9,24 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// MigrationState says what colophon migrate is doing, or has done, to a database.
+// MigrationState says what the colophon migrate command is doing, or has done, with a database.
 type MigrationState string
 
-// The states of a database that a migration has locked.
+// These are the states of a database that a migration has locked.
 const (
-	// MigrationArriving means that ledgers are being copied into the database, and are not complete.
+	// MigrationArriving means that ledgers are being copied into the database and are not complete
+	// yet.
 	MigrationArriving MigrationState = "arriving"
 	// MigrationLeaving means that ledgers are being copied out of the database.
 	MigrationLeaving MigrationState = "leaving"
-	// MigrationMoved means that the ledgers are complete elsewhere.
+	// MigrationMoved means that the ledgers are complete in the other database.
 	MigrationMoved MigrationState = "moved"
 )
 
-// MigrationLock is the note on a database that a migration has locked.
+// MigrationLock is the note that a migration leaves in a database that it has locked.
 type MigrationLock struct {
 	State MigrationState `json:"state"`
-	Peer  string         `json:"peer"` // names the other database of the move; only people read it
+	Peer  string         `json:"peer"` // names the other database of the migration, for use in messages
 	Since time.Time      `json:"since"`
 }
 
@@ -35,7 +36,7 @@ type MigrationError struct {
 	Place string // host and name of the database
 }
 
-// Error says what happened, and what to do.
+// Error says what happened and what to do.
 func (e *MigrationError) Error() string {
 	since := e.Since.UTC().Format(time.RFC3339)
 	switch e.State {
@@ -49,15 +50,15 @@ func (e *MigrationError) Error() string {
 		e.Place, e.Peer, since)
 }
 
-// moveName is the name of the database-wide value that holds the MigrationLock.
+// moveName is the name under which the MigrationLock is stored as a database-wide value.
 const moveName = "move"
 
-// notMoved is the SQL condition for taking over or creating a ledger: no migration has locked the
-// database.
+// notMoved is the SQL condition under which a ledger can be taken over or created: no migration has
+// locked the database.
 const notMoved = `NOT EXISTS (SELECT 1 FROM colophon_shared WHERE name = '` + moveName + `')`
 
-// MigrationLock returns the note of the migration that has locked the database, or the zero MigrationLock if there is
-// none.
+// MigrationLock returns the note left by the migration that has locked the database, or the zero MigrationLock if
+// there is none.
 func (d *Database) MigrationLock(ctx context.Context) (MigrationLock, error) {
 	var m MigrationLock
 	text, stored, err := d.Value(ctx, moveName)
@@ -70,8 +71,8 @@ func (d *Database) MigrationLock(ctx context.Context) (MigrationLock, error) {
 	return m, nil
 }
 
-// SetMigrationLock stores the note m, durably, which locks the database: only a process that opened it with
-// Config.Moving can then write to it. The zero MigrationLock unlocks it.
+// SetMigrationLock durably stores the note m, which locks the database: only a process that opened it with
+// Config.Moving can then write to it. The zero MigrationLock unlocks the database.
 func (d *Database) SetMigrationLock(ctx context.Context, m MigrationLock) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -92,8 +93,9 @@ func (d *Database) SetMigrationLock(ctx context.Context, m MigrationLock) error 
 	return nil
 }
 
-// checkMove returns a MigrationError if a migration has locked the database and it was not opened with
-// Config.Moving. Config.ReadOnly allows reading it as long as its ledgers are complete.
+// checkMove returns a *MigrationError if a migration has locked the database and it was not opened
+// with Config.Moving. A database that was opened with Config.ReadOnly can be read as long as its
+// ledgers are complete.
 func (d *Database) checkMove(ctx context.Context) error {
 	if d.config.Moving {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// listening listens for the notifications of a database and sends their texts to heard.
+// listening is a running call to Database.Listen. heard receives the names that it reports.
 type listening struct {
 	heard chan string
 	log   *locked.Buffer

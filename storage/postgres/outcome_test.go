@@ -16,7 +16,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// faults says what happens to each COMMIT that a proxy sees.
+// faults determines how a proxy handles each COMMIT.
 type faults struct {
 	mu   sync.Mutex
 	next []postgrestest.Fault // faults for the next COMMITs; later ones get None
@@ -39,8 +39,8 @@ func (f *faults) set(next ...postgrestest.Fault) {
 	f.next = next
 }
 
-// proxied creates a ledger through a proxy and returns it as store. f sets the faults of the proxy.
-// direct is the same ledger without the proxy, for reading.
+// proxied creates a ledger through a proxy and returns it as store. f controls the faults of the
+// proxy. direct reads the same ledger without the proxy.
 func proxied(t *testing.T) (f *faults, proxy *postgrestest.Proxy, store storage.Store, direct storage.Store) {
 	f = new(faults)
 	server := postgrestest.SharedServer(t)
@@ -57,8 +57,8 @@ func proxied(t *testing.T) (f *faults, proxy *postgrestest.Proxy, store storage.
 	return f, proxy, store, direct
 }
 
-// If the connection is cut before, during, or after a COMMIT, even that of the transaction that raises
-// the epoch, each commit is still made exactly once.
+// If the connection is cut before, during, or after a COMMIT, each commit is still made exactly once.
+// This also holds for the COMMIT of the transaction that raises the epoch.
 func TestCutDuringCommit(t *testing.T) {
 	const (
 		before = postgrestest.BeforeCommit
@@ -110,8 +110,7 @@ func TestCutDuringCreation(t *testing.T) {
 }
 
 // If a COMMIT reaches the server late, after the client has lost its connection, the commit is not
-// made twice. The first transaction still locks the row of the head, so raising the epoch waits for
-// it.
+// made twice. The first transaction still locks the head row, so raising the epoch waits for it.
 func TestLateCommit(t *testing.T) {
 	f, proxy, store, direct := proxied(t)
 	b := batch(storage.Head{}, 3)
@@ -133,7 +132,7 @@ func TestLateCommit(t *testing.T) {
 }
 
 // If a COMMIT is lost and the server does not notice that the client has disappeared, the
-// transaction locks the row until the server ends it. The commit then succeeds.
+// transaction locks the head row until the server ends it. The commit then succeeds.
 func TestTransactionWithoutClient(t *testing.T) {
 	f, proxy, _, _ := proxied(t)
 	db, err := Open(t.Context(), Config{URL: proxy.URL("search_path", postgrestest.SharedServer(t).CreateSchema(t)), Logger: silent(), Patience: 8 * time.Second})
@@ -324,9 +323,9 @@ func TestHeadThatIsNotDurable(t *testing.T) {
 	requireLog(t, reader, second.Head)
 }
 
-// If the primary is suspended, its connections stay open but silent. After a standby has been
-// promoted, Leases.Reconnect closes these connections when renewals fail, and every operation
-// continues on the new primary.
+// If the primary is suspended, its connections stay open but receive no answers. After a standby
+// has been promoted and renewals fail, Leases.Reconnect closes these connections, and every
+// operation continues on the new primary.
 func TestStoppedPrimary(t *testing.T) {
 	primary := postgrestest.Start(t)
 	standby := postgrestest.StartStandby(t, primary)

@@ -34,8 +34,8 @@ func TestPoolerInSessionMode(t *testing.T) {
 	require.NoError(t, storeOf(t, third, "default").Commit(t.Context(), second.Head, batch(second.Head, 1)))
 }
 
-// In transaction mode and statement mode, a setting of one connection would apply to another one.
-// Open and Probe therefore refuse such a pooler.
+// In transaction mode and statement mode, a setting made on one connection would apply to other
+// connections. Open and Probe therefore refuse such a pooler.
 func TestSharedSessionsAreRefused(t *testing.T) {
 	for _, mode := range []string{"transaction", "statement"} {
 		t.Run(mode, func(t *testing.T) {

@@ -79,7 +79,7 @@ func TestTamper(t *testing.T) {
 		})
 }
 
-// ledgerHandle is an alias for use where a parameter named ledger hides the type.
+// ledgerHandle is an alias for use where a parameter named ledger shadows the type.
 type ledgerHandle = ledger
 
 // connect opens a connection, and closes it at the end of the test.
@@ -91,11 +91,11 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// digestOf returns a digest that is derived from a number.
+// digestOf returns a digest derived from n.
 func digestOf(n uint64) storage.Hash { return sha256.Sum256(binary.BigEndian.AppendUint64(nil, n)) }
 
-// batch returns a batch that adds n entries to old, each of which contains its seq. The first entry
-// has content and an idempotency key. All entries share another piece of content.
+// batch returns a batch that extends old by n entries, each of which contains its own seq. The
+// first entry has content and an idempotency key. All entries share another piece of content.
 func batch(old storage.Head, n int) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + uint64(n), Tip: digestOf(old.Size + uint64(n)), Checkpoint: []byte("signed")}}
 	for i := range uint64(n) {
@@ -112,8 +112,8 @@ func batch(old storage.Head, n int) storage.Batch {
 	return b
 }
 
-// requireLog requires that a ledger has the given head, and exactly the entries, references, and tile
-// that batches up to this head contain.
+// requireLog requires that a ledger has the given head and exactly the entries, references, and tile
+// that the batches up to this head contain.
 func requireLog(t *testing.T, store storage.Store, head storage.Head) {
 	t.Helper()
 	stored, err := store.Head(t.Context())
@@ -193,7 +193,7 @@ func TestLaterOpeningTakesOver(t *testing.T) {
 	requireLog(t, again, next.Head)
 }
 
-// With Config.ReadOnly, Open takes over no ledger and creates nothing.
+// With Config.ReadOnly, Open does not take over a ledger or create anything.
 func TestReadOnly(t *testing.T) {
 	url := emptyURL(t)
 	ctx := t.Context()
@@ -243,8 +243,8 @@ func TestConcurrentOpenings(t *testing.T) {
 	}
 }
 
-// If several processes create ledgers at the same time, with equal or different names, each name is
-// created once and no number is used twice.
+// If several processes create ledgers at the same time, with the same name or different names, each
+// name is created once and no number is used twice.
 func TestConcurrentCreations(t *testing.T) {
 	url := emptyURL(t)
 	var made, refused int

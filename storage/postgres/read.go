@@ -19,7 +19,7 @@ const (
 	selectHead  = `SELECT ` + headColumns + ` FROM colophon_heads WHERE ledger = $1`
 )
 
-// headRow receives a row with the columns headColumns.
+// headRow receives the columns in headColumns of one row.
 type headRow struct {
 	epoch, size, time int64
 	writer            string
@@ -40,8 +40,8 @@ func (r *headRow) head() (storage.Head, error) {
 	return h, err
 }
 
-// setHash sets h to the stored bytes. what names them in the error. A wrong length is reported as
-// damage.
+// setHash copies stored into h. If stored has the wrong length, setHash returns an error that wraps
+// storage.ErrDamaged. what names the value in that error.
 func setHash(h *storage.Hash, stored []byte, what string) error {
 	if len(stored) != len(h) {
 		return fmt.Errorf("%w: %s has %d bytes, but must have %d", storage.ErrDamaged, what, len(stored), len(h))
@@ -60,10 +60,10 @@ func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
 	return head, nil
 }
 
-// head returns the ledger's newest head. If this process writes the ledger, that is the head that
-// it knows to be durable, so head never returns one that can be lost with a server. On another
-// server of a shared database, head waits until the head in the row is durable. The caller must not
-// change the bytes of the checkpoint.
+// head returns the ledger's newest head. If this process is the writer, that is the newest head
+// that it knows to be durable, so head never returns one that could be lost with a database server.
+// On other servers that share the database, head waits until the head in the row is durable. The
+// caller must not modify the bytes of the checkpoint.
 func (l *ledger) head(ctx context.Context) (storage.Head, error) {
 	if known := l.durable.Load(); known != nil && l.HoldsLease() {
 		return *known, l.db.usable(ctx)
@@ -75,8 +75,9 @@ func (l *ledger) head(ctx context.Context) (storage.Head, error) {
 	return l.confirmed(ctx)
 }
 
-// extent returns the number of entries that a walk covers. If another server holds the lease, these
-// are the entries that this server has already shown, because it knows that they are durable.
+// extent returns the number of entries that a walk covers. If another server holds the lease, the
+// walk covers the entries of the newest head that this server has already returned, because that
+// head is known to be durable.
 func (l *ledger) extent(ctx context.Context) (uint64, error) {
 	shown, known := l.shown.Load(), l.durable.Load()
 	if l.db.leases == nil || l.HoldsLease() || shown == nil {
@@ -89,13 +90,13 @@ func (l *ledger) extent(ctx context.Context) (uint64, error) {
 	return shown.Size, l.db.usable(ctx)
 }
 
-// confirmed returns the head in the row once it is durable. The row can show a commit that is not
-// yet on a standby and that can be lost with the server, because the wait for the standby was
-// cancelled or the server was restarted. A server that only reads could then publish a checkpoint
-// that later checkpoints contradict. Therefore the statement that reads the head also writes an
-// empty message to the write-ahead log. Once the message is acknowledged, everything before it in
-// that log is durable too (see the package's comment). Engines without such messages show only
-// durable commits.
+// confirmed waits until the head in the row is durable and returns it. The row can show a commit
+// that is not yet on a standby and that could be lost with the server, because the wait for the
+// standby was cancelled or the server was restarted. A server that only reads could then publish a
+// checkpoint that later checkpoints contradict. Therefore the statement that reads the head also
+// writes an empty message to the write-ahead log. Once the message is acknowledged, everything
+// before it in that log is durable too (see the package comment). Engines without such messages
+// show only durable commits.
 func (l *ledger) confirmed(ctx context.Context) (storage.Head, error) {
 	var row headRow
 	err := l.db.acknowledged(ctx, row.values(), selectHead+` AND (SELECT pg_logical_emit_message(true, 'colophon', '') IS NOT NULL)`, l.number)
@@ -120,7 +121,7 @@ func (l *ledger) confirmed(ctx context.Context) (storage.Head, error) {
 	}
 }
 
-// stored returns the head in the row, durable or not.
+// stored returns the head in the row, whether or not it is durable.
 func (l *ledger) stored(ctx context.Context) (storage.Head, error) {
 	var row headRow
 	err := l.db.row(ctx, row.values(), selectHead, l.number)

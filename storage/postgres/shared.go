@@ -10,16 +10,16 @@ import (
 	"colophon/storage"
 )
 
-// Value returns a named value of the whole database, which all servers on it share, and its
-// version. A value has version 1 when it is first stored, and each change increases the version by
-// one. A value that is not stored is nil and has version 0.
+// Value returns a named value and its version. Named values belong to the whole database, so all
+// servers that use it share them. A value has version 1 when it is first stored, and each change
+// increases the version by one. If the value is not stored, Value returns nil and version 0.
 func (d *Database) Value(ctx context.Context, name string) (value []byte, version int64, err error) {
 	err = d.row(ctx, []any{&value, &version}, `SELECT value, version FROM colophon_shared WHERE name = $1`, name)
 	return value, version, unlessAbsent(err, name)
 }
 
-// Version returns the version of a named value without reading the value. It is 0 if the value is
-// not stored.
+// Version returns the version of a named value without reading the value. It returns 0 if the value
+// is not stored.
 func (d *Database) Version(ctx context.Context, name string) (version int64, err error) {
 	err = d.row(ctx, []any{&version}, `SELECT version FROM colophon_shared WHERE name = $1`, name)
 	return version, unlessAbsent(err, name)
@@ -32,9 +32,9 @@ func unlessAbsent(err error, name string) error {
 	return fmt.Errorf("reading the value %q of the database: %w", name, err)
 }
 
-// SetValue durably replaces a named value that has the given version; version 0 means that the
-// value is not stored yet. It returns storage.ErrConflict if the stored value has a different
-// version. After any other error, the outcome is unknown.
+// SetValue durably replaces a named value if its stored version equals the given one, where 0 means
+// that the value is not stored yet. It returns storage.ErrConflict if the versions differ. After
+// any other error, the outcome is unknown.
 func (d *Database) SetValue(ctx context.Context, name string, version int64, value []byte) error {
 	err := d.change(ctx, func(conn *pgx.Conn) error {
 		query, arguments := `UPDATE colophon_shared SET version = version + 1, value = $3 WHERE name = $1 AND version = $2`, []any{name, version, filled(value)}
@@ -53,7 +53,7 @@ func (d *Database) SetValue(ctx context.Context, name string, version int64, val
 	return nil
 }
 
-// change runs apply in a transaction that is not limited to one ledger.
+// change runs apply in a write transaction that is not tied to any one ledger.
 func (d *Database) change(ctx context.Context, apply func(*pgx.Conn) error) error {
 	if err := d.writable(ctx); err != nil {
 		return err

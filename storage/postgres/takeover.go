@@ -2,7 +2,7 @@
 
 package postgres
 
-// Statements that take over a ledger. Each raises the epoch (see the package's comment).
+// Statements that take over a ledger. Each raises the epoch (see the package comment).
 const (
 	takeFrom = `UPDATE colophon_heads SET epoch = epoch + 1, writer = $2 WHERE ledger = $1 AND ` + notMoved + ` RETURNING ` + headColumns
 	// takeMoving is like takeFrom, but also works while a migration has locked the database.

@@ -18,7 +18,7 @@ type tamperer struct {
 	ledger int64
 }
 
-// exec runs a statement whose parameter $1 is the ledger.
+// exec runs a statement in which $1 is the number of the ledger.
 func (x *tamperer) exec(statement string, arguments ...any) error {
 	_, err := x.conn.Exec(x.t.Context(), statement, append([]any{x.ledger}, arguments...)...)
 	return err

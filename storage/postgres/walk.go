@@ -16,9 +16,9 @@ import (
 // first page is small, because some callers need only a few rows.
 const (
 	firstPage = 32      // number of rows in the first page
-	growth    = 4       // factor between the sizes of successive pages
+	growth    = 4       // ratio between the sizes of successive pages
 	mostPage  = 4096    // maximum number of rows in a page
-	pageBytes = 1 << 20 // number of bytes of entries after which a page ends
+	pageBytes = 1 << 20 // total size of entries, in bytes, at which a page ends
 )
 
 // Entries implements storage.Reader.
@@ -47,9 +47,9 @@ func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Ent
 	}
 }
 
-// entries reads entries with from ≤ seq < end. It stops after most entries, or once their total
-// length reaches pageBytes. It reads at least one entry unless it returns an error. If it returns
-// an error, it also returns the entries before the one that failed.
+// entries reads the entries with from ≤ seq < end. It stops after most entries, or once their total
+// length reaches pageBytes bytes. It reads at least one entry unless it returns an error. If it
+// returns an error, it also returns the entries before the one that failed.
 func (l *ledger) entries(ctx context.Context, from, end uint64, most int) (page [][]byte, err error) {
 	gap := false
 	err = l.db.read(ctx, func(pool *pgxpool.Pool) error {
@@ -114,7 +114,7 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 	}
 }
 
-// redactionRow is a redaction, with the size that the head had when it was read.
+// redactionRow is a redaction together with the size that the head had when the redaction was read.
 type redactionRow struct {
 	storage.Redaction
 	size uint64
@@ -132,7 +132,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 				page, err = l.redactions(ctx, from, half[1], most)
 				for _, r := range page {
 					if r.By >= size && r.By < r.size {
-						continue // a later commit stored it
+						continue // stored by a commit after the walk began
 					}
 					if !yield(r.Redaction, nil) {
 						return
@@ -150,7 +150,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 	}
 }
 
-// redactions reads the first most stored redactions of records with from ≤ seq ≤ to.
+// redactions reads up to most stored redactions of records with from ≤ seq ≤ to, in order of seq.
 func (l *ledger) redactions(ctx context.Context, from, to int64, most int) ([]redactionRow, error) {
 	return collect(ctx, l.db, func(row pgx.CollectableRow) (r redactionRow, err error) {
 		var seq, by, size int64

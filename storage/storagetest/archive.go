@@ -11,7 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// grown returns a batch that adds n entries to old, with the tiles of levels 0 and 1 over them.
+// grown returns a batch that extends old by n entries, including the tiles of levels 0 and 1 that
+// cover them.
 func grown(old storage.Head, n int) storage.Batch {
 	texts := make([]string, n)
 	for i := range texts {
@@ -34,7 +35,8 @@ func archiver(t *testing.T, store storage.Store) storage.Archiver {
 	return a
 }
 
-// requireArchived requires that err is an ArchivedError that contains want.
+// requireArchived requires that err wraps an ArchivedError that contains want, and that it wraps
+// neither ErrDamaged nor ErrNotFound.
 func requireArchived(t *testing.T, err error, want storage.Archived) {
 	t.Helper()
 	var archived *storage.ArchivedError

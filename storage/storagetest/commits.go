@@ -44,8 +44,8 @@ func testCommit(t *testing.T, s *suite) {
 	require.Empty(t, empty)
 }
 
-// requireUntouched requires that a refused batch changed nothing: the ledger still has this head
-// and these entries, and nothing from fullBatch.
+// requireUntouched requires that a refused batch changed nothing: the ledger still has the given
+// head and entries, and nothing from fullBatch.
 func requireUntouched(t *testing.T, store storage.Store, head storage.Head, entries ...string) {
 	t.Helper()
 	ctx := t.Context()
@@ -66,8 +66,8 @@ func requireUntouched(t *testing.T, store storage.Store, head storage.Head, entr
 	require.ErrorIs(t, err, storage.ErrNotFound)
 }
 
-// fullBatch returns a batch with every kind of change. It redacts event 0, which must have the
-// content "kept".
+// fullBatch returns a batch that extends old and contains every kind of change. It redacts event 0,
+// which must have the content "kept".
 func fullBatch(old storage.Head, entries ...string) storage.Batch {
 	b := follow(old, entries...)
 	b.Tiles = []storage.Tile{tile(0, 0, 2)}

@@ -40,7 +40,7 @@ func testReaders(t *testing.T, s *suite) {
 		b.Contents = []storage.Content{content(name, head.Size, name), {Digest: hash("prompt"), Seq: head.Size + 1, Bytes: []byte("prompt")}}
 		b.Keys = []storage.Claim{{Key: hash(name), Record: hash("r"), Seq: head.Size}}
 		b.Tiles = []storage.Tile{tile(0, 0, 1+int(head.Size)%storage.TileHashes)}
-		if head.Size%8 == 6 { // redact all records that have the prompt, and then store the prompt at another place
+		if head.Size%8 == 6 { // redact earlier records that have the prompt, in the same batch that stores the prompt for another record
 			for seq := head.Size - 5; seq < head.Size; seq += 2 {
 				b.Redactions = append(b.Redactions, redaction(seq, head.Size, "prompt"))
 			}
@@ -52,8 +52,9 @@ func testReaders(t *testing.T, s *suite) {
 	require.NoError(t, errors.Join(errs...))
 }
 
-// readAll checks that everything that testReaders has committed can be read. It reads entries from
-// last on, the size that the previous call returned. It returns the current size.
+// readAll checks that everything that testReaders has committed so far can be read, and returns the
+// current size. It reads the entries from last on; last is the size that the previous call
+// returned.
 func readAll(ctx context.Context, store storage.Store, last uint64) (uint64, error) {
 	head, err := store.Head(ctx)
 	if err != nil {
@@ -94,8 +95,8 @@ func readAll(ctx context.Context, store storage.Store, last uint64) (uint64, err
 	return head.Size, nil
 }
 
-// testWriters lets several writers commit on the same head, many times. Exactly one wins each
-// round, and the ledger has one history.
+// testWriters repeatedly lets several writers extend the same head at the same time. Exactly one
+// writer must win each round, and the ledger must have a single history.
 func testWriters(t *testing.T, s *suite) {
 	store := s.ledger(t)
 	ctx := t.Context()

@@ -46,7 +46,7 @@ func testSlices(t *testing.T, s *suite) {
 	require.NoError(t, store.SetSetting(ctx, "s", setting))
 	spoil(b.Entries[0], b.Contents[0].Bytes, b.Tiles[0].Hashes, b.Head.Checkpoint, setting)
 
-	for range 2 { // reads a second time, after the first result was overwritten
+	for range 2 { // the second round reads again after the first result has been overwritten
 		got, err := store.Head(ctx)
 		require.NoError(t, err)
 		require.Equal(t, head, got)

@@ -29,39 +29,42 @@ type FaultyStore struct {
 	storage.Store
 
 	mu       sync.Mutex
-	commits  int           // number of calls of Commit so far; guarded by mu
-	faults   map[int]Fault // number of the call of Commit → its fault; guarded by mu
-	writable error         // what CheckWritable returns, if not nil; guarded by mu
+	commits  int           // number of calls to Commit so far; guarded by mu
+	faults   map[int]Fault // keyed by the number of the call to Commit; guarded by mu
+	writable error         // the error for CheckWritable to return, if not nil; guarded by mu
 }
 
-// NewFaultyStore wraps a Store. At first, nothing fails.
+// NewFaultyStore returns a FaultyStore that wraps s. Nothing fails until FailCommit or
+// SetWritableError is called.
 func NewFaultyStore(s storage.Store) *FaultyStore {
 	return &FaultyStore{Store: s, faults: make(map[int]Fault)}
 }
 
-// FailCommit makes the n-th call of Commit from now on fail; 1 is the next call.
+// FailCommit injects fault into a future call to Commit: the next call if n is 1, the one after
+// that if n is 2, and so on.
 func (f *FaultyStore) FailCommit(n int, fault Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.faults[f.commits+n] = fault
 }
 
-// SetWritableError makes CheckWritable return err. nil restores the underlying Store's result.
+// SetWritableError makes CheckWritable return err. If err is nil, CheckWritable returns the
+// underlying Store's result again.
 func (f *FaultyStore) SetWritableError(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.writable = err
 }
 
-// Commits returns the number of calls of Commit so far.
+// Commits returns the number of calls to Commit so far.
 func (f *FaultyStore) Commits() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.commits
 }
 
-// Commit calls the underlying Store, unless the call must fail before that. If the underlying Store
-// returns an error, Commit returns that error and not the injected one.
+// Commit calls the underlying Store, unless the Before fault was set for this call. If the
+// underlying Store returns an error, Commit returns that error and not the injected one.
 func (f *FaultyStore) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	n, fault := f.count()
 	if fault == Before {
@@ -76,8 +79,8 @@ func (f *FaultyStore) Commit(ctx context.Context, old storage.Head, b storage.Ba
 	return nil
 }
 
-// count counts a call of Commit. It returns the number of the call and its fault, or 0 if the call
-// must not fail.
+// count counts a call to Commit. It returns the number of the call and its fault; the fault is 0 if
+// the call must not fail.
 func (f *FaultyStore) count() (int, Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,7 +90,8 @@ func (f *FaultyStore) count() (int, Fault) {
 	return f.commits, fault
 }
 
-// CheckWritable returns the error of SetWritableError, or the result of the underlying Store.
+// CheckWritable returns the error set with SetWritableError, or else the result of the underlying
+// Store.
 func (f *FaultyStore) CheckWritable(ctx context.Context) error {
 	f.mu.Lock()
 	err := f.writable

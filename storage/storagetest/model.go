@@ -23,10 +23,10 @@ type modelLedger struct {
 	info       storage.LedgerInfo
 	head       storage.Head
 	entries    []string
-	tiles      map[[2]uint64]int // level and index → number of hashes
+	tiles      map[[2]uint64]int // number of hashes, keyed by level and index
 	contents   map[string]string
-	references map[string][]uint64 // digest → records that need it
-	redactions map[uint64]uint64   // record → event that redacted it
+	references map[string][]uint64 // seqs of the records that need a piece of content, keyed by the word whose hash is its digest
+	redactions map[uint64]uint64   // seq of the event that redacted a record, keyed by the seq of the record
 	keys       map[string]storage.Claim
 	settings   map[string]string
 }
@@ -39,7 +39,8 @@ type machine struct {
 	ledgers map[string]*modelLedger
 }
 
-// testModel compares a database with the model after each step of random histories.
+// testModel runs random sequences of operations and compares the database with the model after each
+// one.
 func testModel(t *testing.T, s *suite) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := &machine{t: t, suite: s, db: s.open(t), ledgers: make(map[string]*modelLedger)}
@@ -61,7 +62,7 @@ func testModel(t *testing.T, s *suite) {
 	})
 }
 
-// pick returns a random ledger of the database, and its model.
+// pick returns a random ledger from the database, and its model.
 func (m *machine) pick(r *rapid.T) (storage.Store, *modelLedger) {
 	name := rapid.SampledFrom(slices.Sorted(maps.Keys(m.ledgers))).Draw(r, "ledger")
 	store, err := m.db.Ledger(m.t.Context(), name)
@@ -100,7 +101,8 @@ func (m *machine) commit(r *rapid.T) {
 	m.ledgers[model.info.Name] = next
 }
 
-// draw returns the model after a random next batch, and that batch.
+// draw draws a random next batch. It returns the model as it is after the batch, and the batch
+// itself.
 func (model *modelLedger) draw(r *rapid.T) (*modelLedger, storage.Batch) {
 	word := rapid.SampledFrom(modelWords())
 	next := model.clone()
@@ -137,7 +139,7 @@ func (model *modelLedger) clone() *modelLedger {
 	return &next
 }
 
-// stale tries to commit on a head that is not the stored one, which must fail.
+// stale tries to commit a batch that extends a head other than the stored one, which must fail.
 func (m *machine) stale(r *rapid.T) {
 	store, model := m.pick(r)
 	old := model.head
@@ -229,7 +231,7 @@ func (m *machine) checkLog(r *rapid.T, store storage.Store, model *modelLedger) 
 	}
 }
 
-// checkWords compares everything that is stored under a word: content, keys, and settings.
+// checkWords compares everything that is stored under each word: content, keys, and settings.
 func (m *machine) checkWords(r *rapid.T, store storage.Store, model *modelLedger) {
 	ctx := m.t.Context()
 	for _, word := range modelWords() {

@@ -18,8 +18,8 @@ type writer struct {
 // post commits an event that has content under the digests of the given names, and returns its seq.
 func (w *writer) post(digests ...string) uint64 { return w.step(nil, digests...) }
 
-// redact commits an event that redacts records, and returns its seq. The map contains, for each
-// record, the names of the digests of its content.
+// redact commits an event that redacts records, and returns its seq. records maps the seq of each
+// record to the words whose hashes are the digests of its content.
 func (w *writer) redact(records map[uint64][]string) uint64 { return w.step(records) }
 
 // step commits one event that both redacts records and posts content, and returns its seq.

@@ -1,5 +1,6 @@
 // Package storagetest tests implementations of the storage contract. For tests of code that uses
-// storage, it has a Store that fails on command, and an interface for tampering with stored data.
+// storage, it provides a Store that fails on demand, and an interface for tampering with stored
+// data.
 package storagetest
 
 import (
@@ -15,13 +16,13 @@ import (
 	"colophon/storage"
 )
 
-// suite is the configuration of one call of Run.
+// suite holds the configuration for one call to Run.
 type suite struct {
 	open   func(t *testing.T) storage.Database
 	reopen func(t *testing.T, db storage.Database) storage.Database // nil if the implementation does not support it
 }
 
-// Option adds to what Run tests.
+// Option makes Run test an optional feature.
 type Option func(*suite)
 
 // WithReopen makes Run also test that data is still there after the database has been reopened.
@@ -30,7 +31,7 @@ func WithReopen(reopen func(t *testing.T, db storage.Database) storage.Database)
 	return func(s *suite) { s.reopen = reopen }
 }
 
-// Run tests an implementation of the storage contract. Each call of open must return a new, empty
+// Run tests an implementation of the storage contract. Each call to open must return a new, empty
 // database, which Run closes.
 func Run(t *testing.T, open func(t *testing.T) storage.Database, options ...Option) {
 	s := &suite{open: open}
@@ -90,8 +91,8 @@ func create(t *testing.T, db storage.Database, name string) storage.Store {
 	return store
 }
 
-// info returns the description of a ledger with the given name. Its time has all the digits that a
-// store must keep.
+// info returns the description of a ledger with the given name. Its creation time is in
+// microseconds, the precision that a store must preserve.
 func info(name string) storage.LedgerInfo {
 	return storage.LedgerInfo{
 		Name:    name,
@@ -100,10 +101,10 @@ func info(name string) storage.LedgerInfo {
 	}
 }
 
-// hash returns the digest that stands for a word.
+// hash returns the SHA-256 digest of word.
 func hash(word string) storage.Hash { return sha256.Sum256([]byte(word)) }
 
-// follow returns a batch that appends entries to old, with the resulting head.
+// follow returns a batch that extends old by the given entries, including the resulting head.
 func follow(old storage.Head, entries ...string) storage.Batch {
 	b := storage.Batch{Head: old}
 	for _, e := range entries {
@@ -116,19 +117,19 @@ func follow(old storage.Head, entries ...string) storage.Batch {
 	return b
 }
 
-// commit commits b on old, and returns the new head.
+// commit commits b, which must extend old, and returns the new head.
 func commit(t *testing.T, store storage.Store, old storage.Head, b storage.Batch) storage.Head {
 	require.NoError(t, store.Commit(t.Context(), old, b))
 	return b.Head
 }
 
-// content returns a piece of content in slot 0 of event seq.
+// content returns a piece of content in slot 0 of event seq. Its digest is hash(digest).
 func content(digest string, seq uint64, text string) storage.Content {
 	return storage.Content{Digest: hash(digest), Seq: seq, Bytes: []byte(text)}
 }
 
-// redaction returns the redaction of the record at seq by another event. digests are the words for
-// the digests of its content.
+// redaction returns a redaction of the record at seq by the event at by. The digests of the
+// record's content are the hashes of the words in digests.
 func redaction(seq, by uint64, digests ...string) storage.Redaction {
 	r := storage.Redaction{Seq: seq, By: by}
 	for _, digest := range digests {
@@ -158,8 +159,8 @@ func collect(t *testing.T, r storage.Reader, from uint64) []string {
 	return all
 }
 
-// requireContent requires that the content has the given text. An empty text means that the content
-// must be missing.
+// requireContent requires that the content with digest hash(digest) is text, or that it is missing
+// if text is empty.
 func requireContent(t *testing.T, r storage.Reader, digest, text string) {
 	t.Helper()
 	got, err := r.Content(t.Context(), hash(digest))
@@ -171,7 +172,8 @@ func requireContent(t *testing.T, r storage.Reader, digest, text string) {
 	require.Equal(t, text, string(got))
 }
 
-// requireReferences requires that exactly the records in want need the content, in this order.
+// requireReferences requires that exactly the records in want, in this order, need the content with
+// digest hash(digest).
 func requireReferences(t *testing.T, r storage.Reader, digest string, want ...uint64) {
 	t.Helper()
 	var got []uint64
@@ -187,8 +189,8 @@ func requireReferences(t *testing.T, r storage.Reader, digest string, want ...ui
 	}
 }
 
-// requireRedactions requires exactly these redactions. want alternates the seq of a record and the
-// seq of the event that redacted it.
+// requireRedactions requires that the ledger has exactly the redactions in want, which alternates
+// between the seq of a record and the seq of the event that redacted it.
 func requireRedactions(t *testing.T, r storage.Reader, want ...uint64) {
 	t.Helper()
 	var got []uint64

@@ -9,7 +9,7 @@ import (
 	"colophon/storage"
 )
 
-// Tamperer changes the stored data of one ledger without the checks of the storage contract. The
+// Tamperer changes the stored data of one ledger, bypassing the checks of the storage contract. The
 // storage's own checksums stay valid, so the layers above must detect the change.
 type Tamperer interface {
 	// SetEntry replaces or adds the entry at seq. It does not change the head.
@@ -39,8 +39,8 @@ type Tamperer interface {
 	SetKey(k storage.Claim) error
 }
 
-// Tampering calls change with a Tamperer for a ledger of db. It returns the database to use after
-// that: db itself, or db reopened.
+// Tampering calls change with a Tamperer for the given ledger of db. It returns the database to use
+// afterwards, which is either db itself or the same database reopened.
 type Tampering func(t *testing.T, db storage.Database, ledger string, change func(Tamperer)) storage.Database
 
 // RunTampering checks that reads return what a Tamperer has written, and that missing items below

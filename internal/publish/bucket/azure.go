@@ -31,19 +31,20 @@ type azure struct {
 	prefix  string
 }
 
-// azureVersion is the version of the API.
+// azureVersion is the version of the REST API that requests use.
 const azureVersion = "2023-11-03"
 
 // azureAccess holds the address of a storage account and the credentials for it.
 type azureAccess struct {
-	endpoint  string // endpoint of the account
+	endpoint  string // URL of the account's blob service
 	account   string
-	key       string // key of the account, in base64
-	signature string // a shared access signature
+	key       string // key of the account, in base64; empty if there is none
+	signature string // a shared access signature; empty if there is none
 }
 
-// openAzure returns a container. The account and the credentials come from the environment variables that
-// Azure's own tools read or, without a key or a signature, from azidentity's default chain.
+// openAzure returns the container that p describes. The account and the credentials come from the
+// environment variables that Azure's own tools read. Without a key or a signature, the credentials come
+// from azidentity's default chain.
 func openAzure(p place) (Bucket, error) {
 	access := azureAccess{account: os.Getenv("AZURE_STORAGE_ACCOUNT"), key: os.Getenv("AZURE_STORAGE_KEY"), signature: os.Getenv("AZURE_STORAGE_SAS_TOKEN")}
 	if connection := os.Getenv("AZURE_STORAGE_CONNECTION_STRING"); connection != "" {
@@ -72,7 +73,7 @@ func openAzure(p place) (Bucket, error) {
 		credential = sharedKey{access.account, key}.sign
 	case access.signature != "":
 		b.address.RawQuery = strings.TrimPrefix(access.signature, "?")
-	case address.Scheme == "https": // no token is sent in the clear
+	case address.Scheme == "https": // never send a token unencrypted
 		chain, err := azidentity.NewDefaultAzureCredential(nil)
 		if err != nil {
 			return nil, fmt.Errorf("finding Azure's credentials (set AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, or those of a service principal): %w", err)
@@ -91,7 +92,7 @@ func openAzure(p place) (Bucket, error) {
 	return b, nil
 }
 
-// parseConnection parses Azure's connection string, such as AccountName=…;AccountKey=….
+// parseConnection parses an Azure connection string, such as AccountName=…;AccountKey=….
 func parseConnection(text string) azureAccess {
 	parts := make(map[string]string)
 	for part := range strings.SplitSeq(text, ";") {
@@ -142,7 +143,8 @@ func (b *azure) Put(ctx context.Context, name string, body []byte, attributes At
 	return err
 }
 
-// explainAzure maps a failed response to an error of this package, or to nil if none fits.
+// explainAzure returns the error of this package that a failed response corresponds to, or nil if
+// there is none.
 func explainAzure(r *http.Response) error {
 	code := r.Header.Get("X-Ms-Error-Code")
 	switch {
@@ -156,13 +158,14 @@ func explainAzure(r *http.Response) error {
 	return nil
 }
 
-// sharedKey is the key of a storage account.
+// sharedKey signs requests with the key of a storage account.
 type sharedKey struct {
 	account string
 	key     []byte
 }
 
-// sign adds a signature to a request that has no query ("Authorize with Shared Key" in Azure's documentation).
+// sign adds a signature to a request that has no query, as described under "Authorize with Shared Key" in
+// Azure's documentation.
 func (k sharedKey) sign(r *http.Request) error {
 	text := strings.Builder{}
 	text.WriteString(r.Method)
@@ -171,7 +174,7 @@ func (k sharedKey) sign(r *http.Request) error {
 		length = strconv.FormatInt(r.ContentLength, 10)
 	}
 	for _, value := range []string{r.Header.Get("Content-Encoding"), r.Header.Get("Content-Language"), length, r.Header.Get("Content-MD5"), r.Header.Get("Content-Type"),
-		"", // the date is in x-ms-date
+		"", // no Date header; the date is in x-ms-date
 		r.Header.Get("If-Modified-Since"), r.Header.Get("If-Match"), r.Header.Get("If-None-Match"), r.Header.Get("If-Unmodified-Since"), r.Header.Get("Range")} {
 		text.WriteString("\n" + value)
 	}

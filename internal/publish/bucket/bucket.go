@@ -1,5 +1,5 @@
-// Package bucket stores objects under names: in a folder, at an endpoint that speaks S3, at Google
-// Cloud Storage, or at Azure Blob Storage.
+// Package bucket stores named objects in a folder, at an S3-compatible endpoint, in Google Cloud
+// Storage, or in Azure Blob Storage.
 package bucket
 
 import (
@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// Errors that callers distinguish. After any other error of Put, it is unknown whether the
-// object was written.
+// Errors that callers distinguish. After any other error from Put, it is unknown whether the object
+// was written.
 var (
 	// ErrNotFound means that there is no object with that name.
 	ErrNotFound = errors.New("there is no such object")
-	// ErrPrecondition means that the condition of a Put does not hold. Nothing was written.
+	// ErrPrecondition means that the condition of a Put did not hold. Nothing was written.
 	ErrPrecondition = errors.New("the object has changed")
 	// ErrUnsupported means that the endpoint has refused a Put because it does not support
 	// conditions. Nothing was written.
@@ -26,49 +26,52 @@ var (
 	ErrTooLong = errors.New("the object is too long")
 )
 
-// Bucket stores objects. Names have elements separated by slashes. Its methods are safe for
-// concurrent use.
+// Bucket stores objects by name. A name consists of elements separated by slashes. The methods are
+// safe for concurrent use.
 type Bucket interface {
-	// Get returns an object and its tag, which changes if the object's bytes change. It returns
-	// ErrNotFound, or ErrTooLong for an object of more than most bytes.
+	// Get returns an object and its tag, which changes if the object's bytes change. The error
+	// wraps ErrNotFound if there is no such object, or ErrTooLong if its length in bytes exceeds
+	// most.
 	Get(ctx context.Context, name string, most int64) (body []byte, tag string, err error)
-	// Size returns the length of an object in bytes, or ErrNotFound.
+	// Size returns the length of an object in bytes. The error wraps ErrNotFound if there is no
+	// such object.
 	Size(ctx context.Context, name string) (int64, error)
-	// Put writes an object if a condition holds. When it returns nil, the object is durable.
+	// Put writes an object if the condition holds. When it returns nil, the object is durable.
 	Put(ctx context.Context, name string, body []byte, attributes Attributes, condition Condition) error
 }
 
 // Attributes are the headers that a bucket sends with an object when it serves it over HTTP.
 type Attributes struct{ ContentType, CacheControl string }
 
-// Condition is a condition of a Put. The zero Condition always holds.
+// Condition is a precondition of a Put. The zero Condition always holds.
 type Condition struct {
 	absent bool
 	tag    string
 }
 
-// IfAbsent returns the condition that there is no object with that name.
+// IfAbsent returns the condition that no object with the name exists.
 func IfAbsent() Condition { return Condition{absent: true} }
 
-// IfTag returns the condition that the object has that tag. The empty tag means IfAbsent.
+// IfTag returns the condition that the object has the given tag. IfTag("") is the same as IfAbsent.
 func IfTag(tag string) Condition { return Condition{absent: tag == "", tag: tag} }
 
-// Holds reports whether the condition holds for an object with that tag. An empty tag means
+// Holds reports whether the condition holds for an object with the given tag. An empty tag means
 // that there is no object.
 func (c Condition) Holds(tag string) bool {
 	return c == Condition{} || c.absent && tag == "" || !c.absent && c.tag == tag
 }
 
-// LogObjectName returns the name of an object of a published log: the path at which the server serves it.
+// LogObjectName returns the name of an object of a published log: the path at which the server serves it,
+// without the leading slash.
 func LogObjectName(ledger, path string) string { return "v1/ledgers/" + ledger + "/log/" + path }
 
-// CheckURL returns an error that says what is wrong with the URL of a bucket, and what to write instead.
+// CheckURL checks the URL of a bucket. The error says what is wrong with it, and what to write instead.
 func CheckURL(text string) error {
 	_, err := parse(text)
 	return err
 }
 
-// schemes maps the schemes of URLs to kinds of buckets.
+// schemes maps each URL scheme to a kind of bucket.
 var schemes = map[string]scheme{
 	"file": {},
 	"s3": {open: openS3, parameters: []string{"endpoint", "region"}, example: "s3://bucket/prefix?endpoint=https://s3.example.org",
@@ -82,20 +85,20 @@ var schemes = map[string]scheme{
 // scheme is a kind of bucket.
 type scheme struct {
 	open        func(place) (Bucket, error)
-	parameters  []string // parameters that a URL may have
-	paths       bool     // an endpoint may have a path
+	parameters  []string // query parameters that a URL may have
+	paths       bool     // whether an endpoint may have a path
 	example     string
-	credentials string // where to put the credentials
+	credentials string // for messages: where to put the credentials
 }
 
 // place is the parsed URL of a bucket. For a folder, only prefix is set.
 type place struct {
 	scheme
 	bucket, prefix, region string
-	endpoint               *url.URL // nil without one
+	endpoint               *url.URL // nil if the URL has no endpoint
 }
 
-// IsURL reports whether a URL has the scheme of a bucket.
+// IsURL reports whether text begins with the scheme of a bucket URL.
 func IsURL(text string) bool {
 	name, _, found := strings.Cut(text, "://")
 	_, is := schemes[name]
@@ -157,16 +160,16 @@ func parseEndpoint(text string, paths bool) (*url.URL, error) {
 // Open returns the bucket at a URL. It sends no request.
 //
 //   - file:///folder is a folder on this machine, which the first Put creates.
-//   - s3://name/prefix?endpoint=URL&region=NAME is a bucket at any endpoint that speaks S3; the
-//     default endpoint is Amazon's. Credentials come from the usual environment variables, the
-//     usual file, or, at Amazon, the machine's role.
+//   - s3://name/prefix?endpoint=URL&region=NAME is a bucket at any S3-compatible endpoint; the
+//     default endpoint is Amazon's. Credentials come from AWS's environment variables, its
+//     credentials file, or, at Amazon, the machine's role.
 //   - gs://name/prefix is a bucket at Google Cloud Storage, with Google's application default
 //     credentials.
 //   - azblob://container/prefix is a container at Azure Blob Storage. Account and credentials come
 //     from AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY or
 //     AZURE_STORAGE_SAS_TOKEN, or else from azidentity's default chain.
 //
-// The last two accept an endpoint too. Over http, they send no tokens.
+// The last two also accept an endpoint. They send no tokens over plain HTTP.
 func Open(text string) (Bucket, error) {
 	p, err := parse(text)
 	switch {

@@ -90,7 +90,7 @@ func TestContract(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(large, body))
 
-		// A name that is only a folder of other names has no object.
+		// A name that is only a prefix of other names, like a folder, has no object.
 		_, _, err = b.Get(t.Context(), "v1/ledgers/a", 10)
 		require.ErrorIs(t, err, bucket.ErrNotFound)
 		_, err = b.Size(t.Context(), "v1/ledgers/a")
@@ -154,7 +154,7 @@ func TestFolderHasObjectsOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 0o644, info.Mode().Perm())
 
-	// If the folder has been removed, one of the next two calls of Put creates it again.
+	// If the folder has been removed, one of the next two calls to Put creates it again.
 	require.NoError(t, os.RemoveAll(dir))
 	_ = b.Put(t.Context(), "a/b", []byte("one"), plain, bucket.IfAbsent())
 	require.NoError(t, os.MkdirAll(dir, 0o750))
@@ -169,7 +169,7 @@ func withoutCredentials(t *testing.T) {
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(t.TempDir(), "none"))
 }
 
-// urls returns a URL for each kind of bucket at an endpoint.
+// urls returns one bucket URL for each cloud service, all with the given endpoint.
 func urls(endpoint string) []string {
 	at := "endpoint=" + url.QueryEscape(endpoint)
 	return []string{"s3://bucket?region=us-east-1&" + at, "gs://bucket?" + at, "azblob://bucket?" + at}
@@ -202,7 +202,8 @@ func TestFaultyEndpoints(t *testing.T) {
 	}
 }
 
-// If an object is cut off, Get returns an error that wraps io.ErrUnexpectedEOF and names the object.
+// If an object is truncated, Get returns an error that wraps io.ErrUnexpectedEOF and names the
+// object.
 func TestCutOffObjects(t *testing.T) {
 	withoutCredentials(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -219,7 +220,7 @@ func TestCutOffObjects(t *testing.T) {
 	}
 }
 
-// If a service limits the rate of writes, the request is repeated after a pause.
+// A write that exceeds the service's rate limit is retried after a pause.
 func TestRateLimit(t *testing.T) {
 	var requests atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -233,7 +234,8 @@ func TestRateLimit(t *testing.T) {
 	require.EqualValues(t, 2, requests.Load())
 }
 
-// The account and the credentials for Azure come from the variables that Azure's own tools read.
+// The Azure account and credentials come from the environment variables that Azure's own tools
+// read.
 func TestAzureCredentials(t *testing.T) {
 	s := buckettest.StartAzure(t)
 	b := open(t, s.URL("credentials"))

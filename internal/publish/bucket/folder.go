@@ -18,21 +18,22 @@ import (
 	"colophon/internal/safefile"
 )
 
-// folder is a bucket in a folder. The tag of an object is its digest.
+// folder is a bucket that stores each object as a file in a folder. The tag of an object is its
+// SHA-256 digest.
 type folder struct {
 	root string
-	made sync.Map // paths of folders that exist durably
-	// replacing is held while a condition on a tag is checked and the object is replaced. A
-	// lock on the object's folder keeps out other processes.
+	made sync.Map // paths of folders that are known to exist durably
+	// replacing is held while a condition on a tag is checked and the object is replaced. For other
+	// processes, a lock on the object's folder does the same.
 	replacing sync.Mutex
 }
 
-// writing is the folder for files that are not complete yet. It is next to the objects,
-// because a hard link must stay within one file system.
+// writing is the name of the folder for incomplete files. It is next to the objects, because a hard
+// link must stay within one file system.
 const writing = ".writing"
 
-// abandoned is the age from which an incomplete file is regarded as left over from a process that
-// has stopped.
+// abandoned is the age at which an incomplete file is considered to be left over from a process
+// that has stopped.
 const abandoned = time.Hour
 
 func (f *folder) path(name string) (string, error) {
@@ -105,7 +106,7 @@ func (f *folder) Put(ctx context.Context, name string, body []byte, _ Attributes
 		return err
 	}
 	if condition.absent {
-		if _, err := os.Lstat(path); err == nil { // saves writing the file
+		if _, err := os.Lstat(path); err == nil { // avoids writing the file for nothing
 			return fmt.Errorf("writing %s: %w", name, ErrPrecondition)
 		}
 	}
@@ -134,7 +135,7 @@ func (f *folder) Put(ctx context.Context, name string, body []byte, _ Attributes
 	return safefile.SyncDir(filepath.Dir(path))
 }
 
-// replace replaces an object with a complete file if the condition holds.
+// replace moves the complete file to path, where it replaces the object, if the condition holds.
 func (f *folder) replace(ctx context.Context, name, path, complete string, condition Condition) error {
 	f.replacing.Lock()
 	defer f.replacing.Unlock()
@@ -162,7 +163,8 @@ func (f *folder) replace(ctx context.Context, name, path, complete string, condi
 	return os.Rename(complete, path)
 }
 
-// write durably writes the bytes to a new file in the folder writing, and returns its path.
+// write durably writes the bytes to a new file in the folder for incomplete files, and returns its
+// path.
 func (f *folder) write(body []byte) (path string, err error) {
 	file, err := os.CreateTemp(filepath.Join(f.root, writing), "")
 	if err != nil {
@@ -200,8 +202,8 @@ func (f *folder) makeFolder(path string) error {
 	return err
 }
 
-// sweep creates the folder for incomplete files. Its first call also removes the files that
-// earlier processes have left there.
+// sweep creates the folder for incomplete files. The first call also removes abandoned files that
+// earlier processes left there.
 func (f *folder) sweep() error {
 	dir := filepath.Join(f.root, writing)
 	if _, swept := f.made.Load(dir); swept {
@@ -216,7 +218,7 @@ func (f *folder) sweep() error {
 	}
 	for _, file := range files {
 		if info, err := file.Info(); err == nil && time.Since(info.ModTime()) > abandoned {
-			_ = os.Remove(filepath.Join(dir, file.Name())) // if this fails, a later start tries again
+			_ = os.Remove(filepath.Join(dir, file.Name())) // if this fails, the next start tries again
 		}
 	}
 	return nil

@@ -25,8 +25,8 @@ import (
 // gs is a bucket at Google Cloud Storage, accessed through its JSON API. The tag of an object is its
 // generation.
 //
-// Google's own client would add gRPC and 27 MB to the program, for the three kinds of request that are
-// needed here.
+// Google's own client would add gRPC and 27 MB to the program, for the three kinds of requests that
+// are needed here.
 type gs struct {
 	rest
 	endpoint string
@@ -34,16 +34,18 @@ type gs struct {
 	prefix   string
 }
 
-// googleEndpoint is the endpoint if the URL of the bucket names none.
+// googleEndpoint is the default endpoint.
 const googleEndpoint = "https://storage.googleapis.com"
 
 // readWrite is the OAuth scope that the requests need.
 const readWrite = "https://www.googleapis.com/auth/devstorage.read_write"
 
-// noGeneration is a generation that no object has. Zero would require that the object is absent.
+// noGeneration is a generation that no object has. Zero cannot be used, because it requires that
+// the object does not exist.
 const noGeneration = "9223372036854775807"
 
-// openGS returns a bucket. Over http it sends no credentials: only emulators have such endpoints.
+// openGS returns the bucket that p describes. It sends no credentials over plain HTTP, which only
+// emulators use.
 func openGS(p place) (Bucket, error) {
 	endpoint := googleEndpoint
 	if p.endpoint != nil {
@@ -63,7 +65,7 @@ type defaultTokens struct {
 	found oauth2.TokenSource
 }
 
-// tokenTimeout bounds each request for a token.
+// tokenTimeout is the time limit for each request for a token.
 const tokenTimeout = 20 * time.Second
 
 // Token implements oauth2.TokenSource.
@@ -83,7 +85,8 @@ func (d *defaultTokens) Token() (*oauth2.Token, error) {
 
 func (b *gs) key(name string) string { return path.Join(b.prefix, name) }
 
-// object returns the URL of an object. api is empty for its description, and /download for its bytes.
+// object returns the URL of an object. If api is empty, the URL is that of the object's metadata; if
+// api is "/download", it is that of the bytes.
 func (b *gs) object(api, name, query string) string {
 	return b.endpoint + api + "/storage/v1/b/" + url.PathEscape(b.bucket) + "/o/" + url.PathEscape(b.key(name)) + "?" + query
 }
@@ -129,8 +132,8 @@ func (b *gs) Put(ctx context.Context, name string, body []byte, attributes Attri
 	return b.write(ctx, name, http.MethodPost, address, text, http.Header{"Content-Type": {contentType}})
 }
 
-// upload returns a multipart body with the description and the bytes of an object, and the content type of
-// that body. The service compares the checksum in the description before it keeps the object.
+// upload returns a multipart body with the metadata and the bytes of an object, and the content type of
+// that body. The service verifies the checksum in the metadata before it stores the object.
 func (b *gs) upload(name string, body []byte, attributes Attributes) (contentType string, text []byte, err error) {
 	sum := binary.BigEndian.AppendUint32(nil, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
 	description, err := json.Marshal(map[string]string{"name": b.key(name), "contentType": attributes.ContentType,
@@ -156,7 +159,8 @@ func (b *gs) upload(name string, body []byte, attributes Attributes) (contentTyp
 	return "multipart/related; boundary=" + parts.Boundary(), buffer.Bytes(), err
 }
 
-// explainGS maps a failed response to an error of this package, or to nil if none fits.
+// explainGS returns the error of this package that a failed response corresponds to, or nil if
+// there is none.
 func explainGS(r *http.Response) error {
 	switch {
 	case r.StatusCode == http.StatusNotFound && r.Request.Method == http.MethodGet:

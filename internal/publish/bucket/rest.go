@@ -12,13 +12,14 @@ import (
 	"time"
 )
 
-// rest sends requests to the HTTP interface of a service.
+// rest sends requests to the REST API of a storage service.
 type rest struct {
 	client *http.Client
-	place  string // for messages
-	// explain maps a failed response to an error of this package, or to nil if none fits.
+	place  string // describes the bucket in error messages
+	// explain returns the error of this package that a failed response corresponds to, or nil if
+	// there is none.
 	explain func(*http.Response) error
-	// authorize adds credentials to a request, if it is set.
+	// authorize, if set, adds credentials to a request.
 	authorize func(*http.Request) error
 }
 
@@ -29,14 +30,16 @@ func newREST(place string, explain func(*http.Response) error) rest {
 }
 
 const (
-	maxAnswer = 1 << 16 // bytes of a description or an error that are read
-	maxReason = 300     // bytes of a response body that a message shows
-	// Google allows about one write per second for each object. It responds with 429 to further writes, which
-	// have no effect.
+	maxAnswer = 1 << 16 // maximum number of bytes that are read of an object's metadata or of the response to a write
+	maxReason = 300     // maximum number of bytes of a response body that an error message quotes
+	// A request is retried after status 429, first after firstWait, and then after twice the previous pause
+	// until that exceeds longestWait. Google allows about one write per second for each object, and responds
+	// with 429 to further writes, which have no effect.
 	firstWait, longestWait = time.Second, 4 * time.Second
 )
 
-// read gets an object of at most most bytes, and returns the header and the body of the response.
+// read sends a GET request, and returns the header and the body of the response. The length of the
+// body must not exceed most.
 func (r *rest) read(ctx context.Context, name, address string, most int64) (http.Header, []byte, error) {
 	response, err := r.do(ctx, name, http.MethodGet, address, nil, nil)
 	if err != nil {
@@ -57,11 +60,11 @@ func (r *rest) write(ctx context.Context, name, method, address string, body []b
 	return errors.Join(err, response.Body.Close())
 }
 
-// do sends a request, and returns the response if it is a success. It repeats a request that exceeds the
-// service's rate limit. The caller closes the response body.
+// do sends a request, and returns the response if its status is 200 or 201. It retries a request that
+// exceeds the service's rate limit. The caller must close the response body.
 func (r *rest) do(ctx context.Context, name, method, address string, body []byte, header http.Header) (*http.Response, error) {
 	fail := func(err error) (*http.Response, error) {
-		var request *url.Error // the message of this error has the URL, which may have a signature
+		var request *url.Error // its message contains the URL, which may include a signature
 		if errors.As(err, &request) {
 			err = request.Err
 		}
@@ -103,8 +106,8 @@ func (r *rest) do(ctx context.Context, name, method, address string, body []byte
 	}
 }
 
-// readObject reads an object of at most most bytes. length is the length that the response states, or negative
-// if it states none.
+// readObject reads an object whose length must not exceed most. length is the length stated by the response,
+// or negative if the response states none.
 func readObject(name string, from io.Reader, length, most int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(from, most+1))
 	switch {

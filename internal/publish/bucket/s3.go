@@ -13,14 +13,14 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// s3 is a bucket at an endpoint that speaks S3. The tag of an object is its ETag.
+// s3 is a bucket at an S3-compatible endpoint. The tag of an object is its ETag.
 type s3 struct {
 	client *minio.Client
 	bucket string
 	prefix string
 }
 
-// amazon is the endpoint if the URL of the bucket names none.
+// amazon is the default endpoint.
 const amazon = "https://s3.amazonaws.com"
 
 func openS3(p place) (Bucket, error) {
@@ -66,7 +66,7 @@ func (b *s3) Size(ctx context.Context, name string) (int64, error) {
 func (b *s3) Put(ctx context.Context, name string, body []byte, attributes Attributes, condition Condition) error {
 	options := minio.PutObjectOptions{
 		ContentType: attributes.ContentType, CacheControl: attributes.CacheControl,
-		SendContentMd5: true, DisableMultipart: true, // one request, so that the condition applies to the whole object
+		SendContentMd5: true, DisableMultipart: true, // use a single request, so that the condition applies to the whole object
 	}
 	switch {
 	case condition.absent:
@@ -76,7 +76,7 @@ func (b *s3) Put(ctx context.Context, name string, body []byte, attributes Attri
 	}
 	_, err := b.client.PutObject(ctx, b.bucket, b.key(name), bytes.NewReader(body), int64(len(body)), options)
 	err = b.explain(name, err)
-	if condition.tag != "" && errors.Is(err, ErrNotFound) { // some endpoints answer this way if the condition does not hold
+	if condition.tag != "" && errors.Is(err, ErrNotFound) { // some endpoints respond this way if the condition does not hold
 		return fmt.Errorf("writing %s: %w", name, ErrPrecondition)
 	}
 	return err

@@ -10,20 +10,20 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Checker checks events against their own fields. It reuses its memory, so only one goroutine
-// may use it at a time.
+// Checker checks that the fields of an event are consistent with each other. It reuses its memory,
+// so only one goroutine may use it at a time.
 type Checker struct {
 	*event.Body
-	seen int // number of the event's checks that were compared
+	seen int // number of the event's checks that have been compared so far
 
 	joined, id []byte   // scratch
 	parts      [][]byte // scratch
 }
 
 // Check verifies an event's checks. They must follow from its effective hashes, from the hashes
-// that can be computed from the event's fields, and from whether the event names content to compute
-// them from (spec: Checks; Effective hashes). It also verifies the digest of a verb. Each field of
-// the event must have a valid form. The error is an *Error.
+// that can be computed from the event's fields, and from whether the event names content from which
+// they are computed (spec: Checks; Effective hashes). Check also verifies the digest of a verb. The
+// caller must have checked that each field of the event has a valid form. The error is an *Error.
 func (c *Checker) Check(e *event.Body) error {
 	c.Body, c.seen = e, 0
 	var err error
@@ -52,7 +52,7 @@ func (c *Checker) Check(e *event.Body) error {
 	return nil
 }
 
-// origin states where an effective hash comes from.
+// origin says where an effective hash comes from.
 type origin uint8
 
 const (
@@ -61,7 +61,8 @@ const (
 	claimed                // claimed by the writer, because there is nothing from which to compute it
 )
 
-// originOf returns the origin of a hash that is computed from the content with this name.
+// originOf returns the origin of a hash that covers the named content: computed if the event has
+// that content, and claimed otherwise.
 func (c *Checker) originOf(content string) origin {
 	if c.HasContent(content) {
 		return computed
@@ -74,7 +75,7 @@ type field struct {
 	name      string
 	effective []byte // nil means null
 	origin    origin
-	// recomputed is the hash computed from the event's other fields; nil if they do not
+	// recomputed is the hash computed from the event's other fields, or nil if these do not
 	// suffice.
 	recomputed []byte
 	// withheld means that the effective hash is null even if a hash was claimed. In this case,
@@ -84,7 +85,7 @@ type field struct {
 	form func([]byte) bool
 }
 
-// digitsOf returns the form (field.form) of hashes that have n hexadecimal digits.
+// digitsOf returns a value for field.form that accepts hashes of n hexadecimal digits.
 func digitsOf(n int) func([]byte) bool {
 	return func(text []byte) bool { return rules.IsHexDigits(text, n) }
 }
@@ -99,7 +100,7 @@ func (c *Checker) all(fields ...field) error {
 	return nil
 }
 
-// field checks one hash and its check.
+// field verifies one hash of the event and the check of that hash.
 func (c *Checker) field(f *field) error {
 	if f.recomputed != nil && !bytes.Equal(f.effective, f.recomputed) {
 		return wrongField(f.name, "its hash is %.100s, but the event's other fields give %s", orNull(f.effective), f.recomputed)
@@ -136,8 +137,8 @@ func (f *field) isHash(text []byte) bool {
 	return f.form(text)
 }
 
-// wrong returns the reason why a check's result, or the values that it shows, cannot be right. It
-// returns "" if they can be right.
+// wrong returns the reason why a check's result, or one of the values that it shows, cannot be
+// right. It returns "" if it finds no such reason.
 func (f *field) wrong(check *record.EventCheck) string {
 	switch check.Result {
 	case record.Mismatch:

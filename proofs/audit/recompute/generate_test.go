@@ -22,16 +22,16 @@ import (
 	"colophon/proofs"
 )
 
-// generator generates records that resemble those of services: with and without content, with
-// claims that are right, wrong, or absent, and with and without nulls.
+// generator generates records that resemble those that services post: with and without content,
+// with claims that are right, wrong, or absent, and with and without nulls.
 type generator struct{ t *rapid.T }
 
 func (d generator) often(what string) bool { return rapid.IntRange(0, 3).Draw(d.t, what) > 0 }
 
 func (d generator) rarely(what string) bool { return !d.often(what) }
 
-// text returns text that sometimes contains characters that a rule treats specially. If wide
-// is set, the text can have a lone surrogate.
+// text returns a JSON string that may contain characters that some rule treats specially. If wide
+// is set, it may also contain lone surrogates.
 func (d generator) text(what string, wide bool) json.RawMessage {
 	parts := []string{"a", "The", " ", "  ", `\n`, `\u001c`, "é", "→", `\"`, "[[x]]", "[a](b)", "?", `\u0000`, "🎵", ""}
 	if wide {
@@ -49,7 +49,8 @@ func (d generator) number(what string) json.RawMessage {
 	return json.RawMessage(rapid.SampledFrom([]string{"0", "1", "42", "123456789012345678901234567890"}).Draw(d.t, what))
 }
 
-// object adds some of the optional members to required, sets others to null, and leaves the rest out.
+// object adds some of the optional members to required, sets others to null, and leaves out the rest.
+// It returns required.
 func (d generator) object(required, optional map[string]any) map[string]any {
 	for _, name := range slices.Sorted(maps.Keys(optional)) {
 		value := optional[name]
@@ -64,7 +65,7 @@ func (d generator) object(required, optional map[string]any) map[string]any {
 	return required
 }
 
-// common adds the members that all kinds of records can have.
+// common adds to optional the members that records of any kind can have.
 func (d generator) common(optional map[string]any) map[string]any {
 	optional["run_id"] = "run " + rapid.StringN(1, 3, -1).Draw(d.t, "run")
 	optional["labels"] = rapid.SampledFrom([]map[string]string{{"step": "one", "é": ""}, {}}).Draw(d.t, "labels of the record")
@@ -153,7 +154,8 @@ func (d generator) dimensions() map[string]any {
 	return dims
 }
 
-// nodes returns the stages of a run, whose shape can be known or unknown.
+// nodes returns the stages of a run-DAG. Some of the possible sequences of stages are a known
+// shape, others are not.
 func (d generator) nodes() []any {
 	names := strings.Split(rapid.SampledFrom([]string{"question retrieval context prompt answer verify final_label", "question preflight final_label",
 		"question retrieval evidence_map prompt raw_answer parsed_claim_lattice verify render final_label",
@@ -210,7 +212,8 @@ func (d generator) record() (record.Kind, []byte) {
 	return kind, body
 }
 
-// eventOf returns the event of a record, and its content.
+// eventOf returns the event body that the ledger writes for a posted record, and the record's
+// content by digest.
 func eventOf(t require.TestingT, kind record.Kind, posted []byte) (body []byte, contents map[proofs.Hash][]byte) {
 	r, err := record.Parse(kind, posted)
 	require.NoError(t, err)
@@ -226,7 +229,7 @@ func eventOf(t require.TestingT, kind record.Kind, posted []byte) (body []byte, 
 	return record.AppendSuffix(r.AppendBody(nil, e), 7, time.Unix(7, 0)), contents
 }
 
-// checkEvent checks an event first alone and then with its content, as walks do.
+// checkEvent checks an event as walks do, first on its own and then together with its content.
 func checkEvent(body []byte, contents map[proofs.Hash][]byte) (*Rebuilder, error) {
 	var d pyjson.Document
 	if err := d.Parse(body); err != nil {
@@ -258,8 +261,8 @@ func TestEventsOfTheLedgerPass(t *testing.T) {
 	})
 }
 
-// If the result of a check is changed, the event's other fields, its record, or the record's
-// digest contradict it.
+// A changed result of a check contradicts the event's other fields, its record, or the record's
+// digest.
 func TestChangedChecksAreFound(t *testing.T) {
 	changed := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -44,9 +44,9 @@ func (c *Checker) checkIPC() error {
 	return nil
 }
 
-// chainField returns the field for ipc_id, or for a hash that covers more than ipc_id does. Its
-// recomputed hash is valid until the next call. The hash is withheld if values of the chain are
-// missing. The hash is a claim if the event does not have all values that the hash covers.
+// chainField returns the field for ipc_id, or for a hash that also covers the values in more. Its
+// recomputed hash is valid until the next call. The hash is withheld if the output or the system
+// prompt has no hash. It counts as claimed if the event does not have all values that it covers.
 func (c *Checker) chainField(name string, effective []byte, more ...[]byte) field {
 	r := &c.IPC
 	f := field{name: name, effective: effective, origin: claimed}
@@ -106,8 +106,8 @@ func (c *Checker) checkPath() error {
 	)
 }
 
-// checkVerb checks an event that changes the state of something (spec: States; Path validation;
-// Sources; Redactions).
+// checkVerb checks the event that a verb created (spec: States; Path validation; Sources;
+// Redactions).
 func (c *Checker) checkVerb(f fields.Verb) error {
 	if want := fields.VerbDigest(f); want != c.Common.Digest {
 		return wrongField("digest", "it is %x, but the request in the event has the digest %x", c.Common.Digest, want)

@@ -18,9 +18,9 @@ type normalForm struct {
 	record, checks pyjson.Value
 	content        map[string][]byte
 	reversed       string // name of a check whose result is replaced with its opposite, or ""
-	unknown        bool   // the record has texts that the event leaves out
-	// secret is the key for the digests of payload members. anySecret means that the ledger's own
-	// secret is not known, so that secret is a placeholder.
+	unknown        bool   // whether the record has texts that the event leaves out
+	// secret keys the digests of payload members. anySecret means that the ledger's own secret is
+	// not known, and that secret is a placeholder.
 	secret    *members.Secret
 	anySecret bool
 
@@ -29,8 +29,8 @@ type normalForm struct {
 	err      error // set if content that must be JSON is not JSON
 }
 
-// member is a member of an object. Its value is canonical JSON, or nil if the member is
-// absent.
+// member is a member of an object. Its value is canonical JSON, or nil if the object does not have
+// the member.
 type member struct {
 	name  string
 	value []byte
@@ -72,15 +72,14 @@ func (n *normalForm) add(name string, value []byte) {
 	n.members = append(n.members, member{name, value})
 }
 
-// copy adds members with the values that they have in the event.
+// copy adds the named members with the values that they have in the event.
 func (n *normalForm) copy(names ...string) {
 	for _, name := range names {
 		n.add(name, n.record.Member(name).Raw())
 	}
 }
 
-// text returns the text content of this name as a JSON string, or nil if the record has no such
-// content.
+// text returns the named text content as a JSON string, or nil if the record has no such content.
 func (n *normalForm) text(name string) []byte {
 	text, given := n.content[name]
 	if !given {
@@ -89,8 +88,7 @@ func (n *normalForm) text(name string) []byte {
 	return pyjson.AppendString(nil, text)
 }
 
-// json returns the JSON content of this name in canonical form, or nil if the record has no such
-// content.
+// json returns the named JSON content in canonical form, or nil if the record has no such content.
 func (n *normalForm) json(name string) []byte {
 	source, given := n.content[name]
 	if !given {
@@ -103,28 +101,29 @@ func (n *normalForm) json(name string) []byte {
 	return n.document.Root().AppendCanonical(nil, pyjson.Compact)
 }
 
-// texts adds members whose values are text content.
+// texts adds the named members, whose values are text content of the same names.
 func (n *normalForm) texts(names ...string) {
 	for _, name := range names {
 		n.add(name, n.text(name))
 	}
 }
 
-// documents adds members whose values are JSON content.
+// documents adds the named members, whose values are JSON content of the same names.
 func (n *normalForm) documents(names ...string) {
 	for _, name := range names {
 		n.add(name, n.json(name))
 	}
 }
 
-// claims adds the members of the record that claim a hash.
+// claims adds the named members, whose values are the hashes that the writer claimed.
 func (n *normalForm) claims(names ...string) {
 	for _, name := range names {
 		n.add(name, n.claim(name, n.record.Member("hashes").Member(name)))
 	}
 }
 
-// claim returns the claim that a check shows or implies, or nil if nothing was claimed.
+// claim returns the hash that the writer claimed, as a check shows or implies it, or nil if nothing
+// was claimed.
 func (n *normalForm) claim(check string, effective pyjson.Value) []byte {
 	v := n.checks.Member(check)
 	result := record.Result(v.Member("result").Text())
@@ -140,8 +139,9 @@ func (n *normalForm) claim(check string, effective pyjson.Value) []byte {
 	return nil
 }
 
-// opposite returns computed for match, and match for every other result. That is the result if the
-// writer had not claimed a hash that was claimed, or had claimed one that was not.
+// opposite returns computed for match, and match for every other result. A check would have that
+// result if the writer had not claimed a hash that was in fact claimed, or had claimed one that was
+// not.
 func opposite(result record.Result) record.Result {
 	if result == record.Match {
 		return record.Computed
@@ -162,7 +162,7 @@ func (n *normalForm) ipc() {
 	n.add("seed", n.seed())
 }
 
-// seed returns the record's seed, or nil if the payload has the same seed.
+// seed returns the record's seed, or nil if the payload contains the same seed.
 func (n *normalForm) seed() []byte {
 	seed := n.record.Member("seed").Raw()
 	payload, given := n.content["payload"]
@@ -199,12 +199,12 @@ func (n *normalForm) run() {
 	n.add("cache_dimensions", appendObject(nil, members))
 }
 
-// unknownText replaces a text that the event leaves out. It is a lone surrogate in WTF-8,
-// which no event contains.
+// unknownText stands for a text that the event leaves out. It is a lone surrogate in WTF-8, which
+// no event contains.
 var unknownText = []byte("\"\xED\xA0\x80\"")
 
-// dimension returns a dimension of the cache key as the writer claimed it. The writer can also
-// have claimed a hash that the ledger recomputed.
+// dimension returns a dimension of the cache key as the writer claimed it. This is not always the
+// value in the event, because the writer may have claimed a hash that the ledger recomputed.
 func (n *normalForm) dimension(name string, value pyjson.Value) []byte {
 	if value.Kind() == pyjson.Null && rules.IsVersionDimension(name) {
 		return unknownText
@@ -250,8 +250,8 @@ func (n *normalForm) citations() {
 	n.add("citations", append(list, ']'))
 }
 
-// escapeSurrogates makes canonical JSON in WTF-8 parsable: it replaces lone surrogates, which
-// occur only in strings, with escapes.
+// escapeSurrogates makes canonical JSON in WTF-8 parsable by replacing lone surrogates, which occur
+// only in strings, with escapes.
 func escapeSurrogates(wide []byte) []byte {
 	if !pyjson.HasLoneSurrogate(wide) {
 		return wide

@@ -27,21 +27,21 @@ type Rebuilder struct {
 	// rest: their cache key and digest cover texts that the event leaves out, so neither can be
 	// compared.
 	Rebuilt, Confirmed, Unknown uint64
-	// Members is the ledger's secret of payload members. Without it, only the pointers of
-	// members are compared.
+	// Members is the secret that keys the digests of payload members. If it is nil, only the JSON
+	// pointers of the members are compared.
 	Members *members.Secret
 
 	event, again pyjson.Document
 	normal       []byte // scratch
 }
 
-// ContentFunc returns the piece of content that an event names. The returned bytes must have this
-// digest.
+// ContentFunc returns the piece of content that an event names. The returned bytes must have the
+// given digest.
 type ContentFunc func(name string, digest proofs.Hash) ([]byte, error)
 
-// Check checks an event in which a walk has found no damage. It ignores events without a
-// record. It returns an *Error if the rebuilt record does not yield the event. It returns the
-// errors of content unchanged.
+// Check checks an event in which a walk has found no damage. It ignores events without a record. It
+// returns an *Error if the rebuilt record does not yield the event, and returns any error from
+// content unchanged.
 func (b *Rebuilder) Check(body []byte, content ContentFunc) error {
 	if err := b.event.Parse(body); err != nil {
 		return malformed("its body is not JSON: %v", err)
@@ -72,9 +72,9 @@ func (b *Rebuilder) Check(body []byte, content ContentFunc) error {
 	return b.confirm(n)
 }
 
-// hasUnknownText reports whether the cache key of a run covers a text that the event leaves
-// out because it is too long or not valid UTF-8. Of the dimensions, only versions are texts.
-// All others are hashes, which every event contains.
+// hasUnknownText reports whether the cache key of a run covers a text that the event leaves out
+// because it is too long or not valid UTF-8. Only version dimensions are texts. All others are
+// hashes, which every event contains.
 func hasUnknownText(detail pyjson.Value) bool {
 	for _, name := range rules.Dimensions {
 		if rules.IsVersionDimension(name) && detail.Member("cache_dimensions").Member(name).Kind() == pyjson.Null {
@@ -84,7 +84,7 @@ func hasUnknownText(detail pyjson.Value) bool {
 	return false
 }
 
-// readContent reads all pieces of content that an event names, by name.
+// readContent reads all pieces of content that an event names and returns them keyed by name.
 func readContent(e *event.Event, content ContentFunc) (map[string][]byte, error) {
 	pieces := make(map[string][]byte)
 	for named := range e.Contents() {
@@ -135,9 +135,9 @@ const (
 	membersPointer    = "/record/payload_members/"
 )
 
-// skips reports whether compare leaves out the values at a pointer. It returns true for the
-// digest. For the other places, it returns true if both events have a value of the same type
-// there.
+// skips reports whether compare leaves out the values at the given pointer. It always returns true
+// for the digest. For the other places listed above, it returns true if both events have a value of
+// the same type there.
 func (n *normalForm) skips(pointer string, has, makes pyjson.Value) bool {
 	if pointer == digestPointer {
 		return true
@@ -160,8 +160,9 @@ func cacheKeyFits(body pyjson.Value) bool {
 	return false
 }
 
-// confirm compares the record's digest. If it differs, the event may be wrong about whether a
-// hash was claimed; confirm then finds the check that is wrong.
+// confirm compares the digest of the rebuilt record with the one in the event. If they differ, the
+// event may misstate whether a hash was claimed, so confirm looks for a check that would explain
+// the difference.
 func (b *Rebuilder) confirm(n *normalForm) error {
 	if b.hasDigest(n) {
 		b.Confirmed++
@@ -181,14 +182,14 @@ func (b *Rebuilder) confirm(n *normalForm) error {
 	return wrongField("digest", "it is %s, but no record that produces this event has that digest", digest)
 }
 
-// hasDigest reports whether the normal form in b.normal has the digest that its event states.
+// hasDigest reports whether the normal form in b.normal has the digest that the event states.
 func (b *Rebuilder) hasDigest(n *normalForm) bool {
 	sum := sha256.Sum256(b.normal)
 	return hex.EncodeToString(sum[:]) == string(n.record.Member("digest").Text())
 }
 
-// reversible returns the names of up to 64 checks whose results cannot be derived, so that the
-// opposite result is possible too.
+// reversible returns the names of up to 64 checks whose results do not follow from the rest of the
+// event, so that the opposite result would also be possible.
 func reversible(n *normalForm) []string {
 	const most = 64
 	var names []string

@@ -15,7 +15,7 @@ import (
 )
 
 // A run whose versions are too long for its event can be rebuilt, except for its cache key and
-// digest. Changes to the event are still found.
+// digest. Changes to the event are still detected.
 func TestRunsWithUnknownTexts(t *testing.T) {
 	digits := strings.Repeat("0", 64)
 	dimensions := ""

@@ -21,7 +21,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%.100q: %s", e.Field, e.Message)
 }
 
-// malformed returns the error for an event that no ledger writes.
+// malformed returns the error for an event that no ledger would write.
 func malformed(format string, args ...any) error {
 	return &Error{Message: fmt.Sprintf(format, args...)}
 }
@@ -31,7 +31,7 @@ func wrongField(name, format string, args ...any) error {
 	return &Error{Field: name, Message: fmt.Sprintf(format, args...)}
 }
 
-// orNull returns a hash for use in a message, or null.
+// orNull returns a hash for use in a message, with nil represented as null.
 func orNull(hash []byte) []byte {
 	if hash == nil {
 		return []byte("null")

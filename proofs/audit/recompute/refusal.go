@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// manyChecks is a total size of checks, in bytes. A refusal whose checks are at least this
-// large may leave some of them out.
+// manyChecks is a size in bytes. A refusal may leave out failed checks only if those that it lists
+// have at least this size.
 const manyChecks = 16 << 10
 
 // checkRefusal checks the event of a refusal (spec: Refusals; Idempotency).
@@ -60,8 +60,8 @@ func (c *Checker) checkRefusal() error {
 // ipcHashes are the hashes of an IPC record.
 var ipcHashes = [...]string{"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced"}
 
-// refusedForm returns the form of a hash whose check failed in a refused record. known is
-// false if records of this kind have no hash with this name.
+// refusedForm returns the form (field.form) of a hash whose check failed in a refused record. known
+// is false if records of the given kind have no hash with that name.
 func refusedForm(kind record.Kind, name string) (form func([]byte) bool, known bool) {
 	switch kind {
 	case record.IPCRecord:

@@ -37,7 +37,7 @@ func (c *Checker) checkRunDAG() error {
 	return nil
 }
 
-// stageHash returns the hash of the first stage with this name, or nil.
+// stageHash returns the hash of the first stage with the given name, or nil.
 func (r *runCheck) stageHash(name string) []byte {
 	for _, s := range r.Stages {
 		if string(s.Name) == name && name != "" { // a stage with an empty name has no role
@@ -47,8 +47,9 @@ func (r *runCheck) stageHash(name string) []byte {
 	return nil
 }
 
-// members checks that the event has only members that fit its run. Only a run that the ledger
-// made from inputs has members such as answer_mode, and only a question has a question_mode.
+// members checks that the event has only members that a run of its type can have. Only a run that
+// the ledger made from inputs has members such as answer_mode, and only a run with a question has a
+// question_mode.
 func (r *runCheck) members() error {
 	if len(r.Stages) == 0 || !r.given && !r.built && !r.rejected {
 		return malformed("it is a run of %d stages, but names neither a DAG nor inputs to make one from", len(r.Stages))
@@ -59,7 +60,7 @@ func (r *runCheck) members() error {
 	for _, m := range [...]struct {
 		name     string
 		value    []byte
-		rejected bool // a rejected run can also have the member
+		rejected bool // whether a rejected run can also have the member
 	}{
 		{"answer_mode", r.AnswerMode, false}, {"n_quotes", r.Quotes, false}, {"n_sources", r.Sources, false}, {"n_verified", r.Verified, false},
 		{"audit_mode", r.AuditMode, true}, {"lookup_path", r.LookupPath, true}, {"verifier_method", r.VerifierMethod, true},
@@ -84,7 +85,8 @@ func (r *runCheck) members() error {
 	return nil
 }
 
-// words checks the members that follow from the run's stages and numbers.
+// words checks preflight, shape, and failure_stage, which follow from the run's stages and other
+// fields.
 func (r *runCheck) words() error {
 	if preflight := rules.PreflightOf(r.stages); string(r.Preflight) != preflight {
 		return wrongField("preflight", "it is %.100q, but the stages give %q", r.Preflight, preflight)
@@ -109,7 +111,8 @@ func (r *runCheck) words() error {
 	return nil
 }
 
-// root checks the root over the stages. If the record has a DAG, the root is claimed.
+// root checks the root, which is computed from the hashes of the stages. If the record has a DAG,
+// its writer has claimed the root.
 func (r *runCheck) root() error {
 	if check := r.CheckOf("root"); check != nil && r.given == (check.Result == record.Computed) {
 		return wrongField("root", "its result is %s, but the root is claimed if and only if the record has a DAG", check.Result)
@@ -121,8 +124,8 @@ func (r *runCheck) root() error {
 	return r.all(field{name: "root", effective: r.Root, origin: computed, recomputed: rules.AppendHex(nil, rules.RunRoot(hashes))})
 }
 
-// stageHashes checks the checks of stages. If the record has a DAG, every stage has a check. A
-// claimed stage that the ledger did not build has a check too.
+// stageHashes verifies the checks of stages. If the record has a DAG, every stage has a check, and
+// so does every claimed stage that the ledger did not build.
 func (r *runCheck) stageHashes() error {
 	if !r.given {
 		return nil
@@ -157,12 +160,12 @@ func (r *runCheck) stageHashes() error {
 	return nil
 }
 
-// adopted reports whether the stages come from the record, because it had nothing from which
+// adopted reports whether the stages were taken from the record, because it had nothing from which
 // the ledger could make them.
 func (r *runCheck) adopted() bool { return r.given && !r.built && !r.rejected }
 
-// answer checks the check of an answer that no stage covers. The event of a run with inputs
-// does not show whether a stage covers it.
+// answer verifies the check that says that no stage covers the answer. The event of a run with
+// inputs does not show whether a stage covers it.
 func (r *runCheck) answer() error {
 	check := r.CheckOf(rules.AnswerCheck)
 	uncovered := r.adopted() && r.HasContent("answer_text") && rules.AnswerStage(r.stages) == ""
@@ -182,8 +185,8 @@ func (r *runCheck) answer() error {
 	return nil
 }
 
-// evidence checks the checks of claims about evidence. The event does not show which were
-// claimed.
+// evidence verifies the checks of claims about evidence. It cannot tell whether checks are missing,
+// because the event does not show which values were claimed.
 func (r *runCheck) evidence() error {
 	for i := range r.Checks {
 		check := &r.Checks[i]
@@ -201,10 +204,10 @@ func (r *runCheck) evidence() error {
 	return nil
 }
 
-// evidencePrefix begins the names of checks of evidence, such as evidence/0/text_hash.
+// evidencePrefix is the prefix of the names of checks of evidence, such as evidence/0/text_hash.
 const evidencePrefix = "evidence/"
 
-// wrongEvidence checks the check of a claim about evidence.
+// wrongEvidence verifies the check of one claim about evidence.
 func wrongEvidence(check *record.NamedCheck) error {
 	number, member, _ := strings.Cut(strings.TrimPrefix(check.Name, evidencePrefix), "/")
 	if n, err := strconv.Atoi(number); err != nil || n < 0 || strconv.Itoa(n) != number {
@@ -238,8 +241,8 @@ func wrongEvidence(check *record.NamedCheck) error {
 // maxEvidenceID is the maximum length of a claimed evidence_id, in bytes.
 const maxEvidenceID = 128
 
-// verdict checks that the event names exactly the rules that its verdict breaks. The event
-// does not contain the claim lattice.
+// verdict checks that the event names exactly the rules that its verdict breaks. It cannot verify
+// the rule about the claim lattice, which the event does not contain.
 func (r *runCheck) verdict() error {
 	var broken []string
 	switch {
@@ -271,9 +274,9 @@ func (r *runCheck) verdict() error {
 	return nil
 }
 
-// baseHashes checks the hashes that come from content or from the writer, and that the stages
-// for these hashes have equal hashes. The event does not show whether the record had a
-// preflight payload.
+// baseHashes checks the hashes that come from content or from the writer, and that the
+// corresponding stages have the same hashes. A missing check of the preflight hash is accepted,
+// because the event does not show whether the record had a preflight payload.
 func (r *runCheck) baseHashes() error {
 	for _, b := range rules.BaseHashes {
 		f := field{name: b.Name, effective: *r.HashField(b.Name)}
@@ -286,7 +289,7 @@ func (r *runCheck) baseHashes() error {
 		}
 		if r.adopted() {
 			if ofStage != nil {
-				continue // the check is in the list of the stages' checks
+				continue // the check is among the checks of stages
 			}
 			if _, given := r.Dimension(b.Name); f.effective != nil && f.origin == claimed && !given {
 				return wrongField(b.Name, "its hash is %.100s, but no stage and no dimension of the cache key has it", f.effective)
@@ -302,8 +305,8 @@ func (r *runCheck) baseHashes() error {
 	return r.all(field{name: rules.PreflightCheck, effective: r.PreflightHash, origin: computed})
 }
 
-// dimensions checks the dimensions of the cache key. If a dimension repeats a hash of the
-// record that comes from content, both must be equal.
+// dimensions checks the dimensions of the cache key. If a dimension repeats a hash of the record
+// that comes from content, the two must be equal.
 func (r *runCheck) dimensions() error {
 	if len(r.Dimensions) == 0 {
 		for _, name := range rules.ClaimedDimensions {

@@ -12,15 +12,15 @@ import (
 	"colophon/client"
 )
 
-// limitKey is the context key of a request's limit in bytes.
+// limitKey is the context key for the maximum length of a response body, in bytes.
 type limitKey struct{}
 
 func withLimit(ctx context.Context, limit int64) context.Context {
 	return context.WithValue(ctx, limitKey{}, limit)
 }
 
-// boundedTransport limits the length of each response body to the limit in the context of its
-// request.
+// boundedTransport limits the length of each response body. The limit is in the context of the
+// request (withLimit).
 type boundedTransport struct {
 	through  http.RoundTripper
 	compress bool
@@ -46,7 +46,7 @@ func (t *boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// truncatedBody limits the body of a response that is not a success.
+// truncatedBody is the body of an unsuccessful response, of which only the beginning can be read.
 type truncatedBody struct {
 	io.Reader
 	io.Closer
@@ -54,8 +54,8 @@ type truncatedBody struct {
 
 // boundedBody reads and decompresses a response body. The decompressed body has at most limit
 // bytes, and the compressed one at most limit+maxCompressed. A gzip stream of several members
-// decompresses to the concatenation of all members (RFC 1952, section 2.2). A large body waits for
-// its share of an AnswerLimit.
+// decompresses to the concatenation of all members (RFC 1952, section 2.2). Reading a large body
+// waits for a slot of the AnswerLimit.
 type boundedBody struct {
 	ctx      context.Context
 	raw      io.ReadCloser
@@ -63,7 +63,7 @@ type boundedBody struct {
 	encoding string            // Content-Encoding
 	plain    io.Reader         // decompresses raw; nil until the first read
 	limit    int64
-	n        int64 // bytes read so far
+	n        int64 // bytes read so far, after decompression
 	err      error // error of the last read
 }
 
@@ -95,7 +95,7 @@ func (b *boundedBody) read(p []byte) (int, error) {
 	if b.n < smallAnswer {
 		most = min(most, smallAnswer-b.n)
 	}
-	if most == 0 { // the body is at least one byte too long
+	if most == 0 { // the limit is reached; one more byte means that the body is too long
 		n, err := b.plain.Read(make([]byte, 1))
 		if n > 0 {
 			return 0, b.tooLong()
@@ -124,7 +124,7 @@ func (b *boundedBody) open() error {
 	return fmt.Errorf("%w: its encoding is %.100q, which was not requested", ErrMalformed, b.encoding)
 }
 
-// classify converts an error to an answerError if a retry of the request would not help.
+// classify converts an error to an answerError if retrying the request would not help.
 func (b *boundedBody) classify(err error) error {
 	switch {
 	case b.wire.N == 0:

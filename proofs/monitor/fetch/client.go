@@ -25,7 +25,7 @@ const (
 	longestPause = 30 * time.Second // maximum pause between two attempts
 )
 
-// Errors of requests. The errors that this package returns wrap them.
+// Errors that a request can fail with. The errors that this package returns wrap them.
 var (
 	// ErrTooLong means that a response body is longer than a valid one can be.
 	ErrTooLong = errors.New("the answer is longer than a valid one can be")
@@ -70,11 +70,11 @@ type Client struct {
 	server  Server
 	client  *client.Client
 	path    string        // path of the ledger
-	timeout time.Duration // for each attempt
+	timeout time.Duration // time limit for each attempt at a request
 }
 
-// New returns a client for a ledger, and sends no request. The client keeps at most parallel idle
-// connections. Each attempt of a request takes at most timeout.
+// New returns a client for a ledger, without sending a request. The client keeps at most parallel
+// idle connections. Each attempt at a request takes at most timeout.
 func New(server Server, ledger string, timeout time.Duration, parallel int) (*Client, error) {
 	if server.Transport == nil {
 		server.Transport = http.DefaultTransport
@@ -116,21 +116,21 @@ type Response struct {
 	Header     http.Header
 	Body       []byte  // body of a successful response
 	RedactedBy *uint64 // seq of the redacting event, if a problem document names it
-	ReadOnly   bool    // a problem document states that this server is read-only and that another one can answer
+	ReadOnly   bool    // whether a problem document states that this server is read-only and that another one can answer
 	Problem    string  // the error message if the status is not 200
 }
 
 // Request is a request for Do to send. Path includes the parameters.
 type Request struct {
 	Path     string // path below the ledger's URL
-	OfServer bool   // Path is relative to the server's URL instead
+	OfServer bool   // whether Path is relative to the server's URL instead
 	Accept   string // media type; empty accepts any
 	MaxBytes int64  // maximum length of the response body after decompression
 }
 
-// Do sends a request. A response of any status is a success. The error wraps audit.ErrUnavailable
-// if the server does not respond or is temporarily unable to respond, ErrTooLong if the body is
-// longer than MaxBytes, or ErrMalformed if its encoding is unknown.
+// Do sends a request. It returns the response whatever its status. The error wraps
+// audit.ErrUnavailable if the server does not respond or is temporarily unable to respond,
+// ErrTooLong if the body is longer than MaxBytes, or ErrMalformed if its encoding is unknown.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	if !r.OfServer {
 		r.Path = c.path + r.Path
@@ -138,13 +138,13 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	return c.do(ctx, c.client, r)
 }
 
-// Get calls Do for a path below the ledger.
+// Get calls Do for a path below the ledger's URL.
 func (c *Client) Get(ctx context.Context, path string, maxBytes int64) (Response, error) {
 	return c.Do(ctx, Request{Path: path, MaxBytes: maxBytes})
 }
 
-// GetURL calls Do for an absolute URL, which can be that of another server. It sends the token only
-// to the ledger's server.
+// GetURL calls Do for an absolute URL, which may be on another server. It sends the token only to
+// the ledger's own server.
 func (c *Client) GetURL(ctx context.Context, address string, maxBytes int64) (Response, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -191,8 +191,8 @@ func (c *Client) explained(err error) error {
 }
 
 // GetObject calls Get for an object that every log has, and returns the response body. If the status
-// is not 200, the error contains the server's message. If the token lacks a right, the error wraps
-// ErrForbidden.
+// is not 200, the error contains the server's message. If the token lacks the required right, the
+// error wraps ErrForbidden.
 func (c *Client) GetObject(ctx context.Context, path string, maxBytes int64) ([]byte, error) {
 	answer, err := c.Get(ctx, path, maxBytes)
 	if err != nil {

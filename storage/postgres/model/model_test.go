@@ -1,12 +1,12 @@
-// Package model checks the argument in the documentation of storage/postgres about unknown
-// outcomes. It searches all orders of events, up to a limit, in a small model: two servers of
-// Colophon, a primary database server, and its synchronous standby. The package contains only tests.
+// Package model checks the argument in the documentation of storage/postgres about unknown outcomes.
+// It searches all possible orders of events, up to a limit, in a small model: two Colophon servers,
+// a primary database server, and its synchronous standby. The package contains only tests.
 //
-// The model follows PostgreSQL. A transaction locks the row of the head, checks its condition,
-// writes its commit record, and waits for the standby. Until the wait ends, other transactions do
-// not see the new row and cannot lock it. If the wait is cancelled or the primary restarts, they
-// see a row that the standby may not have. The standby has a prefix of the primary's log. It can be
-// promoted at any time, whether the primary continues or is lost.
+// The model follows PostgreSQL. A transaction locks the head row, checks its condition, writes its
+// commit record, and waits for the standby. Until the wait ends, other transactions do not see the
+// new row and cannot lock it. If the wait is cancelled or the primary restarts, they see a row that
+// the standby may not have. The standby has a prefix of the primary's log. It can be promoted at any
+// time, whether the primary continues or is lost.
 package model
 
 import (
@@ -15,8 +15,9 @@ import (
 	"slices"
 )
 
-// log holds the entries of a ledger, one hexadecimal digit for each, the oldest entry first. A
-// checkpoint signs a log. Two checkpoints are consistent if one of their logs extends the other.
+// log holds the entries of a ledger as hexadecimal digits, one digit per entry, oldest first. A
+// checkpoint is a signed log. Two checkpoints are consistent if one of their logs extends the
+// other.
 type log uint16
 
 func (l log) with(entry uint8) log { return l<<4 | log(entry) }
@@ -28,7 +29,7 @@ func (l log) extends(earlier log) bool {
 	return l == earlier
 }
 
-// row is a version of the head's row.
+// row is a version of the head row.
 type row struct {
 	epoch, writer uint8
 	log           log
@@ -41,24 +42,24 @@ const (
 
 var nodeNames = [...]string{"the primary", "the standby"}
 
-// kind is the effect of a transaction on the head's row.
+// kind says what a transaction does to the head row.
 type kind uint8
 
 const (
-	takeFrom kind = iota // raises the epoch and names the writer
-	takeOwn              // raises the epoch if the row names the writer
+	takeFrom kind = iota // raises the epoch and makes the server the writer
+	takeOwn              // raises the epoch if the server is still the writer
 	commit               // replaces the log
 )
 
 var kindNames = [...]string{"its taking over", "its raising of the epoch", "its commit"}
 
-// tx is a transaction that a node works on.
+// tx is a transaction that a node is processing.
 type tx struct {
 	stage      stage
 	kind       kind
 	node       uint8
 	writer     uint8
-	current    bool // whether the writer still waits for the answer to the transaction
+	current    bool // whether the writer is still waiting for the answer to the transaction
 	replicated bool // whether the standby had the transaction's record when it was promoted
 	epoch      uint8
 	old, next  log
@@ -72,37 +73,37 @@ const (
 	written       // the commit record is in the node's log, and the transaction waits for the standby
 )
 
-// phase is the next step of a writer.
+// phase says what a writer does next.
 type phase uint8
 
 const (
 	opening  phase = iota // takes over the ledger
 	doubtful              // raises the epoch again, because the outcome of its commit is unknown
-	taking                // waits for the answer to the transaction of opening or doubtful
+	taking                // waits for the response to the transaction sent while opening or doubtful
 	reading               // reads the head
 	ready                 // can sign a log
 	again                 // sends its commit again
-	waiting               // waits for the answer to its commit
+	waiting               // waits for the response to its commit
 	stopped
 )
 
-// writer is a server of Colophon.
+// writer is a Colophon server.
 type writer struct {
 	phase phase
 	node  uint8 // the node that last answered
 	epoch uint8
 	log   log  // the log of the head, as the writer knows it
-	next  log  // the log that it has signed and whose commit has an unknown outcome; 0 if there is none
+	next  log  // the log that it has signed and whose commit is not known to have succeeded; 0 if there is none
 	seen  row  // a row that was read too early (see variant.early)
-	early bool // whether seen is such a row
+	early bool // whether seen holds such a row
 }
 
-// state is a state of both nodes, both writers, and the clients.
+// state is the combined state of both nodes, both writers, and the clients.
 type state struct {
-	nodes    [2]row // the rows that other transactions see
+	nodes    [2]row // for each node, the row that other transactions see
 	queue    [4]row // rows that the primary has written and that are not yet on the standby
 	queued   uint8
-	held     row // the row that the standby has
+	held     row // the row that the standby has received
 	promoted bool
 	lost     bool  // whether the primary is lost
 	txs      [4]tx // in sorted order
@@ -126,8 +127,8 @@ type variant struct {
 	warningIsFine  bool // an answer after a cancelled wait is treated as an acknowledgement
 }
 
-// emit receives a state that can follow. violated is the invariant that the step to this state
-// breaks, or "". The other arguments describe the step.
+// emit is called with a state that can follow the current one. violated describes the invariant
+// that the step to this state violates, or is empty. The other arguments describe the step.
 type emit func(to state, violated string, format string, arguments ...any)
 
 // steps calls emit for each state that can follow s.
@@ -239,7 +240,7 @@ func (s state) send(w int, t tx, then phase, emit emit) {
 	})
 }
 
-// abandon lets the transactions of writer w continue without the writer.
+// abandon makes writer w stop waiting for its transactions, which continue without it.
 func (s *state) abandon(w int) {
 	for i := range s.txs {
 		if int(s.txs[i].writer) == w {
@@ -248,7 +249,7 @@ func (s *state) abandon(w int) {
 	}
 }
 
-// unknown is the step in which writer w does not learn the outcome of its transaction.
+// unknown is the step in which writer w fails to learn the outcome of its transaction.
 func (s *state) unknown(w int) {
 	x := &s.writers[w]
 	x.seen, x.early = row{}, false
@@ -258,7 +259,7 @@ func (s *state) unknown(w int) {
 	}
 }
 
-// after returns the row as the transaction leaves it.
+// after returns r as it is after the transaction.
 func (t *tx) after(r row) row {
 	if t.kind == commit {
 		r.log = t.next
@@ -268,7 +269,7 @@ func (t *tx) after(r row) row {
 	return r
 }
 
-// permits reports whether the row meets the transaction's condition.
+// permits reports whether r meets the condition of transaction t.
 func (v variant) permits(r row, t *tx) bool {
 	switch t.kind {
 	case takeOwn:
@@ -336,7 +337,7 @@ func (v variant) txSteps(s state, i int, emit emit) {
 	}
 }
 
-// locked reports whether a transaction holds the lock of the row at a node.
+// locked reports whether a transaction holds the lock on the head row of the given node.
 func (s *state) locked(node uint8) bool {
 	for i := range s.txs {
 		if s.txs[i].stage == written && s.txs[i].node == node {
@@ -347,7 +348,7 @@ func (s *state) locked(node uint8) bool {
 }
 
 // end ends transaction i, whose commit record has been written. From then on, other transactions
-// see its row.
+// see the row that it wrote.
 func (s *state) end(i int) {
 	t := &s.txs[i]
 	s.nodes[t.node] = t.after(s.nodes[t.node])
@@ -407,7 +408,7 @@ func (s *state) receipt(w int) (violated string) {
 	return s.publish(x.log)
 }
 
-// publish shows clients the checkpoint of log l.
+// publish is the step in which clients receive the checkpoint of log l.
 func (s *state) publish(l log) (violated string) {
 	switch {
 	case l.extends(s.published):
@@ -451,7 +452,7 @@ func (s state) nodeSteps(emit emit) {
 	emit(n, violated, "the primary is lost, and the standby is promoted with epoch %d, log %x", n.held.epoch, n.held.log)
 }
 
-// disconnect ends all transactions of the primary. If stays is set, the primary keeps running, and
+// disconnect ends all transactions on the primary. If stays is true, the primary keeps running, and
 // transactions whose commit record has been written take effect.
 func (s *state) disconnect(stays bool) {
 	for i := range s.txs {

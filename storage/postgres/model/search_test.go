@@ -6,14 +6,15 @@ import (
 	"testing"
 )
 
-// Limits of the search.
+// Limits on the search: the numbers of entries and mishaps.
 const (
 	maxEntries = 2
-	maxMishaps = 2 // 3 mishaps take minutes
+	maxMishaps = 2 // a search with 3 mishaps takes minutes
 )
 
-// search visits all reachable states, nearest first. It returns the invariant that the first bad
-// step breaks, the steps up to that one, and the number of states visited.
+// search visits all reachable states in breadth-first order, until a step violates an invariant. It
+// returns that invariant, the steps up to and including the violating one, and the number of states
+// reached so far.
 func search(v variant, mishaps uint8) (violated string, trace []string, states int) {
 	first := state{mishaps: mishaps}
 	reached := []state{first}
@@ -45,7 +46,7 @@ func search(v variant, mishaps uint8) (violated string, trace []string, states i
 	return "", nil, len(reached)
 }
 
-// describe returns the text of the step from one state to the next.
+// describe returns a description of the step from one state to the next.
 func (v variant) describe(from, to state) (text string) {
 	v.steps(from, func(next state, _, format string, arguments ...any) {
 		if next.sort(); next == to {
@@ -55,7 +56,7 @@ func (v variant) describe(from, to state) (text string) {
 	return text
 }
 
-// The protocol of storage/postgres breaks no invariant: no receipt is lost, no two published
+// The protocol of storage/postgres preserves all invariants: no receipt is lost, no two published
 // checkpoints are inconsistent, and no earlier epoch commits after a later one.
 func TestProtocol(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -78,7 +79,7 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// Each part of the protocol is needed: if it is broken, an invariant breaks.
+// Each part of the protocol is necessary: without it, an invariant is violated.
 func TestParts(t *testing.T) {
 	const lost, inconsistent, late = "the promoted standby has log", "are inconsistent", "commits after epoch"
 	for name, c := range map[string]struct {

@@ -1,4 +1,5 @@
-// Package notify tells servers that share a database which ledgers have changed (LISTEN and NOTIFY).
+// Package notify uses LISTEN and NOTIFY to tell the servers that share a database which ledgers have
+// changed.
 package notify
 
 import (
@@ -15,30 +16,30 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// channel carries the names of ledgers that have changed. All schemas of a database share the
-// channel, so a name can belong to a ledger in another schema.
+// channel is the channel for the names of ledgers that have changed. All schemas of a database
+// share it, so a name can belong to a ledger in another schema.
 const channel = "colophon"
 
 const (
 	// announcePause is the minimum time between two notifications from one server. It bounds the
-	// load that a busy ledger causes for the database and for the servers that follow it.
+	// load that a busy ledger puts on the database and on the servers that follow it.
 	announcePause = 20 * time.Millisecond
 	// quietTime is how long a connection may be silent before Listen checks that it still works.
 	quietTime = 30 * time.Second
-	// Bounds of the pause before a broken connection is reopened.
+	// leastPause and mostPause bound the pause before a broken connection is reopened.
 	leastPause = 20 * time.Millisecond
 	mostPause  = time.Second
-	// sendTime limits the time for sending a notification.
+	// sendTime is the time limit for sending a notification.
 	sendTime = 3 * time.Second
-	// checkTime limits the time for opening a connection, and for checking it.
+	// checkTime is the time limit for opening a connection, and also for checking it.
 	checkTime = 5 * time.Second
 )
 
-// Announcer notifies all servers on a database of changed ledgers. Its methods are safe for
-// concurrent use.
+// Announcer notifies all servers that share a database when ledgers change. Its methods are safe
+// for concurrent use.
 type Announcer struct {
 	pool    *pgxpool.Pool
-	wake    chan struct{} // contains an item if changed may not be empty
+	wake    chan struct{} // tells run that changed may have new names; has capacity 1
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
@@ -46,7 +47,7 @@ type Announcer struct {
 	changed map[string]bool // names of ledgers to announce; guarded by mu
 }
 
-// NewAnnouncer returns an Announcer that uses connections of the pool until Close is called.
+// NewAnnouncer returns an Announcer that uses connections from pool until Close is called.
 func NewAnnouncer(pool *pgxpool.Pool) *Announcer {
 	ctx, stop := context.WithCancel(context.Background())
 	a := &Announcer{pool: pool, wake: make(chan struct{}, 1), stop: stop, changed: make(map[string]bool)}
@@ -54,23 +55,23 @@ func NewAnnouncer(pool *pgxpool.Pool) *Announcer {
 	return a
 }
 
-// Close stops the notifications. Changes that are not sent yet are lost.
+// Close stops sending notifications. Changes that have not been announced yet are lost.
 func (a *Announcer) Close() {
 	a.stop()
 	a.Wait()
 }
 
-// Wait blocks until the Announcer sends no more notifications, which happens after Close or after
-// the database has refused one.
+// Wait blocks until the Announcer has stopped sending notifications, which happens after Close or
+// after the database has refused one.
 func (a *Announcer) Wait() { a.running.Wait() }
 
-// Announce notifies the listening servers that a ledger has changed: its head, a setting, or its
-// lease. It never blocks. Notifications can be lost, so servers must also look for changes
+// Announce notifies the listening servers that the head, a setting, or the lease of a ledger has
+// changed. It never blocks. Notifications can be lost, so servers must also look for changes
 // themselves.
 //
 // Commits do not send notifications in their own transactions. PostgreSQL holds a lock from the
-// notification until the commit is on disk, so commits of different ledgers would wait for each
-// other (BenchmarkCommits).
+// notification until the commit is on disk, so commits to different ledgers would wait for each
+// other (see BenchmarkCommits).
 func (a *Announcer) Announce(name string) {
 	a.mu.Lock()
 	a.changed[name] = true
@@ -107,8 +108,8 @@ func (a *Announcer) run(ctx context.Context) {
 	}
 }
 
-// IsUnsupported reports whether err means that the database does not know or does not permit the
-// statement.
+// IsUnsupported reports whether err means that the database does not support the statement or does
+// not permit it.
 func IsUnsupported(err error) bool {
 	var reported *pgconn.PgError
 	if !errors.As(err, &reported) {
@@ -118,9 +119,9 @@ func IsUnsupported(err error) bool {
 	return class == "0A" || class == "42" // SQLSTATE classes: unsupported features; syntax errors, unknown functions, and missing permissions
 }
 
-// Listener listens for notifications.
+// Listener receives the notifications that Announcers send.
 type Listener struct {
-	// Connect opens a connection.
+	// Connect opens a connection for Listen, which closes it.
 	Connect func(ctx context.Context) (*pgx.Conn, error)
 	Log     *slog.Logger
 }
@@ -161,7 +162,7 @@ func (l Listener) Listen(ctx context.Context, heard func(ledger string)) {
 }
 
 // listen is like Listen, but uses one connection and returns when the connection breaks. It calls
-// healthy whenever the connection has proved to work.
+// healthy whenever the connection turns out to be working.
 func (l Listener) listen(ctx context.Context, heard func(string), healthy func()) error {
 	limited, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Package pooler detects a pooler that shares the sessions of a database between connections.
+// Package pooler detects a connection pooler that shares database sessions between connections.
 package pooler
 
 import (
@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// SharedSessionError reports a pooler that shares the sessions of the database between connections. A setting of
-// one connection would then apply to commits of another one. One such setting is
-// synchronous_commit, which the connections for leases turn off.
+// SharedSessionError means that a pooler shares database sessions between connections. A setting made on one
+// connection could then apply to commits on another. One such setting is synchronous_commit, which is turned off
+// on the connections for leases.
 type SharedSessionError struct{}
 
 // Error says what happened and what to do.
@@ -20,17 +20,17 @@ func (*SharedSessionError) Error() string {
 	return "a pooler shares the database's sessions between connections, as in transaction mode, so settings of one connection would apply to commits of another one; connect to the database itself, or set the pooler to session mode"
 }
 
-// checkTime limits how long Check waits for the database.
+// checkTime is the time limit for Check.
 const checkTime = 10 * time.Second
 
-// Check returns a SharedSessionError if there is a pooler that shares sessions between this process and the
-// database. Such a pooler, for example one in transaction mode, runs each statement in any free
-// session. Check detects it because one of two open connections changes its session, or because
-// both have the same session.
+// Check returns a *SharedSessionError if there is a pooler between this process and the database that
+// shares sessions between connections. Such a pooler, for example one in transaction mode, runs each
+// statement in any free session. Check opens two connections and detects such a pooler if one of them
+// switches to another session, or if both use the same session.
 func Check(ctx context.Context, config *pgx.ConnConfig) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	var first [2]int32 // for each connection, the number of its session at first
+	var first [2]int32 // for each connection, the ID of its first session
 	var conns [2]*pgx.Conn
 	for i, turn := range []int{0, 0, 1, 0, 1, 1, 0} {
 		if conns[turn] == nil {
@@ -56,9 +56,10 @@ func Check(ctx context.Context, config *pgx.ConnConfig) (err error) {
 	return nil
 }
 
-// sessionOf returns the number of the database session that executes a statement on the connection.
+// sessionOf returns the ID of the database session that executes a statement on conn.
 func sessionOf(ctx context.Context, conn *pgx.Conn) (session int32, err error) {
-	// Do not prepare the statement, because another session might then not have it.
+	// Do not prepare the statement, because it might then run in a session in which it was not
+	// prepared.
 	err = conn.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeSimpleProtocol).Scan(&session)
 	return session, err
 }

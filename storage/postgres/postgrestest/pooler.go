@@ -17,9 +17,9 @@ import (
 // requirePooler names the environment variable that makes a test fail if PgBouncer is missing.
 const requirePooler = "COLOPHON_REQUIRE_PGBOUNCER"
 
-// StartPooler starts PgBouncer in front of a new, empty database of the server, and returns the URL of
-// that database through PgBouncer. mode is session, transaction, or statement. PgBouncer stops at
-// the end of the test. The test is skipped if PgBouncer is not installed.
+// StartPooler creates an empty database on the server, starts PgBouncer in front of it, and returns
+// the URL of the database through PgBouncer. mode is session, transaction, or statement. PgBouncer
+// stops at the end of the test. The test is skipped if PgBouncer is not installed.
 func (s *Server) StartPooler(t testing.TB, mode string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")

@@ -16,7 +16,7 @@ import (
 // Fault says how a Proxy handles a COMMIT.
 type Fault int
 
-// The faults. After each fault except None, the client's connection is closed.
+// The faults. After any fault other than None, the proxy closes the client's connection.
 const (
 	None         Fault = iota
 	BeforeCommit       // the server does not receive the COMMIT, and its connection is closed
@@ -26,7 +26,7 @@ const (
 	LoseCommit         // the server does not receive the COMMIT, and its connection stays open
 )
 
-// Proxy forwards connections of clients to a server.
+// Proxy forwards client connections to a server.
 type Proxy struct {
 	listener net.Listener
 	server   *Server
@@ -40,7 +40,7 @@ type Proxy struct {
 }
 
 // NewProxy starts a proxy, which stops at the end of the test. The proxy calls fault for each
-// COMMIT, on the goroutine of the connection.
+// COMMIT, on the goroutine that serves the connection.
 func NewProxy(t testing.TB, server *Server, fault func() Fault) *Proxy {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -65,17 +65,18 @@ const (
 // only later connections.
 func (p *Proxy) DropNotifications() { p.notices.Store(dropped) }
 
-// RefuseNotifications makes the proxy refuse statements about notifications, like a server that
-// does not support them. It affects only later connections.
+// RefuseNotifications makes the proxy reject LISTEN statements and calls to pg_notify, like a
+// server that does not support them. It affects only later connections.
 func (p *Proxy) RefuseNotifications() { p.notices.Store(refused) }
 
-// URL returns a connection string for the server's default database through the proxy, with the
-// given options (name, value, …).
+// URL returns a connection string for the server's default database through the proxy. options
+// alternates between names and values of connection options.
 func (p *Proxy) URL(options ...string) string {
 	return connection("127.0.0.1", p.listener.Addr().(*net.TCPAddr).Port, options)
 }
 
-// Release lets the server receive a COMMIT that HoldCommit holds. It waits for such a COMMIT.
+// Release lets the server receive a COMMIT that is held because of HoldCommit. It blocks until
+// there is one.
 func (p *Proxy) Release() { p.release <- struct{}{} }
 
 // CloseConnections closes all connections.
@@ -97,7 +98,8 @@ func (p *Proxy) accept() {
 	}
 }
 
-// keep registers a connection for CloseConnections. done closes the connection and removes it.
+// keep registers a connection, so that CloseConnections closes it. done closes and unregisters the
+// connection.
 func (p *Proxy) keep(conn net.Conn) (done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,17 +182,17 @@ func (p *Proxy) pass(client net.Conn) {
 	back.Wait()
 }
 
-// unsupported is the answer of a server that does not support a statement: an error, and the
-// message that the server is ready again.
+// unsupported is the response of a server that does not support a statement: an error message,
+// followed by a message that says that the server is ready again.
 var unsupported = []byte("E\x00\x00\x00\x22SERROR\x00C0A000\x00Munimplemented\x00\x00Z\x00\x00\x00\x05I")
 
-// withoutNotifications removes notifications from the messages of a server.
+// withoutNotifications removes notifications from the messages that a server sends.
 type withoutNotifications struct{ rest []byte }
 
-// next returns the complete messages among the bytes that have arrived, without notifications. It
-// keeps an incomplete message until the rest arrives.
+// next takes bytes that have just arrived and returns all complete messages except notifications.
+// It keeps an incomplete message until the rest of it arrives.
 func (w *withoutNotifications) next(arrived []byte) (messages []byte) {
-	const head = 5 // length in bytes of a message's header: its type and its length
+	const head = 5 // length in bytes of a message header, which consists of a type and a length
 	w.rest = append(w.rest, arrived...)
 	for len(w.rest) >= head {
 		length := 1 + int(binary.BigEndian.Uint32(w.rest[1:]))
@@ -207,7 +209,8 @@ func (w *withoutNotifications) next(arrived []byte) (messages []byte) {
 
 var errLost = errors.New("the message is lost")
 
-// relay calls each with the bytes that a connection receives, until a read or each fails.
+// relay calls each with the bytes that it reads from a connection. It returns when a read fails or
+// each returns an error.
 func relay(from net.Conn, each func(message []byte) error) error {
 	buffer := make([]byte, 64<<10)
 	for {

@@ -27,8 +27,8 @@ const requireVariable = "COLOPHON_REQUIRE_POSTGRES"
 
 // Server is a PostgreSQL server with its own folder.
 type Server struct {
-	dir      string // contains the socket, the log, and the data folder
-	programs string // folder of PostgreSQL's programs
+	dir      string // contains the socket, the log file, and the data folder
+	programs string // folder that contains PostgreSQL's programs
 
 	lifeline io.Closer     // the running server stops when this is closed
 	ended    chan struct{} // closed when the server has stopped
@@ -38,8 +38,8 @@ type Server struct {
 // in PATH.
 const debianPrograms = "/usr/lib/postgresql/*/bin"
 
-// findPrograms returns the folder of PostgreSQL's programs: the folder of the initdb in PATH, or else
-// the last one that matches debianPrograms.
+// findPrograms returns the folder that contains PostgreSQL's programs. This is the folder of the
+// initdb that is found in PATH, or else the last folder that matches debianPrograms.
 func findPrograms() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
@@ -91,8 +91,8 @@ var shared struct {
 	server *Server
 }
 
-// SharedServer returns a server that all tests of a package share. It starts the server at the first
-// call; Main stops it.
+// SharedServer returns a server that all tests of a package share. The first call starts the server;
+// Main stops it.
 func SharedServer(t testing.TB) *Server {
 	need(t)
 	shared.Lock()
@@ -176,11 +176,12 @@ func (s *Server) Configure(settings ...string) error {
 // therefore stops when the test does, even if the test is killed.
 const lifeline = `exec 3<&0; "$@" </dev/null 3<&- & child=$!; { cat <&3 >/dev/null; kill -QUIT $child; } & wait $child`
 
-// startTime limits how long Run waits for the server.
+// startTime is the time limit for starting a server.
 const startTime = time.Minute
 
-// StartProcess starts a server that is not running, and waits until it accepts connections. The processes
-// that a killed server leaves behind can prevent a start for a moment, so StartProcess tries repeatedly.
+// StartProcess starts a server that is not running, and waits until it accepts connections. Processes
+// left behind by a killed server can prevent the start for a moment, so StartProcess keeps trying for up
+// to startTime.
 func (s *Server) StartProcess() error {
 	deadline := time.Now().Add(startTime)
 	for {
@@ -226,8 +227,8 @@ func (s *Server) launch() error {
 	return nil
 }
 
-// wait waits until the server accepts connections. It returns an error if the server stops, or at
-// the deadline.
+// wait waits until the server accepts connections. It returns an error if the server stops or the
+// deadline passes.
 func (s *Server) wait(deadline time.Time) error {
 	for {
 		ctx, cancel := context.WithDeadline(context.Background(), deadline)
@@ -250,12 +251,13 @@ func (s *Server) wait(deadline time.Time) error {
 	}
 }
 
-// BecomeStandby makes the server start as a standby without a primary when it is next run.
+// BecomeStandby makes the server start as a standby without a primary when it is next started.
 func (s *Server) BecomeStandby() error {
 	return os.WriteFile(filepath.Join(s.data(), "standby.signal"), nil, 0o600)
 }
 
-// Stop stops the server at once, without a checkpoint. The server can be run again.
+// Stop stops the server at once, without a final PostgreSQL checkpoint. The server can be started
+// again.
 func (s *Server) Stop() {
 	if s.lifeline != nil {
 		_ = s.lifeline.Close()
@@ -296,14 +298,14 @@ func (s *Server) Close() error {
 	return os.RemoveAll(s.dir)
 }
 
-// port is only part of the name of the socket: the server does not listen on TCP.
+// port is only used in the name of the socket: the server does not listen on TCP.
 const port = 5432
 
 // Socket returns the path of the server's socket.
 func (s *Server) Socket() string { return filepath.Join(s.dir, fmt.Sprintf(".s.PGSQL.%d", port)) }
 
-// URL returns a connection string for the server's default database with the given options (name,
-// value, …).
+// URL returns a connection string for the server's default database. options alternates between
+// names and values of connection options.
 func (s *Server) URL(options ...string) string {
 	return connection(s.dir, port, options)
 }
@@ -318,8 +320,8 @@ func connection(host string, port int, options []string) string {
 
 var schemas atomic.Int64
 
-// CreateSchema creates an empty schema and returns its name. A URL with the option search_path selects
-// it.
+// CreateSchema creates an empty schema and returns its name. To use the schema, pass the name to URL
+// as the option search_path.
 func (s *Server) CreateSchema(t testing.TB) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.URL())

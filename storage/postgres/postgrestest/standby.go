@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// StandbyName is the name under which synchronous_standby_names can list a standby.
+// StandbyName is the name by which synchronous_standby_names can refer to a standby.
 const StandbyName = "standby"
 
 // StartStandby creates a standby that follows a running server, and starts the standby. It stops at
@@ -38,12 +38,12 @@ func StartStandby(t testing.TB, primary *Server) *Server {
 	return s
 }
 
-// follows returns the setting that makes a standby follow the given server.
+// follows returns the setting that makes a standby follow primary.
 func (s *Server) follows(primary *Server) string {
 	return fmt.Sprintf("primary_conninfo='host=%s port=%d user=colophon application_name=%s'", primary.dir, port, StandbyName)
 }
 
-// Execute executes statements as the superuser, up to the first that fails.
+// Execute runs statements as the superuser, and stops at the first one that fails.
 func (s *Server) Execute(statements ...string) error {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, s.URL())
@@ -58,8 +58,8 @@ func (s *Server) Execute(statements ...string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// Detach stops the replication to a standby, and waits until it has stopped. The standby keeps the
-// data that it has received.
+// Detach stops replication to a standby, and waits until replication has stopped. The standby keeps
+// the data that it has received.
 func (s *Server) Detach() error {
 	return s.Execute(`ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`,
 		`DO $$ BEGIN
@@ -67,13 +67,12 @@ func (s *Server) Detach() error {
 		END $$`)
 }
 
-// Promote makes a standby a primary that waits for no standby.
+// Promote turns a standby into a primary whose commits do not wait for a standby.
 func (s *Server) Promote() error {
 	return s.Execute(`ALTER SYSTEM SET synchronous_standby_names = ''`, `SELECT pg_reload_conf()`, `SELECT pg_promote()`)
 }
 
-// URLWithFallback returns a connection string for the server's default database that has another server as
-// its second host, and the given options (name, value, …).
+// URLWithFallback is like URL, but the connection string lists next as a second host.
 func (s *Server) URLWithFallback(next *Server, options ...string) string {
 	hosts := strings.Join([]string{s.dir, next.dir}, ",")
 	ports := fmt.Sprintf("%d,%d", port, port)

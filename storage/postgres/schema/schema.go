@@ -1,5 +1,5 @@
-// Package schema creates the tables in a PostgreSQL database, and converts them to the version of
-// this build.
+// Package schema creates the tables in a PostgreSQL database, and converts existing tables to the
+// version that this build requires.
 package schema
 
 import (
@@ -18,22 +18,22 @@ import (
 	"colophon/storage"
 )
 
-// migrations contains the steps from each version of the tables to the next. The number of files is
-// the version that this build reads. Released files never change.
+// migrations contains the steps that convert the tables from each version to the next. The number
+// of files is the version that this build reads. Released files never change.
 //
-// A step only adds tables, indexes that are not unique, and columns that old builds can omit
-// (TestMigrationsOnlyAdd). During a rolling upgrade, servers of the previous build write to the
-// same tables, and can be restarted. If a step must ever do more, it first inserts the row with id
+// A step only adds tables, indexes that are not unique, and columns that old builds can omit (see
+// TestMigrationsOnlyAdd). During a rolling upgrade, servers of the previous build write to the same
+// tables, and can be restarted. If a step ever has to do more, it must first insert the row with id
 // 2 into colophon_schema. Builds whose version is below that row then refuse to open the database.
 // Servers that already have the database open do not read the row again, so the release notes must
 // say that all servers have to be stopped.
 //
-//go:embed migrations/*.sql
+// go:embed migrations/*.sql
 var migrations embed.FS
 
 const codeNoTable = "42P01"
 
-// versions holds the two versions in the table colophon_schema.
+// versions holds the two versions that the table colophon_schema stores.
 type versions struct {
 	tables int // the row with id 1; 0 if there are no tables
 	oldest int // the row with id 2: the version of the oldest build that can use the tables; 0 if there is none
@@ -53,8 +53,7 @@ func version(ctx context.Context, pool *pgxpool.Pool) (v versions, err error) {
 	return v, nil
 }
 
-// check returns storage.ErrFormat unless a build that reads version known of the tables can use
-// them.
+// check returns storage.ErrFormat if a build that reads version known cannot use the tables.
 func (v versions) check(known int) error {
 	if v.oldest > known {
 		return fmt.Errorf("%w: the tables have version %d, which needs a build that reads version %d, but this build reads version %d; use a later build",
@@ -98,7 +97,7 @@ func read(ctx context.Context, pool *pgxpool.Pool) (stored versions, known int, 
 	return stored, len(texts), stored.check(len(texts))
 }
 
-// steps returns the text of each migration, in order.
+// steps returns the SQL text of each migration, in order.
 func steps() ([]string, error) {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
@@ -117,8 +116,8 @@ func steps() ([]string, error) {
 }
 
 // Migrate creates the tables or converts them to this build's version, unless they are newer.
-// Several processes can call it at the same time: every statement can be repeated, and a statement
-// that fails because of another process is repeated.
+// Several processes can call it at the same time, because every statement can safely be repeated,
+// and one that fails because of another process is retried.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	texts, err := steps()
 	if err != nil {
@@ -143,10 +142,10 @@ const (
 	pause    = 100 * time.Millisecond // pause between two attempts
 )
 
-// execute executes a statement, and repeats it if it fails. If two sessions create a table at the
-// same time, PostgreSQL reports a duplicate to one of them; repeated, its statement does nothing.
-// The attempts are counted for each statement, because servers that start together can collide at
-// every one of them.
+// execute runs a statement and retries it if it fails. If two sessions create the same table at the
+// same time, PostgreSQL reports a duplicate to one of them; when that session retries the
+// statement, the statement does nothing. The attempts are counted separately for each statement,
+// because servers that start together can collide at every one of them.
 func execute(ctx context.Context, pool *pgxpool.Pool, statement string, arguments ...any) error {
 	for attempt := 1; ; attempt++ {
 		_, err := pool.Exec(ctx, statement, arguments...)

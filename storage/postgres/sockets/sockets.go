@@ -1,6 +1,6 @@
-// Package sockets controls the network connections of a database's pools: it closes them while the
-// pools still use them, limits how many are opened at the same time, and prefers the host that
-// accepted the last one.
+// Package sockets manages the network connections of a database's connection pools. It can close
+// connections that the pools are still using, it limits how many are opened at the same time, and
+// it prefers the host that accepted the most recent one.
 package sockets
 
 import (
@@ -22,10 +22,11 @@ type Set struct {
 
 	mu   sync.Mutex
 	open map[*socket]bool // guarded by mu
-	// last is the address that accepted the last session, unless an attempt there has failed since. Only
-	// this address is tried. Otherwise, each connection would wait at every silent host that precedes
-	// the primary in the URL. Requests to cancel a query count as failed attempts, because pgx opens a
-	// connection for each that never becomes a session. Guarded by mu.
+	// last is the address that accepted the most recent session, or empty if an attempt to connect to it
+	// has failed since. While last is set, no other address is tried. Otherwise, each connection would
+	// wait for every unresponsive host that precedes the primary in the URL. Requests to cancel a query
+	// count as failed attempts, because for each one pgx opens a connection that never becomes a
+	// session. It is guarded by mu.
 	last string
 }
 
@@ -33,14 +34,14 @@ type Set struct {
 var errOtherHost = errors.New("not tried, because another host has accepted a connection")
 
 const (
-	// openTime is how long opening a connection may take. On a very busy machine, that can be longer
-	// than a request waits for the connection.
+	// openTime is the time allowed for opening a connection. On a very busy machine, opening a
+	// connection can take longer than a request waits for it.
 	openTime = 3 * time.Second
-	// maxOpening limits how many connections are opened at the same time, except for those that have
-	// taken longer than openTime. failurePause is the time for which an attempt that has failed still
-	// counts. Without these limits, all operations look for the new primary at the same time after the
-	// old one is lost. On a busy machine, the sessions that they begin on each node can then keep the
-	// new primary from answering any of them in time.
+	// maxOpening is the maximum number of connections that are being opened at the same time, not
+	// counting those that have taken longer than openTime. A failed attempt continues to count for
+	// failurePause. Without these limits, all operations would look for the new primary at the same
+	// time after the old one is lost. On a busy machine, the sessions that they begin on each node
+	// could then keep the new primary from answering any of them in time.
 	maxOpening   = 2
 	failurePause = 100 * time.Millisecond
 )
@@ -56,7 +57,7 @@ type socket struct {
 	of      *Set
 	address string
 	begun   time.Time
-	free    func() // makes room for opening another connection; only the first call has an effect
+	free    func() // allows another connection to be opened; only the first call has an effect
 	// The fields below are guarded by of.mu.
 	opened bool // whether the database server has accepted the session
 	ready  bool // whether the connection can be used
@@ -74,8 +75,8 @@ func (c *socket) Close() error {
 	return c.Conn.Close()
 }
 
-// begin waits until another connection may be opened. It returns errOtherHost if the address is not
-// to be tried.
+// begin waits until another connection may be opened. It returns errOtherHost if the address should
+// not be tried.
 func (c *Set) begin(ctx context.Context, address string) error {
 	select {
 	case c.opening <- struct{}{}:
@@ -92,7 +93,8 @@ func (c *Set) begin(ctx context.Context, address string) error {
 	return nil
 }
 
-// end ends what begin has begun.
+// end allows another connection to be opened. It must be called once after each successful call to
+// begin.
 func (c *Set) end() { <-c.opening }
 
 // fail records that a connection to the address could not be opened, and calls free after failurePause.
@@ -105,16 +107,16 @@ func (c *Set) fail(address string, free func()) {
 	time.AfterFunc(failurePause, free)
 }
 
-// Track returns a dial function that adds the connections that it opens to the Set. It waits while
-// too many connections are being opened. limit is the time until the server must have accepted the
-// session, without this wait; 0 means no limit.
+// Track returns a dial function that adds the connections that it opens to the Set. The function
+// waits while too many connections are being opened. limit is how long the server may take to
+// accept the session, not counting this wait; 0 means no limit.
 func (c *Set) Track(dial pgconn.DialFunc, limit time.Duration) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if err := c.begin(ctx, address); err != nil {
 			return nil, err
 		}
 		begun, free := time.Now(), sync.OnceFunc(c.end)
-		time.AfterFunc(openTime, free) // so that connections to a silent server do not prevent others for longer
+		time.AfterFunc(openTime, free) // so that a connection to an unresponsive server does not block others for longer than this
 		if limit > 0 {
 			limited, cancel := context.WithDeadline(ctx, begun.Add(limit))
 			defer cancel()
@@ -138,7 +140,8 @@ func (c *Set) Track(dial pgconn.DialFunc, limit time.Duration) pgconn.DialFunc {
 	}
 }
 
-// MarkOpened records that the database server has accepted the session of a connection.
+// MarkOpened records that the database server has accepted the session of a connection, and removes
+// the connection's deadline.
 func (c *Set) MarkOpened(conn net.Conn) error {
 	kept, ok := unwrap(conn)
 	if !ok {
@@ -162,7 +165,8 @@ func (c *Set) MarkReady(conn net.Conn) {
 	}
 }
 
-// unwrap returns the connection that Track's function returned, which can be inside an encrypted one.
+// unwrap returns the socket that Track's dial function returned, even if conn is a TLS connection
+// over it.
 func unwrap(conn net.Conn) (kept *socket, ok bool) {
 	if encrypted, is := conn.(*tls.Conn); is {
 		conn = encrypted.NetConn()
@@ -171,8 +175,8 @@ func unwrap(conn net.Conn) (kept *socket, ok bool) {
 	return kept, ok
 }
 
-// CloseBefore closes the connections that were begun before t, and returns their number. A
-// connection that is not ready is closed only if it was begun more than openTime before t.
+// CloseBefore closes the connections that were started before t, and returns how many it closed. A
+// connection that is not ready yet is closed only if it was started more than openTime before t.
 // Otherwise, repeated calls could close every connection before it is ready.
 func (c *Set) CloseBefore(t time.Time) int {
 	var old []*socket

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// CloseBefore closes ready connections that were begun before the given time. It gives more time to
-// connections that are still being opened.
+// CloseBefore closes ready connections that were started before the given time. It gives more time
+// to connections that are still being opened.
 func TestCloseBefore(t *testing.T) {
 	set := New()
 	dial := set.Track(func(context.Context, string, string) (net.Conn, error) {
@@ -99,7 +99,8 @@ func openOneAfterAnother(t *testing.T) {
 	}
 }
 
-// After a host has accepted a connection, others are tried only once a connection to it has failed.
+// After a host has accepted a connection, other hosts are tried only once a connection to this host
+// has failed.
 func TestLastHost(t *testing.T) {
 	set := New()
 	tried := ""
@@ -128,8 +129,8 @@ func TestLastHost(t *testing.T) {
 	require.Equal(t, "abba", tried)
 }
 
-// A server that is silent for longer than the limit makes the connection fail, unless it has accepted the
-// session before.
+// A connection fails if the server is silent for longer than the limit, unless the server has already
+// accepted the session.
 func TestSilentServer(t *testing.T) {
 	set := New()
 	conn, other := net.Pipe()

@@ -17,7 +17,7 @@ import (
 )
 
 // ServeS3 serves a Memory as an S3 bucket that needs no credentials, and returns its URL. It clears
-// the environment variables with credentials.
+// the environment variables that hold credentials.
 func ServeS3(t testing.TB, m *Memory) string {
 	t.Helper()
 	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_SHARED_CREDENTIALS_FILE": filepath.Join(t.TempDir(), "none")} {

@@ -1,5 +1,5 @@
-// Package buckettest provides buckets for tests: one in memory that can fail, a real S3 server, and
-// emulators of Google Cloud Storage and Azure.
+// Package buckettest provides buckets for tests: an in-memory bucket that can fail, a real S3
+// server, and emulators of Google Cloud Storage and Azure.
 package buckettest
 
 import (
@@ -16,25 +16,25 @@ import (
 	"colophon/internal/publish/bucket"
 )
 
-// Fault states how a Memory handles a call.
+// Fault says how a call to a Memory fails, if at all.
 type Fault int
 
-// The faults that a Memory can have.
+// The faults that a Memory can inject.
 const (
 	NoFault    Fault = iota
-	FailBefore       // the call fails without effect
-	FailAfter        // the call takes effect, and fails
+	FailBefore       // the call has no effect and returns ErrFault
+	FailAfter        // the call takes effect but returns ErrFault
 	Hang             // the call has no effect, and returns when its context is done
 	LosePut          // a Put has no effect but succeeds; other calls work
 )
 
-// ErrFault is the error of a call that fails.
+// ErrFault is returned by calls with the fault FailBefore or FailAfter.
 var ErrFault = errors.New("the bucket fails because the test requests it")
 
-// Call is a call to a bucket: the name of the method, and the name of the object.
+// Call is a call to a bucket, given by the name of the method and the name of the object.
 type Call struct{ Method, Name string }
 
-// Memory is a bucket in memory that can fail. The zero Memory is empty and does not fail.
+// Memory is an in-memory bucket that can fail. The zero Memory is empty and does not fail.
 type Memory struct {
 	// Fault chooses the fault of each call; nil means that no call fails. It must be set
 	// before the bucket is used.
@@ -45,7 +45,7 @@ type Memory struct {
 	// IgnoresAbsent and IgnoresTag make the bucket ignore the conditions IfAbsent and IfTag.
 	// Refuses makes the bucket refuse all conditions as unsupported.
 	IgnoresAbsent, IgnoresTag, Refuses bool
-	// Generations makes an object's tag change with each Put, even of the same bytes.
+	// Generations makes an object's tag change with each Put, even if the bytes stay the same.
 	Generations bool
 
 	mu      sync.Mutex
@@ -54,7 +54,7 @@ type Memory struct {
 	calls   []Call
 }
 
-// Objects returns all objects by name. The caller must not change their bytes.
+// Objects returns all objects, keyed by name. The caller must not change their bytes.
 func (m *Memory) Objects() map[string][]byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,7 +68,7 @@ func (m *Memory) Calls() []Call {
 	return append([]Call(nil), m.calls...)
 }
 
-// SetObject replaces an object; nil removes it.
+// SetObject stores an object without injecting a fault. A nil body removes the object.
 func (m *Memory) SetObject(name string, body []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,7 +77,7 @@ func (m *Memory) SetObject(name string, body []byte) {
 	}
 }
 
-// set writes an object. The caller holds the lock.
+// set stores an object. It is called with mu held.
 func (m *Memory) set(name string, body []byte) {
 	if m.objects == nil {
 		m.objects, m.puts = make(map[string][]byte), make(map[string]int)
@@ -86,7 +86,7 @@ func (m *Memory) set(name string, body []byte) {
 	m.puts[name]++
 }
 
-// tag returns the tag of an object. The caller holds the lock.
+// tag returns the tag of an object. It is called with mu held.
 func (m *Memory) tag(name string) string {
 	if m.Generations {
 		return strconv.Itoa(m.puts[name])
@@ -99,7 +99,7 @@ func tagOf(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// do runs a call with the fault that was chosen for it.
+// do records a call and runs done, with the fault that m.Fault chooses for the call.
 func (m *Memory) do(ctx context.Context, call Call, done func() error) error {
 	m.mu.Lock()
 	m.calls = append(m.calls, call)

@@ -24,7 +24,7 @@ import (
 // program is a storage server that tests run.
 type program struct {
 	name    string
-	require string // the environment variable that makes tests fail instead of being skipped if the program is missing
+	require string // environment variable that makes tests fail, rather than be skipped, if the program is missing
 	install string
 }
 
@@ -34,7 +34,7 @@ var (
 	azurite   = program{"azurite-blob", "COLOPHON_REQUIRE_AZURITE", "npm install -g --ignore-scripts azurite@3.37.0"}
 )
 
-// server is a storage server that a test runs.
+// server runs a storage server program for one test.
 type server struct {
 	t       testing.TB
 	program program
@@ -97,7 +97,7 @@ func (s *server) Start() {
 	}
 }
 
-// Kill stops the server at once. Run can start it again.
+// Kill stops the server immediately. Start can start it again.
 func (s *server) Kill() {
 	if s.stop != nil {
 		s.stop()
@@ -111,11 +111,11 @@ const (
 	secretKey = "colophon-test-secret" // #nosec G101 -- of a server that a test starts
 )
 
-// S3 is a real S3 server with one bucket, whose objects are in a folder.
+// S3 is a real S3 server with one bucket, which stores its objects as files in a folder.
 type S3 struct{ *server }
 
-// StartS3 starts versitygw, and sets the variables with its credentials. It skips the test if
-// versitygw is not installed.
+// StartS3 starts versitygw, and sets the environment variables that hold its credentials. It skips
+// the test if versitygw is not installed.
 func StartS3(t testing.TB) *S3 {
 	t.Helper()
 	s := &S3{start(t, versitygw)}
@@ -131,15 +131,15 @@ func StartS3(t testing.TB) *S3 {
 	return s
 }
 
-// URL returns the URL of the bucket with a prefix.
+// URL returns the URL of the bucket with the given prefix.
 func (s *S3) URL(prefix string) string {
 	return fmt.Sprintf("s3://bucket/%s?region=us-east-1&endpoint=%s", prefix, url.QueryEscape("http://"+s.address))
 }
 
-// ObjectFolder returns the folder with the objects of the bucket.
+// ObjectFolder returns the folder that contains the bucket's objects.
 func (s *S3) ObjectFolder() string { return filepath.Join(s.dir, "objects", "bucket") }
 
-// GCS is an emulator of Google Cloud Storage with one bucket, in memory.
+// GCS is an in-memory emulator of Google Cloud Storage with one bucket.
 type GCS struct{ *server }
 
 // StartGCS starts fake-gcs-server. It skips the test if fake-gcs-server is not installed.
@@ -156,7 +156,7 @@ func StartGCS(t testing.TB) *GCS {
 	return s
 }
 
-// URL returns the URL of the bucket with a prefix.
+// URL returns the URL of the bucket with the given prefix.
 func (s *GCS) URL(prefix string) string {
 	return fmt.Sprintf("gs://bucket/%s?endpoint=%s", prefix, url.QueryEscape("http://"+s.address))
 }
@@ -169,8 +169,8 @@ var AzureKey = base64.StdEncoding.EncodeToString([]byte("a key of an account tha
 // Azure is an emulator of Azure Blob Storage with one container.
 type Azure struct{ *server }
 
-// StartAzure starts Azurite, and sets the variables with its credentials. It skips the test if Azurite
-// is not installed.
+// StartAzure starts Azurite, and sets the environment variables that hold its credentials. It skips
+// the test if Azurite is not installed.
 func StartAzure(t testing.TB) *Azure {
 	t.Helper()
 	t.Setenv("AZURITE_ACCOUNTS", azureAccount+":"+AzureKey)
@@ -185,7 +185,7 @@ func StartAzure(t testing.TB) *Azure {
 	return s
 }
 
-// createContainer creates the container, with a request that is signed with the account's key.
+// createContainer creates the container by sending a request signed with the account's key.
 func (s *Azure) createContainer() {
 	date := time.Now().UTC().Format(http.TimeFormat)
 	key, err := base64.StdEncoding.DecodeString(AzureKey)
@@ -207,12 +207,12 @@ func (s *Azure) createContainer() {
 // Endpoint returns the URL of the account.
 func (s *Azure) Endpoint() string { return "http://" + s.address + "/" + azureAccount }
 
-// URL returns the URL of the container with a prefix.
+// URL returns the URL of the container with the given prefix.
 func (s *Azure) URL(prefix string) string {
 	return fmt.Sprintf("azblob://bucket/%s?endpoint=%s", prefix, url.QueryEscape(s.Endpoint()))
 }
 
-// Signature returns a shared access signature of the account that is valid for an hour.
+// Signature returns a shared access signature for the account, valid for one hour.
 func (s *Azure) Signature() string {
 	key, err := base64.StdEncoding.DecodeString(AzureKey)
 	require.NoError(s.t, err)
