@@ -9,21 +9,21 @@ import (
 	"colophon/storage"
 )
 
-// Log is the log of a ledger, as a follower reads it.
+// Log gives a follower read access to the log of its ledger.
 type Log interface {
-	// Head returns the current head.
+	// Head returns the current head of the log.
 	Head(ctx context.Context) (storage.Head, error)
-	// Entry returns the entry of an event. The caller owns it.
+	// Entry returns the entry of the event at seq. The caller owns the result.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
-	// Entries yields the entries from a seq up to the head.
+	// Entries yields the log's entries in order, starting at seq from and ending at the head.
 	Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error]
 }
 
-// errLog is wrapped by every error of the log. The log can use the same engine as the index,
-// so such an error could otherwise be mistaken for damage to the index.
+// errLog is wrapped by every error from the log. The log can use the same engine as the index, so
+// its errors could otherwise be mistaken for damage to the index.
 var errLog = errors.New("index: reading the log")
 
-// logReader wraps the errors of a log in errLog.
+// logReader is a Log whose errors all wrap errLog.
 type logReader struct{ Log }
 
 func ofLog(err error) error {

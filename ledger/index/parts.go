@@ -11,36 +11,34 @@ import (
 	"time"
 )
 
-// An index snapshot consists of all rows of a ledger's index as of one size. Another server
-// can fetch it part by part and install it, which takes less time than folding all events.
-// Both servers have the same rows, because the rows follow from the events and the layout
-// alone.
+// An index snapshot consists of all rows of a ledger's index as of one tree size. Another server
+// can fetch it part by part and install it, which takes less time than folding all events. Both
+// servers then have the same rows, because the rows depend only on the events and the layout.
 
 // SnapshotPart is a part of an index snapshot.
 type SnapshotPart struct {
 	// Size is the number of events that the snapshot covers.
 	Size uint64
-	// Rows holds encoded rows in the order of their keys. The length of the key and of the
-	// value precede each row. The concatenation of the Rows of all parts is the same on all
-	// servers.
+	// Rows holds encoded rows in key order. Each row is preceded by the length of its key and the
+	// length of its value. The concatenation of the Rows of all parts is the same on all servers.
 	Rows []byte
-	// Next is where the next part begins. It is nil after the last part.
+	// Next is the position at which the next part begins. It is nil in the last part.
 	Next []byte
 }
 
-// Digest identifies the rows of a part.
+// Digest returns the SHA-256 of the rows in the part.
 func (p *SnapshotPart) Digest() [sha256.Size]byte { return sha256.Sum256(p.Rows) }
 
-// PartBytes is the length at which SnapshotPart.Rows is full: a part that has reached it takes no more
-// rows. Each part except the last has at least this length. Servers compare the digests of
-// their parts, so a change of PartBytes requires a change of Layout.
+// PartBytes is the minimum length of SnapshotPart.Rows in every part except the last. Rows are added
+// to a part until it reaches this length. Servers compare the digests of their parts, so a change to
+// PartBytes requires a change to Layout.
 const PartBytes = 4 << 20
 
 const (
-	// maxHeld bounds the number of snapshots that are read at a time. While one is held, the
-	// engine keeps rows that have been replaced since.
+	// maxHeld bounds the number of snapshots that are held open at the same time. While a snapshot
+	// is held, the engine cannot discard rows that have been replaced since.
 	maxHeld = 2
-	// holdTime is how long a snapshot is kept after one of its parts was read.
+	// holdTime is how long a snapshot is held open after one of its parts was last read.
 	holdTime = time.Minute
 )
 
@@ -60,14 +58,14 @@ type heldView struct {
 
 	follower *Follower
 	size     uint64
-	done     atomic.Bool // the last part has been read
+	done     atomic.Bool // set once the last part has been read
 }
 
-// heldViews holds the views whose parts are being read, of all ledgers.
+// heldViews holds the views whose parts are being read. It is shared by all ledgers.
 type heldViews struct {
-	mu     sync.Mutex  // guards the fields below; taken before the mu of a view
-	list   []*heldView // without closed views
-	closed bool        // no further views can be added
+	mu     sync.Mutex  // guards the fields below; acquired before the mu of a heldView
+	list   []*heldView // contains only open views
+	closed bool        // set by closeAll; no further views can be added
 }
 
 func (s *heldViews) find(f *Follower, size uint64) *heldView {
@@ -81,8 +79,9 @@ func (s *heldViews) find(f *Follower, size uint64) *heldView {
 	return nil
 }
 
-// add holds a view. If there is no room, it first closes a view whose last part has been read.
-// If there is none, it closes the new view and returns ErrTooManySnapshots.
+// add takes ownership of v and adds it to the list. If the list is full, add first closes a view
+// whose last part has been read. If there is no such view, or if s is closed, it closes v and
+// returns ErrTooManySnapshots.
 func (s *heldViews) add(f *Follower, v *View) (*heldView, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,8 +99,8 @@ func (s *heldViews) add(f *Follower, v *View) (*heldView, error) {
 	return h, nil
 }
 
-// close closes a view and removes it from the list. It waits while a part of the view is read.
-// The caller holds s.mu.
+// close closes the view in h and removes h from the list. If a part of the view is being read,
+// close waits until it has been read. It is called with s.mu held.
 func (s *heldViews) close(h *heldView) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,12 +129,12 @@ func (s *heldViews) closeAll() {
 	}
 }
 
-// ReadSnapshotPart reads one part of the index snapshot at a size. from is SnapshotPart.Next of the previous
-// part, or nil for the first one. A size of 0 means the current size. If the index has not
-// reached the size, ReadSnapshotPart waits for it; an error of ctx means that the index did not reach
-// it in time. The snapshot is kept for holdTime, so that its other parts can be read while the
-// index continues to fold events. ReadSnapshotPart returns ErrSizePassed if the snapshot at this size is no
-// longer kept, and ErrTooManySnapshots if too many snapshots are.
+// ReadSnapshotPart reads one part of the index snapshot at the given size, or at the current size if size is
+// 0. from is the Next of the previous part, or nil for the first part. If the index has not reached that
+// size, ReadSnapshotPart waits until it does or ctx is done. Each read keeps the snapshot open for another
+// holdTime, so that its other parts can be read while the index continues to fold events. ReadSnapshotPart
+// returns ErrSizePassed if the snapshot at that size is no longer available, and ErrTooManySnapshots if too
+// many other snapshots are open.
 func ReadSnapshotPart(ctx context.Context, f *Follower, size uint64, from []byte) (*SnapshotPart, error) {
 	p, err := f.store.held.part(ctx, f, size, from)
 	if err != nil {
@@ -149,14 +148,14 @@ func (s *heldViews) part(ctx context.Context, f *Follower, size uint64, from []b
 	if err != nil {
 		return nil, err
 	}
-	if err := f.store.rows.AcquireError(); err != nil { // a replacement waits until views are closed
+	if err := f.store.rows.AcquireError(); err != nil { // a replacement of the index waits until all views are closed
 		s.remove(h)
 		return nil, noSpace(err)
 	}
 	return h.read(from)
 }
 
-// read reads a part, and keeps the view for holdTime.
+// read reads the part that begins at from. It keeps the view open for another holdTime.
 func (h *heldView) read(from []byte) (*SnapshotPart, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,7 +174,8 @@ func (h *heldView) read(from []byte) (*SnapshotPart, error) {
 	return &SnapshotPart{Size: h.size, Rows: rows, Next: last}, nil
 }
 
-// open returns the held view of a ledger at a size. If there is none, it opens one.
+// open returns the held view of f's ledger at the given size. If there is none, it waits until the
+// index has that size, then opens and holds a view.
 func (s *heldViews) open(ctx context.Context, f *Follower, size uint64) (*heldView, error) {
 	for {
 		if h := s.find(f, size); h != nil {
@@ -191,7 +191,7 @@ func (s *heldViews) open(ctx context.Context, f *Follower, size uint64) (*heldVi
 			return s.add(f, v)
 		case size > 0 && v.latest > size:
 			err = ErrSizePassed
-		case size > v.latest: // make a batch end at this size
+		case size > v.latest: // ask the follower to end a batch at this size
 			f.cut.Store(size)
 		}
 		if err = errors.Join(err, v.Close()); err != nil {
@@ -204,7 +204,8 @@ func (s *heldViews) open(ctx context.Context, f *Follower, size uint64) (*heldVi
 	}
 }
 
-// wait waits until a later snapshot is published, or the index has a size.
+// wait waits until the index reaches the given size or, if s already has that size, until a newer
+// snapshot is published.
 func (s *snapshot) wait(ctx context.Context, f *Follower, size uint64) error {
 	if size > s.size {
 		return f.WaitForSize(ctx, size)
@@ -220,9 +221,9 @@ func (s *snapshot) wait(ctx context.Context, f *Follower, size uint64) error {
 	}
 }
 
-// openCut holds a view of the current index if callers of ReadSnapshotPart wait for this size. It is
-// called in the follower's goroutine, between two batches. If there is no room, the callers
-// get ErrSizePassed.
+// openCut opens and holds a view of the current index if a caller of ReadSnapshotPart is waiting for
+// its size. It is called in the follower's goroutine, between two batches. If too many snapshots are
+// held already, the waiting callers get ErrSizePassed.
 func (s *heldViews) openCut(f *Follower, now *snapshot) {
 	if now.partial || !f.cut.CompareAndSwap(now.size, 0) {
 		return
@@ -232,9 +233,8 @@ func (s *heldViews) openCut(f *Follower, now *snapshot) {
 	}
 }
 
-// Digest returns the digest of all rows as of the size at which the view was opened: the
-// SHA-256 of the rows of all parts. Two servers whose indexes have the same size and layout
-// have the same digest.
+// Digest returns the SHA-256 of the rows of all parts, as of the size at which the view was opened.
+// Two servers whose indexes have the same size and layout have the same digest.
 func (v *View) Digest(ctx context.Context) (digest [sha256.Size]byte, err error) {
 	if v.partial {
 		return digest, ErrAhead

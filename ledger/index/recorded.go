@@ -9,29 +9,29 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// markedEvery is the number of events in a block. The events of a block share one time mark,
-// and one key that holds all their times.
+// markedEvery is the number of events in a block. The events in a block share one time mark and one
+// row that holds the times of all of them.
 const markedEvery = 64
 
-// recorded holds the times at which the events of the current block were recorded. Each time
-// is encoded as its difference from the previous one in microseconds, and the first as its
-// difference from 1970. It belongs to the follower's goroutine.
+// recorded holds the times at which the events in the current block were recorded. Each time is
+// encoded as the number of microseconds since the previous one, the first as the number of
+// microseconds since 1970. Only the follower's goroutine uses it.
 type recorded struct {
 	encoded []byte
-	events  uint64 // number of times in the block
-	last    int64  // the last time, in microseconds
-	stored  uint64 // number of times that are already written
+	events  uint64 // number of timestamps in the block
+	last    int64  // the last timestamp, in microseconds since 1970
+	stored  uint64 // number of timestamps already written
 }
 
-// mark adds the time at which an event was recorded to the current block. If the event begins a
-// block, it also writes the time mark of the block.
+// mark adds the time at which e was recorded to the current block. If e is the first event in a
+// block, mark also writes the block's time mark.
 func (f *Fold) mark(e *event.Event) {
 	r, at := &f.recorded, e.Seq%markedEvery
 	switch {
 	case at == 0:
 		f.Rows.Set(recordedMarkKey(f.Rows.Keys, nil, e.Time, e.Seq), nil)
 		*r = recorded{encoded: r.encoded[:0]}
-	case r.events != at: // the event is the first of this fold
+	case r.events != at: // this fold began in the middle of the block
 		if err := r.load(&f.Rows, e.Seq); err != nil {
 			f.Rows.Failf("%w", err)
 			return
@@ -45,7 +45,8 @@ func (f *Fold) mark(e *event.Event) {
 	}
 }
 
-// load restores the block of an event from what an earlier fold stored.
+// load restores the times of the earlier events in the block of event seq from the row that an
+// earlier fold stored.
 func (r *recorded) load(rows *rowstore.Writer, seq uint64) error {
 	*r = recorded{}
 	encoded, _, err := rows.GetStored(recordedBlockKey(rows.Keys, nil, seq/markedEvery))
@@ -62,7 +63,8 @@ func (r *recorded) load(rows *rowstore.Writer, seq uint64) error {
 	return nil
 }
 
-// writeRecorded writes the times of the current block that are not yet written.
+// writeRecorded writes the times in the current block, unless all of them have already been
+// written.
 func (f *Fold) writeRecorded() {
 	if r := &f.recorded; r.events > r.stored {
 		f.value = recordedBlockKey(f.Rows.Keys, f.value[:0], (f.state.size)/markedEvery)
@@ -75,10 +77,10 @@ func recordedBlockKey(k rowstore.Keyspace, dst []byte, block uint64) []byte {
 	return rowstore.AppendSeq(k.Prefix(dst, recordedTimes), block)
 }
 
-// timesReader decodes the times of a block in order.
+// timesReader decodes the times in a block in order.
 type timesReader struct {
 	rest   []byte
-	micros int64 // the last time, in microseconds since 1970
+	micros int64 // the last time decoded, in microseconds since 1970
 }
 
 func (t *timesReader) next() (time.Time, error) {
@@ -90,7 +92,8 @@ func (t *timesReader) next() (time.Time, error) {
 	return time.UnixMicro(t.micros).UTC(), nil
 }
 
-// recordedIn returns the times of a block. They are valid until the next row is read.
+// recordedIn returns a reader for the times in a block. The reader is valid until the view reads
+// another row.
 func (v *View) recordedIn(block uint64) (timesReader, error) {
 	v.block = recordedBlockKey(v.Keys, v.block[:0], block)
 	encoded, found, err := v.Get(v.block)
@@ -100,8 +103,8 @@ func (v *View) recordedIn(block uint64) (timesReader, error) {
 	return timesReader{rest: encoded}, err
 }
 
-// RecordedAt returns the time at which an event was recorded. The event must be below the
-// view's size.
+// RecordedAt returns the time at which the event at seq was recorded. seq must be below the view's
+// size.
 func (v *View) RecordedAt(seq uint64) (at time.Time, err error) {
 	times, err := v.recordedIn(seq / markedEvery)
 	for n := uint64(0); err == nil && n <= seq%markedEvery; n++ {

@@ -14,11 +14,11 @@ import (
 // noLimit is the limit of a follower that folds its whole log.
 const noLimit = math.MaxUint64
 
-// Refold empties a ledger's part of the index, and folds the first size events of the ledger's
-// log into it. After each batch it calls progress with the number of folded events. The
-// returned follower does not run, but answers queries; it must be closed before the ledger is
-// followed again. Refold returns storage.ErrNoSpace if the disk is nearly full. If Refold is
-// interrupted, the next follower of the ledger folds the log from its beginning.
+// Refold empties a ledger's part of the index and folds the first size events of its log into it.
+// After each batch it calls progress with the number of events folded so far. The returned follower
+// does not run, but it answers queries; it must be closed before the ledger is followed again.
+// Refold returns storage.ErrNoSpace if the disk is nearly full. If Refold is interrupted, the next
+// follower of the ledger folds the log from the beginning.
 func (s *Store) Refold(ctx context.Context, name string, log Log, size uint64, progress func(done uint64)) (*Follower, error) {
 	f, err := s.addStopped(name, log)
 	if err != nil {
@@ -32,8 +32,8 @@ func (s *Store) Refold(ctx context.Context, name string, log Log, size uint64, p
 	return f, nil
 }
 
-// AddStoppedFollower adds a follower that does not run by itself. Its views see what is stored.
-// Tests use it to inspect a fold in progress, with FoldBatch and CatchUp.
+// AddStoppedFollower adds a follower that does not run in the background. Its views show what is
+// stored. Tests use it with FoldBatch and CatchUp to inspect a fold in progress.
 func (s *Store) AddStoppedFollower(ctx context.Context, name string, log Log) (*Follower, error) {
 	f, err := s.addStopped(name, log)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Store) AddStoppedFollower(ctx context.Context, name string, log Log) (*
 	return f, f.begin(ctx)
 }
 
-// addStopped adds a follower that never runs by itself.
+// addStopped adds a follower that does not run in the background.
 func (s *Store) addStopped(name string, log Log) (*Follower, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *Store) addStopped(name string, log Log) (*Follower, error) {
 	return f, nil
 }
 
-// reset starts a fold with an empty index.
+// reset empties the ledger's part of the index and prepares to fold from the beginning of the log.
 func (f *Follower) reset() error {
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
@@ -125,8 +125,8 @@ func (f *Follower) requireSpace() error {
 	return err
 }
 
-// storeDeferred does all deferred work and stores it. A rebuild does this rarely, because the
-// ranks of groups soon change again.
+// storeDeferred does all deferred work and stores the results. A rebuild rarely calls it, because
+// the ranks of groups keep changing until the end.
 func (f *Follower) storeDeferred(ctx context.Context) error {
 	for f.fold.pending() > 0 {
 		if err := errors.Join(ctx.Err(), f.requireSpace()); err != nil {
@@ -139,8 +139,8 @@ func (f *Follower) storeDeferred(ctx context.Context) error {
 	return nil
 }
 
-// storeSome does at most an eighth of MaxDeferred pieces of deferred work, and starts to store
-// them.
+// storeSome does part of the deferred work, about MaxDeferred/8 items, and starts to store the
+// results.
 func (f *Follower) storeSome() error {
 	rows := &f.fold.Rows
 	f.beginBatch()

@@ -1,11 +1,11 @@
-// Package index derives from the log the rows that queries need (spec: Index and as_of). For
-// each ledger, one follower folds the ledger's events, in order, into the index. The index is
-// derived from entries alone and is never authoritative: a damaged index is emptied and folded
-// again.
+// Package index derives from the log the rows that queries need (spec: Index and as_of). For each
+// ledger, one follower folds the ledger's events, in order, into the index. The index is derived
+// only from log entries and is never authoritative: a damaged index is emptied and rebuilt from the
+// log.
 //
-// All ledgers of a server share one embedded database. It is never synced. Each batch also
-// stores the log position that it covers, so after a crash the index is in the state that it
-// had at some earlier position.
+// All ledgers of a server share one embedded database. It is never synced to disk. Each batch also
+// stores the log position it has reached, so after a crash the index is in the state that it had at
+// some earlier position.
 package index
 
 import (
@@ -30,20 +30,20 @@ type Store struct {
 	config      Settings
 	rows        *rowstore.Store
 	closed      atomic.Bool
-	filterBytes atomic.Int64 // bytes that the followers' filters can still use
+	filterBytes atomic.Int64 // bytes of memory left for the followers' filters
 
 	events *eventCache // shared by all ledgers
 	held   heldViews
-	source FetchFunc         // nil if there is none; set before any ledger is followed
-	begin  []counters.Series // counters that begin with 0
+	source FetchFunc         // may be nil; set before any ledger is followed
+	begin  []counters.Series // counters that exist from the start, with the value 0
 
-	mu        sync.Mutex           // held while a follower starts
-	followers map[string]*Follower // followers that are not closed; guarded by mu
+	mu        sync.Mutex           // also held while a follower starts
+	followers map[string]*Follower // open followers by ledger name; guarded by mu
 }
 
-// Open opens an index, and creates it if it is absent. It empties an index that has a different
-// layout or is too damaged to open. It fails if the folder contains something else, is in use,
-// or cannot be read or written.
+// Open opens an index, or creates it if it does not exist. It empties an index that has a different
+// layout or is too damaged to open. It fails if the folder contains anything else, is in use, or
+// cannot be read or written.
 func Open(c Config) (*Store, error) {
 	internal, err := c.Settings()
 	if err != nil {
@@ -52,8 +52,8 @@ func Open(c Config) (*Store, error) {
 	return OpenWith(internal)
 }
 
-// OpenWith is like Open, but with the given division of the memory. Only tests call it
-// directly.
+// OpenWith is like Open, but the caller decides how the memory is divided. Apart from Open, only
+// tests call it.
 func OpenWith(c Settings) (*Store, error) {
 	s := &Store{config: c, followers: make(map[string]*Follower)}
 	s.filterBytes.Store(int64(c.FilterBytes))
@@ -69,7 +69,8 @@ func OpenWith(c Settings) (*Store, error) {
 	return s, nil
 }
 
-// replaced publishes empty snapshots after the rows were replaced, and wakes all followers.
+// replaced is called after an attempt to replace a damaged index. It publishes empty snapshots,
+// calls resume, and then wakes all followers.
 func (s *Store) replaced(resume func()) {
 	followers := s.Followers()
 	for _, f := range followers {
@@ -87,14 +88,15 @@ func (s *Store) emptySnapshot() *snapshot {
 	return &snapshot{Readings: empty.Snapshot(), superseded: make(chan struct{})}
 }
 
-// acquire prevents the rows from being replaced until they are released. It returns how often
-// they were replaced before.
+// acquire prevents the rows from being replaced until they are released. It returns how many times
+// they have been replaced so far.
 func (s *Store) acquire() (replaced int, err error) {
 	replaced, err = s.rows.Acquire()
 	return replaced, noSpace(err)
 }
 
-// noSpace makes an error that wraps rowstore.ErrReadOnly wrap storage.ErrNoSpace too.
+// noSpace makes an error that wraps rowstore.ErrReadOnly also wrap storage.ErrNoSpace. It returns
+// any other error unchanged.
 func noSpace(err error) error {
 	if errors.Is(err, rowstore.ErrReadOnly) {
 		return fmt.Errorf("%w: %w", storage.ErrNoSpace, err)
@@ -102,24 +104,25 @@ func noSpace(err error) error {
 	return err
 }
 
-// isDamage reports whether an error means that stored rows are damaged.
+// isDamage reports whether err means that stored rows are damaged.
 func isDamage(err error) bool {
 	return errors.Is(err, rowstore.ErrDamaged) || rowstore.IsCorruption(err) && !errors.Is(err, errLog)
 }
 
-// RowStore returns the store of all rows, for tests that inspect or damage it.
+// RowStore returns the underlying store, for tests that inspect or damage its rows.
 func (s *Store) RowStore() *rowstore.Store { return s.rows }
 
-// Rebuilds returns how often the index was found damaged and replaced since it was opened.
+// Rebuilds returns how many times the index has been found damaged and replaced since it was
+// opened.
 func (s *Store) Rebuilds() int { return s.rows.Rebuilds() }
 
-// maxName limits the length of a ledger's name in bytes.
+// maxName is the maximum length of a ledger's name, in bytes.
 const maxName = 255
 
-// Follow starts to fold a ledger's events, from where the index ends to the log's head, and
-// further after each Wake. If the index belongs to another log, it is emptied first. An error
-// means misuse: an invalid name, a ledger that is already followed, or a closed store.
-// Follower.Err reports all other errors.
+// Follow starts a follower that folds a ledger's events, from where the index ends up to the head
+// of the log, and then further after each Wake. If the index was built from another log, it is
+// emptied first. An error means misuse: an invalid name, a ledger that is already followed, or a
+// closed store. All other errors are reported by Follower.Err.
 func (s *Store) Follow(name string, log Log) (*Follower, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,8 +134,8 @@ func (s *Store) Follow(name string, log Log) (*Follower, error) {
 	return f, nil
 }
 
-// add adds a ledger's follower without running it. The caller must hold mu until the follower
-// runs, or until it is certain that the follower never will.
+// add adds a follower for a ledger without starting it. The caller must hold mu until the follower
+// runs, or until it is certain that it never will.
 func (s *Store) add(name string, log Log) (*Follower, error) {
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
 		return nil, fmt.Errorf("the name of a ledger must have 1 to %d bytes of valid UTF-8", maxName)
@@ -148,14 +151,14 @@ func (s *Store) add(name string, log Log) (*Follower, error) {
 	return f, nil
 }
 
-// followed returns the number of followers.
+// followed returns the number of ledgers that are being followed.
 func (s *Store) followed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.followers)
 }
 
-// Follower returns a ledger's follower, or nil if the ledger is not followed.
+// Follower returns the follower of the named ledger, or nil if the ledger is not followed.
 func (s *Store) Follower(name string) *Follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,8 +176,8 @@ func (s *Store) Followers() []*Follower {
 	return list
 }
 
-// remove removes a closed follower, so that its ledger can be followed again. It reports
-// whether the follower was still there.
+// remove removes a closed follower, so that its ledger can be followed again. It returns false if f
+// had already been removed.
 func (s *Store) remove(f *Follower) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,8 +188,8 @@ func (s *Store) remove(f *Follower) bool {
 	return true
 }
 
-// Close closes all followers and the database. All queries and calls of ReadSnapshotPart must have
-// returned before.
+// Close closes all followers and the database. All queries and calls to ReadSnapshotPart must have
+// returned before Close is called.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	closed := s.closed.Swap(true)

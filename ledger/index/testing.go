@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Fold returns the fold of a follower that does not run.
+// Fold returns the fold of f, which must not be running.
 func (f *Follower) Fold() *Fold { return &f.fold }
 
 // FoldBatch folds one batch. It reports whether there were any events.
@@ -17,13 +17,13 @@ func (f *Follower) FoldBatch(ctx context.Context) (more bool, err error) {
 	return more, errors.Join(err, f.flushPending())
 }
 
-// CatchUp folds the rest of the log, unless the disk is nearly full.
+// CatchUp folds the rest of the log, but stops if the disk is nearly full.
 func (f *Follower) CatchUp(ctx context.Context) error { return f.catchUp(ctx) }
 
 // DeferWork makes derivers defer their work, as they do while an index is rebuilt.
 func (f *Fold) DeferWork() { f.deferWork = true }
 
-// FoldEntry folds an entry as if it were the next one of the log. It stores nothing.
+// FoldEntry folds an entry as if it were the next one in the log, without storing the result.
 func (f *Fold) FoldEntry(ctx context.Context, entry []byte) (err error) {
 	var e Event
 	if err := e.decode(entry); err != nil {
@@ -36,8 +36,8 @@ func (f *Fold) FoldEntry(ctx context.Context, entry []byte) (err error) {
 	return errors.Join(err, f.Rows.EndBatch())
 }
 
-// ErrNotEvent means that the entry cannot be decoded.
+// ErrNotEvent means that an entry cannot be decoded as an event.
 var ErrNotEvent = errors.New("not an event")
 
-// HasWaiter reports whether a caller of ReadSnapshotPart waits for a size.
+// HasWaiter reports whether a caller of ReadSnapshotPart is waiting for f to reach size.
 func HasWaiter(f *Follower, size uint64) bool { return f.cut.Load() == size }

@@ -18,7 +18,8 @@ var ErrAhead = errors.New("index: not yet folded up to that size")
 // Page selects a part of a list.
 type Page = rowstore.Page
 
-// ErrPosition means that no page of the same query returned Page.After as its position.
+// ErrPosition means that Page.After is not a position that was returned with a page of the same
+// query.
 var ErrPosition = rowstore.ErrPosition
 
 // ErrRebuilding means that a damaged index is being replaced by an empty one.
@@ -29,10 +30,10 @@ var ErrRebuilding = rowstore.ErrRebuilding
 type View struct {
 	*rowstore.Reader
 	follower *Follower
-	// latest is the number of folded events when the view was opened. Rankings exist only at
-	// that size.
+	// latest is the number of events that had been folded when the view was opened. Rankings exist
+	// only at that size.
 	latest uint64
-	// partial means that some rows of the next event are stored too.
+	// partial means that some rows of the next event are already stored too.
 	partial bool
 	block   []byte // scratch
 	events  event.Decoder
@@ -55,8 +56,8 @@ func (f *Follower) LatestView() (*View, error) {
 	return v, nil
 }
 
-// sameRows returns ErrRebuilding if an install has replaced the rows of a published snapshot.
-// In that case, anything read since may be incomplete.
+// sameRows returns ErrRebuilding if f's rows have been replaced since s was published. In that
+// case, anything read since then may be incomplete.
 func (s *snapshot) sameRows(f *Follower) error {
 	if f.published.Load().keys != s.keys {
 		return fmt.Errorf("reading the index of ledger %q: %w", f.name, ErrRebuilding)
@@ -64,7 +65,7 @@ func (s *snapshot) sameRows(f *Follower) error {
 	return nil
 }
 
-// View returns a view as of a size. It returns ErrAhead if that many events are not yet
+// View returns a view as of the given size. It returns ErrAhead if fewer events than that have been
 // folded.
 func (f *Follower) View(size uint64) (*View, error) {
 	v, err := f.LatestView()
@@ -81,10 +82,11 @@ func (f *Follower) View(size uint64) (*View, error) {
 // IsLatest reports whether the view includes all events that were folded when it was opened.
 func (v *View) IsLatest() bool { return v.Size() == v.latest }
 
-// Cache returns the log's part of the cache of events.
+// Cache returns the part of the event cache that belongs to the view's log.
 func (v *View) Cache() LogEventCache { return v.follower.cache() }
 
-// Entries yields the entries of the log from a seq on. They do not count towards KeysRead.
+// Entries yields the log's entries in order, starting at seq from. These reads do not count toward
+// KeysRead.
 func (v *View) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
 	return v.follower.log.Entries(ctx, from)
 }
@@ -94,7 +96,7 @@ func (v *View) Close() error {
 	return v.Reader.Close()
 }
 
-// ReadEntry reads an entry of the log. The caller owns it.
+// ReadEntry reads the entry of the event at seq from the log. The caller owns the result.
 func (v *View) ReadEntry(ctx context.Context, seq uint64) ([]byte, error) {
 	entry, err := v.follower.log.Entry(ctx, seq)
 	if err != nil {
@@ -104,7 +106,7 @@ func (v *View) ReadEntry(ctx context.Context, seq uint64) ([]byte, error) {
 	return entry, nil
 }
 
-// Event reads an event of the log. It is valid until the next one is read.
+// Event reads the event at seq from the log. The event is valid until the view reads another one.
 func (v *View) Event(ctx context.Context, seq uint64) (event.Event, error) {
 	_, e, err := v.EntryAndEvent(ctx, seq)
 	return e, err
@@ -123,8 +125,8 @@ func (v *View) EntryAndEvent(ctx context.Context, seq uint64) ([]byte, event.Eve
 	return entry, e, nil
 }
 
-// EventOfKind returns the event at seq, which the caller owns. It returns storage.ErrNotFound
-// if the event is of another kind or the view does not see it.
+// EventOfKind returns the event at seq, which the caller owns. It returns storage.ErrNotFound if
+// the event is of another kind or is not below the view's size.
 func (v *View) EventOfKind(ctx context.Context, seq uint64, kind record.Kind) (*event.Event, error) {
 	if seq >= v.Size() {
 		return nil, fmt.Errorf("reading event %d: %w", seq, storage.ErrNotFound)
@@ -144,7 +146,7 @@ func (v *View) EventOfKind(ctx context.Context, seq uint64, kind record.Kind) (*
 	return &e, nil
 }
 
-// StringPointer returns a copy of a text as a string, or nil for nil.
+// StringPointer returns a pointer to a copy of text as a string, or nil if text is nil.
 func StringPointer(text []byte) *string {
 	if text == nil {
 		return nil

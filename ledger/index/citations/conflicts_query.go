@@ -9,11 +9,11 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// maxSources is the largest number of sources that a Conflict lists. Conflict.Count counts all
-// sources.
+// maxSources is the maximum number of sources that a Conflict lists. Conflict.Count counts all of
+// them.
 const maxSources = 16
 
-// Conflict is a chunk that is cited under several sources.
+// Conflict describes a chunk that citations name under more than one source.
 type Conflict struct {
 	Seq       uint64 // seq of the set that added the second source
 	ChunkHash string
@@ -22,16 +22,17 @@ type Conflict struct {
 	Count   uint64 // total number of sources
 }
 
-// ChunkSource is a source under which a chunk is cited.
+// ChunkSource is a source under which citations name a chunk.
 type ChunkSource struct {
 	ID  string
 	Seq uint64 // seq of the first set that cites the chunk under this source
 }
 
-// tailBytes is the length of the suffix of keys for one event's chunks: the seq and a number.
+// tailBytes is the length of the key suffix that identifies one of an event's chunks: the seq and a
+// 4-byte number.
 const tailBytes = rowstore.SeqBytes + 4
 
-// ListConflicts returns the chunks that are cited under several sources, the latest conflict
+// ListConflicts returns the chunks that citations name under more than one source, latest conflict
 // first.
 func ListConflicts(v *index.View, page index.Page) (rows []Conflict, next []byte, err error) {
 	if v.Size() == 0 {
@@ -60,8 +61,8 @@ func ListConflicts(v *index.View, page index.Page) (rows []Conflict, next []byte
 	return rows, nil, nil
 }
 
-// tailFrom returns the first key of a page: the key after the page's position or, on the first
-// page, the newest key that the view sees.
+// tailFrom returns the key at which a page starts: just after the page's position or, for the first
+// page, at the newest key that the view sees.
 func tailFrom(v *index.View, prefix []byte, page index.Page) ([]byte, error) {
 	from := append([]byte(nil), prefix...)
 	if page.After == nil {
@@ -73,7 +74,8 @@ func tailFrom(v *index.View, prefix []byte, page index.Page) ([]byte, error) {
 	return append(append(from, page.After...), 0), nil
 }
 
-// conflictAt returns a chunk with its sources as of a size.
+// conflictAt returns a chunk together with the sources under which the sets before event below cite
+// it.
 func conflictAt(v *index.View, chunkHash string, below uint64) (Conflict, error) {
 	c := Conflict{ChunkHash: chunkHash}
 	chunk := rowstore.IdentityOf([]byte(chunkHash))
@@ -118,9 +120,9 @@ func (c *Conflict) add(r rowstore.Version) error {
 	return nil
 }
 
-// ListConflictsOfSet returns the chunks that the citation set at seq cites and that have several
-// sources in this set and the earlier ones, in the order of the set. It returns
-// storage.ErrNotFound if the event is of another kind.
+// ListConflictsOfSet returns the chunks cited by the citation set at seq that have more than one
+// source, counting this set and all earlier ones. The chunks are in the order of the set. It
+// returns storage.ErrNotFound if the event is of another kind.
 func ListConflictsOfSet(ctx context.Context, v *index.View, seq uint64) ([]Conflict, error) {
 	set, err := Get(ctx, v, seq)
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"colophon/ledger/record"
 )
 
-// Names of values by which citation sets are found.
+// Names of the values by which citation sets can be looked up.
 const (
 	chunkName       = "chunk_hash"
 	sourceName      = "source_id"
-	sourceChunkName = "source_chunk" // a source_id and a chunk_hash of one citation
+	sourceChunkName = "source_chunk" // source_id and chunk_hash of the same citation
 )
 
-// unregisteredSource is the flag of a set that cites an unregistered source once any source has
-// been registered (spec: Unregistered sources).
+// unregisteredSource flags a set that cites an unregistered source. It is used only once any source
+// has been registered (spec: Unregistered sources).
 const unregisteredSource = "unregistered_source"
 
-// deriver records what sets cite, which sources are registered, and which chunks are
+// deriver records what citation sets cite, which sources are registered, and which chunks are
 // superseded.
 type deriver struct {
 	*index.Fold
@@ -52,7 +52,7 @@ func (f *deriver) citationSet(e *index.Event) {
 	f.addToRun(e.Seq, e.RunID(), set)
 }
 
-// cite writes what a set cites. It writes each pair of a chunk and a source once.
+// cite writes rows for what a set cites. It handles each pair of a source and a chunk only once.
 func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	posted := make(map[rowstore.Identity]bool, 3*len(set.Citations))
 	added := newSources{fold: f, seq: seq, chunks: make(map[rowstore.Identity]*newChunk)}
@@ -85,8 +85,8 @@ func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	added.write()
 }
 
-// postOnce posts a value that consists of parts, unless posted contains the value. It reports
-// whether it has posted the value.
+// postOnce adds a posting for the value that consists of name and parts, unless posted already
+// contains it. It reports whether it added one.
 func (f *deriver) postOnce(seq uint64, posted map[rowstore.Identity]bool, name string, parts ...[]byte) bool {
 	id := rowstore.IdentityOf(append([][]byte{[]byte(name)}, parts...)...)
 	if posted[id] {
@@ -112,24 +112,24 @@ func (f *deriver) citesUnregistered(set *event.CitationSet) bool {
 	return false
 }
 
-// newSources collects the sources that a set adds, by chunk.
+// newSources collects, for each chunk, the sources under which a set is the first to cite it.
 type newSources struct {
 	fold      *deriver
 	seq       uint64
 	chunks    map[rowstore.Identity]*newChunk
-	order     []rowstore.Identity // the chunks in the order of the set
+	order     []rowstore.Identity // keys of chunks, in the order of the set
 	conflicts uint32
 }
 
-// newChunk is the new version of a chunk in chunkSources: the number of its sources, and the
-// ids of the sources that the event adds.
+// newChunk is a new version of a row of chunkSources: the total number of the chunk's sources and
+// the IDs of those that the event adds.
 type newChunk struct {
 	sources uint64
 	ids     []byte
 }
 
-// add adds the source of a citation to a chunk. If it is the second source of the chunk, add
-// also writes a conflict.
+// add adds the source of citation c to a chunk. If the chunk now has two sources, add also writes a
+// conflict.
 func (b *newSources) add(chunk rowstore.Identity, c *event.Citation) {
 	f := b.fold
 	one, known := b.chunks[chunk]
@@ -153,7 +153,7 @@ func (b *newSources) add(chunk rowstore.Identity, c *event.Citation) {
 	}
 }
 
-// write writes the new versions of all chunks in chunkSources.
+// write writes the new versions of all collected chunks to chunkSources.
 func (b *newSources) write() {
 	for _, chunk := range b.order {
 		one := b.chunks[chunk]

@@ -7,10 +7,9 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// The evidence for the output of a run is the latest citation set with its run_id (spec:
-// Evidence).
+// The evidence for a run's output is the latest citation set with the same run_id (spec: Evidence).
 
-// addToRun adds a set to the row of its run. It does nothing if the set has no run_id.
+// addToRun records a set as the latest one of its run. It does nothing if the set has no run_id.
 func (f *deriver) addToRun(seq uint64, runID []byte, set *event.CitationSet) {
 	if runID == nil {
 		return
@@ -38,8 +37,8 @@ func (f *deriver) NewestEvidence(runID []byte) (cited rowstore.Identity, found b
 	return cited, found
 }
 
-// anyRunSets reports whether any set has a run_id. If no set has one, the fold does not need
-// to look up sets for runs.
+// anyRunSets reports whether any citation set has a run_id. If none has, the fold does not need to
+// look up the sets of runs.
 func (f *deriver) anyRunSets() bool {
 	if f.runSets != nil {
 		return *f.runSets

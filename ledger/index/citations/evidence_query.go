@@ -6,12 +6,12 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// viewState is what queries about citations cache in a view.
+// viewState holds what queries about citations cache in a view.
 type viewState struct {
 	runSets *bool // whether the dimension runSets has any row; nil if unknown
 }
 
-// LatestSetOfRun returns the latest citation set of a run, or nil if the run has none. more
+// LatestSetOfRun returns the seq of a run's latest citation set, or nil if the run has none. more
 // reports whether the run has other sets.
 func LatestSetOfRun(v *index.View, runID string) (seq *uint64, more bool, err error) {
 	at, _, found, err := LatestSetBelow(v, []byte(runID), v.Size())
@@ -22,8 +22,8 @@ func LatestSetOfRun(v *index.View, runID string) (seq *uint64, more bool, err er
 	return &at, more, err
 }
 
-// LatestSetBelow returns the latest citation set of a run before event below, and the identity of
-// what the set cites. found is false if there is no such set.
+// LatestSetBelow returns the seq of a run's latest citation set before event below, and the
+// identity of what the set cites. found is false if there is no such set.
 func LatestSetBelow(v *index.View, runID []byte, below uint64) (seq uint64, cited rowstore.Identity, found bool, err error) {
 	if runID == nil {
 		return 0, cited, false, nil
@@ -47,8 +47,8 @@ func LatestSetBelow(v *index.View, runID []byte, below uint64) (seq uint64, cite
 	return seq, cited, found, err
 }
 
-// CompareSetsOfRuns compares the latest citation sets of two runs before event below. It returns the
-// zero value if one of the runs has no set.
+// CompareSetsOfRuns compares the latest citation sets of runs a and b before event below. It returns
+// the zero value if either run has no set.
 func CompareSetsOfRuns(v *index.View, a, b []byte, below uint64) (sets drift.CitationSetPair, err error) {
 	seqB, citedB, found, err := LatestSetBelow(v, b, below)
 	if err != nil || !found {
@@ -61,15 +61,15 @@ func CompareSetsOfRuns(v *index.View, a, b []byte, below uint64) (sets drift.Cit
 	return drift.CitationSetPair{A: seqA, B: seqB, Differ: citedA != citedB}, nil
 }
 
-// LostChunk is a chunk that a set cites from a source whose current registration lists its
-// chunks but not this one.
+// LostChunk is a cited chunk that is missing from the list of chunks in the current registration of
+// its source.
 type LostChunk struct {
 	Citation
-	Registration uint64 // the event that registered the source
+	Registration uint64 // seq of the event that registered the source
 }
 
-// FindLostChunks returns the chunks that a set cites but that the current registrations of their
-// sources no longer list. Each chunk appears once, in the order of the set.
+// FindLostChunks returns the chunks that a set cites but that the current registration of their
+// source does not list. Each chunk appears once, in the order of the set.
 func FindLostChunks(v *index.View, set *Set) (lost []LostChunk, err error) {
 	sources, seen := make(map[string]Source), make(map[pair]bool)
 	for _, c := range set.Citations {
@@ -100,10 +100,10 @@ func FindLostChunks(v *index.View, set *Set) (lost []LostChunk, err error) {
 	return lost, nil
 }
 
-// Reregistration is a source that two events register with different chunks.
+// Reregistration describes a source that was registered twice, with different chunks.
 type Reregistration struct {
 	SourceID string
-	A, B     uint64 // seqs of the registrations that were current when the two sets were recorded
+	A, B     uint64 // seqs of the registrations in effect when sets a and b were recorded
 }
 
 // FindReregistrations returns the sources that either set cites and whose registered chunks
@@ -134,8 +134,8 @@ func FindReregistrations(v *index.View, a, b *Set) (changed []Reregistration, er
 	return changed, nil
 }
 
-// listBelow returns the registration of a source before event below, and the identity of the
-// list of its chunks. seq is 0 if there is no such list.
+// listBelow returns the seq of the registration of a source in effect before event below, and the
+// identity of its list of chunks. seq is 0 if there is no such list.
 func listBelow(v *index.View, source rowstore.Identity, below uint64) (seq uint64, list rowstore.Identity, err error) {
 	seq, value, found, err := v.NewestVersionBelow(sourceStates, source[:], below)
 	if err != nil || !found {

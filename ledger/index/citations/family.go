@@ -1,5 +1,4 @@
-// Package citations is the family of questions about citation sets, their sources, and stale
-// citations.
+// Package citations answers questions about citation sets, their sources, and stale citations.
 package citations
 
 import (
@@ -7,37 +6,37 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Dimensions of citations. In a key, a source is represented by the rowstore.Identity of its
-// id, and a chunk by that of its chunk_hash.
+// Dimensions of citations. In a key, a source is represented by the rowstore.Identity of its id,
+// and a chunk by the rowstore.Identity of its chunk_hash.
 const (
-	// A key of conflictList consists of the seq (8 bytes, inverted) of the set that added a
-	// second source to a chunk, and a number (4 bytes) that distinguishes the chunks of one
-	// set.
+	// A key in conflictList consists of the seq (8 bytes, inverted) of the set that added a second
+	// source to a chunk, and a number (4 bytes) that distinguishes the chunks of that set.
 	conflictList rowstore.Dimension = 0x30
-	// A key of supersessions consists of a source, the seq (8 bytes, inverted) of the event
-	// that superseded some of its chunks, and a number (4 bytes) that distinguishes the chunks.
+	// A key in supersessions consists of a source, the seq (8 bytes, inverted) of the event that
+	// superseded some of its chunks, and a number (4 bytes) that distinguishes the chunks.
 	supersessions rowstore.Dimension = 0x31
-	// A key of freshChunks consists of a source and a chunk of it that fresh sets cite.
+	// A key in freshChunks consists of a source and one of its chunks that a fresh set cites.
 	freshChunks rowstore.Dimension = 0x32
 
 	// sourceStates maps a source to its last registration or revocation.
 	sourceStates rowstore.Dimension = 0xa0
-	// sourceList has one row, a byte 0, with one version for each new source that is
-	// registered.
+	// sourceList has a single row, whose key is the byte 0. It has one version for each source,
+	// written when the source is first registered.
 	sourceList rowstore.Dimension = 0xa1
-	// A row of listedChunks has a source and a chunk, and one version for each registration
-	// that lists the chunk.
+	// The key of a row in listedChunks is a source and a chunk. The row has one version for each
+	// registration that lists the chunk.
 	listedChunks rowstore.Dimension = 0xa2
-	// citedChunks maps a source and a chunk to whether sets that cite the chunk from the
+	// citedChunks maps a source and a chunk to whether the sets that cite that chunk from that
 	// source are fresh.
 	citedChunks rowstore.Dimension = 0xa3
-	// places maps the identity of a place to the chunks that the latest set cites there.
+	// places maps the identity of a place to the chunks cited there by the latest set that cites
+	// the place.
 	places rowstore.Dimension = 0xa4
-	// A row of chunkSources has a chunk, and one version for each set that cites it under new
-	// sources.
+	// The key of a row in chunkSources is a chunk. The row has one version for each set that cites
+	// the chunk under a new source.
 	chunkSources rowstore.Dimension = 0xa5
-	// runSets maps the identity of a run_id to the identity of what a set of the run cites,
-	// with one version for each set.
+	// runSets maps the identity of a run_id to the identity of what a set with that run_id cites.
+	// There is one version for each set.
 	runSets rowstore.Dimension = 0xa6
 )
 

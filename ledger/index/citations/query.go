@@ -31,8 +31,8 @@ type Citation struct {
 	Weight              string  // a JSON number
 }
 
-// Get returns the citation set at seq. It returns storage.ErrNotFound if the event is of
-// another kind or the view does not see it.
+// Get returns the citation set at seq. It returns storage.ErrNotFound if the event is of another
+// kind or is not below the view's size.
 func Get(ctx context.Context, v *index.View, seq uint64) (Set, error) {
 	e, err := readSet(ctx, v, seq)
 	if err != nil {
@@ -41,7 +41,8 @@ func Get(ctx context.Context, v *index.View, seq uint64) (Set, error) {
 	return *citationSetOf(&e, func(*event.Citation) bool { return true }), nil
 }
 
-// readSet reads the citation set at seq. The event is valid until the next one is read.
+// readSet reads the event of the citation set at seq. The event is valid until the view reads
+// another one.
 func readSet(ctx context.Context, v *index.View, seq uint64) (event.Event, error) {
 	if seq >= v.Size() {
 		return event.Event{}, fmt.Errorf("reading event %d: %w", seq, storage.ErrNotFound)
@@ -54,7 +55,8 @@ func readSet(ctx context.Context, v *index.View, seq uint64) (event.Event, error
 	return e, err
 }
 
-// citationSetOf returns a set with the citations for which wanted returns true.
+// citationSetOf returns the citation set in e with only the citations for which wanted returns
+// true.
 func citationSetOf(e *event.Event, wanted func(*event.Citation) bool) *Set {
 	decoded := e.CitationSet()
 	set := &Set{Seq: e.Seq, Time: e.Time, RunID: index.StringPointer(e.RunID()), Subject: string(decoded.Subject)}
@@ -92,8 +94,8 @@ func setsWith(ctx context.Context, v *index.View, name, value string, page index
 	})
 }
 
-// Drift is the difference between the chunks of a set and those of the previous set with the
-// same subject.
+// Drift describes how the chunks of a set differ from those of the previous set with the same
+// subject.
 type Drift struct {
 	Seq     uint64
 	Time    time.Time // time of the set's event
@@ -102,7 +104,8 @@ type Drift struct {
 	drift.ChunkChange
 }
 
-// ListDrift returns the sets of a subject, oldest first, each compared with the previous one.
+// ListDrift returns the sets with the given subject, oldest first, each compared with the one
+// before it.
 func ListDrift(ctx context.Context, v *index.View, subject string, page index.Page) ([]Drift, []byte, error) {
 	var before Set
 	last, given, err := page.Position()

@@ -9,9 +9,10 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// sourceState is a source after a registration or revocation. It is the value of sourceStates.
+// sourceState is the state of a source after a registration or revocation. It is the value type of
+// sourceStates.
 type sourceState struct {
-	registered uint64 // 1 if registered
+	registered uint64 // 1 if the source is registered
 	listed     uint64 // 1 if the registration lists the source's chunks
 	chunks     uint64 // number of listed chunks
 	// list is the identity of the listed chunks, or zero if the registration has no list.
@@ -36,7 +37,7 @@ func decodeSourceState(value []byte) (sourceState, error) {
 	return s, r.Err("a source", value)
 }
 
-// pair is a source and a chunk in a row.
+// pair is the identity of a source followed by the identity of a chunk, as in the keys of rows.
 type pair [2 * len(rowstore.Identity{})]byte
 
 func pairOf(source, chunk rowstore.Identity) pair {
@@ -45,12 +46,12 @@ func pairOf(source, chunk rowstore.Identity) pair {
 	return p
 }
 
-// citedState says whether the sets that cite a chunk of a source are fresh. It is the value of
+// citedState says whether the sets that cite a chunk of a source are fresh. It is the value type of
 // citedChunks.
 type citedState struct {
 	fresh uint64 // 1 if a set has cited the chunk since it was last superseded
-	from  uint64 // sets before this event are superseded; 0 if none has ever been
-	chunk []byte // chunk_hash of the chunk
+	from  uint64 // sets before this event are stale; 0 if the chunk was never superseded
+	chunk []byte
 }
 
 func (s *citedState) append(dst []byte) []byte {
@@ -65,8 +66,8 @@ func decodeCitedState(value []byte) (citedState, error) {
 	return s, r.Err("a chunk of a source", value)
 }
 
-// supersession is a superseded chunk of a source. It is a value of supersessions. The sets at
-// from..to-1 that cite the chunk became stale.
+// supersession describes how a chunk of a source was superseded. It is the value type of
+// supersessions. The sets with from <= seq < to that cite the chunk became stale.
 type supersession struct {
 	how, from, to uint64
 	chunk         []byte
@@ -87,24 +88,24 @@ func decodeSupersession(value []byte) (supersession, error) {
 	return s, r.Err("a superseded chunk", value)
 }
 
-// supersededKey returns the key of the n-th chunk of a source that an event supersedes.
+// supersededKey returns the key for the n-th chunk of a source that the event at seq supersedes.
 func supersededKey(k rowstore.Keyspace, dst []byte, source rowstore.Identity, seq uint64, n uint32) []byte {
 	dst = append(k.Prefix(dst, supersessions), source[:]...)
 	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(dst, seq), n)
 }
 
-// freshChunkKey returns the key of a chunk of a source that fresh sets cite.
+// freshChunkKey returns the key in freshChunks for a source and a chunk.
 func freshChunkKey(k rowstore.Keyspace, dst []byte, p pair) []byte {
 	return append(k.Prefix(dst, freshChunks), p[:]...)
 }
 
-// conflictKey returns the key of the n-th chunk to which a set adds a second source.
+// conflictKey returns the key for the n-th chunk to which the set at seq adds a second source.
 func conflictKey(k rowstore.Keyspace, dst []byte, seq uint64, n uint32) []byte {
 	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(k.Prefix(dst, conflictList), seq), n)
 }
 
-// sortedChunks returns the distinct chunks, sorted and concatenated, as in the value of places.
-// It is also used for identities other than those of chunks.
+// sortedChunks sorts chunks, removes duplicates, and returns their concatenation, which is the
+// value format of places. It is also used for identities other than those of chunks.
 func sortedChunks(chunks []rowstore.Identity) []byte {
 	slices.SortFunc(chunks, func(a, b rowstore.Identity) int { return bytes.Compare(a[:], b[:]) })
 	chunks = slices.Compact(chunks)
@@ -115,7 +116,7 @@ func sortedChunks(chunks []rowstore.Identity) []byte {
 	return value
 }
 
-// hasChunk reports whether a result of sortedChunks contains a chunk.
+// hasChunk reports whether sorted, a result of sortedChunks, contains the chunk.
 func hasChunk(sorted []byte, chunk rowstore.Identity) bool {
 	const size = len(chunk)
 	at := func(i int) []byte { return sorted[i*size : (i+1)*size] }

@@ -6,8 +6,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// sourceChanged folds the registration or revocation of a source. A registration with a list
-// supersedes the chunks of the source that sets cite but the list lacks.
+// sourceChanged folds the registration or revocation of a source. A registration with a list of
+// chunks supersedes the source's cited chunks that are not in the list.
 func (f *deriver) sourceChanged(e *event.Event) error {
 	change := e.Source()
 	if change.ID == nil {
@@ -34,7 +34,7 @@ func (f *deriver) sourceChanged(e *event.Event) error {
 			f.Rows.Put(sourceList, listRow, e.Seq, change.ID)
 		}
 	case !known:
-		return nil // the source is not registered, so there is nothing to revoke
+		return nil // the source was never registered, so there is nothing to revoke
 	}
 	f.value = state.append(f.value[:0])
 	f.Rows.Put(sourceStates, source[:], e.Seq, f.value)
@@ -51,7 +51,8 @@ func (f *deriver) sourceChanged(e *event.Event) error {
 	return f.supersedeUnlisted(e.Seq, source, listed)
 }
 
-// listIdentity returns the identity of a list of chunks. It does not depend on their order.
+// listIdentity returns the identity of a list of chunks. It does not depend on the order of the
+// list.
 func listIdentity(hashes [][]byte) rowstore.Identity {
 	chunks := make([]rowstore.Identity, len(hashes))
 	for i, hash := range hashes {
@@ -60,8 +61,8 @@ func listIdentity(hashes [][]byte) rowstore.Identity {
 	return rowstore.IdentityOf(sortedChunks(chunks))
 }
 
-// sourceState returns the state of a source and the event that caused it. found is false if
-// the source was never registered.
+// sourceState returns the current state of a source and the seq of the event that caused it. found
+// is false if the source was never registered.
 func (f *deriver) sourceState(source rowstore.Identity) (s sourceState, seq uint64, found bool) {
 	seq, value, found := f.Rows.NewestVersion(sourceStates, source[:])
 	if found {
@@ -70,8 +71,8 @@ func (f *deriver) sourceState(source rowstore.Identity) (s sourceState, seq uint
 	return s, seq, found
 }
 
-// unlisted reports whether the current registration of a source lists chunks, but not this
-// one.
+// unlisted reports whether the current registration of a source has a list of chunks that does not
+// include the given chunk.
 func (f *deriver) unlisted(source, chunk rowstore.Identity) bool {
 	state, registration, found := f.sourceState(source)
 	if !found || state.listed == 0 {

@@ -14,14 +14,14 @@ import (
 // Source is a source that is or was registered (spec: Unregistered sources).
 type Source struct {
 	ID         string
-	Seq        uint64 // seq of its last registration or revocation
+	Seq        uint64 // seq of the last registration or revocation
 	Registered bool
 	// Listed is true if the registration lists the source's chunks, even if the list is empty.
 	Listed bool
 	Chunks uint64 // number of listed chunks
 }
 
-// SourceDetail is a source with the details of its last event.
+// SourceDetail is a source with the details of its last registration or revocation.
 type SourceDetail struct {
 	Source
 	Time          time.Time
@@ -29,13 +29,14 @@ type SourceDetail struct {
 	ChunkHashes   []string
 }
 
-// SourceByID returns a source by its id, or false if it was never registered.
+// SourceByID returns the source with the given ID, or false if it was never registered.
 func SourceByID(v *index.View, id string) (Source, bool, error) {
 	row := rowstore.IdentityOf([]byte(id))
 	return sourceBelow(v, id, row, v.Size())
 }
 
-// sourceBelow returns a source as of the size below, or false if it was not registered before.
+// sourceBelow returns a source as of the given size. It returns false if the source had not been
+// registered by then.
 func sourceBelow(v *index.View, id string, row rowstore.Identity, below uint64) (Source, bool, error) {
 	seq, value, found, err := v.NewestVersionBelow(sourceStates, row[:], below)
 	if err != nil || !found {
@@ -45,7 +46,8 @@ func sourceBelow(v *index.View, id string, row rowstore.Identity, below uint64) 
 	return Source{ID: id, Seq: seq, Registered: s.registered > 0, Listed: s.listed > 0, Chunks: s.chunks}, true, err
 }
 
-// SourceDetailByID returns a source by its id, or storage.ErrNotFound if it was never registered.
+// SourceDetailByID returns the source with the given ID, or storage.ErrNotFound if it was never
+// registered.
 func SourceDetailByID(ctx context.Context, v *index.View, id string) (SourceDetail, error) {
 	s, found, err := SourceByID(v, id)
 	if err == nil && !found {
@@ -61,8 +63,8 @@ func SourceDetailByID(ctx context.Context, v *index.View, id string) (SourceDeta
 	return detail, err
 }
 
-// readSource reads the last event of a source. It returns the source's detail without
-// ChunkHashes, and the fields of the event.
+// readSource reads the last event of s. It returns the source's details without ChunkHashes, and
+// the decoded fields of the event.
 func readSource(ctx context.Context, v *index.View, s Source) (SourceDetail, event.Source, error) {
 	e, err := v.Event(ctx, s.Seq)
 	if err != nil {
@@ -72,8 +74,8 @@ func readSource(ctx context.Context, v *index.View, s Source) (SourceDetail, eve
 	return SourceDetail{Source: s, Time: e.Time, Title: index.StringPointer(decoded.Title), Reason: index.StringPointer(decoded.Reason)}, decoded, nil
 }
 
-// ListSources returns the sources that are or were registered, without their chunks. The source
-// that was first registered most recently comes first.
+// ListSources returns the sources that are or were registered, without their chunks, in the reverse
+// order of their first registration.
 func ListSources(ctx context.Context, v *index.View, page index.Page) ([]SourceDetail, []byte, error) {
 	return rowstore.PageNewestFirst(v.Reader, sourceList, listRow, page, func(r rowstore.Version) (*SourceDetail, error) {
 		s, _, err := SourceByID(v, string(r.Value))
@@ -85,9 +87,9 @@ func ListSources(ctx context.Context, v *index.View, page index.Page) ([]SourceD
 	})
 }
 
-// UnregisteredSources returns the sources that the citation set at seq cites and that were not
-// registered at that time, in the order of the set. It returns an empty list if no source was
-// registered before the set. It returns storage.ErrNotFound if the event is of another kind.
+// UnregisteredSources returns the sources cited by the citation set at seq that were not registered
+// at that time, in the order of the set. It returns an empty list if no source had been registered
+// by then. It returns storage.ErrNotFound if the event is of another kind.
 func UnregisteredSources(ctx context.Context, v *index.View, seq uint64) ([]string, error) {
 	e, err := readSet(ctx, v, seq)
 	if err != nil {

@@ -13,19 +13,20 @@ import (
 )
 
 // A set that cites a chunk of a source becomes stale when the chunk is superseded later. That
-// happens if a later set cites the source at the same place without the chunk, or if the
-// source is registered with a list that lacks the chunk. A set is stale at once if it cites a
-// chunk that the current list lacks. A later set that cites the chunk again is fresh until the
-// chunk is superseded again.
+// happens if a later set cites the source at the same place without the chunk, or if the source is
+// registered with a list that does not contain the chunk. A set is stale from the start if it cites
+// a chunk that is not in the current list. A later set that cites the chunk again is fresh until
+// the chunk is superseded again.
 
 // Ways in which a chunk of a source is superseded.
 const (
-	recited    = "recited"    // a later set cites the place without the chunk
-	registered = "registered" // the source was registered without the chunk
-	notListed  = "not_listed" // a set cited the chunk although the current list lacks it
+	recited    = "recited"    // a later set cited the same place without the chunk
+	registered = "registered" // the source was registered with a list that does not contain the chunk
+	notListed  = "not_listed" // a set cited the chunk although it is not in the current list
 )
 
-// supersededHow lists these ways in the order of their numbers in rows.
+// supersededHow maps byRecital, byRegistration, and byList, which are stored in rows, to the names
+// above.
 var supersededHow = [...]string{recited, registered, notListed}
 
 const (
@@ -34,16 +35,16 @@ const (
 	byList
 )
 
-// superseding supersedes chunks for one event. n is the number of chunks that it has superseded
-// so far.
+// superseding supersedes chunks on behalf of one event. n is the number of chunks superseded so
+// far.
 type superseding struct {
 	fold *deriver
 	seq  uint64
 	n    uint32
 }
 
-// supersede supersedes a chunk of a source for the sets before event to, unless all of them
-// are already stale.
+// supersede marks a chunk of a source as superseded for the sets before event to, unless all sets
+// that cite the chunk are already stale.
 func (s *superseding) supersede(p pair, how, to uint64) {
 	f := s.fold
 	_, value, found := f.Rows.NewestVersion(citedChunks, p[:])
@@ -65,9 +66,9 @@ func (s *superseding) supersede(p pair, how, to uint64) {
 	f.Counters.Add(counters.SeriesOf(counters.StaleChunksTotal), 1)
 }
 
-// supersedeUnlisted supersedes the chunks of a source that sets cite but the list lacks. It
-// stops when the batch is full, and then returns ErrBatchFull. All earlier events, and the
-// earlier parts of this one, must be stored.
+// supersedeUnlisted supersedes the chunks of a source that fresh sets cite but that are not in the
+// list. If the batch fills up, it stops and returns ErrBatchFull. It must be called only when all
+// earlier events and any earlier part of this event have been stored.
 func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed map[rowstore.Identity]bool) (err error) {
 	s := superseding{fold: f, seq: seq}
 	if s.n, err = f.supersededCount(source, seq); err != nil {
@@ -94,8 +95,8 @@ func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed
 	return it.Error()
 }
 
-// supersededCount returns how many chunks of a source an event has superseded in stored
-// batches.
+// supersededCount returns how many chunks of a source the event at seq has superseded in the
+// batches stored so far.
 func (f *deriver) supersededCount(source rowstore.Identity, seq uint64) (n uint32, err error) {
 	first := supersededKey(f.Rows.Keys, nil, source, seq, 0)
 	it, err := f.Rows.Iterate(first, supersededKey(f.Rows.Keys, nil, source, seq, math.MaxUint32))
@@ -108,8 +109,8 @@ func (f *deriver) supersededCount(source rowstore.Identity, seq uint64) (n uint3
 	return n, errors.Join(it.Error(), it.Close())
 }
 
-// placeOf returns the place of a citation: its section of the source or, if that is null or
-// empty, the subject of the set.
+// placeOf returns the place of a citation: the section of the source that it cites or, if that is
+// null or empty, the subject of the set.
 func placeOf(c *event.Citation, subject []byte) rowstore.Identity {
 	if len(c.Section) > 0 {
 		return rowstore.IdentityOf(c.SourceID, []byte("section"), c.Section)
@@ -117,8 +118,8 @@ func placeOf(c *event.Citation, subject []byte) rowstore.Identity {
 	return rowstore.IdentityOf(c.SourceID, []byte("subject"), subject)
 }
 
-// updatePlaces writes the chunks at the places of a set, and supersedes those that are no
-// longer there.
+// updatePlaces stores which chunks a set cites at each of its places, and supersedes the chunks
+// that are no longer cited there.
 func (s *superseding) updatePlaces(set *event.CitationSet) {
 	var places []rowstore.Identity // places in the order of the set
 	sources := make(map[rowstore.Identity]rowstore.Identity)
@@ -137,8 +138,8 @@ func (s *superseding) updatePlaces(set *event.CitationSet) {
 	}
 }
 
-// replace writes the sorted chunks at a place of a source, and supersedes the chunks that were
-// there before but no longer are.
+// replace stores the chunks that are now cited at a place of a source; they must be sorted. It
+// supersedes the chunks that were cited there before but no longer are.
 func (s *superseding) replace(place, source rowstore.Identity, chunks []byte) {
 	f := s.fold
 	_, value, found := f.Rows.NewestVersion(places, place[:])

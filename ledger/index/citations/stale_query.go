@@ -11,45 +11,46 @@ import (
 	"colophon/ledger/record"
 )
 
-// StaleCitation is a chunk that a set cites and that was superseded later.
+// StaleCitation is a citation of a chunk that was superseded later.
 type StaleCitation struct {
-	Seq       uint64 // seq of the set
+	Seq       uint64 // seq of the set that contains the citation
 	RunID     *string
 	Subject   string
 	SourceID  string
 	ChunkHash string
-	// SupersededBy is the event that superseded the chunk. How is recited, registered, or
-	// not_listed.
+	// SupersededBy is the seq of the event that superseded the chunk. How is recited, registered,
+	// or not_listed.
 	SupersededBy uint64
 	How          string
 }
 
-// ListStaleOfSource returns the stale citations of a source: the latest superseded chunk first, and for
-// each chunk the newest set first. A set appears once for each of its superseded chunks.
+// ListStaleOfSource returns the stale citations of a source. The most recently superseded chunk comes
+// first, and for each chunk the newest set comes first. A set appears once for each of its superseded
+// chunks.
 func ListStaleOfSource(ctx context.Context, v *index.View, source string, page index.Page) (rows []StaleCitation, next []byte, err error) {
 	l := staleList{View: v, ctx: ctx, page: page, source: source}
 	id := rowstore.IdentityOf([]byte(source))
 	return l.read(append(v.Keys.Prefix(nil, supersessions), id[:]...), tailBytes)
 }
 
-// ListStale returns the stale citations of every source: one source after the other, each as
-// ListStaleOfSource returns it. The order of the sources does not depend on the log.
+// ListStale returns the stale citations of all sources, grouped by source. Within each group, they
+// are in the order of ListStaleOfSource. The order of the sources does not depend on the log.
 func ListStale(ctx context.Context, v *index.View, page index.Page) (rows []StaleCitation, next []byte, err error) {
 	l := staleList{View: v, ctx: ctx, page: page}
 	return l.read(v.Keys.Prefix(nil, supersessions), len(rowstore.Identity{})+tailBytes)
 }
 
-// staleList reads a list of stale citations.
+// staleList reads one page of stale citations.
 type staleList struct {
 	*index.View
 	ctx    context.Context
 	page   index.Page
-	source string            // the source of the citations that are being read
-	id     rowstore.Identity // its identity, or zero if it is not known
+	source string            // ID of the source whose citations are being read
+	id     rowstore.Identity // identity of that source, or zero if it is not yet known
 }
 
-// read returns the stale citations of the supersessions whose keys begin with prefix. These
-// keys have suffix more bytes.
+// read returns a page of the citations that became stale through supersessions whose keys begin
+// with prefix. Each of these keys is suffix bytes longer than prefix.
 func (l *staleList) read(prefix []byte, suffix int) (rows []StaleCitation, next []byte, err error) {
 	if l.Size() == 0 {
 		return nil, nil, nil
@@ -74,7 +75,7 @@ func (l *staleList) read(prefix []byte, suffix int) (rows []StaleCitation, next 
 			}
 			head, position := kv.Key[:len(kv.Key)-tailBytes], kv.Key
 			by := rowstore.VersionOf(kv.Key[:len(head)+rowstore.SeqBytes])
-			if by >= l.Size() { // continue with the supersessions that the view sees
+			if by >= l.Size() { // skip to the supersessions that the view sees
 				from = append(rowstore.AppendVersion(bytes.Clone(head), l.Size()-1), 0, 0, 0, 0)
 				position = from
 			}
@@ -91,7 +92,7 @@ func (l *staleList) read(prefix []byte, suffix int) (rows []StaleCitation, next 
 			if err != nil {
 				return nil, nil, err
 			}
-			if b == nil { // only now: an event that names the source can be as large as a page
+			if b == nil { // not earlier, because the event that nameSource reads can be as large as a page
 				b = new(l.Budget(l.page))
 			}
 			rows, below, err = appendStale(l.ctx, l.View, rows, l.source, by, &one, min(below, one.to), b)
@@ -107,7 +108,8 @@ func (l *staleList) read(prefix []byte, suffix int) (rows []StaleCitation, next 
 	return rows, nil, nil
 }
 
-// nameSource finds the id of a source in an event that superseded a chunk of it.
+// nameSource sets l.source to the ID of the source with the given identity. It finds the ID in
+// event by, which superseded a chunk of that source.
 func (l *staleList) nameSource(id rowstore.Identity, by uint64) error {
 	if id == l.id {
 		return nil
@@ -130,9 +132,8 @@ func (l *staleList) nameSource(id rowstore.Identity, by uint64) error {
 	return fmt.Errorf("%w: event %d supersedes a chunk of a source that it does not name", rowstore.ErrDamaged, by)
 }
 
-// appendStale appends the citations before event below that one supersession made stale, until
-// the budget is spent. If next is not 0, the budget is spent and citations before event next
-// remain.
+// appendStale appends the citations before event below that a supersession made stale, until the
+// budget is spent. If next is not 0, the budget was spent, and citations before event next remain.
 func appendStale(ctx context.Context, v *index.View, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
 	id := rowstore.IdentityOf([]byte(sourceChunkName), []byte(source), one.chunk)
 	for r, err := range v.VersionsNewestFirst(records.Postings, id[:], below) {

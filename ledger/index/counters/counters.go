@@ -8,8 +8,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Counters holds the counters of one ledger during a fold. It belongs to the follower's
-// goroutine.
+// Counters holds the counters of one ledger during a fold. Only the follower's goroutine uses it.
 type Counters struct {
 	Readings
 	places map[Series]int
@@ -20,20 +19,20 @@ type Counters struct {
 	key     []byte  // scratch
 }
 
-// counter is the stored name of a counter, and whether the batch has changed it.
+// counter holds the stored name of a counter and whether the current batch has changed it.
 type counter struct {
 	name    []byte // as encoded by appendName
 	changed bool
 }
 
-// Readings are the values of all counters at one tree size, in the order of their first use.
-// The Readings that Snapshot returns never change.
+// Readings holds the values of all counters at one tree size, in the order in which the counters
+// were first used. The Readings returned by Snapshot never change.
 type Readings struct {
 	series []Series
 	values []uint64
 }
 
-// New returns counters that begin with the values of a copy of the given counts.
+// New returns counters that start with the given values. It copies the map.
 func New(of Counts) Counters {
 	c := Counters{places: make(map[Series]int, len(of))}
 	for s, n := range of {
@@ -51,7 +50,7 @@ func (c *Counters) addSeries(s Series) (at int) {
 	return at
 }
 
-// place returns the position of a counter. If the counter is new, place adds it. It is then
+// place returns the position of a counter. It adds the counter if it is new; a new counter is
 // stored even if its value stays 0.
 func (c *Counters) place(s Series) int {
 	at, known := c.places[s]
@@ -62,7 +61,7 @@ func (c *Counters) place(s Series) int {
 	return at
 }
 
-// setAt sets the counter at a position to n.
+// setAt sets the counter at position at to n.
 func (c *Counters) setAt(at int, n uint64) {
 	c.values[at] = n
 	if !c.own[at].changed {
@@ -71,12 +70,12 @@ func (c *Counters) setAt(at int, n uint64) {
 	}
 }
 
-// Snapshot returns the current values. They do not change later.
+// Snapshot returns the current values. Later changes to c do not affect them.
 func (c *Counters) Snapshot() Readings {
 	return Readings{slices.Clip(c.series), slices.Clone(c.values)}
 }
 
-// Counts returns the values by series.
+// Counts returns the values, keyed by series.
 func (r *Readings) Counts() Counts {
 	all := make(Counts, len(r.series))
 	for i, s := range r.series {
@@ -85,16 +84,16 @@ func (r *Readings) Counts() Counts {
 	return all
 }
 
-// Add adds n to a counter.
+// Add adds n to the counter for a series.
 func (c *Counters) Add(s Series, n uint64) {
 	at := c.place(s)
 	c.setAt(at, c.values[at]+n)
 }
 
-// Set sets a counter to n.
+// Set sets the counter for a series to n.
 func (c *Counters) Set(s Series, n uint64) { c.setAt(c.place(s), n) }
 
-// Write adds the changed counters to the batch, after it has called FlushPending.
+// Write calls FlushPending and then adds the changed counters to the batch.
 func (c *Counters) Write(rows *rowstore.Writer) {
 	c.FlushPending()
 	for _, at := range c.changed {

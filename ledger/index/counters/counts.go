@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Metric is the number of a metric that is derived from the log. These numbers are stored, so
-// they must not change.
+// Metric identifies a metric that is derived from the log. Its numbers are stored, so they must not
+// change.
 type Metric uint8
 
 const (
@@ -33,11 +33,11 @@ const (
 	metricCount
 )
 
-// maxLabels is the largest number of labels of a metric, except the label ledger.
+// maxLabels is the maximum number of labels that a metric has in addition to the label ledger.
 const maxLabels = 3
 
-// Metrics describes the metrics (spec: Metrics derived from the log). Each metric has the
-// label ledger before its own labels.
+// Metrics describes each Metric (spec: Metrics derived from the log). Labels omits the label
+// ledger, which every metric has as its first label.
 var Metrics = [metricCount]struct {
 	Name, Help string
 	Labels     []string
@@ -86,19 +86,19 @@ var Metrics = [metricCount]struct {
 // IsGauge reports whether a metric can decrease.
 func (m Metric) IsGauge() bool { return m == ProducerMissing }
 
-// Series is one counter: a metric with its labels. Unused labels are empty.
+// Series identifies one counter: a metric with the values of its labels. Unused labels are empty.
 type Series struct {
 	Metric Metric
 	Labels [maxLabels]string
 }
 
-// Counts are the counters of one ledger. Label values come from fixed sets, so clients cannot
-// add counters.
+// Counts holds the counters of one ledger. Label values come from fixed sets, so clients cannot
+// cause new counters to be added.
 type Counts map[Series]uint64
 
-// NewCounts returns the counters of an empty log. Counters whose labels are known in advance
-// begin with 0, so that the rate function of Prometheus shows their first increment. These are
-// the counters of records, of refusals, of metrics without labels, and those in begin.
+// NewCounts returns the counters of an empty log. Counters whose labels are known in advance start
+// at 0, so that Prometheus's rate function sees their first increment. These are the counters of
+// records, refusals, and metrics without labels, and those in begin.
 func NewCounts(begin []Series) Counts {
 	c := make(Counts)
 	for _, kind := range record.Kinds {
@@ -121,15 +121,15 @@ func NewCounts(begin []Series) Counts {
 	return c
 }
 
-// SeriesOf returns the series of a metric with these labels.
+// SeriesOf returns the series of a metric with the given label values.
 func SeriesOf(m Metric, labels ...string) Series {
 	s := Series{Metric: m}
 	copy(s.Labels[:], labels)
 	return s
 }
 
-// pending counts consecutive events of the same kind and with the same checks, because they
-// increment the same counters.
+// pending counts consecutive events that have the same kind and the same checks, because such
+// events increment the same counters.
 type pending struct {
 	kind   record.Kind
 	checks []byte
@@ -137,7 +137,7 @@ type pending struct {
 	events uint64 // number of events not yet counted
 }
 
-// CountEvent counts an event by its kind and checks. The counters can lack the event until
+// CountEvent counts an event by its kind and checks. The counters may not include the event until
 // FlushPending is called.
 func (c *Counters) CountEvent(e *event.Event) {
 	if e.Kind == c.pending.kind && bytes.Equal(e.Checks.Raw(), c.pending.checks) {
@@ -163,8 +163,8 @@ func (c *Counters) CountEvent(e *event.Event) {
 			continue
 		}
 		field := FieldLabel(name.Text())
-		// When a field first occurs, all of its results begin with 0, so that the rate function
-		// of Prometheus shows the first mismatch.
+		// When a field first occurs, the counters for all of its results start at 0, so that
+		// Prometheus's rate function sees the first mismatch.
 		for _, r := range Results {
 			c.place(SeriesOf(ChecksTotal, kind, field, string(r)))
 		}
@@ -173,13 +173,14 @@ func (c *Counters) CountEvent(e *event.Event) {
 	}
 }
 
-// brokenRule returns the rule that a verdict breaks according to a check.
+// brokenRule returns the name of the rule that a verdict check is about. broken is true if the
+// check found that the verdict breaks the rule.
 func brokenRule(name, check pyjson.Value) (rule []byte, broken bool) {
 	rule, broken = bytes.CutPrefix(name.Text(), []byte(rules.VerdictPrefix))
 	return rule, broken && string(check.Member("result").Text()) == string(record.Inconsistent)
 }
 
-// FlushPending adds to the counters the events that CountEvent has not yet counted.
+// FlushPending makes the counters include all events that were passed to CountEvent.
 func (c *Counters) FlushPending() {
 	a := &c.pending
 	if a.events == 0 {
@@ -207,10 +208,11 @@ var Results = [...]record.Result{record.Match, record.Mismatch, record.Computed,
 // Refusals lists the reasons for refusals that are counted.
 var Refusals = [...]record.Refusal{record.RefusedMismatch, record.RefusedKey}
 
-// StagePrefix begins the names of checked stages.
+// StagePrefix is the prefix of the field names of checked stages.
 const StagePrefix = "stage:"
 
-// Fields lists all other checked fields, with the names that record.Check.MetricField returns.
+// Fields lists the checked fields that are not stages, under the names that
+// record.Check.MetricField returns.
 var Fields = [...]string{
 	"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced",
 	"chunk_hash",
@@ -232,8 +234,8 @@ func Label[S ~string](text []byte, known []S) string {
 	return OtherLabel
 }
 
-// FieldLabel returns the label for the name of a checked field. The number of possible labels
-// is limited.
+// FieldLabel returns the label value for the name of a checked field. The number of possible label
+// values is bounded.
 func FieldLabel(name []byte) string {
 	if known := Label(name, Fields[:]); known != OtherLabel {
 		return known

@@ -9,7 +9,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// appendName encodes a counter's name: its metric, and each label preceded by its length.
+// appendName appends the stored form of a counter's name to dst: its metric, followed by each label
+// preceded by the label's length.
 func (s Series) appendName(dst []byte) []byte {
 	dst = append(dst, byte(s.Metric))
 	for _, l := range s.Labels[:len(Metrics[s.Metric].Labels)] {
@@ -36,7 +37,7 @@ func decodeSeries(name []byte) (Series, error) {
 	return s, nil
 }
 
-// Read returns the stored counters of a ledger. Counters of NewCounts(begin) that are not
+// Read returns the stored counters of a ledger. Counters that are in NewCounts(begin) but are not
 // stored are 0.
 func Read(from *rowstore.Writer, begin []Series) (Counts, error) {
 	prefix := from.Keys.Prefix(nil, counterDimension)

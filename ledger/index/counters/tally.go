@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Tally holds some of a ledger's counters as of a size.
+// Tally holds a selection of a ledger's counters as of one tree size.
 type Tally struct {
 	Size       uint64            // number of events covered
 	Records    map[string]uint64 // number of records by kind
@@ -14,7 +14,7 @@ type Tally struct {
 	Checks     []CheckCount      // sorted by kind, field, and result
 }
 
-// CheckCount is the number of checks of one field that had one result.
+// CheckCount is the number of checks of one field that had the same result.
 type CheckCount struct {
 	Kind   string
 	Field  string // one of a bounded set of names, see FieldLabel
@@ -22,7 +22,7 @@ type CheckCount struct {
 	Count  uint64
 }
 
-// Source holds the counters of a ledger.
+// Source provides the counters of a ledger.
 type Source interface {
 	// Name returns the ledger's name.
 	Name() string

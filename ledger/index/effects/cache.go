@@ -9,9 +9,9 @@ import (
 
 const maxTotals = 256
 
-// Cache caches the totals of queries, each at the size of its latest request. Counting totals
-// costs as much as reading all pages. The totals at one size never change. The zero Cache is
-// empty; a nil *Cache caches nothing. It is safe for concurrent use.
+// Cache caches the totals of queries. For each query, it keeps the totals at the tree size of the
+// latest request; the totals at one size never change. Counting totals costs as much as reading all
+// pages. The zero Cache is empty; a nil *Cache caches nothing. It is safe for concurrent use.
 type Cache struct {
 	mu   sync.Mutex // guards the fields below; held briefly
 	kept map[totalsKey]Totals
@@ -23,8 +23,8 @@ type totalsKey struct {
 	query  Query
 }
 
-// Totals returns the totals of a query of a ledger. If the cache has totals at a size close to the view's,
-// Totals counts only the difference. A nil Cache counts everything.
+// Totals returns the totals of a query on a ledger at the view's size. If the cache has totals at a nearby
+// size, Totals counts only the difference. A nil Cache counts everything.
 func (c *Cache) Totals(ctx context.Context, ledger string, v *index.View, query Query) (Totals, error) {
 	if c == nil {
 		return Count(ctx, v, query, nil)
@@ -41,7 +41,7 @@ func (c *Cache) Totals(ctx context.Context, ledger string, v *index.View, query 
 	return totals, err
 }
 
-// find returns the cached totals, or nil.
+// find returns a copy of the cached totals for key, or nil.
 func (c *Cache) find(key totalsKey) *Totals {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +51,7 @@ func (c *Cache) find(key totalsKey) *Totals {
 	return nil
 }
 
-// keep caches totals. If the cache is full, keep evicts the oldest.
+// keep caches totals. If the cache is full, keep evicts the totals that were added first.
 func (c *Cache) keep(key totalsKey, totals Totals) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

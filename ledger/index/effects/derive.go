@@ -18,7 +18,8 @@ const (
 	seedName        = "seed"
 )
 
-// deriver lists, for each value of these variables, the combinations that have this value.
+// deriver writes a list of combinations for each value of temperature, max_tokens, and seed, and
+// for each payload member.
 type deriver struct {
 	*index.Fold
 	groups     *groups.Deriver
@@ -33,9 +34,9 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 	return nil
 }
 
-// writeConditions adds the first run of a combination to the lists of its temperature,
-// max_tokens, and seed, and of its payload members. For all other variables, the versions of
-// groups contain such a list.
+// writeConditions adds the first run of a combination to the lists for its temperature, max_tokens,
+// and seed, and for its payload members. For all other variables, the versions of groups contain
+// such lists.
 func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 	for at, variable := range [...]struct {
 		name   string
@@ -58,7 +59,7 @@ func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 	}
 }
 
-// isKnown reports whether any combination has the value with this identity.
+// isKnown reports whether any combination has the value with the given identity.
 func (f *deriver) isKnown(id rowstore.Identity) bool {
 	if !f.groups.Filter().MayContain(id) {
 		return false
@@ -67,7 +68,7 @@ func (f *deriver) isKnown(id rowstore.Identity) bool {
 	return known
 }
 
-// addCondition adds the first run of a combination to the list of a value.
+// addCondition adds the first run of a combination to the list for a value.
 func (f *deriver) addCondition(d rowstore.Dimension, id rowstore.Identity, seq uint64) {
 	if filter := f.groups.Filter(); !filter.MayContain(id) { // the filter saves lookups, because most seeds are new
 		filter.Add(id)

@@ -9,9 +9,9 @@ import (
 
 // PairPage holds the pairs on the first page of List.
 type PairPage struct {
-	Totals             // of these pairs
+	Totals             // totals of these pairs only
 	Seqs   [][2]uint64 // seqs of the two runs of each pair
-	More   bool        // there are further pages
+	More   bool        // whether there are further pages
 }
 
 // FirstPage returns the pairs on the first page of List, without reading their events.
@@ -26,7 +26,7 @@ func FirstPage(ctx context.Context, v *index.View, q Query, limit int) (b PairPa
 	return b, err
 }
 
-// each calls visit for every pair at or after a position.
+// each calls visit for every pair from position at onward.
 func (e *walk) each(ctx context.Context, at position, visit func(*paired)) error {
 	for at.more() {
 		pair, err := e.pair(ctx, at)
@@ -43,7 +43,7 @@ func (e *walk) each(ctx context.Context, at position, visit func(*paired)) error
 	return nil
 }
 
-// each calls visit for every pair of runs of two combinations.
+// each calls visit for every pair of runs in the two combinations.
 func (p *matched) each(ctx context.Context, visit func(*paired)) error {
 	var from [2]uint64
 	for one, err := range p.walk(&from) {

@@ -1,5 +1,5 @@
-// Package effects is the family of questions about effects: what changes if one variable of a
-// run changes (spec: Effects of a variable).
+// Package effects answers questions about effects: what changes if one variable of a run changes
+// (spec: Effects of a variable).
 package effects
 
 import (
@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// A row of conditions has the identity of a variable and its value, and one empty version
-	// for each combination with that value. The first run of the combination writes the
-	// version.
+	// The key of a row in conditions is the identity of a variable and its value. The row has one
+	// empty version for each combination with that value, written by the first run of the
+	// combination.
 	conditions rowstore.Dimension = 0x83
-	// memberConditions is like conditions, for payload members. A row has the digest of a
-	// member, which covers the member's pointer.
+	// memberConditions is like conditions, but for payload members. The key of a row is the digest
+	// of a member, which covers the member's pointer.
 	memberConditions rowstore.Dimension = 0x86
 )
 
@@ -34,8 +34,8 @@ func Family() index.Family {
 	}
 }
 
-// memberID returns the identity of a digest in memberConditions, which is the digest's bytes.
-// It returns zero for a text that is not a digest.
+// memberID returns the key in memberConditions for a member with the given hex digest. It returns
+// zero if the length is not that of a digest.
 func memberID(digest []byte) (id rowstore.Identity) {
 	if len(digest) == hex.EncodedLen(len(id)) {
 		_, _ = hex.Decode(id[:], digest)

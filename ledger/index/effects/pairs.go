@@ -14,25 +14,27 @@ import (
 	"colophon/ledger/record"
 )
 
-// matched is two combinations that differ only in the variable: the first has A, the second B.
+// matched holds two combinations that differ only in the query's variable: the first has value A,
+// the second has value B.
 type matched struct {
 	view         *index.View
 	combinations combinations
-	any          bool // runs of any state, not only live ones
-	none         bool // there are no pairs, or the walk has already yielded them at the other combination
+	any          bool // include runs in any state, not only live ones
+	none         bool // there are no pairs, or the walk already yielded them when it visited the other combination
 }
 
-// combinations holds a combination with A, and the combination with B that differs from it in
-// nothing else.
+// combinations holds a combination with value A, and the combination with value B that is otherwise
+// the same.
 type combinations [2]rowstore.Identity
 
-// pair returns the combination that a position visits next, and its partner.
+// pair returns the combination at a position of the walk, matched with its partner.
 func (e *walk) pair(ctx context.Context, at position) (matched, error) {
 	run, err := records.ReadIPCRecord(ctx, e.view, at.next[at.turn])
 	if err != nil {
 		return matched{}, err
 	}
-	// Members with the same digest share a list, whatever pointer the query has.
+	// The list holds every combination with this digest, even if the digest is not that of the
+	// query's member.
 	if e.query.Seeded && run.Seed == nil || isMember(e.query.Variable) && !bytes.Equal(e.valueOf(&run.IPC), e.lists[at.turn].value) {
 		return matched{none: true}, nil
 	}
@@ -42,7 +44,8 @@ func (e *walk) pair(ctx context.Context, at position) (matched, error) {
 	return p, err
 }
 
-// first returns the first run of one of the two combinations. of is 0 or 1.
+// first returns the first run of one of the two combinations. of is the combination's index, 0 or
+// 1.
 func (p *matched) first(of int) (seq uint64, found bool, err error) {
 	for version, err := range p.view.VersionsOldestFirst(groups.Combinations, p.combinations[of][:], 0) {
 		return version.Seq, err == nil, err
@@ -50,10 +53,11 @@ func (p *matched) first(of int) (seq uint64, found bool, err error) {
 	return 0, false, nil
 }
 
-// ids returns the two combinations that a run would have with A and with B.
+// ids returns the two combinations to which a run would belong if its variable had value A or value
+// B.
 func (e *walk) ids(ipc event.IPC) (ids combinations) {
 	by := inputIn(e.query.Variable)
-	var without rowstore.Identity // stays zero for a variable of combinations
+	var without rowstore.Identity // stays zero if combinations contain the variable
 	if e.isBeside() {
 		without = groups.Combination(&ipc, by)
 	}
@@ -68,7 +72,7 @@ func (e *walk) ids(ipc event.IPC) (ids combinations) {
 	return ids
 }
 
-// pairOf returns the pair of two combinations, each of which may have no runs.
+// pairOf returns the match of two combinations, either of which may have no runs.
 func (e *walk) pairOf(ids combinations) matched {
 	return matched{view: e.view, combinations: ids, any: e.query.AnyState}
 }
@@ -76,11 +80,11 @@ func (e *walk) pairOf(ids combinations) matched {
 // isLabel reports whether the variable is a label.
 func (e *walk) isLabel() bool { return strings.HasPrefix(e.query.Variable, records.LabelPrefix) }
 
-// isBeside reports whether combinations do not contain the variable.
+// isBeside reports whether the variable is not part of combinations.
 func (e *walk) isBeside() bool { return e.isLabel() || e.query.Variable == records.OllamaBuild }
 
-// inputIn returns how combinations compare the input when this variable differs. input_hash
-// covers the seed if the payload contains it.
+// inputIn returns how combinations compare the input if they differ in the given variable. The
+// choice matters for the seed, because input_hash covers the seed if the payload contains it.
 func inputIn(variable string) groups.InputMode {
 	switch {
 	case variable == seedName || variable == records.Input:
@@ -105,7 +109,7 @@ func (e *walk) valueOf(r *event.IPC) []byte {
 	return *fieldOf(r, e.query.Variable)
 }
 
-// setValue sets the variable of a run, which must have it.
+// setValue sets the variable of a run to value. The run must have the variable.
 func (e *walk) setValue(r *event.IPC, value []byte) {
 	switch {
 	case e.query.Variable == records.Input:
@@ -117,8 +121,8 @@ func (e *walk) setValue(r *event.IPC, value []byte) {
 	*fieldOf(r, e.query.Variable) = value
 }
 
-// fieldOf returns a pointer to the variable's field in a run. If the variable is the input,
-// the run must not have a seedless hash.
+// fieldOf returns a pointer to the field of r that holds the variable. If the variable is the
+// input, r must not have a seedless hash.
 func fieldOf(r *event.IPC, variable string) *[]byte {
 	switch variable {
 	case records.Input, records.InputHash:
@@ -137,8 +141,8 @@ func fieldOf(r *event.IPC, variable string) *[]byte {
 	return &r.Seed
 }
 
-// paired is two runs, the first with A and the second with B. They form a pair only if found
-// is set.
+// paired holds two runs, the first with value A and the second with value B. They form a pair only
+// if found is set.
 type paired struct {
 	sides [2]side
 	found bool
@@ -146,9 +150,9 @@ type paired struct {
 
 func (p *paired) changed() bool { return p.sides[0].output != p.sides[1].output }
 
-// walk yields the pairs of runs at or after the seqs in from, and updates from after each
-// pair. While it searches, it also yields values without a pair (found is false), so that the
-// caller can stop when its budget is spent.
+// walk yields the pairs of runs at or after the seqs in from, and updates from after each pair.
+// While searching, it also yields values in which found is false, so that the caller can stop when
+// its budget is spent.
 func (p *matched) walk(from *[2]uint64) iter.Seq2[paired, error] {
 	return func(yield func(paired, error) bool) {
 		if p.none {
@@ -186,7 +190,7 @@ func (p *matched) walk(from *[2]uint64) iter.Seq2[paired, error] {
 	}
 }
 
-// side is the walk over one of the two combinations.
+// side is the state of the walk over one of the two combinations.
 type side struct {
 	from   uint64 // seq at which the walk continues; earlier versions have been read
 	seq    uint64 // the run that waits for its partner, if ready is set

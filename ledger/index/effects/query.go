@@ -18,21 +18,21 @@ import (
 // members.
 var Variables = [...]string{records.Input, records.InputHash, records.SystemPromptHash, records.Model, temperatureName, maxTokensName, seedName, records.OllamaBuild}
 
-// IsVariable reports whether a name is a valid Query.Variable.
+// IsVariable reports whether name is a valid Query.Variable.
 func IsVariable(name string) bool {
 	label, is := strings.CutPrefix(name, records.LabelPrefix)
 	_, member := members.Name([]byte(name))
 	return is && label != "" || member || slices.Contains(Variables[:], name)
 }
 
-// Query is the question what changed when one variable changed from A to B while all others
-// stayed the same (spec: Effects of a variable).
+// Query asks what changed when one variable changed from A to B while all others stayed the same
+// (spec: Effects of a variable).
 type Query struct {
-	Variable string // one of Variables, "label:" and the name of a label, or the JSON pointer of a payload member
-	// A and B are the values. Numbers have the form that they have in events; values of
-	// members are digests.
+	Variable string // one of Variables, "label:" followed by the name of a label, or the JSON pointer of a payload member
+	// A and B are the two values. Numbers are written as in events; the values of payload members
+	// are digests.
 	A, B     string
-	AnyState bool // runs of any state, not only live ones
+	AnyState bool // include runs in any state, not only live ones
 	Seeded   bool // only runs with a seed
 }
 
@@ -43,8 +43,8 @@ type Pair struct {
 	Changed bool // whether the outputs differ
 }
 
-// List returns a page of pairs, and the position of the next page or nil. A page can have fewer
-// rows than its limit, or none, if few combinations have a partner.
+// List returns a page of pairs and the position of the next page, or nil if there is none. If few
+// combinations have a partner, a page can have fewer rows than its limit, or none.
 func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pair, next []byte, err error) {
 	next, err = page(ctx, v, q, p, func(e *walk, one *paired) error {
 		rows, err = e.appendPair(ctx, rows, one)
@@ -56,7 +56,8 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pai
 	return rows, next, nil
 }
 
-// page calls add for each pair of a page, and returns the position of the next page.
+// page calls add for each pair on a page and returns the position of the next page, or nil if there
+// is none.
 func page(ctx context.Context, v *index.View, q Query, p index.Page, add func(*walk, *paired) error) (next []byte, err error) {
 	e, at, err := newWalk(v, q)
 	if err != nil {
@@ -97,10 +98,10 @@ func page(ctx context.Context, v *index.View, q Query, p index.Page, add func(*w
 	return nil, nil
 }
 
-// walk visits the combinations with either value, newest first, by their first runs. It
-// alternates between combinations with A and with B. For each, it yields the pairs with the only
-// combination that can be its partner, unless it has already visited that partner. When the walk
-// reaches the end of the shorter list, it has therefore yielded all pairs, and it need not know
+// walk visits the combinations with value A or B, alternating between the two lists and going
+// through each from newest to oldest by first run. For each combination, it yields the pairs with
+// the only combination that can be its partner, unless it has already visited that partner. So when
+// the walk reaches the end of the shorter list, it has yielded all pairs, without having to know
 // which list is shorter.
 type walk struct {
 	view  *index.View
@@ -109,7 +110,7 @@ type walk struct {
 	lists [2]list
 }
 
-// list is the list of combinations with A or B.
+// list is the list of combinations with value A, or of those with value B.
 type list struct {
 	value []byte
 	id    rowstore.Identity // identity of the list
@@ -135,7 +136,8 @@ func newWalk(v *index.View, q Query) (e *walk, at position, err error) {
 	return e, at, nil
 }
 
-// newest returns the newest combination of a list, or 0 if the list is empty.
+// newest returns the first run of the newest combination in a list, or 0 if the list is empty. of
+// is the index of the list.
 func (e *walk) newest(of int) (condition uint64, err error) {
 	if records.FormsRunGroups(e.query.Variable) {
 		g, err := groups.NewestVersion(e.view, e.lists[of].id)
@@ -145,7 +147,7 @@ func (e *walk) newest(of int) (condition uint64, err error) {
 	return condition, err
 }
 
-// rows returns the dimension of the lists, if the variable forms no groups.
+// rows returns the dimension of the lists if the variable does not form groups.
 func (e *walk) rows() rowstore.Dimension {
 	if isMember(e.query.Variable) {
 		return memberConditions
@@ -187,16 +189,16 @@ func (e *walk) appendPair(ctx context.Context, rows []Pair, one *paired) ([]Pair
 
 type position struct {
 	next [2]uint64 // the next combination of each list; 0 at the end of the list
-	turn int       // number of the list that comes next
-	// runs are the seqs at which the walk continues in the combinations with A and B of a pair;
-	// 0 at their beginning.
+	turn int       // index of the list to visit next
+	// runs holds the seqs at which the walk continues within the current two combinations; both are
+	// 0 at the beginning.
 	runs [2]uint64
 }
 
 // more reports whether there can be more pairs.
 func (p *position) more() bool { return p.next[0] != 0 && p.next[1] != 0 }
 
-// after returns the position after the pairs of a combination.
+// after returns the position that comes after the current combination and all of its pairs.
 func (e *walk) after(at position) (next position, err error) {
 	next = position{next: at.next, turn: 1 - at.turn}
 	next.next[at.turn], err = e.before(at.turn, at.next[at.turn])

@@ -12,16 +12,16 @@ import (
 	"colophon/storage"
 )
 
-// Totals counts pairs as of a size.
+// Totals counts the pairs of a query as of a tree size.
 type Totals struct {
 	Pairs, Changed, Unchanged uint64
 	AsOf                      uint64
 }
 
-// Count counts all pairs. It reads about as many keys as List reads for all pages together,
-// but no events. known is the totals of the same query at another size, or nil. If the events
-// between the two sizes are fewer than the combinations, Count reads only the combinations
-// that these events touch, at both sizes, and adds the difference.
+// Count counts all pairs of a query. It reads about as many keys as List reads for all pages
+// together, but no events. known holds the totals of the same query at another size, or is nil. If
+// there are fewer events between the two sizes than there are combinations, Count reads only the
+// combinations that these events affect, at both sizes, and adds the difference.
 func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, error) {
 	e, at, err := newWalk(v, q)
 	if err != nil {
@@ -40,7 +40,7 @@ func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, 
 	return t, e.each(ctx, at, t.add)
 }
 
-// hasMore reports whether each of the two lists has more than this number of combinations.
+// hasMore reports whether each of the two lists has more than the given number of combinations.
 func (e *walk) hasMore(ctx context.Context, at position, combinations uint64) (more bool, err error) {
 	for range 2 * combinations {
 		if err = cmp.Or(err, ctx.Err()); err != nil || !at.more() {
@@ -89,8 +89,8 @@ func (e *walk) countFrom(ctx context.Context, known Totals) (Totals, error) {
 	return now, nil
 }
 
-// touched returns the combinations with either value in which the events between two sizes add
-// a run or change a run's state.
+// touched returns the combinations with value A or B that are affected by the events between two
+// sizes: those in which an event adds a run or changes a run's state.
 func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]bool, error) {
 	touched := make(map[combinations]bool)
 	var decoder event.Decoder
@@ -111,9 +111,9 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 			ipc := decoded.IPC()
 			e.touch(touched, &ipc, e.hasValue(&decoded, &ipc))
 		case record.RecordStateChanged:
-			// A record is not found in three cases. It may not be a run. It may not exist;
-			// then the fold ignores it too. Or its seq is not below the view's size; then its
-			// own event is between the two sizes.
+			// There are three reasons why a record may not be found. It is not a run. It does not
+			// exist, in which case the fold ignores the change too. Or its seq is not below the
+			// view's size, in which case its own event is between the two sizes.
 			run, err := records.ReadIPCRecord(ctx, e.view, decoded.StateChange().RecordSeq)
 			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return nil, err
@@ -128,15 +128,15 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 	return touched, nil
 }
 
-// touch adds the combinations of a run if the query counts the run. has is true if the run has
-// one of the two values.
+// touch adds the combinations of a run to touched if the query counts the run. has says whether the
+// run has one of the two values.
 func (e *walk) touch(touched map[combinations]bool, ipc *event.IPC, has bool) {
 	if has && !(e.query.Seeded && ipc.Seed == nil) {
 		touched[e.ids(*ipc)] = true
 	}
 }
 
-// hasValue reports whether a run has one of the two values.
+// hasValue reports whether a run has value A or value B.
 func (e *walk) hasValue(decoded *event.Event, ipc *event.IPC) bool {
 	if !e.isLabel() {
 		return e.isValue(e.valueOf(ipc))

@@ -13,16 +13,16 @@ import (
 type InputMode int
 
 const (
-	ByInputHash InputMode = iota // by input_hash
-	ByInput                      // by the variable input, which does not cover the seed
-	ByMembers                    // by the digests of the payload's members; only for runs that have such digests
+	ByInputHash InputMode = iota // compare input_hash
+	ByInput                      // compare the variable input, which does not cover the seed
+	ByMembers                    // compare the digests of the payload's members; only for runs that have such digests
 	byCount
 )
 
 var combinationNames = [byCount][]byte{ByInputHash: []byte("input_hash"), ByInput: []byte("input"), ByMembers: []byte("members")}
 
-// Combination returns the identity of a run's values of the six variables, or zero if by does
-// not apply to the run. An absent value is encoded as an empty one. This is unambiguous,
+// Combination returns the identity of a run's values of the six variables, or zero if the input
+// mode does not apply to the run. An absent value is encoded as an empty one. This is unambiguous,
 // because a value that is present is never empty. The model is always present.
 func Combination(ipc *event.IPC, by InputMode) rowstore.Identity {
 	of := ipc.InputHash
@@ -38,17 +38,17 @@ func Combination(ipc *event.IPC, by InputMode) rowstore.Identity {
 	return rowstore.IdentityOf(combinationNames[by], of, ipc.SystemPromptHash, ipc.Model, ipc.Temperature, ipc.MaxTokens, ipc.Seed)
 }
 
-// CombinationWithGroup returns the identity of a combination together with the value of a group that
+// CombinationWithGroup returns the joint identity of a combination and of the value of a group that
 // is not part of combinations, such as a label.
 func CombinationWithGroup(combination, group rowstore.Identity) rowstore.Identity {
 	return rowstore.IdentityOf([]byte("label"), combination[:], group[:])
 }
 
-// combinedWith is a value that is not part of combinations, such as a label, and the run's
-// combination together with that value.
+// combinedWith holds a value that is not part of combinations, such as a label, and the joint
+// identity of that value and the run's combination.
 type combinedWith struct{ group, combination rowstore.Identity }
 
-// combine adds the run at seq to its combinations, and sets first and firstWith.
+// combine adds the run at seq to each of its combinations, and sets r.first and r.firstWith.
 func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 	f.value = binary.AppendUvarint(f.value[:0], seq-r.output)
 	for by, id := range of.combinations {
@@ -76,8 +76,8 @@ func isKnown(f *Deriver, id rowstore.Identity) bool {
 	return known
 }
 
-// addFiltered adds a run to a combination, and reports whether it is the first one there. In
-// that case it also adds the combination to the filter.
+// addFiltered adds a run to a combination and reports whether it is the first run there. If it is,
+// addFiltered also adds the combination to the filter.
 func addFiltered(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
 	first = !f.Filter().MayContain(id) || !isKnown(f, id) // the filter saves lookups, because most seeds are new
 	if first {
@@ -96,8 +96,8 @@ func addTo(f *Deriver, id rowstore.Identity, seq uint64, first bool) {
 	}
 }
 
-// OutputOf returns the output of the run that wrote this version of a row in Combinations. The
-// output is identified by the first run of the ledger that has it.
+// OutputOf returns the output of the run that wrote the version v of a row in Combinations. The
+// output is identified by the first run in the ledger that has it.
 func OutputOf(v rowstore.Version) (uint64, error) {
 	before, n := binary.Uvarint(v.Value)
 	if n <= 0 || before > v.Seq {

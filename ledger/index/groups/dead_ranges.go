@@ -9,23 +9,23 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// deadRange is a maximal range of consecutive runs of a group that are not live. With these
-// ranges, finding the live neighbours of a run costs the same however many dead runs there
-// are. Each range is a key of deadRuns.
+// deadRange is a maximal range of consecutive runs of a group that are not live. Because of these
+// ranges, the cost of finding the live neighbours of a run does not depend on the number of dead
+// runs between them. Each range has one key in deadRuns.
 type deadRange struct{ first, last uint64 }
 
-// deadRangeKey returns the key of the range whose first run is first.
+// deadRangeKey returns the key of the dead range that begins with the given run.
 func deadRangeKey(k rowstore.Keyspace, dst []byte, id rowstore.Identity, first uint64) []byte {
 	return rowstore.AppendSeq(append(k.Prefix(dst, deadRuns), id[:]...), first)
 }
 
-// groupRuns finds runs of a group in stored rows, so all events before the current one must be
-// stored. It belongs to the follower's goroutine and must be closed.
+// groupRuns finds runs of a group in stored rows, so all events before the current one must have
+// been stored. It must be closed. Only the follower's goroutine uses it.
 type groupRuns struct {
 	versions, ranges *rowstore.Iterator
 	versionsOf       []byte // prefix of the keys of the group's versions
 	rangesOf         []byte
-	touched          *int // counts the keys that are read
+	touched          *int // incremented for each key read
 }
 
 func (f *Deriver) groupRuns(id rowstore.Identity) (*groupRuns, error) {
@@ -50,8 +50,8 @@ func (r *groupRuns) close() error {
 	return errors.Join(r.versions.Close(), r.ranges.Close())
 }
 
-// version returns the newest version of the group up to and including an event, or zero if
-// there is none.
+// version returns the newest version of the group that was written by event seq or an earlier one,
+// or zero if there is none.
 func (r *groupRuns) version(seq uint64) (Version, error) {
 	*r.touched++
 	if !r.versions.SeekGE(rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)) {
@@ -64,14 +64,14 @@ func (r *groupRuns) version(seq uint64) (Version, error) {
 	return Decode(newest.Seq, newest.Value)
 }
 
-// before returns the last run of any state before an event, or 0 if there is none.
+// before returns the last run before event seq, in any state, or 0 if there is none.
 func (r *groupRuns) before(seq uint64) (uint64, error) {
 	g, err := r.version(seq - 1)
 	return g.All.Last, err
 }
 
-// after returns the first run of any state after an event, or 0 if there is none. Changes of
-// state also write versions. To skip them quickly, after doubles its search step each time.
+// after returns the first run after event seq, in any state, or 0 if there is none. Changes of
+// state also write versions; to skip them quickly, after doubles its search step each time.
 func (r *groupRuns) after(seq uint64) (uint64, error) {
 	next, found, err := r.following(seq)
 	if err != nil || !found {
@@ -106,8 +106,8 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 
 func (r *groupRuns) following(seq uint64) (next rowstore.Version, found bool, err error) {
 	key := rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)
-	// The version is in the version run that contains the seq, or it begins the next version
-	// run.
+	// The version is in the version run that contains seq, or it is the first one in the next
+	// version run.
 	for valid := r.versions.SeekOrLast(key); valid; valid = r.versions.Prev() {
 		*r.touched++
 		for one, err := range r.versions.Versions() {
@@ -119,7 +119,7 @@ func (r *groupRuns) following(seq uint64) (next rowstore.Version, found bool, er
 	return rowstore.Version{}, false, r.versions.Error()
 }
 
-// rangeAt returns the last range that begins at or before a run.
+// rangeAt returns the last dead range that begins at or before a run.
 func (r *groupRuns) rangeAt(run uint64) (found deadRange, ok bool, err error) {
 	*r.touched++
 	if !r.ranges.SeekLT(rowstore.AppendSeq(r.rangesOf[:len(r.rangesOf):len(r.rangesOf)], run+1)) {
@@ -136,7 +136,7 @@ func (r *groupRuns) rangeAt(run uint64) (found deadRange, ok bool, err error) {
 	return deadRange{binary.BigEndian.Uint64(r.ranges.Key()[len(r.rangesOf):]), last}, true, nil
 }
 
-// neighbours returns the live runs just before and after a range.
+// neighbours returns the runs just before and after a dead range, which are live.
 func (r *groupRuns) neighbours(around deadRange) (before, after neighbour, err error) {
 	for _, side := range [...]struct {
 		find func(uint64) (uint64, error)
@@ -159,8 +159,8 @@ func (r *groupRuns) neighbours(around deadRange) (before, after neighbour, err e
 	return before, after, nil
 }
 
-// extendDeadRange adds a run to the dead runs, merges it with the adjacent ranges, and returns
-// the merged range.
+// extendDeadRange marks a run as dead. It merges the run with adjacent dead ranges and returns the
+// merged range.
 func (f *Deriver) extendDeadRange(runs *groupRuns, id rowstore.Identity, run uint64) (deadRange, error) {
 	whole := deadRange{run, run}
 	before, err := runs.before(run)

@@ -14,39 +14,41 @@ import (
 
 // run collects what one run adds to its groups. The fold reuses it for all runs.
 type run struct {
-	// output identifies the run's output by the first run of the ledger with that output,
-	// which is shorter than a hash.
+	// output identifies the run's output by the first run in the ledger with that output, which is
+	// shorter than a hash.
 	output uint64
-	// repeats is true if an earlier run of the ledger has that output.
+	// repeats is true if an earlier run in the ledger has the same output.
 	repeats bool
 	// first says, for each value of InputMode, whether this is the first run of its combination.
 	first [byCount]bool
-	// firstWith lists the groups of labels and builds for which the run is the first of its
-	// combination with that value.
+	// firstWith lists the groups, of labels or of a build, in which the run is the first of its
+	// combination.
 	firstWith []rowstore.Identity
 	facts     []byte
-	// otherEvidence is true if the citation set of the run differs from that of the previous
-	// live run with the same input (spec: Evidence).
+	// otherEvidence is true if the run's citation set differs from that of the previous live run
+	// with the same input (spec: Evidence).
 	otherEvidence bool
-	// sameOutput is the group of the run's output_hash before this run.
+	// sameOutput is the group of the run's output_hash as it was before this run.
 	sameOutput Version
 }
 
-// Deriver writes groups of runs.
+// Deriver writes the groups that runs form.
 type Deriver struct {
 	*index.Fold
 	runs     runsFold
 	evidence evidence
-	// current is the run that is being folded; nil if the record is not a run.
+	// current is the run being folded, or nil if the record is not a run.
 	current *run
-	// cause is the cause of the current run, or "" if there is no earlier live run with its input.
+	// cause is the cause of the current run, or "" if there is no earlier live run with the same
+	// input.
 	cause drift.Cause
-	// loads lists the dimensions whose rows are identities that the filter must contain.
+	// loads lists additional dimensions whose row keys the filter must contain. These keys must be
+	// identities.
 	loads []rowstore.Dimension
 
 	// Scratch memory.
 	others           records.ValueCollector // values of a record other than the current one
-	othersIdentities records.PostingCache   // identities of others
+	othersIdentities records.PostingCache   // identities of the values in others
 	value            []byte
 }
 
@@ -57,14 +59,14 @@ type evidence interface {
 	NewestEvidence(runID []byte) (cited rowstore.Identity, found bool)
 }
 
-// AddFilterDimensions makes the filter also load the rows of these dimensions. The rows must be
-// identities.
+// AddFilterDimensions makes the filter also contain the keys of the rows in these dimensions. The
+// keys must be identities.
 func (f *Deriver) AddFilterDimensions(d ...rowstore.Dimension) { f.loads = append(f.loads, d...) }
 
-// preparedRun has the values that follow from the run's event alone.
+// preparedRun holds the values that can be computed from the run's event alone.
 type preparedRun struct {
 	combinations [byCount]rowstore.Identity
-	beside       []combinedWith // labels and the build
+	beside       []combinedWith // for the labels and the build
 	facts        []byte
 }
 
@@ -155,8 +157,8 @@ func otherEvidence(ctx context.Context, f *Deriver, e *index.Event, input rowsto
 	return found && own != other, nil
 }
 
-// newestGroup returns the newest version of a group. If the group has no runs, it can return
-// zero even if there is a version.
+// newestGroup returns the newest version of a group. If the group has no runs, newestGroup may
+// return zero even though a version exists.
 func (f *Deriver) newestGroup(id rowstore.Identity) Version {
 	if !f.Filter().MayContain(id) {
 		return Version{}
@@ -193,11 +195,11 @@ func (f *Deriver) Group(e *index.Event, p records.Posting) {
 	f.putGroup(p, &g)
 }
 
-// putGroup writes a version of a group. For the group's first run, it also adds the group to
-// the filter and to the list of its family.
+// putGroup writes a version of a group. If it is the version of the group's first run, putGroup
+// also adds the group to the filter and to the list of its family.
 func (f *Deriver) putGroup(p records.Posting, g *Version) {
 	f.value = g.append(f.value[:0])
-	if g.All.Runs == 0 { // newestGroup does not read such a version
+	if g.All.Runs == 0 { // newestGroup need not find a version without runs
 		f.Rows.PutSeparately(records.Postings, p.ID[:], g.seq, f.value)
 		return
 	}
@@ -210,7 +212,7 @@ func (f *Deriver) putGroup(p records.Posting, g *Version) {
 	f.Rows.Put(families, p.Family[:], g.seq, p.ID[:])
 }
 
-// join adds a new run to a version of one of the run's groups.
+// join adds a new run to the new version of one of its groups.
 func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 	g.flags |= records.IsRun
 	g.Output = r.output
@@ -230,7 +232,7 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 			g.flags |= isMarked
 		}
 	default:
-		g.markCondition(slices.Contains(r.firstWith, p.ID)) // false for the group of an ipc_id
+		g.markCondition(slices.Contains(r.firstWith, p.ID)) // false for the group of an ipc_id, which firstWith does not contain
 	}
 	dead := g.HasDeadRuns()
 	g.Live.add(g.seq, r.output, same.live)
@@ -241,16 +243,16 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 	}
 }
 
-// markCondition adds the version to the list of conditions if its run is the first of its
-// combination.
+// markCondition flags the version as adding a combination if condition is true, that is, if its run
+// is the first of its combination.
 func (g *Version) markCondition(condition bool) {
 	if condition {
 		g.flags |= AddsCombination
 	}
 }
 
-// countDrift counts the cause of a run, compared with the previous live run with the same
-// input, if there is one (spec: Metrics derived from the log).
+// countDrift counts the cause of a run, determined by comparing the run with the previous live run
+// with the same input, if there is one (spec: Metrics derived from the log).
 func (f *Deriver) countDrift(g *Version, r *run) {
 	if g.Live.Runs == 0 {
 		return
@@ -261,6 +263,6 @@ func (f *Deriver) countDrift(g *Version, r *run) {
 	f.Counters.Add(counters.SeriesOf(counters.DriftTotal, string(f.cause)), 1)
 }
 
-// CauseOf returns the cause of the change from the previous live run with the same input to the current
-// record of a deriver. It returns "" if the record is not a run, or if there is no such run.
+// CauseOf returns the cause of the change from the previous live run with the same input to the
+// deriver's current record. It returns "" if the record is not a run or there is no such previous run.
 func CauseOf(f *Deriver) drift.Cause { return f.cause }

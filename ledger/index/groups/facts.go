@@ -8,30 +8,32 @@ import (
 // factCount is the number of facts of a run: its variables except the input.
 const factCount = 8
 
-// facts returns a run's facts in a fixed order.
+// facts returns pointers to a run's facts, in a fixed order.
 func facts(ipc *event.IPC) [factCount]*[]byte {
 	return [factCount]*[]byte{&ipc.SystemPromptHash, &ipc.Model, &ipc.Temperature, &ipc.MaxTokens, &ipc.Seed,
 		&ipc.OllamaBuildHash, &ipc.ModelDigest, &ipc.HostPlatform}
 }
 
-// A fact is encoded as its length and its text. If the text is longer than longestFact, it is
-// encoded as identityFact and the text's identity. An unknown fact is unknownFact alone.
+// A fact is encoded as its length followed by its text. If the text is longer than longestFact, it
+// is encoded as identityFact followed by the text's identity. An unknown fact is encoded as
+// unknownFact alone.
 const (
 	longestFact  = 24
 	identityFact = longestFact + 1
 	unknownFact  = longestFact + 2
 )
 
-// The first byte of encoded facts records how the run states its input. Runs in one group of
-// an input have equal inputs, with one exception: one run may have the seed in its payload,
-// while the other has only input_hash.
+// The first byte of encoded facts records how the run states its input. Runs in the same input
+// group have equal inputs, with one exception: one run may have the seed in its payload while
+// another has only input_hash.
 const (
 	onlyHash byte = iota
 	payload
 	payloadWithSeed
 )
 
-// appendFacts encodes facts. Two encodings are equal if and only if the facts are equal.
+// appendFacts appends the encoded facts of a run to dst. Two encodings are equal if and only if the
+// facts are equal.
 func appendFacts(dst []byte, ipc *event.IPC) []byte {
 	switch {
 	case !ipc.HasPayload:
@@ -55,8 +57,8 @@ func appendFacts(dst []byte, ipc *event.IPC) []byte {
 	return dst
 }
 
-// DecodeComparedRun returns a run that can replace the encoded run in comparisons within the group
-// of its input. It has no output, and aliases encoded.
+// DecodeComparedRun returns a run that can stand in for the encoded run in comparisons between runs
+// with the same input. It has no output, and it aliases encoded.
 func DecodeComparedRun(encoded []byte) event.IPC {
 	var ipc event.IPC
 	if len(encoded) == 0 {

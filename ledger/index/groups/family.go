@@ -2,8 +2,8 @@
 // outputs, and about rankings of groups (spec: Groups).
 //
 // Deriver.Derive does nothing, because versions of groups are postings, which records.Deriver
-// writes. For each record, records.Deriver calls Deriver.Begin, and then Deriver.Group for
-// each value that forms a group. For a change of state it calls Deriver.StateChanged.
+// writes. For each record, records.Deriver calls Deriver.Begin, and then Deriver.Group for each
+// value that forms a group. When a state changes, it calls Deriver.StateChanged.
 // Deriver.FlushPending writes the rankings later.
 package groups
 
@@ -18,25 +18,25 @@ import (
 // Dimensions of groups. In these comments, a family is the identity of a name by which runs
 // are grouped. The counts of a group are in the postings of its value.
 const (
-	// A key of rankings consists of a family, the number of a ranking, a score (8 bytes), and
-	// the seq (8 bytes, inverted) of the group's first run.
+	// A key in rankings consists of a family, the number of a ranking, a score (8 bytes), and the
+	// seq (8 bytes, inverted) of the group's first run.
 	rankings rowstore.Dimension = 0x11
-	// deadRuns maps a group and the seq (8 bytes) of the first of consecutive runs that are
-	// not live to the seq of the last one.
+	// deadRuns describes ranges of consecutive runs that are not live. It maps a group and the seq
+	// (8 bytes) of the first run in a range to the seq of the last one.
 	deadRuns rowstore.Dimension = 0x12
 
-	// A row of families has a family, and one version for each group. The group's first run
-	// writes the version, whose value is the group.
+	// The key of a row in families is a family. The row has one version for each group, written by
+	// the group's first run. The value of the version is the group.
 	families rowstore.Dimension = 0x81
-	// outputs maps a group and the first run (8 bytes) of the ledger with an output to the
-	// number of runs of the group that have that output.
+	// outputs maps a group and an output to the number of runs in the group with that output. The
+	// output is represented by the seq (8 bytes) of the first run in the ledger that has it.
 	outputs rowstore.Dimension = 0x82
-	// outputLevels maps a group and a number of live runs (8 bytes) to the number of outputs
-	// of the group that have that number of live runs.
+	// outputLevels maps a group and a number n (8 bytes) to the number of the group's outputs that
+	// have exactly n live runs.
 	outputLevels rowstore.Dimension = 0x84
-	// A row of Combinations has a combination, alone or together with a label or a build, and one version
-	// for each run of the combination. The value is the run's output, as the distance to the
-	// first run of the ledger with that output.
+	// The key of a row in Combinations is a combination, alone or together with a label or a build. The
+	// row has one version for each run of the combination. The version's value is the run's output,
+	// encoded as the distance from the run back to the first run in the ledger with that output.
 	Combinations rowstore.Dimension = 0x85
 )
 

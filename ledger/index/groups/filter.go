@@ -5,10 +5,10 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Filter returns the filter of the groups that have runs, of combinations, and of the rows that
-// AddFilterDimensions adds. If filterHasOutputs is set, the filter also contains the rows of outputs. The
-// first call loads the filter from the index, before anything is folded. Most outputs and seeds
-// are new, and with the filter they need not be looked up.
+// Filter returns a filter that contains the groups that have runs, the combinations, and the keys of the
+// dimensions added with AddFilterDimensions. If filterHasOutputs is set, it also contains the rows of
+// outputs. The first call loads the filter from the index, before anything is folded. Most outputs and
+// seeds are new, and with the filter they need not be looked up.
 func (f *Deriver) Filter() *bloom.Filter {
 	if f.runs.filter == nil {
 		f.runs.filter = bloom.New(bloom.SharedReserve(f.FilterBytes))
@@ -38,7 +38,7 @@ func (f *Deriver) loadGroups() error {
 	})
 }
 
-// load adds everything that the filter must contain.
+// load adds all existing keys that the filter must contain.
 func (f *Deriver) load() error {
 	if err := f.loadGroups(); err != nil {
 		return err

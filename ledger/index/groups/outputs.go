@@ -10,11 +10,10 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// outputCount is the number of runs of a group that have one output.
+// outputCount is the number of runs in a group that have the same output.
 type outputCount struct{ live, all uint64 }
 
-// onlyOne is the count of an output that only one run of the ledger has. Such an output has no
-// row.
+// onlyOne is the count of an output that only one run in the ledger has. Such an output has no row.
 var onlyOne = outputCount{1, 1}
 
 func (c outputCount) append(dst []byte) []byte {
@@ -34,8 +33,8 @@ func decodeOutputCount(value []byte) (outputCount, error) {
 	return outputCount{all - dead, all}, nil
 }
 
-// outputRow is the row of an output in a group. The first run of the ledger with an output
-// identifies it.
+// outputRow is the key of the row for an output in a group. The output is identified by the first
+// run in the ledger that has it.
 type outputRow [len(rowstore.Identity{}) + rowstore.SeqBytes]byte
 
 func outputRowOf(group rowstore.Identity, output uint64) (row outputRow) {
@@ -43,9 +42,9 @@ func outputRowOf(group rowstore.Identity, output uint64) (row outputRow) {
 	return row
 }
 
-// joinOutput counts the output of a new run in one of its groups, and returns the previous
-// count. An output has rows only if several runs of the ledger have it. It has no row in the
-// group of its own output_hash.
+// joinOutput counts the output of a new run in one of the run's groups, and returns the count
+// before the run. An output has rows only if at least two runs in the ledger have it. It has no row
+// in the group of its own output_hash.
 func (f *Deriver) joinOutput(g *Version, p records.Posting, r *run) outputCount {
 	if p.Family == records.OutputFamily {
 		return outputCount{g.Live.Runs, g.All.Runs}
@@ -68,7 +67,7 @@ func (f *Deriver) joinOutput(g *Version, p records.Posting, r *run) outputCount 
 	return same
 }
 
-// key returns the key under which the filter contains the row.
+// key returns the key that represents the row in the filter.
 func (row outputRow) key() (key rowstore.Identity) {
 	copy(key[:], row[:])
 	mixed := binary.BigEndian.Uint64(row[len(key):]) * 0x9e3779b97f4a7c15 // multiplying by an odd constant mixes the bits
@@ -94,15 +93,15 @@ func (f *Deriver) countOutput(row outputRow) (same outputCount, found bool) {
 	return same, true
 }
 
-// addToFilter adds a row of outputs to the filter. It must be called for the first version of
-// a row, since otherwise countOutput would not find the row.
+// addToFilter adds a row of outputs to the filter. It must be called when the first version of a
+// row is written, because otherwise countOutput would not find the row.
 func (f *Deriver) addToFilter(row outputRow) {
 	if filter := f.Filter(); f.runs.filterHasOutputs {
 		filter.Add(row.key())
 	}
 }
 
-// startOutput writes the first version of an output's row, with one run.
+// startOutput writes the first version of an output's row, which counts one run.
 func (f *Deriver) startOutput(row outputRow, seq uint64) {
 	f.addToFilter(row)
 	f.value = onlyOne.append(f.value[:0])
@@ -115,8 +114,8 @@ func (f *Deriver) putOutput(row outputRow, seq uint64, c outputCount) {
 	f.Rows.Put(outputs, row[:], seq, f.value)
 }
 
-// backfillOutput writes the rows for the first run with an output, once a second run has the
-// output.
+// backfillOutput writes the rows for the first run with an output. It is called when a second run
+// has the same output.
 func (f *Deriver) backfillOutput(ctx context.Context, first uint64) error {
 	e, err := f.ReadEvent(ctx, first)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// When a run with the commonest output of its group stops being live, the group must know how
-// many other outputs are as common. From the first such event on, the group has levels. For
-// each n from 2, a level counts the outputs of the group that have n live runs.
+// When a run with its group's most common output stops being live, the fold needs to know how many
+// other outputs are just as common. From the first such event on, the group has levels. Level n,
+// for each n of at least 2, counts the group's outputs that have n live runs.
 
-// levelRow is the row for one number of live runs in a group.
+// levelRow is the key of the row for one level of a group.
 type levelRow [len(rowstore.Identity{}) + rowstore.SeqBytes]byte
 
 func levelRowOf(group rowstore.Identity, live uint64) (row levelRow) {
@@ -21,7 +21,7 @@ func levelRowOf(group rowstore.Identity, live uint64) (row levelRow) {
 	return row
 }
 
-// level returns how many outputs of a group have that number of live runs, according to the
+// level returns how many of a group's outputs have the given number of live runs, according to the
 // group's levels.
 func (f *Deriver) level(id rowstore.Identity, live uint64) uint64 {
 	row := levelRowOf(id, live)
@@ -38,7 +38,8 @@ func (f *Deriver) putLevel(seq uint64, id rowstore.Identity, live, outputs uint6
 	f.Rows.Put(outputLevels, row[:], seq, f.value)
 }
 
-// moveOutput updates the levels when an output's number of live runs changes.
+// moveOutput updates a group's levels, if it has any, when the number of live runs with one of its
+// outputs changes.
 func (f *Deriver) moveOutput(g *Version, id rowstore.Identity, from, to uint64) {
 	if g.flags&isMarked == 0 {
 		return
@@ -51,9 +52,9 @@ func (f *Deriver) moveOutput(g *Version, id rowstore.Identity, from, to uint64) 
 	}
 }
 
-// tied returns how many outputs of a group have the given number of live runs, which must be
-// two or more. It does not count the output except, which had that number before the event. If
-// the group has no levels yet, tied counts all outputs once to write them.
+// tied returns how many of a group's outputs have the given number of live runs, which must be at
+// least two. It does not count the output except, which had that number before the event. If the
+// group has no levels yet, tied counts all outputs and writes the levels.
 func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, except, live uint64) (uint64, error) {
 	if g.flags&isMarked == 0 {
 		levels, err := f.countLevels(ctx, id, except)
@@ -61,7 +62,7 @@ func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, ex
 			return 0, err
 		}
 		if live > 2 {
-			levels[live-1]++ // also counts the output except, in its state after the event
+			levels[live-1]++ // the output except, in its state after the event
 		}
 		for n, outputs := range levels {
 			f.putLevel(g.seq, id, n, outputs)
@@ -71,8 +72,8 @@ func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, ex
 	return f.level(id, live), f.Rows.Err
 }
 
-// countLevels counts the outputs of a group, except one, by their number of live runs. Every
-// output with two or more runs has a row.
+// countLevels returns, for each number of live runs above one, how many of a group's outputs have
+// that number. It leaves out the output except. Every output with two or more runs has a row.
 func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, except uint64) (levels map[uint64]uint64, err error) {
 	prefix := append(f.Rows.Keys.Prefix(nil, outputs), id[:]...)
 	it, err := f.Rows.Iterate(prefix, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))

@@ -11,9 +11,9 @@ import (
 
 // Output is one of the outputs of a group.
 type Output struct {
-	Seq  uint64 // seq of the first run of the group, of any state, with this output
+	Seq  uint64 // seq of the first run in the group, in any state, with this output
 	Hash string
-	Runs uint64 // number of runs of the group with this output
+	Runs uint64 // number of runs in the group with this output
 }
 
 // ListOutputs returns the distinct outputs of a group's runs, newest first. A page can have fewer
@@ -61,8 +61,8 @@ func ListOutputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (
 	return rows, nil, nil
 }
 
-// groupAtVersion returns the version that event seq wrote, or ErrPosition if it wrote no
-// version with these flags. Each call must have a lower seq than the previous call.
+// groupAtVersion returns the version of a group that event seq wrote. It returns ErrPosition if
+// that event wrote no version with these flags. The seqs of successive calls must decrease.
 func groupAtVersion(w *rowstore.VersionSeeker, seq uint64, flags byte) (Version, error) {
 	found, ok, err := w.Seek(seq)
 	if err != nil {
@@ -81,8 +81,8 @@ func VersionAt(v *index.View, id rowstore.Identity, seq uint64, flags byte) (Ver
 	return groupOf(seq, flags, rowstore.Version{Seq: at, Value: value}, found)
 }
 
-// groupOf decodes a version of a group. It returns ErrPosition if the version was not found,
-// if another event wrote it, or if it lacks one of the flags.
+// groupOf decodes a version of a group. It returns ErrPosition if the version was not found, was
+// not written by event seq, or lacks any of the flags.
 func groupOf(seq uint64, flags byte, r rowstore.Version, found bool) (Version, error) {
 	if !found || r.Seq != seq {
 		return Version{}, index.ErrPosition
@@ -105,8 +105,8 @@ type outputCounts struct {
 	repeats uint64
 }
 
-// of returns the number of runs of the group that have an output. It must be called once for
-// each output.
+// of returns the number of runs in the group with the given output. It must be called at most once
+// for each output.
 func (c *outputCounts) of(output uint64) (outputCount, error) {
 	switch {
 	case c.by == records.OutputHash:

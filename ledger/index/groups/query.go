@@ -17,14 +17,14 @@ type Group struct {
 	Value   string
 	Runs    uint64
 	Outputs uint64 // number of distinct outputs
-	// Commonest is the number of runs with the commonest output.
+	// Commonest is the number of runs with the most common output.
 	Commonest   uint64
 	Flips       uint64    // number of runs whose output differs from that of the previous run
 	Entropy     float64   // entropy of the outputs, in bits
 	First, Last EventTime // the first and the last run
 }
 
-// EventTime is an event and the time when it was recorded.
+// EventTime is the seq of an event and the time at which it was recorded.
 type EventTime struct {
 	Seq  uint64
 	Time time.Time
@@ -33,10 +33,10 @@ type EventTime struct {
 // Query selects groups of runs.
 type Query struct {
 	By       string // the name by which runs are grouped
-	AnyState bool   // runs of any state, not only live ones
-	// Minimum counts of a group.
+	AnyState bool   // count runs in any state, not only live ones
+	// Minimum counts that a group must have.
 	MinRuns, MinOutputs uint64
-	index.TimeRange     // limits the time of a group's last run
+	index.TimeRange     // time range of a group's last run
 }
 
 // IsValidGrouping reports whether by is a valid Query.By: one of the four hashes of a run, input,
@@ -55,7 +55,7 @@ func choiceOf(v *index.View, q Query) (choice, error) {
 	return choice{q, from, below}, err
 }
 
-// of returns the runs of a group that the query counts, or nil if the query does not select
+// of returns the tally of a group's runs that the query counts, or nil if the query does not select
 // the group.
 func (c *choice) of(g *Version) *Tally {
 	t := &g.Live
@@ -68,13 +68,14 @@ func (c *choice) of(g *Version) *Tally {
 	return t
 }
 
-// NewestVersion returns the newest version of a group that the view sees, or zero if there is none.
+// NewestVersion returns the newest version of a group that the view sees, or the zero Version if
+// there is none.
 func NewestVersion(v *index.View, id rowstore.Identity) (Version, error) {
 	return NewestVersionBelow(v, id, v.Size())
 }
 
-// NewestVersionBelow is like NewestVersion, but as of a smaller size. The facts of the version are valid
-// until the next row is read.
+// NewestVersionBelow is like NewestVersion, but as of a smaller size. The version's facts are valid
+// until the view reads another row.
 func NewestVersionBelow(v *index.View, id rowstore.Identity, size uint64) (Version, error) {
 	seq, value, found, err := v.NewestVersionBelow(records.Postings, id[:], size)
 	if err != nil || !found {
@@ -98,7 +99,7 @@ func Get(_ context.Context, v *index.View, q RunQuery) (row Group, found bool, e
 	return row, err == nil, err
 }
 
-// describe returns the group whose runs t counts.
+// describe returns the Group with the given value whose runs are counted in t.
 func describe(v *index.View, t *Tally, value string) (Group, error) {
 	row := Group{
 		Value: value, Runs: t.Runs, Outputs: t.outputs, Commonest: t.commonest, Flips: t.flips,
@@ -112,8 +113,8 @@ func describe(v *index.View, t *Tally, value string) (Group, error) {
 	return row, err
 }
 
-// appendGroup appends a group if the query selects it. It reads at most four keys, including
-// one of the log.
+// appendGroup appends a group to rows if the query selects it. It reads at most four keys, one of
+// them in the log.
 func appendGroup(ctx context.Context, v *index.View, rows []Group, id rowstore.Identity, q *choice) ([]Group, error) {
 	g, err := NewestVersion(v, id)
 	if err != nil {
@@ -136,12 +137,12 @@ func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q
 	return append(rows, row), err
 }
 
-// ValueOf returns the value that a run has for a name by which runs are grouped.
+// ValueOf returns the value of the run at seq for a name by which runs are grouped.
 func ValueOf(ctx context.Context, v *index.View, seq uint64, by string) (string, error) {
 	if label, ok := strings.CutPrefix(by, records.LabelPrefix); ok {
 		return labelOf(ctx, v, seq, label)
 	}
-	r, err := records.ReadIPCRecordUncached(ctx, v, seq) // read once, because few groups share their last run
+	r, err := records.ReadIPCRecordUncached(ctx, v, seq) // not cached, because few groups have the same last run
 	switch by {
 	case records.IPCID:
 		return string(r.IPCID), err
@@ -160,7 +161,8 @@ func ValueOf(ctx context.Context, v *index.View, seq uint64, by string) (string,
 	}
 }
 
-// labelOf returns a label of a record, or "" if the record has no label with that name.
+// labelOf returns the value of the named label of the record at seq, or "" if the record has no
+// such label.
 func labelOf(ctx context.Context, v *index.View, seq uint64, name string) (string, error) {
 	e, err := v.Event(ctx, seq)
 	if err != nil {
@@ -208,13 +210,14 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Gro
 	return rows, nil, nil
 }
 
-// FirstRuns yields the first run, of any state, of each group that a name forms, newest first.
+// FirstRuns yields the seq of the first run, in any state, of each group that is formed by the
+// given name, newest first.
 func FirstRuns(v *index.View, by string) iter.Seq2[uint64, error] {
 	family := rowstore.IdentityOf([]byte(by))
 	return rowstore.VersionSeqs(v.VersionsNewestFirst(families, family[:], v.Size()))
 }
 
-// memberAt returns the group of a family whose first run is event first.
+// memberAt returns the group of a family that has the given first run.
 func memberAt(v *index.View, family rowstore.Identity, first uint64) (rowstore.Identity, error) {
 	at, value, found, err := v.NewestVersionBelow(families, family[:], first+1)
 	if err == nil && (!found || at != first) {
@@ -237,8 +240,8 @@ func memberOf(value []byte) (rowstore.Identity, error) {
 // RunQuery selects the runs of one group.
 type RunQuery struct {
 	records.Value
-	AnyState bool // runs of any state, not only live ones
-	Seeded   bool // List and Timeline leave out runs without a seed; counts of the group do not
+	AnyState bool // include runs in any state, not only live ones
+	Seeded   bool // make List and Timeline leave out runs without a seed; does not affect a group's counts
 }
 
 // ID returns the identity of the group.

@@ -10,33 +10,33 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Ranking is an order of groups that the index stores for the head only. The numbers of
+// Ranking is an order of groups. The index stores it only for the current head. The numbers of
 // rankings are stored, so they must not change.
 type Ranking byte
 
-// The rankings contain only groups of several runs. ListRanked appends the other groups.
+// Rankings contain only groups with several runs. ListRanked appends the other groups.
 const (
-	// RankedRecent orders groups with several runs of any state by their last live run; the
-	// latest comes first.
+	// RankedRecent orders groups with several runs in any state by their last live run, latest
+	// first.
 	RankedRecent Ranking = iota
 	// RankedRuns orders groups with several live runs by the number of these runs, largest
 	// first.
 	RankedRuns
 	// RankedFlips orders groups with flips by the number of flips, largest first.
 	RankedFlips
-	// RankedStability orders groups with several outputs by the share of the commonest output,
-	// smallest first.
+	// RankedStability orders groups with several outputs by the share of runs with the most common
+	// output, smallest first.
 	RankedStability
 	rankingCount
 )
 
-// scores are a group's positions in the rankings. A lower score comes first. notRanked means
-// that the group is not in the ranking.
+// scores holds a group's score in each ranking. A lower score comes first. notRanked means that the
+// group is not in the ranking.
 type scores [rankingCount]uint64
 
 const notRanked = math.MaxUint64
 
-// scores returns the scores that follow from the live runs.
+// scores computes the scores from the tally of live runs.
 func (g *Version) scores() scores {
 	s := scores{notRanked, notRanked, notRanked, notRanked}
 	t := &g.Live
@@ -57,20 +57,20 @@ func (g *Version) scores() scores {
 }
 
 type runsFold struct {
-	// changed lists the groups that must be ranked again, because they changed at or after
-	// event since. since is the first event of the batch. If ranking is deferred over several
-	// batches, it is the first event of the first batch.
+	// changed lists the groups that must be ranked again because they changed at or after event
+	// since. since is the first event of the batch or, if ranking is deferred over several batches,
+	// of the first of these batches.
 	changed []change
 	since   uint64
 	filter  *bloom.Filter // nil until its first use
-	// filterHasOutputs is true if the filter covers rows of outputs. That requires that there
-	// was no group when the fold began, because an existing index can have too many rows to
+	// filterHasOutputs is true if the filter covers the rows of outputs. That is the case only if
+	// there were no groups when the fold began, because an existing index can have too many rows to
 	// load.
 	filterHasOutputs bool
 	run              run // scratch
 }
 
-// change is a group with its scores in the stored rankings.
+// change is a changed group with the scores under which it is stored in the rankings.
 type change struct {
 	records.Posting
 	before scores
@@ -92,7 +92,7 @@ func (f *Deriver) BeginBatch(from uint64) { f.runs.since = from }
 // Pending implements Deferrer. It returns the number of groups that must be ranked.
 func (f *Deriver) Pending() int { return len(f.runs.changed) }
 
-// ChangedGroups returns the groups that must be ranked, without repetition. Only tests use it.
+// ChangedGroups returns the groups that have yet to be ranked, each once. Only tests use it.
 func (f *Deriver) ChangedGroups() (groups []rowstore.Identity) {
 	for _, c := range f.runs.changed {
 		groups = append(groups, c.ID)
@@ -107,7 +107,7 @@ func (f *Deriver) Release() {
 	}
 }
 
-// FlushPending implements Deferrer. It ranks count groups.
+// FlushPending implements Deferrer. It ranks the given number of groups.
 func (f *Deriver) FlushPending(count int) {
 	left := len(f.runs.changed) - count
 	for _, c := range f.runs.changed[left:] {
@@ -134,8 +134,8 @@ func rankingKey(k rowstore.Keyspace, dst []byte, family rowstore.Identity, r Ran
 	return append(append(k.Prefix(dst, rankings), family[:]...), byte(r))
 }
 
-// rankKey returns the key of a group in one ranking of its family. The key ends with the
-// group's first run, by which the group is found in families.
+// rankKey returns the key of a group in one ranking of its family. The key ends with the group's
+// first run, by which the group can be looked up in families.
 func rankKey(k rowstore.Keyspace, dst []byte, family rowstore.Identity, r Ranking, score, first uint64) []byte {
 	return rowstore.AppendVersion(binary.BigEndian.AppendUint64(rankingKey(k, dst, family, r), score), first)
 }

@@ -10,15 +10,15 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// ErrNotRanked means that the view is not of the latest size, or that the query counts runs
+// ErrNotRanked means that the view is not at the latest size or that the query also counts runs
 // that are not live.
 var ErrNotRanked = errors.New("index: rankings exist only for live runs at the latest size")
 
-// ListRanked returns groups in the order of a ranking: first the groups in the ranking; then
-// the other groups of several runs, by number of runs; then the groups of one run, by first
-// run of any state, newest first. It returns ErrNotRanked unless the view is the latest and
-// the query counts live runs only. A page can have fewer rows than its limit, or none, if few
-// groups match the query. Groups can move between the requests for two pages.
+// ListRanked returns groups in the order of a ranking: first the groups in the ranking; then the
+// other groups with several runs, by number of runs; then the groups with one run, by first run in
+// any state, newest first. It returns ErrNotRanked unless the view is the latest and the query
+// counts only live runs. If few groups match the query, a page can have fewer rows than its limit,
+// or none. Groups can move to another page between two requests.
 func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.Page) (rows []Group, next []byte, err error) {
 	if !v.IsLatest() || q.AnyState {
 		return nil, nil, ErrNotRanked
@@ -48,14 +48,14 @@ func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.
 	return w.rows, nil, nil
 }
 
-// singles denotes the list of all groups where a Ranking identifies a list.
+// singles stands for the list of all groups where a Ranking is expected.
 const singles = rankingCount
 
-// lists returns, in order, the lists that together contain all groups of a query. A group that
-// is in several lists belongs to the first of them.
+// lists returns the lists, in order, that together contain all groups that a query can select. A
+// group that is in several of them counts as part of the first one only.
 func (q *Query) lists(r Ranking) []Ranking {
 	lists := []Ranking{r}
-	if q.MinOutputs < 2 && r != RankedRuns { // several outputs imply a flip
+	if q.MinOutputs < 2 && r != RankedRuns { // groups with several outputs are in every ranking, because they also have flips
 		lists = append(lists, RankedRuns)
 	}
 	if !q.several() {
@@ -64,7 +64,7 @@ func (q *Query) lists(r Ranking) []Ranking {
 	return lists
 }
 
-// several reports whether a query selects only groups of several live runs.
+// several reports whether a query selects only groups with several live runs.
 func (q *Query) several() bool { return q.MinRuns > 1 || q.MinOutputs > 1 }
 
 // rankedWalk collects a page of ranked groups.
@@ -76,9 +76,9 @@ type rankedWalk struct {
 	rows   []Group
 }
 
-// list adds the groups of the list at position at in lists to the page, beginning after a
-// position in that list. next is the position of the next page: at, and the position of the
-// last group in the list. It is nil at the end of the list.
+// list adds the groups in w.lists[at] to the page, starting after the given position in that list.
+// next is the position of the next page, which consists of at and the position of the last group
+// read. It is nil if the end of the list has been reached.
 func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byte, err error) {
 	if w.lists[at] == singles {
 		return w.members(ctx, at, after)
@@ -160,9 +160,9 @@ func (w *rankedWalk) take(ctx context.Context, at int, id rowstore.Identity) err
 	return err
 }
 
-// listRecent returns groups in the order of their last live runs, latest first. It reads the
-// ranking, which has the groups of several runs. If the query also selects groups of one run,
-// it merges the ranking with the list of all groups.
+// listRecent returns groups ordered by their last live runs, latest first. It reads the ranking,
+// which contains the groups with several runs. If the query also selects groups with one run, it
+// merges the ranking with the list of all groups.
 func listRecent(ctx context.Context, v *index.View, q *choice, p index.Page) (rows []Group, next []byte, err error) {
 	b := v.Budget(p)
 	below := q.below
@@ -195,15 +195,15 @@ func listRecent(ctx context.Context, v *index.View, q *choice, p index.Page) (ro
 	}
 }
 
-// recent walks the groups of a family in the order of their last live runs. It is not safe for
-// concurrent use, and must be closed.
+// recent walks the groups of a family ordered by their last live runs, latest first. It is not safe
+// for concurrent use, and must be closed.
 type recent struct {
 	view        *index.View
 	family      rowstore.Identity
-	ranked      *rowstore.Iterator // groups of several runs
-	rankedBytes int                // length of a key before the score
-	// members walks all groups by first run, below membersBelow. membersBelow is 0 at the end
-	// of the walk, or if the query selects only groups of several runs.
+	ranked      *rowstore.Iterator // groups with several runs
+	rankedBytes int                // length of a key up to the score
+	// members walks all groups by first run, below membersBelow. membersBelow is 0 at the end of
+	// this walk, or if the query selects only groups with several runs.
 	members      *rowstore.VersionSeeker
 	membersBelow uint64
 }
@@ -211,7 +211,7 @@ type recent struct {
 func newRecent(v *index.View, q *choice, below uint64) (*recent, error) {
 	keys, family := v.Keys, rowstore.IdentityOf([]byte(q.By))
 	prefix := rankingKey(keys, nil, family, RankedRecent)
-	lower := rowstore.AppendVersion(bytes.Clone(prefix), max(below, 1)-1) // the last run, encoded as a version, is the score
+	lower := rowstore.AppendVersion(bytes.Clone(prefix), max(below, 1)-1) // the score is the last run, encoded as a version
 	ranked, err := v.Iterate(lower, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
 	if err != nil {
 		return nil, err
@@ -223,10 +223,10 @@ func newRecent(v *index.View, q *choice, below uint64) (*recent, error) {
 	return &recent{v, family, ranked, len(prefix), v.NewVersionSeeker(families, family[:]), below}, nil
 }
 
-// next returns the next group and its last live run, newest first. The identity is zero if the
-// group appears at another position of the walk.
+// next returns the next group and its last live run, latest first. The identity is zero if the
+// group belongs at another position in the walk.
 func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
-	var rankedSeq uint64 // event 0 is never a run
+	var rankedSeq uint64 // 0 if there is none; event 0 is never a run
 	if r.ranked.Valid() {
 		rankedSeq = rowstore.VersionOf(r.ranked.Key()[:r.rankedBytes+rowstore.VersionBytes])
 	} else if err := r.ranked.Error(); err != nil {
@@ -256,7 +256,8 @@ func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 	return member.Seq, id, true, err
 }
 
-// member returns the newest of the remaining members, or zero if there is none.
+// member returns the remaining member with the newest first run, or the zero Version if there is
+// none.
 func (r *recent) member() (member rowstore.Version, err error) {
 	if r.membersBelow > 0 {
 		member, _, err = r.members.Seek(r.membersBelow - 1)

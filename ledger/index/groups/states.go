@@ -69,7 +69,8 @@ func (f *Deriver) changeGroup(ctx context.Context, p records.Posting, r runChang
 	return f.Rows.Err
 }
 
-// liveNeighbours updates the dead ranges, and returns the live runs before and after the run.
+// liveNeighbours updates the dead ranges of a group and returns the live runs just before and after
+// the changed run.
 func (f *Deriver) liveNeighbours(id rowstore.Identity, r runChange) (before, after neighbour, err error) {
 	runs, err := f.groupRuns(id)
 	if err != nil {
@@ -87,8 +88,8 @@ func (f *Deriver) liveNeighbours(id rowstore.Identity, r runChange) (before, aft
 	return runs.neighbours(dead)
 }
 
-// changeOutput updates the count of the run's output, and returns how many live runs had the
-// output before.
+// changeOutput updates the count of the run's output and returns how many live runs had that output
+// before the change.
 func (f *Deriver) changeOutput(g *Version, p records.Posting, r runChange) (live uint64) {
 	if p.Family == records.OutputFamily {
 		g.flags |= isMarked
@@ -109,7 +110,7 @@ func (f *Deriver) changeOutput(g *Version, p records.Posting, r runChange) (live
 	return same.live
 }
 
-// factsOf returns the facts of the last run, or nil if there are no runs.
+// factsOf returns the facts of the last run that t counts, or nil if t counts no runs.
 func (f *Deriver) factsOf(ctx context.Context, t *Tally) ([]byte, error) {
 	if t.Runs == 0 {
 		return nil, nil
@@ -137,8 +138,7 @@ func differ(a, b neighbour) uint64 {
 	return 0
 }
 
-// insert adds a run between its neighbours. same is the number of other runs with the run's
-// output.
+// insert adds a run between its neighbours. same is the number of other runs with the same output.
 func (t *Tally) insert(seq, output uint64, before, after neighbour, same uint64) {
 	own := neighbour{seq, output, true}
 	t.flips = t.flips - differ(before, after) + differ(before, own) + differ(own, after)

@@ -6,8 +6,8 @@ import "math"
 type Tally struct {
 	Runs      uint64
 	outputs   uint64 // number of distinct outputs
-	commonest uint64 // number of runs with the commonest output
-	tied      uint64 // number of outputs that share the largest number of runs; 0 if unknown
+	commonest uint64 // number of runs with the most common output
+	tied      uint64 // number of outputs tied for the most runs; 0 if unknown
 	flips     uint64 // number of runs whose output differs from that of the previous run
 	spread    uint64 // sum of weight(n) over the outputs, where n is the output's number of runs
 	// first and Last are the seqs of the first and the last run. Output is the output of the
@@ -15,17 +15,17 @@ type Tally struct {
 	first, Last, Output uint64
 }
 
-// possible reports whether any sequence of runs has these counts.
+// possible reports whether there is a sequence of runs that has these counts.
 func (t *Tally) possible() bool {
 	return t.Runs == 0 || t.outputs <= t.Runs && t.tied <= t.outputs && t.flips < t.Runs && 0 < t.commonest && t.commonest <= t.Runs && (t.commonest == t.Runs) == (t.outputs == 1)
 }
 
-// weightUnit scales weights to whole numbers, so that the sum does not depend on the order of
-// additions.
+// weightUnit scales weights so that they can be rounded to whole numbers. Their sum then does not
+// depend on the order of additions.
 const weightUnit = 1 << 30
 
-// weight returns n·log₂ n, which an output with n runs adds to the spread. The sum does not
-// overflow for up to 500 million runs.
+// weight returns n·log₂ n, scaled by weightUnit, which is what an output with n runs adds to the
+// spread. The sum does not overflow for up to 500 million runs.
 func weight(n uint64) uint64 {
 	if n < 2 {
 		return 0
@@ -43,7 +43,8 @@ func (t *Tally) entropy() float64 {
 	return max(0, math.Log2(n)-float64(t.spread)/weightUnit/n)
 }
 
-// add adds a run after all other runs. same is the number of other runs with the run's output.
+// add adds a run that comes after all others. same is the number of other runs with the same
+// output.
 func (t *Tally) add(seq, output, same uint64) {
 	if t.Runs == 0 {
 		t.first = seq
@@ -54,7 +55,7 @@ func (t *Tally) add(seq, output, same uint64) {
 	t.join(same)
 }
 
-// join counts a run. same is the number of other runs with the run's output.
+// join includes a run in the counts. same is the number of other runs with the same output.
 func (t *Tally) join(same uint64) {
 	t.Runs++
 	if same == 0 {

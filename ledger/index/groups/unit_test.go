@@ -95,7 +95,7 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 			for i, fact := range facts(&r.IPC) {
 				*fact = text.Draw(t, fmt.Sprint(name, i))
 			}
-			// Both runs are in the group of the same input.
+			// Both runs belong to the group of the same input.
 			input := []byte("of the group")
 			r.InputHash, r.HasPayload = input, rapid.Bool().Draw(t, name+" has a payload")
 			if r.HasPayload && rapid.Bool().Draw(t, name+" has a seed in it") {
@@ -113,13 +113,13 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 	})
 }
 
-// drawnFacts is a random run together with its facts after encoding and decoding.
+// drawnFacts is a random run together with the run decoded from its encoded facts.
 type drawnFacts struct {
 	event.IPC
 	decoded event.IPC
 }
 
-// A group that waits to be ranked uses no more memory than index.Settings assumes.
+// A group that is waiting to be ranked uses no more memory than index.Settings assumes.
 func TestChangesAreSmall(t *testing.T) {
 	require.LessOrEqual(t, int(unsafe.Sizeof(change{})), 72)
 }

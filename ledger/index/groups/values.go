@@ -9,15 +9,16 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// A row of values has the identity of a name, and one version for each run that adds a new value of
-// the name. The version holds the new values, each preceded by its length. The names are LabelNames
-// and those that are passed to AddValue.
+// The key of a row in values is the identity of a name. The row has one version for each run that
+// adds new values for the name. The version holds these values, each preceded by its length. The
+// names are LabelNames and those passed to AddValue.
 const values rowstore.Dimension = 0x87
 
 // LabelNames is the name under which ListValues lists the names of the labels that runs have.
 const LabelNames = "label"
 
-// AddValue adds a new value to the list of a name. The caller makes sure that the value is new.
+// AddValue adds a new value to the list for a name. The caller must make sure that the value is
+// new.
 func AddValue(f *Deriver, name string, seq uint64, value []byte) {
 	id := rowstore.IdentityOf([]byte(name))
 	f.value = f.value[:0]
@@ -28,8 +29,8 @@ func AddValue(f *Deriver, name string, seq uint64, value []byte) {
 	f.Rows.Put(values, id[:], seq, f.value)
 }
 
-// noteLabel adds the name of a label to LabelNames if no earlier run has that label. p is the posting
-// of the label's value.
+// noteLabel adds the name of a label to the list for LabelNames if no earlier run has a label with
+// that name. p is the posting of the label's value.
 func noteLabel(f *Deriver, e *index.Event, p records.Posting) {
 	if _, _, known := f.Rows.NewestVersion(families, p.Family[:]); known {
 		return
@@ -42,7 +43,7 @@ func noteLabel(f *Deriver, e *index.Event, p records.Posting) {
 	}
 }
 
-// Value is a value of a name, and the first run that has it.
+// Value is a value listed for a name, with the seq of the first run that has it.
 type Value struct {
 	Seq  uint64
 	Text string

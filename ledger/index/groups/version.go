@@ -26,28 +26,29 @@ const (
 	isMarked
 )
 
-// Version is one version of a group: its runs up to and including one event (spec: Groups).
+// Version is one version of a group. It describes the group's runs up to and including one event
+// (spec: Groups).
 type Version struct {
 	seq   uint64 // seq of the event
 	flags byte   // a set of records.IsRecord, records.IsRun, addsOutput, AddsCombination, and isMarked
-	// Output is the output of the event's run, identified by the first run of the ledger with
-	// that output. It is 0 if the event is not a run.
+	// Output is the output of the event's run, identified by the first run in the ledger with that
+	// output. It is 0 if the event is not a run.
 	Output uint64
-	// Live counts the live runs, and All the runs of any state.
+	// Live counts the live runs, and All counts the runs in any state.
 	Live, All Tally
-	// The newest earlier events with addsOutput and with AddsCombination, or 0. They link the
-	// versions into two lists, newest first. The list of conditions exists in groups of the
-	// input, the input_hash, the system prompt, the model, and labels.
+	// The newest earlier events with addsOutput and with AddsCombination, or 0 if there are none.
+	// They link the versions into two lists, newest first. The list of conditions exists only in
+	// groups of an input, an input_hash, a system prompt, a model, or a label.
 	outputBefore, ConditionBefore uint64
-	// Facts are the facts of the last live run; only in groups of an input.
+	// Facts holds the facts of the last live run. It is set only in groups of an input.
 	Facts []byte
 }
 
 // HasDeadRuns reports whether some runs are not live.
 func (g *Version) HasDeadRuns() bool { return g.Live.Runs != g.All.Runs }
 
-// lastOutput returns the newest event with addsOutput, up to and including this one, or 0 if
-// there is none.
+// lastOutput returns the newest event with addsOutput, up to and including the event of this
+// version, or 0 if there is none.
 func (g *Version) lastOutput() uint64 {
 	if g.flags&addsOutput != 0 {
 		return g.seq
@@ -55,8 +56,8 @@ func (g *Version) lastOutput() uint64 {
 	return g.outputBefore
 }
 
-// LastNewCombination returns the newest event with AddsCombination, up to and including this one, or
-// 0 if there is none.
+// LastNewCombination returns the newest event with AddsCombination, up to and including the event of
+// this version, or 0 if there is none.
 func (g *Version) LastNewCombination() uint64 {
 	if g.flags&AddsCombination != 0 {
 		return g.seq
@@ -75,7 +76,8 @@ func (g *Version) lone() bool {
 	return g.flags&records.IsRun != 0 && g.All.Runs == 1 && g.Live.Runs == 1 && g.All.first == g.seq
 }
 
-// append encodes a version. Seqs are encoded as distances from the version's seq.
+// append appends the encoded version to dst. Seqs are encoded as distances from the version's own
+// seq.
 func (g *Version) append(dst []byte) []byte {
 	flags := g.flags
 	if g.All.Runs == 0 {
@@ -102,7 +104,7 @@ func (g *Version) append(dst []byte) []byte {
 	return append(dst, g.Facts...)
 }
 
-// distance returns the distance to an earlier event, or 0 if there is none.
+// distance returns how far before precedes seq, or 0 if before is 0.
 func distance(seq, before uint64) uint64 {
 	if before == 0 {
 		return 0
@@ -115,8 +117,8 @@ func (g *Version) appendTally(dst []byte, t *Tally) []byte {
 	if t.Runs == 0 {
 		return dst
 	}
-	// In a group of many runs, usually almost every run has its own output, so these
-	// differences are small.
+	// In a group with many runs, almost every run usually has its own output, so these differences
+	// are small.
 	for _, n := range [...]uint64{t.Runs - t.outputs, t.commonest, t.outputs - t.tied, t.Runs - t.flips, t.spread, g.seq - t.first, g.seq - t.Last} {
 		dst = binary.AppendUvarint(dst, n)
 	}
@@ -126,7 +128,7 @@ func (g *Version) appendTally(dst []byte, t *Tally) []byte {
 	return binary.AppendUvarint(dst, g.seq-t.Output)
 }
 
-// Decode decodes the version that event seq wrote. Its facts alias value.
+// Decode decodes the version of a group that event seq wrote. The version's facts alias value.
 func Decode(seq uint64, value []byte) (Version, error) {
 	g := Version{seq: seq}
 	d := groupDecoder{rest: value, seq: seq}
@@ -159,7 +161,7 @@ func Decode(seq uint64, value []byte) (Version, error) {
 type groupDecoder struct {
 	rest []byte
 	seq  uint64 // seq of the version
-	bad  bool   // the value is damaged
+	bad  bool   // set if the value is damaged
 }
 
 func (d *groupDecoder) err() error {
@@ -189,7 +191,7 @@ func (d *groupDecoder) uvarint() uint64 {
 	return n
 }
 
-// before decodes the seq of an earlier event, or 0 for none.
+// before decodes the seq of an earlier event, or 0 if there is none.
 func (d *groupDecoder) before() uint64 {
 	if n := d.uvarint(); n > 0 {
 		return d.seq - n
@@ -216,7 +218,7 @@ func (d *groupDecoder) tally(t *Tally, g *Version) {
 // IsRunVersion reports whether a run wrote a version of a group.
 func IsRunVersion(r rowstore.Version) bool { return HasFlag(r, records.IsRun) }
 
-// HasFlag reports whether a version of a group has a flag.
+// HasFlag reports whether a version of a group has the given flag.
 func HasFlag(r rowstore.Version, flag byte) bool {
 	return len(r.Value) > 0 && r.Value[0]&flag != 0
 }

@@ -16,7 +16,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// axisBody returns the body of an IPC record that has an axis payload with a seed.
+// axisBody returns the body of an IPC record whose payload contains axes and a seed.
 func axisBody(t tester, scene, seed int, model, output string) string {
 	t.Helper()
 	return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"axes":{"warmth":{"label":"warm","score":0.%d}},"policy_hash":"p%d","seed":%d,`+

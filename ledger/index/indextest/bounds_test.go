@@ -15,7 +15,7 @@ import (
 // markEvents is the number of events that share a time mark.
 const markEvents = 64
 
-// firstSince returns the first event that was recorded at a time or later.
+// firstSince returns the first event that was recorded at the given time or later.
 func firstSince(v *index.View, at time.Time) (uint64, error) {
 	from, _, err := v.SeqsIn(index.TimeRange{Since: &at})
 	return from, err

@@ -17,7 +17,7 @@ import (
 	"colophon/ledger/index/citations"
 )
 
-// citationEvent is an event about citations or sources, as encoding/json decodes it.
+// citationEvent is an event about citations or sources, as decoded by encoding/json.
 type citationEvent struct {
 	seq    uint64
 	Kind   string
@@ -48,7 +48,7 @@ func (j *journal) citedEvents(size uint64) []citationEvent {
 	return events
 }
 
-// set returns the event as a citation set with the citations for which wanted returns true.
+// set returns the event as a citation set, with only the citations for which wanted returns true.
 func (e *citationEvent) set(wanted func(citations.Citation) bool) citations.Set {
 	s := citations.Set{Seq: e.seq, Time: e.Time, RunID: e.Record.RunID, Subject: e.Record.Subject}
 	for _, c := range e.Record.Citations {
@@ -167,7 +167,7 @@ func naivePairs(s *citations.Set) map[naivePair]bool {
 	return pairs
 }
 
-// naiveLost returns the chunks that a set cites but that its sources do not list after these
+// naiveLost returns the chunks that a set cites but that their sources do not list as of the given
 // events.
 func naiveLost(events []citationEvent, set *citations.Set) (lost []citations.LostChunk) {
 	for i, c := range set.Citations {
@@ -203,8 +203,8 @@ func naiveReregistered(events []citationEvent, a, b *citations.Set) (changed []c
 
 type naivePair struct{ source, chunk string }
 
-// naiveStaleness finds stale citations. It walks over the events and, for each event, back
-// over all earlier events.
+// naiveStaleness finds stale citations by going through the events and, for each event, back
+// through all earlier events.
 type naiveStaleness struct {
 	events []citationEvent
 	from   map[naivePair]uint64 // sets before this event are already superseded
@@ -304,8 +304,8 @@ func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
 	}
 }
 
-// inOrder sorts stale citations in the order of ListStaleOfSource, except that the chunks of one event
-// are sorted by hash.
+// inOrder sorts stale citations in the order of ListStaleOfSource, except that chunks superseded by
+// the same event are sorted by hash.
 func inOrder(list []citations.StaleCitation) []citations.StaleCitation {
 	slices.SortFunc(list, func(a, b citations.StaleCitation) int {
 		return cmp.Or(cmp.Compare(b.SupersededBy, a.SupersededBy), strings.Compare(a.ChunkHash, b.ChunkHash), cmp.Compare(b.Seq, a.Seq))
@@ -354,12 +354,12 @@ func citationSet(subject string, citations ...string) string {
 	return citationSetOf(`"r"`, subject, citations...)
 }
 
-// citationSetOf is like citationSet, but with the given run_id as JSON.
+// citationSetOf is like citationSet, but takes the run_id, as JSON.
 func citationSetOf(run, subject string, citations ...string) string {
 	return foreign("citation_set", "{}", fmt.Sprintf(`{"citations":[%s],"run_id":%s,"subject":%q}`, strings.Join(citations, ","), run, subject))
 }
 
-// citation returns a citation in a set. The section is JSON.
+// citation returns one citation of a set. section is JSON.
 func citation(source, chunk, section string) string {
 	return fmt.Sprintf(`{"chunk_hash":%q,"section":%s,"source_id":%q,"weight":0.5}`, chunk, section, source)
 }

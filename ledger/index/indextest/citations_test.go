@@ -142,7 +142,8 @@ func requireCitations(t *rapid.T, v *index.View, events []citationEvent, limit i
 	requireDerived(t, v, events)
 }
 
-// requireStale compares two lists. The chunks that one event superseded can be in any order.
+// requireStale compares two lists of stale citations. Chunks that were superseded by the same event
+// can be in any order.
 func requireStale(t *rapid.T, want, got []citations.StaleCitation) {
 	require.True(t, slices.IsSortedFunc(got, func(a, b citations.StaleCitation) int {
 		switch {
@@ -231,8 +232,8 @@ func TestRecitedChunksAreStale(t *testing.T) {
 	}
 }
 
-// A registration with a list supersedes the cited chunks that the list lacks. Sets that cite
-// such a chunk later are stale at once, until the source is registered without a list.
+// A registration with a list supersedes the cited chunks that are not in the list. Sets that cite
+// such a chunk later are stale from the start, until the source is registered without a list.
 func TestUnlistedChunksAreStale(t *testing.T) {
 	one, two := chunkOf("one"), chunkOf("two")
 	list := fmt.Sprintf(`,"chunk_hashes":[%q]`, two)
@@ -260,8 +261,8 @@ func TestUnlistedChunksAreStale(t *testing.T) {
 	require.Empty(t, unregistered(7))
 }
 
-// An event that supersedes more chunks than fit into a batch is stored in parts. No view sees
-// any part before the last one is stored, and an interrupted fold continues.
+// An event that supersedes more chunks than fit into a batch is stored in parts. No view sees any
+// of the parts before the last one is stored, and an interrupted fold can be resumed.
 func TestAnEventIsStoredInParts(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))

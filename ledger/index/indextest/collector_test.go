@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// exposed returns the samples and the comments from one scrape of a collector.
+// exposed scrapes a collector once and returns the samples and the comments.
 func exposed(t *testing.T, c prometheus.Collector) (samples, comments string) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

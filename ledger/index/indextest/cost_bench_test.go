@@ -23,8 +23,8 @@ func distinct(t tester, n int) string {
 		"temperature":0.7,"max_tokens":256}`, n, n, n))
 }
 
-// distinctBatches returns the bodies of the given number of events, in batches of each events,
-// as a ledger commits them.
+// distinctBatches returns the bodies of the given number of events, split into batches of the given
+// size, as a ledger commits them.
 func distinctBatches(t tester, events, each int) [][]string {
 	t.Helper()
 	var batches [][]string
@@ -38,7 +38,7 @@ func distinctBatches(t tester, events, each int) [][]string {
 	return batches
 }
 
-// cpuTime returns the CPU time of the process in microseconds.
+// cpuTime returns the CPU time that the process has used, in microseconds.
 func cpuTime(t tester) float64 {
 	t.Helper()
 	var usage syscall.Rusage
@@ -51,7 +51,7 @@ func cpuTime(t tester) float64 {
 type indexCost struct {
 	events                         int
 	cpu                            float64 // in microseconds
-	flushed, compacted, left, keys uint64  // the first three in bytes, keys as a count
+	flushed, compacted, left, keys uint64  // keys is a count; the others are in bytes
 }
 
 // add adds the cost of an index that is about to be closed. It first waits until no compaction is
@@ -117,7 +117,7 @@ func benchmarkFold(b *testing.B, log *journal, events int) {
 	cost.report(b)
 }
 
-// BenchmarkFollowDistinct follows a log that grows by small commits.
+// BenchmarkFollowDistinct follows a log that grows in small commits.
 func BenchmarkFollowDistinct(b *testing.B) {
 	const events, each = 300_000, 64
 	batches := distinctBatches(b, events, each)

@@ -20,7 +20,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// fullRecords are records that together have a check of every existing field.
+// fullRecords are records that together have a check of every field that can be checked.
 var fullRecords = []struct {
 	kind record.Kind
 	text string

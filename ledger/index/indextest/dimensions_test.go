@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/query"
 )
 
-// Only dimensions whose rows have versions declare the length of their rows.
+// Only dimensions whose rows have versions declare the length of a row's key.
 func TestRowBytes(t *testing.T) {
 	for d, n := range index.SchemaOf(query.Families()) {
 		if n > 0 {

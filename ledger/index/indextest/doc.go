@@ -1,3 +1,3 @@
-// Package indextest tests the index of a ledger. It folds whole logs, and compares the answers
-// with models that walk over all events.
+// Package indextest tests the index of a ledger. It folds whole logs and compares the answers with
+// those of models that go through all events.
 package indextest

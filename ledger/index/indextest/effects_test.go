@@ -21,7 +21,7 @@ func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 			`"temperature":0.7,"model":%q,"output":%q}`, tokens, model, output))
 	}
 	var bodies []string
-	for tokens := range 9 { // the number of ipc_ids per model equals the number of events between the sizes
+	for tokens := range 9 { // so that each model has as many ipc_ids as there are events between the sizes
 		bodies = append(bodies, limited("m", "yes", tokens), limited("n", "no", tokens)) // events 1 to 18
 	}
 	f, log := foldBodies(t, append(bodies,
@@ -53,8 +53,8 @@ func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 	}
 }
 
-// CountFrom returns the same totals for a label as Count. The events between the two sizes
-// include changes of state of runs with the label and without it.
+// For a label, CountFrom returns the same totals as Count. The events between the two sizes include
+// state changes of runs with and without the label.
 func TestEffectTotalsOfLabels(t *testing.T) {
 	labelled := func(label, output string, tokens int) string {
 		return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":%d,`+
@@ -101,7 +101,7 @@ func TestEffectTotalsOfLabels(t *testing.T) {
 }
 
 // The effect of a payload member is found in pairs of runs that agree in everything else, including
-// all other members. A run's seed is not a member, even if the payload contains it.
+// all other members. A run's seed does not count as a member, even if the payload contains it.
 func TestEffectsOfPayloadMembers(t *testing.T) {
 	run := func(payload, seed, output string) string {
 		return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":%s,%s"system_prompt":"kind","max_tokens":9,"temperature":0.7,"model":"m","output":%q}`, payload, seed, output))
@@ -110,18 +110,18 @@ func TestEffectsOfPayloadMembers(t *testing.T) {
 	bodies := []string{
 		run(`{"a":1,"b":1,"seed":7}`, "", "yes"),        // event 1
 		run(`{"a":2,"b":1}`, seed, "no"),                // event 2: the partner of 1
-		run(`{"a":1,"b":1}`, seed, "well"),              // event 3: the second run with the values of event 1
+		run(`{"a":1,"b":1}`, seed, "well"),              // event 3: the second run with the same values as event 1
 		run(`{"a":2,"b":1,"seed":7}`, "", "well"),       // event 4: the partner of 3
 		run(`{"a":1,"b":2}`, seed, "yes"),               // event 5: another member differs
 		run(`{"a":2,"b":1}`, `"seed":8,`, "yes"),        // event 6: the seed differs
 		run(`{"a":2,"b":1,"c":null}`, seed, "yes"),      // event 7: has one more member
 		run(`{"b":1}`, seed, "yes"),                     // event 8: lacks the member
-		run(`{"a":2,"b":1,"seed":8}`, seed, "yes"),      // event 9: the payload's seed is a member
+		run(`{"a":2,"b":1,"seed":8}`, seed, "yes"),      // event 9: the payload's seed is not that of the run, so it is a member
 		run(`{"a":2.0,"b":1}`, seed, "yes"),             // event 10: a different value of the member
 		run(`{"a":1,"b":1}`, `"seed":null,`, "yes"),     // event 11: no seed
 		run(`{"a":2,"b":1}`, `"seed":null,`, "no"),      // event 12: the partner of 11
 		run(`{"a":1,"b":1,"seed":0}`, "", "yes"),        // event 13
-		run(`{"seed":0,"b":1,"a":1}`, "", "yes"),        // event 14: the second run with the values of event 13
+		run(`{"seed":0,"b":1,"a":1}`, "", "yes"),        // event 14: the second run with the same values as event 13
 		run(`{"a":2,"b":1,"seed":0}`, "", "yes"),        // event 15: the partner of 13
 		run(`{"a":1,"b":{"c":[1,2]},"seed":0}`, "", ""), // event 16: has no partner
 	}
