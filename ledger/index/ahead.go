@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"slices"
 )
 
 // Limits for reading and decoding events ahead of the fold. Reading ahead runs in parallel with the
@@ -20,9 +21,11 @@ const largeEntry = 8 << 10
 type chunk struct {
 	entries []byte // the encoded entries, one after the other
 	events  [chunkEvents]Event
-	count   int   // number of events
-	large   bool  // an entry is longer than largeEntry
-	err     error // error of reading or decoding the event after the last one, or nil
+	seq     uint64 // seq of the first event
+	count   int    // number of events
+	folded  int    // number of events that have been folded
+	large   bool   // an entry is longer than largeEntry
+	err     error  // error of reading or decoding the event after the last one, or nil
 }
 
 // reset empties a chunk. Each event keeps a buffer that is as large as the largest entry that it
@@ -32,7 +35,7 @@ func (c *chunk) reset() {
 	if c.large {
 		*c = chunk{entries: c.entries}
 	}
-	c.entries, c.count, c.err = c.entries[:0], 0, nil
+	c.entries, c.count, c.folded, c.err = c.entries[:0], 0, 0, nil
 }
 
 // newChunks returns a channel with the free chunks of a fold. A chunk is nil until it is first
@@ -45,12 +48,12 @@ func newChunks() chan *chunk {
 	return free
 }
 
-// ahead starts a goroutine that reads and decodes the log from the fold's position up to the head.
-// The caller returns each chunk to f.fold.chunks after use. The goroutine stops at the head of the
-// log, after an error, or when ctx is done.
+// ahead starts a goroutine that reads and decodes the log, from the first event that has not been
+// decoded yet up to the head. The caller returns each chunk to f.fold.chunks after use. The goroutine
+// stops at the head of the log, after an error, or when ctx is done.
 func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 	ready := make(chan *chunk, chunksAhead)
-	r := aheadReader{ctx: ctx, free: f.fold.chunks, ready: ready, preparers: f.fold.preparers, seq: f.fold.state.size}
+	r := aheadReader{ctx: ctx, free: f.fold.chunks, ready: ready, preparers: f.fold.preparers, seq: f.fold.decodedTo()}
 	go func() {
 		defer close(ready)
 		for entry, err := range f.log.Entries(ctx, r.seq) {
@@ -61,6 +64,58 @@ func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 		r.send()
 	}()
 	return ready
+}
+
+// decodedTo returns the seq of the first event that has not been decoded yet. It first discards the
+// decoded events if the fold no longer continues with them.
+func (f *Fold) decodedTo() uint64 {
+	seq := f.state.size
+	for i, c := range f.decoded {
+		if i == 0 && c.seq+uint64(c.folded) != seq || i > 0 && c.seq != seq {
+			f.discardDecoded()
+			return f.state.size
+		}
+		seq = c.seq + uint64(c.count)
+	}
+	return seq
+}
+
+// discardDecoded frees the chunks of decoded events that have not been folded.
+func (f *Fold) discardDecoded() {
+	for _, c := range f.decoded {
+		f.chunks <- c
+	}
+	f.decoded = f.decoded[:0]
+}
+
+// keepDecoded keeps the rest of what a stopped goroutine has decoded for the next batch. That
+// goroutine may have stopped with an error, which the next one then gets again.
+func (f *Fold) keepDecoded(ready <-chan *chunk) {
+	for c := range ready {
+		if c.err = nil; c.count == 0 {
+			f.chunks <- c
+			continue
+		}
+		f.decoded = append(f.decoded, c)
+	}
+}
+
+// next returns the next chunk to fold. It returns false at the head of the log.
+func (f *Fold) next(ready <-chan *chunk) (*chunk, bool) {
+	if len(f.decoded) == 0 {
+		c, ok := <-ready
+		if !ok {
+			return nil, false
+		}
+		f.decoded = append(f.decoded, c)
+	}
+	return f.decoded[0], true
+}
+
+// free frees the chunk that next returned.
+func (f *Fold) free() {
+	f.chunks <- f.decoded[0]
+	f.decoded = slices.Delete(f.decoded, 0, 1)
 }
 
 // aheadReader fills chunks. It belongs to the goroutine that ahead starts.
@@ -89,6 +144,7 @@ func (r *aheadReader) take(entry []byte, err error) bool {
 			r.chunk = new(chunk)
 		}
 		r.chunk.reset()
+		r.chunk.seq = r.seq
 	}
 	c := r.chunk
 	if err == nil {

@@ -28,6 +28,7 @@ type Fold struct {
 	waitsForSpace bool // there was not enough disk space for the last batch
 
 	chunks       chan *chunk  // free chunks for reading ahead
+	decoded      []*chunk     // chunks of decoded events that have not been folded, in order; the first one may be folded in part
 	flushPending func() error // Follower.flushPending
 
 	derivers  []Deriver
@@ -151,28 +152,34 @@ func (f *Follower) beginBatch() {
 func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ready := f.ahead(ctx)
-	defer func() { // drain ready until the goroutine closes it; then all chunks are free
+	defer func() {
 		cancel()
-		for c := range ready {
-			f.fold.chunks <- c
-		}
+		f.fold.keepDecoded(ready)
 	}()
 	from := f.fold.state.size
-	for c := range ready {
-		full, err := f.fold.chunk(ctx, c, from)
-		f.fold.chunks <- c
-		if full || err != nil {
+	for {
+		if err := ctx.Err(); err != nil {
 			return f.fold.state.size > from || !f.fold.Rows.IsEmpty(), err
 		}
+		c, ok := f.fold.next(ready)
+		if !ok {
+			return f.fold.state.size > from, nil
+		}
+		if full, err := f.fold.chunk(ctx, c, from); full || err != nil {
+			return f.fold.state.size > from || !f.fold.Rows.IsEmpty(), err
+		}
+		f.fold.free()
 	}
-	return f.fold.state.size > from, nil
 }
 
 // chunk folds the events of a chunk into the batch that began at seq from. It reports whether the
-// batch must end.
+// batch must end. An event that must be folded again is decoded again, because families may change it.
 func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err error) {
-	for i := range c.count {
-		err := f.event(ctx, &c.events[i])
+	for c.folded < c.count {
+		err := f.event(ctx, &c.events[c.folded])
+		if err != nil {
+			f.discardDecoded()
+		}
 		if errors.Is(err, ErrBatchNotEmpty) || errors.Is(err, ErrBatchFull) {
 			f.state.partial = errors.Is(err, ErrBatchFull)
 			return true, nil
@@ -180,12 +187,14 @@ func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err
 		if err != nil {
 			return true, fmt.Errorf("folding event %d: %w", f.state.size, err)
 		}
+		c.folded++
 		if f.state.size-from >= f.batchEvents || f.Rows.IsFull() {
 			return true, nil
 		}
 	}
-	if c.err != nil {
-		return true, fmt.Errorf("folding event %d: %w", f.state.size, c.err)
+	if err := c.err; err != nil {
+		f.discardDecoded() // so that the next batch reads the event again
+		return true, fmt.Errorf("folding event %d: %w", f.state.size, err)
 	}
 	return false, nil
 }
