@@ -5,5 +5,5 @@ import _ "embed"
 
 // OpenAPI is the contract of the REST API, embedded from openapi.yaml.
 //
-// go:embed openapi.yaml
+//go:embed openapi.yaml
 var OpenAPI []byte

@@ -8,7 +8,7 @@ import _ "embed" // for Lines
 // Lines holds the request body for POST /batch. Each line has an idempotency key, so posting the lines again
 // adds nothing.
 //
-// go:embed example.ndjson
+//go:embed example.ndjson
 var Lines []byte
 
 // Label and LabelValue are the name and the value of a label that every record of the example has.

@@ -28,7 +28,7 @@ import (
 // Servers that already have the database open do not read the row again, so the release notes must
 // say that all servers have to be stopped.
 //
-// go:embed migrations/*.sql
+//go:embed migrations/*.sql
 var migrations embed.FS
 
 const codeNoTable = "42P01"
