@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -54,15 +55,21 @@ func fillings(size int) map[string]string {
 // of the schema is replaced by a filling, or one list by many copies of its first element.
 func bodies(example map[string]any, schema *openapi3.Schema) map[string][]byte {
 	found := make(map[string][]byte)
-	put := func(at string, set func(json.RawMessage), filling string) {
-		set(json.RawMessage(filling))
-		found[at] = encoded(example)
+	// place stands for a filling while a body is encoded, because encoding a long filling takes long.
+	const place = `"place of the filling"`
+	frame := func(set func(json.RawMessage)) []byte {
+		set(json.RawMessage(place))
+		return encoded(example)
+	}
+	put := func(name string, frame []byte, filling string) {
+		found[name] = bytes.Replace(frame, []byte(place), []byte(filling), 1)
 	}
 	ways := fillings(bulk)
 	var walk func(at string, value any, set func(json.RawMessage))
 	walk = func(at string, value any, set func(json.RawMessage)) {
+		around := frame(set)
 		for name, filling := range ways {
-			put(at+" of "+name, set, filling)
+			put(at+" of "+name, around, filling)
 		}
 		within := func(name string, member any, to func(any)) {
 			walk(at+"/"+name, member, func(text json.RawMessage) {
@@ -81,7 +88,7 @@ func bodies(example map[string]any, schema *openapi3.Schema) map[string][]byte {
 				break
 			}
 			first := string(encoded(value[0])) + ","
-			put(at+" of its first element", set, "["+strings.TrimSuffix(strings.Repeat(first, bulk/len(first)), ",")+"]")
+			put(at+" of its first element", around, "["+strings.TrimSuffix(strings.Repeat(first, bulk/len(first)), ",")+"]")
 			within("0", value[0], func(to any) { value[0] = to })
 		}
 		set(encoded(value))
