@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -43,16 +44,21 @@ const ndjson = "application/x-ndjson"
 
 func loadContract(t testing.TB) contract {
 	t.Helper()
+	doc, err := parsedContract()
+	require.NoError(t, err)
+	return contract{doc}
+}
+
+// parsedContract parses the contract once, because that takes a tenth of a second. Tests do not change it.
+var parsedContract = sync.OnceValues(func() (*openapi3.T, error) {
 	openapi3filter.RegisterBodyDecoder(ndjson, decodeLines)
 	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("text/javascript", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("text/css", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("image/svg+xml", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder(otlp.Protobuf, openapi3filter.FileBodyDecoder)
-	doc, err := openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
-	require.NoError(t, err)
-	return contract{doc}
-}
+	return openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
+})
 
 // decodeLines decodes NDJSON as an array, which is how the contract describes it.
 func decodeLines(body io.Reader, header http.Header, schema *openapi3.SchemaRef, encoding openapi3filter.EncodingFn) (any, error) {
