@@ -194,7 +194,7 @@ func TestArrows(t *testing.T) {
 	for _, p := range list(t, "./...") {
 		from, _ := own(p.ImportPath)
 		allowed, known := arrows[from]
-		require.True(t, known, "list in arrows what %s may import", p.ImportPath)
+		require.True(t, known, "list in allowedImports what %s may import", p.ImportPath)
 		for _, path := range p.Imports {
 			if to, ours := own(path); ours {
 				require.True(t, slices.Contains(allowed, to) || slices.Contains(allowed, everything), "%s must not import %s", p.ImportPath, path)

@@ -20,8 +20,8 @@ import (
 // request on the connection, because net/http then panics. With the server's own listener, which
 // closes the connection, the two reads rarely overlap.
 func TestBatchThatEndsBeforeItsBody(t *testing.T) {
-	for name, listen := range map[string]bool{"of its own": false, "of the server": true} {
-		t.Run("listener "+name, func(t *testing.T) {
+	for name, listen := range map[string]bool{"httptest's listener": false, "the server's listener": true} {
+		t.Run(name, func(t *testing.T) {
 			logged := new(locked.Buffer)
 			s := start(t, func(c *Config) {
 				c.Log = slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))

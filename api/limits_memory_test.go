@@ -36,7 +36,7 @@ func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	s.underWay(limits.BodyCopies * 14_000)
 
 	refused := s.post("/ipc-records", body)
-	require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "the memory for bodies is used up")
+	require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "too much memory for bodies is in use")
 	require.NotEmpty(t, refused.header.Get("Retry-After"))
 	lines := s.batch(ipcLine("a", "1") + ipcLine("b", strings.Repeat("x", 15_000)) + ipcLine("c", "2")).parsed()
 	require.Equal(t, []int{0, http.StatusServiceUnavailable, 0}, []int{lines[0].Status, lines[1].Status, lines[2].Status})

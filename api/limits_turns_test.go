@@ -86,7 +86,7 @@ func TestFiltersSelectABoundedNumber(t *testing.T) {
 		}
 		for _, filter := range []string{`"kind":"run_dag"`, `"kind":"run_dag","clock":"occurred"`} {
 			p := request(filter, "").problem(http.StatusUnprocessableEntity)
-			require.Equal(t, "/filter: selects among more than 2 records; send several requests with since and until, or raise --max-selected", p.Detail)
+			require.Equal(t, "/filter: selects from more than 2 records; split the request with since and until, or raise --max-selected", p.Detail)
 		}
 		request(`"kind":"run_dag"`, `,"as_of":3`).want(http.StatusOK)
 		request(`"kind":"run_dag","clock":"occurred","since":"2025-11-30T12:00:02Z"`, "").want(http.StatusOK)

@@ -45,7 +45,7 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 		registry: registry,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colophon_http_requests_total",
-			Help: "Requests answered, by route, method and status; 400 and above are refusals.",
+			Help: "Requests answered, by route, method, and status; statuses of 400 and above are refusals or failures.",
 		}, []string{"route", "method", "status"}),
 		underWay: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "colophon_http_requests_in_progress",
@@ -119,7 +119,7 @@ var (
 	lag      = prometheus.NewDesc("colophon_index_lag_events", "Events in the ledger that its index has not folded yet.", []string{"ledger"}, nil)
 	age      = prometheus.NewDesc("colophon_checkpoint_age_seconds", "Time since the last checkpoint was signed; it also grows while the ledger is idle.", []string{"ledger"}, nil)
 	running  = prometheus.NewDesc("colophon_index_running", "1 while the ledger's index follows its log, 0 after it has stopped because of an error.", []string{"ledger"}, nil)
-	rebuilds = prometheus.NewDesc("colophon_index_rebuilds_total", "How often, since the process started, the index was found damaged and replaced by an empty one.", nil, nil)
+	rebuilds = prometheus.NewDesc("colophon_index_rebuilds_total", "Number of times since the process started that the index was found damaged and replaced with an empty one.", nil, nil)
 	writable = prometheus.NewDesc("colophon_storage_writable", "1 while the ledger accepts writes, 0 while free disk space is below --min-free-space or the ledger cannot sign, for example because its signing key is missing.", []string{"ledger"}, nil)
 )
 

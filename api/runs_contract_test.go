@@ -218,7 +218,7 @@ func TestUnregisteredSourcesAreRejected(t *testing.T) {
 	s.do(t, post(sets, cite("first", "s one")), http.StatusCreated) // 1: allowed by default
 	set("reject")
 	a := s.do(t, post(sets, cite("a", "s one", "t two", "s three")), http.StatusUnprocessableEntity)
-	require.Contains(t, string(a.body), `"detail":"the ledger refuses citations of sources that are not registered, such as \"s\" (3 citations); `+
+	require.Contains(t, string(a.body), `"detail":"the ledger refuses citations of sources that are not registered, such as \"s\" (citations: 3); `+
 		`register each source, then send the set again"`)
 	require.Contains(t, string(a.body), `{"pointer":"/citations/1/source_id","detail":"source \"t\" is not registered; register it with PUT /v1/ledgers/default/sources/t"}`)
 	s.do(t, post(sets, cite("first", "s one")), http.StatusOK) // replayed
@@ -236,7 +236,7 @@ func TestUnregisteredSourcesAreRejected(t *testing.T) {
 	a = s.do(t, post(prefix+"/batch", strings.Join(lines, "\n")+"\n").with("Content-Type", ndjson), http.StatusOK)
 	answers := strings.Split(strings.TrimSpace(string(a.body)), "\n")
 	require.Len(t, answers, 5)
-	for i, want := range []string{`"kind":"citation_set"`, `"pointer":"/record/citations/1/source_id"`, `"replayed":true`, `such as \"t\" (1 citations)`, `"kind":"ipc_record"`} {
+	for i, want := range []string{`"kind":"citation_set"`, `"pointer":"/record/citations/1/source_id"`, `"replayed":true`, `such as \"t\" (citations: 1)`, `"kind":"ipc_record"`} {
 		require.Contains(t, answers[i], want)
 	}
 	s.do(t, verb(http.MethodDelete, sourceOf, "", "source_id", "s"), http.StatusCreated)

@@ -71,7 +71,7 @@ func TestTextsHoldMemoryAndACore(t *testing.T) {
 		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "core", path)
 		release()
 		release = s.fillReading()
-		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "is used up", path)
+		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "too much memory for answers is in use", path)
 		release()
 		s.get(path).want(http.StatusOK)
 		require.Eventually(t, func() bool { return s.server().shared.Limits.Reading.InUse() == 0 }, patience, time.Millisecond, path)

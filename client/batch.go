@@ -290,9 +290,9 @@ var errSilent = fmt.Errorf("%w: the server has neither read nor answered a line"
 // reads from the request or answers. If limit is 0, the timer never cancels. The caller must stop the timer.
 func (b *batch) watch(limit time.Duration, cancel context.CancelCauseFunc) *time.Timer {
 	var timer *time.Timer
-	seen := uint64(0) // moves when the timer last fired
+	seen := uint64(0) // progress when the timer last fired
 	timer = time.AfterFunc(math.MaxInt64, func() {
-		// moves must be read last: an event that begins a wait increments moves first.
+		// progress must be read last: an event that begins a wait increments progress first.
 		waits := !b.yielding.Load() && b.oldestSent() != nil
 		moves := b.moves.Load()
 		if waits && moves == seen {

@@ -89,7 +89,7 @@ func TestBatchAnswersEachLineInOrder(t *testing.T) {
 				case 5:
 					require.ErrorIs(t, result.Err, wire.ErrInvalidText)
 				case 9:
-					require.ErrorContains(t, result.Err, "not one JSON value")
+					require.ErrorContains(t, result.Err, "not a single JSON value")
 				default:
 					require.NoError(t, result.Err)
 					require.NoError(t, l.Verify(result.Receipt))

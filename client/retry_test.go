@@ -177,7 +177,7 @@ func TestRetryAfter(t *testing.T) {
 	failed := (*client.Error)(nil)
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, 24*time.Hour, failed.RetryAfter)
-	require.Equal(t, int32(1), requests.Load(), "a Retry-After longer than Longest must not be waited for")
+	require.Equal(t, int32(1), requests.Load(), "the client must not wait for a Retry-After longer than LongestPause")
 }
 
 // A call does not begin a pause that would outlast its context's deadline.

@@ -122,7 +122,7 @@ func numericDate(v pyjson.Value) (time.Time, error) {
 func (i *issuer) identity(c *claims) (*Identity, error) {
 	claimed := c.value(i.config.NameClaim)
 	if claimed.Kind() != pyjson.String {
-		return nil, fmt.Errorf("the claim %q is not a name: it is missing, or it is not a string", i.config.NameClaim)
+		return nil, fmt.Errorf("the claim %q is missing or is not a string", i.config.NameClaim)
 	}
 	name := string(claimed.Text())
 	if err := checkClaimedName(name); err != nil {

@@ -64,7 +64,7 @@ var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 // certificate.
 func checkName(name string) error {
 	if !namePattern.MatchString(name) || name == anonymous {
-		return fmt.Errorf("%q is not a valid name: a name has 1 to 64 lower-case letters, digits, dots, underscores and hyphens, begins with a letter or digit, and is not %q", name, anonymous)
+		return fmt.Errorf("%q is not a valid name: a name consists of 1 to 64 lower-case letters, digits, dots, underscores, and hyphens, begins with a letter or digit, and is not %q", name, anonymous)
 	}
 	return nil
 }

@@ -263,7 +263,7 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 		"payload no JSON":           {parts[0] + "." + part("{") + "." + parts[2], "payload of the JWT"},
 		"header no JSON":            {part("{") + "." + parts[1] + "." + parts[2], "malformed jwt"},
 		"claims no object":          {signText(t, jose.RS256, p.keys["first"], "first", []byte(`"`+p.url+`"`)), "payload of the JWT"},
-		"no name":                   {sign(t, jose.RS256, p.keys["first"], "first", p.claims(func(c map[string]any) { delete(c, "sub") })), "is not a name"},
+		"no name":                   {sign(t, jose.RS256, p.keys["first"], "first", p.claims(func(c map[string]any) { delete(c, "sub") })), "is missing or is not a string"},
 		"empty name":                {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", ""))), "1 to 255 bytes"},
 		"long name":                 {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", strings.Repeat("a", 256)))), "1 to 255 bytes"},
 		"name with a line end":      {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", "a\nb"))), "invisible characters"},
@@ -451,8 +451,8 @@ func TestActorsOfSeveralIssuers(t *testing.T) {
 	b.accepts(p.token("first"), "oidc:p:alice")
 	b.accepts(q.token("first", set("email", "alice@example.org")), "oidc:q:alice@example.org")
 	b.refuses(p.token("first", set("iss", q.url)), "failed to verify")
-	b.refuses(q.token("first"), "is not a name")
-	b.refuses(q.token("first", set("email", []string{"a"})), "is not a name")
+	b.refuses(q.token("first"), "is missing or is not a string")
+	b.refuses(q.token("first", set("email", []string{"a"})), "is missing or is not a string")
 }
 
 func TestCloseEndsQuestions(t *testing.T) {

@@ -144,7 +144,7 @@ func TestStaleTokens(t *testing.T) {
 	config := Config{Shared: v}.withDefaults()
 	p, err := openPoll(config)
 	require.NoError(t, err)
-	p.close() // the test calls look itself
+	p.close() // the test calls refresh itself
 	a := &Authenticator{tokens: p, uses: openLastUses(config), log: config.Log, now: config.Now}
 	require.NoError(t, ask(a, one.Text))
 	v.fail(errors.New("unreachable"))

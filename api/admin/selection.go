@@ -153,7 +153,7 @@ const findPage = 1000
 func (h *Handlers) collectMatches(c *call.Call, view *index.View, f *query.RecordFilter, set *seqs.Set) error {
 	most := h.Limits.Load.MaxSelected
 	tooMany := problem.AtPointer(http.StatusUnprocessableEntity, "/filter", fmt.Sprintf(
-		"selects among more than %d records; send several requests with since and until, or raise --max-selected", most))
+		"selects from more than %d records; split the request with since and until, or raise --max-selected", most))
 	if !f.ByOccurrence {
 		switch more, err := records.ListExceeds(view, f.Filter, most); {
 		case err != nil:

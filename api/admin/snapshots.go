@@ -25,7 +25,7 @@ func (h *Handlers) MakeSnapshot(c *call.Call) error {
 		return err
 	}
 	if h.Snapshots == nil {
-		return problem.New(http.StatusConflict, "this server's storage makes no snapshots")
+		return problem.New(http.StatusConflict, "this server's storage cannot make snapshots")
 	}
 	name, erasing, err := h.Snapshots(c.Request().Context())
 	if errors.Is(err, ErrNoSnapshot) {

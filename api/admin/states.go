@@ -100,9 +100,9 @@ func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Se
 
 // changeStates changes the state of the given records, writing one event for each, and adds the
 // result to answer. If it fails after changing some of the records, the error says how many.
-func (h *Handlers) changeStates(c *call.Call, l *ledger.Ledger, of *seqs.Set, request *record.StateRequest, answer *stateChanges) error {
+func (h *Handlers) changeStates(c *call.Call, l *ledger.Ledger, targets *seqs.Set, request *record.StateRequest, answer *stateChanges) error {
 	changes := func(yield func(*record.Verb) bool) {
-		for seq := range of.All() {
+		for seq := range targets.All() {
 			if !yield(request.VerbFor(seq)) {
 				return
 			}

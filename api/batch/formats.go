@@ -80,7 +80,7 @@ func nativeOptions(root pyjson.Value, o *formats.Options) (format formats.Format
 			continue
 		}
 		if value.Kind() != pyjson.String || text == "" || len(text) > fields.MaxName || pyjson.HasLoneSurrogate(value.Text()) {
-			return "", "", unprocessable("/"+m, fmt.Sprintf("must be a text of 1 to %d bytes", fields.MaxName))
+			return "", "", unprocessable("/"+m, fmt.Sprintf("must be a string of 1 to %d bytes", fields.MaxName))
 		}
 		switch m {
 		case "format":

@@ -58,12 +58,12 @@ func (l level) above(warm level) string {
 	return ""
 }
 
-// await calls amiss until it returns "", which means that nothing is wrong. After 3 minutes, it
+// await calls check until it returns "", which means that nothing is wrong. After 3 minutes, it
 // fails the test.
-func await(t *testing.T, amiss func() string) {
+func await(t *testing.T, check func() string) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); ; {
-		found := amiss()
+		found := check()
 		if found == "" {
 			return
 		}

@@ -25,8 +25,8 @@ type outcome struct {
 
 // finding describes a kind of answer that is not allowed.
 type finding struct {
-	of    map[string]int // number of occurrences for each operation
-	first string         // full description of the first occurrence
+	operations map[string]int // number of occurrences for each operation
+	first      string         // full description of the first occurrence
 }
 
 func newTally() *tally {
@@ -45,9 +45,9 @@ func (t *tally) add(r *request, a *answer, wrong error, before *request) {
 	}
 	kind := fmt.Sprintf("%s: %.36s", r.trick, wrong)
 	if t.findings[kind] == nil {
-		t.findings[kind] = &finding{first: describe(r, a, wrong, before), of: make(map[string]int)}
+		t.findings[kind] = &finding{first: describe(r, a, wrong, before), operations: make(map[string]int)}
 	}
-	t.findings[kind].of[r.op.OperationID]++
+	t.findings[kind].operations[r.op.OperationID]++
 }
 
 // describe returns the description of a finding: the error, the request, and the answer.
@@ -69,7 +69,7 @@ func (t *tally) found() (list []string) {
 	defer t.mu.Unlock()
 	for _, kind := range slices.Sorted(maps.Keys(t.findings)) {
 		f := t.findings[kind]
-		list = append(list, fmt.Sprintf("%s\n\t%v\n\t%s", kind, f.of, f.first))
+		list = append(list, fmt.Sprintf("%s\n\t%v\n\t%s", kind, f.operations, f.first))
 	}
 	return list
 }

@@ -11,7 +11,7 @@ var wireTricks = []trick{
 		r.way.garbled = r.proto != "HTTP/1.0"
 		return true
 	}},
-	{"asked for leave to send", 2, with("Expect: 100-continue", "Expect: 100-Continue")},
+	{"Expect: 100-continue", 2, with("Expect: 100-continue", "Expect: 100-Continue")},
 	{"in pieces", 4, func(d *generator, r *request) bool {
 		r.way.parts = 2 + d.IntN(6)
 		return true

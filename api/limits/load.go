@@ -110,7 +110,7 @@ func (l *ServerLimits) settings() []setting {
 		{"address-rate-limit", &l.AddressRate, nil, "largest `number` of requests per second from one address; 0 means no limit"},
 		{"rate-burst", &l.RateBurst, 2 * time.Second, "`time` over which an idle client can save up requests under the two rate limits"},
 		{"failed-auth-limit", &l.FailureRate, 1, "largest `number` of invalid credentials per second from one address, after the first 20"},
-		{"bad-request-limit", &l.BadRate, 100, "`number` of bad requests per second from one address, of which a write counts as five; beyond it, the server delays each answer by up to a second"},
+		{"bad-request-limit", &l.BadRate, 100, "`number` of bad requests per second from one address (a bad write counts as five); beyond this rate, the server delays each answer by up to a second"},
 		{"", &l.BadHold, time.Second, ""},
 		{"trusted-proxies", &l.TrustedProxies, nil, "`networks` of proxies whose X-Forwarded-For is trusted, like 10.0.0.0/8, separated by commas"},
 		{"max-connections", &l.Connections, 4096, "largest `number` of open connections; one address gets half of those that are left, unless it is a trusted proxy"},

@@ -15,10 +15,10 @@ import (
 // left, so that one caller cannot stall the next. Reads and writes have separate Budgets, so
 // that readers cannot stall writers.
 type Budget struct {
-	Limit int64         // bytes
-	wait  time.Duration // longest time that Take waits
-	why   RefusalReason
-	of    string // what the memory is for, to be named in error messages
+	Limit   int64         // bytes
+	wait    time.Duration // longest time that Take waits
+	why     RefusalReason
+	purpose string // what the memory is for, to be named in error messages
 
 	mu      sync.Mutex // guards the fields below
 	taken   int64
@@ -55,8 +55,8 @@ type waiter struct {
 	ready chan struct{} // closed when the bytes are granted
 }
 
-func NewBudget(limit int64, wait time.Duration, why RefusalReason, of string) *Budget {
-	return &Budget{Limit: limit, wait: wait, why: why, of: of, holders: make(map[Holder]*holding)}
+func NewBudget(limit int64, wait time.Duration, why RefusalReason, purpose string) *Budget {
+	return &Budget{Limit: limit, wait: wait, why: why, purpose: purpose, holders: make(map[Holder]*holding)}
 }
 
 // InUse returns the number of bytes that are held.
@@ -124,7 +124,7 @@ func (w *waiter) await(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return NewRejectedError(b.why, http.StatusServiceUnavailable, b.wait,
-		"the memory for %s is used up, by this caller or in total (limit %d bytes); nothing was recorded; try again later", b.of, b.Limit)
+		"too much memory for %s is in use by this caller or in total (limit %d bytes); nothing was recorded; try again later", b.purpose, b.Limit)
 }
 
 // fits reports whether s can get n more bytes. Its holder gets at most half of what is left. The

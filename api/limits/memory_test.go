@@ -196,10 +196,10 @@ func TestMemoryBudget(t *testing.T) {
 			if got := s.Bytes - held; got > 0 {
 				require.LessOrEqual(t, m.holders[s.Who].bytes, left)
 			}
-			total, of, several := int64(0), make(map[Holder]int64), make(map[Holder]int)
+			total, perHolder, several := int64(0), make(map[Holder]int64), make(map[Holder]int)
 			for _, s := range shares {
 				total += s.Bytes
-				of[s.Who] += s.Bytes
+				perHolder[s.Who] += s.Bytes
 				if s.Bytes > 0 {
 					several[s.Who]++
 				}
@@ -208,7 +208,7 @@ func TestMemoryBudget(t *testing.T) {
 			require.LessOrEqual(t, total, int64(limit))
 			require.Empty(t, m.waiting)
 			for who, n := range several {
-				require.Equal(t, of[who], m.holders[who].bytes)
+				require.Equal(t, perHolder[who], m.holders[who].bytes)
 				require.Equal(t, n, m.holders[who].shares)
 			}
 			require.Len(t, m.holders, len(several))

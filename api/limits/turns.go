@@ -11,12 +11,12 @@ import (
 type turns struct {
 	wait time.Duration // longest time that a redaction waits
 
-	mu sync.Mutex               // guards the field below
-	of map[string]chan struct{} // keyed by ledger; each channel holds a token while a redaction runs
+	mu       sync.Mutex               // guards the field below
+	byLedger map[string]chan struct{} // each channel holds a token while a redaction runs
 }
 
 func newTurns(wait time.Duration) *turns {
-	return &turns{wait: wait, of: make(map[string]chan struct{})}
+	return &turns{wait: wait, byLedger: make(map[string]chan struct{})}
 }
 
 // Take waits until no redaction of the ledger is running. If that takes longer than ServerLimits.Wait, it
@@ -36,10 +36,10 @@ func (t *turns) Take(ctx context.Context, name string) (done func(), err error) 
 func (t *turns) at(name string) chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	turn, known := t.of[name]
+	turn, known := t.byLedger[name]
 	if !known {
 		turn = make(chan struct{}, 1)
-		t.of[name] = turn
+		t.byLedger[name] = turn
 	}
 	return turn
 }

@@ -109,8 +109,8 @@ type summary struct {
 
 // summaries caches the latest summary of each ledger, which all clients share.
 type summaries struct {
-	mu sync.Mutex // guards the map; held while a summary is made
-	of map[string]*summary
+	mu       sync.Mutex // guards the map; held while a summary is made
+	byLedger map[string]*summary
 }
 
 // at returns the summary of a ledger at its current sizes.
@@ -120,17 +120,17 @@ func (s *summaries) at(ctx context.Context, l *ledger.Ledger, follower *index.Fo
 	counted, size := follower.Counts() // read before the head, so that the index is never ahead
 	head := l.Head()
 	now := sizes{head.Size, size}
-	if last := s.of[l.Name()]; last != nil && last.sizes == now {
+	if last := s.byLedger[l.Name()]; last != nil && last.sizes == now {
 		return last, nil
 	}
 	made, err := summarise(ctx, l, head, counted, now)
 	if err != nil {
 		return nil, err
 	}
-	if s.of == nil {
-		s.of = make(map[string]*summary)
+	if s.byLedger == nil {
+		s.byLedger = make(map[string]*summary)
 	}
-	s.of[l.Name()] = made
+	s.byLedger[l.Name()] = made
 	return made, nil
 }
 

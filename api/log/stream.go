@@ -13,12 +13,12 @@ type streams struct {
 	ending chan struct{} // closed when the server shuts down
 	once   sync.Once
 
-	mu sync.Mutex // guards the map
-	of map[string]*stream
+	mu       sync.Mutex // guards the map
+	byLedger map[string]*stream
 }
 
 func newStreams() *streams {
-	return &streams{frames: newFrames(), ending: make(chan struct{}), of: make(map[string]*stream)}
+	return &streams{frames: newFrames(), ending: make(chan struct{}), byLedger: make(map[string]*stream)}
 }
 
 // end ends the streams of all followers. It can be called more than once.
@@ -29,7 +29,7 @@ func (s *streams) open(l *ledger.Ledger) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	opened := &stream{frozen: l.Info().Frozen}
-	s.of[l.Name()] = opened
+	s.byLedger[l.Name()] = opened
 	return opened
 }
 
@@ -37,7 +37,7 @@ func (s *streams) open(l *ledger.Ledger) *stream {
 func (s *streams) stream(l *ledger.Ledger) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.of[l.Name()]
+	return s.byLedger[l.Name()]
 }
 
 // stream notifies the followers of one ledger of new events. A commit costs almost nothing

@@ -140,7 +140,7 @@ type recorder struct {
 // maxAnswer limits the response body that is kept, in bytes. OTLP responses are far shorter.
 const maxAnswer = 64 << 10
 
-var errLongAnswer = errors.New("the answer is too long for a call by gRPC")
+var errLongAnswer = errors.New("the response is too long for a gRPC call")
 
 // Header implements http.ResponseWriter.
 func (a *recorder) Header() http.Header { return a.header }

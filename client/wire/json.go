@@ -77,7 +77,7 @@ func appendValue(dst []byte, v reflect.Value) ([]byte, error) {
 		if raw := v.Bytes(); json.Valid(raw) {
 			return append(dst, raw...), nil
 		}
-		return nil, fmt.Errorf("wire: not one JSON value: %.60q", v.Bytes())
+		return nil, fmt.Errorf("wire: the json.RawMessage is not a single JSON value: %.60q", v.Bytes())
 	case v.Type() == rawRecord:
 		return appendValue(dst, v.FieldByName("JSON"))
 	case v.Type().Implements(marshaler) || v.Type() == number:

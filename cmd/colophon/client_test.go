@@ -24,9 +24,9 @@ import (
 	"colophon/proofs"
 )
 
-// certified starts a server whose certificate is signed by s, is valid for the given names, and
+// certified starts a server whose certificate is signed by issuer, is valid for the given names, and
 // expires at until.
-func certified(t *testing.T, s *authority.Authority, names []string, until time.Time) *httptest.Server {
+func certified(t *testing.T, issuer *authority.Authority, names []string, until time.Time) *httptest.Server {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func certified(t *testing.T, s *authority.Authority, names []string, until time.
 			template.DNSNames = append(template.DNSNames, name)
 		}
 	}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, s.Cert, &key.PublicKey, s.Key)
+	certificate, err := x509.CreateCertificate(rand.Reader, template, issuer.Cert, &key.PublicKey, issuer.Key)
 	require.NoError(t, err)
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // discard errors about failed handshakes

@@ -227,14 +227,14 @@ func TestExportsHaveTheRequestedRecordsOnly(t *testing.T) {
 func TestMaxContentBoundsExports(t *testing.T) {
 	url, _ := exportedServer(t)
 	size := regexp.MustCompile(`"size":\d+`)
-	for _, false := range []string{"0", "-9000000000000000000"} {
+	for _, wrongSize := range []string{"0", "-9000000000000000000"} {
 		fetched := atomic.Int32{}
 		liar := lyingServer(t, url, func(r *http.Request, answer string) string {
 			switch {
 			case strings.Contains(r.URL.Path, "/content/"):
 				fetched.Add(1)
 			case strings.HasSuffix(r.URL.Path, "/records/1"):
-				return size.ReplaceAllString(answer, `"size":`+false)
+				return size.ReplaceAllString(answer, `"size":`+wrongSize)
 			}
 			return answer
 		})

@@ -180,8 +180,8 @@ func counted(p wire.PieceCount) string {
 }
 
 // listed formats at most ten event numbers, with an ellipsis at the end if there are more events.
-// The parameter of is the total number of events.
-func listed(seqs []uint64, of uint64) string {
+// total is the number of all events.
+func listed(seqs []uint64, total uint64) string {
 	const most = 10
 	if len(seqs) == 0 {
 		return ""
@@ -190,7 +190,7 @@ func listed(seqs []uint64, of uint64) string {
 	for _, seq := range seqs[:min(len(seqs), most)] {
 		names = append(names, cli.FormatUint(seq))
 	}
-	if uint64(len(names)) < of {
+	if uint64(len(names)) < total {
 		names = append(names, "…")
 	}
 	return ": " + strings.Join(names, ", ")

@@ -82,7 +82,7 @@ func background(ts *testscript.TestScript, args ...string) *exec.Cmd {
 //	server stop NAME                 SIGTERM; the server must exit with code 0
 //
 // The server's log is written to the file NAME.log, and the text that the server prints when it
-// starts is written to NAME.said.
+// starts is written to NAME.out.
 func scriptServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: server start|kill|stop NAME ...")
@@ -135,7 +135,7 @@ func (s *serverProcess) start(ts *testscript.TestScript, name, data string, flag
 	if found["key"] == "" {
 		ts.Fatalf("no verifier key in the server's output; its log:\n%s", ts.ReadFile(name+".log"))
 	}
-	writeFile(ts, name+".said", []byte(said.String()))
+	writeFile(ts, name+".out", []byte(said.String()))
 	go func() { // drain the output, so that the server never blocks on writing it
 		_, _ = io.Copy(io.Discard, banner)
 		_ = banner.Close()
