@@ -33,7 +33,7 @@ func TestParametersAreExplained(t *testing.T) {
 		"/drift/timeline?seed=1": "seed: unknown query parameter; the known ones are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, " +
 			"limit, model, names, ollama_build_hash, output_hash, proofs, seeded, state, system_prompt_hash, text",
 		"/drift/groups?by=model&seeded=true": "seeded: unknown query parameter; the counts of groups include runs without a seed; " +
-			"/drift/groups/{by}/{value} takes it for the list of a group's runs",
+			"/drift/groups/{by}/{value} accepts it for the list of a group's runs",
 		"/drift/effects?variable=label:&a=1&b=2": "variable: must be one of input, input_hash, system_prompt_hash, model, temperature, max_tokens, seed, ollama_build_hash, label:<name>, or the JSON pointer of a member of the payload, such as /policy_hash",
 		"/stats?x=1":                             "x: unknown query parameter; this route accepts none",
 		"/records?limit=abc":                     "limit: must be a number from 1 to 1000",

@@ -251,7 +251,7 @@ func (r *Receipt) Verify(verifiers ...*Verifier) error {
 // verifyLink checks event_hash and leaf_hash against the event and prev_event_hash.
 func (r *Receipt) verifyLink() error {
 	if h := EventHash(r.PrevEventHash, r.Proof.Event); h != r.EventHash {
-		return fmt.Errorf("%w: prev_event_hash and the event hash to %x, but event_hash is %x", ErrChainLink, h, r.EventHash)
+		return fmt.Errorf("%w: the hash of prev_event_hash and the event is %x, but event_hash is %x", ErrChainLink, h, r.EventHash)
 	}
 	if h := LeafHash(AppendEntry(nil, r.PrevEventHash, r.Proof.Event)); h != r.LeafHash {
 		return fmt.Errorf("%w: prev_event_hash and the event have the leaf hash %x, but leaf_hash is %x", ErrChainLink, h, r.LeafHash)

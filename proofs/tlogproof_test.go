@@ -141,9 +141,9 @@ func TestTlogProofsOfLeavesThatAreNotEvents(t *testing.T) {
 		entry []byte
 		want  error
 	}{
-		"no event":      {[]byte("x"), ErrMalformed},
-		"no JSON":       {AppendEntry(nil, Hash{}, []byte("x")), ErrMalformed},
-		"no canonical":  {AppendEntry(nil, Hash{}, append([]byte(" "), body...)), ErrMalformed},
+		"not an event":  {[]byte("x"), ErrMalformed},
+		"not JSON":      {AppendEntry(nil, Hash{}, []byte("x")), ErrMalformed},
+		"not canonical": {AppendEntry(nil, Hash{}, append([]byte(" "), body...)), ErrMalformed},
 		"too long":      {make([]byte, MaxEntry+1), ErrTooLong},
 		"another index": {AppendEntry(nil, Hash{}, body), ErrField},
 	} {

@@ -28,10 +28,10 @@ var (
 	// again when there is space.
 	ErrNoSpace = errors.New("storage: too little free space")
 	// ErrInUse means that this process or another one already has the database open.
-	ErrInUse = errors.New("storage: in use by another process")
+	ErrInUse = errors.New("storage: already in use")
 	// ErrNotHeld means that several servers share the database, and that this server does not hold
 	// the ledger's lease. Nothing was written.
-	ErrNotHeld = errors.New("storage: this server does not hold the lease of the ledger")
+	ErrNotHeld = errors.New("storage: this server does not hold the lease on the ledger")
 	// ErrUnavailable means that the database does not respond, or that it has aborted the
 	// operation. A read may succeed later. If a commit returns ErrUnavailable, the outcome is
 	// unknown.

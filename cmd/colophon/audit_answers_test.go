@@ -169,13 +169,13 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "two groups of a ranking are swapped", alone: true, about: onPath("/drift/groups", "sort=stability"), change: swap, want: answer("/drift/groups?", "rows[0]", "")},
 		{name: "a group of several runs is hidden", about: live("/drift/groups", "min_runs="), change: without(0), want: answer("/drift/groups?", "rows[0]", "")},
 		{name: "an erasure by a later event", about: live("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = 1 << 30 }), want: answer("/records?", "", "the answer claims a size that the log does not have")},
-		{name: "another count", about: onPath("/stats"), change: func(a map[string]any) { a["records"].(map[string]any)["run_dag"] = 7 }, want: answer("/stats", "records", "it differs")},
+		{name: "another count", about: onPath("/stats"), change: func(a map[string]any) { a["records"].(map[string]any)["run_dag"] = 7 }, want: answer("/stats", "records", "the value differs")},
 		{name: "a tree size that is too large", alone: true, about: onPath("/stats"), change: func(a map[string]any) { a["tree_size"] = w.Size + 1 }, want: answer("/stats", "", "the answer claims a size that the log does not have")},
 		{name: "counts at a size that the log does not have", about: onPath("/stats"), change: func(a map[string]any) { a["as_of"], a["tree_size"] = w.Size+1, w.Size+1 }, want: answer("/stats", "", "the answer claims a size that the log does not have")},
 		{name: "another checkpoint of a stage", about: under("/run-dags/", "/stage-proof/answer"), change: func(a map[string]any) {
 			r := a["receipt"].(map[string]any)
 			r["checkpoint"] = strings.Replace(r["checkpoint"].(string), "\n"+cli.FormatUint(w.Size)+"\n", "\n"+cli.FormatUint(w.Size+1)+"\n", 1)
-		}, want: answer("/run-dags/", "receipt", "it differs")},
+		}, want: answer("/run-dags/", "receipt", "the value differs")},
 		{name: "another event", alone: true, about: onPath("/events"), text: func(text string) string { return strings.Replace(text, `"anonymous"`, `"somebody"`, 1) }, want: answer("/events?", "", "the line differs")},
 		{name: "too many values", about: onPath("/sources"), text: func(string) string { return `{"a":[` + strings.Repeat("1,", maxValues) + `1]}` }, want: answer("/sources", "", "")},
 		{name: "metrics of an earlier moment", about: onPath("/metrics"), text: func(text string) string {
@@ -201,7 +201,7 @@ func TestLiesAreNamed(t *testing.T) {
 			return rows
 		}), want: answer("/records?events=true", "", "the row differs")},
 		{name: "an erasure is made up", about: onPath("/records/"+cli.FormatUint(w.At["dag"]), "derive=true"), change: func(a map[string]any) { a["redacted_by"] = 3 },
-			want: answer("/records/"+cli.FormatUint(w.At["dag"])+"?derive=true", "redacted_by", "it differs")},
+			want: answer("/records/"+cli.FormatUint(w.At["dag"])+"?derive=true", "redacted_by", "the value differs")},
 		{name: "an erasure by an invalid event", about: onPath("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = "nobody" }),
 			want: answer("/records?kind=run_dag", "rows[0]", "the row differs")},
 		{name: "a mismatch is hidden", about: onPath("/records", "mismatch=output_hash"), change: without(0), want: answer("/records?mismatch=output_hash", "rows[0]", "a row is left out")},
@@ -219,12 +219,12 @@ func TestLiesAreNamed(t *testing.T) {
 		},
 			want: answer("/drift/groups/model/m1?state=any", "outputs[0]", "a row is left out")},
 		{name: "a cause is changed", about: onPath("/drift/timeline", "model=m1", "state=any"), change: first(func(row map[string]any) { row["cause"] = "nothing" }), want: answer("/drift/timeline?model=m1&state=any", "rows[0]", "the row differs")},
-		{name: "an effect is played down", about: onPath("/drift/effects", "variable=model"), change: func(a map[string]any) { a["changed"] = 0 }, want: answer("/drift/effects?a=", "changed", "it differs")},
+		{name: "an effect is played down", about: onPath("/drift/effects", "variable=model"), change: func(a map[string]any) { a["changed"] = 0 }, want: answer("/drift/effects?a=", "changed", "the value differs")},
 		{name: "a pair is hidden", about: onPath("/drift/effects", "variable=model"), change: without(0), want: answer("/drift/effects?a=", "rows[0]", "a row is left out")},
-		{name: "a failure is hidden", about: onPath("/run-dags/failures", "state=any"), change: func(a map[string]any) { a["total"] = 0 }, want: answer("/run-dags/failures?state=any", "total", "it differs")},
+		{name: "a failure is hidden", about: onPath("/run-dags/failures", "state=any"), change: func(a map[string]any) { a["total"] = 0 }, want: answer("/run-dags/failures?state=any", "total", "the value differs")},
 		{name: "a citation is hidden", about: onPath("/citation-sets/by-source/x"), change: without(0), want: answer("/citation-sets/by-source/x", "rows[0]", "a row is left out")},
 		{name: "a path is validated", about: onPath("/paths/p"), change: first(func(row map[string]any) { row["validated"] = false }), want: answer("/paths/p", "rows[0]", "the row differs")},
-		{name: "a source is registered", about: under("/sources/", ""), change: func(a map[string]any) { a["registered"] = a["registered"] != true }, want: answer("/sources/", "registered", "it differs")},
+		{name: "a source is registered", about: under("/sources/", ""), change: func(a map[string]any) { a["registered"] = a["registered"] != true }, want: answer("/sources/", "registered", "the value differs")},
 		{name: "a run is not found", about: onPath("/run-dags/failures", "state=live"), status: http.StatusNotFound, want: answer("/run-dags/failures?state=live", "", "the answer has a different status")},
 		{name: "not JSON", about: onPath("/sources"), text: func(string) string { return "<html>" }, want: answer("/sources", "", "")},
 		{name: "another size", about: onPath("/sources"), change: func(a map[string]any) { a["as_of"] = 3 }, want: answer("/sources", "", "")},
@@ -232,10 +232,10 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "not a list", about: onPath("/sources"), change: func(a map[string]any) { a["rows"] = "none" }, want: answer("/sources", "", "")},
 		{name: "a counter is changed", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 1`, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 2`, 1)
-		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: `colophon_ledger_records_total{kind="run_dag"}`, Message: "it differs", Expected: "1", Got: "2"}},
+		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: `colophon_ledger_records_total{kind="run_dag"}`, Message: "the value differs", Expected: "1", Got: "2"}},
 		{name: "a series is hidden", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, "colophon_ledger_citation_conflicts_total{ledger=\"default\"} 0\n", "", 1)
-		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_citation_conflicts_total", Message: "it differs", Expected: "0", Got: "nothing"}},
+		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_citation_conflicts_total", Message: "the value differs", Expected: "0", Got: "nothing"}},
 		{name: "no metrics", about: onPath("/metrics"), text: func(string) string { return "{}" }, want: monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics"}},
 		{name: "an index ahead of the log", alone: true, about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, "colophon_ledger_index_size{ledger=\"default\"} ", "colophon_ledger_index_size{ledger=\"default\"} 9", 1)

@@ -199,7 +199,7 @@ func TestImportOfFormatsNamesWhatIsLeftOut(t *testing.T) {
 	require.Regexp(t, `ipc_record +1 +0 +0 +1 +1\n`, out.String())
 	require.Contains(t, out.String(), "1 record without system_prompt\n", "a dry run must report it too")
 	require.Contains(t, out.String(), "1  /note: kept as content usage/imported/note\n")
-	require.Contains(t, out.String(), "1  /timestamp: kept as label timestamp: it has no zone; state one to take it as the timestamp\n")
+	require.Contains(t, out.String(), "1  /timestamp: kept as label timestamp: it has no time zone; specify one to use it as the timestamp\n")
 	require.Contains(t, errs.String(), "run_log.jsonl:1: left out: /model: is required")
 	require.Contains(t, errs.String(), "run_log.jsonl:3: it is not a JSON object")
 	require.Contains(t, errs.String(), "dry run: nothing was sent")

@@ -32,7 +32,9 @@ func TestStoreCallsEndEarly(t *testing.T) {
 
 func TestStoreCallsAreSlow(t *testing.T) { campaign(t, storeRound(faulty.Slow, used...)) }
 
-func TestStoreHasNoSpace(t *testing.T) { campaign(t, storeRound(faulty.NoSpace, "Writable", "Commit")) }
+func TestStoreHasNoSpace(t *testing.T) {
+	campaign(t, storeRound(faulty.NoSpace, "CheckWritable", "Commit"))
+}
 
 func TestStoreHasWrongChecksums(t *testing.T) {
 	campaign(t, storeRound(faulty.FlipBit, "Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting"))
@@ -40,7 +42,7 @@ func TestStoreHasWrongChecksums(t *testing.T) {
 
 // used lists the calls that a server makes: all except Freeze and those that only audits make.
 var used = []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting", "Info", "Commit",
-	"SetSetting", "Writable", "Ledgers", "Ledger", "Create"}
+	"SetSetting", "CheckWritable", "Ledgers", "Ledger", "Create"}
 
 // storeRound returns a round that consists of several sessions on the same in-memory store. In each
 // session, some of the given calls fail in the given mode.

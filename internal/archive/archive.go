@@ -100,7 +100,7 @@ func (d *Database) wrap(name string, under storage.Store, err error) (storage.St
 func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.StrayKey, error) {
 	checker, can := d.Database.(storage.KeyChecker)
 	if !can {
-		return nil, errors.New("this database cannot list its keys")
+		return nil, errors.New("this kind of database cannot list its keys")
 	}
 	return checker.CheckKeys(ctx, logs, progress)
 }

@@ -16,7 +16,7 @@ import (
 var groupQuestions = []Question{
 	{Path: "/drift/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until", "sort", "min_runs", "min_outputs"},
 		AtHead: ranked, RefusedParameters: map[string]string{"seeded": "the counts of groups include runs without a seed; " +
-			"/drift/groups/{by}/{value} takes it for the list of a group's runs"}, Ask: asking(parseGroups, Groups)},
+			"/drift/groups/{by}/{value} accepts it for the list of a group's runs"}, Ask: asking(parseGroups, Groups)},
 	{Path: "/drift/groups/:by/:value", Takes: Pages | States | Proofs | Seeds | Named, SecondCursor: "outputs_cursor", Ask: asking(groupInPath, GroupDetail)},
 }
 

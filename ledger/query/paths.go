@@ -63,7 +63,7 @@ func parsePaths(p Parameters) (q PathsQuery, err error) {
 func Paths(v *View, q PathsQuery) (*wire.Page[wire.Path], error) {
 	found, next, err := paths.List(v.Context, v.View, q.Project, q.Filter, v.Page)
 	if err != nil {
-		return nil, noPaths(err, "no project with that name has paths, or it has no such build")
+		return nil, noPaths(err, "no project with that name has paths, or the project has no such build")
 	}
 	return page(v, found, next, pathRow)
 }

@@ -18,7 +18,7 @@ import (
 func CheckKeys(ctx context.Context, database storage.Database, walked map[string]*audit.Report, progress func(keys uint64)) ([]*storage.StrayKey, error) {
 	checker, ok := database.(storage.KeyChecker)
 	if !ok {
-		return nil, errors.New("this database cannot list its keys")
+		return nil, errors.New("this kind of database cannot list its keys")
 	}
 	logs := make(map[string]storage.LogSummary, len(walked))
 	for name, report := range walked {

@@ -26,7 +26,7 @@ var ErrUnavailable = errors.New("audit: source unavailable")
 
 // A Source returns an error that wraps ErrAbsent if it is certain that it does not have the
 // requested item. Only Content, FirstReference, Redaction, and MemberSecret return such errors.
-var ErrAbsent = errors.New("not there")
+var ErrAbsent = errors.New("not found")
 
 // PublishedLog is the part of a log that its readers can fetch (spec: Tiles and entry bundles). An
 // error from one of its methods means that data is missing or cannot be read. The walk reports this

@@ -302,7 +302,7 @@ func TestDamagedContentAndKeys(t *testing.T) {
 	delete(m.contents, digest(99))
 	damage := walked(t, m).Damage
 	require.Equal(t, "output", damage.Name)
-	require.EqualError(t, damage, `content: "output", at entry 99: missing: content: not there`)
+	require.EqualError(t, damage, `content: "output", at entry 99: missing: content: not found`)
 }
 
 // WalkLog reports events that violate the specification, even if the log's own key signed them.

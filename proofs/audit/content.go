@@ -149,7 +149,7 @@ func (c *contentCheck) notStored(seq uint64, digest proofs.Hash, size uint64) (s
 	case err != nil:
 		return "cannot read whether it is kept for this record: " + err.Error(), onlyUnavailable(err)
 	case !kept:
-		return "it is stored, but not kept for this record", nil
+		return "it is stored, but no reference keeps it for this record", nil
 	case held != size:
 		return fmt.Sprintf("it has %d bytes, but the event gives the size %d", held, size), nil
 	}

@@ -85,10 +85,10 @@ func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 // frame checks the members that every event has.
 func (c *eventCheck) frame(e *event.Body) error {
 	if event.Uint64OrZero(e.Version) != record.EventVersion {
-		return damaged(KindEvent, e.Seq, "its v is %.100s; this program knows only %d", event.SourceForMessage(e.Version), record.EventVersion)
+		return damaged(KindEvent, e.Seq, "its version v is %.100s, but this program supports only %d", event.SourceForMessage(e.Version), record.EventVersion)
 	}
 	if event.Uint64OrZero(e.Rules) != record.RulesVersion {
-		return damaged(KindEvent, e.Seq, "its rules are %.100s; this program knows only %d", event.SourceForMessage(e.Rules), record.RulesVersion)
+		return damaged(KindEvent, e.Seq, "its rules version is %.100s, but this program supports only %d", event.SourceForMessage(e.Rules), record.RulesVersion)
 	}
 	if !e.Kind.IsKnown() {
 		return damaged(KindEvent, e.Seq, "its kind is %.100q, which is unknown", e.Kind)

@@ -304,7 +304,7 @@ func TestIncompletePast(t *testing.T) {
 		"another root": {From: Position{Size: 600, Root: a.at.Root}, Past: a.past},
 	} {
 		_, _, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), x)
-		require.ErrorContains(t, err, "the kept tiles of", name)
+		require.ErrorContains(t, err, "the stored tiles of", name)
 	}
 }
 

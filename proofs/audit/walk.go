@@ -194,15 +194,15 @@ func (w *walk) checkHead() error {
 	return nil
 }
 
-// resume makes the walk continue from the given position. It returns an error if the kept tiles do
+// resume makes the walk continue from the given position. It returns an error if the stored tiles do
 // not match the position.
 func (w *walk) resume(from Position) error {
 	tree, err := proofs.OpenTree(from.Size, w.tree.past.Tile, nil)
 	if err != nil {
-		return fmt.Errorf("audit: reading the kept tiles of %d entries: %w", from.Size, err)
+		return fmt.Errorf("audit: reading the stored tiles of %d entries: %w", from.Size, err)
 	}
 	if root := tree.Root(); root != from.Root {
-		return fmt.Errorf("audit: the kept tiles of %d entries have the root %x, but the position has %x", from.Size, root, from.Root)
+		return fmt.Errorf("audit: the stored tiles of %d entries have the root %x, but the position has %x", from.Size, root, from.Root)
 	}
 	if from.Keys == nil {
 		return fmt.Errorf("audit: the key history after %d entries is missing", from.Size)

@@ -56,7 +56,7 @@ func (a *Auditor) walkOn(ctx context.Context, log *fetch.Log) error {
 func temporaryFolder() (string, error) {
 	dir, err := os.MkdirTemp("", "colophon-audit-")
 	if err != nil {
-		return "", fmt.Errorf("creating a temporary folder (set TMPDIR to choose its place): %w", err)
+		return "", fmt.Errorf("creating a temporary folder (set TMPDIR to choose where): %w", err)
 	}
 	return dir, nil
 }
@@ -225,7 +225,7 @@ func (w *Walk) eventAgain(ctx context.Context, seq uint64) (pyjson.Value, error)
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return pyjson.Value{}, fmt.Errorf("reading the kept leaf hash of entry %d: %w", seq, err)
+		return pyjson.Value{}, fmt.Errorf("reading the stored leaf hash of entry %d: %w", seq, err)
 	}
 	var document pyjson.Document
 	return audit.RereadEvent(ctx, w.log, seq, proofs.Hash(tile[at:at+proofs.HashSize]), &document)

@@ -293,7 +293,7 @@ func (c *comparer) comparePages(q question, expected, got *answerPage) *monitor.
 		return c.compareProofs(q, expected, got)
 	}
 	if member, a, b, differ := c.difference(q, expected, got); differ {
-		return findingAt(q, got, member, "it differs", string(a), string(b))
+		return findingAt(q, got, member, "the value differs", string(a), string(b))
 	}
 	return nil
 }

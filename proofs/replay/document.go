@@ -68,7 +68,7 @@ func (c *comparer) compareDocument(ctx context.Context, q question, got *answerP
 		return wrong("", err.Error(), "", string(got.body))
 	}
 	if !bytes.Equal(expected, got.body) {
-		return wrong("", "it differs", string(expected), string(got.body))
+		return wrong("", "the document differs", string(expected), string(got.body))
 	}
 	return result
 }

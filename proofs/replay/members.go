@@ -16,7 +16,7 @@ import (
 // It ignores lists and their cursors.
 func (c *comparer) difference(q question, expected, got *answerPage) (member string, a, b []byte, differ bool) {
 	if q.form.ofServer && c.ledgerRows(got) != 1 {
-		return "ledgers", []byte("one row of the ledger"), fmt.Appendf(nil, "%d", c.ledgerRows(got)), true
+		return "ledgers", []byte("one row about the ledger"), fmt.Appendf(nil, "%d", c.ledgerRows(got)), true
 	}
 	x, y := c.root(q, expected), c.root(q, got)
 	if c.sameExceptRedaction(q, x, y, got.atLeast) {

@@ -138,7 +138,7 @@ func (s *scrape) differences(got *scrape) (found []monitor.Finding) {
 		if wanted == given && want == value {
 			continue
 		}
-		f := monitor.Finding{Kind: monitor.KindMetrics, Row: series, Message: "it differs", Expected: "nothing", Got: "nothing"}
+		f := monitor.Finding{Kind: monitor.KindMetrics, Row: series, Message: "the value differs", Expected: "nothing", Got: "nothing"}
 		if wanted {
 			f.Expected = fmt.Sprint(want)
 		}

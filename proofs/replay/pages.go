@@ -166,7 +166,7 @@ func (c *comparer) sizeOf(q question, p *answerPage) (size uint64, err error) {
 		size, err = strconv.ParseUint(string(v.Raw()), 10, 64)
 	}
 	if err != nil || size == 0 {
-		return 0, fmt.Errorf("%w: it does not state its size", fetch.ErrMalformed)
+		return 0, fmt.Errorf("%w: it does not state the tree size that it is valid for", fetch.ErrMalformed)
 	}
 	c.noteSize(q, size)
 	if q.form == statisticsForm {

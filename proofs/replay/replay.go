@@ -68,7 +68,7 @@ type check struct {
 func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 	*k = check{Options: k.Options}
 	if k.dir, err = os.MkdirTemp("", "colophon-audit-"); err != nil {
-		return fmt.Errorf("creating a temporary folder (set TMPDIR to choose its place): %w", err)
+		return fmt.Errorf("creating a temporary folder (set TMPDIR to choose where): %w", err)
 	}
 	if k.copy, err = reference.NewLog(k.dir, a.Options().Ledger); err != nil {
 		return err

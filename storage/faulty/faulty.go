@@ -23,7 +23,7 @@ const (
 	// Fail makes the call do nothing and return an error.
 	Fail Mode = "fail"
 	// FailAfterSuccess makes the call succeed and still return an error.
-	FailAfterSuccess Mode = "lie"
+	FailAfterSuccess Mode = "fail after success"
 	// NoSpace makes the call fail as if the disk were full. A write to a file writes only the first
 	// half of its data.
 	NoSpace Mode = "no space"
@@ -33,7 +33,7 @@ const (
 	Slow Mode = "slow"
 	// FlipBit makes a read from a file return data with one bit flipped. A read from a store
 	// returns a checksum error instead.
-	FlipBit Mode = "garble"
+	FlipBit Mode = "flip bit"
 )
 
 // Plan selects the calls that fail. It can be sent to another process as JSON.

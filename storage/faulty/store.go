@@ -12,8 +12,8 @@ import (
 // StoreCalls returns the names of all calls to storage.Reader, Store, Archiver, and Database that
 // can be made to fail.
 func StoreCalls() []string {
-	return []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Referenced", "Redaction",
-		"Redactions", "Key", "Keys", "Setting", "Info", "Commit", "Freeze", "SetSetting", "Writable", "Archive", "Ledgers", "Ledger", "Create"}
+	return []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "HasReference", "Redaction",
+		"Redactions", "Key", "Keys", "Setting", "Info", "Commit", "Freeze", "SetSetting", "CheckWritable", "Archive", "Ledgers", "Ledger", "Create"}
 }
 
 // errChecksum is the error from a read in mode FlipBit.
@@ -159,7 +159,7 @@ func (s *store) References(ctx context.Context, digest storage.Hash) iter.Seq2[u
 
 // HasReference implements storage.Reader.
 func (s *store) HasReference(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
-	return read(s.faults, "Referenced", func() (bool, error) { return s.under.HasReference(ctx, digest, seq) })
+	return read(s.faults, "HasReference", func() (bool, error) { return s.under.HasReference(ctx, digest, seq) })
 }
 
 // Redaction implements storage.Reader.
@@ -219,5 +219,5 @@ func (s *store) Archive(ctx context.Context, a storage.Archived, keep []uint64) 
 
 // CheckWritable implements storage.Store.
 func (s *store) CheckWritable(ctx context.Context) error {
-	return change(s.faults, "Writable", func() error { return s.under.CheckWritable(ctx) })
+	return change(s.faults, "CheckWritable", func() error { return s.under.CheckWritable(ctx) })
 }

@@ -42,7 +42,7 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 	b := storage.Batch{Head: storage.Head{Size: 2}, Entries: [][]byte{{0}, {1}}, Keys: []storage.Claim{{Key: storage.Hash{1}}},
 		Contents: []storage.Content{{Digest: storage.Hash{1}, Bytes: []byte("text")}, {Digest: storage.Hash{1}, Seq: 1}},
 		Tiles:    []storage.Tile{{Hashes: make([]byte, 64)}}}
-	note("Writable", s.CheckWritable(ctx))
+	note("CheckWritable", s.CheckWritable(ctx))
 	note("Commit", s.Commit(ctx, storage.Head{}, b))
 	note("SetSetting", s.SetSetting(ctx, "name", []byte("value")))
 	_, err = s.Info(ctx)
@@ -56,7 +56,7 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 	_, err = s.Content(ctx, storage.Hash{1})
 	note("Content", err)
 	_, err = s.HasReference(ctx, storage.Hash{1}, 0)
-	note("Referenced", err)
+	note("HasReference", err)
 	_, err = s.Key(ctx, storage.Hash{1})
 	note("Key", err)
 	_, err = s.Keys(ctx, []storage.Hash{{1}})

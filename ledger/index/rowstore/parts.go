@@ -48,7 +48,7 @@ func (r *Reader) EncodePart(after []byte, bytes int) (rows, last []byte, more bo
 }
 
 // ErrPart means that a part cannot be decoded or contains rows that are not valid.
-var ErrPart = errors.New("index: rows that cannot be decoded")
+var ErrPart = errors.New("index: invalid rows in a snapshot part")
 
 // DecodePart yields the rows of a part. It yields ErrPart if the bytes are not a list of rows. The
 // rows alias part.

@@ -20,7 +20,7 @@ func citations(v pyjson.Value, o Options) Conversion {
 	d := newDraft(record.CitationSet, key(Citations, v, nil, subject, run), o)
 	if subject == "" {
 		d.note("", "", Left, "no record is made from it")
-		return d.leave("it does not name the subject of the citations; give a subject")
+		return d.leave("it does not name the subject of the citations; specify one with subject")
 	}
 	d.text("subject", []byte(subject))
 	if run != "" {

@@ -228,7 +228,7 @@ func (d *draft) time(m member) {
 // has no zone.
 func (d *draft) hintZone(m member) {
 	if (m.name == "timestamp" || m.name == "created_at" || m.name == "first_seen") && isNaive(m.value) && d.options.Zone == nil {
-		d.entry.Members[len(d.entry.Members)-1].As += ": it has no zone; state one to take it as the timestamp"
+		d.entry.Members[len(d.entry.Members)-1].As += ": it has no time zone; specify one to use it as the timestamp"
 	}
 }
 
@@ -257,7 +257,7 @@ func (d *draft) changeKey(change string, at, by pyjson.Value) string {
 // finish completes the record and returns the finished Conversion.
 func (d *draft) finish() Conversion {
 	if d.tooMany {
-		return d.leave("it has more than %d members to account for; use colophon import", d.options.MaxMembers)
+		return d.leave("it has more than %d members; use colophon import", d.options.MaxMembers)
 	}
 	if d.zoned {
 		d.labels[zoneLabel] = d.options.Zone.String()

@@ -34,10 +34,10 @@ func newGeneration(f Format, v pyjson.Value, o Options, parts ...string) *genera
 	return &generation{draft: newDraft(record.IPCRecord, key(f, v, nil, parts...), o), span: new(tracepb.Span)}
 }
 
-// notGeneration returns the Conversion for a native value that is not a generation. what describes
-// what it is instead.
-func notGeneration(pointer, pattern, what string) Conversion {
-	return Conversion{Members: []Member{{pointer, pattern, Left, "it is " + what + ", not a generation"}}}
+// notGeneration returns the Conversion for a native value that is not a generation, for the given
+// reason.
+func notGeneration(pointer, pattern, reason string) Conversion {
+	return Conversion{Members: []Member{{pointer, pattern, Left, reason}}}
 }
 
 func (g *generation) attribute(name string, v *commonpb.AnyValue) {

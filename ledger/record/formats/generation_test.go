@@ -85,7 +85,7 @@ var exports = []struct {
 		records: []string{`{"labels":{"name":"ChatCompletion","span_id":"0123456789abcdef","status_message":"","trace_id":"0af7651916cd43dd8448eb211c80319c"},"max_tokens":64,"model":"gpt-4o","output":"Because.",
 			"payload":{"messages":[{"content":"Why?","role":"user"}],"tools":[{"type":"function"}],"top_p":0.9},"run_id":"0af7651916cd43dd8448eb211c80319c-0123456789abcdef","system_prompt":"Be brief.",
 			"temperature":0.5,"timestamp":"2026-01-02T03:04:05.678000Z","usage":{"duration_ms":1000,"imported":{"events":[],"metadata":{"team":"a"}},"input_tokens":10,"output_tokens":2}}`},
-		fates: map[string]string{"/attributes.input.value": "left the messages say the same", "/attributes.llm.input_messages": "taken as payload/messages and system_prompt",
+		fates: map[string]string{"/attributes.input.value": "left the messages contain the same text", "/attributes.llm.input_messages": "taken as payload/messages and system_prompt",
 			"/attributes.llm.token_count.prompt": "taken as usage/input_tokens", "/attributes.metadata": "kept as content usage/imported/metadata"},
 	},
 	{

@@ -42,11 +42,11 @@ func observation(v pyjson.Value, o Options, at place) Conversion {
 	kind := string(v.Member("type").Text())
 	switch {
 	case !isObject(v):
-		return notGeneration(at.pointer, at.pattern, "no object")
+		return notGeneration(at.pointer, at.pattern, "it is not an object")
 	case kind == "" && !v.Member("model").IsGiven() && !v.Member("providedModelName").IsGiven() && !v.Member("provided_model_name").IsGiven():
-		return notGeneration(at.pointer, at.pattern, "an observation without type and model")
+		return notGeneration(at.pointer, at.pattern, "it is an observation without type and model, not a generation")
 	case kind != "" && !strings.EqualFold(kind, "GENERATION"):
-		return notGeneration(at.pointer, at.pattern, "an observation of the type "+kind)
+		return notGeneration(at.pointer, at.pattern, "it is an observation of the type "+kind+", not a generation")
 	}
 	g := newGeneration(Langfuse, v, o)
 	g.prefix, g.pattern = at.pointer, at.pattern

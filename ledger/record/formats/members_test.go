@@ -90,7 +90,7 @@ func TestTimeWithoutZone(t *testing.T) {
 	again, r := only(t, AxisLog, native, o)
 	require.False(t, r.Member("timestamp").IsGiven())
 	require.Equal(t, "2025-11-12T18:53:35", string(r.Member("labels").Member("timestamp").Text()))
-	require.Contains(t, fateOf(t, again, "/timestamp"), "state one")
+	require.Contains(t, fateOf(t, again, "/timestamp"), "specify one")
 	require.Equal(t, e.Key, again.Key, "the key depends only on the native value")
 }
 
@@ -125,7 +125,7 @@ func TestCitationsThatDisagree(t *testing.T) {
 	o := *berlin
 	o.Subject = ""
 	e, _ = only(t, Citations, `{"all_citations":[]}`, o)
-	require.Contains(t, e.Reason, "give a subject")
+	require.Contains(t, e.Reason, "specify one with subject")
 }
 
 func TestNamesOfCachedPaths(t *testing.T) {
@@ -219,7 +219,7 @@ func TestMembersAreBounded(t *testing.T) {
 		require.LessOrEqual(t, len(e.Members), o.MaxMembers)
 		require.Equal(t, whole, e.Record != nil)
 		if !whole {
-			require.Contains(t, e.Reason, "more than 10 members to account for; use colophon import")
+			require.Contains(t, e.Reason, "more than 10 members; use colophon import")
 		}
 	}
 }

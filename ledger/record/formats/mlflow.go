@@ -19,7 +19,7 @@ func mlflow(v pyjson.Value, o Options) []Conversion {
 // the member "trace" of v. Each of these members can be a string that contains JSON.
 func trace(v pyjson.Value, o Options, at place) []Conversion {
 	if !isObject(v) {
-		return []Conversion{notGeneration(at.pointer, at.pattern, "no object")}
+		return []Conversion{notGeneration(at.pointer, at.pattern, "it is not an object")}
 	}
 	root, from, used := v, at, ""
 	if inner, ok := jsonOf(v.Member("trace")); ok && isObject(inner) {
@@ -41,7 +41,7 @@ func trace(v pyjson.Value, o Options, at place) []Conversion {
 		if v.Member("attributes").IsGiven() { // a single span
 			return []Conversion{mlflowSpan(v, pyjson.Value{}, o, at)}
 		}
-		return []Conversion{notGeneration(at.pointer, at.pattern, "no trace with spans")}
+		return []Conversion{notGeneration(at.pointer, at.pattern, "it is a trace without spans")}
 	}
 	entries := elements(spans, from.below("spans"), func(e pyjson.Value, at place) []Conversion {
 		return []Conversion{mlflowSpan(e, session(v, root), o, at)}
@@ -77,7 +77,7 @@ func mlflowSpan(v, session pyjson.Value, o Options, at place) Conversion {
 		if text == "" {
 			text = "UNKNOWN"
 		}
-		return notGeneration(at.pointer, at.pattern, "a span of the type "+text)
+		return notGeneration(at.pointer, at.pattern, "it is a span of the type "+text+", not a generation")
 	}
 	g := newGeneration(MLflow, v, o)
 	if g.prefix, g.pattern = at.pointer, at.pattern; g.pattern == "" {
@@ -175,7 +175,7 @@ func (g *generation) mlflowAttribute(m member, at place) {
 	case "mlflow.spanType":
 		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "the kind of the record") })
 	case "mlflow.traceRequestId", "mlflow.spanFunctionName", "mlflow.message.format", "mlflow.chat.messages":
-		g.note(at.pointer, at.pattern, Left, "other attributes contain the same, or it concerns only MLflow")
+		g.note(at.pointer, at.pattern, Left, "other attributes contain the same data, or only MLflow uses it")
 	case "mlflow.spanInputs":
 		g.modelParameters(at, m, true)
 		if definitions := m.value.Member("tools"); isArray(definitions) {

@@ -39,7 +39,7 @@ func phoenixSpan(v pyjson.Value, o Options, at place) Conversion {
 		if kind == "" {
 			kind = "unknown"
 		}
-		return notGeneration(at.pointer, at.pattern, "a span of the kind "+kind)
+		return notGeneration(at.pointer, at.pattern, "it is a span of the kind "+kind+", not a generation")
 	}
 	g := newGeneration(Phoenix, v, o)
 	if g.prefix, g.pattern = at.pointer, at.pattern; g.pattern == "" {
@@ -212,7 +212,7 @@ func (p *phoenixReader) takeInputs() {
 				p.note(c.at.pointer, c.at.pattern, Taken, "%s", where)
 			})
 			if other := p.values[i+1]; other != nil && other.value.IsGiven() {
-				p.accounts = append(p.accounts, func() { p.note(other.at.pointer, other.at.pattern, Left, "the messages say the same") })
+				p.accounts = append(p.accounts, func() { p.note(other.at.pointer, other.at.pattern, Left, "the messages contain the same text") })
 				p.values[i+1] = nil
 			}
 		case as != "":

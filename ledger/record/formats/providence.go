@@ -28,7 +28,7 @@ func providence(v pyjson.Value, o Options) Conversion {
 		p.buildInputs()
 	case p.dag.object.Kind() == pyjson.Absent:
 		p.note("", "", Left, "no record is made from it")
-		return p.leave("it has no run-DAG in JSON, and lacks inputs from which to build one")
+		return p.leave("it has neither a run-DAG in JSON nor the inputs needed to build one")
 	default:
 		p.oneAnswer()
 	}

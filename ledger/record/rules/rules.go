@@ -87,10 +87,10 @@ func IsChunkHash(text []byte) bool {
 func rawHash(digits []byte) Hash {
 	var raw Hash
 	if len(digits) != hex.EncodedLen(len(raw)) {
-		panic("rules: the caller did not check a hash: it has the wrong length")
+		panic("rules: unchecked hash: wrong length")
 	}
 	if _, err := hex.Decode(raw[:], digits); err != nil {
-		panic("rules: the caller did not check a hash: " + err.Error())
+		panic("rules: unchecked hash: " + err.Error())
 	}
 	return raw
 }

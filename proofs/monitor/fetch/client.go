@@ -28,9 +28,9 @@ const (
 // Errors that a request can fail with. The errors that this package returns wrap them.
 var (
 	// ErrTooLong means that a response body is longer than a valid one can be.
-	ErrTooLong = errors.New("the answer is longer than a valid one can be")
+	ErrTooLong = errors.New("the response is longer than a valid one can be")
 	// ErrMalformed means that a response does not have the required form.
-	ErrMalformed = errors.New("the answer is malformed")
+	ErrMalformed = errors.New("the response is malformed")
 	// ErrForbidden means that the token lacks a right that the request needs. The error
 	// contains the server's message.
 	ErrForbidden = errors.New("the token lacks the required scope")
