@@ -36,7 +36,7 @@ var (
 	// ErrOriginInUse means that another ledger of the host already uses the origin.
 	ErrOriginInUse = errors.New("ledger: another ledger already has this origin; choose a different one")
 	// ErrKeyWithoutLedger means that the key has signed a ledger that is not in the database.
-	ErrKeyWithoutLedger = errors.New("ledger: the signing key of this name has signed a ledger that is not in the database; restore the database, or move the key away to begin a new log")
+	ErrKeyWithoutLedger = errors.New("ledger: the signing key stored under this name has signed a ledger that is not in the database; restore the database, or move the key away to begin a new log")
 	// ErrMarkWithoutLedger means that, according to the high-water mark, a ledger with the given
 	// name has signed checkpoints, but the ledger is not in the database.
 	ErrMarkWithoutLedger = errors.New("ledger: the high-water mark shows that a ledger of this name has signed, but the database does not have it; restore the database, or move the mark away to begin a new log")

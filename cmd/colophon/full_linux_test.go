@@ -290,7 +290,7 @@ func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	s.backups = filepath.Join(disk, "backups")
 	free := ballast(t, disk, 64<<10)
 	said := s.colophon(cli.ExitFailed, "backup", "--data", s.data, "--to", s.backups)
-	require.Contains(t, said, "The backup is incomplete and cannot be restored. Free space in "+s.backups)
+	require.Contains(t, said, "The backup is incomplete and cannot be restored. Free some space in "+s.backups)
 	require.Empty(t, s.manifests())
 	require.NoDirExists(t, datadir.SnapshotFolderOf(s.data).DatabasePath(), "no copy may be left behind")
 	free()

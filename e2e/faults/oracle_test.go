@@ -79,7 +79,7 @@ func check(ctx context.Context, n *node, h *history) error {
 		run  func() error
 	}{
 		{"log", o.log}, {"receipts", o.receipts}, {"attempts", o.once}, {"content", o.contents},
-		{"asking again", o.again}, {"log afterwards", o.log}, {"index", o.index},
+		{"resubmitting", o.again}, {"log afterwards", o.log}, {"index", o.index},
 	} {
 		if err := part.run(); err != nil {
 			return fmt.Errorf("oracle, %s: %w", part.name, err)
@@ -237,7 +237,7 @@ func (o *oracle) once() error {
 		}
 	}
 	if others := len(o.events) - of; others != 1 {
-		return fmt.Errorf("%d events belong to no attempt, but only the first may", others)
+		return fmt.Errorf("%d events were not caused by any attempt; only the first may be", others)
 	}
 	return nil
 }

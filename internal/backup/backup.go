@@ -58,7 +58,7 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	}
 	made, err := writeBackup(ctx, c, o, store, copies.DatabasePath())
 	if errors.Is(err, syscall.ENOSPC) {
-		return cli.Exitf(cli.ExitFailed, "%w\nThe backup is incomplete and cannot be restored. Free space in %s and run backup again: it continues from there", err, o.To)
+		return cli.Exitf(cli.ExitFailed, "%w\nThe backup is incomplete and cannot be restored. Free some space in %s and run backup again; it will reuse the files already copied", err, o.To)
 	}
 	if err != nil {
 		return err

@@ -279,9 +279,9 @@ func (b Store) OpenFile(f StoredFile) (*os.File, error) {
 // Add stores a file unless the store already has an intact copy of it. copied is the number of
 // bytes written. Add verifies a stored copy by reading it, because other users may be able to write
 // to the store and the ledgers' keys sign the digest.
-func (b Store) Add(s SourceFile) (f StoredFile, copied int64, err error) {
-	f = StoredFile{Name: s.Name, Size: s.Info.Size(), Modified: s.Info.ModTime().UnixNano()}
-	in, _, err := safefile.Open(s.Path)
+func (b Store) Add(source SourceFile) (f StoredFile, copied int64, err error) {
+	f = StoredFile{Name: source.Name, Size: source.Info.Size(), Modified: source.Info.ModTime().UnixNano()}
+	in, _, err := safefile.Open(source.Path)
 	if err != nil {
 		return f, 0, err
 	}

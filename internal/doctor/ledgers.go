@@ -277,5 +277,5 @@ func (d *deployment) noMetrics() []Finding {
 	case d.server.metricsErr != nil:
 		return finding(NotChecked, "", "%v", d.server.metricsErr)
 	}
-	return finding(NotChecked, "use the same version for both", "the server does not show that metric")
+	return finding(NotChecked, "use the same version for both", "the server does not expose this metric")
 }

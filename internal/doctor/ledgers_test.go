@@ -181,7 +181,7 @@ colophon_erasures_pending_age_seconds %d
 		{"elsewhere", without(&client.Error{Problem: wire.Problem{Status: http.StatusNotFound}}), NotChecked, "no /metrics at this address"},
 		{"no scope", without(&client.Error{Problem: wire.Problem{Status: http.StatusForbidden}}), NotChecked, "does not show its metrics"},
 		{"failed", without(errors.New("broken pipe")), NotChecked, "broken pipe"},
-		{"another version", without(nil), NotChecked, "does not show that metric"},
+		{"another version", without(nil), NotChecked, "does not expose this metric"},
 	}
 	runCheckCases(t, checkIndex, append([]checkCase{
 		{"good", with(3, 1, 0, 0), OK, "follows 1 ledger"},

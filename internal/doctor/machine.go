@@ -104,7 +104,7 @@ func checkMemory(d *deployment) []Finding {
 	case limits.Runtime > have:
 		return finding(Wrong, "set GOMEMLIMIT to nine tenths of the available memory", "GOMEMLIMIT is %d MiB, but only %d MiB of memory are available", inMiB(limits.Runtime), inMiB(have))
 	case limits.Runtime != 0 && limits.Runtime < need:
-		return finding(Advice, "raise GOMEMLIMIT, or lower "+lower, "GOMEMLIMIT is %d MiB, but caches, bodies, and answers may take %d MiB: near the limit, the garbage collector uses most of the time", inMiB(limits.Runtime), inMiB(need))
+		return finding(Advice, "raise GOMEMLIMIT, or lower "+lower, "GOMEMLIMIT is %d MiB, but caches, bodies, and answers may take %d MiB: near the limit, garbage collection takes up most of the CPU time", inMiB(limits.Runtime), inMiB(need))
 	case limits.Runtime == 0 && limits.Container != 0:
 		return finding(Advice, fmt.Sprintf("set GOMEMLIMIT=%dMiB in its environment", inMiB(limits.Container/10*9)), "the system kills the process at %d MiB, but the garbage collector does not know this limit", inMiB(limits.Container))
 	}

@@ -294,7 +294,7 @@ func (r *Report) conclude(j *judge) {
 		r.Summary = fmt.Sprintf("Not enough evidence: %s; at least %d would be needed.", j.counted(r.Inputs), r.Needed)
 	default:
 		r.Verdict = VerdictUndecided
-		r.Summary = fmt.Sprintf("Not enough evidence: %s, but a required check cannot be made.", j.counted(r.Inputs))
+		r.Summary = fmt.Sprintf("Not enough evidence: %s, but a required check could not be run.", j.counted(r.Inputs))
 	}
 }
 

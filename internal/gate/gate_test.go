@@ -177,7 +177,7 @@ func TestRequiredChecks(t *testing.T) {
 	require.Equal(t, VerdictPass, Judge(d, Options{Level: 0.05}).Verdict)
 	r := Judge(d, Options{Level: 0.05, Required: []string{CheckSimilarity}})
 	require.Equal(t, VerdictUndecided, r.Verdict)
-	require.Contains(t, r.Summary, "a required check cannot be made")
+	require.Contains(t, r.Summary, "a required check could not be run")
 	d.NoTexts = "the reason"
 	require.Contains(t, find(t, Judge(d, Options{Level: 0.05}), CheckLength).Summary, "the reason")
 }

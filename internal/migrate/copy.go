@@ -28,7 +28,7 @@ const (
 var errDiverged = errors.New("the two logs differ")
 
 // errNoContent means that the source does not have content that a record needs.
-var errNoContent = errors.New("it is missing")
+var errNoContent = errors.New("the content is missing")
 
 // copier copies one ledger, commit by commit, using only the storage interfaces. At any time, the
 // target holds a prefix of the source's log. Content of records that the source has redacted is

@@ -166,7 +166,7 @@ func (c *copier) failed(err error) {
 	c.failures[reason].Add(1)
 	if message := err.Error(); message != c.failing {
 		c.failing = message
-		c.log.Error("the copy in the bucket cannot be brought up to date; trying again", "bucket", c.options.Place, "reason", reasons[reason], "error", err)
+		c.log.Error("updating the copy in the bucket failed; trying again", "bucket", c.options.Place, "reason", reasons[reason], "error", err)
 	}
 }
 

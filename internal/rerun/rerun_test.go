@@ -132,7 +132,7 @@ func TestRunsOfBothShapes(t *testing.T) {
 				require.Equal(t, llm.ReceivedRequest{Path: test.path, Authorization: "Bearer secret", Body: test.body}, sent)
 				run := report.Runs[i]
 				require.Equal(t, wire.Cause("identical"), run.Cause)
-				require.Equal(t, "Nothing differs: neither what went in nor the output.", run.Summary)
+				require.Equal(t, "Nothing differs: the inputs and the output are the same.", run.Summary)
 			}
 			row, err := to.Records.Get(t.Context(), report.Runs[2].Seq, nil)
 			require.NoError(t, err)

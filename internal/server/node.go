@@ -49,8 +49,8 @@ type Node struct {
 }
 
 // Open opens the data folder. The first start creates the folder and the ledger "default". If Open
-// fails because there is no disk space, or before there is any ledger, it removes the folders that
-// it created.
+// fails because there is no disk space, or after opening a database without ledgers, it removes the
+// folders that it created.
 func Open(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
 	if config.From != "" {
 		return openMirror(ctx, config, keys, log)

@@ -215,7 +215,7 @@ func EffectTexts(c *cli.Console, t *wire.EffectTextSummary) error {
 		of = "the first " + of
 	}
 	s, l := t.Similarity, t.LengthChange
-	text := fmt.Sprintf("In the median of %s, the outputs are %s similar (quartiles %s and %s), and the length of a pair's output changes by %s (quartiles %s and %s).", of,
+	text := fmt.Sprintf("Over %s, the median similarity of the outputs is %s (quartiles %s and %s), and the median change in length is %s (quartiles %s and %s).", of,
 		cli.Percent(float64(s.Median)), cli.Percent(float64(s.Q1)), cli.Percent(float64(s.Q3)), signedShare(l.Median), signedShare(l.Q1), signedShare(l.Q3))
 	if t.WordsA != nil && t.WordsB != nil {
 		text += fmt.Sprintf(" The median length goes from %.0f to %.0f words.", float64(t.WordsA.Median), float64(t.WordsB.Median))

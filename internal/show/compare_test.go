@@ -96,7 +96,7 @@ func TestEffectTexts(t *testing.T) {
 	x := &wire.EffectTextSummary{Pairs: 2, Sample: true, Similarity: &wire.Quartiles{Q1: 0.25, Median: 0.5, Q3: 0.75}, LengthChange: &wire.Quartiles{Q1: -0.1, Median: 0, Q3: 0.1},
 		MostChanged: []wire.ChangedPair{{A: 1, B: 2, Similarity: 0.25, LengthChange: new(wire.Decimal(-0.1)), Name: &wire.HashName{Words: "Who was Ana?"}}, {A: 3, B: 4, Similarity: 1}}}
 	effect := func(c *cli.Console) error { return show.EffectTexts(c, x) }
-	require.Equal(t, "In the median of the first 2 pairs, the outputs are 50.0% similar (quartiles 25.0% and 75.0%), and the length of a pair's output changes by 0.0% (quartiles -10.0% and +10.0%).\n\n", printed(t, effect))
+	require.Equal(t, "Over the first 2 pairs, the median similarity of the outputs is 50.0% (quartiles 25.0% and 75.0%), and the median change in length is 0.0% (quartiles -10.0% and +10.0%).\n\n", printed(t, effect))
 	require.Equal(t, `EVENT A  EVENT B  SIMILAR  LENGTH  INPUT
       1        2    25.0%  -10.0%  Who was Ana?
       3        4   100.0%       -  -

@@ -69,7 +69,7 @@ func Write(w io.Writer, format Format, rows Rows) error {
 		}
 		return writeParquet(w, columns, rows)
 	}
-	return fmt.Errorf("table: %q is not a format; use parquet, csv, or ndjson", format)
+	return fmt.Errorf("table: unknown format %q; use parquet, csv, or ndjson", format)
 }
 
 // ReadRows yields the JSON text of each row of a file. size is the length of the file in bytes. If the columns

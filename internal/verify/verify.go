@@ -37,7 +37,7 @@ func AllVerdicts() []Verdict {
 		{11, "wrong_key", "signed with the key given, but for a log of another origin", proofs.ErrOrigin},
 		{22, "replaced_key", "signed only with a key that has been replaced: someone who has stolen that key since could have made it", ErrReplacedKey},
 		{23, "not_in_later_tree", "the tree that the checkpoint signs is not the beginning of the later tree: one of the two was forged, or the log has shown two trees", ErrNotLater},
-		{12, "bad_signature", "the signature does not hold: the checkpoint was changed after it was signed", proofs.ErrSignature},
+		{12, "bad_signature", "the signature is not valid: the checkpoint was changed after it was signed", proofs.ErrSignature},
 		{13, "broken_chain_link", "the event does not match the hashes of the receipt: the event or a hash was changed", proofs.ErrChainLink},
 		{14, "broken_inclusion", "the event is not shown to be in the signed tree", proofs.ErrInclusion},
 		{15, "wrong_field", "the receipt or the file repeats the event wrongly", proofs.ErrField},

@@ -178,9 +178,9 @@ func staleMessages(ctx context.Context, view *index.View, e *event.Event) (list 
 		if len(sets) == 0 {
 			continue
 		}
-		m := newMessage(e, TypeStaleCitation, fmt.Sprintf("Chunks of the source %.100q were superseded, and %d citation sets rest on them.", source, len(sets)))
+		m := newMessage(e, TypeStaleCitation, fmt.Sprintf("Chunks of the source %.100q were superseded, and %d citation sets cite them.", source, len(sets)))
 		if more {
-			m.Data.Text = fmt.Sprintf("Chunks of the source %.100q were superseded, and at least %d citation sets rest on them.", source, len(sets))
+			m.Data.Text = fmt.Sprintf("Chunks of the source %.100q were superseded, and at least %d citation sets cite them.", source, len(sets))
 		}
 		m.id = messageID(string(TypeStaleCitation), m.Data.EventHash, source)
 		m.Data.Source, m.Data.Stale, m.Data.More = source, sets, more

@@ -21,7 +21,7 @@ func (r *Attribution) Sentence() string {
 	case Incomplete:
 		return "The records cannot be compared: an output is missing."
 	case Identical:
-		return "Nothing differs: neither what went in nor the output."
+		return "Nothing differs: the inputs and the output are the same."
 	case NoEffect:
 		return fmt.Sprintf("The output is the same although the %s.", r.differencesText())
 	case Confounded:

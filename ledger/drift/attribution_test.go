@@ -96,7 +96,7 @@ func TestAttribution(t *testing.T) {
 		sentence  string
 	}{
 		{"the same", with(), with(), Identical, nil,
-			"Nothing differs: neither what went in nor the output."},
+			"Nothing differs: the inputs and the output are the same."},
 		{"one variable", with(), with("model", "claude-2.1", "output", "other"), Model, []string{"model"},
 			"The output changed because the model differs (claude-2, then claude-2.1); no other variable differs."},
 		{"a value that one has", with("system_prompt", "null"), with("output", "other"), SystemPrompt, []string{"system_prompt"},

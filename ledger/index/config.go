@@ -98,7 +98,7 @@ func OffHeapBytes(memory int64) int64 {
 // error if Dir is empty or Memory is too small.
 func (c Config) Settings() (Settings, error) {
 	if c.Dir == "" {
-		return Settings{}, errors.New("the configuration of the index names no folder: set Dir")
+		return Settings{}, errors.New("index: Config.Dir is not set")
 	}
 	if c.FS == nil {
 		c.FS = vfs.Default

@@ -54,7 +54,7 @@ func fetchSnapshot(ctx context.Context, f *Follower) {
 	switch {
 	case ctx.Err() != nil: // the follower is closed
 	case err != nil:
-		log.Error("another server's index cannot be used: folding the events of the log instead", "error", err)
+		log.Error("cannot use another server's index snapshot; folding the log's events instead", "error", err)
 	default:
 		log.Info("installed the index of another server", "size", s.size, "bytes", s.bytes, "digest", s.digest(), "took", time.Since(begin))
 	}

@@ -47,7 +47,7 @@ var (
 	// are gone.
 	ErrSizePassed = errors.New("index: the rows at that size are gone")
 	// ErrTooManySnapshots means that too many snapshots are being read.
-	ErrTooManySnapshots = errors.New("index: other snapshots are being read")
+	ErrTooManySnapshots = errors.New("index: too many other snapshots are being read; try again later")
 )
 
 // heldView is a view that stays open between the requests for its parts.

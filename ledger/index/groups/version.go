@@ -37,7 +37,7 @@ type Version struct {
 	// Live counts the live runs, and All counts the runs in any state.
 	Live, All Tally
 	// The newest earlier events with addsOutput and with AddsCombination, or 0 if there are none.
-	// They link the versions into two lists, newest first. The list of conditions exists only in
+	// They link the versions into two lists, newest first. The list of combinations exists only in
 	// groups of an input, an input_hash, a system prompt, a model, or a label.
 	outputBefore, ConditionBefore uint64
 	// Facts holds the facts of the last live run. It is set only in groups of an input.

@@ -35,7 +35,7 @@ func (d damagedLog) Entries(ctx context.Context, from uint64) iter.Seq2[storage.
 
 // Damage to the log does not count as damage to its index: the index still answers queries and is
 // not discarded.
-func TestDamageOfTheLog(t *testing.T) {
+func TestLogDamageIsNotIndexDamage(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 50)...)
 	s := openTest(t, testConfig(vfs.NewMem()))

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrNotFound means that there is no such project, build, or path.
-var ErrNotFound = errors.New("index: no such path")
+var ErrNotFound = errors.New("index: not found")
 
 // Path is the state of a path after its latest record, either in any build or in one build (spec:
 // Path categories).
