@@ -180,8 +180,8 @@ func (m *move) copy(ctx context.Context) error {
 	if err := m.checkKeys(ctx, walked); err != nil {
 		return err
 	}
-	if held, is := m.source.(interface{ CheckHeld(context.Context) error }); is {
-		if err := held.CheckHeld(ctx); err != nil {
+	if held, is := m.source.(interface{ CheckNotTakenOver(context.Context) error }); is {
+		if err := held.CheckNotTakenOver(ctx); err != nil {
 			return fmt.Errorf("a server has written to %s: stop it, and run the command again: %w", m.from, err)
 		}
 	}

@@ -13,10 +13,10 @@ import (
 var pathQuestions = []Question{
 	{Path: "/paths", Takes: Pages | Proofs, Ask: plain(Projects)},
 	{Path: "/paths/:project", Takes: Pages | Proofs, Names: []string{"status", "validated", "build"}, Ask: asking(parsePaths, Paths)},
-	{Path: "/paths/:project/builds", Takes: Pages | Proofs, Ask: asking(element("project"), Builds)},
+	{Path: "/paths/:project/builds", Takes: Pages | Proofs, Ask: asking(pathParameter("project"), Builds)},
 	{Path: "/paths/:project/builds/:build/gone", Takes: Pages | Proofs, Ask: asking(buildInPath, GonePaths)},
 	{Path: "/paths/:project/compare", Takes: Pages | Proofs, Names: []string{"a", "b", "status"}, Ask: asking(parseComparison, CompareBuilds)},
-	{Path: "/paths/:project/collisions", Takes: Pages | Proofs, Ask: asking(element("project"), Collisions)},
+	{Path: "/paths/:project/collisions", Takes: Pages | Proofs, Ask: asking(pathParameter("project"), Collisions)},
 	{Path: "/paths/:project/:path_id", Takes: Pages | Proofs, Ask: asking(pathInPath, PathHistory)},
 }
 

@@ -8,7 +8,7 @@ import (
 // producerQuestions lists the questions about producers (spec: Producers).
 var producerQuestions = []Question{
 	{Path: "/producers", Takes: Pages | Proofs, Ask: plain(Producers)},
-	{Path: "/producers/:id", Takes: Pages | Proofs, Ask: asking(element("id"), ProducerByID)},
+	{Path: "/producers/:id", Takes: Pages | Proofs, Ask: asking(pathParameter("id"), ProducerByID)},
 }
 
 // Producers lists the producers that number their records.

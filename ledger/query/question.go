@@ -86,9 +86,9 @@ func plain[A any](answer func(*View) (A, error)) ParseFunc {
 	}
 }
 
-// element returns a parse function for a question whose only parameter is the named element of its
-// path.
-func element(name string) func(Parameters) (string, error) {
+// pathParameter returns a parse function for a question whose only parameter is the named element
+// of its path.
+func pathParameter(name string) func(Parameters) (string, error) {
 	return func(p Parameters) (string, error) { return p[name], nil }
 }
 

@@ -49,9 +49,9 @@ func newContentCheck(t *target, stored Source, reread *rereader, report *Report)
 // redacted, its content must have been erased. check also checks the redactions that the event
 // makes, and rebuilds the record.
 func (c *contentCheck) check(e *event.Body, body []byte) error {
-	by, redacted, err := c.redactions.by(e.Seq)
+	by, redacted, err := c.redactions.redactedBy(e.Seq)
 	if err == nil && redacted {
-		err = c.redactions.pair(e.Seq, by)
+		err = c.redactions.checkPair(e.Seq, by)
 	}
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (c *contentCheck) check(e *event.Body, body []byte) error {
 		c.digests = append(c.digests, digest)
 	}
 	if e.Kind == record.ContentRedacted {
-		if err := c.redactions.list(e.Seq, e.Redaction.Seqs); err != nil {
+		if err := c.redactions.checkList(e.Seq, e.Redaction.Seqs); err != nil {
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func (c *contentCheck) notErased(digest proofs.Hash) (string, error) {
 // notNeeded returns the reason why the record at seq does not need a piece of content that is kept
 // for it. It returns "" if the record needs the piece.
 func (c *contentCheck) notNeeded(seq uint64, digest proofs.Hash) (string, error) {
-	by, redacted, err := c.redactions.by(seq)
+	by, redacted, err := c.redactions.redactedBy(seq)
 	if err != nil {
 		return "", err
 	}

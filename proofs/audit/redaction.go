@@ -19,12 +19,12 @@ type redactionCheck struct {
 	lists  map[uint64]*seqs.List // by seq of an event: the records that it redacts; nil if it redacts none
 }
 
-// list checks that storage has a redaction for every record in list, which the event at seq
+// checkList checks that storage has a redaction for every record in list, which the event at seq
 // redacts, and that these redactions name no later event. The rest of a stored redaction is
 // compared when the record itself is checked.
-func (c *redactionCheck) list(seq uint64, list *seqs.List) error {
+func (c *redactionCheck) checkList(seq uint64, list *seqs.List) error {
 	for s := range list.All() {
-		switch by, redacted, err := c.by(s); {
+		switch by, redacted, err := c.redactedBy(s); {
 		case err != nil:
 			return err
 		case !redacted:
@@ -36,9 +36,9 @@ func (c *redactionCheck) list(seq uint64, list *seqs.List) error {
 	return nil
 }
 
-// by returns the event that redacted the record at seq, according to storage. redacted is false if
-// storage has no redaction of the record.
-func (c *redactionCheck) by(seq uint64) (by uint64, redacted bool, err error) {
+// redactedBy returns the event that redacted the record at seq, according to storage. redacted is
+// false if storage has no redaction of the record.
+func (c *redactionCheck) redactedBy(seq uint64) (by uint64, redacted bool, err error) {
 	by, err = c.stored.Redaction(c.ctx, seq)
 	switch {
 	case errors.Is(err, ErrAbsent):
@@ -49,9 +49,9 @@ func (c *redactionCheck) by(seq uint64) (by uint64, redacted bool, err error) {
 	return by, true, nil
 }
 
-// pair checks a stored redaction, which says that the event by redacted the record at seq. The
+// checkPair checks a stored redaction, which says that the event by redacted the record at seq. The
 // event must come after the record and list it.
-func (c *redactionCheck) pair(seq, by uint64) error {
+func (c *redactionCheck) checkPair(seq, by uint64) error {
 	if by <= seq {
 		return damaged(KindRedaction, seq, "storage says that event %d redacts it, but that event does not come after it", by)
 	}
@@ -80,7 +80,7 @@ func (c *redactionCheck) finish() error {
 		if r.Seq < c.head.Size && r.By < c.head.Size {
 			continue
 		}
-		if err := c.pair(r.Seq, r.By); err != nil {
+		if err := c.checkPair(r.Seq, r.By); err != nil {
 			return err
 		}
 	}

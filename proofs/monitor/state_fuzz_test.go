@@ -131,7 +131,7 @@ func TestKeysThatWereNotCompared(t *testing.T) {
 	published := openLog(t, log, keys)
 	_, end, err := audit.ExtendWalk(t.Context(), log, audit.Options{Verifiers: keys}, audit.ExtendOptions{From: m.at, Past: m.past, Seen: a.seen()})
 	require.NoError(t, err)
-	m.seen = nil // so that reach does not need to fetch any tile
+	m.seen = nil // so that storeProgress does not need to fetch any tile
 	require.NoError(t, a.reach(t.Context(), published, end))
 	require.NoError(t, m.Close())
 	require.NotZero(t, looked())

@@ -27,12 +27,12 @@ func open(t testing.TB, p *browser.Page, html []byte) string {
 	name := filepath.Join(t.TempDir(), "pack.html")
 	require.NoError(t, os.WriteFile(name, html, 0o600))
 	p.Open(t, name)
-	return with(t, p, "")
+	return checkWithKey(t, p, "")
 }
 
-// with makes the page check its pack with the given key and returns the page's verdict. An empty
-// key stands for the key that the pack itself contains.
-func with(t testing.TB, p *browser.Page, key string) (verdict string) {
+// checkWithKey makes the page check its pack with the given key and returns the page's verdict. An
+// empty key stands for the key that the pack itself contains.
+func checkWithKey(t testing.TB, p *browser.Page, key string) (verdict string) {
 	t.Helper()
 	quoted, err := json.Marshal(key)
 	require.NoError(t, err)
@@ -82,7 +82,7 @@ func TestPageVerifies(t *testing.T) {
 	require.Contains(t, p.Text(t, "#verdict-says"), "signed with another key")
 	submit("nonsense")
 	require.Contains(t, p.Text(t, "#key-says"), "not a verifier key")
-	require.Equal(t, "failed", with(t, p, flip(all.Keys[0], len(all.Keys[0])-5)), "a damaged key")
+	require.Equal(t, "failed", checkWithKey(t, p, flip(all.Keys[0], len(all.Keys[0])-5)), "a damaged key")
 	quiet(t, p)
 }
 
@@ -145,7 +145,7 @@ func TestPageRefusesTamperedPacks(t *testing.T) {
 	for name, c := range tamperings(t) {
 		t.Run(name, func(t *testing.T) {
 			open(t, p, page(t, c.pack))
-			require.Equal(t, "failed", with(t, p, key))
+			require.Equal(t, "failed", checkWithKey(t, p, key))
 			require.Equal(t, "✗ Not verified", p.Text(t, "#verdict-title"))
 			require.Contains(t, p.Text(t, ".fails"), c.says)
 		})
@@ -153,7 +153,7 @@ func TestPageRefusesTamperedPacks(t *testing.T) {
 	for name, pack := range falseHashes(t) {
 		t.Run("false "+name, func(t *testing.T) {
 			open(t, p, page(t, pack))
-			require.Equal(t, "failed", with(t, p, key))
+			require.Equal(t, "failed", checkWithKey(t, p, key))
 			require.Contains(t, p.Text(t, ".fails"), name+": the event says ")
 		})
 	}
@@ -187,7 +187,7 @@ func TestPageInAnOldBrowser(t *testing.T) {
 			p.SendCommand(t, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": c.without})
 			all := examplePack(t)
 			require.Equal(t, "unchecked", open(t, p, page(t, all)))
-			require.Equal(t, "unchecked", with(t, p, all.Keys[0]))
+			require.Equal(t, "unchecked", checkWithKey(t, p, all.Keys[0]))
 			require.Equal(t, "Not checked", p.Text(t, "#verdict-title"))
 			require.Contains(t, p.Text(t, "#verdict-says"), c.says)
 		})

@@ -52,7 +52,7 @@ func TestRealRecordsVerify(t *testing.T) {
 			require.Equal(t, len(seqs), report.Recomputed)
 			shown := browser.Start(t).NewPage(t)
 			open(t, shown, page(t, p))
-			require.Equal(t, "verified", with(t, shown, p.Keys[0]), shown.Text(t, ".fails"))
+			require.Equal(t, "verified", checkWithKey(t, shown, p.Keys[0]), shown.Text(t, ".fails"))
 		})
 	}
 }

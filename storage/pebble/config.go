@@ -115,13 +115,13 @@ const _ = uint(disk.MinReserve - memTables*memTableBytes)
 // creates two files of entries and two of contents, which are never merged.
 const openFiles = 2048
 
-// Values of at least leastApart bytes are written to separate value files when a memory table is
-// flushed, and stay there. Compactions rewrite only the references to them.
+// Values of at least minSeparateValue bytes are written to separate value files when a memory table
+// is flushed, and stay there. Compactions rewrite only the references to them.
 const (
-	leastApart  = 128      // bytes; shorter values are stored with their keys
-	flushBytes  = 16 << 20 // approximate maximum size of a flushed table and its values
-	mergedBytes = 4 << 20  // approximate maximum size of a compacted table
-	baseBytes   = 64 << 20 // maximum size of the first level below level 0, including values
+	minSeparateValue = 128      // bytes; shorter values are stored with their keys
+	flushBytes       = 16 << 20 // approximate maximum size of a flushed table and its values
+	mergedBytes      = 4 << 20  // approximate maximum size of a compacted table
+	baseBytes        = 64 << 20 // maximum size of the first level below level 0, including values
 )
 
 // Tables of level 0 overlap. They are merged when there are compactAt/2 of them. When there are
@@ -136,8 +136,8 @@ const (
 // such a kind are always greater than the existing ones, so their tables move down the levels and
 // are never merged.
 func spanPolicy(start []byte) (policy engine.SpanPolicy, end []byte, err error) {
-	apart, end := keys.HasSeparateValues(start)
-	if !apart {
+	separate, end := keys.HasSeparateValues(start)
+	if !separate {
 		policy.ValueStoragePolicy = engine.ValueStorageLowReadLatency
 	}
 	policy.DisableValueSeparationBySuffix = true // keys have no suffixes

@@ -72,7 +72,7 @@ func open(cfg Config) (*Database, error) {
 	}
 	d.logs = &disk.LogFS{FS: d.reserve}
 	d.eraser = erase.New(erase.Config{
-		Space: room, Reserve: d.reserve, Logs: d.logs, LeastApart: leastApart,
+		Space: room, Reserve: d.reserve, Logs: d.logs, MinSeparateValue: minSeparateValue,
 		Durability: d.durability, Logger: cfg.Logger, RemoveCopies: cfg.RemoveCopies,
 	})
 	cache := cfg.newCache()

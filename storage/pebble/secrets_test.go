@@ -32,7 +32,7 @@ func newSecrets(seq uint64) *secrets {
 	noise := make([]byte, 4096)
 	fill(noise, ^seq)
 	word := hex.EncodeToString(noise[:16])
-	short := make([]byte, leastApart-1)
+	short := make([]byte, minSeparateValue-1)
 	fill(short, ^seq-1<<32)
 	s := &secrets{needles: [][]byte{noise[1000:1064], []byte(word), short}}
 	for slot, text := range [][]byte{noise, []byte(strings.Repeat("the secret is "+word+"; ", 100)), short} {
@@ -86,7 +86,7 @@ func (s *secrets) requireFound(t *testing.T, dir, in string) {
 	for i, names := range found {
 		suffix := in
 		switch {
-		case in == inTables && len(s.contents[i].Bytes) < leastApart:
+		case in == inTables && len(s.contents[i].Bytes) < minSeparateValue:
 			suffix = erase.TableSuffix
 		case in == inTables:
 			suffix = erase.ValuesSuffix

@@ -331,7 +331,7 @@ func (d *Database) insert(ctx context.Context, info storage.LedgerInfo) (made bo
 			return err
 		}
 		rows, err := conn.Query(ctx, `INSERT INTO colophon_ledgers (number, name, origin, created, reject_mismatch)
-			SELECT coalesce(max(number), 0) + 1, $1, $2, $3, $4 FROM colophon_ledgers HAVING $5::boolean OR `+notMoved+`
+			SELECT coalesce(max(number), 0) + 1, $1, $2, $3, $4 FROM colophon_ledgers HAVING $5::boolean OR `+notMigrating+`
 			ON CONFLICT DO NOTHING RETURNING number`, info.Name, info.Origin, info.Created.UTC(), info.RejectMismatch, d.config.Moving)
 		if err != nil {
 			return err

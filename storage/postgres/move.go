@@ -53,9 +53,9 @@ func (e *MigrationError) Error() string {
 // moveName is the name under which the MigrationLock is stored as a database-wide value.
 const moveName = "move"
 
-// notMoved is the SQL condition under which a ledger can be taken over or created: no migration has
-// locked the database.
-const notMoved = `NOT EXISTS (SELECT 1 FROM colophon_shared WHERE name = '` + moveName + `')`
+// notMigrating is the SQL condition under which a ledger can be taken over or created: no migration
+// has locked the database.
+const notMigrating = `NOT EXISTS (SELECT 1 FROM colophon_shared WHERE name = '` + moveName + `')`
 
 // MigrationLock returns the note left by the migration that has locked the database, or the zero MigrationLock if
 // there is none.
@@ -110,9 +110,9 @@ func (d *Database) checkMove(ctx context.Context) error {
 	return &MigrationError{MigrationLock: m, Place: d.Address()}
 }
 
-// CheckHeld returns an error if another process has taken over one of the ledgers that this process
-// has opened.
-func (d *Database) CheckHeld(ctx context.Context) error {
+// CheckNotTakenOver returns an error if another process has taken over one of the ledgers that this
+// process has opened.
+func (d *Database) CheckNotTakenOver(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, l := range d.ledgers {

@@ -92,11 +92,11 @@ func TestMovedDatabase(t *testing.T) {
 	_, err = moving.Ledger(ctx, "default")
 	require.NoError(t, err)
 	require.ErrorIs(t, store.SetSetting(ctx, "x", []byte("2")), storage.ErrConflict)
-	require.NoError(t, moving.CheckHeld(ctx))
+	require.NoError(t, moving.CheckNotTakenOver(ctx))
 	require.NoError(t, moving.SetMigrationLock(ctx, MigrationLock{}))
 	_, err = openAt(t, url).Ledger(ctx, "default")
 	require.NoError(t, err)
-	require.ErrorIs(t, moving.CheckHeld(ctx), errTakenOver)
+	require.ErrorIs(t, moving.CheckNotTakenOver(ctx), errTakenOver)
 }
 
 // DiskBytes returns a positive size. On an idle database, Metrics reports no unanswered write and no

@@ -123,17 +123,17 @@ func commit(t *testing.T, store storage.Store, old storage.Head, b storage.Batch
 	return b.Head
 }
 
-// content returns a piece of content in slot 0 of event seq. Its digest is hash(digest).
-func content(digest string, seq uint64, text string) storage.Content {
-	return storage.Content{Digest: hash(digest), Seq: seq, Bytes: []byte(text)}
+// content returns a piece of content in slot 0 of event seq. Its digest is hash(word).
+func content(word string, seq uint64, text string) storage.Content {
+	return storage.Content{Digest: hash(word), Seq: seq, Bytes: []byte(text)}
 }
 
 // redaction returns a redaction of the record at seq by the event at by. The digests of the
-// record's content are the hashes of the words in digests.
-func redaction(seq, by uint64, digests ...string) storage.Redaction {
+// record's content are the hashes of words.
+func redaction(seq, by uint64, words ...string) storage.Redaction {
 	r := storage.Redaction{Seq: seq, By: by}
-	for _, digest := range digests {
-		r.Digests = append(r.Digests, hash(digest))
+	for _, word := range words {
+		r.Digests = append(r.Digests, hash(word))
 	}
 	return r
 }
@@ -159,11 +159,11 @@ func collect(t *testing.T, r storage.Reader, from uint64) []string {
 	return all
 }
 
-// requireContent requires that the content with digest hash(digest) is text, or that it is missing
+// requireContent requires that the content with digest hash(word) is text, or that it is missing
 // if text is empty.
-func requireContent(t *testing.T, r storage.Reader, digest, text string) {
+func requireContent(t *testing.T, r storage.Reader, word, text string) {
 	t.Helper()
-	got, err := r.Content(t.Context(), hash(digest))
+	got, err := r.Content(t.Context(), hash(word))
 	if text == "" {
 		require.ErrorIs(t, err, storage.ErrNotFound)
 		return
@@ -173,17 +173,17 @@ func requireContent(t *testing.T, r storage.Reader, digest, text string) {
 }
 
 // requireReferences requires that exactly the records in want, in this order, need the content with
-// digest hash(digest).
-func requireReferences(t *testing.T, r storage.Reader, digest string, want ...uint64) {
+// digest hash(word).
+func requireReferences(t *testing.T, r storage.Reader, word string, want ...uint64) {
 	t.Helper()
 	var got []uint64
-	for seq, err := range r.References(t.Context(), hash(digest)) {
+	for seq, err := range r.References(t.Context(), hash(word)) {
 		require.NoError(t, err)
 		got = append(got, seq)
 	}
 	require.Equal(t, want, got)
 	for seq := range 10 {
-		referenced, err := r.HasReference(t.Context(), hash(digest), uint64(seq))
+		referenced, err := r.HasReference(t.Context(), hash(word), uint64(seq))
 		require.NoError(t, err)
 		require.Equal(t, slices.Contains(want, uint64(seq)), referenced, "record %d", seq)
 	}

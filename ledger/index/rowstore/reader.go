@@ -45,9 +45,9 @@ func (r *Reader) Close() error {
 	return errors.Join(err, r.snapshot.Close())
 }
 
-// row returns the key at which to start seeking for the newest version of a row whose seq is less
-// than below.
-func (r *Reader) row(d Dimension, row []byte, below uint64) []byte {
+// seekKey returns the key at which to start seeking for the newest version of a row whose seq is
+// less than below.
+func (r *Reader) seekKey(d Dimension, row []byte, below uint64) []byte {
 	r.key = AppendVersion(append(r.Keys.Prefix(r.key[:0], d), row...), below-1)
 	return r.key
 }
@@ -68,7 +68,7 @@ func (r *Reader) NewestVersionBelow(d Dimension, row []byte, below uint64) (seq 
 		return 0, nil, false, err
 	}
 	r.touched++
-	if !r.points.SeekPrefixGE(r.row(d, row, below)) {
+	if !r.points.SeekPrefixGE(r.seekKey(d, row, below)) {
 		return 0, nil, false, wrapRead(r.points.Error())
 	}
 	newest, err := newestAt(r.points, below-1)

@@ -55,7 +55,7 @@ func (w *VersionSeeker) Seek(seq uint64) (found Version, ok bool, err error) {
 	if w.valid && w.first == seq+1 {
 		w.valid = w.it.Next()
 	} else {
-		w.valid = w.it.SeekPrefixGE(w.from.row(w.d, w.id, seq+1))
+		w.valid = w.it.SeekPrefixGE(w.from.seekKey(w.d, w.id, seq+1))
 	}
 	if !w.valid {
 		return Version{}, false, wrapRead(w.it.Error())
@@ -127,7 +127,7 @@ func (r *Reader) VersionsOldestFirst(d Dimension, id []byte, from uint64) iter.S
 		if from >= r.size {
 			return
 		}
-		lower := append([]byte(nil), r.row(d, id, r.size)...)
+		lower := append([]byte(nil), r.seekKey(d, id, r.size)...)
 		it, err := r.Iterate(lower, UpperBound(lower[:len(lower)-VersionBytes], VersionBytes))
 		if err != nil {
 			yield(Version{}, err)
@@ -151,7 +151,7 @@ func seekOrLast(it *engine.Iterator, key []byte) bool {
 // be limited to the keys of that row. more is false if yield returned false.
 func (r *Reader) eachFrom(it *engine.Iterator, d Dimension, id []byte, from uint64, yield func(Version, error) bool) (more bool, err error) {
 	// Begin in the version run that contains from, or in the oldest run if none does.
-	for valid := seekOrLast(it, r.row(d, id, from+1)); valid; valid = it.Prev() {
+	for valid := seekOrLast(it, r.seekKey(d, id, from+1)); valid; valid = it.Prev() {
 		r.touched++
 		encoded, err := it.ValueAndErr()
 		if err != nil {

@@ -28,7 +28,7 @@ func (c *Checker) checkRunDAG() error {
 		given: c.HasContent("dag"), built: c.HasContent("inputs"), rejected: c.HasContent("reject_inputs"),
 	}
 	for _, check := range [...]func() error{
-		r.members, r.words, r.root, r.stageHashes, r.answer, r.evidence, r.verdict, r.baseHashes, r.dimensions, r.cacheKey,
+		r.checkMembers, r.checkDerivedFields, r.checkRoot, r.checkStageHashes, r.checkAnswer, r.checkEvidence, r.checkVerdict, r.checkBaseHashes, r.checkDimensions, r.checkCacheKey,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -47,10 +47,10 @@ func (r *runCheck) stageHash(name string) []byte {
 	return nil
 }
 
-// members checks that the event has only members that a run of its type can have. Only a run that
-// the ledger made from inputs has members such as answer_mode, and only a run with a question has a
-// question_mode.
-func (r *runCheck) members() error {
+// checkMembers checks that the event has only members that a run of its type can have. Only a run
+// that the ledger made from inputs has members such as answer_mode, and only a run with a question
+// has a question_mode.
+func (r *runCheck) checkMembers() error {
 	if len(r.Stages) == 0 || !r.given && !r.built && !r.rejected {
 		return malformed("it is a run of %d stages, but names neither a DAG nor inputs to make one from", len(r.Stages))
 	}
@@ -85,9 +85,9 @@ func (r *runCheck) members() error {
 	return nil
 }
 
-// words checks preflight, shape, and failure_stage, which follow from the run's stages and other
-// fields.
-func (r *runCheck) words() error {
+// checkDerivedFields checks preflight, shape, and failure_stage, which follow from the run's stages
+// and other fields.
+func (r *runCheck) checkDerivedFields() error {
 	if preflight := rules.PreflightOf(r.stages); string(r.Preflight) != preflight {
 		return wrongField("preflight", "it is %.100q, but the stages give %q", r.Preflight, preflight)
 	}
@@ -111,9 +111,9 @@ func (r *runCheck) words() error {
 	return nil
 }
 
-// root checks the root, which is computed from the hashes of the stages. If the record has a DAG,
-// its writer has claimed the root.
-func (r *runCheck) root() error {
+// checkRoot checks the root, which is computed from the hashes of the stages. If the record has a
+// DAG, its writer has claimed the root.
+func (r *runCheck) checkRoot() error {
 	if check := r.CheckOf("root"); check != nil && r.given == (check.Result == record.Computed) {
 		return wrongField("root", "its result is %s, but the root is claimed if and only if the record has a DAG", check.Result)
 	}
@@ -124,9 +124,9 @@ func (r *runCheck) root() error {
 	return r.all(field{name: "root", effective: r.Root, origin: computed, recomputed: rules.AppendHex(nil, rules.RunRoot(hashes))})
 }
 
-// stageHashes verifies the checks of stages. If the record has a DAG, every stage has a check, and
-// so does every claimed stage that the ledger did not build.
-func (r *runCheck) stageHashes() error {
+// checkStageHashes verifies the checks of stages. If the record has a DAG, every stage has a check,
+// and so does every claimed stage that the ledger did not build.
+func (r *runCheck) checkStageHashes() error {
 	if !r.given {
 		return nil
 	}
@@ -164,9 +164,9 @@ func (r *runCheck) stageHashes() error {
 // the ledger could make them.
 func (r *runCheck) adopted() bool { return r.given && !r.built && !r.rejected }
 
-// answer verifies the check that says that no stage covers the answer. The event of a run with
+// checkAnswer verifies the check that says that no stage covers the answer. The event of a run with
 // inputs does not show whether a stage covers it.
-func (r *runCheck) answer() error {
+func (r *runCheck) checkAnswer() error {
 	check := r.CheckOf(rules.AnswerCheck)
 	uncovered := r.adopted() && r.HasContent("answer_text") && rules.AnswerStage(r.stages) == ""
 	if check == nil {
@@ -185,9 +185,9 @@ func (r *runCheck) answer() error {
 	return nil
 }
 
-// evidence verifies the checks of claims about evidence. It cannot tell whether checks are missing,
-// because the event does not show which values were claimed.
-func (r *runCheck) evidence() error {
+// checkEvidence verifies the checks of claims about evidence. It cannot tell whether checks are
+// missing, because the event does not show which values were claimed.
+func (r *runCheck) checkEvidence() error {
 	for i := range r.Checks {
 		check := &r.Checks[i]
 		if !strings.HasPrefix(check.Name, evidencePrefix) {
@@ -241,9 +241,9 @@ func wrongEvidence(check *record.NamedCheck) error {
 // maxEvidenceID is the maximum length of a claimed evidence_id, in bytes.
 const maxEvidenceID = 128
 
-// verdict checks that the event names exactly the rules that its verdict breaks. It cannot verify
-// the rule about the claim lattice, which the event does not contain.
-func (r *runCheck) verdict() error {
+// checkVerdict checks that the event names exactly the rules that its verdict breaks. It cannot
+// verify the rule about the claim lattice, which the event does not contain.
+func (r *runCheck) checkVerdict() error {
 	var broken []string
 	switch {
 	case r.built:
@@ -274,10 +274,10 @@ func (r *runCheck) verdict() error {
 	return nil
 }
 
-// baseHashes checks the hashes that come from content or from the writer, and that the
+// checkBaseHashes checks the hashes that come from content or from the writer, and that the
 // corresponding stages have the same hashes. A missing check of the preflight hash is accepted,
 // because the event does not show whether the record had a preflight payload.
-func (r *runCheck) baseHashes() error {
+func (r *runCheck) checkBaseHashes() error {
 	for _, b := range rules.BaseHashes {
 		f := field{name: b.Name, effective: *r.HashField(b.Name)}
 		if b.Content != "" {
@@ -305,9 +305,9 @@ func (r *runCheck) baseHashes() error {
 	return r.all(field{name: rules.PreflightCheck, effective: r.PreflightHash, origin: computed})
 }
 
-// dimensions checks the dimensions of the cache key. If a dimension repeats a hash of the record
-// that comes from content, the two must be equal.
-func (r *runCheck) dimensions() error {
+// checkDimensions checks the dimensions of the cache key. If a dimension repeats a hash of the
+// record that comes from content, the two must be equal.
+func (r *runCheck) checkDimensions() error {
 	if len(r.Dimensions) == 0 {
 		for _, name := range rules.ClaimedDimensions {
 			if *r.HashField(name) != nil {
@@ -333,7 +333,7 @@ func (r *runCheck) dimensions() error {
 			}
 			continue
 		}
-		if err := r.dimension(name, dimension, effective, fromContent); err != nil {
+		if err := r.checkDimension(name, dimension, effective, fromContent); err != nil {
 			return err
 		}
 	}
@@ -349,8 +349,8 @@ func (r *runCheck) dimensions() error {
 	return nil
 }
 
-// dimension checks that a dimension equals the hash of the record that it repeats.
-func (r *runCheck) dimension(name string, dimension, effective []byte, fromContent bool) error {
+// checkDimension checks that a dimension equals the hash of the record that it repeats.
+func (r *runCheck) checkDimension(name string, dimension, effective []byte, fromContent bool) error {
 	f := field{name: name, effective: effective}
 	if fromContent {
 		f.origin = computed
@@ -366,9 +366,9 @@ func (r *runCheck) dimension(name string, dimension, effective []byte, fromConte
 	return r.all(f)
 }
 
-// cacheKey checks the cache key. It follows from the dimensions unless the event leaves out
+// checkCacheKey checks the cache key. It follows from the dimensions unless the event leaves out
 // one of them.
-func (r *runCheck) cacheKey() error {
+func (r *runCheck) checkCacheKey() error {
 	f := field{name: "cache_key", effective: r.CacheKey, origin: claimed}
 	if len(r.Dimensions) == 0 {
 		return r.all(f)

@@ -57,10 +57,10 @@ type Config struct {
 	Space   disk.Space
 	Reserve *disk.ReserveFS
 	Logs    *disk.LogFS
-	// LeastApart is the minimum length, in bytes, of values that the engine stores in value files.
-	LeastApart int
-	Durability *engine.WriteOptions
-	Logger     *slog.Logger
+	// MinSeparateValue is the minimum length, in bytes, of values that the engine stores in value files.
+	MinSeparateValue int
+	Durability       *engine.WriteOptions
+	Logger           *slog.Logger
 	// RemoveCopies removes those copies of the database that are no longer in use. An erasure is pending
 	// until RemoveCopies returns nil. A nil RemoveCopies means that there are no copies.
 	RemoveCopies func() error

@@ -21,7 +21,7 @@ const ValuesSuffix = ".blob"
 func (e *Eraser) ValueSeparation() engine.ValueSeparationPolicy {
 	policy := engine.ValueSeparationPolicy{
 		Enabled:               true,
-		MinimumSize:           e.Config.LeastApart,
+		MinimumSize:           e.Config.MinSeparateValue,
 		MaxBlobReferenceDepth: math.MaxInt32,
 		TargetGarbageRatio:    1,
 	}

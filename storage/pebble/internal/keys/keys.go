@@ -63,10 +63,10 @@ func span(ledger Ledger, kind byte) (start, end []byte) {
 	return start, end
 }
 
-// HasSeparateValues reports whether keys of the same kind as key have their values stored apart from them.
-// end is the first greater key for which the result can differ, or nil if the result is the same for all
-// greater keys.
-func HasSeparateValues(key []byte) (apart bool, end []byte) {
+// HasSeparateValues reports whether keys of the same kind as key have their values stored
+// separately. end is the first greater key for which the result can differ, or nil if the result is
+// the same for all greater keys.
+func HasSeparateValues(key []byte) (separate bool, end []byte) {
 	for _, kind := range []byte{kindContent, kindEntry} {
 		if len(key) == 0 || key[0] < kind {
 			return false, []byte{kind}

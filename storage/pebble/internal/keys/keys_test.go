@@ -96,25 +96,25 @@ func TestRanges(t *testing.T) {
 func TestApart(t *testing.T) {
 	content, entry := keys.AppendContent(nil, math.MaxUint32, keys.Place{Seq: math.MaxUint64}), keys.AppendEntry(nil, 0, 0)
 	for _, key := range [][]byte{content, entry} {
-		apart, end := keys.HasSeparateValues(key)
-		require.True(t, apart)
+		separate, end := keys.HasSeparateValues(key)
+		require.True(t, separate)
 		require.Less(t, string(key), string(end))
-		apart, _ = keys.HasSeparateValues(end)
-		require.False(t, apart)
+		separate, _ = keys.HasSeparateValues(end)
+		require.False(t, separate)
 	}
 	_, end := keys.HasSeparateValues(content)
 	require.LessOrEqual(t, string(end), string(entry))
 	for key, follows := range map[string][]byte{
 		"": content, string(keys.Format()): content, string(end): entry,
 	} {
-		apart, end := keys.HasSeparateValues([]byte(key))
-		require.False(t, apart)
+		separate, end := keys.HasSeparateValues([]byte(key))
+		require.False(t, separate)
 		require.LessOrEqual(t, string(end), string(follows))
 		require.Greater(t, string(end), key)
 	}
 	for _, key := range [][]byte{keys.AppendPlace(nil, 0, digest(0)), keys.Head(1), keys.AppendTile(nil, 7, 0, 0), keys.AppendErasure(nil, 0, keys.Place{})} {
-		apart, end := keys.HasSeparateValues(key)
-		require.False(t, apart)
+		separate, end := keys.HasSeparateValues(key)
+		require.False(t, separate)
 		require.Nil(t, end)
 	}
 }
