@@ -48,7 +48,7 @@ func TestFirstDigitsOfHashes(t *testing.T) {
 	}
 	var p struct{ Detail string }
 	s.do(t, get(prefix+"/records").asking("?after=9&output_hash="+ferry[:9]), http.StatusBadRequest).decode(t, &p)
-	require.Equal(t, "output_hash: matches several hashes: "+ferry[:63]+"a, "+ferry[:63]+"b; give more digits", p.Detail)
+	require.Equal(t, "output_hash: matches several hashes: "+ferry[:63]+"a, "+ferry[:63]+"b; use more digits", p.Detail)
 	var list struct{ Rows []json.RawMessage }
 	s.do(t, get(prefix+"/records").asking("?as_of=9&output_hash="+ferry[:9]), http.StatusOK).decode(t, &list)
 	require.Len(t, list.Rows, 1, "the second hash is not yet in the ledger at this size")

@@ -28,7 +28,7 @@ func TestConflictsNameTheKey(t *testing.T) {
 func TestParametersAreExplained(t *testing.T) {
 	s := start(t)
 	for query, want := range map[string]string{
-		"/drift/groups?by=model&sort=runs&as_of=1": "as_of: cannot be combined with sort: rankings are kept for the head only",
+		"/drift/groups?by=model&sort=runs&as_of=1": `as_of: cannot be combined with "sort", because rankings exist only for the head`,
 		"/drift/attribution?c=1":                   "c: unknown query parameter; the known ones are a, after, as_of, b, names, proofs, text",
 		"/drift/timeline?seed=1": "seed: unknown query parameter; the known ones are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, " +
 			"limit, model, names, ollama_build_hash, output_hash, proofs, seeded, state, system_prompt_hash, text",

@@ -21,25 +21,25 @@ const Default = "default"
 // Errors returned by the methods of Host.
 var (
 	// ErrName means that the name breaks the rules for ledger names.
-	ErrName = errors.New("ledger: a name has 1 to 64 lower-case letters, digits and hyphens, and begins with a letter or digit")
+	ErrName = errors.New("ledger: a name must consist of 1 to 64 lower-case letters, digits, and hyphens, and begin with a letter or digit")
 	// ErrOrigin means that the origin breaks the rules for origins (spec: Origin and keys).
-	ErrOrigin = errors.New("ledger: an origin is a URL without scheme, such as log.example.com/texts: at most 256 letters, digits and -._~:/%")
+	ErrOrigin = errors.New("ledger: an origin must be a URL without a scheme, such as log.example.com/texts, with at most 256 letters, digits, and characters from -._~:/%")
 	// ErrUnknown means that the host has no ledger with the given name.
-	ErrUnknown = errors.New("ledger: there is no ledger with that name")
+	ErrUnknown = errors.New("ledger: no ledger with this name exists")
 	// ErrExists means that the host already has a ledger with the given name.
 	ErrExists = errors.New("ledger: a ledger with that name already exists")
 	// ErrKeyOrigin means that the staged key has a different origin from the one in the request.
-	ErrKeyOrigin = errors.New("ledger: the signing key that is stored for this name has a different origin; leave the origin out to use it, or move the key away")
+	ErrKeyOrigin = errors.New("ledger: the stored signing key of this name has a different origin; omit the origin to use that key, or move the key to another folder")
 	// ErrKeyInUse means that another ledger of the host signs with the key, has signed with it in
 	// the past, or has it staged as its next key.
-	ErrKeyInUse = errors.New("ledger: another ledger already has this signing key; move the key away, and create a new one with colophon keygen")
+	ErrKeyInUse = errors.New("ledger: another ledger already has this signing key; move the key to another folder, and create a new one with colophon keygen")
 	// ErrOriginInUse means that another ledger of the host already uses the origin.
 	ErrOriginInUse = errors.New("ledger: another ledger already has this origin; choose a different one")
 	// ErrKeyWithoutLedger means that the key has signed a ledger that is not in the database.
-	ErrKeyWithoutLedger = errors.New("ledger: the signing key stored under this name has signed a ledger that is not in the database; restore the database, or move the key away to begin a new log")
+	ErrKeyWithoutLedger = errors.New("ledger: the signing key stored under this name has signed a ledger that is not in the database; restore the database, or move the key to another folder to begin a new log")
 	// ErrMarkWithoutLedger means that, according to the high-water mark, a ledger with the given
 	// name has signed checkpoints, but the ledger is not in the database.
-	ErrMarkWithoutLedger = errors.New("ledger: the high-water mark shows that a ledger of this name has signed, but the database does not have it; restore the database, or move the mark away to begin a new log")
+	ErrMarkWithoutLedger = errors.New("ledger: the high-water mark shows that a ledger of this name has signed, but the database does not have it; restore the database, or move the mark to another folder to begin a new log")
 )
 
 var originPattern = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._~:%-]|/[a-zA-Z0-9._~:%-])*/?$`)
@@ -117,7 +117,7 @@ func OpenHost(ctx context.Context, database storage.Database, keys KeyStore, con
 	for _, info := range infos {
 		_, err := h.open(ctx, info.Name, Anonymous)
 		if errors.Is(err, errNoFirstEvent) {
-			config(info.Name).withDefaults().Log.Error("leaving out a ledger until the next start, because its first event could not be written", "error", err)
+			config(info.Name).withDefaults().Log.Error("skipping a ledger until the next start, because its first event could not be written", "error", err)
 			continue
 		}
 		if err != nil {
@@ -270,7 +270,7 @@ func (h *Host) CheckSigning(ctx context.Context, name string) error {
 		return err
 	}
 	if config.Signer.Origin() != info.Origin {
-		return fmt.Errorf("%w: its origin is %s, but the ledger's origin is %s", ErrBadKey, config.Signer.Origin(), info.Origin)
+		return fmt.Errorf("%w: the key's origin is %s, but the ledger's origin is %s", ErrBadKey, config.Signer.Origin(), info.Origin)
 	}
 	history, err := ReadKeyHistory(ctx, store)
 	if err != nil || history == nil {

@@ -23,7 +23,7 @@ var (
 	ErrKeyMissing = errors.New("ledger: writes are refused, because two keys must sign and the previous one is missing")
 	// ErrKeysFixed means that the server cannot write the ledger's keys, because they come from
 	// outside its data folder.
-	ErrKeysFixed = errors.New("ledger: the server cannot write this ledger's signing keys, since they come from outside its data folder; add the next key there, start the server again, and rotate")
+	ErrKeysFixed = errors.New("ledger: the server cannot write this ledger's signing keys, because they come from outside its data folder; add the next key there, restart the server, and rotate")
 )
 
 // SigningError reports that a ledger refuses writes because a signing key is missing or does not
@@ -69,7 +69,7 @@ func ReadKeyHistory(ctx context.Context, log storage.Reader) (*proofs.KeyHistory
 	}
 	history, err := proofs.BeginKeyHistory(created)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the key in entry 0: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: reading the key in entry 0: %w", ErrDamaged, err)
 	}
 	for {
 		claim, err := log.Key(ctx, rotationKey(history.NumChanges()+1))
@@ -84,7 +84,7 @@ func ReadKeyHistory(ctx context.Context, log storage.Reader) (*proofs.KeyHistory
 			return nil, fmt.Errorf("reading entry %d: %w", claim.Seq, err)
 		}
 		if err := history.AddEntry(claim.Seq, rotated); err != nil {
-			return nil, fmt.Errorf("%w: the key change in entry %d: %w", ErrDamaged, claim.Seq, err)
+			return nil, fmt.Errorf("%w: reading the key change in entry %d: %w", ErrDamaged, claim.Seq, err)
 		}
 	}
 }

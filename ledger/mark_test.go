@@ -66,11 +66,11 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 		says string
 	}{
 		"older":       {mark, "an older copy"},
-		"fork":        {other, "it is a fork"},
-		"another key": {rekeyed, "does not know"},
-		"half":        {mark[:40], "cannot be read"},
-		"empty":       {nil, "cannot be read"},
-		"changed":     {append([]byte("x"), mark...), "cannot be read"},
+		"fork":        {other, "the store is a fork"},
+		"another key": {rekeyed, "does not contain"},
+		"half":        {mark[:40], "reading the last signed checkpoint"},
+		"empty":       {nil, "reading the last signed checkpoint"},
+		"changed":     {append([]byte("x"), mark...), "reading the last signed checkpoint"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := store(t, memory.New())

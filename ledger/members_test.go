@@ -66,7 +66,7 @@ func TestWrongMemberSecret(t *testing.T) {
 		says   string
 	}{
 		"another":   {members.NewSecret().Bytes(), "is not the one to which the first event commits"},
-		"too short": {[]byte("short"), "has 5 bytes, not 32"},
+		"too short": {[]byte("short"), "has 5 bytes, but must have 32"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := store(t, memory.New())

@@ -33,7 +33,7 @@ func (l *Ledger) Reader() storage.Reader { return l.store }
 func ArchiveEntries(ctx context.Context, l *Ledger, a storage.Archived, keep []uint64) error {
 	archiver, can := l.store.(storage.Archiver)
 	if !can {
-		return fmt.Errorf("archiving ledger %q: its store cannot drop entries", l.info.Name)
+		return fmt.Errorf("archiving ledger %q: the ledger's store cannot archive entries", l.info.Name)
 	}
 	return archiver.Archive(ctx, a, keep)
 }

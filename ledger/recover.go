@@ -128,14 +128,14 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 // earlier head before.
 func (r reader) checkExtends(ctx context.Context, head, before *Head) error {
 	if head.Size < before.Size {
-		return fmt.Errorf("%w: it had %d events, but the store now has %d", highwater.ErrRollback, before.Size, head.Size)
+		return fmt.Errorf("%w: the ledger had %d events, but the store now has only %d", highwater.ErrRollback, before.Size, head.Size)
 	}
 	root, err := r.prover(ctx, head).Root(before.Size)
 	if err != nil {
 		return fmt.Errorf("computing the root at size %d: %w", before.Size, err)
 	}
 	if root != before.Root {
-		return fmt.Errorf("%w: its first %d events had the root %x, but in the store they now have the root %x", highwater.ErrRollback, before.Size, before.Root, root)
+		return fmt.Errorf("%w: the first %d events had the root %x, but now have the root %x in the store", highwater.ErrRollback, before.Size, before.Root, root)
 	}
 	return nil
 }

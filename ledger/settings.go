@@ -109,9 +109,9 @@ func CheckSetting(name string, value []byte) error {
 		_, err := storage.ParseArchived(value)
 		return err
 	case !known:
-		return errors.New("there is no setting with this name")
+		return errors.New("no setting with this name exists")
 	case !slices.Contains(values[:], string(value)):
-		return fmt.Errorf("its value is %.100q; it must be %s or %s", value, values[1], values[0])
+		return fmt.Errorf("invalid value %.100q; must be %q or %q", value, values[1], values[0])
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func recoverSetting(ctx context.Context, store storage.Store, name string, secon
 		return fmt.Errorf("reading the setting %q: %w", name, err)
 	}
 	if CheckSetting(name, value) != nil {
-		return fmt.Errorf("%w: the setting %q has the invalid value %q", ErrDamaged, name, value)
+		return fmt.Errorf("%w: invalid value %[3]q for the setting %[2]q", ErrDamaged, name, value)
 	}
 	second.Store(string(value) == settings[name][1])
 	return nil

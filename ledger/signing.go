@@ -34,7 +34,7 @@ func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, er
 		return s.follow(history)
 	}
 	if history == nil && s.config.KeyFault != nil { // the log has no signature yet
-		return nil, fmt.Errorf("%w, and no signing key: %w", errNoFirstEvent, s.config.KeyFault)
+		return nil, fmt.Errorf("%w, and there is no signing key: %w", errNoFirstEvent, s.config.KeyFault)
 	}
 	if history == nil {
 		history = proofs.NewKeyHistory(s.config.Signer.Verifier())
@@ -44,13 +44,13 @@ func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, er
 	}
 	ring := &keyring{history: history}
 	if signer := s.config.Signer; signer != nil && signer.Origin() == s.origin && !history.Contains(signer.Verifier()) {
-		s.refuse(fmt.Errorf("%w: it has signed with %s, which the store does not know: the store is older than that key, or belongs to another ledger", highwater.ErrRollback, signer.Verifier()))
+		s.refuse(fmt.Errorf("%w: the ledger has signed with %s, but the store does not contain that key; the store is older than the key, or belongs to another ledger", highwater.ErrRollback, signer.Verifier()))
 	} else if ring.signers, ring.refusal = s.signersOf(history); ring.signers == nil {
 		s.refuseKeys(fmt.Sprintf("the signing key of ledger %s, with the verifier key %s, is missing or damaged. The operator must put it back as keys/%[1]s.key, or in the variable %[3]s, "+
-			"and start the server again; if it is lost, the ledger stays read-only: create a new ledger and freeze this one", s.name, history.Current(), KeyVariable(s.name)), s.config.KeyFault)
+			"and restart the server; if it is lost, the ledger stays read-only: create a new ledger and freeze this one", s.name, history.Current(), KeyVariable(s.name)), s.config.KeyFault)
 	} else if s.config.KeyFault != nil {
 		s.refuseKeys(fmt.Sprintf("a signing key of ledger %s is wrong: keys/%[1]s.key, .previous or .next, or in the variable %[2]s; the server's log says which. "+
-			"The operator must put the right key there, or move the file away, and start the server again", s.name, KeyVariable(s.name)), s.config.KeyFault)
+			"The operator must put the right key there, or remove the file, and restart the server", s.name, KeyVariable(s.name)), s.config.KeyFault)
 	}
 	s.keys.Store(ring)
 	return ring, nil
@@ -59,7 +59,7 @@ func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, er
 // follow returns the keyring of a ledger that another server writes. s.refusal must be set already.
 func (s *signing) follow(history *proofs.KeyHistory) (*keyring, error) {
 	if history == nil {
-		return nil, fmt.Errorf("%w: another server is creating it", errNoFirstEvent)
+		return nil, fmt.Errorf("%w: another server is creating the ledger", errNoFirstEvent)
 	}
 	ring := &keyring{history: history}
 	s.keys.Store(ring)
@@ -81,7 +81,7 @@ func (s *signing) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signe
 	if before := s.signerFor(overlapping); before != nil {
 		return append(signers, before), nil
 	}
-	refusal = fmt.Errorf("%w: put %s back in keys/%[3]s.key.previous, or in the variable that holds the newest key, and start the server again; or, if it is lost, end the overlap with \"colophon keys retire %[3]s\"",
+	refusal = fmt.Errorf("%w: put %s back in keys/%[3]s.key.previous, or in the variable that holds the newest key, and restart the server; or, if it is lost, end the overlap with \"colophon keys retire %[3]s\"",
 		ErrKeyMissing, overlapping, s.name)
 	s.config.Log.Error("refusing writes: a key that must sign is missing", "error", refusal)
 	return signers, refusal
@@ -90,11 +90,11 @@ func (s *signing) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signe
 // refuseUnreconciled makes the ledger stop signing because the stored keys could not be updated to
 // match the log. One of them may belong to a newer copy of the log.
 func (s *signing) refuseUnreconciled(err error) {
-	cause := "its key files could not be updated, and the server's log says why"
+	cause := "the key files could not be updated; the server's log says why"
 	if errors.Is(err, ErrBadKey) {
 		cause = err.Error()
 	}
-	s.refuseKeys(fmt.Sprintf("ledger %s: %s. The operator must fix that and start the server again", s.name, cause), err)
+	s.refuseKeys(fmt.Sprintf("ledger %s: %s. The operator must fix that and restart the server", s.name, cause), err)
 }
 
 // refuseKeys makes the ledger stop signing because its keys do not match the log. It must be called

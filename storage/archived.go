@@ -86,7 +86,7 @@ func (a Archived) CheckReplaces(before Archived, size uint64) error {
 	case a.Below >= size:
 		return fmt.Errorf("%d entries of a ledger of %d cannot be archived, because its last entry must stay", a.Below, size)
 	case a.Below < before.Below:
-		return fmt.Errorf("%w: %d entries are archived already, which is more than %d", ErrConflict, before.Below, a.Below)
+		return fmt.Errorf("%w: %d entries are already archived, which is more than %d", ErrConflict, before.Below, a.Below)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ type ArchivedError struct{ Archived }
 
 // Error says where the copy is, and which options give access to it.
 func (e *ArchivedError) Error() string {
-	return fmt.Sprintf("the entries below %d are not in the database, but in the published copy at %s: give --archive and --publish with that URL", e.Below, e.Place)
+	return fmt.Sprintf("the entries below %d are not in the database, but in the published copy at %s; use --archive and --publish with that URL", e.Below, e.Place)
 }
 
 // Archiver is a Store that can archive old entries. Its methods Entry, Entries, and Tile return an

@@ -17,7 +17,7 @@ const (
 // hashes. Every implementation of Store.Commit calls Check before it writes anything.
 func (b Batch) Check(old Head) error {
 	if b.Head.Size != old.Size+uint64(len(b.Entries)) {
-		return fmt.Errorf("a head of size %d does not follow size %d and %d entries",
+		return fmt.Errorf("the head has size %d, which is not the old size %d plus %d entries",
 			b.Head.Size, old.Size, len(b.Entries))
 	}
 	for _, t := range b.Tiles {
@@ -53,7 +53,7 @@ func (b Batch) checkContents(old Head) error {
 		case !b.has(c.Seq, old):
 			return fmt.Errorf("content %x belongs to event %d, which is not in the batch", c.Digest, c.Seq)
 		case c.Seq < last:
-			return fmt.Errorf("content %x of event %d comes after content of event %d", c.Digest, c.Seq, last)
+			return fmt.Errorf("content %x of event %d comes after content of the later event %d", c.Digest, c.Seq, last)
 		case c.Seq > last:
 			last, highest = c.Seq, -1
 		}

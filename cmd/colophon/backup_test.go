@@ -165,7 +165,7 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	s.restore("--backup", names[0])
 	said = s.colophon(cli.ExitDamaged, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key(),
 		"--backup", names[0], "--seen", datadir.MarkFiles(s.data).Path(ledger.Default))
-	require.Contains(t, said, "it has signed 404 events, but the store has 401")
+	require.Contains(t, said, "the ledger has signed 404 events, but the store has only 401")
 
 	// The second backup is still complete after the first has been removed.
 	s.backup("--keep", "1")

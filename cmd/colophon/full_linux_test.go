@@ -185,7 +185,7 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 			}
 			status, text = server.ask(http.MethodGet, "/readyz", "")
 			require.Equal(t, http.StatusServiceUnavailable, status, text)
-			require.Contains(t, server.said.String(), "the disk is full: the database is read-only until there is space")
+			require.Contains(t, server.said.String(), "the disk is full; the database is read-only until there is free space")
 
 			free()
 			require.Eventually(t, func() bool {

@@ -161,7 +161,7 @@ func TestArchive(t *testing.T) {
 
 	// Without --archive, the server does not answer from the remaining entries.
 	_, err = open(t, a.under, a.keys).ledger.Reader().Entry(t.Context(), 5)
-	require.ErrorContains(t, err, "give --archive and --publish")
+	require.ErrorContains(t, err, "use --archive and --publish")
 
 	// If the settings now let fewer entries be archived than before, the archived entries stay
 	// archived.

@@ -26,12 +26,12 @@ func Check(ctx context.Context, log storage.Reader, mark []byte, keys ...*proofs
 	seen, err := proofs.OpenCheckpoint(mark, keys...)
 	switch {
 	case errors.Is(err, proofs.ErrWrongKey):
-		return fmt.Errorf("%w: one of its checkpoints is signed with a key that the store, with %d events, does not know: the store is older, or belongs to another ledger: %w",
+		return fmt.Errorf("%w: one of the ledger's checkpoints is signed with a key that the store, with %d events, does not contain; the store is older, or belongs to another ledger: %w",
 			ErrRollback, head.Size, err)
 	case err != nil:
-		return fmt.Errorf("%w: its last signed checkpoint cannot be read: %w", ErrRollback, err)
+		return fmt.Errorf("%w: reading the last signed checkpoint: %w", ErrRollback, err)
 	case seen.Size > head.Size:
-		return fmt.Errorf("%w: it has signed %d events, but the store has %d: the store is an older copy", ErrRollback, seen.Size, head.Size)
+		return fmt.Errorf("%w: the ledger has signed %d events, but the store has only %d; the store is an older copy", ErrRollback, seen.Size, head.Size)
 	case seen.Size == 0:
 		return nil
 	}
@@ -46,7 +46,7 @@ func Check(ctx context.Context, log storage.Reader, mark []byte, keys ...*proofs
 		return fmt.Errorf("computing the root at size %d: %w", seen.Size, err)
 	}
 	if root != seen.Root {
-		return fmt.Errorf("%w: it has signed the root %[3]x for its first %[2]d events, but the store has the root %[4]x: it is a fork", ErrRollback, seen.Size, seen.Root, root)
+		return fmt.Errorf("%w: the ledger has signed the root %[3]x for its first %[2]d events, but the store has the root %[4]x; the store is a fork", ErrRollback, seen.Size, seen.Root, root)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func (k *Keeper) Run(moved chan struct{}, stopped <-chan struct{}) {
 			continue
 		}
 		if err := k.Store.SetMark(k.Ledger, checkpoint); err != nil {
-			k.Log.Error("the high-water mark could not be written and lags behind the signed head; trying again", "error", err)
+			k.Log.Error("cannot write the high-water mark, which lags behind the signed head; retrying", "error", err)
 			select {
 			case moved <- struct{}{}:
 			default:

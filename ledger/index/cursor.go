@@ -47,12 +47,12 @@ func decodeCursor(value []byte) (cursor, error) {
 	case len(value) == length+1 && value[length] == partialMark:
 		c.partial = true
 	case len(value) == length+1:
-		return cursor{}, errors.New("rebuilding the index was interrupted")
+		return cursor{}, errors.New("a rebuild of the index was interrupted")
 	default:
-		return cursor{}, fmt.Errorf("it has an invalid length of %d bytes", len(value))
+		return cursor{}, fmt.Errorf("invalid length of %d bytes", len(value))
 	}
 	if c.size = binary.BigEndian.Uint64(value); c.size == 0 {
-		return cursor{}, errors.New("it covers no events")
+		return cursor{}, errors.New("the index covers no events")
 	}
 	copy(c.tip[:], value[8:])
 	return c, nil
@@ -71,7 +71,7 @@ func readCursor(from interface {
 	}
 	c, err := decodeCursor(value)
 	if err != nil {
-		return cursor{}, fmt.Errorf("%w: the cursor: %w", rowstore.ErrDamaged, err)
+		return cursor{}, fmt.Errorf("%w: decoding the cursor: %w", rowstore.ErrDamaged, err)
 	}
 	return c, nil
 }

@@ -48,7 +48,7 @@ func fetchSnapshot(ctx context.Context, f *Follower) {
 	}
 	begin, s := time.Now(), snapshotCheck{all: sha256.New()}
 	if err == nil {
-		log.Info("fetching the index of another server", "size", f.Size(), "events", head.Size)
+		log.Info("fetching another server's index", "size", f.Size(), "events", head.Size)
 		err = s.install(ctx, f, f.store.source, f.Size())
 	}
 	switch {
@@ -56,7 +56,7 @@ func fetchSnapshot(ctx context.Context, f *Follower) {
 	case err != nil:
 		log.Error("cannot use another server's index snapshot; folding the log's events instead", "error", err)
 	default:
-		log.Info("installed the index of another server", "size", s.size, "bytes", s.bytes, "digest", s.digest(), "took", time.Since(begin))
+		log.Info("installed another server's index", "size", s.size, "bytes", s.bytes, "digest", s.digest(), "took", time.Since(begin))
 	}
 }
 
@@ -103,9 +103,9 @@ func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch FetchFun
 	case err != nil:
 		return err
 	case why != "":
-		return fmt.Errorf("%w: it belongs to another log: %s", ErrSnapshot, why)
+		return fmt.Errorf("%w: the snapshot belongs to another log: %s", ErrSnapshot, why)
 	case s.size < least:
-		return fmt.Errorf("%w: it has %d events, and this server's index has %d", ErrSnapshot, s.size, least)
+		return fmt.Errorf("%w: the snapshot covers %d events, but this server's index covers %d", ErrSnapshot, s.size, least)
 	}
 	return commitInstall(ctx, f, rows)
 }
@@ -160,11 +160,11 @@ func (s *snapshotCheck) part(p *SnapshotPart, to *rowstore.Installer) error {
 	s.all.Write(p.Rows)
 	switch {
 	case p.Size == 0:
-		return fmt.Errorf("%w: it covers no events", ErrSnapshot)
+		return fmt.Errorf("%w: the snapshot covers no events", ErrSnapshot)
 	case p.Size != s.size:
-		return fmt.Errorf("%w: its size changes from %d to %d", ErrSnapshot, s.size, p.Size)
+		return fmt.Errorf("%w: the snapshot's size changes from %d to %d", ErrSnapshot, s.size, p.Size)
 	case s.bytes > 16*PartBytes && s.bytes/maxRowBytes > s.size:
-		return fmt.Errorf("%w: it has more rows than %d events can have", ErrSnapshot, s.size)
+		return fmt.Errorf("%w: the snapshot has more rows than %d events can have", ErrSnapshot, s.size)
 	}
 	for row, err := range rowstore.DecodePart(p.Rows) {
 		if err == nil {
@@ -186,15 +186,15 @@ func (s *snapshotCheck) row(row rowstore.Row) (err error) {
 	switch {
 	case d == cursorDimension && len(rest) == 0:
 		if s.cursor, err = decodeCursor(row.Value); err != nil {
-			return fmt.Errorf("%w: its cursor: %w", ErrSnapshot, err)
+			return fmt.Errorf("%w: decoding the snapshot's cursor: %w", ErrSnapshot, err)
 		}
 		if s.cursor.size != s.size || s.partial {
-			return fmt.Errorf("%w: its size is %d, but its rows cover %d events", ErrSnapshot, s.size, s.cursor.size)
+			return fmt.Errorf("%w: the snapshot's size is %d, but its rows cover %d events", ErrSnapshot, s.size, s.cursor.size)
 		}
 	case d == hashDimension:
 		s.hashes++
 	case d&rowstore.VersionedBit != 0 && len(rest) >= rowstore.VersionBytes && rowstore.VersionOf(rest) >= s.size:
-		return fmt.Errorf("%w: row %x is from event %d, which is beyond its size of %d", ErrSnapshot, row.Key, rowstore.VersionOf(rest), s.size)
+		return fmt.Errorf("%w: row %x is from event %d, but the snapshot's size is %d", ErrSnapshot, row.Key, rowstore.VersionOf(rest), s.size)
 	}
 	return nil
 }
@@ -203,9 +203,9 @@ func (s *snapshotCheck) row(row rowstore.Row) (err error) {
 func (s *snapshotCheck) end() error {
 	switch {
 	case s.cursor == cursor{}:
-		return fmt.Errorf("%w: it has no cursor", ErrSnapshot)
+		return fmt.Errorf("%w: the snapshot has no cursor", ErrSnapshot)
 	case s.hashes != s.size:
-		return fmt.Errorf("%w: it has the hashes of %d events, but its size is %d", ErrSnapshot, s.hashes, s.size)
+		return fmt.Errorf("%w: the snapshot has the hashes of %d events, but its size is %d", ErrSnapshot, s.hashes, s.size)
 	}
 	return nil
 }

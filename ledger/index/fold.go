@@ -112,7 +112,7 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 // noteSpace records whether the fold waits for disk space. It logs when the wait begins.
 func (f *Follower) noteSpace(starved bool) {
 	if starved && !f.fold.waitsForSpace {
-		f.store.config.Rows.Log.Warn("the disk is nearly full; the index waits for free space",
+		f.store.config.Rows.Log.Warn("the disk is nearly full; the index is waiting for free space",
 			"ledger", f.name, "size", f.Size(), "needed_bytes", rowstore.MinFreeBytes)
 	}
 	f.fold.waitsForSpace = starved
@@ -243,7 +243,7 @@ func (f *Follower) flushPending() error {
 // some of its rows were already written, Rows.Err is set and the batch is discarded.
 func (f *Fold) event(ctx context.Context, e *Event) error {
 	if e.Prev != f.state.tip {
-		return fmt.Errorf("its prev_event_hash is %x, but the previous event has the hash %x", e.Prev, f.state.tip)
+		return fmt.Errorf("prev_event_hash is %x, but the previous event has the hash %x", e.Prev, f.state.tip)
 	}
 	e.Seq = f.state.size
 	if err := f.derive(ctx, e); err != nil {

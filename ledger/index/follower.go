@@ -103,7 +103,7 @@ func (f *Follower) run(ctx context.Context, err error) {
 		return // the follower was closed, which explains the error
 	}
 	f.err = fmt.Errorf("the index of ledger %q stopped at size %d: %w", f.name, f.Size(), err)
-	f.store.config.Rows.Log.Error("the index no longer follows its log: queries see no newer events until the server restarts", "ledger", f.name, "size", f.Size(), "error", err)
+	f.store.config.Rows.Log.Error("the index no longer follows the log; queries will not see newer events until the server restarts", "ledger", f.name, "size", f.Size(), "error", err)
 }
 
 // retryPause is the time between two attempts of a follower to read a log that is unavailable.
@@ -116,7 +116,7 @@ func awaitLog(ctx context.Context, f *Follower, err error) bool {
 		return false
 	}
 	if !f.interrupted {
-		f.store.config.Rows.Log.Warn("the index waits for its log, which cannot be read now", "ledger", f.name, "size", f.Size(), "error", err)
+		f.store.config.Rows.Log.Warn("the index is waiting, because the log cannot be read", "ledger", f.name, "size", f.Size(), "error", err)
 	}
 	f.interrupted = true
 	time.AfterFunc(retryPause, f.Wake)
@@ -237,7 +237,7 @@ func (f *Follower) conflictWithLog(ctx context.Context, s cursor) (string, error
 		return "", fmt.Errorf("reading the last indexed event: %w", err)
 	}
 	if hash := sha256.Sum256(last); hash != s.tip {
-		return fmt.Sprintf("event %d is %x in the index and %x in the log", s.size-1, s.tip, hash), nil
+		return fmt.Sprintf("the hash of event %d is %x in the index, but %x in the log", s.size-1, s.tip, hash), nil
 	}
 	return "", nil
 }

@@ -86,7 +86,7 @@ type timesReader struct {
 func (t *timesReader) next() (time.Time, error) {
 	step, size := binary.Varint(t.rest)
 	if size <= 0 {
-		return time.Time{}, fmt.Errorf("%w: the times of a block of events cannot be decoded", rowstore.ErrDamaged)
+		return time.Time{}, fmt.Errorf("%w: cannot decode the times of a block of events", rowstore.ErrDamaged)
 	}
 	t.rest, t.micros = t.rest[size:], t.micros+step
 	return time.UnixMicro(t.micros).UTC(), nil

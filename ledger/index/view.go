@@ -13,7 +13,7 @@ import (
 )
 
 // ErrAhead means that the index has not reached the requested size.
-var ErrAhead = errors.New("index: not yet folded up to that size")
+var ErrAhead = errors.New("index: the index has not reached that size")
 
 // Page selects a part of a list.
 type Page = rowstore.Page
@@ -73,7 +73,7 @@ func (f *Follower) View(size uint64) (*View, error) {
 		return nil, err
 	}
 	if size > v.latest {
-		return nil, errors.Join(fmt.Errorf("ledger %q at size %d: its index is at %d: %w", f.name, size, v.latest, ErrAhead), v.Close())
+		return nil, errors.Join(fmt.Errorf("opening ledger %q at size %d: the index is at size %d: %w", f.name, size, v.latest, ErrAhead), v.Close())
 	}
 	v.SetSize(size)
 	return v, nil

@@ -73,7 +73,7 @@ func (k KeyVariables) Load(name string) (*proofs.Signer, error) {
 			return signer, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %s does not hold the key of %s, which signed last: add that key", ledger.ErrBadKey, k.VariableName(name), pathInData(k.SignedPath(name)))
+	return nil, fmt.Errorf("%w: %s does not hold the key of %s, which signed last; add that key", ledger.ErrBadKey, k.VariableName(name), pathInData(k.SignedPath(name)))
 }
 
 // LoadStaged implements ledger.KeyStore.

@@ -202,7 +202,7 @@ func parseTimeline(p Parameters) (value records.Value, err error) {
 			continue
 		}
 		if value.Name != "" {
-			return value, invalid(name, "cannot be combined with %s: give one of them", value.Name)
+			return value, invalid(name, "cannot be combined with %s; use only one of them", value.Name)
 		}
 		value = records.Value{Name: name, Text: p[name]}
 	}
@@ -310,7 +310,7 @@ func verdict(r *wire.Reproduction) string {
 	case r.OutputHash.Match:
 		return "The output is the same, but it was made under different conditions, which proves little. "
 	case same:
-		return "Not reproduced: the input and conditions are the same, the output is not. "
+		return "Not reproduced: the input and conditions are the same, but the output is not. "
 	}
 	return "Not a reproduction: the conditions differ, and so does the output. "
 }

@@ -90,7 +90,7 @@ func parseEffects(p Parameters) (q EffectsQuery, err error) {
 		return q, err
 	}
 	if q.A == q.B {
-		return q, invalid("b", "must differ from a")
+		return q, invalid("b", `must differ from the parameter "a"`)
 	}
 	q.Few, err = p.ParseChoice("totals", "all", "first")
 	return q, err

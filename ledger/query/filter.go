@@ -81,7 +81,7 @@ func parseFilter(p Parameters) (f RecordFilter, err error) {
 			continue
 		}
 		if f.Kind != "" && f.Kind != record.Note {
-			return f, invalid(name, "selects only notes; leave kind out")
+			return f, invalid(name, `selects only notes; omit the parameter "kind"`)
 		}
 		f.Kind = record.Note
 	}
@@ -104,7 +104,7 @@ func parseValues(p Parameters) (values []records.Value, err error) {
 	if given {
 		i := slices.IndexFunc(values, func(v records.Value) bool { return v.Name == "producer" })
 		if i < 0 {
-			return nil, invalid("producer_seq", "numbers the records of one producer: give producer too")
+			return nil, invalid("producer_seq", `numbers the records of one producer, so the parameter "producer" is required`)
 		}
 		values[i] = records.ProducerSeq(values[i].Text, number)
 	}

@@ -53,10 +53,10 @@ func parseGroups(p Parameters) (q GroupsQuery, err error) {
 	}
 	ranking, known := rankings[sort]
 	if !known {
-		return q, invalid("sort", "must be recent, runs, flips or stability")
+		return q, invalid("sort", `must be "recent", "runs", "flips", or "stability"`)
 	}
 	if p["state"] == "any" {
-		return q, invalid("state", "must be live if sort is given: only live runs are ranked")
+		return q, invalid("state", `must be "live" if the parameter "sort" is given, because only live runs are ranked`)
 	}
 	q.Ranking = &ranking
 	return q, nil

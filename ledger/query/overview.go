@@ -71,7 +71,7 @@ func Rates(v *View, q rates.Query) (*wire.Rates, error) {
 // other errors unchanged.
 func tooManyPeriods(err error) error {
 	if errors.Is(err, rates.ErrTooMany) {
-		return invalid("step", "the time range has more than %d periods of that length; give a longer step, or a later since", rates.MaxPeriods)
+		return invalid("step", `would divide the time range into more than %d periods; use a longer "step" or a later "since"`, rates.MaxPeriods)
 	}
 	return err
 }
@@ -95,7 +95,7 @@ func parseSearch(p Parameters) (string, error) {
 	q := strings.Join(strings.Fields(p["q"]), " ")
 	switch {
 	case q == "":
-		return "", invalid("q", "is required: a hash or its first digits, the number of an event, or a text")
+		return "", invalid("q", "is required: a hash or its first digits, the number of an event, or text to search for")
 	case len(q) > maxQuery:
 		return "", invalid("q", "is %d bytes long, but at most %d are allowed", len(q), maxQuery)
 	}

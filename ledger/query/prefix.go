@@ -124,7 +124,7 @@ func (v *View) hashWith(p *prefixed) (string, error) {
 		if len(candidates) > maxCandidates {
 			candidates, more = candidates[:maxCandidates], ", …"
 		}
-		return "", invalid(p.parameter, "matches several hashes: %s%s; give more digits", strings.Join(candidates, ", "), more)
+		return "", invalid(p.parameter, "matches several hashes: %s%s; use more digits", strings.Join(candidates, ", "), more)
 	}
 	return candidates[0], nil
 }

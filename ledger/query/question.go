@@ -156,7 +156,7 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 		p[name] = values[0]
 	}
 	if r.view.atHead = r.Question.AtHead != nil && r.Question.AtHead(p); r.view.atHead && p.Has("as_of") {
-		return nil, invalid("as_of", "cannot be combined with sort: rankings are kept for the head only")
+		return nil, invalid("as_of", `cannot be combined with "sort", because rankings exist only for the head`)
 	}
 	maps.Copy(p, elements)
 	r.takePrefixes(p)
@@ -170,7 +170,7 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 		case !r.knows(name):
 			return nil, r.unknown(name, r.names(), slices.Collect(maps.Keys(given)))
 		case len(values) != 1:
-			return nil, invalid(name, "is given more than once; give it once")
+			return nil, invalid(name, "must not be given more than once")
 		case !utf8.ValidString(values[0]):
 			return nil, invalid(name, "must be valid UTF-8")
 		}
@@ -307,7 +307,7 @@ func (r *Request) position(name, cursor string) ([]byte, error) {
 		return nil, invalid(name, "belongs to another query")
 	}
 	if r.Size > 0 && r.Size != size {
-		return nil, invalid("as_of", "differs from the size of the %s, %d; leave it out", name, size)
+		return nil, invalid("as_of", "does not match the size of the %s (%d); omit this parameter", name, size)
 	}
 	if !r.view.atHead {
 		r.Size = size
@@ -349,7 +349,7 @@ func (r *Request) checkSizes(p Parameters, head uint64) error {
 		return err
 	}
 	if after >= head {
-		return invalid("after", "there is no event %d: the ledger has %d", after, head)
+		return invalid("after", "there is no event %d: the ledger has %d events", after, head)
 	}
 	r.MinIndexSize = max(r.MinIndexSize, after+1)
 	return nil

@@ -225,7 +225,7 @@ func parseFailures(p Parameters) (q FailuresQuery, err error) {
 	}
 	q.Periods, err = p.ParseChoice("periods", "false", "true")
 	if err == nil && !q.Periods && p.Has("step") {
-		err = invalid("step", "is the length of a period; add periods=true, or leave it out")
+		err = invalid("step", "is the length of a period; add periods=true, or omit this parameter")
 	}
 	return q, err
 }
@@ -311,6 +311,6 @@ func ProveStageOfRun(seq uint64, stages []event.Stage, stage string) (proof rule
 	if len(names) > maxListedStages {
 		names = append(names[:maxListedStages], "…")
 	}
-	return proof, "", missing("event %d has no stage with that name; its stages are %s; append #2 to the name for the second of several",
+	return proof, "", missing("event %d has no stage with that name; its stages are %s; to select the second of several stages with one name, append #2 to it",
 		seq, strings.Join(names, ", "))
 }

@@ -30,7 +30,7 @@ func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value, apart 
 	}
 	whole, seedless, err := rules.AxisPayloadHashes(axes, policy, seed, world, apart, member)
 	if err != nil {
-		o.D.ReportInvalid(p.Pointer, "cannot be brought into canonical form: %v", err)
+		o.D.ReportInvalid(p.Pointer, "cannot be converted to canonical form: %v", err)
 	}
 	return whole, seedless, err == nil
 }

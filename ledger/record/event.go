@@ -119,7 +119,7 @@ func checkSize(body []byte, pointer, advice string) error {
 		return nil
 	}
 	d := new(strict.Decoder)
-	d.ReportInvalid(pointer, "makes a log entry of %d bytes, but at most %d are allowed; %s", size, fields.MaxEntry, advice)
+	d.ReportInvalid(pointer, "results in a log entry of %d bytes, but at most %d are allowed; %s", size, fields.MaxEntry, advice)
 	return d.Err()
 }
 

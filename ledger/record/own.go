@@ -93,7 +93,7 @@ func (f *RefusalFields) Append(w *pyjson.Builder, c *fields.CommonFields) {
 // Check implements fields.Fields.
 func (f *RefusalFields) Check() error {
 	if f.Reason != RefusedKey && f.Reason != RefusedMismatch {
-		return fmt.Errorf("its reason is %.100q, which is not a known reason for a refusal", f.Reason)
+		return fmt.Errorf("the event's reason is %.100q, which is not a known reason for a refusal", f.Reason)
 	}
 	return nil
 }

@@ -53,11 +53,11 @@ func readBuild(o strict.Object, p *fields.Path) {
 	if p.Build == nil {
 		for _, name := range [...]string{"branch", "base"} {
 			if o.Member(name).IsGiven() {
-				o.ReportInvalid(name, "describes a build, so the member build is required")
+				o.ReportInvalid(name, `describes a build, so the member "build" is required`)
 			}
 		}
 	} else if p.Base != nil && bytes.Equal(p.Base, p.Build) {
-		o.ReportInvalid("base", "names the build itself; give the build with which to compare it")
+		o.ReportInvalid("base", "is the build itself; use the build with which to compare it")
 	}
 }
 

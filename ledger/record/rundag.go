@@ -267,7 +267,7 @@ func (g *runDAG) contextRoot(o strict.Object) []byte {
 		roots = append(roots, e.Text())
 	}
 	if len(roots) == 0 {
-		o.ReportInvalid("source_roots", "must not be empty; leave it out")
+		o.ReportInvalid("source_roots", "must not be empty; omit this member")
 		return nil
 	}
 	g.roots = append(g.roots, roots...)
@@ -288,7 +288,7 @@ func (g *runDAG) evidenceMapRoot(o strict.Object) []byte {
 		ids = append(ids, g.evidenceID(o, e, len(ids)))
 	}
 	if len(ids) == 0 {
-		o.ReportInvalid("evidence", "must not be empty; leave it out")
+		o.ReportInvalid("evidence", "must not be empty; omit this member")
 		return nil
 	}
 	return g.r.hex(rules.EvidenceMapRoot(ids))

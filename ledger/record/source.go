@@ -35,7 +35,7 @@ func readChunkHashes(o strict.Object, name string) (hashes [][]byte, given bool)
 	if !list.IsGiven() {
 		return nil, false
 	}
-	if !fitsEntry(o, name, list, len(rules.ChunkPrefix)+64+len(`"",`), "register the source in parts, each with an id of its own, or leave it out") {
+	if !fitsEntry(o, name, list, len(rules.ChunkPrefix)+64+len(`"",`), "register the source in parts, each with its own id, or omit this member") {
 		return nil, false
 	}
 	places := make(map[string]int)

@@ -100,7 +100,7 @@ func (v *Verb) AppendBody(dst []byte, e EventContext) []byte {
 // CheckSize returns a *strict.Error if body is too large for an entry. This is possible only for
 // the registration of a source with a list of chunks.
 func (v *Verb) CheckSize(body []byte) error {
-	return checkSize(body, "/chunk_hashes", "register the source in parts, each with an id of its own, or leave chunk_hashes out")
+	return checkSize(body, "/chunk_hashes", "register the source in parts, each with its own id, or omit chunk_hashes")
 }
 
 // AppendRefusal appends the body of the event that logs a refusal caused by an idempotency key

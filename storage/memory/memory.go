@@ -67,7 +67,7 @@ func (d *Database) Create(ctx context.Context, info storage.LedgerInfo) (storage
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, taken := d.ledgers[info.Name]; taken {
-		return nil, fmt.Errorf("creating ledger %q: %w: a ledger of this name exists", info.Name, storage.ErrConflict)
+		return nil, fmt.Errorf("creating ledger %q: %w: a ledger with this name already exists", info.Name, storage.ErrConflict)
 	}
 	info.Created = info.Created.UTC()
 	l := &ledger{

@@ -137,10 +137,10 @@ func (d *Database) infos() (infos []storage.LedgerInfo, numbers map[keys.Ledger]
 // another ledger.
 func unusedNumber(numbers map[keys.Ledger]string, number keys.Ledger) error {
 	if number == 0 {
-		return fmt.Errorf("%w: its number is 0, which is never assigned", storage.ErrDamaged)
+		return fmt.Errorf("%w: the ledger has number 0, which is never assigned", storage.ErrDamaged)
 	}
 	if other, used := numbers[number]; used {
-		return fmt.Errorf("%w: its number %d also belongs to ledger %q", storage.ErrDamaged, number, other)
+		return fmt.Errorf("%w: the number %d also belongs to ledger %q", storage.ErrDamaged, number, other)
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 func (d *Database) describe(name string, number keys.Ledger) (storage.LedgerInfo, error) {
 	info, err := d.info(number)
 	if err == nil && info.Name != name {
-		err = fmt.Errorf("%w: the description under its number names ledger %q instead", storage.ErrDamaged, info.Name)
+		err = fmt.Errorf("%w: the description under the ledger's number names ledger %q instead", storage.ErrDamaged, info.Name)
 	}
 	return info, err
 }
@@ -192,7 +192,7 @@ func (d *Database) describe(name string, number keys.Ledger) (storage.LedgerInfo
 func (d *Database) info(number keys.Ledger) (storage.LedgerInfo, error) {
 	stored, err := d.get(keys.Info(number))
 	if errors.Is(err, storage.ErrNotFound) {
-		return storage.LedgerInfo{}, fmt.Errorf("%w: its description is missing", storage.ErrDamaged)
+		return storage.LedgerInfo{}, fmt.Errorf("%w: the ledger's description is missing", storage.ErrDamaged)
 	}
 	if err != nil {
 		return storage.LedgerInfo{}, err
@@ -204,7 +204,7 @@ func (d *Database) info(number keys.Ledger) (storage.LedgerInfo, error) {
 func (d *Database) head(number keys.Ledger) (storage.Head, error) {
 	stored, err := d.get(keys.Head(number))
 	if errors.Is(err, storage.ErrNotFound) {
-		return storage.Head{}, fmt.Errorf("%w: its head is missing", storage.ErrDamaged)
+		return storage.Head{}, fmt.Errorf("%w: the ledger's head is missing", storage.ErrDamaged)
 	}
 	if err != nil {
 		return storage.Head{}, err
@@ -294,7 +294,7 @@ func (d *Database) create(ctx context.Context, info storage.LedgerInfo) (*ledger
 	}
 	_, err := d.get(keys.Name(info.Name))
 	if err == nil {
-		return nil, fmt.Errorf("%w: a ledger of this name exists", storage.ErrConflict)
+		return nil, fmt.Errorf("%w: a ledger with this name already exists", storage.ErrConflict)
 	}
 	if !errors.Is(err, storage.ErrNotFound) {
 		return nil, err

@@ -159,7 +159,7 @@ func (f *fillers) take(bytes int64) (release func(), ok bool) {
 func (f *fillers) begin(filter *digestFilter) {
 	f.under.Go(func() {
 		if err := filter.fill(f.ctx, f.db.engine); err != nil {
-			f.logger.Warn("the digests of a ledger could not be read; writes to it are slower until the next start, because they look up every digest in the database",
+			f.logger.Warn("cannot read the digests of a ledger; writes to it will be slower until the next start, because they look up every digest in the database",
 				"ledger", filter.name, "error", err)
 		}
 	})

@@ -101,7 +101,7 @@ func open(cfg Config) (*Database, error) {
 		return nil, errors.Join(err, d.engine.Close(), lock.Close())
 	}
 	if full != nil {
-		cfg.Logger.Error("the disk is full: the database is read-only until there is space", "reason", full)
+		cfg.Logger.Error("the disk is full; the database is read-only until there is free space", "reason", full)
 	}
 	d.reserve.WaitsForSpace.Store(true)
 	if !cfg.ReadOnly {
@@ -149,7 +149,7 @@ func peek(files vfs.FS, dir string) (engine.FormatMajorVersion, error) {
 	slices.Sort(names)
 	for _, name := range names {
 		if !leftByFirstStart(name) {
-			return 0, fmt.Errorf("the folder contains no database but other files, such as %q", name)
+			return 0, fmt.Errorf("the folder contains no database, but it contains other files, such as %q", name)
 		}
 	}
 	return engineFormat, nil

@@ -117,7 +117,7 @@ func TestMissingHeadIsDamage(t *testing.T) {
 
 	db = openOn(t, files)
 	_, err = db.Ledger(t.Context(), "default")
-	require.ErrorContains(t, err, "its head is missing")
+	require.ErrorContains(t, err, "the ledger's head is missing")
 	require.NotErrorIs(t, err, storage.ErrNotFound)
 	require.NoError(t, db.Close())
 }

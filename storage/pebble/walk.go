@@ -154,7 +154,7 @@ func (l *ledger) references(
 	for ; more && len(seqs) < most; more = holding.Next() {
 		seq, ok := keys.ReferenceSeq(holding.Key())
 		if !ok {
-			return nil, fmt.Errorf("%w: one of its references has a key of %d bytes", storage.ErrDamaged, len(holding.Key()))
+			return nil, fmt.Errorf("%w: a reference to the content has an invalid key of %d bytes", storage.ErrDamaged, len(holding.Key()))
 		}
 		if seq >= end {
 			break

@@ -67,7 +67,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 	for ok := rows.First(); ok && len(p.rows) < most; ok = rows.Next() {
 		seq, ok := keys.RedactionSeq(rows.Key())
 		if !ok {
-			return redactionPiece{}, fmt.Errorf("%w: a redaction has a key of %d bytes", storage.ErrDamaged, len(rows.Key()))
+			return redactionPiece{}, fmt.Errorf("%w: a redaction has an invalid key of %d bytes", storage.ErrDamaged, len(rows.Key()))
 		}
 		value, err := rows.ValueAndErr()
 		if err != nil {
@@ -75,7 +75,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 		}
 		by, err := keys.DecodeSeq(value)
 		if err != nil {
-			return redactionPiece{}, fmt.Errorf("%w: the redaction of record %d: %w", storage.ErrDamaged, seq, err)
+			return redactionPiece{}, fmt.Errorf("%w: decoding the redaction of record %d: %w", storage.ErrDamaged, seq, err)
 		}
 		p.rows = append(p.rows, storage.Redaction{Seq: seq, By: by})
 	}

@@ -125,7 +125,7 @@ func (c *ledgerCheck) entries(ctx context.Context) (*storage.StrayKey, error) {
 	if err != nil || len(seqs) == 0 {
 		return nil, err
 	}
-	return stray(storage.StrayEntry, uint64(seqs[0]), "it is stored, but the head has %d entries", c.head.Size), nil
+	return stray(storage.StrayEntry, uint64(seqs[0]), "the entry is stored, but the head has only %d entries", c.head.Size), nil
 }
 
 // tiles checks that no stored tile has more hashes than the head's tree has at that position. The
@@ -161,7 +161,7 @@ func (c *ledgerCheck) holdings(ctx context.Context) (*storage.StrayKey, error) {
 			"content %x has a reference, but is not stored"},
 		{`SELECT r.digest, r.seq FROM colophon_references r JOIN colophon_contents c ON c.ledger = r.ledger AND c.digest = r.digest
 			WHERE r.ledger = $1 AND r.seq = c.seq LIMIT 1`,
-			"it has two references to content %x"},
+			"the event has two references to content %x"},
 		{`SELECT c.digest, -1::bigint FROM colophon_contents c WHERE c.ledger = $1 AND c.seq IS NULL AND NOT EXISTS (
 			SELECT 1 FROM colophon_references r WHERE r.ledger = c.ledger AND r.digest = c.digest) LIMIT 1`,
 			"content %x is stored, but no record needs it"},
@@ -226,26 +226,26 @@ func (c *ledgerCheck) needs(ctx context.Context) (*storage.StrayKey, error) {
 			}
 		}
 	}
-	return stray(storage.StrayContent, c.head.Size, "%d are stored, but the log accounts for %d", first+later, c.log.Needs), nil
+	return stray(storage.StrayContent, c.head.Size, "%d references to content are stored, but the log accounts for %d", first+later, c.log.Needs), nil
 }
 
 // need returns a stray if the record n.seq does not need the content n.digest, and nil otherwise.
 func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.StrayKey, error) {
 	seq := uint64(n.seq)
 	if seq >= c.head.Size {
-		return stray(storage.StrayContent, seq, "content %x is kept for it, but the head has %d entries", n.digest, c.head.Size), nil
+		return stray(storage.StrayContent, seq, "content %x is kept for the event, but the head has only %d entries", n.digest, c.head.Size), nil
 	}
 	e, err := c.log.Event(ctx, seq)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.ContainsFunc(e.Contents, func(h storage.Hash) bool { return string(h[:]) == string(n.digest) }) {
-		return stray(storage.StrayContent, seq, "content %x is kept for it, but it does not name that content", n.digest), nil
+		return stray(storage.StrayContent, seq, "content %x is kept for the event, but the event does not name that content", n.digest), nil
 	}
 	by, err := c.ledger.Redaction(ctx, seq)
 	switch {
 	case err == nil:
-		return stray(storage.StrayContent, seq, "content %x is kept for it, but event %d has redacted it", n.digest, by), nil
+		return stray(storage.StrayContent, seq, "content %x is kept for the event, but event %d has redacted the event", n.digest, by), nil
 	case !errors.Is(err, storage.ErrNotFound):
 		return nil, err
 	}
@@ -273,14 +273,14 @@ func (c *ledgerCheck) claims(ctx context.Context) (*storage.StrayKey, error) {
 				}
 			}
 			if e.Key == nil || string(e.Key[:]) != string(claim.digest) {
-				return stray(storage.StrayClaim, uint64(claim.seq), "idempotency key %x refers to it, but it does not claim that key; a new record under this key would not be recorded", claim.digest), nil
+				return stray(storage.StrayClaim, uint64(claim.seq), "idempotency key %x refers to the event, but the event does not claim that key; a new record with this key would not be recorded", claim.digest), nil
 			}
 		}
 		if more = len(page) == checkPage; more {
 			last = page[checkPage-1].digest
 		}
 	}
-	return stray(storage.StrayClaim, c.head.Size, "%d are stored, but the log accounts for %d", n, c.log.Claims), nil
+	return stray(storage.StrayClaim, c.head.Size, "%d idempotency keys are stored, but the log accounts for %d", n, c.log.Claims), nil
 }
 
 func (c *ledgerCheck) settings(ctx context.Context) (*storage.StrayKey, error) {

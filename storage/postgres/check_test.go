@@ -66,11 +66,11 @@ func TestCheckKeys(t *testing.T) {
 	}{
 		"entry": {
 			`INSERT INTO colophon_entries VALUES ($1, 3, $2)`, []any{[]byte("x")},
-			storage.StrayKey{Kind: storage.StrayEntry, Seq: 3, Message: "it is stored, but the head has 3 entries"},
+			storage.StrayKey{Kind: storage.StrayEntry, Seq: 3, Message: "the entry is stored, but the head has only 3 entries"},
 		},
 		"entry before all": {
 			`INSERT INTO colophon_entries VALUES ($1, -1, $2)`, []any{[]byte("x")},
-			storage.StrayKey{Kind: storage.StrayEntry, Seq: math.MaxUint64, Message: "it is stored, but the head has 3 entries"},
+			storage.StrayKey{Kind: storage.StrayEntry, Seq: math.MaxUint64, Message: "the entry is stored, but the head has only 3 entries"},
 		},
 		"tile": {
 			`INSERT INTO colophon_tiles VALUES ($1, 1, 0, 1, $2)`, []any{other[:]},
@@ -82,7 +82,7 @@ func TestCheckKeys(t *testing.T) {
 		},
 		"content": {
 			`INSERT INTO colophon_contents VALUES ($1, $2, 1, $3)`, []any{other[:], []byte("x")},
-			storage.StrayKey{Kind: storage.StrayContent, Seq: 1, Message: "but it does not name that content"},
+			storage.StrayKey{Kind: storage.StrayContent, Seq: 1, Message: "but the event does not name that content"},
 		},
 		"content of no record": {
 			`INSERT INTO colophon_contents VALUES ($1, $2, NULL, $3)`, []any{other[:], []byte("x")},
@@ -90,11 +90,11 @@ func TestCheckKeys(t *testing.T) {
 		},
 		"content of a later record": {
 			`INSERT INTO colophon_contents VALUES ($1, $2, 9, $3)`, []any{other[:], []byte("x")},
-			storage.StrayKey{Kind: storage.StrayContent, Seq: 9, Message: "is kept for it, but the head has 3 entries"},
+			storage.StrayKey{Kind: storage.StrayContent, Seq: 9, Message: "is kept for the event, but the head has only 3 entries"},
 		},
 		"erased content": {
 			`INSERT INTO colophon_contents VALUES ($1, $2, 0, $3)`, []any{hashBytes(0), []byte("x")},
-			storage.StrayKey{Kind: storage.StrayContent, Seq: 0, Message: "but event 2 has redacted it"},
+			storage.StrayKey{Kind: storage.StrayContent, Seq: 0, Message: "but event 2 has redacted the event"},
 		},
 		"reference": {
 			`INSERT INTO colophon_references VALUES ($1, $2, 1)`, []any{other[:]},
@@ -102,19 +102,19 @@ func TestCheckKeys(t *testing.T) {
 		},
 		"reference of a redacted record": {
 			`INSERT INTO colophon_references VALUES ($1, $2, 0)`, []any{hashBytes(1 << 60)},
-			storage.StrayKey{Kind: storage.StrayContent, Seq: 0, Message: "but event 2 has redacted it"},
+			storage.StrayKey{Kind: storage.StrayContent, Seq: 0, Message: "but event 2 has redacted the event"},
 		},
 		"second reference": {
 			`INSERT INTO colophon_references VALUES ($1, $2, 2)`, []any{hashBytes(2)},
-			storage.StrayKey{Kind: storage.StrayContent, Seq: 2, Message: "it has two references to content"},
+			storage.StrayKey{Kind: storage.StrayContent, Seq: 2, Message: "the event has two references to content"},
 		},
 		"claim": {
 			`INSERT INTO colophon_claims VALUES ($1, $2, $2, 1)`, []any{other[:]},
-			storage.StrayKey{Kind: storage.StrayClaim, Seq: 1, Message: "a new record under this key would not be recorded"},
+			storage.StrayKey{Kind: storage.StrayClaim, Seq: 1, Message: "a new record with this key would not be recorded"},
 		},
 		"claim of a later record": {
 			`INSERT INTO colophon_claims VALUES ($1, $2, $2, 9)`, []any{other[:]},
-			storage.StrayKey{Kind: storage.StrayClaim, Seq: 9, Message: "a new record under this key would not be recorded"},
+			storage.StrayKey{Kind: storage.StrayClaim, Seq: 9, Message: "a new record with this key would not be recorded"},
 		},
 		"setting": {
 			`INSERT INTO colophon_settings VALUES ($1, 'other', $2)`, []any{[]byte("x")},

@@ -186,7 +186,7 @@ func (c Config) prepareReads(ctx context.Context, conn *pgx.Conn) error {
 
 // ErrStandby means that the database server is in recovery, and therefore a standby. It is returned
 // only if Config.Primary is set.
-var ErrStandby = errors.New("the database server is a standby (pg_is_in_recovery): it can lack records that the primary has acknowledged, so nothing is read from it; " +
+var ErrStandby = errors.New("the database server is a standby (pg_is_in_recovery): it can lack records that the primary has acknowledged, so Colophon does not read from it; " +
 	"name the primary in the URL, with target_session_attrs=primary if the URL has several hosts")
 
 // checkPrimary returns ErrStandby if Config.Primary is set and the server is in recovery. Checking

@@ -198,7 +198,7 @@ func scanDescription(row pgx.CollectableRow) (d description, err error) {
 		return d, err
 	}
 	if frozen == nil {
-		return d, fmt.Errorf("%w: ledger %q: its head is missing", storage.ErrDamaged, d.Name)
+		return d, fmt.Errorf("%w: the head of ledger %q is missing", storage.ErrDamaged, d.Name)
 	}
 	d.Frozen, d.Created = *frozen, d.Created.UTC()
 	return d, nil
@@ -356,7 +356,7 @@ func (d *Database) insert(ctx context.Context, info storage.LedgerInfo) (made bo
 // ledger.
 func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
 	if _, opened := d.ledgers[name]; opened {
-		return false, fmt.Errorf("%w: a ledger of this name exists", storage.ErrConflict)
+		return false, fmt.Errorf("%w: a ledger with this name already exists", storage.ErrConflict)
 	}
 	var writer string
 	err := d.writes.QueryRow(ctx, `SELECT h.writer FROM colophon_heads h JOIN colophon_ledgers l ON h.ledger = l.number WHERE l.name = $1`, name).Scan(&writer)
@@ -364,7 +364,7 @@ func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
 	case errors.Is(err, pgx.ErrNoRows):
 		return false, d.checkMove(ctx)
 	case err == nil && writer != d.writer:
-		err = fmt.Errorf("%w: a ledger of this name exists", storage.ErrConflict)
+		err = fmt.Errorf("%w: a ledger with this name already exists", storage.ErrConflict)
 	}
 	return err == nil, err
 }

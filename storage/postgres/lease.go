@@ -180,7 +180,7 @@ func (s *Leases) Take(ctx context.Context, name string, resume bool, stale time.
 		err = storage.ErrNotHeld
 	}
 	if err != nil {
-		return fmt.Errorf("taking the lease of ledger %q: %w", name, explained(err))
+		return fmt.Errorf("taking the lease on ledger %q: %w", name, explained(err))
 	}
 	l.doubt = nil
 	l.held.Store(true)
@@ -261,7 +261,7 @@ func (s *Leases) Release(ctx context.Context, name string, to *Server) error {
 	_, err = s.pool.Exec(ctx, `UPDATE colophon_leases SET server = $3, writer = '', address = $4, expires = clock_timestamp() + $5::float8 * interval '1 millisecond'
 		WHERE ledger = $1 AND writer = $2`, l.number, s.db.writer, to.ID, to.Address, milliseconds(reserved))
 	if err != nil {
-		return fmt.Errorf("giving up the lease of ledger %q: %w", name, explained(err))
+		return fmt.Errorf("giving up the lease on ledger %q: %w", name, explained(err))
 	}
 	s.notices.Announce(name)
 	return nil

@@ -222,7 +222,7 @@ func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 	err := l.db.writes.QueryRow(ctx, selectHead, l.number).Scan(row.values()...)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return fmt.Errorf("%w: its head is missing", storage.ErrDamaged)
+		return fmt.Errorf("%w: the ledger's head is missing", storage.ErrDamaged)
 	case err != nil:
 		return fmt.Errorf("%w: %w; reading the stored head: %w", storage.ErrConflict, errRefused, err)
 	case row.epoch != l.epoch && l.db.leases != nil:

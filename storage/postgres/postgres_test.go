@@ -286,7 +286,7 @@ func TestMissingHeadIsDamage(t *testing.T) {
 	require.ErrorIs(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)), storage.ErrDamaged)
 	_, err = openAt(t, url).Ledger(t.Context(), "default")
 	require.ErrorIs(t, err, storage.ErrDamaged)
-	require.ErrorContains(t, err, "its head is missing")
+	require.ErrorContains(t, err, `the head of ledger "default" is missing`)
 	_, err = db.Ledgers(t.Context())
 	require.ErrorIs(t, err, storage.ErrDamaged)
 }

@@ -104,10 +104,10 @@ func (l *ledger) confirmed(ctx context.Context) (storage.Head, error) {
 		err = l.db.row(ctx, row.values(), selectHead, l.number)
 	}
 	if errors.Is(err, storage.ErrNotFound) {
-		err = fmt.Errorf("%w: its head is missing", storage.ErrDamaged)
+		err = fmt.Errorf("%w: the ledger's head is missing", storage.ErrDamaged)
 	}
 	if err != nil {
-		return storage.Head{}, fmt.Errorf("waiting until it is durable: %w", err)
+		return storage.Head{}, fmt.Errorf("waiting until the head is durable: %w", err)
 	}
 	head, err := row.head()
 	if err != nil {
@@ -126,7 +126,7 @@ func (l *ledger) stored(ctx context.Context) (storage.Head, error) {
 	var row headRow
 	err := l.db.row(ctx, row.values(), selectHead, l.number)
 	if errors.Is(err, storage.ErrNotFound) {
-		return storage.Head{}, fmt.Errorf("%w: its head is missing", storage.ErrDamaged)
+		return storage.Head{}, fmt.Errorf("%w: the ledger's head is missing", storage.ErrDamaged)
 	}
 	if err != nil {
 		return storage.Head{}, err
@@ -197,7 +197,7 @@ func (l *ledger) entry(ctx context.Context, seq uint64) ([]byte, error) {
 		LEFT JOIN colophon_entries e ON e.ledger = h.ledger AND e.seq = $2 WHERE h.ledger = $1`, l.number, int64(seq))
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return nil, fmt.Errorf("%w: its head is missing", storage.ErrDamaged)
+		return nil, fmt.Errorf("%w: the ledger's head is missing", storage.ErrDamaged)
 	case err != nil:
 		return nil, err
 	case int64(seq) >= size:

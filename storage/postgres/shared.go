@@ -43,7 +43,7 @@ func (d *Database) SetValue(ctx context.Context, name string, version int64, val
 		}
 		tag, err := conn.Exec(ctx, query, arguments...)
 		if err == nil && tag.RowsAffected() == 0 {
-			err = fmt.Errorf("%w: its version is no longer %d", storage.ErrConflict, version)
+			err = fmt.Errorf("%w: the version is no longer %d", storage.ErrConflict, version)
 		}
 		return err
 	})

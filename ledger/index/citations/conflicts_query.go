@@ -85,7 +85,7 @@ func conflictAt(v *index.View, chunkHash string, below uint64) (Conflict, error)
 	}
 	var size int
 	if c.Count, size = binary.Uvarint(value); size <= 0 {
-		return c, fmt.Errorf("%w: the sources of a chunk cannot be decoded from %x", rowstore.ErrDamaged, value)
+		return c, fmt.Errorf("%w: cannot decode the sources of a chunk from %x", rowstore.ErrDamaged, value)
 	}
 	for r, err := range v.VersionsOldestFirst(chunkSources, chunk[:], 0) {
 		if err != nil {
@@ -115,7 +115,7 @@ func (c *Conflict) add(r rowstore.Version) error {
 		c.Sources = append(c.Sources, ChunkSource{string(id), r.Seq})
 	}
 	if values.Bad {
-		return fmt.Errorf("%w: the sources of a chunk cannot be decoded from %x", rowstore.ErrDamaged, r.Value)
+		return fmt.Errorf("%w: cannot decode the sources of a chunk from %x", rowstore.ErrDamaged, r.Value)
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func (b *newSources) add(chunk rowstore.Identity, c *event.Citation) {
 		if _, value, found := f.Rows.NewestVersion(chunkSources, chunk[:]); found {
 			r := rowstore.ValueReader{Rest: value}
 			if r.Numbers(&one.sources); r.Bad {
-				f.Rows.Failf("%w: the sources of a chunk cannot be decoded from %x", rowstore.ErrDamaged, value)
+				f.Rows.Failf("%w: cannot decode the sources of a chunk from %x", rowstore.ErrDamaged, value)
 			}
 		}
 		b.chunks[chunk] = one

@@ -129,7 +129,7 @@ func (l *staleList) nameSource(id rowstore.Identity, by uint64) error {
 		l.source, l.id = string(source.ID), id
 		return nil
 	}
-	return fmt.Errorf("%w: event %d supersedes a chunk of a source that it does not name", rowstore.ErrDamaged, by)
+	return fmt.Errorf("%w: event %d supersedes a chunk of a source, but does not name that source", rowstore.ErrDamaged, by)
 }
 
 // appendStale appends the citations before event below that a supersession made stale, until the

@@ -23,13 +23,13 @@ func (s Series) appendName(dst []byte) []byte {
 // decodeSeries decodes a name that appendName wrote.
 func decodeSeries(name []byte) (Series, error) {
 	if len(name) == 0 || Metric(name[0]) >= metricCount {
-		return Series{}, fmt.Errorf("%w: a counter has the invalid name %x", rowstore.ErrDamaged, name)
+		return Series{}, fmt.Errorf("%w: invalid counter name %x", rowstore.ErrDamaged, name)
 	}
 	s, rest := Series{Metric: Metric(name[0])}, name[1:]
 	for i := range Metrics[s.Metric].Labels {
 		size, n := binary.Uvarint(rest)
 		if n <= 0 || size > uint64(len(rest)-n) {
-			return Series{}, fmt.Errorf("%w: a counter has the invalid name %x", rowstore.ErrDamaged, name)
+			return Series{}, fmt.Errorf("%w: invalid counter name %x", rowstore.ErrDamaged, name)
 		}
 		s.Labels[i] = string(rest[n : n+int(size)])
 		rest = rest[n+int(size):]

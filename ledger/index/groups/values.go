@@ -67,7 +67,7 @@ func ListValues(v *index.View, name string, p index.Page) (rows []Value, next []
 		for rest := version.Value; len(rest) > 0; n++ {
 			size, bytes := binary.Uvarint(rest)
 			if bytes <= 0 || size > uint64(len(rest)-bytes) {
-				return nil, nil, fmt.Errorf("%w: the values of event %d cannot be decoded", rowstore.ErrDamaged, version.Seq)
+				return nil, nil, fmt.Errorf("%w: cannot decode the values of event %d", rowstore.ErrDamaged, version.Seq)
 			}
 			text := rest[bytes : bytes+int(size)]
 			rest = rest[bytes+int(size):]

@@ -166,7 +166,7 @@ type groupDecoder struct {
 
 func (d *groupDecoder) err() error {
 	if d.bad {
-		return fmt.Errorf("%w: the group at event %d cannot be decoded", rowstore.ErrDamaged, d.seq)
+		return fmt.Errorf("%w: cannot decode the group at event %d", rowstore.ErrDamaged, d.seq)
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func TestUnreadableEvent(t *testing.T) {
 		"short":         {[]byte("abc"), "3 bytes"},
 		"not JSON":      {link(`{"kind":`), "invalid JSON"},
 		"no kind":       {link(`{"checks":{}}`), "no kind"},
-		"not linked":    {log.entries[3], "its prev_event_hash is"},
+		"not linked":    {log.entries[3], "prev_event_hash is"},
 		"not a kind":    {link(`{"kind":1}`), "no kind"},
 		"not UTF-8":     {link("{\"kind\":\"\xff\"}"), "invalid UTF-8"},
 		"not an object": {link(`["kind"]`), "no kind"},

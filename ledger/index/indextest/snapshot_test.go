@@ -107,7 +107,7 @@ func TestInstalledSnapshotIsTheFold(t *testing.T) {
 		whole := slices.DeleteFunc(dump(t, s), func(line string) bool { return strings.HasPrefix(line, "neighbour") })
 		requireSame(t, log.refold(), whole)
 		require.NoError(t, s.Close())
-		require.Contains(t, lines.String(), fmt.Sprintf("installed the index of another server\" ledger=default size=%d bytes=", size))
+		require.Contains(t, lines.String(), fmt.Sprintf("installed another server's index\" ledger=default size=%d bytes=", size))
 		require.Contains(t, lines.String(), fmt.Sprintf("digest=%x", digest))
 	})
 }
@@ -159,49 +159,49 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 	}{
 		{"missing row", func(rows []rowstore.Row) []*index.SnapshotPart {
 			return partOf(60, slices.Delete(rows, hashes, hashes+1))
-		}, "it has the hashes of 59 events, but its size is 60"},
+		}, "the snapshot has the hashes of 59 events, but its size is 60"},
 		{"doubled row", func(rows []rowstore.Row) []*index.SnapshotPart {
 			return partOf(60, slices.Insert(rows, hashes, rows[hashes]))
 		}, "occurs twice"},
 		{"wrong order", func(rows []rowstore.Row) []*index.SnapshotPart {
 			rows[hashes], rows[hashes+1] = rows[hashes+1], rows[hashes]
 			return partOf(60, rows)
-		}, "which is larger"},
+		}, "comes after the larger key"},
 		{"changed length", func(rows []rowstore.Row) []*index.SnapshotPart {
 			rows[versioned].Key = append(rows[versioned].Key, 0)
 			return partOf(60, rows)
-		}, "bytes, not"},
+		}, "bytes, but must have"},
 		{"later version", func(rows []rowstore.Row) []*index.SnapshotPart {
 			key := rows[len(rows)-1].Key
 			copy(key[len(key)-8:], rowstore.AppendVersion(nil, 60))
 			return partOf(60, rows)
-		}, "is from event 60, which is beyond its size of 60"},
+		}, "is from event 60, but the snapshot's size is 60"},
 		{"number of a ledger", func(rows []rowstore.Row) []*index.SnapshotPart {
 			return partOf(60, append([]rowstore.Row{{Key: []byte{0, 'x'}}}, rows...))
 		}, "is not a key of a ledger"},
-		{"wrong size", func(rows []rowstore.Row) []*index.SnapshotPart { return partOf(59, rows) }, "its size is 59, but its rows cover 60 events"},
-		{"no size", func(rows []rowstore.Row) []*index.SnapshotPart { return partOf(0, rows) }, "it covers no events"},
+		{"wrong size", func(rows []rowstore.Row) []*index.SnapshotPart { return partOf(59, rows) }, "the snapshot's size is 59, but its rows cover 60 events"},
+		{"no size", func(rows []rowstore.Row) []*index.SnapshotPart { return partOf(0, rows) }, "the snapshot covers no events"},
 		{"changing size", func(rows []rowstore.Row) []*index.SnapshotPart {
 			return append(partOf(60, rows[:9]), partOf(61, rows[9:])...)
-		}, "its size changes from 60 to 61"},
-		{"no rows", func([]rowstore.Row) []*index.SnapshotPart { return partOf(60, nil) }, "it has no cursor"},
-		{"no cursor", func(rows []rowstore.Row) []*index.SnapshotPart { return partOf(60, rows[1:]) }, "it has no cursor"},
+		}, "the snapshot's size changes from 60 to 61"},
+		{"no rows", func([]rowstore.Row) []*index.SnapshotPart { return partOf(60, nil) }, "the snapshot has no cursor"},
+		{"no cursor", func(rows []rowstore.Row) []*index.SnapshotPart { return partOf(60, rows[1:]) }, "the snapshot has no cursor"},
 		{"unfinished", func(rows []rowstore.Row) []*index.SnapshotPart {
 			rows[0].Value = append(rows[0].Value, 1)
 			return partOf(60, rows)
-		}, "its cursor: rebuilding the index was interrupted"},
+		}, "decoding the snapshot's cursor: a rebuild of the index was interrupted"},
 		{"partial", func(rows []rowstore.Row) []*index.SnapshotPart {
 			rows[0].Value = append(rows[0].Value, 2)
 			return partOf(60, rows)
-		}, "its size is 60, but its rows"},
+		}, "the snapshot's size is 60, but its rows"},
 		{"garbled", func([]rowstore.Row) []*index.SnapshotPart {
 			return []*index.SnapshotPart{{Size: 60, Rows: []byte{200, 1}}}
-		}, "cannot be decoded"},
+		}, "invalid rows in a snapshot part"},
 		{"empty key", func([]rowstore.Row) []*index.SnapshotPart {
 			return []*index.SnapshotPart{{Size: 60, Rows: []byte{0, 0}}}
-		}, "cannot be decoded"},
-		{"other log", func([]rowstore.Row) []*index.SnapshotPart { return partsOf(t, fromOther, 0) }, "it belongs to another log: event 59"},
-		{"nothing", func([]rowstore.Row) []*index.SnapshotPart { return nil }, "it has no cursor"},
+		}, "invalid rows in a snapshot part"},
+		{"other log", func([]rowstore.Row) []*index.SnapshotPart { return partsOf(t, fromOther, 0) }, "the snapshot belongs to another log: event 59"},
+		{"nothing", func([]rowstore.Row) []*index.SnapshotPart { return nil }, "the snapshot has no cursor"},
 	} {
 		t.Run(lie.name, func(t *testing.T) {
 			rows := snapshotRows(t, partsOf(t, from, 0))
@@ -211,7 +211,7 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 	t.Run("larger than the log", func(t *testing.T) {
 		short := newJournal(t, "default")
 		short.append(plains(t, 0, 50)...)
-		requireRefused(t, short, sending(partOf(60, first)), "it belongs to another log: the index has 60 events, but the log has 50")
+		requireRefused(t, short, sending(partOf(60, first)), "the snapshot belongs to another log: the index has 60 events, but the log has 50")
 	})
 	t.Run("broken connection", func(t *testing.T) {
 		requireRefused(t, log, func(context.Context, string) iter.Seq2[*index.SnapshotPart, error] {
@@ -232,7 +232,7 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 					}
 				}
 			}
-		}, "it has more rows than 60 events can have")
+		}, "the snapshot has more rows than 60 events can have")
 	})
 	require.NoError(t, source.Close())
 	require.NoError(t, foreign.Close())

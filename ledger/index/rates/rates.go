@@ -97,7 +97,7 @@ func (d *deriver) count(series rowstore.Identity, seq uint64) {
 func decode(value []byte) (uint64, error) {
 	n, size := binary.Uvarint(value)
 	if size <= 0 || size != len(value) {
-		return 0, fmt.Errorf("%w: a tally cannot be decoded from %x", rowstore.ErrDamaged, value)
+		return 0, fmt.Errorf("%w: cannot decode a tally from %x", rowstore.ErrDamaged, value)
 	}
 	return n, nil
 }

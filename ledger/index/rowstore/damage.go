@@ -108,7 +108,7 @@ func (s *Store) rebuild() {
 	s.usage.mu.Unlock()
 	err := s.reopen()
 	if err != nil {
-		s.config.Log.Error("cannot replace the damaged index: restart the server", "dir", s.config.Dir, "error", err)
+		s.config.Log.Error("cannot replace the damaged index; restart the server", "dir", s.config.Dir, "error", err)
 	}
 	s.config.Replaced(func() { s.refuse(err) })
 }

@@ -62,7 +62,7 @@ func (f folder) prepare() (emptied bool, err error) {
 		return false, err
 	}
 	if len(names) > 0 {
-		return false, fmt.Errorf("the folder contains no index but other files, such as %q", names[0])
+		return false, fmt.Errorf("the folder contains no index, but it contains other files, such as %q", names[0])
 	}
 	return false, f.writeLayout(f.layout)
 }

@@ -69,7 +69,7 @@ func (i *Installer) Add(row Row) error {
 	case order == 0:
 		return fmt.Errorf("%w: key %x occurs twice", ErrPart, row.Key)
 	case order < 0:
-		return fmt.Errorf("%w: key %x follows key %x, which is larger", ErrPart, row.Key, i.last)
+		return fmt.Errorf("%w: key %x comes after the larger key %x", ErrPart, row.Key, i.last)
 	}
 	i.last = append(i.last[:0], row.Key...)
 	if i.table == nil {

@@ -87,7 +87,7 @@ func (s *Schema) checkKey(key []byte) error {
 		return fmt.Errorf("%w: key %x is not a key of a ledger", ErrPart, key)
 	}
 	if d&VersionedBit != 0 && len(key) != 1+s[d]+VersionBytes {
-		return fmt.Errorf("%w: key %x has %d bytes, not %d", ErrPart, key, len(key), 1+s[d]+VersionBytes)
+		return fmt.Errorf("%w: key %x has %d bytes, but must have %d", ErrPart, key, len(key), 1+s[d]+VersionBytes)
 	}
 	return nil
 }

@@ -110,7 +110,7 @@ var ErrReadOnly = errors.New("the index is read-only and cannot be built")
 func (s *Store) openReadOnly() {
 	err := s.tryReadOnly()
 	if err != nil {
-		s.config.Log.Error("the index cannot be opened for reading: queries that need it are refused until the disk has free space", "dir", s.config.Dir, "error", err.Error())
+		s.config.Log.Error("cannot open the index for reading; refusing queries that need it until the disk has free space", "dir", s.config.Dir, "error", err.Error())
 		s.refuse(fmt.Errorf("%w: %w", ErrReadOnly, err))
 	}
 }
@@ -122,7 +122,7 @@ func (s *Store) tryReadOnly() error {
 		return err
 	}
 	if stored != folder.layout {
-		return errors.New("it has a different layout or is marked as damaged")
+		return errors.New("the index has a different layout or is marked as damaged")
 	}
 	lock, err := engine.LockDirectory(folder.dir, folder.files)
 	if err != nil {

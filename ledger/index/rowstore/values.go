@@ -69,7 +69,7 @@ func (r *ValueReader) Identity(to *Identity) {
 // that wraps ErrDamaged. what names the value in the error.
 func (r *ValueReader) Err(what string, value []byte) error {
 	if r.Bad || len(r.Rest) > 0 {
-		return fmt.Errorf("%w: %s cannot be decoded from %x", ErrDamaged, what, value)
+		return fmt.Errorf("%w: cannot decode %s from %x", ErrDamaged, what, value)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func (s *versionRun) number() uint64 {
 
 func (s *versionRun) fail() {
 	if s.err == nil {
-		s.err = fmt.Errorf("%w: versions of a row cannot be decoded from %x", ErrDamaged, s.encoded)
+		s.err = fmt.Errorf("%w: cannot decode versions of a row from %x", ErrDamaged, s.encoded)
 	}
 }
 

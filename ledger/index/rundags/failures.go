@@ -42,7 +42,7 @@ func numberOf(list []string, text []byte) byte {
 
 func decodeOutcome(row []byte) (outcome, error) {
 	if len(row) != len(outcome{}) || int(row[0]) >= len(failureStages) || int(row[1]) >= len(auditModes) || int(row[2]) >= len(runShapes) {
-		return outcome{}, fmt.Errorf("%w: the outcome of a run cannot be decoded from %x", rowstore.ErrDamaged, row)
+		return outcome{}, fmt.Errorf("%w: cannot decode the outcome of a run from %x", rowstore.ErrDamaged, row)
 	}
 	return outcome(row), nil
 }

@@ -157,7 +157,7 @@ func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.
 // read reads the newest version of a listed group.
 func (w *groupWalk) read(id []byte) (group, error) {
 	if len(id) != len(rowstore.Identity{}) {
-		return group{}, fmt.Errorf("%w: a listed group of run-DAGs cannot be decoded from %x", rowstore.ErrDamaged, id)
+		return group{}, fmt.Errorf("%w: cannot decode a listed group of run-DAGs from %x", rowstore.ErrDamaged, id)
 	}
 	_, value, found, err := w.view.NewestVersion(groupVersions, id)
 	if err != nil {

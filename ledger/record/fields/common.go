@@ -77,19 +77,19 @@ func (c *CommonFields) Check() error {
 	for i := range c.Contents {
 		switch named := &c.Contents[i]; {
 		case !rules.IsDigest(named.Digest):
-			return fmt.Errorf("the sha256 of its content %.100q is %.100q, which is not a SHA-256 in hexadecimal digits", named.Name, named.Digest)
+			return fmt.Errorf("the sha256 of the event's content %.100q is %.100q, which is not a SHA-256 in hexadecimal digits", named.Name, named.Digest)
 		case (named.Size == 0) != bytes.Equal(named.Digest, emptyDigest):
-			return fmt.Errorf("its content %.100q has the size %d, which contradicts its digest %s", named.Name, named.Size, named.Digest)
+			return fmt.Errorf("the event's content %.100q has the size %d, which contradicts its digest %s", named.Name, named.Size, named.Digest)
 		}
 	}
 	if c.Timestamp != nil {
 		if _, ok := moment.Parse(c.Timestamp); !ok || len(c.Timestamp) > MaxTimestamp {
-			return fmt.Errorf("its timestamp %.100q is not RFC 3339", c.Timestamp)
+			return fmt.Errorf("the event's timestamp %.100q is not in RFC 3339 format", c.Timestamp)
 		}
 	}
 	for name, value := range c.Labels.Members() {
 		if value.Kind() != pyjson.String || len(name.Text()) == 0 {
-			return fmt.Errorf("its label %.100q is %.100s, but a label must have a name and a string as its value", name.Text(), value.Raw())
+			return fmt.Errorf("the event's label %.100q is %.100s, but a label must have a name and a string as its value", name.Text(), value.Raw())
 		}
 	}
 	var f forms

@@ -13,7 +13,7 @@ type forms struct{ err error }
 
 func (f *forms) fail(name string, text []byte, what string) {
 	if f.err == nil {
-		f.err = fmt.Errorf("its %s is %.100q, which %s", name, text, what)
+		f.err = fmt.Errorf("the event's %s is %.100q, which %s", name, text, what)
 	}
 }
 
@@ -27,7 +27,7 @@ func (f *forms) text(name string, text []byte, most int) {
 // required checks a text that must not be missing, although it may be empty.
 func (f *forms) required(name string, text []byte, most int) {
 	if text == nil && f.err == nil {
-		f.err = fmt.Errorf("its member %q is missing or has the wrong type", name)
+		f.err = fmt.Errorf("the event's member %q is missing or has the wrong type", name)
 	}
 	f.text(name, text, most)
 }

@@ -51,7 +51,7 @@ func Parse(name string, list []Format) (Format, error) {
 	if f := Format(name); slices.Contains(list, f) {
 		return f, nil
 	}
-	return "", fmt.Errorf("%q is not a format; give %s", name, JoinNames(list))
+	return "", fmt.Errorf("%q is not a format; use %s", name, JoinNames(list))
 }
 
 // IsExport reports whether f is the format of an export from an observability tool.
@@ -194,7 +194,7 @@ func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Conversion, error) {
 	case Phoenix:
 		return phoenix(v, o), nil
 	}
-	return nil, fmt.Errorf("%q is not a format; give %s", f, JoinNames(ImportFormats))
+	return nil, fmt.Errorf("%q is not a format; use %s", f, JoinNames(ImportFormats))
 }
 
 // Check parses the record as the ledger would. It returns the error with which the ledger would

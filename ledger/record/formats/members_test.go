@@ -75,7 +75,7 @@ func TestTimes(t *testing.T) {
 	}
 	for _, name := range []string{"", "Local", "local", "Nowhere", "+1", "../etc/passwd"} {
 		_, err := ParseZone(name)
-		require.ErrorContains(t, err, "is not a time zone; give UTC", name)
+		require.ErrorContains(t, err, "is not a time zone; use UTC", name)
 	}
 }
 

@@ -80,5 +80,5 @@ func ParseZone(name string) (*time.Location, error) {
 type errZone string
 
 func (e errZone) Error() string {
-	return strconv.Quote(string(e)) + " is not a time zone; give UTC, an offset like +01:00, or a name like Europe/Berlin"
+	return strconv.Quote(string(e)) + " is not a time zone; use UTC, an offset like +01:00, or a name like Europe/Berlin"
 }

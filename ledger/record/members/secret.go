@@ -50,7 +50,7 @@ func NewSecret() *Secret {
 // SecretBytes of them.
 func ReadSecret(secret []byte) (*Secret, error) {
 	if len(secret) != SecretBytes {
-		return nil, fmt.Errorf("the secret of payload members has %d bytes, not %d", len(secret), SecretBytes)
+		return nil, fmt.Errorf("the secret of payload members has %d bytes, but must have %d", len(secret), SecretBytes)
 	}
 	return &Secret{secret: [SecretBytes]byte(secret)}, nil
 }

@@ -28,7 +28,7 @@ func TestParseErrors(t *testing.T) {
 	}{
 		{"", 0, "", "unexpected end"},
 		{" \t", 2, "", "unexpected end"},
-		{"\ufeff{}", 0, "", "byte order mark"},
+		{"\ufeff{}", 0, "", "unexpected byte order mark"},
 		{"\u00a01", 0, "", "expected a value"},
 		{"tru", 0, "", "expected a value"},
 		{"nul1", 0, "", "expected a value"},

@@ -37,7 +37,7 @@ func (d *Document) value(pos, depth int) (int, error) {
 	case c == '-' || isDigit(c):
 		return d.number(pos)
 	case c == 0xEF && bytes.HasPrefix(d.src[pos:], []byte("\uFEFF")):
-		return 0, fail(pos, "byte order mark")
+		return 0, fail(pos, "unexpected byte order mark")
 	}
 	return 0, fail(pos, "expected a value")
 }

@@ -75,7 +75,7 @@ func VerifyMerklePath(leaf Hash, index, leaves int, path []PathStep, root Hash) 
 	case len(rest) > 0:
 		return fmt.Errorf("the path has %d steps, which is %d too many", len(path), len(rest))
 	case node != root:
-		return fmt.Errorf("the path leads to %x, but the root of the run is %x", node, root)
+		return fmt.Errorf("the path ends at %x, but the root of the run is %x", node, root)
 	}
 	return nil
 }

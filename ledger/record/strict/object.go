@@ -127,7 +127,7 @@ func (o Object) Text(name string, limit int) []byte {
 func (o Object) Identifier(name string, limit int) []byte {
 	text := o.Text(name, limit)
 	if text != nil && len(text) == 0 {
-		o.ReportInvalid(name, "must not be empty; leave it out")
+		o.ReportInvalid(name, "must not be empty; omit this member")
 	}
 	return text
 }

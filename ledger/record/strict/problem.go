@@ -44,7 +44,7 @@ func SyntaxError(err error) *Error {
 		p.Pointer = boundedPointer(syntax.Pointer)
 		p.Detail = fmt.Sprintf("invalid JSON at byte %d: %s", syntax.Offset, syntax.Msg)
 		if syntax.IsEmptySource() {
-			p.Detail = "nothing was sent; send a JSON object"
+			p.Detail = "the body is empty; send a JSON object"
 		}
 	}
 	return &Error{Malformed: true, Problems: []Problem{p}}

@@ -29,7 +29,7 @@ func FilesContaining(ctx context.Context, files vfs.FS, dir string, needle []byt
 		files = vfs.Default
 	}
 	if len(needle) < 32 {
-		return nil, fmt.Errorf("a search text of %d bytes could be found by chance: use at least 32", len(needle))
+		return nil, fmt.Errorf("a search text of %d bytes could be found by chance; use at least 32", len(needle))
 	}
 	names, err := files.List(dir)
 	if err != nil {

@@ -162,7 +162,7 @@ func (k *check) key(key keys.ParsedKey, raw []byte, value func() ([]byte, error)
 		err = k.description(l, value)
 	case keys.EntryKey:
 		if key.Seq >= l.Head.Size {
-			k.found(l, storage.StrayEntry, key.Seq, "it is stored, but the head has %d entries", l.Head.Size)
+			k.found(l, storage.StrayEntry, key.Seq, "the entry is stored, but the head has only %d entries", l.Head.Size)
 		}
 	case keys.TileKey:
 		k.tile(l, key)
@@ -201,7 +201,7 @@ func (k *check) need(l *counts, key keys.ParsedKey, value func() ([]byte, error)
 		case l.holding == nil || l.holding.digest != key.Digest:
 			k.found(l, storage.StrayContent, key.Seq, "content %x has a reference, but is not stored", key.Digest)
 		case key.Seq <= l.holding.Seq || len(stored) > 0:
-			k.found(l, storage.StrayContent, key.Seq, "its reference to the content %x has a form that no commit writes", key.Digest)
+			k.found(l, storage.StrayContent, key.Seq, "the event's reference to content %x has an invalid form", key.Digest)
 		default:
 			l.needs++
 			l.holding.references++
@@ -242,9 +242,9 @@ func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) 
 	_, err = l.Redaction(k.ctx, holding.Seq)
 	switch {
 	case !brought:
-		k.found(l, storage.StrayContent, holding.Seq, "content %x is recorded as its content number %d, but is not", digest, holding.Slot)
+		k.found(l, storage.StrayContent, holding.Seq, "content %x is recorded as content number %d of the event, but it is not", digest, holding.Slot)
 	case errors.Is(err, storage.ErrNotFound):
-		k.found(l, storage.StrayContent, holding.Seq, "content %x is recorded as withdrawn from it, but it is not redacted", digest)
+		k.found(l, storage.StrayContent, holding.Seq, "content %x is recorded as withdrawn from the event, but the event is not redacted", digest)
 	case err != nil:
 		return err
 	}
@@ -305,7 +305,7 @@ func (k *check) erasure(l *counts, key keys.ParsedKey, value func() ([]byte, err
 	}
 	erased, err := keys.DecodeErasure(stored)
 	if err != nil {
-		k.found(l, storage.StrayContent, key.Place.Seq, "its erasure mark cannot be decoded: %v", err)
+		k.found(l, storage.StrayContent, key.Place.Seq, "cannot decode an erasure mark of the event: %v", err)
 		return nil
 	}
 	e, err := k.event(l, key.Place.Seq)
@@ -316,17 +316,17 @@ func (k *check) erasure(l *counts, key keys.ParsedKey, value func() ([]byte, err
 	_, content := k.db.Get(keys.AppendContent(nil, l.Number, key.Place))
 	switch {
 	case int(key.Place.Slot) >= len(e.Contents) || !slices.Contains(e.Contents, erased.Digest):
-		k.found(l, storage.StrayContent, key.Place.Seq, "a mark says that its content %x is being erased, but it does not name that content", erased.Digest)
+		k.found(l, storage.StrayContent, key.Place.Seq, "a mark says that content %x of the event is being erased, but the event does not name that content", erased.Digest)
 	case errors.Is(redaction, storage.ErrNotFound):
-		k.found(l, storage.StrayContent, key.Place.Seq, "a mark says that its content %x is being erased, but it is not redacted", erased.Digest)
+		k.found(l, storage.StrayContent, key.Place.Seq, "a mark says that content %x of the event is being erased, but the event is not redacted", erased.Digest)
 	case redaction != nil:
 		return redaction
 	case content == nil:
-		k.found(l, storage.StrayContent, key.Place.Seq, "a mark says that its content %x is being erased, but the content is still there", erased.Digest)
+		k.found(l, storage.StrayContent, key.Place.Seq, "a mark says that content %x of the event is being erased, but the content is still stored", erased.Digest)
 	case !errors.Is(content, storage.ErrNotFound):
 		return content
 	case erased.Time < e.Time || erased.Time > l.Head.Time:
-		k.found(l, storage.StrayContent, key.Place.Seq, "a mark gives the wrong time for the erasure of its content %x", erased.Digest)
+		k.found(l, storage.StrayContent, key.Place.Seq, "a mark has the wrong time for the erasure of content %x of the event", erased.Digest)
 	}
 	return nil
 }

@@ -64,11 +64,11 @@ func (k *check) strayNeed(l *counts, key keys.ParsedKey, value func() ([]byte, e
 	by, err := l.Redaction(k.ctx, seq)
 	switch {
 	case seq >= l.Head.Size:
-		k.found(l, storage.StrayContent, seq, "content %x is kept for it, but the head has %d entries", key.Digest, l.Head.Size)
+		k.found(l, storage.StrayContent, seq, "content %x is kept for the event, but the head has only %d entries", key.Digest, l.Head.Size)
 	case !slices.Contains(e.Contents, key.Digest):
-		k.found(l, storage.StrayContent, seq, "content %x is kept for it, but it does not name that content", key.Digest)
+		k.found(l, storage.StrayContent, seq, "content %x is kept for the event, but the event does not name that content", key.Digest)
 	case err == nil:
-		k.found(l, storage.StrayContent, seq, "content %x is kept for it, but event %d has redacted it", key.Digest, by)
+		k.found(l, storage.StrayContent, seq, "content %x is kept for the event, but event %d has redacted the event", key.Digest, by)
 	case !errors.Is(err, storage.ErrNotFound):
 		return err
 	}
@@ -93,9 +93,9 @@ func (k *check) strayContent(l *counts, key keys.ParsedKey, _ func() ([]byte, er
 	}
 	what := "no record needs them"
 	if by, err := l.Redaction(k.ctx, key.Place.Seq); err == nil {
-		what = fmt.Sprintf("event %d has redacted it", by)
+		what = fmt.Sprintf("event %d has redacted the event", by)
 	}
-	k.found(l, storage.StrayContent, key.Place.Seq, "bytes are stored as its content number %d, but %s", key.Place.Slot, what)
+	k.found(l, storage.StrayContent, key.Place.Seq, "bytes are stored as content number %d of the event, but %s", key.Place.Slot, what)
 	return nil
 }
 
@@ -115,7 +115,7 @@ func (k *check) strayClaim(l *counts, key keys.ParsedKey, value func() ([]byte, 
 		return err
 	}
 	if e.Key == nil || *e.Key != key.Digest {
-		k.found(l, storage.StrayClaim, claim.Seq, "idempotency key %x refers to it, but it does not claim that key; a new record under this key would not be recorded", key.Digest)
+		k.found(l, storage.StrayClaim, claim.Seq, "idempotency key %x refers to the event, but the event does not claim that key; a new record with this key would not be recorded", key.Digest)
 	}
 	return nil
 }

@@ -163,7 +163,7 @@ func EncodeInfo(i storage.LedgerInfo) ([]byte, error) {
 func DecodeInfo(b []byte) (storage.LedgerInfo, error) {
 	var i info
 	if err := json.Unmarshal(b, &i); err != nil {
-		return storage.LedgerInfo{}, fmt.Errorf("%w: reading a ledger's description: %w", storage.ErrDamaged, err)
+		return storage.LedgerInfo{}, fmt.Errorf("%w: decoding a ledger's description: %w", storage.ErrDamaged, err)
 	}
 	return storage.LedgerInfo(i), nil
 }
