@@ -37,7 +37,7 @@ var (
 	// unknown.
 	ErrUnavailable = errors.New("storage: the database does not respond")
 	// ErrLogOnly means that the database is a copy of logs, which has no content and no secrets.
-	ErrLogOnly = errors.New("storage: the database has only the log")
+	ErrLogOnly = errors.New("storage: the database contains only the log")
 	// ErrFormat means that this build does not know the format of the database.
 	ErrFormat = errors.New("storage: unknown format version")
 	// ErrDamaged means that files of the database were changed after they were written. The

@@ -25,7 +25,7 @@ func (r *Attribution) Sentence() string {
 	case NoEffect:
 		return fmt.Sprintf("The output is the same although the %s.", r.differencesText())
 	case Confounded:
-		return fmt.Sprintf("The output changed, and so did several other things, so none of them can be named as the cause: the %s.", r.differencesText())
+		return fmt.Sprintf("The output changed, but several other things also changed, so none of them can be named as the cause: the %s.", r.differencesText())
 	case ModelInternal:
 		return fmt.Sprintf("The output changed although the inputs are the same: the %s, so it is another model under the same name.", r.differencesText())
 	case Unseeded:

@@ -107,7 +107,7 @@ func TestAttribution(t *testing.T) {
 			"The output is the same although the temperature (0.7, then 0.0) and seed (0, then 7) differ."},
 		{"several", with(), with("system_prompt", "brief", "model", "alpaca-7b", "max_tokens", "512", "output", "other"), Confounded,
 			[]string{"system_prompt", "model", "max_tokens"},
-			"The output changed, and so did several other things, so none of them can be named as the cause: " +
+			"The output changed, but several other things also changed, so none of them can be named as the cause: " +
 				"the system prompt (prompt, then brief), model (claude-2, then alpaca-7b) and max_tokens (300, then 512) differ."},
 		{"chance or model", with(), with("output", "other"), StochasticOrModelInternal, nil,
 			"The output changed although nothing is known to differ. A model digest is unknown, so it may be chance or another model under the same name."},
@@ -182,7 +182,7 @@ func TestEvidence(t *testing.T) {
 		{"the same output", with(), with(), CitationSetPair{12, 15, true}, NoEffect, []string{"evidence"},
 			"The output is the same although the citation set differs (event 12, then event 15)."},
 		{"and another variable", with(), with("model", "m", "output", "other"), CitationSetPair{12, 15, true}, Confounded, []string{"model", "evidence"},
-			"The output changed, and so did several other things, so none of them can be named as the cause: " +
+			"The output changed, but several other things also changed, so none of them can be named as the cause: " +
 				"the model (claude-2, then m) and citation set (event 12, then event 15) differ."},
 		{"and the model digest", with("model_digest", "d"), with("model_digest", "e", "output", "other"), CitationSetPair{12, 15, true}, Confounded,
 			[]string{"model_digest", "evidence"}, ""},

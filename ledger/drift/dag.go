@@ -247,7 +247,7 @@ func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	var s strings.Builder
 	switch n := len(c.Differing); {
 	case c.Outcome:
-		fmt.Fprintf(&s, "Preflight rejected one run, and the other was answered; %d of %d stages differ", n, c.Stages)
+		fmt.Fprintf(&s, "Preflight rejected one run, but the other was answered; %d of %d stages differ", n, c.Stages)
 	case n == 0:
 		s.WriteString("No stage differs")
 	case n == 1:

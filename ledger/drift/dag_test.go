@@ -137,7 +137,7 @@ func TestRejectedAgainstAnswered(t *testing.T) {
 		require.Equal(t, test.want == "outcome", c.Outcome, name)
 	}
 	c := CompareStages(rejected, after("preflight=2", quote))
-	require.Equal(t, "Preflight rejected one run, and the other was answered; 6 of 8 stages differ; the cache dimensions agree.", c.Sentence(nil, true))
+	require.Equal(t, "Preflight rejected one run, but the other was answered; 6 of 8 stages differ; the cache dimensions agree.", c.Sentence(nil, true))
 }
 
 func TestCompareDimensions(t *testing.T) {

@@ -39,7 +39,7 @@ func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value, apart 
 func readAxis(o strict.Object, name []byte, axis pyjson.Value) rules.Axis {
 	pointer := string(pyjson.AppendPointer([]byte(o.Pointer), name))
 	if axis.Kind() != pyjson.Object {
-		o.D.ReportInvalid(pointer, "must be an object with label and score")
+		o.D.ReportInvalid(pointer, `must be an object with the members "label" and "score"`)
 		return rules.Axis{}
 	}
 	a := strict.Object{D: o.D, V: axis, Pointer: pointer}

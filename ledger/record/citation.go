@@ -74,7 +74,7 @@ func (r *Record) decodeCitation(o strict.Object, name string) fields.Citation {
 		r.addContent(name+"/text", text)
 		computed = r.chunkHash(text)
 	} else if !o.Member("chunk_hash").IsGiven() && !o.Member("text").IsGiven() {
-		o.ReportInvalid("chunk_hash", "is required if text is not given")
+		o.ReportInvalid("chunk_hash", `is required if the member "text" is not given`)
 	}
 	c.ChunkHash = r.check(name+"/chunk_hash", claimed, computed)
 	return c

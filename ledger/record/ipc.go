@@ -53,13 +53,13 @@ var ipcHints = func() map[string]string {
 		"response_format", "reasoning", "reasoning_effort", "thinking", "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls")
 	add(`put it into labels as a string, such as {"labels": {"user": "…"}}`,
 		"user", "metadata", "tags", "name", "service", "session_id", "conversation_id", "user_id", "trace_id", "span_id", "project", "provider", "finish_reason")
-	add("write it as max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
-	add("write it as system_prompt, as a string", "system", "instructions", "system_instruction")
-	add("write it as output, as a string", "completion", "response", "answer", "text", "outputs", "choices")
-	add("write it as timestamp, in RFC 3339", "created", "created_at", "time", "start_time")
-	add("write it as run_id", "id", "request_id")
-	add("it belongs to a line of /batch; send the record alone, or the line to /batch", "kind", "record")
-	add("send it as the header Idempotency-Key", "idempotency_key")
+	add(`write it as the member "max_tokens"`, "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
+	add(`write it as the member "system_prompt", as a string`, "system", "instructions", "system_instruction")
+	add(`write it as the member "output", as a string`, "completion", "response", "answer", "text", "outputs", "choices")
+	add(`write it as the member "timestamp", in RFC 3339 format`, "created", "created_at", "time", "start_time")
+	add(`write it as the member "run_id"`, "id", "request_id")
+	add("it belongs to a line of /batch; send only the record, or send the line to /batch", "kind", "record")
+	add("send it in the header Idempotency-Key", "idempotency_key")
 	return hints
 }()
 

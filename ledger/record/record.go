@@ -163,7 +163,7 @@ func (r *Record) decodeLine() (verb Kind, key string, err error) {
 		d.ReportMalformed("", `must be an object; write each record on a line of its own: {"kind": "ipc_record", "record": {…}}`)
 		return "", "", d.Err()
 	case root.Len() > 0 && root.Member("kind").Kind() == pyjson.Absent && root.Member("record").Kind() == pyjson.Absent && root.Member("format").Kind() == pyjson.Absent:
-		d.ReportMalformed("", `has no kind; write a record as {"kind": "ipc_record", "record": {…}}`)
+		d.ReportMalformed("", `has no member "kind"; write a record as {"kind": "ipc_record", "record": {…}}`)
 		return "", "", d.Err()
 	}
 	o := d.Object(root, "", "kind", "record", "idempotency_key")

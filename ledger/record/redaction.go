@@ -48,9 +48,9 @@ func readSelection(o strict.Object) Selection {
 	switch {
 	case o.D.HasProblems():
 	case filtered == listed:
-		o.D.ReportInvalid("", "must have either filter or seqs, to select records")
+		o.D.ReportInvalid("", `must have either "filter" or "seqs" to select records`)
 	case !s.DryRun && s.AsOf == nil:
-		o.D.ReportInvalid("/as_of", "is required if dry_run is false; give the as_of that the dry run returned")
+		o.D.ReportInvalid("/as_of", "is required if dry_run is false; use the as_of that the dry run returned")
 	}
 	return s
 }

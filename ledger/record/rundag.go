@@ -117,7 +117,7 @@ func (g *runDAG) arguments(o strict.Object) strict.Object {
 	inputs, reject := o.Member("inputs"), o.Member("reject_inputs")
 	switch {
 	case inputs.IsGiven() && reject.IsGiven():
-		o.ReportInvalid("reject_inputs", "cannot be given together with inputs; a run has one shape")
+		o.ReportInvalid("reject_inputs", `cannot be combined with "inputs"; a run has only one of them`)
 	case inputs.IsGiven():
 		g.r.addContent("inputs", inputs.Raw())
 		return o.D.Object(inputs, o.MemberPointer("inputs"), "question_hash", "preflight_hash", "preflight_payload", "context_root",

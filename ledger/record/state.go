@@ -66,7 +66,7 @@ func (r *StateRequest) VerbFor(seq uint64) *Verb {
 func readState(o strict.Object, name string) []byte {
 	text := o.RequiredText(name, maxStage)
 	if text != nil && !isState(text) {
-		o.ReportInvalid(name, "must be live, failed, stale or quarantined")
+		o.ReportInvalid(name, `must be "live", "failed", "stale", or "quarantined"`)
 	}
 	return text
 }

@@ -143,7 +143,7 @@ func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.StrayKey, err e
 			hashes := c.head.Size >> min(uint64(level)*height, 64)
 			first := uint64(index) << height
 			if uint64(index) > hashes>>height || first >= hashes || uint64(stop) > min(hashes-first, storage.TileHashes) {
-				found = stray(storage.StrayTile, c.head.Size, "tile %d/%d is stored with %d hashes, but a tree of %d entries has fewer there", level, uint64(index), stop, c.head.Size)
+				found = stray(storage.StrayTile, c.head.Size, "tile %d/%d is stored with %d hashes, but a tree of %d entries has fewer hashes in that tile", level, uint64(index), stop, c.head.Size)
 			}
 			return nil
 		})

@@ -124,10 +124,10 @@ func (f *IPC) Check() error {
 		c.fail("payload_schema", f.PayloadSchema, "is unknown")
 	}
 	if f.Members != nil && !f.Members.IsValid() {
-		c.fail("payload_members", f.Members, "are not digests of payload members in the form of events")
+		c.fail("payload_members", f.Members, "does not consist of digests of payload members in the form of events")
 	}
 	if f.Usage.Kind() != pyjson.Absent && !isUsage(f.Usage) {
-		c.fail("usage", f.Usage.Raw(), "is more than an event can hold: texts, long names, or too many bytes")
+		c.fail("usage", f.Usage.Raw(), "contains strings or long names, or is too large for an event")
 	}
 	return c.err
 }

@@ -105,7 +105,7 @@ func (f *RunDAG) Check() error {
 	}
 	for _, s := range f.Stages {
 		c.required("stage", s.Name, MaxShort)
-		c.requiredHash("hash of a stage", s.Hash)
+		c.requiredHash("stage hash", s.Hash)
 	}
 	c.text("answer_mode", f.AnswerMode, MaxName)
 	c.text("audit_mode", f.AuditMode, MaxName)

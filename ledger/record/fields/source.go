@@ -22,7 +22,7 @@ func (f *Source) Check() error {
 	listed := make(map[string]bool, len(f.ChunkHashes))
 	for _, chunk := range f.ChunkHashes {
 		if !rules.IsChunkHash(chunk) || listed[string(chunk)] {
-			c.fail("list of chunks", chunk, "is not a chunk hash or is listed twice")
+			c.fail("chunk hash", chunk, "is malformed or is listed twice")
 		}
 		listed[string(chunk)] = true
 	}

@@ -185,7 +185,7 @@ func (k *check) key(key keys.ParsedKey, raw []byte, value func() ([]byte, error)
 func (k *check) tile(l *counts, key keys.ParsedKey) {
 	const height = 8 // log2 of storage.TileHashes
 	if hashes := l.Head.Size >> min(uint(key.Level)*height, 64); key.Index > hashes>>height || key.Index<<height >= hashes {
-		k.found(l, storage.StrayTile, l.Head.Size, "tile %d/%d is stored, but a tree of %d entries has none there", key.Level, key.Index, l.Head.Size)
+		k.found(l, storage.StrayTile, l.Head.Size, "tile %d/%d is stored, but a tree of %d entries has no such tile", key.Level, key.Index, l.Head.Size)
 	}
 }
 

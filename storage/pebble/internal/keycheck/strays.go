@@ -37,7 +37,7 @@ func (k *check) compare(l *counts) error {
 		if err != nil {
 			return err
 		}
-		k.found(l, p.kind, l.Head.Size, "%d are stored, but the log accounts for %d", p.has, p.named) // has no effect if the pass has already found a stray key
+		k.found(l, p.kind, l.Head.Size, "%d keys of this kind are stored, but the log accounts for %d", p.has, p.named) // has no effect if the pass has already found a stray key
 	}
 	return nil
 }
