@@ -177,7 +177,7 @@ func TestFollowRefusals(t *testing.T) {
 		require.Contains(t, follow(query).problem(http.StatusBadRequest).Detail, want)
 	}
 	for last, want := range map[string]string{
-		"x": "must be a number", "-1": "must be a number", "01": "must be a number", "1": "is beyond the head: the ledger has 1 events, the last with the id 0", "18446744073709551615": "is beyond the head",
+		"x": "must be a number", "-1": "must be a number", "01": "must be a number", "1": "is beyond the head: the ledger has 1 events, and the last one has the id 0", "18446744073709551615": "is beyond the head",
 	} {
 		require.Contains(t, follow("", "Last-Event-ID", last).problem(http.StatusBadRequest).Detail, want, last)
 	}

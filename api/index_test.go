@@ -56,7 +56,7 @@ func TestIndexPart(t *testing.T) {
 
 	for query, want := range map[string]string{
 		"?as_of=0":             "as_of: must be at least 1",
-		"?cursor=01":           "as_of: is required with cursor",
+		"?cursor=01":           `as_of: is required with the parameter "cursor"`,
 		"?as_of=3&cursor=xyz":  "cursor: must be the value of next",
 		"?as_of=3&cursor=80":   "cursor: belongs to another query",
 		"?as_of=3&cursor=00ff": "cursor: belongs to another query",

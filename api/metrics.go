@@ -49,7 +49,7 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 		}, []string{"route", "method", "status"}),
 		underWay: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "colophon_http_requests_in_progress",
-			Help: "Requests that are in progress, by route and method.",
+			Help: "Requests in progress, by route and method.",
 		}, []string{"route", "method"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "colophon_http_request_duration_seconds",
@@ -98,7 +98,7 @@ func (s *Server) metrics(c *call.Call) error {
 	who := c.Caller()
 	if !s.shared.Limits.Scrapes.TakeShare(who) {
 		return limits.NewRejectedError(limits.RefusedAnswerMemory, http.StatusServiceUnavailable, time.Second,
-			"too many requests for metrics are open, from this caller or in total (limit %d); try again later", limits.MaxScrapes)
+			"too many metrics requests are in progress, from this caller or in total (limit %d); try again later", limits.MaxScrapes)
 	}
 	defer s.shared.Limits.Scrapes.Release(who)
 	s.config.Metrics.Handler().ServeHTTP(c.Response(), c.Request())

@@ -160,7 +160,7 @@ func TestOTLPPartialSuccess(t *testing.T) {
 	bad.Attributes = append(bad.Attributes, &commonpb.KeyValue{Key: "gen_ai.system_instructions", Value: deep})
 	partial := s.export(marshal(t, tracesOf(chatSpan(1), bad, chatSpan(3), bad)))
 	require.EqualValues(t, 2, partial.RejectedSpans)
-	require.Equal(t, fmt.Sprintf("2 rejected; the first: span %x of trace %x: an attribute nests deeper than 64 levels", bad.SpanId, bad.TraceId), partial.ErrorMessage)
+	require.Equal(t, fmt.Sprintf("2 rejected; first error: span %x of trace %x: an attribute nests deeper than 64 levels", bad.SpanId, bad.TraceId), partial.ErrorMessage)
 	require.EqualValues(t, 3, s.size())
 
 	a := s.do(http.MethodPost, "/otlp/v1/traces", `{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":7},{"name":"x","traceId":"!"},{"name":"ignored"}]}]}]}`, "Content-Type", "application/json").want(http.StatusOK)
@@ -170,7 +170,7 @@ func TestOTLPPartialSuccess(t *testing.T) {
 	}
 	a.json(&answer)
 	require.Equal(t, "2", answer.PartialSuccess.RejectedSpans)
-	require.Contains(t, answer.PartialSuccess.ErrorMessage, "span: it is not valid")
+	require.Contains(t, answer.PartialSuccess.ErrorMessage, "span: invalid encoding: ")
 	require.EqualValues(t, 3, s.size())
 	broken := "\x0a\x08\x12\x06\x12\x04\x0a\x7fab" // a span whose trace ID claims to be longer than the span
 	require.EqualValues(t, 1, s.export(broken).RejectedSpans)
@@ -313,9 +313,9 @@ func TestOTLPWrongPaths(t *testing.T) {
 		"/v1/ledgers/default/v1/traces/":           "spans to /v1/ledgers/default/otlp/v1/traces; set",
 		"/v1/ledgers/default/otlp/v1/logs/v1/logs": "log records to /v1/ledgers/default/otlp/v1/logs; set",
 		"/v1/ledgers/%0a/v1/traces":                "spans to /v1/ledgers/LEDGER/otlp/v1/traces; set",
-		"/v1/ledgers/default/otlp":                 "spans to /v1/ledgers/default/otlp/v1/traces and log records to /v1/ledgers/default/otlp/v1/logs; the URL",
-		"/v1/ledgers/default/otlp/v1/metrics":      "records no metrics; set OTEL_METRICS_EXPORTER=none",
-		"/v1/metrics":                              "records no metrics",
+		"/v1/ledgers/default/otlp":                 "spans to /v1/ledgers/default/otlp/v1/traces and log records to /v1/ledgers/default/otlp/v1/logs; the endpoint URL",
+		"/v1/ledgers/default/otlp/v1/metrics":      "does not record metrics; set OTEL_METRICS_EXPORTER=none",
+		"/v1/metrics":                              "does not record metrics",
 		"/nothing":                                 "/docs lists all routes",
 	} {
 		for _, media := range []string{otlp.Protobuf, otlp.JSON} {
@@ -421,9 +421,9 @@ func TestOTLPByGRPC(t *testing.T) {
 	require.Equal(t, status, strconv.Itoa(code)+message)
 	for _, c := range []struct{ service, header, value, want string }{
 		{traces, "Colophon-Ledger", "nowhere", "5no such ledger"},
-		{traces, "Colophon-Ledger", "../x", "3the metadata colophon-ledger"},
-		{"metrics.v1.MetricsService", "X", "", "12this server has only"},
-		{traces, "Grpc-Encoding", "snappy", "12a message can be compressed with gzip"},
+		{traces, "Colophon-Ledger", "../x", `3the value of the metadata key "colophon-ledger"`},
+		{"metrics.v1.MetricsService", "X", "", "12this server implements only"},
+		{traces, "Grpc-Encoding", "snappy", `12unsupported compression "snappy"; use gzip`},
 	} {
 		status, _, _ = call(c.service, body, c.header, c.value)
 		require.True(t, strings.HasPrefix(status, c.want), status)

@@ -25,7 +25,7 @@ func (r route) changes() bool {
 func (s *Server) readOnly(r route, handler call.Handler) call.Handler {
 	if r.changes() {
 		return func(c *call.Call) error {
-			return elsewhere(http.StatusForbidden, "this server is read-only, and nothing was written; write to %s", s.writer(c.Param("ledger")))
+			return elsewhere(http.StatusForbidden, "this server is read-only; nothing was written; send writes to %s", s.writer(c.Param("ledger")))
 		}
 	}
 	return func(c *call.Call) error {

@@ -37,7 +37,7 @@ func TestReadOnly(t *testing.T) {
 		status, text := send(r.method, path)
 		if r.method != http.MethodGet && !reads[r.method+" "+r.path] {
 			require.Equal(t, http.StatusForbidden, status, "%s: %s", r.path, text)
-			require.Contains(t, text, "this server is read-only, and nothing was written", r.path)
+			require.Contains(t, text, "this server is read-only; nothing was written", r.path)
 			if strings.HasPrefix(r.path, ofLedger) {
 				require.Contains(t, text, "write to https://writer", r.path)
 			}

@@ -327,7 +327,7 @@ func (b *batch) end() error {
 	defer b.mu.Unlock()
 	switch {
 	case b.sent > 0:
-		return fmt.Errorf("%w: the response ended before all lines were answered; unanswered: %d", ErrUnreachable, b.sent)
+		return fmt.Errorf("%w: the response ended before all lines were answered (%d unanswered)", ErrUnreachable, b.sent)
 	case !b.bodyEnded: // if nil were returned, PostBatch would reconnect in a tight loop while the server answers no line
 		return fmt.Errorf("%w: the response ended before all lines were sent", ErrUnreachable)
 	case b.ended && len(b.queue) == 0:

@@ -128,7 +128,7 @@ func (c *Client) attempt(ctx context.Context, r request) (*Response, error) {
 		return nil, c.unreachable(err)
 	}
 	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("%w to %s %s: it is longer than %d bytes; WithMaxResponseBytes sets the limit", ErrUnexpectedAnswer, r.method, r.path, limit)
+		return nil, fmt.Errorf("%w to %s %s: the answer is longer than %d bytes; WithMaxResponseBytes sets the limit", ErrUnexpectedAnswer, r.method, r.path, limit)
 	}
 	return &Response{Status: response.StatusCode, Header: response.Header, Body: text}, nil
 }
@@ -197,10 +197,10 @@ func answer[T any](ctx context.Context, c *Client, r request) (*T, error) {
 // elements.
 func decode(text []byte, value any) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
-		return fmt.Errorf("it is not a JSON object: %.60q", text)
+		return fmt.Errorf("not a JSON object: %.60q", text)
 	}
 	if len(text) > maxElements && elements(text) > maxElements {
-		return fmt.Errorf("its arrays have more than %d elements", maxElements)
+		return fmt.Errorf("the arrays have more than %d elements in total", maxElements)
 	}
 	return json.Unmarshal(text, value)
 }

@@ -170,7 +170,7 @@ func WithVerifierKeys(ledger string, keys ...string) Option {
 func WithVerifiers(ledger string, verifiers ...*proofs.Verifier) Option {
 	return func(c *Client) error {
 		if len(verifiers) == 0 {
-			return fmt.Errorf("client: WithVerifiers has no key for ledger %s; give at least one", ledger)
+			return fmt.Errorf("client: WithVerifiers has no key for ledger %s; pass at least one", ledger)
 		}
 		c.verifiers[ledger] = slices.Clone(verifiers)
 		return nil
@@ -264,7 +264,7 @@ func (c *Client) pause(ctx context.Context, failures int, last error) error {
 		c.retries.Notify(last, failures, wait)
 	}
 	if err := c.sleep(ctx, wait); err != nil {
-		return fmt.Errorf("%w while waiting to repeat the request, which had failed: %w", err, last)
+		return fmt.Errorf("%w while waiting to retry the request, which had failed: %w", err, last)
 	}
 	return nil
 }

@@ -150,7 +150,7 @@ func (c *Client) problem(request string, response *http.Response, body []byte) *
 		e.Title = http.StatusText(e.Status)
 	}
 	if e.Status/100 == 3 {
-		e.Detail = fmt.Sprintf("the server redirects to %.200q, but this client follows no redirects; if that is the right server, use its URL", response.Header.Get("Location"))
+		e.Detail = fmt.Sprintf("the server redirects to %.200q, but this client does not follow redirects; if that is the right server, use its URL", response.Header.Get("Location"))
 	}
 	after := response.Header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(after, 10, 31); err == nil {

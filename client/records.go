@@ -107,7 +107,7 @@ func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *WriteO
 	kind := record.RecordKind()
 	route, known := routes[kind]
 	if !known {
-		return nil, fmt.Errorf("client: %.60q is not a kind of record; use one of the first four Kind constants of package wire", kind)
+		return nil, fmt.Errorf("client: %.60q is not a kind of record; use wire.KindIPCRecord, wire.KindRunDAG, wire.KindCitationSet, or wire.KindPathFingerprint", kind)
 	}
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: route, query: o.values(), body: record,
 		kind: kind, run: record.RecordRunID(), key: o.IdempotencyKey, minimal: o.Minimal})

@@ -249,7 +249,7 @@ func (a *Authenticator) stillVerified(chain []*x509.Certificate) error {
 		}
 	}
 	if !a.trusts(chain[len(chain)-1]) {
-		return errors.New("the authority of the client certificate is no longer trusted")
+		return errors.New("the CA that issued the client certificate is no longer trusted")
 	}
 	return nil
 }

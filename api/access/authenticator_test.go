@@ -19,7 +19,7 @@ func TestNothingIsRequiredWithoutTokens(t *testing.T) {
 	require.Empty(t, b.Summary())
 	_, err := b.Authenticate(httpGet())
 	require.ErrorIs(t, err, ErrNoCredentials)
-	b.refuses(with("Bearer colophon_aaaaaaaaaaaaaaaa_"+strings.Repeat("a", 52)), "there is no token")
+	b.refuses(with("Bearer colophon_aaaaaaaaaaaaaaaa_"+strings.Repeat("a", 52)), "no token has the id")
 	b.refuses(with("Bearer abc"), "no issuer is configured")
 
 	made := b.token("one") // created while the server is running
@@ -62,7 +62,7 @@ func TestTokens(t *testing.T) {
 
 	secret := two.Text[len(tokenPrefix)+17:]
 	b.refuses(with("Bearer "+tokenPrefix+one.ID+"_"+secret), "the secret does not belong to token")
-	b.refuses(with("Bearer "+tokenPrefix+strings.Repeat("a", 16)+"_"+secret), "there is no token with id")
+	b.refuses(with("Bearer "+tokenPrefix+strings.Repeat("a", 16)+"_"+secret), "no token has the id")
 	for _, text := range []string{one.Text[:len(one.Text)-1], one.Text + "a", strings.ToUpper(one.Text), tokenPrefix, one.Text + "=", tokenPrefix + one.ID} {
 		b.refuses(with("Bearer "+text), "reason=")
 	}

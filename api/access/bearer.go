@@ -23,7 +23,7 @@ func bearerOf(header http.Header) (string, error) {
 		return "", ErrNoCredentials
 	case 1:
 	default:
-		return "", errors.New("there are several Authorization headers")
+		return "", errors.New("the request has several Authorization headers")
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	token = strings.TrimLeft(token, " ")
@@ -33,7 +33,7 @@ func bearerOf(header http.Header) (string, error) {
 	case len(token) > maxBearer:
 		return "", errors.New("the token is too long")
 	case !bearerPattern.MatchString(token):
-		return "", errors.New("the value after Bearer is not a token")
+		return "", errors.New("the value after \"Bearer\" is not a token")
 	}
 	return token, nil
 }

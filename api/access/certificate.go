@@ -47,7 +47,7 @@ func matchCertificate(rules []certificateRule, leaf *x509.Certificate) (*Identit
 		}
 	}
 	if name == "" {
-		return nil, fmt.Errorf("no rule matches the client certificate: its subject is %q, its other names are %q", subject, names)
+		return nil, fmt.Errorf("no rule matches the client certificate: its subject is %q, and its subject alternative names are %q", subject, names)
 	}
 	return &Identity{Actor: "mtls:" + name, Grants: grants}, nil
 }

@@ -90,7 +90,7 @@ func (c *claims) check(o IssuerRule, now time.Time) error {
 	}
 	expiry, err := numericDate(c.value("exp"))
 	if err != nil {
-		return fmt.Errorf("the claim exp is not valid: %w", err)
+		return fmt.Errorf(`invalid claim "exp": %w`, err)
 	}
 	if expiry.Before(now) {
 		return fmt.Errorf("the token expired at %s", expiry.UTC().Format(time.RFC3339))
@@ -100,7 +100,7 @@ func (c *claims) check(o IssuerRule, now time.Time) error {
 	}
 	begin, err := numericDate(c.value("nbf"))
 	if err != nil {
-		return fmt.Errorf("the claim nbf is not valid: %w", err)
+		return fmt.Errorf(`invalid claim "nbf": %w`, err)
 	}
 	if begin.After(now.Add(clockSkew)) {
 		return fmt.Errorf("the token is not valid before %s", begin.UTC().Format(time.RFC3339))
@@ -112,7 +112,7 @@ func (c *claims) check(o IssuerRule, now time.Time) error {
 func numericDate(v pyjson.Value) (time.Time, error) {
 	seconds, ok := v.Float()
 	if !ok || seconds < 0 || seconds > 1<<53 {
-		return time.Time{}, errors.New("it is missing or is not a number of seconds")
+		return time.Time{}, errors.New("the value is missing or is not a number of seconds")
 	}
 	return time.Unix(int64(seconds), 0), nil
 }
@@ -126,7 +126,7 @@ func (i *issuer) identity(c *claims) (*Identity, error) {
 	}
 	name := string(claimed.Text())
 	if err := checkClaimedName(name); err != nil {
-		return nil, fmt.Errorf("the claim %q is not valid: %w", i.config.NameClaim, err)
+		return nil, fmt.Errorf("invalid claim %q: %w", i.config.NameClaim, err)
 	}
 	identity := &Identity{Actor: i.prefix + name}
 	for _, r := range i.rules {
@@ -143,7 +143,7 @@ func checkClaimedName(name string) error {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 	switch {
 	case name == "" || len(name) > maxClaimedName:
-		return fmt.Errorf("a name has 1 to %d bytes, not %d", maxClaimedName, len(name))
+		return fmt.Errorf("a name must be 1 to %d bytes long; this one has %d", maxClaimedName, len(name))
 	case strings.ContainsFunc(name, odd) || strings.TrimSpace(name) != name:
 		return fmt.Errorf("%q contains invisible characters", name)
 	}

@@ -73,7 +73,7 @@ func checkName(name string) error {
 // ledger nor AllLedgers. The ledgers need not exist yet.
 func checkLedgers(ledgers []string) error {
 	if len(ledgers) == 0 {
-		return fmt.Errorf("no ledger is named; name at least one, or %q for all", AllLedgers)
+		return fmt.Errorf("no ledgers are listed; list at least one, or use %q for all", AllLedgers)
 	}
 	for _, name := range ledgers {
 		if name != AllLedgers && !record.IsLedgerName(name) {
@@ -86,7 +86,7 @@ func checkLedgers(ledgers []string) error {
 // check returns an error if the grant is not valid.
 func (g Grant) check() error {
 	if g.Scopes == 0 {
-		return errors.New("no scope is named; the scopes are " + strings.Join(scopeNames[:], ", "))
+		return errors.New("no scopes are listed; the scopes are " + strings.Join(scopeNames[:], ", "))
 	}
 	return checkLedgers(g.Ledgers)
 }

@@ -140,7 +140,7 @@ func (o IssuerRule) check(place string, several bool) error {
 		wrong("issuer: %q is not an https URL like https://id.example.org", o.Issuer)
 	}
 	if o.Audience == "" {
-		wrong("audience: is missing; give the value of aud in the issuer's tokens for this server")
+		wrong("audience: is missing; use the value of the claim \"aud\" in the issuer's tokens for this server")
 	}
 	if several || o.Name != "" {
 		if err := checkName(o.Name); err != nil {
@@ -153,7 +153,7 @@ func (o IssuerRule) check(place string, several bool) error {
 	for i, rule := range o.Rules {
 		at := fmt.Sprintf("rules[%d]", i)
 		if rule.Claim == "" || rule.Value == "" {
-			wrong("%s: claim and value must both be given", at)
+			wrong(`%s: both "claim" and "value" are required`, at)
 		}
 		if _, err := grantOf(rule.Ledgers, rule.Scopes); err != nil {
 			wrong("%s: %w", at, err)
@@ -182,10 +182,10 @@ func (c CertificateRule) check(place string) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(place+format, args...)) }
 	if (c.Subject == "") == (c.SAN == "") {
-		wrong(": either subject or san must be given")
+		wrong(`: either "subject" or "san" is required`)
 	}
 	if kind, name, _ := strings.Cut(c.SAN, ":"); c.SAN != "" && (name == "" || !sanKinds[kind]) {
-		wrong(".san: %q must be one of dns:NAME, email:ADDRESS, ip:ADDRESS and uri:URI", c.SAN)
+		wrong(".san: %q must have one of the forms dns:NAME, email:ADDRESS, ip:ADDRESS, and uri:URI", c.SAN)
 	}
 	if err := checkName(c.Name); err != nil {
 		wrong(".name: %w", err)

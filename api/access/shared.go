@@ -151,7 +151,7 @@ func MoveTokens(dir string, shared SharedStore) error {
 			err = shared.SetValue(ctx, sharedTokens, 0, text)
 		}
 		if errors.Is(err, storage.ErrConflict) {
-			return errors.New("another server stored its tokens in the database at the same time; start this server again")
+			return errors.New("another server stored its tokens in the database at the same time; restart this server")
 		}
 		if err != nil {
 			return err
@@ -163,7 +163,7 @@ func MoveTokens(dir string, shared SharedStore) error {
 		}
 		for _, t := range own {
 			if !known[t.ID] {
-				return fmt.Errorf("%s has token %q (id %s), but the database does not: create it again with colophon token create --store, and move the file away",
+				return fmt.Errorf("%s has token %q (id %s), but the database does not: create it again with colophon token create --store, then move the file elsewhere",
 					filepath.Join(dir, tokensFile), t.Name, t.ID)
 			}
 		}

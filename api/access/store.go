@@ -205,7 +205,7 @@ func changedText(tokens []Token, f func([]Token) ([]Token, error)) ([]byte, erro
 		return nil, err
 	}
 	if len(text) > maxTokensFile {
-		return nil, fmt.Errorf("too many tokens: their list would be longer than %d bytes", maxTokensFile)
+		return nil, fmt.Errorf("too many tokens: the list of tokens would exceed %d bytes", maxTokensFile)
 	}
 	return text, nil
 }

@@ -309,7 +309,7 @@ func TestAClearedStoreAcceptsNothing(t *testing.T) {
 	made := b.token("one")
 	b.accepts(with("Bearer "+made.Text), "one")
 	require.NoError(t, b.store.Clear())
-	b.refuses(with("Bearer "+made.Text), "there is no token with id")
+	b.refuses(with("Bearer "+made.Text), "no token has the id")
 	b.reopen(Rules{})
 	require.True(t, b.RequiresIdentity())
 	fresh := b.token("one")

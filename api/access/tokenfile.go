@@ -53,7 +53,7 @@ func parseTokens(text []byte) ([]Token, error) {
 		return nil, err
 	}
 	if list.Version != tokensVersion {
-		return nil, fmt.Errorf("the file has version %d, but this program knows only version %d", list.Version, tokensVersion)
+		return nil, fmt.Errorf("the file has version %d, but this program supports only version %d", list.Version, tokensVersion)
 	}
 	ids, names := make(map[string]bool), make(map[string]bool)
 	for i := range list.Tokens {

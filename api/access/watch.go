@@ -179,7 +179,7 @@ func (t *tokenTable) find(text string, now time.Time) (*knownToken, error) {
 	equal := subtle.ConstantTimeCompare(stored[:], digest[:]) == 1
 	switch {
 	case known == nil:
-		return nil, fmt.Errorf("there is no token with id %s", id)
+		return nil, fmt.Errorf("no token has the id %s", id)
 	case !equal:
 		return nil, fmt.Errorf("the secret does not belong to token %s", id)
 	}

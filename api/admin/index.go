@@ -31,7 +31,7 @@ func (h *Handlers) IndexPart(c *call.Call) error {
 	case err != nil:
 		return problem.InvalidParameter("cursor", "must be the value of next in an earlier answer")
 	case cursor != "" && !given:
-		return problem.InvalidParameter("as_of", "is required with cursor: give the as_of of the earlier answer")
+		return problem.InvalidParameter("as_of", "is required with the parameter \"cursor\"; use the as_of of the earlier answer")
 	case rows != "true" && rows != "false":
 		return problem.InvalidParameter("rows", "must be true or false")
 	case cursor == "":

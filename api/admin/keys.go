@@ -30,7 +30,7 @@ func (h *Handlers) ChangeKeys(c *call.Call) error {
 	case "retire":
 		ack, err = h.Host.RetireKey(c.Request().Context(), l.Name(), c.Actor())
 	default:
-		return problem.AtPointer(http.StatusUnprocessableEntity, "/step", "must be rotate or retire")
+		return problem.AtPointer(http.StatusUnprocessableEntity, "/step", `must be "rotate" or "retire"`)
 	}
 	if err != nil {
 		return err

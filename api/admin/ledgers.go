@@ -82,7 +82,7 @@ func (h *Handlers) CreateLedger(c *call.Call) error {
 	switch n.OnMismatch {
 	case "", ledger.AcceptMismatch, ledger.RejectMismatch:
 	default:
-		return problem.AtPointer(http.StatusUnprocessableEntity, "/on_mismatch", "must be accept or reject")
+		return problem.AtPointer(http.StatusUnprocessableEntity, "/on_mismatch", `must be "accept" or "reject"`)
 	}
 	l, err := h.Host.Create(c.Request().Context(), n)
 	switch {
@@ -129,7 +129,7 @@ func (h *Handlers) ChangeVisibility(c *call.Call) error {
 		return err
 	}
 	if log != ledger.PublicLog && log != ledger.PrivateLog {
-		return problem.AtPointer(http.StatusUnprocessableEntity, "/log", "must be public or private")
+		return problem.AtPointer(http.StatusUnprocessableEntity, "/log", `must be "public" or "private"`)
 	}
 	if err := l.SetLogPublic(c.Request().Context(), log == ledger.PublicLog); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (h *Handlers) ChangeUnregisteredSources(c *call.Call) error {
 		return err
 	}
 	if policy != ledger.AcceptUnregistered && policy != ledger.RejectUnregistered {
-		return problem.AtPointer(http.StatusUnprocessableEntity, "/unregistered_sources", "must be accept or reject")
+		return problem.AtPointer(http.StatusUnprocessableEntity, "/unregistered_sources", `must be "accept" or "reject"`)
 	}
 	if err := l.SetRejectUnregisteredSources(c.Request().Context(), policy == ledger.RejectUnregistered); err != nil {
 		return err
@@ -179,12 +179,12 @@ func (h *Handlers) SetOTLPContentPolicy(c *call.Call) error {
 		return err
 	}
 	if content != ledger.KeepTelemetry && content != ledger.HashTelemetry {
-		return problem.AtPointer(http.StatusUnprocessableEntity, "/otlp_content", "must be keep or hashes")
+		return problem.AtPointer(http.StatusUnprocessableEntity, "/otlp_content", `must be "keep" or "hashes"`)
 	}
 	if err := l.SetTelemetryHashesOnly(c.Request().Context(), content == ledger.HashTelemetry); err != nil {
 		return err
 	}
-	h.Log.Info("policy for the content of OTLP changed", "ledger", l.Name(), "otlp_content", content, "actor", c.Actor())
+	h.Log.Info("policy for OTLP content changed", "ledger", l.Name(), "otlp_content", content, "actor", c.Actor())
 	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 

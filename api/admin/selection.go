@@ -82,7 +82,7 @@ func halfway(err error, records uint64, what, verb string) error {
 		return err
 	}
 	why, _, _ := strings.Cut(p.Detail, ";") // the rest of the detail applies only to a request that changed nothing
-	return problem.New(p.Status, "%d of the records are %s, the others are not: %s; repeat the request to %s those", records, what, why, verb)
+	return problem.New(p.Status, "%d of the records are %s, but the others are not: %s; repeat the request to %s the rest", records, what, why, verb)
 }
 
 // selectRecords returns the records that a request selects, and the tree size at which it selects

@@ -45,7 +45,7 @@ func (b *batch) parseNative(text []byte) (line record.Line, native *nativeLine, 
 	o.Limits.Values = min(limits.Values, maxNativeValues)
 	var document pyjson.Document
 	if document.ParseLimited(text, o.Limits.Values) != nil {
-		return line, nil, unprocessable("", fmt.Sprintf("a line with a format has at most %d JSON values and names; use colophon import", o.Limits.Values))
+		return line, nil, unprocessable("", fmt.Sprintf("a line with the member \"format\" can have at most %d JSON values and names; use colophon import", o.Limits.Values))
 	}
 	root := document.Root()
 	format, key, err := nativeOptions(root, &o)
@@ -124,7 +124,7 @@ func onlyEntry(entries []formats.Conversion) (only formats.Conversion, err error
 	}
 	switch {
 	case n != 1:
-		return only, unprocessable("/record", fmt.Sprintf("has %d entries, but a line has only one record; send a line for each", n))
+		return only, unprocessable("/record", fmt.Sprintf("has %d entries, but a line can have only one record; send one line per entry", n))
 	case only.Record == nil:
 		return only, unprocessable("/record", only.Reason)
 	}

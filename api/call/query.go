@@ -136,7 +136,7 @@ func (c *Call) PathValue(name string) (string, error) {
 	if c.Request().URL.RawPath != "" { // otherwise, Echo has already decoded the value
 		var err error
 		if value, err = url.PathUnescape(value); err != nil {
-			return "", problem.InvalidParameter(name, "is not percent-encoded text")
+			return "", problem.InvalidParameter(name, "is not validly percent-encoded")
 		}
 	}
 	if !utf8.ValidString(value) {

@@ -185,11 +185,11 @@ func BodyRefusal(err error) *RejectedError {
 		return p
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return NewRejectedError(RefusedSlowSender, http.StatusRequestTimeout, 0,
-			"no line arrived in time, so the batch ends here; the lines before this one are answered, send the rest again")
+			"no line arrived in time, so the batch ends here; the lines before this one have been answered; send the rest again")
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
 		return NewRejectedError(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
 			"the zstd window is larger than %d bytes; compress without --long and --ultra", MaxWindow)
 	}
 	return NewRejectedError("", http.StatusBadRequest, 0, "the body ends early or does not match its Content-Encoding (%v); "+
-		"the lines before this one are answered, send the rest again", err)
+		"the lines before this one have been answered; send the rest again", err)
 }

@@ -46,8 +46,8 @@ func (m Metrics) CountLines(lines map[int]int) {
 }
 
 var (
-	openConnections = prometheus.NewDesc("colophon_connections", "Connections that are open.", nil, nil)
-	openBatches     = prometheus.NewDesc("colophon_batches", "Batches that are in progress.", nil, nil)
+	openConnections = prometheus.NewDesc("colophon_connections", "Open connections.", nil, nil)
+	openBatches     = prometheus.NewDesc("colophon_batches", "Batches in progress.", nil, nil)
 	openFollowers   = prometheus.NewDesc("colophon_followers", "Clients that follow a ledger's events live.", nil, nil)
 	bodiesHeld      = prometheus.NewDesc("colophon_body_memory_bytes", "Bytes of memory for bodies of writes.", nil, nil)
 	answersHeld     = prometheus.NewDesc("colophon_answer_memory_bytes", "Bytes of memory for answers until they are sent, and for bodies of requests that record nothing.", nil, nil)

@@ -80,7 +80,7 @@ func followFrom(c *call.Call, size uint64) (uint64, error) {
 			return 0, err
 		}
 		if seen >= size {
-			return 0, problem.InvalidParameter(name, "is beyond the head: the ledger has %d events, the last with the id %d; the id may belong to another ledger", size, size-1)
+			return 0, problem.InvalidParameter(name, "is beyond the head: the ledger has %d events, and the last one has the id %d; the given id may belong to another ledger", size, size-1)
 		}
 		return seen + 1, nil
 	}

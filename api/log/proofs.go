@@ -46,7 +46,7 @@ func (h *Handlers) InclusionProof(c *call.Call) error {
 	case size > head.Size:
 		return problem.InvalidParameter("tree_size", "is beyond the head: the ledger has %d events", head.Size)
 	case seq >= size:
-		return problem.InvalidParameter("seq", "must be below the tree size, %d", size)
+		return problem.InvalidParameter("seq", "must be less than the tree size (%d)", size)
 	}
 	path, err := l.Prover(c.Request().Context(), head).Inclusion(seq, size)
 	if err != nil {
@@ -72,7 +72,7 @@ func (h *Handlers) ConsistencyProof(c *call.Call) error {
 	case second > head.Size:
 		return problem.InvalidParameter("second", "is beyond the head: the ledger has %d events", head.Size)
 	case first > second:
-		return problem.InvalidParameter("first", "must not exceed second, %d", second)
+		return problem.InvalidParameter("first", "must not exceed the parameter \"second\" (%d)", second)
 	}
 	path, err := l.Prover(c.Request().Context(), head).Consistency(first, second)
 	if err != nil {

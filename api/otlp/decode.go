@@ -208,7 +208,7 @@ func (r *logReader) read(i item) (_ genai.Item, ok bool) {
 // broken returns the item for a span or log record that cannot be decoded. what says which of the
 // two it is.
 func broken(what string, err error) genai.Item {
-	return genai.Item{Source: what, Count: 1, Err: fmt.Errorf("it is not valid: %w", err)}
+	return genai.Item{Source: what, Count: 1, Err: fmt.Errorf("invalid encoding: %w", err)}
 }
 
 // hexIDs corrects ids that were decoded from JSON: OTLP writes ids in hexadecimal digits, but

@@ -75,7 +75,7 @@ func (r *result) message() string {
 	if r.rejected == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d rejected; the first: %s", r.rejected, r.first)
+	return fmt.Sprintf("%d rejected; first error: %s", r.rejected, r.first)
 }
 
 // maxMessage is the maximum length, in bytes, of an item's error in result.message.

@@ -71,14 +71,14 @@ func (g GRPCHandler) request(w http.ResponseWriter, r *http.Request) (*http.Requ
 		}
 	}
 	if signal == nil {
-		return nil, &failure{code: codeUnimplemented, message: "this server has only the methods Export of OTLP's TraceService and LogsService"}
+		return nil, &failure{code: codeUnimplemented, message: "this server implements only the Export methods of OTLP's TraceService and LogsService"}
 	}
 	name := r.Header.Get(LedgerHeader)
 	if name == "" {
 		name = ledger.Default
 	}
 	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return nil, &failure{code: codeInvalidArgument, message: "the metadata colophon-ledger is not the name of a ledger"}
+		return nil, &failure{code: codeInvalidArgument, message: "the value of the metadata key \"colophon-ledger\" is not a ledger name"}
 	}
 	// The server in a test might not support deadlines.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.Patience))
@@ -102,7 +102,7 @@ func (g GRPCHandler) request(w http.ResponseWriter, r *http.Request) (*http.Requ
 	case prefix[0] == 1 && encoding == "gzip":
 		out.Header.Set(echo.HeaderContentEncoding, encoding)
 	default:
-		return nil, &failure{code: codeUnimplemented, message: fmt.Sprintf("a message can be compressed with gzip, not with %.100q", encoding)}
+		return nil, &failure{code: codeUnimplemented, message: fmt.Sprintf("unsupported compression %.100q; use gzip", encoding)}
 	}
 	out.ContentLength, out.TransferEncoding = size, nil
 	out.Body = &message{ReadCloser: r.Body, left: size}

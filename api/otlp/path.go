@@ -24,9 +24,9 @@ func PathAdvice(path string) string {
 	case strings.HasSuffix(path, "/v1/logs"):
 		return fmt.Sprintf("an exporter sends log records to %s/v1/logs; set OTEL_EXPORTER_OTLP_ENDPOINT to a URL that ends in %[1]s", base)
 	case strings.HasSuffix(path, "/v1/metrics"):
-		return "a ledger records no metrics; set OTEL_METRICS_EXPORTER=none"
+		return "a ledger does not record metrics; set OTEL_METRICS_EXPORTER=none"
 	case path == base:
-		return fmt.Sprintf("an exporter sends spans to %s/v1/traces and log records to %[1]s/v1/logs; the URL of a single signal must have this ending", base)
+		return fmt.Sprintf("an exporter sends spans to %s/v1/traces and log records to %[1]s/v1/logs; the endpoint URL of a single signal must end this way", base)
 	}
 	return ""
 }

@@ -119,7 +119,7 @@ var sentinels = []struct {
 	{index.ErrSizePassed, false, http.StatusConflict, "the index is no longer at this size, and its rows at this size are not kept; begin again without as_of and cursor", ""},
 	{index.ErrTooManySnapshots, false, http.StatusServiceUnavailable, "other servers are reading the index; try again later", ""},
 	{storage.ErrNotHeld, false, http.StatusServiceUnavailable, "no server writes the ledger at this moment, or the ledger is moving to another server; nothing was written; try again", ""},
-	{storage.ErrUnavailable, true, http.StatusServiceUnavailable, "the database of the server does not answer; try again", ""},
+	{storage.ErrUnavailable, true, http.StatusServiceUnavailable, "the server's database is not responding; try again", ""},
 	{storage.ErrLogOnly, false, http.StatusNotFound, "this server follows a published copy, which has only the log: no content, no texts, and no secret of payload members; ask the server that writes the ledger", ""},
 	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was written; try again when there is room", limits.RefusedDisk},
 }

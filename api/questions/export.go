@@ -77,7 +77,7 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 		return nil, err
 	}
 	if asked == "" {
-		return nil, problem.InvalidParameter("question", "is missing; give the path of a list or question below the ledger's, such as /records?kind=ipc_record")
+		return nil, problem.InvalidParameter("question", "is missing; use the path of a list or question below the ledger's path, such as /records?kind=ipc_record")
 	}
 	if sized && e.size == 0 {
 		return nil, problem.InvalidParameter("as_of", "must be at least 1: every ledger has at least one event")
@@ -85,7 +85,7 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 	path, rawQuery, _ := strings.Cut(asked, "?")
 	var ok bool
 	if e.question, e.elements, ok = query.FindQuestion(path); !ok || e.question.Ask == nil {
-		return nil, problem.InvalidParameter("question", "%.200q is not a list or question that can be exported; /docs lists them, and a path is given without /v1/ledgers/%s", path, l.Name())
+		return nil, problem.InvalidParameter("question", "%.200q is not a list or question that can be exported; /docs lists them; omit /v1/ledgers/%s from the path", path, l.Name())
 	}
 	var err error
 	if e.values, err = url.ParseQuery(rawQuery); err != nil {
@@ -93,7 +93,7 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 	}
 	for _, name := range []string{"as_of", "limit", "cursor", "after", e.question.SecondCursor} {
 		if e.values.Has(name) {
-			return nil, problem.InvalidParameter("question", "cannot have the parameter %s: an export has all rows, and its tree size is the parameter as_of of the export", name)
+			return nil, problem.InvalidParameter("question", "cannot have the parameter %q: an export has all rows, and the parameter \"as_of\" of the export sets the tree size", name)
 		}
 	}
 	given := make(query.Parameters)
@@ -101,7 +101,7 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 		given[name] = e.values.Get(name)
 	}
 	if e.question.AtHead != nil && e.question.AtHead(given) {
-		return nil, problem.InvalidParameter("question", "cannot be exported with sort: rankings are kept for the head only")
+		return nil, problem.InvalidParameter("question", "cannot be exported with the parameter \"sort\": rankings are kept only for the head")
 	}
 	e.path = canonicalPath(path)
 	e.tree, err = proofs.OpenTree(0, nil, nil)

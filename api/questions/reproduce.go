@@ -85,7 +85,7 @@ func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyj
 	}
 	delete(request, "seq")
 	if _, ok := request["output"]; !ok && !request["output_hash"].IsGiven() {
-		return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, "/output", "the output of the re-run is required; give output or output_hash")
+		return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, "/output", "the output of the re-run is required; use \"output\" or \"output_hash\"")
 	}
 	return request, seq, nil
 }

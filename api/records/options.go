@@ -54,7 +54,7 @@ func (o Options) withQuery(c *call.Call) (Options, error) {
 		}
 	}
 	if mode != ledger.AcceptMismatch && mode != ledger.RejectMismatch {
-		return o, problem.InvalidParameter("on_mismatch", "must be accept or reject")
+		return o, problem.InvalidParameter("on_mismatch", `must be "accept" or "reject"`)
 	}
 	o.Reject = mode == ledger.RejectMismatch
 	return o, nil

@@ -144,7 +144,7 @@ func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project strin
 	size := head
 	if request.AsOf != nil {
 		if size = *request.AsOf; size == 0 || size > head {
-			return nil, problem.AtPointer(http.StatusUnprocessableEntity, "/as_of", fmt.Sprintf("is not a size of the ledger, which has %d events", head))
+			return nil, problem.AtPointer(http.StatusUnprocessableEntity, "/as_of", fmt.Sprintf("is not a valid tree size: the ledger has %d events", head))
 		}
 	}
 	ctx := c.Request().Context()
@@ -223,7 +223,7 @@ func selectPaths(c *call.Call, v *index.View, project, build string, request *va
 			selected = append(selected, rows[i].Path)
 		}
 		if len(selected) > maxValidations {
-			return nil, problem.New(http.StatusUnprocessableEntity, "more than %d paths of the build are selected; list them in paths, in several requests", maxValidations)
+			return nil, problem.New(http.StatusUnprocessableEntity, "more than %d paths of the build are selected; send several requests that list them in \"paths\"", maxValidations)
 		}
 		if next == nil {
 			return selected, nil
@@ -262,7 +262,7 @@ func (h *Handlers) validate(c *call.Call, l *ledger.Ledger, project string, requ
 	if internal {
 		return failed
 	}
-	return problem.New(p.Status, "%d of the %d validations are recorded, the others are not; repeat the request to record those", written, len(plan.Paths))
+	return problem.New(p.Status, "%d of the %d validations are recorded, but the others are not; repeat the request to record the rest", written, len(plan.Paths))
 }
 
 func textOrNil(text string) *string {

@@ -52,10 +52,10 @@ func parseValidations(body []byte) (*validationsRequest, error) {
 		o.ReportInvalid("status", `must be "new", "modified", "unchanged", or "incomparable"`)
 	}
 	if o.Member("paths").IsGiven() && o.Member("status").IsGiven() {
-		o.ReportInvalid("status", "selects paths, but so does the member paths; give only one of them")
+		o.ReportInvalid("status", `selects paths, but so does the member "paths"; use only one of them`)
 	}
 	if !r.DryRun && r.AsOf == nil {
-		o.ReportInvalid("as_of", "is required if dry_run is false; give the as_of that the dry run returned")
+		o.ReportInvalid("as_of", "is required if dry_run is false; use the as_of that the dry run returned")
 	}
 	return r, d.Err()
 }
@@ -64,7 +64,7 @@ func parseValidations(body []byte) (*validationsRequest, error) {
 func readPaths(o strict.Object, name string) (list []listedPath) {
 	given := o.Array(name)
 	if n := given.Len(); given.IsGiven() && (n == 0 || n > maxValidations) {
-		o.ReportInvalid(name, "has %d elements; from 1 to %d are allowed", n, maxValidations)
+		o.ReportInvalid(name, "has %d elements, but must have 1 to %d", n, maxValidations)
 		return nil
 	}
 	seen := make(map[string]bool)

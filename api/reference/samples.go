@@ -22,7 +22,7 @@ func withSamples(text []byte) ([]byte, error) {
 		return nil, fmt.Errorf("reading openapi.yaml: %w", err)
 	}
 	if len(file.Content) != 1 {
-		return nil, fmt.Errorf("reading openapi.yaml: it has %d documents instead of one", len(file.Content))
+		return nil, fmt.Errorf("reading openapi.yaml: the file has %d documents instead of one", len(file.Content))
 	}
 	d := document{file.Content[0]}
 	for path, item := range d.members(d.get(d.root, "paths")) {

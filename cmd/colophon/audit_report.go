@@ -26,7 +26,7 @@ var auditExits = [...]auditExit{
 	{33, audit.KindFork, "the log is not the one seen before, or not the one that others saw"},
 	{34, audit.KindTruncated, "the server does not serve all signed entries"},
 	{35, audit.KindEntry, "an entry is not the one that was signed"},
-	{36, audit.KindEvent, "what was signed is not a valid event"},
+	{36, audit.KindEvent, "a signed entry is not a valid event"},
 	{37, audit.KindCheck, "what an event states about its record is wrong"},
 	{38, audit.KindChain, "an event does not link to the previous event"},
 	{39, audit.KindTile, "a hash tile does not match the entries"},

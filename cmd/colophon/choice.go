@@ -47,7 +47,7 @@ func (r *recordChoice) read(flags *pflag.FlagSet, args []string) (seqs []uint64,
 	for _, arg := range args {
 		seq, err := strconv.ParseUint(arg, 10, 64)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%q is not a record number; give the seq of a record", arg)
+			return nil, nil, fmt.Errorf("%q is not a record number; use the seq of a record", arg)
 		}
 		seqs = append(seqs, seq)
 	}
@@ -61,10 +61,10 @@ func (r *recordChoice) read(flags *pflag.FlagSet, args []string) (seqs []uint64,
 		for _, pair := range pairs {
 			name, value, found := strings.Cut(pair, "=")
 			if !found {
-				return nil, nil, fmt.Errorf("%q is not NAME=VALUE", pair)
+				return nil, nil, fmt.Errorf("%q does not have the form NAME=VALUE", pair)
 			}
 			if _, twice := filters[prefix+name]; twice {
-				return nil, nil, fmt.Errorf("%q repeats the filter %q; give it once", pair, prefix+name)
+				return nil, nil, fmt.Errorf("%q repeats the filter %q; use it only once", pair, prefix+name)
 			}
 			filters[prefix+name] = value
 		}

@@ -120,11 +120,11 @@ func (e *exportCommand) runTable(command *cobra.Command, args []string) error {
 func (e *exportCommand) checkTable(args []string) error {
 	switch {
 	case e.file != "":
-		return errors.New("give either --pack or --format")
+		return errors.New("use either --pack or --format")
 	case e.table.Format == "":
 		return errors.New("--format is missing: give parquet, csv, or ndjson")
 	case !slices.Contains(table.Formats, e.table.Format):
-		return fmt.Errorf("--format %q is not known: use parquet, csv, or ndjson", e.table.Format)
+		return fmt.Errorf("unknown format %q for --format; use parquet, csv, or ndjson", e.table.Format)
 	case e.table.File == "":
 		return errors.New("--out is missing: name the file to write")
 	case e.table.Question == "":
@@ -150,7 +150,7 @@ func (e *exportCommand) choice(flags *pflag.FlagSet, args []string) ([]uint64, m
 // write writes the audit pack. It returns an error if the pack is too large for colophon verify.
 func (e *exportCommand) write(html []byte) error {
 	if len(html) > cli.MaxPack {
-		return cli.Exitf(cli.ExitFailed, "the audit pack has %d bytes, but colophon verify reads at most %d: choose fewer records, or leave out content with --without-content", len(html), cli.MaxPack)
+		return cli.Exitf(cli.ExitFailed, "the audit pack has %d bytes, but colophon verify reads at most %d: choose fewer records, or omit content with --without-content", len(html), cli.MaxPack)
 	}
 	return safefile.Replace(e.file, html)
 }

@@ -27,7 +27,7 @@ or no such file.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			kind := record.Kind(args[0])
 			if !slices.Contains(record.Kinds[:], kind) {
-				return cli.Exitf(cli.ExitUsage, "%q is not a kind; give one of %s", kind, record.Kinds)
+				return cli.Exitf(cli.ExitUsage, "%q is not a kind; use one of %s", kind, record.Kinds)
 			}
 			body, err := c.ReadFile(args[1])
 			if err != nil {

@@ -102,7 +102,7 @@ arguments or no such file, 3 the server cannot be reached.`,
 	flags := command.Flags()
 	flags.StringVar(&o.format, "format", "", "the `format` of the files: "+formats.JoinNames(formats.ImportFormats)+"; the default is lines in the form of POST /batch")
 	flags.StringVar(&o.kind, "kind", "", "`kind` of the records in the files, if they stand alone, without {\"kind\": …, \"record\": …}")
-	flags.StringVar(&o.zone, "zone", "", "time `zone` of times that name none: UTC, +01:00, Europe/Berlin; without --zone, such a time becomes a label")
+	flags.StringVar(&o.zone, "zone", "", "time `zone` for times that have none: UTC, +01:00, or Europe/Berlin; without --zone, such a time becomes a label")
 	flags.StringVar(&o.project, "project", "", "`name` of the project of a validation cache")
 	flags.StringVar(&o.subject, "subject", "", "`subject` of the citation sets; the default is the name of the folder of citations.json")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "with --format: report what import would post, and send nothing")
@@ -117,10 +117,10 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 	switch o.onMismatch {
 	case "", ledger.AcceptMismatch, ledger.RejectMismatch:
 	default:
-		return cli.Exitf(cli.ExitUsage, "--on-mismatch: %q is not valid; give accept or reject", o.onMismatch)
+		return cli.Exitf(cli.ExitUsage, "--on-mismatch: %q is not valid; use accept or reject", o.onMismatch)
 	}
 	if o.kind != "" && !slices.Contains(record.Kinds[:], record.Kind(o.kind)) {
-		return cli.Exitf(cli.ExitUsage, "--kind: %q is not a kind of record; give %s", o.kind, strings.Join(completion.WithPrefix("", record.Kinds[:]), ", "))
+		return cli.Exitf(cli.ExitUsage, "--kind: %q is not a kind of record; use %s", o.kind, strings.Join(completion.WithPrefix("", record.Kinds[:]), ", "))
 	}
 	native, err := o.native()
 	if err != nil {
@@ -197,7 +197,7 @@ func (o *importOptions) native() (*importer.NativeOptions, error) {
 		return nil, nil
 	}
 	if o.kind != "" {
-		return nil, errors.New("--kind and --format exclude each other: the format determines the kinds")
+		return nil, errors.New("--kind and --format are mutually exclusive: the format determines the kinds")
 	}
 	format, err := formats.Parse(o.format, formats.ImportFormats)
 	if err != nil {
@@ -307,7 +307,7 @@ func checkFiles(files []string, folders bool) (size int64, err error) {
 		known = known && info.Mode().IsRegular()
 	}
 	if stdin > 1 {
-		return 0, errors.New("the standard input can be read only once; give - once")
+		return 0, errors.New("the standard input can be read only once; use - only once")
 	}
 	if !known {
 		return -1, nil

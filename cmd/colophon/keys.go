@@ -38,9 +38,9 @@ func newKeys(c *cli.Console) *cobra.Command {
 		Long: `List, rotate and retire the signing keys of a ledger, through its server. If the server
 is stopped, give its data folder with --data.
 
-A rotation is an event in the log. After it, the new key signs beside the current one,
-so that readers have time to learn the new key. To end this overlap, retire the old key.
-The origin stays the same. "colophon keys list NAME --key KEY --json" uses a key that you
+A rotation is an event in the log. After it, the new key signs alongside the current
+one, so that readers have time to learn the new key. To end this overlap, retire the old
+key. The origin stays the same. "colophon keys list NAME --key KEY --json" uses a key that you
 trust to check the server's list of the other keys. You can give its output to verify as
 --key.`,
 		Example: `  colophon keys list default
@@ -86,12 +86,12 @@ there are no other changes.`,
 // newChange returns the subcommand for one step of a rotation, which is "rotate" or "retire".
 // offline performs the step on a data folder without a server.
 func (k *keysCommand) newChange(step string, offline func(*ledger.Host, context.Context, string, string) (ledger.Ack, error)) *cobra.Command {
-	short, long := "Add a signing key that signs beside the current one", `Add a signing key that signs beside the current one. rotate takes it from
+	short, long := "Add a signing key that signs alongside the current one", `Add a signing key that signs alongside the current one. rotate takes it from
 keys/NAME.key.next in the data folder, or creates it. To make this file, use colophon
 keygen with the ledger's origin. Keep a copy of the new key before you retire the old
 one.`
 	if step == "retire" {
-		short, long = "Retire the previous key, so that the newest key signs alone", `Retire the previous signing key, which ends the overlap of a rotation. From then on,
+		short, long = "Retire the previous key, and leave only the newest key to sign", `Retire the previous signing key, which ends the overlap of a rotation. From then on,
 only the newest key signs, and a larger checkpoint that only the old key signed is not
 valid. retire removes the file of the old key, keys/NAME.key.previous. Readers that know
 only the old key then need the new one.`
@@ -212,7 +212,7 @@ func checkedKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, e
 		return nil, err
 	}
 	if keys == nil {
-		return nil, errors.New("the ledger has no event yet; start the server, which writes the first event")
+		return nil, errors.New("the ledger has no events yet; start the server, which writes the first event")
 	}
 	head, err := log.Head(ctx)
 	if err != nil {

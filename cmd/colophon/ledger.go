@@ -28,7 +28,7 @@ func newLedger(c *cli.Console) *cobra.Command {
 	l := &ledgerCommand{Console: c}
 	command := &cobra.Command{
 		Use:     "ledger",
-		Short:   "Create, list, publish, set and freeze the ledgers of a server",
+		Short:   "Create, list, publish, configure and freeze the ledgers of a server",
 		Example: "  colophon ledger list",
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
@@ -234,9 +234,9 @@ func (l *ledgerCommand) newOTLP() *cobra.Command {
 		Use:   "otlp NAME keep|hashes",
 		Short: "Keep the content of generations that arrive by OTLP, or only its hashes",
 		Long: `Keep the prompts and outputs of generations that arrive by OTLP, or only their hashes.
-Ledgers keep them by default, as far as the sender sends them. With hashes, the server
+By default, ledgers keep all content that the sender includes. With hashes, the server
 computes the hashes and drops the texts; a reader can confirm a guess of a short text.
-What is in the ledger already stays; colophon redact erases it.`,
+Content that is already in the ledger stays; colophon redact erases it.`,
 		Example:           `  colophon ledger otlp default hashes`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completion.FirstArgument(completion.Ledgers(l.Console)),

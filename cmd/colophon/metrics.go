@@ -78,7 +78,7 @@ func printLedgerMetrics(ctx context.Context, c *cli.Console, o offlineOptions, d
 		size = &head.Size
 	}
 	if *size > head.Size {
-		return cli.Exitf(cli.ExitUsage, "ledger %q has %d events, fewer than %d; give a smaller --as-of", o.ledger, head.Size, *size)
+		return cli.Exitf(cli.ExitUsage, "ledger %q has %d events, fewer than %d; use a smaller --as-of", o.ledger, head.Size, *size)
 	}
 	dir, err := os.MkdirTemp("", "colophon-metrics-")
 	if err != nil {

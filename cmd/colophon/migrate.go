@@ -39,7 +39,7 @@ folder or database, 4 another process uses the folder, 5 the source is damaged.`
 		},
 	}
 	command.Flags().StringVar(&o.From, "from", "", "data `folder`, or URL of a PostgreSQL database, that has the ledgers")
-	command.Flags().StringVar(&o.To, "to", "", "URL of a PostgreSQL database, or data `folder`, that gets them")
+	command.Flags().StringVar(&o.To, "to", "", "URL of a PostgreSQL database, or data `folder`, that receives them")
 	command.Flags().BoolVar(&o.Undo, "undo", false, "undo the move with these arguments, if nothing was written to the target")
 	return command
 }

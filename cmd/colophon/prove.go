@@ -56,7 +56,7 @@ With --embed, the proof also has the text from the ledger. This needs the scope 
 func (p *proveCommand) run(ctx context.Context, arg string) error {
 	seq, err := strconv.ParseUint(arg, 10, 64)
 	if err != nil {
-		return cli.Exitf(cli.ExitUsage, "%q is not a record number; give the seq of a record", arg)
+		return cli.Exitf(cli.ExitUsage, "%q is not a record number; use the seq of a record", arg)
 	}
 	if (p.stage == "") == (p.citation < 0) {
 		return cli.Exitf(cli.ExitUsage, "choose the part to prove with either --stage or --citation")
@@ -175,7 +175,7 @@ func textOf(ctx context.Context, server *remote.Server, n *proofs.NestedProof) (
 			return text, nil
 		}
 	}
-	return nil, cli.Exitf(cli.ExitFailed, "the ledger has no text of this part: the record has only the part's hash, or the hash covers several texts; leave out --embed")
+	return nil, cli.Exitf(cli.ExitFailed, "the ledger has no text for this part: the record has only the part's hash, or the hash covers several texts; omit --embed")
 }
 
 // in returns the text that p identifies within a piece of content, or false if the piece does not

@@ -36,9 +36,9 @@ func newReceipt(c *cli.Console) *cobra.Command {
 inclusion proof, and a signed checkpoint of the current tree, so colophon verify can check
 it offline.
 
-EVENT_HASH is the event_hash of the record, or its first 8 digits or more, up to a letter at
-least: decimal digits alone are a SEQ. colophon drift search finds records by a run ID, a
-label, any of their hashes, or their words.
+EVENT_HASH is the event_hash of the record, or at least its first 8 digits. The digits must
+include a letter, because decimal digits alone are a SEQ. colophon drift search finds
+records by a run ID, a label, any of their hashes, or their words.
 
 The token needs the scope read or log.`,
 		Example: `  colophon receipt 41 > receipt.json
@@ -60,7 +60,7 @@ func (r *receiptCommand) run(ctx context.Context, arg string) error {
 	hash := ""
 	if err != nil || len(arg) == 2*len(proofs.Hash{}) {
 		if hash = strings.ToLower(arg); !cli.IsHashPrefix(hash) {
-			return cli.Exitf(cli.ExitUsage, "%q is not a record; give its seq, or 8 to 64 digits of its event_hash: colophon drift search finds them by a run ID, a label, or words", arg)
+			return cli.Exitf(cli.ExitUsage, "%q does not identify a record; use its seq, or 8 to 64 digits of its event_hash; colophon drift search finds records by a run ID, a label, or words", arg)
 		}
 	}
 	server, err := r.server.Connect(r.Console)

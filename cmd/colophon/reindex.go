@@ -62,7 +62,7 @@ folds only later events. It checks that the trees of both have the same root. Un
 run reindex --check, only that server vouches for the rows. --check builds another index in
 the folder, compares the digests of all rows, and changes nothing.
 
-Exit codes: 0 the index is built, or right, 1 it could not be built, or is wrong, 2 bad
+Exit codes: 0 the index is built or correct, 1 it could not be built or is wrong, 2 bad
 arguments or no such folder, 4 another process uses the folder.`,
 		Example: `  colophon reindex --data ./data
   colophon reindex --data ./data --ledger generations
@@ -83,7 +83,7 @@ arguments or no such folder, 4 another process uses the folder.`,
 
 func reindex(ctx context.Context, c *cli.Console, o reindexOptions) error {
 	if o.check && o.from.URL != "" {
-		return cli.Exitf(cli.ExitUsage, "--check builds the index from the log; leave out --from")
+		return cli.Exitf(cli.ExitUsage, "--check builds the index from the log; omit --from")
 	}
 	var from *remote.Server
 	if o.from.URL != "" {
@@ -231,7 +231,7 @@ func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) 
 	defer f.Close()
 	want, err := digestOf(ctx, f)
 	if err == nil && have != want {
-		err = cli.Exitf(cli.ExitFailed, "the index of ledger %q is WRONG at size %d: its rows have the digest %s, those of the events have %s\nRebuild it with colophon reindex", name, size, have, want)
+		err = cli.Exitf(cli.ExitFailed, "the index of ledger %q is WRONG at size %d: its rows have the digest %s, but those derived from the events have %s\nRebuild it with colophon reindex", name, size, have, want)
 	}
 	return size, ", which is right, digest " + have, err
 }

@@ -148,7 +148,7 @@ func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoi
 	case r.runs < 1 || r.runs > maxReruns:
 		return 0, nil, cli.Exitf(cli.ExitUsage, "-n: must be a number from 1 to %d", maxReruns)
 	case r.timeout <= 0:
-		return 0, nil, cli.Exitf(cli.ExitUsage, "--timeout: must be a time above 0, such as 5m")
+		return 0, nil, cli.Exitf(cli.ExitUsage, "--timeout: must be a positive duration, such as 5m")
 	}
 	if endpoint, err = rerun.NewEndpoint(r.endpoint, rerun.API(r.api)); err != nil {
 		return 0, nil, err

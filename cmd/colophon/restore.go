@@ -59,7 +59,7 @@ than the backup holds.`,
 	flags.StringArrayVar(&o.Seen, "seen", nil, "`file` with the newest known checkpoint of a ledger; may be repeated")
 	flags.BoolVar(&o.Newest, "newest", false, "confirm that nothing was signed after the backup was made")
 	flags.StringArrayVar(&o.Keys, "key", nil, "verifier `key` that you trust, or a file with keys; every ledger needs one")
-	flags.BoolVar(&o.Unauthenticated, "unauthenticated", false, "accept a backup without trusted signatures: no one else could change it")
-	flags.BoolVar(&o.Tokens, "with-tokens", false, "restore the tokens too, including those that were revoked since")
+	flags.BoolVar(&o.Unauthenticated, "unauthenticated", false, "accept a backup without trusted signatures; use this only if no one else could change it")
+	flags.BoolVar(&o.Tokens, "with-tokens", false, "restore the tokens too, including those that were revoked after the backup")
 	return command
 }

@@ -135,7 +135,7 @@ These are the scopes; read includes log, and otherwise no scope includes another
 				return cli.Exitf(cli.ExitUsage, "%w", err)
 			}
 			if granted&access.ScopeMetrics != 0 && !slices.Contains(ledgers, access.AllLedgers) {
-				return cli.Exitf(cli.ExitUsage, "--scope: metrics needs --ledger '*', since it names all ledgers")
+				return cli.Exitf(cli.ExitUsage, `--scope: the scope "metrics" needs --ledger '*', because metrics name all ledgers`)
 			}
 			return t.withStore(command, func(store tokenStore) error { return t.create(command.Context(), store, request) })
 		},
@@ -180,11 +180,11 @@ func (t *tokenCommand) warnUnknown(ctx context.Context, store tokenStore, grant 
 	switch {
 	case store.database != nil && err == nil:
 	case made && store.database == nil:
-		t.Say("created a new data folder %s; if a server runs already, name its folder with --data", datadir.ResolveSymlinks(t.data))
+		t.Say("created a new data folder %s; if a server is already running, name its folder with --data", datadir.ResolveSymlinks(t.data))
 	case err != nil:
 		return
 	case len(names) == 0 && noDatabase != nil:
-		t.Say("%s has no ledger yet; if a server runs already, name its folder with --data", datadir.ResolveSymlinks(t.data))
+		t.Say("%s has no ledger yet; if a server is already running, name its folder with --data", datadir.ResolveSymlinks(t.data))
 	}
 	for _, name := range grant.Ledgers {
 		if name != access.AllLedgers && name != ledger.Default && !slices.Contains(names, name) {

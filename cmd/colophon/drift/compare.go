@@ -53,7 +53,7 @@ func (d *commands) compare(command *cobra.Command, a, b string) error {
 	query.Set("b", b)
 	switch {
 	case recordA.Kind != recordB.Kind:
-		return cli.Exitf(cli.ExitFailed, "event %s is of kind %s and event %s of kind %s: give two records of one kind", a, recordA.Kind, b, recordB.Kind)
+		return cli.Exitf(cli.ExitFailed, "event %s is of kind %s, but event %s is of kind %s; use two records of the same kind", a, recordA.Kind, b, recordB.Kind)
 	case recordA.Kind == wire.KindIPCRecord:
 		if !d.json {
 			query.Set("text", "true") // needed for the values of payload members
@@ -67,7 +67,7 @@ func (d *commands) compare(command *cobra.Command, a, b string) error {
 		})
 	case recordA.Kind == wire.KindPathFingerprint && d.text:
 	default:
-		return cli.Exitf(cli.ExitFailed, "events %s and %s are of kind %s, which cannot be compared; give two IPC records or two run-DAGs, or two path fingerprints and --text", a, b, recordA.Kind)
+		return cli.Exitf(cli.ExitFailed, "events %s and %s are of kind %s, which cannot be compared; use two IPC records, two run-DAGs, or, with --text, two path fingerprints", a, b, recordA.Kind)
 	}
 	if err != nil || !d.text {
 		return err

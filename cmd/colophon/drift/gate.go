@@ -118,12 +118,12 @@ func (g *gateFlags) bind(command *cobra.Command) {
 	flags.IntVar(&g.maxRuns, "max-runs", 20000, "maximum `number` of runs of a set")
 	flags.Var(&g.level, "level", "probability of a false alarm (`share`)")
 	flags.Var(&g.chance, "chance", "`share` of outputs that differ between two runs of one input by chance, if no input has repeats")
-	flags.StringSliceVar(&g.checks, "checks", nil, "`checks` to make, separated by commas; default all that the data allows")
+	flags.StringSliceVar(&g.checks, "checks", nil, "`checks` to run, separated by commas; default all that the data allows")
 	for name, what := range map[string]string{
-		gate.CheckChanged:    "by how much larger the share of outputs that differ may be",
-		gate.CheckSimilarity: "by how much lower the similarity may be",
-		gate.CheckLength:     "by how much longer or shorter outputs may be",
-		gate.CheckWords:      "by how much the share of outputs with a word may change",
+		gate.CheckChanged:    "tolerated increase in the share of outputs that differ",
+		gate.CheckSimilarity: "tolerated decrease in the similarity of outputs",
+		gate.CheckLength:     "tolerated change in the length of outputs",
+		gate.CheckWords:      "tolerated change in the share of outputs with a word",
 	} {
 		g.tolerance[name] = new(share)
 		flags.Var(g.tolerance[name], "max-"+name, what+" (`share`)")
@@ -147,7 +147,7 @@ func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 	o := gate.Options{Level: float64(g.level), Checks: g.checks, Required: slices.Clone(g.checks), Tolerance: make(map[string]float64)}
 	for _, name := range g.checks {
 		if !slices.Contains(gate.CheckNames, name) {
-			return o, fmt.Errorf("--checks: %q is not a check; give %s", name, strings.Join(gate.CheckNames, ", "))
+			return o, fmt.Errorf("--checks: %q is not a check; use %s", name, strings.Join(gate.CheckNames, ", "))
 		}
 	}
 	asked := func(name, flag string) (bool, error) {
@@ -155,7 +155,7 @@ func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 			return false, nil
 		}
 		if o.Checks != nil && !slices.Contains(o.Checks, name) {
-			return false, fmt.Errorf("--%s is for the check %s, which --checks leaves out", flag, name)
+			return false, fmt.Errorf("--%s applies to the check %s, which --checks omits", flag, name)
 		}
 		o.Required = append(o.Required, name)
 		return true, nil
@@ -198,11 +198,11 @@ func (g *gateFlags) selection(command *cobra.Command) (gate.Selection, error) {
 	flags := command.Flags()
 	if g.unmatched {
 		if flags.Changed("match") {
-			return s, errors.New("--match and --unmatched exclude each other")
+			return s, errors.New("--match and --unmatched are mutually exclusive")
 		}
 		s.Match = ""
 	} else if known := []string{"input", "input_hash", "run_id"}; !slices.Contains(known, g.match) && !strings.HasPrefix(g.match, "label:") && !strings.HasPrefix(g.match, "/") {
-		return s, fmt.Errorf("--match: %q is not a field; give %s, label:NAME, or a JSON pointer", g.match, strings.Join(known, ", "))
+		return s, fmt.Errorf("--match: %q is not a field; use %s, label:NAME, or a JSON pointer", g.match, strings.Join(known, ", "))
 	}
 	if len(g.baseline) == 0 || len(g.candidate) == 0 {
 		return s, errors.New("--baseline and --candidate are required: say which runs to compare, such as label:build=main")
@@ -223,7 +223,7 @@ func (g *gateFlags) selection(command *cobra.Command) (gate.Selection, error) {
 			for _, condition := range flag.conditions {
 				name, value, found := strings.Cut(condition, "=")
 				if !found || name == "" {
-					return s, fmt.Errorf("--%s: %q is not NAME=VALUE", flag.name, condition)
+					return s, fmt.Errorf("--%s: %q does not have the form NAME=VALUE", flag.name, condition)
 				}
 				if _, twice := set.to.Where[name]; twice {
 					return s, fmt.Errorf("--%s: %s has two values for the %s", flag.name, name, set.flag)

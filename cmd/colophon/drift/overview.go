@@ -14,7 +14,7 @@ import (
 func newSearch(d *commands) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "search TEXT",
-		Short: "Find events, hashes, values, and prompts by a text",
+		Short: "Find events, hashes, values, and prompts by text",
 		Long: `Find what a text can refer to: the number of an event, a hash or its first 8 digits or more,
 a run_id, a subject, a project, a source, a producer, a model, or a label (NAME=VALUE, or
 the value alone). Prompts, inputs, and questions are found by words at the beginning of their

@@ -30,8 +30,8 @@ func TestHashesOfALabelAreOnAllPages(t *testing.T) {
 		pages []string // for each page, the first digit of the hash in its row
 		want  string
 	}{
-		{[]string{"1", "2", "1"}, "label:a=b stands for one value of input_hash, but its records have 2; in its place, give the first digits of one hash, or a label whose records all have one: 100000000000…, 200000000000…"},
-		{strings.Split("123456789abcdef", ""), "label:a=b stands for one value of input_hash, but its records have more than 8; in its place, give the first digits of one hash, or a label whose records all have one: 100000000000…, "},
+		{[]string{"1", "2", "1"}, "label:a=b must stand for a single value of input_hash, but its records have 2; use the first digits of one hash, or a label whose records all have the same value: 100000000000…, 200000000000…"},
+		{strings.Split("123456789abcdef", ""), "label:a=b must stand for a single value of input_hash, but its records have more than 8; use the first digits of one hash, or a label whose records all have the same value: 100000000000…, "},
 	} {
 		page := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -45,7 +45,7 @@ sources instead, one source after the other.`,
 		RunE: func(command *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 1 && every:
-				return cli.Exitf(cli.ExitUsage, "--every-source shows all sources; leave out SOURCE or the flag")
+				return cli.Exitf(cli.ExitUsage, "--every-source shows all sources; omit SOURCE or the flag")
 			case len(args) == 1:
 				return stale(d, command, args[0])
 			case every || d.json:
@@ -148,7 +148,7 @@ func otherSource(d *commands, command *cobra.Command, begun string) error {
 		d.Say("source %s", cli.QuoteCell(matches[0]))
 		return stale(d, command, matches[0])
 	}
-	return cli.Exitf(cli.ExitFailed, "several sources begin with %s: %s; give more of the source_id", cli.QuoteCell(begun), cli.QuoteCell(fewOf(matches)))
+	return cli.Exitf(cli.ExitFailed, "several sources begin with %s: %s; use more of the source_id", cli.QuoteCell(begun), cli.QuoteCell(fewOf(matches)))
 }
 
 // knownSources returns the registered sources and those cited by the latest 1000 citation sets or,

@@ -52,7 +52,7 @@ func memberDigest(d *commands, command *cobra.Command, pointer, value string) (s
 	}
 	answer, _, err := fetch[wire.MemberSecret](d, command, "/member-secret", nil)
 	if err != nil {
-		return "", fmt.Errorf("finding runs by a value of %s needs the secret of payload members, which cannot be fetched: %w; give the digest of the value instead", cli.QuoteCell(pointer), err)
+		return "", fmt.Errorf("finding runs by a value of %s needs the secret of payload members, which cannot be fetched: %w; use the digest of the value instead", cli.QuoteCell(pointer), err)
 	}
 	key, err := hex.DecodeString(answer.MemberSecret)
 	if err != nil {
@@ -65,7 +65,7 @@ func memberDigest(d *commands, command *cobra.Command, pointer, value string) (s
 	var document pyjson.Document
 	if document.Parse([]byte(value)) != nil {
 		if err := document.Parse(pyjson.AppendString(nil, []byte(value))); err != nil {
-			return "", cli.Exitf(cli.ExitUsage, "%q is neither JSON nor a valid text: %w", value, err)
+			return "", cli.Exitf(cli.ExitUsage, "%q is neither JSON nor valid text: %w", value, err)
 		}
 	}
 	return string(secret.AppendDigest(nil, []byte(pointer), document.Root().AppendCanonical(nil, pyjson.Spaced))), nil
@@ -120,7 +120,7 @@ func labelled(d *commands, command *cobra.Command, variable, value string) (stri
 	for i, hash := range hashes {
 		shown[i] = show.HashCell(hash, d.full) + d.texts().Excerpt(command.Context(), variable, hash, seqs[i])
 	}
-	return "", cli.Exitf(cli.ExitFailed, "%s stands for one value of %s, but its records have %s; in its place, give the first digits of one hash, or a label whose records all have one: %s",
+	return "", cli.Exitf(cli.ExitFailed, "%s must stand for a single value of %s, but its records have %s; use the first digits of one hash, or a label whose records all have the same value: %s",
 		cli.QuoteCell(value), variable, count, fewOf(shown))
 }
 
@@ -136,7 +136,7 @@ func notTextHash(d *commands, command *cobra.Command, variable, value string) er
 	if err != nil {
 		values = "" // ignore err: it would hide what is wrong with the arguments
 	}
-	return cli.Exitf(cli.ExitUsage, "%q is not a value of %s: give %s%s%s", value, variable, forms, labels, values)
+	return cli.Exitf(cli.ExitUsage, "%q is not a value of %s; use %s%s%s", value, variable, forms, labels, values)
 }
 
 // labelsWith returns a clause for an error message that lists the labels with the given value, or
