@@ -46,7 +46,7 @@ func (e *MigrationError) Error() string {
 	case MigrationLeaving:
 		return fmt.Sprintf("the ledgers of the database %s have been moving to %s since %s: run colophon migrate with the same arguments until it ends, or with --undo to keep using the database", e.Place, e.Peer, since)
 	}
-	return fmt.Sprintf("the ledgers of the database %s were moved to %s on %s; use that database. To undo the move while nothing has been written there, run colophon migrate --undo with the same arguments; otherwise, move the ledgers back with colophon migrate",
+	return fmt.Sprintf("the ledgers of the database %s were moved to %s on %s; use them there. To undo the move while nothing has been written there, run colophon migrate --undo with the same arguments; otherwise, move the ledgers back with colophon migrate",
 		e.Place, e.Peer, since)
 }
 
