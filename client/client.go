@@ -59,7 +59,7 @@ type Option func(*Client) error
 func WithToken(token string) Option {
 	return func(c *Client) error {
 		if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return errors.New("client: the token must be ASCII without spaces or line ends, as colophon token create prints it")
+			return errors.New("client: the token must be ASCII without spaces or line breaks, as colophon token create prints it")
 		}
 		c.token = token
 		return nil

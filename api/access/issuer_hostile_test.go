@@ -161,7 +161,7 @@ func TestUnusableKeySetsAreRefused(t *testing.T) {
 		keys   []byte
 		reason string
 	}{
-		"too many":     {many(maxKeys + 1), "at most 100 are allowed"},
+		"too many":     {many(maxKeys + 1), "the limit is 100"},
 		"too long":     {[]byte(`{"keys":[],"x":"` + strings.Repeat("x", maxIssuerAnswer) + `"}`), "unexpected end of JSON"},
 		"no JSON":      {[]byte(strings.Repeat("x", maxIssuerAnswer/2)), "invalid character"},
 		"no set":       {[]byte(`[]`), "cannot unmarshal"},

@@ -107,7 +107,7 @@ func usableKeys(from io.Reader) ([]byte, error) {
 		return nil, err
 	}
 	if len(set.Keys) > maxKeys {
-		return nil, fmt.Errorf("the key set has %d keys, but at most %d are allowed", len(set.Keys), maxKeys)
+		return nil, fmt.Errorf("the key set has %d keys, but the limit is %d", len(set.Keys), maxKeys)
 	}
 	usable := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
 	for _, one := range set.Keys {

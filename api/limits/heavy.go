@@ -46,7 +46,7 @@ func (s *heavySlot) Take(ctx context.Context, work *HeavyWork) error {
 		return nil
 	}
 	return NewRejectedError(RefusedHeavy, http.StatusServiceUnavailable, work.wait,
-		"too many large requests are in progress (at most %d at once); nothing was recorded; try again later", cap(work.Cores))
+		"too many large requests are in progress (limit %d); nothing was recorded; try again later", cap(work.Cores))
 }
 
 // Release returns the slot, if it is held.

@@ -51,7 +51,7 @@ var (
 	openFollowers   = prometheus.NewDesc("colophon_followers", "Clients that follow a ledger's events live.", nil, nil)
 	bodiesHeld      = prometheus.NewDesc("colophon_body_memory_bytes", "Bytes of memory for bodies of writes.", nil, nil)
 	answersHeld     = prometheus.NewDesc("colophon_answer_memory_bytes", "Bytes of memory for answers until they are sent, and for bodies of requests that record nothing.", nil, nil)
-	spooled         = prometheus.NewDesc("colophon_spool_bytes", "Bytes of temporary files with results that clients have not read.", nil, nil)
+	spooled         = prometheus.NewDesc("colophon_spool_bytes", "Bytes of unread results in temporary files.", nil, nil)
 )
 
 // Collector exports how many connections, batches, followers, and bytes are in use.

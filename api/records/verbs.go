@@ -63,9 +63,9 @@ func (h *Handlers) aboutRecord(c *call.Call, kind record.Kind, parse func(seq ui
 // 404 for an event of another kind and for an event that does not exist. The check cannot race
 // with writes, because the kind of an event never changes.
 func checkTarget(ctx context.Context, l *ledger.Ledger, verb record.Kind, seq uint64) error {
-	fits, reason := record.Kind.HasState, "neither an IPC record nor a run-DAG, and only these have a state"
+	fits, reason := record.Kind.HasState, "neither an IPC record nor a run-DAG; only those have a state"
 	if verb == record.Note {
-		fits, reason = record.Kind.IsRecord, "not a record, and only records have notes"
+		fits, reason = record.Kind.IsRecord, "not a record; only records have notes"
 	}
 	refusal := problem.New(http.StatusNotFound, "event %d is %s; correct the seq", seq, reason)
 	if seq >= l.Head().Size {

@@ -23,7 +23,7 @@ var auditExits = [...]auditExit{
 	{30, audit.KindSignature, "the checkpoint is not signed by the log's key"},
 	{31, audit.KindCheckpoint, "the checkpoint is malformed, or belongs to another log"},
 	{32, audit.KindRollback, "the log is shorter than before: entries were removed"},
-	{33, audit.KindFork, "the log is not the one seen before, or not the one that others saw"},
+	{33, audit.KindFork, "the log differs from the one seen before, or from the one that others saw"},
 	{34, audit.KindTruncated, "the server does not serve all signed entries"},
 	{35, audit.KindEntry, "an entry is not the one that was signed"},
 	{36, audit.KindEvent, "a signed entry is not a valid event"},

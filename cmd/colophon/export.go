@@ -58,7 +58,7 @@ who gets the file can read this content. All proofs are for one tree size.`,
 	e.server.Bind(c, flags)
 	remote.BindLedger(c, flags, &e.options.Ledger)
 	flags.StringVar(&e.file, "pack", "", "`file` to write; an existing file is replaced")
-	flags.BoolVar(&e.options.WithoutContent, "without-content", false, "leave out content; the pack has only events and proofs")
+	flags.BoolVar(&e.options.WithoutContent, "without-content", false, "omit content; the pack has only events and proofs")
 	flags.IntVar(&e.options.MaxRecords, "max-records", 1000, "maximum `number` of records")
 	flags.TextVar(&e.options.MaxContent, "max-content", e.options.MaxContent, "maximum total `size` of the content")
 	flags.StringVar((*string)(&e.table.Format), "format", "", "`format` of the rows: parquet, csv, or ndjson")
@@ -122,7 +122,7 @@ func (e *exportCommand) checkTable(args []string) error {
 	case e.file != "":
 		return errors.New("use either --pack or --format")
 	case e.table.Format == "":
-		return errors.New("--format is missing: give parquet, csv, or ndjson")
+		return errors.New("--format is missing: use parquet, csv, or ndjson")
 	case !slices.Contains(table.Formats, e.table.Format):
 		return fmt.Errorf("unknown format %q for --format; use parquet, csv, or ndjson", e.table.Format)
 	case e.table.File == "":
@@ -140,7 +140,7 @@ func (e *exportCommand) checkTable(args []string) error {
 func (e *exportCommand) choice(flags *pflag.FlagSet, args []string) ([]uint64, map[string]string, error) {
 	switch {
 	case e.file == "":
-		return nil, nil, errors.New("nothing to export: give --pack FILE for an audit pack, or --format, --out, and --question for rows")
+		return nil, nil, errors.New("nothing to export: use --pack FILE for an audit pack, or --format, --out, and --question for rows")
 	case e.options.MaxRecords < 1:
 		return nil, nil, errors.New("--max-records must be at least 1")
 	}

@@ -301,7 +301,7 @@ func checkFiles(files []string, folders bool) (size int64, err error) {
 			continue
 		}
 		if info.IsDir() {
-			return 0, fmt.Errorf("%s is a folder; give the names of the files in it", name)
+			return 0, fmt.Errorf("%s is a folder; name the files in it", name)
 		}
 		size += info.Size()
 		known = known && info.Mode().IsRegular()

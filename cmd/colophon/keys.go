@@ -74,7 +74,7 @@ there are no other changes.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			if k.key == "" && k.data == "" {
-				k.Say("the server's answer is not verified; to check it, give a key that you trust with --key")
+				k.Say("the server's answer is not verified; to check it, use --key with a key that you trust")
 			}
 			return k.list(command, args[0])
 		},

@@ -35,7 +35,7 @@ func checkServedKeys(ctx context.Context, from *fetch.Client, listed *proofs.Key
 		return err
 	}
 	if string(before) != string(after) {
-		return cli.Exitf(cli.ExitFailed, "the server's list of keys differs from its log; do not trust it. The server lists\n%s\nThe log has\n%s", before, after)
+		return cli.Exitf(cli.ExitFailed, "the server's list of keys differs from its log; do not trust it. The server lists:\n%s\nThe log has:\n%s", before, after)
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ arguments or no such folder, 4 another process uses the folder.`,
 	o.bind(c, command, "", "`name` of the one ledger to index; default all")
 	command.Flags().StringVar(&o.from.URL, "from", "", "`URL` of a server with the same log whose index is fetched")
 	o.from.BindCredentials(c, command.Flags())
-	command.Flags().BoolVar(&o.check, "check", false, "build another index, compare all rows with the one in the folder, and change nothing")
+	command.Flags().BoolVar(&o.check, "check", false, "build another index, compare its rows with those of the index in the folder, and change nothing")
 	return command
 }
 
@@ -233,7 +233,7 @@ func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) 
 	if err == nil && have != want {
 		err = cli.Exitf(cli.ExitFailed, "the index of ledger %q is WRONG at size %d: its rows have the digest %s, but those derived from the events have %s\nRebuild it with colophon reindex", name, size, have, want)
 	}
-	return size, ", which is right, digest " + have, err
+	return size, "; the index is correct, digest " + have, err
 }
 
 // fetch installs rows from another server's index and then folds the events that these rows do not

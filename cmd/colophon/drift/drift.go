@@ -70,8 +70,8 @@ func (d *commands) pageFlags(flags *pflag.FlagSet) {
 
 // bindPeriod adds the flags that restrict rows to a period of time.
 func bindPeriod(flags *pflag.FlagSet) {
-	cli.AddTimeFlag(flags, "since", "leave out everything before this `time`")
-	cli.AddTimeFlag(flags, "until", "leave out everything at this `time` or later")
+	cli.AddTimeFlag(flags, "since", "omit everything before this `time`")
+	cli.AddTimeFlag(flags, "until", "omit everything at this `time` or later")
 }
 
 // stateFlag adds the flag that includes records that are not live.

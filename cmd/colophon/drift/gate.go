@@ -181,12 +181,12 @@ func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 	}
 	if given {
 		if g.chance >= 1 {
-			return o, errors.New("--chance: must be below 1: if all outputs differ by chance, no change can be found")
+			return o, errors.New("--chance: must be less than 1: if all outputs differ by chance, no change can be found")
 		}
 		o.Chance = (*float64)(&g.chance)
 	}
 	if g.level <= 0 || g.level > 0.5 {
-		return o, errors.New("--level: must be above 0 and at most 50%")
+		return o, errors.New("--level: must be greater than 0 and no greater than 50%")
 	}
 	return o, nil
 }
@@ -301,7 +301,7 @@ func (g *gateFlags) sayWhy(r *gate.Report) {
 	case r.CandidateOnly == 0:
 		g.Say("no run with an input and an output has %s", strings.Join(r.Candidate, " and "))
 	default:
-		g.Say("the sets have no value of %s in common; give --match, or --unmatched if both have random inputs of one kind", r.Matched)
+		g.Say("the sets have no value of %s in common; use --match, or --unmatched if both have random inputs of one kind", r.Matched)
 	}
 }
 
