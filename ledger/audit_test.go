@@ -188,7 +188,7 @@ func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 	t.Run("missing reference", func(t *testing.T) {
 		l, x := rigged(t)
 		require.NoError(t, x.DeleteReference(contentOf(t, l.Reader(), 3), 3))
-		require.ErrorContains(t, walk(t, l), `content: "output", at entry 3: it is stored, but no reference keeps it for this record`)
+		require.ErrorContains(t, walk(t, l), `content: "output", at entry 3: the content is stored, but no reference keeps it for this record`)
 	})
 	t.Run("by an event beyond the head", func(t *testing.T) {
 		l, x := rigged(t)

@@ -338,15 +338,15 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	seqs := new(seqs.List)
 	require.True(t, seqs.Add(1))
 	change(t, l, record.NewRedaction("r", seqs), "")
-	require.ErrorContains(t, walk(t, l), "redaction: at entry 4: it redacts record 1, which is not redacted in storage")
+	require.ErrorContains(t, walk(t, l), "redaction: at entry 4: the event redacts record 1, which is not redacted in storage")
 	require.NoError(t, x.SetRedaction(1, 4))
-	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: it is kept for record 1, which event 4 has redacted")
+	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: the content is kept for record 1, which event 4 has redacted")
 	w, err := l.RedactionOf(t.Context(), 1)
 	require.NoError(t, err)
 	for _, digest := range w.Digests {
 		require.NoError(t, x.DeleteReference(digest, 1))
 	}
-	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: no record needs it, but its bytes are stored")
+	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: no record needs the content, but it is still stored")
 }
 
 // unrested is a rest function that returns immediately.

@@ -9,7 +9,7 @@ import (
 // uint16, followed by its bytes. It returns ErrTooLong if the entry is longer than MaxEntry.
 func AppendBundle(dst, entry []byte) ([]byte, error) {
 	if len(entry) > MaxEntry {
-		return dst, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLong, len(entry), MaxEntry)
+		return dst, fmt.Errorf("%w: it has %d bytes, but the limit is %d", ErrTooLong, len(entry), MaxEntry)
 	}
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(entry)))
 	return append(dst, entry...), nil

@@ -15,7 +15,7 @@ func AppendEntry(dst []byte, prev Hash, body []byte) []byte {
 // if the entry is longer than MaxEntry, and ErrMalformed if it has no body.
 func SplitEntry(entry []byte) (prev Hash, body []byte, err error) {
 	if len(entry) > MaxEntry {
-		return Hash{}, nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLong, len(entry), MaxEntry)
+		return Hash{}, nil, fmt.Errorf("%w: it has %d bytes, but the limit is %d", ErrTooLong, len(entry), MaxEntry)
 	}
 	if len(entry) <= HashSize {
 		return Hash{}, nil, fmt.Errorf("%w: an entry of %d bytes is too short to hold an event", ErrMalformed, len(entry))

@@ -35,5 +35,5 @@ var (
 	// ErrPath means that the path does not lead from the stage to the root of its run.
 	ErrPath = errors.New("proofs: the path of the stage is broken")
 	// ErrField means that a field of a receipt does not match the event.
-	ErrField = errors.New("proofs: field differs from the event")
+	ErrField = errors.New("proofs: a field does not match the event")
 )

@@ -86,10 +86,10 @@ func ParseKeyChange(record pyjson.Value) (KeyChange, error) {
 		c.Handover = []byte(r.text(handover, "handover"))
 	case KeyRetired:
 		if handover.Kind() != pyjson.Absent {
-			r.fail("the event retires a key but has a handover, which only the introduction of a key has")
+			r.fail("the event retires a key but has a handover, which only the introduction of a key can have")
 		}
 	default:
-		r.fail("step is %.100q, not introduced or retired", c.Step)
+		r.fail(`the member "step" is %.100q, but must be "introduced" or "retired"`, c.Step)
 	}
 	return c, r.err
 }

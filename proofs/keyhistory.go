@@ -113,7 +113,7 @@ func recordOfKind(entry []byte, kind string) (pyjson.Value, error) {
 		return pyjson.Value{}, fmt.Errorf("%w: parsing the event: %w", ErrMalformed, err)
 	}
 	if got := document.Root().Member("kind").Text(); string(got) != kind {
-		return pyjson.Value{}, fmt.Errorf("%w: the event has the kind %.100q, not %s", ErrMalformed, got, kind)
+		return pyjson.Value{}, fmt.Errorf("%w: the event's kind is %.100q, but must be %s", ErrMalformed, got, kind)
 	}
 	return document.Root().Member("record"), nil
 }
@@ -254,11 +254,11 @@ func ParseLogKey(text []byte) (*KeyHistory, error) {
 	root := r.only(doc.Root(), "log key", "origin", "verifier_key", "retired")
 	origin, next := r.text(root.Member("origin"), "origin"), r.verifier(root.Member("verifier_key"), "verifier_key")
 	if r.err == nil && origin != next.Name() {
-		r.fail("origin is %.100q, but the key's is %.100q", origin, next.Name())
+		r.fail(`the member "origin" is %.100q, but the origin of the key is %.100q`, origin, next.Name())
 	}
 	retired := root.Member("retired")
 	if retired.Kind() != pyjson.Array {
-		r.fail("retired is not an array")
+		r.fail(`the member "retired" is not an array`)
 	}
 	var changes []seqChange // newest first
 	for v := range retired.Elements() {

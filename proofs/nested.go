@@ -101,13 +101,13 @@ func ParseNestedProof(text []byte) (*NestedProof, error) {
 	var in reader
 	root := in.only(doc.Root(), "nested proof", "format", "stage", "citation", "text", "receipt")
 	if format := in.text(root.Member("format"), "format"); in.err == nil && format != NestedFormat {
-		in.fail("format is %.100q, but only %q is known", format, NestedFormat)
+		in.fail(`the member "format" is %.100q, but must be %q`, format, NestedFormat)
 	}
 	n := new(NestedProof)
 	stage, citation := root.Member("stage"), root.Member("citation")
 	switch {
 	case (stage.Kind() == pyjson.Absent) == (citation.Kind() == pyjson.Absent):
-		in.fail("a nested proof must have either stage or citation, and not both")
+		in.fail(`a nested proof must have either "stage" or "citation", but not both`)
 	case stage.Kind() != pyjson.Absent:
 		n.Stage = in.stage(stage)
 	default:
@@ -145,7 +145,7 @@ func (r *reader) stage(v pyjson.Value) *NestedStage {
 		r.only(step, "step of the stage path", "sibling", "is_left")
 		left := step.Member("is_left").Kind()
 		if left != pyjson.True && left != pyjson.False {
-			r.fail("is_left of the stage path is not true or false")
+			r.fail(`the member "is_left" of a step of the stage path is not true or false`)
 		}
 		s.Path = append(s.Path, PathStep{Sibling: r.hash(step.Member("sibling"), "sibling of the stage path"), IsLeft: left == pyjson.True})
 	}
@@ -180,7 +180,7 @@ func (c *NestedCitation) verify(kind string, members pyjson.Value) error {
 		return fmt.Errorf("%w: the proof is for citation %d, but the event has %d citations", ErrField, c.Index, len(list))
 	}
 	if hash := list[c.Index].Member("chunk_hash").Text(); string(hash) != c.ChunkHash {
-		return fmt.Errorf("%w: chunk_hash of citation %d is %.100q, but the event's is %.100q", ErrField, c.Index, c.ChunkHash, hash)
+		return fmt.Errorf("%w: the chunk_hash of citation %d is %.100q, but the event's is %.100q", ErrField, c.Index, c.ChunkHash, hash)
 	}
 	return nil
 }
@@ -195,13 +195,13 @@ func (s *NestedStage) verify(kind string, members pyjson.Value) error {
 	}
 	node := nodes[s.Index]
 	if name := node.Member("stage").Text(); string(name) != s.Name {
-		return fmt.Errorf("%w: name of stage %d is %.100q, but the event's is %.100q", ErrField, s.Index, s.Name, name)
+		return fmt.Errorf("%w: the name of stage %d is %.100q, but the event's is %.100q", ErrField, s.Index, s.Name, name)
 	}
 	if hash, err := ParseHash(string(node.Member("hash").Text())); err != nil || hash != s.Hash {
-		return fmt.Errorf("%w: hash of stage %d is %x, but the event's is %.100q", ErrField, s.Index, s.Hash, node.Member("hash").Text())
+		return fmt.Errorf("%w: the hash of stage %d is %x, but the event's is %.100q", ErrField, s.Index, s.Hash, node.Member("hash").Text())
 	}
 	if root, err := ParseHash(string(members.Member("hashes").Member("root").Text())); err != nil || root != s.Root {
-		return fmt.Errorf("%w: root of the run is %x, but the event's is %.100q", ErrField, s.Root, members.Member("hashes").Member("root").Text())
+		return fmt.Errorf("%w: the root of the run is %x, but the event's is %.100q", ErrField, s.Root, members.Member("hashes").Member("root").Text())
 	}
 	if err := rules.VerifyMerklePath(s.Hash, int(s.Index), len(nodes), s.Path, s.Root); err != nil {
 		return fmt.Errorf("%w: %w", ErrPath, err)

@@ -187,7 +187,7 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 	var in reader
 	root := doc.Root()
 	if root.Kind() != pyjson.Object {
-		in.fail("receipt is not an object")
+		in.fail("the receipt is not an object")
 	}
 	r := &Receipt{
 		Ledger:        in.text(root.Member("ledger"), "ledger"),
@@ -233,7 +233,7 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 // ErrInclusion, ErrMalformed if the proved bytes are not a valid event, and ErrField.
 func (r *Receipt) Verify(verifiers ...*Verifier) error {
 	if r.Proof == nil {
-		return fmt.Errorf("%w: the receipt of event %d is minimal", ErrNoProof, r.Seq)
+		return fmt.Errorf("%w: the receipt of event %d is minimal, so it has no proof", ErrNoProof, r.Seq)
 	}
 	checkpoint, err := OpenCheckpoint(r.Proof.Checkpoint, verifiers...)
 	if err != nil {
@@ -262,10 +262,10 @@ func (r *Receipt) verifyLink() error {
 func (r *Receipt) verifyInclusion(c Checkpoint) error {
 	in := &r.Proof.Inclusion
 	if in.LeafIndex != r.Seq {
-		return fmt.Errorf("%w: leaf_index is %d, but seq is %d", ErrInclusion, in.LeafIndex, r.Seq)
+		return fmt.Errorf(`%w: the member "leaf_index" is %d, but "seq" is %d`, ErrInclusion, in.LeafIndex, r.Seq)
 	}
 	if in.TreeSize != c.Size {
-		return fmt.Errorf("%w: tree_size is %d, but the checkpoint's is %d", ErrInclusion, in.TreeSize, c.Size)
+		return fmt.Errorf(`%w: the member "tree_size" is %d, but the checkpoint covers %d events`, ErrInclusion, in.TreeSize, c.Size)
 	}
 	return VerifyInclusion(r.LeafHash, in.LeafIndex, in.TreeSize, in.Hashes, c.Root)
 }
@@ -277,23 +277,23 @@ func (r *Receipt) verifyFields() error {
 	case err != nil:
 		return err
 	case r.Ledger != e.ledger:
-		return fmt.Errorf("%w: ledger is %.100q, but the event's is %.100q", ErrField, r.Ledger, e.ledger)
+		return fmt.Errorf(`%w: the member "ledger" is %.100q, but it is %.100q in the event`, ErrField, r.Ledger, e.ledger)
 	case r.Seq != e.seq:
-		return fmt.Errorf("%w: seq is %d, but the event's is %d", ErrField, r.Seq, e.seq)
+		return fmt.Errorf(`%w: the member "seq" is %d, but it is %d in the event`, ErrField, r.Seq, e.seq)
 	case r.Kind != e.kind:
-		return fmt.Errorf("%w: kind is %.100q, but the event's is %.100q", ErrField, r.Kind, e.kind)
+		return fmt.Errorf(`%w: the member "kind" is %.100q, but it is %.100q in the event`, ErrField, r.Kind, e.kind)
 	case r.Time != e.time:
-		return fmt.Errorf("%w: time is %.100q, but the event's is %.100q", ErrField, r.Time, e.time)
+		return fmt.Errorf(`%w: the member "time" is %.100q, but it is %.100q in the event`, ErrField, r.Time, e.time)
 	case !bytes.Equal(r.Hashes, e.hashes):
-		return fmt.Errorf("%w: hashes are %.200s, but the event's are %.200s", ErrField, r.Hashes, e.hashes)
+		return fmt.Errorf(`%w: the member "hashes" is %.200s, but it is %.200s in the event`, ErrField, r.Hashes, e.hashes)
 	case !bytes.Equal(r.Checks, e.checks):
-		return fmt.Errorf("%w: checks are %.200s, but the event's are %.200s", ErrField, r.Checks, e.checks)
+		return fmt.Errorf(`%w: the member "checks" is %.200s, but it is %.200s in the event`, ErrField, r.Checks, e.checks)
 	case !bytes.Equal(r.Shape, e.shape):
-		return fmt.Errorf("%w: shape is %.100s, but the event's is %.100s", ErrField, r.Shape, e.shape)
+		return fmt.Errorf(`%w: the member "shape" is %.100s, but it is %.100s in the event`, ErrField, r.Shape, e.shape)
 	case !bytes.Equal(r.Incomplete, e.incomplete):
-		return fmt.Errorf("%w: incomplete is %.200s, but the event's is %.200s", ErrField, r.Incomplete, e.incomplete)
+		return fmt.Errorf(`%w: the member "incomplete" is %.200s, but it is %.200s in the event`, ErrField, r.Incomplete, e.incomplete)
 	case !bytes.Equal(r.FailureStage, e.failureStage):
-		return fmt.Errorf("%w: failure_stage is %.100s, but the event's is %.100s", ErrField, r.FailureStage, e.failureStage)
+		return fmt.Errorf(`%w: the member "failure_stage" is %.100s, but it is %.100s in the event`, ErrField, r.FailureStage, e.failureStage)
 	}
 	return nil
 }

@@ -146,11 +146,11 @@ func parseExport(text string) (*ExportManifest, error) {
 func (m *ExportManifest) VerifyRows(leaves []Hash, rest []byte) error {
 	switch {
 	case uint64(len(leaves)) != m.Rows:
-		return fmt.Errorf("%w: there are %d rows, but the signed manifest covers %d", ErrInclusion, len(leaves), m.Rows)
+		return fmt.Errorf("%w: the export has %d rows, but the signed manifest covers %d", ErrInclusion, len(leaves), m.Rows)
 	case RootOfLeaves(leaves) != m.RowsRoot:
-		return fmt.Errorf("%w: the rows are not those of the signed manifest", ErrInclusion)
+		return fmt.Errorf("%w: the rows do not match the signed manifest", ErrInclusion)
 	case sum(rest, nil) != m.Rest:
-		return fmt.Errorf("%w: the rest of the answer is not that of the signed manifest", ErrInclusion)
+		return fmt.Errorf("%w: the rest of the answer does not match the signed manifest", ErrInclusion)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ const tlogProofHeader = "c2sp.org/tlog-proof@v1\n"
 // TlogProof returns the receipt's proof as a TlogProof, or ErrNoProof if the receipt is minimal.
 func (r *Receipt) TlogProof() (*TlogProof, error) {
 	if r.Proof == nil {
-		return nil, fmt.Errorf("%w: the receipt of event %d is minimal", ErrNoProof, r.Seq)
+		return nil, fmt.Errorf("%w: the receipt of event %d is minimal, so it has no proof", ErrNoProof, r.Seq)
 	}
 	return &TlogProof{
 		Extra:      AppendEntry(nil, r.PrevEventHash, r.Proof.Event),
@@ -99,7 +99,7 @@ func (p *TlogProof) parseHead(head string) error {
 // Verify calls VerifyEntry with the entry in Extra. It returns ErrNoProof if Extra is empty.
 func (p *TlogProof) Verify(verifiers ...*Verifier) error {
 	if len(p.Extra) == 0 {
-		return fmt.Errorf("%w: the tlog-proof does not have the entry as extra data", ErrNoProof)
+		return fmt.Errorf("%w: the extra data of the tlog-proof does not contain the entry", ErrNoProof)
 	}
 	_, err := p.VerifyEntry(p.Extra, verifiers...)
 	return err
@@ -124,7 +124,7 @@ func (p *TlogProof) VerifyEntry(entry []byte, verifiers ...*Verifier) (*Receipt,
 		return nil, err
 	}
 	if r.Seq != p.Index {
-		return nil, fmt.Errorf("%w: index is %d, but the event's seq is %d", ErrField, p.Index, r.Seq)
+		return nil, fmt.Errorf("%w: the index is %d, but the event's seq is %d", ErrField, p.Index, r.Seq)
 	}
 	r.Proof = &Proof{
 		Event:      entry[HashSize:],

@@ -162,10 +162,10 @@ func TestLiesAreNamed(t *testing.T) {
 	})
 	lies := []lie{
 		{name: "none", alone: true},
-		{name: "a record is hidden from queries without a size", alone: true, about: live("/records"), change: without(0), want: answer("/records", "", "a row is left out")},
-		{name: "a record is hidden from a list between two times", alone: true, about: live("/records", "since="), change: without(0), want: answer("/records?", "rows[0]", "a row is left out")},
+		{name: "a record is hidden from queries without a size", alone: true, about: live("/records"), change: without(0), want: answer("/records", "", "a row is missing")},
+		{name: "a record is hidden from a list between two times", alone: true, about: live("/records", "since="), change: without(0), want: answer("/records?", "rows[0]", "a row is missing")},
 		{name: "a record is hidden from a list by time of occurrence", about: onPath("/records", "clock=occurred"), change: changeRows(func(rows answerRows) answerRows { return append(rows, map[string]any{"seq": 1}) }), want: answer("/records?clock=occurred", "rows[0]", "a row is added")},
-		{name: "a group is hidden from a ranking", about: onPath("/drift/groups", "sort="), change: without(0), want: answer("/drift/groups?", "rows[0]", "a row is left out")},
+		{name: "a group is hidden from a ranking", about: onPath("/drift/groups", "sort="), change: without(0), want: answer("/drift/groups?", "rows[0]", "a row is missing")},
 		{name: "two groups of a ranking are swapped", alone: true, about: onPath("/drift/groups", "sort=stability"), change: swap, want: answer("/drift/groups?", "rows[0]", "")},
 		{name: "a group of several runs is hidden", about: live("/drift/groups", "min_runs="), change: without(0), want: answer("/drift/groups?", "rows[0]", "")},
 		{name: "an erasure by a later event", about: live("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = 1 << 30 }), want: answer("/records?", "", "the answer claims a size that the log does not have")},
@@ -184,8 +184,8 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "a tree size that is too large by one", alone: true, about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_tree_size{ledger="default"} `+cli.FormatUint(w.Size), `colophon_ledger_tree_size{ledger="default"} `+cli.FormatUint(w.Size+1), 1)
 		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_tree_size", Message: "the size is larger than the log"}},
-		{name: "a record is hidden", about: onPath("/records", "events=true"), change: without(7), want: answer("/records?events=true", "rows[7]", "a row is left out")},
-		{name: "the first record is hidden", about: onPath("/records", "kind=run_dag"), change: without(0), want: answer("/records?kind=run_dag", "rows[0]", "a row is left out")},
+		{name: "a record is hidden", about: onPath("/records", "events=true"), change: without(7), want: answer("/records?events=true", "rows[7]", "a row is missing")},
+		{name: "the first record is hidden", about: onPath("/records", "kind=run_dag"), change: without(0), want: answer("/records?kind=run_dag", "rows[0]", "a row is missing")},
 		{name: "a record is added", about: onPath("/records", "state=stale"), change: changeRows(func(rows answerRows) answerRows { return append(rows, rows[:min(1, len(rows))]...) }),
 			want: answer("/records?state=stale", "rows[1]", "a row is added")},
 		{name: "a record is shown twice", about: onPath("/records", "kind=ipc_record"), change: changeRows(func(rows answerRows) answerRows { return append(rows, rows[max(0, len(rows)-1):]...) }),
@@ -204,25 +204,25 @@ func TestLiesAreNamed(t *testing.T) {
 			want: answer("/records/"+cli.FormatUint(w.At["dag"])+"?derive=true", "redacted_by", "the value differs")},
 		{name: "an erasure by an invalid event", about: onPath("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = "nobody" }),
 			want: answer("/records?kind=run_dag", "rows[0]", "the row differs")},
-		{name: "a mismatch is hidden", about: onPath("/records", "mismatch=output_hash"), change: without(0), want: answer("/records?mismatch=output_hash", "rows[0]", "a row is left out")},
-		{name: "all mismatches are hidden", about: onPath("/records", "flag=mismatch"), change: changeRows(func(answerRows) answerRows { return answerRows{} }), want: answer("/records?flag=mismatch", "rows[0]", "a row is left out")},
-		{name: "a page is cut off", about: onPath("/records", "events=true", "cursor="), change: func(a map[string]any) { delete(a, "next") }, want: answer("/records?events=true", "rows[80]", "a row is left out")},
+		{name: "a mismatch is hidden", about: onPath("/records", "mismatch=output_hash"), change: without(0), want: answer("/records?mismatch=output_hash", "rows[0]", "a row is missing")},
+		{name: "all mismatches are hidden", about: onPath("/records", "flag=mismatch"), change: changeRows(func(answerRows) answerRows { return answerRows{} }), want: answer("/records?flag=mismatch", "rows[0]", "a row is missing")},
+		{name: "a page is cut off", about: onPath("/records", "events=true", "cursor="), change: func(a map[string]any) { delete(a, "next") }, want: answer("/records?events=true", "rows[80]", "a row is missing")},
 		{name: "pages without end", about: onPath("/records", "events=true", "cursor="), change: func(a map[string]any) { a["rows"], a["next"] = []any{}, "AAAA" },
 			want: answer("/records?events=true", "", "")},
-		{name: "a group is hidden", about: onPath("/drift/groups", "by=model", "state=live"), change: without(1), want: answer("/drift/groups?by=model&state=live", "rows[1]", "a row is left out")},
+		{name: "a group is hidden", about: onPath("/drift/groups", "by=model", "state=live"), change: without(1), want: answer("/drift/groups?by=model&state=live", "rows[1]", "a row is missing")},
 		{name: "a group has a wrong count", about: onPath("/drift/groups", "by=label%3An", "state=any"), change: first(func(row map[string]any) { row["runs"] = 1000 }),
 			want: answer("/drift/groups?by=label%3An&", "rows[0]", "the row differs")},
-		{name: "a run of a group is hidden", about: onPath("/drift/groups/model/m1", "state=live"), change: without(2), want: answer("/drift/groups/model/m1?state=live", "rows[2]", "a row is left out")},
+		{name: "a run of a group is hidden", about: onPath("/drift/groups/model/m1", "state=live"), change: without(2), want: answer("/drift/groups/model/m1?state=live", "rows[2]", "a row is missing")},
 		{name: "an output of a group is hidden", about: onPath("/drift/groups/model/m1", "state=any"), change: func(a map[string]any) {
 			outputs := a["outputs"].([]any)
 			a["outputs"] = outputs[min(1, len(outputs)):]
 		},
-			want: answer("/drift/groups/model/m1?state=any", "outputs[0]", "a row is left out")},
+			want: answer("/drift/groups/model/m1?state=any", "outputs[0]", "a row is missing")},
 		{name: "a cause is changed", about: onPath("/drift/timeline", "model=m1", "state=any"), change: first(func(row map[string]any) { row["cause"] = "nothing" }), want: answer("/drift/timeline?model=m1&state=any", "rows[0]", "the row differs")},
 		{name: "an effect is played down", about: onPath("/drift/effects", "variable=model"), change: func(a map[string]any) { a["changed"] = 0 }, want: answer("/drift/effects?a=", "changed", "the value differs")},
-		{name: "a pair is hidden", about: onPath("/drift/effects", "variable=model"), change: without(0), want: answer("/drift/effects?a=", "rows[0]", "a row is left out")},
+		{name: "a pair is hidden", about: onPath("/drift/effects", "variable=model"), change: without(0), want: answer("/drift/effects?a=", "rows[0]", "a row is missing")},
 		{name: "a failure is hidden", about: onPath("/run-dags/failures", "state=any"), change: func(a map[string]any) { a["total"] = 0 }, want: answer("/run-dags/failures?state=any", "total", "the value differs")},
-		{name: "a citation is hidden", about: onPath("/citation-sets/by-source/x"), change: without(0), want: answer("/citation-sets/by-source/x", "rows[0]", "a row is left out")},
+		{name: "a citation is hidden", about: onPath("/citation-sets/by-source/x"), change: without(0), want: answer("/citation-sets/by-source/x", "rows[0]", "a row is missing")},
 		{name: "a path is validated", about: onPath("/paths/p"), change: first(func(row map[string]any) { row["validated"] = false }), want: answer("/paths/p", "rows[0]", "the row differs")},
 		{name: "a source is registered", about: under("/sources/", ""), change: func(a map[string]any) { a["registered"] = a["registered"] != true }, want: answer("/sources/", "registered", "the value differs")},
 		{name: "a run is not found", about: onPath("/run-dags/failures", "state=live"), status: http.StatusNotFound, want: answer("/run-dags/failures?state=live", "", "the answer has a different status")},
@@ -242,7 +242,7 @@ func TestLiesAreNamed(t *testing.T) {
 		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is ahead of the log"}},
 		{name: "an index that stays behind", alone: true, about: onPath("/metrics"), text: func(text string) string {
 			return regexp.MustCompile(`(colophon_ledger_index_size\{.*\}) \d+`).ReplaceAllString(text, "$1 1")
-		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is behind the log: answers leave out the latest events"}},
+		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is behind the log: answers omit the latest events"}},
 	}
 	for _, told := range apart(lies) {
 		names := make([]string, len(told))

@@ -78,9 +78,9 @@ func TestConnectionErrorsNameTheCause(t *testing.T) {
 	input := filepath.Join(t.TempDir(), "lines")
 	require.NoError(t, os.WriteFile(input, []byte("{}\n"), 0o600))
 	for _, c := range []struct{ name, url, ca, says string }{
-		{"unknown authority", good.URL, "", "name the file of that authority's certificate with --ca-file"},
-		{"another authority", good.URL, otherCA, "no authority in " + otherCA + " signed the certificate"},
-		{"another name", elsewhere.URL, ca, "use a name that the certificate has"},
+		{"unknown authority", good.URL, "", "name the file of the CA certificate with --ca-file"},
+		{"another authority", good.URL, otherCA, "no CA in " + otherCA + " signed the certificate"},
+		{"another name", elsewhere.URL, ca, "use a name from the certificate"},
 		{"expired", expired.URL, ca, "the certificate has expired or is not valid yet"},
 		{"https to http", strings.Replace(plain.URL, "http:", "https:", 1), ca, "the server does not speak TLS at this address: use " + plain.URL},
 		{"http to https", strings.Replace(good.URL, "https:", "http:", 1), ca, "the server speaks TLS: use " + good.URL},

@@ -205,7 +205,7 @@ func rootOf(path proofs.TilePath, body []byte) (proofs.Hash, error) {
 	}
 	if !path.Entries {
 		if len(body) != proofs.FullTile*proofs.HashSize {
-			return proofs.Hash{}, fmt.Errorf("it has %d bytes", len(body))
+			return proofs.Hash{}, fmt.Errorf("the tile has the wrong size (%d bytes)", len(body))
 		}
 		for leaf := range slices.Chunk(body, proofs.HashSize) {
 			tree.Append(proofs.Hash(leaf))
@@ -217,7 +217,7 @@ func rootOf(path proofs.TilePath, body []byte) (proofs.Hash, error) {
 		return proofs.Hash{}, err
 	}
 	if len(entries) != proofs.FullTile {
-		return proofs.Hash{}, fmt.Errorf("it has %d entries", len(entries))
+		return proofs.Hash{}, fmt.Errorf("the bundle has only %d entries", len(entries))
 	}
 	for _, entry := range entries {
 		tree.Append(proofs.LeafHash(entry))

@@ -189,7 +189,7 @@ func checkEmpty(data string) error {
 		switch entry.Name() {
 		case "marks", "keys", filepath.Base(datadir.RestoreFolder(data)):
 		default:
-			return cli.StateErrorf("%s is not empty (it has %q): restore into another folder, or move everything but marks and keys away", data, entry.Name())
+			return cli.StateErrorf("%s is not empty (it has %q): restore into another folder, or move everything except marks and keys elsewhere", data, entry.Name())
 		}
 	}
 	return nil

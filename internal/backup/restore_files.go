@@ -93,10 +93,10 @@ func RestoreFile(store Store, f StoredFile, dir string) error {
 	switch folder {
 	case "db/", "access/", "keys/":
 	default:
-		return errors.New("it is not a file of a data folder")
+		return errors.New("the file does not belong in a data folder")
 	}
 	if base == "" || !filepath.IsLocal(base) || filepath.Base(base) != base {
-		return errors.New("it is not a valid file name")
+		return errors.New("the file name is not valid")
 	}
 	to := filepath.Join(dir, filepath.FromSlash(folder))
 	if err := os.MkdirAll(to, 0o700); err != nil {

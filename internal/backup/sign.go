@@ -99,7 +99,7 @@ func (m *Manifest) Authenticate(trusted []*proofs.Verifier) error {
 		}
 	}
 	if !vouched {
-		return errors.New("it has no ledger with events, so no key signed it")
+		return errors.New("the backup has no ledger with events, so no key signed it")
 	}
 	return nil
 }

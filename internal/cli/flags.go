@@ -48,7 +48,7 @@ func wanted(invalid *pflag.InvalidValueError) error {
 	case "bool":
 		return errors.New("must be true or false")
 	case "duration":
-		return errors.New("must be a time like 500ms, 15s or 2m")
+		return errors.New("must be a duration like 500ms, 15s, or 2m")
 	}
 	return invalid.Unwrap()
 }

@@ -36,7 +36,7 @@ func (m *TimeFlag) Set(text string) error {
 		m.text = m.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
 		return nil
 	}
-	return fmt.Errorf("%q is not a time; write it like 2026-01-02T15:04:05Z, 2026-01-02, 7d or 12h", text)
+	return fmt.Errorf("%q is not a time; use a form like 2026-01-02T15:04:05Z, 2026-01-02, 7d, or 12h", text)
 }
 
 // duration parses a duration in Go's syntax, or a number of days or weeks such as 7d or 2w.

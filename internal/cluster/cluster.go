@@ -164,11 +164,11 @@ func (c *Cluster) every(ctx context.Context, pause time.Duration, wake <-chan st
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && !failing:
-			c.log.Warn("the leases of ledgers cannot be read or renewed: another server can take over this server's ledgers", "error", err)
+			c.log.Warn("the leases on ledgers cannot be read or renewed: another server can take over this server's ledgers", "error", err)
 		case err != nil: // the second failure in a row
 			c.leases.Reconnect(began, err)
 		case err == nil && failing:
-			c.log.Info("the leases of ledgers can be read and renewed again")
+			c.log.Info("the leases on ledgers can be read and renewed again")
 		}
 		next := pause
 		if failing = err != nil; failing {
@@ -259,13 +259,13 @@ func (c *Cluster) round(ctx context.Context) error {
 // writes. The error does not name the ledger.
 func (c *Cluster) FollowError() error {
 	if c.failed.Load() {
-		return errors.New("the database does not answer; the server's log says why")
+		return errors.New("the database does not respond; see the server's log for the cause")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.places {
 		if p.failing {
-			return errors.New("the server cannot follow a ledger, and shows an older state of it; its log names the ledger and the cause")
+			return errors.New("the server cannot follow a ledger, so it shows an older state; see the server's log for the ledger and the cause")
 		}
 	}
 	return nil
@@ -419,7 +419,7 @@ func (c *Cluster) take(ctx context.Context, name string, p *place) {
 	}
 	c.mu.Unlock()
 	if err := c.leases.Take(limited, name, resume, stale); err != nil {
-		c.log.Debug("this server could not take the lease of a ledger", "ledger", name, "error", err)
+		c.log.Debug("this server could not take the lease on a ledger", "ledger", name, "error", err)
 		return
 	}
 	c.mu.Lock()
@@ -439,11 +439,11 @@ func (c *Cluster) lead(ctx context.Context, name string, p *place) {
 	case err == nil:
 		err = l.CheckWritable(ctx)
 	case !errors.Is(err, ledger.ErrDamaged):
-		c.log.Warn("this server has taken the lease of a ledger but cannot open the ledger yet; trying again", "ledger", name, "error", err)
+		c.log.Warn("this server has taken the lease on a ledger but cannot open the ledger yet; trying again", "ledger", name, "error", err)
 		time.Sleep(beatPause)
 		return
 	}
-	c.log.Error("this server has taken the lease of a ledger but cannot write the ledger; giving up the lease", "ledger", name, "error", err)
+	c.log.Error("this server has taken the lease on a ledger but cannot write the ledger; giving up the lease", "ledger", name, "error", err)
 	c.mu.Lock()
 	p.unfit = time.Now().Add(unfitFor)
 	c.mu.Unlock()
@@ -476,7 +476,7 @@ func (c *Cluster) give(ctx context.Context, name string, p *place, to *postgres.
 	limited, cancel := context.WithTimeout(ctx, postgres.LeaseTime)
 	defer cancel()
 	if err := c.leases.Release(limited, name, to); err != nil {
-		c.log.Warn("the lease of a ledger could not be given up; another server can take the ledger when the lease expires", "ledger", name, "error", err)
+		c.log.Warn("the lease on a ledger could not be given up; another server can take the ledger when the lease expires", "ledger", name, "error", err)
 	} else if to != nil {
 		c.log.Info("passed the ledger to another server", "ledger", name, "server", to.Address)
 	}
@@ -577,7 +577,7 @@ func (c *Cluster) Close() error {
 	for _, l := range c.host.Ledgers() {
 		if c.leases.HoldsLease(l.Name()) {
 			if err := c.leases.Release(ctx, l.Name(), nil); err != nil {
-				c.log.Warn("the lease of a ledger could not be given up; another server can take the ledger when the lease expires", "ledger", l.Name(), "error", err)
+				c.log.Warn("the lease on a ledger could not be given up; another server can take the ledger when the lease expires", "ledger", l.Name(), "error", err)
 			}
 		}
 	}

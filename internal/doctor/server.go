@@ -200,7 +200,7 @@ const lastEvents = 16
 // askLog fetches the ledger's last few events and the receipt of the last one.
 func (l *ledgerAnswers) askLog(ctx context.Context, s *remote.Server) error {
 	if l.TreeSize == 0 {
-		return errors.New("the ledger has no event")
+		return errors.New("the ledger has no events")
 	}
 	var err error
 	if l.entries, err = l.events(ctx, s, l.TreeSize-min(lastEvents, l.TreeSize), lastEvents); err != nil {

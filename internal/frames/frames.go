@@ -78,7 +78,7 @@ func CheckManifest(text []byte, number uint64) error {
 		return err
 	}
 	if n := f.records(); number > firstManifest && n < leastRecords {
-		return fmt.Errorf("damaged: it has %d records, but must have at least %d", n, leastRecords)
+		return fmt.Errorf("damaged: the file has %d records, but must have at least %d", n, leastRecords)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (f file) check() error {
 	case f.oneBitOff(at):
 		return fmt.Errorf("damaged at byte %d: one bit has changed", at)
 	case f.hasSuccessor(at):
-		return fmt.Errorf("damaged at byte %d: data that was written later is intact", at)
+		return fmt.Errorf("damaged at byte %d, but the data written after it is intact, so this is not an incomplete write", at)
 	}
 	return nil
 }

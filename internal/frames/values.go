@@ -52,7 +52,7 @@ func readFooter(f vfs.File) (*valuesFile, error) {
 	}
 	sum := bits.RotateLeft32(crc32.Checksum(v.footer[4:], castagnoli), 17) + delta
 	if stored := binary.LittleEndian.Uint32(v.footer); stored != sum {
-		return nil, fmt.Errorf("%w: its checksum is %08x, but its bytes have %08x", ErrDamagedFooter, stored, sum)
+		return nil, fmt.Errorf("%w: the stored checksum is %08x, but the bytes have the checksum %08x", ErrDamagedFooter, stored, sum)
 	}
 	return v, nil
 }

@@ -177,7 +177,7 @@ func (r *Reader) ReadSpan(span *tracepb.Span) Item {
 	s.add(span.GetAttributes())
 	if total > MaxAttributes {
 		if s.isGeneration(true) {
-			item.Err = fmt.Errorf("it has %d attributes and events, but at most %d are allowed", total, MaxAttributes)
+			item.Err = fmt.Errorf("the span has %d attributes and events, but the limit is %d", total, MaxAttributes)
 		}
 		return item
 	}
@@ -231,7 +231,7 @@ func (r *Reader) ReadLogRecord(record *logspb.LogRecord) Item {
 	s.fromLog(record)
 	item.Source = s.name("log record")
 	if len(record.GetAttributes()) > MaxAttributes {
-		item.Err = fmt.Errorf("it has %d attributes, but at most %d are allowed", len(record.GetAttributes()), MaxAttributes)
+		item.Err = fmt.Errorf("the log record has %d attributes, but the limit is %d", len(record.GetAttributes()), MaxAttributes)
 		return item
 	}
 	s.add(record.GetAttributes())

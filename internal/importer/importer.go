@@ -89,7 +89,7 @@ func change(ctx context.Context, to *client.Ledger, l *line, a answer, counted *
 	} else {
 		seq, parseErr := strconv.ParseUint(a.seq, 10, 64)
 		if parseErr != nil {
-			return fmt.Errorf("%w to %s: its seq is %q", client.ErrUnexpectedAnswer, l.place(), a.seq)
+			return fmt.Errorf("%w to %s: the seq of the receipt is %q", client.ErrUnexpectedAnswer, l.place(), a.seq)
 		}
 		receipt, err = to.Records.SetState(ctx, seq, wire.StateChange{State: wire.State(c.State), Reason: c.Reason, ActionOrigin: origin}, options)
 	}

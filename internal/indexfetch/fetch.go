@@ -109,17 +109,17 @@ func (s *session) next(ctx context.Context) (*index.SnapshotPart, error) {
 	digest := sha256.Sum256(first.Rows)
 	next, err := hex.DecodeString(first.Next)
 	if err != nil {
-		return nil, fmt.Errorf("%w: next is %q", ErrMalformedAnswer, first.Next)
+		return nil, fmt.Errorf(`%w: the member "next" is %q`, ErrMalformedAnswer, first.Next)
 	}
 	s.bytes += uint64(len(first.Rows))
 	took := s.now().Sub(s.began)
 	switch {
 	case first.AsOf != s.size || first.RootHash != s.root:
-		return nil, fmt.Errorf("%w: it has the size %d and the root %s instead of %d and %s", ErrMalformedAnswer, first.AsOf, first.RootHash, s.size, s.root)
+		return nil, fmt.Errorf("%w: the part has the size %d and the root %s instead of %d and %s", ErrMalformedAnswer, first.AsOf, first.RootHash, s.size, s.root)
 	case hex.EncodeToString(digest[:]) != first.Digest:
 		return nil, ErrDigestMismatch
 	case first.Next != "" && len(first.Rows) < s.least():
-		return nil, fmt.Errorf("%w: it has %d bytes, and further parts follow", ErrTooShort, len(first.Rows))
+		return nil, fmt.Errorf("%w: the part has only %d bytes, but further parts follow", ErrTooShort, len(first.Rows))
 	case took > time.Minute && s.bytes/uint64(took.Seconds()) < minRate:
 		return nil, fmt.Errorf("%w: %d bytes in %s", ErrSlowServer, s.bytes, took.Round(time.Second))
 	}
@@ -165,7 +165,7 @@ func compare(first, other *wire.IndexPart) error {
 	case first.Layout != other.Layout:
 		return fmt.Errorf("%w: %q, not %q", ErrLayoutMismatch, other.Layout, first.Layout)
 	case first.AsOf != other.AsOf:
-		return fmt.Errorf("%w: it has the size %d instead of %d", ErrMalformedAnswer, other.AsOf, first.AsOf)
+		return fmt.Errorf("%w: the response has the size %d instead of %d", ErrMalformedAnswer, other.AsOf, first.AsOf)
 	case first.RootHash != other.RootHash:
 		return fmt.Errorf("%w at size %d", ErrRootMismatch, first.AsOf)
 	case first.Digest != other.Digest || first.Next != other.Next:
@@ -230,7 +230,7 @@ func (s *session) agree(ctx context.Context) ([]*wire.IndexPart, error) {
 			return answers, nil
 		}
 		if try == agreeTries-1 || ctx.Err() != nil {
-			return nil, fmt.Errorf("the servers did not serve their rows at the same size: %w", err)
+			return nil, fmt.Errorf("the servers returned rows at different tree sizes: %w", err)
 		}
 	}
 }

@@ -161,12 +161,12 @@ func TestLyingServers(t *testing.T) {
 		{"other digest", at(1, func(p *wire.IndexPart) { p.Digest = strings.Repeat("0", 64) }), ErrDigestMismatch, ""},
 		{"other root", at(1, func(p *wire.IndexPart) { p.RootHash = strings.Repeat("0", 64) }), ErrRootMismatch, "at size 60"},
 		{"changing root", at(2, func(p *wire.IndexPart) { p.RootHash = strings.Repeat("0", 64) }), ErrMalformedAnswer, ""},
-		{"changing size", at(2, func(p *wire.IndexPart) { p.AsOf++ }), ErrMalformedAnswer, "it has the size 61"},
+		{"changing size", at(2, func(p *wire.IndexPart) { p.AsOf++ }), ErrMalformedAnswer, "has the size 61"},
 		{"other layout", at(1, func(p *wire.IndexPart) { p.Layout = "colophon index, layout 1" }), ErrLayoutMismatch, "layout 1"},
 		{"short parts", at(2, func(p *wire.IndexPart) {
 			digest := sha256.Sum256(p.Rows[:9])
 			p.Rows, p.Digest = p.Rows[:9], hex.EncodeToString(digest[:])
-		}), ErrTooShort, "it has 9 bytes"},
+		}), ErrTooShort, "the part has only 9 bytes"},
 		{"malformed cursor", at(2, func(p *wire.IndexPart) { p.Next = "xyz" }), ErrMalformedAnswer, `next is "xyz"`},
 	} {
 		t.Run(lie.name, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestServersAgreeWhileTheLogGrows(t *testing.T) {
 		}
 		return false
 	}}))
-	require.ErrorContains(t, err, "the servers did not serve their rows at the same size")
+	require.ErrorContains(t, err, "the servers returned rows at different tree sizes")
 }
 
 // Fetch fails if the server does not answer, or sends data too slowly.

@@ -116,7 +116,7 @@ func (c *copier) open() (err error) {
 		return err
 	}
 	if c.stored.Size > c.head.Size {
-		return fmt.Errorf("%w: the source has %d entries, the target has %d", errDiverged, c.head.Size, c.stored.Size)
+		return fmt.Errorf("%w: the source has %d entries, but the target has %d", errDiverged, c.head.Size, c.stored.Size)
 	}
 	if c.stored.Size > 0 {
 		last, err := c.from.Entry(c.ctx, c.stored.Size-1)
@@ -260,7 +260,7 @@ func (c *copier) content(digest storage.Hash) ([]byte, error) {
 		return nil, err
 	}
 	if sha256.Sum256(piece) != digest {
-		return nil, fmt.Errorf("%w: its bytes do not have the digest %x", storage.ErrDamaged, digest)
+		return nil, fmt.Errorf("%w: the bytes do not have the digest %x", storage.ErrDamaged, digest)
 	}
 	c.cache.Put(digest, piece)
 	return piece, nil

@@ -315,7 +315,7 @@ func sameLedgers(ctx context.Context, a, b storage.Database) error {
 			}
 		}
 		if !sameHead(heads[0], heads[1]) {
-			return fmt.Errorf("%w: ledger %q has %d entries in the source and %d in the target", errDiverged, info.Name, heads[0].Size, heads[1].Size)
+			return fmt.Errorf("%w: ledger %q has %d entries in the source, but %d in the target", errDiverged, info.Name, heads[0].Size, heads[1].Size)
 		}
 	}
 	return nil

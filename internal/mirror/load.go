@@ -273,7 +273,7 @@ func (l *load) checkFork(ctx context.Context) error {
 	if root == l.base.Root {
 		return nil
 	}
-	return refuse(fork, "the log of the copy is a fork: at size %d this server has verified the root %x, and the checkpoint of size %d covers the root %x; "+
+	return refuse(fork, "the log of the copy is a fork: at size %d this server has verified the root %x, but the checkpoint of size %d covers the root %x; "+
 		"keep both as evidence", size, l.base.Root, l.checkpoint.Size, root)
 }
 

@@ -87,7 +87,7 @@ func New(ctx context.Context, database *Database, host *ledger.Host, options Opt
 	case err != nil:
 		return nil, err
 	case keys != nil && len(keys.VerifiersFrom(options.Keys...)) == 0:
-		return nil, fmt.Errorf("%w: its key is %s", ErrOtherKey, keys.Current())
+		return nil, fmt.Errorf("%w: the key of the log is %s", ErrOtherKey, keys.Current())
 	}
 	running, stop := context.WithCancel(context.Background())
 	m.stop = stop
@@ -112,9 +112,9 @@ func (m *Mirror) FollowError() error {
 	case err == nil:
 		return nil
 	case reason != unavailable:
-		return fmt.Errorf("the server refuses the copy that it follows (%s), and shows the last state that it has verified; its log says why", reasons[reason])
+		return fmt.Errorf("the server refuses the copy that it follows (%s), so it shows the last verified state; see its log for the cause", reasons[reason])
 	}
-	return errors.New("the server cannot read the copy that it follows, and shows the last state that it has verified; its log says why")
+	return errors.New("the server cannot read the copy that it follows, so it shows the last verified state; see its log for the cause")
 }
 
 // firstPause is the pause after a first failure. It doubles with each further failure in a row.
@@ -192,9 +192,9 @@ func (m *Mirror) follow(ctx context.Context) error {
 	case err != nil:
 		return err
 	case info.Origin != n.checkpoint.Origin:
-		return refuse(fork, "the copy is of the log %.100q, and this server has the log %.100q; use another data folder for it", n.checkpoint.Origin, info.Origin)
+		return refuse(fork, "the copy is of the log %.100q, but this server has the log %.100q; use another data folder for it", n.checkpoint.Origin, info.Origin)
 	case n.checkpoint.Size < head.Size:
-		return refuse(rollback, "the copy has only %d events, and this server has already verified %d", n.checkpoint.Size, head.Size)
+		return refuse(rollback, "the copy has only %d events, but this server has already verified %d", n.checkpoint.Size, head.Size)
 	}
 	m.newest.Store(n.checkpoint.Size)
 	if !bytes.Equal(n.note, served.Checkpoint) {

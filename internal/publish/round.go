@@ -94,9 +94,9 @@ func (r *round) read(ctx context.Context) (*position, error) {
 		there, err := proofs.ParseLogKey(at.key.body)
 		switch {
 		case err != nil:
-			return nil, r.refuse("key", "it does not contain the keys of a log: %w", err)
+			return nil, r.refuse("key", "the object does not contain the keys of a log: %w", err)
 		case !keys.Contains(there.Current()):
-			return nil, r.refuse("key", "its newest key, %s, is not a key of this ledger", there.Current())
+			return nil, r.refuse("key", "the newest key, %s, is not a key of this ledger", there.Current())
 		}
 	}
 	if at.checkpoint.tag == "" {
@@ -105,16 +105,16 @@ func (r *round) read(ctx context.Context) (*position, error) {
 	checkpoint, err := proofs.OpenCheckpoint(at.checkpoint.body, keys.Verifiers()...)
 	switch {
 	case err != nil:
-		return nil, r.refuse("checkpoint", "it is not a checkpoint of this ledger: %w", err)
+		return nil, r.refuse("checkpoint", "the object is not a checkpoint of this ledger: %w", err)
 	case checkpoint.Size > r.head.Size:
-		return nil, r.refuse("checkpoint", "it covers %d events, but the ledger has %d: another server publishes the same ledger there, or this server's ledger was restored from an older copy", checkpoint.Size, r.head.Size)
+		return nil, r.refuse("checkpoint", "the checkpoint covers %d events, but the ledger has only %d: another server publishes the same ledger there, or this server's ledger was restored from an older copy", checkpoint.Size, r.head.Size)
 	}
 	root, err := r.ledger.Prover(ctx, r.head).Root(checkpoint.Size)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	if root != checkpoint.Root {
-		return nil, r.refuse("checkpoint", "at size %d it has the root %x, but the ledger has %x: the ledger was restored from an older copy and then received different events, or two servers have written it", checkpoint.Size, checkpoint.Root, root)
+		return nil, r.refuse("checkpoint", "at size %d the checkpoint has the root %x, but the ledger has %x: the ledger was restored from an older copy and then received different events, or two servers have written it", checkpoint.Size, checkpoint.Root, root)
 	}
 	at.size = checkpoint.Size
 	return at, nil
@@ -122,7 +122,7 @@ func (r *round) read(ctx context.Context) (*position, error) {
 
 // refuse returns an error that wraps errForeign and names the object at path.
 func (r *round) refuse(path, format string, args ...any) error {
-	return fmt.Errorf("%w: %s: %w; publish to another place, or move this copy away", errForeign, r.name(path), fmt.Errorf(format, args...))
+	return fmt.Errorf("%w: %s: %w; publish to another place, or remove this copy", errForeign, r.name(path), fmt.Errorf(format, args...))
 }
 
 // get reads a mutable object. It returns the zero object if the bucket does not have it.
@@ -134,9 +134,9 @@ func (r *round) get(ctx context.Context, path string) (object, error) {
 	case errors.Is(err, bucket.ErrNotFound):
 		return object{}, nil
 	case errors.Is(err, bucket.ErrTooLong):
-		return object{}, r.refuse(path, "it has more than %d bytes", maxNote)
+		return object{}, r.refuse(path, "the object has more than %d bytes", maxNote)
 	case err == nil && tag == "":
-		err = errors.New("the endpoint returned it without an ETag")
+		err = errors.New("the endpoint returned the object without an ETag")
 	}
 	return object{body, tag}, err
 }

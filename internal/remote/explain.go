@@ -105,17 +105,17 @@ func (s *Server) advice(err error) string {
 	var record tls.RecordHeaderError
 	switch {
 	case errors.As(err, &name):
-		return "the certificate is for another name: use a name that the certificate has, or give the server a certificate for this name"
+		return "the certificate is for a different host name: use a name from the certificate, or give the server a certificate for this name"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "the certificate has expired or is not valid yet: renew the server's certificate, or set this machine's clock"
 	case errors.As(err, &authority) && s.CAFile != "":
-		return fmt.Sprintf("no authority in %s signed the certificate: name the file of the server's own authority with --ca-file", s.CAFile)
+		return fmt.Sprintf("no CA in %s signed the certificate: name the file of the CA that issued it with --ca-file", s.CAFile)
 	case errors.As(err, &authority):
-		return "this machine does not know the authority that signed the certificate: name the file of that authority's certificate with --ca-file"
+		return "this machine does not trust the CA that signed the certificate: name the file of the CA certificate with --ca-file"
 	case errors.As(err, &verification):
-		return "the certificate is not valid: give the server a valid one, and name the file of its authority with --ca-file"
+		return "the certificate is not valid: give the server a valid one, and name the file of its CA with --ca-file"
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		return fmt.Sprintf("the server does not speak TLS at this address: use http%s", strings.TrimPrefix(s.URL, "https"))
 	}
-	return fmt.Sprintf("the server speaks TLS: use https%s (and --ca-file, if the authority of its certificate is your own)", strings.TrimPrefix(s.URL, "http"))
+	return fmt.Sprintf("the server speaks TLS: use https%s (and --ca-file, if its certificate is from a private CA)", strings.TrimPrefix(s.URL, "http"))
 }

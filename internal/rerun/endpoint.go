@@ -70,7 +70,7 @@ func NewEndpoint(at string, api API) (*Endpoint, error) {
 	case api == "":
 		api = Ollama
 	case api != Ollama && api != OpenAI:
-		return nil, cli.Exitf(cli.ExitUsage, "--api: %q is not valid; give ollama or openai", api)
+		return nil, cli.Exitf(cli.ExitUsage, "--api: invalid value %q; use ollama or openai", api)
 	}
 	return &Endpoint{API: api, base: base, http: &http.Client{
 		Transport: http.DefaultTransport.(*http.Transport).Clone(),
@@ -215,7 +215,7 @@ func (e *Endpoint) unanswered(ctx context.Context, target string, err error) err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		return cli.Exitf(cli.ExitUnreachable, "no complete answer from %s within %s; give a longer --timeout, or check that the endpoint's machine has enough memory for the model", target, e.Timeout)
+		return cli.Exitf(cli.ExitUnreachable, "no complete answer from %s within %s; use a longer --timeout, or check that the endpoint's machine has enough memory for the model", target, e.Timeout)
 	case errors.As(err, &certificate):
 		return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; install a certificate on the endpoint that this machine trusts", target, err)
 	case errors.Is(err, http.ErrSchemeMismatch):

@@ -268,7 +268,7 @@ func TestPromptMember(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(request.Body), `"prompt":"{\"prompt\":[`)
 	_, err = e.NewRequest(record, "n")
-	require.ErrorContains(t, err, "neither a text nor a list of messages")
+	require.ErrorContains(t, err, "neither a string nor a list of messages")
 	_, err = e.NewRequest(record, "question")
 	require.ErrorContains(t, err, `has no member "question"; it has instruction, n, prompt, turns`)
 }
@@ -301,7 +301,7 @@ func TestEndpointURLs(t *testing.T) {
 		require.Equal(t, cli.ExitUsage, exitCode(t, err))
 	}
 	_, err := rerun.NewEndpoint("http://h", "other")
-	require.ErrorContains(t, err, "give ollama or openai")
+	require.ErrorContains(t, err, "use ollama or openai")
 }
 
 func exitCode(t *testing.T, err error) int {
@@ -349,11 +349,11 @@ func TestEndpointFails(t *testing.T) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, `{"response":`)
 		}, cli.ExitUnreachable, "no answer from http://127.0.0.1"},
-		"silent": {"", "", "", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, cli.ExitUnreachable, "give a longer --timeout"},
+		"silent": {"", "", "", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, cli.ExitUnreachable, "use a longer --timeout"},
 		"slow": {"", "", "", func(w http.ResponseWriter, r *http.Request) {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
-		}, cli.ExitUnreachable, "give a longer --timeout"},
+		}, cli.ExitUnreachable, "use a longer --timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := startLLM(t)

@@ -160,9 +160,9 @@ func (c Config) validate() error {
 	case c.TLSClientCA != "" && c.TLSCert == "":
 		return errors.New("tls-client-ca: set tls-cert and tls-key too")
 	case c.LogFormat != "text" && c.LogFormat != "json":
-		return fmt.Errorf("log-format: %q is neither text nor json", c.LogFormat)
+		return fmt.Errorf("log-format: invalid value %q; use text or json", c.LogFormat)
 	case c.IndexCache != 0 && c.IndexCache < index.MinMemory:
-		return fmt.Errorf("index-cache: %d bytes are too few; the index needs %dMiB", c.IndexCache, index.MinMemory>>20)
+		return fmt.Errorf("index-cache: %d bytes are not enough; the index needs at least %dMiB", c.IndexCache, index.MinMemory>>20)
 	case c.ShutdownLimit < 0:
 		return fmt.Errorf("shutdown-limit: %s is negative", c.ShutdownLimit)
 	}
@@ -202,7 +202,7 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.AccessFile, "access-file", c.AccessFile, "YAML `file` that says what OpenID Connect tokens and client certificates may do")
 	flags.StringVar(&c.TLSCert, "tls-cert", c.TLSCert, "PEM `file` of the server's certificate; with it, the server uses https")
 	flags.StringVar(&c.TLSKey, "tls-key", c.TLSKey, "PEM `file` of the certificate's key")
-	flags.StringVar(&c.TLSClientCA, "tls-client-ca", c.TLSClientCA, "PEM `file` of the authorities that sign client certificates")
+	flags.StringVar(&c.TLSClientCA, "tls-client-ca", c.TLSClientCA, "PEM `file` of the CAs that sign client certificates")
 	flags.TextVar(&c.AllowHost, "allow-host", c.AllowHost, "`names`, separated by commas, that a server without authentication accepts in the Host header in addition to localhost; default: none if it listens on loopback, otherwise any")
 	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "separate `address`, host:port, that serves /metrics without authentication")
 	flags.StringVar(&c.OTLPGRPCListen, "otlp-grpc-listen", c.OTLPGRPCListen, "`address`, host:port, that serves OTLP by gRPC, usually with port 4317; default: OTLP by HTTP only, on --listen")

@@ -130,7 +130,7 @@ func TestChangedCertificatesAreReloaded(t *testing.T) {
 	withCertificate(t, s, "second")
 	serves("second")
 	serves("second")
-	require.Equal(t, 1, strings.Count(log.String(), "loaded the certificate again"))
+	require.Equal(t, 1, strings.Count(log.String(), "reloaded the certificate"))
 
 	// While the certificate and the key do not match, or one of the files is missing, the server continues
 	// to use the last valid pair.

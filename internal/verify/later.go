@@ -82,7 +82,7 @@ func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proof
 			return fmt.Errorf("%w: the earlier checkpoint has the origin %.100q, but %s has %.100q", ErrNotLater, earlier.Origin, name, signed.Origin)
 		}
 		if err := proofs.VerifyConsistency(earlier.Size, signed.Size, earlier.Root, signed.Root, path); err != nil {
-			return fmt.Errorf("%w: %s has a tree of %d entries, and this receipt or checkpoint has %d (fetch the file again with first=%d): %w", ErrNotLater, name, signed.Size, earlier.Size, earlier.Size, err)
+			return fmt.Errorf("%w: %s covers a tree of %d entries, but this receipt or checkpoint covers %d; fetch the file again with first=%d: %w", ErrNotLater, name, signed.Size, earlier.Size, earlier.Size, err)
 		}
 		return nil
 	}, nil

@@ -90,7 +90,7 @@ func verifyText(n *proofs.NestedProof, text []byte) error {
 		return fmt.Errorf("%w: the text ends with an extra line feed; remove it", ErrTextMismatch)
 	}
 	if n.Citation != nil {
-		return fmt.Errorf("%w: its chunk hash is %s, but the citation's is %s", ErrTextMismatch, rules.ChunkHash(text), n.Citation.ChunkHash)
+		return fmt.Errorf("%w: the text has the chunk hash %s, but the citation's is %s", ErrTextMismatch, rules.ChunkHash(text), n.Citation.ChunkHash)
 	}
 	return fmt.Errorf("%w: the hash of stage %.100q is %x, but the %d bytes of text have a different hash", ErrTextMismatch, n.Stage.Name, n.Stage.Hash, len(text))
 }

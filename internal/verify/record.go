@@ -40,7 +40,7 @@ func verifyRecord(body, posted []byte) error {
 	}
 	defer r.Release()
 	if want := e.Digest(); r.Digest != want {
-		return fmt.Errorf("%w: its digest is %x, but the event's is %x", ErrOtherRecord, r.Digest, want)
+		return fmt.Errorf("%w: the record's digest is %x, but the event has %x", ErrOtherRecord, r.Digest, want)
 	}
 	if rules := string(e.Rules.Raw()); rules != strconv.Itoa(record.RulesVersion) {
 		return fmt.Errorf("%w: the event was computed by version %s of the rules, but this program has version %d; use the version of colophon that wrote it", ErrValueMismatch, rules, record.RulesVersion)
@@ -65,7 +65,7 @@ func verifyRecord(body, posted []byte) error {
 	if !found {
 		return nil // the two events are the same JSON, spelled differently
 	}
-	return fmt.Errorf("%w: %s: the event has %s, computed %s", ErrValueMismatch, pointer, shown(says), shown(computed))
+	return fmt.Errorf("%w: %s: the event has %s, but the computed value is %s", ErrValueMismatch, pointer, shown(says), shown(computed))
 }
 
 // parsePosted parses a record of the given kind. The record may also be a line of an import file,
@@ -76,14 +76,14 @@ func parsePosted(limits record.Limits, kind record.Kind, posted []byte) (*record
 		root := document.Root()
 		if own := root.Member("kind"); own.IsGiven() && root.Member("record").IsGiven() {
 			if string(own.Text()) != string(kind) {
-				return nil, fmt.Errorf("%w: its kind is %.100q, but the event is about a record of kind %.100q", ErrOtherRecord, own.Text(), kind)
+				return nil, fmt.Errorf("%w: the record's kind is %.100q, but the event is about a record of kind %.100q", ErrOtherRecord, own.Text(), kind)
 			}
 			posted = root.Member("record").Raw()
 		}
 	}
 	r, err := limits.Parse(kind, posted)
 	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
-		return nil, fmt.Errorf("%w: it is not a record of kind %.100q: %w", ErrOtherRecord, kind, err)
+		return nil, fmt.Errorf("%w: the file is not a record of kind %.100q: %w", ErrOtherRecord, kind, err)
 	}
 	return r, err
 }

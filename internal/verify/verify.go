@@ -31,7 +31,7 @@ var (
 // AllVerdicts lists the ways in which a verification can fail, with their exit codes.
 func AllVerdicts() []Verdict {
 	return []Verdict{
-		{17, "no_proof", "a minimal receipt, which carries no proof; ask for it again: GET …/records/SEQ/receipt", proofs.ErrNoProof},
+		{17, "no_proof", "a minimal receipt, which carries no proof; request it again: GET …/records/SEQ/receipt", proofs.ErrNoProof},
 		{11, "wrong_key", "signed with a key other than the one given, so it says nothing about that ledger", proofs.ErrWrongKey},
 		{11, "wrong_key", "signed with a key of the log that was already retired, so it says nothing about that ledger", proofs.ErrRetired},
 		{11, "wrong_key", "signed with the key given, but for a log of another origin", proofs.ErrOrigin},

@@ -77,7 +77,7 @@ func LoadHooks(path string) ([]Hook, error) {
 		return nil, fmt.Errorf("parsing %s: %w", path, err)
 	}
 	if len(hooks) > maxHooks {
-		return nil, fmt.Errorf("%s has %d hooks, but at most %d are allowed", path, len(hooks), maxHooks)
+		return nil, fmt.Errorf("%s has %d hooks, but the limit is %d", path, len(hooks), maxHooks)
 	}
 	for i := range hooks {
 		h := &hooks[i]

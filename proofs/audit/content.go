@@ -60,7 +60,7 @@ func (c *contentCheck) check(e *event.Body, body []byte) error {
 	for _, named := range e.Common.Contents {
 		digest, err := proofs.ParseHash(string(named.Digest))
 		if err != nil {
-			return damaged(KindEvent, e.Seq, "its content %.100q: %v", named.Name, err)
+			return damaged(KindEvent, e.Seq, "the event's content %.100q has an invalid digest: %v", named.Name, err)
 		}
 		good, wrong := &c.report.Contents, ""
 		if redacted {
@@ -147,11 +147,11 @@ func (c *contentCheck) notStored(seq uint64, digest proofs.Hash, size uint64) (s
 	// Content that is not kept for this record would be erased once the other records are redacted.
 	switch kept, err := c.stored.HasReference(c.ctx, digest, seq); {
 	case err != nil:
-		return "cannot read whether it is kept for this record: " + err.Error(), onlyUnavailable(err)
+		return "checking whether the content is kept for this record: " + err.Error(), onlyUnavailable(err)
 	case !kept:
-		return "it is stored, but no reference keeps it for this record", nil
+		return "the content is stored, but no reference keeps it for this record", nil
 	case held != size:
-		return fmt.Sprintf("it has %d bytes, but the event gives the size %d", held, size), nil
+		return fmt.Sprintf("the content has %d bytes, but the event gives the size %d", held, size), nil
 	}
 	return "", nil
 }
@@ -179,14 +179,14 @@ func (c *contentCheck) notErased(digest proofs.Hash) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "cannot read whether it is erased: " + err.Error(), onlyUnavailable(err)
+		return "checking whether the content is erased: " + err.Error(), onlyUnavailable(err)
 	}
 	first, err := c.stored.FirstReference(c.ctx, digest)
 	if errors.Is(err, ErrAbsent) {
-		return "not erased: no record needs it, but its bytes are stored", nil
+		return "not erased: no record needs the content, but it is still stored", nil
 	}
 	if err != nil {
-		return "cannot read which records need it: " + err.Error(), onlyUnavailable(err)
+		return "finding the records that need the content: " + err.Error(), onlyUnavailable(err)
 	}
 	wrong, err := c.notNeeded(first, digest)
 	if wrong != "" || err != nil {
@@ -207,7 +207,7 @@ func (c *contentCheck) notNeeded(seq uint64, digest proofs.Hash) (string, error)
 		return "", err
 	}
 	if redacted {
-		return fmt.Sprintf("not erased: it is kept for record %d, which event %d has redacted", seq, by), nil
+		return fmt.Sprintf("not erased: the content is kept for record %d, which event %d has redacted", seq, by), nil
 	}
 	e, known, err := c.reread.stored(seq)
 	if err != nil || !known && seq < c.head.Size {
@@ -220,5 +220,5 @@ func (c *contentCheck) notNeeded(seq uint64, digest proofs.Hash) (string, error)
 			}
 		}
 	}
-	return fmt.Sprintf("not erased: it is kept for record %d, which does not name it", seq), nil
+	return fmt.Sprintf("not erased: the content is kept for record %d, which does not name this content", seq), nil
 }

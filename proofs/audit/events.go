@@ -50,12 +50,12 @@ func newEventCheck(options Options, signers *signerCheck, uses *useCheck, verbs 
 // to check.
 func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 	if err := c.document.Parse(body); err != nil {
-		return nil, damaged(KindEvent, seq, "its body is not JSON: %v", err)
+		return nil, damaged(KindEvent, seq, "the event's body is not JSON: %v", err)
 	}
 	e := &c.body
 	e.Decode(c.document.Root())
 	if e.Seq != seq {
-		return nil, damaged(KindEvent, seq, "its seq is %d", e.Seq)
+		return nil, damaged(KindEvent, seq, "the event's seq is %d", e.Seq)
 	}
 	if err := c.frame(e); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 		return nil, damaged(KindEvent, seq, "%v", err)
 	}
 	if (e.Kind == record.LedgerCreated) != (seq == 0) {
-		return nil, damaged(KindEvent, seq, "its kind is %s, but the first event, and only the first, has the kind %s", e.Kind, record.LedgerCreated)
+		return nil, damaged(KindEvent, seq, "the event's kind is %s, but the first event, and only the first, must have the kind %s", e.Kind, record.LedgerCreated)
 	}
 	if err := c.checker.Check(e); err != nil {
 		return nil, eventDamage(seq, err)
@@ -85,17 +85,17 @@ func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 // frame checks the members that every event has.
 func (c *eventCheck) frame(e *event.Body) error {
 	if event.Uint64OrZero(e.Version) != record.EventVersion {
-		return damaged(KindEvent, e.Seq, "its version v is %.100s, but this program supports only %d", event.SourceForMessage(e.Version), record.EventVersion)
+		return damaged(KindEvent, e.Seq, `the event's "v" is %.100s, but this program supports only %d`, event.SourceForMessage(e.Version), record.EventVersion)
 	}
 	if event.Uint64OrZero(e.Rules) != record.RulesVersion {
-		return damaged(KindEvent, e.Seq, "its rules version is %.100s, but this program supports only %d", event.SourceForMessage(e.Rules), record.RulesVersion)
+		return damaged(KindEvent, e.Seq, `the event's "rules" is %.100s, but this program supports only %d`, event.SourceForMessage(e.Rules), record.RulesVersion)
 	}
 	if !e.Kind.IsKnown() {
-		return damaged(KindEvent, e.Seq, "its kind is %.100q, which is unknown", e.Kind)
+		return damaged(KindEvent, e.Seq, "the event's kind is %.100q, which is unknown", e.Kind)
 	}
 	if len(c.actor) == 0 || !bytes.Equal(e.Actor, c.actor) {
 		if !record.IsActor(e.Actor) {
-			return damaged(KindEvent, e.Seq, "its actor is %.400q, which is not a valid actor name", e.Actor)
+			return damaged(KindEvent, e.Seq, "the event's actor is %.400q, which is not a valid actor name", e.Actor)
 		}
 		c.actor = append(c.actor[:0], e.Actor...)
 	}
@@ -103,7 +103,7 @@ func (c *eventCheck) frame(e *event.Body) error {
 		c.ledger = string(e.Ledger)
 	}
 	if string(e.Ledger) != c.ledger || e.Seq == 0 && !record.IsLedgerName(e.Ledger) {
-		return damaged(KindEvent, e.Seq, "its ledger is %.100q, but this one is %.100q", e.Ledger, c.ledger)
+		return damaged(KindEvent, e.Seq, "the event's ledger is %.100q, but the log's ledger is %.100q", e.Ledger, c.ledger)
 	}
 	return c.checkTime(e)
 }
@@ -113,13 +113,13 @@ func (c *eventCheck) frame(e *event.Body) error {
 func (c *eventCheck) checkTime(e *event.Body) error {
 	text := e.TimeText
 	if !c.isSameSecond(text) && !moment.IsEventTime(text) {
-		return damaged(KindEvent, e.Seq, "its time %.100q is not RFC 3339 in UTC with microseconds", text)
+		return damaged(KindEvent, e.Seq, "the event's time %.100q is not RFC 3339 in UTC with microseconds", text)
 	}
 	if bytes.Compare(text, c.time) < 0 {
-		return damaged(KindEvent, e.Seq, "its time %s is before the previous event's, %s", text, c.time)
+		return damaged(KindEvent, e.Seq, "the event's time %s is before the previous event's, %s", text, c.time)
 	}
 	if len(c.latest) > 0 && bytes.Compare(text, c.latest) > 0 {
-		return damaged(KindEvent, e.Seq, "its time is %s, but this machine's clock shows %s: either the server's clock was wrong then, or this machine's clock is wrong now",
+		return damaged(KindEvent, e.Seq, "the event's time is %s, but this machine's clock shows %s: either the server's clock was wrong then, or this machine's clock is wrong now",
 			text, c.now.UTC().Format(moment.Layout))
 	}
 	c.time = append(c.time[:0], text...)
@@ -152,7 +152,7 @@ func (c *eventCheck) byKind(e *event.Body) error {
 	case record.KeyRotated:
 		key := record.RotationIdempotencyKey(c.signers.history.NumChanges() + 1)
 		if e.Common.Key == nil || *e.Common.Key != key {
-			return damaged(KindKey, e.Seq, "it does not claim the idempotency key of this rotation, %x", key)
+			return damaged(KindKey, e.Seq, "the event does not claim the idempotency key of this rotation, %x", key)
 		}
 		return c.signers.rotated(e)
 	case record.ContentRedacted:
@@ -177,9 +177,9 @@ func (c *eventCheck) byKind(e *event.Body) error {
 func (c *eventCheck) payloadMembers(e *event.Body) error {
 	switch has := e.IPC.Members != nil; {
 	case has && c.members == "":
-		return checkDamaged(e.Seq, "payload_members", "it has digests of payload members, but the first event commits to no secret for them")
+		return checkDamaged(e.Seq, "payload_members", "the event has digests of payload members, but the first event commits to no secret for them")
 	case !has && c.members != "" && e.IPC.HasPayload:
-		return checkDamaged(e.Seq, "payload_members", "it has no digests of payload members, but the first event commits to a secret for them")
+		return checkDamaged(e.Seq, "payload_members", "the event has no digests of payload members, but the first event commits to a secret for them")
 	}
 	return nil
 }
@@ -190,13 +190,13 @@ func (c *eventCheck) payloadMembers(e *event.Body) error {
 func notCanonical(e *event.Body, body pyjson.Value) error {
 	var again pyjson.Document
 	if err := again.Parse(e.Encode()); err != nil {
-		return damaged(KindEvent, e.Seq, "its fields cannot be written as an event: %v", err)
+		return damaged(KindEvent, e.Seq, "cannot encode the event's fields: %v", err)
 	}
 	pointer, has, makes, found := event.FirstDifference(body, again.Root(), nil)
 	if !found {
-		return damaged(KindEvent, e.Seq, "its body is not in canonical form")
+		return damaged(KindEvent, e.Seq, "the event's body is not in canonical form")
 	}
-	const wrong = "at %.200q it has %.100s, but an event of its kind with these fields has %.100s"
+	const wrong = "at %.200q the event has %.100s, but an event of this kind with these fields has %.100s"
 	if rest, isCheck := strings.CutPrefix(pointer, "/checks/"); isCheck {
 		name, _, _ := strings.Cut(rest, "/")
 		return checkDamaged(e.Seq, unescapePointer.Replace(name), wrong, pointer, event.SourceForMessage(has), event.SourceForMessage(makes))

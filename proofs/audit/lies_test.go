@@ -57,7 +57,7 @@ func TestEmptyLogs(t *testing.T) {
 	damage := newAuditor().walk(t, m).Damage
 	require.NotNil(t, damage)
 	require.Equal(t, KindCheckpoint, damage.Kind)
-	require.Contains(t, damage.Message, "no log is empty")
+	require.Contains(t, damage.Message, "a log is never empty")
 }
 
 // surplus is a log whose Entries yields an error after the last entry.

@@ -28,9 +28,9 @@ func (c *redactionCheck) checkList(seq uint64, list *seqs.List) error {
 		case err != nil:
 			return err
 		case !redacted:
-			return damaged(KindRedaction, seq, "it redacts record %d, which is not redacted in storage", s)
+			return damaged(KindRedaction, seq, "the event redacts record %d, which is not redacted in storage", s)
 		case by > seq:
-			return damaged(KindRedaction, seq, "it redacts record %d, but storage names the later event %d", s, by)
+			return damaged(KindRedaction, seq, "the event redacts record %d, but storage names the later event %d", s, by)
 		}
 	}
 	return nil
@@ -44,7 +44,7 @@ func (c *redactionCheck) redactedBy(seq uint64) (by uint64, redacted bool, err e
 	case errors.Is(err, ErrAbsent):
 		return 0, false, nil
 	case err != nil:
-		return 0, false, readDamage(err, damaged(KindRedaction, seq, "cannot read whether it is redacted: %v", err))
+		return 0, false, readDamage(err, damaged(KindRedaction, seq, "checking whether the record is redacted: %v", err))
 	}
 	return by, true, nil
 }
@@ -75,7 +75,7 @@ func (c *redactionCheck) checkPair(seq, by uint64) error {
 func (c *redactionCheck) finish() error {
 	for r, err := range c.stored.Redactions(c.ctx) {
 		if err != nil {
-			return readDamage(err, damaged(KindRedaction, c.head.Size, "the redactions cannot be listed: %v", err))
+			return readDamage(err, damaged(KindRedaction, c.head.Size, "cannot list the redactions: %v", err))
 		}
 		if r.Seq < c.head.Size && r.By < c.head.Size {
 			continue

@@ -34,14 +34,14 @@ func entryAgain(ctx context.Context, log PublishedLog, seq uint64, leaf proofs.H
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			return nil, readDamage(err, damaged(KindTruncated, seq, "it was read before, but cannot be read again: %v", err))
+			return nil, readDamage(err, damaged(KindTruncated, seq, "the entry was read before, but cannot be read again: %v", err))
 		}
 		if got := proofs.LeafHash(entry); got != leaf {
-			return nil, damaged(KindEntry, seq, "its leaf hash is %x, but was %x when it was read first", got, leaf)
+			return nil, damaged(KindEntry, seq, "the entry's leaf hash is %x, but was %x when it was first read", got, leaf)
 		}
 		return bytes.Clone(entry), nil
 	}
-	return nil, damaged(KindTruncated, seq, "it was read before, but is now missing")
+	return nil, damaged(KindTruncated, seq, "the entry was read before, but is now missing")
 }
 
 // rereader reads events in any order, independently of the walk. An event is valid until the next
@@ -57,7 +57,7 @@ func (r *rereader) walked(seq uint64) (event.Event, error) {
 	tile, err := proofs.NewProver(r.tree.Snapshot(), nil, r.past.Tile).Tile(0, index)
 	switch {
 	case err != nil && r.isStored:
-		return event.Event{}, readDamage(err, tileDamaged(r.path(0, index), slot, "it was read before, but cannot be read again: %v", err))
+		return event.Event{}, readDamage(err, tileDamaged(r.path(0, index), slot, "the tile was read before, but cannot be read again: %v", err))
 	case err != nil:
 		return event.Event{}, fmt.Errorf("reading the kept tile of entry %d: %w", seq, err)
 	}

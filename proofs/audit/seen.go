@@ -23,7 +23,7 @@ func (c *seenCheck) checkBefore() error {
 	now := c.checkpoint
 	for _, s := range c.checkpoints {
 		if s.Origin != now.Origin {
-			return damaged(KindCheckpoint, now.Size, "its origin is %.100q, but %s saw %.100q", now.Origin, s.By, s.Origin)
+			return damaged(KindCheckpoint, now.Size, "the checkpoint's origin is %.100q, but %s saw the origin %.100q", now.Origin, s.By, s.Origin)
 		}
 		if s.Size == now.Size && s.Root != now.Root {
 			return c.forked(now.Size, s.By, s.Root, now.Root)
@@ -34,11 +34,11 @@ func (c *seenCheck) checkBefore() error {
 	}
 	for _, s := range c.checkpoints {
 		if s.Size > now.Size {
-			return damaged(KindRollback, now.Size, "the log has %d entries, but %s saw %d", now.Size, s.By, s.Size)
+			return damaged(KindRollback, now.Size, "the log has only %d entries, but %s saw %d", now.Size, s.By, s.Size)
 		}
 	}
 	if walked := c.size(); walked > now.Size {
-		return damaged(KindRollback, now.Size, "the log has %d entries, but %s read %d", now.Size, earlierWalk, walked)
+		return damaged(KindRollback, now.Size, "the log has only %d entries, but %s read %d", now.Size, earlierWalk, walked)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (c *signerCheck) open(walked uint64) error {
 	case err != nil:
 		return damaged(KindCheckpoint, c.head.Size, "%v", err)
 	case checkpoint.Size == 0 && !c.isStored:
-		return damaged(KindCheckpoint, 0, "it covers no events, but no log is empty: the first event creates the ledger")
+		return damaged(KindCheckpoint, 0, "the checkpoint covers no events, but a log is never empty: its first event creates the ledger")
 	}
 	c.checkpoint = checkpoint
 	return nil
@@ -39,11 +39,11 @@ func (c *signerCheck) open(walked uint64) error {
 // with the key in that event.
 func (c *signerCheck) created(e *event.Body) error {
 	if origin := string(e.Created.Origin); origin != c.checkpoint.Origin {
-		return damaged(KindEvent, e.Seq, "it creates a ledger with the origin %.100q, but the checkpoint's origin is %.100q", origin, c.checkpoint.Origin)
+		return damaged(KindEvent, e.Seq, "the event creates a ledger with the origin %.100q, but the checkpoint's origin is %.100q", origin, c.checkpoint.Origin)
 	}
 	first, err := proofs.ParseVerifier(string(e.Created.VerifierKey))
 	if err != nil {
-		return damaged(KindEvent, e.Seq, "it creates a ledger with the key %.200q, which is not a verifier key: %v", e.Created.VerifierKey, err)
+		return damaged(KindEvent, e.Seq, "the event creates a ledger with the key %.200q, which is not a verifier key: %v", e.Created.VerifierKey, err)
 	}
 	c.history = proofs.NewKeyHistory(first)
 	return nil
@@ -52,7 +52,7 @@ func (c *signerCheck) created(e *event.Body) error {
 // rotated adds a key rotation to the history.
 func (c *signerCheck) rotated(e *event.Body) error {
 	if err := c.history.AddRecord(e.Seq, e.Detail); err != nil {
-		return damaged(KindEvent, e.Seq, "it changes the log's key: %v", err)
+		return damaged(KindEvent, e.Seq, "the event changes the log's key: %v", err)
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (c *signerCheck) finish() error {
 		return nil
 	}
 	if !slices.ContainsFunc(c.verifiers, c.history.Contains) {
-		return damaged(KindEvent, 0, "it creates a ledger that has none of the trusted keys")
+		return damaged(KindEvent, 0, "the event creates a ledger that has none of the trusted keys")
 	}
 	if _, err := c.history.OpenCheckpoint(c.head.Checkpoint, c.verifiers...); isSignatureError(err) {
 		return damaged(KindSignature, c.head.Size, "%v", err)

@@ -68,7 +68,7 @@ func (p *storedPast) checkKey(u *KeyUse, holder uint64) error {
 	case u.Role == ClaimsKey && got.Record != about:
 		return damaged(KindKey, u.Seq, "key %x belongs to the record %x, but the event is about %x", u.Key, got.Record, about)
 	case u.Role == RefusedForKey && got.Record == about:
-		return damaged(KindKey, u.Seq, "it refuses a record because event %d holds the key %x, but that event has the same record", u.First, u.Key)
+		return damaged(KindKey, u.Seq, "the event refuses a record because event %d holds the key %x, but that event has the same record", u.First, u.Key)
 	}
 	return nil
 }

@@ -27,14 +27,14 @@ func (t *target) path(level uint8, index uint64) proofs.TilePath {
 func (t *target) servedTile(path proofs.TilePath, needed int) ([]byte, error) {
 	tile, err := t.source.Tile(t.ctx, path.Level, path.Index)
 	if err != nil {
-		return nil, readDamage(err, tileDamaged(path, 0, "it cannot be read: %v", err))
+		return nil, readDamage(err, tileDamaged(path, 0, "the tile cannot be read: %v", err))
 	}
 	n := len(tile)
 	if n%proofs.HashSize != 0 || n > proofs.FullTile*proofs.HashSize {
-		return nil, tileDamaged(path, 0, "it has %d bytes, but a tile consists of at most %d hashes of %d bytes", n, proofs.FullTile, proofs.HashSize)
+		return nil, tileDamaged(path, 0, "the tile has %d bytes, but a tile consists of at most %d hashes of %d bytes", n, proofs.FullTile, proofs.HashSize)
 	}
 	if n < needed*proofs.HashSize {
-		return nil, tileDamaged(path, uint64(n/proofs.HashSize), "it has %d hashes, but the log requires %d", n/proofs.HashSize, needed)
+		return nil, tileDamaged(path, uint64(n/proofs.HashSize), "the tile has %d hashes, but the log requires %d", n/proofs.HashSize, needed)
 	}
 	return tile, nil
 }

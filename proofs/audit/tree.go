@@ -44,7 +44,7 @@ func (t *treeCheck) check(seq uint64, entry []byte) (leaf proofs.Hash, body []by
 		return leaf, nil, damaged(KindEntry, seq, "%v", err)
 	}
 	if prev != t.tip {
-		return leaf, nil, damaged(KindChain, seq, "its prev_event_hash is %x, but the hash of the previous event is %x", prev, t.tip)
+		return leaf, nil, damaged(KindChain, seq, "the event's prev_event_hash is %x, but the hash of the previous event is %x", prev, t.tip)
 	}
 	return leaf, body, t.compareGrown()
 }
@@ -77,7 +77,7 @@ func (t *treeCheck) servedLeaf(seq uint64) (proofs.Hash, error) {
 	}
 	at := slot * proofs.HashSize
 	if at >= uint64(len(t.leaves)) {
-		return proofs.Hash{}, tileDamaged(t.path(0, seq/proofs.FullTile), slot, "it has only %d hashes", slot)
+		return proofs.Hash{}, tileDamaged(t.path(0, seq/proofs.FullTile), slot, "the tile has only %d hashes", slot)
 	}
 	return proofs.Hash(t.leaves[at : at+proofs.HashSize]), nil
 }
@@ -92,7 +92,7 @@ func (t *treeCheck) wrongLeaf(seq uint64, entry []byte, leaf, served proofs.Hash
 		return err
 	}
 	if signed {
-		return damaged(KindEntry, seq, "its leaf hash is %x, but the signed tree has %x", leaf, served)
+		return damaged(KindEntry, seq, "the entry's leaf hash is %x, but the signed tree has %x", leaf, served)
 	}
 	prev, body, err := proofs.SplitEntry(entry)
 	if err != nil {
@@ -103,9 +103,9 @@ func (t *treeCheck) wrongLeaf(seq uint64, entry []byte, leaf, served proofs.Hash
 		return err
 	}
 	if prev != t.tip || !fits {
-		return damaged(KindEntry, seq, "its leaf hash is %x, but the tree has %x, and the entry does not link to its neighbours", leaf, served)
+		return damaged(KindEntry, seq, "the entry's leaf hash is %x, but the tree has %x, and the entry does not link to its neighbours", leaf, served)
 	}
-	return tileDamaged(path, seq%proofs.FullTile, "its hash is %x, but the entry, which links to its neighbours, has the hash %x", served, leaf)
+	return tileDamaged(path, seq%proofs.FullTile, "the tile's hash is %x, but the entry, which links to its neighbours, has the hash %x", served, leaf)
 }
 
 // fitsNext reports whether an entry fits what follows it in the log. It compares the entry's event
@@ -203,7 +203,7 @@ func (t *treeCheck) checkExcess(path proofs.TilePath, has, needed int) error {
 	if err != nil || now != t.head.Size {
 		return err
 	}
-	return tileDamaged(path, uint64(needed/proofs.HashSize), "it has %d hashes, but the head's tree has %d",
+	return tileDamaged(path, uint64(needed/proofs.HashSize), "the tile has %d hashes, but the head's tree has %d",
 		has/proofs.HashSize, needed/proofs.HashSize)
 }
 
@@ -228,5 +228,5 @@ func (t *treeCheck) compare(tile proofs.TileData) (served []byte, err error) {
 		first, last := firstBelow(path, slot), firstBelow(path, slot+1)-1
 		return nil, damaged(KindEntry, first, "entries %d to %d were rewritten: they hash to %x, but the signed tree has %x", first, last, want, has)
 	}
-	return nil, tileDamaged(path, slot, "its hash %d is %x, but the entries hash to %x", slot, has, want)
+	return nil, tileDamaged(path, slot, "hash %d of the tile is %x, but the entries hash to %x", slot, has, want)
 }

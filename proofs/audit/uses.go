@@ -23,7 +23,7 @@ func (c *useCheck) event(e *event.Body) error {
 	key, runID := e.Common.Key, e.Common.RunID
 	if key == nil {
 		if e.Kind.IsRecord() && runID != nil {
-			return damaged(KindEvent, e.Seq, "it has a run_id, but no idempotency key")
+			return damaged(KindEvent, e.Seq, "the event has a run_id, but no idempotency key")
 		}
 		return nil
 	}
@@ -32,7 +32,7 @@ func (c *useCheck) event(e *event.Body) error {
 	case e.Kind == record.RecordRefused:
 		u.Kind, u.Role, u.First = e.Refusal.Kind, RefusedForKey, e.Refusal.FirstSeq
 		if u.First >= e.Seq {
-			return damaged(KindEvent, e.Seq, "it refuses a record because of an idempotency key that no earlier event holds")
+			return damaged(KindEvent, e.Seq, "the event refuses a record because of an idempotency key that no earlier event holds")
 		}
 	case e.Kind.IsRecord() && runID != nil && *key != record.RunIdempotencyKey(e.Kind, runID):
 		c.tally.ChosenKeys++
@@ -101,13 +101,13 @@ func misuse(uses []KeyUse) *Damage {
 			return u.notRegistered()
 		case u.Role == RevokesSource:
 		case u.Role == ClaimsKey && holder != nil:
-			wrong = fmt.Sprintf("it claims the key %x, which event %d holds", u.Key, holder.Seq)
+			wrong = fmt.Sprintf("the event claims the key %x, which event %d holds", u.Key, holder.Seq)
 		case u.Role == ClaimsKey:
 			holder = u
 		case holder == nil || u.First != holder.Seq:
-			wrong = fmt.Sprintf("it refuses a record because event %d holds the key %x, but that event does not hold it", u.First, u.Key)
+			wrong = fmt.Sprintf("the event refuses a record because event %d holds the key %x, but that event does not hold it", u.First, u.Key)
 		case u.sameRecord(holder):
-			wrong = fmt.Sprintf("it refuses a record because event %d holds the key %x, but that event has the same record", u.First, u.Key)
+			wrong = fmt.Sprintf("the event refuses a record because event %d holds the key %x, but that event has the same record", u.First, u.Key)
 		}
 		if wrong != "" {
 			return &Damage{Kind: KindKey, Seq: u.Seq, Message: wrong}
@@ -118,5 +118,5 @@ func misuse(uses []KeyUse) *Damage {
 
 // notRegistered returns the damage to report for the revocation of an unregistered source.
 func (u *KeyUse) notRegistered() *Damage {
-	return &Damage{Kind: KindEvent, Seq: u.Seq, Message: fmt.Sprintf("it revokes the source whose id has the SHA-256 %x, but no earlier event registers that source", u.Key)}
+	return &Damage{Kind: KindEvent, Seq: u.Seq, Message: fmt.Sprintf("the event revokes the source whose id has the SHA-256 %x, but no earlier event registers that source", u.Key)}
 }

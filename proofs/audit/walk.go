@@ -116,7 +116,7 @@ func (w *walk) entries() error {
 			return nil // the remaining entries were added after the walk began
 		}
 		if err != nil {
-			return readDamage(err, damaged(KindTruncated, seq, "it cannot be read, though the head has %d entries: %v", w.head.Size, err))
+			return readDamage(err, damaged(KindTruncated, seq, "the entry cannot be read, although the head has %d entries: %v", w.head.Size, err))
 		}
 		if err := w.entry(seq, entry); err != nil {
 			return err
@@ -127,7 +127,7 @@ func (w *walk) entries() error {
 		}
 	}
 	if size := w.tree.size(); size < w.head.Size {
-		return damaged(KindTruncated, size, "this entry and those after it are missing, though the head has %d entries", w.head.Size)
+		return damaged(KindTruncated, size, "this entry and those after it are missing, although the head has %d entries", w.head.Size)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (w *walk) reached() error {
 func (w *walk) checkHead() error {
 	size, last := w.head.Size, w.events.time
 	if w.tree.tip != w.head.Tip {
-		return damaged(KindHead, size, "the last event hash is %x, but the head has %x", w.tree.tip, w.head.Tip)
+		return damaged(KindHead, size, "the hash of the last event is %x, but the head has %x", w.tree.tip, w.head.Tip)
 	}
 	at, _ := moment.Parse(last) // the time was checked before; only an empty log has none
 	if size > 0 && at.UnixMicro() != w.head.Time {

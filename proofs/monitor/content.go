@@ -230,7 +230,7 @@ func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, 
 			return result
 		}
 		if int64(len(piece)) != n.size {
-			result.err = contentDamage(job.seq, n.name, "it has %d bytes, but the event gives the size %d", len(piece), n.size)
+			result.err = contentDamage(job.seq, n.name, "the content has %d bytes, but the event gives the size %d", len(piece), n.size)
 			return result
 		}
 		pieces[n.name] = piece
@@ -273,7 +273,7 @@ func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int
 		}
 		named = append(named, contentPiece{string(name.Text()), digest, int64(given)})
 		if size += int64(given); size > maxRecordContent {
-			return nil, 0, &UncheckableError{What: fmt.Sprintf("the content of event %d", seq), Reason: fmt.Sprintf("according to the event, it has more than %d bytes", maxRecordContent)}
+			return nil, 0, &UncheckableError{What: fmt.Sprintf("the content of event %d", seq), Reason: fmt.Sprintf("according to the event, the content has more than %d bytes", maxRecordContent)}
 		}
 	}
 	return named, size, nil

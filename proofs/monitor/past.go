@@ -153,17 +153,17 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 		s := p.sum(name)
 		s.bytes, err = io.CopyN(s.hash, f, want.Bytes)
 		if err = errors.Join(err, f.Close()); errors.Is(err, io.EOF) {
-			return fmt.Errorf("%s has %d bytes, not %d", f.Name(), s.bytes, want.Bytes)
+			return fmt.Errorf("%s has %d bytes, but should have %d", f.Name(), s.bytes, want.Bytes)
 		}
 		if err != nil {
 			return err
 		}
 		if got := hex.EncodeToString(s.hash.Sum(nil)); got != want.SHA256 {
-			return fmt.Errorf("%s has the checksum %s, not %s", f.Name(), got, want.SHA256)
+			return fmt.Errorf("%s has the checksum %s, but should have %s", f.Name(), got, want.SHA256)
 		}
 	}
 	if files[factsFile].Bytes != int64(size) || keys != int64(uses)*useBytes {
-		return fmt.Errorf("its files hold %d events with %d bytes of idempotency keys, but its state file counts %d events with %d uses of keys", files[factsFile].Bytes, keys, size, uses)
+		return fmt.Errorf("the state's files hold %d events with %d bytes of idempotency keys, but the state file counts %d events with %d uses of keys", files[factsFile].Bytes, keys, size, uses)
 	}
 	p.size, p.uses = size, uses
 	return p.mark()

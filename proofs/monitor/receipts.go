@@ -86,7 +86,7 @@ func (a *Auditor) verifyReceipt(log *fetch.Log, seq uint64, body []byte) error {
 		return err
 	}
 	if r.Seq != seq || r.Ledger != a.options.Ledger {
-		return fmt.Errorf("it is the receipt of event %d of ledger %.100q", r.Seq, r.Ledger)
+		return fmt.Errorf("the server returned the receipt of event %d of ledger %.100q", r.Seq, r.Ledger)
 	}
 	return a.sameTree(r.Proof.Checkpoint, log.Checkpoint())
 }
@@ -103,7 +103,7 @@ func (a *Auditor) sameTree(note, walked []byte) error {
 		return err
 	}
 	if checkpoint.Size != log.Size || checkpoint.Root != log.Root {
-		return fmt.Errorf("its checkpoint has size %d and root %x, but the log's has size %d and root %x", checkpoint.Size, checkpoint.Root, log.Size, log.Root)
+		return fmt.Errorf("the checkpoint has size %d and root %x, but the log has size %d and root %x", checkpoint.Size, checkpoint.Root, log.Size, log.Root)
 	}
 	return nil
 }
@@ -121,10 +121,10 @@ func (a *Auditor) verifyConsistency(ctx context.Context, log *fetch.Log, first u
 		return err
 	}
 	if strict.More() || answer.Hashes == nil {
-		return errors.New("it is not a consistency proof")
+		return errors.New("the response is not a consistency proof")
 	}
 	if answer.AsOf != log.Size() {
-		return fmt.Errorf("it is for size %d, not %d", answer.AsOf, log.Size())
+		return fmt.Errorf("the consistency proof is for size %d, not %d", answer.AsOf, log.Size())
 	}
 	if answer.Checkpoint != nil {
 		if err := a.sameTree([]byte(*answer.Checkpoint), log.Checkpoint()); err != nil {

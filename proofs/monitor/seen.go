@@ -61,7 +61,7 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.History) error {
 		}
 		seen := o.checkpoint
 		if seen.Size > at.Size {
-			return &audit.Damage{Kind: audit.KindRollback, Seq: at.Size, Message: fmt.Sprintf("the log has %d entries, but %s saw %d", at.Size, o.Name, seen.Size)}
+			return &audit.Damage{Kind: audit.KindRollback, Seq: at.Size, Message: fmt.Sprintf("the log has only %d entries, but %s saw %d", at.Size, o.Name, seen.Size)}
 		}
 		root, err := prover.Root(seen.Size)
 		if err != nil {

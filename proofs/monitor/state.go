@@ -100,11 +100,11 @@ func checkSum(text []byte) error {
 	digits := hex.EncodedLen(sha256.Size)
 	before, after, found := cutChecksum(text, digits)
 	if !found {
-		return errors.New("its checksum is missing")
+		return errors.New("the checksum is missing")
 	}
 	says, makes := string(text[len(before):len(before)+digits]), checksumOf(slices.Concat(before, after))
 	if says != makes {
-		return fmt.Errorf("its checksum is %q, but its content has the checksum %s", says, makes)
+		return fmt.Errorf("the state file states the checksum %q, but its content has the checksum %s", says, makes)
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (m *state) read(text []byte, known []*proofs.Verifier) error {
 		return fmt.Errorf("%w: %w", ErrStateDamaged, err)
 	}
 	if version.Version != stateVersion && version.Version != firstStateVersion {
-		return fmt.Errorf("it has version %d, but this program knows only %d; use the program that wrote it", version.Version, stateVersion)
+		return fmt.Errorf("the state file has version %d, but this program supports only %d; use the program that wrote it", version.Version, stateVersion)
 	}
 	var s stateFile
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -235,7 +235,7 @@ func (m *state) read(text []byte, known []*proofs.Verifier) error {
 		return slices.Contains(s.VerifierKeys, v.String()) || s.Keys != nil && s.Keys.Contains(v)
 	}
 	if !slices.ContainsFunc(known, own) {
-		return fmt.Errorf("it is the state of another log, %q, which has none of the given verifier keys", s.Origin)
+		return fmt.Errorf("the state belongs to another log, %q, which has none of the given verifier keys", s.Origin)
 	}
 	if s.Keys != nil {
 		known = addKeys(s.Keys.Verifiers(), known...)
@@ -251,7 +251,7 @@ func (m *state) read(text []byte, known []*proofs.Verifier) error {
 		return err
 	}
 	if m.at.Tip, err = proofs.ParseHash(s.Tip); err != nil {
-		return fmt.Errorf("parsing its tip: %w", err)
+		return fmt.Errorf("parsing the tip: %w", err)
 	}
 	if err := s.checkKeys(); err != nil {
 		return err
@@ -287,10 +287,10 @@ func (m *state) readSeen(s *stateFile, known []*proofs.Verifier) error {
 	for _, note := range append([]string{s.Checkpoint}, s.Unproved...) {
 		checkpoint, err := proofs.OpenCheckpoint([]byte(note), known...)
 		if err != nil {
-			return fmt.Errorf("reading its checkpoint: %w", err)
+			return fmt.Errorf("reading the checkpoint: %w", err)
 		}
 		if checkpoint.Origin != s.Origin {
-			return fmt.Errorf("it is the state of another log: its origin is %q, but its checkpoint has the origin %q", s.Origin, checkpoint.Origin)
+			return fmt.Errorf("the state file has the origin %q, but its checkpoint has the origin %q", s.Origin, checkpoint.Origin)
 		}
 		m.seen = append(m.seen, seenNote{checkpoint, []byte(note)})
 	}
@@ -317,7 +317,7 @@ func (s *stateFile) checkKeys() error {
 	case s.Size > 0 && s.Keys == nil:
 		return errors.New("the log's keys are missing")
 	case s.Keys != nil && s.Keys.NumChanges() > 0 && s.Keys.ReplacedKeys()[0].ReplacedAt >= s.Size:
-		return fmt.Errorf("its keys changed at event %d, but it covers only %d events", s.Keys.ReplacedKeys()[0].ReplacedAt, s.Size)
+		return fmt.Errorf("the log's keys changed at event %d, but the state covers only %d events", s.Keys.ReplacedKeys()[0].ReplacedAt, s.Size)
 	}
 	return nil
 }
@@ -342,7 +342,7 @@ func (m *state) readFolder(s *stateFile) (err error) {
 		return fmt.Errorf("reading the tiles in %s: %w", m.dir(), err)
 	}
 	if !slices.Equal(s.CompactRange, hexHashes(tree.Snapshot().CompactRange())) {
-		return fmt.Errorf("its compact range does not match the tiles in %s", m.dir())
+		return fmt.Errorf("the compact range does not match the tiles in %s", m.dir())
 	}
 	m.at.Root, m.past = tree.Root(), past
 	return m.cut()

@@ -208,18 +208,18 @@ func TestStatesThatAreRefused(t *testing.T) {
 		change func(t *testing.T, state string)
 		says   string
 	}{
-		"of another log":        {another.Key, func(*testing.T, string) {}, "the state of another log"},
-		"another log's note":    {w.Key, changeState(func(s *stateFile) { s.Checkpoint = strings.Replace(s.Checkpoint, "\n26\n", "\n27\n", 1) }), "its checkpoint"},
-		"another origin":        {w.Key, changeState(func(s *stateFile) { s.Origin = "elsewhere.example" }), "the state of another log"},
+		"of another log":        {another.Key, func(*testing.T, string) {}, "the state belongs to another log, "},
+		"another log's note":    {w.Key, changeState(func(s *stateFile) { s.Checkpoint = strings.Replace(s.Checkpoint, "\n26\n", "\n27\n", 1) }), "the checkpoint"},
+		"another origin":        {w.Key, changeState(func(s *stateFile) { s.Origin = "elsewhere.example" }), "the state belongs to another log, "},
 		"of a later version":    {w.Key, changeState(func(s *stateFile) { s.Version = 3 }), "version 3"},
-		"another size":          {w.Key, changeState(func(s *stateFile) { s.Size-- }), "its files hold 26 events"},
+		"another size":          {w.Key, changeState(func(s *stateFile) { s.Size-- }), "the state's files hold 26 events"},
 		"other uses of keys":    {w.Key, changeState(func(s *stateFile) { s.KeyUses-- }), "idempotency keys"},
 		"another compact range": {w.Key, changeState(func(s *stateFile) { s.CompactRange[0] = ledgertest.ZeroHash }), "compact range"},
 		"without keys":          {w.Key, changeState(func(s *stateFile) { s.Keys = nil }), "the log's keys are missing"},
-		"another tip":           {w.Key, changeState(func(s *stateFile) { s.Tip = "x" }), "its tip"},
+		"another tip":           {w.Key, changeState(func(s *stateFile) { s.Tip = "x" }), "parsing the tip"},
 		"no JSON":               {w.Key, writeState("x"), "the state is damaged: invalid character"},
 		"more members":          {w.Key, writeState(`{"version":1,"more":1}`), `the state is damaged: json: unknown field "more"`},
-		"without its folder":    {w.Key, func(t *testing.T, state string) { require.NoError(t, os.RemoveAll(state+".d")) }, "facts has 0 bytes, not 26"},
+		"without its folder":    {w.Key, func(t *testing.T, state string) { require.NoError(t, os.RemoveAll(state+".d")) }, "facts has 0 bytes, but should have 26"},
 		"with a truncated file": {w.Key, func(t *testing.T, state string) {
 			require.NoError(t, os.Truncate(filepath.Join(state+".d", "facts"), 3))
 		}, "facts has 3 bytes, not 26"},

@@ -211,7 +211,7 @@ func (w *Walk) mustBeGone(ctx context.Context, seq uint64) error {
 			return w.anotherRedaction(seq, *goneBy)
 		}
 		if goneBy == nil {
-			return contentDamage(seq, piece.name, "the server serves its content, though an event redacts it")
+			return contentDamage(seq, piece.name, "the server serves its content, although an event redacts it")
 		}
 	}
 	return nil

@@ -95,7 +95,7 @@ func decode(text []byte) (*Pack, error) {
 		return nil, fmt.Errorf("%w: the audit pack has the format %.100q, not %q", proofs.ErrMalformed, p.Format, Format)
 	}
 	if p.Keys == nil || p.Records == nil || p.Contents == nil {
-		return nil, fmt.Errorf("%w: the audit pack lacks verifier_keys, records, or contents", proofs.ErrMalformed)
+		return nil, fmt.Errorf("%w: the audit pack lacks \"verifier_keys\", \"records\", or \"contents\"", proofs.ErrMalformed)
 	}
 	again, err := p.encode()
 	if err != nil {

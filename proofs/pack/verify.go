@@ -82,10 +82,10 @@ func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 // that a forger cannot put arbitrary text there.
 func (p *Pack) checkForm() error {
 	if _, err := time.Parse("2006-01-02T15:04:05Z", p.Exported); err != nil || len(p.Exported) != len("2006-01-02T15:04:05Z") {
-		return fmt.Errorf("%w: exported is %.100q, not a time such as 2006-01-02T15:04:05Z", proofs.ErrMalformed, p.Exported)
+		return fmt.Errorf(`%w: the member "exported" is %.100q, not a time such as 2006-01-02T15:04:05Z`, proofs.ErrMalformed, p.Exported)
 	}
 	if p.Content != ContentIncluded && p.Content != ContentLeftOut && p.Content != ContentNoRight {
-		return fmt.Errorf("%w: content is %.100q, not included, left out, or no right", proofs.ErrMalformed, p.Content)
+		return fmt.Errorf(`%w: the member "content" is %.100q, but must be "included", "left out", or "no right"`, proofs.ErrMalformed, p.Content)
 	}
 	if len(p.Records) == 0 {
 		return fmt.Errorf("%w: the audit pack has no records", proofs.ErrMalformed)
@@ -136,7 +136,7 @@ func (v *verification) link(i int, r *proofs.Receipt) error {
 	if i > 0 {
 		last := v.pack.Records[i-1].Seq
 		if last >= r.Seq {
-			return fmt.Errorf("%w: it follows event %d, but the records must be in strictly ascending order of seq", proofs.ErrMalformed, last)
+			return fmt.Errorf("%w: the record follows event %d, but the records must be in strictly ascending order of seq", proofs.ErrMalformed, last)
 		}
 		neighbour = last+1 == r.Seq
 	}
@@ -144,7 +144,7 @@ func (v *verification) link(i int, r *proofs.Receipt) error {
 		return nil
 	}
 	if r.PrevEventHash != before {
-		return fmt.Errorf("%w: its prev_event_hash is %x, but the hash of the previous event is %x", proofs.ErrChainLink, r.PrevEventHash, before)
+		return fmt.Errorf("%w: the record's prev_event_hash is %x, but the hash of the previous event is %x", proofs.ErrChainLink, r.PrevEventHash, before)
 	}
 	v.report.Links++
 	return nil

@@ -91,7 +91,7 @@ func documentOf(set, texts pyjson.Value, redacted bool) ([]byte, error) {
 		named := set.Member("content").Member(fmt.Sprintf("citations/%d/text", i)).Member("sha256")
 		if named.Kind() == pyjson.String && !redacted {
 			if i >= len(given) || given[i].Member("text").Kind() != pyjson.String {
-				return nil, fmt.Errorf("the text of citation %d is left out", i)
+				return nil, fmt.Errorf("the text of citation %d is missing", i)
 			}
 			citation.Text = append([]byte{}, given[i].Member("text").Text()...)
 			if sum := sha256.Sum256(citation.Text); fmt.Sprintf("%x", sum) != string(named.Text()) {

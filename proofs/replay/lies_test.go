@@ -533,7 +533,7 @@ func leaveRowsOut(t *testing.T, w *comparedLedger, lied map[string]int) {
 			continue
 		}
 		require.NotNil(t, finding, q.String())
-		require.Contains(t, []string{"a row is left out", "the cursor points to a different row"}, finding.Message, q.String())
+		require.Contains(t, []string{"a row is missing", "the cursor points to a different row"}, finding.Message, q.String())
 		for _, list := range lists {
 			lied[list]++
 		}

@@ -52,7 +52,7 @@ func differing(q question, page *answerPage, place string, expected, got [2][]by
 	a, b := expected[0], got[0]
 	switch {
 	case b == nil, a != nil && !sameRow(a, b) && (bytes.Equal(expected[1], b) || expected[1] != nil && sameRow(expected[1], b)):
-		message, b = "a row is left out", nil
+		message, b = "a row is missing", nil
 	case a == nil, !sameRow(a, b) && (bytes.Equal(got[1], a) || got[1] != nil && sameRow(got[1], a)):
 		message, a = "a row is added", nil
 	}
@@ -111,7 +111,7 @@ func (c *comparer) rows(ctx context.Context, from source, q question, list answe
 		for empty, read := uint64(0), 1; ; read++ {
 			root := page.document.Root()
 			if rows := root.Member(member); rows.Kind() != pyjson.Array {
-				yield(nil, fmt.Errorf("%w: its member %q is not an array", fetch.ErrMalformed, member))
+				yield(nil, fmt.Errorf("%w: the member %q is not an array", fetch.ErrMalformed, member))
 				return
 			}
 			empty++
@@ -126,10 +126,10 @@ func (c *comparer) rows(ctx context.Context, from source, q question, list answe
 			case next.Kind() == pyjson.Absent || list.next == "":
 				return
 			case next.Kind() != pyjson.String || len(next.Text()) == 0:
-				yield(nil, fmt.Errorf("%w: its %s is not a cursor", fetch.ErrMalformed, list.next))
+				yield(nil, fmt.Errorf("%w: the member %q is not a cursor", fetch.ErrMalformed, list.next))
 				return
 			case empty > c.emptyPages():
-				yield(nil, fmt.Errorf("%w: %d consecutive pages have no row, and the list does not end", fetch.ErrMalformed, empty))
+				yield(nil, fmt.Errorf("%w: %d consecutive pages have no rows, but the list does not end", fetch.ErrMalformed, empty))
 				return
 			case read == q.pages && expected != nil:
 				yield(nil, errPageLimit)
@@ -181,7 +181,7 @@ func (c *comparer) checkEnd(ctx context.Context, q question, list answerList, me
 	case next.Kind() != pyjson.Absent:
 		return c.checkCursor(ctx, q, list, member, got, string(next.Text()), after)
 	case after != nil:
-		return findingAt(q, got, fmt.Sprintf("%s[%d]", member, n), "a row is left out", string(after), ""), nil
+		return findingAt(q, got, fmt.Sprintf("%s[%d]", member, n), "a row is missing", string(after), ""), nil
 	}
 	return nil, nil
 }
@@ -196,9 +196,9 @@ func (c *comparer) next(ctx context.Context, from source, q question, list answe
 	next, err := c.request(ctx, from, q, pageRequest{limit: limit, cursor: list.cursor, position: position})
 	switch {
 	case err == nil && next.status != http.StatusOK:
-		err = fmt.Errorf("%w: the request for its next page failed: %s", fetch.ErrMalformed, next.problem)
+		err = fmt.Errorf("%w: the request for the next page failed: %s", fetch.ErrMalformed, next.problem)
 	case err == nil && next.size != page.size && !q.atHead:
-		err = fmt.Errorf("%w: its next page is as of size %d, not %d", fetch.ErrMalformed, next.size, page.size)
+		err = fmt.Errorf("%w: the next page is as of size %d, not %d", fetch.ErrMalformed, next.size, page.size)
 	}
 	return next, err
 }
@@ -261,7 +261,7 @@ func (c *comparer) compareRanked(ctx context.Context, q question, list answerLis
 	defer stop()
 	rows := got.document.Root().Member(member)
 	if rows.Kind() != pyjson.Array {
-		return 0, nil, nil, fmt.Errorf("%w: its member %q is not an array", fetch.ErrMalformed, member)
+		return 0, nil, nil, fmt.Errorf("%w: the member %q is not an array", fetch.ErrMalformed, member)
 	}
 	var given [][]byte
 	for row := range rows.Elements() {

@@ -52,7 +52,7 @@ func linesOf(text []byte, ledger string) ([]byte, error) {
 		kept.Write(line)
 	}
 	if len(text) > 0 && text[len(text)-1] != '\n' {
-		return nil, fmt.Errorf("%w: its last line has no newline", fetch.ErrMalformed)
+		return nil, fmt.Errorf("%w: the last line has no newline", fetch.ErrMalformed)
 	}
 	return kept.Bytes(), nil
 }
@@ -116,7 +116,7 @@ func (s *scrape) checkSizes(before, after uint64) *monitor.Finding {
 	case s.size > after:
 		f.Message, f.Expected = "the index is ahead of the log", "at most "+decimal(after)
 	case s.size < before:
-		f.Message, f.Expected = "the index is behind the log: answers leave out the latest events", "at least "+decimal(before)
+		f.Message, f.Expected = "the index is behind the log: answers omit the latest events", "at least "+decimal(before)
 	case s.tree > after:
 		f.Row, f.Got, f.Message, f.Expected = treeSizeMetric, decimal(s.tree), "the size is larger than the log", "at most "+decimal(after)
 	case s.tree < s.size:

@@ -108,9 +108,9 @@ func (c auditedServer) page(ctx context.Context, q question, p pageRequest) (*an
 	}
 	switch {
 	case p.position == "" && p.size > 0 && q.form.size != "" && page.size != p.size:
-		return nil, fmt.Errorf("%w: it is not as of size %d", fetch.ErrMalformed, p.size)
+		return nil, fmt.Errorf("%w: the page is not as of size %d", fetch.ErrMalformed, p.size)
 	case p.limit > 0 && rowsOf(q, page) > p.limit:
-		return nil, fmt.Errorf("%w: its page has %d rows, but %d were requested", fetch.ErrMalformed, rowsOf(q, page), p.limit)
+		return nil, fmt.Errorf("%w: the page has %d rows, but %d were requested", fetch.ErrMalformed, rowsOf(q, page), p.limit)
 	}
 	return page, nil
 }
@@ -137,7 +137,7 @@ func parseAnswer(d *pyjson.Document, body []byte) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", fetch.ErrMalformed, err)
 	case d.Root().Kind() != pyjson.Object:
-		return fmt.Errorf("%w: it is not an object", fetch.ErrMalformed)
+		return fmt.Errorf("%w: the answer is not an object", fetch.ErrMalformed)
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func (c *comparer) sizeOf(q question, p *answerPage) (size uint64, err error) {
 		}
 		checkpoint, err := proofs.OpenCheckpoint(proof.Checkpoint, c.keys...)
 		if err != nil {
-			return 0, fmt.Errorf("%w: its checkpoint is invalid: %w", fetch.ErrMalformed, err)
+			return 0, fmt.Errorf("%w: the checkpoint is invalid: %w", fetch.ErrMalformed, err)
 		}
 		size = checkpoint.Size
 	case q.form.sizeMember == nil:

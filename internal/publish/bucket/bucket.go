@@ -16,7 +16,7 @@ import (
 // was written.
 var (
 	// ErrNotFound means that there is no object with that name.
-	ErrNotFound = errors.New("there is no such object")
+	ErrNotFound = errors.New("the object does not exist")
 	// ErrPrecondition means that the condition of a Put did not hold. Nothing was written.
 	ErrPrecondition = errors.New("the object has changed")
 	// ErrUnsupported means that the endpoint has refused a Put because it does not support
@@ -115,20 +115,20 @@ func parse(text string) (place, error) {
 	kind, is := schemes[u.Scheme]
 	switch {
 	case !is:
-		return place{}, fmt.Errorf("%q is not a scheme for a bucket; write %s", u.Scheme, kinds)
+		return place{}, fmt.Errorf("%q is not a scheme for a bucket; use %s", u.Scheme, kinds)
 	case u.User != nil:
 		if kind.open == nil {
-			return place{}, errors.New("the URL of a folder has no user; write file:///folder")
+			return place{}, errors.New("the URL of a folder cannot have a user; use file:///folder")
 		}
 		return place{}, errors.New("a URL must not have credentials; put them into " + kind.credentials)
 	case u.Fragment != "":
-		return place{}, errors.New("a URL of a bucket has no fragment (#…)")
+		return place{}, errors.New("the URL of a bucket cannot have a fragment (#…)")
 	case kind.open == nil && (u.Host != "" || !filepath.IsAbs(filepath.FromSlash(u.Path)) || u.RawQuery != ""):
-		return place{}, errors.New("the URL of a folder has three slashes and an absolute path, like file:///srv/copy")
+		return place{}, errors.New("the URL of a folder must have three slashes and an absolute path, like file:///srv/copy")
 	case kind.open == nil:
 		return place{prefix: filepath.FromSlash(u.Path)}, nil
 	case u.Host == "":
-		return place{}, errors.New("the URL has no bucket: write " + kind.example)
+		return place{}, errors.New("the URL has no bucket: use " + kind.example)
 	}
 	p := place{scheme: kind, bucket: u.Host, prefix: strings.Trim(u.Path, "/")}
 	for name, values := range u.Query() {

@@ -47,7 +47,7 @@ func (c *Checker) Check(e *event.Body) error {
 		return err
 	}
 	if n := len(e.Checks); n != c.seen {
-		return malformed("it has %d checks, but only %d of them belong to hashes that it has", n, c.seen)
+		return malformed("the event has %d checks, but only %d of them belong to hashes that it has", n, c.seen)
 	}
 	return nil
 }
@@ -103,25 +103,25 @@ func (c *Checker) all(fields ...field) error {
 // field verifies one hash of the event and the check of that hash.
 func (c *Checker) field(f *field) error {
 	if f.recomputed != nil && !bytes.Equal(f.effective, f.recomputed) {
-		return wrongField(f.name, "its hash is %.100s, but the event's other fields give %s", orNull(f.effective), f.recomputed)
+		return wrongField(f.name, "the hash is %.100s, but the event's other fields give %s", orNull(f.effective), f.recomputed)
 	}
 	if f.origin == computed && f.effective == nil {
-		return wrongField(f.name, "it has no hash, though there is something to compute it from")
+		return wrongField(f.name, "the event does not have this hash, although there is something to compute it from")
 	}
 	if f.withheld && f.effective != nil {
-		return wrongField(f.name, "its hash is %.100s, though values that it covers are missing", f.effective)
+		return wrongField(f.name, "the hash is %.100s, although values that it covers are missing", f.effective)
 	}
 	check := c.CheckOf(f.name)
 	if check == nil {
 		if f.effective != nil {
-			return wrongField(f.name, "its hash is %.100s, but the event has no check for it", f.effective)
+			return wrongField(f.name, "the hash is %.100s, but the event has no check for it", f.effective)
 		}
 		return nil
 	}
 	c.seen++
 	wrong := f.wrong(check)
 	if wrong == "" && check.Claimed != nil && !f.isHash(check.Claimed) {
-		wrong = fmt.Sprintf("its claim is %.100q, which does not have the form of this hash", check.Claimed)
+		wrong = fmt.Sprintf("the claim is %.100q, which does not have the form of this hash", check.Claimed)
 	}
 	if wrong != "" {
 		return wrongField(f.name, "%s", wrong)
@@ -145,22 +145,22 @@ func (f *field) wrong(check *record.EventCheck) string {
 		return f.wrongMismatch(check)
 	case record.Match, record.Computed:
 		if f.origin == claimed {
-			return fmt.Sprintf("its result is %s, though there is nothing to compute it from", check.Result)
+			return fmt.Sprintf("the result is %s, although there is nothing to compute it from", check.Result)
 		}
 	case record.Claimed:
 		if f.origin == computed {
-			return fmt.Sprintf("its result is %s, though there is something to compute it from", check.Result)
+			return fmt.Sprintf("the result is %s, although there is something to compute it from", check.Result)
 		}
 	default:
-		return fmt.Sprintf("its result is %.100q", check.Result)
+		return fmt.Sprintf("the result is %.100q", check.Result)
 	}
 	switch {
 	case f.withheld && check.Claimed == nil:
-		return fmt.Sprintf("its result is %s and its hash is withheld, but the claim is not shown", check.Result)
+		return fmt.Sprintf("the result is %s and its hash is withheld, but the claim is not shown", check.Result)
 	case !f.withheld && check.Claimed != nil:
-		return fmt.Sprintf("its result is %s, but the claim is shown", check.Result)
+		return fmt.Sprintf("the result is %s, but the claim is shown", check.Result)
 	case f.effective == nil && !f.withheld:
-		return fmt.Sprintf("its result is %s, but there is no hash", check.Result)
+		return fmt.Sprintf("the result is %s, but there is no hash", check.Result)
 	}
 	return ""
 }
@@ -170,13 +170,13 @@ func (f *field) wrong(check *record.EventCheck) string {
 func (f *field) wrongMismatch(check *record.EventCheck) string {
 	switch {
 	case f.origin == claimed:
-		return "its result is mismatch, though there is nothing to compute it from"
+		return "the result is mismatch, although there is nothing to compute it from"
 	case check.Claimed == nil:
-		return "its result is mismatch, but the claim is not shown"
+		return "the result is mismatch, but the claim is not shown"
 	case bytes.Equal(check.Claimed, check.Computed):
-		return fmt.Sprintf("its result is mismatch, but claimed and computed are both %.100s", check.Claimed)
+		return fmt.Sprintf(`the result is mismatch, but "claimed" and "computed" are both %.100s`, check.Claimed)
 	case !bytes.Equal(check.Computed, f.effective):
-		return fmt.Sprintf("its computed value is %.100s, but its hash is %.100s", orNull(check.Computed), orNull(f.effective))
+		return fmt.Sprintf("the computed value is %.100s, but its hash is %.100s", orNull(check.Computed), orNull(f.effective))
 	}
 	return ""
 }

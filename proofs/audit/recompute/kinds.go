@@ -14,13 +14,13 @@ import (
 func (c *Checker) checkIPC() error {
 	r := &c.IPC
 	if r.PayloadSchema != nil && c.HasContent("payload") && r.Seed == nil {
-		return malformed("its payload has the schema %s, but it has no seed", rules.AxisPayload)
+		return malformed("the event's payload has the schema %s, but it has no seed", rules.AxisPayload)
 	}
 	if c.HasContent("usage") && r.Usage.IsGiven() {
-		return malformed("its usage is both in the event and in content")
+		return malformed("the usage is both in the event and in its content")
 	}
 	if s := r.SeedlessInputHash; s != nil && (!r.HasPayload || r.Seed == nil || bytes.Equal(s, r.InputHash)) {
-		return wrongField("seedless_input_hash", "its hash is %.100s, though no payload can have both this hash and the run's seed", s)
+		return wrongField("seedless_input_hash", "the hash is %.100s, although no payload can have both this hash and the run's seed", s)
 	}
 	if r.Members != nil && !r.HasPayload {
 		return wrongField("payload_members", "the event has digests of payload members, but no payload")
@@ -82,7 +82,7 @@ func (c *Checker) checkCitations() error {
 		}
 	}
 	if n := len(c.Common.Contents); n != texts {
-		return malformed("it names %d pieces of content, but only %d of them are texts of its citations", n, texts)
+		return malformed("the event names %d pieces of content, but only %d of them are texts of citations", n, texts)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (c *Checker) checkPath() error {
 	r := &c.Path
 	id := r.PathID
 	if check := c.CheckOf("path_id"); check != nil && check.Result == record.Computed && len(id) != rules.PathIDDigits {
-		return wrongField("path_id", "it has %d digits, though nothing was claimed", len(id))
+		return wrongField("path_id", "the value has %d digits, although nothing was claimed", len(id))
 	}
 	content := claimed
 	if string(r.HashVersion) == rules.FingerprintVersion {
@@ -110,10 +110,10 @@ func (c *Checker) checkPath() error {
 // Redactions).
 func (c *Checker) checkVerb(f fields.Verb) error {
 	if want := fields.VerbDigest(f); want != c.Common.Digest {
-		return wrongField("digest", "it is %x, but the request in the event has the digest %x", c.Common.Digest, want)
+		return wrongField("digest", "the event has the digest %x, but its request has the digest %x", c.Common.Digest, want)
 	}
 	if c.Kind == record.SourceRevoked && (c.Source.Listed || c.Source.Title != nil) {
-		return malformed("it revokes a source, but has members other than source_id and reason")
+		return malformed("the event revokes a source, but has members other than \"source_id\" and \"reason\"")
 	}
 	return nil
 }

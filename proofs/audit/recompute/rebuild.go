@@ -44,7 +44,7 @@ type ContentFunc func(name string, digest proofs.Hash) ([]byte, error)
 // content unchanged.
 func (b *Rebuilder) Check(body []byte, content ContentFunc) error {
 	if err := b.event.Parse(body); err != nil {
-		return malformed("its body is not JSON: %v", err)
+		return malformed("the event's body is not JSON: %v", err)
 	}
 	e := event.Read(b.event.Root())
 	if !e.Kind.IsRecord() {
@@ -59,7 +59,7 @@ func (b *Rebuilder) Check(body []byte, content ContentFunc) error {
 		return err
 	}
 	if b.normal, err = n.append(b.normal[:0]); err != nil {
-		return wrongField("content", "a piece that must be JSON is not: %v", err)
+		return wrongField("content", "a piece of content that must be JSON is not JSON: %v", err)
 	}
 	if err := b.compare(&e, n); err != nil {
 		return err
@@ -101,21 +101,21 @@ func readContent(e *event.Event, content ContentFunc) (map[string][]byte, error)
 func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
 	r, err := record.NoLimits().WithMemberSecret(n.secret).Parse(n.kind, escapeSurrogates(b.normal))
 	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
-		return wrongField("record", "its values and its content do not make a record of kind %s: %v", n.kind, err)
+		return wrongField("record", "the event's values and content do not form a record of kind %s: %v", n.kind, err)
 	}
 	if err != nil {
 		return err
 	}
 	defer r.Release()
 	if !moment.IsEventTime(e.TimeText) {
-		return malformed("its time is %.100q", e.TimeText)
+		return malformed("the event's time %.100q is invalid", e.TimeText)
 	}
 	if err := b.again.Parse(e.Recompute(r)); err != nil {
 		return fmt.Errorf("recomputing event %d: %w", e.Seq, err)
 	}
 	root := b.event.Root()
 	if n.unknown && !cacheKeyFits(root) {
-		return wrongField("cache_key", "its check and its hash do not agree")
+		return wrongField("cache_key", "the check does not match the hash")
 	}
 	if pointer, says, makes, found := event.FirstDifference(root, b.again.Root(), n.skips); found {
 		return wrongField(pointer, "the event has %.200s, but the rebuilt record gives %.200s", event.SourceForMessage(says), event.SourceForMessage(makes))
@@ -176,10 +176,10 @@ func (b *Rebuilder) confirm(n *normalForm) error {
 		}
 		if b.hasDigest(n) {
 			result := record.Result(n.checks.Member(n.reversed).Member("result").Text())
-			return wrongField(n.reversed, "its result is %s, but the record that has the event's digest gives %s", result, opposite(result))
+			return wrongField(n.reversed, "the result is %s, but the record that has the event's digest gives %s", result, opposite(result))
 		}
 	}
-	return wrongField("digest", "it is %s, but no record that produces this event has that digest", digest)
+	return wrongField("digest", "the event has the digest %s, but no record that produces this event has that digest", digest)
 }
 
 // hasDigest reports whether the normal form in b.normal has the digest that the event states.

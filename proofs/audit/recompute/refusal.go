@@ -17,23 +17,23 @@ const manyChecks = 16 << 10
 func (c *Checker) checkRefusal() error {
 	r := &c.Refusal
 	if !r.Kind.IsKnown() || r.Kind == record.RecordRefused || r.Kind == record.LedgerCreated {
-		return malformed("it refuses a record of kind %.100q, which is unknown", r.Kind)
+		return malformed("the event refuses a record of kind %.100q, which is unknown", r.Kind)
 	}
 	byKey := r.Reason == record.RefusedKey
 	if byKey && c.Common.Key == nil {
-		return malformed("it refuses a record because of an idempotency key, but does not name the key")
+		return malformed("the event refuses a record because of an idempotency key, but does not name the key")
 	}
 	if !r.Kind.IsRecord() && (!byKey || len(c.Checks) > 0 || c.Common.RunID != nil) {
-		return malformed("it refuses a record of kind %s, which has neither claims nor a run_id", r.Kind)
+		return malformed("the event refuses a record of kind %s, which has neither claims nor a run_id", r.Kind)
 	}
 	listed, failed := uint64(len(c.Checks)), r.Mismatches
 	if listed > failed || listed < failed && len(c.Event.Checks.Raw()) < manyChecks || failed == 0 && !byKey {
-		return malformed("it counts %d failed checks, but lists %d", failed, listed)
+		return malformed("the event counts %d failed checks, but lists %d", failed, listed)
 	}
 	for i := range c.Checks {
 		check := &c.Checks[i]
 		if check.Result != record.Mismatch {
-			return wrongField(check.Name, "its result is %.100s, but only failed checks are listed", check.Result)
+			return wrongField(check.Name, "the result is %.100s, but only failed checks are listed", check.Result)
 		}
 		if r.Kind == record.RunDAG && strings.HasPrefix(check.Name, evidencePrefix) {
 			c.seen++
@@ -45,10 +45,10 @@ func (c *Checker) checkRefusal() error {
 		f := field{name: check.Name, effective: check.Computed}
 		var known bool
 		if f.form, known = refusedForm(r.Kind, f.name); !known {
-			return malformed("it refuses a record of kind %s because of its %.100q, which records of this kind do not have", r.Kind, f.name)
+			return malformed("the event refuses a record of kind %s because of its %.100q, which records of this kind do not have", r.Kind, f.name)
 		}
 		if f.effective == nil && !strings.HasPrefix(f.name, rules.StagePrefix) || f.effective != nil && !f.isHash(f.effective) {
-			return wrongField(f.name, "its computed value is %.100s, which does not have the form of this hash", orNull(f.effective))
+			return wrongField(f.name, "the computed value is %.100s, which does not have the form of this hash", orNull(f.effective))
 		}
 		if err := c.field(&f); err != nil {
 			return err

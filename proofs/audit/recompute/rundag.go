@@ -52,10 +52,10 @@ func (r *runCheck) stageHash(name string) []byte {
 // has a question_mode.
 func (r *runCheck) checkMembers() error {
 	if len(r.Stages) == 0 || !r.given && !r.built && !r.rejected {
-		return malformed("it is a run of %d stages, but names neither a DAG nor inputs to make one from", len(r.Stages))
+		return malformed("the event is a run of %d stages, but names neither a DAG nor inputs to make one from", len(r.Stages))
 	}
 	if r.built && r.rejected {
-		return malformed("it has both inputs and reject_inputs")
+		return malformed(`the event has both "inputs" and "reject_inputs"`)
 	}
 	for _, m := range [...]struct {
 		name     string
@@ -66,21 +66,21 @@ func (r *runCheck) checkMembers() error {
 		{"audit_mode", r.AuditMode, true}, {"lookup_path", r.LookupPath, true}, {"verifier_method", r.VerifierMethod, true},
 	} {
 		if m.value != nil && !r.built && !(r.rejected && m.rejected) {
-			return malformed("it has the member %s, which only a run with inputs has", m.name)
+			return malformed("the event has the member %q, which only a run with inputs has", m.name)
 		}
 	}
 	if r.DocumentRoots != nil && !r.built && !r.HasContent("source_roots") || r.EvidenceIDs != nil && !r.built && !r.HasContent("evidence") {
-		return malformed("it has document_roots or evidence_ids, but not the content that they come from")
+		return malformed(`the event has "document_roots" or "evidence_ids", but not the content that they come from`)
 	}
 	if r.PreflightGeneration != nil && (r.PreflightHash == nil || string(r.PreflightGeneration) == rules.PreflightVersion) {
-		return malformed("its preflight_generation is %.100q, but it has no preflight payload of another generation", r.PreflightGeneration)
+		return malformed("the event's preflight_generation is %.100q, but the event has no preflight payload of another generation", r.PreflightGeneration)
 	}
 	if r.rejected && string(r.LookupPath) != rules.Preflight {
-		return malformed("its lookup_path is %.100q, but that of a run that preflight rejected is %q", r.LookupPath, rules.Preflight)
+		return malformed("the event's lookup_path is %.100q, but that of a run that preflight rejected is %q", r.LookupPath, rules.Preflight)
 	}
 	mode, hasQuestion := string(r.QuestionMode), r.HasContent("question")
 	if hasQuestion != (r.QuestionMode != nil) || hasQuestion && mode != rules.ModeStrict && mode != rules.ModeEquivalence {
-		return malformed("its question_mode is %.100q, but it must be strict or equivalence_class for a question, and absent otherwise", mode)
+		return malformed("the event's question_mode is %.100q, but it must be strict or equivalence_class for a question, and absent otherwise", mode)
 	}
 	return nil
 }
@@ -89,24 +89,24 @@ func (r *runCheck) checkMembers() error {
 // and other fields.
 func (r *runCheck) checkDerivedFields() error {
 	if preflight := rules.PreflightOf(r.stages); string(r.Preflight) != preflight {
-		return wrongField("preflight", "it is %.100q, but the stages give %q", r.Preflight, preflight)
+		return wrongField("preflight", "the event has %.100q, but the stages give %q", r.Preflight, preflight)
 	}
 	shape := rules.RunShape(r.stages)
 	if string(r.Shape) != shape {
-		return wrongField("shape", "it is %.100q, but the stages give %q", r.Shape, shape)
+		return wrongField("shape", "the event has %.100q, but the stages give %q", r.Shape, shape)
 	}
 	if r.rejected && shape != rules.ShapeReject || r.built && shape != rules.ShapeQuote && shape != rules.ShapePointer {
-		return wrongField("shape", "it is %q, but the ledger does not make runs of this shape from the record's content", shape)
+		return wrongField("shape", "the event has %q, but the ledger does not make runs of this shape from the record's content", shape)
 	}
 	var failed []byte
 	if r.built {
 		if r.Quotes == nil || r.Sources == nil || r.Verified == nil {
-			return malformed("it is a run with inputs, but lacks n_quotes, n_sources, or n_verified")
+			return malformed(`the event is a run with inputs, but lacks "n_quotes", "n_sources", or "n_verified"`)
 		}
 		failed = rules.FailureStage(r.AuditMode, r.Sources, r.Quotes)
 	}
 	if !bytes.Equal(r.FailureStage, failed) {
-		return wrongField("failure_stage", "it is %.100s, but the event's other fields give %s", orNull(r.FailureStage), orNull(failed))
+		return wrongField("failure_stage", "the event has %.100s, but its other fields give %s", orNull(r.FailureStage), orNull(failed))
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (r *runCheck) checkDerivedFields() error {
 // DAG, its writer has claimed the root.
 func (r *runCheck) checkRoot() error {
 	if check := r.CheckOf("root"); check != nil && r.given == (check.Result == record.Computed) {
-		return wrongField("root", "its result is %s, but the root is claimed if and only if the record has a DAG", check.Result)
+		return wrongField("root", "the result is %s, but the root is claimed if and only if the record has a DAG", check.Result)
 	}
 	hashes := make([][]byte, len(r.Stages))
 	for i, s := range r.Stages {
@@ -151,7 +151,7 @@ func (r *runCheck) checkStageHashes() error {
 			continue
 		}
 		if check.Result != record.Mismatch {
-			return wrongField(check.Name, "its result is %.100s, but there is no such stage", check.Result)
+			return wrongField(check.Name, "the result is %.100s, but there is no such stage", check.Result)
 		}
 		if err := r.all(field{name: check.Name}); err != nil {
 			return err
@@ -177,10 +177,10 @@ func (r *runCheck) checkAnswer() error {
 	}
 	r.seen++
 	if check.Result != record.Claimed || check.Claimed != nil || check.Computed != nil {
-		return wrongField(rules.AnswerCheck, "its result is %.100s, but must be claimed", check.Result)
+		return wrongField(rules.AnswerCheck, "the result is %.100s, but must be claimed", check.Result)
 	}
 	if !uncovered && !(r.built && string(r.Shape) == rules.ShapePointer) {
-		return wrongField(rules.AnswerCheck, "its result is claimed, but a stage covers the answer, or the run has no answer")
+		return wrongField(rules.AnswerCheck, "the result is claimed, but a stage covers the answer, or the run has no answer")
 	}
 	return nil
 }
@@ -211,14 +211,14 @@ const evidencePrefix = "evidence/"
 func wrongEvidence(check *record.NamedCheck) error {
 	number, member, _ := strings.Cut(strings.TrimPrefix(check.Name, evidencePrefix), "/")
 	if n, err := strconv.Atoi(number); err != nil || n < 0 || strconv.Itoa(n) != number {
-		return wrongField(check.Name, "its name has no index of a piece of evidence")
+		return wrongField(check.Name, "the name has no index of a piece of evidence")
 	}
 	f := field{name: check.Name, form: rules.IsDigest}
 	switch {
 	case member == "evidence_id":
 		f.form = func(text []byte) bool { return len(text) <= maxEvidenceID }
 		if check.Result == record.Claimed {
-			return wrongField(check.Name, "its result is claimed, though there is something to compute it from")
+			return wrongField(check.Name, "the result is claimed, although there is something to compute it from")
 		}
 	case member != "text_hash":
 		return wrongField(check.Name, "evidence has no hash with this name")
@@ -226,14 +226,14 @@ func wrongEvidence(check *record.NamedCheck) error {
 	switch check.Result {
 	case record.Mismatch:
 		if check.Claimed == nil || check.Computed == nil || bytes.Equal(check.Claimed, check.Computed) || !f.isHash(check.Claimed) || !f.isHash(check.Computed) {
-			return wrongField(check.Name, "its result is mismatch, but claimed is %.100s and computed is %.100s", orNull(check.Claimed), orNull(check.Computed))
+			return wrongField(check.Name, `the result is mismatch, but "claimed" is %.100s and "computed" is %.100s`, orNull(check.Claimed), orNull(check.Computed))
 		}
 	case record.Match, record.Claimed:
 		if check.Claimed != nil || check.Computed != nil {
-			return wrongField(check.Name, "its result is %s, but the claim is shown", check.Result)
+			return wrongField(check.Name, "the result is %s, but the claim is shown", check.Result)
 		}
 	default:
-		return wrongField(check.Name, "its result is %.100q", check.Result)
+		return wrongField(check.Name, "the result is %.100q", check.Result)
 	}
 	return nil
 }
@@ -268,7 +268,7 @@ func (r *runCheck) checkVerdict() error {
 			return wrongField(check.Name, "the verdict does not break this rule")
 		}
 		if check.Result != record.Inconsistent || check.Claimed != nil || check.Computed != nil {
-			return wrongField(check.Name, "its result is %.100q, but must be inconsistent", check.Result)
+			return wrongField(check.Name, "the result is %.100q, but must be inconsistent", check.Result)
 		}
 	}
 	return nil
@@ -285,14 +285,14 @@ func (r *runCheck) checkBaseHashes() error {
 		}
 		ofStage := r.stageHash(b.Stage)
 		if ofStage != nil && !bytes.Equal(ofStage, f.effective) {
-			return wrongField(b.Name, "its hash is %.100s, but the stage's hash is %s", orNull(f.effective), ofStage)
+			return wrongField(b.Name, "the hash is %.100s, but the stage's hash is %s", orNull(f.effective), ofStage)
 		}
 		if r.adopted() {
 			if ofStage != nil {
 				continue // the check is among the checks of stages
 			}
 			if _, given := r.Dimension(b.Name); f.effective != nil && f.origin == claimed && !given {
-				return wrongField(b.Name, "its hash is %.100s, but no stage and no dimension of the cache key has it", f.effective)
+				return wrongField(b.Name, "the hash is %.100s, but no stage and no dimension of the cache key has it", f.effective)
 			}
 		}
 		if err := r.all(f); err != nil {
@@ -325,11 +325,11 @@ func (r *runCheck) checkDimensions() error {
 		}
 		fromContent := r.originOf(b.Content) == computed
 		if fromContent && !bytes.Equal(dimension, effective) {
-			return wrongField(name, "it is %s, but the record's own hash is %s", dimension, orNull(effective))
+			return wrongField(name, "the dimension is %s, but the record's own hash is %s", dimension, orNull(effective))
 		}
 		if r.CheckOf(name) == nil {
 			if !bytes.Equal(dimension, effective) {
-				return wrongField(name, "it is %s, the record's own hash is %s, and the event has no check for it", dimension, orNull(effective))
+				return wrongField(name, "the dimension is %s, the record's own hash is %s, and the event has no check for the difference", dimension, orNull(effective))
 			}
 			continue
 		}
@@ -340,7 +340,7 @@ func (r *runCheck) checkDimensions() error {
 	for _, name := range rules.ClaimedDimensions {
 		effective := *r.HashField(name)
 		if dimension, _ := r.Dimension(name); !bytes.Equal(dimension, effective) {
-			return wrongField(name, "its hash is %.100s, but the dimension is %s", orNull(effective), dimension)
+			return wrongField(name, "the hash is %.100s, but the dimension is %s", orNull(effective), dimension)
 		}
 		if err := r.all(field{name: name, effective: effective, origin: claimed}); err != nil {
 			return err
@@ -361,7 +361,7 @@ func (r *runCheck) checkDimension(name string, dimension, effective []byte, from
 		shown = check.Claimed
 	}
 	if !bytes.Equal(dimension, shown) {
-		return wrongField(name, "it is %s, but its check is about %s", dimension, orNull(shown))
+		return wrongField(name, "the dimension is %s, but its check is about %s", dimension, orNull(shown))
 	}
 	return r.all(f)
 }

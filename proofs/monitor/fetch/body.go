@@ -121,7 +121,7 @@ func (b *boundedBody) open() error {
 		b.plain = plain
 		return err
 	}
-	return fmt.Errorf("%w: its encoding is %.100q, which was not requested", ErrMalformed, b.encoding)
+	return fmt.Errorf("%w: the response has the encoding %.100q, which was not requested", ErrMalformed, b.encoding)
 }
 
 // classify converts an error to an answerError if retrying the request would not help.
@@ -136,7 +136,7 @@ func (b *boundedBody) classify(err error) error {
 	case b.encoding != "gzip" || err == io.EOF:
 		return err
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), atEnd(b.raw):
-		return &answerError{fmt.Errorf("%w: it is not gzip: %w", ErrMalformed, err)}
+		return &answerError{fmt.Errorf("%w: decompressing the response: %w", ErrMalformed, err)}
 	}
 	return err
 }

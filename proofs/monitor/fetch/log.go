@@ -34,7 +34,7 @@ const keptTiles = 128
 func OpenLog(ctx context.Context, c *Client, keys []*proofs.Verifier, parallel int) (*Log, error) {
 	note, err := c.GetObject(ctx, "/log/checkpoint", MaxNote)
 	if err == nil && len(note) == 0 {
-		err = fmt.Errorf("%w: it is empty", ErrMalformed)
+		err = fmt.Errorf("%w: the checkpoint is empty", ErrMalformed)
 	}
 	if errors.Is(err, ErrTooLong) || errors.Is(err, ErrMalformed) {
 		err = &audit.Damage{Kind: audit.KindCheckpoint, Message: err.Error()}
@@ -189,9 +189,9 @@ func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 	case err != nil:
 		return entryBundle{err: bundleDamage(audit.KindEntry, path, 0, err)}
 	case len(entries) < path.Width:
-		err = bundleDamage(audit.KindTruncated, path, len(entries), fmt.Errorf("it has only %d of %d entries", len(entries), path.Width))
+		err = bundleDamage(audit.KindTruncated, path, len(entries), fmt.Errorf("the bundle has only %d of %d entries", len(entries), path.Width))
 	case len(entries) > path.Width:
-		err = bundleDamage(audit.KindEntry, path, path.Width, fmt.Errorf("it has %d entries, but the log has only %d in it", len(entries), path.Width))
+		err = bundleDamage(audit.KindEntry, path, path.Width, fmt.Errorf("the bundle has %d entries, but should have only %d", len(entries), path.Width))
 		entries = entries[:path.Width-1] // also drops the last expected entry, because the walk would stop after it and never see err
 	}
 	return entryBundle{entries, err}
