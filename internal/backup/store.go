@@ -115,7 +115,7 @@ func (b Store) open() (*os.Root, error) {
 	info, err := root.Lstat("files")
 	switch {
 	case err == nil && !info.IsDir():
-		err = fmt.Errorf("%s is a link or a file, not a folder; remove it", b.FilesFolder())
+		err = fmt.Errorf("%s is a link or a file, not a folder; remove it or move it elsewhere", b.FilesFolder())
 	case errors.Is(err, fs.ErrNotExist): // a folder without backups has no "files"
 		err = nil
 	}
@@ -202,7 +202,7 @@ func (b Store) Classify(now time.Time, authentic func(*Manifest) bool) (counted,
 func (b Store) warnIgnored(c *cli.Console, ignored []string) {
 	if len(ignored) > 0 {
 		c.Say("these backups in %s are ignored: their times are more than 24 hours ahead of this machine's clock or invalid, and no available signing key "+
-			"signed them: %q. If the clock is right, remove them", b.Dir, ignored)
+			"signed them: %q. If the clock is right, move them to another folder", b.Dir, ignored)
 	}
 }
 

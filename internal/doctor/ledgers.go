@@ -46,7 +46,7 @@ func checkServer(d *deployment) []Finding {
 		list = append(list, finding(Wrong, "do what the message says", "the server is not ready: %v", a.ready)...)
 	}
 	if a.version != d.version {
-		list = append(list, finding(Advice, "use the same version for both", "the server is %s, this command is %s", cli.QuoteCell(a.version), d.version)...)
+		list = append(list, finding(Advice, "use the same version for both", "the server is %s, but this command is %s", cli.QuoteCell(a.version), d.version)...)
 	}
 	return orOK(list, "%s at %s is ready", a.version, a.url)
 }

@@ -35,7 +35,7 @@ func checkTokens(d *deployment) []Finding {
 	}
 	if len(tokens) == 0 {
 		if _, err := os.Stat(datadir.TokenFolder(d.data())); err == nil && d.settings.config.Store != "" {
-			return finding(Wrong, "restore the database from a backup, or create a token", "the server had tokens, and the database has none: the server does not start")
+			return finding(Wrong, "restore the database from a backup, or create a token", "the server had tokens, but the database has none, so the server does not start")
 		} else if err == nil {
 			return finding(Wrong, "restore it from a backup, or create a token; do not remove the folder, because the server would then ask for no credentials", "the token file is missing from %s, so the server accepts no token", datadir.TokenFolder(d.data()))
 		}

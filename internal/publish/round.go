@@ -122,7 +122,7 @@ func (r *round) read(ctx context.Context) (*position, error) {
 
 // refuse returns an error that wraps errForeign and names the object at path.
 func (r *round) refuse(path, format string, args ...any) error {
-	return fmt.Errorf("%w: %s: %w; publish to another place, or remove this copy", errForeign, r.name(path), fmt.Errorf(format, args...))
+	return fmt.Errorf("%w: %s: %w; publish to another place, or move this copy elsewhere", errForeign, r.name(path), fmt.Errorf(format, args...))
 }
 
 // get reads a mutable object. It returns the zero object if the bucket does not have it.

@@ -49,7 +49,7 @@ func BindLedger(c *cli.Console, flags *pflag.FlagSet, name *string) {
 // argument.
 func (o *Options) BindCredentials(c *cli.Console, flags *pflag.FlagSet) {
 	flags.StringVar(&o.TokenFile, "token-file", c.EnvOr("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
-	flags.StringVar(&o.CAFile, "ca-file", c.EnvOr("COLOPHON_CA_FILE", ""), "PEM `file` of the authorities to trust in place of the system's, or COLOPHON_CA_FILE")
+	flags.StringVar(&o.CAFile, "ca-file", c.EnvOr("COLOPHON_CA_FILE", ""), "PEM `file` of the CAs to trust in place of the system's, or COLOPHON_CA_FILE")
 }
 
 // Server is a client for one server, together with the settings for connecting to it.

@@ -199,7 +199,7 @@ func (e *Endpoint) do(ctx context.Context, method, target string, body []byte) (
 	case response.StatusCode != http.StatusOK:
 		return nil, e.refused(target, response, answer)
 	case len(answer) > maxAnswer:
-		return nil, cli.Exitf(cli.ExitFailed, "the answer from %s is longer than %d bytes; give another --endpoint, or a record with a smaller max_tokens", target, maxAnswer)
+		return nil, cli.Exitf(cli.ExitFailed, "the answer from %s is longer than %d bytes; use another --endpoint, or a record with a smaller max_tokens", target, maxAnswer)
 	}
 	return answer, nil
 }
@@ -233,7 +233,7 @@ func (e *Endpoint) refused(target string, response *http.Response, body []byte) 
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		advice = fmt.Sprintf("the endpoint rejects the API key in %s: put a valid key into that variable", e.KeyVariable)
 	case status == http.StatusNotFound && strings.Contains(reason, "model"):
-		advice = "the endpoint does not have the recorded model: add it there (Ollama: ollama pull), or give another --endpoint"
+		advice = "the endpoint does not have the recorded model: add it there (Ollama: ollama pull), or use another --endpoint"
 	case status == http.StatusNotFound && e.API == Ollama:
 		advice = "it is not Ollama's API: for an endpoint like OpenAI's, give a URL that ends in /v1, or --api openai"
 	case status == http.StatusNotFound:

@@ -115,7 +115,7 @@ func CheckFolder(dir string) error {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return fmt.Errorf("%s is not a folder; remove it", dir)
+		return fmt.Errorf("%s is not a folder; remove it or move it elsewhere", dir)
 	case hasBits(info, 0o022):
 		return fmt.Errorf("other users can put files into %s; run: chmod go-w %s", dir, dir)
 	}

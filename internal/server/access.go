@@ -50,7 +50,7 @@ func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err
 	}
 	switch certificates := len(rules.MTLS) > 0; {
 	case certificates && config.TLSClientCA == "":
-		return gate{}, cli.Exitf(cli.ExitUsage, "access-file %s: its mtls rules need --tls-client-ca, the authority that signs client certificates", config.AccessFile)
+		return gate{}, cli.Exitf(cli.ExitUsage, "access-file %s: its mtls rules need --tls-client-ca, the CA that signs client certificates", config.AccessFile)
 	case !certificates && config.TLSClientCA != "":
 		return gate{}, cli.Exitf(cli.ExitUsage, "tls-client-ca: no rule grants client certificates anything; write mtls rules into --access-file")
 	}

@@ -152,7 +152,7 @@ func (c Config) validate() error {
 	case c.ReadOnly && c.Webhooks != "":
 		return errors.New("webhooks: a server with --read-only sends no messages; omit one of the two")
 	case c.Advertise != "" && c.Store == "":
-		return errors.New("advertise: has no effect without --store; omit it")
+		return errors.New("advertise: this setting has no effect without --store; omit it")
 	case c.Advertise != "" && advertised(c.Advertise, "http") == "":
 		return fmt.Errorf("advertise: %q is neither host:port nor the URL of a server, like https://node1.example.org:8443", c.Advertise)
 	case (c.TLSCert == "") != (c.TLSKey == ""):
@@ -197,7 +197,7 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Advertise, "advertise", c.Advertise, "`address`, host:port or a URL, at which other servers on the same --store reach this one; default --listen")
 	flags.StringVar(&c.IndexFrom, "index-from", c.IndexFrom, "`URLs`, separated by commas, of servers with the same log: an index that is missing or far behind is fetched from the first, if the others have the same rows")
 	flags.StringVar(&c.IndexTokenFile, "index-token-file", c.IndexTokenFile, "`file` with the token for --index-from; default: COLOPHON_TOKEN, if set, is the token itself")
-	flags.StringVar(&c.IndexCAFile, "index-ca-file", c.IndexCAFile, "PEM `file` of the authorities to trust for --index-from in place of the system's")
+	flags.StringVar(&c.IndexCAFile, "index-ca-file", c.IndexCAFile, "PEM `file` of the CAs to trust for --index-from in place of the system's")
 	flags.BoolVar(&c.Insecure, "insecure", c.Insecure, "allow an address that other machines can reach, without authentication")
 	flags.StringVar(&c.AccessFile, "access-file", c.AccessFile, "YAML `file` that says what OpenID Connect tokens and client certificates may do")
 	flags.StringVar(&c.TLSCert, "tls-cert", c.TLSCert, "PEM `file` of the server's certificate; with it, the server uses https")
@@ -205,7 +205,7 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.TLSClientCA, "tls-client-ca", c.TLSClientCA, "PEM `file` of the CAs that sign client certificates")
 	flags.TextVar(&c.AllowHost, "allow-host", c.AllowHost, "`names`, separated by commas, that a server without authentication accepts in the Host header in addition to localhost; default: none if it listens on loopback, otherwise any")
 	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "separate `address`, host:port, that serves /metrics without authentication")
-	flags.StringVar(&c.OTLPGRPCListen, "otlp-grpc-listen", c.OTLPGRPCListen, "`address`, host:port, that serves OTLP by gRPC, usually with port 4317; default: OTLP by HTTP only, on --listen")
+	flags.StringVar(&c.OTLPGRPCListen, "otlp-grpc-listen", c.OTLPGRPCListen, "`address`, host:port, that serves OTLP over gRPC, usually with port 4317; default: OTLP over HTTP only, on --listen")
 	flags.BoolVar(&c.Pprof, "pprof", c.Pprof, "serve /debug/pprof on --metrics-listen")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "`format` of the log on stderr: text or json")
 	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "lowest `level` that is logged: debug, info, warn, or error")

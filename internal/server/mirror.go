@@ -67,7 +67,7 @@ func (n *Node) checkMirror(ctx context.Context, at logurl.Address) error {
 	}
 	for _, info := range all {
 		if info.Name != at.Ledger {
-			return cli.Exitf(cli.ExitUsage, "the folder has a copy of the ledger %q, and --from names the ledger %q; name another folder with --data", info.Name, at.Ledger)
+			return cli.Exitf(cli.ExitUsage, "the folder has a copy of the ledger %q, but --from names the ledger %q; name another folder with --data", info.Name, at.Ledger)
 		}
 	}
 	return nil

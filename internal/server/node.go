@@ -110,7 +110,7 @@ func (n *Node) open(ctx context.Context, config Config, keys ledger.KeyStore) (e
 		return ledger.Config{Clock: clock, Log: n.log.With("ledger", name), Marks: datadir.MarkFiles(config.Data), MarkShown: config.ReadOnly && n.remote != nil, Fatal: n.fatal(name)}
 	}
 	if err := makeSpool(config.Data); err != nil && !n.fullBy(err) {
-		return fmt.Errorf("creating a folder for results that clients have not read yet: %w", err)
+		return fmt.Errorf("creating a folder for unread results: %w", err)
 	}
 	if err := datadir.SnapshotFolderOf(config.Data).Reset(); err != nil && !errors.Is(err, storage.ErrInUse) && !n.fullBy(err) {
 		return fmt.Errorf("creating a folder for copies: %w", err)

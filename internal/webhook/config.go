@@ -98,10 +98,10 @@ func (h *Hook) check(dir string) error {
 	}
 	u, err := url.Parse(h.URL)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return errors.New("url: give the URL of the receiver, like https://hooks.example.org/colophon")
+		return errors.New("url: use the URL of the receiver, like https://hooks.example.org/colophon")
 	}
 	if u.User != nil {
-		return errors.New("url: it must have no user and password; the receiver checks the signature instead")
+		return errors.New("url: the URL must not have a user or password; the receiver checks the signature instead")
 	}
 	for _, t := range h.Events {
 		if !slices.Contains(MessageTypes, t) {

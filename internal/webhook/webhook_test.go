@@ -224,8 +224,8 @@ func TestBadConfigurations(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), []byte("whsec_!"), 0o600))
 	for text, want := range map[string]string{
 		"- {name: A, url: http://x, secret-file: secret}":                                                              "name: use",
-		"- {name: a, url: ftp://x, secret-file: secret}":                                                               "url: give",
-		"- {name: a, url: 'http://u:p@x', secret-file: secret}":                                                        "no user and password",
+		"- {name: a, url: ftp://x, secret-file: secret}":                                                               "url: use",
+		"- {name: a, url: 'http://u:p@x', secret-file: secret}":                                                        "not have a user or password",
 		"- {name: a, url: http://x}":                                                                                   "secret-file: name a file",
 		"- {name: a, url: http://x, secret-file: none}":                                                                "no such file",
 		"- {name: a, url: http://x, secret-file: short}":                                                               "at least 24",

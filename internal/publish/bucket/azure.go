@@ -54,7 +54,7 @@ func openAzure(p place) (Bucket, error) {
 	case p.endpoint != nil:
 		access.endpoint = p.endpoint.String()
 	case access.endpoint == "" && access.account == "":
-		return nil, errors.New("the storage account is not known: set AZURE_STORAGE_CONNECTION_STRING or AZURE_STORAGE_ACCOUNT, or write azblob://container/prefix?endpoint=https://ACCOUNT.blob.core.windows.net")
+		return nil, errors.New("the storage account is not known: set AZURE_STORAGE_CONNECTION_STRING or AZURE_STORAGE_ACCOUNT, or use azblob://container/prefix?endpoint=https://ACCOUNT.blob.core.windows.net")
 	case access.endpoint == "":
 		access.endpoint = "https://" + access.account + ".blob.core.windows.net"
 	}
