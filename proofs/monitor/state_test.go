@@ -210,7 +210,7 @@ func TestStatesThatAreRefused(t *testing.T) {
 	}{
 		"of another log":        {another.Key, func(*testing.T, string) {}, "the state belongs to another log, "},
 		"another log's note":    {w.Key, changeState(func(s *stateFile) { s.Checkpoint = strings.Replace(s.Checkpoint, "\n26\n", "\n27\n", 1) }), "the checkpoint"},
-		"another origin":        {w.Key, changeState(func(s *stateFile) { s.Origin = "elsewhere.example" }), "the state belongs to another log, "},
+		"another origin":        {w.Key, changeState(func(s *stateFile) { s.Origin = "elsewhere.example" }), `the state file has the origin "elsewhere.example"`},
 		"of a later version":    {w.Key, changeState(func(s *stateFile) { s.Version = 3 }), "version 3"},
 		"another size":          {w.Key, changeState(func(s *stateFile) { s.Size-- }), "the state's files hold 26 events"},
 		"other uses of keys":    {w.Key, changeState(func(s *stateFile) { s.KeyUses-- }), "idempotency keys"},
@@ -222,10 +222,10 @@ func TestStatesThatAreRefused(t *testing.T) {
 		"without its folder":    {w.Key, func(t *testing.T, state string) { require.NoError(t, os.RemoveAll(state+".d")) }, "facts has 0 bytes, but should have 26"},
 		"with a truncated file": {w.Key, func(t *testing.T, state string) {
 			require.NoError(t, os.Truncate(filepath.Join(state+".d", "facts"), 3))
-		}, "facts has 3 bytes, not 26"},
+		}, "facts has 3 bytes, but should have 26"},
 		"with truncated tiles": {w.Key, func(t *testing.T, state string) {
 			require.NoError(t, os.Truncate(filepath.Join(state+".d", "tile-0"), 64))
-		}, "tile-0 has 64 bytes, not 832"},
+		}, "tile-0 has 64 bytes, but should have 832"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := filepath.Join(t.TempDir(), "state")
