@@ -15,9 +15,9 @@ import (
 // everything, as an entry in arrows, allows a package to import any package of this module.
 const everything = "*"
 
-// arrows maps each package of this module to the packages of this module that it may import. Every
+// allowedImports maps each package of this module to the packages of this module that it may import. Every
 // package must have an entry.
-var arrows = map[string][]string{
+var allowedImports = map[string][]string{
 	"":                                   {},
 	"ledger/record/pyjson":               {},
 	"ledger/record/rules":                {"ledger/record/pyjson"},
@@ -150,9 +150,9 @@ var arrows = map[string][]string{
 	"internal/testing/locked":            {},
 }
 
-// foreign maps each pure package to prefixes of the external packages that it may depend on. The
+// allowedModules maps each pure package to prefixes of the external packages that it may depend on. The
 // lists are short because auditors import these packages.
-var foreign = map[string][]string{
+var allowedModules = map[string][]string{
 	"ledger/record": {"golang.org/x/text/"},
 	"client/wire":   {},
 	"client":        {"golang.org/x/text/", "golang.org/x/mod/sumdb/note", "github.com/transparency-dev/merkle", "github.com/transparency-dev/formats/"},
@@ -181,9 +181,9 @@ func list(t *testing.T, arguments ...string) (packages []listed) {
 	}
 }
 
-// own returns the path of a package relative to the root of this module. The result is false if the
+// relativePath returns the path of a package relative to the root of this module. The result is false if the
 // package belongs to another module.
-func own(path string) (string, bool) {
+func relativePath(path string) (string, bool) {
 	if path == "colophon" {
 		return "", true
 	}
@@ -192,11 +192,11 @@ func own(path string) (string, bool) {
 
 func TestArrows(t *testing.T) {
 	for _, p := range list(t, "./...") {
-		from, _ := own(p.ImportPath)
-		allowed, known := arrows[from]
+		from, _ := relativePath(p.ImportPath)
+		allowed, known := allowedImports[from]
 		require.True(t, known, "list in allowedImports what %s may import", p.ImportPath)
 		for _, path := range p.Imports {
-			if to, ours := own(path); ours {
+			if to, ours := relativePath(path); ours {
 				require.True(t, slices.Contains(allowed, to) || slices.Contains(allowed, everything), "%s must not import %s", p.ImportPath, path)
 			}
 		}
@@ -204,9 +204,9 @@ func TestArrows(t *testing.T) {
 }
 
 func TestPurePackages(t *testing.T) {
-	for from, allowed := range foreign {
+	for from, allowed := range allowedModules {
 		for _, p := range list(t, "-deps", "./"+from) {
-			if _, ours := own(p.ImportPath); ours || p.Standard {
+			if _, ours := relativePath(p.ImportPath); ours || p.Standard {
 				continue
 			}
 			ok := slices.ContainsFunc(allowed, func(prefix string) bool { return strings.HasPrefix(p.ImportPath, prefix) })

@@ -52,7 +52,7 @@ func TestShape(t *testing.T) {
 		} else {
 			require.NoError(t, err)
 		}
-		name, _ := own(p.ImportPath)
+		name, _ := relativePath(p.ImportPath)
 		seen[name] = true
 		bound, is := larger[name]
 		if !is {

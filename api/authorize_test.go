@@ -18,8 +18,8 @@ import (
 	"colophon/proofs"
 )
 
-// having returns a caller whose token grants the given scopes on the default ledger.
-func (g *gated) having(name string, scopes ...string) caller {
+// callerWith returns a caller whose token grants the given scopes on the default ledger.
+func (g *gated) callerWith(name string, scopes ...string) caller {
 	g.t.Helper()
 	return caller{name: name, authorization: bearer(g.token(name, []string{ledger.Default}, scopes).Text)}
 }
@@ -70,7 +70,7 @@ func TestListHasOnlyGrantedLedgers(t *testing.T) {
 		return names
 	}
 	require.Equal(t, []string{"default", "other", "spare"}, names(g.admin()))
-	require.Equal(t, []string{"default"}, names(g.having("writer", "write")))
+	require.Equal(t, []string{"default"}, names(g.callerWith("writer", "write")))
 	two := g.token("two", []string{"spare", "nowhere"}, []string{"log"})
 	require.Equal(t, []string{"spare"}, names(caller{authorization: bearer(two.Text)}))
 }
@@ -78,7 +78,7 @@ func TestListHasOnlyGrantedLedgers(t *testing.T) {
 // Derived facts reveal other records, so the write scope alone is not enough to request them.
 func TestDerivedFactsNeedRead(t *testing.T) {
 	g := startGated(t)
-	writer, both := g.having("writer", "write"), g.having("both", "write", "read")
+	writer, both := g.callerWith("writer", "write"), g.callerWith("both", "write", "read")
 	for path, body := range map[string]string{"/ipc-records": ipcBody("", "o"), "/batch": ipcLine("", "o")} {
 		size := g.size()
 		p := g.ask(writer, http.MethodPost, atDefault+path+"?derive=true", body).problem(http.StatusForbidden)
@@ -110,7 +110,7 @@ func TestActorIsTheTokensName(t *testing.T) {
 	g := startGated(t)
 	require.Equal(t, ledger.Anonymous, g.actorOf(ledger.Default, 0))
 	require.Equal(t, "root", g.actorOf(ledger.Default, 1))
-	writer := g.having("scribe-7", "write", "read", "admin")
+	writer := g.callerWith("scribe-7", "write", "read", "admin")
 	write := func(c caller, actor, method, path, body string, status int) {
 		t.Helper()
 		size := g.size()
@@ -183,14 +183,14 @@ func TestPublicLog(t *testing.T) {
 	publish := func(c caller, path, log string) answer {
 		return g.ask(c, http.MethodPut, path+"/visibility", `{"log":"`+log+`"}`)
 	}
-	publish(g.having("reader", "read", "log", "write"), atDefault, "public").problem(http.StatusForbidden)
+	publish(g.callerWith("reader", "read", "log", "write"), atDefault, "public").problem(http.StatusForbidden)
 	var row described
 	publish(g.admin(), atDefault, "public").want(http.StatusOK).json(&row)
 	require.Equal(t, "public", row.Log)
 	require.Contains(t, g.log.String(), "log=public actor=root")
 
 	logs := []string{"/log/checkpoint", "/log/key", "/log/tile/0/000.p/1", "/log/tile/entries/000.p/1"}
-	callers := []caller{{name: "anonymous"}, {name: "bad token", authorization: bearer("nonsense")}, g.admin(), g.having("writer", "write"),
+	callers := []caller{{name: "anonymous"}, {name: "bad token", authorization: bearer("nonsense")}, g.admin(), g.callerWith("writer", "write"),
 		{name: "stranger", authorization: bearer(g.token("stranger", []string{"other"}, []string{"read"}).Text)}}
 	for _, c := range callers {
 		for _, path := range logs {

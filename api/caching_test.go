@@ -13,7 +13,7 @@ import (
 // Every response states which caches may store it.
 func TestEveryAnswerStatesItsCaching(t *testing.T) {
 	g := startGated(t)
-	for _, c := range []caller{g.admin(), g.having("writer", "write"), g.having("reader", "read"), {name: "anonymous"}} {
+	for _, c := range []caller{g.admin(), g.callerWith("writer", "write"), g.callerWith("reader", "read"), {name: "anonymous"}} {
 		for _, e := range expectations() {
 			method, path, _ := strings.Cut(e.route, " ")
 			a := g.asks(c, method, e, ledger.Default)

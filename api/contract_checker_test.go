@@ -155,9 +155,9 @@ func documents(route *routers.Route, in, name string) bool {
 	return route.Operation.Parameters.GetByInAndName(in, name) != nil || route.PathItem.Parameters.GetByInAndName(in, name) != nil
 }
 
-// undocumented lists headers that any response can have. The contract describes them once, in its
+// commonHeaders lists headers that any response can have. The contract describes them once, in its
 // introduction, and not for each response.
-var undocumented = []string{"Cache-Control", "Content-Type", "Content-Length", "Date", "Referrer-Policy", "X-Content-Type-Options"}
+var commonHeaders = []string{"Cache-Control", "Content-Type", "Content-Length", "Date", "Referrer-Policy", "X-Content-Type-Options"}
 
 // checkResponse returns nil if the response conforms to the contract, which must describe its
 // status, all its headers, and its body.
@@ -171,7 +171,7 @@ func (c contract) checkResponse(k call, r *http.Request, a reply) error {
 		return fmt.Errorf("the contract has no status %d for %s %s", a.status, k.method, k.route)
 	}
 	for name := range a.header {
-		if _, ok := response.Value.Headers[name]; !ok && !slices.Contains(undocumented, name) {
+		if _, ok := response.Value.Headers[name]; !ok && !slices.Contains(commonHeaders, name) {
 			return fmt.Errorf("the contract has no header %s in the %d of %s %s", name, a.status, k.method, k.route)
 		}
 	}
@@ -257,34 +257,34 @@ type disk struct {
 
 func (d *disk) Ledger(ctx context.Context, name string) (storage.Store, error) {
 	s, err := d.Database.Ledger(ctx, name)
-	return ailing{s, d}, err
+	return faultyStore{s, d}, err
 }
 
 func (d *disk) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
 	s, err := d.Database.Create(ctx, info)
-	return ailing{s, d}, err
+	return faultyStore{s, d}, err
 }
 
-type ailing struct {
+type faultyStore struct {
 	storage.Store
 	disk *disk
 }
 
-func (a ailing) CheckWritable(ctx context.Context) error {
+func (a faultyStore) CheckWritable(ctx context.Context) error {
 	if a.disk.full.Load() {
 		return storage.ErrNoSpace
 	}
 	return a.Store.CheckWritable(ctx)
 }
 
-func (a ailing) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
+func (a faultyStore) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	if a.disk.room.Add(-1) == 0 {
 		a.disk.full.Store(true)
 	}
 	return a.Store.Commit(ctx, old, b)
 }
 
-func (a ailing) Content(ctx context.Context, digest storage.Hash) ([]byte, error) {
+func (a faultyStore) Content(ctx context.Context, digest storage.Hash) ([]byte, error) {
 	if a.disk.lost.Load() {
 		return nil, storage.ErrNotFound
 	}

@@ -57,7 +57,7 @@ func (s *Server) fail(err error, c *call.Call) {
 	h.Set(echo.HeaderContentType, media)
 	switch p.Status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		h.Set("Retry-After", seconds(p.Wait))
+		h.Set("Retry-After", retryAfter(p.Wait))
 	case http.StatusUnauthorized:
 		h.Set(echo.HeaderWWWAuthenticate, "Bearer")
 	}
@@ -76,8 +76,8 @@ func appendFailure(to *call.Buffer, c *call.Call, p *problem.Problem) (media str
 	return "application/problem+json"
 }
 
-// seconds formats a wait as a Retry-After value: whole seconds, rounded up, at least 1.
-func seconds(wait time.Duration) string {
+// retryAfter formats a wait as a Retry-After value: whole seconds, rounded up, at least 1.
+func retryAfter(wait time.Duration) string {
 	return strconv.FormatUint(uint64(max(1, math.Ceil(wait.Seconds()))), 10)
 }
 

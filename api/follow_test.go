@@ -127,8 +127,8 @@ func (l *listener) last() sent {
 	}
 }
 
-// same requires that list matches the lines that /events returns, beginning at seq from.
-func (s *service) same(from int, list []sent) {
+// requireEvents requires that list matches the lines that /events returns, beginning at seq from.
+func (s *service) requireEvents(from int, list []sent) {
 	s.t.Helper()
 	lines := s.get(fmt.Sprintf("/events?from=%d&limit=%d", from, max(1, len(list)))).want(http.StatusOK).lines()
 	require.GreaterOrEqual(s.t, len(lines), len(list))
@@ -144,16 +144,16 @@ func TestFollow(t *testing.T) {
 		s.post("/ipc-records", ipcBody("<&>\u2028"+strconv.Itoa(i), "x")).want(http.StatusCreated)
 	}
 	head := s.listen("")
-	s.same(2, s.listen("?from=2").events(4))
-	s.same(0, s.listen("?from=0").events(6))
-	s.same(4, s.listen("", "Last-Event-ID", "3").events(2))
-	s.same(5, s.listen("?from=1", "Last-Event-ID", "4").events(1))
+	s.requireEvents(2, s.listen("?from=2").events(4))
+	s.requireEvents(0, s.listen("?from=0").events(6))
+	s.requireEvents(4, s.listen("", "Last-Event-ID", "3").events(2))
+	s.requireEvents(5, s.listen("?from=1", "Last-Event-ID", "4").events(1))
 	end := s.listen("", "Last-Event-ID", "5")
 	s.post("/ipc-records", ipcBody("live", "x")).want(http.StatusCreated)
-	s.same(6, head.events(1))
-	s.same(6, end.events(1))
+	s.requireEvents(6, head.events(1))
+	s.requireEvents(6, end.events(1))
 	s.post("/ipc-records", ipcBody("more", "x")).want(http.StatusCreated)
-	s.same(7, head.events(1))
+	s.requireEvents(7, head.events(1))
 	require.Eventually(t, func() bool { return s.server().shared.Limits.Followers.InUse() == 6 }, patience, time.Millisecond)
 	s.metrics().require(t, 6, "colophon_followers")
 }
@@ -213,7 +213,7 @@ func TestFollowersMissNothing(t *testing.T) {
 	for _, list := range got {
 		from, err := strconv.Atoi(list[0].id)
 		require.NoError(t, err)
-		s.same(from, list)
+		s.requireEvents(from, list)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestStreamsSayWhyTheyEnd(t *testing.T) {
 	s.post("/freeze", "").want(http.StatusOK)
 	require.Equal(t, sent{name: "frozen", retry: "86400000", data: `{"detail":"the ledger is frozen: no more events follow its first 2","next":2}`}, early.last())
 	late := s.listen("?from=0")
-	s.same(0, late.events(2))
+	s.requireEvents(0, late.events(2))
 	require.Equal(t, "frozen", late.last().name)
 
 	open, err := s.host.Create(t.Context(), ledger.CreateOptions{Name: "open"})
@@ -316,7 +316,7 @@ func TestLostScopesEndStreamsAndBatches(t *testing.T) {
 }
 
 func TestFollowersAtOnce(t *testing.T) {
-	s := start(t, behind(func(l *limits.ServerLimits) { l.Followers = 4 }))
+	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.Followers = 4 }))
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	s.listenUntil(ctx, "", "X-Forwarded-For", "192.0.2.1")

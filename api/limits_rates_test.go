@@ -23,12 +23,12 @@ import (
 	"colophon/ledger"
 )
 
-// never is a rate that is so low that an empty bucket stays empty.
-const never = 1e-9
+// negligibleRate is a rate that is so low that an empty bucket stays empty.
+const negligibleRate = 1e-9
 
-// behind returns a change to the configuration that applies rates to the server's limits and makes
+// trustingProxies returns a change to the configuration that applies rates to the server's limits and makes
 // the server trust proxies in 127.0.0.0/8 and 10.0.0.0/8.
-func behind(rates func(*limits.ServerLimits)) func(*Config) {
+func trustingProxies(rates func(*limits.ServerLimits)) func(*Config) {
 	return func(c *Config) {
 		rates(&c.ServerLimits)
 		c.ServerLimits.TrustedProxies = trusted("127.0.0.0/8", "10.0.0.0/8")
@@ -44,7 +44,7 @@ func (s *service) refusals(why limits.RefusalReason) float64 {
 // A client that sends too many requests gets 429 with a Retry-After header. Other clients are not
 // affected.
 func TestRateOfAnIdentity(t *testing.T) {
-	s := start(t, behind(func(l *limits.ServerLimits) { l.RequestRate = never }))
+	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.RequestRate = negligibleRate }))
 	s.get("/stats", "X-Forwarded-For", "192.0.2.1").want(http.StatusOK)
 	refused := s.get("/stats", "X-Forwarded-For", "192.0.2.1")
 	require.Contains(t, refused.problem(http.StatusTooManyRequests).Detail, "too many requests")
@@ -59,7 +59,7 @@ func TestRateOfAnIdentity(t *testing.T) {
 // proxy has forwarded a request, the address is that of the proxy's client. For IPv6, a /64 counts
 // as one address.
 func TestRateOfAnAddress(t *testing.T) {
-	s := start(t, behind(func(l *limits.ServerLimits) { l.AddressRate = never }))
+	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.AddressRate = negligibleRate }))
 	seen := func(forwarded string) int { return s.get(s.http.URL+"/version", "X-Forwarded-For", forwarded).status }
 	require.Equal(t, http.StatusOK, seen("192.0.2.1"))
 	require.Equal(t, http.StatusTooManyRequests, seen("192.0.2.1"))
@@ -74,7 +74,7 @@ func TestRateOfAnAddress(t *testing.T) {
 	s.get(s.http.URL + "/healthz").want(http.StatusOK)
 	require.EqualValues(t, 6, s.refusals(limits.RefusedAddressRate))
 
-	direct := start(t, func(c *Config) { c.ServerLimits.AddressRate = never })
+	direct := start(t, func(c *Config) { c.ServerLimits.AddressRate = negligibleRate })
 	direct.get(direct.http.URL+"/version", "X-Forwarded-For", "192.0.2.1").want(http.StatusOK)
 	direct.get(direct.http.URL+"/version", "X-Forwarded-For", "192.0.2.2").problem(http.StatusTooManyRequests)
 }
@@ -88,7 +88,7 @@ func TestFailedAuthentications(t *testing.T) {
 	who, err := access.Open(access.Config{Dir: store.Dir})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, behind(func(l *limits.ServerLimits) { l.FailureRate = never }), func(c *Config) { c.Access = who })
+	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.FailureRate = negligibleRate }), func(c *Config) { c.Access = who })
 	ask := func(address, token string) answer {
 		return s.get("/stats", "X-Forwarded-For", address, "Authorization", "Bearer "+token)
 	}
@@ -117,7 +117,7 @@ func TestFailedSignatures(t *testing.T) {
 	who, err := access.Open(access.Config{Dir: store.Dir, Rules: rules})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, behind(func(l *limits.ServerLimits) { l.FailureRate = never }), func(c *Config) { c.Access = who })
+	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.FailureRate = negligibleRate }), func(c *Config) { c.Access = who })
 	ask := func(address, token string) answer {
 		return s.get("/stats", "X-Forwarded-For", address, "Authorization", "Bearer "+token)
 	}
@@ -193,7 +193,7 @@ func TestCallers(t *testing.T) {
 // If an address sends too many bad requests, the responses to them are delayed. The responses to
 // its other requests, and responses saying that something does not exist, are not.
 func TestAnswersToBadRequestsAreHeld(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.BadRate, c.ServerLimits.BadHold = never, time.Hour })
+	s := start(t, func(c *Config) { c.ServerLimits.BadRate, c.ServerLimits.BadHold = negligibleRate, time.Hour })
 	s.post("/ipc-records", "{").problem(http.StatusBadRequest)
 	ctx, cancel := context.WithCancel(t.Context())
 	held := make(chan error, 1)

@@ -35,7 +35,7 @@ func TestBatchesAtOnce(t *testing.T) {
 
 // However many batches one caller has open, another caller can still open one.
 func TestBatchesAreShared(t *testing.T) {
-	s := start(t, behind(func(l *limits.ServerLimits) { l.Batches = 2 }))
+	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.Batches = 2 }))
 	body, send := io.Pipe()
 	defer send.Close()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/batch", body)

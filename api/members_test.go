@@ -40,7 +40,7 @@ func TestPayloadMembersInAnswers(t *testing.T) {
 		require.Len(t, attribution.Differences, 1)
 		return attribution.Differences[0].Members
 	}
-	reader, both := g.having("reader", "read"), g.having("both", "read", "content")
+	reader, both := g.callerWith("reader", "read"), g.callerWith("both", "read", "content")
 	for _, more := range []string{"", "&text=true"} {
 		members := ask(reader, first+1, more)
 		require.Len(t, members, 2)

@@ -257,9 +257,9 @@ func TestOTLPFailures(t *testing.T) {
 	s := start(t)
 	status := func(a answer, code int, message string) {
 		t.Helper()
-		text, isStatus := otlpStatus(t, a.body)
-		require.Equal(t, code, text)
-		require.Contains(t, isStatus, message)
+		gotCode, gotMessage := otlpStatus(t, a.body)
+		require.Equal(t, code, gotCode)
+		require.Contains(t, gotMessage, message)
 	}
 	protobuf := []string{"Content-Type", otlp.Protobuf}
 	status(s.do("POST", "/otlp/v1/traces", "\xff", protobuf...).want(400), 3, "not OTLP in Protobuf")

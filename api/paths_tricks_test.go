@@ -34,7 +34,7 @@ func (g *gated) raw(method, target string, headers ...string) answer {
 // caller is not allowed to see. No client is redirected.
 func TestPathsHaveOneMeaning(t *testing.T) {
 	g := startGated(t)
-	only := "Authorization: " + g.having("only", scopeNames...).authorization[0] // every scope on default, none on other
+	only := "Authorization: " + g.callerWith("only", scopeNames...).authorization[0] // every scope on default, none on other
 	targets := []string{"*", "/v1", "/v1/", "/v1/ledgers/", "v1/ledgers", "?", "/%"}
 	for _, name := range []string{"other", "Default", "DEFAULT", "default.", "default%00", "default%20", "%20default", "defa\u00fclt", "default%2F", "default%2Fother",
 		"default%2f..%2fother", "default%2F%2E%2E%2Fother", "default%252F..%252Fother", "default/../other", "default/./../other", "default/%2e%2e/other", "default/..%2Fother",

@@ -47,9 +47,9 @@ func listing(source string, words ...string) call {
 	return verb(http.MethodPut, sourceOf, `{"chunk_hashes":[`+strings.Join(hashes, ",")+`]}`, "source_id", source)
 }
 
-// evident returns a server with two runs that differ only in their evidence: events 1 and 2 belong
+// serverWithEvidence returns a server with two runs that differ only in their evidence: events 1 and 2 belong
 // to run a, events 3 and 4 to run b.
-func evident(t *testing.T) *server {
+func serverWithEvidence(t *testing.T) *server {
 	s := newServer(t)
 	for _, k := range []call{
 		post(prefix+"/citation-sets", cite("a", "s one", "s two")), post(ipc, runRecord("a", "m", "yes")),
@@ -69,7 +69,7 @@ func (s *server) compareRuns(t *testing.T, query string) (x wire.RunsComparison)
 // If two runs differ only in their citation sets, every answer about the two records says that
 // the evidence is the cause.
 func TestEvidenceIsACause(t *testing.T) {
-	s := evident(t)
+	s := serverWithEvidence(t)
 	x := s.compareRuns(t, "?a=a&b=b&after=4&proofs=true")
 	require.Equal(t, wire.CauseEvidence, *x.Cause)
 	require.Equal(t, []wire.VariableDifference{{Variable: "evidence", A: []byte("1"), B: []byte("3")}}, x.IPCRecords.Differences)
@@ -126,7 +126,7 @@ func TestEvidenceIsACause(t *testing.T) {
 // The comparison reports changed sources: either the current registration lacks a chunk that a set
 // cites, or a different list was registered between the two sets.
 func TestSourcesThatChangeUnderRuns(t *testing.T) {
-	s := evident(t)
+	s := serverWithEvidence(t)
 	s.do(t, listing("s", "two", "three"), http.StatusCreated) // 5
 	x := s.compareRuns(t, "?a=a&b=b&after=5")
 	require.True(t, x.SourcesChanged)

@@ -53,13 +53,13 @@ func TestManyStatesAreChanged(t *testing.T) {
 	const asked = `"state":"stale","reason":"gone","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"`
 	filter := `{` + asked + `,"filter":{"source_root":"` + zeros + `"}`
 	dry := s.changing(filter + `}`)
-	require.Equal(t, wire.StateChangeResult{AsOf: 7, DryRun: true, Records: 2, Already: 1, FirstSeqs: []uint64{1, 4}}, dry.StateChangeResult)
+	require.Equal(t, wire.StateChangeResult{AsOf: 7, DryRun: true, Records: 2, AlreadySet: 1, FirstSeqs: []uint64{1, 4}}, dry.StateChangeResult)
 	require.Empty(t, dry.Receipts)
 	require.Equal(t, uint64(7), s.size())
 
 	s.post("/run-dags", dag(zeros)).want(http.StatusCreated) // 7: recorded after the dry run
 	done := s.changing(filter + `,"dry_run":false,"as_of":7}`)
-	require.Equal(t, wire.StateChangeResult{AsOf: 7, Records: 2, Already: 1, FirstSeqs: []uint64{1, 4}}, done.StateChangeResult)
+	require.Equal(t, wire.StateChangeResult{AsOf: 7, Records: 2, AlreadySet: 1, FirstSeqs: []uint64{1, 4}}, done.StateChangeResult)
 	require.Len(t, done.Receipts, 2)
 	require.Equal(t, []string{"stale", "live", "stale", "stale", "", "live"}, s.statesOf(1, 2, 3, 4, 5, 7))
 	for i, seq := range []uint64{1, 4} {
@@ -73,7 +73,7 @@ func TestManyStatesAreChanged(t *testing.T) {
 		require.Equal(t, wire.ActionOrigin{OriginalActor: "ana", Timestamp: "2025-11-30T12:00:00Z"}, change.ActionOrigin)
 	}
 	again := s.changing(filter + `,"dry_run":false,"as_of":7}`)
-	require.Equal(t, wire.StateChangeResult{AsOf: 7, Already: 3, FirstSeqs: []uint64{}}, again.StateChangeResult)
+	require.Equal(t, wire.StateChangeResult{AsOf: 7, AlreadySet: 3, FirstSeqs: []uint64{}}, again.StateChangeResult)
 
 	listed := s.changing(`{"state":"live","reason":"back","seqs":[5,4,0],"dry_run":false,"as_of":10}`)
 	require.Equal(t, wire.StateChangeResult{AsOf: 10, Records: 1, WithoutState: 2, FirstSeqs: []uint64{4}}, listed.StateChangeResult)

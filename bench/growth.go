@@ -69,7 +69,7 @@ func (g *growth) run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 		f := &filling{dir: filepath.Join(scratch, "growth"), corpus: corpus.New(g.seed), began: time.Now(),
-			service: colophonService{binary: binaries[0].file, environment: []string{"GOMEMLIMIT=" + g.memory}}, rests: g.rest}
+			service: colophonService{binary: binaries[0].file, environment: []string{"GOMEMLIMIT=" + g.memory}}, waitsForIdle: g.rest}
 		if f.server, err = f.service.start(ctx, f.dir); err != nil {
 			return err
 		}

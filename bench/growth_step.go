@@ -17,12 +17,12 @@ import (
 
 // filling is a ledger that is being filled. Only one goroutine may use it.
 type filling struct {
-	service colophonService
-	server  *server
-	dir     string
-	corpus  *corpus.Corpus
-	began   time.Time
-	rests   bool // wait until the server is idle before each measurement
+	service      colophonService
+	server       *server
+	dir          string
+	corpus       *corpus.Corpus
+	began        time.Time
+	waitsForIdle bool // wait until the server is idle before each measurement
 
 	taken         int   // number of records posted so far
 	bytes, unique int64 // total length of the posted records, and how much of it is unique
@@ -158,7 +158,7 @@ func (f *filling) measure(ctx context.Context, window int) (s step, err error) {
 // measureWindow posts count records, and measures until the index contains them. lag is the number
 // of events by which the index lagged behind when all records had been acknowledged.
 func (f *filling) measureWindow(ctx context.Context, count, connections, lines int) (m contestant.Measurement, lag float64, err error) {
-	if f.rests {
+	if f.waitsForIdle {
 		if err := f.server.rest(ctx); err != nil {
 			return m, 0, err
 		}

@@ -159,15 +159,15 @@ var inputForm = regexp.MustCompile(`"input_hash":"([0-9a-f]{64})"`)
 // timeForm matches the time of an event.
 var timeForm = regexp.MustCompile(`"time":"([^"]+)"`)
 
-// drawn is a randomly chosen record to send a query about, with the seq of another random record.
-type drawn struct {
+// sampledRecord is a randomly chosen record to send a query about, with the seq of another random record.
+type sampledRecord struct {
 	seq, other  int
 	input, time string
 }
 
-// draw chooses a record at random and reads its input_hash and its time.
-func (a *filledLedger) draw(conn *load.Conn, random *rand.Rand) (drawn, error) {
-	d := drawn{seq: 1 + random.IntN(a.records), other: 1 + random.IntN(a.records)}
+// sampleRecord chooses a record at random and reads its input_hash and its time.
+func (a *filledLedger) sampleRecord(conn *load.Conn, random *rand.Rand) (sampledRecord, error) {
+	d := sampledRecord{seq: 1 + random.IntN(a.records), other: 1 + random.IntN(a.records)}
 	text, err := get(conn, fmt.Sprintf("%s/records/%d", ledgerPath, d.seq))
 	if err != nil {
 		return d, err

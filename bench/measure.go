@@ -46,7 +46,7 @@ func (e exchange) measure(ctx context.Context, t timing, dir string) (m contesta
 		return m, err
 	}
 	defer func() { _ = load.CloseAll(connections) }() // the server has exited by then, so errors do not matter
-	r := &round{exchange: e, server: s, connections: connections, deck: &load.BodyQueue{Bodies: e.bodies}, dir: dir}
+	r := &round{exchange: e, server: s, connections: connections, queue: &load.BodyQueue{Bodies: e.bodies}, dir: dir}
 	if m, err = r.drive(ctx, t); err != nil {
 		return m, err
 	}
@@ -74,7 +74,7 @@ type round struct {
 	exchange
 	server      *server
 	connections []*load.Conn
-	deck        *load.BodyQueue
+	queue       *load.BodyQueue
 	dir         string
 	taken       int // number of records that the server has accepted
 	samples     []load.Sample
@@ -131,7 +131,7 @@ func (r *round) drive(ctx context.Context, t timing) (m contestant.Measurement, 
 func (r *round) post(ctx context.Context, time time.Duration) (*load.Result, error) {
 	limited, cancel := context.WithTimeout(ctx, time)
 	defer cancel()
-	result, err := load.SendBodies(limited, load.NewClients(r.connections, r.service.target(r.lines)), r.deck)
+	result, err := load.SendBodies(limited, load.NewClients(r.connections, r.service.target(r.lines)), r.queue)
 	if err != nil {
 		return nil, err
 	}

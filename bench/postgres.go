@@ -66,8 +66,8 @@ type postgresRow struct {
 	Database []float64 `json:"postgres_cpu_us_per_record"`
 	// WAL is how much PostgreSQL wrote to its write-ahead log in each round, in bytes per record.
 	WAL []float64 `json:"wal_bytes_per_record"`
-	// Load is the machine's load average after each round.
-	Load []string `json:"load"`
+	// LoadAverage is the machine's load average after each round.
+	LoadAverage []string `json:"load"`
 }
 
 func (p *postgres) run(ctx context.Context, out io.Writer) error {
@@ -189,7 +189,7 @@ func (c *postgresRun) measureRow(ctx context.Context, r *postgresRow, t timing) 
 	r.add(m)
 	r.Database = append(r.Database, float64((after.CPU-before.CPU).Microseconds())/records)
 	r.WAL = append(r.WAL, float64(after.WAL-before.WAL)/records)
-	r.Load = append(r.Load, now)
+	r.LoadAverage = append(r.LoadAverage, now)
 	return nil
 }
 
@@ -242,17 +242,17 @@ func (c *postgresRun) chain(ctx context.Context, t timing, _ string) (m contesta
 			}
 			clients = append(clients, conn)
 		}
-		deck := &load.BodyQueue{Bodies: c.bodies}
+		queue := &load.BodyQueue{Bodies: c.bodies}
 		drive := func(over time.Duration) (*load.Result, error) {
 			limited, cancel := context.WithTimeout(ctx, over)
 			defer cancel()
 			return load.RunClients(limited, clients, func(conn *pgx.Conn, r *load.Result) (bool, error) {
-				i, ok := deck.Take(1)
+				i, ok := queue.Take(1)
 				if !ok {
 					return false, nil
 				}
 				begin := time.Now()
-				err := link(ctx, conn, deck.Body(i))
+				err := link(ctx, conn, queue.Body(i))
 				r.AddRequest(begin, 1)
 				return true, err
 			})
@@ -359,7 +359,7 @@ func printPostgres(out io.Writer, rows []*postgresRow) error {
 	for _, r := range rows {
 		m := r.Median
 		fmt.Fprintf(table, "%s\t%s\t%s\t%.0f\t%.0f–%.0f\t%.2f\t%.2f\t%.1f\t%.1f\t%.0f\t%s\t\n", r.Row.Contestant, r.Row.Way, r.Row.Call,
-			m.Rate, r.Lowest, r.Highest, m.P50, m.P99, m.CPU, median(r.Database), median(r.WAL), strings.Join(r.Load, " "))
+			m.Rate, r.Lowest, r.Highest, m.P50, m.P99, m.CPU, median(r.Database), median(r.WAL), strings.Join(r.LoadAverage, " "))
 	}
 	return table.Flush()
 }

@@ -99,18 +99,18 @@ func (q *queries) run(ctx context.Context, out io.Writer) error {
 // the record d.
 var questions = []struct {
 	name string
-	path func(d drawn) string
+	path func(d sampledRecord) string
 }{
-	{"records of an input", func(d drawn) string { return "/records?limit=10&input_hash=" + d.input }},
-	{"groups", func(drawn) string { return "/drift/groups?by=input_hash&limit=10" }},
-	{"groups since", func(d drawn) string { return "/drift/groups?by=input_hash&limit=10&since=" + d.time }},
-	{"groups by runs", func(drawn) string { return "/drift/groups?by=input_hash&limit=10&sort=runs" }},
-	{"groups by flips", func(drawn) string { return "/drift/groups?by=input_hash&limit=10&sort=flips" }},
-	{"groups by stability", func(drawn) string { return "/drift/groups?by=input_hash&limit=10&sort=stability" }},
-	{"group with its runs", func(d drawn) string { return "/drift/groups/input_hash/" + d.input + "?limit=10" }},
-	{"timeline", func(d drawn) string { return "/drift/timeline?limit=10&input_hash=" + d.input }},
-	{"attribution", func(d drawn) string { return fmt.Sprintf("/drift/attribution?a=%d&b=%d", d.seq, d.other) }},
-	{"effects", func(drawn) string { return "/drift/effects?variable=temperature&a=0.7&b=0.2&limit=10" }},
+	{"records of an input", func(d sampledRecord) string { return "/records?limit=10&input_hash=" + d.input }},
+	{"groups", func(sampledRecord) string { return "/drift/groups?by=input_hash&limit=10" }},
+	{"groups since", func(d sampledRecord) string { return "/drift/groups?by=input_hash&limit=10&since=" + d.time }},
+	{"groups by runs", func(sampledRecord) string { return "/drift/groups?by=input_hash&limit=10&sort=runs" }},
+	{"groups by flips", func(sampledRecord) string { return "/drift/groups?by=input_hash&limit=10&sort=flips" }},
+	{"groups by stability", func(sampledRecord) string { return "/drift/groups?by=input_hash&limit=10&sort=stability" }},
+	{"group with its runs", func(d sampledRecord) string { return "/drift/groups/input_hash/" + d.input + "?limit=10" }},
+	{"timeline", func(d sampledRecord) string { return "/drift/timeline?limit=10&input_hash=" + d.input }},
+	{"attribution", func(d sampledRecord) string { return fmt.Sprintf("/drift/attribution?a=%d&b=%d", d.seq, d.other) }},
+	{"effects", func(sampledRecord) string { return "/drift/effects?variable=temperature&a=0.7&b=0.2&limit=10" }},
 }
 
 // comparison holds the figures of one kind of query in both ledgers, the small one first.
@@ -136,7 +136,7 @@ func (q *queries) compare(sides [2]*filledLedger, out io.Writer) (list []compari
 	random := rand.New(rand.NewPCG(q.seed, 7))
 	ask := func(n int) error {
 		for i, a := range sides {
-			d, err := a.draw(connections[i], random)
+			d, err := a.sampleRecord(connections[i], random)
 			if err != nil {
 				return err
 			}

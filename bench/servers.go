@@ -308,11 +308,11 @@ func (f *fleet) measure(ctx context.Context, t timing) (r serversRound, err erro
 	if err := f.database.WaitForDisk(ctx); err != nil {
 		return r, err
 	}
-	deck := &load.BodyQueue{Bodies: f.bodies}
+	queue := &load.BodyQueue{Bodies: f.bodies}
 	post := func(over time.Duration) (*load.Result, error) {
 		limited, cancel := context.WithTimeout(ctx, over)
 		defer cancel()
-		return load.SendBodies(limited, f.clients, deck)
+		return load.SendBodies(limited, f.clients, queue)
 	}
 	warmed, err := post(t.warm)
 	if err != nil {
@@ -408,8 +408,8 @@ const (
 	indexShare    = 0.42
 )
 
-// lookPause is the minimum time between two polls of the head by a follower.
-const lookPause = 20 * time.Millisecond
+// pollInterval is the minimum time between two polls of the head by a follower.
+const pollInterval = 20 * time.Millisecond
 
 // costsOf returns the costs that explain the four rows with one ledger. A record that shares its commit with
 // others costs less; the cost of a commit follows from the difference. The cost of following is what the
@@ -430,21 +430,21 @@ func costsOf(rows []*serversRow) capacity.Costs {
 	}
 	followedOne, followedMany := rows[rowOfOneFollowed].Median, rows[rowOfManyFollowed].Median
 	// perLook returns the number of records between two polls.
-	perLook := func(r serversRound) float64 { return max(1, r.Rate*lookPause.Seconds()) }
-	follow := func(alone, shared float64) (look, record float64) {
-		if rarer := 1/perLook(followedOne) - 1/perLook(followedMany); rarer > 0 {
-			look = max(0, (alone-shared)/rarer)
+	recordsPerPoll := func(r serversRound) float64 { return max(1, r.Rate*pollInterval.Seconds()) }
+	follow := func(alone, shared float64) (poll, record float64) {
+		if rarer := 1/recordsPerPoll(followedOne) - 1/recordsPerPoll(followedMany); rarer > 0 {
+			poll = max(0, (alone-shared)/rarer)
 		}
-		return look, max(0, shared-look/perLook(followedMany))
+		return poll, max(0, shared-poll/recordsPerPoll(followedMany))
 	}
 	// A commit costs a server the same with and without followers; only the number of records per commit
 	// differs.
 	rest := func(r serversRound, commit, record float64) float64 { return record + commit/r.PerCommit }
-	c.PollInterval = lookPause
-	look, followed := follow(followedOne.Server-rest(followedOne, commit, record), followedMany.Server-rest(followedMany, commit, record))
-	c.Poll, c.Follow = us(look), us(followed)
-	look, followed = follow(followedOne.Database-rest(followedOne, databaseCommit, database), followedMany.Database-rest(followedMany, databaseCommit, database))
-	c.PollDatabase, c.FollowDatabase = us(look), us(followed)
+	c.PollInterval = pollInterval
+	poll, followed := follow(followedOne.Server-rest(followedOne, commit, record), followedMany.Server-rest(followedMany, commit, record))
+	c.Poll, c.Follow = us(poll), us(followed)
+	poll, followed = follow(followedOne.Database-rest(followedOne, databaseCommit, database), followedMany.Database-rest(followedMany, databaseCommit, database))
+	c.PollDatabase, c.FollowDatabase = us(poll), us(followed)
 	c.Wait = max(0, us(one.P50*1000)-c.Before-c.Sequence-c.After-c.ServerCommit-c.Database-c.DatabaseCommit)
 	return c
 }

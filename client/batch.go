@@ -100,21 +100,21 @@ func (s *RecordsService) PostBatch(ctx context.Context, lines iter.Seq[BatchLine
 type batch struct {
 	ledger   *Ledger
 	options  BatchOptions
-	moves    atomic.Uint64 // counts steps of the sender, answered lines, and reads of request bodies; watch checks that it increases
+	progress atomic.Uint64 // counts steps of the sender, answered lines, and reads of request bodies; watch checks that it increases
 	yielding atomic.Bool   // the caller is processing a result and has not requested the next
 
-	mu        sync.Mutex // guards the fields below
-	arrived   sync.Cond  // wakes the sender, and the caller while it has no connection
-	room      sync.Cond  // wakes the reader when the queue has room
-	queue     []*batchLine
-	bytes     int  // total size of the lines in the queue
-	sent      int  // lines of the queue that the current connection has sent, or is about to send
-	full      bool // the reader is waiting for room
-	ended     bool // there is no more input
-	stopped   bool // the batch has ended
-	connected bool
-	streaming bool // the server has begun to answer while lines are still being sent
-	bodyEnded bool // the current connection has sent all of its lines
+	mu            sync.Mutex // guards the fields below
+	arrived       sync.Cond  // wakes the sender, and the caller while it has no connection
+	room          sync.Cond  // wakes the reader when the queue has room
+	queue         []*batchLine
+	bytes         int  // total size of the lines in the queue
+	sent          int  // lines of the queue that the current connection has sent, or is about to send
+	readerWaiting bool // the reader is waiting for room
+	ended         bool // there is no more input
+	stopped       bool // the batch has ended
+	connected     bool
+	streaming     bool // the server has begun to answer while lines are still being sent
+	bodyEnded     bool // the current connection has sent all of its lines
 }
 
 type batchLine struct {
@@ -151,11 +151,11 @@ func (b *batch) push(line *batchLine) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for !b.stopped && len(b.queue) > 0 && (len(b.queue) >= b.options.MaxLines || b.bytes+len(line.text) > b.options.MaxBytes) {
-		b.full = true
+		b.readerWaiting = true
 		b.arrived.Broadcast()
 		b.room.Wait()
 	}
-	b.full = false
+	b.readerWaiting = false
 	b.queue = append(b.queue, line)
 	b.bytes += len(line.text)
 	b.arrived.Broadcast()
@@ -166,17 +166,17 @@ func (b *batch) encode(index int, line BatchLine) *batchLine {
 	l := &batchLine{result: BatchLineResult{Index: index, Line: line}}
 	if line.Text != nil {
 		l.text, l.repeat = withoutLineEnds(line.Text), true
-		if b.ledger.verifies() {
+		if b.ledger.hasVerifiers() {
 			l.want = expectText(line.Text)
 		}
 		return l
 	}
 	key, run, kind := line.IdempotencyKey, line.Record.RecordRunID(), line.Record.RecordKind()
-	if key == "" && run == "" && b.ledger.client.keys {
+	if key == "" && run == "" && b.ledger.client.randomKeys {
 		key = rand.Text()
 	}
 	l.repeat = key != "" || run != ""
-	if b.ledger.verifies() {
+	if b.ledger.hasVerifiers() {
 		l.want = expect(kind, key, run)
 	}
 	text, err := wire.Marshal(wire.BatchLine{Kind: kind, Record: line.Record, IdempotencyKey: key})
@@ -275,7 +275,7 @@ func (b *batch) connect(ctx context.Context, yield func(*BatchLineResult, error)
 	defer body.Close() // stops the sender
 	defer cancel(nil)
 	defer b.watch(b.ledger.client.timeout, cancel).Stop()
-	answered, err = b.receive(ctx, watched{body, &b.moves}, yield)
+	answered, err = b.receive(ctx, watched{body, &b.progress}, yield)
 	if silent := context.Cause(ctx); err != nil && errors.Is(silent, errSilent) {
 		err = silent
 	}
@@ -294,12 +294,12 @@ func (b *batch) watch(limit time.Duration, cancel context.CancelCauseFunc) *time
 	timer = time.AfterFunc(math.MaxInt64, func() {
 		// progress must be read last: an event that begins a wait increments progress first.
 		waits := !b.yielding.Load() && b.oldestSent() != nil
-		moves := b.moves.Load()
-		if waits && moves == seen {
+		progress := b.progress.Load()
+		if waits && progress == seen {
 			cancel(fmt.Errorf("%w for %v", errSilent, limit))
 			return
 		}
-		seen = moves
+		seen = progress
 		timer.Reset(limit)
 	})
 	if limit > 0 {
@@ -311,12 +311,12 @@ func (b *batch) watch(limit time.Duration, cancel context.CancelCauseFunc) *time
 // watched is a body whose reads count as progress for watch.
 type watched struct {
 	io.Reader
-	moves *atomic.Uint64
+	progress *atomic.Uint64
 }
 
 func (r watched) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
-	r.moves.Add(1)
+	r.progress.Add(1)
 	return n, err
 }
 
@@ -383,7 +383,7 @@ func (b *batch) drop() {
 		b.sent--
 		b.streaming = true
 	}
-	if b.full {
+	if b.readerWaiting {
 		b.room.Broadcast()
 	}
 }
@@ -429,13 +429,13 @@ func (b *batch) send(pipe *io.PipeWriter) {
 func (b *batch) take(texts [][]byte, wait bool) [][]byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for wait && b.sent == len(b.queue) && b.connected && !b.ended && !b.stopped && (!b.full || b.streaming) {
+	for wait && b.sent == len(b.queue) && b.connected && !b.ended && !b.stopped && (!b.readerWaiting || b.streaming) {
 		b.arrived.Wait()
 	}
 	if !b.connected || b.stopped {
 		return nil
 	}
-	b.moves.Add(1)
+	b.progress.Add(1)
 	for len(texts) < cap(texts) && b.sent < len(b.queue) && b.queue[b.sent].text != nil {
 		line := b.queue[b.sent]
 		line.sent = true
@@ -480,7 +480,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*BatchLi
 	if b.options.Gzip {
 		r.header["Content-Encoding"] = "gzip"
 	}
-	if b.options.FullReceipts || b.ledger.verifies() {
+	if b.options.FullReceipts || b.ledger.hasVerifiers() {
 		r.header["Prefer"] = "return=representation"
 	}
 	response, err := c.send(ctx, r, body)
@@ -490,7 +490,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*BatchLi
 	defer response.Body.Close()
 	lines := c.lines(response.Body, nil)
 	for lines.Scan() {
-		b.moves.Add(1)
+		b.progress.Add(1)
 		a, err := b.decode(lines.Bytes())
 		if err != nil {
 			return answered, err
@@ -512,7 +512,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*BatchLi
 		if !yield(b.result(line, a), nil) {
 			return answered, errStopped
 		}
-		b.moves.Add(1)
+		b.progress.Add(1)
 		b.yielding.Store(false)
 	}
 	if err := lines.Err(); err != nil {
@@ -523,7 +523,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*BatchLi
 
 // decode parses one line of the response. If the caller wants undecoded receipts, it sets only text for a receipt.
 func (b *batch) decode(text []byte) (a batchAnswer, err error) {
-	if b.options.RawReceipts && !b.ledger.verifies() && bytes.HasPrefix(text, []byte(`{"ledger":`)) {
+	if b.options.RawReceipts && !b.ledger.hasVerifiers() && bytes.HasPrefix(text, []byte(`{"ledger":`)) {
 		return batchAnswer{text: text}, nil // a problem has no member "ledger"
 	}
 	// The line is either a receipt or a problem. The two have no member in common.
@@ -537,7 +537,7 @@ func (b *batch) decode(text []byte) (a batchAnswer, err error) {
 	switch {
 	case line.Status != 0:
 		return batchAnswer{problem: &Error{Problem: line.Problem, Request: "line of a batch"}}, nil
-	case b.options.RawReceipts && !b.ledger.verifies():
+	case b.options.RawReceipts && !b.ledger.hasVerifiers():
 		return batchAnswer{text: text}, nil
 	}
 	return batchAnswer{receipt: &line.Receipt}, nil

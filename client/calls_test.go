@@ -105,9 +105,9 @@ func first[T any](t *testing.T, list *client.PagedList[T]) (any, error) {
 	return page, nil
 }
 
-// full fails the test unless all yields at least one row and no error. Failure messages contain
+// requireRows fails the test unless all yields at least one row and no error. Failure messages contain
 // what, the name of the iterator.
-func full[T any](t *testing.T, what string, all iter.Seq2[*T, error]) {
+func requireRows[T any](t *testing.T, what string, all iter.Seq2[*T, error]) {
 	t.Helper()
 	n := 0
 	for row, err := range all {
@@ -350,31 +350,31 @@ func TestEveryCall(t *testing.T) {
 	single := client.QueryOptions{Limit: 1}
 	singleAny := &client.StateOptions{QueryOptions: single, AnyState: true}
 	anyGeneration := &client.GenerationOptions{StateOptions: *singleAny}
-	full(t, "records", l.Records.List(&client.RecordFilter{QueryOptions: single}).All(ctx))
-	full(t, "run", l.Records.ByRun("run/1", nil).All(ctx))
-	full(t, "groups", l.Drift.ListGroups("model", &client.GroupFilter{StateOptions: *singleAny}).All(ctx))
-	full(t, "group's runs", l.Drift.Group("label:step", "one", anyGeneration).Runs(ctx))
-	full(t, "group's outputs", l.Drift.Group("label:step", "one", anyGeneration).Outputs(ctx))
-	full(t, "timeline", l.Drift.Timeline("model", "m1", anyGeneration).All(ctx))
-	full(t, "effects", l.Drift.Effects("model", "m1", "m2", anyGeneration).Pairs(ctx))
-	full(t, "divergence", l.RunDAGs.Divergence(w.q, singleAny).All(ctx))
-	full(t, "groups of run-DAGs", l.RunDAGs.ListGroups("question_hash", &client.RunDAGGroupFilter{StateOptions: *singleAny}).All(ctx))
-	full(t, "citation drift", l.Citations.Drift("s", &single).All(ctx))
-	full(t, "conflicts", l.Citations.Conflicts(&single).All(ctx))
-	full(t, "stale", l.Citations.StaleSets("y", &single).All(ctx))
-	full(t, "by chunk", l.Citations.ByChunk("sha256:"+zeroHash, &single).All(ctx))
-	full(t, "by source", l.Citations.BySource("y", &single).All(ctx))
-	full(t, "sources", l.Sources.List(&single).All(ctx))
-	full(t, "projects", l.Paths.Projects(&single).All(ctx))
-	full(t, "paths", l.Paths.List("p", &client.PathFilter{QueryOptions: single}).All(ctx))
-	full(t, "history", l.Paths.History("p", w.path, &single).All(ctx))
-	full(t, "builds", l.Paths.Builds("p", &single).All(ctx))
-	full(t, "gone", l.Paths.GonePaths("p", "2", &single).All(ctx))
-	full(t, "comparison", l.Paths.CompareBuilds("p", "1", "2", "", &single).All(ctx))
-	full(t, "collisions", l.Paths.Collisions("p", &single).All(ctx))
-	full(t, "producers", l.Producers.List(&single).All(ctx))
-	full(t, "gaps", l.Producers.Producer("web-7", &single).Gaps(ctx))
-	full(t, "duplicates", l.Producers.Producer("web-7", &single).Duplicates(ctx))
+	requireRows(t, "records", l.Records.List(&client.RecordFilter{QueryOptions: single}).All(ctx))
+	requireRows(t, "run", l.Records.ByRun("run/1", nil).All(ctx))
+	requireRows(t, "groups", l.Drift.ListGroups("model", &client.GroupFilter{StateOptions: *singleAny}).All(ctx))
+	requireRows(t, "group's runs", l.Drift.Group("label:step", "one", anyGeneration).Runs(ctx))
+	requireRows(t, "group's outputs", l.Drift.Group("label:step", "one", anyGeneration).Outputs(ctx))
+	requireRows(t, "timeline", l.Drift.Timeline("model", "m1", anyGeneration).All(ctx))
+	requireRows(t, "effects", l.Drift.Effects("model", "m1", "m2", anyGeneration).Pairs(ctx))
+	requireRows(t, "divergence", l.RunDAGs.Divergence(w.q, singleAny).All(ctx))
+	requireRows(t, "groups of run-DAGs", l.RunDAGs.ListGroups("question_hash", &client.RunDAGGroupFilter{StateOptions: *singleAny}).All(ctx))
+	requireRows(t, "citation drift", l.Citations.Drift("s", &single).All(ctx))
+	requireRows(t, "conflicts", l.Citations.Conflicts(&single).All(ctx))
+	requireRows(t, "stale", l.Citations.StaleSets("y", &single).All(ctx))
+	requireRows(t, "by chunk", l.Citations.ByChunk("sha256:"+zeroHash, &single).All(ctx))
+	requireRows(t, "by source", l.Citations.BySource("y", &single).All(ctx))
+	requireRows(t, "sources", l.Sources.List(&single).All(ctx))
+	requireRows(t, "projects", l.Paths.Projects(&single).All(ctx))
+	requireRows(t, "paths", l.Paths.List("p", &client.PathFilter{QueryOptions: single}).All(ctx))
+	requireRows(t, "history", l.Paths.History("p", w.path, &single).All(ctx))
+	requireRows(t, "builds", l.Paths.Builds("p", &single).All(ctx))
+	requireRows(t, "gone", l.Paths.GonePaths("p", "2", &single).All(ctx))
+	requireRows(t, "comparison", l.Paths.CompareBuilds("p", "1", "2", "", &single).All(ctx))
+	requireRows(t, "collisions", l.Paths.Collisions("p", &single).All(ctx))
+	requireRows(t, "producers", l.Producers.List(&single).All(ctx))
+	requireRows(t, "gaps", l.Producers.Producer("web-7", &single).Gaps(ctx))
+	requireRows(t, "duplicates", l.Producers.Producer("web-7", &single).Duplicates(ctx))
 
 	// The types of package wire lose no member of any kind of event.
 	kinds := make(map[wire.Kind]bool)

@@ -18,15 +18,15 @@ import (
 
 // Client calls the API of a single server. It is safe for concurrent use.
 type Client struct {
-	base      string // without a trailing slash
-	http      *http.Client
-	token     string
-	userAgent string
-	timeout   time.Duration // per attempt
-	maxAnswer int64         // maximum length of a response body or line, in bytes
-	retries   Retries
-	keys      bool // generate a random idempotency key for each write that has neither a key nor a run_id
-	verifiers map[string][]*proofs.Verifier
+	base       string // without a trailing slash
+	http       *http.Client
+	token      string
+	userAgent  string
+	timeout    time.Duration // per attempt
+	maxAnswer  int64         // maximum length of a response body or line, in bytes
+	retries    Retries
+	randomKeys bool // generate a random idempotency key for each write that has neither a key nor a run_id
+	verifiers  map[string][]*proofs.Verifier
 
 	// Tests replace sleep and now.
 	sleep func(context.Context, time.Duration) error
@@ -143,7 +143,7 @@ func WithRetries(r Retries) Option {
 // client then never repeats such writes.
 func WithoutIdempotencyKeys() Option {
 	return func(c *Client) error {
-		c.keys = false
+		c.randomKeys = false
 		return nil
 	}
 }
@@ -189,7 +189,7 @@ func New(server string, options ...Option) (*Client, error) {
 	}
 	c := &Client{
 		base: strings.TrimRight(u.String(), "/"), http: new(http.Client), userAgent: userAgent(), timeout: time.Minute, maxAnswer: 64 << 20,
-		retries: Retries{Attempts: 5, FirstPause: 250 * time.Millisecond, LongestPause: 30 * time.Second}, keys: true,
+		retries: Retries{Attempts: 5, FirstPause: 250 * time.Millisecond, LongestPause: 30 * time.Second}, randomKeys: true,
 		verifiers: make(map[string][]*proofs.Verifier), sleep: sleep, now: time.Now,
 	}
 	for _, option := range options {

@@ -82,19 +82,19 @@ func (s *DriftService) RunValues(of string, o *QueryOptions) *PagedList[wire.Run
 
 // Attribution returns what caused the change from event a to event b: GET /drift/attribution.
 func (s *DriftService) Attribution(ctx context.Context, a, b uint64, o *QueryOptions) (*wire.Attribution, error) {
-	return answer[wire.Attribution](ctx, s.ledger.client, get(s.ledger.path+"/drift/attribution", between(o.values(), decimal(a), decimal(b))))
+	return answer[wire.Attribution](ctx, s.ledger.client, get(s.ledger.path+"/drift/attribution", setPair(o.values(), decimal(a), decimal(b))))
 }
 
 // Diff compares one text of event b, word by word, with the same text of event a: GET /diff. The argument "of" names
 // the text: output, prompt, payload, passage, or the name of any content. [ErrGone] means that the text of one of
 // the events has been erased.
 func (s *DriftService) Diff(ctx context.Context, a, b uint64, of string) (*wire.TextDiff, error) {
-	q := between(make(url.Values), decimal(a), decimal(b))
+	q := setPair(make(url.Values), decimal(a), decimal(b))
 	setText(q, "of", of)
 	return answer[wire.TextDiff](ctx, s.ledger.client, get(s.ledger.path+"/diff", q))
 }
 
-func between(q url.Values, a, b string) url.Values {
+func setPair(q url.Values, a, b string) url.Values {
 	q.Set("a", a)
 	q.Set("b", b)
 	return q
@@ -121,7 +121,7 @@ type Effects struct {
 // and b in the other. The variable is input, input_hash, system_prompt_hash, model, temperature, max_tokens,
 // seed, ollama_build_hash, label:NAME, or the JSON pointer of a payload member.
 func (s *DriftService) Effects(variable, a, b string, o *GenerationOptions) *Effects {
-	q := between(o.values(), a, b)
+	q := setPair(o.values(), a, b)
 	q.Set("variable", variable)
 	return &Effects{client: s.ledger.client, path: s.ledger.path + "/drift/effects", query: q}
 }

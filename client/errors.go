@@ -142,7 +142,7 @@ func (c *Client) problem(request string, response *http.Response, body []byte) *
 	if decode(body, &e.Problem) != nil {
 		e.Problem = wire.Problem{Detail: plainLine(response, body)}
 	}
-	if refusesPlain(response.StatusCode, body) {
+	if requiresTLS(response.StatusCode, body) {
 		e.Detail = wantsTLS
 	}
 	e.Status = response.StatusCode
@@ -178,8 +178,8 @@ func plainLine(response *http.Response, body []byte) string {
 // nginx.
 const wantsTLS = "the server speaks TLS, but the request was sent without TLS; use https"
 
-// refusesPlain reports whether net/http or nginx refused a request because it was sent without TLS.
-func refusesPlain(status int, body []byte) bool {
+// requiresTLS reports whether net/http or nginx refused a request because it was sent without TLS.
+func requiresTLS(status int, body []byte) bool {
 	return status == http.StatusBadRequest && (bytes.HasPrefix(body, []byte("Client sent an HTTP request to an HTTPS server")) ||
 		bytes.Contains(body, []byte("The plain HTTP request was sent to HTTPS port")))
 }

@@ -263,11 +263,11 @@ type lineScanner struct {
 // longer than the client's timeout per attempt.
 func (c *Client) lines(body io.Reader, cancel func()) *lineScanner {
 	if c.timeout > 0 && cancel != nil {
-		body = &patientReader{body, c.timeout, cancel}
+		body = &stallReader{body, c.timeout, cancel}
 	}
 	scanner := bufio.NewScanner(body)
 	scanner.Buffer(make([]byte, 0, 4096), int(min(c.maxAnswer, math.MaxInt32)))
-	scanner.Split(wholeLines)
+	scanner.Split(splitCompleteLines)
 	return &lineScanner{scanner, c}
 }
 
@@ -283,9 +283,9 @@ func (s *lineScanner) Err() error {
 	return s.client.unreachable(err)
 }
 
-// wholeLines is a bufio.SplitFunc like bufio.ScanLines, but returns an error if the last line does not end in
+// splitCompleteLines is a bufio.SplitFunc like bufio.ScanLines, but returns an error if the last line does not end in
 // a newline, because then it is incomplete.
-func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
+func splitCompleteLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if end := bytes.IndexByte(data, '\n'); end >= 0 {
 		return end + 1, bytes.TrimSuffix(data[:end], []byte("\r")), nil
 	}
@@ -295,14 +295,14 @@ func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 	return 0, nil, nil
 }
 
-// patientReader calls giveUp if a single read takes longer than wait.
-type patientReader struct {
+// stallReader calls giveUp if a single read takes longer than wait.
+type stallReader struct {
 	body   io.Reader
 	wait   time.Duration
 	giveUp func()
 }
 
-func (r *patientReader) Read(p []byte) (int, error) {
+func (r *stallReader) Read(p []byte) (int, error) {
 	timer := time.AfterFunc(r.wait, r.giveUp)
 	defer timer.Stop()
 	return r.body.Read(p)

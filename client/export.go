@@ -59,7 +59,7 @@ func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row f
 		return nil, lines.Err()
 	case e.Manifest == "":
 		return nil, fmt.Errorf("%w: the export ended before the manifest arrived", ErrUnreachable)
-	case l.verifies():
+	case l.hasVerifiers():
 		return e, e.verify(l.client.verifiers[l.name])
 	}
 	return e, nil

@@ -67,13 +67,13 @@ func (l *Ledger) write(ctx context.Context, w change) (*wire.Receipt, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.key == "" && w.run == "" && !w.unkeyed && l.client.keys {
+	if w.key == "" && w.run == "" && !w.unkeyed && l.client.randomKeys {
 		w.key = rand.Text()
 	}
 	if w.key != "" {
 		r.header["Idempotency-Key"] = w.key
 	}
-	if w.minimal && !l.verifies() {
+	if w.minimal && !l.hasVerifiers() {
 		r.header["Prefer"] = "return=minimal"
 	}
 	r.repeat = w.key != "" || w.run != ""
@@ -222,7 +222,7 @@ func (s *RecordsService) ByRun(runID string, o *ByRunOptions) *PagedList[wire.Li
 
 // CompareRuns compares the records of run b with those of run a: GET /runs/compare. a and b are run_ids.
 func (s *RecordsService) CompareRuns(ctx context.Context, a, b string, o *StateOptions) (*wire.RunsComparison, error) {
-	return answer[wire.RunsComparison](ctx, s.ledger.client, get(s.ledger.path+"/runs/compare", between(o.values(), a, b)))
+	return answer[wire.RunsComparison](ctx, s.ledger.client, get(s.ledger.path+"/runs/compare", setPair(o.values(), a, b)))
 }
 
 // GetOptions are the options of [RecordsService.Get].

@@ -15,9 +15,9 @@ import (
 	"colophon/client/wire"
 )
 
-// pausing returns a ledger whose client appends the lengths of its pauses to the returned slice
+// withRecordedPauses returns a ledger whose client appends the lengths of its pauses to the returned slice
 // instead of sleeping.
-func pausing(t *testing.T, url string, options ...client.Option) (*client.Ledger, *[]time.Duration) {
+func withRecordedPauses(t *testing.T, url string, options ...client.Option) (*client.Ledger, *[]time.Duration) {
 	t.Helper()
 	c, err := client.New(url, options...)
 	require.NoError(t, err)
@@ -73,7 +73,7 @@ func TestRepeatedRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, failure := range []http.HandlerFunc{problem(503), problem(429), problem(502), cutOff} {
 				server, requests := answering(t, failure, failure, ok)
-				l, pauses := pausing(t, server.URL)
+				l, pauses := withRecordedPauses(t, server.URL)
 				err := test.call(t.Context(), l)
 				if test.repeats {
 					require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestRepeatedRequests(t *testing.T) {
 			}
 			for _, status := range []int{400, 401, 403, 404, 409, 410, 413, 422, 500} {
 				server, requests := answering(t, problem(status))
-				l, _ := pausing(t, server.URL)
+				l, _ := withRecordedPauses(t, server.URL)
 				failed := (*client.Error)(nil)
 				require.ErrorAs(t, test.call(t.Context(), l), &failed)
 				require.Equal(t, status, failed.Status)
@@ -99,7 +99,7 @@ func TestRepeatedRequests(t *testing.T) {
 // A write without a key is not repeated, because the server could record it twice.
 func TestWritesWithoutKeysAreNotRepeated(t *testing.T) {
 	server, requests := answering(t, cutOff, ok)
-	l, _ := pausing(t, server.URL, client.WithoutIdempotencyKeys())
+	l, _ := withRecordedPauses(t, server.URL, client.WithoutIdempotencyKeys())
 	_, err := l.Records.Post(t.Context(), generation("x"), nil)
 	require.ErrorIs(t, err, client.ErrUnreachable)
 	require.Equal(t, int32(1), requests.Load())
@@ -114,7 +114,7 @@ func TestKeysStayTheSame(t *testing.T) {
 		}
 		ok(w, r)
 	})
-	l, _ := pausing(t, server.URL)
+	l, _ := withRecordedPauses(t, server.URL)
 	for range 2 {
 		_, err := l.Records.Post(t.Context(), generation("x"), nil)
 		require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestPausesGrow(t *testing.T) {
 		noticed = append(noticed, pause)
 		require.Len(t, noticed, failures)
 	}
-	l, pauses := pausing(t, server.URL, client.WithRetries(client.Retries{Attempts: 8, FirstPause: time.Second, LongestPause: 10 * time.Second, Notify: notify}))
+	l, pauses := withRecordedPauses(t, server.URL, client.WithRetries(client.Retries{Attempts: 8, FirstPause: time.Second, LongestPause: 10 * time.Second, Notify: notify}))
 	_, err := l.Describe(t.Context())
 	require.Equal(t, *pauses, noticed)
 	require.ErrorIs(t, err, client.ErrUnavailable)
@@ -161,7 +161,7 @@ func TestRetryAfter(t *testing.T) {
 		"-3":   0,
 	} {
 		server, _ := answering(t, problem(429, "Retry-After", header), ok)
-		l, pauses := pausing(t, server.URL)
+		l, pauses := withRecordedPauses(t, server.URL)
 		_, err := l.Describe(t.Context())
 		require.NoError(t, err)
 		require.Len(t, *pauses, 1)
@@ -172,7 +172,7 @@ func TestRetryAfter(t *testing.T) {
 		}
 	}
 	server, requests := answering(t, problem(503, "Retry-After", "86400"))
-	l, _ := pausing(t, server.URL)
+	l, _ := withRecordedPauses(t, server.URL)
 	_, err := l.Describe(t.Context())
 	failed := (*client.Error)(nil)
 	require.ErrorAs(t, err, &failed)
@@ -196,7 +196,7 @@ func TestNoPauseBeyondTheDeadline(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	server := httptest.NewServer(ok)
 	server.Close()
-	l, pauses := pausing(t, server.URL, client.WithRetries(client.Retries{Attempts: 2}))
+	l, pauses := withRecordedPauses(t, server.URL, client.WithRetries(client.Retries{Attempts: 2}))
 	_, err := l.Describe(t.Context())
 	require.ErrorIs(t, err, client.ErrUnreachable)
 	require.Len(t, *pauses, 1)

@@ -72,7 +72,7 @@ func (s *RunDAGsService) LookUp(ctx context.Context, r wire.LookupRequest, o *Qu
 
 // Compare compares run-DAG b with run-DAG a: GET /run-dags/compare.
 func (s *RunDAGsService) Compare(ctx context.Context, a, b uint64, o *QueryOptions) (*wire.RunDAGComparison, error) {
-	return answer[wire.RunDAGComparison](ctx, s.ledger.client, get(s.ledger.path+"/run-dags/compare", between(o.values(), decimal(a), decimal(b))))
+	return answer[wire.RunDAGComparison](ctx, s.ledger.client, get(s.ledger.path+"/run-dags/compare", setPair(o.values(), decimal(a), decimal(b))))
 }
 
 // Divergence lists the run-DAGs for a question, each with the first stage that differs from the previous run-DAG:

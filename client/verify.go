@@ -72,12 +72,12 @@ func (l *Ledger) Verify(receipt *wire.Receipt) error {
 	return r.Verify(verifiers...)
 }
 
-func (l *Ledger) verifies() bool { return len(l.client.verifiers[l.name]) > 0 }
+func (l *Ledger) hasVerifiers() bool { return len(l.client.verifiers[l.name]) > 0 }
 
 // accept verifies the receipt of a write if the client has keys. It also checks that the event has the kind and the
 // idempotency key that were sent, because a receipt for a different record would verify too.
 func (l *Ledger) accept(receipt *wire.Receipt, want expected) error {
-	if !l.verifies() {
+	if !l.hasVerifiers() {
 		return nil
 	}
 	err := l.Verify(receipt)
@@ -95,7 +95,7 @@ func (l *Ledger) acceptNested(proof *wire.NestedProof, seq uint64) (*wire.Nested
 	if proof.Receipt.Seq != seq || proof.Receipt.Ledger != l.name {
 		return nil, fmt.Errorf("%w: the proof is for event %d of ledger %.100q, not for event %d of %q", ErrUnexpectedAnswer, proof.Receipt.Seq, proof.Receipt.Ledger, seq, l.name)
 	}
-	if !l.verifies() {
+	if !l.hasVerifiers() {
 		return proof, nil
 	}
 	text, err := json.Marshal(proof)

@@ -30,8 +30,8 @@ const page = "index.html"
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; " +
 	"frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'; connect-src 'self'"
 
-// built is a file in the two forms in which it can be sent: plain and gzip-compressed.
-type built struct {
+// builtFile is a file in the two forms in which it can be sent: plain and gzip-compressed.
+type builtFile struct {
 	mediaType    string
 	plain, gzip  []byte
 	tag, gzipTag string // entity tags of the two forms
@@ -41,7 +41,7 @@ type built struct {
 // that contains the version never changes.
 type bundle struct {
 	version string
-	files   map[string]built
+	files   map[string]builtFile
 }
 
 var load = sync.OnceValue(func() bundle {
@@ -49,7 +49,7 @@ var load = sync.OnceValue(func() bundle {
 	if err != nil {
 		panic(err) // cannot happen, because the folder is embedded
 	}
-	b, all := bundle{files: make(map[string]built)}, sha256.New()
+	b, all := bundle{files: make(map[string]builtFile)}, sha256.New()
 	texts := make(map[string][]byte)
 	for _, entry := range entries { // sorted by name
 		text, err := dist.ReadFile("dist/" + entry.Name())
@@ -66,7 +66,7 @@ var load = sync.OnceValue(func() bundle {
 			text = bytes.ReplaceAll(text, []byte("ui/VERSION/"), []byte("ui/"+b.version+"/"))
 		}
 		sum := sha256.Sum256(text)
-		b.files[name] = built{mediaTypeOf(name), text, compressed(text), `"` + short(sum[:]) + `"`, `"` + short(sum[:]) + `-gzip"`}
+		b.files[name] = builtFile{mediaTypeOf(name), text, compressed(text), `"` + short(sum[:]) + `"`, `"` + short(sum[:]) + `-gzip"`}
 	}
 	return b
 })
@@ -127,7 +127,7 @@ func ServeFile(w http.ResponseWriter, r *http.Request, gzip bool, version, name 
 }
 
 // send responds with the file, or with 304 if the client already has it.
-func (f built) send(w http.ResponseWriter, r *http.Request, gzip bool) {
+func (f builtFile) send(w http.ResponseWriter, r *http.Request, gzip bool) {
 	h := w.Header()
 	h.Set("Content-Type", f.mediaType)
 	h.Add("Vary", "Accept-Encoding")

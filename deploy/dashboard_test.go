@@ -51,16 +51,16 @@ func readDashboard(t *testing.T, name string) (d dashboard) {
 	return d
 }
 
-// chosen replaces the dashboard's variables in an expression. It selects all ledgers, all servers,
+// dashboardVariables replaces the dashboard's variables in an expression. It selects all ledgers, all servers,
 // and an interval of 15 s, which is long enough because scrapes are a second apart.
-var chosen = strings.NewReplacer("$ledger", ".+", "$instance", ".+", "$__rate_interval", "15s")
+var dashboardVariables = strings.NewReplacer("$ledger", ".+", "$instance", ".+", "$__rate_interval", "15s")
 
 // query returns the expression of the first target of the panel with the given title.
 func (d dashboard) query(t *testing.T, title string) string {
 	t.Helper()
 	for _, p := range d.Panels {
 		if p.Title == title {
-			return chosen.Replace(p.Targets[0].Expr)
+			return dashboardVariables.Replace(p.Targets[0].Expr)
 		}
 	}
 	require.Fail(t, "no such panel", "%s", title)
@@ -88,7 +88,7 @@ func TestDashboardsAreWellFormed(t *testing.T) {
 				}
 			}
 			for _, target := range p.Targets {
-				require.NotContains(t, chosen.Replace(target.Expr), "$", "%s uses a variable that does not exist", p.Title)
+				require.NotContains(t, dashboardVariables.Replace(target.Expr), "$", "%s uses a variable that does not exist", p.Title)
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func TestQueriesNameWhatIsExported(t *testing.T) {
 		return s.families()["colophon_archive_events"] != nil && reader.families()["colophon_mirror_failing"] != nil
 	},
 		time.Minute, 50*time.Millisecond)
-	holdQueries(t, mainDashboard, []*server{s, reader}, "prometheus/recording.rules.yml", "prometheus/alerts.rules.yml")
+	requireKnownMetrics(t, mainDashboard, []*server{s, reader}, "prometheus/recording.rules.yml", "prometheus/alerts.rules.yml")
 }
 
 // Every query of the dashboard for several servers uses only metrics that the servers export or
@@ -116,12 +116,12 @@ func TestQueriesNameWhatIsExported(t *testing.T) {
 func TestQueriesNameWhatServersExport(t *testing.T) {
 	servers := startServers(t)
 	servers[1].exercise("default")
-	holdQueries(t, serversDashboard, servers, "prometheus/recording.rules.yml", "prometheus/servers.rules.yml")
+	requireKnownMetrics(t, serversDashboard, servers, "prometheus/recording.rules.yml", "prometheus/servers.rules.yml")
 }
 
-// holdQueries requires that the queries of a dashboard and of rule files use only metrics that
+// requireKnownMetrics requires that the queries of a dashboard and of rule files use only metrics that
 // the servers export or that recording rules compute.
-func holdQueries(t *testing.T, name string, servers []*server, files ...string) {
+func requireKnownMetrics(t *testing.T, name string, servers []*server, files ...string) {
 	t.Helper()
 	known := map[string]bool{"up": true, "ALERTS": true} // provided by Prometheus itself
 	for _, s := range servers {
@@ -139,7 +139,7 @@ func holdQueries(t *testing.T, name string, servers []*server, files ...string) 
 		}
 	}
 	hold := func(expression, where string) {
-		names := metricNames(chosen.Replace(expression))
+		names := metricNames(dashboardVariables.Replace(expression))
 		require.NotEmpty(t, names, "%s", where)
 		for _, name := range names {
 			require.True(t, known[name], "%s selects %s, which nothing exports", where, name)

@@ -110,21 +110,21 @@ func TestMetricsOfServersAreDocumented(t *testing.T) {
 	require.Equal(t, slices.Sorted(maps.Keys(own)), listed)
 }
 
-// open lists the labels whose values depend on the server or on the API contract. Other tests check
+// openLabels lists the labels whose values depend on the server or on the API contract. Other tests check
 // that these values are bounded.
-var open = []string{"ledger", "hook", "route", "status"}
+var openLabels = []string{"ledger", "hook", "route", "status"}
 
 func TestLabelValuesAreDocumented(t *testing.T) {
 	s := startServer(t)
 	s.exercise("default")
-	used := holdLabelValues(t, s)
+	used := requireDocumentedLabels(t, s)
 	_, values := readMetricsPage(t)
 	require.Equal(t, slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(values)))
 }
 
-// holdLabelValues requires that the labels of the metrics that a server currently exports match the
+// requireDocumentedLabels requires that the labels of the metrics that a server currently exports match the
 // documentation. It returns the names of these labels.
-func holdLabelValues(t *testing.T, s *server) map[string]bool {
+func requireDocumentedLabels(t *testing.T, s *server) map[string]bool {
 	t.Helper()
 	page, values := readMetricsPage(t)
 	for _, stage := range values["stage"] {
@@ -139,7 +139,7 @@ func holdLabelValues(t *testing.T, s *server) map[string]bool {
 			for _, l := range m.GetLabel() {
 				used[l.GetName()] = true
 				require.Contains(t, values, l.GetName(), "a label of %s", name)
-				if !slices.Contains(open, l.GetName()) {
+				if !slices.Contains(openLabels, l.GetName()) {
 					require.Contains(t, values[l.GetName()], l.GetValue(), "%s of %s", l.GetName(), name)
 				}
 			}

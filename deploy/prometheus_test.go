@@ -207,7 +207,7 @@ func TestPrometheusAnswersWithTheRealNumbers(t *testing.T) {
 		}
 		for _, panel := range d.Panels {
 			for _, target := range panel.Targets {
-				assert.NotEmpty(t, p.answer(t, chosen.Replace(target.Expr)), "%s shows nothing: %s", panel.Title, target.Expr)
+				assert.NotEmpty(t, p.answer(t, dashboardVariables.Replace(target.Expr)), "%s shows nothing: %s", panel.Title, target.Expr)
 			}
 		}
 		for _, r := range rules {
@@ -220,7 +220,7 @@ func TestPrometheusAnswersWithTheRealNumbers(t *testing.T) {
 	for _, r := range rules {
 		require.Equal(t, "ok", health[r.Record+r.Alert], "%s%s", r.Record, r.Alert)
 	}
-	holdLabelValues(t, s)
+	requireDocumentedLabels(t, s)
 }
 
 // Every panel for several servers shows data, and the rules agree with the servers.
@@ -250,7 +250,7 @@ func TestPrometheusOfServers(t *testing.T) {
 		}
 		for _, panel := range d.Panels {
 			for _, target := range panel.Targets {
-				assert.NotEmpty(c, p.answer(c, chosen.Replace(target.Expr)), "%s shows nothing: %s", panel.Title, target.Expr)
+				assert.NotEmpty(c, p.answer(c, dashboardVariables.Replace(target.Expr)), "%s shows nothing: %s", panel.Title, target.Expr)
 			}
 		}
 	}, 2*patience, time.Second)

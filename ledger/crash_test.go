@@ -158,13 +158,13 @@ func (c cut) check(t testing.TB) error {
 	}
 	err = c.checkLedger(t, l)
 	if err == nil {
-		err = nothingElse(t, database, l.Reader())
+		err = checkNoStrayData(t, database, l.Reader())
 	}
 	return errors.Join(err, l.Close(), database.Close())
 }
 
-// nothingElse audits the log and checks that the database holds nothing that the log does not refer to.
-func nothingElse(t testing.TB, database storage.Database, log storage.Reader) error {
+// checkNoStrayData audits the log and checks that the database holds nothing that the log does not refer to.
+func checkNoStrayData(t testing.TB, database storage.Database, log storage.Reader) error {
 	report, err := examine(log, signer(t).Verifier())
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (c cut) checkUntouched(t testing.TB) (err error) {
 	if err != nil || head.Size == 0 {
 		return err
 	}
-	return nothingElse(t, database, store)
+	return checkNoStrayData(t, database, store)
 }
 
 func (c cut) checkLedger(t testing.TB, l *ledger.Ledger) error {

@@ -21,18 +21,18 @@ import (
 	"colophon/storage/memory"
 )
 
-// marked opens a ledger that keeps its high-water mark in marks.
-func marked(t testing.TB, s storage.Store, marks highwater.Store) *ledger.Ledger {
+// openWithMarks opens a ledger that keeps its high-water mark in marks.
+func openWithMarks(t testing.TB, s storage.Store, marks highwater.Store) *ledger.Ledger {
 	c := config(t)
 	c.Marks = marks
 	return open(t, s, c)
 }
 
-// grown opens the empty ledger in s, appends events until it has size events, and closes it. It
+// growLedger opens the empty ledger in s, appends events until it has size events, and closes it. It
 // returns a slice that holds the checkpoint of each tree size at that index, and the last mark.
-func grown(t testing.TB, s storage.Store, size int) (checkpoints [][]byte, mark []byte) {
+func growLedger(t testing.TB, s storage.Store, size int) (checkpoints [][]byte, mark []byte) {
 	marks := keystore.MarkFiles{Dir: t.TempDir()}
-	l := marked(t, s, marks)
+	l := openWithMarks(t, s, marks)
 	checkpoints = append(checkpoints, nil, l.Head().Checkpoint)
 	for range size - 1 {
 		checkpoints = append(checkpoints, post(t, l, ipc(t, "", "x"), "").Head.Checkpoint)
@@ -45,7 +45,7 @@ func grown(t testing.TB, s storage.Store, size int) (checkpoints [][]byte, mark 
 
 func TestMarkIsTheLastCheckpoint(t *testing.T) {
 	s := store(t, memory.New())
-	checkpoints, mark := grown(t, s, 9)
+	checkpoints, mark := growLedger(t, s, 9)
 	require.Equal(t, string(checkpoints[9]), string(mark))
 	for size, checkpoint := range checkpoints[1:] {
 		require.NoError(t, highwater.Check(t.Context(), s, checkpoint, signer(t).Verifier()), "size %d", size)
@@ -55,8 +55,8 @@ func TestMarkIsTheLastCheckpoint(t *testing.T) {
 // If the store does not match the mark, or if the mark is damaged, the ledger refuses writes and
 // says why. It can still be read.
 func TestStoresThatAreNotTheNewest(t *testing.T) {
-	_, mark := grown(t, store(t, memory.New()), 12)
-	_, other := grown(t, store(t, memory.New()), 5) // its events have different times, so its tree differs
+	_, mark := growLedger(t, store(t, memory.New()), 12)
+	_, other := growLedger(t, store(t, memory.New()), 5) // its events have different times, so its tree differs
 	foreign, err := proofs.NewKey([32]byte{7}).Signer("test.invalid/default")
 	require.NoError(t, err)
 	rekeyed, err := foreign.Sign(proofs.Checkpoint{Origin: "test.invalid/default", Size: 3})
@@ -74,10 +74,10 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := store(t, memory.New())
-			_, own := grown(t, s, 8)
+			_, own := growLedger(t, s, 8)
 			marks := keystore.MarkFiles{Dir: t.TempDir()}
 			require.NoError(t, marks.SetMark(ledger.Default, k.mark))
-			l := marked(t, s, marks)
+			l := openWithMarks(t, s, marks)
 			_, err := l.Submit(submission(t, l, ipc(t, "", "x"), ""))
 			require.ErrorIs(t, err, highwater.ErrRollback)
 			require.ErrorContains(t, err, k.says)
@@ -102,22 +102,22 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 
 func TestLostMark(t *testing.T) {
 	s := store(t, memory.New())
-	grown(t, s, 4)
+	growLedger(t, s, 4)
 	marks := keystore.MarkFiles{Dir: filepath.Join(t.TempDir(), "marks")}
-	l := marked(t, s, marks)
+	l := openWithMarks(t, s, marks)
 	post(t, l, ipc(t, "", "x"), "")
 	require.NoError(t, l.Close())
 	mark, err := marks.Mark(ledger.Default)
 	require.NoError(t, err)
 	require.Equal(t, string(l.Head().Checkpoint), string(mark))
 	require.NoError(t, os.WriteFile(marks.Path(ledger.Default)+".new", []byte("half"), 0o600))
-	post(t, marked(t, s, marks), ipc(t, "", "x"), "")
+	post(t, openWithMarks(t, s, marks), ipc(t, "", "x"), "")
 }
 
 // If there is no mark, Open logs a warning that the store may be an older copy.
 func TestMissingMarkIsLogged(t *testing.T) {
 	s := store(t, memory.New())
-	grown(t, s, 4)
+	growLedger(t, s, 4)
 	var log strings.Builder
 	c := config(t)
 	c.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -148,7 +148,7 @@ func (m *brokenMarks) SetMark(name string, checkpoint []byte) error {
 // Commits continue while marks cannot be written. Not every commit writes a mark.
 func TestCommitsContinueWithoutMarks(t *testing.T) {
 	marks := &brokenMarks{MarkFiles: keystore.MarkFiles{Dir: t.TempDir()}, broken: true}
-	l := marked(t, store(t, memory.New()), marks)
+	l := openWithMarks(t, store(t, memory.New()), marks)
 	for range 200 {
 		post(t, l, ipc(t, "", "x"), "")
 	}
@@ -166,7 +166,7 @@ func TestCommitsContinueWithoutMarks(t *testing.T) {
 // A mark that could not be written is written later, even without another commit.
 func TestMarksCatchUp(t *testing.T) {
 	marks := &brokenMarks{MarkFiles: keystore.MarkFiles{Dir: t.TempDir()}, broken: true}
-	l := marked(t, store(t, memory.New()), marks)
+	l := openWithMarks(t, store(t, memory.New()), marks)
 	reached := func(n *int) func() bool {
 		return func() bool {
 			marks.mu.Lock()

@@ -12,13 +12,13 @@ import (
 	"colophon/storage"
 )
 
-// maxWithdrawn is the largest number of pieces of content that one redaction event deletes, unless
+// maxRedactedPieces is the largest number of pieces of content that one redaction event deletes, unless
 // a single record has more. Other writers wait while the commit deletes them.
-const maxWithdrawn = 4 << 10
+const maxRedactedPieces = 4 << 10
 
-// withdrawnBytes is roughly how many bytes a redaction, and each piece of content that it deletes,
+// redactedPieceBytes is roughly how many bytes a redaction, and each piece of content that it deletes,
 // adds to the write-ahead log.
-const withdrawnBytes = 128
+const redactedPieceBytes = 128
 
 // RedactionOf returns the redaction of the record at seq, including the digests of its content. Its
 // By field is set later by the sequencer. Digests is empty if the event refers to no content; only
@@ -28,7 +28,7 @@ func (l *Ledger) RedactionOf(ctx context.Context, seq uint64) (storage.Redaction
 	if err != nil {
 		return storage.Redaction{}, err
 	}
-	return withdrawal(seq, contents), nil
+	return redactionOf(seq, contents), nil
 }
 
 // contents returns the pieces of content that an event refers to, without duplicate digests.
@@ -50,7 +50,7 @@ func (r reader) contents(ctx context.Context, d *event.Decoder, seq uint64) ([]e
 	return contents, nil
 }
 
-func withdrawal(seq uint64, contents []event.Content) storage.Redaction {
+func redactionOf(seq uint64, contents []event.Content) storage.Redaction {
 	r := storage.Redaction{Seq: seq}
 	for _, c := range contents {
 		r.Digests = append(r.Digests, c.Digest)
@@ -97,7 +97,7 @@ func (l *Ledger) Redact(ctx context.Context, of *seqs.Set, reason, actor string,
 		next = new(redaction)
 		next.add(seq, contents)
 	}
-	if len(next.withdrawn) == 0 {
+	if len(next.redactions) == 0 {
 		return nil
 	}
 	return l.redact(ctx, next, reason, actor, done)
@@ -114,18 +114,18 @@ func (r reader) toRedact(ctx context.Context, d *event.Decoder, seq uint64) (con
 
 // redaction collects the records of one content_redacted event.
 type redaction struct {
-	seqs      seqs.List
-	withdrawn []storage.Redaction
-	pieces    int
+	seqs       seqs.List
+	redactions []storage.Redaction
+	pieces     int
 }
 
 // add adds a record to the event. It returns false, and does not add the record, if the event is
 // full.
 func (r *redaction) add(seq uint64, contents []event.Content) bool {
-	if r.pieces > 0 && r.pieces+len(contents) > maxWithdrawn || !r.seqs.Add(seq) {
+	if r.pieces > 0 && r.pieces+len(contents) > maxRedactedPieces || !r.seqs.Add(seq) {
 		return false
 	}
-	r.withdrawn = append(r.withdrawn, withdrawal(seq, contents))
+	r.redactions = append(r.redactions, redactionOf(seq, contents))
 	r.pieces += len(contents)
 	return true
 }
@@ -135,7 +135,7 @@ func (l *Ledger) redact(ctx context.Context, r *redaction, reason, actor string,
 	if err != nil {
 		return err
 	}
-	s.Redactions = r.withdrawn
+	s.Redactions = r.redactions
 	ticket, err := l.Enqueue(ctx, s)
 	if err != nil {
 		return err
@@ -144,5 +144,5 @@ func (l *Ledger) redact(ctx context.Context, r *redaction, reason, actor string,
 	if err != nil {
 		return err
 	}
-	return done(ack, len(r.withdrawn))
+	return done(ack, len(r.redactions))
 }

@@ -176,7 +176,7 @@ func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 	next := &assembly{events: make([]newEvent, 0, len(b.items))}
 	next.storage.Keys = make([]storage.Claim, 0, len(b.items))
 	size := s.head.Load().Size
-	holders, err := s.holders(ctx, b)
+	holders, err := s.storedClaims(ctx, b)
 	if err != nil {
 		return nil, err
 	}
@@ -218,8 +218,8 @@ func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 	return next, nil
 }
 
-// holders returns the stored claims for the keys in the batch, indexed by key.
-func (s *sequencer) holders(ctx context.Context, b *batch) (map[proofs.Hash]storage.Claim, error) {
+// storedClaims returns the stored claims for the keys in the batch, indexed by key.
+func (s *sequencer) storedClaims(ctx context.Context, b *batch) (map[proofs.Hash]storage.Claim, error) {
 	keys := make([]proofs.Hash, 0, len(b.items))
 	for _, it := range b.items {
 		if it.Key != nil {

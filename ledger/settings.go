@@ -28,7 +28,7 @@ func (l *Ledger) HasPublicLog() bool { return l.public.Load() }
 // and also works on a frozen ledger. Making a log private takes effect immediately, even if storing
 // the setting fails.
 func (l *Ledger) SetLogPublic(ctx context.Context, public bool) error {
-	return set(ctx, l, logSetting, public, !public, &l.public)
+	return setSetting(ctx, l, logSetting, public, !public, &l.public)
 }
 
 // sourcesSetting names the setting that controls whether the ledger accepts citation sets that cite
@@ -48,7 +48,7 @@ func (l *Ledger) RejectsUnregisteredSources() bool { return l.rejectsUnregistere
 // SetRejectUnregisteredSources durably sets whether the ledger rejects citation sets that cite unregistered
 // sources. It does not log an event, and also works on a frozen ledger.
 func (l *Ledger) SetRejectUnregisteredSources(ctx context.Context, reject bool) error {
-	return set(ctx, l, sourcesSetting, reject, false, &l.rejectsUnregistered)
+	return setSetting(ctx, l, sourcesSetting, reject, false, &l.rejectsUnregistered)
 }
 
 // telemetrySetting names the setting that controls whether the ledger keeps the content of
@@ -66,7 +66,7 @@ const (
 // SetTelemetryHashesOnly does not log an event, and also works on a frozen ledger. Restricting
 // telemetry to hashes takes effect immediately, even if storing the setting fails.
 func (l *Ledger) SetTelemetryHashesOnly(ctx context.Context, hashes bool) error {
-	return set(ctx, l, telemetrySetting, hashes, hashes, &l.hashesTelemetry)
+	return setSetting(ctx, l, telemetrySetting, hashes, hashes, &l.hashesTelemetry)
 }
 
 // Settings holds the values of a ledger's settings.
@@ -124,19 +124,19 @@ func valueOf(name string, second bool) string {
 	return settings[name][0]
 }
 
-// set durably stores a setting: its second value if second is true, and its first value otherwise.
+// setSetting durably stores a setting: its second value if second is true, and its first value otherwise.
 // It then stores second in isSecond. If atOnce is true, it updates isSecond before storing the
 // setting, and does not revert it if storing fails.
-func set(ctx context.Context, l *Ledger, name string, second, atOnce bool, isSecond *atomic.Bool) error {
+func setSetting(ctx context.Context, l *Ledger, name string, second, immediately bool, cached *atomic.Bool) error {
 	l.setting.Lock()
 	defer l.setting.Unlock()
-	if atOnce {
-		isSecond.Store(second)
+	if immediately {
+		cached.Store(second)
 	}
 	if err := l.store.SetSetting(context.WithoutCancel(ctx), name, []byte(valueOf(name, second))); err != nil {
 		return fmt.Errorf("changing the setting %s of ledger %q to %s: %w", name, l.info.Name, valueOf(name, second), err)
 	}
-	isSecond.Store(second)
+	cached.Store(second)
 	return nil
 }
 

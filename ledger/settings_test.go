@@ -39,12 +39,12 @@ func TestVisibilityIsKept(t *testing.T) {
 	require.False(t, l.HasPublicLog())
 }
 
-// forgetful is a store that fails to store the settings that an operator can change.
-type forgetful struct{ storage.Store }
+// failingSettingsStore is a store that fails to store the settings that an operator can change.
+type failingSettingsStore struct{ storage.Store }
 
 var errSetting = errors.New("the setting cannot be stored")
 
-func (f forgetful) SetSetting(ctx context.Context, name string, value []byte) error {
+func (f failingSettingsStore) SetSetting(ctx context.Context, name string, value []byte) error {
 	if name == "log" || name == "unregistered_sources" || name == "otlp_content" {
 		return errSetting
 	}
@@ -55,13 +55,13 @@ func (f forgetful) SetSetting(ctx context.Context, name string, value []byte) er
 // makes it private.
 func TestVisibilityThatCannotBeStored(t *testing.T) {
 	s := store(t, memory.New())
-	l := open(t, forgetful{s}, config(t))
+	l := open(t, failingSettingsStore{s}, config(t))
 	require.ErrorIs(t, l.SetLogPublic(t.Context(), true), errSetting)
 	require.False(t, l.HasPublicLog())
 	require.NoError(t, l.Close())
 
 	require.NoError(t, s.SetSetting(t.Context(), "log", []byte(ledger.PublicLog)))
-	l = open(t, forgetful{s}, config(t))
+	l = open(t, failingSettingsStore{s}, config(t))
 	require.True(t, l.HasPublicLog())
 	require.ErrorIs(t, l.SetLogPublic(t.Context(), false), errSetting)
 	require.False(t, l.HasPublicLog())
@@ -95,7 +95,7 @@ func TestUnregisteredSourcesAreKept(t *testing.T) {
 	require.Equal(t, size, l.Head().Size, "the change is not an event")
 	require.NoError(t, l.Close())
 
-	l = open(t, forgetful{s}, config(t))
+	l = open(t, failingSettingsStore{s}, config(t))
 	require.ErrorIs(t, l.SetRejectUnregisteredSources(t.Context(), false), errSetting)
 	require.True(t, l.RejectsUnregisteredSources())
 }
@@ -119,12 +119,12 @@ func TestTelemetryContentIsKept(t *testing.T) {
 	require.Equal(t, size, l.Head().Size, "the change is not an event")
 	require.NoError(t, l.Close())
 
-	l = open(t, forgetful{s}, config(t))
+	l = open(t, failingSettingsStore{s}, config(t))
 	require.ErrorIs(t, l.SetTelemetryHashesOnly(t.Context(), false), errSetting)
 	require.Equal(t, ledger.HashTelemetry, l.Settings().TelemetryContent)
 	require.NoError(t, l.Close())
 	require.NoError(t, s.SetSetting(t.Context(), "otlp_content", []byte(ledger.KeepTelemetry)))
-	l = open(t, forgetful{s}, config(t))
+	l = open(t, failingSettingsStore{s}, config(t))
 	require.ErrorIs(t, l.SetTelemetryHashesOnly(t.Context(), true), errSetting)
 	require.Equal(t, ledger.HashTelemetry, l.Settings().TelemetryContent)
 }

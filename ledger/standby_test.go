@@ -15,39 +15,39 @@ import (
 	"colophon/storage/memory"
 )
 
-// lease is a database that several hosts share, with a single lease for all ledgers.
-type lease struct {
+// sharedDatabase is a database that several hosts share, with a single lease for all ledgers.
+type sharedDatabase struct {
 	storage.Database
 	mu     sync.Mutex
-	holder *leasing // the host that holds the lease
+	holder *hostDatabase // the host that holds the lease
 }
 
-func (l *lease) give(to *leasing) {
+func (l *sharedDatabase) give(to *hostDatabase) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.holder = to
 }
 
-// leasing is the shared database as one host sees it.
-type leasing struct {
-	*lease
+// hostDatabase is the shared database as one host sees it.
+type hostDatabase struct {
+	*sharedDatabase
 	older *storage.Head // the head that this host reads; nil means the newest
 }
 
-func (l *leasing) held() bool {
+func (l *hostDatabase) held() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.holder == l
 }
 
-func (l *leasing) Ledger(ctx context.Context, name string) (storage.Store, error) {
+func (l *hostDatabase) Ledger(ctx context.Context, name string) (storage.Store, error) {
 	store, err := l.Database.Ledger(ctx, name)
 	return leasedStore{store, l}, err
 }
 
 type leasedStore struct {
 	storage.Store
-	of *leasing
+	of *hostDatabase
 }
 
 func (s leasedStore) HoldsLease() bool { return s.of.held() }
@@ -68,11 +68,11 @@ func (s leasedStore) Commit(ctx context.Context, old storage.Head, b storage.Bat
 
 // sharedHosts opens two hosts on one database with the same keys. The first host creates the ledger
 // default and holds its lease. lost receives the errors that each host passes to Config.Fatal.
-func sharedHosts(t *testing.T) (l *lease, databases [2]*leasing, hosts [2]*ledger.Host, lost [2]chan error) {
-	l = &lease{Database: memory.New()}
+func sharedHosts(t *testing.T) (l *sharedDatabase, databases [2]*hostDatabase, hosts [2]*ledger.Host, lost [2]chan error) {
+	l = &sharedDatabase{Database: memory.New()}
 	keys := keystore.KeyFiles{Dir: t.TempDir()}
 	for i := range hosts {
-		databases[i] = &leasing{lease: l}
+		databases[i] = &hostDatabase{sharedDatabase: l}
 		if i == 0 {
 			l.give(databases[0])
 		}
@@ -213,7 +213,7 @@ func TestClosedStandby(t *testing.T) {
 // A host without the key cannot sign, but still follows the ledger.
 func TestStandbyWithoutKey(t *testing.T) {
 	l, _, hosts, _ := sharedHosts(t)
-	other := &leasing{lease: l}
+	other := &hostDatabase{sharedDatabase: l}
 	host, err := ledger.OpenHost(t.Context(), other, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
@@ -250,7 +250,7 @@ func TestMarkOfThePublishedHead(t *testing.T) {
 	_, databases, hosts, _ := sharedHosts(t)
 	writer := openLedger(t, hosts[0])
 	marks := keystore.MarkFiles{Dir: t.TempDir()}
-	other := &leasing{lease: databases[0].lease}
+	other := &hostDatabase{sharedDatabase: databases[0].sharedDatabase}
 	open := func() (*ledger.Host, error) {
 		return ledger.OpenHost(t.Context(), other, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{Marks: marks, MarkShown: true} })
 	}
@@ -288,17 +288,19 @@ func TestMarkOfThePublishedHead(t *testing.T) {
 	require.NoError(t, host.Close())
 }
 
-// replaced is a store whose lease another host holds. A test can replace the embedded store.
-type replaced struct{ storage.Store }
+// replaceableStore is a store whose lease another host holds. A test can replace the embedded store.
+type replaceableStore struct{ storage.Store }
 
-func (*replaced) HoldsLease() bool { return false }
+func (*replaceableStore) HoldsLease() bool { return false }
 
-type replacedDatabase struct {
+type replaceableDatabase struct {
 	storage.Database
-	store *replaced
+	store *replaceableStore
 }
 
-func (d replacedDatabase) Ledger(context.Context, string) (storage.Store, error) { return d.store, nil }
+func (d replaceableDatabase) Ledger(context.Context, string) (storage.Store, error) {
+	return d.store, nil
+}
 
 // A host does not follow a store that was rolled back and then continued differently.
 func TestStandbyOfAFork(t *testing.T) {
@@ -311,8 +313,8 @@ func TestStandbyOfAFork(t *testing.T) {
 			post(t, l, ipc(t, "", fmt.Sprint(i, n)), "")
 		}
 	}
-	shared := &replaced{stores[0]}
-	host, err := ledger.OpenHost(t.Context(), replacedDatabase{logs[0], shared}, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
+	shared := &replaceableStore{stores[0]}
+	host, err := ledger.OpenHost(t.Context(), replaceableDatabase{logs[0], shared}, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
 	require.NoError(t, host.Refresh(t.Context(), ledger.Default))

@@ -151,7 +151,7 @@ func (s *Submission) size() int {
 		size += len(c.Bytes)
 	}
 	for _, r := range s.Redactions {
-		size += withdrawnBytes * (1 + len(r.Digests))
+		size += redactedPieceBytes * (1 + len(r.Digests))
 	}
 	return size
 }

@@ -93,7 +93,7 @@ func readCheckpoint(opened *note.Note, known knownKeys) (Checkpoint, error) {
 		if s.Name != c.Origin || v == nil {
 			continue
 		}
-		if refusal = v.counts(c); refusal == nil {
+		if refusal = v.checkBounds(c); refusal == nil {
 			return c, nil
 		}
 	}

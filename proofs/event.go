@@ -98,9 +98,9 @@ func (r *reader) fail(format string, args ...any) {
 	}
 }
 
-// only returns v. It records an error unless v is an object in which every member has one of the
+// allowOnly returns v. It records an error unless v is an object in which every member has one of the
 // given names.
-func (r *reader) only(v pyjson.Value, what string, names ...string) pyjson.Value {
+func (r *reader) allowOnly(v pyjson.Value, what string, names ...string) pyjson.Value {
 	if v.Kind() != pyjson.Object {
 		r.fail("%s is not an object", what)
 	}

@@ -76,7 +76,7 @@ func verifyHandover(handover []byte, previous, next *Verifier) error {
 // not valid. It does not verify the change, which is done by KeyHistory.Add.
 func ParseKeyChange(record pyjson.Value) (KeyChange, error) {
 	var r reader
-	r.only(record, "key change", "digest", "handover", "idempotency_key", "previous_key", "step", "verifier_key")
+	r.allowOnly(record, "key change", "digest", "handover", "idempotency_key", "previous_key", "step", "verifier_key")
 	c := KeyChange{Step: KeyStep(r.text(record.Member("step"), "step"))}
 	c.Previous = r.verifier(record.Member("previous_key"), "previous_key")
 	c.Next = r.verifier(record.Member("verifier_key"), "verifier_key")

@@ -251,7 +251,7 @@ func ParseLogKey(text []byte) (*KeyHistory, error) {
 		return nil, fmt.Errorf("%w: parsing the log key: %w", ErrMalformed, err)
 	}
 	var r reader
-	root := r.only(doc.Root(), "log key", "origin", "verifier_key", "retired")
+	root := r.allowOnly(doc.Root(), "log key", "origin", "verifier_key", "retired")
 	origin, next := r.text(root.Member("origin"), "origin"), r.verifier(root.Member("verifier_key"), "verifier_key")
 	if r.err == nil && origin != next.Name() {
 		r.fail(`the member "origin" is %.100q, but the origin of the key is %.100q`, origin, next.Name())
@@ -326,7 +326,7 @@ type seqChange struct {
 // replaced reads the changes from one key to the next, of which there are one or two, and returns
 // the later one first.
 func (r *reader) replaced(v pyjson.Value, previous, next *Verifier) []seqChange {
-	r.only(v, "retired", "verifier_key", "replaced_at", "signed_up_to", "handover")
+	r.allowOnly(v, "retired", "verifier_key", "replaced_at", "signed_up_to", "handover")
 	var changes []seqChange
 	if until := v.Member("signed_up_to"); until.IsGiven() {
 		changes = append(changes, seqChange{r.count(until, "signed_up_to"), KeyChange{Step: KeyRetired, Previous: previous, Next: next}})

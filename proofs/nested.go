@@ -99,7 +99,7 @@ func ParseNestedProof(text []byte) (*NestedProof, error) {
 		return nil, fmt.Errorf("%w: parsing the nested proof: %w", ErrMalformed, err)
 	}
 	var in reader
-	root := in.only(doc.Root(), "nested proof", "format", "stage", "citation", "text", "receipt")
+	root := in.allowOnly(doc.Root(), "nested proof", "format", "stage", "citation", "text", "receipt")
 	if format := in.text(root.Member("format"), "format"); in.err == nil && format != NestedFormat {
 		in.fail(`the member "format" is %.100q, but must be %q`, format, NestedFormat)
 	}
@@ -111,7 +111,7 @@ func ParseNestedProof(text []byte) (*NestedProof, error) {
 	case stage.Kind() != pyjson.Absent:
 		n.Stage = in.stage(stage)
 	default:
-		in.only(citation, "citation", "index", "chunk_hash")
+		in.allowOnly(citation, "citation", "index", "chunk_hash")
 		n.Citation = &NestedCitation{
 			Index:     in.count(citation.Member("index"), "citation index"),
 			ChunkHash: in.text(citation.Member("chunk_hash"), "citation chunk_hash"),
@@ -129,7 +129,7 @@ func ParseNestedProof(text []byte) (*NestedProof, error) {
 }
 
 func (r *reader) stage(v pyjson.Value) *NestedStage {
-	r.only(v, "stage", "name", "index", "hash", "root", "path")
+	r.allowOnly(v, "stage", "name", "index", "hash", "root", "path")
 	s := &NestedStage{
 		Name:  r.text(v.Member("name"), "stage name"),
 		Index: r.count(v.Member("index"), "stage index"),
@@ -142,7 +142,7 @@ func (r *reader) stage(v pyjson.Value) *NestedStage {
 		return s
 	}
 	for step := range path.Elements() {
-		r.only(step, "step of the stage path", "sibling", "is_left")
+		r.allowOnly(step, "step of the stage path", "sibling", "is_left")
 		left := step.Member("is_left").Kind()
 		if left != pyjson.True && left != pyjson.False {
 			r.fail(`the member "is_left" of a step of the stage path is not true or false`)

@@ -211,7 +211,7 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 	}
 	event, inclusion, checkpoint := root.Member("event"), root.Member("inclusion"), root.Member("checkpoint")
 	if event.Kind() != pyjson.Absent || inclusion.Kind() != pyjson.Absent || checkpoint.Kind() != pyjson.Absent {
-		in.only(inclusion, "inclusion", "leaf_index", "tree_size", "hashes")
+		in.allowOnly(inclusion, "inclusion", "leaf_index", "tree_size", "hashes")
 		r.Proof = &Proof{
 			Event: in.object(event, "event"),
 			Inclusion: InclusionProof{

@@ -106,7 +106,7 @@ func OpenExport(signed []byte, verifiers ...*Verifier) (*ExportManifest, error) 
 		if v.Name() != m.Origin {
 			continue
 		}
-		if refusal = v.counts(m.Checkpoint); refusal == nil {
+		if refusal = v.checkBounds(m.Checkpoint); refusal == nil {
 			return m, nil
 		}
 	}

@@ -119,8 +119,8 @@ func TestADamagedFileLetsNobodyIn(t *testing.T) {
 	}
 	restore()
 	for _, d := range []struct {
-		said   string
-		damage func() error
+		wantLog string
+		damage  func() error
 	}{
 		{"is missing", func() error { return os.Remove(path) }},
 		{"is damaged", func() error { return os.WriteFile(path, whole[:len(whole)/2], 0o600) }},
@@ -131,15 +131,15 @@ func TestADamagedFileLetsNobodyIn(t *testing.T) {
 	} {
 		require.NoError(t, d.damage())
 		before := len(b.log.String())
-		require.True(t, b.RequiresIdentity(), d.said)
+		require.True(t, b.RequiresIdentity(), d.wantLog)
 		b.refuses(with("Bearer "+made.Text), "no token is accepted")
 		b.refuses(with("Bearer "+made.Text), "no token is accepted")
-		said := b.log.String()[before:]
-		require.Equal(t, 1, strings.Count(said, "level=ERROR"), "logged once: %s", said)
-		require.Contains(t, said, d.said)
+		logged := b.log.String()[before:]
+		require.Equal(t, 1, strings.Count(logged, "level=ERROR"), "logged once: %s", logged)
+		require.Contains(t, logged, d.wantLog)
 		require.Equal(t, "no valid token", b.Summary())
 		_, err := Open(Config{Dir: b.store.Dir})
-		require.Error(t, err, "%s: Open must return an error", d.said)
+		require.Error(t, err, "%s: Open must return an error", d.wantLog)
 		restore()
 	}
 	// Even if the whole folder is removed, no token is accepted, and requests still need one.

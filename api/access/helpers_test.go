@@ -93,11 +93,11 @@ func (b *bench) refuses(r *http.Request, reason string) {
 	identity, err := b.Authenticate(r)
 	require.Nil(b.t, identity)
 	require.Equal(b.t, ErrInvalidCredentials, err)
-	said := b.log.String()[before:]
-	require.Contains(b.t, said, reason)
+	logged := b.log.String()[before:]
+	require.Contains(b.t, logged, reason)
 	for _, value := range r.Header.Values("Authorization") {
 		if len(value) > len("Bearer ") {
-			require.NotContains(b.t, said, value[len("Bearer "):])
+			require.NotContains(b.t, logged, value[len("Bearer "):])
 		}
 	}
 }

@@ -43,13 +43,13 @@ type issuer struct {
 	// timeout limits each request to the issuer, including reading the response.
 	timeout time.Duration
 
-	mu       sync.Mutex            // guards the fields below; never held during I/O
-	verifier *oidc.IDTokenVerifier // nil until the first discovery
-	tokenURL string                // URL of the token endpoint; "" if unknown
-	born     time.Time             // when the discovery that produced verifier began
-	asking   chan struct{}         // closed at the end of the running discovery; nil if no discovery is running
-	retry    time.Time             // earliest time of the next discovery
-	backoff  time.Duration         // the pause after the last failure
+	mu           sync.Mutex            // guards the fields below; never held during I/O
+	verifier     *oidc.IDTokenVerifier // nil until the first discovery
+	tokenURL     string                // URL of the token endpoint; "" if unknown
+	discoveredAt time.Time             // when the discovery that produced verifier began
+	discovering  chan struct{}         // closed at the end of the running discovery; nil if no discovery is running
+	retry        time.Time             // earliest time of the next discovery
+	backoff      time.Duration         // the pause after the last failure
 }
 
 // claimRule is a ClaimRule after validation.
@@ -109,14 +109,14 @@ func (i *issuer) identify(ctx context.Context, token string, unverified *claims,
 // discovery. If there are no usable keys, it also waits for the discovery to end.
 func (i *issuer) current(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	i.mu.Lock()
-	if age := i.now().Sub(i.born); i.verifier == nil || age >= discoverEvery {
-		i.ask()
+	if age := i.now().Sub(i.discoveredAt); i.verifier == nil || age >= discoverEvery {
+		i.startDiscovery()
 	}
-	verifier, asking := i.usable(), i.asking
+	verifier, discovering := i.usable(), i.discovering
 	i.mu.Unlock()
-	if verifier == nil && asking != nil {
+	if verifier == nil && discovering != nil {
 		select {
-		case <-asking:
+		case <-discovering:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -137,7 +137,7 @@ func (i *issuer) origins() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.verifier == nil {
-		i.ask()
+		i.startDiscovery()
 	}
 	var list []string
 	for _, address := range []string{i.config.Issuer, i.tokenURL} {
@@ -165,28 +165,28 @@ func originOf(address string) string {
 
 // usable returns the verifier, or nil if its keys are too old. The caller must hold mu.
 func (i *issuer) usable() *oidc.IDTokenVerifier {
-	if i.verifier == nil || i.now().Sub(i.born) >= keysLast {
+	if i.verifier == nil || i.now().Sub(i.discoveredAt) >= keysLast {
 		return nil
 	}
 	return i.verifier
 }
 
-// ask starts a discovery unless one is running or the pause after a failure has not yet passed. The
+// startDiscovery starts a discovery unless one is running or the pause after a failure has not yet passed. The
 // caller must hold mu.
-func (i *issuer) ask() {
+func (i *issuer) startDiscovery() {
 	now := i.now()
-	if i.asking != nil || now.Before(i.retry) {
+	if i.discovering != nil || now.Before(i.retry) {
 		return
 	}
-	i.asking = make(chan struct{})
+	i.discovering = make(chan struct{})
 	go func() {
 		verifier, tokenURL, err := i.discover()
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		close(i.asking)
-		i.asking = nil
+		close(i.discovering)
+		i.discovering = nil
 		if err == nil {
-			i.verifier, i.tokenURL, i.born, i.backoff = verifier, tokenURL, now, 0
+			i.verifier, i.tokenURL, i.discoveredAt, i.backoff = verifier, tokenURL, now, 0
 			return
 		}
 		i.backoff = min(max(2*i.backoff, minBackoff), maxBackoff)

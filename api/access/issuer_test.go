@@ -277,9 +277,9 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 		identity, err := b.Authenticate(with("Bearer " + c.token))
 		require.Nil(t, identity, name)
 		require.Equal(t, ErrInvalidCredentials, err, name)
-		said := b.log.String()[before:]
-		require.Contains(t, said, c.reason, name)
-		require.NotContains(t, said, c.token, name)
+		logged := b.log.String()[before:]
+		require.Contains(t, logged, c.reason, name)
+		require.NotContains(t, logged, c.token, name)
 	}
 	b.accepts(p.token("first"), "oidc:alice")
 }
@@ -317,7 +317,7 @@ func TestKeysAreFetchedWhenTheyAreRotated(t *testing.T) {
 // wait waits for the discovery in progress, if any.
 func (i *issuer) wait() {
 	i.mu.Lock()
-	asking := i.asking
+	asking := i.discovering
 	i.mu.Unlock()
 	if asking != nil {
 		<-asking

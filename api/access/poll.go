@@ -44,7 +44,7 @@ func openPoll(config Config) (*poll, error) {
 	p.table.Store(&tokenTable{})
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
-	if err := p.look(ctx); err != nil {
+	if err := p.refresh(ctx); err != nil {
 		stop()
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (p *poll) run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		err := p.look(ctx)
+		err := p.refresh(ctx)
 		switch failing := err != nil; {
 		case ctx.Err() != nil:
 			return
@@ -78,8 +78,8 @@ func (p *poll) run(ctx context.Context) {
 	}
 }
 
-// look checks the version of the shared tokens and, if it has changed, reads them.
-func (p *poll) look(ctx context.Context) error {
+// refresh checks the version of the shared tokens and, if it has changed, reads them.
+func (p *poll) refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.staleAfter)
 	defer cancel()
 	begun := time.Now()

@@ -22,8 +22,8 @@ const (
 	leastReserve = 4 << 10
 )
 
-// giveUpReserve frees the reserved disk space. It is called with the lock held.
-func giveUpReserve(dir string) error {
+// releaseReserve frees the reserved disk space. It is called with the lock held.
+func releaseReserve(dir string) error {
 	if err := os.Remove(filepath.Join(dir, ReserveFile)); err != nil {
 		return err
 	}

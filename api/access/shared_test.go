@@ -148,14 +148,14 @@ func TestStaleTokens(t *testing.T) {
 	a := &Authenticator{tokens: p, uses: openLastUses(config), log: config.Log, now: config.Now}
 	require.NoError(t, ask(a, one.Text))
 	v.fail(errors.New("unreachable"))
-	require.Error(t, p.look(t.Context()))
+	require.Error(t, p.refresh(t.Context()))
 	require.NoError(t, ask(a, one.Text), "until StaleAfter, the last list is used")
 	p.staleAfter = 0
 	require.ErrorIs(t, ask(a, one.Text), ErrStaleTokens)
 	require.True(t, a.RequiresIdentity())
 	v.fail(nil)
 	p.staleAfter = time.Hour
-	require.NoError(t, p.look(t.Context()))
+	require.NoError(t, p.refresh(t.Context()))
 	require.NoError(t, ask(a, one.Text))
 	_, err = Open(Config{Dir: t.TempDir(), Shared: func() *values { v.fail(errors.New("unreachable")); return v }()})
 	require.ErrorContains(t, err, "unreachable")

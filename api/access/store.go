@@ -181,7 +181,7 @@ func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err err
 	}
 	path := filepath.Join(s.Dir, tokensFile)
 	err = replaceFile(path, text, true)
-	if isFull(err) && takesAway && giveUpReserve(s.Dir) == nil {
+	if isFull(err) && takesAway && releaseReserve(s.Dir) == nil {
 		err = replaceFile(path, text, true)
 	}
 	if isFull(err) {

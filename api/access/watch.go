@@ -82,13 +82,13 @@ func openWatch(config Config) (*watch, error) {
 
 // current returns the tokens as of now. It reads the file only if it has changed.
 func (w *watch) current() *tokenTable {
-	if table := w.table.Load(); table.isOf(os.Lstat(w.file)) {
+	if table := w.table.Load(); table.matches(os.Lstat(w.file)) {
 		return table
 	}
 	w.reading.Lock()
 	defer w.reading.Unlock()
 	before := w.table.Load()
-	if before.isOf(os.Lstat(w.file)) {
+	if before.matches(os.Lstat(w.file)) {
 		return before // another request has read the file in the meantime
 	}
 	after := w.read(before.exists)
@@ -100,8 +100,8 @@ func (w *watch) current() *tokenTable {
 // exist reports whether tokens exist, or have existed since the server started.
 func (w *watch) exist() bool { return w.table.Load().exists || w.current().exists }
 
-// isOf reports whether the table still matches the file, given the result of calling Lstat on it.
-func (t *tokenTable) isOf(info fs.FileInfo, err error) bool {
+// matches reports whether the table still matches the file, given the result of calling Lstat on it.
+func (t *tokenTable) matches(info fs.FileInfo, err error) bool {
 	if err != nil {
 		return !t.exists && errors.Is(err, fs.ErrNotExist)
 	}

@@ -90,5 +90,5 @@ func (h *Handlers) redact(c *call.Call, l *ledger.Ledger, wanted *seqs.Set, reas
 		return addReceipt(c, l, ack, &answer.Receipts)
 	})
 	answer.Records, answer.Events = records, &events
-	return halfway(err, records, "redacted", "redact")
+	return withProgress(err, records, "redacted", "redact")
 }

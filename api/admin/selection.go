@@ -70,10 +70,10 @@ func addReceipt(c *call.Call, l *ledger.Ledger, ack ledger.Ack, list *[]json.Raw
 	return err
 }
 
-// halfway extends the error of a request that failed after changing some of its records with the
+// withProgress extends the error of a request that failed after changing some of its records with the
 // number of records changed. what is the participle for the change, such as "redacted", and verb is
 // its infinitive.
-func halfway(err error, records uint64, what, verb string) error {
+func withProgress(err error, records uint64, what, verb string) error {
 	if err == nil || records == 0 {
 		return err
 	}

@@ -18,7 +18,7 @@ type stateChanges struct {
 	AsOf         uint64            `json:"as_of"`
 	DryRun       bool              `json:"dry_run"`
 	Records      uint64            `json:"records"` // number of records that change; each change is one event
-	Already      uint64            `json:"already"` // number of records that already had the state
+	AlreadySet   uint64            `json:"already"` // number of records that already had the state
 	WithoutState uint64            `json:"without_state"`
 	FirstSeqs    []uint64          `json:"first_seqs"`
 	Receipts     []json.RawMessage `json:"receipts,omitempty"` // receipts of the first events only
@@ -86,7 +86,7 @@ func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Se
 			return nil, err
 		}
 		if current == string(state) {
-			answer.Already++
+			answer.AlreadySet++
 			continue
 		}
 		others.Add(seq)
@@ -113,5 +113,5 @@ func (h *Handlers) changeStates(c *call.Call, l *ledger.Ledger, targets *seqs.Se
 		answer.Records++
 		return addReceipt(c, l, ack, &answer.Receipts)
 	})
-	return halfway(err, answer.Records, "changed", "change")
+	return withProgress(err, answer.Records, "changed", "change")
 }

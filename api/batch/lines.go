@@ -56,16 +56,16 @@ func (r *lineReader) fill(c *chunk) (more bool) {
 		if err != nil {
 			return false
 		}
-		if !r.atHand() {
+		if !r.lineBuffered() {
 			break
 		}
 	}
 	return true
 }
 
-// atHand reports whether the next line can be read without waiting. A complete line must not be
+// lineBuffered reports whether the next line can be read without waiting. A complete line must not be
 // held up until the following line is complete.
-func (r *lineReader) atHand() bool {
+func (r *lineReader) lineBuffered() bool {
 	buffered, _ := r.buffer.Peek(r.buffer.Buffered()) // never fails, because it reads only what is buffered
 	return bytes.IndexByte(buffered, '\n') >= 0
 }

@@ -8,9 +8,9 @@ import (
 
 // credentials holds the access tokens for a server that requires authentication.
 type credentials struct {
-	all    string   // a token that permits everything
-	narrow []string // tokens with a single scope each
-	void   []string // invalid values of the Authorization header; "" means that the header is absent
+	all     string   // a token that permits everything
+	narrow  []string // tokens with a single scope each
+	invalid []string // invalid values of the Authorization header; "" means that the header is absent
 }
 
 // makeTokens creates tokens in a data folder that no server uses yet.
@@ -34,7 +34,7 @@ func makeTokens(t *testing.T, data string) *credentials {
 		return ""
 	})
 	id, secret := c.all[:strings.LastIndex(c.all, "_")], c.all[strings.LastIndex(c.all, "_")+1:]
-	c.void = []string{
+	c.invalid = []string{
 		"", "Bearer", "Bearer ", "Bearer x", "Bearer " + revoked, "Bearer " + expired, "Bearer\t" + revoked, "Basic " + c.all, "Digest x", c.all,
 		"Bearer " + c.all[:len(c.all)-1], "Bearer " + c.all + "x", "Bearer " + strings.ToUpper(c.all), "Bearer " + c.all + " " + c.all,
 		"Bearer " + c.all + "," + c.all, "Bearer " + id + "_" + strings.Repeat("a", len(secret)), "Bearer " + id + "_", "Bearer colophon__",
@@ -51,8 +51,8 @@ func (d *generator) authorize(r *request) {
 	}
 	switch d.IntN(12) {
 	case 0:
-		r.void = true
-		if header := pick(d, d.credentials.void...); header != "" {
+		r.unauthenticated = true
+		if header := pick(d, d.credentials.invalid...); header != "" {
 			r.header = append(r.header, field{"Authorization", header})
 			r.way.garbled = r.way.garbled || strings.ContainsAny(header, "\x00\t") || !utf8.ValidString(header)
 		}

@@ -24,9 +24,9 @@ import (
 // as in the attack. The fraction of their speed that writes keep is the speed during the attack
 // divided by the speed during the control.
 
-// refuserOf is the environment variable that makes this test binary run as a server that refuses
+// refuserEnv is the environment variable that makes this test binary run as a server that refuses
 // every request.
-const refuserOf = "COLOPHON_HOSTILE_REFUSER"
+const refuserEnv = "COLOPHON_HOSTILE_REFUSER"
 
 // startRefuser starts a server in its own process that reads every request and refuses it.
 func startRefuser(t *testing.T) *process {
@@ -34,7 +34,7 @@ func startRefuser(t *testing.T) *process {
 	program, err := os.Executable()
 	require.NoError(t, err)
 	p := &process{command: exec.Command(program)}
-	p.command.Env = append(os.Environ(), refuserOf+"=1")
+	p.command.Env = append(os.Environ(), refuserEnv+"=1")
 	p.command.Stderr = os.Stderr
 	out, err := p.command.StdoutPipe()
 	require.NoError(t, err)

@@ -153,15 +153,15 @@ func (d *generator) text(s *openapi3.Schema, name string) string {
 	return text
 }
 
-// others maps the name of a parameter or member to the names of members whose values suit it.
-var others = map[string][]string{
+// suitableNames maps the name of a parameter or member to the names of members whose values suit it.
+var suitableNames = map[string][]string{
 	"id": {"producer"}, "key": {"cache_key"}, "hash": {"event_hash", "chunk_hash"}, "value": {"value", "input_hash", "model"},
 	"a": {"seq", "model"}, "b": {"seq", "model"}, "first": {"tree_size", "seq"}, "second": {"tree_size"}, "as_of": {"tree_size", "as_of"},
 	"after": {"seq"}, "from": {"seq"}, "outputs_cursor": {"outputs_next"}, "stage": {"stage"}, "Idempotency-Key": {"run_id"},
 }
 
 func names(name string) []string {
-	if known := others[name]; known != nil {
+	if known := suitableNames[name]; known != nil {
 		return known
 	}
 	return []string{name}

@@ -35,11 +35,11 @@ type attacker struct {
 
 // number returns the number in the environment variable with the given name, or otherwise if the
 // variable is not set.
-func number(t *testing.T, name string, otherwise uint64) uint64 {
+func number(t *testing.T, name string, fallback uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
 	if text == "" {
-		return otherwise
+		return fallback
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	require.NoError(t, err, name)

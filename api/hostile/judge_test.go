@@ -64,7 +64,7 @@ func (c *contract) judge(r *request, a *answer) error {
 	if err := c.documented(r, a); err != nil {
 		return err
 	}
-	if op, _ := c.find(r.method, r.url()); r.void && a.status < 400 && op != nil && c.guarded(op) {
+	if op, _ := c.find(r.method, r.url()); r.unauthenticated && a.status < 400 && op != nil && c.guarded(op) {
 		return fmt.Errorf("answered with %d without valid credentials", a.status)
 	}
 	if a.status >= 400 && r.method != http.MethodHead {
@@ -88,7 +88,7 @@ func (c *contract) documented(r *request, a *answer) error {
 		a.status == http.StatusForbidden && foreign,
 		a.status == http.StatusExpectationFailed && r.has("Expect"),
 		a.status == http.StatusRequestTimeout && r.way.send > 0,
-		a.status == http.StatusUnauthorized && r.void, // the request was refused before anything was looked up
+		a.status == http.StatusUnauthorized && r.unauthenticated, // the request was refused before anything was looked up
 		a.status == http.StatusRequestURITooLong,
 		a.status == http.StatusMisdirectedRequest && r.way.garbled:
 		return nil

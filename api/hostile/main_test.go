@@ -24,11 +24,11 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
-	if address := os.Getenv(writersOf); address != "" {
+	if address := os.Getenv(writersEnv); address != "" {
 		writeOnly(address, os.Stdin, os.Stdout)
 		return
 	}
-	if os.Getenv(refuserOf) != "" {
+	if os.Getenv(refuserEnv) != "" {
 		refuseAll(os.Stdout)
 		return
 	}

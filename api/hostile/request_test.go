@@ -26,8 +26,8 @@ type request struct {
 	trick string // name of the fault or trick that was applied; "valid" if there is none
 	// refused means that the server must refuse the request or, in a batch, at least one line.
 	refused bool
-	// void means that the request lacks valid credentials although they are required.
-	void bool
+	// unauthenticated means that the request lacks valid credentials although they are required.
+	unauthenticated bool
 
 	ledger                string
 	method, target, proto string

@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// writersOf is the environment variable that makes the test binary run only the writers. Its value
+// writersEnv is the environment variable that makes the test binary run only the writers. Its value
 // is the server's address.
-const writersOf = "COLOPHON_HOSTILE_WRITERS"
+const writersEnv = "COLOPHON_HOSTILE_WRITERS"
 
 // writers is a process whose goroutines each post one record after another. It is separate from the
 // attacking process, which uses all the processor time it can get. Otherwise, the time that the
@@ -39,7 +39,7 @@ func startWriters(t *testing.T, address string) *writers {
 	program, err := os.Executable()
 	require.NoError(t, err)
 	w := &writers{command: exec.Command(program)}
-	w.command.Env = append(os.Environ(), writersOf+"="+address)
+	w.command.Env = append(os.Environ(), writersEnv+"="+address)
 	w.command.Stderr = os.Stderr
 	w.ask, err = w.command.StdinPipe()
 	require.NoError(t, err)

@@ -171,19 +171,19 @@ func (r *rates) CountFailure(a netip.Prefix, verified bool) error {
 	if verified {
 		buckets.signatures.Allow()
 	}
-	return guessing(spend(buckets.failures))
+	return tooManyFailures(spend(buckets.failures))
 }
 
 // SignatureRefusal returns the 429 RejectedError for a signature that the server declines to
 // verify.
 func (r *rates) SignatureRefusal(a netip.Prefix) error {
 	missing := max(0, 1-r.address(a).signatures.Tokens())
-	return guessing(max(1, time.Duration(missing/r.load.FailureRate*float64(time.Second))))
+	return tooManyFailures(max(1, time.Duration(missing/r.load.FailureRate*float64(time.Second))))
 }
 
-// guessing returns the 429 RejectedError for too many invalid credentials, or nil if wait is not
+// tooManyFailures returns the 429 RejectedError for too many invalid credentials, or nil if wait is not
 // positive.
-func guessing(wait time.Duration) error {
+func tooManyFailures(wait time.Duration) error {
 	if wait <= 0 {
 		return nil
 	}

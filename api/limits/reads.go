@@ -28,12 +28,12 @@ type ReadScheduler struct {
 	writes atomic.Int64 // number of writes in progress
 	ended  atomic.Int64 // when the last write ended, in nanoseconds since start
 
-	mu      sync.Mutex // guards the fields below
-	working int
-	rested  time.Time // while a write is in progress, no turn begins before this time
-	armed   bool      // a timer is set that begins the next turn
-	callers map[Holder]*readCaller
-	waiting []*readCaller // the caller whose turn is next comes first
+	mu         sync.Mutex // guards the fields below
+	working    int
+	restsUntil time.Time // while a write is in progress, no turn begins before this time
+	armed      bool      // a timer is set that begins the next turn
+	callers    map[Holder]*readCaller
+	waiting    []*readCaller // the caller whose turn is next comes first
 }
 
 // mostRest limits how long a core rests after a turn, as a multiple of the duration of the turn.
@@ -90,7 +90,7 @@ func (t *ReadScheduler) room(now time.Time) bool {
 
 // free reports whether a turn can begin now. The caller holds mu.
 func (t *ReadScheduler) free(now time.Time) bool {
-	return t.room(now) && (!now.Before(t.rested) || !t.writing(now))
+	return t.room(now) && (!now.Before(t.restsUntil) || !t.writing(now))
 }
 
 // begin starts as many of the waiting turns as are allowed. The caller holds mu.
@@ -105,7 +105,7 @@ func (t *ReadScheduler) begin(now time.Time) {
 		// No event signals that the writes have ended, so a timer checks.
 		delay := lull
 		if t.room(now) {
-			delay = min(delay, t.rested.Sub(now))
+			delay = min(delay, t.restsUntil.Sub(now))
 		}
 		t.armed = true
 		time.AfterFunc(delay, func() {
@@ -172,10 +172,10 @@ func (t *ReadScheduler) end(began time.Time) {
 	if others > 0 {
 		share := max(1, t.cores-1)
 		rest := min(now.Sub(began)*time.Duration(min(int(others), mostRest*share))/time.Duration(share), longestRest)
-		if t.rested.Before(now) {
-			t.rested = now
+		if t.restsUntil.Before(now) {
+			t.restsUntil = now
 		}
-		t.rested = t.rested.Add(rest)
+		t.restsUntil = t.restsUntil.Add(rest)
 	}
 	t.begin(now)
 }

@@ -27,15 +27,15 @@ const (
 // export is the state of one export request.
 type export struct {
 	*Handlers
-	ledger *ledger.Ledger
-	signal *Signal
-	items  *items
-	actor  string
-	holder limits.Holder // holder that the memory of the items is counted for
-	most   int64         // maximum memory of a chunk in bytes, so that it fits in the budget beside the body
-	hashes bool          // the ledger stores hashes instead of content
-	values record.Limits
-	labels genai.LabelLimits
+	ledger         *ledger.Ledger
+	signal         *Signal
+	items          *items
+	actor          string
+	holder         limits.Holder // holder that the memory of the items is counted for
+	maxChunkMemory int64         // maximum memory of a chunk in bytes, so that it fits in the budget beside the body
+	hashes         bool          // the ledger stores hashes instead of content
+	values         record.Limits
+	labels         genai.LabelLimits
 }
 
 // chunk is a group of items that go through the stages together. At first it holds memory for
@@ -133,7 +133,7 @@ func (e *export) parseAll(ctx context.Context, parsed chan<- *chunk) {
 		c.items, rest = rest[:len(c.needs)], rest[len(c.needs):]
 		// A chunk takes its memory before it takes a core, because it must not occupy a core while
 		// it waits for memory.
-		if c.failed = c.share.Take(ctx, min(memory, e.most)); c.failed != nil {
+		if c.failed = c.share.Take(ctx, min(memory, e.maxChunkMemory)); c.failed != nil {
 			close(c.parsed)
 			parsed <- c
 			return
@@ -315,7 +315,7 @@ func (e *export) parseMessages(ctx context.Context, messages *genai.MessageColle
 		defer stop()
 		for more := !messages.Empty(); more; {
 			c := e.newChunk()
-			if c.failed = c.share.Take(ctx, min(chunkItems*recordMemory, e.most)); c.failed == nil {
+			if c.failed = c.share.Take(ctx, min(chunkItems*recordMemory, e.maxChunkMemory)); c.failed == nil {
 				more = e.fill(c, next)
 			}
 			if !yield(c) {

@@ -52,7 +52,7 @@ func (e *export) start(t *testing.T, media string, body []byte) (held *limits.Me
 	e.items, err = split(e.signal, media, body, e.Values.Values, func(n int64) error { return held.Take(t.Context(), n) })
 	require.NoError(t, err)
 	held.Shrink(e.items.memory(len(body)))
-	e.most = e.Limits.Writing.Limit/2 - held.Bytes
+	e.maxChunkMemory = e.Limits.Writing.Limit/2 - held.Bytes
 	return held
 }
 
@@ -79,14 +79,14 @@ func bodyOf(items [][]byte, ownResource bool) (body []byte) {
 		return protowire.AppendBytes(protowire.AppendTag(dst, n, protowire.BytesType), value)
 	}
 	group := func(scope []byte) []byte {
-		return field(nil, ofResource, field(field(nil, resourceIs, nil), ofScope, scope))
+		return field(nil, fieldResourceGroup, field(field(nil, fieldResource, nil), fieldScopeGroup, scope))
 	}
 	var scope []byte
 	for _, i := range items {
 		if ownResource {
-			body = append(body, group(field(nil, oneItem, i))...)
+			body = append(body, group(field(nil, fieldItem, i))...)
 		}
-		scope = field(scope, oneItem, i)
+		scope = field(scope, fieldItem, i)
 	}
 	if ownResource {
 		return body

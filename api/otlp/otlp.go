@@ -150,8 +150,8 @@ func (h *Handlers) record(c *call.Call, l *ledger.Ledger, signal *Signal, media 
 	values := h.Values.WithMemberSecret(l.MemberSecret())
 	e := &export{
 		Handlers: h, ledger: l, signal: signal, items: items, actor: c.Actor(), holder: c.Holder(), hashes: l.Settings().TelemetryContent == ledger.HashTelemetry, values: values,
-		labels: genai.LabelLimits{Labels: values.Labels, LabelBytes: values.LabelBytes},
-		most:   h.Limits.Writing.Limit/2 - body.ReservedMemory(),
+		labels:         genai.LabelLimits{Labels: values.Labels, LabelBytes: values.LabelBytes},
+		maxChunkMemory: h.Limits.Writing.Limit/2 - body.ReservedMemory(),
 	}
 	return e.run(c.Request().Context())
 }

@@ -52,18 +52,18 @@ func split(signal *Signal, media string, body []byte, most int, hold func(n int6
 // Field numbers of ExportTraceServiceRequest, of ExportLogsServiceRequest, and of the messages
 // in them. Both requests have the same numbers.
 const (
-	ofResource protowire.Number = 1 // in a request: a ResourceSpans or ResourceLogs
-	resourceIs protowire.Number = 1 // in a ResourceSpans or ResourceLogs: its resource
-	ofScope    protowire.Number = 2 // in a ResourceSpans or ResourceLogs: a ScopeSpans or ScopeLogs
-	oneItem    protowire.Number = 2 // in a ScopeSpans or ScopeLogs: a span or log record
+	fieldResourceGroup protowire.Number = 1 // in a request: a ResourceSpans or ResourceLogs
+	fieldResource      protowire.Number = 1 // in a ResourceSpans or ResourceLogs: its resource
+	fieldScopeGroup    protowire.Number = 2 // in a ResourceSpans or ResourceLogs: a ScopeSpans or ScopeLogs
+	fieldItem          protowire.Number = 2 // in a ScopeSpans or ScopeLogs: a span or log record
 )
 
 var errProtobuf = problem.New(http.StatusBadRequest, "the body is not OTLP in Protobuf; check its Content-Type and its encoding")
 
 func (s *items) splitProtobuf(body []byte) error {
-	return fields(body, ofResource, func(group []byte) error {
+	return fields(body, fieldResourceGroup, func(group []byte) error {
 		resource := -1
-		if err := fields(group, resourceIs, func(b []byte) error {
+		if err := fields(group, fieldResource, func(b []byte) error {
 			if resource < 0 {
 				resource = len(s.resources)
 				s.resources = append(s.resources, nil)
@@ -74,8 +74,8 @@ func (s *items) splitProtobuf(body []byte) error {
 			return err
 		}
 		before := len(s.list)
-		err := fields(group, ofScope, func(scope []byte) error {
-			return fields(scope, oneItem, func(b []byte) error { return s.add(b, resource) })
+		err := fields(group, fieldScopeGroup, func(scope []byte) error {
+			return fields(scope, fieldItem, func(b []byte) error { return s.add(b, resource) })
 		})
 		if len(s.list) == before && resource >= 0 {
 			s.resources = s.resources[:resource] // so that resources without items take no memory

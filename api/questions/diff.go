@@ -16,18 +16,18 @@ import (
 	"colophon/proofs"
 )
 
-// figuresOf returns a TextComparer for an answer that already holds held bytes of memory. Figures
+// newTextComparer returns a TextComparer for an answer that already holds held bytes of memory. Figures
 // about texts show content, so figuresOf also forbids caches to store the answer.
-func (h *Handlers) figuresOf(c *call.Call, l *ledger.Ledger, held int64) *figures.TextComparer {
+func (h *Handlers) newTextComparer(c *call.Call, l *ledger.Ledger, held int64) *figures.TextComparer {
 	const copies = 2 // one in the store, one in the answer
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	return &figures.TextComparer{Log: textLog{logAt{l, l.Head()}}, Cache: h.Figures, PerByte: copies,
 		Reserve: func(bytes int64) error { return c.BeginAnswer(held + bytes) }}
 }
 
-// namesOf returns a NameFinder for an answer. If the caller may read content, the names can show
+// newNameFinder returns a NameFinder for an answer. If the caller may read content, the names can show
 // content, so namesOf also forbids caches to store the answer.
-func (h *Handlers) namesOf(c *call.Call, l *ledger.Ledger) *figures.NameFinder {
+func (h *Handlers) newNameFinder(c *call.Call, l *ledger.Ledger) *figures.NameFinder {
 	content := c.RequireScope(access.ScopeContent) == nil
 	if content {
 		c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
@@ -74,7 +74,7 @@ func (h *Handlers) Diff(c *call.Call) error {
 			return problem.InvalidParameter(name, "there is no event %d: the ledger has %d events", seqs[i], size)
 		}
 	}
-	texts := h.figuresOf(c, l, 0)
+	texts := h.newTextComparer(c, l, 0)
 	texts.PerByte = diffMemory
 	answer, err := texts.Diff(c.Request().Context(), of, seqs[0], seqs[1])
 	var (

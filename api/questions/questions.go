@@ -81,10 +81,10 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 	}
 	view.Log, view.Totals = logAt{l, l.Head()}, &h.totals // the head is read after the view is opened, so that it covers the view
 	if request.Figures && c.RequireScope(access.ScopeContent) == nil {
-		view.Texts = h.figuresOf(c, l, memory)
+		view.Texts = h.newTextComparer(c, l, memory)
 	}
 	if request.Named {
-		view.Names = h.namesOf(c, l)
+		view.Names = h.newNameFinder(c, l)
 	}
 	return request, view, nil
 }

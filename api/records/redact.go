@@ -17,7 +17,7 @@ import (
 // Redact erases the content of one record (spec: Redactions). For a record that is already
 // redacted, it sends the receipt of the event that redacted it.
 func (h *Handlers) Redact(c *call.Call) error {
-	l, o, err := h.verb(c)
+	l, o, err := h.beginVerb(c)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (h *Handlers) Redact(c *call.Call) error {
 	case err != nil:
 		return err
 	case by != nil:
-		held, err := keyHeld(ctx, l, o.Key)
+		held, err := hasIdempotencyKey(ctx, l, o.Key)
 		if err != nil {
 			return err
 		}
@@ -71,17 +71,17 @@ func (h *Handlers) Redact(c *call.Call) error {
 	return h.submitPrepared(c, l, o, sub)
 }
 
-// keyHeld reports whether an event already has the client's idempotency key. It returns false for
+// hasIdempotencyKey reports whether an event already has the client's idempotency key. It returns false for
 // an empty key.
-func keyHeld(ctx context.Context, l *ledger.Ledger, key string) (bool, error) {
+func hasIdempotencyKey(ctx context.Context, l *ledger.Ledger, key string) (bool, error) {
 	if key == "" {
 		return false, nil
 	}
-	return digestHeld(ctx, l, ledger.IdempotencyKeyDigest(key))
+	return hasKeyDigest(ctx, l, ledger.IdempotencyKeyDigest(key))
 }
 
-// digestHeld is like keyHeld, but takes the digest of an idempotency key.
-func digestHeld(ctx context.Context, l *ledger.Ledger, key proofs.Hash) (bool, error) {
+// hasKeyDigest is like keyHeld, but takes the digest of an idempotency key.
+func hasKeyDigest(ctx context.Context, l *ledger.Ledger, key proofs.Hash) (bool, error) {
 	_, err := l.Reader().Key(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return false, nil

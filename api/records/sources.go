@@ -57,7 +57,7 @@ func (s *SourceCheck) Check(ctx context.Context, r *record.Record, sub *ledger.S
 		return err
 	}
 	if sub.Key != nil {
-		held, err := digestHeld(ctx, s.ledger, *sub.Key)
+		held, err := hasKeyDigest(ctx, s.ledger, *sub.Key)
 		if err != nil {
 			return fmt.Errorf("looking up an idempotency key: %w", err)
 		}

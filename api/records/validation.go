@@ -19,7 +19,7 @@ import (
 // validation. The event names the validated record, because the path might change before the
 // event is in the log.
 func (h *Handlers) ValidatePath(c *call.Call) error {
-	l, o, err := h.verb(c)
+	l, o, err := h.beginVerb(c)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (h *Handlers) ValidatePath(c *call.Call) error {
 			return nil, err
 		}
 		c.EndHeavyWork() // release the slot taken for the body before waiting for the index
-		return h.validation(c.Request().Context(), l, o.Key, request, path)
+		return h.prepareValidationVerb(c.Request().Context(), l, o.Key, request, path)
 	})
 }
 
@@ -49,18 +49,18 @@ func (h *Handlers) PrepareValidation(ctx context.Context, l *ledger.Ledger, line
 	if l.Info().Frozen { // checked before the path is looked up, as in submitVerb
 		return ledger.Submission{}, ledger.ErrFrozen
 	}
-	v, err := h.validation(ctx, l, o.Key, &line.ValidationRequest, record.CurrentPath{Project: line.Project, PathID: line.PathID})
+	v, err := h.prepareValidationVerb(ctx, l, o.Key, &line.ValidationRequest, record.CurrentPath{Project: line.Project, PathID: line.PathID})
 	if err != nil {
 		return ledger.Submission{}, err
 	}
 	return l.PrepareVerb(v, o.Actor, o.Key)
 }
 
-// validation returns the verb for a request about a path. It returns a 404 problem if the build
+// prepareValidationVerb returns the verb for a request about a path. It returns a 404 problem if the build
 // does not have the path, and a 409 problem if the path has a different fingerprint in that build.
 // If an event already has the key, it returns the verb in these cases too, because the ledger then
 // replays or refuses the request (spec: Idempotency).
-func (h *Handlers) validation(ctx context.Context, l *ledger.Ledger, key string, request *record.ValidationRequest, path record.CurrentPath) (*record.Verb, error) {
+func (h *Handlers) prepareValidationVerb(ctx context.Context, l *ledger.Ledger, key string, request *record.ValidationRequest, path record.CurrentPath) (*record.Verb, error) {
 	view, err := h.WaitForView(ctx, l)
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (h *Handlers) validation(ctx context.Context, l *ledger.Ledger, key string,
 	default:
 		return request.VerbFor(path), nil
 	}
-	held, err := keyHeld(ctx, l, key)
+	held, err := hasIdempotencyKey(ctx, l, key)
 	if err == nil && !held {
 		err = refusal
 	}

@@ -38,7 +38,7 @@ func (h *Handlers) AddNote(c *call.Call) error {
 
 // aboutRecord records a verb about the record whose seq is in the path.
 func (h *Handlers) aboutRecord(c *call.Call, kind record.Kind, parse func(seq uint64, body []byte) (*record.Verb, error)) error {
-	l, o, err := h.verb(c)
+	l, o, err := h.beginVerb(c)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (h *Handlers) RevokeSource(c *call.Call) error {
 
 // aboutSource records a verb about the source whose ID is in the path.
 func (h *Handlers) aboutSource(c *call.Call, read func() (*call.Body, error), parse func(l *ledger.Ledger, o Options, id string, text []byte) (*record.Verb, error)) error {
-	l, o, err := h.verb(c)
+	l, o, err := h.beginVerb(c)
 	if err != nil {
 		return err
 	}
@@ -131,9 +131,9 @@ func (h *Handlers) aboutSource(c *call.Call, read func() (*call.Body, error), pa
 	return h.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) { return parse(l, o, id, text) })
 }
 
-// verb returns the ledger named in the path and the options of the request. It refuses query
+// beginVerb returns the ledger named in the path and the options of the request. It refuses query
 // parameters, because verbs have none.
-func (h *Handlers) verb(c *call.Call) (*ledger.Ledger, Options, error) {
+func (h *Handlers) beginVerb(c *call.Call) (*ledger.Ledger, Options, error) {
 	l, err := c.Ledger()
 	if err != nil {
 		return nil, Options{}, err
@@ -206,7 +206,7 @@ func (h *Handlers) checkRegistered(c *call.Call, l *ledger.Ledger, id, key strin
 	if source.Registered {
 		return nil
 	}
-	if held, err := keyHeld(c.Request().Context(), l, key); held || err != nil {
+	if held, err := hasIdempotencyKey(c.Request().Context(), l, key); held || err != nil {
 		return err
 	}
 	return problem.New(http.StatusNotFound, "no source with that id is registered")

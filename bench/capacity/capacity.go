@@ -127,7 +127,7 @@ type follower struct {
 	world   *world
 	server  *machine
 	unseen  int // number of committed records that it has not read yet
-	looking bool
+	polling bool
 	next    time.Duration // earliest time of the next poll
 }
 
@@ -182,7 +182,7 @@ func (l *ledger) commit() {
 				l.index()
 				for _, f := range l.followers {
 					f.unseen += len(batch)
-					f.look()
+					f.poll()
 				}
 				l.commit()
 			})
@@ -204,12 +204,12 @@ func (l *ledger) index() {
 	})
 }
 
-// look reads and indexes the records that have been committed since the last poll.
-func (f *follower) look() {
-	if f.looking || f.unseen == 0 {
+// poll reads and indexes the records that have been committed since the last poll.
+func (f *follower) poll() {
+	if f.polling || f.unseen == 0 {
 		return
 	}
-	f.looking = true
+	f.polling = true
 	w := f.world
 	w.timers.add(max(w.now, f.next), func() {
 		f.next = w.now + w.costs.PollInterval
@@ -217,8 +217,8 @@ func (f *follower) look() {
 		f.unseen = 0
 		w.work(w.database, w.costs.PollDatabase+n*w.costs.FollowDatabase, func() {
 			w.work(f.server, w.costs.Poll+n*w.costs.Follow, func() {
-				f.looking = false
-				f.look()
+				f.polling = false
+				f.poll()
 			})
 		})
 	})

@@ -101,8 +101,8 @@ func (c Config) run(ctx context.Context, log appended) (m Measurement, err error
 	if err != nil {
 		return m, err
 	}
-	deck := &load.BodyQueue{Bodies: bodies}
-	warmed, err := c.append(ctx, c.Warm, log, deck)
+	queue := &load.BodyQueue{Bodies: bodies}
+	warmed, err := c.append(ctx, c.Warm, log, queue)
 	if err != nil {
 		return m, err
 	}
@@ -115,7 +115,7 @@ func (c Config) run(ctx context.Context, log appended) (m Measurement, err error
 		return m, err
 	}
 	begin := time.Now()
-	result, err := c.append(ctx, c.Time, log, deck)
+	result, err := c.append(ctx, c.Time, log, queue)
 	if err != nil {
 		return m, err
 	}
@@ -142,20 +142,20 @@ func (c Config) run(ctx context.Context, log appended) (m Measurement, err error
 }
 
 // append makes each caller append one record after another for the given time.
-func (c Config) append(ctx context.Context, time time.Duration, log appended, deck *load.BodyQueue) (*load.Result, error) {
+func (c Config) append(ctx context.Context, time time.Duration, log appended, queue *load.BodyQueue) (*load.Result, error) {
 	return during(ctx, time, make([]struct{}, c.Callers), func(_ struct{}, r *load.Result) (bool, error) {
-		return log.one(context.WithoutCancel(ctx), deck, r)
+		return log.one(context.WithoutCancel(ctx), queue, r)
 	})
 }
 
 // one appends the next record. It returns false if no record is left.
-func (a appended) one(ctx context.Context, deck *load.BodyQueue, r *load.Result) (more bool, err error) {
-	i, ok := deck.Take(1)
+func (a appended) one(ctx context.Context, queue *load.BodyQueue, r *load.Result) (more bool, err error) {
+	i, ok := queue.Take(1)
 	if !ok {
 		return false, nil
 	}
 	begin := time.Now()
-	answer, err := a.add(ctx, deck.Body(i))
+	answer, err := a.add(ctx, queue.Body(i))
 	if err != nil {
 		return false, fmt.Errorf("record %d: %w", i, err)
 	}

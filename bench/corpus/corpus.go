@@ -57,19 +57,19 @@ func (c *Corpus) random(stream, index uint64) *rand.Rand {
 
 var models = [...]string{"claude-2", "claude-2.1", "gpt-4-1106-preview", "alpaca-7b"}
 
-// drawn describes what a record consists of. A text is identified by the number of the first record
+// recordParts describes what a record consists of. A text is identified by the number of the first record
 // that contains it.
-type drawn struct {
+type recordParts struct {
 	prompt, payload, output uint64
 	model                   string
 	temperature             float64
 }
 
-// draw chooses the texts, the model, and the temperature of record i. The choice depends only on
+// chooseParts chooses the texts, the model, and the temperature of record i. The choice depends only on
 // the seed and i.
-func (c *Corpus) draw(i uint64) drawn {
+func (c *Corpus) chooseParts(i uint64) recordParts {
 	random := c.random(recordStream, i)
-	d := drawn{prompt: i, payload: i, output: i,
+	d := recordParts{prompt: i, payload: i, output: i,
 		model: models[random.IntN(len(models))], temperature: float64(random.IntN(11)) / 10}
 	if i >= prompts {
 		d.prompt = uint64(min(random.IntN(prompts), random.IntN(prompts)))
@@ -87,7 +87,7 @@ func (c *Corpus) draw(i uint64) drawn {
 // of its bytes that do not belong to a system prompt, payload, or output that an earlier record
 // contains.
 func (c *Corpus) Append(dst []byte, i uint64) (record []byte, unique int) {
-	begin, d, repeated := len(dst), c.draw(i), 0
+	begin, d, repeated := len(dst), c.chooseParts(i), 0
 	dst = append(dst, `{"run_id": "bench/`...)
 	dst = strconv.AppendUint(dst, i, 10)
 	dst = append(dst, `", "payload": `...)

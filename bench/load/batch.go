@@ -23,14 +23,14 @@ const sendBytes = 128 << 10
 
 // batch posts a batch of target.Lines records. It reads the response while it is still sending,
 // because the server answers while it reads. It returns false if not enough records are left.
-func (c *Conn) batch(target Target, deck *BodyQueue, r *Result) (more bool, err error) {
-	first, ok := deck.Take(target.Lines)
+func (c *Conn) batch(target Target, queue *BodyQueue, r *Result) (more bool, err error) {
+	first, ok := queue.Take(target.Lines)
 	if !ok {
 		return false, nil
 	}
 	begin := time.Now()
 	sent := make(chan error, 1)
-	go func() { sent <- c.sendLines(target, deck, first) }()
+	go func() { sent <- c.sendLines(target, queue, first) }()
 	answered, err := c.receiveLines(target, first, r)
 	if err != nil {
 		return false, errors.Join(err, c.Close(), <-sent)
@@ -47,16 +47,16 @@ func (c *Conn) batch(target Target, deck *BodyQueue, r *Result) (more bool, err 
 
 // sendLines writes a batch of target.Lines records, beginning with record first. It uses only the
 // output side of the connection.
-func (c *Conn) sendLines(target Target, deck *BodyQueue, first int) error {
+func (c *Conn) sendLines(target Target, queue *BodyQueue, first int) error {
 	length := target.Lines * (len(lineBegin) + len(lineEnd))
 	for i := range target.Lines {
-		length += len(deck.Body(first + i))
+		length += len(queue.Body(first + i))
 	}
 	c.out = append(c.out[:0], target.Head...)
 	c.out = append(strconv.AppendInt(c.out, int64(length), 10), "\r\n\r\n"...)
 	for i := range target.Lines {
 		c.out = append(c.out, lineBegin...)
-		c.out = append(c.out, deck.Body(first+i)...)
+		c.out = append(c.out, queue.Body(first+i)...)
 		c.out = append(c.out, lineEnd...)
 		if len(c.out) < sendBytes && i < target.Lines-1 {
 			continue

@@ -113,12 +113,12 @@ type Client struct {
 
 // SendBodies makes every client send one request after another until ctx is done or the queue is
 // empty. It checks the status of every response.
-func SendBodies(ctx context.Context, clients []Client, deck *BodyQueue) (*Result, error) {
+func SendBodies(ctx context.Context, clients []Client, queue *BodyQueue) (*Result, error) {
 	return RunClients(ctx, clients, func(c Client, r *Result) (bool, error) {
 		if c.Lines > 0 {
-			return c.batch(c.Target, deck, r)
+			return c.batch(c.Target, queue, r)
 		}
-		return c.single(c.Target, deck, r)
+		return c.single(c.Target, queue, r)
 	})
 }
 
@@ -132,13 +132,13 @@ func NewClients(connections []*Conn, target Target) []Client {
 }
 
 // single posts one record. It returns false if no record is left.
-func (c *Conn) single(target Target, deck *BodyQueue, r *Result) (more bool, err error) {
-	i, ok := deck.Take(1)
+func (c *Conn) single(target Target, queue *BodyQueue, r *Result) (more bool, err error) {
+	i, ok := queue.Take(1)
 	if !ok {
 		return false, nil
 	}
 	begin := time.Now()
-	if err := c.Send(target.Head, deck.Body(i)); err != nil {
+	if err := c.Send(target.Head, queue.Body(i)); err != nil {
 		return false, fmt.Errorf("sending record %d: %w", i, err)
 	}
 	status, answer, err := c.Receive(c.answer[:0])

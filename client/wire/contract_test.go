@@ -147,9 +147,9 @@ var parts = map[string]exchange{
 	"KeyRotatedEvent":         {answer: wire.KeyRotatedEvent{}},
 }
 
-// free lists members that package wire keeps as raw JSON, although the contract describes their
+// rawMembers lists members that package wire keeps as raw JSON, although the contract describes their
 // structure, because their exact bytes matter or another package parses them.
-var free = []string{
+var rawMembers = []string{
 	"Receipt.event", "RecordRow.event", "ListedRecord.event", "EventLine.event", "Event.record", "ComputeAnswer.record",
 	"BatchLine.record", "NestedProof.text", "LookupAnswer.answer_text", "CacheDimensions.schema_version", "CacheDimensions.canonicalization_version", "CacheDimensions.chunking_version",
 }
@@ -297,7 +297,7 @@ func (c checker) members(schema *openapi3.Schema, t reflect.Type) {
 		require.NotNil(c, member, "%s is not in the contract", at)
 		given := slices.Contains(schema.Required, name) && !slices.Contains(required, at)
 		assert.Equal(c, given, option == "", "%s is optional in only one of the type and the contract", at)
-		if slices.Contains(free, at) {
+		if slices.Contains(rawMembers, at) {
 			continue
 		}
 		value := c.value(at, member, field.Type, given)
@@ -340,7 +340,7 @@ func (c checker) value(at string, ref *openapi3.SchemaRef, t reflect.Type, given
 func (c checker) leavesOut(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	c.Helper()
 	zero, has := map[reflect.Kind]any{reflect.String: "", reflect.Bool: false, reflect.Uint64: 0.0, reflect.Int64: 0.0}[t.Kind()]
-	if !has || slices.Contains(zeroes, at) {
+	if !has || slices.Contains(neverEmpty, at) {
 		return
 	}
 	schema := *c.resolve(ref)
@@ -348,8 +348,8 @@ func (c checker) leavesOut(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	assert.Error(c, schema.VisitJSON(zero, openapi3.EnableFormatValidation()), "%s is omitted if it is %#v, but the contract allows this value", at, zero)
 }
 
-// zeroes lists members that are never "", although the contract allows the empty string.
-var zeroes = []string{
+// neverEmpty lists members that are never "", although the contract allows the empty string.
+var neverEmpty = []string{
 	"Receipt.path_id", "RecordRow.path_id", "RecordLinks.receipt", "CreateLedgerRequest.origin", "KeyRotatedEvent.handover",
 	"IPCRecordEvent.run_id", "IPCRecordEvent.payload_schema", "RunDAGEvent.run_id", "CitationSetEvent.run_id",
 	"PathFingerprintEvent.run_id", "RecordRefusedEvent.run_id",

@@ -187,7 +187,7 @@ type Reproduction struct {
 	Cause         Cause                `json:"cause"`
 	OutputChanged bool                 `json:"output_changed"`
 	Differences   []VariableDifference `json:"differences"`
-	Says          string               `json:"says"` // the result in one sentence
+	Summary       string               `json:"says"` // the result in one sentence
 }
 
 // HashPair holds a hash of the record and the same hash of the re-run. Match is false if either is nil.

@@ -355,7 +355,7 @@ type StateChangeResult struct {
 	AsOf         uint64     `json:"as_of"`
 	DryRun       bool       `json:"dry_run"`
 	Records      uint64     `json:"records"`       // number of records that change, each through one event
-	Already      uint64     `json:"already"`       // number of records that already had the state
+	AlreadySet   uint64     `json:"already"`       // number of records that already had the state
 	WithoutState uint64     `json:"without_state"` // number of selected events whose kind has no state
 	FirstSeqs    []uint64   `json:"first_seqs"`
 	Receipts     []*Receipt `json:"receipts,omitempty"` // receipts of the first changes only

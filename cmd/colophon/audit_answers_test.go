@@ -244,7 +244,7 @@ func TestLiesAreNamed(t *testing.T) {
 			return regexp.MustCompile(`(colophon_ledger_index_size\{.*\}) \d+`).ReplaceAllString(text, "$1 1")
 		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is behind the log: answers omit the latest events"}},
 	}
-	for _, told := range apart(lies) {
+	for _, told := range groupLies(lies) {
 		names := make([]string, len(told))
 		for i, l := range told {
 			names[i] = l.name
@@ -258,19 +258,19 @@ func TestLiesAreNamed(t *testing.T) {
 				return
 			}
 			for _, l := range told {
-				require.True(t, slices.ContainsFunc(report.Findings, l.names), "%s: %s%s", l.name, o.stdout, o.stderr)
+				require.True(t, slices.ContainsFunc(report.Findings, l.matches), "%s: %s%s", l.name, o.stdout, o.stderr)
 			}
 			for _, f := range report.Findings {
-				require.True(t, slices.ContainsFunc(told, func(l lie) bool { return l.concerns(f) }), "%v", f)
+				require.True(t, slices.ContainsFunc(told, func(l lie) bool { return l.matchesKindAndPath(f) }), "%v", f)
 			}
 		})
 	}
 }
 
-// apart divides lies into groups that can each be checked by a single audit. A group has at most
+// groupLies divides lies into groups that can each be checked by a single audit. A group has at most
 // four lies, because a report has at most 100 findings, and no two lies in it are about the same
 // path.
-func apart(lies []lie) (groups [][]lie) {
+func groupLies(lies []lie) (groups [][]lie) {
 	path := func(l lie) string {
 		if l.want.Kind == monitor.KindMetrics {
 			return "/metrics" // some findings about metrics have no query
@@ -291,8 +291,8 @@ func apart(lies []lie) (groups [][]lie) {
 	return groups
 }
 
-// names reports whether a finding contains everything that want requires.
-func (l *lie) names(f monitor.Finding) bool {
+// matches reports whether a finding contains everything that want requires.
+func (l *lie) matches(f monitor.Finding) bool {
 	_, parts, _ := strings.Cut(l.want.Query, "?")
 	for part := range strings.SplitSeq(parts, "&") {
 		if !strings.Contains(f.Query, part) {
@@ -300,12 +300,12 @@ func (l *lie) names(f monitor.Finding) bool {
 		}
 	}
 	same := func(wanted, got string) bool { return wanted == "" || wanted == got }
-	return l.concerns(f) && same(l.want.Row, f.Row) && same(l.want.Message, f.Message) &&
+	return l.matchesKindAndPath(f) && same(l.want.Row, f.Row) && same(l.want.Message, f.Message) &&
 		(l.want.Expected == "" || l.want.Expected == f.Expected && l.want.Got == f.Got)
 }
 
-// concerns reports whether a finding has the kind and the path of want.
-func (l *lie) concerns(f monitor.Finding) bool {
+// matchesKindAndPath reports whether a finding has the kind and the path of want.
+func (l *lie) matchesKindAndPath(f monitor.Finding) bool {
 	wanted, _, _ := strings.Cut(l.want.Query, "?")
 	rest, begins := strings.CutPrefix(f.Query, wanted)
 	return f.Kind == l.want.Kind && begins && (wanted == "" || rest == "" || strings.HasSuffix(wanted, "/") || rest[0] == '?' || rest[0] == ' ')

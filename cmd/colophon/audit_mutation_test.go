@@ -17,9 +17,9 @@ import (
 	"colophon/storage"
 )
 
-// named describes the damage that a command must report for a mutation. The zero value means that
+// reportedDamage describes the damage that a command must report for a mutation. The zero value means that
 // the command cannot detect the mutation.
-type named struct {
+type reportedDamage struct {
 	kind audit.DamageKind
 	seq  uint64
 	tile string
@@ -32,18 +32,18 @@ type auditMutation struct {
 	change func(*forge)
 	// fsck, audit, and content are what fsck, audit, and audit --content must report. again is what
 	// an audit must report if it continues from a state that was saved before the mutation.
-	fsck, audit, content, again named
+	fsck, audit, content, again reportedDamage
 }
 
 // both returns a mutation for which fsck and every audit that starts without a state report the
 // same damage.
-func both(name string, change func(*forge), n named) auditMutation {
-	return auditMutation{name, change, n, n, n, named{}}
+func both(name string, change func(*forge), n reportedDamage) auditMutation {
+	return auditMutation{name, change, n, n, n, reportedDamage{}}
 }
 
-// inside returns a mutation of data that is stored outside the log, such as content. Only fsck and
+// outsideLog returns a mutation of data that is stored outside the log, such as content. Only fsck and
 // audit --content can detect it.
-func inside(name string, change func(*forge), fsck, content named) auditMutation {
+func outsideLog(name string, change func(*forge), fsck, content reportedDamage) auditMutation {
 	return auditMutation{name: name, change: change, fsck: fsck, content: content}
 }
 
@@ -74,7 +74,7 @@ func TestMutationsAreNamed(t *testing.T) {
 				requireAudit(t, w, url, m.content, "--content")
 			}
 			met[m.audit.kind] = true
-			if m.again == (named{}) && m.audit != (named{}) {
+			if m.again == (reportedDamage{}) && m.audit != (reportedDamage{}) {
 				return // these mutations are not audited with a state
 			}
 			again := filepath.Join(t.TempDir(), "state")
@@ -93,7 +93,7 @@ func copyState(t *testing.T, from, to string) {
 	require.NoError(t, os.CopyFS(to+".d", os.DirFS(from+".d")))
 }
 
-func requireFsck(t *testing.T, w *ledgertest.Ledger, data string, want named) {
+func requireFsck(t *testing.T, w *ledgertest.Ledger, data string, want reportedDamage) {
 	t.Helper()
 	o := commandLine(t.Context(), "fsck", "--data", data, "--key", w.Key, "--json")
 	var report struct {
@@ -102,13 +102,13 @@ func requireFsck(t *testing.T, w *ledgertest.Ledger, data string, want named) {
 	require.NoError(t, json.Unmarshal([]byte(o.stdout), &report), "%s%s", o.stdout, o.stderr)
 	require.Len(t, report.Ledgers, 1)
 	d := report.Ledgers[0].Damage
-	if want == (named{}) {
+	if want == (reportedDamage{}) {
 		require.Nil(t, d, "fsck")
 		return
 	}
 	require.NotNil(t, d, "fsck")
 	require.Equal(t, 1, o.code)
-	got := named{audit.DamageKind(d.Kind), d.Seq, d.Tile, ""}
+	got := reportedDamage{audit.DamageKind(d.Kind), d.Seq, d.Tile, ""}
 	if want.name != "" {
 		got.name = want.name
 		require.Equal(t, want.name, d.Content)
@@ -116,10 +116,10 @@ func requireFsck(t *testing.T, w *ledgertest.Ledger, data string, want named) {
 	require.Equal(t, want, got, "fsck: %s", d.Message)
 }
 
-func requireAudit(t *testing.T, w *ledgertest.Ledger, url string, want named, flags ...string) {
+func requireAudit(t *testing.T, w *ledgertest.Ledger, url string, want reportedDamage, flags ...string) {
 	t.Helper()
 	report, o := audited(t, url, w.Key, flags...)
-	if want == (named{}) {
+	if want == (reportedDamage{}) {
 		require.True(t, report.Clean, "audit %s: %s%s", flags, o.stdout, o.stderr)
 		return
 	}
@@ -132,7 +132,7 @@ func requireAudit(t *testing.T, w *ledgertest.Ledger, url string, want named, fl
 	}
 	require.NotNil(t, found.Seq)
 	require.NotEmpty(t, found.Message)
-	got := named{found.Kind, *found.Seq, found.Tile, found.Name}
+	got := reportedDamage{found.Kind, *found.Seq, found.Tile, found.Name}
 	if want.name == "" {
 		got.name = ""
 	}
@@ -151,13 +151,13 @@ func auditMutations(w *ledgertest.Ledger) []auditMutation {
 }
 
 func entryMutations(w *ledgertest.Ledger) []auditMutation {
-	entry := func(seq uint64) named { return named{kind: audit.KindEntry, seq: seq} }
+	entry := func(seq uint64) reportedDamage { return reportedDamage{kind: audit.KindEntry, seq: seq} }
 	flip := func(seq uint64, at int) func(*forge) { return func(f *forge) { f.flip(seq, at) } }
 	last := w.Size - 1
-	truncated := func(seq uint64) (fsck, served named) {
+	truncated := func(seq uint64) (fsck, served reportedDamage) {
 		index := seq / proofs.FullTile
 		path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, w.Size)}
-		return named{kind: audit.KindTruncated, seq: seq}, named{kind: audit.KindTruncated, seq: seq, tile: path.String()}
+		return reportedDamage{kind: audit.KindTruncated, seq: seq}, reportedDamage{kind: audit.KindTruncated, seq: seq, tile: path.String()}
 	}
 	hole, holeServed := truncated(300)
 	end, endServed := truncated(last)
@@ -182,13 +182,13 @@ func entryMutations(w *ledgertest.Ledger) []auditMutation {
 			f.put(50, b)
 			f.put(400, a)
 		}, entry(50)),
-		{"drop an entry", func(f *forge) { require.NoError(f.t, f.x.DeleteEntry(300)) }, hole, holeServed, holeServed, named{}},
-		{"drop the last entry", func(f *forge) { require.NoError(f.t, f.x.DeleteEntry(last)) }, end, endServed, endServed, named{}},
+		{"drop an entry", func(f *forge) { require.NoError(f.t, f.x.DeleteEntry(300)) }, hole, holeServed, holeServed, reportedDamage{}},
+		{"drop the last entry", func(f *forge) { require.NoError(f.t, f.x.DeleteEntry(last)) }, end, endServed, endServed, reportedDamage{}},
 		{"truncate", func(f *forge) {
 			for seq := uint64(400); seq < w.Size; seq++ {
 				require.NoError(f.t, f.x.DeleteEntry(seq))
 			}
-		}, cut, cutServed, cutServed, named{}},
+		}, cut, cutServed, cutServed, reportedDamage{}},
 		both("rewrite an event and the chain after it", func(f *forge) {
 			f.replace(540, `"actor":"anonymous"`, `"actor":"somebody"`)
 			f.relink(540)
@@ -197,8 +197,8 @@ func entryMutations(w *ledgertest.Ledger) []auditMutation {
 }
 
 func tileMutations(w *ledgertest.Ledger) []auditMutation {
-	tile := func(seq uint64, level uint8, index uint64) named {
-		return named{kind: audit.KindTile, seq: seq, tile: proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, w.Size)}.String()}
+	tile := func(seq uint64, level uint8, index uint64) reportedDamage {
+		return reportedDamage{kind: audit.KindTile, seq: seq, tile: proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, w.Size)}.String()}
 	}
 	flip := func(level uint8, index uint64, slot int) func(*forge) {
 		return func(f *forge) {
@@ -237,7 +237,7 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 			require.NoError(f.t, f.x.SetHead(f.head))
 		}
 	}
-	at := func(kind audit.DamageKind, seq uint64) named { return named{kind: kind, seq: seq} }
+	at := func(kind audit.DamageKind, seq uint64) reportedDamage { return reportedDamage{kind: kind, seq: seq} }
 	signedBy := func(origin string) func(*forge) {
 		return head(func(f *forge, h *storage.Head) {
 			signer, err := proofs.GenerateKey().Signer(origin)
@@ -261,8 +261,8 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 			f.signHead(w.Size-10, f.root(w.Size-10))
 			h.Checkpoint = f.head.Checkpoint
 			require.NoError(f.t, f.x.SetHead(h))
-		}, at(audit.KindCheckpoint, w.Size), named{kind: audit.KindTile, seq: w.Size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.Size - 522)}.String()},
-			named{kind: audit.KindTile, seq: w.Size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.Size - 522)}.String()}, at(audit.KindRollback, w.Size-10)},
+		}, at(audit.KindCheckpoint, w.Size), reportedDamage{kind: audit.KindTile, seq: w.Size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.Size - 522)}.String()},
+			reportedDamage{kind: audit.KindTile, seq: w.Size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.Size - 522)}.String()}, at(audit.KindRollback, w.Size-10)},
 		{"the right key signs another root", func(f *forge) { f.signHead(w.Size, proofs.Hash{1}) }, at(audit.KindRoot, w.Size), at(audit.KindRoot, w.Size), at(audit.KindRoot, w.Size), at(audit.KindFork, w.Size)},
 		{"the right key signs a larger size", func(f *forge) {
 			h := f.head
@@ -270,11 +270,11 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 			h.Checkpoint, err = f.signer.Sign(proofs.Checkpoint{Origin: f.signer.Origin(), Size: w.Size + 1, Root: proofs.Hash{1}})
 			require.NoError(f.t, err)
 			require.NoError(f.t, f.x.SetHead(h))
-		}, at(audit.KindTruncated, w.Size), named{kind: audit.KindTruncated, seq: w.Size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.Size - 511)}.String()},
-			named{kind: audit.KindTruncated, seq: w.Size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.Size - 511)}.String()},
-			named{kind: audit.KindTruncated, seq: w.Size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.Size - 511)}.String()}},
-		{"another tip in the head", head(func(_ *forge, h *storage.Head) { h.Tip[0] ^= 1 }), at(audit.KindHead, w.Size), named{}, named{}, named{}},
-		{"another time in the head", head(func(_ *forge, h *storage.Head) { h.Time++ }), at(audit.KindHead, w.Size), named{}, named{}, named{}},
+		}, at(audit.KindTruncated, w.Size), reportedDamage{kind: audit.KindTruncated, seq: w.Size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.Size - 511)}.String()},
+			reportedDamage{kind: audit.KindTruncated, seq: w.Size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.Size - 511)}.String()},
+			reportedDamage{kind: audit.KindTruncated, seq: w.Size, tile: proofs.TilePath{Entries: true, Index: 2, Width: int(w.Size - 511)}.String()}},
+		{"another tip in the head", head(func(_ *forge, h *storage.Head) { h.Tip[0] ^= 1 }), at(audit.KindHead, w.Size), reportedDamage{}, reportedDamage{}, reportedDamage{}},
+		{"another time in the head", head(func(_ *forge, h *storage.Head) { h.Time++ }), at(audit.KindHead, w.Size), reportedDamage{}, reportedDamage{}, reportedDamage{}},
 	}
 }
 
@@ -282,7 +282,7 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 // logs. They can be detected only by fsck, which compares the log with the high-water mark, and by an
 // auditor that has seen the other tree.
 func forkMutations(w *ledgertest.Ledger) []auditMutation {
-	at := func(kind audit.DamageKind, seq uint64) named { return named{kind: kind, seq: seq} }
+	at := func(kind audit.DamageKind, seq uint64) reportedDamage { return reportedDamage{kind: kind, seq: seq} }
 	fork := func(from uint64) func(*forge) {
 		return func(f *forge) { f.rewrite(from, `"actor":"anonymous"`, `"actor":"somebody"`) }
 	}
@@ -306,16 +306,16 @@ func forkMutations(w *ledgertest.Ledger) []auditMutation {
 	}
 	// The high-water mark beside the database states the size and root of the largest tree that the
 	// ledger has signed.
-	mark := func(size uint64) named { return at(audit.KindRollback, size) }
+	mark := func(size uint64) reportedDamage { return at(audit.KindRollback, size) }
 	return []auditMutation{
-		{"fork after 400", fork(400), mark(w.Size), named{}, named{}, at(audit.KindFork, 400)},
-		{"fork after 512", fork(512), mark(w.Size), named{}, named{}, at(audit.KindFork, 512)},
-		{"fork at the last event", fork(w.Size - 1), mark(w.Size), named{}, named{}, at(audit.KindFork, w.Size-1)},
-		{"fork after 570 that has grown", then(fork(570), grow), mark(w.Size + 1), named{}, named{}, at(audit.KindFork, 570)},
-		{"fork after 570 that is shorter", then(fork(570), shrink(w.Size-5)), mark(w.Size - 5), named{}, named{}, at(audit.KindFork, 570)},
-		{"roll back", shrink(w.Size - 5), mark(w.Size - 5), named{}, named{}, at(audit.KindRollback, w.Size-5)},
-		{"roll back behind a tile", shrink(512), at(audit.KindRedaction, w.At["secret"]), named{}, named{}, at(audit.KindRollback, 512)},
-		{"grow", grow, named{}, named{}, named{}, named{}},
+		{"fork after 400", fork(400), mark(w.Size), reportedDamage{}, reportedDamage{}, at(audit.KindFork, 400)},
+		{"fork after 512", fork(512), mark(w.Size), reportedDamage{}, reportedDamage{}, at(audit.KindFork, 512)},
+		{"fork at the last event", fork(w.Size - 1), mark(w.Size), reportedDamage{}, reportedDamage{}, at(audit.KindFork, w.Size-1)},
+		{"fork after 570 that has grown", then(fork(570), grow), mark(w.Size + 1), reportedDamage{}, reportedDamage{}, at(audit.KindFork, 570)},
+		{"fork after 570 that is shorter", then(fork(570), shrink(w.Size-5)), mark(w.Size - 5), reportedDamage{}, reportedDamage{}, at(audit.KindFork, 570)},
+		{"roll back", shrink(w.Size - 5), mark(w.Size - 5), reportedDamage{}, reportedDamage{}, at(audit.KindRollback, w.Size-5)},
+		{"roll back behind a tile", shrink(512), at(audit.KindRedaction, w.At["secret"]), reportedDamage{}, reportedDamage{}, at(audit.KindRollback, 512)},
+		{"grow", grow, reportedDamage{}, reportedDamage{}, reportedDamage{}, reportedDamage{}},
 	}
 }
 
@@ -335,7 +335,7 @@ func timeText(f *forge, seq uint64) string {
 }
 
 func chainMutations(w *ledgertest.Ledger) []auditMutation {
-	chain := func(seq uint64) named { return named{kind: audit.KindChain, seq: seq} }
+	chain := func(seq uint64) reportedDamage { return reportedDamage{kind: audit.KindChain, seq: seq} }
 	sign := func(f *forge) { f.sign(uint64(len(f.entries))) }
 	return []auditMutation{
 		both("one-sided join: another link, tree and signature right", func(f *forge) {
@@ -366,28 +366,28 @@ func chainMutations(w *ledgertest.Ledger) []auditMutation {
 			require.NoError(f.t, f.x.DeleteEntry(w.Size-1))
 			f.relink(600)
 			f.sign(w.Size - 1)
-		}, named{kind: audit.KindEvent, seq: 600}),
+		}, reportedDamage{kind: audit.KindEvent, seq: 600}),
 		both("an entry twice, and the chain joined", func(f *forge) {
 			f.put(600, f.entries[599])
 			f.relink(600)
 			sign(f)
-		}, named{kind: audit.KindEvent, seq: 600}),
+		}, reportedDamage{kind: audit.KindEvent, seq: 600}),
 	}
 }
 
 func eventMutations(w *ledgertest.Ledger) []auditMutation {
 	event := func(name string, seq uint64, from, to string) auditMutation {
-		return both(name, func(f *forge) { f.rewrite(seq, from, to) }, named{kind: audit.KindEvent, seq: seq})
+		return both(name, func(f *forge) { f.rewrite(seq, from, to) }, reportedDamage{kind: audit.KindEvent, seq: seq})
 	}
 	// fsck checks the redacted record before it reaches the damaged event, so it reports the
 	// record.
-	lost := named{kind: audit.KindRedaction, seq: w.At["secret"]}
+	lost := reportedDamage{kind: audit.KindRedaction, seq: w.At["secret"]}
 	year := func(f *forge) {
 		seq := f.seq("other")
 		f.rewrite(seq, `"time":"20`, `"time":"19`)
 	}
 	return []auditMutation{
-		both("time goes back", year, named{kind: audit.KindEvent, seq: w.At["other"]}),
+		both("time goes back", year, reportedDamage{kind: audit.KindEvent, seq: w.At["other"]}),
 		event("another seq", 590, `"seq":590`, `"seq":101`),
 		event("another version", 590, `"v":1`, `"v":2`),
 		event("other rules", 590, `"rules":1`, `"rules":2`),
@@ -403,44 +403,44 @@ func eventMutations(w *ledgertest.Ledger) []auditMutation {
 			f.replace(last, timeText(f, last), "9999-12-31T23:59:59.999999Z")
 			f.head.Time = timeOf(f, last)
 			f.sign(w.Size)
-		}, named{kind: audit.KindRollback, seq: w.Size}, named{kind: audit.KindEvent, seq: w.Size - 1}, named{kind: audit.KindEvent, seq: w.Size - 1}, named{kind: audit.KindFork, seq: w.Size - 1}},
-		both("a source without an id", func(f *forge) { f.reword(f.seq("source"), `"source_id":"x"`, `"source_id":""`) }, named{kind: audit.KindEvent, seq: w.At["source"]}),
+		}, reportedDamage{kind: audit.KindRollback, seq: w.Size}, reportedDamage{kind: audit.KindEvent, seq: w.Size - 1}, reportedDamage{kind: audit.KindEvent, seq: w.Size - 1}, reportedDamage{kind: audit.KindFork, seq: w.Size - 1}},
+		both("a source without an id", func(f *forge) { f.reword(f.seq("source"), `"source_id":"x"`, `"source_id":""`) }, reportedDamage{kind: audit.KindEvent, seq: w.At["source"]}),
 		both("a chunk hash that is not a hash", func(f *forge) {
 			f.reword(f.seq("source"), `"record":{"digest"`, `"record":{"chunk_hashes":["sha256:0"],"digest"`)
-		}, named{kind: audit.KindEvent, seq: w.At["source"]}),
+		}, reportedDamage{kind: audit.KindEvent, seq: w.At["source"]}),
 		both("a chunk twice", func(f *forge) {
 			f.reword(f.seq("source"), `"record":{"digest"`, `"record":{"chunk_hashes":["sha256:`+ledgertest.ZeroHash+`","sha256:`+ledgertest.ZeroHash+`"],"digest"`)
-		}, named{kind: audit.KindEvent, seq: w.At["source"]}),
+		}, reportedDamage{kind: audit.KindEvent, seq: w.At["source"]}),
 		both("revokes a source that was never registered", func(f *forge) {
 			f.reword(f.seq("revocation"), `"source_id":"x"`, `"source_id":"y"`)
-		}, named{kind: audit.KindEvent, seq: w.At["revocation"]}),
+		}, reportedDamage{kind: audit.KindEvent, seq: w.At["revocation"]}),
 		event("created a second time", 590, `"kind":"ipc_record"`, `"kind":"ledger_created"`),
 		event("created by another key", 0, `"verifier_key":"`, `"verifier_key":"x`),
 		event("created with another origin", 0, `"origin":"`, `"origin":"x`),
 		both("a state for an event without states", func(f *forge) {
 			f.reword(f.seq("stale"), fmt.Sprintf(`"record_seq":%d`, f.seq("claims")), fmt.Sprintf(`"record_seq":%d`, f.seq("set")))
-		}, named{kind: audit.KindEvent, seq: w.At["stale"]}),
+		}, reportedDamage{kind: audit.KindEvent, seq: w.At["stale"]}),
 		both("a state for a later event", func(f *forge) {
 			f.reword(f.seq("stale"), fmt.Sprintf(`"record_seq":%d`, f.seq("claims")), fmt.Sprintf(`"record_seq":%d`, w.Size-1))
-		}, named{kind: audit.KindEvent, seq: w.At["stale"]}),
+		}, reportedDamage{kind: audit.KindEvent, seq: w.At["stale"]}),
 		both("a validation of another content", func(f *forge) {
 			f.reword(f.seq("validation"), `"content_fingerprint":"`, `"content_fingerprint":"0`)
-		}, named{kind: audit.KindEvent, seq: w.At["validation"]}),
+		}, reportedDamage{kind: audit.KindEvent, seq: w.At["validation"]}),
 		{"redacts an event without content", func(f *forge) {
 			f.reword(f.seq("redaction"), fmt.Sprintf(`"seqs":[%d]`, f.seq("secret")), fmt.Sprintf(`"seqs":[%d]`, f.seq("claims")))
-		}, lost, named{kind: audit.KindRedaction, seq: w.At["redaction"]}, named{kind: audit.KindRedaction, seq: w.At["redaction"]}, named{}},
+		}, lost, reportedDamage{kind: audit.KindRedaction, seq: w.At["redaction"]}, reportedDamage{kind: audit.KindRedaction, seq: w.At["redaction"]}, reportedDamage{}},
 		{"redacts a later event", func(f *forge) {
 			f.reword(f.seq("redaction"), fmt.Sprintf(`"seqs":[%d]`, f.seq("secret")), fmt.Sprintf(`"seqs":[%d]`, w.Size-1))
-		}, lost, named{kind: audit.KindEvent, seq: w.At["redaction"]}, named{kind: audit.KindEvent, seq: w.At["redaction"]}, named{}},
+		}, lost, reportedDamage{kind: audit.KindEvent, seq: w.At["redaction"]}, reportedDamage{kind: audit.KindEvent, seq: w.At["redaction"]}, reportedDamage{}},
 		both("a reason that was not posted", func(f *forge) {
 			f.rewrite(f.seq("redaction"), `"reason":"Asked for."`, `"reason":"Not asked."`)
-		}, named{kind: audit.KindCheck, seq: w.At["redaction"], name: "digest"}),
+		}, reportedDamage{kind: audit.KindCheck, seq: w.At["redaction"], name: "digest"}),
 	}
 }
 
 func checkMutations(w *ledgertest.Ledger) []auditMutation {
-	check := func(event, name string) named {
-		return named{kind: audit.KindCheck, seq: w.At[event], name: name}
+	check := func(event, name string) reportedDamage {
+		return reportedDamage{kind: audit.KindCheck, seq: w.At[event], name: name}
 	}
 	alone := func(name, event, field, from, to string) auditMutation {
 		return both(name, func(f *forge) { f.rewrite(f.seq(event), from, to) }, check(event, field))
@@ -448,8 +448,8 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 	// deep returns a mutation that only audit --content and fsck detect, by comparing the event
 	// with the content.
 	deep := func(name, event, field string, change func(*forge)) auditMutation {
-		m := inside(name, change, check(event, field), check(event, field))
-		m.again = named{kind: audit.KindFork, seq: w.At[event]}
+		m := outsideLog(name, change, check(event, field), check(event, field))
+		m.again = reportedDamage{kind: audit.KindFork, seq: w.At[event]}
 		return m
 	}
 	// other returns a mutation that replaces the hash that directly follows the text in before.
@@ -480,7 +480,7 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 		}, check("ipc", "output_hash")),
 		both("a check of a field that the record lacks", func(f *forge) {
 			f.rewrite(f.seq("ipc"), `"output_hash":{"result":"computed"},`, `"output_hash":{"result":"computed"},"outrage":{"result":"match"},`)
-		}, named{kind: audit.KindEvent, seq: w.At["ipc"]}),
+		}, reportedDamage{kind: audit.KindEvent, seq: w.At["ipc"]}),
 		deep("match though nothing was claimed", "ipc", "output_hash", func(f *forge) {
 			f.rewrite(f.seq("ipc"), `"output_hash":{"result":"computed"}`, `"output_hash":{"result":"match"}`)
 		}),
@@ -494,7 +494,7 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 		deep("another label of a record without content", "claims", "digest", func(f *forge) { f.rewrite(f.seq("claims"), `"step":"one"`, `"step":"two"`) }),
 		{"another digest", func(f *forge) { // the stored idempotency key refers to this digest
 			f.rewrite(f.seq("labelled"), `"digest":"`+hashAfter(f, "labelled", `"digest":"`), `"digest":"`+ledgertest.ZeroHash)
-		}, named{kind: audit.KindKey, seq: w.At["labelled"]}, named{}, check("labelled", "digest"), named{kind: audit.KindFork, seq: w.At["labelled"]}},
+		}, reportedDamage{kind: audit.KindKey, seq: w.At["labelled"]}, reportedDamage{}, check("labelled", "digest"), reportedDamage{kind: audit.KindFork, seq: w.At["labelled"]}},
 	}
 }
 
@@ -506,7 +506,7 @@ func hashAfter(f *forge, event, before string) string {
 }
 
 func keyMutations(w *ledgertest.Ledger) []auditMutation {
-	key := func(seq uint64) named { return named{kind: audit.KindKey, seq: seq} }
+	key := func(seq uint64) reportedDamage { return reportedDamage{kind: audit.KindKey, seq: seq} }
 	store := func(change func(f *forge, k *storage.Claim)) func(*forge) {
 		return func(f *forge) {
 			k := storage.Claim{Key: f.keyOf("ipc"), Seq: f.seq("ipc")}
@@ -515,8 +515,8 @@ func keyMutations(w *ledgertest.Ledger) []auditMutation {
 		}
 	}
 	return []auditMutation{
-		inside("flip a byte of a key's record", store(func(_ *forge, k *storage.Claim) { k.Record[0] ^= 1 }), key(w.At["ipc"]), named{}),
-		inside("a key leads to another event", store(func(_ *forge, k *storage.Claim) { k.Seq-- }), key(w.At["ipc"]), named{}),
+		outsideLog("flip a byte of a key's record", store(func(_ *forge, k *storage.Claim) { k.Record[0] ^= 1 }), key(w.At["ipc"]), reportedDamage{}),
+		outsideLog("a key leads to another event", store(func(_ *forge, k *storage.Claim) { k.Seq-- }), key(w.At["ipc"]), reportedDamage{}),
 		{"one key for two events", func(f *forge) {
 			f.add(replaced(f, f.bodyOf(f.seq("mismatch")), fmt.Sprintf("%x", f.keyOf("mismatch")), fmt.Sprintf("%x", f.keyOf("ipc"))))
 		}, key(w.Size), key(w.Size), key(w.Size), key(w.Size)},
@@ -528,7 +528,7 @@ func keyMutations(w *ledgertest.Ledger) []auditMutation {
 		}, key(w.At["refusal"])),
 		both("a run without its key", func(f *forge) {
 			f.rewrite(f.seq("claims"), fmt.Sprintf(`"idempotency_key":"%x",`, f.keyOf("claims")), "")
-		}, named{kind: audit.KindEvent, seq: w.At["claims"]}),
+		}, reportedDamage{kind: audit.KindEvent, seq: w.At["claims"]}),
 	}
 }
 
@@ -538,30 +538,30 @@ func replaced(f *forge, text, from, to string) string {
 }
 
 func contentMutations(w *ledgertest.Ledger) []auditMutation {
-	content := func(event, name string) named {
-		return named{kind: audit.KindContent, seq: w.At[event], name: name}
+	content := func(event, name string) reportedDamage {
+		return reportedDamage{kind: audit.KindContent, seq: w.At[event], name: name}
 	}
-	redaction := func(seq uint64) named { return named{kind: audit.KindRedaction, seq: seq} }
+	redaction := func(seq uint64) reportedDamage { return reportedDamage{kind: audit.KindRedaction, seq: seq} }
 	return []auditMutation{
-		inside("remove content", func(f *forge) { require.NoError(f.t, f.x.DeleteContent(f.contentOf("other", "output"))) }, content("other", "output"), content("other", "output")),
-		inside("alter content", func(f *forge) {
+		outsideLog("remove content", func(f *forge) { require.NoError(f.t, f.x.DeleteContent(f.contentOf("other", "output"))) }, content("other", "output"), content("other", "output")),
+		outsideLog("alter content", func(f *forge) {
 			require.NoError(f.t, f.x.SetContent(f.contentOf("other", "output"), []byte("Another.")))
 		}, content("other", "output"), content("other", "output")),
-		inside("remove shared content", func(f *forge) {
+		outsideLog("remove shared content", func(f *forge) {
 			require.NoError(f.t, f.x.DeleteContent(f.contentOf("ipc", "system_prompt")))
-		}, named{kind: audit.KindContent, seq: 1, name: "system_prompt"}, named{kind: audit.KindContent, seq: 1, name: "system_prompt"}),
-		inside("redact without an event", func(f *forge) {
+		}, reportedDamage{kind: audit.KindContent, seq: 1, name: "system_prompt"}, reportedDamage{kind: audit.KindContent, seq: 1, name: "system_prompt"}),
+		outsideLog("redact without an event", func(f *forge) {
 			require.NoError(f.t, f.x.SetRedaction(f.seq("other"), f.seq("redaction")))
 		}, redaction(w.At["other"]), redaction(w.At["other"])),
-		inside("redact by an event to come", func(f *forge) { require.NoError(f.t, f.x.SetRedaction(f.seq("other"), w.Size+7)) }, redaction(w.At["other"]), named{}),
-		inside("forget that it is redacted", func(f *forge) { require.NoError(f.t, f.x.DeleteRedaction(f.seq("secret"))) },
+		outsideLog("redact by an event to come", func(f *forge) { require.NoError(f.t, f.x.SetRedaction(f.seq("other"), w.Size+7)) }, redaction(w.At["other"]), reportedDamage{}),
+		outsideLog("forget that it is redacted", func(f *forge) { require.NoError(f.t, f.x.DeleteRedaction(f.seq("secret"))) },
 			content("secret", "output"), content("secret", "output")),
 		{"forget a reference", func(f *forge) {
 			require.NoError(f.t, f.x.DeleteReference(f.contentOf("ipc", "system_prompt"), f.seq("ipc")))
-		}, content("ipc", "system_prompt"), named{}, named{}, named{}},
-		{"redact a later event", func(f *forge) { require.NoError(f.t, f.x.SetRedaction(w.Size, 5)) }, redaction(w.Size), named{}, named{}, named{}},
+		}, content("ipc", "system_prompt"), reportedDamage{}, reportedDamage{}, reportedDamage{}},
+		{"redact a later event", func(f *forge) { require.NoError(f.t, f.x.SetRedaction(w.Size, 5)) }, redaction(w.Size), reportedDamage{}, reportedDamage{}, reportedDamage{}},
 		{"an output of another hash", func(f *forge) {
 			f.rewrite(f.seq("other"), `"output":{"sha256":"`+fmt.Sprintf("%x", f.contentOf("other", "output")), `"output":{"sha256":"`+fmt.Sprintf("%x", f.contentOf("ipc", "output")))
-		}, content("other", "output"), named{}, content("other", "output"), named{kind: audit.KindFork, seq: w.At["other"]}},
+		}, content("other", "output"), reportedDamage{}, content("other", "output"), reportedDamage{kind: audit.KindFork, seq: w.At["other"]}},
 	}
 }

@@ -14,17 +14,17 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// outcome holds the exit code and the output of a command.
-type outcome struct {
+// commandResult holds the exit code and the output of a command.
+type commandResult struct {
 	code           int
 	stdout, stderr string
 }
 
 // commandLine runs an audit or fsck command with an empty environment.
-func commandLine(ctx context.Context, args ...string) outcome {
+func commandLine(ctx context.Context, args ...string) commandResult {
 	var out, stderr bytes.Buffer
 	c := cli.New(strings.NewReader(""), &out, &stderr, func(string) (string, bool) { return "", false })
-	var o outcome
+	var o commandResult
 	if args[0] == "audit" {
 		o.code = auditCommand(ctx, c, args[1:]...)
 	} else {
@@ -53,7 +53,7 @@ func auditCommand(ctx context.Context, c *cli.Console, args ...string) int {
 }
 
 // audited runs audit --json on a ledger. It returns the parsed report and the outcome.
-func audited(t testing.TB, url, key string, flags ...string) (auditReport, outcome) {
+func audited(t testing.TB, url, key string, flags ...string) (auditReport, commandResult) {
 	t.Helper()
 	o := commandLine(t.Context(), append([]string{"audit", url, "--key", key, "--json"}, flags...)...)
 	report := auditReport{Report: new(monitor.Report)}

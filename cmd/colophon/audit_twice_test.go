@@ -48,9 +48,9 @@ func shortened(bundle []byte, kept int, end string) (short []byte) {
 	return short
 }
 
-// again returns wrong answers to the second request for a bundle, each with the exit code and the
+// wrongSecondResponses returns wrong answers to the second request for a bundle, each with the exit code and the
 // position that the audit must report.
-func again(seq uint64) map[string]struct {
+func wrongSecondResponses(seq uint64) map[string]struct {
 	answer func(http.ResponseWriter, []byte)
 	code   int
 	seq    uint64
@@ -83,7 +83,7 @@ func TestEventsReadAgainMustMatchTheTree(t *testing.T) {
 	report, _ := audited(t, (&rawServer{store: store}).serve(t), w.Key)
 	require.Equal(t, 36, report.Code)
 	require.Equal(t, w.At["validation"], *report.Findings[0].Seq)
-	for name, way := range again(w.At["path"]) {
+	for name, way := range wrongSecondResponses(w.At["path"]) {
 		t.Run(name, func(t *testing.T) {
 			s := &rawServer{store: store}
 			bundleAgain(s, 1, way.answer)
@@ -95,7 +95,7 @@ func TestEventsReadAgainMustMatchTheTree(t *testing.T) {
 
 // requireNamed requires the given exit code and, if it is that of a finding, exactly one finding at
 // seq.
-func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o outcome) {
+func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o commandResult) {
 	t.Helper()
 	require.Equal(t, code, o.code, "%s%s", o.stdout, o.stderr)
 	if code >= 30 {
@@ -123,7 +123,7 @@ func TestRedactionsFollowTheWalkedEvent(t *testing.T) {
 	}
 	report, _ := audited(t, (&rawServer{store, served}).serve(t), w.Key, "--content")
 	require.Equal(t, audit.KindContent, report.Findings[0].Kind)
-	for name, way := range again(w.At["secret"]) {
+	for name, way := range wrongSecondResponses(w.At["secret"]) {
 		t.Run(name, func(t *testing.T) {
 			s := &rawServer{store: store}
 			bundleAgain(s, 2, way.answer)

@@ -100,9 +100,9 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 	}
 	for _, keep := range []int{2, 2, 1} {
 		s.post(1)
-		said := s.backup("--keep", strconv.Itoa(keep))
+		output := s.backup("--keep", strconv.Itoa(keep))
 		for _, name := range planted {
-			require.Contains(t, said, strconv.Quote(name))
+			require.Contains(t, output, strconv.Quote(name))
 		}
 		names := counted()
 		require.Len(t, names, keep)
@@ -114,9 +114,9 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--key", s.key()}, {"--unauthenticated"}} {
 		data := filepath.Join(t.TempDir(), "data")
-		said := s.colophon(cli.ExitOK, append([]string{"restore", "--from", s.backups, "--data", data, "--newest"}, args...)...)
-		require.Contains(t, said, strconv.Quote(planted[0]))
-		require.Contains(t, said, fmt.Sprintf("default: %d events", 1+s.posted))
+		output := s.colophon(cli.ExitOK, append([]string{"restore", "--from", s.backups, "--data", data, "--newest"}, args...)...)
+		require.Contains(t, output, strconv.Quote(planted[0]))
+		require.Contains(t, output, fmt.Sprintf("default: %d events", 1+s.posted))
 	}
 	require.NoError(t, os.Remove(filepath.Join(s.backups, counted()[0]+".json")))
 	data := filepath.Join(t.TempDir(), "data")
@@ -144,8 +144,8 @@ func TestRestoresDoNotRunAtOnce(t *testing.T) {
 	for _, name := range []string{"access", "index", "notes.txt"} {
 		data := filepath.Join(t.TempDir(), "data")
 		require.NoError(t, os.MkdirAll(filepath.Join(data, name), 0o700))
-		said := s.colophon(cli.ExitUsage, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key())
-		require.Contains(t, said, `is not empty (it has "`+name+`")`)
+		output := s.colophon(cli.ExitUsage, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key())
+		require.Contains(t, output, `is not empty (it has "`+name+`")`)
 		require.NoDirExists(t, datadir.DatabaseFolder(data))
 	}
 }
@@ -166,11 +166,11 @@ func TestServersStartAtOnce(t *testing.T) {
 		if p.up {
 			up++
 			require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
-			require.Equal(t, cli.ExitOK, p.wait(), "%s", p.said)
+			require.Equal(t, cli.ExitOK, p.wait(), "%s", p.output)
 			continue
 		}
-		require.Equal(t, cli.ExitInUse, p.wait(), "%s", p.said)
-		require.Contains(t, p.said.String(), "another process uses the data folder")
+		require.Equal(t, cli.ExitInUse, p.wait(), "%s", p.output)
+		require.Contains(t, p.output.String(), "another process uses the data folder")
 	}
 	require.Equal(t, 1, up)
 	s := &stored{T: t, data: data}
@@ -257,7 +257,7 @@ func TestCopiesOfKilledBackupsAreRemoved(t *testing.T) {
 		func() { s.backup() },
 		func() {
 			p := startProcess(t, s.data)
-			require.True(t, p.up, "%s", p.said)
+			require.True(t, p.up, "%s", p.output)
 			require.NoDirExists(t, datadir.SnapshotFolderOf(s.data).DatabasePath())
 			require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
 			require.Equal(t, cli.ExitOK, p.wait())

@@ -136,7 +136,7 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	s.backup()
 	before := s.files()
 	s.post(3)
-	said := s.backup()
+	output := s.backup()
 	after := s.files()
 	var copied, all int64
 	for name, size := range after {
@@ -153,7 +153,7 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 			shared++
 		}
 	}
-	require.Contains(t, said, fmt.Sprintf(": %d bytes copied", copied))
+	require.Contains(t, output, fmt.Sprintf(": %d bytes copied", copied))
 	require.Positive(t, shared)
 	require.Less(t, copied, all)
 	require.EqualValues(t, 401, manifests[0].Ledgers[0].Size)
@@ -163,9 +163,9 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	require.NoError(t, err)
 	s.restore()
 	s.restore("--backup", names[0])
-	said = s.colophon(cli.ExitDamaged, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key(),
+	output = s.colophon(cli.ExitDamaged, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key(),
 		"--backup", names[0], "--seen", datadir.MarkFiles(s.data).Path(ledger.Default))
-	require.Contains(t, said, "the ledger has signed 404 events, but the store has only 401")
+	require.Contains(t, output, "the ledger has signed 404 events, but the store has only 401")
 
 	// The second backup is still complete after the first has been removed.
 	s.backup("--keep", "1")
@@ -232,8 +232,8 @@ func TestRestoresVerify(t *testing.T) {
 		bad[len(bad)/2] ^= 1
 		for _, damaged := range [][]byte{bad, good[:len(good)-1], append(good[:len(good):len(good)], 0)} {
 			require.NoError(t, os.WriteFile(path, damaged, 0o600))
-			said := s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", data, "--newest", "--with-tokens", "--key", s.key())
-			require.Contains(t, said, "the backup is damaged", f.Name)
+			output := s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", data, "--newest", "--with-tokens", "--key", s.key())
+			require.Contains(t, output, "the backup is damaged", f.Name)
 			require.NoDirExists(t, data, "the failed restore must not prevent the next one")
 		}
 		require.NoError(t, os.WriteFile(path, good, 0o600))

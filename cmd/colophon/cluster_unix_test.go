@@ -55,10 +55,10 @@ func TestServersOnOneStore(t *testing.T) {
 func (c *cluster) start(data string, args ...string) *process {
 	c.Helper()
 	p := startProcess(c.T, data, append([]string{"--store", c.store}, args...)...)
-	require.True(c, p.up, "%s", p.said)
+	require.True(c, p.up, "%s", p.output)
 	c.Cleanup(func() {
 		if c.Failed() {
-			c.Logf("%s:\n%s", p.url, p.said)
+			c.Logf("%s:\n%s", p.url, p.output)
 		}
 	})
 	return p
@@ -231,7 +231,7 @@ func cleanStop(c *cluster) {
 	}
 	require.Eventually(c, func() bool { return c.posted.Load() > 20 }, patience, time.Millisecond)
 	require.NoError(c, a.cmd.Process.Signal(syscall.SIGTERM))
-	require.Equal(c, 0, a.wait(), "%s", a.said)
+	require.Equal(c, 0, a.wait(), "%s", a.output)
 	until := c.posted.Load() + 20
 	require.Eventually(c, func() bool { return c.posted.Load() > until }, patience, time.Millisecond)
 	stop.Store(true)
@@ -407,7 +407,7 @@ func spread(c *cluster) {
 		require.Equal(c, 3, c.size(second, name))
 	}
 	require.NoError(c, second.cmd.Process.Signal(syscall.SIGTERM))
-	require.Equal(c, 0, second.wait(), "%s", second.said)
+	require.Equal(c, 0, second.wait(), "%s", second.output)
 	for _, name := range names {
 		c.mustPost(first, name)
 		c.waitFor(first, name)

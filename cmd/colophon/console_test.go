@@ -38,17 +38,17 @@ func TestControlCharactersAreShown(t *testing.T) {
 // values in JSON output survive unchanged.
 func TestJSONKeepsItsValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		said := rapid.String().Draw(t, "said")
+		output := rapid.String().Draw(t, "said")
 		var out bytes.Buffer
 		c := cli.New(nil, &out, nil, nil)
-		require.NoError(t, cli.PrintAsJSON(c, said))
+		require.NoError(t, cli.PrintAsJSON(c, output))
 		require.True(t, utf8.Valid(out.Bytes()))
 		for _, r := range out.String() {
 			require.False(t, r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r), "%q", r)
 		}
 		var again string
 		require.NoError(t, json.Unmarshal(out.Bytes(), &again))
-		require.Equal(t, said, again)
+		require.Equal(t, output, again)
 	})
 }
 

@@ -52,8 +52,8 @@ func TestBackupsFollowNoLink(t *testing.T) {
 		}
 		require.NoError(t, os.MkdirAll(s.backups, 0o700))
 		require.NoError(t, os.Symlink(target, filepath.Join(s.backups, name)))
-		said := s.colophon(cli.ExitFailed, args...)
-		require.Contains(t, said, name)
+		output := s.colophon(cli.ExitFailed, args...)
+		require.Contains(t, output, name)
 		check()
 		entries, err := os.ReadDir(filepath.Dir(path))
 		require.NoError(t, err)
@@ -114,9 +114,9 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 				}
 				args = append([]string{"restore", "--data", data}, args[3:]...)
 			}
-			said := s.colophon(cli.ExitUsage, args...)
-			require.Contains(t, said, "can put files into", "%s: %s", dir, args)
-			require.Contains(t, said, filepath.Base(dir))
+			output := s.colophon(cli.ExitUsage, args...)
+			require.Contains(t, output, "can put files into", "%s: %s", dir, args)
+			require.Contains(t, output, filepath.Base(dir))
 		}
 		require.NoError(t, os.Chmod(dir, 0o700))
 	}
@@ -194,8 +194,8 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 	s := newStored(t)
 	open := write("open.yaml", "log-level: info\n", 0o646)
 	for _, args := range [][]string{{"--config", open}, {"--access-file", open}} {
-		said := s.colophon(cli.ExitUsage, append([]string{"serve", "--data", s.data, "--listen", "127.0.0.1:0"}, args...)...)
-		require.Contains(t, said, "anyone can write to "+open+"; run: chmod o-w "+open)
+		output := s.colophon(cli.ExitUsage, append([]string{"serve", "--data", s.data, "--listen", "127.0.0.1:0"}, args...)...)
+		require.Contains(t, output, "anyone can write to "+open+"; run: chmod o-w "+open)
 	}
 	t.Run("by a variable", func(t *testing.T) {
 		var out strings.Builder

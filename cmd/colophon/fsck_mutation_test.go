@@ -84,16 +84,16 @@ func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (find
 }
 
 // damagesOf returns the text of each finding that has damage, followed by the text of err.
-func damagesOf(findings []finding, err error) (said []string) {
+func damagesOf(findings []finding, err error) (damages []string) {
 	for _, f := range findings {
 		if f.Damage != nil {
-			said = append(said, f.String())
+			damages = append(damages, f.String())
 		}
 	}
 	if err != nil {
-		said = append(said, err.Error())
+		damages = append(damages, err.Error())
 	}
-	return said
+	return damages
 }
 
 // withPending adds the key of a pending erasure in the format that a commit uses when it erases
@@ -244,16 +244,16 @@ func TestEveryKeyIsChecked(t *testing.T) {
 		}
 		for _, m := range mutationsOf(all, i) {
 			findings, err := fsckKeys(t.Context(), data, m.all)
-			said := damagesOf(findings, err)
+			damages := damagesOf(findings, err)
 			tried++
-			if len(said) == 0 && harmless(family, m.name) != "" {
+			if len(damages) == 0 && harmless(family, m.name) != "" {
 				allowed++
 				continue
 			}
-			if len(said) == 0 {
+			if len(damages) == 0 {
 				t.Errorf("%s %x: %s: fsck reports no damage", family, kv.Key, m.name)
 			}
-			for _, text := range said {
+			for _, text := range damages {
 				require.Regexp(t, "DAMAGED: |storage: (damaged|unknown format)|another program|is missing, but its signing key", text)
 			}
 		}
@@ -372,9 +372,9 @@ func TestFsckNamesStrays(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			findings, err := fsckKeys(t.Context(), data, put(all, c.key, c.value))
-			said := damagesOf(findings, err)
-			require.Len(t, said, 1)
-			require.Regexp(t, c.want, said[0])
+			damages := damagesOf(findings, err)
+			require.Len(t, damages, 1)
+			require.Regexp(t, c.want, damages[0])
 		})
 	}
 }

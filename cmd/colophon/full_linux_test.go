@@ -59,25 +59,25 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // served is a server that runs on a data folder, either in this process or in a process of its own.
 type served struct {
 	*testing.T
-	url  string
-	said *locked.Buffer
-	stop func() int // stops the server and returns its exit code
+	url    string
+	output *locked.Buffer
+	stop   func() int // stops the server and returns its exit code
 }
 
 func startFull(t *testing.T, data string, args ...string) *served {
 	t.Helper()
-	s := &served{T: t, said: new(locked.Buffer)}
+	s := &served{T: t, output: new(locked.Buffer)}
 	ctx, cancel := context.WithCancel(t.Context())
 	code := make(chan int, 1)
 	args = append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--index-wait", "100ms", "--min-free-space", "32MiB"}, args...)
 	go func() {
-		code <- run(ctx, args, strings.NewReader(""), s.said, s.said, func(string) (string, bool) { return "", false })
+		code <- run(ctx, args, strings.NewReader(""), s.output, s.output, func(string) (string, bool) { return "", false })
 	}()
 	s.stop = sync.OnceValue(func() int { cancel(); return <-code })
 	t.Cleanup(func() { s.stop() })
-	require.Eventually(t, func() bool { return servedAt.MatchString(s.said.String()) || len(code) > 0 }, time.Minute, 10*time.Millisecond)
-	found := servedAt.FindStringSubmatch(s.said.String())
-	require.NotNil(t, found, "%s", s.said)
+	require.Eventually(t, func() bool { return serverURLPattern.MatchString(s.output.String()) || len(code) > 0 }, time.Minute, 10*time.Millisecond)
+	found := serverURLPattern.FindStringSubmatch(s.output.String())
+	require.NotNil(t, found, "%s", s.output)
 	s.url = found[1]
 	return s
 }
@@ -185,21 +185,21 @@ func TestServersStartOnAFullDisk(t *testing.T) {
 			}
 			status, text = server.ask(http.MethodGet, "/readyz", "")
 			require.Equal(t, http.StatusServiceUnavailable, status, text)
-			require.Contains(t, server.said.String(), "the disk is full; the database is read-only until there is free space")
+			require.Contains(t, server.output.String(), "the disk is full; the database is read-only until there is free space")
 
 			free()
 			require.Eventually(t, func() bool {
 				status, _, _ := server.try(http.MethodPost, ledgerURL+"/ipc-records", oneRecord)
 				return status == http.StatusCreated
-			}, time.Minute, 50*time.Millisecond, "%s", server.said)
+			}, time.Minute, 50*time.Millisecond, "%s", server.output)
 			status, text = server.ask(http.MethodGet, fmt.Sprintf("%s/records/%d/receipt", ledgerURL, size), "")
 			require.Equal(t, http.StatusOK, status, text)
 			require.Eventually(t, func() bool {
 				status, _, _ := server.try(http.MethodGet, fmt.Sprintf("%s/records?after=%d", ledgerURL, size), "")
 				return status == http.StatusOK
-			}, time.Minute, 50*time.Millisecond, "%s", server.said)
-			require.Equal(t, cli.ExitOK, server.stop(), "%s", server.said)
-			require.Equal(t, 1, strings.Count(server.said.String(), "is ready."))
+			}, time.Minute, 50*time.Millisecond, "%s", server.output)
+			require.Equal(t, cli.ExitOK, server.stop(), "%s", server.output)
+			require.Equal(t, 1, strings.Count(server.output.String(), "is ready."))
 			s.colophon(cli.ExitOK, "fsck", "--data", s.data)
 		})
 	}
@@ -254,7 +254,7 @@ func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 	s.colophon(cli.ExitOK, create...)
 	require.FileExists(t, reserve)
 	require.NoError(t, os.Remove(reserve))
-	require.Equal(t, cli.ExitOK, server.stop(), "%s", server.said)
+	require.Equal(t, cli.ExitOK, server.stop(), "%s", server.output)
 	require.FileExists(t, reserve, "the server must create the reserve too")
 }
 
@@ -289,8 +289,8 @@ func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	s.backups = filepath.Join(disk, "backups")
 	free := ballast(t, disk, 64<<10)
-	said := s.colophon(cli.ExitFailed, "backup", "--data", s.data, "--to", s.backups)
-	require.Contains(t, said, "The backup is incomplete and cannot be restored. Free some space in "+s.backups)
+	output := s.colophon(cli.ExitFailed, "backup", "--data", s.data, "--to", s.backups)
+	require.Contains(t, output, "The backup is incomplete and cannot be restored. Free some space in "+s.backups)
 	require.Empty(t, s.manifests())
 	require.NoDirExists(t, datadir.SnapshotFolderOf(s.data).DatabasePath(), "no copy may be left behind")
 	free()
@@ -315,8 +315,8 @@ func TestErasingOnAFullDisk(t *testing.T) {
 	args := []string{"--min-free-space", "1KiB", "--index-wait", "100ms"} // so low that writes fail because the disk is full, and not because the server refuses them
 	secret := fmt.Sprintf("%x", sha256.Sum256([]byte("a text that does not compress")))
 	p := startProcess(t, s.data, args...)
-	require.True(t, p.up, "%s", p.said)
-	server := &served{T: t, url: p.url, said: p.said}
+	require.True(t, p.up, "%s", p.output)
+	server := &served{T: t, url: p.url, output: p.output}
 	post := func(text string) int {
 		status, _ := server.ask(http.MethodPost, ledgerURL+"/ipc-records",
 			fmt.Sprintf(`{"payload":{},"output":%q,"model":"m","temperature":0,"max_tokens":1}`, text))
@@ -331,22 +331,22 @@ func TestErasingOnAFullDisk(t *testing.T) {
 	status, text := server.ask(http.MethodDelete, ledgerURL+"/records/1/content", `{"reason":"asked"}`)
 	require.Less(t, status, 300, text)
 	require.Eventually(t, func() bool {
-		return p.gone() || strings.Contains(p.said.String(), "no space left on device")
+		return p.gone() || strings.Contains(p.output.String(), "no space left on device")
 	}, time.Minute, 10*time.Millisecond, "the server must notice that the disk is full")
 	require.True(t, holds(t, s.data, secret), "the disk must be full before the text has been erased")
 	free()
 	if p.gone() { // the process exits if a write to the log fails; in production, a supervisor would restart it
 		p = startProcess(t, s.data, args...)
-		require.True(t, p.up, "%s", p.said)
+		require.True(t, p.up, "%s", p.output)
 		server.url = p.url
 	}
-	require.Eventually(t, func() bool { return !holds(t, s.data, secret) }, 3*time.Minute, 100*time.Millisecond, "%s", p.said)
+	require.Eventually(t, func() bool { return !holds(t, s.data, secret) }, 3*time.Minute, 100*time.Millisecond, "%s", p.output)
 	status, text = server.ask(http.MethodGet, ledgerURL+"/log/checkpoint", "")
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, text, fmt.Sprintf("\n%d\n", 1+1+records+1))
 	require.Equal(t, http.StatusCreated, post("after"))
 	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
-	require.Equal(t, cli.ExitOK, p.wait(), "%s", p.said)
+	require.Equal(t, cli.ExitOK, p.wait(), "%s", p.output)
 	require.Contains(t, s.colophon(cli.ExitOK, "fsck", "--data", s.data), "2 redacted contents")
 }
 

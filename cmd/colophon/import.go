@@ -264,10 +264,10 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 	if more := total.Mismatched - len(t.Notes); more > 0 {
 		c.Say("and %d more lines with wrong claims", more)
 	}
-	for _, left := range t.Left {
+	for _, left := range t.LeftOutNotes {
 		c.Say("%s", left)
 	}
-	if more := t.LeftOut - len(t.Left); more > 0 {
+	if more := t.LeftOutCount - len(t.LeftOutNotes); more > 0 {
 		c.Say("and %d more members were left out; --report names each", more)
 	}
 	for _, failure := range t.Failures {

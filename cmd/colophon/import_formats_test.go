@@ -20,9 +20,9 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// nativesOf returns n records in the form in which the original Python programs write them, with
+// nativeRecords returns n records in the form in which the original Python programs write them, with
 // the hashes computed by Python.
-func nativesOf(t *testing.T, oracle *cpython.Oracle, f formats.Format, n int) [][]byte {
+func nativeRecords(t *testing.T, oracle *cpython.Oracle, f formats.Format, n int) [][]byte {
 	t.Helper()
 	seeds := make([]int, n)
 	for i := range seeds {
@@ -132,20 +132,20 @@ func TestImportOfEachFormat(t *testing.T) {
 	dir := t.TempDir()
 	const n = 40
 	join := func(f formats.Format, n int) []byte {
-		return append(bytes.Join(nativesOf(t, oracle, f, n), []byte("\n")), '\n')
+		return append(bytes.Join(nativeRecords(t, oracle, f, n), []byte("\n")), '\n')
 	}
 
 	url, stop := ledgertest.Serve(t, filepath.Join(dir, "data"))
 	defer stop()
 	log := writeNative(t, join(formats.AxisLog, n), dir, "run_log.jsonl")
-	for i, save := range nativesOf(t, oracle, formats.AxisSave, n) {
+	for i, save := range nativeRecords(t, oracle, formats.AxisSave, n) {
 		writeSave(t, save, filepath.Join(dir, "saves", fmt.Sprint(i)))
 	}
-	for i, set := range nativesOf(t, oracle, formats.Citations, n) {
+	for i, set := range nativeRecords(t, oracle, formats.Citations, n) {
 		writeNative(t, set, dir, "runs", fmt.Sprint(i), "citations.json")
 	}
-	cache := writeNative(t, nativesOf(t, oracle, formats.ValidationCache, 1)[0], dir, "cache.json")
-	rows := nativesOf(t, oracle, formats.Providence, n)
+	cache := writeNative(t, nativeRecords(t, oracle, formats.ValidationCache, 1)[0], dir, "cache.json")
+	rows := nativeRecords(t, oracle, formats.Providence, n)
 	lines := writeNative(t, bytes.Join(rows, []byte("\n")), dir, "rows.ndjson")
 	database := filepath.Join(dir, "cache.db")
 	writeSQLite(t, rows, database)

@@ -22,7 +22,7 @@ func checkServedKeys(ctx context.Context, from *fetch.Client, listed *proofs.Key
 	if err != nil {
 		return cli.Exitf(cli.ExitFailed, "the server's list of keys does not match its checkpoint; do not trust it: %w", err)
 	}
-	found, err := keysInTree(ctx, log, checkpoint, listed)
+	found, err := readKeysFromTree(ctx, log, checkpoint, listed)
 	if err != nil {
 		return cli.Exitf(cli.ExitFailed, "the log does not prove the server's list of keys; do not trust it: %w", err)
 	}
@@ -40,9 +40,9 @@ func checkServedKeys(ctx context.Context, from *fetch.Client, listed *proofs.Key
 	return nil
 }
 
-// keysInTree reads the history of a log's keys from the events that contain key changes according
+// readKeysFromTree reads the history of a log's keys from the events that contain key changes according
 // to listed. It checks that each of these events is in the checkpoint's tree.
-func keysInTree(ctx context.Context, log *fetch.Log, checkpoint proofs.Checkpoint, listed *proofs.KeyHistory) (*proofs.KeyHistory, error) {
+func readKeysFromTree(ctx context.Context, log *fetch.Log, checkpoint proofs.Checkpoint, listed *proofs.KeyHistory) (*proofs.KeyHistory, error) {
 	read := func(level uint8, index uint64) ([]byte, error) { return log.Tile(ctx, level, index) }
 	tree, err := proofs.OpenTree(checkpoint.Size, read, nil)
 	if err != nil {

@@ -184,7 +184,7 @@ func (p *pathsCommand) report(ctx context.Context, texts map[uint64]string, last
 				return nil, err
 			}
 			c := story.CheckedPath{PathID: row.PathID, Route: row.Route, Status: row.Category, Validated: row.Validated}
-			ofFolder(&c, row.Seq, texts)
+			clearForeignValidation(&c, row.Seq, texts)
 			r.Paths = append(r.Paths, c)
 		}
 		return r, nil
@@ -222,7 +222,7 @@ func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, te
 		return c, nil
 	}
 	c.Validated, c.ValidatedBefore = row.B.Validated, row.B.ValidatedBefore
-	if !ofFolder(c, row.B.Seq, texts) || row.Status != "modified" || c.Validated {
+	if !clearForeignValidation(c, row.B.Seq, texts) || row.Status != "modified" || c.Validated {
 		return c, nil
 	}
 	before, err := p.server.Ledger(p.ledger).Records.Content(ctx, row.A.Seq, "content")
@@ -239,10 +239,10 @@ func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, te
 	return c, nil
 }
 
-// ofFolder reports whether the record seq, which is the latest record of a path in the build, came
+// clearForeignValidation reports whether the record seq, which is the latest record of a path in the build, came
 // from the folder. If it did not, the record's validation does not apply to the text in the folder,
 // so ofFolder clears the validation in c.
-func ofFolder(c *story.CheckedPath, seq uint64, texts map[uint64]string) bool {
+func clearForeignValidation(c *story.CheckedPath, seq uint64, texts map[uint64]string) bool {
 	_, posted := texts[seq]
 	if !posted {
 		c.Validated = false

@@ -10,13 +10,13 @@ import (
 	"colophon/internal/testing/locked"
 )
 
-// servedAt matches the URL that a server prints when it starts.
-var servedAt = regexp.MustCompile(`server +(http://[0-9.:]+)`)
+// serverURLPattern matches the URL that a server prints when it starts.
+var serverURLPattern = regexp.MustCompile(`server +(http://[0-9.:]+)`)
 
 // process is a colophon server in a child process.
 type process struct {
 	cmd    *exec.Cmd
-	said   *locked.Buffer
+	output *locked.Buffer
 	url    string
 	up     bool          // the server has printed its URL; false if it exited first
 	exited chan struct{} // closed when the server has exited
@@ -31,9 +31,9 @@ func startProcess(t *testing.T, data string, args ...string) *process {
 		return &process{}
 	}
 	args = append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, args...)
-	p := &process{cmd: exec.CommandContext(t.Context(), program, args...), said: new(locked.Buffer), exited: make(chan struct{})}
+	p := &process{cmd: exec.CommandContext(t.Context(), program, args...), output: new(locked.Buffer), exited: make(chan struct{})}
 	p.cmd.Args[0] = "colophon" // with this name, TestMain runs the command instead of the tests
-	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	if err := p.cmd.Start(); err != nil {
 		t.Error(err)
 		return p
@@ -44,7 +44,7 @@ func startProcess(t *testing.T, data string, args ...string) *process {
 		_ = p.cmd.Wait() // the error is not needed: ProcessState has the exit code
 	}()
 	for range 6000 {
-		if found := servedAt.FindStringSubmatch(p.said.String()); found != nil {
+		if found := serverURLPattern.FindStringSubmatch(p.output.String()); found != nil {
 			p.url, p.up = found[1], true
 			return p
 		}
@@ -53,7 +53,7 @@ func startProcess(t *testing.T, data string, args ...string) *process {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("the server neither answers nor exits: %s", p.said)
+	t.Errorf("the server neither answers nor exits: %s", p.output)
 	return p
 }
 

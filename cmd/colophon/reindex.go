@@ -164,8 +164,8 @@ func (r *reindexer) all(ctx context.Context) error {
 	return nil
 }
 
-// minRated is the number of events from which on reindex also prints its speed.
-const minRated = 1000
+// minEventsForRate is the number of events from which on reindex also prints its speed.
+const minEventsForRate = 1000
 
 func (r *reindexer) ledger(ctx context.Context, name string) error {
 	log, head, err := ledgerLog(ctx, r.database, name)
@@ -200,7 +200,7 @@ func (r *reindexer) refold(ctx context.Context, name string, log storage.Reader,
 	f, err = r.folded.Refold(ctx, name, log, size, bar.Set)
 	took := time.Since(begin)
 	bar.Finish()
-	if size >= minRated {
+	if size >= minEventsForRate {
 		how = fmt.Sprintf(", %.0f a second", float64(size)/took.Seconds())
 	}
 	return f, how, err

@@ -94,6 +94,6 @@ func TestRestoresJudgeEveryLedger(t *testing.T) {
 	newer.post(1)
 	data := filepath.Join(t.TempDir(), "restored")
 	require.NoError(t, os.CopyFS(filepath.Join(data, "marks"), os.DirFS(datadir.MarkFiles(newer.data).Dir)))
-	said := s.colophon(cli.ExitDamaged, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated")
-	require.Contains(t, said, "default: ")
+	output := s.colophon(cli.ExitDamaged, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated")
+	require.Contains(t, output, "default: ")
 }

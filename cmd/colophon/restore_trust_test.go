@@ -96,8 +96,8 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	_, required := authorized(t, open, "")
 	require.False(t, required, "an authenticated manifest states that the server had no tokens")
 	data := filepath.Join(t.TempDir(), "data")
-	said := s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated")
-	require.Contains(t, said, "no token was restored, and requests need one")
+	output := s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated")
+	require.Contains(t, output, "no token was restored, and requests need one")
 	_, required = authorized(t, data, "")
 	require.True(t, required, "an attacker might have removed the tokens from the backup")
 
@@ -105,8 +105,8 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	s.backup()
 	s.colophon(cli.ExitOK, "token", "revoke", "revoked", "--data", s.data)
 	data = filepath.Join(t.TempDir(), "data")
-	said = s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key())
-	require.Contains(t, said, "no token was restored, and requests need one: create one with colophon token create --data "+data)
+	output = s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key())
+	require.Contains(t, output, "no token was restored, and requests need one: create one with colophon token create --data "+data)
 	accepted, required := authorized(t, data, revoked)
 	require.False(t, accepted)
 	require.True(t, required)
@@ -115,8 +115,8 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	require.True(t, accepted)
 
 	data = filepath.Join(t.TempDir(), "data")
-	said = s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key(), "--with-tokens")
-	require.Contains(t, said, "revoke again those that were revoked after the backup")
+	output = s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key(), "--with-tokens")
+	require.Contains(t, output, "revoke again those that were revoked after the backup")
 	accepted, _ = authorized(t, data, revoked)
 	require.True(t, accepted)
 	data = filepath.Join(t.TempDir(), "data")
@@ -135,8 +135,8 @@ func TestRestoresAuthenticate(t *testing.T) {
 	restore := func(t *testing.T, code int, says string, args ...string) string {
 		t.Helper()
 		data := filepath.Join(t.TempDir(), "data")
-		said := s.colophon(code, append([]string{"restore", "--from", s.backups, "--data", data, "--newest"}, args...)...)
-		require.Contains(t, said, says)
+		output := s.colophon(code, append([]string{"restore", "--from", s.backups, "--data", data, "--newest"}, args...)...)
+		require.Contains(t, output, says)
 		if code != cli.ExitOK {
 			require.NoDirExists(t, data)
 		}
@@ -264,8 +264,8 @@ func TestBackupsReportThatTheyAreNotSigned(t *testing.T) {
 	require.NoError(t, os.Rename(path, path+"x"))
 	require.Contains(t, s.backup(), "the backup is not signed for default")
 	require.NoError(t, os.Rename(path+"x", path))
-	said := s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", key)
-	require.Contains(t, said, "the backup is not signed")
+	output := s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", key)
+	require.Contains(t, output, "the backup is not signed")
 	require.False(t, strings.Contains(s.backup(), "not signed"))
 	s.restore()
 }
@@ -287,8 +287,8 @@ func TestRestoresTrustTheNewestKey(t *testing.T) {
 		require.NoError(t, os.WriteFile(newest, []byte(signer.Secret()+"\n"), 0o600))
 		require.NoError(t, os.WriteFile(newest+name, old, 0o600))
 		args := []string{"restore", "--from", s.backups, "--data", data, "--newest"}
-		said := s.colophon(cli.ExitFailed, args...)
-		require.Contains(t, said, "give the key that signed at the time of the backup with --key", name)
+		output := s.colophon(cli.ExitFailed, args...)
+		require.Contains(t, output, "give the key that signed at the time of the backup with --key", name)
 		require.NoDirExists(t, datadir.DatabaseFolder(data))
 		s.colophon(cli.ExitOK, append(args, "--key", s.key())...)
 	}

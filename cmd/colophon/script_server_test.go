@@ -126,16 +126,16 @@ func (s *serverProcess) start(ts *testscript.TestScript, name, data string, flag
 	ts.Check(output.Close())
 	found := make(map[string]string)
 	lines := bufio.NewScanner(banner)
-	var said strings.Builder
+	var printed strings.Builder
 	for found["key"] == "" && lines.Scan() {
-		said.WriteString(lines.Text() + "\n")
+		printed.WriteString(lines.Text() + "\n")
 		name, value, _ := strings.Cut(strings.TrimSpace(lines.Text()), "  ")
 		found[name[strings.LastIndex(name, " ")+1:]] = strings.TrimSpace(value)
 	}
 	if found["key"] == "" {
 		ts.Fatalf("no verifier key in the server's output; its log:\n%s", ts.ReadFile(name+".log"))
 	}
-	writeFile(ts, name+".out", []byte(said.String()))
+	writeFile(ts, name+".out", []byte(printed.String()))
 	go func() { // drain the output, so that the server never blocks on writing it
 		_, _ = io.Copy(io.Discard, banner)
 		_ = banner.Close()

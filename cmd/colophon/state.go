@@ -93,7 +93,7 @@ func (s *stateCommand) run(command *cobra.Command, args []string) error {
 		}
 	}
 	switch {
-	case plan.Records+plan.Already+plan.WithoutState == 0:
+	case plan.Records+plan.AlreadySet+plan.WithoutState == 0:
 		return cli.Exitf(cli.ExitFailed, "no record matches the filters; check them")
 	case plan.Records == 0:
 		s.Say("nothing to change")
@@ -129,7 +129,7 @@ func (s *stateCommand) printPlan(plan *wire.StateChangeResult) error {
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "at tree size\t%d\n", plan.AsOf)
 	fmt.Fprintf(table, "records to change\t%d%s\n", plan.Records, listed(plan.FirstSeqs, plan.Records))
-	fmt.Fprintf(table, "%s already\t%d\n", cli.QuoteCell(string(s.request.State)), plan.Already)
+	fmt.Fprintf(table, "%s already\t%d\n", cli.QuoteCell(string(s.request.State)), plan.AlreadySet)
 	fmt.Fprintf(table, "without a state\t%d\n", plan.WithoutState)
 	if err := table.Flush(); err != nil {
 		return err

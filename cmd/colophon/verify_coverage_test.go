@@ -43,8 +43,8 @@ func derivedReceipts(t *testing.T) (receipts map[string][]byte, key string) {
 	return receipts, key
 }
 
-// uncovered lists the members of derivedReceipts that no proof covers.
-var uncovered = []string{"drift", "divergence", "path_id", "category", "validated", "conflicts", "unregistered_sources", "replayed"}
+// unprovedMembers lists the members of derivedReceipts that no proof covers.
+var unprovedMembers = []string{"drift", "divergence", "path_id", "category", "validated", "conflicts", "unregistered_sources", "replayed"}
 
 // If any byte of a receipt is changed, either verification fails or verify lists the changed member
 // as not proved.
@@ -87,7 +87,7 @@ func TestForgedMembersAreRefusedOrNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var members map[string]json.RawMessage
 			require.NoError(t, json.Unmarshal(text, &members))
-			verified := func(change func(map[string]json.RawMessage)) (outcome, map[string]any) {
+			verifyChanged := func(change func(map[string]json.RawMessage)) (commandResult, map[string]any) {
 				changed := maps.Clone(members)
 				change(changed)
 				forged, err := json.Marshal(changed)
@@ -100,13 +100,13 @@ func TestForgedMembersAreRefusedOrNamed(t *testing.T) {
 				return o, report
 			}
 			for member := range members {
-				optional := slices.Contains(uncovered, member)
+				optional := slices.Contains(unprovedMembers, member)
 				found[member] = true
 				forged := `{"forged":true}`
 				if member == "replayed" {
 					forged = `true`
 				}
-				o, report := verified(func(m map[string]json.RawMessage) { m[member] = json.RawMessage(forged) })
+				o, report := verifyChanged(func(m map[string]json.RawMessage) { m[member] = json.RawMessage(forged) })
 				if optional {
 					require.Zero(t, o.code)
 					require.Contains(t, report["not_proved"], member)
@@ -115,12 +115,12 @@ func TestForgedMembersAreRefusedOrNamed(t *testing.T) {
 					require.NotZero(t, o.code, member)
 					require.NotEmpty(t, report["detail"])
 				}
-				o, _ = verified(func(m map[string]json.RawMessage) { delete(m, member) })
+				o, _ = verifyChanged(func(m map[string]json.RawMessage) { delete(m, member) })
 				require.Equal(t, optional, o.code == 0, member)
 				double := append([]byte(`{"`+member+`":`+string(members[member])+`,`), text[1:]...)
 				require.Equal(t, 10, verifiedFile(t, double, key).code, member)
 			}
-			o, report := verified(func(m map[string]json.RawMessage) { m["x\n\x1b[2K"] = json.RawMessage("1") })
+			o, report := verifyChanged(func(m map[string]json.RawMessage) { m["x\n\x1b[2K"] = json.RawMessage("1") })
 			require.Zero(t, o.code)
 			require.Contains(t, report["not_proved"], "x\n\x1b[2K")
 			plain := verifiedFile(t, append([]byte(`{"x\n\u001b[2K":1,`), text[1:]...), key)
@@ -129,7 +129,7 @@ func TestForgedMembersAreRefusedOrNamed(t *testing.T) {
 			require.Regexp(t, `(?m)^  proved      ledger, seq, kind, .*event, inclusion, checkpoint$`, plain.stdout)
 		})
 	}
-	for _, member := range append(uncovered, "incomplete", "shape", "failure_stage", "checkpoint") {
+	for _, member := range append(unprovedMembers, "incomplete", "shape", "failure_stage", "checkpoint") {
 		require.True(t, found[member], member)
 	}
 }

@@ -35,7 +35,7 @@ func signedEvent(t *testing.T, kind, ledger, time, members string) (*proofs.Rece
 }
 
 // verifiedFile runs verify on a file that contains the given text.
-func verifiedFile(t *testing.T, text []byte, key string) outcome {
+func verifiedFile(t *testing.T, text []byte, key string) commandResult {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(name, text, 0o600))

@@ -49,15 +49,15 @@ func (c *client) load(ctx context.Context, writers, each int) {
 
 // ask sends a random request of any kind. Most requests write.
 func (c *client) ask(ctx context.Context) {
-	switch n := c.history.below(10); {
+	switch n := c.history.randomBelow(10); {
 	case n < 6:
 		a := c.history.draw()
-		if !c.post(ctx, a) && c.history.chance(2) && ctx.Err() == nil {
+		if !c.post(ctx, a) && c.history.oneIn(2) && ctx.Err() == nil {
 			c.post(ctx, a) // retry as real clients do; a record without a key may then be in the log twice
 		}
 	case n < 8:
-		size := 1 + c.history.below(8)
-		if c.history.chance(40) {
+		size := 1 + c.history.randomBelow(8)
+		if c.history.oneIn(40) {
 			size = 100
 		}
 		c.batch(ctx, c.history.records(size))
@@ -71,8 +71,8 @@ func (c *client) ask(ctx context.Context) {
 // requestWithoutEvent sends a request that does not write an event: a change of the log's
 // visibility or a dry run of a redaction.
 func (c *client) requestWithoutEvent(ctx context.Context) {
-	method, path, body := http.MethodPut, "/visibility", fmt.Sprintf(`{"log":%q}`, []string{"public", "private"}[c.history.below(2)])
-	if of := c.history.some(); of != nil && c.history.chance(2) {
+	method, path, body := http.MethodPut, "/visibility", fmt.Sprintf(`{"log":%q}`, []string{"public", "private"}[c.history.randomBelow(2)])
+	if of := c.history.randomAck(); of != nil && c.history.oneIn(2) {
 		method, path, body = http.MethodPost, "/redactions", fmt.Sprintf(`{"seqs":[%d],"reason":"to see what it does"}`, of.seq)
 	}
 	if status, answer, ok := c.do(ctx, method, path, []byte(body)); ok && status >= 400 && status < 500 {
@@ -119,7 +119,7 @@ func (c *client) post(ctx context.Context, a *attempt) bool {
 	if a.key != "" {
 		headers = append(headers, "Idempotency-Key", a.key)
 	}
-	if c.history.chance(4) {
+	if c.history.oneIn(4) {
 		headers = append(headers, "Prefer", "return=minimal")
 	}
 	c.history.sent(a)
@@ -171,7 +171,7 @@ func (c *client) batch(ctx context.Context, list []*attempt) {
 		return
 	}
 	request.Header.Set("Content-Type", "application/x-ndjson")
-	if c.history.chance(2) {
+	if c.history.oneIn(2) {
 		request.Header.Set("Prefer", "return=representation")
 	}
 	response, err := c.http.Do(request)
@@ -215,7 +215,7 @@ func (c *client) lines(list []*attempt, answers io.Reader) {
 // read requests data that was acknowledged earlier. The request may fail, but a successful response
 // must agree with the acknowledgement.
 func (c *client) read(ctx context.Context) {
-	of := c.history.some()
+	of := c.history.randomAck()
 	if of == nil {
 		return
 	}
@@ -223,7 +223,7 @@ func (c *client) read(ctx context.Context) {
 		"/records?limit=20&label:step=1", "/proofs/inclusion?seq={seq}", "/drift/groups?by=model", "/events?from={seq}&limit=5",
 		"/log/checkpoint", "/log/tile/0/000", "/paths/project-0", "/citation-sets/conflicts", "/records?kind=note&topic=topic-1", "/run-dags?audit_mode=STRICT",
 		"/records?flag=inconsistent", "/records?incomplete=seed"}
-	path := strings.ReplaceAll(paths[c.history.below(len(paths))], "{seq}", strconv.FormatUint(of.seq, 10))
+	path := strings.ReplaceAll(paths[c.history.randomBelow(len(paths))], "{seq}", strconv.FormatUint(of.seq, 10))
 	status, answer, ok := c.do(ctx, http.MethodGet, path, nil)
 	if !ok || status >= 500 {
 		return

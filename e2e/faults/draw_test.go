@@ -65,11 +65,11 @@ var noDigest = strings.Repeat("0", 64)
 var routes = map[record.Kind]string{record.IPCRecord: "/ipc-records", record.RunDAG: "/run-dags",
 	record.CitationSet: "/citation-sets", record.PathFingerprint: "/path-fingerprints"}
 
-// drawRecord returns an attempt that posts a random record of any kind. Apart from the shared
+// randomRecord returns an attempt that posts a random record of any kind. Apart from the shared
 // texts, its content is unique.
-func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
+func randomRecord(r *rand.Rand, world string, id, length int) *attempt {
 	kind := record.Kinds[r.IntN(len(record.Kinds))]
-	text := drawText(r, fmt.Sprintf("%s, attempt %d.", world, id), length)
+	text := randomText(r, fmt.Sprintf("%s, attempt %d.", world, id), length)
 	validation := ""
 	members := map[string]any{"labels": map[string]string{"attempt": strconv.Itoa(id), "step": strconv.Itoa(r.IntN(3))}}
 	switch kind {
@@ -147,8 +147,8 @@ func drawRecord(r *rand.Rand, world string, id, length int) *attempt {
 	return a
 }
 
-// drawText returns a text that starts with the given words and is otherwise hardly compressible.
-func drawText(r *rand.Rand, begin string, length int) string {
+// randomText returns a text that starts with the given words and is otherwise hardly compressible.
+func randomText(r *rand.Rand, begin string, length int) string {
 	noise := make([]byte, length/2)
 	for i := range noise {
 		noise[i] = byte(r.Uint32())
@@ -170,9 +170,9 @@ func contentsOf(kind record.Kind, body []byte) (record.Hash, map[record.Hash][]b
 	return parsed.Digest, contents
 }
 
-// drawVerb returns a random change to an acknowledged event or to a source, or nil if the change
+// randomChange returns a random change to an acknowledged event or to a source, or nil if the change
 // that it chose does not apply.
-func drawVerb(r *rand.Rand, world string, id int, acks []*ack) *attempt {
+func randomChange(r *rand.Rand, world string, id int, acks []*ack) *attempt {
 	a := &attempt{id: id, key: fmt.Sprintf("key of %s, %d", world, id)}
 	if len(acks) == 0 || r.IntN(5) == 0 {
 		source := fmt.Sprintf("/sources/source-%d", r.IntN(sources))

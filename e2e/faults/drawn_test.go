@@ -9,9 +9,9 @@ import (
 	"colophon/ledger/record"
 )
 
-// never lists the kinds of events that no attempt causes: the ledger itself writes the first event,
+// undrawnKinds lists the kinds of events that no attempt causes: the ledger itself writes the first event,
 // no record is refused, keys are not rotated, and sources are not revoked.
-var never = map[record.Kind]bool{record.LedgerCreated: true, record.RecordRefused: true, record.KeyRotated: true, record.SourceRevoked: true}
+var undrawnKinds = map[record.Kind]bool{record.LedgerCreated: true, record.RecordRefused: true, record.KeyRotated: true, record.SourceRevoked: true}
 
 // Random histories contain every kind of event, and every member from which the index derives rows.
 func TestEverythingIsDrawn(t *testing.T) {
@@ -39,7 +39,7 @@ func TestEverythingIsDrawn(t *testing.T) {
 		}
 	}
 	for _, kind := range record.EventKinds {
-		require.Equal(t, never[kind], kinds[kind] == 0, "%s occurs %d times in 5,000 attempts", kind, kinds[kind])
+		require.Equal(t, undrawnKinds[kind], kinds[kind] == 0, "%s occurs %d times in 5,000 attempts", kind, kinds[kind])
 	}
 	require.Positive(t, changes)
 	require.Len(t, members, 19, "%v", members)

@@ -43,10 +43,10 @@ func (h *history) draw() *attempt {
 	id := len(h.attempts)
 	var a *attempt
 	if h.random.IntN(10) == 0 {
-		a = drawVerb(h.random, h.world, id, h.acks)
+		a = randomChange(h.random, h.world, id, h.acks)
 	}
 	if a == nil {
-		a = drawRecord(h.random, h.world, id, h.length())
+		a = randomRecord(h.random, h.world, id, h.length())
 	}
 	h.attempts = append(h.attempts, a)
 	return a
@@ -57,7 +57,7 @@ func (h *history) records(n int) (list []*attempt) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for range n {
-		a := drawRecord(h.random, h.world, len(h.attempts), h.length())
+		a := randomRecord(h.random, h.world, len(h.attempts), h.length())
 		h.attempts = append(h.attempts, a)
 		list = append(list, a)
 	}
@@ -73,11 +73,11 @@ func (h *history) length() int {
 	return least + h.random.IntN(most-least+1)
 }
 
-// chance returns true in one of n calls on average.
-func (h *history) chance(n int) bool { return h.below(n) == 0 }
+// oneIn returns true in one of n calls on average.
+func (h *history) oneIn(n int) bool { return h.randomBelow(n) == 0 }
 
-// below returns a random number in [0, n).
-func (h *history) below(n int) int {
+// randomBelow returns a random number in [0, n).
+func (h *history) randomBelow(n int) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.random.IntN(n)
@@ -137,8 +137,8 @@ func (h *history) acknowledgements() int {
 	return len(h.acks)
 }
 
-// some returns a random receipt, or nil if there is none yet.
-func (h *history) some() *ack {
+// randomAck returns a random receipt, or nil if there is none yet.
+func (h *history) randomAck() *ack {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.acks) == 0 {

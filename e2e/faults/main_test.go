@@ -58,10 +58,10 @@ func buildAndRun(m *testing.M) int {
 
 // number returns the value of an environment variable as an integer, or the default given by
 // otherwise if the variable is not set. It panics if the value is not an integer.
-func number(name string, otherwise int) int {
+func number(name string, fallback int) int {
 	text := os.Getenv(name)
 	if text == "" {
-		return otherwise
+		return fallback
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {

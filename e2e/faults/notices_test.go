@@ -15,26 +15,26 @@ import (
 	"colophon/storage/memory"
 )
 
-// spoiling wraps a database and calls commit instead of the Commit method of its stores.
-type spoiling struct {
+// commitHook wraps a database and calls commit instead of the Commit method of its stores.
+type commitHook struct {
 	storage.Database
 	commit func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error
 }
 
 // Ledger implements storage.Database.
-func (f spoiling) Ledger(ctx context.Context, name string) (storage.Store, error) {
+func (f commitHook) Ledger(ctx context.Context, name string) (storage.Store, error) {
 	s, err := f.Database.Ledger(ctx, name)
-	return spoilt{s, f}, err
+	return hookedStore{s, f}, err
 }
 
-type spoilt struct {
+type hookedStore struct {
 	storage.Store
-	by spoiling
+	hook commitHook
 }
 
 // Commit implements storage.Store.
-func (s spoilt) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
-	return s.by.commit(ctx, s.Store, old, b)
+func (s hookedStore) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
+	return s.hook.commit(ctx, s.Store, old, b)
 }
 
 // usedBy returns a world in which clients have used a ledger while commit took the place of
@@ -43,7 +43,7 @@ func usedBy(t *testing.T, commit func(ctx context.Context, s storage.Store, old 
 	t.Helper()
 	w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
 	c := w.config()
-	c.database = spoiling{w.database, commit}
+	c.database = commitHook{w.database, commit}
 	c.fatal = func(error) { runtime.Goexit() }
 	n, err := openNode(t.Context(), c)
 	require.NoError(t, err)
@@ -52,14 +52,14 @@ func usedBy(t *testing.T, commit func(ctx context.Context, s storage.Store, old 
 	return w
 }
 
-// soundly is the control for the other commit functions: it commits correctly.
-func soundly(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
+// commitCorrectly is the control for the other commit functions: it commits correctly.
+func commitCorrectly(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
 	return s.Commit(ctx, old, b)
 }
 
-// forgetting returns a commit function that performs the first ten commits and then acknowledges
+// dropCommits returns a commit function that performs the first ten commits and then acknowledges
 // the rest without performing them, like a disk that ignores syncs.
-func forgetting() func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
+func dropCommits() func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
 	var commits atomic.Int64
 	return func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
 		if commits.Add(1) > 10 {
@@ -69,27 +69,27 @@ func forgetting() func(ctx context.Context, s storage.Store, old storage.Head, b
 	}
 }
 
-const litter = "never posted"
+const stray = "never posted"
 
-// littering commits correctly, but also stores content that no event refers to.
-func littering(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
-	b.Contents = append(b.Contents, storage.Content{Digest: sha256.Sum256([]byte(litter)), Seq: b.Head.Size - 1, Slot: 99, Bytes: []byte(litter)})
+// commitWithStray commits correctly, but also stores content that no event refers to.
+func commitWithStray(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
+	b.Contents = append(b.Contents, storage.Content{Digest: sha256.Sum256([]byte(stray)), Seq: b.Head.Size - 1, Slot: 99, Bytes: []byte(stray)})
 	return s.Commit(ctx, old, b)
 }
 
 // TestOracleNotices checks that the oracle finds each kind of damage that it is supposed to detect.
 func TestOracleNotices(t *testing.T) {
 	t.Run("nothing", func(t *testing.T) {
-		w := usedBy(t, soundly)
+		w := usedBy(t, commitCorrectly)
 		require.Greater(t, len(w.history.acks), 20)
 		require.NoError(t, w.inspect(t.Context()))
 	})
 	t.Run("a commit that was forgotten", func(t *testing.T) {
-		require.ErrorContains(t, usedBy(t, forgetting()).inspect(t.Context()), "LOST")
+		require.ErrorContains(t, usedBy(t, dropCommits()).inspect(t.Context()), "LOST")
 	})
 	t.Run("content that no record needs", func(t *testing.T) {
-		w := usedBy(t, littering)
-		w.history.records(1)[0].contents = map[storage.Hash][]byte{sha256.Sum256([]byte(litter)): []byte(litter)}
+		w := usedBy(t, commitWithStray)
+		w.history.records(1)[0].contents = map[storage.Hash][]byte{sha256.Sum256([]byte(stray)): []byte(stray)}
 		require.ErrorContains(t, w.inspect(t.Context()), "no record needs it")
 	})
 	for name, c := range map[string]struct {
@@ -132,7 +132,7 @@ func TestOracleNotices(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := usedBy(t, soundly)
+			w := usedBy(t, commitCorrectly)
 			x, err := w.database.Tamperer("default")
 			require.NoError(t, err)
 			at := slices.IndexFunc(w.history.acks, func(a *ack) bool { return a.attempt.isRecord() && a.attempt.keyed() })

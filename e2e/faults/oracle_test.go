@@ -330,7 +330,7 @@ const most = 4
 // replay. Any other attempt must be appended, and must be answered as a replay the next time. At the
 // end, the ledger must still accept a new record.
 func (o *oracle) again() error {
-	var told, untold int
+	var acknowledged, unacknowledged int
 	acked := make(map[int]bool)
 	for _, a := range o.acks {
 		acked[a.attempt.id] = true
@@ -339,9 +339,9 @@ func (o *oracle) again() error {
 		if !a.isRecord() || !a.keyed() || a.tries == 0 {
 			continue
 		}
-		count := &untold
+		count := &unacknowledged
 		if acked[a.id] {
-			count = &told
+			count = &acknowledged
 		}
 		if *count++; *count > most {
 			continue

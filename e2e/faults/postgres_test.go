@@ -36,8 +36,8 @@ func TestPostgres(t *testing.T) {
 // another.
 type postgresWorld struct {
 	processWorld
-	base *postgrestest.Server
-	url  string
+	databaseServer *postgrestest.Server
+	url            string
 }
 
 func postgresRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
@@ -46,12 +46,12 @@ func postgresRound(t *testing.T, r *rand.Rand, name string) (done tally, err err
 		return done, err
 	}
 	defer os.RemoveAll(dir)
-	base, err := postgrestest.New()
+	databaseServer, err := postgrestest.New()
 	if err != nil {
 		return done, err
 	}
-	defer func() { err = errors.Join(err, base.Close()) }()
-	w := &postgresWorld{*newProcessWorld(dir, name, r.Uint64()), base, base.URL("search_path", base.CreateSchema(t))}
+	defer func() { err = errors.Join(err, databaseServer.Close()) }()
+	w := &postgresWorld{*newProcessWorld(dir, name, r.Uint64()), databaseServer, databaseServer.URL("search_path", databaseServer.CreateSchema(t))}
 	done.faults = make(map[string]int)
 	for range kills {
 		known := len(w.history.acks)
@@ -68,16 +68,16 @@ func postgresRound(t *testing.T, r *rand.Rand, name string) (done tally, err err
 			w.killUnderLoad(t.Context(), s, after)
 			done.faults["of the server"]++
 		case 1:
-			if err := w.killBase(t.Context(), s, after); err != nil {
+			if err := w.killDatabase(t.Context(), s, after); err != nil {
 				return done, fmt.Errorf("%w\nits log: %s", err, &s.log)
 			}
 			done.faults["of the database"]++
 		case 2:
-			time.AfterFunc(after, func() { _ = base.Kill() })
+			time.AfterFunc(after, func() { _ = databaseServer.Kill() })
 			w.killUnderLoad(t.Context(), s, after)
 			time.Sleep(after) // in case the timer fires late
-			base.Stop()
-			if err := base.StartProcess(); err != nil {
+			databaseServer.Stop()
+			if err := databaseServer.StartProcess(); err != nil {
 				return done, err
 			}
 			done.faults["of both"]++
@@ -87,7 +87,7 @@ func postgresRound(t *testing.T, r *rand.Rand, name string) (done tally, err err
 			return done, fmt.Errorf("%w\nits log: %s", err, &s.log)
 		}
 		if r.IntN(3) == 0 {
-			if err := w.thereAndBack(t, r, &done); err != nil {
+			if err := w.migrateBothWays(t, r, &done); err != nil {
 				return done, err
 			}
 		}
@@ -95,14 +95,14 @@ func postgresRound(t *testing.T, r *rand.Rand, name string) (done tally, err err
 	return done, nil
 }
 
-// killBase kills the database under load and restarts it. The server must keep running, and must
+// killDatabase kills the database under load and restarts it. The server must keep running, and must
 // then shut down gracefully.
-func (w *postgresWorld) killBase(ctx context.Context, s *server, after time.Duration) error {
+func (w *postgresWorld) killDatabase(ctx context.Context, s *server, after time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	restarted := make(chan error, 1)
 	time.AfterFunc(after, func() {
-		err := errors.Join(w.base.Kill(), w.base.StartProcess())
+		err := errors.Join(w.databaseServer.Kill(), w.databaseServer.StartProcess())
 		time.Sleep(after) // let clients use the restarted database
 		cancel()
 		restarted <- err
@@ -128,9 +128,9 @@ func (w *postgresWorld) inspect(ctx context.Context) error {
 	return errors.Join(check(ctx, n, w.history), n.close())
 }
 
-// thereAndBack migrates the ledger into the data folder, uses it there, and migrates it back into a
+// migrateBothWays migrates the ledger into the data folder, uses it there, and migrates it back into a
 // new schema of the database. The first three attempts at each migration are killed.
-func (w *postgresWorld) thereAndBack(t *testing.T, r *rand.Rand, done *tally) error {
+func (w *postgresWorld) migrateBothWays(t *testing.T, r *rand.Rand, done *tally) error {
 	if err := w.migrate(t.Context(), r, w.url, w.data(), done); err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (w *postgresWorld) thereAndBack(t *testing.T, r *rand.Rand, done *tally) er
 	if err := w.processWorld.inspect(t.Context()); err != nil { // opens a copy of the files
 		return err
 	}
-	w.url = w.base.URL("search_path", w.base.CreateSchema(t))
+	w.url = w.databaseServer.URL("search_path", w.databaseServer.CreateSchema(t))
 	if err := w.migrate(t.Context(), r, w.data(), w.url, done); err != nil {
 		return err
 	}

@@ -30,9 +30,9 @@ type server struct {
 	waited bool // guarded by mu
 }
 
-// whileItIs calls do with the process ID unless the process has already been reaped. The ID remains
+// withPID calls do with the process ID unless the process has already been reaped. The ID remains
 // valid until do returns.
-func (s *server) whileItIs(do func(pid int) error) error {
+func (s *server) withPID(do func(pid int) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waited {

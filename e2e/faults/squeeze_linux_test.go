@@ -38,13 +38,13 @@ func TestDiskIsFull(t *testing.T) {
 	campaign(t, diskRound)
 }
 
-// squeezes is the number of shortages per round.
-const squeezes = 6
+// shortages is the number of shortages per round.
+const shortages = 6
 
-// squeezed runs clients against a server. Meanwhile, it calls short, which causes a shortage, and
+// runShortage runs clients against a server. Meanwhile, it calls short, which causes a shortage, and
 // after the given time enough, which ends the shortage. It returns once the server has accepted a
 // record again or has exited.
-func (w *processWorld) squeezed(ctx context.Context, s *server, short, enough func() error, lasts time.Duration) error {
+func (w *processWorld) runShortage(ctx context.Context, s *server, short, enough func() error, lasts time.Duration) error {
 	clients := newClient(w.history, s.url)
 	clients.http.Transport.(*http.Transport).DisableKeepAlives = true // so that each request needs a new file descriptor
 	defer clients.close()
@@ -75,10 +75,10 @@ func (w *processWorld) squeezed(ctx context.Context, s *server, short, enough fu
 	return nil
 }
 
-// squeeze calls one several times. Each call causes a shortage and returns a description of it, or
+// runShortages calls one several times. Each call causes a shortage and returns a description of it, or
 // "" if the server did not notice. squeeze restarts the server if it has exited, and calls the
 // oracle after each exit and at the end.
-func (w *processWorld) squeeze(ctx context.Context, done *tally, environment []string, flags []string,
+func (w *processWorld) runShortages(ctx context.Context, done *tally, environment []string, flags []string,
 	one func(s *server) (what string, err error),
 ) (err error) {
 	var s *server
@@ -87,7 +87,7 @@ func (w *processWorld) squeeze(ctx context.Context, done *tally, environment []s
 			_ = s.signal(syscall.SIGKILL)
 		}
 	}()
-	for range squeezes {
+	for range shortages {
 		if s == nil || s.gone() {
 			if s, err = startServer(ctx, w.data(), environment, flags...); err != nil {
 				return err
@@ -133,10 +133,10 @@ func descriptorRound(t *testing.T, r *rand.Rand, name string) (done tally, err e
 	w := newProcessWorld(dir, name, r.Uint64())
 	w.history.largest = 50_000
 	flags := []string{"--log-level", "debug"}
-	return done, w.squeeze(t.Context(), &done, nil, flags, func(s *server) (string, error) {
+	return done, w.runShortages(t.Context(), &done, nil, flags, func(s *server) (string, error) {
 		limit := func(n int) func() error { return s.limit(unix.RLIMIT_NOFILE, unix.Rlimit{Cur: uint64(n), Max: 4096}) }
 		var open []os.DirEntry
-		err := s.whileItIs(func(pid int) (err error) {
+		err := s.withPID(func(pid int) (err error) {
 			open, err = os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 			return err
 		})
@@ -144,7 +144,7 @@ func descriptorRound(t *testing.T, r *rand.Rand, name string) (done tally, err e
 			return "", err
 		}
 		before := strings.Count(s.log.String(), "too many open files")
-		err = w.squeezed(t.Context(), s, limit(len(open)+r.IntN(5)), limit(4096), time.Duration(10+r.IntN(40))*time.Millisecond)
+		err = w.runShortage(t.Context(), s, limit(len(open)+r.IntN(5)), limit(4096), time.Duration(10+r.IntN(40))*time.Millisecond)
 		if strings.Count(s.log.String(), "too many open files") == before {
 			return "", err
 		}
@@ -156,7 +156,7 @@ func descriptorRound(t *testing.T, r *rand.Rand, name string) (done tally, err e
 // running.
 func (s *server) limit(resource int, to unix.Rlimit) func() error {
 	return func() error {
-		return s.whileItIs(func(pid int) error {
+		return s.withPID(func(pid int) error {
 			if err := unix.Prlimit(pid, resource, &to, nil); !errors.Is(err, unix.ESRCH) {
 				return err
 			}
@@ -176,9 +176,9 @@ func memoryLimitRound(t *testing.T, r *rand.Rand, name string) (done tally, err 
 	w.history.smallest, w.history.largest = 1_000, 400_000
 	limit := 24 + r.IntN(16)
 	environment := []string{fmt.Sprintf("GOMEMLIMIT=%dMiB", limit)}
-	return done, w.squeeze(t.Context(), &done, environment, []string{"--log-level", "error"}, func(s *server) (string, error) {
+	return done, w.runShortages(t.Context(), &done, environment, []string{"--log-level", "error"}, func(s *server) (string, error) {
 		nothing := func() error { return nil }
-		if err := w.squeezed(t.Context(), s, nothing, nothing, 60*time.Millisecond); err != nil {
+		if err := w.runShortage(t.Context(), s, nothing, nothing, 60*time.Millisecond); err != nil {
 			return "", err
 		}
 		if s.gone() {
@@ -226,9 +226,9 @@ func memoryRound(t *testing.T, r *rand.Rand, name string) (done tally, err error
 	defer remove()
 	w := newProcessWorld(dir, name, r.Uint64())
 	w.history.smallest, w.history.largest = 1_000, 400_000
-	return done, w.squeeze(t.Context(), &done, nil, []string{"--log-level", "error"}, func(s *server) (string, error) {
+	return done, w.runShortages(t.Context(), &done, nil, []string{"--log-level", "error"}, func(s *server) (string, error) {
 		var pages uint64
-		err := s.whileItIs(func(pid int) error {
+		err := s.withPID(func(pid int) error {
 			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 			if err != nil {
 				return err
@@ -243,7 +243,7 @@ func memoryRound(t *testing.T, r *rand.Rand, name string) (done tally, err error
 			return s.limit(unix.RLIMIT_AS, unix.Rlimit{Cur: n, Max: unix.RLIM_INFINITY})
 		}
 		taken := pages * uint64(os.Getpagesize())
-		err = w.squeezed(t.Context(), s, limit(taken), limit(unix.RLIM_INFINITY), time.Duration(20+r.IntN(80))*time.Millisecond)
+		err = w.runShortage(t.Context(), s, limit(taken), limit(unix.RLIM_INFINITY), time.Duration(20+r.IntN(80))*time.Millisecond)
 		if s.gone() {
 			return "it ended", err
 		}
@@ -272,11 +272,11 @@ func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	// is full.
 	mark := []string{"8MiB", "1KiB"}[r.IntN(2)]
 	flags := []string{"--log-level", "error", "--min-free-space", mark}
-	return done, w.squeeze(t.Context(), &done, nil, flags, func(s *server) (string, error) {
+	return done, w.runShortages(t.Context(), &done, nil, flags, func(s *server) (string, error) {
 		leave := []int64{0, 0, int64(r.IntN(1 << 20)), int64(r.IntN(8 << 20))}[r.IntN(4)]
 		fill := func() error { return fillDisk(dir, ballast, leave) }
 		refused := w.history.refusals()
-		err := w.squeezed(t.Context(), s, fill, func() error { return os.Remove(ballast) }, time.Duration(10+r.IntN(60))*time.Millisecond)
+		err := w.runShortage(t.Context(), s, fill, func() error { return os.Remove(ballast) }, time.Duration(10+r.IntN(60))*time.Millisecond)
 		switch {
 		case s.gone():
 			return "it ended, mark " + mark, err

@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	// mostBeyond is the longest time that a ledger may go without an acknowledged write. Time during which the
+	// maxOutage is the longest time that a ledger may go without an acknowledged write. Time during which the
 	// database itself accepts no writes does not count.
-	mostBeyond = 10 * time.Second
-	// bounded is the duration of the shortest run that fails if mostBeyond is exceeded. A shorter run only
+	maxOutage = 10 * time.Second
+	// minCheckedRun is the duration of the shortest run that fails if mostBeyond is exceeded. A shorter run only
 	// logs the time, because the machine may be busy with other work.
-	bounded = 5 * time.Minute
+	minCheckedRun = 5 * time.Minute
 	// settleTime is how long everything may take to recover after a fault.
 	settleTime = 2 * time.Minute
 )
@@ -66,7 +66,7 @@ func campaign(t *testing.T, p programs, seed uint64) {
 	var audits []*process
 	for i, name := range ledgers {
 		h := newHistory(name)
-		c.histories, c.acked = append(c.histories, h), append(c.acked, new(moments))
+		c.histories, c.acked = append(c.histories, h), append(c.acked, new(successTimes))
 		keys[i] = w.servers[0].verifier(t, name)
 		watch(watched, &watching, w.servers, keys[i], h)
 		witness(watched, &watching, w.servers, keys[i], h)
@@ -162,24 +162,24 @@ func report(t *testing.T, c *clients, down []gap, from, to time.Time, count int)
 	}
 	t.Logf("%d faults in %.0f s; the database accepted no insertion for %.0f s in all", count, to.Sub(from).Seconds(), sum.Seconds())
 	for i, h := range c.histories {
-		var longest, beyond gap
+		var longest, worst gap
 		for _, g := range c.acked[i].gaps(from, to, time.Second) {
 			if g.length() > longest.length() {
 				longest = g
 			}
-			if g.beyond(down) > beyond.beyond(down) {
-				beyond = g
+			if g.outside(down) > worst.outside(down) {
+				worst = g
 			}
-			if g.beyond(down) > 5*time.Second {
+			if g.outside(down) > 5*time.Second {
 				t.Logf("ledger %s: no acknowledged write for %.1f s from %.1f s on, %.1f s of them while the database accepted insertions",
-					h.ledger, g.length().Seconds(), g.from.Sub(from).Seconds(), g.beyond(down).Seconds())
+					h.ledger, g.length().Seconds(), g.from.Sub(from).Seconds(), g.outside(down).Seconds())
 			}
 		}
 		sent, acknowledged := h.counts()
 		t.Logf("ledger %s: %d records, %d acknowledged, %d sizes signed; the longest time without an acknowledged write was %.1f s, and %.1f s if the database accepted insertions",
-			h.ledger, sent, acknowledged, len(h.checkpoints), longest.length().Seconds(), beyond.beyond(down).Seconds())
-		if settings.lasts >= bounded && beyond.beyond(down) > mostBeyond {
-			t.Errorf("ledger %s: no acknowledged write for %.1f s in which the database accepted insertions", h.ledger, beyond.beyond(down).Seconds())
+			h.ledger, sent, acknowledged, len(h.checkpoints), longest.length().Seconds(), worst.outside(down).Seconds())
+		if settings.lasts >= minCheckedRun && worst.outside(down) > maxOutage {
+			t.Errorf("ledger %s: no acknowledged write for %.1f s in which the database accepted insertions", h.ledger, worst.outside(down).Seconds())
 		}
 	}
 }

@@ -298,7 +298,7 @@ func (d *database) clear() {
 // probes are plain insertions that the test itself makes to find out what the database can do without
 // Colophon.
 type probes struct {
-	up   moments // times at which any node acknowledged a row
+	up   successTimes // times at which any node acknowledged a row
 	next atomic.Int64
 
 	mu    sync.Mutex

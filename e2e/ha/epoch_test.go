@@ -65,7 +65,7 @@ func newEpochScene(t *testing.T, binary string) *epochScene {
 	require.NoError(t, s.primary.Execute(`ALTER SYSTEM SET synchronous_standby_names = '`+postgrestest.StandbyName+`'`, `SELECT pg_reload_conf()`))
 	s.server = startServer(t, binary, s.primary.URLWithFallback(s.standby), dir, "server", func(string) {})
 	s.key, s.history = s.server.verifier(t, "default"), newHistory("default")
-	s.clients = &clients{servers: []*server{s.server}, histories: []*history{s.history}, acked: []*moments{new(moments)},
+	s.clients = &clients{servers: []*server{s.server}, histories: []*history{s.history}, acked: []*successTimes{new(successTimes)},
 		http: &http.Client{Timeout: time.Minute}}
 	return s
 }

@@ -57,10 +57,10 @@ func run(m *testing.M) int {
 
 // number returns the value of an environment variable as a number, or the default given by otherwise if
 // the variable is not set. It panics if the value is not a number.
-func number(name string, otherwise float64) float64 {
+func number(name string, fallback float64) float64 {
 	text := os.Getenv(name)
 	if text == "" {
-		return otherwise
+		return fallback
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil {

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// moments collects the times at which something succeeded.
-type moments struct {
+// successTimes collects the times at which something succeeded.
+type successTimes struct {
 	mu    sync.Mutex
 	times []time.Time // guarded by mu
 }
 
-func (m *moments) note() {
+func (m *successTimes) note() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.times = append(m.times, time.Now())
 }
 
 // after reports whether the operation has succeeded since t.
-func (m *moments) after(t time.Time) bool {
+func (m *successTimes) after(t time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.times) > 0 && m.times[len(m.times)-1].After(t)
@@ -31,7 +31,7 @@ type gap struct{ from, to time.Time }
 func (g gap) length() time.Duration { return g.to.Sub(g.from) }
 
 // gaps returns the periods without success between from and to that are longer than least.
-func (m *moments) gaps(from, to time.Time, least time.Duration) (found []gap) {
+func (m *successTimes) gaps(from, to time.Time, least time.Duration) (found []gap) {
 	m.mu.Lock()
 	times := append([]time.Time{from, to}, m.times...)
 	m.mu.Unlock()
@@ -45,8 +45,8 @@ func (m *moments) gaps(from, to time.Time, least time.Duration) (found []gap) {
 	return found
 }
 
-// beyond returns how much of the gap is not covered by any of the others.
-func (g gap) beyond(others []gap) time.Duration {
+// outside returns how much of the gap is not covered by any of the others.
+func (g gap) outside(others []gap) time.Duration {
 	rest := g.length()
 	for _, o := range others {
 		from, to := o.from, o.to

@@ -25,7 +25,7 @@ const (
 type clients struct {
 	servers   []*server
 	histories []*history
-	acked     []*moments // times of acknowledged writes to each ledger
+	acked     []*successTimes // times of acknowledged writes to each ledger
 	http      *http.Client
 	stop      context.Context // when it is done, clients begin no new requests
 	quit      context.Context // when it is done, clients give up on unanswered requests
@@ -85,7 +85,7 @@ func (a *attempt) record() string {
 }
 
 func (c *clients) single(s *server, ledger int, a *attempt, minimal bool) {
-	request, err := http.NewRequest(http.MethodPost, s.reached()+"/v1/ledgers/"+ledgers[ledger]+"/ipc-records", bytes.NewReader([]byte(a.record())))
+	request, err := http.NewRequest(http.MethodPost, s.clientURL()+"/v1/ledgers/"+ledgers[ledger]+"/ipc-records", bytes.NewReader([]byte(a.record())))
 	if err != nil {
 		panic(err)
 	}
@@ -109,7 +109,7 @@ func (c *clients) batch(s *server, ledger int, list []*attempt) {
 	for _, a := range list {
 		fmt.Fprintf(&body, `{"kind":"ipc_record","record":%s}`+"\n", a.record())
 	}
-	request, err := http.NewRequest(http.MethodPost, s.reached()+"/v1/ledgers/"+ledgers[ledger]+"/batch", &body)
+	request, err := http.NewRequest(http.MethodPost, s.clientURL()+"/v1/ledgers/"+ledgers[ledger]+"/batch", &body)
 	if err != nil {
 		panic(err)
 	}
@@ -162,7 +162,7 @@ func (c *clients) judge(ledger int, a *attempt, status int, text []byte) {
 func (c *clients) read(r *rand.Rand, h *history) {
 	s := c.servers[r.IntN(len(c.servers))]
 	one := read{sent: time.Now()}
-	answer, err := c.http.Get(fmt.Sprintf("%s/v1/ledgers/%s/records?limit=1&after=%d", s.reached(), h.ledger, h.latest()))
+	answer, err := c.http.Get(fmt.Sprintf("%s/v1/ledgers/%s/records?limit=1&after=%d", s.clientURL(), h.ledger, h.latest()))
 	if err != nil {
 		return
 	}

@@ -107,15 +107,15 @@ func backupSources(o Options, snapshot, tokens string) ([]SourceFile, error) {
 type Store struct{ Dir string }
 
 // open opens the backup folder. It returns an error if "files" exists but is not a folder.
-func (b Store) open() (*os.Root, error) {
-	root, err := os.OpenRoot(b.Dir)
+func (s Store) open() (*os.Root, error) {
+	root, err := os.OpenRoot(s.Dir)
 	if err != nil {
 		return nil, err
 	}
 	info, err := root.Lstat("files")
 	switch {
 	case err == nil && !info.IsDir():
-		err = fmt.Errorf("%s is a link or a file, not a folder; remove it or move it elsewhere", b.FilesFolder())
+		err = fmt.Errorf("%s is a link or a file, not a folder; remove it or move it elsewhere", s.FilesFolder())
 	case errors.Is(err, fs.ErrNotExist): // a folder without backups has no "files"
 		err = nil
 	}
@@ -125,21 +125,21 @@ func (b Store) open() (*os.Root, error) {
 	return root, nil
 }
 
-func (b Store) FilesFolder() string { return filepath.Join(b.Dir, "files") }
+func (s Store) FilesFolder() string { return filepath.Join(s.Dir, "files") }
 
 // FilePath returns the path of the stored file with the given SHA-256 in hexadecimal.
-func (b Store) FilePath(digest string) string { return filepath.Join(b.FilesFolder(), digest) }
+func (s Store) FilePath(digest string) string { return filepath.Join(s.FilesFolder(), digest) }
 
 // RelativeFilePath returns the path of the stored file with the given SHA-256, relative to the
 // folder that Store.open returns.
 func RelativeFilePath(digest string) string { return path.Join("files", digest) }
 
 // CreateFolders creates the backup folder and its subfolder "files" if they do not exist.
-func (b Store) CreateFolders() error {
-	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
+func (s Store) CreateFolders() error {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return err
 	}
-	root, err := b.open()
+	root, err := s.open()
 	if err != nil {
 		return err
 	}
@@ -152,8 +152,8 @@ func (b Store) CreateFolders() error {
 
 // BackupNames returns the names of the backups, oldest first. If the folder does not exist, it
 // returns no names and no error.
-func (b Store) BackupNames() ([]string, error) {
-	root, err := b.open()
+func (s Store) BackupNames() ([]string, error) {
+	root, err := s.open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -177,8 +177,8 @@ const maxAhead = 24 * time.Hour
 // oldest first. It ignores files whose names are not valid backup names, and backups whose times
 // are more than maxAhead in the future unless their manifests are authentic. Otherwise, another
 // user could add a file with a future time, which would remain the newest backup forever.
-func (b Store) Classify(now time.Time, authentic func(*Manifest) bool) (counted, ignored []string, err error) {
-	names, err := b.BackupNames()
+func (s Store) Classify(now time.Time, authentic func(*Manifest) bool) (counted, ignored []string, err error) {
+	names, err := s.BackupNames()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -186,7 +186,7 @@ func (b Store) Classify(now time.Time, authentic func(*Manifest) bool) (counted,
 		made, err := time.Parse(BackupNameLayout, name)
 		counts := err == nil && made.Format(BackupNameLayout) == name
 		if counts && made.After(now.Add(maxAhead)) {
-			m, err := b.ReadManifest(name)
+			m, err := s.ReadManifest(name)
 			counts = err == nil && authentic(m)
 		}
 		if counts {
@@ -199,10 +199,10 @@ func (b Store) Classify(now time.Time, authentic func(*Manifest) bool) (counted,
 }
 
 // warnIgnored prints a warning about the backups that Classify ignores.
-func (b Store) warnIgnored(c *cli.Console, ignored []string) {
+func (s Store) warnIgnored(c *cli.Console, ignored []string) {
 	if len(ignored) > 0 {
 		c.Say("these backups in %s are ignored: their times are more than 24 hours ahead of this machine's clock or invalid, and no available signing key "+
-			"signed them: %q. If the clock is right, move them to another folder", b.Dir, ignored)
+			"signed them: %q. If the clock is right, move them to another folder", s.Dir, ignored)
 	}
 }
 
@@ -226,8 +226,8 @@ func nextTime(now time.Time, counted []string) (time.Time, error) {
 
 // ReadManifest reads the manifest of the backup with the given name and checks that it is well-formed. It does
 // not authenticate the manifest.
-func (b Store) ReadManifest(name string) (*Manifest, error) {
-	root, err := b.open()
+func (s Store) ReadManifest(name string) (*Manifest, error) {
+	root, err := s.open()
 	if err != nil {
 		return nil, err
 	}
@@ -263,8 +263,8 @@ var digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // OpenFile opens a stored file for reading. It returns an error for a link or anything else that is
 // not a regular file, because another user could have put it there.
-func (b Store) OpenFile(f StoredFile) (*os.File, error) {
-	root, err := b.open()
+func (s Store) OpenFile(f StoredFile) (*os.File, error) {
+	root, err := s.open()
 	if err != nil {
 		return nil, err
 	}
@@ -279,7 +279,7 @@ func (b Store) OpenFile(f StoredFile) (*os.File, error) {
 // Add stores a file unless the store already has an intact copy of it. copied is the number of
 // bytes written. Add verifies a stored copy by reading it, because other users may be able to write
 // to the store and the ledgers' keys sign the digest.
-func (b Store) Add(source SourceFile) (f StoredFile, copied int64, err error) {
+func (s Store) Add(source SourceFile) (f StoredFile, copied int64, err error) {
 	f = StoredFile{Name: source.Name, Size: source.Info.Size(), Modified: source.Info.ModTime().UnixNano()}
 	in, _, err := safefile.Open(source.Path)
 	if err != nil {
@@ -289,7 +289,7 @@ func (b Store) Add(source SourceFile) (f StoredFile, copied int64, err error) {
 	if f.SHA256, f.Size, err = DigestOf(in); err != nil {
 		return f, 0, err
 	}
-	root, err := b.open()
+	root, err := s.open()
 	if err != nil {
 		return f, 0, err
 	}
@@ -322,8 +322,8 @@ const IncompleteName = "incomplete"
 
 // WriteManifest durably writes the manifest, which completes the backup. It returns the name of the
 // backup.
-func (b Store) WriteManifest(m *Manifest) (string, error) {
-	root, err := b.open()
+func (s Store) WriteManifest(m *Manifest) (string, error) {
+	root, err := s.open()
 	if err != nil {
 		return "", err
 	}
@@ -385,7 +385,7 @@ func verifyFile(root *os.Root, name string, want StoredFile) error {
 // Prune removes all counted backups except the newest keep of them, and every stored file that no
 // remaining backup needs. If keep is 0, it removes nothing. It does not remove ignored backups,
 // because they may be genuine.
-func (b Store) Prune(keep int, counted, ignored []string) error {
+func (s Store) Prune(keep int, counted, ignored []string) error {
 	if keep == 0 || len(counted) <= keep {
 		return nil
 	}
@@ -397,18 +397,18 @@ func (b Store) Prune(keep int, counted, ignored []string) error {
 	}
 	removed, kept := counted[:len(counted)-keep], counted[len(counted)-keep:]
 	for _, name := range kept {
-		m, err := b.ReadManifest(name)
+		m, err := s.ReadManifest(name)
 		if err != nil {
 			return fmt.Errorf("removing old backups: %w", err)
 		}
 		need(m)
 	}
 	for _, name := range ignored {
-		if m, err := b.ReadManifest(name); err == nil {
+		if m, err := s.ReadManifest(name); err == nil {
 			need(m)
 		}
 	}
-	root, err := b.open()
+	root, err := s.open()
 	if err != nil {
 		return err
 	}

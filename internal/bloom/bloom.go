@@ -31,9 +31,9 @@ func SharedReserve(spare *atomic.Int64) ReserveFunc {
 // cannot reserve more memory, it releases all its memory, and MayContain returns true for every key from
 // then on. It is not safe for concurrent use.
 type Filter struct {
-	memory ReserveFunc
-	layers []layer // each layer has room for four times as many keys as the previous one, if memory allows
-	blind  bool    // the filter has released its memory, so it no longer knows which keys were added
+	memory   ReserveFunc
+	layers   []layer // each layer has room for four times as many keys as the previous one, if memory allows
+	released bool    // the filter has released its memory, so it no longer knows which keys were added
 }
 
 // layer is a blocked Bloom filter: all bits of a key are in one block, which is one cache
@@ -59,7 +59,7 @@ func New(memory ReserveFunc) *Filter { return &Filter{memory: memory} }
 // Add adds a key. If the filter must grow but cannot reserve enough memory, Add releases all of its
 // memory, as Release does.
 func (f *Filter) Add(k Key) {
-	if f.blind {
+	if f.released {
 		return
 	}
 	last := len(f.layers) - 1
@@ -95,12 +95,12 @@ func (f *Filter) Release() {
 	for _, l := range f.layers {
 		l.release()
 	}
-	f.layers, f.blind = nil, true
+	f.layers, f.released = nil, true
 }
 
 // MatchesAll reports whether MayContain returns true for every key, because memory ran out or
 // Release was called.
-func (f *Filter) MatchesAll() bool { return f.blind }
+func (f *Filter) MatchesAll() bool { return f.released }
 
 // placesOf returns the positions of the seven bits that represent a key, each encoded in nine bits. The
 // most significant bit is always 1 and marks the end.
@@ -112,7 +112,7 @@ func (l *layer) block(k Key) *block {
 
 // MayContain reports whether k may have been added. It returns false only if k was never added.
 func (f *Filter) MayContain(k Key) bool {
-	if f.blind {
+	if f.released {
 		return true
 	}
 	for i := len(f.layers) - 1; i >= 0; i-- {

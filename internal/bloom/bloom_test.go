@@ -41,7 +41,7 @@ func TestFilterIsBounded(t *testing.T) {
 	spare.Store(bytes)
 	f := New(SharedReserve(&spare))
 	added := 0
-	for ; !f.blind; added++ {
+	for ; !f.released; added++ {
 		f.Add(key(added))
 		require.GreaterOrEqual(t, spare.Load(), int64(0))
 	}

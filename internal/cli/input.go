@@ -19,7 +19,7 @@ const (
 func (c *Console) ReadFile(path string) ([]byte, error) { return c.ReadFileUpTo(path, MaxFile) }
 
 // ReadFileUpTo is like ReadFile, but with the given maximum size in bytes.
-func (c *Console) ReadFileUpTo(path string, most int64) ([]byte, error) {
+func (c *Console) ReadFileUpTo(path string, limit int64) ([]byte, error) {
 	in := c.In
 	if path != "-" {
 		f, err := os.Open(path)
@@ -29,12 +29,12 @@ func (c *Console) ReadFileUpTo(path string, most int64) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(in, most+1))
+	text, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err != nil {
 		return nil, Exitf(ExitUsage, "reading %s: %w", path, err)
 	}
-	if int64(len(text)) > most {
-		return nil, Exitf(ExitUsage, "%s is longer than %d bytes", path, most)
+	if int64(len(text)) > limit {
+		return nil, Exitf(ExitUsage, "%s is longer than %d bytes", path, limit)
 	}
 	return text, nil
 }

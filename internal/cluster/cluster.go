@@ -32,12 +32,12 @@ const (
 	settle = 5 * time.Second
 	// followTime is the time limit for one attempt to follow a ledger.
 	followTime = 10 * time.Second
-	// keysFor is how long the server relies on the result of its last check for a ledger's signing
+	// keyCheckTTL is how long the server relies on the result of its last check for a ledger's signing
 	// key.
-	keysFor = 10 * time.Second
-	// unfitFor is how long a server waits before it tries again to take a ledger that it was unable
+	keyCheckTTL = 10 * time.Second
+	// unfitDuration is how long a server waits before it tries again to take a ledger that it was unable
 	// to write.
-	unfitFor = time.Minute
+	unfitDuration = time.Minute
 )
 
 // Cluster represents this server among the servers that share one database. If the database is
@@ -78,7 +78,7 @@ type place struct {
 	busy                 bool      // a step for this ledger is running
 	stale                bool      // the ledger has changed since it was read; comparing versions is not enough, because two changes can result in the same version
 	again                bool      // a round found the ledger busy, so another step may follow the current one
-	lost                 bool      // this server has held the lease at some point since it started, so it no longer resumes a lease from an earlier run
+	heldBefore           bool      // this server has held the lease at some point since it started, so it no longer resumes a lease from an earlier run
 	renewed              time.Time // when this server last saw the lease change, by its own clock
 	expired              bool      // the lease has not changed for longer than a lease lasts, so it counts as free, whatever the database's clock says
 	free                 time.Time // when the lease became free; zero while it is taken
@@ -87,8 +87,8 @@ type place struct {
 	followed             string    // Version of the state up to which this server has followed the ledger
 	failing              bool      // the last attempt to follow the ledger failed
 	able                 bool      // this server can sign for the ledger
-	looked               time.Time // when able was last determined
-	unfit                time.Time // this server does not try to take the ledger before this time
+	ableChecked          time.Time // when able was last determined
+	unfitUntil           time.Time // this server does not try to take the ledger before this time
 	changes              uint64    // number of epoch changes that this server has seen
 }
 
@@ -199,7 +199,7 @@ func (c *Cluster) able(ctx context.Context) (names []string) {
 	c.mu.Lock()
 	var unknown []string
 	for name, p := range c.places {
-		if time.Since(p.looked) > keysFor {
+		if time.Since(p.ableChecked) > keyCheckTTL {
 			unknown = append(unknown, name)
 		}
 	}
@@ -211,16 +211,16 @@ func (c *Cluster) able(ctx context.Context) (names []string) {
 		}
 		c.mu.Lock()
 		p := c.places[name]
-		if p.able != (err == nil) || p.looked.IsZero() && err != nil {
+		if p.able != (err == nil) || p.ableChecked.IsZero() && err != nil {
 			c.log.Info("looked for the signing keys of a ledger", "ledger", name, "found", err == nil, "reason", err)
 		}
-		p.able, p.looked = err == nil, time.Now()
+		p.able, p.ableChecked = err == nil, time.Now()
 		c.mu.Unlock()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, p := range c.places {
-		if p.able && time.Now().After(p.unfit) {
+		if p.able && time.Now().After(p.unfitUntil) {
 			names = append(names, name)
 		}
 	}
@@ -377,7 +377,7 @@ func (c *Cluster) step(p *place) func(context.Context, string, *place) {
 	held, role := c.leases.HoldsLease(p.Name), c.host.Role(p.Name)
 	switch self := c.leases.Self().ID; {
 	case held && role == ledger.RoleWriter:
-		p.lost = true
+		p.heldBefore = true
 		other := p.preferred != self && p.preferred != ""
 		if other && time.Since(p.since) > settle && !c.leaving.Load() {
 			return c.pass
@@ -398,11 +398,11 @@ func (c *Cluster) step(p *place) func(context.Context, string, *place) {
 // mayTake reports whether this server should take the lease on a ledger. It is called with c.mu
 // held.
 func (c *Cluster) mayTake(p *place, self string) bool {
-	if !p.able || time.Now().Before(p.unfit) || c.leaving.Load() {
+	if !p.able || time.Now().Before(p.unfitUntil) || c.leaving.Load() {
 		return false
 	}
 	if p.Holder != nil {
-		return p.Holder.ID == self && (!p.Taken || !p.lost) // the lease was offered to this server or is left over from its earlier run
+		return p.Holder.ID == self && (!p.Taken || !p.heldBefore) // the lease was offered to this server or is left over from its earlier run
 	}
 	return p.preferred == self || p.preferred == "" || time.Since(p.free) > grace
 }
@@ -413,7 +413,7 @@ func (c *Cluster) take(ctx context.Context, name string, p *place) {
 	defer cancel()
 	var stale time.Time
 	c.mu.Lock()
-	resume := !p.lost
+	resume := !p.heldBefore
 	if p.expired {
 		stale = p.Expires
 	}
@@ -423,7 +423,7 @@ func (c *Cluster) take(ctx context.Context, name string, p *place) {
 		return
 	}
 	c.mu.Lock()
-	p.lost = true
+	p.heldBefore = true
 	c.mu.Unlock()
 	c.lead(ctx, name, p)
 }
@@ -445,7 +445,7 @@ func (c *Cluster) lead(ctx context.Context, name string, p *place) {
 	}
 	c.log.Error("this server has taken the lease on a ledger but cannot write the ledger; giving up the lease", "ledger", name, "error", err)
 	c.mu.Lock()
-	p.unfit = time.Now().Add(unfitFor)
+	p.unfitUntil = time.Now().Add(unfitDuration)
 	c.mu.Unlock()
 	c.give(ctx, name, p, nil)
 }

@@ -81,7 +81,7 @@ func CompleteFlag(command *cobra.Command, name string, complete Func) {
 
 // Func lists the possible values of a flag or of the next argument. begun is what the user has
 // typed so far. The list is empty if the server does not answer.
-type Func = func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective)
+type Func = func(command *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
 
 // FromList returns a Func that completes the given values. If any of them ends with a colon, which
 // means that it is only a prefix, the shell adds no space after a completion.
@@ -95,11 +95,11 @@ func FromList(values []string) Func {
 
 // FirstArgument returns a Func that completes the first argument with complete and no others.
 func FirstArgument(complete Func) Func {
-	return func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return func(command *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return complete(command, args, begun)
+		return complete(command, args, toComplete)
 	}
 }
 

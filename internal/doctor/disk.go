@@ -235,7 +235,7 @@ func checkSync(d *deployment) []Finding {
 	took := d.disk.sync.Round(time.Microsecond)
 	switch {
 	case errors.Is(d.disk.syncErr, fs.ErrPermission):
-		return finding(NotChecked, asOwner, "%v", d.disk.syncErr)
+		return finding(NotChecked, adviceRunAsOwner, "%v", d.disk.syncErr)
 	case d.disk.syncErr != nil:
 		return finding(NotChecked, "", "%v", d.disk.syncErr)
 	case took < syncTooFast:

@@ -13,8 +13,8 @@ import (
 	"colophon/internal/safefile"
 )
 
-// asOwner is the advice for files that the current user has no permission to read.
-const asOwner = "run the doctor as the owner of the data folder, or as root"
+// adviceRunAsOwner is the advice for files that the current user has no permission to read.
+const adviceRunAsOwner = "run the doctor as the owner of the data folder, or as root"
 
 // checkFolder checks that the data folder exists and that only its owner can open it.
 func checkFolder(d *deployment) []Finding {
@@ -25,7 +25,7 @@ func checkFolder(d *deployment) []Finding {
 	case errors.Is(err, fs.ErrNotExist):
 		return finding(Advice, "name the folder with --data; before the first start, run serve, which creates it", "there is no folder %s", d.data())
 	case errors.Is(err, fs.ErrPermission):
-		return finding(NotChecked, asOwner, "%v", err)
+		return finding(NotChecked, adviceRunAsOwner, "%v", err)
 	case err != nil:
 		return finding(Wrong, "", "%v", err)
 	case !info.IsDir():
@@ -67,7 +67,7 @@ func checkOwner(d *deployment) []Finding {
 	}
 	others, example, err := filesOfOthers(datadir.ResolveSymlinks(d.data()), owner)
 	if errors.Is(err, fs.ErrPermission) {
-		return finding(NotChecked, asOwner, "%v", err)
+		return finding(NotChecked, adviceRunAsOwner, "%v", err)
 	}
 	if err != nil {
 		return finding(Wrong, "", "%v", err)
@@ -117,7 +117,7 @@ func checkKeys(d *deployment) []Finding {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return finding(NotChecked, asOwner, "%v", err)
+		return finding(NotChecked, adviceRunAsOwner, "%v", err)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return finding(Wrong, "", "%v", err)
 	case len(entries) == 0:
@@ -139,7 +139,7 @@ func checkKeys(d *deployment) []Finding {
 		}
 		switch _, err := datadir.KeyFiles(d.data()).Load(name); {
 		case errors.Is(err, fs.ErrPermission):
-			list = append(list, finding(NotChecked, asOwner, "%v", err)...)
+			list = append(list, finding(NotChecked, adviceRunAsOwner, "%v", err)...)
 		case err != nil:
 			list = append(list, finding(Wrong, "do what the message says, or restore the file from a backup", "%v", err)...)
 		default:
@@ -188,7 +188,7 @@ func checkOtherFile(d *deployment, file string) []Finding {
 	}
 	signer, err := datadir.KeyFiles(d.data()).LoadStaged(name)
 	if errors.Is(err, fs.ErrPermission) {
-		return finding(NotChecked, asOwner, "%v", err)
+		return finding(NotChecked, adviceRunAsOwner, "%v", err)
 	}
 	if err != nil {
 		return finding(Wrong, "do what the message says, or remove the file", "%v", err)
@@ -201,7 +201,7 @@ func checkOtherFile(d *deployment, file string) []Finding {
 func checkKeyCopy(d *deployment) []Finding {
 	names, err := datadir.LedgersWithKeys(d.data())
 	if err != nil {
-		return finding(NotChecked, asOwner, "%v", err)
+		return finding(NotChecked, adviceRunAsOwner, "%v", err)
 	}
 	if len(names) == 0 {
 		return finding(OK, "", "there is no key to copy")

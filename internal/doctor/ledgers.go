@@ -59,7 +59,7 @@ func checkAuthentication(d *deployment) []Finding {
 	required, err := d.authentication()
 	switch {
 	case err != nil:
-		return finding(NotChecked, asOwner, "%v", err)
+		return finding(NotChecked, adviceRunAsOwner, "%v", err)
 	case d.server.open && required:
 		return finding(Wrong, "make sure that these settings are those of the server, then restart it", "the server answers without credentials, but the settings say that it should not")
 	case d.server.open:
@@ -79,7 +79,7 @@ func checkLedgerKeys(d *deployment) []Finding {
 	}
 	names, err := datadir.LedgersWithKeys(d.data())
 	if err != nil {
-		return finding(NotChecked, asOwner, "%v", err)
+		return finding(NotChecked, adviceRunAsOwner, "%v", err)
 	}
 	known := make(map[string]bool)
 	var list []Finding
@@ -108,7 +108,7 @@ func checkLedgerKey(d *deployment, l ledgerAnswers) []Finding {
 	case signedErr == nil && errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(string(signed)) == l.VerifierKey:
 		return nil // the key is in an environment variable
 	case errors.Is(err, fs.ErrPermission):
-		return finding(NotChecked, asOwner, "%v", err)
+		return finding(NotChecked, adviceRunAsOwner, "%v", err)
 	case err != nil:
 		return finding(Wrong, "restore the key before the server stops: without the key it cannot start again", "the key of ledger %s: %v", cli.QuoteCell(l.Name), err)
 	case signer.Verifier().String() != l.VerifierKey:

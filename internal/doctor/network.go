@@ -23,7 +23,7 @@ func checkAddress(d *deployment) []Finding {
 	}
 	required, err := d.authentication()
 	if err != nil {
-		return finding(NotChecked, asOwner, "%v", err)
+		return finding(NotChecked, adviceRunAsOwner, "%v", err)
 	}
 	makeToken := "make a token: colophon token create --help" // #nosec G101 -- a command
 	local, encrypted := cli.IsLoopback(host), config.TLSCert != ""

@@ -25,7 +25,7 @@ const (
 func checkTokens(d *deployment) []Finding {
 	tokens, err := d.listTokens()
 	if errors.Is(err, fs.ErrPermission) {
-		return finding(NotChecked, asOwner, "%v", err)
+		return finding(NotChecked, adviceRunAsOwner, "%v", err)
 	}
 	if d.store != nil {
 		return finding(NotChecked, "start the database, or correct --store", "the tokens are in the database of the log, which cannot be read")

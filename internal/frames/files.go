@@ -21,7 +21,7 @@ type CheckedFS struct{ vfs.FS }
 
 // Open implements vfs.FS.
 func (s CheckedFS) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
-	check := soundness(s.PathBase(name))
+	check := checkFor(s.PathBase(name))
 	f, err := s.FS.Open(name, options...)
 	if err == nil && strings.HasSuffix(name, valuesSuffix) {
 		return openValues(f, name)
@@ -39,9 +39,9 @@ func (s CheckedFS) Open(name string, options ...vfs.OpenOption) (vfs.File, error
 	return vfs.NewMemFile(text), nil
 }
 
-// soundness returns the function that checks the content of a file with the given name, or nil if
+// checkFor returns the function that checks the content of a file with the given name, or nil if
 // no check is needed.
-func soundness(name string) func(text []byte) error {
+func checkFor(name string) func(text []byte) error {
 	if number, _, ok := wal.ParseLogFilename(name); ok {
 		return func(text []byte) error { return CheckWAL(text, uint64(number)) }
 	}

@@ -47,11 +47,11 @@ const (
 
 // file is the content of a log or manifest, together with the properties that its chunks must have.
 type file struct {
-	text   []byte
-	header int
-	least  byte   // smallest valid encoding of a chunk
-	most   byte   // largest valid encoding of a chunk
-	number uint32 // number of the log, which each header repeats; 0 for a manifest
+	text        []byte
+	header      int
+	minEncoding byte   // smallest valid encoding of a chunk
+	maxEncoding byte   // largest valid encoding of a chunk
+	number      uint32 // number of the log, which each header repeats; 0 for a manifest
 }
 
 // CheckWAL returns an error if text, the write-ahead log with the given number, is damaged before
@@ -137,34 +137,34 @@ func (f file) fits(at, length int) bool {
 
 // sound reports whether a valid chunk with the given payload length begins at offset at.
 func (f file) sound(at, length int) bool {
-	return f.fits(at, length) && f.own(f.text[at:]) && f.syndrome(at, length) == 0
+	return f.fits(at, length) && f.ownsHeader(f.text[at:]) && f.syndrome(at, length) == 0
 }
 
-// own reports whether a chunk header belongs to this file, that is, whether it has a valid encoding
+// ownsHeader reports whether a chunk header belongs to this file, that is, whether it has a valid encoding
 // and the right log number.
-func (f file) own(header []byte) bool {
+func (f file) ownsHeader(header []byte) bool {
 	encoding := header[atEncoding]
-	return encoding >= f.least && encoding <= f.most &&
+	return encoding >= f.minEncoding && encoding <= f.maxEncoding &&
 		(f.header == manifestHeader || binary.LittleEndian.Uint32(header[atNumber:]) == f.number)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // A CRC is stored rotated by 17 bits, with delta added.
-const delta = 0xa282ead8
+const crcMaskDelta = 0xa282ead8
 
 // sum computes the CRC of the chunk at offset at with the given payload length.
 func (f file) sum(at, length int) uint32 {
 	return crc32.Checksum(f.text[at+atEncoding:at+f.header+length], castagnoli)
 }
 
-// stored returns the CRC in the header of the chunk at offset at, in its stored form.
-func (f file) stored(at int) uint32 { return binary.LittleEndian.Uint32(f.text[at:]) }
+// storedCRC returns the CRC in the header of the chunk at offset at, in its stored form.
+func (f file) storedCRC(at int) uint32 { return binary.LittleEndian.Uint32(f.text[at:]) }
 
 // syndrome returns the exclusive or of the CRC in the chunk's header and the computed CRC, which is
 // 0 if they agree.
 func (f file) syndrome(at, length int) uint32 {
-	return bits.RotateLeft32(f.stored(at)-delta, 15) ^ f.sum(at, length)
+	return bits.RotateLeft32(f.storedCRC(at)-crcMaskDelta, 15) ^ f.sum(at, length)
 }
 
 // ends reports whether the content of the file can end at offset at: either the file does end
@@ -180,7 +180,7 @@ func (f file) ends(at int) bool {
 		if rest[atEncoding] == olderWhole && number == f.number+1 {
 			return true
 		}
-		earlier := file{f.text, f.header, f.least, f.most, number}
+		earlier := file{f.text, f.header, f.minEncoding, f.maxEncoding, number}
 		if number != f.number && earlier.sound(at, f.length(at)) {
 			return true
 		}
@@ -209,7 +209,7 @@ func (f file) oneBitOff(at int) bool {
 		return false
 	}
 	syndrome := f.syndrome(at, length)
-	if changed := f.stored(at) ^ (bits.RotateLeft32(f.sum(at, length), 17) + delta); f.own(f.text[at:]) && bits.OnesCount32(changed) == 1 {
+	if changed := f.storedCRC(at) ^ (bits.RotateLeft32(f.sum(at, length), 17) + crcMaskDelta); f.ownsHeader(f.text[at:]) && bits.OnesCount32(changed) == 1 {
 		return true // the flipped bit is in the checksum itself
 	}
 	place, mask, found := oneBit(length+f.header-atEncoding, syndrome)
@@ -220,7 +220,7 @@ func (f file) oneBitOff(at int) bool {
 	if place += atEncoding; place < f.header {
 		header[place] ^= mask
 	}
-	return f.own(header)
+	return f.ownsHeader(header)
 }
 
 // oneBit finds the bit of an n-byte text that changes the CRC by syndrome if it is flipped. place

@@ -50,7 +50,7 @@ func readFooter(f vfs.File) (*valuesFile, error) {
 	if _, err := f.ReadAt(v.footer, v.at); err != nil {
 		return nil, err
 	}
-	sum := bits.RotateLeft32(crc32.Checksum(v.footer[4:], castagnoli), 17) + delta
+	sum := bits.RotateLeft32(crc32.Checksum(v.footer[4:], castagnoli), 17) + crcMaskDelta
 	if stored := binary.LittleEndian.Uint32(v.footer); stored != sum {
 		return nil, fmt.Errorf("%w: the stored checksum is %08x, but the bytes have the checksum %08x", ErrDamagedFooter, stored, sum)
 	}

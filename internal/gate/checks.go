@@ -56,9 +56,9 @@ func (j *judge) prepare(c *Check) {
 
 const noRepeats = "no input has two runs in one set, so the variation by chance is not known: run each input of the baseline at least twice"
 
-// excess prepares a check that compares the distances between outputs in different sets with the distances
+// prepareExcess prepares a check that compares the distances between outputs in different sets with the distances
 // between outputs in the same set.
-func (j *judge) excess(c *Check, cases []*Case, distance func(input, a, b int) float64, describe func(between, within float64)) {
+func (j *judge) prepareExcess(c *Check, cases []*Case, distance func(input, a, b int) float64, describe func(between, within float64)) {
 	s := evidence.NewExcess(inputs(cases), distance)
 	c.Inputs = len(s.Inputs())
 	if c.Inputs == 0 {
@@ -66,14 +66,14 @@ func (j *judge) excess(c *Check, cases []*Case, distance func(input, a, b int) f
 		return
 	}
 	between, within, each := s.Means()
-	j.use(c, s, s.Varies(), each)
+	j.setStatistic(c, s, s.Varies(), each)
 	c.describe = func() { describe(between, within) }
 }
 
-// use sets the statistic of a check. each holds the change for each input. varies is false if the
+// setStatistic sets the statistic of a check. each holds the change for each input. varies is false if the
 // statistic is the same for every split of the runs, in which case it cannot show a difference
 // between the sets.
-func (j *judge) use(c *Check, s evidence.Statistic, varies bool, each []float64) {
+func (j *judge) setStatistic(c *Check, s evidence.Statistic, varies bool, each []float64) {
 	c.statistic, c.smallest, c.constant = s, evidence.SmallestPValue(s), !varies
 	c.needed = func(level float64) int {
 		if !j.Whole {
@@ -123,7 +123,7 @@ func (j *judge) changed(c *Check) {
 		}
 		return
 	}
-	j.excess(c, j.Cases, func(input, a, b int) float64 {
+	j.prepareExcess(c, j.Cases, func(input, a, b int) float64 {
 		runs := j.Cases[input].runs()
 		if runs[a].Output != runs[b].Output {
 			return 1
@@ -140,7 +140,7 @@ func (j *judge) changed(c *Check) {
 
 func (j *judge) similarity(c *Check) {
 	cases := j.measured()
-	j.excess(c, cases, func(input, a, b int) float64 {
+	j.prepareExcess(c, cases, func(input, a, b int) float64 {
 		return 1 - cases[input].similar[a*len(cases[input].runs())+b]
 	}, func(between, within float64) {
 		c.Summary = fmt.Sprintf("On average over the inputs, the outputs of a baseline and a candidate run are %s similar, and those of two runs of one set %s: %s%s.",
@@ -153,7 +153,7 @@ func (j *judge) length(c *Check) {
 	c.Inputs = len(cases)
 	logLength := values(cases, func(r *Run) float64 { return math.Log1p(float64(r.words)) })
 	s := evidence.NewDifference(inputs(cases), logLength, false)
-	j.use(c, s, s.Varies(), s.PerInput())
+	j.setStatistic(c, s, s.Varies(), s.PerInput())
 	if j.Whole {
 		j.wholeInterval(c, logLength)
 	}
@@ -222,7 +222,7 @@ func (j *judge) vocabulary(c *Check) {
 		}
 	}
 	c.words = evidence.NewWordShares(inputs(cases), sets, len(j.ComparedRuns.words))
-	j.use(c, c.words, c.words.Varies(), nil)
+	j.setStatistic(c, c.words, c.words.Varies(), nil)
 	if all := c.words.All(); len(all) > 0 {
 		*c.Change = math.Abs(all[0].Candidate - all[0].Baseline)
 	}
@@ -269,7 +269,7 @@ func (j *judge) mismatches(c *Check) {
 		return
 	}
 	s := evidence.NewDifference(inputs(j.Cases), wrong, true)
-	j.use(c, s, s.Varies(), s.PerInput())
+	j.setStatistic(c, s, s.Varies(), s.PerInput())
 	if j.Whole {
 		j.wholeInterval(c, wrong)
 	}

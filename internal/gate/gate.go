@@ -175,7 +175,7 @@ func (j *judge) test(checks []Check) {
 		}
 		family = append(family, c)
 		if !c.computed {
-			statistics[c.texts()] = append(statistics[c.texts()], c.statistic)
+			statistics[c.testIndex()] = append(statistics[c.testIndex()], c.statistic)
 		}
 	}
 	var nulls [2][]evidence.NullDistribution
@@ -187,7 +187,7 @@ func (j *judge) test(checks []Check) {
 	p := make([]float64, len(family))
 	for i, c := range family {
 		if !c.computed {
-			c.null, nulls[c.texts()] = &nulls[c.texts()][0], nulls[c.texts()][1:]
+			c.null, nulls[c.testIndex()] = &nulls[c.testIndex()][0], nulls[c.testIndex()][1:]
 			c.P = new(c.null.PValue(c.null.Observed))
 		}
 		p[i] = *c.P
@@ -226,9 +226,9 @@ func (j *judge) decide(c *Check, hardest float64) {
 	}
 }
 
-// texts returns the index of the check in the arrays in judge.test: 1 if the check compares texts, and 0
+// testIndex returns the index of the check in the arrays in judge.test: 1 if the check compares texts, and 0
 // otherwise.
-func (c *Check) texts() int {
+func (c *Check) testIndex() int {
 	if c.Name == CheckChanged || c.Name == CheckMismatches {
 		return 0
 	}

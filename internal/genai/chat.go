@@ -10,7 +10,7 @@ import (
 // message is a chat message in a form that is independent of the dialect.
 type message struct {
 	role, name []byte
-	answers    []byte // ID of the tool call that the message answers
+	toolCallID []byte // ID of the tool call that the message answers
 	parts      []part
 	calls      []toolCall
 }
@@ -33,21 +33,21 @@ var roles = map[string]string{"human": "user", "ai": "assistant", "model": "assi
 // not state one.
 func (r *Reader) messages(list pyjson.Value, role string) (all []message) {
 	if list.Kind() != pyjson.Array {
-		return r.message(all, list, role)
+		return r.addMessage(all, list, role)
 	}
 	for v := range list.Elements() {
-		all = r.message(all, v, role)
+		all = r.addMessage(all, v, role)
 	}
 	return all
 }
 
-// message appends a message to all. Tool results, which some dialects send as parts of a message,
+// addMessage appends a message to all. Tool results, which some dialects send as parts of a message,
 // are appended as separate messages.
-func (r *Reader) message(all []message, v pyjson.Value, role string) []message {
+func (r *Reader) addMessage(all []message, v pyjson.Value, role string) []message {
 	m := message{role: []byte(role)}
 	if v.Kind() != pyjson.Object {
 		if v.IsGiven() {
-			m.parts = r.part(nil, &all, &m, v)
+			m.parts = r.addPart(nil, &all, &m, v)
 			all = append(all, m)
 		}
 		return all
@@ -66,23 +66,23 @@ func (r *Reader) message(all []message, v pyjson.Value, role string) []message {
 		}
 	}
 	if kind := string(body.Member("type").Text()); itemTypes[kind] || kind != "" && kind != "message" && !body.Member("role").IsGiven() && !hasContent(body) {
-		if m.parts = r.part(nil, &all, &m, body); kind == "reasoning" || len(m.parts)+len(m.calls) == 0 {
+		if m.parts = r.addPart(nil, &all, &m, body); kind == "reasoning" || len(m.parts)+len(m.calls) == 0 {
 			return all // the body is the model's reasoning or the result of a tool
 		}
 		return append(all, m)
 	}
 	m.name = first(body, "name")
-	m.answers = first(body, "tool_call_id")
-	if m.answers == nil && string(m.role) == "tool" {
-		m.answers = first(body, "id")
+	m.toolCallID = first(body, "tool_call_id")
+	if m.toolCallID == nil && string(m.role) == "tool" {
+		m.toolCallID = first(body, "id")
 	}
 	before := len(all)
-	m.parts = r.content(nil, &all, &m, body)
+	m.parts = r.addContent(nil, &all, &m, body)
 	for call := range body.Member("tool_calls").Elements() {
-		m.calls = r.call(m.calls, call)
+		m.calls = r.addCall(m.calls, call)
 	}
 	if call := body.Member("function_call"); call.Kind() == pyjson.Object {
-		m.calls = r.call(m.calls, call)
+		m.calls = r.addCall(m.calls, call)
 	}
 	if name := body.Member("function_call_name").Text(); len(name) > 0 {
 		m.calls = append(m.calls, toolCall{name: name, arguments: r.arguments(body.Member("function_call_arguments_json"))})
@@ -105,13 +105,13 @@ func hasContent(body pyjson.Value) bool {
 	return false
 }
 
-// content appends the parts in the first content member that the message has.
-func (r *Reader) content(parts []part, all *[]message, m *message, body pyjson.Value) []part {
+// addContent appends the parts in the first content member that the message has.
+func (r *Reader) addContent(parts []part, all *[]message, m *message, body pyjson.Value) []part {
 	for _, name := range contentMembers {
 		switch v := body.Member(name); v.Kind() {
 		case pyjson.Array:
 			for e := range v.Elements() {
-				parts = r.part(parts, all, m, e)
+				parts = r.addPart(parts, all, m, e)
 			}
 			return parts
 		case pyjson.Object:
@@ -119,9 +119,9 @@ func (r *Reader) content(parts []part, all *[]message, m *message, body pyjson.V
 				return append(parts, part{text: textIn(inner)}) // prompt.text and completion.text of OpenInference
 			}
 			if v.Member("parts").Kind() == pyjson.Array { // Gemini
-				return r.content(parts, all, m, v)
+				return r.addContent(parts, all, m, v)
 			}
-			return r.part(parts, all, m, v)
+			return r.addPart(parts, all, m, v)
 		case pyjson.String:
 			return append(parts, part{text: textIn(v)})
 		}
@@ -137,8 +137,8 @@ func textIn(v pyjson.Value) []byte {
 	return []byte{}
 }
 
-// part appends the part v to parts, except that it adds a tool call to m and a tool result to all.
-func (r *Reader) part(parts []part, all *[]message, m *message, v pyjson.Value) []part {
+// addPart appends the part v to parts, except that it adds a tool call to m and a tool result to all.
+func (r *Reader) addPart(parts []part, all *[]message, m *message, v pyjson.Value) []part {
 	if inner := v.Member("message_content"); inner.Kind() == pyjson.Object {
 		v = inner
 	}
@@ -155,7 +155,7 @@ func (r *Reader) part(parts []part, all *[]message, m *message, v pyjson.Value) 
 	if kind == "" { // Gemini and Bedrock
 		for _, name := range [...]string{"functionCall", "function_call", "toolUse"} {
 			if call := v.Member(name); call.Kind() == pyjson.Object {
-				m.calls = r.call(m.calls, call)
+				m.calls = r.addCall(m.calls, call)
 				return parts
 			}
 		}
@@ -176,10 +176,10 @@ func (r *Reader) part(parts []part, all *[]message, m *message, v pyjson.Value) 
 			return append(parts, part{text: text, thinking: true})
 		}
 	case "tool_call", "tool_use", "function_call", "tool-call":
-		m.calls = r.call(m.calls, v)
+		m.calls = r.addCall(m.calls, v)
 		return parts
 	case "tool_call_response", "tool_result", "function_call_output", "tool-result":
-		answer := message{role: []byte("tool"), name: first(v, "name"), answers: first(v, "id", "tool_use_id", "call_id", "tool_call_id", "toolCallId", "toolUseId")}
+		answer := message{role: []byte("tool"), name: first(v, "name"), toolCallID: first(v, "id", "tool_use_id", "call_id", "tool_call_id", "toolCallId", "toolUseId")}
 		for _, name := range [...]string{"response", "result", "content", "output"} {
 			if given := v.Member(name); given.Kind() == pyjson.String {
 				answer.parts = []part{{text: textIn(given)}}
@@ -195,8 +195,8 @@ func (r *Reader) part(parts []part, all *[]message, m *message, v pyjson.Value) 
 	return append(parts, part{other: v})
 }
 
-// call appends the tool call that v describes to calls.
-func (r *Reader) call(calls []toolCall, v pyjson.Value) []toolCall {
+// addCall appends the tool call that v describes to calls.
+func (r *Reader) addCall(calls []toolCall, v pyjson.Value) []toolCall {
 	if inner := v.Member("tool_call"); inner.Kind() == pyjson.Object {
 		v = inner
 	}
@@ -309,8 +309,8 @@ func (r *Reader) appendMessage(dst []byte, m *message) []byte {
 		dst = append(pyjson.AppendString(append(dst, `"name":`...), m.name), ',')
 	}
 	dst = pyjson.AppendString(append(dst, `"role":`...), m.role)
-	if m.answers != nil {
-		dst = pyjson.AppendString(append(dst, `,"tool_call_id":`...), r.callName(m.answers))
+	if m.toolCallID != nil {
+		dst = pyjson.AppendString(append(dst, `,"tool_call_id":`...), r.callName(m.toolCallID))
 	}
 	if len(m.calls) > 0 {
 		dst = append(dst, `,"tool_calls":[`...)

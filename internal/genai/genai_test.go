@@ -499,7 +499,7 @@ func TestBounds(t *testing.T) {
 func TestDocumentedAttributes(t *testing.T) {
 	text, err := os.ReadFile("../../docs/otlp.md")
 	require.NoError(t, err)
-	for _, list := range [][]string{operationNames, modelNames, answererNames, printNames, temperatureNames, maxTokensNames, seedNames, instructionNames, messageNames,
+	for _, list := range [][]string{operationNames, modelNames, answererNames, fingerprintNames, temperatureNames, maxTokensNames, seedNames, instructionNames, messageNames,
 		promptNames, answerNames, completionNames, toolNames, parameterNames, kindNames, {callsName, eventsName, contentName, detailsEvent}, invokedMaxTokens, invokedSeed} {
 		for _, name := range list {
 			require.Contains(t, string(text), "`"+name+"`")

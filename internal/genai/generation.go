@@ -14,7 +14,7 @@ import (
 // generation holds the fields of a record that describe how a text was generated. A nil or empty
 // field is unknown.
 type generation struct {
-	model, modelDigest           string
+	model, answeringModel        string
 	temperature, maxTokens, seed string // JSON tokens
 	payload, system, output      []byte
 
@@ -29,12 +29,12 @@ const unknownModel = "unknown"
 func (r *Reader) generation() (*generation, error) {
 	s := &r.source
 	g := new(generation)
-	invoked, err := r.invoked()
+	invoked, err := r.requestParameters()
 	if err != nil {
 		return nil, err
 	}
-	g.sampling(s, invoked)
-	g.nameModel(s, invoked)
+	g.setSampling(s, invoked)
+	g.setModel(s, invoked)
 	in, err := r.readInput()
 	if err != nil {
 		return nil, err
@@ -53,16 +53,16 @@ func (r *Reader) generation() (*generation, error) {
 	if system != nil {
 		g.system = bytes.Join(system, []byte("\n\n"))
 	}
-	if err = r.payload(g, in, invoked); err != nil {
+	if err = r.setPayload(g, in, invoked); err != nil {
 		return nil, err
 	}
 	g.output, err = r.readOutput()
 	return g, err
 }
 
-// invoked returns the parameters of the request as one object. If they were not sent separately, it
+// requestParameters returns the parameters of the request as one object. If they were not sent separately, it
 // returns the whole request.
-func (r *Reader) invoked() (pyjson.Value, error) {
+func (r *Reader) requestParameters() (pyjson.Value, error) {
 	for _, name := range parameterNames {
 		if v := r.source.attributes[name]; v != nil {
 			parsed, _, err := r.value(v)
@@ -84,8 +84,8 @@ func (r *Reader) invoked() (pyjson.Value, error) {
 	return pyjson.Value{}, nil
 }
 
-// sampling sets the temperature, the maximum number of tokens, and the seed.
-func (g *generation) sampling(s *source, invoked pyjson.Value) {
+// setSampling sets the temperature, the maximum number of tokens, and the seed.
+func (g *generation) setSampling(s *source, invoked pyjson.Value) {
 	g.temperature = s.number(temperatureNames...)
 	g.maxTokens = s.integer(true, maxTokensNames...)
 	g.seed = s.integer(false, seedNames...)
@@ -115,10 +115,10 @@ func numberIn(v pyjson.Value) string {
 	return ""
 }
 
-// nameModel sets model to the requested model and modelDigest to what is known about the model that
+// setModel sets model to the requested model and modelDigest to what is known about the model that
 // answered.
-func (g *generation) nameModel(s *source, invoked pyjson.Value) {
-	answerer, print := s.text(answererNames...), s.text(printNames...)
+func (g *generation) setModel(s *source, invoked pyjson.Value) {
+	answerer, fingerprint := s.text(answererNames...), s.text(fingerprintNames...)
 	g.model = s.text(modelNames...)
 	if asked := invoked.Member("model").Text(); len(asked) > 0 && utf8.Valid(asked) && !s.has("gen_ai.request.model") {
 		if answerer == "" {
@@ -136,12 +136,12 @@ func (g *generation) nameModel(s *source, invoked pyjson.Value) {
 		answerer = ""
 	}
 	g.model = shorten(g.model, maxName)
-	g.modelDigest = shorten(strings.TrimSpace(answerer+" "+print), maxName)
+	g.answeringModel = shorten(strings.TrimSpace(answerer+" "+fingerprint), maxName)
 }
 
-// payload sets the payload, which consists of the input and of the parameters that have no field of
+// setPayload sets the payload, which consists of the input and of the parameters that have no field of
 // their own in a record.
-func (r *Reader) payload(g *generation, in input, invoked pyjson.Value) error {
+func (r *Reader) setPayload(g *generation, in input, invoked pyjson.Value) error {
 	s := &r.source
 	var w pyjson.Builder
 	w.Open()

@@ -103,10 +103,10 @@ func (r *Reader) systemMessage(system pyjson.Value) message {
 		m.parts = []part{{text: textIn(system)}}
 	case pyjson.Array:
 		for e := range system.Elements() {
-			m.parts = r.part(m.parts, new([]message), &m, e)
+			m.parts = r.addPart(m.parts, new([]message), &m, e)
 		}
 	default:
-		m.parts = r.content(nil, new([]message), &m, system)
+		m.parts = r.addContent(nil, new([]message), &m, system)
 	}
 	return m
 }
@@ -142,7 +142,7 @@ func (r *Reader) eventMessages(choices bool) (list []message) {
 	s := &r.source
 	add := func(name string, v pyjson.Value) {
 		if role := messageEvents[name]; role != "" && (name == choiceEvent) == choices {
-			list = r.message(list, v, role)
+			list = r.addMessage(list, v, role)
 		}
 	}
 	for _, e := range s.events {
@@ -177,7 +177,7 @@ func (r *Reader) instructions() (texts [][]byte, err error) {
 	m := message{role: []byte("system")}
 	if parsed.Kind() == pyjson.Array && !isChat(parsed) {
 		for e := range parsed.Elements() {
-			m.parts = r.part(m.parts, new([]message), &m, e)
+			m.parts = r.addPart(m.parts, new([]message), &m, e)
 		}
 		return [][]byte{m.plain()}, nil
 	}

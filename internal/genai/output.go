@@ -58,7 +58,7 @@ func (r *Reader) textAndCalls() ([]byte, error) {
 		return nil, err
 	}
 	for call := range calls.Elements() {
-		m.calls = r.call(m.calls, call)
+		m.calls = r.addCall(m.calls, call)
 	}
 	return r.output([]message{m}), nil
 }

@@ -35,10 +35,10 @@ func (g *generation) record(r *Reader) []byte {
 	s := &r.source
 	w := pyjson.Builder{B: make([]byte, 0, len(g.payload)+len(g.system)+len(g.output)+1024)}
 	w.OpenOrdered()
-	if g.modelDigest != "" {
+	if g.answeringModel != "" {
 		w.BeginMember("environment")
 		w.OpenOrdered()
-		w.Text("model_digest", []byte(g.modelDigest))
+		w.Text("model_digest", []byte(g.answeringModel))
 		w.Close()
 	}
 	r.appendLabels(&w)

@@ -38,10 +38,10 @@ var (
 // Names of attributes, in order of preference. TestDocumentedAttributes checks that docs/otlp.md
 // mentions them.
 var (
-	operationNames = []string{"gen_ai.operation.name"}
-	modelNames     = []string{"gen_ai.request.model", "llm.request.model", "llm.model_name", "ai.model.id", "langfuse.observation.model.name"}
-	answererNames  = []string{"gen_ai.response.model", "llm.response.model", "ai.response.model"}
-	printNames     = []string{"openai.response.system_fingerprint", "gen_ai.openai.response.system_fingerprint", "gen_ai.response.system_fingerprint", "gen_ai.openai.system_fingerprint"}
+	operationNames   = []string{"gen_ai.operation.name"}
+	modelNames       = []string{"gen_ai.request.model", "llm.request.model", "llm.model_name", "ai.model.id", "langfuse.observation.model.name"}
+	answererNames    = []string{"gen_ai.response.model", "llm.response.model", "ai.response.model"}
+	fingerprintNames = []string{"openai.response.system_fingerprint", "gen_ai.openai.response.system_fingerprint", "gen_ai.response.system_fingerprint", "gen_ai.openai.system_fingerprint"}
 
 	temperatureNames = []string{"gen_ai.request.temperature", "llm.request.temperature", "llm.temperature"}
 	maxTokensNames   = []string{"gen_ai.request.max_tokens", "llm.request.max_tokens"}

@@ -130,7 +130,7 @@ func (in *input) open() (io.ReadCloser, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &stacked{plain, file}, nil
+	return &decompressedFile{plain, file}, nil
 }
 
 func decompress(in *bufio.Reader) (io.ReadCloser, error) {
@@ -151,13 +151,13 @@ func decompress(in *bufio.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(in), nil
 }
 
-// stacked reads decompressed data. Closing it also closes the underlying file.
-type stacked struct {
+// decompressedFile reads decompressed data. Closing it also closes the underlying file.
+type decompressedFile struct {
 	io.ReadCloser
 	file io.Closer
 }
 
-func (s *stacked) Close() error { return errors.Join(s.ReadCloser.Close(), s.file.Close()) }
+func (s *decompressedFile) Close() error { return errors.Join(s.ReadCloser.Close(), s.file.Close()) }
 
 // countingReader calls count with the number of bytes that each Read returns.
 type countingReader struct {

@@ -47,7 +47,7 @@ type native struct {
 	others []formats.Member
 }
 
-func (n *native) leave(name, why string) {
+func (n *native) leaveOut(name, why string) {
 	at := string(pyjson.AppendPointer(nil, []byte(name)))
 	n.others = append(n.others, formats.Member{Pointer: at, Pattern: at, Outcome: formats.Left, As: why})
 }
@@ -111,17 +111,17 @@ func (o Options) account(l *line, counted *counter) (send bool) {
 	case !o.Native.DryRun:
 		return true
 	}
-	counted.tryOut(l)
+	counted.countDryRun(l)
 	return false
 }
 
 // report writes a line about an entry to the report. left is the reason why the entry has no record
 // that the ledger accepts, or nil if it has one.
-func (o Options) report(l *line, left error, counted *counter) {
+func (o Options) report(l *line, reason error, counted *counter) {
 	if o.Native.Report == nil {
 		return
 	}
-	if err := json.NewEncoder(o.Native.Report).Encode(reportOf(l, left)); err != nil {
+	if err := json.NewEncoder(o.Native.Report).Encode(reportOf(l, reason)); err != nil {
 		counted.fail(fmt.Errorf("writing the report: %w", err))
 	}
 }
@@ -140,11 +140,11 @@ type reportLine struct {
 
 type reportMember struct {
 	Pointer string          `json:"pointer"`
-	Fate    formats.Outcome `json:"fate"`
+	Outcome formats.Outcome `json:"fate"`
 	As      string          `json:"as"`
 }
 
-func reportOf(l *line, left error) reportLine {
+func reportOf(l *line, reason error) reportLine {
 	e := l.entry
 	r := reportLine{File: l.file, Line: l.number, Entry: e.Name, Kind: e.Kind, Key: e.Key, Members: make([]reportMember, len(e.Members))}
 	for i, m := range e.Members {
@@ -153,8 +153,8 @@ func reportOf(l *line, left error) reportLine {
 	if e.Change != nil {
 		r.Change = string(e.Change.Kind())
 	}
-	if left != nil {
-		r.Left = left.Error()
+	if reason != nil {
+		r.Left = reason.Error()
 	}
 	return r
 }
@@ -267,7 +267,7 @@ func (o Options) saves(name string, yield func(native, error) bool) {
 				return nil
 			}
 			if !f.IsDir() {
-				n.leave(f.Name(), "its folder has no "+formats.MetadataFile)
+				n.leaveOut(f.Name(), "its folder has no "+formats.MetadataFile)
 			}
 		}
 		if more = n.others == nil || yield(n, nil); !more {
@@ -298,7 +298,7 @@ func (o Options) readSave(n *native) error {
 	for _, f := range files {
 		known, is := formats.SaveFiles[f.Name()]
 		if !is || !f.Type().IsRegular() {
-			n.leave(f.Name(), "it does not belong to a save")
+			n.leaveOut(f.Name(), "it does not belong to a save")
 			continue
 		}
 		text, err := o.readWhole(filepath.Join(n.file, f.Name()))

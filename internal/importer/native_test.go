@@ -65,16 +65,16 @@ func TestLongMembersAreKeptOrNamed(t *testing.T) {
 		for _, m := range member {
 			if strings.HasSuffix(m.Pointer, "/remark") {
 				found = true
-				require.Equal(t, c.left != "", m.Fate == formats.Left, f)
+				require.Equal(t, c.left != "", m.Outcome == formats.Left, f)
 			}
 		}
 		require.True(t, found, f)
 		if c.left == "" {
-			require.Empty(t, tally.Left, f)
+			require.Empty(t, tally.LeftOutNotes, f)
 			continue
 		}
-		require.Equal(t, 1, tally.LeftOut, f)
-		require.Contains(t, tally.Left[0], c.left+" was left out: it does not fit into a label", f)
+		require.Equal(t, 1, tally.LeftOutCount, f)
+		require.Contains(t, tally.LeftOutNotes[0], c.left+" was left out: it does not fit into a label", f)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestLeftMembersAreBounded(t *testing.T) {
 		lines.WriteString(`{"payload":{"seed":1},"model":"m","x":"\ud800"}` + "\n")
 	}
 	tally, _ := imported(t, formats.AxisLog, map[string]string{"file": lines.String()})
-	require.Len(t, tally.Left, maxDescribed)
-	require.Equal(t, 25, tally.LeftOut)
-	require.Contains(t, tally.Left[9], "file:10: /x was left out: it contains a lone surrogate")
+	require.Len(t, tally.LeftOutNotes, maxDescribed)
+	require.Equal(t, 25, tally.LeftOutCount)
+	require.Contains(t, tally.LeftOutNotes[9], "file:10: /x was left out: it contains a lone surrogate")
 }

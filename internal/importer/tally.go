@@ -75,11 +75,11 @@ type Tally struct {
 	Notes, Failures []string
 	// Warnings are about whole files. There are at most ten.
 	Warnings []string
-	// Left names the first members, at most ten, that did not fit into any part of a record, each
+	// LeftOutNotes names the first members, at most ten, that did not fit into any part of a record, each
 	// with the reason. LeftOut is the total number of such members. Members that are null are not
 	// counted.
-	Left    []string
-	LeftOut int
+	LeftOutNotes []string
+	LeftOutCount int
 	// Members counts what happened to the members of native values, in the order of their
 	// patterns.
 	Members []MemberCount
@@ -114,16 +114,16 @@ const maxDescribed = 10
 
 // counter counts outcomes. It is safe for concurrent use.
 type counter struct {
-	mu       sync.Mutex // guards the fields below
-	kinds    map[string]*Counts
-	lacking  map[string]int
-	failures []string // in the order of the server's responses
-	notes    []string
-	warnings []string
-	left     []string
-	leftOut  int
-	fates    map[MemberCount]int // number of members for each MemberCount, in which Count itself is 0
-	err      error               // the first error from writing the report
+	mu           sync.Mutex // guards the fields below
+	kinds        map[string]*Counts
+	lacking      map[string]int
+	failures     []string // in the order of the server's responses
+	notes        []string
+	warnings     []string
+	leftOutNotes []string
+	leftOutCount int
+	fates        map[MemberCount]int // number of members for each MemberCount, in which Count itself is 0
+	err          error               // the first error from writing the report
 }
 
 func newCounter() *counter {
@@ -135,7 +135,7 @@ func (t *counter) tally() *Tally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	done := &Tally{Lacking: maps.Clone(t.lacking), Notes: slices.Clone(t.notes), Failures: slices.Clone(t.failures),
-		Left: slices.Clone(t.left), LeftOut: t.leftOut, Warnings: slices.Clone(t.warnings)}
+		LeftOutNotes: slices.Clone(t.leftOutNotes), LeftOutCount: t.leftOutCount, Warnings: slices.Clone(t.warnings)}
 	for _, kind := range append(kindNames(), UnknownKind) {
 		if c := t.kinds[kind]; c != nil {
 			done.Kinds = append(done.Kinds, KindCounts{kind, *c})
@@ -172,8 +172,8 @@ func (t *counter) members(l *line, members []formats.Member) {
 		if refused := l.entry.Kind != "" && l.entry.Record == nil; m.Outcome != formats.Left || m.As == formats.LeftNull || refused {
 			continue
 		}
-		if t.leftOut++; len(t.left) < maxDescribed {
-			t.left = append(t.left, fmt.Sprintf("%s: %.200s was left out: %s", l.place(), m.Pointer, m.As))
+		if t.leftOutCount++; len(t.leftOutNotes) < maxDescribed {
+			t.leftOutNotes = append(t.leftOutNotes, fmt.Sprintf("%s: %.200s was left out: %s", l.place(), m.Pointer, m.As))
 		}
 	}
 }
@@ -202,8 +202,8 @@ func (t *counter) failed() error {
 	return t.err
 }
 
-// tryOut counts an entry in a dry run, according to whether the ledger would accept its record.
-func (t *counter) tryOut(l *line) {
+// countDryRun counts an entry in a dry run, according to whether the ledger would accept its record.
+func (t *counter) countDryRun(l *line) {
 	r, err := record.Parse(record.Kind(l.kind), l.entry.Record)
 	if err != nil {
 		t.refuse(l, err)
@@ -227,9 +227,9 @@ func (t *counter) tryOut(l *line) {
 	}
 }
 
-// of returns the counts of a kind. All unknown kinds share one row, so that a malformed file does
+// countsOf returns the counts of a kind. All unknown kinds share one row, so that a malformed file does
 // not produce a long table. It is called with t.mu held.
-func (t *counter) of(kind string) *Counts {
+func (t *counter) countsOf(kind string) *Counts {
 	if !slices.Contains(kindNames(), kind) {
 		kind = UnknownKind
 	}
@@ -245,7 +245,7 @@ func (t *counter) of(kind string) *Counts {
 func (t *counter) accept(l *line, a answer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.of(l.kind)
+	c := t.countsOf(l.kind)
 	if a.replayed {
 		c.Replayed++
 		return
@@ -271,7 +271,7 @@ func (t *counter) accept(l *line, a answer) {
 func (t *counter) refuse(l *line, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.of(l.kind).Refused++
+	t.countsOf(l.kind).Refused++
 	if len(t.failures) < maxDescribed {
 		t.failures = append(t.failures, l.place()+": "+err.Error())
 	}

@@ -138,7 +138,7 @@ func (in *input) objects(buffer *bufio.Reader, yield func(line, error) bool) {
 		yield(at, nil)
 		return
 	}
-	rest := io.MultiReader(bytes.NewReader(text), &failing{buffer, err})
+	rest := io.MultiReader(bytes.NewReader(text), &errOrReader{buffer, err})
 	in.linesOf(bufio.NewReaderSize(rest, 256<<10), at, yield)
 }
 
@@ -161,13 +161,13 @@ func isBeginning(text []byte) bool {
 	return errors.Is(json.NewDecoder(bytes.NewReader(text)).Decode(new(json.RawMessage)), io.ErrUnexpectedEOF)
 }
 
-// failing is a reader that returns err if err is not nil, and otherwise reads from Reader.
-type failing struct {
+// errOrReader is a reader that returns err if err is not nil, and otherwise reads from Reader.
+type errOrReader struct {
 	io.Reader
 	err error
 }
 
-func (f *failing) Read(p []byte) (int, error) {
+func (f *errOrReader) Read(p []byte) (int, error) {
 	if f.err != nil {
 		return 0, f.err
 	}

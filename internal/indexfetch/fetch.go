@@ -118,7 +118,7 @@ func (s *session) next(ctx context.Context) (*index.SnapshotPart, error) {
 		return nil, fmt.Errorf("%w: the part has the size %d and the root %s instead of %d and %s", ErrMalformedAnswer, first.AsOf, first.RootHash, s.size, s.root)
 	case hex.EncodeToString(digest[:]) != first.Digest:
 		return nil, ErrDigestMismatch
-	case first.Next != "" && len(first.Rows) < s.least():
+	case first.Next != "" && len(first.Rows) < s.minPartBytes():
 		return nil, fmt.Errorf("%w: the part has only %d bytes, but further parts follow", ErrTooShort, len(first.Rows))
 	case took > time.Minute && s.bytes/uint64(took.Seconds()) < minRate:
 		return nil, fmt.Errorf("%w: %d bytes in %s", ErrSlowServer, s.bytes, took.Round(time.Second))
@@ -134,8 +134,8 @@ func (s *session) next(ctx context.Context) (*index.SnapshotPart, error) {
 	return &index.SnapshotPart{Size: s.size, Rows: first.Rows, Next: next}, nil
 }
 
-// least returns the minimum length, in bytes, of every part but the last.
-func (s *session) least() int {
+// minPartBytes returns the minimum length, in bytes, of every part but the last.
+func (s *session) minPartBytes() int {
 	if s.PartBytes == 0 {
 		return index.PartBytes
 	}

@@ -67,8 +67,8 @@ func (a Address) Source() (fetch.Server, error) {
 
 // BucketServer returns a fetch.Server for all the ledgers that have copies in the bucket at the URL
 // place.
-func BucketServer(place string) (fetch.Server, error) {
-	b, err := bucket.Open(place)
+func BucketServer(bucketURL string) (fetch.Server, error) {
+	b, err := bucket.Open(bucketURL)
 	return fetch.Server{URL: remote.DefaultURL, Transport: bucket.NewTransport(b), Explain: func(err error) error {
 		text := err.Error()
 		var problem *client.Error
@@ -79,7 +79,7 @@ func BucketServer(place string) (fetch.Server, error) {
 		case errors.As(err, &request):
 			text = request.Err.Error()
 		}
-		return &copyError{fmt.Sprintf("the copy at %s: %s", place, text), err}
+		return &copyError{fmt.Sprintf("the copy at %s: %s", bucketURL, text), err}
 	}}, err
 }
 

@@ -34,11 +34,11 @@ var errNoContent = errors.New("the content is missing")
 // target holds a prefix of the source's log. Content of records that the source has redacted is
 // never copied.
 type copier struct {
-	ctx      context.Context
-	from     storage.Reader
-	to       storage.Store
-	progress func(entries uint64)
-	most     int // maximum number of entries in a commit
+	ctx        context.Context
+	from       storage.Reader
+	to         storage.Store
+	progress   func(entries uint64)
+	maxEntries int // maximum number of entries in a commit
 	// growing means that servers may write to the source during the copy. In that case, an event
 	// after head may have erased content. erasedBy is the seq of the last such event, or 0 if there
 	// is none.
@@ -73,7 +73,7 @@ func copyLedger(ctx context.Context, from storage.Reader, to storage.Store, prog
 }
 
 func newCopier(ctx context.Context, from storage.Reader, to storage.Store, progress func(entries uint64)) *copier {
-	return &copier{ctx: ctx, from: from, to: to, progress: progress, most: batchEntries, cache: audit.NewContentCache(cachedContent)}
+	return &copier{ctx: ctx, from: from, to: to, progress: progress, maxEntries: batchEntries, cache: audit.NewContentCache(cachedContent)}
 }
 
 func (c *copier) run() (storage.Head, error) {
@@ -155,7 +155,7 @@ func (c *copier) add(entry storage.Entry) error {
 	if entry.Seq != seq {
 		return fmt.Errorf("%w: the source yields entry %d instead of entry %d", storage.ErrDamaged, entry.Seq, seq)
 	}
-	if len(c.next.Entries) == c.most || c.bytes >= batchBytes {
+	if len(c.next.Entries) == c.maxEntries || c.bytes >= batchBytes {
 		if err := c.flush(nil); err != nil {
 			return err
 		}

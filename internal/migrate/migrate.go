@@ -111,7 +111,7 @@ func (m *move) run(ctx context.Context) error {
 			return err
 		}
 		if err := m.copy(ctx); err != nil {
-			if _, is := m.from.(*base); is {
+			if _, is := m.from.(*postgresPlace); is {
 				m.console.Say("no server starts on %s until the move is complete; to keep using it instead, run the command with --undo", m.from)
 			}
 			return err
@@ -390,8 +390,8 @@ func (f *folder) advise(names []string) {
 }
 
 // advise tells the user which old copy remains in the database.
-func (b *base) advise([]string) {
-	if m, err := b.database.MigrationLock(context.Background()); err == nil && m.State != "" {
-		b.console.Say("the tables colophon_… of %s keep the old copy. Content that is erased from now on stays in them: drop them when you have a backup of the folder", b)
+func (p *postgresPlace) advise([]string) {
+	if m, err := p.database.MigrationLock(context.Background()); err == nil && m.State != "" {
+		p.console.Say("the tables colophon_… of %s keep the old copy. Content that is erased from now on stays in them: drop them when you have a backup of the folder", p)
 	}
 }

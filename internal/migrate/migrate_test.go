@@ -115,8 +115,8 @@ func TestCopyContinues(t *testing.T) {
 		to, err := failing.Ledger(t.Context(), ledger.Default)
 		require.NoError(t, err)
 		c := newCopier(t.Context(), from, to, func(uint64) {})
-		c.most = 1 + runs%7
-		most = max(most, c.most)
+		c.maxEntries = 1 + runs%7
+		most = max(most, c.maxEntries)
 		require.NoError(t, copySettings(t.Context(), from, to))
 		if _, err = c.run(); err == nil {
 			break
@@ -169,7 +169,7 @@ func TestErasedBetweenRuns(t *testing.T) {
 func TestInterruptedMove(t *testing.T) {
 	l := ledgertest.New(t, 5, 0, 5)
 	url := emptyURL(t)
-	serves := func() (folder, base bool) {
+	serves := func() (folder, inDatabase bool) {
 		n, err := openedNode(t, l.Data, "")
 		if folder = err == nil; folder {
 			require.NoError(t, n.Close())
@@ -178,11 +178,11 @@ func TestInterruptedMove(t *testing.T) {
 		if err == nil {
 			infos, err := database.Ledgers(t.Context())
 			require.NoError(t, err)
-			base = len(infos) > 0
+			inDatabase = len(infos) > 0
 			require.NoError(t, database.Close())
 		}
-		require.False(t, folder && base)
-		return folder, base
+		require.False(t, folder && inDatabase)
+		return folder, inDatabase
 	}
 	c, _ := console()
 	for _, way := range []Options{{From: l.Data, To: url}, {From: url, To: l.Data}} {
@@ -193,10 +193,10 @@ func TestInterruptedMove(t *testing.T) {
 			m := &move{console: c, from: stepped{from, steps}, to: stepped{to, steps}}
 			err = m.run(t.Context())
 			require.NoError(t, errors.Join(to.close(), from.close()))
-			folder, base := serves()
+			folder, inDatabase := serves()
 			if err == nil {
 				require.Equal(t, way.From == url, folder)
-				require.Equal(t, way.To == url, base)
+				require.Equal(t, way.To == url, inDatabase)
 				break
 			}
 			require.ErrorIs(t, err, errStep)

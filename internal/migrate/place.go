@@ -50,9 +50,9 @@ func parsePlaces(c *cli.Console, from, to string) (source, target place, err err
 	case postgres.IsURL(from) == postgres.IsURL(to):
 		return nil, nil, cli.Exitf(cli.ExitUsage, "--from and --to: one of them must be a data folder, and the other one the URL (postgres://user@host/database) of a PostgreSQL database")
 	case postgres.IsURL(from):
-		return &base{console: c, url: from}, &folder{console: c, data: to}, nil
+		return &postgresPlace{console: c, url: from}, &folder{console: c, data: to}, nil
 	}
-	return &folder{console: c, data: from}, &base{console: c, url: to}, nil
+	return &folder{console: c, data: from}, &postgresPlace{console: c, url: to}, nil
 }
 
 // closeHeld closes *held unless it is nil, and sets it to nil.

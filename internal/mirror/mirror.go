@@ -29,15 +29,15 @@ type Options struct {
 	Keys []*proofs.Verifier
 	Log  *slog.Logger
 
-	Every   time.Duration // time between two reads of the copy's checkpoint; default one second
-	Longest time.Duration // maximum pause after a failure; default one minute
-	Timeout time.Duration // time limit for each attempt of a request; default 30 seconds
-	Batch   int           // maximum number of entries in a commit; default 4096
+	Every         time.Duration // time between two reads of the copy's checkpoint; default one second
+	MaxRetryPause time.Duration // maximum pause after a failure; default one minute
+	Timeout       time.Duration // time limit for each attempt of a request; default 30 seconds
+	Batch         int           // maximum number of entries in a commit; default 4096
 }
 
 func (o Options) withDefaults() Options {
 	o.Every = cmp.Or(o.Every, time.Second)
-	o.Longest = cmp.Or(o.Longest, time.Minute)
+	o.MaxRetryPause = cmp.Or(o.MaxRetryPause, time.Minute)
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
 	o.Batch = cmp.Or(o.Batch, batchEntries)
 	return o
@@ -129,7 +129,7 @@ func (m *Mirror) run(ctx context.Context) {
 			return
 		case err != nil:
 			m.failed(err)
-			pause = min(max(2*pause, firstPause), m.options.Longest)
+			pause = min(max(2*pause, firstPause), m.options.MaxRetryPause)
 			pause -= time.Duration(rand.Int64N(int64(pause)/4 + 1)) // #nosec G404 -- so that servers do not return all at once
 		default:
 			m.succeeded()

@@ -61,7 +61,7 @@ func (w *writer) publish() {
 	w.Helper()
 	b, err := bucket.Open("file://" + filepath.ToSlash(w.copy))
 	require.NoError(w, err)
-	p := publish.New(publish.Options{Bucket: b, Place: w.copy, Ledgers: []string{ledger.Default}, Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, Longest: time.Millisecond})
+	p := publish.New(publish.Options{Bucket: b, Place: w.copy, Ledgers: []string{ledger.Default}, Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, MaxRetryPause: time.Millisecond})
 	require.NoError(w, p.Open(w.ledger))
 	p.Close()
 	require.Equal(w, string(w.ledger.Head().Checkpoint), string(w.read("checkpoint")))
@@ -204,7 +204,7 @@ func follow(t *testing.T, from *endpoint, stored *memory.Database, key string) *
 	host, err := ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	m, err := New(t.Context(), database, host, Options{From: fetch.Server{URL: from.server.URL}, Ledger: ledger.Default, Place: from.server.URL, Keys: []*proofs.Verifier{trusted},
-		Log: slog.New(slog.DiscardHandler), Every: time.Millisecond, Longest: time.Millisecond, Timeout: 200 * time.Millisecond, Batch: 300})
+		Log: slog.New(slog.DiscardHandler), Every: time.Millisecond, MaxRetryPause: time.Millisecond, Timeout: 200 * time.Millisecond, Batch: 300})
 	require.NoError(t, err)
 	r := &reader{T: t, stored: stored, host: host, mirror: m}
 	r.stop = sync.OnceFunc(func() {

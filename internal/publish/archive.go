@@ -32,7 +32,7 @@ func (c *copier) archive(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	c.below.Store(before.Below)
+	c.archivedBelow.Store(before.Below)
 	due := c.at.size - min(c.at.size, max(c.options.ArchiveAfter, 1)) // the last entry always stays
 	due -= due % proofs.FullTile
 	if due <= before.Below {
@@ -51,7 +51,7 @@ func (c *copier) archive(ctx context.Context) (more bool, err error) {
 	if err := ledger.ArchiveEntries(ctx, c.ledger, next, keep); err != nil {
 		return false, err
 	}
-	c.below.Store(next.Below)
+	c.archivedBelow.Store(next.Below)
 	c.log.Debug("old entries were removed from the database", "below", next.Below, "bucket", c.options.Place)
 	return next.Below < due, nil
 }
@@ -98,7 +98,7 @@ func (c *copier) noteArchive(err error) {
 	message := ""
 	if err != nil {
 		message = err.Error()
-		c.unarchived.Add(1)
+		c.archiveFailures.Add(1)
 	}
 	if message == c.archiving {
 		return

@@ -189,14 +189,14 @@ func TestArchiveVerifiesFirst(t *testing.T) {
 				stop()
 				body := a.bucket.Objects()[prefix+name]
 				a.bucket.SetObject(prefix+name, apply(bytes.Clone(body)))
-				var said locked.Buffer
+				var logged locked.Buffer
 				o := a.archiving(1)
-				o.Log = slog.New(slog.NewTextHandler(&said, nil))
+				o.Log = slog.New(slog.NewTextHandler(&logged, nil))
 				p, stop := n.publish(o)
 				const failures = "colophon_archive_failures_total"
 				require.Eventually(t, func() bool { return values(t, p, failures)[failures+" default"] > 0 }, time.Minute, time.Millisecond)
 				stop()
-				require.Contains(t, said.String(), prefix+name)
+				require.Contains(t, logged.String(), prefix+name)
 				require.Zero(t, a.below(t))
 				a.wantAll(t, open(t, a.under, a.keys))
 			})

@@ -28,13 +28,13 @@ type copier struct {
 
 	// The fields below are for metrics. Only run writes them, except for behind, which wake also
 	// sets.
-	size       atomic.Uint64 // size of the checkpoint in the bucket when it was last read or written
-	known      atomic.Bool   // whether size is valid
-	active     atomic.Bool   // whether this server publishes the ledger
-	behind     atomic.Int64  // time at which the log first had events that the copy lacks, in Unix nanoseconds; 0 if the copy is complete
-	failures   [len(reasons)]atomic.Uint64
-	below      atomic.Uint64 // number of the oldest entries that may have been removed from the store, as of the last call to archive
-	unarchived atomic.Uint64 // number of failed calls to archive
+	size            atomic.Uint64 // size of the checkpoint in the bucket when it was last read or written
+	known           atomic.Bool   // whether size is valid
+	active          atomic.Bool   // whether this server publishes the ledger
+	behind          atomic.Int64  // time at which the log first had events that the copy lacks, in Unix nanoseconds; 0 if the copy is complete
+	failures        [len(reasons)]atomic.Uint64
+	archivedBelow   atomic.Uint64 // number of the oldest entries that may have been removed from the store, as of the last call to archive
+	archiveFailures atomic.Uint64 // number of failed calls to archive
 }
 
 // wake tells the copier's goroutine that the log may have grown. It never blocks.
@@ -73,7 +73,7 @@ func (c *copier) run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			c.farewell()
+			c.publishLast()
 			return
 		case <-moved:
 		case <-next:
@@ -84,7 +84,7 @@ func (c *copier) run(ctx context.Context) {
 		case ctx.Err() != nil:
 		case err != nil:
 			c.failed(err)
-			pause = min(max(2*pause, firstPause), c.options.Longest)
+			pause = min(max(2*pause, firstPause), c.options.MaxRetryPause)
 			pause -= time.Duration(rand.Int64N(int64(pause)/4 + 1)) // #nosec G404 -- so that servers do not return all at once
 		default:
 			c.succeeded()
@@ -104,9 +104,9 @@ func (c *copier) run(ctx context.Context) {
 	}
 }
 
-// farewell publishes the last commits before the copier stops. It does nothing if the previous
+// publishLast publishes the last commits before the copier stops. It does nothing if the previous
 // publication failed.
-func (c *copier) farewell() {
+func (c *copier) publishLast() {
 	if c.failing != "" {
 		return
 	}
@@ -130,7 +130,7 @@ func (c *copier) publish(ctx context.Context) error {
 	head := c.ledger.Head()
 	if c.at != nil && c.at.size == head.Size {
 		c.behind.Store(0)
-		c.wakeIfGrown(head.Size, since)
+		c.markBehindIfGrown(head.Size, since)
 		return nil
 	}
 	honoured, err := c.probe(ctx)
@@ -142,13 +142,13 @@ func (c *copier) publish(ctx context.Context) error {
 		return err
 	}
 	c.behind.Store(0)
-	c.wakeIfGrown(head.Size, since)
+	c.markBehindIfGrown(head.Size, since)
 	return nil
 }
 
-// wakeIfGrown sets behind to since if the log has grown beyond the published size, unless behind is
+// markBehindIfGrown sets behind to since if the log has grown beyond the published size, unless behind is
 // already set.
-func (c *copier) wakeIfGrown(published uint64, since int64) {
+func (c *copier) markBehindIfGrown(published uint64, since int64) {
 	if c.ledger.Head().Size > published {
 		c.behind.CompareAndSwap(0, since)
 	}

@@ -121,8 +121,8 @@ func TestConditionsThatAreIgnored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			o := options(b)
-			var said locked.Buffer
-			o.Log = slog.New(slog.NewTextHandler(&said, nil))
+			var logged locked.Buffer
+			o.Log = slog.New(slog.NewTextHandler(&logged, nil))
 			_, stop := n.publish(o)
 			for _, size := range sizes {
 				n.grow(size)
@@ -130,8 +130,8 @@ func TestConditionsThatAreIgnored(t *testing.T) {
 			}
 			stop()
 			n.wantCopy(b.Objects())
-			require.Equal(t, b.IgnoresAbsent || b.Refuses, strings.Contains(said.String(), `condition="If-None-Match: *"`), said.String())
-			require.Equal(t, b.IgnoresTag || b.Refuses, strings.Contains(said.String(), `condition=If-Match `), said.String())
+			require.Equal(t, b.IgnoresAbsent || b.Refuses, strings.Contains(logged.String(), `condition="If-None-Match: *"`), logged.String())
+			require.Equal(t, b.IgnoresTag || b.Refuses, strings.Contains(logged.String(), `condition=If-Match `), logged.String())
 
 			// An object with different bytes is not replaced.
 			tile := prefix + "tile/0/001"
@@ -238,7 +238,7 @@ func TestLosingWriter(t *testing.T) {
 func TestCloseDoesNotHang(t *testing.T) {
 	n := newNode(t)
 	o := options(&buckettest.Memory{Fault: func(buckettest.Call) buckettest.Fault { return buckettest.Hang }})
-	o.Timeout, o.Farewell = time.Hour, time.Millisecond
+	o.Timeout, o.CloseTimeout = time.Hour, time.Millisecond
 	o.Ledgers = []string{"a", "b", "c"}
 	for _, name := range o.Ledgers {
 		_, err := n.host.Create(t.Context(), ledger.CreateOptions{Name: name})
@@ -277,15 +277,15 @@ func TestForeignKeysAreRefused(t *testing.T) {
 func TestProbesAtOneTime(t *testing.T) {
 	n := newNode(t)
 	b := &overtaken{Memory: &buckettest.Memory{Generations: true}}
-	var said locked.Buffer
+	var logged locked.Buffer
 	o := options(b)
-	o.Log = slog.New(slog.NewTextHandler(&said, nil))
+	o.Log = slog.New(slog.NewTextHandler(&logged, nil))
 	_, stop := n.publish(o)
 	n.grow(3)
 	n.wait(b.Memory)
 	stop()
 	n.wantCopy(b.Objects())
-	require.NotContains(t, said.String(), "does not honour")
+	require.NotContains(t, logged.String(), "does not honour")
 }
 
 // overtaken is a bucket whose probe object is replaced by another server after the first read.
@@ -295,8 +295,8 @@ type overtaken struct {
 }
 
 // Get implements bucket.Bucket.
-func (o *overtaken) Get(ctx context.Context, name string, most int64) (body []byte, tag string, err error) {
-	body, tag, err = o.Memory.Get(ctx, name, most)
+func (o *overtaken) Get(ctx context.Context, name string, limit int64) (body []byte, tag string, err error) {
+	body, tag, err = o.Memory.Get(ctx, name, limit)
 	if name == "colophon-probe" {
 		o.once.Do(func() { o.SetObject(name, body) })
 	}

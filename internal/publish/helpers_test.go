@@ -96,7 +96,7 @@ func (n *node) write() error {
 
 // options returns options for publishing to b that wait at most a millisecond before a retry.
 func options(b bucket.Bucket) publish.Options {
-	return publish.Options{Bucket: b, Place: "memory", Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, Longest: time.Millisecond}
+	return publish.Options{Bucket: b, Place: "memory", Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, MaxRetryPause: time.Millisecond}
 }
 
 // publish publishes the node's ledgers until stop is called. If the bucket is a buckettest.Memory,

@@ -47,8 +47,8 @@ func (c *copier) collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(publishAge, prometheus.GaugeValue, age.Seconds(), name)
 	if c.options.Archive {
-		ch <- prometheus.MustNewConstMetric(archivedBelow, prometheus.GaugeValue, float64(c.below.Load()), name)
-		ch <- prometheus.MustNewConstMetric(archiveFailure, prometheus.CounterValue, float64(c.unarchived.Load()), name)
+		ch <- prometheus.MustNewConstMetric(archivedBelow, prometheus.GaugeValue, float64(c.archivedBelow.Load()), name)
+		ch <- prometheus.MustNewConstMetric(archiveFailure, prometheus.CounterValue, float64(c.archiveFailures.Load()), name)
 	}
 	for reason, text := range reasons {
 		ch <- prometheus.MustNewConstMetric(publishFailure, prometheus.CounterValue, float64(c.failures[reason].Load()), name, text)

@@ -40,17 +40,17 @@ type Options struct {
 	ArchiveAfter uint64
 	// Timeout is the time limit for a single request to the bucket. The default is 1 minute.
 	Timeout time.Duration
-	// Longest is the maximum pause between retries. The default is 1 minute.
-	Longest time.Duration
-	// Farewell is the time limit for the final publications of all ledgers together, which Close
+	// MaxRetryPause is the maximum pause between retries. The default is 1 minute.
+	MaxRetryPause time.Duration
+	// CloseTimeout is the time limit for the final publications of all ledgers together, which Close
 	// starts. The default is 5 seconds.
-	Farewell time.Duration
+	CloseTimeout time.Duration
 }
 
 func (o Options) withDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, time.Minute)
-	o.Longest = cmp.Or(o.Longest, time.Minute)
-	o.Farewell = cmp.Or(o.Farewell, 5*time.Second)
+	o.MaxRetryPause = cmp.Or(o.MaxRetryPause, time.Minute)
+	o.CloseTimeout = cmp.Or(o.CloseTimeout, 5*time.Second)
 	return o
 }
 
@@ -106,7 +106,7 @@ func (p *Publisher) Open(l *ledger.Ledger) error {
 // Close spends at most Options.Farewell on publishing the commits that the copies still lack, and then stops
 // publishing.
 func (p *Publisher) Close() {
-	last, end := context.WithTimeout(context.Background(), p.options.Farewell)
+	last, end := context.WithTimeout(context.Background(), p.options.CloseTimeout)
 	defer end()
 	p.mu.Lock()
 	if p.ctx.Err() == nil {

@@ -99,17 +99,17 @@ func TestOnlyTheWriterPublishes(t *testing.T) {
 	n.grow(10)
 	b := new(buckettest.Memory)
 	var writes atomic.Bool
-	asked := make(chan struct{}, 1)
+	requested := make(chan struct{}, 1)
 	o := options(b)
 	o.Writes = func(string) bool {
 		select {
-		case asked <- struct{}{}:
+		case requested <- struct{}{}:
 		default:
 		}
 		return writes.Load()
 	}
 	_, stop := n.publish(o)
-	<-asked
+	<-requested
 	stop()
 	require.Empty(t, b.Objects())
 	writes.Store(true)

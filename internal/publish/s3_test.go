@@ -110,7 +110,7 @@ func TestS3(t *testing.T) {
 	require.NoError(t, err)
 	dir := filepath.Join(s.ObjectFolder(), "copies", "one")
 	o := options(b)
-	o.Longest = 20 * time.Millisecond
+	o.MaxRetryPause = 20 * time.Millisecond
 	for i, size := range sizes {
 		p, stop := n.publish(o)
 		if i%2 == 1 {
@@ -138,9 +138,9 @@ func TestClouds(t *testing.T) {
 			require.NoError(t, err)
 			mirror := &mirrored{Bucket: b, names: make(map[string]bool)}
 			n := newNode(t)
-			var said locked.Buffer
+			var logged locked.Buffer
 			o := options(mirror)
-			o.Log = slog.New(slog.NewTextHandler(&said, nil))
+			o.Log = slog.New(slog.NewTextHandler(&logged, nil))
 			for _, size := range sizes {
 				n.grow(size)
 				_, stop := n.publish(o)
@@ -151,8 +151,8 @@ func TestClouds(t *testing.T) {
 				stop()
 				n.wantCopy(mirror.objects(t))
 			}
-			require.Contains(t, said.String(), "publishing to a bucket that honours conditional writes")
-			require.NotContains(t, said.String(), "does not honour")
+			require.Contains(t, logged.String(), "publishing to a bucket that honours conditional writes")
+			require.NotContains(t, logged.String(), "does not honour")
 		})
 	}
 }

@@ -33,10 +33,10 @@ func garbageShare(live, limit uint64) int {
 	return int(max(leastGarbage, min(usualGarbage, enoughGarbage*100/max(live, 1))))
 }
 
-// besideLimit lowers GOMEMLIMIT, if it is set, by the given number of bytes, which the process
+// reserveOffHeap lowers GOMEMLIMIT, if it is set, by the given number of bytes, which the process
 // holds outside the Go runtime, but by no more than half. This is necessary because operators set
 // GOMEMLIMIT for the whole process. end restores the limit.
-func besideLimit(bytes int64) (end func()) {
+func reserveOffHeap(bytes int64) (end func()) {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {
 		return func() {}

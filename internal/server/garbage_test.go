@@ -68,12 +68,12 @@ func TestMemoryBesideTheLimit(t *testing.T) {
 	before := debug.SetMemoryLimit(4 << 30)
 	defer debug.SetMemoryLimit(before)
 	for beside, want := range map[int64]int64{0: 4 << 30, 1 << 30: 3 << 30, 5 << 30: 2 << 30} {
-		end := besideLimit(beside)
+		end := reserveOffHeap(beside)
 		require.Equal(t, want, debug.SetMemoryLimit(-1))
 		end()
 		require.Equal(t, int64(4<<30), debug.SetMemoryLimit(-1))
 	}
 	debug.SetMemoryLimit(math.MaxInt64)
-	besideLimit(1 << 30)()
+	reserveOffHeap(1 << 30)()
 	require.Equal(t, int64(math.MaxInt64), debug.SetMemoryLimit(-1))
 }

@@ -60,7 +60,7 @@ func Open(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Lo
 	}
 	switch {
 	case config.Store != "":
-		return openElsewhere(ctx, config, keys, log)
+		return openShared(ctx, config, keys, log)
 	case datadir.HasStoreMarker(config.Data):
 		return nil, datadir.OtherDatabaseError(config.Data)
 	}

@@ -30,7 +30,7 @@ func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metric
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
 	server := &http.Server{
-		Handler:           known(api.AllowedHosts(config.AllowHost), mux),
+		Handler:           checkHost(api.AllowedHosts(config.AllowHost), mux),
 		ReadHeaderTimeout: 10 * time.Second,
 		WriteTimeout:      2 * time.Minute, // a CPU profile takes as long as the request asks for
 		IdleTimeout:       2 * time.Minute,
@@ -45,8 +45,8 @@ func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metric
 	return server
 }
 
-// known returns a handler that refuses requests whose Host header names another server.
-func known(hosts api.AllowedHosts, handler http.Handler) http.Handler {
+// checkHost returns a handler that refuses requests whose Host header names another server.
+func checkHost(hosts api.AllowedHosts, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := hosts.Check(r); err != nil {
 			http.Error(w, err.Error(), http.StatusMisdirectedRequest)

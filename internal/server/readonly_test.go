@@ -39,8 +39,8 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	config.ReadOnly = true
 	reader, err := Open(t.Context(), config, datadir.KeyFiles(config.Data), log)
 	require.NoError(t, err)
-	following := reader.following(config)
-	require.NoError(t, following())
+	followError := reader.followError(config)
+	require.NoError(t, followError())
 	l, err := reader.Host.Ledger(ledger.Default)
 	require.NoError(t, err)
 	require.Equal(t, ledger.RoleReader, reader.Host.Role(ledger.Default))
@@ -74,16 +74,16 @@ func TestReadOnlyOnAStore(t *testing.T) {
 		return elsewhere && address == ""
 	}, time.Minute, time.Millisecond)
 	require.Equal(t, ledger.RoleReader, reader.Host.Role(ledger.Default))
-	require.NoError(t, following())
+	require.NoError(t, followError())
 
 	// The server refuses a head that does not extend the one that it last served.
 	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET size = 2")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return following() != nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return followError() != nil }, time.Minute, time.Millisecond)
 	require.Equal(t, uint64(4), l.Head().Size)
 	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET size = 4")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return following() == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return followError() == nil }, time.Minute, time.Millisecond)
 	require.NoError(t, reader.Close())
 
 	// The server remembers which head it has served, even after a restart, and refuses an older

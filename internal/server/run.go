@@ -48,7 +48,7 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 		}
 	}
 	config = config.WithCaches(memory.UsableBytes())
-	defer besideLimit(index.OffHeapBytes(int64(config.IndexCache)))()
+	defer reserveOffHeap(index.OffHeapBytes(int64(config.IndexCache)))()
 	defer paceGarbage(c.Env)()
 	at, busy := openAddresses(config)
 	defer at.close()
@@ -73,7 +73,7 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 	node.version = version
 	for {
 		err := node.Serve(ctx, c, config, g, at.shared())
-		if !errors.Is(err, errRoom) {
+		if !errors.Is(err, errWritable) {
 			if err := errors.Join(err, node.Close()); err != nil {
 				return err
 			}
@@ -139,7 +139,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 		Host: n.Host, Index: n.Index, Log: n.log, Metrics: metrics, Version: n.version, Access: g.who,
 		Hosts: api.AllowedHosts(config.AllowHost), NoMetricsRoute: config.MetricsListen != "",
 		SpoolDir: datadir.SpoolFolder(config.Data), ServerLimits: config.ServerLimits,
-		Snapshot: snapshot, WriterAddress: n.holder(), ReadOnly: config.ReadOnly, FollowError: n.following(config),
+		Snapshot: snapshot, WriterAddress: n.writerAddress(), ReadOnly: config.ReadOnly, FollowError: n.followError(config),
 	})
 	if err != nil {
 		return fmt.Errorf("creating the server: %w", err)
@@ -176,7 +176,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 			return errors.Join(fmt.Errorf("writing to stdout: %w", err), server.Close())
 		}
 	}
-	var room error
+	var reopen error
 	watched, stop := context.WithCancel(ctx)
 	defer stop()
 	select {
@@ -184,8 +184,8 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 		return errors.Join(fmt.Errorf("serving: %w", err), server.Close())
 	case <-ctx.Done():
 		n.log.Info("stopping: finishing the requests in progress", "limit", config.ShutdownLimit)
-	case <-n.room(watched):
-		room = errRoom
+	case <-n.watchSpace(watched):
+		reopen = errWritable
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ShutdownLimit)
 	defer cancel()
@@ -194,9 +194,9 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	}
 	if err := server.Shutdown(limited); err != nil {
 		n.log.Warn("closing the remaining connections", "reason", err)
-		return errors.Join(room, server.Close())
+		return errors.Join(reopen, server.Close())
 	}
-	return room
+	return reopen
 }
 
 // WithLock returns a handler that holds lock while the given handler serves a request.
@@ -290,16 +290,16 @@ func URLOf(scheme, listen string) string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// errRoom means that the database was opened for reading only, and that there is now enough
+// errWritable means that the database was opened for reading only, and that there is now enough
 // space to open it for writing.
-var errRoom = errors.New("there is free disk space again")
+var errWritable = errors.New("there is free disk space again")
 
-// roomPause is the time between two checks for free disk space.
-const roomPause = time.Second
+// spacePause is the time between two checks for free disk space.
+const spacePause = time.Second
 
-// room returns a channel that is closed once a database that was opened for reading only can be opened for
+// watchSpace returns a channel that is closed once a database that was opened for reading only can be opened for
 // writing. For any other database, it returns nil. The check stops when ctx is done.
-func (n *Node) room(ctx context.Context) <-chan struct{} {
+func (n *Node) watchSpace(ctx context.Context) <-chan struct{} {
 	if !n.readOnly() {
 		return nil
 	}
@@ -307,7 +307,7 @@ func (n *Node) room(ctx context.Context) <-chan struct{} {
 	go func() {
 		for n.local.CheckSpace() != nil {
 			select {
-			case <-time.After(roomPause):
+			case <-time.After(spacePause):
 			case <-ctx.Done():
 				return
 			}

@@ -24,10 +24,10 @@ import (
 	"colophon/storage/postgres"
 )
 
-// openElsewhere opens a data folder whose log is in the database at config.Store. The folder contains the
+// openShared opens a data folder whose log is in the database at config.Store. The folder contains the
 // signing keys, the high-water marks, and the index. Other servers, which have their own folders, share the
 // database.
-func openElsewhere(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
+func openShared(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
 	if err := datadir.CheckNoDatabase(config.Data); err != nil {
 		return nil, err
 	}
@@ -107,18 +107,18 @@ func (n *Node) fatal(name string) func(error) {
 	}
 }
 
-// holder returns a function that returns the address of the server that writes a ledger. If this
+// writerAddress returns a function that returns the address of the server that writes a ledger. If this
 // server writes all ledgers, holder returns nil.
-func (n *Node) holder() func(ledger string) (address string, ok bool) {
+func (n *Node) writerAddress() func(ledger string) (address string, ok bool) {
 	if n.cluster == nil {
 		return nil
 	}
 	return n.cluster.WriterAddress
 }
 
-// following returns the function that reports why a read-only server cannot follow the ledgers. It returns nil
+// followError returns the function that reports why a read-only server cannot follow the ledgers. It returns nil
 // for a server that writes.
-func (n *Node) following(config Config) func() error {
+func (n *Node) followError(config Config) func() error {
 	switch {
 	case n.mirror != nil:
 		return n.mirror.FollowError

@@ -192,10 +192,10 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 		require.Equal(t, description, g.describe(config))
 		before := len(log.String())
 		g.warn(config.Listen, slog.New(slog.NewTextHandler(log, nil)), address)
-		if said := log.String()[before:]; warning == "" {
-			require.Empty(t, said)
+		if logged := log.String()[before:]; warning == "" {
+			require.Empty(t, logged)
 		} else {
-			require.Contains(t, said, warning)
+			require.Contains(t, logged, warning)
 		}
 	}
 	says("none: only this machine can reach it", "")

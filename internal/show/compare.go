@@ -17,7 +17,7 @@ func IPCChange(ctx context.Context, c *cli.Console, t *TextReader, x *wire.IPCCh
 	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\nCause: %s.\n", a.Seq, b.Seq, cli.QuoteCell(x.Summary), cli.QuoteCell(string(x.Cause))); err != nil {
 		return err
 	}
-	if err := caveats(c, a, b); err != nil {
+	if err := printCaveats(c, a, b); err != nil {
 		return err
 	}
 	rows := make([][]string, len(x.Differences))
@@ -25,7 +25,7 @@ func IPCChange(ctx context.Context, c *cli.Console, t *TextReader, x *wire.IPCCh
 		rows[i] = []string{cli.QuoteCell(d.Variable), t.ValueCell(ctx, d.Variable, d.A, a.Seq, full), t.ValueCell(ctx, d.Variable, d.B, b.Seq, full)}
 	}
 	columns := []cli.Column{cli.TextColumn("variable"), cli.TextColumn(fmt.Sprintf("event %d", a.Seq)), cli.TextColumn(fmt.Sprintf("event %d", b.Seq))}
-	if err := section(c, rows, columns...); err != nil {
+	if err := printSection(c, rows, columns...); err != nil {
 		return err
 	}
 	rows = nil
@@ -35,7 +35,7 @@ func IPCChange(ctx context.Context, c *cli.Console, t *TextReader, x *wire.IPCCh
 		}
 	}
 	columns[0] = cli.TextColumn("payload member")
-	return section(c, rows, columns...)
+	return printSection(c, rows, columns...)
 }
 
 // maxMemberValue is the maximum number of bytes of a value that a table shows.
@@ -73,7 +73,7 @@ func RunDAGChange(c *cli.Console, x *wire.RunDAGChange, a, b *wire.RecordRow) er
 			return err
 		}
 	}
-	return caveats(c, a, b)
+	return printCaveats(c, a, b)
 }
 
 // Inputs prints the first words of the inputs of two IPC records. It prints nothing if neither
@@ -118,16 +118,16 @@ func PathChange(c *cli.Console, a, b *wire.RecordRow) error {
 			builds += " to build " + then
 		}
 		_, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s, build %s.\n", a.Seq, b.Seq, paths[0], builds)
-		return errors.Join(err, caveats(c, a, b))
+		return errors.Join(err, printCaveats(c, a, b))
 	}
 	_, err := fmt.Fprintf(c.Out, "Event %d: %s, build %s.\nEvent %d: %s, build %s.\nThe paths differ: these are not two versions of one passage.\n",
 		a.Seq, paths[0], cli.QuoteOptionalCell(first.Build), b.Seq, paths[1], cli.QuoteOptionalCell(second.Build))
-	return errors.Join(err, caveats(c, a, b))
+	return errors.Join(err, printCaveats(c, a, b))
 }
 
-// caveats warns about records that are not live or that have wrong claims, because a comparison
+// printCaveats warns about records that are not live or that have wrong claims, because a comparison
 // with such a record can mislead.
-func caveats(c *cli.Console, a, b *wire.RecordRow) error {
+func printCaveats(c *cli.Console, a, b *wire.RecordRow) error {
 	records := []*wire.RecordRow{a, b}
 	if a.Seq == b.Seq {
 		records = records[:1]
@@ -202,7 +202,7 @@ func TextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
 		similarity(&change), x.A.Words, cli.FormatCount(x.B.Words, "word"), length); err != nil {
 		return err
 	}
-	return diff(c, x.Edits)
+	return printDiff(c, x.Edits)
 }
 
 // EffectTexts prints the median and quartiles of how much the outputs of each pair differ.

@@ -40,17 +40,17 @@ func Record(ctx context.Context, c *cli.Console, t *TextReader, r *wire.RecordRo
 			return err
 		}
 	}
-	if err := section(c, members(&e), cli.TextColumn("member"), cli.TextColumn("value")); err != nil {
+	if err := printSection(c, memberRows(&e), cli.TextColumn("member"), cli.TextColumn("value")); err != nil {
 		return err
 	}
-	if err := section(c, hashes(ctx, t, r, full), cli.TextColumn("hash"), cli.TextColumn("value"), cli.TextColumn("check"), cli.TextColumn("text")); err != nil {
+	if err := printSection(c, hashRows(ctx, t, r, full), cli.TextColumn("hash"), cli.TextColumn("value"), cli.TextColumn("check"), cli.TextColumn("text")); err != nil {
 		return err
 	}
-	return section(c, pieces(&e, full), cli.TextColumn("content"), cli.NumberColumn("bytes"), cli.TextColumn("sha256"))
+	return printSection(c, contentRows(&e, full), cli.TextColumn("content"), cli.NumberColumn("bytes"), cli.TextColumn("sha256"))
 }
 
-// section prints a table after an empty line, unless it has no rows.
-func section(c *cli.Console, rows [][]string, columns ...cli.Column) error {
+// printSection prints a table after an empty line, unless it has no rows.
+func printSection(c *cli.Console, rows [][]string, columns ...cli.Column) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -60,8 +60,8 @@ func section(c *cli.Console, rows [][]string, columns ...cli.Column) error {
 	return cli.NewTable(c.Out, columns...).Write(rows)
 }
 
-// members returns a table row for each non-null member of the record, except hashes and content.
-func members(e *shownEvent) (rows [][]string) {
+// memberRows returns a table row for each non-null member of the record, except hashes and content.
+func memberRows(e *shownEvent) (rows [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(e.Record)) {
 		value := string(e.Record[name])
 		if name == "hashes" || name == "content" || value == "null" {
@@ -79,9 +79,9 @@ func members(e *shownEvent) (rows [][]string) {
 	return rows
 }
 
-// hashes returns a table row for each hash of a record, with its check and the first words of the
+// hashRows returns a table row for each hash of a record, with its check and the first words of the
 // hashed text.
-func hashes(ctx context.Context, t *TextReader, r *wire.RecordRow, full bool) (rows [][]string) {
+func hashRows(ctx context.Context, t *TextReader, r *wire.RecordRow, full bool) (rows [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(r.Hashes)) {
 		value, check := r.Hashes.Get(name), cli.NoValue
 		if found, checked := r.Checks[name]; checked {
@@ -106,8 +106,8 @@ func hashes(ctx context.Context, t *TextReader, r *wire.RecordRow, full bool) (r
 	return rows
 }
 
-// pieces returns a table row for each piece of content listed in the record.
-func pieces(e *shownEvent, full bool) (rows [][]string) {
+// contentRows returns a table row for each piece of content listed in the record.
+func contentRows(e *shownEvent, full bool) (rows [][]string) {
 	var named map[string]struct {
 		SHA256 string
 		Size   uint64

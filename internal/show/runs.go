@@ -18,17 +18,17 @@ func RunsComparison(ctx context.Context, c *cli.Console, t *TextReader, x *wire.
 		return err
 	}
 	if ipc := x.IPCRecords; ipc != nil {
-		if err := pair(c, row, ipc.A.Seq, ipc.B.Seq, func(a, b *wire.RecordRow) error { return IPCChange(ctx, c, t, ipc, a, b, full) }); err != nil {
+		if err := printPair(c, row, ipc.A.Seq, ipc.B.Seq, func(a, b *wire.RecordRow) error { return IPCChange(ctx, c, t, ipc, a, b, full) }); err != nil {
 			return err
 		}
 	}
 	if dags := x.RunDAGs; dags != nil {
-		if err := pair(c, row, dags.A.Seq, dags.B.Seq, func(a, b *wire.RecordRow) error { return RunDAGChange(c, dags, a, b) }); err != nil {
+		if err := printPair(c, row, dags.A.Seq, dags.B.Seq, func(a, b *wire.RecordRow) error { return RunDAGChange(c, dags, a, b) }); err != nil {
 			return err
 		}
 	}
 	if sets := x.CitationSets; sets != nil {
-		if err := pair(c, row, sets.A.Seq, sets.B.Seq, func(a, b *wire.RecordRow) error { return setChange(c, sets, a, b, full) }); err != nil {
+		if err := printPair(c, row, sets.A.Seq, sets.B.Seq, func(a, b *wire.RecordRow) error { return setChange(c, sets, a, b, full) }); err != nil {
 			return err
 		}
 	}
@@ -58,8 +58,8 @@ func comparedRecords(c *cli.Console, x *wire.RunsComparison) error {
 	return cli.NewTable(c.Out, cli.TextColumn("run"), cli.TextColumn("ipc record"), cli.TextColumn("run-dag"), cli.TextColumn("citation set")).Write(rows)
 }
 
-// pair fetches two records and prints their comparison after an empty line.
-func pair(c *cli.Console, row func(uint64) (*wire.RecordRow, error), a, b uint64, print func(a, b *wire.RecordRow) error) error {
+// printPair fetches two records and prints their comparison after an empty line.
+func printPair(c *cli.Console, row func(uint64) (*wire.RecordRow, error), a, b uint64, print func(a, b *wire.RecordRow) error) error {
 	first, err := row(a)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func setChange(c *cli.Console, x *wire.CitationSetChange, a, b *wire.RecordRow, 
 	for _, s := range x.OtherSources {
 		rows = append(rows, []string{"kept", chunk(s.ChunkHash, full), fmt.Sprintf("%s, then %s", cli.QuoteCell(strings.Join(s.A, ", ")), cli.QuoteCell(strings.Join(s.B, ", ")))})
 	}
-	return section(c, rows, cli.TextColumn("change"), cli.TextColumn("chunk"), cli.TextColumn("sources"))
+	return printSection(c, rows, cli.TextColumn("change"), cli.TextColumn("chunk"), cli.TextColumn("sources"))
 }
 
 // sourcesOf returns the sorted IDs of the sources from which a citation set cites each chunk, keyed
@@ -128,7 +128,7 @@ func sourceChanges(c *cli.Console, x *wire.RunsComparison, full bool) error {
 	for _, s := range x.Reregistered {
 		rows = append(rows, []string{cli.QuoteCell(s.SourceID), fmt.Sprintf("event %d does not list the same chunks as event %d", s.B, s.A)})
 	}
-	return section(c, rows, cli.TextColumn("source"), cli.TextColumn("what changed"))
+	return printSection(c, rows, cli.TextColumn("source"), cli.TextColumn("what changed"))
 }
 
 // chunk formats a chunk hash as a table cell, without its "sha256:" prefix.

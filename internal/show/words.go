@@ -126,9 +126,9 @@ func firstWords(text []byte) string {
 	return line.String()
 }
 
-// diff prints a word diff: deleted words as [-words-], inserted ones as {+words+}, or in red and
+// printDiff prints a word diff: deleted words as [-words-], inserted ones as {+words+}, or in red and
 // green on a terminal.
-func diff(c *cli.Console, edits []wire.TextEdit) error {
+func printDiff(c *cli.Console, edits []wire.TextEdit) error {
 	marks := map[wire.EditOp][2]string{wire.EditDelete: {"[-", "-]"}, wire.EditInsert: {"{+", "+}"}}
 	if c.UsesColors() {
 		marks = map[wire.EditOp][2]string{wire.EditDelete: {"\x1b[31m", "\x1b[0m"}, wire.EditInsert: {"\x1b[32m", "\x1b[0m"}}

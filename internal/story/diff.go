@@ -129,9 +129,9 @@ func (p *paragraphs) markdown() string {
 	return strings.Join(lines, ">\n")
 }
 
-// special escapes characters that are special in Markdown or in embedded HTML, and replaces line
+// markdownEscaper escapes characters that are special in Markdown or in embedded HTML, and replaces line
 // breaks with spaces.
-var special = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "#", `\#`, "|", `\|`, "~", `\~`,
+var markdownEscaper = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "#", `\#`, "|", `\|`, "~", `\~`,
 	"&", "&amp;", "<", "&lt;", ">", "&gt;", "\n", " ", "\r", " ")
 
 // listItem matches a word that would start a list item if it were at the beginning of a line.
@@ -142,5 +142,5 @@ func escape(text string) string {
 	if listItem.MatchString(text) {
 		return text[:len(text)-1] + `\` + text[len(text)-1:]
 	}
-	return special.Replace(text)
+	return markdownEscaper.Replace(text)
 }

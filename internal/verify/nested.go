@@ -38,7 +38,7 @@ type acceptedCitation struct {
 // verifyNested verifies a nested proof. It also verifies the text in the proof and the text given
 // with --text, if there are any.
 func verifyNested(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
-	if err := o.only("a nested proof, which shows a part of a record", "text"); err != nil {
+	if err := o.rejectOtherFlags("a nested proof, which shows a part of a record", "text"); err != nil {
 		return nil, err
 	}
 	n, err := proofs.ParseNestedProof(text)

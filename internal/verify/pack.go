@@ -37,7 +37,7 @@ func packCoverage() coverage {
 
 // verifyPack verifies the data of an audit pack. It never runs the scripts of the page.
 func verifyPack(o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
-	if err := o.only("an audit pack"); err != nil {
+	if err := o.rejectOtherFlags("an audit pack"); err != nil {
 		return nil, err
 	}
 	p, own, err := pack.Parse(text)

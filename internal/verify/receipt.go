@@ -39,7 +39,7 @@ func verifyReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 // from the proof and its entry.
 func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (*proofs.Receipt, error) {
 	if !bytes.HasPrefix(text, []byte("c2sp.org/tlog-proof@")) {
-		if err := o.only("a receipt in JSON, which has the event in it", "record"); err != nil {
+		if err := o.rejectOtherFlags("a receipt in JSON, which has the event in it", "record"); err != nil {
 			return nil, err
 		}
 		r, err := proofs.ParseReceipt(text)
@@ -48,7 +48,7 @@ func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 		}
 		return r, r.Verify(keys...)
 	}
-	if err := o.only("a .tlog-proof", "record", "entry"); err != nil {
+	if err := o.rejectOtherFlags("a .tlog-proof", "record", "entry"); err != nil {
 		return nil, err
 	}
 	p, err := proofs.ParseTlogProof(text)

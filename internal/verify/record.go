@@ -65,7 +65,7 @@ func verifyRecord(body, posted []byte) error {
 	if !found {
 		return nil // the two events are the same JSON, spelled differently
 	}
-	return fmt.Errorf("%w: %s: the event has %s, but the computed value is %s", ErrValueMismatch, pointer, shown(says), shown(computed))
+	return fmt.Errorf("%w: %s: the event has %s, but the computed value is %s", ErrValueMismatch, pointer, formatForMessage(says), formatForMessage(computed))
 }
 
 // parsePosted parses a record of the given kind. The record may also be a line of an import file,
@@ -97,8 +97,8 @@ const contentPointer = "/record/content"
 // digests requires the ledger's secret.
 const membersPointer = "/record/payload_members/"
 
-// shown formats a value for an error message, truncated to 200 bytes.
-func shown(v pyjson.Value) []byte {
+// formatForMessage formats a value for an error message, truncated to 200 bytes.
+func formatForMessage(v pyjson.Value) []byte {
 	const most = 200
 	text := event.SourceForMessage(v)
 	if len(text) > most {

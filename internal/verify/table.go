@@ -51,7 +51,7 @@ func manifestOf(c *cli.Console, o Options) (m *table.Manifest, rows string, err 
 
 // verifyTable verifies an exported file with its manifest.
 func verifyTable(o Options, m *table.Manifest, name string, keys []*proofs.Verifier) (verified, error) {
-	if err := o.only("an export"); err != nil {
+	if err := o.rejectOtherFlags("an export"); err != nil {
 		return nil, err
 	}
 	if o.Copy != nil || o.Later != "" {

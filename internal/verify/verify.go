@@ -81,9 +81,9 @@ func (o Options) validate() error {
 	return nil
 }
 
-// only returns an error if a flag is set that does not apply to this kind of file. what describes
+// rejectOtherFlags returns an error if a flag is set that does not apply to this kind of file. what describes
 // the kind of file, and allowed lists the flags that do apply.
-func (o Options) only(what string, allowed ...string) error {
+func (o Options) rejectOtherFlags(what string, allowed ...string) error {
 	for flag, value := range map[string]string{"record": o.Record, "entry": o.Entry, "text": o.Text} {
 		if value != "" && !slices.Contains(allowed, flag) {
 			return cli.Exitf(cli.ExitUsage, "--%s cannot be used with %s", flag, what)

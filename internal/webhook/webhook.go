@@ -113,10 +113,10 @@ type worker struct {
 	moved  chan struct{}
 	pause  time.Duration
 
-	next         atomic.Uint64 // seq of the next event
-	sent, failed atomic.Uint64
-	failing      atomic.Bool
-	troubled     time.Time // when the reported problem began, or zero; used only by run
+	next              atomic.Uint64 // seq of the next event
+	sent, failed      atomic.Uint64
+	failing           atomic.Bool
+	indexProblemSince time.Time // when the reported problem began, or zero; used only by run
 }
 
 func (w *worker) wake() {
@@ -172,19 +172,19 @@ func (w *worker) waitForIndex(ctx context.Context, head uint64) error {
 	defer cancel()
 	err := follower.WaitForSize(waiting, head)
 	if err == nil {
-		w.troubled = time.Time{}
+		w.indexProblemSince = time.Time{}
 		return nil
 	}
 	if ctx.Err() != nil || errors.Is(err, index.ErrClosed) {
 		return err
 	}
-	if w.troubled.IsZero() && w.hook.wants(TypeIndexTrouble, "") {
+	if w.indexProblemSince.IsZero() && w.hook.wants(TypeIndexTrouble, "") {
 		began := time.Now()
 		text := fmt.Sprintf("The index has %d of %d events: %v", follower.Size(), head, err)
 		if err := w.deliver(ctx, troubleMessage(w.ledger.Name(), head, began, text)); err != nil {
 			return err
 		}
-		w.troubled = began
+		w.indexProblemSince = began
 	}
 	return err
 }
@@ -205,12 +205,12 @@ func (w *worker) sendUpTo(ctx context.Context, to uint64) error {
 			return fmt.Errorf("decoding event %d: %w", entry.Seq, err)
 		}
 		e.Seq = entry.Seq
-		told, err := w.tell(ctx, &e)
+		sent, err := w.sendMessages(ctx, &e)
 		if err != nil {
 			return err
 		}
 		w.next.Store(entry.Seq + 1)
-		if told {
+		if sent {
 			if err := w.storeCursor(entry.Seq + 1); err != nil {
 				return err
 			}
@@ -219,8 +219,8 @@ func (w *worker) sendUpTo(ctx context.Context, to uint64) error {
 	return w.storeCursor(w.next.Load())
 }
 
-// tell sends the messages about event e that the hook wants, and reports whether it sent any.
-func (w *worker) tell(ctx context.Context, e *event.Event) (told bool, err error) {
+// sendMessages sends the messages about event e that the hook wants, and reports whether it sent any.
+func (w *worker) sendMessages(ctx context.Context, e *event.Event) (sent bool, err error) {
 	view, err := w.options.Follower(w.ledger.Name()).View(e.Seq + 1)
 	if err != nil {
 		return false, err
@@ -236,9 +236,9 @@ func (w *worker) tell(ctx context.Context, e *event.Event) (told bool, err error
 		if err := w.deliver(ctx, m); err != nil {
 			return false, err
 		}
-		told = true
+		sent = true
 	}
-	return told, nil
+	return sent, nil
 }
 
 // cursor is the content of a cursor file. Next is the seq of the next event.

@@ -53,11 +53,11 @@ func (n *NameFinder) NameGroup(ctx context.Context, by string, first, last uint6
 	if !is {
 		return nil, nil
 	}
-	name, labels, err := n.one(ctx, last, content)
+	name, labels, err := n.nameContent(ctx, last, content)
 	if err != nil || first == last && by != "system_prompt_hash" || name != nil && by != "system_prompt_hash" {
 		return name, err
 	}
-	other, otherLabels, err := n.one(ctx, first, content)
+	other, otherLabels, err := n.nameContent(ctx, first, content)
 	if err != nil {
 		return nil, err
 	}
@@ -79,9 +79,9 @@ func (n *NameFinder) NameGroup(ctx context.Context, by string, first, last uint6
 	return name, nil
 }
 
-// one returns a name for one piece of content of a record, and those labels of the record that can
+// nameContent returns a name for one piece of content of a record, and those labels of the record that can
 // name its prompt.
-func (n *NameFinder) one(ctx context.Context, seq uint64, content string) (name *wire.HashName, labels map[string]string, err error) {
+func (n *NameFinder) nameContent(ctx context.Context, seq uint64, content string) (name *wire.HashName, labels map[string]string, err error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
 		return nil, nil, err

@@ -54,11 +54,11 @@ func (v *View) recordedFrom(at time.Time) (uint64, error) {
 		return v.Size(), nil
 	}
 	// The next mark, if one exists, is at or after the time.
-	times, err := v.recordedIn(marked / markedEvery)
+	times, err := v.recordedIn(marked / timeBlockEvents)
 	if err != nil {
 		return 0, err
 	}
-	below := min(v.Size(), marked+markedEvery)
+	below := min(v.Size(), marked+timeBlockEvents)
 	for seq := marked; seq < below; seq++ {
 		recorded, err := times.next()
 		if err != nil || !recorded.Before(at) {

@@ -78,7 +78,7 @@ func (s *Store) InstallSnapshot(ctx context.Context, name string, log Log, fetch
 
 // install fetches a snapshot, checks it, and installs it. It rejects a snapshot that covers fewer
 // than least events.
-func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch FetchFunc, least uint64) (err error) {
+func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch FetchFunc, minSize uint64) (err error) {
 	rows, err := newInstall(f)
 	if err != nil {
 		return err
@@ -104,8 +104,8 @@ func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch FetchFun
 		return err
 	case why != "":
 		return fmt.Errorf("%w: the snapshot belongs to another log: %s", ErrSnapshot, why)
-	case s.size < least:
-		return fmt.Errorf("%w: the snapshot covers %d events, but this server's index covers %d", ErrSnapshot, s.size, least)
+	case s.size < minSize:
+		return fmt.Errorf("%w: the snapshot covers %d events, but this server's index covers %d", ErrSnapshot, s.size, minSize)
 	}
 	return commitInstall(ctx, f, rows)
 }

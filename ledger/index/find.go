@@ -84,7 +84,7 @@ func (v *View) EventsByHashPrefix(ctx context.Context, digits string) ([]HashedE
 
 // eventsWith returns at most maxFound events whose event_hash has the prefix begins and for
 // which passes returns true. The caller must have acquired the store.
-func (f *Follower) eventsWith(ctx context.Context, now *snapshot, begins []byte, passes func(storage.Hash) bool) (found []HashedEvent, err error) {
+func (f *Follower) eventsWith(ctx context.Context, now *snapshot, begins []byte, matches func(storage.Hash) bool) (found []HashedEvent, err error) {
 	prefix := append(now.keys.Prefix(nil, hashDimension), begins...)
 	it, err := f.store.rows.Iterate(prefix, rowstore.UpperBound(prefix, hashBytes-len(begins)+rowstore.SeqBytes))
 	if err != nil {
@@ -101,7 +101,7 @@ func (f *Follower) eventsWith(ctx context.Context, now *snapshot, begins []byte,
 		if err != nil {
 			return nil, fmt.Errorf("reading event %d: %w", seq, err)
 		}
-		if hash := sha256.Sum256(entry); passes(hash) {
+		if hash := sha256.Sum256(entry); matches(hash) {
 			found = append(found, HashedEvent{seq, hash})
 		}
 	}

@@ -139,8 +139,8 @@ func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
 func (f *Follower) beginBatch() {
 	c, share := f.store.config, max(1, f.store.followed())
 	f.fold.batchEvents = min(uint64(c.BatchEvents), f.limit-f.fold.state.size)
-	if cut := f.cut.Load(); cut > f.fold.state.size {
-		f.fold.batchEvents = min(f.fold.batchEvents, cut-f.fold.state.size)
+	if requested := f.requestedSize.Load(); requested > f.fold.state.size {
+		f.fold.batchEvents = min(f.fold.batchEvents, requested-f.fold.state.size)
 	}
 	f.fold.BatchSteps = c.BatchSteps
 	f.fold.state.partial = false
@@ -235,7 +235,7 @@ func (f *Follower) flushPending() error {
 		return fmt.Errorf("storing the index up to event %d: %w", stored.next.size, err)
 	}
 	f.publish(stored.next)
-	f.store.held.openCut(f, stored.next)
+	f.store.held.holdRequested(f, stored.next)
 	return nil
 }
 

@@ -28,9 +28,9 @@ type Follower struct {
 	err         error         // the error that stopped the goroutine; set before done is closed
 	limit       uint64        // number of events to fold; never changes
 	folded      time.Time     // when the last fold began; used by the goroutine
-	// cut is the size at which the batch must end because a caller of ReadSnapshotPart is waiting for the
+	// requestedSize is the size at which the batch must end because a caller of ReadSnapshotPart is waiting for the
 	// parts at that size. If it is 0, there is no such caller.
-	cut atomic.Uint64
+	requestedSize atomic.Uint64
 
 	// published is written by start and by the goroutine, even while the engine is being replaced.
 	// All goroutines read it.

@@ -192,13 +192,13 @@ func (s *heldViews) open(ctx context.Context, f *Follower, size uint64) (*heldVi
 		case size > 0 && v.latest > size:
 			err = ErrSizePassed
 		case size > v.latest: // ask the follower to end a batch at this size
-			f.cut.Store(size)
+			f.requestedSize.Store(size)
 		}
 		if err = errors.Join(err, v.Close()); err != nil {
 			return nil, err
 		}
 		if err := before.wait(ctx, f, size); err != nil {
-			f.cut.CompareAndSwap(size, 0)
+			f.requestedSize.CompareAndSwap(size, 0)
 			return nil, err
 		}
 	}
@@ -221,11 +221,11 @@ func (s *snapshot) wait(ctx context.Context, f *Follower, size uint64) error {
 	}
 }
 
-// openCut opens and holds a view of the current index if a caller of ReadSnapshotPart is waiting for
+// holdRequested opens and holds a view of the current index if a caller of ReadSnapshotPart is waiting for
 // its size. It is called in the follower's goroutine, between two batches. If too many snapshots are
 // held already, the waiting callers get ErrSizePassed.
-func (s *heldViews) openCut(f *Follower, now *snapshot) {
-	if now.partial || !f.cut.CompareAndSwap(now.size, 0) {
+func (s *heldViews) holdRequested(f *Follower, now *snapshot) {
+	if now.partial || !f.requestedSize.CompareAndSwap(now.size, 0) {
 		return
 	}
 	if v, err := f.LatestView(); err == nil {

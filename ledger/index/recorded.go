@@ -9,9 +9,9 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// markedEvery is the number of events in a block. The events in a block share one time mark and one
+// timeBlockEvents is the number of events in a block. The events in a block share one time mark and one
 // row that holds the times of all of them.
-const markedEvery = 64
+const timeBlockEvents = 64
 
 // recorded holds the times at which the events in the current block were recorded. Each time is
 // encoded as the number of microseconds since the previous one, the first as the number of
@@ -26,7 +26,7 @@ type recorded struct {
 // mark adds the time at which e was recorded to the current block. If e is the first event in a
 // block, mark also writes the block's time mark.
 func (f *Fold) mark(e *event.Event) {
-	r, at := &f.recorded, e.Seq%markedEvery
+	r, at := &f.recorded, e.Seq%timeBlockEvents
 	switch {
 	case at == 0:
 		f.Rows.Set(recordedMarkKey(f.Rows.Keys, nil, e.Time, e.Seq), nil)
@@ -40,7 +40,7 @@ func (f *Fold) mark(e *event.Event) {
 	micros := e.Time.UnixMicro()
 	r.encoded = binary.AppendVarint(r.encoded, micros-r.last)
 	r.last = micros
-	if r.events++; r.events == markedEvery {
+	if r.events++; r.events == timeBlockEvents {
 		f.writeRecorded()
 	}
 }
@@ -49,12 +49,12 @@ func (f *Fold) mark(e *event.Event) {
 // earlier fold stored.
 func (r *recorded) load(rows *rowstore.Writer, seq uint64) error {
 	*r = recorded{}
-	encoded, _, err := rows.GetStored(recordedBlockKey(rows.Keys, nil, seq/markedEvery))
+	encoded, _, err := rows.GetStored(recordedBlockKey(rows.Keys, nil, seq/timeBlockEvents))
 	if err != nil {
 		return err
 	}
 	times := timesReader{rest: encoded}
-	for ; r.events < seq%markedEvery; r.events++ {
+	for ; r.events < seq%timeBlockEvents; r.events++ {
 		if _, err := times.next(); err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (r *recorded) load(rows *rowstore.Writer, seq uint64) error {
 // written.
 func (f *Fold) writeRecorded() {
 	if r := &f.recorded; r.events > r.stored {
-		f.value = recordedBlockKey(f.Rows.Keys, f.value[:0], (f.state.size)/markedEvery)
+		f.value = recordedBlockKey(f.Rows.Keys, f.value[:0], (f.state.size)/timeBlockEvents)
 		f.Rows.Set(f.value, r.encoded)
 		r.stored = r.events
 	}
@@ -106,8 +106,8 @@ func (v *View) recordedIn(block uint64) (timesReader, error) {
 // RecordedAt returns the time at which the event at seq was recorded. seq must be below the view's
 // size.
 func (v *View) RecordedAt(seq uint64) (at time.Time, err error) {
-	times, err := v.recordedIn(seq / markedEvery)
-	for n := uint64(0); err == nil && n <= seq%markedEvery; n++ {
+	times, err := v.recordedIn(seq / timeBlockEvents)
+	for n := uint64(0); err == nil && n <= seq%timeBlockEvents; n++ {
 		at, err = times.next()
 	}
 	return at, err

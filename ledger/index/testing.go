@@ -40,4 +40,4 @@ func (f *Fold) FoldEntry(ctx context.Context, entry []byte) (err error) {
 var ErrNotEvent = errors.New("not an event")
 
 // HasWaiter reports whether a caller of ReadSnapshotPart is waiting for f to reach size.
-func HasWaiter(f *Follower, size uint64) bool { return f.cut.Load() == size }
+func HasWaiter(f *Follower, size uint64) bool { return f.requestedSize.Load() == size }

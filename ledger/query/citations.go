@@ -13,11 +13,11 @@ import (
 // Questions about citation sets (spec: Citation drift; Citation conflicts; Stale citations). None
 // of them takes States, because citation sets have no state.
 var citationQuestions = []Question{
-	{Path: "/citation-sets/drift", Takes: Pages | Proofs, Names: []string{"subject"}, Ask: asking(required("subject", "the subject of citation sets"), CitationDrift)},
-	{Path: "/citation-sets/conflicts", Takes: Pages | Proofs, Ask: plain(Conflicts)},
-	{Path: "/citation-sets/stale", Takes: Pages | Proofs, Names: []string{"source_id"}, Ask: asking(parseStale, StaleCitations)},
-	{Path: "/citation-sets/by-chunk/:hash", Takes: Pages | Proofs, Ask: asking(parseChunk, CitationsOfChunk)},
-	{Path: "/citation-sets/by-source/:source_id", Takes: Pages | Proofs, Ask: asking(parseSource, CitationsOfSource)},
+	{Path: "/citation-sets/drift", Takes: Pages | Proofs, Names: []string{"subject"}, Ask: askWith(required("subject", "the subject of citation sets"), CitationDrift)},
+	{Path: "/citation-sets/conflicts", Takes: Pages | Proofs, Ask: askWithoutParameters(Conflicts)},
+	{Path: "/citation-sets/stale", Takes: Pages | Proofs, Names: []string{"source_id"}, Ask: askWith(parseStale, StaleCitations)},
+	{Path: "/citation-sets/by-chunk/:hash", Takes: Pages | Proofs, Ask: askWith(parseChunk, CitationsOfChunk)},
+	{Path: "/citation-sets/by-source/:source_id", Takes: Pages | Proofs, Ask: askWith(parseSource, CitationsOfSource)},
 }
 
 // required returns the parse function of a question whose only parameter is required. what
@@ -138,8 +138,8 @@ func citedRow(v *View, s *citations.Set) wire.CitingRow {
 
 // Questions about sources (spec: Unregistered sources).
 var sourceQuestions = []Question{
-	{Path: "/sources", Takes: Pages | Proofs, Ask: plain(Sources)},
-	{Path: "/sources/:source_id", Takes: Proofs, Ask: asking(parseSource, SourceByID)},
+	{Path: "/sources", Takes: Pages | Proofs, Ask: askWithoutParameters(Sources)},
+	{Path: "/sources/:source_id", Takes: Proofs, Ask: askWith(parseSource, SourceByID)},
 }
 
 // Sources lists the sources that are or were registered.

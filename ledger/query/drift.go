@@ -25,8 +25,8 @@ import (
 
 // Questions about IPC records (spec: Runs; Causes).
 var driftQuestions = []Question{
-	{Path: "/drift/attribution", Takes: Proofs | Figures | Named, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("an IPC record"), Attribution)},
-	{Path: "/drift/timeline", Takes: Pages | States | Proofs | Seeds | Figures | Named, Values: groupings, Ask: asking(parseTimeline, Timeline)},
+	{Path: "/drift/attribution", Takes: Proofs | Figures | Named, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: askWith(parsePair("an IPC record"), Attribution)},
+	{Path: "/drift/timeline", Takes: Pages | States | Proofs | Seeds | Figures | Named, Values: groupings, Ask: askWith(parseTimeline, Timeline)},
 }
 
 // generation returns the members that are common to all rows about IPC records.
@@ -133,10 +133,10 @@ func attribute(v *View, pair RecordPair) (*wire.IPCChange, error) {
 	}
 	found := drift.CompareRuns(&a.IPC, &b.IPC, sets)
 	change := &wire.IPCChange{Cause: wire.Cause(found.Cause), OutputChanged: found.OutputChanged, Differences: differences(&found)}
-	if change.A, err = attributed(v, &a); err != nil {
+	if change.A, err = attributedRecord(v, &a); err != nil {
 		return nil, err
 	}
-	if change.B, err = attributed(v, &b); err != nil {
+	if change.B, err = attributedRecord(v, &b); err != nil {
 		return nil, err
 	}
 	for i := range found.Differences {
@@ -150,8 +150,8 @@ func attribute(v *View, pair RecordPair) (*wire.IPCChange, error) {
 	return change, nil
 }
 
-// attributed returns one of two compared records with its state and its mismatches.
-func attributed(v *View, r *records.IPCRecord) (wire.AttributedRecord, error) {
+// attributedRecord returns one of two compared records with its state and its mismatches.
+func attributedRecord(v *View, r *records.IPCRecord) (wire.AttributedRecord, error) {
 	row := wire.AttributedRecord{Generation: generation(v, r)}
 	state, err := records.State(v.View, r.Seq)
 	if err != nil {
@@ -290,7 +290,7 @@ func Reproduce(v *View, seq uint64, rerun func(*records.IPCRecord) (event.IPC, e
 		Record: generation(v, &recorded), IPCID: hashPair(recorded.IPCID, again.IPCID), OutputHash: hashPair(recorded.OutputHash, again.OutputHash),
 		Cause: wire.Cause(found.Cause), OutputChanged: found.OutputChanged, Differences: differences(&found),
 	}
-	answer.Says = verdict(answer) + found.Sentence()
+	answer.Summary = verdict(answer) + found.Sentence()
 	answer.TreeView, err = v.tree()
 	return answer, err
 }

@@ -12,13 +12,13 @@ import (
 
 // Questions about effects (spec: Causes).
 var effectQuestions = []Question{
-	{Path: "/drift/effects", Takes: Pages | States | Proofs | Seeds | Figures | Named, Names: []string{"variable", "a", "b", "totals"}, Ask: asking(parseEffects, Effects)},
+	{Path: "/drift/effects", Takes: Pages | States | Proofs | Seeds | Figures | Named, Names: []string{"variable", "a", "b", "totals"}, Ask: askWith(parseEffects, Effects)},
 }
 
 // EffectsQuery is a question about the effect of one variable.
 type EffectsQuery struct {
 	effects.Query
-	Few bool // the totals cover only the first pairs of the list, as figures about texts do
+	FirstPairsOnly bool // the totals cover only the first pairs of the list, as figures about texts do
 }
 
 // Effects lists the pairs of runs that differ in only one variable, and counts them.
@@ -26,11 +26,11 @@ func Effects(v *View, q EffectsQuery) (*wire.EffectsAnswer, error) {
 	q.AnyState, q.Seeded = v.AnyState, v.Seeded
 	var first effects.PairPage
 	var err error
-	if q.Few || v.Texts != nil && v.Page.After == nil {
+	if q.FirstPairsOnly || v.Texts != nil && v.Page.After == nil {
 		first, err = effects.FirstPage(v.Context, v.View, q.Query, figures.MaxPairs)
 	}
 	totals := first.Totals
-	if !q.Few && err == nil {
+	if !q.FirstPairsOnly && err == nil {
 		totals, err = v.Totals.Totals(v.Context, v.Log.Name(), v.View, q.Query)
 	}
 	if err != nil {
@@ -44,7 +44,7 @@ func Effects(v *View, q EffectsQuery) (*wire.EffectsAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := &wire.EffectsAnswer{RunPage: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.Changed, Unchanged: totals.Unchanged, Sample: q.Few && first.More}
+	answer := &wire.EffectsAnswer{RunPage: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.Changed, Unchanged: totals.Unchanged, Sample: q.FirstPairsOnly && first.More}
 	return answer, v.addEffectTexts(answer, &first)
 }
 
@@ -92,7 +92,7 @@ func parseEffects(p Parameters) (q EffectsQuery, err error) {
 	if q.A == q.B {
 		return q, invalid("b", `must differ from the parameter "a"`)
 	}
-	q.Few, err = p.ParseChoice("totals", "all", "first")
+	q.FirstPairsOnly, err = p.ParseChoice("totals", "all", "first")
 	return q, err
 }
 

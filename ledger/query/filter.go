@@ -23,8 +23,8 @@ type RecordFilter struct {
 	records.Filter
 	ByOccurrence bool // since, until and the order refer to the records' timestamps
 
-	parameters Parameters // the request's parameters, if prefixes is not empty
-	prefixes   []prefixed // hashes of which only the first digits are given; used by Resolve
+	parameters Parameters            // the request's parameters, if prefixes is not empty
+	prefixes   []hashPrefixParameter // hashes of which only the first digits are given; used by Resolve
 }
 
 // List returns a page of the records that the filter selects, newest first.
@@ -51,7 +51,7 @@ func ParseFilter(p Parameters) (f RecordFilter, unknown bool, err error) {
 		if !slices.Contains(filterNames, name) && !r.isValue(name) {
 			return f, true, r.unknown(name, r.ownNames(), slices.Collect(maps.Keys(p)))
 		}
-		if err := r.check(name, p[name]); err != nil {
+		if err := r.checkValue(name, p[name]); err != nil {
 			return f, false, err
 		}
 	}

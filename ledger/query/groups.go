@@ -15,9 +15,9 @@ import (
 // groupQuestions lists the questions about groups of runs (spec: Groups; Runs).
 var groupQuestions = []Question{
 	{Path: "/drift/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until", "sort", "min_runs", "min_outputs"},
-		AtHead: ranked, RefusedParameters: map[string]string{"seeded": "the counts of groups include runs without a seed; " +
-			"/drift/groups/{by}/{value} accepts it for the list of a group's runs"}, Ask: asking(parseGroups, Groups)},
-	{Path: "/drift/groups/:by/:value", Takes: Pages | States | Proofs | Seeds | Named, SecondCursor: "outputs_cursor", Ask: asking(groupInPath, GroupDetail)},
+		AtHead: usesRanking, RefusedParameters: map[string]string{"seeded": "the counts of groups include runs without a seed; " +
+			"/drift/groups/{by}/{value} accepts it for the list of a group's runs"}, Ask: askWith(parseGroups, Groups)},
+	{Path: "/drift/groups/:by/:value", Takes: Pages | States | Proofs | Seeds | Named, SecondCursor: "outputs_cursor", Ask: askWith(groupInPath, GroupDetail)},
 }
 
 // GroupsQuery selects and orders groups of runs.
@@ -71,9 +71,9 @@ func checkGrouping(by string) error {
 	return nil
 }
 
-// ranked reports whether the groups are listed in the order of a ranking, either because the
+// usesRanking reports whether the groups are listed in the order of a ranking, either because the
 // request asks for one or because its other parameters imply one.
-func ranked(p Parameters) bool { return p["sort"] != "" || impliedSort(p) != "" }
+func usesRanking(p Parameters) bool { return p["sort"] != "" || impliedSort(p) != "" }
 
 // impliedSort returns the sort order whose ranking finds the requested groups without reading all
 // the others, or "" if there is none. Rankings exist only for the head, so impliedSort also returns
@@ -116,7 +116,7 @@ func Groups(v *View, q GroupsQuery) (*wire.RunPage[wire.Group], error) {
 func groupRow(v *View, by string, g *groups.Group) wire.Group {
 	return wire.Group{
 		RowMembers: v.row(g.Last.Seq), By: by, Value: g.Value, Name: v.groupName(by, g.First.Seq, g.Last.Seq), Runs: g.Runs, DistinctOutputs: g.Outputs,
-		Stability: wire.Decimal(float64(g.Commonest) / float64(g.Runs)), EntropyBits: wire.Decimal(g.Entropy), Flips: g.Flips,
+		Stability: wire.Decimal(float64(g.MostCommon) / float64(g.Runs)), EntropyBits: wire.Decimal(g.Entropy), Flips: g.Flips,
 		FirstSeq: g.First.Seq, FirstTime: timeOf(g.First.Time), LastSeq: g.Last.Seq, LastTime: timeOf(g.Last.Time),
 	}
 }

@@ -17,19 +17,19 @@ import (
 // overviewQuestions lists the questions about a ledger as a whole: the values of its runs, the
 // outcomes of its records over time, and what a text can refer to (spec: Values; Rates; Search).
 var overviewQuestions = []Question{
-	{Path: "/drift/values", Takes: Pages | Proofs, Names: []string{"of"}, Ask: asking(parseValuesOf, RunValues)},
-	{Path: "/rates", Names: []string{"since", "until", "step"}, Ask: asking(parseRates, Rates)},
-	{Path: "/search", Takes: Proofs, Names: []string{"q"}, AlwaysNamed: true, Ask: asking(parseSearch, Search)},
+	{Path: "/drift/values", Takes: Pages | Proofs, Names: []string{"of"}, Ask: askWith(parseValuesOf, RunValues)},
+	{Path: "/rates", Names: []string{"since", "until", "step"}, Ask: askWith(parseRates, Rates)},
+	{Path: "/search", Takes: Proofs, Names: []string{"q"}, AlwaysNamed: true, Ask: askWith(parseSearch, Search)},
 }
 
-// listed contains the accepted values of the parameter "of".
-var listed = []string{"temperature", "max_tokens", groups.LabelNames}
+// valueNames contains the accepted values of the parameter "of".
+var valueNames = []string{"temperature", "max_tokens", groups.LabelNames}
 
 func parseValuesOf(p Parameters) (string, error) {
 	if !p.Has("of") {
 		return "", invalid("of", "is required: temperature, max_tokens or label")
 	}
-	return oneOf("of", p["of"], "", listed)
+	return oneOf("of", p["of"], "", valueNames)
 }
 
 // RunValues lists the values that runs in any state have for the given name, which is temperature
@@ -77,7 +77,7 @@ func tooManyPeriods(err error) error {
 }
 
 func rateRow(_ *View, r *rates.Rate) wire.RatePeriod {
-	row := wire.RatePeriod{Since: wire.Time(r.Since.Format(moment.Layout)), Until: wire.Time(r.Until.Format(moment.Layout)), Events: r.Below - r.From,
+	row := wire.RatePeriod{Since: wire.Time(r.Since.Format(moment.Layout)), Until: wire.Time(r.Until.Format(moment.Layout)), Events: r.End - r.From,
 		Mismatches: r.Mismatches, NoOutput: r.NoOutput, Drift: make(map[wire.Cause]uint64, len(r.Drift))}
 	if row.Events > 0 {
 		row.FirstSeq = &r.From

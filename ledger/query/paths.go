@@ -11,13 +11,13 @@ import (
 // pathQuestions lists the questions about paths, which have no state (spec: Path categories; Path
 // id collisions; Builds).
 var pathQuestions = []Question{
-	{Path: "/paths", Takes: Pages | Proofs, Ask: plain(Projects)},
-	{Path: "/paths/:project", Takes: Pages | Proofs, Names: []string{"status", "validated", "build"}, Ask: asking(parsePaths, Paths)},
-	{Path: "/paths/:project/builds", Takes: Pages | Proofs, Ask: asking(pathParameter("project"), Builds)},
-	{Path: "/paths/:project/builds/:build/gone", Takes: Pages | Proofs, Ask: asking(buildInPath, GonePaths)},
-	{Path: "/paths/:project/compare", Takes: Pages | Proofs, Names: []string{"a", "b", "status"}, Ask: asking(parseComparison, CompareBuilds)},
-	{Path: "/paths/:project/collisions", Takes: Pages | Proofs, Ask: asking(pathParameter("project"), Collisions)},
-	{Path: "/paths/:project/:path_id", Takes: Pages | Proofs, Ask: asking(pathInPath, PathHistory)},
+	{Path: "/paths", Takes: Pages | Proofs, Ask: askWithoutParameters(Projects)},
+	{Path: "/paths/:project", Takes: Pages | Proofs, Names: []string{"status", "validated", "build"}, Ask: askWith(parsePaths, Paths)},
+	{Path: "/paths/:project/builds", Takes: Pages | Proofs, Ask: askWith(pathParameter("project"), Builds)},
+	{Path: "/paths/:project/builds/:build/gone", Takes: Pages | Proofs, Ask: askWith(buildInPath, GonePaths)},
+	{Path: "/paths/:project/compare", Takes: Pages | Proofs, Names: []string{"a", "b", "status"}, Ask: askWith(parseComparison, CompareBuilds)},
+	{Path: "/paths/:project/collisions", Takes: Pages | Proofs, Ask: askWith(pathParameter("project"), Collisions)},
+	{Path: "/paths/:project/:path_id", Takes: Pages | Proofs, Ask: askWith(pathInPath, PathHistory)},
 }
 
 // Projects lists the projects that have paths. The seq of a row is the seq of the project's

@@ -16,8 +16,8 @@ import (
 // hashPrefix matches the beginning of a hash: 8 to 63 hexadecimal digits.
 var hashPrefix = regexp.MustCompile(`^[0-9a-f]{8,63}$`)
 
-// prefixed describes a parameter that contains only the first digits of a hash.
-type prefixed struct {
+// hashPrefixParameter describes a parameter that contains only the first digits of a hash.
+type hashPrefixParameter struct {
 	parameter string
 	hash      string // the name of the hash, such as input_hash
 	digits    string
@@ -60,7 +60,7 @@ func (r *Request) takePrefixes(p Parameters) {
 		case forms.Hash.Accepts(digits):
 			p[name] = algorithm + digits
 		case hashPrefix.MatchString(digits):
-			r.prefixes = append(r.prefixes, prefixed{name, hash, algorithm + digits})
+			r.prefixes = append(r.prefixes, hashPrefixParameter{name, hash, algorithm + digits})
 			p[name] = algorithm + digits + strings.Repeat("0", 64-len(digits))
 		}
 	}
@@ -81,7 +81,7 @@ func (r *Request) resolve(v *View) (err error) {
 
 // withHashes returns a copy of p in which each of the given prefixes is replaced with the complete
 // hash.
-func (v *View) withHashes(p Parameters, prefixes []prefixed) (_ Parameters, err error) {
+func (v *View) withHashes(p Parameters, prefixes []hashPrefixParameter) (_ Parameters, err error) {
 	p = maps.Clone(p)
 	for _, one := range prefixes {
 		if p[one.parameter], err = v.hashWith(&one); err != nil {
@@ -110,7 +110,7 @@ const maxCandidates = 8
 
 // hashWith returns the only hash that begins with the digits of p. The error is an *Error if no
 // hash or more than one begins with them, or if there are too many hashes to search.
-func (v *View) hashWith(p *prefixed) (string, error) {
+func (v *View) hashWith(p *hashPrefixParameter) (string, error) {
 	candidates, err := prefix.Find(v.Context, v.View, p.hash, p.digits)
 	switch {
 	case errors.Is(err, prefix.ErrTooMany):

@@ -7,8 +7,8 @@ import (
 
 // producerQuestions lists the questions about producers (spec: Producers).
 var producerQuestions = []Question{
-	{Path: "/producers", Takes: Pages | Proofs, Ask: plain(Producers)},
-	{Path: "/producers/:id", Takes: Pages | Proofs, Ask: asking(pathParameter("id"), ProducerByID)},
+	{Path: "/producers", Takes: Pages | Proofs, Ask: askWithoutParameters(Producers)},
+	{Path: "/producers/:id", Takes: Pages | Proofs, Ask: askWith(pathParameter("id"), ProducerByID)},
 }
 
 // Producers lists the producers that number their records.

@@ -67,9 +67,9 @@ const (
 // answer has a type from client/wire or is a value with an AppendJSON method.
 type ParseFunc func(Parameters) (func(*View) (any, error), error)
 
-// asking returns an Ask function that parses the parameters with parse and passes the result to
+// askWith returns an Ask function that parses the parameters with parse and passes the result to
 // answer.
-func asking[P, A any](parse func(Parameters) (P, error), answer func(*View, P) (A, error)) ParseFunc {
+func askWith[P, A any](parse func(Parameters) (P, error), answer func(*View, P) (A, error)) ParseFunc {
 	return func(p Parameters) (func(*View) (any, error), error) {
 		typed, err := parse(p)
 		if err != nil {
@@ -79,8 +79,8 @@ func asking[P, A any](parse func(Parameters) (P, error), answer func(*View, P) (
 	}
 }
 
-// plain returns an Ask function for a question that has no parameters of its own.
-func plain[A any](answer func(*View) (A, error)) ParseFunc {
+// askWithoutParameters returns an Ask function for a question that has no parameters of its own.
+func askWithoutParameters[A any](answer func(*View) (A, error)) ParseFunc {
 	return func(Parameters) (func(*View) (any, error), error) {
 		return func(v *View) (any, error) { return answer(v) }, nil
 	}
@@ -110,7 +110,7 @@ type Request struct {
 	ask   func(*View) (any, error)
 
 	parameters Parameters
-	prefixes   []prefixed
+	prefixes   []hashPrefixParameter
 }
 
 // Limit returns the number of rows of a page, or 0 if the answer is not a page.
@@ -174,7 +174,7 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 		case !utf8.ValidString(values[0]):
 			return nil, invalid(name, "must be valid UTF-8")
 		}
-		if err := r.check(name, p[name]); err != nil {
+		if err := r.checkValue(name, p[name]); err != nil {
 			return nil, err
 		}
 	}
@@ -234,9 +234,9 @@ func (r *Request) unknown(name string, names, given []string) error {
 	return invalid(name, "unknown query parameter; the known ones are %s", strings.Join(slices.Compact(names), ", "))
 }
 
-// check checks that a parameter's value has the right form. Most parameters must not be empty,
+// checkValue checks that a parameter's value has the right form. Most parameters must not be empty,
 // because an empty value usually comes from an unset variable in a script.
-func (r *Request) check(name, value string) error {
+func (r *Request) checkValue(name, value string) error {
 	if !r.isValue(name) {
 		if value == "" {
 			return invalid(name, "must not be empty")

@@ -19,9 +19,9 @@ import (
 // recordQuestions lists the questions about records of all kinds (spec: Lists of records;
 // Requests).
 var recordQuestions = []Question{
-	{Path: "/records", Takes: Pages | Proofs | Named, Names: append(slices.Clone(filterNames), "events"), Values: filterValues, Ask: asking(parseRecords, Records)},
-	{Path: "/records/:seq", Takes: Proofs, Names: []string{"derive"}, Seqs: []string{"seq"}, Ask: asking(parseRecord, RecordBySeq)},
-	{Path: "/runs/:run_id", Takes: Pages | Proofs | Named, Names: []string{"state"}, Ask: asking(parseRun, RecordsOfRun)},
+	{Path: "/records", Takes: Pages | Proofs | Named, Names: append(slices.Clone(filterNames), "events"), Values: filterValues, Ask: askWith(parseRecords, Records)},
+	{Path: "/records/:seq", Takes: Proofs, Names: []string{"derive"}, Seqs: []string{"seq"}, Ask: askWith(parseRecord, RecordBySeq)},
+	{Path: "/runs/:run_id", Takes: Pages | Proofs | Named, Names: []string{"state"}, Ask: askWith(parseRun, RecordsOfRun)},
 }
 
 // RecordRow is a [wire.ListedRecord] whose hashes and labels are raw JSON copied from the event.

@@ -21,12 +21,12 @@ import (
 // runDAGQuestions lists the questions about run-DAGs (spec: Run-DAG comparison; Divergence; Cache
 // lookups; Failure counts; Groups of run-DAGs).
 var runDAGQuestions = []Question{
-	{Path: "/run-dags", Takes: Pages | States | Proofs | Named, Names: []string{"since", "until"}, Values: runValues, Ask: asking(parseRuns, RunDAGs)},
-	{Path: "/run-dags/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until", "min_runs"}, AtHead: recentRuns, Ask: asking(parseRunGroups, RunDAGGroups)},
-	{Path: "/run-dags/compare", Takes: Proofs, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: asking(parsePair("a run-DAG"), CompareRunDAGs)},
-	{Path: "/run-dags/divergence", Takes: Pages | States | Proofs, Names: []string{"question_hash"}, Ask: asking(hash("question_hash"), Divergence)},
-	{Path: "/run-dags/failures", Takes: States, Names: []string{"since", "until", "periods", "step"}, Ask: asking(parseFailures, Failures)},
-	{Path: "/run-dags/by-cache-key/:key", Takes: Proofs, Ask: asking(hash("key"), RunDAGByCacheKey)},
+	{Path: "/run-dags", Takes: Pages | States | Proofs | Named, Names: []string{"since", "until"}, Values: runValues, Ask: askWith(parseRuns, RunDAGs)},
+	{Path: "/run-dags/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until", "min_runs"}, AtHead: recentRuns, Ask: askWith(parseRunGroups, RunDAGGroups)},
+	{Path: "/run-dags/compare", Takes: Proofs, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: askWith(parsePair("a run-DAG"), CompareRunDAGs)},
+	{Path: "/run-dags/divergence", Takes: Pages | States | Proofs, Names: []string{"question_hash"}, Ask: askWith(hash("question_hash"), Divergence)},
+	{Path: "/run-dags/failures", Takes: States, Names: []string{"since", "until", "periods", "step"}, Ask: askWith(parseFailures, Failures)},
+	{Path: "/run-dags/by-cache-key/:key", Takes: Proofs, Ask: askWith(hash("key"), RunDAGByCacheKey)},
 }
 
 // StageProof is the question that asks for the proof of a stage (spec: Stage proofs). It has no

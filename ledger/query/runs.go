@@ -14,7 +14,7 @@ import (
 // runQuestions lists the questions about all records that have the same run_id (spec: Comparing
 // runs).
 var runQuestions = []Question{
-	{Path: "/runs/compare", Takes: States | Proofs, Names: []string{"a", "b"}, Ask: asking(parseRunPair, CompareRuns)},
+	{Path: "/runs/compare", Takes: States | Proofs, Names: []string{"a", "b"}, Ask: askWith(parseRunPair, CompareRuns)},
 }
 
 // RunPair holds the run_ids of two runs to compare.
@@ -38,34 +38,34 @@ func CompareRuns(v *View, pair RunPair) (*wire.RunsComparison, error) {
 	if answer.B, err = recordsOfRun(v, "b", pair.B); err != nil {
 		return nil, err
 	}
-	var says []string
+	var summaries []string
 	a, b := &answer.A, &answer.B
 	if a.IPCRecord != nil && b.IPCRecord != nil {
 		if answer.IPCRecords, err = attribute(v, RecordPair{*a.IPCRecord, *b.IPCRecord}); err != nil {
 			return nil, err
 		}
 		answer.Cause = &answer.IPCRecords.Cause
-		says = append(says, answer.IPCRecords.Summary)
+		summaries = append(summaries, answer.IPCRecords.Summary)
 	}
 	if a.RunDAG != nil && b.RunDAG != nil {
 		if answer.RunDAGs, err = compareRunDAGs(v, RecordPair{*a.RunDAG, *b.RunDAG}); err != nil {
 			return nil, err
 		}
-		says = append(says, answer.RunDAGs.Summary)
+		summaries = append(summaries, answer.RunDAGs.Summary)
 	}
 	if err := compareSets(v, answer); err != nil {
 		return nil, err
 	}
 	if answer.CitationSets != nil {
-		says = append(says, answer.CitationSets.Summary)
+		summaries = append(summaries, answer.CitationSets.Summary)
 	}
-	if len(says) == 0 {
-		says = append(says, "The two runs have no kind of record in common.")
+	if len(summaries) == 0 {
+		summaries = append(summaries, "The two runs have no kind of record in common.")
 	}
 	if answer.SourcesChanged {
-		says = append(says, "A cited source no longer has the same chunks.")
+		summaries = append(summaries, "A cited source no longer has the same chunks.")
 	}
-	answer.Summary = strings.Join(says, " ")
+	answer.Summary = strings.Join(summaries, " ")
 	answer.TreeView, err = v.tree()
 	return answer, err
 }

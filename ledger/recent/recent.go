@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// most is the maximum number of checkpoints that are kept.
-const most = 1024
+// maxCheckpoints is the maximum number of checkpoints that are kept.
+const maxCheckpoints = 1024
 
 // Checkpoints holds the last checkpoints of a ledger, by size. The zero Checkpoints is ready to use.
 // Its methods are safe for concurrent use.
@@ -22,7 +22,7 @@ type Checkpoints struct {
 func (c *Checkpoints) Add(size uint64, note []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.sizes) == most {
+	if len(c.sizes) == maxCheckpoints {
 		c.sizes, c.notes = slices.Delete(c.sizes, 0, 1), slices.Delete(c.notes, 0, 1)
 	}
 	c.sizes, c.notes = append(c.sizes, size), append(c.notes, note)

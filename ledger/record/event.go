@@ -42,18 +42,18 @@ func IsLedgerName[T string | []byte](name T) bool { return ledgerName.MatchStrin
 // bytes), a colon, and a claim (up to 255 bytes).
 const maxActor = 5 + 64 + 1 + 255
 
-// unseen lists the classes of invisible characters that an actor must not contain. Unassigned code
+// invisibleCharacters lists the classes of invisible characters that an actor must not contain. Unassigned code
 // points are allowed, because later versions of Unicode may assign them.
-var unseen = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp}
+var invisibleCharacters = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp}
 
 // IsActor reports whether name is well formed as an event's actor: 1 to maxActor bytes of valid
 // UTF-8, without invisible characters, without spaces other than U+0020, and without spaces at either
 // end. It does not check that a token, certificate, or subject of this name exists.
 func IsActor(name []byte) bool {
-	odd := func(r rune) bool {
-		return r == utf8.RuneError || unicode.In(r, unseen...) || unicode.Is(unicode.Zs, r) && r != ' '
+	isInvalid := func(r rune) bool {
+		return r == utf8.RuneError || unicode.In(r, invisibleCharacters...) || unicode.Is(unicode.Zs, r) && r != ' '
 	}
-	return len(name) > 0 && len(name) <= maxActor && !bytes.ContainsFunc(name, odd) && len(bytes.TrimSpace(name)) == len(name)
+	return len(name) > 0 && len(name) <= maxActor && !bytes.ContainsFunc(name, isInvalid) && len(bytes.TrimSpace(name)) == len(name)
 }
 
 // AppendBody appends the event body to dst, up to the members that the sequencer adds (spec: Event

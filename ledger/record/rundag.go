@@ -200,7 +200,7 @@ func (g *runDAG) checkRepeated(name string, claimed, effective []byte, fromConte
 func (g *runDAG) preflightHash(o, arguments strict.Object) []byte {
 	computed := g.r.preflightHash(arguments)
 	dag := o.InnerObject("dag", o.Member("dag"))
-	beside := g.r.preflightHash(dag)
+	dagHash := g.r.preflightHash(dag)
 	from := arguments
 	if computed == nil {
 		from = dag
@@ -209,10 +209,10 @@ func (g *runDAG) preflightHash(o, arguments strict.Object) []byte {
 		g.PreflightGeneration = rules.PreflightGeneration(payload, maxStage)
 	}
 	if computed == nil {
-		return beside
+		return dagHash
 	}
-	if beside != nil {
-		g.r.check(rules.PreflightCheck, beside, computed)
+	if dagHash != nil {
+		g.r.check(rules.PreflightCheck, dagHash, computed)
 	}
 	return computed
 }
@@ -328,10 +328,10 @@ func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
 	return id
 }
 
-// found returns the distinct texts in lists that satisfy the predicate is, in sorted order. It
+// distinctMatches returns the distinct texts in lists that satisfy the predicate is, in sorted order. It
 // returns nil if there are none or more than fields.MaxFound.
-func found(is func([]byte) bool, lists ...[][]byte) [][]byte {
-	all := slices.DeleteFunc(slices.Concat(lists...), func(text []byte) bool { return !is(text) })
+func distinctMatches(valid func([]byte) bool, lists ...[][]byte) [][]byte {
+	all := slices.DeleteFunc(slices.Concat(lists...), func(text []byte) bool { return !valid(text) })
 	slices.SortFunc(all, bytes.Compare)
 	if all = slices.CompactFunc(all, bytes.Equal); len(all) == 0 || len(all) > fields.MaxFound {
 		return nil

@@ -317,8 +317,8 @@ type dimension struct {
 // fields of the event.
 func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions strict.Object, cacheKey []byte) {
 	stages := stageNames(g.nodes)
-	g.DocumentRoots = found(rules.IsDigest, g.roots)
-	g.EvidenceIDs = found(rules.IsEvidenceID, g.evidence, g.cited)
+	g.DocumentRoots = distinctMatches(rules.IsDigest, g.roots)
+	g.EvidenceIDs = distinctMatches(rules.IsEvidenceID, g.evidence, g.cited)
 	g.Shape, g.Preflight = []byte(rules.RunShape(stages)), []byte(rules.PreflightOf(stages))
 	for _, n := range g.nodes {
 		g.Stages = append(g.Stages, fields.NamedHash{Name: []byte(n.stage), Hash: n.hash})

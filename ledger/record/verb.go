@@ -60,22 +60,22 @@ var lineVerbs = [...]Kind{RecordStateChanged, PathValidated, Note}
 
 // parseVerbLine decodes a line of a batch that is a state change or a note.
 func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
-	var said fields.Verb
-	var about *uint64
+	var verb fields.Verb
+	var recordSeq *uint64
 	var read func(strict.Object)
 	names := []string{"record_seq"}
 	if kind == Note {
 		f := new(fields.Note)
-		said, about, names = f, &f.RecordSeq, append(names, noteNames...)
+		verb, recordSeq, names = f, &f.RecordSeq, append(names, noteNames...)
 		read = func(o strict.Object) { readNote(o, f) }
 	} else {
 		f := new(fields.StateChange)
-		said, about, names = f, &f.RecordSeq, append(names, stateNames...)
+		verb, recordSeq, names = f, &f.RecordSeq, append(names, stateNames...)
 		read = func(o strict.Object) { readStateChange(o, f) }
 	}
 	err := parseRequest(line, "record", func(o strict.Object) {
 		if seq := o.Seq("record_seq"); seq != nil {
-			*about = *seq
+			*recordSeq = *seq
 		} else if !o.Member("record_seq").IsGiven() {
 			o.ReportMissing("record_seq")
 		}
@@ -84,8 +84,8 @@ func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := newVerb(kind, said)
-	v.RecordSeq = *about
+	v := newVerb(kind, verb)
+	v.RecordSeq = *recordSeq
 	return v, nil
 }
 

@@ -70,9 +70,9 @@ func testDamage(t *testing.T, size int, mutations []mutation) {
 	}
 }
 
-// flip returns a mutation that changes one bit of the byte at offset at in an entry. If at is less
+// flipBit returns a mutation that changes one bit of the byte at offset at in an entry. If at is less
 // than 32, that byte is part of the entry's prev_event_hash.
-func flip(seq, at int) func(*testing.T, *memory) {
+func flipBit(seq, at int) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) {
 		m.entries[seq] = slices.Clone(m.entries[seq])
 		m.entries[seq][at] ^= 1
@@ -106,9 +106,9 @@ func swap(seq int) func(*testing.T, *memory) {
 	}
 }
 
-// edit returns a mutation that replaces text in the body of an entry and recomputes the chain, the
+// editBody returns a mutation that replaces text in the body of an entry and recomputes the chain, the
 // tiles, and the checkpoint, so that only the event is damaged.
-func edit(seq int, from, to string) func(*testing.T, *memory) {
+func editBody(seq int, from, to string) func(*testing.T, *memory) {
 	return func(t *testing.T, m *memory) {
 		require.Contains(t, string(m.entries[seq]), from)
 		m.entries[seq] = bytes.Replace(m.entries[seq], []byte(from), []byte(to), 1)
@@ -117,18 +117,18 @@ func edit(seq int, from, to string) func(*testing.T, *memory) {
 	}
 }
 
-// reword is like edit, but also recomputes the event's digest, which covers the replaced text.
-func reword(seq int, from, to string) func(*testing.T, *memory) {
-	return then(edit(seq, from, to), func(t *testing.T, m *memory) {
+// editBodyAndDigest is like edit, but also recomputes the event's digest, which covers the replaced text.
+func editBodyAndDigest(seq int, from, to string) func(*testing.T, *memory) {
+	return inOrder(editBody(seq, from, to), func(t *testing.T, m *memory) {
 		var d pyjson.Document
 		require.NoError(t, d.Parse(m.entries[seq][proofs.HashSize:]))
 		r := d.Root().Member("record")
-		edit(seq, string(r.Member("digest").Text()), fmt.Sprintf("%x", digestOf(r, "digest", "idempotency_key")))(t, m)
+		editBody(seq, string(r.Member("digest").Text()), fmt.Sprintf("%x", digestOf(r, "digest", "idempotency_key")))(t, m)
 	})
 }
 
-// then returns a mutation that makes several changes in order.
-func then(changes ...func(*testing.T, *memory)) func(*testing.T, *memory) {
+// inOrder returns a mutation that makes several changes in order.
+func inOrder(changes ...func(*testing.T, *memory)) func(*testing.T, *memory) {
 	return func(t *testing.T, m *memory) {
 		for _, change := range changes {
 			change(t, m)
@@ -145,22 +145,22 @@ func relink(seq int) func(*testing.T, *memory) {
 
 func TestChangedEntries(t *testing.T) {
 	testDamage(t, 700, []mutation{
-		{"first", flip(0, 42), KindEntry, 0, ""},
-		{"body", flip(100, 42), KindEntry, 100, ""},
-		{"prev", flip(100, 3), KindEntry, 100, ""},
-		{"last of a tile", flip(255, 42), KindEntry, 255, ""},
-		{"first of a tile", flip(256, 42), KindEntry, 256, ""},
-		{"last", flip(699, 42), KindEntry, 699, ""},
+		{"first", flipBit(0, 42), KindEntry, 0, ""},
+		{"body", flipBit(100, 42), KindEntry, 100, ""},
+		{"prev", flipBit(100, 3), KindEntry, 100, ""},
+		{"last of a tile", flipBit(255, 42), KindEntry, 255, ""},
+		{"first of a tile", flipBit(256, 42), KindEntry, 256, ""},
+		{"last", flipBit(699, 42), KindEntry, 699, ""},
 		{"shortened", func(_ *testing.T, m *memory) { m.entries[9] = m.entries[9][:60] }, KindEntry, 9, ""},
 		{"emptied", func(_ *testing.T, m *memory) { m.entries[9] = []byte{} }, KindEntry, 9, ""},
 		{"too long", func(_ *testing.T, m *memory) { m.entries[9] = make([]byte, proofs.MaxEntry+1) }, KindEntry, 9, ""},
 		{"swapped pair", swap(100), KindEntry, 100, ""},
 		{"swapped over a tile's end", swap(255), KindEntry, 255, ""},
 		{"swapped last pair", swap(698), KindEntry, 698, ""},
-		{"rewritten with the chain", then(flip(100, 42), relink(100)), KindEntry, 100, ""},
-		{"changed, and a tile too", then(flip(100, 42), flipTile(1, 0, 0)), KindEntry, 100, ""},
-		{"prev changed, and a tile too, chain after it rewritten", then(flip(100, 3), relink(100), flipTile(1, 0, 0)), KindEntry, 100, ""},
-		{"changed, and the next missing", then(flip(100, 42), flipTile(1, 0, 0),
+		{"rewritten with the chain", inOrder(flipBit(100, 42), relink(100)), KindEntry, 100, ""},
+		{"changed, and a tile too", inOrder(flipBit(100, 42), flipTile(1, 0, 0)), KindEntry, 100, ""},
+		{"prev changed, and a tile too, chain after it rewritten", inOrder(flipBit(100, 3), relink(100), flipTile(1, 0, 0)), KindEntry, 100, ""},
+		{"changed, and the next missing", inOrder(flipBit(100, 42), flipTile(1, 0, 0),
 			func(_ *testing.T, m *memory) { m.entries[101] = nil }), KindEntry, 100, ""},
 	})
 }
@@ -170,19 +170,19 @@ func TestChangedEntries(t *testing.T) {
 func TestRewrittenLog(t *testing.T) {
 	testDamage(t, 512, []mutation{{"from entry 302", func(t *testing.T, m *memory) {
 		above, signed := m.tiles[tileID{1, 0}], m.head.Checkpoint
-		edit(302, `"lab"`, `"lob"`)(t, m)
+		editBody(302, `"lab"`, `"lob"`)(t, m)
 		m.tiles[tileID{1, 0}], m.head.Checkpoint = above, signed
 	}, KindEntry, 256, ""}})
 }
 
 func TestBrokenChains(t *testing.T) {
 	testDamage(t, 700, []mutation{
-		{"link changed with the tree", then(flip(100, 3), retile), KindChain, 100, ""},
-		{"link changed with tree and signature", then(flip(100, 3), seal), KindChain, 100, ""},
-		{"link of the first", then(flip(0, 3), seal), KindChain, 0, ""},
-		{"body changed with the tree", then(flip(100, 42), retile), KindChain, 101, ""},
-		{"body changed with the tree, end of a tile", then(flip(255, 42), retile), KindChain, 256, ""},
-		{"swapped pair with tree and signature", then(swap(100), seal), KindChain, 100, ""},
+		{"link changed with the tree", inOrder(flipBit(100, 3), retile), KindChain, 100, ""},
+		{"link changed with tree and signature", inOrder(flipBit(100, 3), seal), KindChain, 100, ""},
+		{"link of the first", inOrder(flipBit(0, 3), seal), KindChain, 0, ""},
+		{"body changed with the tree", inOrder(flipBit(100, 42), retile), KindChain, 101, ""},
+		{"body changed with the tree, end of a tile", inOrder(flipBit(255, 42), retile), KindChain, 256, ""},
+		{"swapped pair with tree and signature", inOrder(swap(100), seal), KindChain, 100, ""},
 		{"entry removed with tree and signature", func(t *testing.T, m *memory) {
 			m.entries = slices.Delete(m.entries, 100, 101)
 			m.head.Size--
@@ -227,7 +227,7 @@ func TestDamageInLargeLog(t *testing.T) {
 	testDamage(t, 65536+300, []mutation{
 		{"full tile of level 1", flipTile(1, 0, 200), KindTile, 200 * 256, "tile/1/000"},
 		{"level 2", flipTile(2, 0, 0), KindTile, 0, "tile/2/000.p/1"},
-		{"entry below a full tile", flip(60_000, 42), KindEntry, 60_000, ""},
+		{"entry below a full tile", flipBit(60_000, 42), KindEntry, 60_000, ""},
 		{"tile below a full tile", flipTile(0, 200, 5), KindTile, 200*256 + 5, "tile/0/200"},
 	})
 }
@@ -268,7 +268,7 @@ func TestReplacedCheckpoints(t *testing.T) {
 		}, KindSignature, 700, ""},
 		{"rewritten log and tiles", func(t *testing.T, m *memory) {
 			signed := m.head.Checkpoint
-			edit(101, `"lab"`, `"lob"`)(t, m)
+			editBody(101, `"lab"`, `"lob"`)(t, m)
 			m.head.Checkpoint = signed
 		}, KindRoot, 700, ""},
 	})
@@ -287,16 +287,16 @@ func TestDamagedContentAndKeys(t *testing.T) {
 		{"altered", func(_ *testing.T, m *memory) { m.contents[digest(99)] = []byte("output 98") }, KindContent, 99, ""},
 		{"missing", func(_ *testing.T, m *memory) { delete(m.contents, digest(99)) }, KindContent, 99, ""},
 		{"shared, missing", func(_ *testing.T, m *memory) { delete(m.contents, sha256.Sum256([]byte(systemPrompt))) }, KindContent, 3, ""},
-		{"size wrong", edit(99, `"size":9`, `"size":8`), KindContent, 99, ""},
-		{"size of shared content wrong", edit(99, `"size":17`, `"size":18`), KindContent, 99, ""},
-		{"digest malformed", edit(99, `"sha256":"`, `"sha256":"F`), KindEvent, 99, ""},
-		{"size malformed", edit(99, `"size":9`, `"size":9.0`), KindEvent, 99, ""},
+		{"size wrong", editBody(99, `"size":9`, `"size":8`), KindContent, 99, ""},
+		{"size of shared content wrong", editBody(99, `"size":17`, `"size":18`), KindContent, 99, ""},
+		{"digest malformed", editBody(99, `"sha256":"`, `"sha256":"F`), KindEvent, 99, ""},
+		{"size malformed", editBody(99, `"size":9`, `"size":9.0`), KindEvent, 99, ""},
 		{"key missing", func(_ *testing.T, m *memory) { delete(m.keys, testKey(100)) }, KindKey, 100, ""},
 		{"key of another event", func(_ *testing.T, m *memory) { m.keys[testKey(100)] = m.keys[testKey(95)] }, KindKey, 100, ""},
 		{"key of another record", func(_ *testing.T, m *memory) { m.keys[testKey(100)] = Claim{Seq: 100} }, KindKey, 100, ""},
-		{"key malformed", edit(100, `"idempotency_key":"`, `"idempotency_key":"0`), KindEvent, 100, ""},
-		{"refusal names another", edit(98, `"first_seq":95`, `"first_seq":94`), KindKey, 98, ""},
-		{"refusal names itself", edit(98, `"first_seq":95`, `"first_seq":98`), KindEvent, 98, ""},
+		{"key malformed", editBody(100, `"idempotency_key":"`, `"idempotency_key":"0`), KindEvent, 100, ""},
+		{"refusal names another", editBody(98, `"first_seq":95`, `"first_seq":94`), KindKey, 98, ""},
+		{"refusal names itself", editBody(98, `"first_seq":95`, `"first_seq":98`), KindEvent, 98, ""},
 	})
 	m := newMemory(t, 300)
 	delete(m.contents, digest(99))
@@ -308,37 +308,37 @@ func TestDamagedContentAndKeys(t *testing.T) {
 // WalkLog reports events that violate the specification, even if the log's own key signed them.
 func TestDamagedEvents(t *testing.T) {
 	testDamage(t, 300, []mutation{
-		{"not JSON", edit(100, `{"actor"`, `["actor"`), KindEvent, 100, ""},
-		{"not canonical", edit(100, `{"actor"`, `{ "actor"`), KindEvent, 100, ""},
-		{"lone surrogate", edit(100, `"lab"`, `"\ud800"`), KindEvent, 100, ""},
+		{"not JSON", editBody(100, `{"actor"`, `["actor"`), KindEvent, 100, ""},
+		{"not canonical", editBody(100, `{"actor"`, `{ "actor"`), KindEvent, 100, ""},
+		{"lone surrogate", editBody(100, `"lab"`, `"\ud800"`), KindEvent, 100, ""},
 		{"not an object", func(t *testing.T, m *memory) {
 			m.entries[100] = append(slices.Clone(m.entries[100][:32]), "[]"...)
-			then(relink(100), seal)(t, m)
+			inOrder(relink(100), seal)(t, m)
 		}, KindEvent, 100, ""},
-		{"seq", edit(100, `"seq":100`, `"seq":101`), KindEvent, 100, ""},
-		{"seq a fraction", edit(100, `"seq":100`, `"seq":100.0`), KindEvent, 100, ""},
-		{"version", edit(100, `"v":1`, `"v":2`), KindEvent, 100, ""},
-		{"rules", edit(100, `"rules":1`, `"rules":2`), KindEvent, 100, ""},
-		{"ledger", edit(100, `"default"`, `"other"`), KindEvent, 100, ""},
-		{"no ledger", edit(100, `"ledger":"default",`, ``), KindEvent, 100, ""},
-		{"actor", edit(100, `"actor":"lab"`, `"actor":1`), KindEvent, 100, ""},
-		{"kind", edit(100, `"ipc_record"`, `null`), KindEvent, 100, ""},
-		{"checks", edit(101, `"checks":{"input_hash":{"result":"claimed"}}`, `"checks":[]`), KindEvent, 101, ""},
-		{"checks of no record", edit(0, `"checks":{}`, `"checks":{"a":{"result":"match"}}`), KindEvent, 0, ""},
-		{"earlier", edit(100, `05.000100Z`, `05.000098Z`), KindEvent, 100, ""},
-		{"time without microseconds", edit(100, `05.000100Z`, `05Z`), KindEvent, 100, ""},
-		{"time with a comma", edit(100, `05.000100Z`, `05,000100Z`), KindEvent, 100, ""},
-		{"time of another zone", edit(100, `05.000100Z`, `05.000100+00:00`), KindEvent, 100, ""},
-		{"no such day", edit(100, `2026-01-02`, `2026-02-30`), KindEvent, 100, ""},
-		{"no time in the first event", edit(0, `2026-01-02T03:04:05.000000Z`, ``), KindEvent, 0, ""},
-		{"created again", edit(101, `"ipc_record"`, `"ledger_created"`), KindEvent, 101, ""},
-		{"not created", edit(0, `"ledger_created"`, `"ipc_record"`), KindEvent, 0, ""},
-		{"of another origin", edit(0, `"origin":"`, `"origin":"x`), KindEvent, 0, ""},
-		{"of another key", edit(0, `"verifier_key":"`, `"verifier_key":"x`), KindEvent, 0, ""},
+		{"seq", editBody(100, `"seq":100`, `"seq":101`), KindEvent, 100, ""},
+		{"seq a fraction", editBody(100, `"seq":100`, `"seq":100.0`), KindEvent, 100, ""},
+		{"version", editBody(100, `"v":1`, `"v":2`), KindEvent, 100, ""},
+		{"rules", editBody(100, `"rules":1`, `"rules":2`), KindEvent, 100, ""},
+		{"ledger", editBody(100, `"default"`, `"other"`), KindEvent, 100, ""},
+		{"no ledger", editBody(100, `"ledger":"default",`, ``), KindEvent, 100, ""},
+		{"actor", editBody(100, `"actor":"lab"`, `"actor":1`), KindEvent, 100, ""},
+		{"kind", editBody(100, `"ipc_record"`, `null`), KindEvent, 100, ""},
+		{"checks", editBody(101, `"checks":{"input_hash":{"result":"claimed"}}`, `"checks":[]`), KindEvent, 101, ""},
+		{"checks of no record", editBody(0, `"checks":{}`, `"checks":{"a":{"result":"match"}}`), KindEvent, 0, ""},
+		{"earlier", editBody(100, `05.000100Z`, `05.000098Z`), KindEvent, 100, ""},
+		{"time without microseconds", editBody(100, `05.000100Z`, `05Z`), KindEvent, 100, ""},
+		{"time with a comma", editBody(100, `05.000100Z`, `05,000100Z`), KindEvent, 100, ""},
+		{"time of another zone", editBody(100, `05.000100Z`, `05.000100+00:00`), KindEvent, 100, ""},
+		{"no such day", editBody(100, `2026-01-02`, `2026-02-30`), KindEvent, 100, ""},
+		{"no time in the first event", editBody(0, `2026-01-02T03:04:05.000000Z`, ``), KindEvent, 0, ""},
+		{"created again", editBody(101, `"ipc_record"`, `"ledger_created"`), KindEvent, 101, ""},
+		{"not created", editBody(0, `"ledger_created"`, `"ipc_record"`), KindEvent, 0, ""},
+		{"of another origin", editBody(0, `"origin":"`, `"origin":"x`), KindEvent, 0, ""},
+		{"of another key", editBody(0, `"verifier_key":"`, `"verifier_key":"x`), KindEvent, 0, ""},
 	})
 	require.Nil(t, func() *Damage {
 		m := newMemory(t, 300)
-		edit(100, `05.000100Z`, `05.000099Z`)(t, m)
+		editBody(100, `05.000100Z`, `05.000099Z`)(t, m)
 		return walked(t, m).Damage
 	}(), "two events at one time")
 
@@ -375,7 +375,7 @@ func TestUnavailableSource(t *testing.T) {
 	sound := newMemory(t, 300)
 	options := Options{Verifiers: []*proofs.Verifier{sound.signer.Verifier()}}
 	for _, damage := range []func(*testing.T, *memory){
-		func(*testing.T, *memory) {}, flip(100, 42), flipTile(0, 0, 100), flipTile(1, 0, 0),
+		func(*testing.T, *memory) {}, flipBit(100, 42), flipTile(0, 0, 100), flipTile(1, 0, 0),
 	} {
 		for _, what := range []string{"head", "tile", "entry", "content", "referenced", "need", "redaction", "redactions", "key"} {
 			for after := 0; ; after += 1 + after/4 {

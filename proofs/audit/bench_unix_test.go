@@ -82,9 +82,9 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// bare does only the hashing that every auditor has to do: it hashes each entry for the chain and
+// hashOnly does only the hashing that every auditor has to do: it hashes each entry for the chain and
 // as a leaf of the tree, and hashes the tree's nodes.
-func bare(entries [][]byte) (tip, root proofs.Hash) {
+func hashOnly(entries [][]byte) (tip, root proofs.Hash) {
 	level := make([]proofs.Hash, len(entries))
 	leaf := make([]byte, 0, 1<<16)
 	for i, entry := range entries {
@@ -123,7 +123,7 @@ func BenchmarkExtend(b *testing.B) {
 		walked := processorTime(b)
 		require.NoError(b, err)
 		require.Nil(b, report.Damage)
-		tip, root := bare(m.entries)
+		tip, root := hashOnly(m.entries)
 		hashed := processorTime(b)
 		require.Equal(b, position.Tip, tip)
 		require.Equal(b, position.Root, root)

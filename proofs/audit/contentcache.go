@@ -9,7 +9,7 @@ import (
 
 // ContentCache is an LRU cache for pieces of content. It is safe for concurrent use.
 type ContentCache struct {
-	most int // capacity in bytes
+	limit int // capacity in bytes
 
 	mu     sync.Mutex // guards the fields below
 	bytes  int
@@ -23,8 +23,8 @@ type cachedPiece struct {
 }
 
 // NewContentCache returns a cache that holds up to most bytes, or a single longer piece.
-func NewContentCache(most int) *ContentCache {
-	return &ContentCache{most: most, pieces: make(map[proofs.Hash]*list.Element)}
+func NewContentCache(limit int) *ContentCache {
+	return &ContentCache{limit: limit, pieces: make(map[proofs.Hash]*list.Element)}
 }
 
 // Get returns the piece with the given digest if it is cached. The caller must not modify the
@@ -48,7 +48,7 @@ func (c *ContentCache) Put(digest proofs.Hash, content []byte) {
 		return
 	}
 	c.pieces[digest] = c.order.PushFront(cachedPiece{digest, content})
-	for c.bytes += len(content); c.bytes > c.most && c.order.Len() > 1; {
+	for c.bytes += len(content); c.bytes > c.limit && c.order.Len() > 1; {
 		oldest := c.order.Remove(c.order.Back()).(cachedPiece)
 		delete(c.pieces, oldest.digest)
 		c.bytes -= len(oldest.bytes)

@@ -87,16 +87,16 @@ func positionText(t testing.TB, p Position) string {
 func TestExtendFindsDamage(t *testing.T) {
 	sound := newMemory(t, 700)
 	for _, c := range []mutation{
-		{"body", flip(100, 42), KindEntry, 100, ""},
-		{"last", flip(699, 42), KindEntry, 699, ""},
+		{"body", flipBit(100, 42), KindEntry, 100, ""},
+		{"last", flipBit(699, 42), KindEntry, 699, ""},
 		{"last hash", flipTile(0, 2, 187), KindTile, 699, "tile/0/002.p/188"},
 		{"level 1", flipTile(1, 0, 1), KindTile, 256, "tile/1/000.p/2"},
 		{"edge longer than the head", setTile(0, 2, func(b []byte) []byte { return append(b, b[:32]...) }), KindTile, 700, "tile/0/002.p/188"},
-		{"link changed with tree and signature", then(flip(100, 3), seal), KindChain, 100, ""},
+		{"link changed with tree and signature", inOrder(flipBit(100, 3), seal), KindChain, 100, ""},
 		{"one missing", func(_ *testing.T, m *memory) { m.entries[300] = nil }, KindTruncated, 300, ""},
 		{"of another root", func(t *testing.T, m *memory) { m.sign(t, m.signer, proofs.Hash{}) }, KindRoot, 700, ""},
-		{"result", edit(100, `"result":"claimed"`, `"result":"match"`), KindCheck, 100, ""},
-		{"redacts what has no content", reword(120, `[114,117]`, `[113,117]`), KindRedaction, 120, ""},
+		{"result", editBody(100, `"result":"claimed"`, `"result":"match"`), KindCheck, 100, ""},
+		{"redacts what has no content", editBodyAndDigest(120, `[114,117]`, `[113,117]`), KindRedaction, 120, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := sound.clone()
@@ -114,7 +114,7 @@ func TestExtendComparesWithSeenCheckpoints(t *testing.T) {
 	m := newMemory(t, 900)
 	other := func(from, size int) *memory {
 		c := m.clone()
-		edit(from, `"actor":"lab"`, `"actor":"lob"`)(t, c)
+		editBody(from, `"actor":"lab"`, `"actor":"lob"`)(t, c)
 		return beginning(t, c, size)
 	}
 	for _, c := range []struct {
@@ -158,7 +158,7 @@ func TestForkOfALargeLog(t *testing.T) {
 	a := newAuditor()
 	require.Nil(t, a.walk(t, beginning(t, m, 65_900)).Damage)
 	require.Nil(t, a.walk(t, beginning(t, m, 65_950)).Damage)
-	edit(40_000, `"actor":"lab"`, `"actor":"lob"`)(t, m)
+	editBody(40_000, `"actor":"lab"`, `"actor":"lob"`)(t, m)
 	damage := a.walk(t, m).Damage
 	require.NotNil(t, damage)
 	require.Equal(t, []any{KindFork, uint64(40_000)}, []any{damage.Kind, damage.Seq}, "%v", damage)
@@ -169,7 +169,7 @@ func TestForkOfALargeLog(t *testing.T) {
 func TestSeenByOthers(t *testing.T) {
 	m := newMemory(t, 700)
 	fork := m.clone()
-	edit(301, `"actor":"lab"`, `"actor":"lob"`)(t, fork)
+	editBody(301, `"actor":"lab"`, `"actor":"lob"`)(t, fork)
 	seenOf := func(m *memory, size int) []SeenCheckpoint {
 		c, err := proofs.OpenCheckpoint(beginning(t, m, size).head.Checkpoint, m.signer.Verifier())
 		require.NoError(t, err)
@@ -336,10 +336,10 @@ func TestUnavailableLog(t *testing.T) {
 // kind.
 func TestDamagedFacts(t *testing.T) {
 	m := newMemory(t, 180)
-	for _, facts := range []EventFlags{0, EventFlags(len(record.EventKinds)) + 1, 0x0f | hasContent} {
+	for _, flags := range []EventFlags{0, EventFlags(len(record.EventKinds)) + 1, 0x0f | hasContent} {
 		a := newAuditor()
 		require.Nil(t, a.walk(t, beginning(t, m, 115)).Damage)
-		a.past.(*memoryPast).facts[114] = facts // event 120 redacts it
+		a.past.(*memoryPast).flags[114] = flags // event 120 redacts it
 		_, _, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), ExtendOptions{From: a.at, Past: a.past, Seen: a.seen})
 		require.ErrorContains(t, err, "the stored flags of event 114 are damaged")
 	}

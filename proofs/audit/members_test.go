@@ -277,9 +277,9 @@ func places(pointer string, v any, found map[string]any) {
 }
 
 // replacedAt returns a copy of v in which the value at the given JSON pointer has been replaced.
-func replacedAt(v any, pointer string, with any) any {
+func replacedAt(v any, pointer string, replacement any) any {
 	if pointer == "" {
-		return with
+		return replacement
 	}
 	name, rest, _ := strings.Cut(pointer[1:], "/")
 	if rest != "" {
@@ -289,7 +289,7 @@ func replacedAt(v any, pointer string, with any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		v = maps.Clone(v)
-		v[name] = replacedAt(v[name], rest, with)
+		v[name] = replacedAt(v[name], rest, replacement)
 		if v[name] == (dropped{}) {
 			delete(v, name)
 		}
@@ -297,7 +297,7 @@ func replacedAt(v any, pointer string, with any) any {
 	case []any:
 		i, _ := strconv.Atoi(name)
 		v = slices.Clone(v)
-		if v[i] = replacedAt(v[i], rest, with); v[i] == (dropped{}) {
+		if v[i] = replacedAt(v[i], rest, replacement); v[i] == (dropped{}) {
 			v = slices.Delete(v, i, i+1)
 		}
 		return v

@@ -10,7 +10,7 @@ import (
 
 // memoryPast is a History in memory.
 type memoryPast struct {
-	facts []EventFlags
+	flags []EventFlags
 	uses  []KeyUse
 	tiles map[place][]byte
 }
@@ -24,16 +24,16 @@ func newMemoryPast() *memoryPast { return &memoryPast{tiles: make(map[place][]by
 
 // AppendFlags implements History.
 func (r *memoryPast) AppendFlags(f EventFlags) error {
-	r.facts = append(r.facts, f)
+	r.flags = append(r.flags, f)
 	return nil
 }
 
 // Flags implements History.
 func (r *memoryPast) Flags(seq uint64) (EventFlags, error) {
-	if seq >= uint64(len(r.facts)) {
+	if seq >= uint64(len(r.flags)) {
 		return 0, fmt.Errorf("the history has no flags of event %d", seq)
 	}
-	return r.facts[seq], nil
+	return r.flags[seq], nil
 }
 
 // OrFlags implements History.
@@ -41,7 +41,7 @@ func (r *memoryPast) OrFlags(seq uint64, flags EventFlags) error {
 	if _, err := r.Flags(seq); err != nil {
 		return err
 	}
-	r.facts[seq] |= flags
+	r.flags[seq] |= flags
 	return nil
 }
 

@@ -40,7 +40,7 @@ func TestWrongPayloadMembers(t *testing.T) {
 	_, members, _ := strings.Cut(body, `"payload_members":`)
 	members, _, _ = strings.Cut(members, `,"seed"`)
 	commitment := string(rules.AppendHex(nil, testSecret.Commitment()))
-	reword := func(from, to string) func(*testing.T, *memory) { return edit(21, from, to) }
+	reword := func(from, to string) func(*testing.T, *memory) { return editBody(21, from, to) }
 	for _, c := range []struct {
 		name   string
 		change func(*testing.T, *memory)
@@ -56,10 +56,10 @@ func TestWrongPayloadMembers(t *testing.T) {
 		{"no pointer", reword(`"/b~1c"`, `"/b/c"`), `event: at entry 21: the event's payload_members is`, true},
 		{"too short a digest", reword(digest("/a"), `"00"`), `event: at entry 21: the event's payload_members is`, true},
 		{"no members", reword(`"payload_members":`+members+`,`, ``), `check: "payload_members", at entry 21: the event has no digests`, true},
-		{"members without a payload", edit(20, `"model":"m",`, `"model":"m","payload_members":{},`), `check: "payload_members", at entry 20: the event has digests of payload members, but no payload`, true},
-		{"no commitment", edit(0, `"member_secret_hash":"`+commitment+`",`, ``), `check: "payload_members", at entry 21: the event has digests of payload members, but the first`, true},
-		{"another commitment", edit(0, commitment, strings.Repeat("0", 64)), `content: "member_secret", at entry 0: altered: its hash is`, false},
-		{"a commitment of another form", edit(0, commitment, "00"), `event: at entry 0: the event's member_secret_hash is`, true},
+		{"members without a payload", editBody(20, `"model":"m",`, `"model":"m","payload_members":{},`), `check: "payload_members", at entry 20: the event has digests of payload members, but no payload`, true},
+		{"no commitment", editBody(0, `"member_secret_hash":"`+commitment+`",`, ``), `check: "payload_members", at entry 21: the event has digests of payload members, but the first`, true},
+		{"another commitment", editBody(0, commitment, strings.Repeat("0", 64)), `content: "member_secret", at entry 0: altered: its hash is`, false},
+		{"a commitment of another form", editBody(0, commitment, "00"), `event: at entry 0: the event's member_secret_hash is`, true},
 		{"another secret", func(_ *testing.T, m *memory) { m.secret = bytes.Repeat([]byte{1}, 32) }, `content: "member_secret", at entry 0: altered: its hash is`, false},
 		{"a short secret", func(_ *testing.T, m *memory) { m.secret = []byte{1} }, `content: "member_secret", at entry 0: altered: the secret of payload members has 1 bytes`, false},
 		{"no secret", func(_ *testing.T, m *memory) { m.secret = nil }, `content: "member_secret", at entry 0: missing`, false},
@@ -86,7 +86,7 @@ func TestWrongPayloadMembers(t *testing.T) {
 	for change, wrong := range map[string]bool{digest("/a") + "->" + other: false, `"/a"->"/aa"`: true} {
 		from, to, _ := strings.Cut(change, "->")
 		m := sound.clone()
-		edit(21, from, to)(t, m)
+		editBody(21, from, to)(t, m)
 		err := new(Rebuilder).Check(21, m.entries[21][proofs.HashSize:], func(_ string, digest proofs.Hash) ([]byte, error) { return m.contents[digest], nil })
 		require.Equal(t, wrong, err != nil, "%s: %v", change, err)
 	}

@@ -38,7 +38,7 @@ func TestDamagedRedactions(t *testing.T) {
 	}
 	testDamage(t, 300, []mutation{
 		{"erased without a redaction", lost(114), KindContent, 114, ""},
-		{"no row, content there", then(lost(114), restored(114, 114), func(_ *testing.T, m *memory) {
+		{"no row, content there", inOrder(lost(114), restored(114, 114), func(_ *testing.T, m *memory) {
 			shared := sha256.Sum256([]byte(systemPrompt))
 			m.needs[shared] = append(slices.Clone(m.needs[shared]), 114)
 		}), KindRedaction, 120, ""},
@@ -51,7 +51,7 @@ func TestDamagedRedactions(t *testing.T) {
 		{"far beyond the head", setRedacted(114, 1<<63), KindRedaction, 114, ""},
 		{"of what has no content", setRedacted(100, 290), KindRedaction, 100, ""},
 		{"not the first", func(t *testing.T, m *memory) {
-			reword(180, `[174,177]`, `[114,177]`)(t, m)
+			editBodyAndDigest(180, `[174,177]`, `[114,177]`)(t, m)
 			m.redacted[114] = 180
 			delete(m.redacted, 174)
 			restored(174, 174)(t, m)
@@ -75,13 +75,13 @@ func TestDamagedRedactions(t *testing.T) {
 		{"missing, but needed", func(_ *testing.T, m *memory) {
 			delete(m.contents, sha256.Sum256([]byte(systemPrompt)))
 		}, KindContent, 3, ""},
-		{"list not canonical", reword(120, `[114,117]`, `[117,114]`), KindEvent, 120, ""},
-		{"list of another type", reword(120, `[114,117]`, `"114"`), KindEvent, 120, ""},
-		{"list without end", reword(120, `[114,117]`, `[[0,18446744073709551615]]`), KindEvent, 120, ""},
-		{"list of what follows", reword(120, `[114,117]`, `[114,117,121]`), KindEvent, 120, ""},
-		{"list of itself", reword(120, `[114,117]`, `[114,117,120]`), KindEvent, 120, ""},
+		{"list not canonical", editBodyAndDigest(120, `[114,117]`, `[117,114]`), KindEvent, 120, ""},
+		{"list of another type", editBodyAndDigest(120, `[114,117]`, `"114"`), KindEvent, 120, ""},
+		{"list without end", editBodyAndDigest(120, `[114,117]`, `[[0,18446744073709551615]]`), KindEvent, 120, ""},
+		{"list of what follows", editBodyAndDigest(120, `[114,117]`, `[114,117,121]`), KindEvent, 120, ""},
+		{"list of itself", editBodyAndDigest(120, `[114,117]`, `[114,117,120]`), KindEvent, 120, ""},
 		// Damage in an event that was read out of order is still reported at that event.
-		{"changed redaction", flip(120, 100), KindEntry, 120, ""},
+		{"changed redaction", flipBit(120, 100), KindEntry, 120, ""},
 		{"shortened redaction", func(_ *testing.T, m *memory) { m.entries[120] = m.entries[120][:60] }, KindEntry, 120, ""},
 		{"missing redaction", func(_ *testing.T, m *memory) { m.entries[120] = nil }, KindTruncated, 120, ""},
 	})
@@ -90,7 +90,7 @@ func TestDamagedRedactions(t *testing.T) {
 // WalkLog accepts a record that several events redact. Storage names the first of these events.
 func TestRedactedTwice(t *testing.T) {
 	m := newMemory(t, 300)
-	reword(180, `[174,177]`, `[114,174,177]`)(t, m)
+	editBodyAndDigest(180, `[174,177]`, `[114,174,177]`)(t, m)
 	require.Nil(t, walked(t, m).Damage)
 }
 

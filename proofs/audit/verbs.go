@@ -75,12 +75,12 @@ func (c *verbCheck) redaction(e *event.Body) error {
 		return damaged(KindEvent, e.Seq, "the event redacts record %d, which does not come before it", list.Last())
 	}
 	for seq := range list.All() {
-		facts, err := c.flagsOf(seq)
+		flags, err := c.flagsOf(seq)
 		if err != nil {
 			return err
 		}
-		if facts&hasContent == 0 {
-			return damaged(KindRedaction, e.Seq, "the event redacts event %d, which is of kind %s and names no content", seq, facts.Kind())
+		if flags&hasContent == 0 {
+			return damaged(KindRedaction, e.Seq, "the event redacts event %d, which is of kind %s and names no content", seq, flags.Kind())
 		}
 		if err := c.past.OrFlags(seq, IsRedacted); err != nil {
 			return err
@@ -100,11 +100,11 @@ func (c *verbCheck) earlier(e *event.Body, seq uint64) (EventFlags, error) {
 // flagsOf returns the EventFlags of an earlier event. It returns an error if they do not contain a
 // known kind.
 func (c *verbCheck) flagsOf(seq uint64) (EventFlags, error) {
-	flagsOf, err := c.past.Flags(seq)
-	if err == nil && !flagsOf.known() {
-		err = fmt.Errorf("the stored flags of event %d are damaged: %#02x has no known kind", seq, uint8(flagsOf))
+	flags, err := c.past.Flags(seq)
+	if err == nil && !flags.known() {
+		err = fmt.Errorf("the stored flags of event %d are damaged: %#02x has no known kind", seq, uint8(flags))
 	}
-	return flagsOf, err
+	return flags, err
 }
 
 // sameOrNull reports whether two texts are equal or both null.

@@ -57,7 +57,7 @@ func (a *Auditor) OpenLog(ctx context.Context) (*fetch.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.show(log)
+	a.addShown(log)
 	return log, nil
 }
 

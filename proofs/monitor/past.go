@@ -34,10 +34,10 @@ type pastFiles struct {
 	unwritten []byte // facts that have not been written to the file yet
 	marks     *os.File
 	tiles     map[uint8]*os.File
-	keys      [manyKeyFiles]keyFile
+	keys      [numKeyFiles]keyFile
 	uses      uint64 // number of uses in all key files
 	sums      map[string]*runningSum
-	kept      pastMark
+	marked    pastMark
 }
 
 // runningSum is the running SHA-256 of a file's bytes.
@@ -69,9 +69,9 @@ type keyFile struct {
 // In a log with a hundred million keys, each key file is about a hundred megabytes long. Only
 // one key file at a time is in memory.
 const (
-	manyKeyFiles = 64
-	factsBuffer  = 64 << 10
-	keyBuffer    = 256 * useBytes
+	numKeyFiles = 64
+	factsBuffer = 64 << 10
+	keyBuffer   = 256 * useBytes
 )
 
 // Names of files in the folder.
@@ -89,7 +89,7 @@ func newPast(dir string) (*pastFiles, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.cut(); err != nil {
+	if err := p.truncate(); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
@@ -181,15 +181,15 @@ func (p *pastFiles) mark() error {
 			return err
 		}
 	}
-	p.kept = m
+	p.marked = m
 	return nil
 }
 
-// cut discards everything that was added after the last mark.
-func (p *pastFiles) cut() error {
-	p.size, p.unwritten, p.uses = p.kept.size, p.unwritten[:0], p.kept.uses
+// truncate discards everything that was added after the last mark.
+func (p *pastFiles) truncate() error {
+	p.size, p.unwritten, p.uses = p.marked.size, p.unwritten[:0], p.marked.uses
 	clear(p.sums)
-	for name, s := range p.kept.sums {
+	for name, s := range p.marked.sums {
 		clone, err := s.clone()
 		if err != nil {
 			return err
@@ -199,7 +199,7 @@ func (p *pastFiles) cut() error {
 	errs := []error{p.facts.Truncate(int64(p.size)), p.marks.Truncate(0)}
 	for number := range p.keys {
 		p.keys[number].unwritten = p.keys[number].unwritten[:0]
-		if err := os.Truncate(p.keyPath(number), p.kept.sums[keyName(number)].bytes); !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Truncate(p.keyPath(number), p.marked.sums[keyName(number)].bytes); !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}
@@ -208,8 +208,8 @@ func (p *pastFiles) cut() error {
 
 // checksums returns the lengths and checksums of the files at the last mark.
 func (p *pastFiles) checksums() map[string]fileSum {
-	files := make(map[string]fileSum, len(p.kept.sums))
-	for name, s := range p.kept.sums {
+	files := make(map[string]fileSum, len(p.marked.sums))
+	for name, s := range p.marked.sums {
 		files[name] = fileSum{s.bytes, hex.EncodeToString(s.hash.Sum(nil))}
 	}
 	return files
@@ -274,15 +274,15 @@ func (p *pastFiles) Flags(seq uint64) (audit.EventFlags, error) {
 
 // OrFlags implements audit.History.
 func (p *pastFiles) OrFlags(seq uint64, flags audit.EventFlags) error {
-	facts, err := p.Flags(seq)
-	if err != nil || facts|flags == facts {
+	present, err := p.Flags(seq)
+	if err != nil || present|flags == present {
 		return err
 	}
 	if seq >= p.size {
 		p.unwritten[seq-p.size] |= byte(flags)
 		return nil
 	}
-	_, err = p.marks.WriteAt([]byte{byte((facts | flags) & audit.LaterFlags)}, int64(seq))
+	_, err = p.marks.WriteAt([]byte{byte((present | flags) & audit.LaterFlags)}, int64(seq))
 	return err
 }
 
@@ -381,7 +381,7 @@ func (p *pastFiles) flushKeys(number int) error {
 // KeyUses implements audit.History.
 func (p *pastFiles) KeyUses() iter.Seq2[[]audit.KeyUse, error] {
 	return func(yield func([]audit.KeyUse, error) bool) {
-		for number := range manyKeyFiles {
+		for number := range numKeyFiles {
 			k := &p.keys[number]
 			if !k.used {
 				continue
@@ -427,7 +427,7 @@ func (p *pastFiles) flush() error {
 	if err := p.flushFacts(); err != nil {
 		return err
 	}
-	for number := range manyKeyFiles {
+	for number := range numKeyFiles {
 		if len(p.keys[number].unwritten) > 0 {
 			if err := p.flushKeys(number); err != nil {
 				return err
@@ -446,7 +446,7 @@ func (p *pastFiles) Sync() error {
 	for _, f := range p.tiles {
 		errs = append(errs, f.Sync())
 	}
-	for number := range manyKeyFiles {
+	for number := range numKeyFiles {
 		errs = append(errs, p.syncKeys(number))
 	}
 	return errors.Join(append(errs, safefile.SyncDir(p.dir))...)

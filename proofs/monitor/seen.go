@@ -75,14 +75,14 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.History) error {
 	return nil
 }
 
-// seen returns the checkpoints that the log must extend.
-func (a *Auditor) seen() []audit.SeenCheckpoint {
+// seenCheckpoints returns the checkpoints that the log must extend.
+func (a *Auditor) seenCheckpoints() []audit.SeenCheckpoint {
 	return slices.Concat(a.state.checkpoints(), a.others)
 }
 
-// remember stores in the state that the log is valid up to the end of the walk and extends all
+// storeVerified stores in the state that the log is valid up to the end of the walk and extends all
 // earlier checkpoints.
-func (a *Auditor) remember(log *fetch.Log, at audit.Position) error {
+func (a *Auditor) storeVerified(log *fetch.Log, at audit.Position) error {
 	now, err := a.openSeen(log)
 	if err != nil {
 		return err
@@ -95,9 +95,9 @@ func (a *Auditor) remember(log *fetch.Log, at audit.Position) error {
 	return a.state.save()
 }
 
-// show adds the checkpoint that the server has just returned to the checkpoints that the log must
+// addShown adds the checkpoint that the server has just returned to the checkpoints that the log must
 // extend. The next save writes it to the state file.
-func (a *Auditor) show(log *fetch.Log) {
+func (a *Auditor) addShown(log *fetch.Log) {
 	now, err := a.openSeen(log)
 	known := func(s seenNote) bool { return s.Checkpoint == now.Checkpoint }
 	if err == nil && len(a.state.seen) < maxSeen && !slices.ContainsFunc(a.state.seen, known) {
@@ -105,28 +105,28 @@ func (a *Auditor) show(log *fetch.Log) {
 	}
 }
 
-// reach stores the progress of a walk that is still running.
-func (a *Auditor) reach(ctx context.Context, log *fetch.Log, at audit.Position) error {
+// storeProgress stores the progress of a walk that is still running.
+func (a *Auditor) storeProgress(ctx context.Context, log *fetch.Log, at audit.Position) error {
 	if err := a.state.advance(at); err != nil {
 		return err
 	}
-	return a.see(ctx, log)
+	return a.storeCheckpoint(ctx, log)
 }
 
-// rememberDamaged stores the checkpoint of a damaged log, because its signature is evidence. It
+// storeDamaged stores the checkpoint of a damaged log, because its signature is evidence. It
 // does not store a checkpoint if the damage is in the checkpoint itself, or if the log is a fork of
 // the remembered one.
-func (a *Auditor) rememberDamaged(ctx context.Context, log *fetch.Log, d *audit.Damage) error {
+func (a *Auditor) storeDamaged(ctx context.Context, log *fetch.Log, d *audit.Damage) error {
 	switch d.Kind {
 	case audit.KindSignature, audit.KindCheckpoint, audit.KindFork:
 		return nil
 	}
-	return a.see(ctx, log)
+	return a.storeCheckpoint(ctx, log)
 }
 
-// see stores the checkpoint of log, which may be a different log from the one that the stored
+// storeCheckpoint stores the checkpoint of log, which may be a different log from the one that the stored
 // checkpoints belong to. It replaces only those checkpoints that the new one provably extends.
-func (a *Auditor) see(ctx context.Context, log *fetch.Log) error {
+func (a *Auditor) storeCheckpoint(ctx context.Context, log *fetch.Log) error {
 	now, err := a.openSeen(log)
 	if err != nil {
 		return err

@@ -345,16 +345,16 @@ func (m *state) readFolder(s *stateFile) (err error) {
 		return fmt.Errorf("the compact range does not match the tiles in %s", m.dir())
 	}
 	m.at.Root, m.past = tree.Root(), past
-	return m.cut()
+	return m.truncate()
 }
 
-// cut removes data beyond the walked entries from the folder. It makes the next walk compare
+// truncate removes data beyond the walked entries from the folder. It makes the next walk compare
 // the keys that have not been compared yet.
-func (m *state) cut() error {
+func (m *state) truncate() error {
 	if m.checked != m.at.Size {
 		m.past.recheck()
 	}
-	return m.past.cut()
+	return m.past.truncate()
 }
 
 // advance records the progress of the walk in memory. save writes it to the state file.
@@ -368,7 +368,7 @@ func (m *state) advance(at audit.Position) error {
 
 // rewind discards what a failed walk has added to the files.
 func (m *state) rewind() error {
-	if err := m.cut(); err != nil {
+	if err := m.truncate(); err != nil {
 		return fmt.Errorf("resetting the files of the state: %w", err)
 	}
 	return nil

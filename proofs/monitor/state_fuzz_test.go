@@ -129,17 +129,17 @@ func TestKeysThatWereNotCompared(t *testing.T) {
 	require.NoError(t, err)
 	a := &Auditor{options: Options{Keys: keys}.withDefaults(), state: m, keys: keys}
 	published := openLog(t, log, keys)
-	_, end, err := audit.ExtendWalk(t.Context(), log, audit.Options{Verifiers: keys}, audit.ExtendOptions{From: m.at, Past: m.past, Seen: a.seen()})
+	_, end, err := audit.ExtendWalk(t.Context(), log, audit.Options{Verifiers: keys}, audit.ExtendOptions{From: m.at, Past: m.past, Seen: a.seenCheckpoints()})
 	require.NoError(t, err)
 	m.seen = nil // so that storeProgress does not need to fetch any tile
-	require.NoError(t, a.reach(t.Context(), published, end))
+	require.NoError(t, a.storeProgress(t.Context(), published, end))
 	require.NoError(t, m.Close())
 	require.NotZero(t, looked())
 
 	m, err = openState(state, keys)
 	require.NoError(t, err)
 	a.state = m
-	require.NoError(t, a.remember(published, end))
+	require.NoError(t, a.storeVerified(published, end))
 	require.NoError(t, m.Close())
 	require.Zero(t, looked())
 }

@@ -32,7 +32,7 @@ func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.ExtendOption
 	a.report.KeyUses += report.Keys
 	a.report.signed(report.Checkpoint)
 	if report.Damage != nil {
-		if err := a.rememberDamaged(ctx, log, report.Damage); err != nil {
+		if err := a.storeDamaged(ctx, log, report.Damage); err != nil {
 			a.options.Log.Warn("the checkpoint of the damaged log could not be saved", "error", err) // not returned, because the damage is more important
 		}
 		return at, report.Damage
@@ -44,12 +44,12 @@ func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.ExtendOption
 
 // walkOn verifies the log from where the last audit ended, and remembers the result.
 func (a *Auditor) walkOn(ctx context.Context, log *fetch.Log) error {
-	x := audit.ExtendOptions{From: a.state.at, Past: a.state.past, Seen: a.seen(), Reached: func(at audit.Position) error { return a.reach(ctx, log, at) }}
+	x := audit.ExtendOptions{From: a.state.at, Past: a.state.past, Seen: a.seenCheckpoints(), Reached: func(at audit.Position) error { return a.storeProgress(ctx, log, at) }}
 	at, err := a.walk(ctx, log, x)
 	if err != nil {
 		return errors.Join(err, a.state.rewind())
 	}
-	return a.remember(log, at)
+	return a.storeVerified(log, at)
 }
 
 // temporaryFolder creates a folder for the files of one audit. The caller must remove it.
@@ -88,7 +88,7 @@ func (a *Auditor) walkAll(ctx context.Context, log *fetch.Log) (err error) {
 }
 
 func (w *Walk) run(ctx context.Context) error {
-	at, err := w.walk(ctx, w.log, audit.ExtendOptions{Past: w.past, Seen: w.seen(), Each: w.each})
+	at, err := w.walk(ctx, w.log, audit.ExtendOptions{Past: w.past, Seen: w.seenCheckpoints(), Each: w.each})
 	if err != nil && w.past == w.state.past {
 		err = errors.Join(err, w.state.rewind())
 	}
@@ -97,7 +97,7 @@ func (w *Walk) run(ctx context.Context) error {
 	}
 	w.at = at
 	if w.past == w.state.past {
-		if err := w.remember(w.log, at); err != nil {
+		if err := w.storeVerified(w.log, at); err != nil {
 			return err
 		}
 	}
@@ -125,12 +125,12 @@ func (w *Walk) CatchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, err := w.walk(ctx, log, audit.ExtendOptions{From: w.at, Past: w.past, Seen: w.seen(), Each: w.pass})
+	now, err := w.walk(ctx, log, audit.ExtendOptions{From: w.at, Past: w.past, Seen: w.seenCheckpoints(), Each: w.pass})
 	if err == nil {
 		w.at, w.log = now, log
 	}
 	if err == nil && w.past == w.state.past {
-		err = w.remember(log, now)
+		err = w.storeVerified(log, now)
 	}
 	return err
 }
@@ -163,17 +163,17 @@ func (w *Walk) pass(e audit.WalkedEntry) error {
 // events, with the redactions in the log.
 func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 	for seq := range size {
-		facts, err := w.past.Flags(seq)
+		flags, err := w.past.Flags(seq)
 		if err != nil {
 			return err
 		}
-		redacted := facts&audit.IsRedacted != 0
+		redacted := flags&audit.IsRedacted != 0
 		switch {
-		case facts&audit.WasGone != 0 && !redacted:
+		case flags&audit.WasGone != 0 && !redacted:
 			return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: "the server reports that the content of this event is erased, but no event redacts it"}
-		case facts&audit.WasGone != 0 && w.content.goneBy[seq] != w.redactedBy[seq]:
+		case flags&audit.WasGone != 0 && w.content.goneBy[seq] != w.redactedBy[seq]:
 			return w.anotherRedaction(seq, w.content.goneBy[seq])
-		case facts&audit.WasServed != 0 && redacted:
+		case flags&audit.WasServed != 0 && redacted:
 			if err := w.mustBeGone(ctx, seq); err != nil {
 				return err
 			}

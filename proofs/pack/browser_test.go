@@ -40,9 +40,9 @@ func checkWithKey(t testing.TB, p *browser.Page, key string) (verdict string) {
 	return verdict
 }
 
-// quiet requires that the page has requested nothing but its own file, has raised no errors, and
+// requireQuiet requires that the page has requested nothing but its own file, has raised no errors, and
 // has opened no dialogs.
-func quiet(t testing.TB, p *browser.Page) {
+func requireQuiet(t testing.TB, p *browser.Page) {
 	t.Helper()
 	notes := p.Activity()
 	require.Empty(t, notes.Errors)
@@ -83,7 +83,7 @@ func TestPageVerifies(t *testing.T) {
 	submit("nonsense")
 	require.Contains(t, p.Text(t, "#key-says"), "not a verifier key")
 	require.Equal(t, "failed", checkWithKey(t, p, flip(all.Keys[0], len(all.Keys[0])-5)), "a damaged key")
-	quiet(t, p)
+	requireQuiet(t, p)
 }
 
 // The page shows each record, and a printout shows all of them in full.
@@ -112,14 +112,14 @@ func TestPageShowsRecords(t *testing.T) {
 		}
 	}
 	require.NotContains(t, p.Text(t, "#records"), "A secret.")
-	quiet(t, p)
+	requireQuiet(t, p)
 }
 
 func TestPageWithAllKindsOfRecords(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	l, _ := allSorts(t)
 	require.Equal(t, "consistent", open(t, p, page(t, l.pack(nil, l.all()...))), p.Text(t, ".fails"))
-	quiet(t, p)
+	requireQuiet(t, p)
 }
 
 // A pack without content verifies, and the page says what is missing.
@@ -157,7 +157,7 @@ func TestPageRefusesTamperedPacks(t *testing.T) {
 			require.Contains(t, p.Text(t, ".fails"), name+": the event says ")
 		})
 	}
-	quiet(t, p)
+	requireQuiet(t, p)
 	// A pack that another signer made is shown as consistent, not as verified, if it is checked
 	// only with the key that it contains.
 	require.Equal(t, "consistent", open(t, p, page(t, another(t))))
@@ -172,7 +172,7 @@ func TestPageRefusesDamagedData(t *testing.T) {
 			require.NotEmpty(t, p.Text(t, ".fails"))
 		})
 	}
-	quiet(t, p)
+	requireQuiet(t, p)
 }
 
 // A browser that lacks required functions never shows a record as verified.

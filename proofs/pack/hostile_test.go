@@ -51,7 +51,7 @@ func TestTextsCannotChangeThePage(t *testing.T) {
 	p.SendCommand(t, "Page.printToPDF", nil)
 	p.Eval(t, "hits", &hits)
 	require.Empty(t, hits)
-	quiet(t, p)
+	requireQuiet(t, p)
 	shown := p.Text(t, "pre")
 	for _, text := range hostileTexts {
 		require.Contains(t, shown, text)

@@ -95,7 +95,7 @@ func allSorts(t testing.TB) (l *log, recomputable int) {
 			`{"evidence":[{"chunk_root":` + claim + `,"start":0,"end":1}],"inputs":{"question_hash":` + claim + `,"conversation_hash":` + claim +
 				`,"answer_text":"a","rendered_text":"b","audit_mode":"X","verifier_method":"v","n_quotes":0,"n_verified":0,"sources":[]}}`,
 		},
-		record.CitationSet:     {twoKinds(claim[1 : len(claim)-1])},
+		record.CitationSet:     {twoCitations(claim[1 : len(claim)-1])},
 		record.PathFingerprint: {`{"project":"p","route":["a"],"path_id":"0000000000000000","content":"x"}`, `{"project":"p","build":"b","route":["a"],"content_fingerprint":"01234567"}`},
 	} {
 		for _, posted := range list {
@@ -134,9 +134,9 @@ func TestClaimsAreCounted(t *testing.T) {
 	require.Equal(t, 3, report.Claimed, "includes the stage and the answer that no stage covers")
 }
 
-// twoKinds returns a citation set with two citations, as JSON. The first has a text and a false
+// twoCitations returns a citation set with two citations, as JSON. The first has a text and a false
 // claim; the second has only a claim. digits is the claimed hash in hexadecimal.
-func twoKinds(digits string) string {
+func twoCitations(digits string) string {
 	return `{"subject":"s","citations":[{"source_id":"x","text":"t","chunk_hash":"sha256:` + digits + `","weight":0},{"source_id":"y","chunk_hash":"sha256:` + digits + `","weight":1,"section":""}]}`
 }
 

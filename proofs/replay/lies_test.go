@@ -121,9 +121,9 @@ func compareLedger(t testing.TB, l *ledgertest.Ledger) *comparedLedger {
 	return &comparedLedger{c, t, k, transport, questions}
 }
 
-// named compares the answers to one question while lie changes the responses of the server. It returns
+// compareWith compares the answers to one question while lie changes the responses of the server. It returns
 // the finding, or nil if the comparison finds nothing.
-func (w *comparedLedger) named(q question, lie func(*http.Request, *http.Response)) (finding *monitor.Finding, err error) {
+func (w *comparedLedger) compareWith(q question, lie func(*http.Request, *http.Response)) (finding *monitor.Finding, err error) {
 	w.transport.lie = lie
 	defer func() { w.transport.lie = nil }()
 	w.redactions, w.largest = make(map[uint64]claimedRedaction), 0
@@ -378,7 +378,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 		q := chosen[key]
 		page, err := w.first(t.Context(), q)
 		require.NoError(t, err)
-		finding, err := w.named(q, nil)
+		finding, err := w.compareWith(q, nil)
 		require.NoError(t, err, key)
 		require.Nil(t, finding, "%s: %v", key, finding)
 		if page.status != http.StatusOK {
@@ -392,7 +392,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 				continue
 			}
 			tried++
-			finding, err := w.named(q, func(r *http.Request, response *http.Response) {
+			finding, err := w.compareWith(q, func(r *http.Request, response *http.Response) {
 				if strings.Contains(r.URL.Path, "/log/") || strings.Contains(r.URL.RawQuery, "cursor=") {
 					return
 				}
@@ -439,7 +439,7 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 		member := q.lists[len(q.lists)-1].members[0]
 		for name, lie := range lies {
 			lied := false
-			finding, err := w.named(q, func(r *http.Request, response *http.Response) {
+			finding, err := w.compareWith(q, func(r *http.Request, response *http.Response) {
 				if lied && name != "another size" || !strings.Contains(r.URL.RawQuery, "cursor=") || strings.Contains(r.URL.Path, "/log/") || response.StatusCode != http.StatusOK {
 					return
 				}
@@ -513,7 +513,7 @@ func leaveRowsOut(t *testing.T, w *comparedLedger, lied map[string]int) {
 			continue
 		}
 		left := false
-		finding, err := w.named(q, func(r *http.Request, response *http.Response) {
+		finding, err := w.compareWith(q, func(r *http.Request, response *http.Response) {
 			if strings.Contains(r.URL.Path, "/log/") || response.StatusCode != http.StatusOK {
 				return
 			}
@@ -556,7 +556,7 @@ func TestDifferencesThatAreNotLies(t *testing.T) {
 		if q.form.lines || q.form.text || q.form == documentForm {
 			continue
 		}
-		finding, err := w.named(q, func(r *http.Request, response *http.Response) {
+		finding, err := w.compareWith(q, func(r *http.Request, response *http.Response) {
 			if strings.Contains(r.URL.Path, "/log/") {
 				return
 			}

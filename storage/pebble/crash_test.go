@@ -155,7 +155,7 @@ func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) e
 		return fmt.Errorf("there are %d entries, not %d", next, len(entries))
 	}
 	for i := range h.batches {
-		if err := h.checkBeside(ctx, store, i, n); err != nil {
+		if err := h.checkOtherData(ctx, store, i, n); err != nil {
 			return fmt.Errorf("commit %d of %d: %w", i, n, err)
 		}
 	}
@@ -165,9 +165,9 @@ func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) e
 	return store.Commit(ctx, h.heads[n], h.batches[n])
 }
 
-// checkBeside checks the tile, the idempotency key, and the content that commit i stored. n is the
+// checkOtherData checks the tile, the idempotency key, and the content that commit i stored. n is the
 // total number of commits.
-func (h *history) checkBeside(ctx context.Context, store storage.Store, i, n int) error {
+func (h *history) checkOtherData(ctx context.Context, store storage.Store, i, n int) error {
 	b := h.batches[i]
 	erased := i%8 == 2 && i+1 < n // the next commit erases it
 	var failed error

@@ -10,8 +10,8 @@ import (
 	"colophon/storage/faulty"
 )
 
-// asks returns how often table filters were consulted while do ran.
-func asks(db *Database, do func()) int64 {
+// filterLookups returns how often table filters were consulted while do ran.
+func filterLookups(db *Database, do func()) int64 {
 	before := db.engine.Metrics().Filter
 	do()
 	after := db.engine.Metrics().Filter
@@ -54,7 +54,7 @@ func TestNewKeysAreNotLookedUp(t *testing.T) {
 	for i := range fresh {
 		fresh[i] = digestOf(uint64(records + i))
 	}
-	require.Less(t, asks(db, func() {
+	require.Less(t, filterLookups(db, func() {
 		held, err := l.Keys(ctx, fresh)
 		require.NoError(t, err)
 		require.Empty(t, held)

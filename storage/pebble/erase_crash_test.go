@@ -35,7 +35,7 @@ func (e *erasure) prepare(t *testing.T, files vfs.FS) (*Database, *ledger) {
 	for i := range uint64(3) {
 		s := newSecrets(i)
 		b := batch(e.head, 1, 2000)
-		b.Contents = append(slices.Clone(s.contents), keptBeside(i))
+		b.Contents = append(slices.Clone(s.contents), keptContent(i))
 		require.NoError(t, l.Commit(t.Context(), e.head, b))
 		e.head = b.Head
 		e.secrets = append(e.secrets, s)
@@ -115,7 +115,7 @@ func (e *erasure) checkDatabase(ctx context.Context, files vfs.FS, db *Database,
 		return errors.New("the redaction is lost")
 	}
 	for _, s := range e.secrets {
-		kept := keptBeside(s.contents[0].Seq)
+		kept := keptContent(s.contents[0].Seq)
 		if text, err := store.Content(ctx, kept.Digest); err != nil || !slices.Equal(text, kept.Bytes) {
 			return fmt.Errorf("content that was not redacted is lost: %w", err)
 		}

@@ -28,7 +28,7 @@ func marked(t *testing.T, files vfs.FS) (*Database, *ledger, *secrets) {
 	db.eraser.Stop()
 	s := newSecrets(1)
 	head := storage.Head{Size: 2, Tip: digestOf(1)}
-	b := storage.Batch{Head: head, Entries: [][]byte{{0}, {1}}, Contents: append(slices.Clone(s.contents), keptBeside(1))}
+	b := storage.Batch{Head: head, Entries: [][]byte{{0}, {1}}, Contents: append(slices.Clone(s.contents), keptContent(1))}
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, b))
 	require.NoError(t, db.engine.Compact(t.Context(), []byte{0}, []byte{0xff}, false))
 	b = storage.Batch{

@@ -43,9 +43,9 @@ func newSecrets(seq uint64) *secrets {
 	return s
 }
 
-// keptBeside returns content of the event at seq that the event's redaction does not erase. Because
+// keptContent returns content of the event at seq that the event's redaction does not erase. Because
 // of it, the engine must rewrite value files and cannot simply delete them.
-func keptBeside(seq uint64) storage.Content {
+func keptContent(seq uint64) storage.Content {
 	kept := storage.Content{Digest: digestOf(1000*seq + 999), Seq: seq, Slot: 999, Bytes: make([]byte, 3000)}
 	fill(kept.Bytes, seq)
 	return kept

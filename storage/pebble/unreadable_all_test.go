@@ -70,8 +70,8 @@ func everything(ctx context.Context, store storage.Store) map[string]answer {
 	return all
 }
 
-// allSorts creates a database that has items of every kind in its tables and value files.
-func allSorts(t *testing.T) vfs.FS {
+// filesWithEveryKind creates a database that has items of every kind in its tables and value files.
+func filesWithEveryKind(t *testing.T) vfs.FS {
 	files, head := storedInTables(t)
 	db := openOn(t, files)
 	store, err := db.Ledger(t.Context(), "default")
@@ -94,7 +94,7 @@ func allSorts(t *testing.T) vfs.FS {
 // file fail. No read returns a wrong result, or ErrNotFound for a stored item. Otherwise an
 // idempotency key could be treated as new, and two events would claim it.
 func TestUnreadableItemsAreNotAbsent(t *testing.T) {
-	files := allSorts(t)
+	files := filesWithEveryKind(t)
 	db := openOn(t, files)
 	store, err := db.Ledger(t.Context(), "default")
 	require.NoError(t, err)

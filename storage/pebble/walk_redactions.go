@@ -53,13 +53,13 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 	if err := l.db.usable(ctx); err != nil {
 		return redactionPiece{}, err
 	}
-	moment := l.db.engine.NewSnapshot()
-	defer func() { err = damaged(errors.Join(err, moment.Close())) }()
-	if p.size, err = sizeAt(moment, l.number); err != nil {
+	snapshot := l.db.engine.NewSnapshot()
+	defer func() { err = damaged(errors.Join(err, snapshot.Close())) }()
+	if p.size, err = sizeAt(snapshot, l.number); err != nil {
 		return redactionPiece{}, fmt.Errorf("reading the head at the time of the redactions: %w", err)
 	}
 	start, end := keys.RedactionRange(l.number, from)
-	rows, err := moment.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
+	rows, err := snapshot.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
 		return redactionPiece{}, err
 	}
@@ -83,8 +83,8 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 }
 
 // sizeAt returns the size of a ledger as of a snapshot.
-func sizeAt(moment *engine.Snapshot, number keys.Ledger) (size uint64, err error) {
-	stored, closer, err := moment.Get(keys.Head(number))
+func sizeAt(snapshot *engine.Snapshot, number keys.Ledger) (size uint64, err error) {
+	stored, closer, err := snapshot.Get(keys.Head(number))
 	if err != nil {
 		return 0, err
 	}

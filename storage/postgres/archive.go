@@ -22,7 +22,7 @@ func (l *ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64)
 		err = l.archive(ctx, a, keep)
 	}
 	if err != nil {
-		return fmt.Errorf("archiving ledger %q: %w", l.name, explained(err))
+		return fmt.Errorf("archiving ledger %q: %w", l.name, translateError(err))
 	}
 	return nil
 }

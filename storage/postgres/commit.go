@@ -172,9 +172,9 @@ func (s *statements) head(epoch int64, old, next storage.Head) {
 	s.queued[len(s.queued)-1].rows = 1
 }
 
-// pieces splits n rows into ranges that fit into one statement each, and calls each with the bounds
+// forEachChunk splits n rows into ranges that fit into one statement each, and calls each with the bounds
 // of every range. size returns the size of row i in bytes.
-func pieces(n int, size func(i int) int, each func(start, end int)) {
+func forEachChunk(n int, size func(i int) int, each func(start, end int)) {
 	start, bytes := 0, 0
 	for i := range n {
 		if more := size(i); i > start && (bytes+more > statementBytes || i-start == statementRows) {
@@ -189,7 +189,7 @@ func pieces(n int, size func(i int) int, each func(start, end int)) {
 }
 
 func (s *statements) entries(first uint64, entries [][]byte) {
-	pieces(len(entries), func(i int) int { return len(entries[i]) }, func(start, end int) {
+	forEachChunk(len(entries), func(i int) int { return len(entries[i]) }, func(start, end int) {
 		seqs, bytes := make([]int64, 0, end-start), make([][]byte, 0, end-start)
 		for i := start; i < end; i++ {
 			seqs, bytes = append(seqs, int64(first)+int64(i)), append(bytes, entries[i])
@@ -212,7 +212,7 @@ func (s *statements) claims(keys []storage.Claim) {
 		at[k.Key] = len(last)
 		last = append(last, k)
 	}
-	pieces(len(last), func(int) int { return 0 }, func(start, end int) {
+	forEachChunk(len(last), func(int) int { return 0 }, func(start, end int) {
 		keys, records, seqs := make([][]byte, 0, end-start), make([][]byte, 0, end-start), make([]int64, 0, end-start)
 		for i := start; i < end; i++ {
 			k := &last[i]
@@ -252,7 +252,7 @@ func (s *statements) contents(contents []storage.Content) {
 		}
 		return len(contents[i].Bytes)
 	}
-	pieces(len(contents), size, func(start, end int) {
+	forEachChunk(len(contents), size, func(start, end int) {
 		var digests, bytes, needed [][]byte
 		var seqs, by []int64
 		for i := start; i < end; i++ {

@@ -81,9 +81,9 @@ type Config struct {
 	// Primary requires the database server to be a primary. Connecting to a server that is in
 	// recovery fails with ErrStandby.
 	Primary bool
-	// Moving allows opening a database that a migration has locked (see MigrationLock). Only the
+	// Migrating allows opening a database that a migration has locked (see MigrationLock). Only the
 	// colophon migrate command sets it.
-	Moving bool
+	Migrating bool
 }
 
 // IsURL reports whether text begins with the scheme of a PostgreSQL URL, as Config.URL does.
@@ -229,7 +229,7 @@ func useIndexes(ctx context.Context, conn *pgx.Conn) error {
 // and raising the epoch has to wait for it.
 func (c Config) idleLimit() time.Duration {
 	if c.Server != nil { // another server may be waiting for the row
-		return min(idleBesideOthers, c.Patience/8)
+		return min(maxSharedIdle, c.Patience/8)
 	}
 	return min(10*time.Second, c.Patience/8)
 }
@@ -279,13 +279,13 @@ func (e *SettingError) Error() string {
 	return fmt.Sprintf("the server's setting %s is off: %s; set it to on for this server, database, and role", e.Name, e.effect)
 }
 
-// warned is the key in a connection's custom data for the last warning that the server sent.
-const warned = "colophon.warned"
+// warningKey is the key in a connection's custom data for the last warning that the server sent.
+const warningKey = "colophon.warned"
 
 // noteWarning stores a warning from the server in the connection's custom data.
 func noteWarning(conn *pgconn.PgConn, notice *pgconn.Notice) {
 	if severity := notice.SeverityUnlocalized; severity == "WARNING" || severity == "" {
-		conn.CustomData()[warned] = notice.Message
+		conn.CustomData()[warningKey] = notice.Message
 	}
 }
 
@@ -297,7 +297,7 @@ var errUnacknowledged = errors.New("the database server answered COMMIT with a w
 // server, the outcome is unknown.
 func commit(ctx context.Context, conn *pgx.Conn) error {
 	notes := conn.PgConn().CustomData()
-	delete(notes, warned)
+	delete(notes, warningKey)
 	tag, err := conn.Exec(ctx, "commit")
 	if err != nil {
 		return err
@@ -305,7 +305,7 @@ func commit(ctx context.Context, conn *pgx.Conn) error {
 	if tag.String() == "ROLLBACK" {
 		return pgx.ErrTxCommitRollback
 	}
-	if warning, is := notes[warned]; is {
+	if warning, is := notes[warningKey]; is {
 		return fmt.Errorf("%w: %v", errUnacknowledged, warning)
 	}
 	return nil

@@ -49,7 +49,7 @@ var _ storage.Database = (*Database)(nil)
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	d, err := open(ctx, cfg.withDefaults())
 	if err != nil {
-		return nil, fmt.Errorf("opening the database: %w", explained(err))
+		return nil, fmt.Errorf("opening the database: %w", translateError(err))
 	}
 	return d, nil
 }
@@ -77,7 +77,7 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 		err = d.prepare(ctx)
 	}
 	if err == nil {
-		err = d.checkMove(ctx)
+		err = d.checkMigrationLock(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -102,10 +102,10 @@ func Probe(ctx context.Context, url string) error {
 	defer reads.Close()
 	defer writes.Close()
 	if err := pooler.Check(ctx, reads.Config().ConnConfig); err != nil {
-		return explained(err)
+		return translateError(err)
 	}
 	if err := schema.Check(ctx, writes); err != nil {
-		return explained(err)
+		return translateError(err)
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func (d *Database) read(ctx context.Context, query func(*pgxpool.Pool) error) er
 	if errors.Is(err, pgx.ErrNoRows) {
 		return storage.ErrNotFound
 	}
-	return explained(err)
+	return translateError(err)
 }
 
 // row runs a query and scans its first row into values. It returns storage.ErrNotFound if there is
@@ -277,7 +277,7 @@ func (d *Database) Create(ctx context.Context, info storage.LedgerInfo) (storage
 	defer d.mu.Unlock()
 	l, err := d.create(ctx, info)
 	if err != nil {
-		return nil, fmt.Errorf("creating ledger %q: %w", info.Name, explained(err))
+		return nil, fmt.Errorf("creating ledger %q: %w", info.Name, translateError(err))
 	}
 	d.ledgers[info.Name] = l
 	return l, nil
@@ -295,7 +295,7 @@ func (d *Database) create(ctx context.Context, info storage.LedgerInfo) (*ledger
 	for between := (pause{}); ; {
 		made, err := d.insert(ctx, info)
 		if err == nil && !made {
-			made, err = d.madeHere(ctx, info.Name)
+			made, err = d.createdHere(ctx, info.Name)
 		}
 		switch {
 		case err == nil && made:
@@ -332,7 +332,7 @@ func (d *Database) insert(ctx context.Context, info storage.LedgerInfo) (made bo
 		}
 		rows, err := conn.Query(ctx, `INSERT INTO colophon_ledgers (number, name, origin, created, reject_mismatch)
 			SELECT coalesce(max(number), 0) + 1, $1, $2, $3, $4 FROM colophon_ledgers HAVING $5::boolean OR `+notMigrating+`
-			ON CONFLICT DO NOTHING RETURNING number`, info.Name, info.Origin, info.Created.UTC(), info.RejectMismatch, d.config.Moving)
+			ON CONFLICT DO NOTHING RETURNING number`, info.Name, info.Origin, info.Created.UTC(), info.RejectMismatch, d.config.Migrating)
 		if err != nil {
 			return err
 		}
@@ -351,10 +351,10 @@ func (d *Database) insert(ctx context.Context, info storage.LedgerInfo) (made bo
 	return made && err == nil, err
 }
 
-// madeHere reports whether an earlier attempt by this Database created the ledger with the given
+// createdHere reports whether an earlier attempt by this Database created the ledger with the given
 // name. It returns storage.ErrConflict if another process created it, and false if there is no such
 // ledger.
-func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
+func (d *Database) createdHere(ctx context.Context, name string) (bool, error) {
 	if _, opened := d.ledgers[name]; opened {
 		return false, fmt.Errorf("%w: a ledger with this name already exists", storage.ErrConflict)
 	}
@@ -362,7 +362,7 @@ func (d *Database) madeHere(ctx context.Context, name string) (bool, error) {
 	err := d.writes.QueryRow(ctx, `SELECT h.writer FROM colophon_heads h JOIN colophon_ledgers l ON h.ledger = l.number WHERE l.name = $1`, name).Scan(&writer)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return false, d.checkMove(ctx)
+		return false, d.checkMigrationLock(ctx)
 	case err == nil && writer != d.writer:
 		err = fmt.Errorf("%w: a ledger with this name already exists", storage.ErrConflict)
 	}
@@ -392,22 +392,22 @@ func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Con
 func (d *Database) acknowledged(ctx context.Context, values []any, query string, arguments ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
-	return d.read(ctx, func(*pgxpool.Pool) error { return d.awaited(ctx, values, query, arguments...) })
+	return d.read(ctx, func(*pgxpool.Pool) error { return d.queryAcknowledged(ctx, values, query, arguments...) })
 }
 
-// awaited makes one attempt to run the query for acknowledged.
-func (d *Database) awaited(ctx context.Context, values []any, query string, arguments ...any) error {
+// queryAcknowledged makes one attempt to run the query for acknowledged.
+func (d *Database) queryAcknowledged(ctx context.Context, values []any, query string, arguments ...any) error {
 	pooled, err := d.waits.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer pooled.Release()
 	notes := pooled.Conn().PgConn().CustomData()
-	delete(notes, warned)
+	delete(notes, warningKey)
 	if err := pooled.QueryRow(ctx, query, arguments...).Scan(values...); err != nil {
 		return err
 	}
-	if warning, is := notes[warned]; is {
+	if warning, is := notes[warningKey]; is {
 		return fmt.Errorf("%w: %v", errUnacknowledged, warning)
 	}
 	return nil

@@ -91,9 +91,9 @@ func (e unavailable) Is(target error) bool { return target == storage.ErrUnavail
 
 func (e unavailable) Unwrap() error { return e.error }
 
-// explained converts an error from the server or the connection to one that matches an error in
+// translateError converts an error from the server or the connection to one that matches an error in
 // package storage, if there is one. It returns any other error unchanged.
-func explained(err error) error {
+func translateError(err error) error {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {
 		err = oneLine{err}

@@ -33,10 +33,10 @@ const (
 	// offerTime is how long a ledger is reserved for the server that it was offered to. No other
 	// server can take it during this time.
 	offerTime = 2 * time.Second
-	// idleBesideOthers is the maximum value of idleLimit in a shared database. It is short so that
+	// maxSharedIdle is the maximum value of idleLimit in a shared database. It is short so that
 	// a server that is suspended in the middle of a write does not prevent another server from
 	// taking the ledger.
-	idleBesideOthers = time.Second
+	maxSharedIdle = time.Second
 	// leaseConnections is the maximum number of connections for leases. They are separate, because
 	// leases must not wait for reads and writes.
 	leaseConnections = 3
@@ -107,7 +107,7 @@ func (d *Database) Listen(ctx context.Context, heard func(ledger string)) {
 func (d *Database) connect(ctx context.Context) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, d.reads.Config().ConnConfig)
 	if err != nil {
-		return nil, explained(err)
+		return nil, translateError(err)
 	}
 	if err := d.config.checkPrimary(ctx, conn); err != nil {
 		return nil, errors.Join(err, conn.Close(ctx))
@@ -180,9 +180,9 @@ func (s *Leases) Take(ctx context.Context, name string, resume bool, stale time.
 		err = storage.ErrNotHeld
 	}
 	if err != nil {
-		return fmt.Errorf("taking the lease on ledger %q: %w", name, explained(err))
+		return fmt.Errorf("taking the lease on ledger %q: %w", name, translateError(err))
 	}
-	l.doubt = nil
+	l.writeErr = nil
 	l.held.Store(true)
 	s.note(l)
 	s.notices.Announce(name)
@@ -231,11 +231,11 @@ func (s *Leases) Renew(ctx context.Context) error {
 	rows, err := s.pool.Query(ctx, `UPDATE colophon_leases SET expires = clock_timestamp() + $3::float8 * interval '1 millisecond'
 		WHERE writer = $1 AND ledger = ANY ($2::bigint[]) RETURNING ledger`, s.db.writer, numbers, milliseconds(LeaseTime))
 	if err != nil {
-		return fmt.Errorf("renewing leases: %w", explained(err))
+		return fmt.Errorf("renewing leases: %w", translateError(err))
 	}
 	renewed, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	if err != nil {
-		return fmt.Errorf("renewing leases: %w", explained(err))
+		return fmt.Errorf("renewing leases: %w", translateError(err))
 	}
 	for number, l := range held {
 		if !slices.Contains(renewed, number) {
@@ -261,7 +261,7 @@ func (s *Leases) Release(ctx context.Context, name string, to *Server) error {
 	_, err = s.pool.Exec(ctx, `UPDATE colophon_leases SET server = $3, writer = '', address = $4, expires = clock_timestamp() + $5::float8 * interval '1 millisecond'
 		WHERE ledger = $1 AND writer = $2`, l.number, s.db.writer, to.ID, to.Address, milliseconds(reserved))
 	if err != nil {
-		return fmt.Errorf("giving up the lease on ledger %q: %w", name, explained(err))
+		return fmt.Errorf("giving up the lease on ledger %q: %w", name, translateError(err))
 	}
 	s.notices.Announce(name)
 	return nil
@@ -284,7 +284,7 @@ func (s *Leases) Heartbeat(ctx context.Context, ledgers []string) error {
 	_, err := s.pool.Exec(ctx, `INSERT INTO colophon_servers (id, address, ledgers, seen) VALUES ($1, $2, $3, clock_timestamp())
 		ON CONFLICT (id) DO UPDATE SET address = excluded.address, ledgers = excluded.ledgers, seen = excluded.seen`, s.self.ID, s.self.Address, ledgers)
 	if err != nil {
-		return fmt.Errorf("recording that this server is running: %w", explained(err))
+		return fmt.Errorf("recording that this server is running: %w", translateError(err))
 	}
 	return nil
 }
@@ -301,14 +301,14 @@ func (s *Leases) Servers(ctx context.Context) ([]RunningServer, error) {
 	rows, err := s.pool.Query(ctx, `SELECT id, address, ledgers, seen FROM colophon_servers WHERE seen > clock_timestamp() - $1::float8 * interval '1 millisecond'`,
 		milliseconds(LeaseTime))
 	if err != nil {
-		return nil, fmt.Errorf("listing servers: %w", explained(err))
+		return nil, fmt.Errorf("listing servers: %w", translateError(err))
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (l RunningServer, err error) {
 		err = row.Scan(&l.ID, &l.Address, &l.Ledgers, &l.Seen)
 		return l, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing servers: %w", explained(err))
+		return nil, fmt.Errorf("listing servers: %w", translateError(err))
 	}
 	return all, nil
 }
@@ -340,7 +340,7 @@ func (s *Leases) States(ctx context.Context, names ...string) ([]LedgerState, er
 		FROM colophon_ledgers d JOIN colophon_heads h ON h.ledger = d.number LEFT JOIN colophon_leases l ON l.ledger = d.number
 		WHERE $1::text[] IS NULL OR d.name = ANY ($1) ORDER BY d.number`, names)
 	if err != nil {
-		return nil, fmt.Errorf("reading leases: %w", explained(err))
+		return nil, fmt.Errorf("reading leases: %w", translateError(err))
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (state LedgerState, err error) {
 		var size int64
@@ -355,7 +355,7 @@ func (s *Leases) States(ctx context.Context, names ...string) ([]LedgerState, er
 		return state, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading leases: %w", explained(err))
+		return nil, fmt.Errorf("reading leases: %w", translateError(err))
 	}
 	return all, nil
 }

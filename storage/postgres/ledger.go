@@ -26,17 +26,17 @@ type ledger struct {
 	// open. The head row can be newer: for example, it can show another process's commit that is
 	// not yet on the standby.
 	durable atomic.Pointer[storage.Head]
-	// shown is the newest head known to be durable that this server has read while another server
+	// lastReadHead is the newest head known to be durable that this server has read while another server
 	// held the lease.
-	shown atomic.Pointer[storage.Head]
+	lastReadHead atomic.Pointer[storage.Head]
 
 	// mu serialises writers.
 	mu    sync.Mutex
 	epoch int64 // epoch in the head row while this process is the writer; 0 until the ledger is open; guarded by mu
-	// doubt is the error of a write whose outcome is unknown or of the takeover of the ledger by
+	// writeErr is the error of a write whose outcome is unknown or of the takeover of the ledger by
 	// another process, or nil. While it is set, writes fail without being tried; opening the ledger
 	// again clears it. It is guarded by mu.
-	doubt error
+	writeErr error
 	// held reports whether this server holds the lease on the ledger. It is meaningful only in a
 	// shared database. create sets it, Take sets it with mu held, and any method that finds that
 	// the lease is lost clears it.
@@ -74,8 +74,8 @@ func (l *ledger) write(ctx context.Context, c change) error {
 	if !l.HoldsLease() {
 		return storage.ErrNotHeld
 	}
-	if l.doubt != nil {
-		return fmt.Errorf("the ledger must be opened again before it can be written: %w", l.doubt)
+	if l.writeErr != nil {
+		return fmt.Errorf("the ledger must be opened again before it can be written: %w", l.writeErr)
 	}
 	ctx = context.WithoutCancel(ctx)
 	err := l.attempt(ctx, c)
@@ -87,17 +87,17 @@ func (l *ledger) write(ctx context.Context, c change) error {
 	}
 	switch {
 	case errors.Is(err, errTakenOver):
-		l.doubt = err
+		l.writeErr = err
 	case err == nil && c.next != nil:
 		l.note(*c.next)
 	}
-	if l.doubt != nil {
+	if l.writeErr != nil {
 		l.held.Store(false)
 	}
 	if err == nil && l.db.leases != nil {
 		l.db.leases.notices.Announce(l.name)
 	}
-	return explained(err)
+	return translateError(err)
 }
 
 // recover is called after an attempt at a write has returned err. It finds out whether the write
@@ -110,16 +110,16 @@ func (l *ledger) recover(ctx context.Context, c change, err error) error {
 	for between := (pause{}); temporary(err); {
 		l.db.log.Warn("the outcome of a write is not known yet; reading the head to find out", "ledger", l.name, "error", err)
 		if waited := between.wait(ctx); waited != nil {
-			l.doubt = fmt.Errorf("the outcome of a write is unknown, because the database server has not responded for %v: %w", l.db.patience, err)
-			return l.doubt
+			l.writeErr = fmt.Errorf("the outcome of a write is unknown, because the database server has not responded for %v: %w", l.db.patience, err)
+			return l.writeErr
 		}
 		var head storage.Head
 		if head, err = l.takeAgain(ctx); temporary(err) {
 			continue
 		}
 		if err != nil {
-			l.doubt = fmt.Errorf("the outcome of a write is unknown: %w", err)
-			return l.doubt
+			l.writeErr = fmt.Errorf("the outcome of a write is unknown: %w", err)
+			return l.writeErr
 		}
 		if c.made != nil && c.made(head) {
 			return nil
@@ -191,11 +191,11 @@ func (l *ledger) note(head storage.Head) {
 func (l *ledger) open(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.db.writes == nil || l.db.leases != nil || l.epoch != 0 && l.doubt == nil {
+	if l.db.writes == nil || l.db.leases != nil || l.epoch != 0 && l.writeErr == nil {
 		return nil
 	}
 	how := takeFrom
-	if l.db.config.Moving {
+	if l.db.config.Migrating {
 		how = takeMoving
 	}
 	_, err := l.takeOver(ctx, l.raise(ctx, how))
@@ -204,9 +204,9 @@ func (l *ledger) open(ctx context.Context) error {
 		err = cmp.Or(err, errTakenOver)
 	}
 	if err != nil {
-		return explained(err)
+		return translateError(err)
 	}
-	l.doubt = nil
+	l.writeErr = nil
 	return nil
 }
 

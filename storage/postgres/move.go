@@ -50,18 +50,18 @@ func (e *MigrationError) Error() string {
 		e.Place, e.Peer, since)
 }
 
-// moveName is the name under which the MigrationLock is stored as a database-wide value.
-const moveName = "move"
+// migrationLockName is the name under which the MigrationLock is stored as a database-wide value.
+const migrationLockName = "move"
 
 // notMigrating is the SQL condition under which a ledger can be taken over or created: no migration
 // has locked the database.
-const notMigrating = `NOT EXISTS (SELECT 1 FROM colophon_shared WHERE name = '` + moveName + `')`
+const notMigrating = `NOT EXISTS (SELECT 1 FROM colophon_shared WHERE name = '` + migrationLockName + `')`
 
 // MigrationLock returns the note left by the migration that has locked the database, or the zero MigrationLock if
 // there is none.
 func (d *Database) MigrationLock(ctx context.Context) (MigrationLock, error) {
 	var m MigrationLock
-	text, stored, err := d.Value(ctx, moveName)
+	text, stored, err := d.Value(ctx, migrationLockName)
 	if err == nil && stored > 0 {
 		err = json.Unmarshal(text, &m)
 	}
@@ -80,11 +80,11 @@ func (d *Database) SetMigrationLock(ctx context.Context, m MigrationLock) error 
 	}
 	err = d.change(ctx, func(conn *pgx.Conn) error {
 		if m == (MigrationLock{}) {
-			_, err := conn.Exec(ctx, `DELETE FROM colophon_shared WHERE name = $1`, moveName)
+			_, err := conn.Exec(ctx, `DELETE FROM colophon_shared WHERE name = $1`, migrationLockName)
 			return err
 		}
 		_, err := conn.Exec(ctx, `INSERT INTO colophon_shared (name, version, value) VALUES ($1, 1, $2)
-			ON CONFLICT (name) DO UPDATE SET version = colophon_shared.version + 1, value = excluded.value`, moveName, text)
+			ON CONFLICT (name) DO UPDATE SET version = colophon_shared.version + 1, value = excluded.value`, migrationLockName, text)
 		return err
 	})
 	if err != nil {
@@ -93,11 +93,11 @@ func (d *Database) SetMigrationLock(ctx context.Context, m MigrationLock) error 
 	return nil
 }
 
-// checkMove returns a *MigrationError if a migration has locked the database and it was not opened
+// checkMigrationLock returns a *MigrationError if a migration has locked the database and it was not opened
 // with Config.Moving. A database that was opened with Config.ReadOnly can be read as long as its
 // ledgers are complete.
-func (d *Database) checkMove(ctx context.Context) error {
-	if d.config.Moving {
+func (d *Database) checkMigrationLock(ctx context.Context) error {
+	if d.config.Migrating {
 		return nil
 	}
 	m, err := d.MigrationLock(ctx)

@@ -64,11 +64,11 @@ func TestMovedDatabase(t *testing.T) {
 	_, err := before.Create(ctx, storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	unopened := openAt(t, url)
-	moving, err := Open(ctx, Config{URL: url, Moving: true, Logger: silent()})
+	migrating, err := Open(ctx, Config{URL: url, Migrating: true, Logger: silent()})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, moving.Close()) }()
+	defer func() { require.NoError(t, migrating.Close()) }()
 	for _, state := range []MigrationState{MigrationArriving, MigrationLeaving, MigrationMoved} {
-		require.NoError(t, moving.SetMigrationLock(ctx, MigrationLock{State: state, Peer: "the folder data", Since: time.Now()}))
+		require.NoError(t, migrating.SetMigrationLock(ctx, MigrationLock{State: state, Peer: "the folder data", Since: time.Now()}))
 		_, err = Open(ctx, Config{URL: url, Logger: silent()})
 		var refused *MigrationError
 		require.ErrorAs(t, err, &refused)
@@ -89,14 +89,14 @@ func TestMovedDatabase(t *testing.T) {
 	store, err := before.Ledger(ctx, "default")
 	require.NoError(t, err)
 	require.NoError(t, store.SetSetting(ctx, "x", []byte("1")), "an already open ledger can still be written")
-	_, err = moving.Ledger(ctx, "default")
+	_, err = migrating.Ledger(ctx, "default")
 	require.NoError(t, err)
 	require.ErrorIs(t, store.SetSetting(ctx, "x", []byte("2")), storage.ErrConflict)
-	require.NoError(t, moving.CheckNotTakenOver(ctx))
-	require.NoError(t, moving.SetMigrationLock(ctx, MigrationLock{}))
+	require.NoError(t, migrating.CheckNotTakenOver(ctx))
+	require.NoError(t, migrating.SetMigrationLock(ctx, MigrationLock{}))
 	_, err = openAt(t, url).Ledger(ctx, "default")
 	require.NoError(t, err)
-	require.ErrorIs(t, moving.CheckNotTakenOver(ctx), errTakenOver)
+	require.ErrorIs(t, migrating.CheckNotTakenOver(ctx), errTakenOver)
 }
 
 // DiskBytes returns a positive size. On an idle database, Metrics reports no unanswered write and no

@@ -69,17 +69,17 @@ func (l *ledger) head(ctx context.Context) (storage.Head, error) {
 		return *known, l.db.usable(ctx)
 	}
 	head, err := l.stored(ctx)
-	if shown := l.shown.Load(); err != nil || l.db.leases == nil || shown != nil && shown.Size == head.Size && shown.Tip == head.Tip {
+	if shown := l.lastReadHead.Load(); err != nil || l.db.leases == nil || shown != nil && shown.Size == head.Size && shown.Tip == head.Tip {
 		return head, err
 	}
-	return l.confirmed(ctx)
+	return l.waitDurableHead(ctx)
 }
 
-// extent returns the number of entries that a walk covers. If another server holds the lease, the
+// walkSize returns the number of entries that a walk covers. If another server holds the lease, the
 // walk covers the entries of the newest head that this server has already returned, because that
 // head is known to be durable.
-func (l *ledger) extent(ctx context.Context) (uint64, error) {
-	shown, known := l.shown.Load(), l.durable.Load()
+func (l *ledger) walkSize(ctx context.Context) (uint64, error) {
+	shown, known := l.lastReadHead.Load(), l.durable.Load()
 	if l.db.leases == nil || l.HoldsLease() || shown == nil {
 		head, err := l.head(ctx)
 		return head.Size, err
@@ -90,14 +90,14 @@ func (l *ledger) extent(ctx context.Context) (uint64, error) {
 	return shown.Size, l.db.usable(ctx)
 }
 
-// confirmed waits until the head in the row is durable and returns it. The row can show a commit
+// waitDurableHead waits until the head in the row is durable and returns it. The row can show a commit
 // that is not yet on a standby and that could be lost with the server, because the wait for the
 // standby was cancelled or the server was restarted. A server that only reads could then publish a
 // checkpoint that later checkpoints contradict. Therefore the statement that reads the head also
 // writes an empty message to the write-ahead log. Once the message is acknowledged, everything
 // before it in that log is durable too (see the package comment). Engines without such messages
 // show only durable commits.
-func (l *ledger) confirmed(ctx context.Context) (storage.Head, error) {
+func (l *ledger) waitDurableHead(ctx context.Context) (storage.Head, error) {
 	var row headRow
 	err := l.db.acknowledged(ctx, row.values(), selectHead+` AND (SELECT pg_logical_emit_message(true, 'colophon', '') IS NOT NULL)`, l.number)
 	if notify.IsUnsupported(err) {
@@ -114,8 +114,8 @@ func (l *ledger) confirmed(ctx context.Context) (storage.Head, error) {
 		return storage.Head{}, err
 	}
 	for {
-		shown := l.shown.Load()
-		if shown != nil && shown.Size >= head.Size || l.shown.CompareAndSwap(shown, &head) {
+		shown := l.lastReadHead.Load()
+		if shown != nil && shown.Size >= head.Size || l.lastReadHead.CompareAndSwap(shown, &head) {
 			return head, nil
 		}
 	}
@@ -279,7 +279,7 @@ func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Claim
 		}
 	}
 	err := l.db.usable(ctx)
-	pieces(len(distinct), func(int) int { return 0 }, func(start, end int) {
+	forEachChunk(len(distinct), func(int) int { return 0 }, func(start, end int) {
 		if err != nil {
 			return
 		}

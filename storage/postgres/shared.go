@@ -15,17 +15,17 @@ import (
 // increases the version by one. If the value is not stored, Value returns nil and version 0.
 func (d *Database) Value(ctx context.Context, name string) (value []byte, version int64, err error) {
 	err = d.row(ctx, []any{&value, &version}, `SELECT value, version FROM colophon_shared WHERE name = $1`, name)
-	return value, version, unlessAbsent(err, name)
+	return value, version, ignoreNotFound(err, name)
 }
 
 // Version returns the version of a named value without reading the value. It returns 0 if the value
 // is not stored.
 func (d *Database) Version(ctx context.Context, name string) (version int64, err error) {
 	err = d.row(ctx, []any{&version}, `SELECT version FROM colophon_shared WHERE name = $1`, name)
-	return version, unlessAbsent(err, name)
+	return version, ignoreNotFound(err, name)
 }
 
-func unlessAbsent(err error, name string) error {
+func ignoreNotFound(err error, name string) error {
 	if err == nil || errors.Is(err, storage.ErrNotFound) {
 		return nil
 	}
@@ -69,5 +69,5 @@ func (d *Database) change(ctx context.Context, apply func(*pgx.Conn) error) erro
 	if errors.Is(err, storage.ErrConflict) {
 		return err
 	}
-	return explained(err)
+	return translateError(err)
 }

@@ -23,7 +23,7 @@ const (
 
 // Entries implements storage.Reader.
 func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
-	size, err := l.extent(ctx)
+	size, err := l.walkSize(ctx)
 	return func(yield func(storage.Entry, error) bool) {
 		err := err
 		next, end := from, size
@@ -88,7 +88,7 @@ func (l *ledger) entries(ctx context.Context, from, end uint64, most int) (page 
 
 // References implements storage.Reader.
 func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[uint64, error] {
-	size, err := l.extent(ctx)
+	size, err := l.walkSize(ctx)
 	return func(yield func(uint64, error) bool) {
 		err := err
 		var from uint64
@@ -122,7 +122,7 @@ type redactionRow struct {
 
 // Redactions implements storage.Reader.
 func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, error] {
-	size, err := l.extent(ctx)
+	size, err := l.walkSize(ctx)
 	return func(yield func(storage.Redaction, error) bool) {
 		err := err
 		// Seqs of 2^63 and more, which can only be damage, are stored as negative numbers.

@@ -11,9 +11,9 @@ import (
 	"colophon/storage"
 )
 
-// grown returns a batch that extends old by n entries, including the tiles of levels 0 and 1 that
+// batchWithTiles returns a batch that extends old by n entries, including the tiles of levels 0 and 1 that
 // cover them.
-func grown(old storage.Head, n int) storage.Batch {
+func batchWithTiles(old storage.Head, n int) storage.Batch {
 	texts := make([]string, n)
 	for i := range texts {
 		texts[i] = fmt.Sprintf("entry %d", old.Size+uint64(i))
@@ -51,8 +51,8 @@ func testArchive(t *testing.T, s *suite) {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	store := archiver(t, create(t, db, "default"))
 	other := create(t, db, "other")
-	commit(t, other, storage.Head{}, grown(storage.Head{}, 300))
-	head := commit(t, store, storage.Head{}, grown(storage.Head{}, 900))
+	commit(t, other, storage.Head{}, batchWithTiles(storage.Head{}, 300))
+	head := commit(t, store, storage.Head{}, batchWithTiles(storage.Head{}, 900))
 	ctx := t.Context()
 
 	first := storage.Archived{Below: 256, Place: "file:///first"}
@@ -119,7 +119,7 @@ func testArchive(t *testing.T, s *suite) {
 		}
 	}
 	check(store, head)
-	head = commit(t, store, head, grown(head, 300))
+	head = commit(t, store, head, batchWithTiles(head, 300))
 	check(store, head)
 	require.Len(t, collect(t, other, 0), 300, "the other ledger is not archived")
 	_, err = other.Tile(ctx, 0, 0)
@@ -158,7 +158,7 @@ func testArchive(t *testing.T, s *suite) {
 		}
 	})
 	for range 5 {
-		head = commit(t, store, head, grown(head, 256))
+		head = commit(t, store, head, batchWithTiles(head, 256))
 	}
 	all.Wait()
 	a.Below = 1024 + 3*256

@@ -15,10 +15,10 @@ import (
 // arguments, up to most arguments in total, with the values that runs have for the name given as the
 // first argument.
 func (d *commands) completeNames(names []string, most int) completion.Func {
-	return func(command *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return func(command *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		switch {
 		case len(args) == 0:
-			return completion.FromList(names)(command, args, begun)
+			return completion.FromList(names)(command, args, toComplete)
 		case len(args) < most:
 			return completed(d, command, "/drift/groups", url.Values{"by": {args[0]}}, func(g wire.Group) string { return g.Value })
 		}

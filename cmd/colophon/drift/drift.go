@@ -25,7 +25,7 @@ type commands struct {
 	anyState         bool
 	text             bool // also compare texts
 	mostChangedFirst bool
-	words            *show.TextReader // set by texts
+	textReader       *show.TextReader // set by texts
 }
 
 const help = `Show as tables what changed and what caused it. The commands below read GET /drift/…,

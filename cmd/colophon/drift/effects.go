@@ -73,7 +73,7 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 	query := d.query(command)
 	query.Set("variable", variable)
 	for i, value := range []*string{&a, &b} {
-		hashOf := labelled
+		hashOf := resolveLabel
 		if strings.HasPrefix(variable, "/") {
 			hashOf = memberDigest
 		}
@@ -116,7 +116,7 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 		return []string{cli.FormatUint(p.A.Seq), cli.FormatUint(p.B.Seq), d.hashOr(p.A.OutputHash), d.hashOr(p.B.OutputHash), similar, words, yesNo(p.OutputChanged)}
 	})
 	if err == nil && answer.Pairs == 0 && next == "" && !d.json {
-		return d.sayNoPairs(command, asked, a, b, answer, sides)
+		return d.explainNoPairs(command, asked, a, b, answer, sides)
 	}
 	if err == nil {
 		d.conclude(command, t, next, "", nil)
@@ -142,9 +142,9 @@ func (d *commands) sayCompare(a, b uint64) {
 	d.Say("colophon drift compare %d %d --text shows how the texts of a pair differ", a, b)
 }
 
-// sayNoPairs explains why no pair was found: no run has one of the values, only runs that are not live
+// explainNoPairs explains why no pair was found: no run has one of the values, only runs that are not live
 // form pairs, or the runs also differ in other variables. asked has the parameters of the query.
-func (d *commands) sayNoPairs(command *cobra.Command, asked url.Values, a, b string, answer *wire.EffectsAnswer, sides *comparedSides) error {
+func (d *commands) explainNoPairs(command *cobra.Command, asked url.Values, a, b string, answer *wire.EffectsAnswer, sides *comparedSides) error {
 	variable := asked.Get("variable")
 	reasons := sides.unpairedLines(0)
 	for side, value := range []string{a, b} {
@@ -158,8 +158,8 @@ func (d *commands) sayNoPairs(command *cobra.Command, asked url.Values, a, b str
 				return err
 			}
 			d.Say("no run has the %s %s%s", cli.QuoteCell(variable), cli.QuoteCell(value), values)
-			if sides != nil && sides.notRuns[side] > 0 {
-				d.Say("an IPC record without an input or an output is not a run; with that value, there are %d", sides.notRuns[side])
+			if sides != nil && sides.incomplete[side] > 0 {
+				d.Say("an IPC record without an input or an output is not a run; with that value, there are %d", sides.incomplete[side])
 			}
 			return nil
 		}
@@ -212,7 +212,7 @@ func hasRuns(d *commands, command *cobra.Command, by, value string, side int, si
 	case by == "temperature" || by == "max_tokens":
 		query, known := d.asOf(command), false
 		query.Set("of", by)
-		err := every(d, command, "/drift/values", query, func(v wire.RunValue) bool {
+		err := forEachRow(d, command, "/drift/values", query, func(v wire.RunValue) bool {
 			known = canonicalNumber(v.Value) == canonicalNumber(value)
 			return !known
 		})

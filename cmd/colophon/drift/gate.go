@@ -282,7 +282,7 @@ func (g *gateFlags) run(command *cobra.Command) error {
 	case gate.VerdictFail:
 		return &cli.ExitError{Code: cli.ExitFailed}
 	case gate.VerdictUndecided:
-		g.sayWhy(report)
+		g.explainNoCommonInput(report)
 		if !g.allowUndecided {
 			return &cli.ExitError{Code: cli.ExitUndecided}
 		}
@@ -291,9 +291,9 @@ func (g *gateFlags) run(command *cobra.Command) error {
 	return nil
 }
 
-// sayWhy explains why the two sets have no input in common. It prints nothing if they have one or
+// explainNoCommonInput explains why the two sets have no input in common. It prints nothing if they have one or
 // if --unmatched is set.
-func (g *gateFlags) sayWhy(r *gate.Report) {
+func (g *gateFlags) explainNoCommonInput(r *gate.Report) {
 	switch {
 	case g.unmatched || r.Inputs > 0:
 	case r.BaselineOnly == 0:

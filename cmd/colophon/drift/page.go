@@ -81,8 +81,8 @@ func printPage[R any](d *commands, t *cli.Table, page []R, answer []byte, cells 
 	return t.Write(rows)
 }
 
-// every calls use with each row of a list, over all pages, until use returns false.
-func every[R any](d *commands, command *cobra.Command, path string, query url.Values, use func(R) bool) error {
+// forEachRow calls use with each row of a list, over all pages, until use returns false.
+func forEachRow[R any](d *commands, command *cobra.Command, path string, query url.Values, use func(R) bool) error {
 	for trail := new(client.CursorTrail); ; {
 		page, _, err := fetch[wire.Page[R]](d, command, path, query)
 		if err != nil {
@@ -181,10 +181,10 @@ func (d *commands) connect() (err error) {
 
 // texts returns the reader for the texts of records. connect must have been called.
 func (d *commands) texts() *show.TextReader {
-	if d.words == nil {
-		d.words = &show.TextReader{Server: d.server, Ledger: d.ledger}
+	if d.textReader == nil {
+		d.textReader = &show.TextReader{Server: d.server, Ledger: d.ledger}
 	}
-	return d.words
+	return d.textReader
 }
 
 // hash formats a hash as a table cell. Without --full, the cell contains only the first 12 digits.

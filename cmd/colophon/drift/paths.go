@@ -86,7 +86,7 @@ func pathsOfBuild(d *commands, command *cobra.Command, project string) error {
 	var matches []string
 	query := d.asOf(command)
 	query.Set("limit", "1000")
-	err := every(d, command, buildsPath(project), query, func(b wire.Build) bool {
+	err := forEachRow(d, command, buildsPath(project), query, func(b wire.Build) bool {
 		if strings.HasPrefix(b.Build, build) {
 			matches = append(matches, b.Build)
 		}

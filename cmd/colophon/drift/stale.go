@@ -49,7 +49,7 @@ sources instead, one source after the other.`,
 			case len(args) == 1:
 				return stale(d, command, args[0])
 			case every || d.json:
-				return staleOfAll(d, command)
+				return printAllStale(d, command)
 			}
 			return staleSources(d, command)
 		},
@@ -71,8 +71,8 @@ sources instead, one source after the other.`,
 	return command
 }
 
-// staleOfAll prints the stale citations of every source.
-func staleOfAll(d *commands, command *cobra.Command) error {
+// printAllStale prints the stale citations of every source.
+func printAllStale(d *commands, command *cobra.Command) error {
 	t := cli.NewTable(d.Out, cli.TextColumn("source"), cli.NumberColumn("event"), cli.TextColumn("subject"), cli.TextColumn("chunk"), cli.NumberColumn("superseded by"), cli.TextColumn("how"), cli.TextColumn("run"))
 	return list(d, command, "/citation-sets/stale", d.query(command), t, nothingStale, func(r wire.StaleCitationRow) []string {
 		return []string{cli.QuoteCell(r.SourceID), cli.FormatUint(r.Seq), cli.QuoteCell(r.Subject), chunk(d, r.ChunkHash), cli.FormatUint(r.SupersededBy), cli.QuoteCell(r.How), cli.QuoteOptionalCell(r.RunID)}
@@ -92,12 +92,12 @@ func stale(d *commands, command *cobra.Command, source string) error {
 	if err != nil || t.Rows > 0 || d.json {
 		return err
 	}
-	return noStale(d, command, source)
+	return explainNoStale(d, command, source)
 }
 
-// noStale explains why no citation of a source is stale. If no set cites the source, it tries the
+// explainNoStale explains why no citation of a source is stale. If no set cites the source, it tries the
 // one source whose ID starts with the given text.
-func noStale(d *commands, command *cobra.Command, source string) error {
+func explainNoStale(d *commands, command *cobra.Command, source string) error {
 	query := d.asOf(command)
 	query.Set("limit", "1")
 	cited, _, err := fetch[wire.Page[wire.CitingRow]](d, command, "/citation-sets/by-source/"+url.PathEscape(source), query)
@@ -114,7 +114,7 @@ func noStale(d *commands, command *cobra.Command, source string) error {
 		d.Say("no citation set cites that source")
 		return nil
 	case len(cited.Rows) == 0:
-		return otherSource(d, command, source)
+		return printStaleByPrefix(d, command, source)
 	}
 	why := "and the source is not registered"
 	if registered {
@@ -127,16 +127,16 @@ func noStale(d *commands, command *cobra.Command, source string) error {
 	return nil
 }
 
-// otherSource prints the stale citations of the only source whose ID starts with the given text. If
+// printStaleByPrefix prints the stale citations of the only source whose ID starts with the given text. If
 // there is no such source, it says so; if there are several, it returns an error.
-func otherSource(d *commands, command *cobra.Command, begun string) error {
+func printStaleByPrefix(d *commands, command *cobra.Command, toComplete string) error {
 	sources, _, err := knownSources(d, command)
 	if err != nil {
 		return err
 	}
 	var matches []string
 	for _, id := range slices.Sorted(maps.Keys(sources)) {
-		if strings.HasPrefix(id, begun) && id != begun {
+		if strings.HasPrefix(id, toComplete) && id != toComplete {
 			matches = append(matches, id)
 		}
 	}
@@ -148,7 +148,7 @@ func otherSource(d *commands, command *cobra.Command, begun string) error {
 		d.Say("source %s", cli.QuoteCell(matches[0]))
 		return stale(d, command, matches[0])
 	}
-	return cli.Exitf(cli.ExitFailed, "several sources begin with %s: %s; use more of the source_id", cli.QuoteCell(begun), cli.QuoteCell(fewOf(matches)))
+	return cli.Exitf(cli.ExitFailed, "several sources begin with %s: %s; use more of the source_id", cli.QuoteCell(toComplete), cli.QuoteCell(fewOf(matches)))
 }
 
 // knownSources returns the registered sources and those cited by the latest 1000 citation sets or,
@@ -158,7 +158,7 @@ func knownSources(d *commands, command *cobra.Command) (sources map[string]bool,
 	sources = make(map[string]bool)
 	query := d.asOf(command)
 	query.Set("limit", "1000")
-	err = every(d, command, "/sources", query, func(s wire.Source) bool {
+	err = forEachRow(d, command, "/sources", query, func(s wire.Source) bool {
 		sources[s.SourceID] = s.Registered
 		return true
 	})
@@ -170,7 +170,7 @@ func knownSources(d *commands, command *cobra.Command) (sources map[string]bool,
 	query.Set("events", "true")
 	query.Set("limit", "1000")
 	sets := 0
-	err = every(d, command, "/records", query, func(r wire.ListedRecord) bool {
+	err = forEachRow(d, command, "/records", query, func(r wire.ListedRecord) bool {
 		if more = sets == 1000 && !d.all; more {
 			return false
 		}

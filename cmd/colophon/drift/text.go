@@ -76,10 +76,10 @@ func isTextHash(variable string) bool {
 	return variable == "input" || variable == "input_hash" || variable == "system_prompt_hash"
 }
 
-// labelled replaces a value of the form label:NAME=VALUE with the hash that all records with the
+// resolveLabel replaces a value of the form label:NAME=VALUE with the hash that all records with the
 // label have, if the variable is a hash. It returns every other value unchanged, except that it
 // returns an error if the variable is a hash and the value is neither a hash nor a label.
-func labelled(d *commands, command *cobra.Command, variable, value string) (string, error) {
+func resolveLabel(d *commands, command *cobra.Command, variable, value string) (string, error) {
 	if !isTextHash(variable) || cli.IsHashPrefix(value) {
 		return value, nil
 	}
@@ -93,7 +93,7 @@ func labelled(d *commands, command *cobra.Command, variable, value string) (stri
 	query.Set(label, text)
 	var hashes []string
 	var seqs []uint64 // for each of the hashes, the seq of one record that has it
-	err := every(d, command, "/records", query, func(r wire.ListedRecord) bool {
+	err := forEachRow(d, command, "/records", query, func(r wire.ListedRecord) bool {
 		if hash := r.Hashes.Get(variable); hash != "" && !slices.Contains(hashes, hash) {
 			hashes = append(hashes, hash)
 			seqs = append(seqs, r.Seq)
@@ -176,7 +176,7 @@ func valuesOf(d *commands, command *cobra.Command, by string) (string, error) {
 	default:
 		query.Set("by", by)
 		query.Set("state", "any")
-		err = every(d, command, "/drift/groups", query, func(g wire.Group) bool {
+		err = forEachRow(d, command, "/drift/groups", query, func(g wire.Group) bool {
 			value := cli.QuoteCell(g.Value)
 			if isTextHash(by) {
 				value = show.HashCell(g.Value, false) + d.texts().Excerpt(command.Context(), by, g.Value, g.LastSeq)
@@ -203,7 +203,7 @@ func valuesOf(d *commands, command *cobra.Command, by string) (string, error) {
 
 // runValues returns the first values that GET /drift/values lists, at most one more than maxValues.
 func runValues(d *commands, command *cobra.Command, query url.Values) (values []string, err error) {
-	err = every(d, command, "/drift/values", query, func(v wire.RunValue) bool {
+	err = forEachRow(d, command, "/drift/values", query, func(v wire.RunValue) bool {
 		values = append(values, cli.QuoteCell(v.Value))
 		return len(values) <= maxValues
 	})

@@ -38,10 +38,10 @@ func (v *conditionValues) differsFrom(other *conditionValues) (names []string) {
 // comparedSides counts the runs on the two sides of a comparison: index 0 is the side with value A,
 // and index 1 the side with value B.
 type comparedSides struct {
-	runs     [2]uint64
-	notRuns  [2]uint64 // numbers of IPC records that lack an input or an output
-	partners [2]map[conditionValues]uint64
-	order    [2][]conditionValues // the keys of partners, in the order in which the server listed them
+	runs       [2]uint64
+	incomplete [2]uint64 // numbers of IPC records that lack an input or an output
+	partners   [2]map[conditionValues]uint64
+	order      [2][]conditionValues // the keys of partners, in the order in which the server listed them
 }
 
 // readSides reads the runs of both sides at one tree size. pairs is the known number of pairs. It
@@ -58,7 +58,7 @@ func readSides(d *commands, command *cobra.Command, asked url.Values, asOf, pair
 	}
 	read, failed := 0, false
 	list := func(query url.Values, sideOf func(*wire.IPCRecordEvent) int) {
-		err := every(d, command, "/records", query, func(row wire.ListedRecord) bool {
+		err := forEachRow(d, command, "/records", query, func(row wire.ListedRecord) bool {
 			r, err := ipcRecord(&row)
 			failed = failed || err != nil || read == maxExplained
 			if read++; failed {
@@ -142,7 +142,7 @@ func canonicalNumber(text string) string {
 func (s *comparedSides) add(side int, variable string, r *wire.IPCRecordEvent) {
 	input := r.Hashes.Get("input_hash")
 	if input == "" || r.Hashes.Get("output_hash") == "" {
-		s.notRuns[side]++
+		s.incomplete[side]++
 		return
 	}
 	s.runs[side]++
@@ -295,8 +295,8 @@ func (s *comparedSides) unpairedLines(pairs uint64) (lines []string) {
 			lines = append(lines, onSides(r.runs)+": "+r.text)
 		}
 	}
-	if s.notRuns != [2]uint64{} {
-		lines = append(lines, "not counted, because a record without an input or an output is not a run: "+onSides(s.notRuns))
+	if s.incomplete != [2]uint64{} {
+		lines = append(lines, "not counted, because a record without an input or an output is not a run: "+onSides(s.incomplete))
 	}
 	return lines
 }

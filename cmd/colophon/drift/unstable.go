@@ -82,7 +82,7 @@ func noUnstable(d *commands, command *cobra.Command) error {
 	query.Set("by", "ipc_id")
 	query.Set("min_runs", "2")
 	twice := false
-	err := every(d, command, "/drift/groups", query, func(wire.Group) bool {
+	err := forEachRow(d, command, "/drift/groups", query, func(wire.Group) bool {
 		twice = true
 		return false
 	})

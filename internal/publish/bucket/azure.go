@@ -111,8 +111,8 @@ func (b *azure) object(name string) string {
 }
 
 // Get implements Bucket.
-func (b *azure) Get(ctx context.Context, name string, most int64) (body []byte, tag string, err error) {
-	header, body, err := b.read(ctx, name, b.object(name), most)
+func (b *azure) Get(ctx context.Context, name string, limit int64) (body []byte, tag string, err error) {
+	header, body, err := b.read(ctx, name, b.object(name), limit)
 	return body, strings.Trim(header.Get("ETag"), `"`), err
 }
 

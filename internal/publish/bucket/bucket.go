@@ -32,7 +32,7 @@ type Bucket interface {
 	// Get returns an object and its tag, which changes if the object's bytes change. The error
 	// wraps ErrNotFound if there is no such object, or ErrTooLong if its length in bytes exceeds
 	// most.
-	Get(ctx context.Context, name string, most int64) (body []byte, tag string, err error)
+	Get(ctx context.Context, name string, limit int64) (body []byte, tag string, err error)
 	// Size returns the length of an object in bytes. The error wraps ErrNotFound if there is no
 	// such object.
 	Size(ctx context.Context, name string) (int64, error)

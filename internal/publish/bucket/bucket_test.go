@@ -271,16 +271,16 @@ func TestAzureCredentials(t *testing.T) {
 
 // The credentials for Google come from the file that GOOGLE_APPLICATION_CREDENTIALS names.
 func TestGoogleCredentials(t *testing.T) {
-	var asked atomic.Int64
+	var requests atomic.Int64
 	service := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
+		requests.Add(1)
 	}))
 	defer service.Close()
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(t.TempDir(), "none"))
 	b := open(t, "gs://bucket?endpoint="+url.QueryEscape(service.URL))
 	_, _, err := b.Get(t.Context(), "object", 3)
 	require.ErrorContains(t, err, "object in bucket bucket: finding Google's credentials (set GOOGLE_APPLICATION_CREDENTIALS")
-	require.Zero(t, asked.Load())
+	require.Zero(t, requests.Load())
 }
 
 func TestURLs(t *testing.T) {

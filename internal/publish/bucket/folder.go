@@ -45,7 +45,7 @@ func (f *folder) path(name string) (string, error) {
 }
 
 // Get implements Bucket.
-func (f *folder) Get(ctx context.Context, name string, most int64) (body []byte, tag string, err error) {
+func (f *folder) Get(ctx context.Context, name string, limit int64) (body []byte, tag string, err error) {
 	path, err := f.path(name)
 	if err != nil {
 		return nil, "", err
@@ -58,7 +58,7 @@ func (f *folder) Get(ctx context.Context, name string, most int64) (body []byte,
 		return nil, "", absent(name, err)
 	}
 	defer file.Close()
-	if body, err = readObject(name, file, -1, most); err != nil {
+	if body, err = readObject(name, file, -1, limit); err != nil {
 		return nil, "", absent(name, err)
 	}
 	return body, tagOf(body), nil

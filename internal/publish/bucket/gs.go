@@ -92,8 +92,8 @@ func (b *gs) object(api, name, query string) string {
 }
 
 // Get implements Bucket.
-func (b *gs) Get(ctx context.Context, name string, most int64) (body []byte, tag string, err error) {
-	header, body, err := b.read(ctx, name, b.object("/download", name, "alt=media"), most)
+func (b *gs) Get(ctx context.Context, name string, limit int64) (body []byte, tag string, err error) {
+	header, body, err := b.read(ctx, name, b.object("/download", name, "alt=media"), limit)
 	return body, header.Get("X-Goog-Generation"), err
 }
 

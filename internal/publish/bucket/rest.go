@@ -40,13 +40,13 @@ const (
 
 // read sends a GET request, and returns the header and the body of the response. The length of the
 // body must not exceed most.
-func (r *rest) read(ctx context.Context, name, address string, most int64) (http.Header, []byte, error) {
+func (r *rest) read(ctx context.Context, name, address string, limit int64) (http.Header, []byte, error) {
 	response, err := r.do(ctx, name, http.MethodGet, address, nil, nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer response.Body.Close()
-	body, err := readObject(name, response.Body, response.ContentLength, most)
+	body, err := readObject(name, response.Body, response.ContentLength, limit)
 	return response.Header, body, err
 }
 
@@ -108,12 +108,12 @@ func (r *rest) do(ctx context.Context, name, method, address string, body []byte
 
 // readObject reads an object whose length must not exceed most. length is the length stated by the response,
 // or negative if the response states none.
-func readObject(name string, from io.Reader, length, most int64) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(from, most+1))
+func readObject(name string, from io.Reader, length, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(from, limit+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", name, err)
-	case int64(len(body)) > most:
+	case int64(len(body)) > limit:
 		return nil, fmt.Errorf("reading %s: %w", name, ErrTooLong)
 	case length >= 0 && int64(len(body)) != length:
 		return nil, fmt.Errorf("reading %s: %w", name, io.ErrUnexpectedEOF)

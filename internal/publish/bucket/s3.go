@@ -45,14 +45,14 @@ func openS3(p place) (Bucket, error) {
 func (b *s3) key(name string) string { return path.Join(b.prefix, name) }
 
 // Get implements Bucket.
-func (b *s3) Get(ctx context.Context, name string, most int64) (body []byte, tag string, err error) {
+func (b *s3) Get(ctx context.Context, name string, limit int64) (body []byte, tag string, err error) {
 	core := minio.Core{Client: b.client}
 	object, info, _, err := core.GetObject(ctx, b.bucket, b.key(name), minio.GetObjectOptions{})
 	if err != nil {
 		return nil, "", b.explain(name, err)
 	}
 	defer object.Close()
-	body, err = readObject(name, object, info.Size, most)
+	body, err = readObject(name, object, info.Size, limit)
 	return body, info.ETag, err
 }
 

@@ -77,14 +77,14 @@ type options struct {
 	Stop        []string `json:"stop"`
 }
 
-// asked is a decoded generation request.
-type asked struct {
+// generationRequest is a decoded generation request.
+type generationRequest struct {
 	model, prompt string
 	seed          *int64
 	stream        bool
 }
 
-func ollamaText(body io.Reader) (asked, error) {
+func ollamaText(body io.Reader) (generationRequest, error) {
 	var r struct {
 		Model, System, Prompt string
 		Stream                *bool
@@ -94,10 +94,10 @@ func ollamaText(body io.Reader) (asked, error) {
 		}
 	}
 	err := strict(body, &r)
-	return asked{r.Model, r.Prompt, r.Options.Seed, r.Stream == nil || *r.Stream}, err
+	return generationRequest{r.Model, r.Prompt, r.Options.Seed, r.Stream == nil || *r.Stream}, err
 }
 
-func ollamaChat(body io.Reader) (asked, error) {
+func ollamaChat(body io.Reader) (generationRequest, error) {
 	var r struct {
 		Model    string
 		Messages []message
@@ -109,10 +109,10 @@ func ollamaChat(body io.Reader) (asked, error) {
 		}
 	}
 	err := strict(body, &r)
-	return asked{r.Model, last(r.Messages), r.Options.Seed, r.Stream == nil || *r.Stream}, err
+	return generationRequest{r.Model, last(r.Messages), r.Options.Seed, r.Stream == nil || *r.Stream}, err
 }
 
-func openAI(body io.Reader) (asked, error) {
+func openAI(body io.Reader) (generationRequest, error) {
 	var r struct {
 		Model    string
 		Messages []message
@@ -121,7 +121,7 @@ func openAI(body io.Reader) (asked, error) {
 		MaxTokens int `json:"max_tokens"`
 	}
 	err := strict(body, &r)
-	return asked{r.Model, last(r.Messages), r.Seed, r.Stream}, err
+	return generationRequest{r.Model, last(r.Messages), r.Seed, r.Stream}, err
 }
 
 // strict decodes the JSON in body into request. It returns an error if body has a member that the
@@ -141,7 +141,7 @@ func last(messages []message) string {
 
 // generate returns a handler for generation requests. read decodes a request, and answer returns the response
 // body for the generated text.
-func (s *Server) generate(read func(io.Reader) (asked, error), answer func(text string) any) http.HandlerFunc {
+func (s *Server) generate(read func(io.Reader) (generationRequest, error), answer func(text string) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {

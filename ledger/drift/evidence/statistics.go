@@ -20,7 +20,7 @@ func NewDifference(inputs []RunCounts, values [][]float64, upward bool) *Differe
 func (d *Difference) Value(s Split) float64 {
 	sum := 0.0
 	for i := range d.inputs {
-		sum += d.of(i, s[i])
+		sum += d.differenceFor(i, s[i])
 	}
 	if mean := sum / float64(len(d.inputs)); d.upward {
 		return mean
@@ -28,8 +28,8 @@ func (d *Difference) Value(s Split) float64 {
 	return math.Abs(sum / float64(len(d.inputs)))
 }
 
-// of returns the candidate's mean minus the baseline's mean for one input.
-func (d *Difference) of(i int, split []int) float64 {
+// differenceFor returns the candidate's mean minus the baseline's mean for one input.
+func (d *Difference) differenceFor(i int, split []int) float64 {
 	var sums [2]float64
 	for at, run := range split {
 		side := 0
@@ -45,7 +45,7 @@ func (d *Difference) of(i int, split []int) float64 {
 func (d *Difference) PerInput() []float64 {
 	each := make([]float64, len(d.inputs))
 	for i, split := range observed(d.inputs) {
-		each[i] = d.of(i, split)
+		each[i] = d.differenceFor(i, split)
 	}
 	return each
 }
@@ -115,16 +115,16 @@ func (e *Excess) Value(s Split) float64 {
 	sum := 0.0
 	for i := range e.inputs {
 		if e.distances[i] != nil {
-			between, within := e.of(i, s[i])
+			between, within := e.distancesFor(i, s[i])
 			sum += between - within
 		}
 	}
 	return sum / float64(max(1, len(e.counted)))
 }
 
-// of returns two mean distances for one input: between runs in different sets, and between runs in
+// distancesFor returns two mean distances for one input: between runs in different sets, and between runs in
 // the same set.
-func (e *Excess) of(i int, split []int) (between, within float64) {
+func (e *Excess) distancesFor(i int, split []int) (between, within float64) {
 	input, n, distances := e.inputs[i], e.inputs[i].runs(), e.distances[i]
 	sides := [2][]int{split[:input.Baseline], split[input.Baseline:]}
 	for _, a := range sides[0] {
@@ -158,7 +158,7 @@ func (e *Excess) Means() (between, within float64, each []float64) {
 		if e.distances[i] == nil {
 			continue
 		}
-		b, w := e.of(i, split)
+		b, w := e.distancesFor(i, split)
 		between, within, each = between+b, within+w, append(each, b-w)
 	}
 	n := float64(max(1, len(each)))

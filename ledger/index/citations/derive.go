@@ -58,11 +58,11 @@ func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	added := newSources{fold: f, seq: seq, chunks: make(map[rowstore.Identity]*newChunk)}
 	for i := range set.Citations {
 		c := &set.Citations[i]
-		if !f.postOnce(seq, posted, sourceChunkName, c.SourceID, c.ChunkHash) {
+		if !f.writePostingOnce(seq, posted, sourceChunkName, c.SourceID, c.ChunkHash) {
 			continue
 		}
-		f.postOnce(seq, posted, sourceName, c.SourceID)
-		f.postOnce(seq, posted, chunkName, c.ChunkHash)
+		f.writePostingOnce(seq, posted, sourceName, c.SourceID)
+		f.writePostingOnce(seq, posted, chunkName, c.ChunkHash)
 		source, chunk := rowstore.IdentityOf(c.SourceID), rowstore.IdentityOf(c.ChunkHash)
 		p := pairOf(source, chunk)
 		state := citedState{chunk: c.ChunkHash}
@@ -85,9 +85,9 @@ func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	added.write()
 }
 
-// postOnce adds a posting for the value that consists of name and parts, unless posted already
+// writePostingOnce adds a posting for the value that consists of name and parts, unless posted already
 // contains it. It reports whether it added one.
-func (f *deriver) postOnce(seq uint64, posted map[rowstore.Identity]bool, name string, parts ...[]byte) bool {
+func (f *deriver) writePostingOnce(seq uint64, posted map[rowstore.Identity]bool, name string, parts ...[]byte) bool {
 	id := rowstore.IdentityOf(append([][]byte{[]byte(name)}, parts...)...)
 	if posted[id] {
 		return false

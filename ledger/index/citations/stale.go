@@ -30,7 +30,7 @@ const (
 var supersededHow = [...]string{recited, registered, notListed}
 
 const (
-	byRecital uint64 = iota
+	byNewSet uint64 = iota
 	byRegistration
 	byList
 )
@@ -151,7 +151,7 @@ func (s *superseding) replace(place, source rowstore.Identity, chunks []byte) {
 	for ; len(before) >= len(rowstore.Identity{}); before = before[len(rowstore.Identity{}):] {
 		chunk := rowstore.Identity(before[:len(rowstore.Identity{})])
 		if !hasChunk(chunks, chunk) {
-			s.supersede(pairOf(source, chunk), byRecital, s.seq)
+			s.supersede(pairOf(source, chunk), byNewSet, s.seq)
 		}
 	}
 }

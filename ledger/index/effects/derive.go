@@ -29,15 +29,15 @@ type deriver struct {
 // Derive implements Deriver.
 func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 	if e.Kind == record.IPCRecord {
-		f.writeConditions(e.Seq, &e.IPC)
+		f.writeCombinations(e.Seq, &e.IPC)
 	}
 	return nil
 }
 
-// writeConditions adds the first run of a combination to the lists for its temperature, max_tokens,
+// writeCombinations adds the first run of a combination to the lists for its temperature, max_tokens,
 // and seed, and for its payload members. For all other variables, the versions of groups contain
 // such lists.
-func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
+func (f *deriver) writeCombinations(seq uint64, ipc *event.IPC) {
 	for at, variable := range [...]struct {
 		name   string
 		value  []byte
@@ -50,11 +50,11 @@ func (f *deriver) writeConditions(seq uint64, ipc *event.IPC) {
 		if variable.listed && !f.isKnown(id) {
 			groups.AddValue(f.groups, variable.name, seq, variable.value)
 		}
-		f.addCondition(conditions, id, seq)
+		f.addCombination(valueCombinations, id, seq)
 	}
 	if f.groups.IsFirstOfCombination(groups.ByMembers) {
 		for _, digest := range ipc.Members.All() {
-			f.addCondition(memberConditions, memberID(digest), seq)
+			f.addCombination(memberCombinations, memberID(digest), seq)
 		}
 	}
 }
@@ -64,12 +64,12 @@ func (f *deriver) isKnown(id rowstore.Identity) bool {
 	if !f.groups.Filter().MayContain(id) {
 		return false
 	}
-	_, _, known := f.Rows.NewestVersion(conditions, id[:])
+	_, _, known := f.Rows.NewestVersion(valueCombinations, id[:])
 	return known
 }
 
-// addCondition adds the first run of a combination to the list for a value.
-func (f *deriver) addCondition(d rowstore.Dimension, id rowstore.Identity, seq uint64) {
+// addCombination adds the first run of a combination to the list for a value.
+func (f *deriver) addCombination(d rowstore.Dimension, id rowstore.Identity, seq uint64) {
 	if filter := f.groups.Filter(); !filter.MayContain(id) { // the filter saves lookups, because most seeds are new
 		filter.Add(id)
 		f.Rows.PutFirst(d, id[:], seq, nil)

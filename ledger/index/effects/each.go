@@ -17,9 +17,9 @@ type PairPage struct {
 // FirstPage returns the pairs on the first page of List, without reading their events.
 func FirstPage(ctx context.Context, v *index.View, q Query, limit int) (b PairPage, err error) {
 	b.AsOf = v.Size()
-	next, err := page(ctx, v, q, index.Page{Limit: limit}, func(_ *walk, one *paired) error {
+	next, err := page(ctx, v, q, index.Page{Limit: limit}, func(_ *walk, one *runPair) error {
 		b.add(one)
-		b.Seqs = append(b.Seqs, [2]uint64{one.sides[0].seq, one.sides[1].seq})
+		b.Seqs = append(b.Seqs, [2]uint64{one.cursors[0].seq, one.cursors[1].seq})
 		return nil
 	})
 	b.More = next != nil
@@ -27,11 +27,11 @@ func FirstPage(ctx context.Context, v *index.View, q Query, limit int) (b PairPa
 }
 
 // each calls visit for every pair from position at onward.
-func (e *walk) each(ctx context.Context, at position, visit func(*paired)) error {
+func (e *walk) each(ctx context.Context, at position, visit func(*runPair)) error {
 	for at.more() {
-		pair, err := e.pair(ctx, at)
+		match, err := e.match(ctx, at)
 		if err == nil {
-			err = pair.each(ctx, visit)
+			err = match.each(ctx, visit)
 		}
 		if err != nil {
 			return err
@@ -44,7 +44,7 @@ func (e *walk) each(ctx context.Context, at position, visit func(*paired)) error
 }
 
 // each calls visit for every pair of runs in the two combinations.
-func (p *matched) each(ctx context.Context, visit func(*paired)) error {
+func (p *matchedCombinations) each(ctx context.Context, visit func(*runPair)) error {
 	var from [2]uint64
 	for one, err := range p.walk(&from) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {

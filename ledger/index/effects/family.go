@@ -15,20 +15,20 @@ const (
 	// The key of a row in conditions is the identity of a variable and its value. The row has one
 	// empty version for each combination with that value, written by the first run of the
 	// combination.
-	conditions rowstore.Dimension = 0x83
-	// memberConditions is like conditions, but for payload members. The key of a row is the digest
+	valueCombinations rowstore.Dimension = 0x83
+	// memberCombinations is like conditions, but for payload members. The key of a row is the digest
 	// of a member, which covers the member's pointer.
-	memberConditions rowstore.Dimension = 0x86
+	memberCombinations rowstore.Dimension = 0x86
 )
 
 // Family returns the rows and the deriver that answer questions about the effect of one
 // variable.
 func Family() index.Family {
 	return index.Family{
-		Rows: map[rowstore.Dimension]int{conditions: len(rowstore.Identity{}), memberConditions: len(rowstore.Identity{})},
+		Rows: map[rowstore.Dimension]int{valueCombinations: len(rowstore.Identity{}), memberCombinations: len(rowstore.Identity{})},
 		New: func(f *index.Fold) index.Deriver {
 			d := &deriver{Fold: f, groups: index.DeriverOf[*groups.Deriver](f)}
-			d.groups.AddFilterDimensions(conditions, memberConditions)
+			d.groups.AddFilterDimensions(valueCombinations, memberCombinations)
 			return d
 		},
 	}

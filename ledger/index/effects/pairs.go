@@ -14,9 +14,9 @@ import (
 	"colophon/ledger/record"
 )
 
-// matched holds two combinations that differ only in the query's variable: the first has value A,
+// matchedCombinations holds two combinations that differ only in the query's variable: the first has value A,
 // the second has value B.
-type matched struct {
+type matchedCombinations struct {
 	view         *index.View
 	combinations combinations
 	any          bool // include runs in any state, not only live ones
@@ -27,18 +27,18 @@ type matched struct {
 // the same.
 type combinations [2]rowstore.Identity
 
-// pair returns the combination at a position of the walk, matched with its partner.
-func (e *walk) pair(ctx context.Context, at position) (matched, error) {
+// match returns the combination at a position of the walk, matched with its partner.
+func (e *walk) match(ctx context.Context, at position) (matchedCombinations, error) {
 	run, err := records.ReadIPCRecord(ctx, e.view, at.next[at.turn])
 	if err != nil {
-		return matched{}, err
+		return matchedCombinations{}, err
 	}
 	// The list holds every combination with this digest, even if the digest is not that of the
 	// query's member.
 	if e.query.Seeded && run.Seed == nil || isMember(e.query.Variable) && !bytes.Equal(e.valueOf(&run.IPC), e.lists[at.turn].value) {
-		return matched{none: true}, nil
+		return matchedCombinations{none: true}, nil
 	}
-	p := e.pairOf(e.ids(run.IPC))
+	p := e.matchOf(e.ids(run.IPC))
 	partner, found, err := p.first(1 - at.turn)
 	p.none = !found || partner > at.next[1-at.turn]
 	return p, err
@@ -46,7 +46,7 @@ func (e *walk) pair(ctx context.Context, at position) (matched, error) {
 
 // first returns the first run of one of the two combinations. of is the combination's index, 0 or
 // 1.
-func (p *matched) first(of int) (seq uint64, found bool, err error) {
+func (p *matchedCombinations) first(of int) (seq uint64, found bool, err error) {
 	for version, err := range p.view.VersionsOldestFirst(groups.Combinations, p.combinations[of][:], 0) {
 		return version.Seq, err == nil, err
 	}
@@ -58,11 +58,11 @@ func (p *matched) first(of int) (seq uint64, found bool, err error) {
 func (e *walk) ids(ipc event.IPC) (ids combinations) {
 	by := inputIn(e.query.Variable)
 	var without rowstore.Identity // stays zero if combinations contain the variable
-	if e.isBeside() {
+	if e.isOutsideCombination() {
 		without = groups.Combination(&ipc, by)
 	}
 	for i, l := range e.lists {
-		if e.isBeside() {
+		if e.isOutsideCombination() {
 			ids[i] = groups.CombinationWithGroup(without, l.id)
 			continue
 		}
@@ -72,16 +72,18 @@ func (e *walk) ids(ipc event.IPC) (ids combinations) {
 	return ids
 }
 
-// pairOf returns the match of two combinations, either of which may have no runs.
-func (e *walk) pairOf(ids combinations) matched {
-	return matched{view: e.view, combinations: ids, any: e.query.AnyState}
+// matchOf returns the match of two combinations, either of which may have no runs.
+func (e *walk) matchOf(ids combinations) matchedCombinations {
+	return matchedCombinations{view: e.view, combinations: ids, any: e.query.AnyState}
 }
 
 // isLabel reports whether the variable is a label.
 func (e *walk) isLabel() bool { return strings.HasPrefix(e.query.Variable, records.LabelPrefix) }
 
-// isBeside reports whether the variable is not part of combinations.
-func (e *walk) isBeside() bool { return e.isLabel() || e.query.Variable == records.OllamaBuild }
+// isOutsideCombination reports whether the variable is not part of combinations.
+func (e *walk) isOutsideCombination() bool {
+	return e.isLabel() || e.query.Variable == records.OllamaBuild
+}
 
 // inputIn returns how combinations compare the input if they differ in the given variable. The
 // choice matters for the seed, because input_hash covers the seed if the payload contains it.
@@ -141,20 +143,20 @@ func fieldOf(r *event.IPC, variable string) *[]byte {
 	return &r.Seed
 }
 
-// paired holds two runs, the first with value A and the second with value B. They form a pair only
+// runPair holds two runs, the first with value A and the second with value B. They form a pair only
 // if found is set.
-type paired struct {
-	sides [2]side
-	found bool
+type runPair struct {
+	cursors [2]cursor
+	found   bool
 }
 
-func (p *paired) changed() bool { return p.sides[0].output != p.sides[1].output }
+func (p *runPair) changed() bool { return p.cursors[0].output != p.cursors[1].output }
 
 // walk yields the pairs of runs at or after the seqs in from, and updates from after each pair.
 // While searching, it also yields values in which found is false, so that the caller can stop when
 // its budget is spent.
-func (p *matched) walk(from *[2]uint64) iter.Seq2[paired, error] {
-	return func(yield func(paired, error) bool) {
+func (p *matchedCombinations) walk(from *[2]uint64) iter.Seq2[runPair, error] {
+	return func(yield func(runPair, error) bool) {
 		if p.none {
 			return
 		}
@@ -162,11 +164,11 @@ func (p *matched) walk(from *[2]uint64) iter.Seq2[paired, error] {
 		defer stopA()
 		b, stopB := iter.Pull2(p.view.VersionsOldestFirst(groups.Combinations, p.combinations[1][:], from[1]))
 		defer stopB()
-		one := paired{sides: [2]side{{from: from[0]}, {from: from[1]}}}
+		one := runPair{cursors: [2]cursor{{from: from[0]}, {from: from[1]}}}
 		for {
-			more, err := one.sides[0].step(p, a)
+			more, err := one.cursors[0].step(p, a)
 			if more && err == nil {
-				more, err = one.sides[1].step(p, b)
+				more, err = one.cursors[1].step(p, b)
 			}
 			if err != nil {
 				yield(one, err)
@@ -174,24 +176,24 @@ func (p *matched) walk(from *[2]uint64) iter.Seq2[paired, error] {
 			if !more || err != nil {
 				return
 			}
-			if one.found = one.sides[0].ready && one.sides[1].ready; one.found {
-				for i := range one.sides {
-					one.sides[i].from = one.sides[i].seq + 1
+			if one.found = one.cursors[0].ready && one.cursors[1].ready; one.found {
+				for i := range one.cursors {
+					one.cursors[i].from = one.cursors[i].seq + 1
 				}
 			}
 			if !yield(one, nil) {
 				return
 			}
-			for i := range one.sides {
-				from[i] = one.sides[i].from
-				one.sides[i].ready = one.sides[i].ready && !one.found
+			for i := range one.cursors {
+				from[i] = one.cursors[i].from
+				one.cursors[i].ready = one.cursors[i].ready && !one.found
 			}
 		}
 	}
 }
 
-// side is the state of the walk over one of the two combinations.
-type side struct {
+// cursor is the state of the walk over one of the two combinations.
+type cursor struct {
 	from   uint64 // seq at which the walk continues; earlier versions have been read
 	seq    uint64 // the run that waits for its partner, if ready is set
 	output uint64
@@ -199,24 +201,24 @@ type side struct {
 }
 
 // step reads the next run, unless one is waiting. more is false at the end of the combination.
-func (s *side) step(p *matched, next func() (rowstore.Version, error, bool)) (more bool, err error) {
-	if s.ready {
+func (c *cursor) step(p *matchedCombinations, next func() (rowstore.Version, error, bool)) (more bool, err error) {
+	if c.ready {
 		return true, nil
 	}
 	version, err, ok := next()
 	if err != nil || !ok {
 		return false, err
 	}
-	s.seq, s.from = version.Seq, version.Seq+1
+	c.seq, c.from = version.Seq, version.Seq+1
 	if !p.any {
 		state, err := records.State(p.view, version.Seq)
 		if err != nil || state != string(record.Live) {
 			return true, err
 		}
 	}
-	if s.output, err = groups.OutputOf(version); err != nil {
+	if c.output, err = groups.OutputOf(version); err != nil {
 		return false, err
 	}
-	s.from, s.ready = version.Seq, true
+	c.from, c.ready = version.Seq, true
 	return true, nil
 }

@@ -46,7 +46,7 @@ type Pair struct {
 // List returns a page of pairs and the position of the next page, or nil if there is none. If few
 // combinations have a partner, a page can have fewer rows than its limit, or none.
 func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pair, next []byte, err error) {
-	next, err = page(ctx, v, q, p, func(e *walk, one *paired) error {
+	next, err = page(ctx, v, q, p, func(e *walk, one *runPair) error {
 		rows, err = e.appendPair(ctx, rows, one)
 		return err
 	})
@@ -58,7 +58,7 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pai
 
 // page calls add for each pair on a page and returns the position of the next page, or nil if there
 // is none.
-func page(ctx context.Context, v *index.View, q Query, p index.Page, add func(*walk, *paired) error) (next []byte, err error) {
+func page(ctx context.Context, v *index.View, q Query, p index.Page, add func(*walk, *runPair) error) (next []byte, err error) {
 	e, at, err := newWalk(v, q)
 	if err != nil {
 		return nil, err
@@ -73,11 +73,11 @@ func page(ctx context.Context, v *index.View, q Query, p index.Page, add func(*w
 		if b.IsSpent(pairs) {
 			return at.append(nil), nil
 		}
-		pair, err := e.pair(ctx, at)
+		match, err := e.match(ctx, at)
 		if err != nil {
 			return nil, err
 		}
-		for one, err := range pair.walk(&at.runs) {
+		for one, err := range match.walk(&at.runs) {
 			if err != nil {
 				return nil, err
 			}
@@ -138,49 +138,49 @@ func newWalk(v *index.View, q Query) (e *walk, at position, err error) {
 
 // newest returns the first run of the newest combination in a list, or 0 if the list is empty. of
 // is the index of the list.
-func (e *walk) newest(of int) (condition uint64, err error) {
+func (e *walk) newest(of int) (combination uint64, err error) {
 	if records.FormsRunGroups(e.query.Variable) {
 		g, err := groups.NewestVersion(e.view, e.lists[of].id)
 		return g.LastNewCombination(), err
 	}
-	condition, _, _, err = e.view.NewestVersion(e.rows(), e.lists[of].id[:])
-	return condition, err
+	combination, _, _, err = e.view.NewestVersion(e.rows(), e.lists[of].id[:])
+	return combination, err
 }
 
 // rows returns the dimension of the lists if the variable does not form groups.
 func (e *walk) rows() rowstore.Dimension {
 	if isMember(e.query.Variable) {
-		return memberConditions
+		return memberCombinations
 	}
-	return conditions
+	return valueCombinations
 }
 
 // before returns the combination that precedes condition in a list, or 0 if condition is the
 // first. It returns ErrPosition if condition is not in the list.
-func (e *walk) before(of int, condition uint64) (uint64, error) {
+func (e *walk) before(of int, combination uint64) (uint64, error) {
 	id := e.lists[of].id
 	if records.FormsRunGroups(e.query.Variable) {
-		g, err := groups.VersionAt(e.view, id, condition, groups.AddsCombination)
-		return g.ConditionBefore, err
+		g, err := groups.VersionAt(e.view, id, combination, groups.AddsCombination)
+		return g.CombinationBefore, err
 	}
-	at, _, found, err := e.view.NewestVersionBelow(e.rows(), id[:], condition+1)
-	if err == nil && (!found || at != condition) {
+	at, _, found, err := e.view.NewestVersionBelow(e.rows(), id[:], combination+1)
+	if err == nil && (!found || at != combination) {
 		err = index.ErrPosition
 	}
 	if err != nil {
 		return 0, err
 	}
-	before, _, _, err := e.view.NewestVersionBelow(e.rows(), id[:], condition)
+	before, _, _, err := e.view.NewestVersionBelow(e.rows(), id[:], combination)
 	return before, err
 }
 
 // appendPair reads the two runs of a pair and appends the pair.
-func (e *walk) appendPair(ctx context.Context, rows []Pair, one *paired) ([]Pair, error) {
-	a, err := records.ReadIPCRecord(ctx, e.view, one.sides[0].seq)
+func (e *walk) appendPair(ctx context.Context, rows []Pair, one *runPair) ([]Pair, error) {
+	a, err := records.ReadIPCRecord(ctx, e.view, one.cursors[0].seq)
 	if err != nil {
 		return nil, err
 	}
-	b, err := records.ReadIPCRecord(ctx, e.view, one.sides[1].seq)
+	b, err := records.ReadIPCRecord(ctx, e.view, one.cursors[1].seq)
 	if err != nil {
 		return nil, err
 	}
@@ -225,11 +225,11 @@ func (e *walk) decodePosition(after []byte) (position, error) {
 		seqs[i] = binary.BigEndian.Uint64(after[i*rowstore.SeqBytes:])
 	}
 	p := position{next: [2]uint64(seqs[:2]), turn: int(after[positionBytes-1]), runs: [2]uint64(seqs[2:])}
-	for of, condition := range p.next {
-		if condition == 0 || condition >= e.view.Size() || p.runs[of] > e.view.Size() {
+	for of, combination := range p.next {
+		if combination == 0 || combination >= e.view.Size() || p.runs[of] > e.view.Size() {
 			return position{}, index.ErrPosition
 		}
-		if _, err := e.before(of, condition); err != nil {
+		if _, err := e.before(of, combination); err != nil {
 			return position{}, err
 		}
 	}

@@ -62,7 +62,7 @@ func CountFrom(ctx context.Context, v *index.View, q Query, known Totals) (Total
 }
 
 // add counts a pair.
-func (t *Totals) add(pair *paired) {
+func (t *Totals) add(pair *runPair) {
 	t.Pairs++
 	if pair.changed() {
 		t.Changed++
@@ -159,8 +159,8 @@ func (e *walk) countThese(ctx context.Context, these map[combinations]bool, t *T
 	defer view.SetSize(view.Size())
 	view.SetSize(t.AsOf)
 	for ids := range these {
-		pair := e.pairOf(ids)
-		if err := pair.each(ctx, t.add); err != nil {
+		match := e.matchOf(ids)
+		if err := match.each(ctx, t.add); err != nil {
 			return err
 		}
 	}

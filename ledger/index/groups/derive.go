@@ -35,7 +35,7 @@ type run struct {
 // Deriver writes the groups that runs form.
 type Deriver struct {
 	*index.Fold
-	runs     runsFold
+	runs     rankState
 	evidence evidence
 	// current is the run being folded, or nil if the record is not a run.
 	current *run
@@ -124,7 +124,7 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) (err erro
 	if r.repeats {
 		r.output = same.All.first
 	}
-	if r.repeats && same.flags&isMarked == 0 {
+	if r.repeats && same.flags&hasLevelsOrRows == 0 {
 		if err := f.backfillOutput(ctx, r.output); err != nil {
 			return err
 		}
@@ -184,7 +184,7 @@ func (f *Deriver) Group(e *index.Event, p records.Posting) {
 	default:
 		g = f.newestGroup(p.ID)
 	}
-	f.runs.changes(p, &g, r != nil)
+	f.runs.noteChange(p, &g, r != nil)
 	g.follow(e.Seq, records.IsRecord)
 	if r != nil {
 		f.join(&g, p, r)
@@ -224,15 +224,15 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 	case records.InputFamily:
 		f.countDrift(g, r)
 		g.Facts = r.facts
-		g.markCondition(r.first[ByInput])
+		g.markCombination(r.first[ByInput])
 	case records.InputHashFamily, records.PromptFamily, records.ModelFamily:
-		g.markCondition(r.first[ByInputHash])
+		g.markCombination(r.first[ByInputHash])
 	case records.OutputFamily:
 		if r.repeats {
-			g.flags |= isMarked
+			g.flags |= hasLevelsOrRows
 		}
 	default:
-		g.markCondition(slices.Contains(r.firstWith, p.ID)) // false for the group of an ipc_id, which firstWith does not contain
+		g.markCombination(slices.Contains(r.firstWith, p.ID)) // false for the group of an ipc_id, which firstWith does not contain
 	}
 	dead := g.HasDeadRuns()
 	g.Live.add(g.seq, r.output, same.live)
@@ -243,10 +243,10 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 	}
 }
 
-// markCondition flags the version as adding a combination if condition is true, that is, if its run
+// markCombination flags the version as adding a combination if condition is true, that is, if its run
 // is the first of its combination.
-func (g *Version) markCondition(condition bool) {
-	if condition {
+func (g *Version) markCombination(isFirst bool) {
+	if isFirst {
 		g.flags |= AddsCombination
 	}
 }

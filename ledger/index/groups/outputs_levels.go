@@ -41,7 +41,7 @@ func (f *Deriver) putLevel(seq uint64, id rowstore.Identity, live, outputs uint6
 // moveOutput updates a group's levels, if it has any, when the number of live runs with one of its
 // outputs changes.
 func (f *Deriver) moveOutput(g *Version, id rowstore.Identity, from, to uint64) {
-	if g.flags&isMarked == 0 {
+	if g.flags&hasLevelsOrRows == 0 {
 		return
 	}
 	if from > 1 {
@@ -56,7 +56,7 @@ func (f *Deriver) moveOutput(g *Version, id rowstore.Identity, from, to uint64) 
 // least two. It does not count the output except, which had that number before the event. If the
 // group has no levels yet, tied counts all outputs and writes the levels.
 func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, except, live uint64) (uint64, error) {
-	if g.flags&isMarked == 0 {
+	if g.flags&hasLevelsOrRows == 0 {
 		levels, err := f.countLevels(ctx, id, except)
 		if err != nil {
 			return 0, err
@@ -67,7 +67,7 @@ func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, ex
 		for n, outputs := range levels {
 			f.putLevel(g.seq, id, n, outputs)
 		}
-		g.flags |= isMarked
+		g.flags |= hasLevelsOrRows
 	}
 	return f.level(id, live), f.Rows.Err
 }

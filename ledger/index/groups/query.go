@@ -17,8 +17,8 @@ type Group struct {
 	Value   string
 	Runs    uint64
 	Outputs uint64 // number of distinct outputs
-	// Commonest is the number of runs with the most common output.
-	Commonest   uint64
+	// MostCommon is the number of runs with the most common output.
+	MostCommon  uint64
 	Flips       uint64    // number of runs whose output differs from that of the previous run
 	Entropy     float64   // entropy of the outputs, in bits
 	First, Last EventTime // the first and the last run
@@ -43,21 +43,21 @@ type Query struct {
 // model, or "label:" followed by the name of a label.
 func IsValidGrouping(by string) bool { return records.FormsRunGroups(by) && by != records.LabelPrefix }
 
-// choice is a Query whose time range is resolved to seqs. The seq of a group's last run must
+// resolvedQuery is a Query whose time range is resolved to seqs. The seq of a group's last run must
 // be at least from, and less than below.
-type choice struct {
+type resolvedQuery struct {
 	Query
 	from, below uint64
 }
 
-func choiceOf(v *index.View, q Query) (choice, error) {
+func resolve(v *index.View, q Query) (resolvedQuery, error) {
 	from, below, err := v.SeqsIn(q.TimeRange)
-	return choice{q, from, below}, err
+	return resolvedQuery{q, from, below}, err
 }
 
 // of returns the tally of a group's runs that the query counts, or nil if the query does not select
 // the group.
-func (c *choice) of(g *Version) *Tally {
+func (c *resolvedQuery) of(g *Version) *Tally {
 	t := &g.Live
 	if c.AnyState {
 		t = &g.All
@@ -90,7 +90,7 @@ func Get(_ context.Context, v *index.View, q RunQuery) (row Group, found bool, e
 	if err != nil {
 		return Group{}, false, err
 	}
-	c := choice{Query{AnyState: q.AnyState}, 0, v.Size()}
+	c := resolvedQuery{Query{AnyState: q.AnyState}, 0, v.Size()}
 	t := c.of(&g)
 	if t == nil {
 		return Group{}, false, nil
@@ -102,7 +102,7 @@ func Get(_ context.Context, v *index.View, q RunQuery) (row Group, found bool, e
 // describe returns the Group with the given value whose runs are counted in t.
 func describe(v *index.View, t *Tally, value string) (Group, error) {
 	row := Group{
-		Value: value, Runs: t.Runs, Outputs: t.outputs, Commonest: t.commonest, Flips: t.flips,
+		Value: value, Runs: t.Runs, Outputs: t.outputs, MostCommon: t.mostCommon, Flips: t.flips,
 		Entropy: t.entropy(), First: EventTime{Seq: t.first}, Last: EventTime{Seq: t.Last},
 	}
 	var err error
@@ -115,7 +115,7 @@ func describe(v *index.View, t *Tally, value string) (Group, error) {
 
 // appendGroup appends a group to rows if the query selects it. It reads at most four keys, one of
 // them in the log.
-func appendGroup(ctx context.Context, v *index.View, rows []Group, id rowstore.Identity, q *choice) ([]Group, error) {
+func appendGroup(ctx context.Context, v *index.View, rows []Group, id rowstore.Identity, q *resolvedQuery) ([]Group, error) {
 	g, err := NewestVersion(v, id)
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func appendGroup(ctx context.Context, v *index.View, rows []Group, id rowstore.I
 }
 
 // appendKnown is like appendGroup, but for a version that has already been read.
-func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q *choice) ([]Group, error) {
+func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q *resolvedQuery) ([]Group, error) {
 	t := q.of(g)
 	if t == nil {
 		return rows, nil
@@ -185,7 +185,7 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Gro
 			return nil, nil, index.ErrPosition
 		}
 	}
-	c, err := choiceOf(v, q)
+	c, err := resolve(v, q)
 	if err != nil {
 		return nil, nil, err
 	}

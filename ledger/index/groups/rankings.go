@@ -51,12 +51,12 @@ func (g *Version) scores() scores {
 	}
 	if t.outputs > 1 {
 		// For fewer than 2³² runs, different shares have different scores.
-		s[RankedStability], _ = bits.Div64(t.commonest, 0, t.Runs)
+		s[RankedStability], _ = bits.Div64(t.mostCommon, 0, t.Runs)
 	}
 	return s
 }
 
-type runsFold struct {
+type rankState struct {
 	// changed lists the groups that must be ranked again because they changed at or after event
 	// since. since is the first event of the batch or, if ranking is deferred over several batches,
 	// of the first of these batches.
@@ -76,9 +76,9 @@ type change struct {
 	before scores
 }
 
-// changes records a group's scores before its first change since it was last ranked. A new
+// noteChange records a group's scores before its first change since it was last ranked. A new
 // group is recorded when its second run joins, because until then it is in no ranking.
-func (r *runsFold) changes(p records.Posting, g *Version, joins bool) {
+func (r *rankState) noteChange(p records.Posting, g *Version, joins bool) {
 	switch {
 	case g.All.Runs == 0:
 	case g.seq < r.since, joins && g.All.Runs == 1 && g.All.first >= r.since:

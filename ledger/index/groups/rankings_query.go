@@ -23,14 +23,14 @@ func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.
 	if !v.IsLatest() || q.AnyState {
 		return nil, nil, ErrNotRanked
 	}
-	c, err := choiceOf(v, q)
+	c, err := resolve(v, q)
 	if err != nil {
 		return nil, nil, err
 	}
 	if r == RankedRecent {
 		return listRecent(ctx, v, &c, p)
 	}
-	w := rankedWalk{view: v, choice: &c, lists: c.lists(r), budget: v.Budget(p)}
+	w := rankedWalk{view: v, query: &c, lists: c.lists(r), budget: v.Budget(p)}
 	at := 0
 	if p.After != nil {
 		if len(p.After) == 0 || int(p.After[0]) >= len(w.lists) {
@@ -70,7 +70,7 @@ func (q *Query) several() bool { return q.MinRuns > 1 || q.MinOutputs > 1 }
 // rankedWalk collects a page of ranked groups.
 type rankedWalk struct {
 	view   *index.View
-	choice *choice
+	query  *resolvedQuery
 	lists  []Ranking
 	budget rowstore.Budget
 	rows   []Group
@@ -84,7 +84,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 		return w.members(ctx, at, after)
 	}
 	const placeBytes = rowstore.SeqBytes + rowstore.VersionBytes
-	family := rowstore.IdentityOf([]byte(w.choice.By))
+	family := rowstore.IdentityOf([]byte(w.query.By))
 	prefix := rankingKey(w.view.Keys, nil, family, w.lists[at])
 	lower := prefix
 	if len(after) > 0 {
@@ -119,7 +119,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 
 // members is like list, for the list of all groups instead of a ranking.
 func (w *rankedWalk) members(ctx context.Context, at int, after []byte) (next []byte, err error) {
-	family, below := rowstore.IdentityOf([]byte(w.choice.By)), w.view.Size()
+	family, below := rowstore.IdentityOf([]byte(w.query.By)), w.view.Size()
 	if len(after) > 0 {
 		if below, err = rowstore.DecodeSeq(after); err != nil || below > w.view.Size() {
 			return nil, index.ErrPosition
@@ -156,14 +156,14 @@ func (w *rankedWalk) take(ctx context.Context, at int, id rowstore.Identity) err
 			return nil
 		}
 	}
-	w.rows, err = appendKnown(ctx, w.view, w.rows, &g, w.choice)
+	w.rows, err = appendKnown(ctx, w.view, w.rows, &g, w.query)
 	return err
 }
 
 // listRecent returns groups ordered by their last live runs, latest first. It reads the ranking,
 // which contains the groups with several runs. If the query also selects groups with one run, it
 // merges the ranking with the list of all groups.
-func listRecent(ctx context.Context, v *index.View, q *choice, p index.Page) (rows []Group, next []byte, err error) {
+func listRecent(ctx context.Context, v *index.View, q *resolvedQuery, p index.Page) (rows []Group, next []byte, err error) {
 	b := v.Budget(p)
 	below := q.below
 	if p.After != nil {
@@ -208,7 +208,7 @@ type recent struct {
 	membersBelow uint64
 }
 
-func newRecent(v *index.View, q *choice, below uint64) (*recent, error) {
+func newRecent(v *index.View, q *resolvedQuery, below uint64) (*recent, error) {
 	keys, family := v.Keys, rowstore.IdentityOf([]byte(q.By))
 	prefix := rankingKey(keys, nil, family, RankedRecent)
 	lower := rowstore.AppendVersion(bytes.Clone(prefix), max(below, 1)-1) // the score is the last run, encoded as a version

@@ -42,7 +42,7 @@ type runChange struct {
 // changeGroup writes the new version of one of the run's groups.
 func (f *Deriver) changeGroup(ctx context.Context, p records.Posting, r runChange) error {
 	g := f.newestGroup(p.ID)
-	f.runs.changes(p, &g, false)
+	f.runs.noteChange(p, &g, false)
 	g.follow(r.seq, 0)
 	before, after, err := f.liveNeighbours(p.ID, r)
 	if err != nil {
@@ -92,7 +92,7 @@ func (f *Deriver) liveNeighbours(id rowstore.Identity, r runChange) (before, aft
 // before the change.
 func (f *Deriver) changeOutput(g *Version, p records.Posting, r runChange) (live uint64) {
 	if p.Family == records.OutputFamily {
-		g.flags |= isMarked
+		g.flags |= hasLevelsOrRows
 		return g.Live.Runs
 	}
 	row := outputRowOf(p.ID, r.output)

@@ -4,12 +4,12 @@ import "math"
 
 // Tally counts all runs of a group, or only the live ones, in the order of the log.
 type Tally struct {
-	Runs      uint64
-	outputs   uint64 // number of distinct outputs
-	commonest uint64 // number of runs with the most common output
-	tied      uint64 // number of outputs tied for the most runs; 0 if unknown
-	flips     uint64 // number of runs whose output differs from that of the previous run
-	spread    uint64 // sum of weight(n) over the outputs, where n is the output's number of runs
+	Runs       uint64
+	outputs    uint64 // number of distinct outputs
+	mostCommon uint64 // number of runs with the most common output
+	tied       uint64 // number of outputs tied for the most runs; 0 if unknown
+	flips      uint64 // number of runs whose output differs from that of the previous run
+	spread     uint64 // sum of weight(n) over the outputs, where n is the output's number of runs
 	// first and Last are the seqs of the first and the last run. Output is the output of the
 	// last run. They are 0 if there are no runs.
 	first, Last, Output uint64
@@ -17,7 +17,7 @@ type Tally struct {
 
 // possible reports whether there is a sequence of runs that has these counts.
 func (t *Tally) possible() bool {
-	return t.Runs == 0 || t.outputs <= t.Runs && t.tied <= t.outputs && t.flips < t.Runs && 0 < t.commonest && t.commonest <= t.Runs && (t.commonest == t.Runs) == (t.outputs == 1)
+	return t.Runs == 0 || t.outputs <= t.Runs && t.tied <= t.outputs && t.flips < t.Runs && 0 < t.mostCommon && t.mostCommon <= t.Runs && (t.mostCommon == t.Runs) == (t.outputs == 1)
 }
 
 // weightUnit scales weights so that they can be rounded to whole numbers. Their sum then does not
@@ -63,9 +63,9 @@ func (t *Tally) join(same uint64) {
 	}
 	t.spread += weight(same+1) - weight(same)
 	switch {
-	case same+1 > t.commonest:
-		t.commonest, t.tied = same+1, 1
-	case same+1 == t.commonest && t.tied > 0:
+	case same+1 > t.mostCommon:
+		t.mostCommon, t.tied = same+1, 1
+	case same+1 == t.mostCommon && t.tied > 0:
 		t.tied++
 	}
 }
@@ -79,7 +79,7 @@ func (t *Tally) leave(same uint64, others func() (uint64, error)) error {
 		t.outputs--
 	}
 	t.spread -= weight(same) - weight(same-1)
-	if same < t.commonest {
+	if same < t.mostCommon {
 		return nil
 	}
 	if t.tied == 0 {
@@ -93,8 +93,8 @@ func (t *Tally) leave(same uint64, others func() (uint64, error)) error {
 		return nil
 	}
 	// The run's output now has one fewer run, but still at least as many as any other output.
-	t.commonest--
-	if t.commonest == 1 {
+	t.mostCommon--
+	if t.mostCommon == 1 {
 		t.tied = t.outputs
 	}
 	return nil

@@ -24,18 +24,18 @@ func TestGroupEncoding(t *testing.T) {
 		drawTally := func(name string) Tally {
 			runs := number.Draw(t, name)
 			outputs := rapid.Uint64Range(1, runs).Draw(t, name)
-			commonest := runs
+			mostCommon := runs
 			if outputs > 1 {
-				commonest = rapid.Uint64Range(1, runs-1).Draw(t, name)
+				mostCommon = rapid.Uint64Range(1, runs-1).Draw(t, name)
 			}
-			c := Tally{runs, outputs, commonest, rapid.Uint64Range(0, outputs).Draw(t, name), rapid.Uint64Range(0, runs-1).Draw(t, name), number.Draw(t, name),
+			c := Tally{runs, outputs, mostCommon, rapid.Uint64Range(0, outputs).Draw(t, name), rapid.Uint64Range(0, runs-1).Draw(t, name), number.Draw(t, name),
 				rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name)}
 			return c
 		}
-		g := Version{seq: seq, flags: byte(rapid.SampledFrom([]int{0, records.IsRecord, records.IsRecord | records.IsRun, records.IsRecord | records.IsRun | addsOutput, isMarked}).Draw(t, "flags")),
+		g := Version{seq: seq, flags: byte(rapid.SampledFrom([]int{0, records.IsRecord, records.IsRecord | records.IsRun, records.IsRecord | records.IsRun | addsOutput, hasLevelsOrRows}).Draw(t, "flags")),
 			Live: drawTally("live"), outputBefore: rapid.Uint64Range(0, seq-1).Draw(t, "output"),
-			ConditionBefore: rapid.Uint64Range(0, seq-1).Draw(t, "condition"),
-			Facts:           rapid.SliceOf(rapid.Byte()).Draw(t, "facts")}
+			CombinationBefore: rapid.Uint64Range(0, seq-1).Draw(t, "condition"),
+			Facts:             rapid.SliceOf(rapid.Byte()).Draw(t, "facts")}
 		if g.flags&records.IsRun != 0 {
 			if g.Output = g.Live.Output; g.Live.Last != seq {
 				g.Output = rapid.Uint64Range(1, seq).Draw(t, "output")
@@ -48,7 +48,7 @@ func TestGroupEncoding(t *testing.T) {
 			g.All = drawTally("all")
 			g.All.Runs += g.Live.Runs
 			if g.All.outputs == 1 && g.Live.Runs > 0 {
-				g.All.commonest = g.All.Runs
+				g.All.mostCommon = g.All.Runs
 			}
 			if g.All.Last == seq && g.flags&records.IsRun != 0 {
 				g.All.Output = g.Output

@@ -21,9 +21,9 @@ const (
 	addsOutput
 	// AddsCombination means that the run is the first of its combination.
 	AddsCombination
-	// isMarked means, in the group of an output_hash, that the output has rows in outputs. In
+	// hasLevelsOrRows means, in the group of an output_hash, that the output has rows in outputs. In
 	// any other group it means that the group has levels.
-	isMarked
+	hasLevelsOrRows
 )
 
 // Version is one version of a group. It describes the group's runs up to and including one event
@@ -39,7 +39,7 @@ type Version struct {
 	// The newest earlier events with addsOutput and with AddsCombination, or 0 if there are none.
 	// They link the versions into two lists, newest first. The list of combinations exists only in
 	// groups of an input, an input_hash, a system prompt, a model, or a label.
-	outputBefore, ConditionBefore uint64
+	outputBefore, CombinationBefore uint64
 	// Facts holds the facts of the last live run. It is set only in groups of an input.
 	Facts []byte
 }
@@ -62,13 +62,13 @@ func (g *Version) LastNewCombination() uint64 {
 	if g.flags&AddsCombination != 0 {
 		return g.seq
 	}
-	return g.ConditionBefore
+	return g.CombinationBefore
 }
 
 // follow turns g into the version of a later event, without changing the counts.
 func (g *Version) follow(seq uint64, flags byte) {
-	g.outputBefore, g.ConditionBefore = g.lastOutput(), g.LastNewCombination()
-	g.seq, g.flags, g.Output = seq, flags|g.flags&isMarked, 0
+	g.outputBefore, g.CombinationBefore = g.lastOutput(), g.LastNewCombination()
+	g.seq, g.flags, g.Output = seq, flags|g.flags&hasLevelsOrRows, 0
 }
 
 // lone reports whether the version's run is live, and is the only run of the group.
@@ -100,7 +100,7 @@ func (g *Version) append(dst []byte) []byte {
 		dst = g.appendTally(dst, &g.All)
 	}
 	dst = binary.AppendUvarint(dst, distance(g.seq, g.outputBefore))
-	dst = binary.AppendUvarint(dst, distance(g.seq, g.ConditionBefore))
+	dst = binary.AppendUvarint(dst, distance(g.seq, g.CombinationBefore))
 	return append(dst, g.Facts...)
 }
 
@@ -119,7 +119,7 @@ func (g *Version) appendTally(dst []byte, t *Tally) []byte {
 	}
 	// In a group with many runs, almost every run usually has its own output, so these differences
 	// are small.
-	for _, n := range [...]uint64{t.Runs - t.outputs, t.commonest, t.outputs - t.tied, t.Runs - t.flips, t.spread, g.seq - t.first, g.seq - t.Last} {
+	for _, n := range [...]uint64{t.Runs - t.outputs, t.mostCommon, t.outputs - t.tied, t.Runs - t.flips, t.spread, g.seq - t.first, g.seq - t.Last} {
 		dst = binary.AppendUvarint(dst, n)
 	}
 	if g.flags&records.IsRun != 0 && t.Last == g.seq {
@@ -150,7 +150,7 @@ func Decode(seq uint64, value []byte) (Version, error) {
 	if g.All = g.Live; flags&hasDeadRuns != 0 {
 		d.tally(&g.All, &g)
 	}
-	g.outputBefore, g.ConditionBefore = d.before(), d.before()
+	g.outputBefore, g.CombinationBefore = d.before(), d.before()
 	g.Facts = d.rest
 	d.bad = d.bad || g.All.Runs < max(1, g.Live.Runs) || !g.Live.possible() || !g.All.possible()
 	return g, d.err()
@@ -203,7 +203,7 @@ func (d *groupDecoder) tally(t *Tally, g *Version) {
 	if t.Runs = d.uvarint(); t.Runs == 0 {
 		return
 	}
-	for _, n := range [...]*uint64{&t.outputs, &t.commonest, &t.tied, &t.flips, &t.spread, &t.first, &t.Last} {
+	for _, n := range [...]*uint64{&t.outputs, &t.mostCommon, &t.tied, &t.flips, &t.spread, &t.first, &t.Last} {
 		*n = d.uvarint()
 	}
 	t.outputs = t.Runs - t.outputs

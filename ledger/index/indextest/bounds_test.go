@@ -12,8 +12,8 @@ import (
 	"colophon/ledger/index"
 )
 
-// markEvents is the number of events that share a time mark.
-const markEvents = 64
+// timeBlockEvents is the number of events that share a time mark.
+const timeBlockEvents = 64
 
 // firstSince returns the first event that was recorded at the given time or later.
 func firstSince(v *index.View, at time.Time) (uint64, error) {
@@ -24,16 +24,16 @@ func firstSince(v *index.View, at time.Time) (uint64, error) {
 // Finding the first event at or after a time takes only a few reads, as of any size, even if many
 // events share that time.
 func TestRecordedFrom(t *testing.T) {
-	const events = 5*markEvents + 40
-	for _, sameTime := range []uint64{1, 7, 2 * markEvents, events} {
+	const events = 5*timeBlockEvents + 40
+	for _, sameTime := range []uint64{1, 7, 2 * timeBlockEvents, events} {
 		log := newJournal(t, "default")
 		log.sameTime = sameTime
-		log.append(slices.Repeat([]string{foreign("poem", `{}`, `{}`)}, events)...)
+		log.append(slices.Repeat([]string{rawBody("poem", `{}`, `{}`)}, events)...)
 		s := openTest(t, testConfig(vfs.NewMem()))
 		f := follow(t, s, log)
 		log.catchUp(f)
 		at := func(seq int) int64 { return int64(uint64(seq) / sameTime) }
-		for _, size := range []uint64{1, 2, markEvents, markEvents + 1, 3*markEvents - 1, events} {
+		for _, size := range []uint64{1, 2, timeBlockEvents, timeBlockEvents + 1, 3*timeBlockEvents - 1, events} {
 			v, err := f.View(size)
 			require.NoError(t, err)
 			for seq := 0; seq < events; seq += 13 {

@@ -344,9 +344,9 @@ func drawCitationEvent(t *rapid.T) string {
 		}
 		return registration(few(t, "source", someSources...), list)
 	case "revoked":
-		return foreign("source_revoked", "{}", fmt.Sprintf(`{"reason":"old","source_id":%q}`, few(t, "source", someSources...)))
+		return rawBody("source_revoked", "{}", fmt.Sprintf(`{"reason":"old","source_id":%q}`, few(t, "source", someSources...)))
 	}
-	return foreign("path_fingerprint", "{}", `{}`)
+	return rawBody("path_fingerprint", "{}", `{}`)
 }
 
 // citationSet returns the body of a citation set.
@@ -356,7 +356,7 @@ func citationSet(subject string, citations ...string) string {
 
 // citationSetOf is like citationSet, but takes the run_id, as JSON.
 func citationSetOf(run, subject string, citations ...string) string {
-	return foreign("citation_set", "{}", fmt.Sprintf(`{"citations":[%s],"run_id":%s,"subject":%q}`, strings.Join(citations, ","), run, subject))
+	return rawBody("citation_set", "{}", fmt.Sprintf(`{"citations":[%s],"run_id":%s,"subject":%q}`, strings.Join(citations, ","), run, subject))
 }
 
 // citation returns one citation of a set. section is JSON.
@@ -365,7 +365,7 @@ func citation(source, chunk, section string) string {
 }
 
 func registration(source, list string) string {
-	return foreign("source_registered", "{}", fmt.Sprintf(`{"source_id":%q,"title":"T"%s}`, source, list))
+	return rawBody("source_registered", "{}", fmt.Sprintf(`{"source_id":%q,"title":"T"%s}`, source, list))
 }
 
 // chunkHashes returns the chunks that a set cites.

@@ -14,8 +14,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// exposed scrapes a collector once and returns the samples and the comments.
-func exposed(t *testing.T, c prometheus.Collector) (samples, comments string) {
+// scrape scrapes a collector once and returns the samples and the comments.
+func scrape(t *testing.T, c prometheus.Collector) (samples, comments string) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	require.NoError(t, registry.Register(c))
@@ -37,8 +37,8 @@ func exposed(t *testing.T, c prometheus.Collector) (samples, comments string) {
 	return sampled.String(), commented.String()
 }
 
-// counted returns only the samples of the named metrics.
-func counted(samples string, names ...string) string {
+// samplesOf returns only the samples of the named metrics.
+func samplesOf(samples string, names ...string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(samples) {
 		for _, name := range names {
@@ -60,7 +60,7 @@ func TestCollector(t *testing.T) {
 		refused(t, record.CitationSet, `{"subject":"s","citations":[]}`, record.RefusedKey),
 		posted(t, record.PathFingerprint, `{"project":"p","route":["a"],"path_id":"0cc175b9"}`),
 		posted(t, record.PathFingerprint, `{"project":"p","route":["b"],"path_id":"0cc175b9"}`),
-		foreign("poem", `{"metre":{"result":"limping"}}`, `{}`),
+		rawBody("poem", `{"metre":{"result":"limping"}}`, `{}`),
 	)
 	files := vfs.NewMem()
 	s := openTest(t, testConfig(files))
@@ -99,9 +99,9 @@ colophon_ledger_refusals_total{ledger="default",reason="mismatch"} 1
 colophon_ledger_refusals_total{ledger="quiet",reason="idempotency_key_conflict"} 0
 colophon_ledger_refusals_total{ledger="quiet",reason="mismatch"} 0
 `
-	samples, comments := exposed(t, counters.NewCollector(s.Followers))
-	require.Equal(t, want, counted(samples, "hash_checks_total", "index_size", "records_total", "refusals_total"))
-	require.Equal(t, 2*len(record.States), strings.Count(counted(samples, "state_changes_total"), "} 0\n"))
+	samples, comments := scrape(t, counters.NewCollector(s.Followers))
+	require.Equal(t, want, samplesOf(samples, "hash_checks_total", "index_size", "records_total", "refusals_total"))
+	require.Equal(t, 2*len(record.States), strings.Count(samplesOf(samples, "state_changes_total"), "} 0\n"))
 	require.Equal(t, 2*len(drift.Causes), strings.Count(samples, "colophon_ledger_drift_total{"))
 	for i, m := range counters.Metrics {
 		if !strings.Contains(samples, m.Name+"{") {
@@ -119,7 +119,7 @@ colophon_ledger_refusals_total{ledger="quiet",reason="mismatch"} 0
 	s = openTest(t, testConfig(files))
 	follow(t, s, log)
 	follow(t, s, quiet)
-	again, _ := exposed(t, counters.NewCollector(s.Followers))
+	again, _ := scrape(t, counters.NewCollector(s.Followers))
 	require.Equal(t, samples, again, "a restart restores every counter")
 	require.NoError(t, s.Close())
 }

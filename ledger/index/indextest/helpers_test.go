@@ -219,9 +219,9 @@ func refused(t tester, kind record.Kind, text string, why record.Refusal) string
 	return string(r.AppendRefusal(nil, e, why, 0))
 }
 
-// foreign returns the body of an event that another server could have written. checks and detail are
+// rawBody returns the body of an event that another server could have written. checks and detail are
 // JSON.
-func foreign(kind, checks, detail string) string {
+func rawBody(kind, checks, detail string) string {
 	return fmt.Sprintf(`{"actor":"tester","checks":%s,"kind":%q,"ledger":"default","record":%s,"rules":1,`, checks, kind, detail)
 }
 

@@ -160,7 +160,7 @@ func drawBody(t *rapid.T) string {
 	case 2:
 		return refused(t, kind, drawRecord[kind](t), record.RefusedKey)
 	case 3:
-		return foreign(rapid.SampledFrom([]string{"source_registered", "poem", "other", "record_refused"}).Draw(t, "foreign kind"),
+		return rawBody(rapid.SampledFrom([]string{"source_registered", "poem", "other", "record_refused"}).Draw(t, "foreign kind"),
 			`{"input_hash":{"result":"maybe"},"metre":{"result":"match"},"other":{}}`, `{"reason":"taste"}`)
 	}
 	return posted(t, kind, drawRecord[kind](t))

@@ -53,7 +53,7 @@ func TestValuesEqualModel(t *testing.T) {
 
 // naiveRate counts the events whose seq is at least from and less than below.
 func (u *runsUnderTest) naiveRate(from, below uint64) rates.Rate {
-	rate := rates.Rate{From: from, Below: below, Drift: make(map[drift.Cause]uint64)}
+	rate := rates.Rate{From: from, End: below, Drift: make(map[drift.Cause]uint64)}
 	for seq := from; seq < below; seq++ {
 		var body struct {
 			Kind   record.Kind

@@ -20,7 +20,7 @@ func TestAPageIsBoundedInBytes(t *testing.T) {
 	padding := strings.Repeat("x", 60<<10)
 	var bodies []string
 	for n := range sets {
-		bodies = append(bodies, foreign("citation_set", "{}", fmt.Sprintf(
+		bodies = append(bodies, rawBody("citation_set", "{}", fmt.Sprintf(
 			`{"subject":"x","citations":[{"chunk_hash":%q,"source_id":"s","section":%q,"weight":1}]}`, chunkOf(fmt.Sprint(n)), padding)))
 	}
 	f, log := foldBodies(t, bodies...)

@@ -21,7 +21,7 @@ func TestHashesAreFoundByFirstDigits(t *testing.T) {
 		runBody(t, "m", "yes", ""), runBody(t, "m", "no", ""), runBody(t, "m", "no", ""),
 		posted(t, record.IPCRecord, `{"payload":{},"model":"m","temperature":1,"max_tokens":1,"labels":{"a":"bbbbbbbb"},"output_hash":"`+hash("bbbbbbbb1")+`"}`),
 		dagBody(hash("aaaaaaaa"), `{"hash":"`+hash("dddddddd")+`","stage":"answer"}`),
-		foreign("run_dag", "{}", `{"document_roots":["`+hash("eeeeeeee")+`"],"hashes":{"output_hash":"`+hash("bbbbbbbb2")+`","root":"`+hash("bbbbbbbb3")+`"}}`),
+		rawBody("run_dag", "{}", `{"document_roots":["`+hash("eeeeeeee")+`"],"hashes":{"output_hash":"`+hash("bbbbbbbb2")+`","root":"`+hash("bbbbbbbb3")+`"}}`),
 		citationSet("s", citation("a", chunk, "null")),
 		posted(t, record.IPCRecord, `{"payload":{},"model":"m","temperature":1,"max_tokens":1,"output_hash":"`+hash("bbbbbbbb4")+`"}`),
 	}

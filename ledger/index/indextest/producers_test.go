@@ -21,7 +21,7 @@ import (
 
 // produced returns the body of an event whose record has the given producer id and sequence number.
 func produced(id string, number uint64) string {
-	return foreign("ipc_record", "{}", fmt.Sprintf(`{"producer":{"id":%q,"seq":%d}}`, id, number))
+	return rawBody("ipc_record", "{}", fmt.Sprintf(`{"producer":{"id":%q,"seq":%d}}`, id, number))
 }
 
 // delivery is what is known about the sequence numbers of a producer: its totals, gaps, and

@@ -118,7 +118,7 @@ func drawVerb(t *rapid.T, size uint64) string {
 	case "redaction":
 		return redacting(t, rapid.Uint64Range(0, size).Draw(t, "redacted"))
 	case "rotation":
-		return foreign(string(record.KeyRotated), `{}`, `{"verifier_key":"key"}`)
+		return rawBody(string(record.KeyRotated), `{}`, `{"verifier_key":"key"}`)
 	case "validation":
 		path := record.CurrentPath{Project: few(t, "project", "p", "q"), PathID: few(t, "path_id", "0cc175b9", "3661ef9c", "d2f2e118"),
 			ContentFingerprint: few(t, "fingerprint", "", "1cb251ec"), RecordSeq: rapid.Uint64Range(0, size).Draw(t, "path record")}

@@ -281,7 +281,7 @@ func drawDAGEvent(t *rapid.T, size uint64) string {
 	case "state":
 		return stateOf(rapid.Uint64Range(0, size+1).Draw(t, "target"), few(t, "state", "live", "live", "failed", "stale", "quarantined", "lost"))
 	}
-	return foreign("citation_set", "{}", `{}`)
+	return rawBody("citation_set", "{}", `{}`)
 }
 
 func orNull(t *rapid.T, name string, texts ...string) string {
@@ -313,7 +313,7 @@ func drawRun(t *rapid.T) string {
 	if rapid.Bool().Draw(t, "has dimensions") {
 		dimensions = fmt.Sprintf(`"cache_dimensions":{"schema_version":%s,"chunking_version":%s},`, orNull(t, "schema", "1", "1", "2"), orNull(t, "chunking", "1", "1", "1", "2"))
 	}
-	return foreign("run_dag", "{}", fmt.Sprintf(`{"hashes":{"question_hash":%s,"cache_key":%s,"model_profile_hash":%s,"governance_policy_hash":%s},%s%s"nodes":[%s],"shape":%s,"failure_stage":%s,"audit_mode":%s}`,
+	return rawBody("run_dag", "{}", fmt.Sprintf(`{"hashes":{"question_hash":%s,"cache_key":%s,"model_profile_hash":%s,"governance_policy_hash":%s},%s%s"nodes":[%s],"shape":%s,"failure_stage":%s,"audit_mode":%s}`,
 		orNull(t, "question", someQuestions...), orNull(t, "key", someKeys...), orNull(t, "model", "m1", "m2", "m3", "m4", "m5"), orNull(t, "policy", "p1"), dimensions, few(t, "quotes", "", `"n_quotes":0,`), strings.Join(nodes, ","),
 		orNull(t, "shape", "quote", "reject", "new"), orNull(t, "failure", "retrieval", "answer", "none"), orNull(t, "mode", "STRICT", "HYBRID", "LAX")))
 }
@@ -323,9 +323,9 @@ func node(stage, hash string) string { return fmt.Sprintf(`{"stage":%q,"hash":%q
 
 // dagBody returns the body of a run-DAG event with the given question hash and nodes.
 func dagBody(question string, nodes ...string) string {
-	return foreign("run_dag", "{}", fmt.Sprintf(`{"hashes":{"question_hash":%q},"nodes":[%s]}`, question, strings.Join(nodes, ",")))
+	return rawBody("run_dag", "{}", fmt.Sprintf(`{"hashes":{"question_hash":%q},"nodes":[%s]}`, question, strings.Join(nodes, ",")))
 }
 
 func stateOf(target uint64, state string) string {
-	return foreign("record_state_changed", "{}", fmt.Sprintf(`{"record_seq":%d,"state":%q,"reason":"so"}`, target, state))
+	return rawBody("record_state_changed", "{}", fmt.Sprintf(`{"record_seq":%d,"state":%q,"reason":"so"}`, target, state))
 }

@@ -234,7 +234,7 @@ func cachedDAG(key, dimensions string) string {
 	if dimensions != "" {
 		dimensions = `"cache_dimensions":` + dimensions + `,`
 	}
-	return foreign("run_dag", "{}", fmt.Sprintf(`{%s"hashes":{"cache_key":%q},"nodes":[]}`, dimensions, key))
+	return rawBody("run_dag", "{}", fmt.Sprintf(`{%s"hashes":{"cache_key":%q},"nodes":[]}`, dimensions, key))
 }
 
 func TestCachedRuns(t *testing.T) {

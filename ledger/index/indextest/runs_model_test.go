@@ -46,7 +46,7 @@ func naiveGroup(value string, runs []naiveGeneration) groups.Group {
 	for _, count := range counts {
 		share := float64(count) / float64(len(runs))
 		g.Entropy -= share * math.Log2(share)
-		g.Commonest = max(g.Commonest, count)
+		g.MostCommon = max(g.MostCommon, count)
 	}
 	g.Outputs = uint64(len(counts))
 	if len(runs) > 0 {
@@ -205,7 +205,7 @@ func TestRankedGroupsEqualModel(t *testing.T) {
 			}
 			got := pages(t, u.limit, list)
 			score := func(g groups.Group) float64 {
-				return []float64{float64(g.Last.Seq), float64(g.Runs), float64(g.Flips), -float64(g.Commonest) / float64(g.Runs)}[ranking]
+				return []float64{float64(g.Last.Seq), float64(g.Runs), float64(g.Flips), -float64(g.MostCommon) / float64(g.Runs)}[ranking]
 			}
 			require.True(t, slices.IsSortedFunc(got, func(a, b groups.Group) int { return cmp.Compare(score(b), score(a)) }))
 			byValue := func(a, b groups.Group) int { return cmp.Compare(a.Value, b.Value) }
@@ -231,15 +231,15 @@ func TestOneGroupEqualsModel(t *testing.T) {
 				requireGroup(t, naiveGroup(value, runs), group)
 			}
 			u.checkOutputs(q, runs, u.naive.group(by, value, true, u.size))
-			runs = slices.DeleteFunc(runs, u.leavesOut)
+			runs = slices.DeleteFunc(runs, u.isExcluded)
 			u.checkRuns(q, runs)
 			u.checkTimeline(q, runs)
 		})
 	})
 }
 
-// leavesOut reports whether a run is left out because only runs with a seed are wanted.
-func (u *runsUnderTest) leavesOut(r naiveGeneration) bool { return u.seeded && r.values["seed"] == "" }
+// isExcluded reports whether a run is left out because only runs with a seed are wanted.
+func (u *runsUnderTest) isExcluded(r naiveGeneration) bool { return u.seeded && r.values["seed"] == "" }
 
 func (u *runsUnderTest) checkRuns(q groups.RunQuery, runs []naiveGeneration) {
 	got := pages(u.T, u.limit, func(p index.Page) ([]questions.Run, []byte, error) { return questions.List(u.Context(), u.view, q, p) })
@@ -473,7 +473,7 @@ func (u *runsUnderTest) effects(name string, q effects.Query) map[[2]uint64]bool
 	for _, r := range u.naive.runs(q.AnyState, u.size) {
 		value, given := r.values[name]
 		at := slices.Index([]string{q.A, q.B}, value)
-		if !given || at < 0 || u.leavesOut(r) {
+		if !given || at < 0 || u.isExcluded(r) {
 			continue
 		}
 		var combination []string

@@ -46,12 +46,12 @@ func TestAGroupCountsItsOutputs(t *testing.T) {
 		runBody(t, "n", "no", ""),  // event 6
 	)
 	g := groupOfModel(t, viewOf(t, f, 7), "m")
-	require.Equal(t, []uint64{5, 2, 3, 3}, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips})
+	require.Equal(t, []uint64{5, 2, 3, 3}, []uint64{g.Runs, g.Outputs, g.MostCommon, g.Flips})
 	require.InDelta(t, -0.4*math.Log2(0.4)-0.6*math.Log2(0.6), g.Entropy, 1e-9)
 	require.Equal(t, []uint64{1, 5}, []uint64{g.First.Seq, g.Last.Seq})
 
 	g = groupOfModel(t, viewOf(t, f, 3), "m")
-	require.Equal(t, []uint64{2, 2, 1, 1}, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips})
+	require.Equal(t, []uint64{2, 2, 1, 1}, []uint64{g.Runs, g.Outputs, g.MostCommon, g.Flips})
 	require.Equal(t, 1.0, g.Entropy)
 }
 
@@ -91,7 +91,7 @@ func TestARunBecomesLiveAgain(t *testing.T) {
 		18: {2, 2, 1, 1, 6, 15},
 	} {
 		g := groupOfModel(t, viewOf(t, f, size), "m")
-		require.Equal(t, want, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips, g.First.Seq, g.Last.Seq}, "size %d", size)
+		require.Equal(t, want, []uint64{g.Runs, g.Outputs, g.MostCommon, g.Flips, g.First.Seq, g.Last.Seq}, "size %d", size)
 	}
 	_, found, err := groups.Get(t.Context(), viewOf(t, f, 14), groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, AnyState: false})
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestARunBecomesLiveAgain(t *testing.T) {
 	g, found, err := groups.Get(t.Context(), viewOf(t, f, 14), groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, AnyState: true})
 	require.NoError(t, err)
 	require.True(t, found)
-	require.Equal(t, []uint64{4, 2, 3, 2}, []uint64{g.Runs, g.Outputs, g.Commonest, g.Flips})
+	require.Equal(t, []uint64{4, 2, 3, 2}, []uint64{g.Runs, g.Outputs, g.MostCommon, g.Flips})
 }
 
 // The drift of each run is counted once, compared with the latest run that was live at that time.

@@ -39,8 +39,8 @@ func partsOf(t tester, f *index.Follower, size uint64) (parts []*index.SnapshotP
 	return parts
 }
 
-// sending returns a FetchFunc that yields the given parts.
-func sending(parts []*index.SnapshotPart) index.FetchFunc {
+// fetchOf returns a FetchFunc that yields the given parts.
+func fetchOf(parts []*index.SnapshotPart) index.FetchFunc {
 	return func(context.Context, string) iter.Seq2[*index.SnapshotPart, error] {
 		return func(yield func(*index.SnapshotPart, error) bool) {
 			for _, p := range parts {
@@ -92,7 +92,7 @@ func TestInstalledSnapshotIsTheFold(t *testing.T) {
 			require.NoError(t, err)
 			f.Close()
 		}
-		s.SetFetch(sending(parts))
+		s.SetFetch(fetchOf(parts))
 		f := follow(t, s, log)
 		log.catchUp(f)
 		log.check(f)
@@ -205,13 +205,13 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 	} {
 		t.Run(lie.name, func(t *testing.T) {
 			rows := snapshotRows(t, partsOf(t, from, 0))
-			requireRefused(t, log, sending(lie.do(rows)), lie.want)
+			requireRefused(t, log, fetchOf(lie.do(rows)), lie.want)
 		})
 	}
 	t.Run("larger than the log", func(t *testing.T) {
 		short := newJournal(t, "default")
 		short.append(plains(t, 0, 50)...)
-		requireRefused(t, short, sending(partOf(60, first)), "the snapshot belongs to another log: the index has 60 events, but the log has 50")
+		requireRefused(t, short, fetchOf(partOf(60, first)), "the snapshot belongs to another log: the index has 60 events, but the log has 50")
 	})
 	t.Run("broken connection", func(t *testing.T) {
 		requireRefused(t, log, func(context.Context, string) iter.Seq2[*index.SnapshotPart, error] {
@@ -289,7 +289,7 @@ func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
 			defer mu.Unlock()
 			cuts = append(cuts, cut)
 		})
-		installed, _, err := s.InstallSnapshot(t.Context(), log.name, log.store, sending(parts))
+		installed, _, err := s.InstallSnapshot(t.Context(), log.name, log.store, fetchOf(parts))
 		require.NoError(t, err)
 		require.Equal(t, size, installed)
 		files.BeforeEachOperation(nil)
@@ -504,7 +504,7 @@ func TestReadsDuringAnInstall(t *testing.T) {
 		f, err := s.Refold(t.Context(), log.name, log.store, 100, func(uint64) {})
 		require.NoError(t, err)
 		f.Close()
-		s.SetFetch(sending(parts))
+		s.SetFetch(fetchOf(parts))
 		f = follow(t, s, log)
 		for f.Size() < log.head.Size {
 			seq, err := f.Find(t.Context(), log.hashes[50], 51)

@@ -74,8 +74,8 @@ func TestInvalidStateChangesAreIgnored(t *testing.T) {
 		stateChange(t, 1, record.Failed), // the target's kind has no state
 		stateChange(t, 3, record.Failed), // the target is the event itself
 		stateChange(t, 9, record.Failed), // the target does not exist
-		foreign("record_state_changed", `{}`, `{"record_seq":0,"state":"mellow"}`),
-		foreign("record_state_changed", `{}`, `{}`),
+		rawBody("record_state_changed", `{}`, `{"record_seq":0,"state":"mellow"}`),
+		rawBody("record_state_changed", `{}`, `{}`),
 	)
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f := follow(t, s, log)

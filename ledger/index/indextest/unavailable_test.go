@@ -14,35 +14,35 @@ import (
 	"colophon/storage"
 )
 
-// silentLog is a log that returns storage.ErrUnavailable while away is set.
-type silentLog struct {
+// unavailableLog is a log that returns storage.ErrUnavailable while away is set.
+type unavailableLog struct {
 	storage.Reader
 	away atomic.Bool
 	left atomic.Int64 // number of events that can be read before the log becomes unavailable
 }
 
-func (l *silentLog) err() error {
+func (l *unavailableLog) err() error {
 	if l.away.Load() {
 		return fmt.Errorf("the connection is lost: %w", storage.ErrUnavailable)
 	}
 	return nil
 }
 
-func (l *silentLog) Head(ctx context.Context) (storage.Head, error) {
+func (l *unavailableLog) Head(ctx context.Context) (storage.Head, error) {
 	if err := l.err(); err != nil {
 		return storage.Head{}, err
 	}
 	return l.Reader.Head(ctx)
 }
 
-func (l *silentLog) Entry(ctx context.Context, seq uint64) ([]byte, error) {
+func (l *unavailableLog) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	if err := l.err(); err != nil {
 		return nil, err
 	}
 	return l.Reader.Entry(ctx, seq)
 }
 
-func (l *silentLog) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
+func (l *unavailableLog) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
 		for entry, err := range l.Reader.Entries(ctx, from) {
 			if l.left.Add(-1) == 0 {
@@ -65,7 +65,7 @@ func TestUnavailableLog(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 200)...)
 	s := openTest(t, testConfig(vfs.NewMem()))
-	away := &silentLog{Reader: log.store}
+	away := &unavailableLog{Reader: log.store}
 	away.left.Store(100)
 	f, err := s.Follow(log.name, away)
 	require.NoError(t, err)

@@ -34,8 +34,8 @@ type RenamedPath struct {
 
 // Limits of the search for renamed paths.
 const (
-	maxRenames = 5
-	maxTried   = 20 // maximum number of records with the same content that the search reads
+	maxRenames     = 5
+	maxRecordsRead = 20 // maximum number of records with the same content that the search reads
 )
 
 // ComparisonQuery is a question about two builds of a project.
@@ -167,7 +167,7 @@ func (c *comparison) renamed(shown *pathState, in, notIn uint64) (found []Rename
 	tried := make(map[rowstore.Identity]bool)
 	steps := 0
 	for version, err := range c.v.VersionsNewestFirst(contents, shown.contentRow([]byte(c.name), in), c.v.Size()) {
-		if steps++; err != nil || steps > maxTried || len(found) == maxRenames {
+		if steps++; err != nil || steps > maxRecordsRead || len(found) == maxRenames {
 			return found, err
 		}
 		var path rowstore.Identity

@@ -240,19 +240,19 @@ func (f *deriver) countRecord(seq uint64, project, path rowstore.Identity, next 
 		if f.inBuild(path, base) != nil {
 			build.kept++
 		} else if base > 0 {
-			f.wait(seq, path, base, next.build)
+			f.addWaiting(seq, path, base, next.build)
 		}
 	}
 	f.value = build.append(f.value[:0])
 	f.Rows.Put(builds, numbered(project, next.build), seq, f.value)
 	if adds {
-		f.countKept(seq, project, path, next.build)
+		f.countKeptInWaitingBuilds(seq, project, path, next.build)
 	}
 }
 
-// wait records that a build has a path that its base lacks, so that countKept finds the build if
+// addWaiting records that a build has a path that its base lacks, so that countKept finds the build if
 // the path is added to the base later.
-func (f *deriver) wait(seq uint64, path rowstore.Identity, base, build uint64) {
+func (f *deriver) addWaiting(seq uint64, path rowstore.Identity, base, build uint64) {
 	row := numbered(path, base)
 	if before := f.number(waiting, row); before > 0 {
 		f.value = rowstore.AppendNumbers(f.value[:0], before)
@@ -262,10 +262,10 @@ func (f *deriver) wait(seq uint64, path rowstore.Identity, base, build uint64) {
 	f.Rows.Put(waiting, row, seq, f.value)
 }
 
-// countKept is called when a path is added to a build. It counts the path as kept in the builds
+// countKeptInWaitingBuilds is called when a path is added to a build. It counts the path as kept in the builds
 // that are based on this one and have the path already. Each of these builds has a record of the
 // path and is counted once, so the average cost per record is bounded.
-func (f *deriver) countKept(seq uint64, project, path rowstore.Identity, base uint64) {
+func (f *deriver) countKeptInWaitingBuilds(seq uint64, project, path rowstore.Identity, base uint64) {
 	for number := f.number(waiting, numbered(path, base)); number > 0; number = f.number(waitingBefore, numbered(path, number)) {
 		build := f.buildState(project, number)
 		build.addsPath = false

@@ -7,36 +7,36 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// standing is the effect of the validations of a path on one of its records.
-type standing struct {
+// validationStatus is the effect of the validations of a path on one of its records.
+type validationStatus struct {
 	validated bool
 	// before is the seq of an earlier validation of the same content in the same line of builds
 	// that does not apply to the record. It is 0 if there is none, or if a validation applies.
 	before uint64
 }
 
-// standingOf returns the effect that the validations among the first size events have on a record
+// validationStatusOf returns the effect that the validations among the first size events have on a record
 // (spec: Validation of paths). Of the validations of its span that are in the record's line of
 // builds, the last one applies.
-func standingOf(v *index.View, project, path rowstore.Identity, s *pathState, size uint64) (standing, error) {
+func validationStatusOf(v *index.View, project, path rowstore.Identity, s *pathState, size uint64) (validationStatus, error) {
 	_, last, err := lastInLine(v, project, validations, numbered(path, s.span), s, size, nil)
 	if err != nil || last != nil {
-		return standing{validated: last != nil && last.validated}, err
+		return validationStatus{validated: last != nil && last.validated}, err
 	}
 	var before uint64
 	for _, row := range s.validationRows(path) {
 		seq, found, err := lastInLine(v, project, contentValidations, row[:], s, size, &s.span)
 		if err != nil {
-			return standing{}, err
+			return validationStatus{}, err
 		}
 		if found != nil && seq >= before {
 			before, last = seq, found
 		}
 	}
 	if last == nil || !last.validated {
-		return standing{}, nil
+		return validationStatus{}, nil
 	}
-	return standing{before: before}, nil
+	return validationStatus{before: before}, nil
 }
 
 // lastInLine returns the newest validation in a row that is about a build in the line of s, and its

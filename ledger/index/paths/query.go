@@ -295,7 +295,7 @@ func (r *reader) buildName(number uint64) (*string, error) {
 }
 
 func changeAt(v *index.View, project, path rowstore.Identity, s *pathState, size uint64) (PathStatus, error) {
-	validations, err := standingOf(v, project, path, s, size)
+	validations, err := validationStatusOf(v, project, path, s, size)
 	return PathStatus{
 		PathID: string(s.id), Category: Categories[s.category], LinksChanged: s.linksChanged, OtherBase: s.otherBase,
 		Validated: validations.validated, ValidatedBefore: validations.before,

@@ -94,21 +94,21 @@ func blockRow(dst []byte, producer rowstore.Identity, level byte, n uint64) []by
 // addNumber adds a number to a set, and reports whether it is new. read returns a stored
 // block, and write stores one.
 func addNumber(n uint64, read func(level byte, n uint64) block, write func(level byte, n uint64, b *block)) bool {
-	begun, whole := true, true // whether the block of the level below has just become nonempty, and whether it is full
-	for level := byte(0); level <= topLevel && (begun || whole); level++ {
+	becameNonempty, full := true, true // whether the block of the level below has just become nonempty, and whether it is full
+	for level := byte(0); level <= topLevel && (becameNonempty || full); level++ {
 		b, i := read(level, n), byte(n)
 		if level == 0 && b.any.has(i) {
 			return false
 		}
 		empty := b.any == bitmap{}
 		b.any.add(i)
-		if whole {
+		if full {
 			b.all.add(i)
 			_, partly := b.all.seek(0, true)
-			whole = !partly
+			full = !partly
 		}
 		write(level, n, &b)
-		begun, n = empty, n>>blockBits
+		becameNonempty, n = empty, n>>blockBits
 	}
 	return true
 }

@@ -107,10 +107,10 @@ type Rate struct {
 	Since, Until time.Time
 	// From is the seq of the first event of the period, and Below is one more than the seq of the
 	// last.
-	From, Below uint64
-	Mismatches  uint64 // number of records with a wrong claim
-	NoOutput    uint64 // number of IPC records that are not runs
-	Drift       map[drift.Cause]uint64
+	From, End  uint64
+	Mismatches uint64 // number of records with a wrong claim
+	NoOutput   uint64 // number of IPC records that are not runs
+	Drift      map[drift.Cause]uint64
 }
 
 // CountPeriods counts the records of consecutive periods. The n-th period begins at the n-th time and ends
@@ -124,11 +124,11 @@ func CountPeriods(v *index.View, times []time.Time) ([]Rate, error) {
 	}
 	for i, until := range times[1:] {
 		rate := Rate{Since: times[i], Until: until, From: before.seq, Drift: make(map[drift.Cause]uint64)}
-		if rate.Below, err = seqAt(v, until); err != nil {
+		if rate.End, err = seqAt(v, until); err != nil {
 			return nil, err
 		}
-		if rate.Below > rate.From {
-			after, err := tallyBelow(v, rate.Below)
+		if rate.End > rate.From {
+			after, err := tallyBelow(v, rate.End)
 			if err != nil {
 				return nil, err
 			}

@@ -45,12 +45,12 @@ func (c *rowCache) find(name []byte) place {
 		return 0
 	}
 	e := &c.previous.entries[at]
-	return c.current.keep(hash, name, e.span, c.previous.runOf(e))
+	return c.current.put(hash, name, e.span, c.previous.runOf(e))
 }
 
-// keep caches the newest version run of a row, replacing any older one.
-func (c *rowCache) keep(name []byte, s span, run []byte) place {
-	return c.current.keep(maphash.Bytes(c.seed, name), name, s, run)
+// put caches the newest version run of a row, replacing any older one.
+func (c *rowCache) put(name []byte, s span, run []byte) place {
+	return c.current.put(maphash.Bytes(c.seed, name), name, s, run)
 }
 
 // generation is a hash table with chaining.
@@ -167,8 +167,8 @@ func (g *generation) newest(at place) (seq uint64, value []byte, found bool) {
 	return e.last, encoded[n : n+int(size)], true
 }
 
-// keep adds an entry for a row, which hides any older entry with the same name.
-func (g *generation) keep(hash uint64, name []byte, s span, run []byte) place {
+// put adds an entry for a row, which hides any older entry with the same name.
+func (g *generation) put(hash uint64, name []byte, s span, run []byte) place {
 	head := &g.heads[hash&uint64(len(g.heads)-1)]
 	g.entries = append(g.entries, entry{next: *head, tag: tagOf(hash), name: uint8(len(name)), span: s})
 	g.used += entryBytes

@@ -84,7 +84,7 @@ func TestRowCacheEqualsModel(t *testing.T) {
 				if len(want) > 0 {
 					s = spanFrom(seq)
 				}
-				at = cache.keep([]byte(name), s, want.encode())
+				at = cache.put([]byte(name), s, want.encode())
 			case at == 0:
 				continue
 			case what == "replace":
@@ -109,7 +109,7 @@ func TestRowCacheIsBounded(t *testing.T) {
 	const limit = 1 << 20
 	var cache rowCache
 	keep := func(name string, n int, value []byte) {
-		cache.keep([]byte(name), spanFrom(uint64(n)), appendValue(nil, value))
+		cache.put([]byte(name), spanFrom(uint64(n)), appendValue(nil, value))
 	}
 	value := bytes.Repeat([]byte("x"), 200)
 	for n := range 100_000 {

@@ -41,7 +41,7 @@ const lastLevel = 6
 
 // engineOptions returns options for small keys that arrive in random order and are usually
 // read one at a time. The engine calls found at most once, when it finds damage.
-func (c *Config) engineOptions(found func(damage error)) *engine.Options {
+func (c *Config) engineOptions(onDamage func(damage error)) *engine.Options {
 	o := &engine.Options{
 		FS:       frames.CheckedFS{FS: c.Files},
 		Comparer: c.Schema.comparer(),
@@ -60,7 +60,7 @@ func (c *Config) engineOptions(found func(damage error)) *engine.Options {
 	var once sync.Once
 	o.EventListener = &engine.EventListener{
 		DataCorruption: func(info engine.DataCorruptionInfo) {
-			once.Do(func() { found(info.Details) })
+			once.Do(func() { onDamage(info.Details) })
 		},
 	}
 	// By default, the engine would store the values of older versions separately. It would

@@ -142,7 +142,7 @@ func (r *Writer) load(name []byte) place {
 	if err != nil {
 		r.Failf("reading the index: %w", err)
 	}
-	return r.cache.keep(name, s, run)
+	return r.cache.put(name, s, run)
 }
 
 // read reads the newest stored version run of a row.
@@ -178,7 +178,7 @@ func (r *Writer) Put(d Dimension, row []byte, seq uint64, value []byte) {
 // PutFirst writes the first version of a row. Unlike Put, it does not read the row.
 func (r *Writer) PutFirst(d Dimension, row []byte, seq uint64, value []byte) {
 	r.value = appendValue(r.value[:0], value)
-	r.change(r.cache.keep(r.name(d, row), spanFrom(seq), r.value), 0)
+	r.change(r.cache.put(r.name(d, row), spanFrom(seq), r.value), 0)
 }
 
 // startRun begins a new version run of a cached row.

@@ -139,16 +139,16 @@ func (s *Store) tryReadOnly() error {
 // openEngine opens the engine. The folder must be locked.
 func (s *Store) openEngine() (err error) {
 	replaced := s.Rebuilds()
-	options := s.config.engineOptions(func(damage error) { s.found(damage, replaced) })
+	options := s.config.engineOptions(func(damage error) { s.onDamage(damage, replaced) })
 	options.Lock = s.lock
 	options.ReadOnly = s.config.ReadOnly
 	s.engine, err = engine.Open(s.config.Dir, options)
 	return err
 }
 
-// found handles damage that the engine reports. replaced is the number of replacements before
+// onDamage handles damage that the engine reports. replaced is the number of replacements before
 // this engine was opened. found makes the store empty the index now or at the next start.
-func (s *Store) found(damage error, replaced int) {
+func (s *Store) onDamage(damage error, replaced int) {
 	if s.Rebuilds() == replaced && !s.config.ReadOnly {
 		s.config.markDamaged(damage)
 		s.ReportDamage(damage, replaced)

@@ -39,53 +39,53 @@ func (r *Reader) NewVersionSeeker(d Dimension, id []byte) *VersionSeeker {
 // Seek returns the newest version whose seq is at most the given one. ok is false if there is none.
 // The given seq must be less than the reader's size, and not greater than that of the previous
 // call. The value is valid until the next call.
-func (w *VersionSeeker) Seek(seq uint64) (found Version, ok bool, err error) {
-	for len(w.left) > 0 {
-		if next := w.left[len(w.left)-1]; next.Seq <= seq {
+func (s *VersionSeeker) Seek(seq uint64) (found Version, ok bool, err error) {
+	for len(s.left) > 0 {
+		if next := s.left[len(s.left)-1]; next.Seq <= seq {
 			return next, true, nil
 		}
-		w.left = w.left[:len(w.left)-1]
+		s.left = s.left[:len(s.left)-1]
 	}
-	if w.it == nil {
-		if w.it, err = w.from.snapshot.NewIter(nil); err != nil {
+	if s.it == nil {
+		if s.it, err = s.from.snapshot.NewIter(nil); err != nil {
 			return Version{}, false, wrapRead(err)
 		}
 	}
-	w.from.touched++
-	if w.valid && w.first == seq+1 {
-		w.valid = w.it.Next()
+	s.from.touched++
+	if s.valid && s.first == seq+1 {
+		s.valid = s.it.Next()
 	} else {
-		w.valid = w.it.SeekPrefixGE(w.from.seekKey(w.d, w.id, seq+1))
+		s.valid = s.it.SeekPrefixGE(s.from.seekKey(s.d, s.id, seq+1))
 	}
-	if !w.valid {
-		return Version{}, false, wrapRead(w.it.Error())
+	if !s.valid {
+		return Version{}, false, wrapRead(s.it.Error())
 	}
-	if err := w.take(seq); err != nil {
+	if err := s.take(seq); err != nil {
 		return Version{}, false, err
 	}
-	return w.left[len(w.left)-1], true, nil
+	return s.left[len(s.left)-1], true, nil
 }
 
 // take collects the versions in the iterator's current version run whose seq is at most seq.
-func (w *VersionSeeker) take(seq uint64) error {
-	encoded, err := w.it.ValueAndErr()
+func (s *VersionSeeker) take(seq uint64) error {
+	encoded, err := s.it.ValueAndErr()
 	if err != nil {
 		return wrapRead(err)
 	}
-	w.first = VersionOf(w.it.Key())
-	s := openRun(w.first, encoded)
-	w.left = append(w.left[:0], s.Version)
-	for s.next() && s.Seq <= seq {
-		w.left = append(w.left, s.Version)
+	s.first = VersionOf(s.it.Key())
+	run := openRun(s.first, encoded)
+	s.left = append(s.left[:0], run.Version)
+	for run.next() && run.Seq <= seq {
+		s.left = append(s.left, run.Version)
 	}
-	return s.err
+	return run.err
 }
 
-func (w *VersionSeeker) Close() error {
-	if w.it == nil {
+func (s *VersionSeeker) Close() error {
+	if s.it == nil {
 		return nil
 	}
-	return wrapRead(w.it.Close())
+	return wrapRead(s.it.Close())
 }
 
 // VersionsNewestFirst yields the versions of a row whose seq is less than below, newest first. below

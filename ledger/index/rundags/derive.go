@@ -109,7 +109,7 @@ func (f *deriver) dagStateChanged(ctx context.Context, e, target *event.Event, f
 		return err
 	}
 	dag := target.DAG()
-	f.writeWithdrawn(e.Seq, target.Seq, &dag, live)
+	f.writeLiveness(e.Seq, target.Seq, &dag, live)
 	m := memberOf(target.Seq, &dag)
 	for _, k := range groupsOf(&dag) {
 		latest, err := f.changeGroup(e.Seq, k, &m, live)
@@ -177,18 +177,18 @@ func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target
 // changes made by the current batch.
 func (f *deriver) liveBefore(d rowstore.Dimension, shared []byte, seq uint64) (uint64, error) {
 	prefix := append(f.Rows.Keys.Prefix(nil, d), shared...)
-	return f.firstLive(liveDAGKey(f.Rows.Keys, d, shared, seq-1), rowstore.UpperBound(prefix, rowstore.VersionBytes), (*rowstore.Iterator).First)
+	return f.findLive(liveDAGKey(f.Rows.Keys, d, shared, seq-1), rowstore.UpperBound(prefix, rowstore.VersionBytes), (*rowstore.Iterator).First)
 }
 
 // liveAfter is like liveBefore, but returns the first live run-DAG after the event at seq.
 func (f *deriver) liveAfter(d rowstore.Dimension, shared []byte, seq uint64) (uint64, error) {
 	prefix := append(f.Rows.Keys.Prefix(nil, d), shared...)
-	return f.firstLive(prefix, liveDAGKey(f.Rows.Keys, d, shared, seq), (*rowstore.Iterator).Last)
+	return f.findLive(prefix, liveDAGKey(f.Rows.Keys, d, shared, seq), (*rowstore.Iterator).Last)
 }
 
-// firstLive returns the seq of the run-DAG whose key move finds in a range of keys, or 0 if the
+// findLive returns the seq of the run-DAG whose key move finds in a range of keys, or 0 if the
 // range is empty.
-func (f *deriver) firstLive(lower, upper []byte, move func(*rowstore.Iterator) bool) (seq uint64, err error) {
+func (f *deriver) findLive(lower, upper []byte, move func(*rowstore.Iterator) bool) (seq uint64, err error) {
 	it, err := f.Rows.Iterate(lower, upper)
 	if err != nil {
 		return 0, err

@@ -59,9 +59,9 @@ func (f *deriver) countRun(seq uint64, dag *event.DAG) {
 	f.Rows.Put(failureCounts, o[:], seq, f.value)
 }
 
-// writeWithdrawn writes a row that says whether a run-DAG is live after the event at seq. The value
+// writeLiveness writes a row that says whether a run-DAG is live after the event at seq. The value
 // is 1 if it is live and 0 if it is not, followed by the outcome of the run-DAG.
-func (f *deriver) writeWithdrawn(seq, target uint64, dag *event.DAG, live bool) {
+func (f *deriver) writeLiveness(seq, target uint64, dag *event.DAG, live bool) {
 	value := []byte{0}
 	if live {
 		value[0] = 1

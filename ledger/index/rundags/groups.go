@@ -181,7 +181,7 @@ func (f *deriver) joinGroups(seq uint64, dag *event.DAG) {
 	m := memberOf(seq, dag)
 	for _, k := range groupsOf(dag) {
 		g := f.group(k.id)
-		f.changes(k, &g, true)
+		f.noteChange(k, &g, true)
 		switch g.all.runs {
 		case 0:
 			f.Rows.Put(groupLists, []byte{k.by}, seq, k.id[:])
@@ -255,7 +255,7 @@ func (f *deriver) changeGroup(seq uint64, k groupKey, m *member, live bool) (lat
 	if g.all.runs == 0 {
 		return 0, fmt.Errorf("%w: run-DAG %d is in no group", rowstore.ErrDamaged, m.seq)
 	}
-	f.changes(k, &g, false)
+	f.noteChange(k, &g, false)
 	step := -1
 	if live {
 		step = 1
@@ -323,9 +323,9 @@ type recentChange struct {
 	before uint64
 }
 
-// changes records a group before its first change since recentGroups was last updated. A new
+// noteChange records a group before its first change since recentGroups was last updated. A new
 // group is recorded when its second run-DAG joins.
-func (f *deriver) changes(k groupKey, g *group, joins bool) {
+func (f *deriver) noteChange(k groupKey, g *group, joins bool) {
 	switch {
 	case g.all.runs == 0:
 	case g.seq < f.recent.since, joins && g.all.runs == 1 && g.all.first >= f.recent.since:

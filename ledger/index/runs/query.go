@@ -46,7 +46,7 @@ func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found boo
 	}
 	d.Against = before.Live.Last
 	before.Facts = bytes.Clone(before.Facts)
-	sets, err := setsThen(ctx, v, d.Against, &run)
+	sets, err := compareSetsAtRun(ctx, v, d.Against, &run)
 	if err != nil {
 		return Drift{}, false, err
 	}
@@ -62,8 +62,8 @@ func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found boo
 	return d, true, nil
 }
 
-// setsThen compares the citation sets that two runs had when the second one was recorded.
-func setsThen(ctx context.Context, v *index.View, before uint64, run *records.IPCRecord) (drift.CitationSetPair, error) {
+// compareSetsAtRun compares the citation sets that two runs had when the second one was recorded.
+func compareSetsAtRun(ctx context.Context, v *index.View, before uint64, run *records.IPCRecord) (drift.CitationSetPair, error) {
 	if _, _, found, err := citations.LatestSetBelow(v, run.RunID, run.Seq); err != nil || !found {
 		return drift.CitationSetPair{}, err
 	}

@@ -20,7 +20,7 @@ type NamedHash struct {
 // FindAny returns the hashes of records that begin with the given digits, whatever their names, in
 // the order of the log. It stops once it has found most hashes. It returns ErrTooMany if the log
 // exceeds the bounds.
-func (b Bounds) FindAny(ctx context.Context, v *index.View, digits string, most int) (found []NamedHash, err error) {
+func (b Bounds) FindAny(ctx context.Context, v *index.View, digits string, limit int) (found []NamedHash, err error) {
 	if v.Size() > uint64(b.Events) {
 		return nil, ErrTooMany
 	}
@@ -49,7 +49,7 @@ func (b Bounds) FindAny(ctx context.Context, v *index.View, digits string, most 
 				continue
 			}
 			seen[key] = true
-			if found = append(found, n); len(found) == most {
+			if found = append(found, n); len(found) == limit {
 				return found, nil
 			}
 		}

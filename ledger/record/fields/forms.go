@@ -18,23 +18,23 @@ func (f *forms) fail(name string, text []byte, what string) {
 }
 
 // text checks the length of a text that may be missing.
-func (f *forms) text(name string, text []byte, most int) {
-	if len(text) > most {
+func (f *forms) text(name string, text []byte, limit int) {
+	if len(text) > limit {
 		f.fail(name, text, "is longer than the API allows")
 	}
 }
 
 // required checks a text that must not be missing, although it may be empty.
-func (f *forms) required(name string, text []byte, most int) {
+func (f *forms) required(name string, text []byte, limit int) {
 	if text == nil && f.err == nil {
 		f.err = fmt.Errorf("the event's member %q is missing or has the wrong type", name)
 	}
-	f.text(name, text, most)
+	f.text(name, text, limit)
 }
 
 // filled checks a text that may be neither missing nor empty.
-func (f *forms) filled(name string, text []byte, most int) {
-	f.required(name, text, most)
+func (f *forms) filled(name string, text []byte, limit int) {
+	f.required(name, text, limit)
 	if text != nil && len(text) == 0 {
 		f.fail(name, text, "is empty")
 	}
@@ -72,11 +72,11 @@ func (f *forms) count(name string, raw []byte) {
 	}
 }
 
-// found checks a list that may be missing. Its elements must be distinct and sorted, there may be
+// sortedSet checks a list that may be missing. Its elements must be distinct and sorted, there may be
 // at most MaxFound of them, and is must return true for each.
-func (f *forms) found(name string, list [][]byte, is func([]byte) bool) {
+func (f *forms) sortedSet(name string, list [][]byte, valid func([]byte) bool) {
 	for i, text := range list {
-		if !is(text) || i > 0 && bytes.Compare(list[i-1], text) >= 0 || i == MaxFound {
+		if !valid(text) || i > 0 && bytes.Compare(list[i-1], text) >= 0 || i == MaxFound {
 			f.fail(name, text, "has the wrong form, is out of order or repeated, or is beyond the limit of the list")
 		}
 	}

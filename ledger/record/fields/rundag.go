@@ -117,8 +117,8 @@ func (f *RunDAG) Check() error {
 	c.required("preflight", f.Preflight, MaxName)
 	c.text("preflight_generation", f.PreflightGeneration, MaxShort)
 	c.required("shape", f.Shape, MaxName)
-	c.found("document_roots", f.DocumentRoots, rules.IsDigest)
-	c.found("evidence_ids", f.EvidenceIDs, rules.IsEvidenceID)
+	c.sortedSet("document_roots", f.DocumentRoots, rules.IsDigest)
+	c.sortedSet("evidence_ids", f.EvidenceIDs, rules.IsEvidenceID)
 	if len(f.Dimensions) == 0 {
 		return c.err
 	}

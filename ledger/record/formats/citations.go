@@ -180,5 +180,5 @@ func (s *citationSet) compare(m member, follows []byte) {
 		return
 	}
 	s.keep(m)
-	s.entry.Members[len(s.entry.Members)-1].As += ": it does not agree with the citations"
+	s.conversion.Members[len(s.conversion.Members)-1].As += ": it does not agree with the citations"
 }

@@ -14,11 +14,11 @@ import (
 
 // draft builds a record from a native value and notes what becomes of each member of that value.
 type draft struct {
-	entry   Conversion
-	options Options
-	w       pyjson.Builder
-	names   map[string]bool // names of the members that were written to the record
-	labels  map[string]string
+	conversion Conversion
+	options    Options
+	w          pyjson.Builder
+	names      map[string]bool // names of the members that were written to the record
+	labels     map[string]string
 	// prefix is the JSON pointer to the native value that becomes the record. pattern is prefix
 	// with * in place of the parts that vary.
 	prefix, pattern string
@@ -38,7 +38,7 @@ type member struct {
 }
 
 func newDraft(kind record.Kind, key string, o Options) *draft {
-	d := &draft{entry: Conversion{Kind: kind, Key: key}, options: o, names: make(map[string]bool), labels: make(map[string]string),
+	d := &draft{conversion: Conversion{Kind: kind, Key: key}, options: o, names: make(map[string]bool), labels: make(map[string]string),
 		kept: make(map[string]bool)}
 	d.w.Open()
 	return d
@@ -46,16 +46,16 @@ func newDraft(kind record.Kind, key string, o Options) *draft {
 
 // note records the outcome for the member of the native value that pointer identifies. format and
 // args describe the outcome. If pattern is empty, it is the same as pointer.
-func (d *draft) note(pointer, pattern string, fate Outcome, format string, args ...any) {
+func (d *draft) note(pointer, pattern string, outcome Outcome, format string, args ...any) {
 	if pattern == "" {
 		pattern = pointer
 	}
 	d.noted += len(d.prefix) + len(pointer) + len(d.pattern) + len(pattern)
-	if most := d.options.MaxMembers; most > 0 && (len(d.entry.Members) >= most || d.noted > most*meanNote) {
+	if most := d.options.MaxMembers; most > 0 && (len(d.conversion.Members) >= most || d.noted > most*meanNote) {
 		d.tooMany = true
 		return
 	}
-	d.entry.Members = append(d.entry.Members, Member{d.prefix + pointer, d.pattern + pattern, fate, fmt.Sprintf(format, args...)})
+	d.conversion.Members = append(d.conversion.Members, Member{d.prefix + pointer, d.pattern + pattern, outcome, fmt.Sprintf(format, args...)})
 }
 
 // meanNote limits the total length of pointers and patterns: it may be at most meanNote bytes for
@@ -117,7 +117,7 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 		d.keepParts(pointer, pattern, parts)
 	case surrogate || pyjson.HasLoneSurrogate([]byte(m.name)):
 		d.note(pointer, pattern, Left, "it contains a lone surrogate")
-	case d.entry.Kind == record.IPCRecord:
+	case d.conversion.Kind == record.IPCRecord:
 		if d.kept[m.name] {
 			m.name = pointer // another member with the same name has already been kept
 		}
@@ -127,7 +127,7 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 		// Only IPC records can have arbitrary content. An import lists each member that is left out
 		// (importer.Tally.Left).
 		d.note(pointer, pattern, Left, "it does not fit into a label (a record has at most %d, of %d bytes each), and a %s has no content for it",
-			d.options.Limits.Labels, d.options.Limits.LabelBytes, d.entry.Kind)
+			d.options.Limits.Labels, d.options.Limits.LabelBytes, d.conversion.Kind)
 	}
 }
 
@@ -157,7 +157,7 @@ const maxParts = 16 << 10
 // that contains JSON, the parsed JSON. It returns the absent Value if there is none, or if the
 // record is an IPC record, which keeps v as content instead.
 func (d *draft) parts(v pyjson.Value) pyjson.Value {
-	if d.entry.Kind == record.IPCRecord || len(v.Raw()) > maxParts {
+	if d.conversion.Kind == record.IPCRecord || len(v.Raw()) > maxParts {
 		return pyjson.Value{}
 	}
 	if text := v.Text(); v.Kind() == pyjson.String && !bytes.HasPrefix(text, []byte("[")) && !bytes.HasPrefix(text, []byte("{")) {
@@ -228,7 +228,7 @@ func (d *draft) time(m member) {
 // has no zone.
 func (d *draft) hintZone(m member) {
 	if (m.name == "timestamp" || m.name == "created_at" || m.name == "first_seen") && isNaive(m.value) && d.options.Zone == nil {
-		d.entry.Members[len(d.entry.Members)-1].As += ": it has no time zone; specify one to use it as the timestamp"
+		d.conversion.Members[len(d.conversion.Members)-1].As += ": it has no time zone; specify one to use it as the timestamp"
 	}
 }
 
@@ -247,7 +247,7 @@ func (d *draft) labelsOf(m member) {
 // changeKey returns the idempotency key for a change that is imported after the record it applies
 // to. at and by are the time and the author of the change; either can be absent.
 func (d *draft) changeKey(change string, at, by pyjson.Value) string {
-	short := d.entry.Key + ":" + change
+	short := d.conversion.Key + ":" + change
 	if key := short + ":" + canonical(at) + canonical(by); (at.IsGiven() || by.IsGiven()) && len(key) <= record.MaxKey {
 		return key
 	}
@@ -272,8 +272,8 @@ func (d *draft) finish() Conversion {
 	}
 	d.appendUsage()
 	d.w.Close()
-	d.entry.Record = d.w.B
-	return d.entry
+	d.conversion.Record = d.w.B
+	return d.conversion
 }
 
 // appendUsage writes the member "usage" with its original members and, under "imported", the
@@ -304,8 +304,8 @@ func (d *draft) appendUsage() {
 // leave returns a Conversion without a record. format and args give the reason why the native value
 // does not become a record.
 func (d *draft) leave(format string, args ...any) Conversion {
-	d.entry.Reason = fmt.Sprintf(format, args...)
-	return d.entry
+	d.conversion.Reason = fmt.Sprintf(format, args...)
+	return d.conversion
 }
 
 // The functions below report whether a value has a given form.

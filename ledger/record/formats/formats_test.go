@@ -26,9 +26,9 @@ var berlin = func() *Options {
 
 // requireAccounted fails the test unless each value inside native is accounted for, either by
 // itself or as part of a value that contains it.
-func requireAccounted(t require.TestingT, native []byte, entries []Conversion) {
+func requireAccounted(t require.TestingT, native []byte, conversions []Conversion) {
 	noted := make(map[string]bool)
-	for _, e := range entries {
+	for _, e := range conversions {
 		for _, m := range e.Members {
 			noted[m.Pointer] = true
 			require.NotEmpty(t, m.As, m.Pointer)
@@ -69,10 +69,10 @@ func TestNativeValuesOfCPython(t *testing.T) {
 		}
 		checks[f] = make(map[record.Result]int)
 		for _, native := range cpython.Ask[int, []byte](t, oracle, strings.ReplaceAll(string(f), "-", "_"), seeds) {
-			entries, err := f.Convert(native, *berlin)
+			conversions, err := f.Convert(native, *berlin)
 			require.NoError(t, err)
-			requireAccounted(t, native, entries)
-			for _, e := range entries {
+			requireAccounted(t, native, conversions)
+			for _, e := range conversions {
 				if e.Record == nil {
 					require.Equal(t, ValidationCache, f, e.Reason)
 					continue
@@ -139,13 +139,13 @@ func TestNothingIsDropped(t *testing.T) {
 			o.Zone = nil
 		}
 		for _, f := range BatchFormats {
-			entries, err := f.Convert(native, o)
+			conversions, err := f.Convert(native, o)
 			require.NoError(t, err)
-			requireAccounted(t, native, entries)
+			requireAccounted(t, native, conversions)
 			again, err := f.Convert(native, o)
 			require.NoError(t, err)
-			require.Equal(t, entries, again)
-			for _, e := range entries {
+			require.Equal(t, conversions, again)
+			for _, e := range conversions {
 				if e.Record == nil {
 					require.NotEmpty(t, e.Reason)
 					continue

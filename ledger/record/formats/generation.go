@@ -369,7 +369,7 @@ func list(v pyjson.Value) []pyjson.Value {
 
 // elements calls convert for each element of the list v and returns all the resulting Conversions.
 // A Conversion without a name is named after the position of its element.
-func elements(v pyjson.Value, at place, convert func(pyjson.Value, place) []Conversion) (entries []Conversion) {
+func elements(v pyjson.Value, at place, convert func(pyjson.Value, place) []Conversion) (conversions []Conversion) {
 	for i, e := range list(v) {
 		one := convert(e, place{at.pointer + "/" + strconv.Itoa(i), at.pointer + "/*"})
 		for j := range one {
@@ -377,7 +377,7 @@ func elements(v pyjson.Value, at place, convert func(pyjson.Value, place) []Conv
 				one[j].Name = fmt.Sprintf("%s/%d", strings.TrimPrefix(at.pointer, "/"), i)
 			}
 		}
-		entries = append(entries, one...)
+		conversions = append(conversions, one...)
 	}
-	return entries
+	return conversions
 }

@@ -12,11 +12,11 @@ import (
 // exports lists exports from the supported tools, each with the records that converting it must
 // yield.
 var exports = []struct {
-	name    string
-	format  Format
-	native  string
-	records []string // in JSON; "" for a value that is not a generation
-	fates   map[string]string
+	name     string
+	format   Format
+	native   string
+	records  []string // in JSON; "" for a value that is not a generation
+	outcomes map[string]string
 }{
 	{
 		name: "an observation of Langfuse's API", format: Langfuse,
@@ -29,7 +29,7 @@ var exports = []struct {
 			"max_tokens":64,"model":"gpt-4o","output":"Because.","payload":{"messages":[{"content":"Why?","role":"user"}],"top_p":0.9},
 			"run_id":"0af7651916cd43dd8448eb211c80319c-0123456789abcdef","system_prompt":"Be brief.","temperature":0.5,"timestamp":"2026-01-02T03:04:05.678000Z",
 			"usage":{"duration_ms":1000,"imported":{"metadata":{"team":"a"},"usage":{"input":10,"unit":"TOKENS"}},"input_tokens":10,"output_tokens":2}}`},
-		fates: map[string]string{
+		outcomes: map[string]string{
 			"/input": "taken as payload/messages and system_prompt", "/output": "taken as output", "/modelParameters/temperature": "taken as temperature",
 			"/modelParameters/top_p":   "taken as payload/top_p",
 			"/modelParameters/api_key": "left it is not known to affect the output, and could be a credential", "/version": "left it is null",
@@ -42,13 +42,13 @@ var exports = []struct {
 			"input":"Why?","output":"Because.","level":"ERROR","user_id":"ana"}`,
 		records: []string{`{"labels":{"error":"error","span_id":"a-b","trace_id":"c-d","user_id":"ana"},"model":"claude-2","output":"Because.","payload":{"prompt":"Why?"},"temperature":1,
 			"timestamp":"2026-01-02T03:04:05.678000Z"}`},
-		fates: map[string]string{"/input": "taken as payload/prompt", "/id": "kept as label span_id", "/level": "taken as labels/error"},
+		outcomes: map[string]string{"/input": "taken as payload/prompt", "/id": "kept as label span_id", "/level": "taken as labels/error"},
 	},
 	{
 		name: "a page of Langfuse with a span", format: Langfuse,
 		native:  `{"data":[{"id":"1","type":"SPAN","input":"x"},{"id":"2","type":"GENERATION","model":"m","input":"x","output":"y"}],"cursor":null,"meta":{"page":1}}`,
 		records: []string{"", `{"labels":{"span_id":"2"},"model":"m","output":"y","payload":{"prompt":"x"}}`, ""},
-		fates: map[string]string{"/data/0": "left it is an observation of the type SPAN, not a generation", "/data/1/model": "taken as model",
+		outcomes: map[string]string{"/data/0": "left it is an observation of the type SPAN, not a generation", "/data/1/model": "taken as model",
 			"/cursor": "left it is null", "/meta": "left it is about the whole page or trace"},
 	},
 	{
@@ -63,7 +63,7 @@ var exports = []struct {
 			"span_id":"0123456789abcdef","trace_id":"0af7651916cd43dd8448eb211c80319c"},"max_tokens":64,"model":"gpt-4o","output":"Because.",
 			"payload":{"messages":[{"content":"Why?","role":"user"}],"tools":[{"type":"function"}]},"run_id":"0af7651916cd43dd8448eb211c80319c-0123456789abcdef",
 			"system_prompt":"Be brief.","temperature":0.5,"timestamp":"2026-01-02T03:04:05.678000Z","usage":{"duration_ms":1000,"input_tokens":10,"output_tokens":2}}`, ""},
-		fates: map[string]string{"/data/spans/0": "left it is a span of the type AGENT, not a generation", "/info": "left it is about the whole trace",
+		outcomes: map[string]string{"/data/spans/0": "left it is a span of the type AGENT, not a generation", "/info": "left it is about the whole trace",
 			"/data/spans/1/attributes/mlflow.spanInputs": "taken as payload/messages and system_prompt", "/data/spans/1/attributes/mlflow.spanOutputs": "taken as output"},
 	},
 	{
@@ -73,7 +73,7 @@ var exports = []struct {
 			"mlflow.spanOutputs":"\"Because.\""}}],"state":"OK"}`,
 		records: []string{`{"labels":{"name":"Responses","span_id":"0123456789abcdef","trace_id":"0af7651916cd43dd8448eb211c80319c"},"max_tokens":9,"model":"gpt-4o","output":"Because.",
 			"payload":{"messages":[{"content":"Why?","role":"user"}]},"run_id":"0af7651916cd43dd8448eb211c80319c-0123456789abcdef","system_prompt":"Be brief.","timestamp":"2026-01-02T03:04:05.678000Z"}`, ""},
-		fates: map[string]string{"/request": "left it is about the whole trace"},
+		outcomes: map[string]string{"/request": "left it is about the whole trace"},
 	},
 	{
 		name: "a row of Phoenix's dataframe", format: Phoenix,
@@ -85,7 +85,7 @@ var exports = []struct {
 		records: []string{`{"labels":{"name":"ChatCompletion","span_id":"0123456789abcdef","status_message":"","trace_id":"0af7651916cd43dd8448eb211c80319c"},"max_tokens":64,"model":"gpt-4o","output":"Because.",
 			"payload":{"messages":[{"content":"Why?","role":"user"}],"tools":[{"type":"function"}],"top_p":0.9},"run_id":"0af7651916cd43dd8448eb211c80319c-0123456789abcdef","system_prompt":"Be brief.",
 			"temperature":0.5,"timestamp":"2026-01-02T03:04:05.678000Z","usage":{"duration_ms":1000,"imported":{"events":[],"metadata":{"team":"a"}},"input_tokens":10,"output_tokens":2}}`},
-		fates: map[string]string{"/attributes.input.value": "left the messages contain the same text", "/attributes.llm.input_messages": "taken as payload/messages and system_prompt",
+		outcomes: map[string]string{"/attributes.input.value": "left the messages contain the same text", "/attributes.llm.input_messages": "taken as payload/messages and system_prompt",
 			"/attributes.llm.token_count.prompt": "taken as usage/input_tokens", "/attributes.metadata": "kept as content usage/imported/metadata"},
 	},
 	{
@@ -94,7 +94,7 @@ var exports = []struct {
 			"start_time":"2026-01-02T03:04:05.678Z","attributes":{"llm":{"model_name":"m","input_messages":[{"message":{"role":"user","content":"Why?"}}]},"output":{"value":"Because."}}}],"next_cursor":null}`,
 		records: []string{"", `{"labels":{"error":"error","name":"llm","span_id":"0123456789abcdef","trace_id":"0af7651916cd43dd8448eb211c80319c"},"model":"m","output":"Because.",
 			"payload":{"messages":[{"content":"Why?","role":"user"}]},"run_id":"0af7651916cd43dd8448eb211c80319c-0123456789abcdef","timestamp":"2026-01-02T03:04:05.678000Z"}`, ""},
-		fates: map[string]string{"/data/0": "left it is a span of the kind CHAIN, not a generation", "/data/1/attributes/llm/model_name": "taken as model"},
+		outcomes: map[string]string{"/data/0": "left it is a span of the kind CHAIN, not a generation", "/data/1/attributes/llm/model_name": "taken as model"},
 	},
 }
 
@@ -102,14 +102,14 @@ func TestExports(t *testing.T) {
 	o := Options{Limits: record.DefaultLimits()}
 	for _, c := range exports {
 		t.Run(c.name, func(t *testing.T) {
-			entries, err := c.format.Convert([]byte(c.native), o)
+			conversions, err := c.format.Convert([]byte(c.native), o)
 			require.NoError(t, err)
-			require.Len(t, entries, len(c.records))
-			fates := make(map[string]string)
-			for i, e := range entries {
+			require.Len(t, conversions, len(c.records))
+			outcomes := make(map[string]string)
+			for i, e := range conversions {
 				for _, m := range e.Members {
-					require.NotContains(t, fates, m.Pointer, "each member is accounted for once")
-					fates[m.Pointer] = fmt.Sprintf("%s %s", m.Outcome, m.As)
+					require.NotContains(t, outcomes, m.Pointer, "each member is accounted for once")
+					outcomes[m.Pointer] = fmt.Sprintf("%s %s", m.Outcome, m.As)
 				}
 				if c.records[i] == "" {
 					require.Empty(t, e.Kind)
@@ -122,8 +122,8 @@ func TestExports(t *testing.T) {
 				require.Equal(t, e.Key, again[i].Key)
 				require.Equal(t, string(e.Record), string(again[i].Record))
 			}
-			for pointer, want := range c.fates {
-				require.Equal(t, want, fates[pointer], pointer)
+			for pointer, want := range c.outcomes {
+				require.Equal(t, want, outcomes[pointer], pointer)
 			}
 		})
 	}
@@ -140,11 +140,11 @@ func FuzzExports(f *testing.F) {
 			return
 		}
 		o := Options{Limits: record.DefaultLimits()}
-		entries, err := parsed.Convert(native, o)
+		conversions, err := parsed.Convert(native, o)
 		if err != nil {
 			return
 		}
-		for _, e := range entries {
+		for _, e := range conversions {
 			if e.Kind == "" || e.Record == nil {
 				continue
 			}

@@ -12,17 +12,17 @@ import (
 func langfuse(v pyjson.Value, o Options) []Conversion {
 	for _, name := range [...]string{"data", "observations"} {
 		if page := v.Member(name); isArray(page) {
-			entries := elements(page, top(name), func(e pyjson.Value, at place) []Conversion { return []Conversion{observation(e, o, at)} })
-			return append(entries, others(v, name, "it is about the whole page or trace"))
+			conversions := elements(page, top(name), func(e pyjson.Value, at place) []Conversion { return []Conversion{observation(e, o, at)} })
+			return append(conversions, leaveRest(v, name, "it is about the whole page or trace"))
 		}
 	}
 	return []Conversion{observation(v, o, place{})}
 }
 
-// others returns a Conversion that accounts for the members of a native value that belong to none
+// leaveRest returns a Conversion that accounts for the members of a native value that belong to none
 // of its records. It skips the member named by except, and why is the reason that the rest are left
 // out.
-func others(v pyjson.Value, except, why string) Conversion {
+func leaveRest(v pyjson.Value, except, why string) Conversion {
 	var e Conversion
 	for name, value := range v.Members() {
 		n := string(name.Text())

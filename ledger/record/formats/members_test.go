@@ -20,18 +20,18 @@ func parsed(t *testing.T, text string) pyjson.Value {
 // and the parsed record.
 func only(t *testing.T, f Format, native string, o Options) (Conversion, pyjson.Value) {
 	t.Helper()
-	entries, err := f.Convert([]byte(native), o)
+	conversions, err := f.Convert([]byte(native), o)
 	require.NoError(t, err)
-	require.Len(t, entries, 1)
-	if entries[0].Record == nil {
-		return entries[0], pyjson.Value{}
+	require.Len(t, conversions, 1)
+	if conversions[0].Record == nil {
+		return conversions[0], pyjson.Value{}
 	}
-	return entries[0], parsed(t, string(entries[0].Record))
+	return conversions[0], parsed(t, string(conversions[0].Record))
 }
 
-// fateOf returns the outcome for the member at the given pointer, followed by a description of
+// outcomeOf returns the outcome for the member at the given pointer, followed by a description of
 // where the member went.
-func fateOf(t *testing.T, e Conversion, pointer string) string {
+func outcomeOf(t *testing.T, e Conversion, pointer string) string {
 	t.Helper()
 	for _, m := range e.Members {
 		if m.Pointer == pointer {
@@ -85,12 +85,12 @@ func TestTimeWithoutZone(t *testing.T) {
 	e, r := only(t, AxisLog, native, o)
 	require.Equal(t, "2025-11-12T18:53:35+01:00", string(r.Member("timestamp").Text()))
 	require.Equal(t, "Europe/Berlin", string(r.Member("labels").Member("imported_zone").Text()))
-	require.Equal(t, "taken as timestamp in the stated zone", fateOf(t, e, "/timestamp"))
+	require.Equal(t, "taken as timestamp in the stated zone", outcomeOf(t, e, "/timestamp"))
 	o.Zone = nil
 	again, r := only(t, AxisLog, native, o)
 	require.False(t, r.Member("timestamp").IsGiven())
 	require.Equal(t, "2025-11-12T18:53:35", string(r.Member("labels").Member("timestamp").Text()))
-	require.Contains(t, fateOf(t, again, "/timestamp"), "specify one")
+	require.Contains(t, outcomeOf(t, again, "/timestamp"), "specify one")
 	require.Equal(t, e.Key, again.Key, "the key depends only on the native value")
 }
 
@@ -108,7 +108,7 @@ func TestTextsOfSaves(t *testing.T) {
 	e, r := only(t, AxisSave, `{"metadata.json":{"model":"m","manifest":{"files":{"output.md":{"sha256":"`+strings.Repeat("0", 64)+`"}}}},"output.md":"edited by hand"}`, *berlin)
 	require.False(t, r.Member("output").IsGiven())
 	require.Equal(t, "edited by hand", string(r.Member("labels").Member("output.md").Text()))
-	require.Contains(t, fateOf(t, e, "/metadata.json/manifest/files/output.md"), "the SHA-256 of the file differs")
+	require.Contains(t, outcomeOf(t, e, "/metadata.json/manifest/files/output.md"), "the SHA-256 of the file differs")
 }
 
 func TestCitationsThatDisagree(t *testing.T) {
@@ -116,10 +116,10 @@ func TestCitationsThatDisagree(t *testing.T) {
 	e, r := only(t, Citations, `{"all_citations":[`+one+`],"by_section":{"unknown":[`+one+`],"Chorus":[`+two+`,7]},"total_count":1,"source_ids":["s"]}`, *berlin)
 	require.Equal(t, 2, r.Member("citations").Len())
 	require.Contains(t, string(r.Member("citations").Raw()), `{"section":"Chorus","source_id":"z","text":"Two.","weight":0.5}`)
-	require.Contains(t, fateOf(t, e, "/by_section/unknown/0"), "it is in all_citations too")
-	require.Equal(t, "kept as label by_section/*/*", fateOf(t, e, "/by_section/Chorus/1"))
-	require.Equal(t, "kept as label total_count: it does not agree with the citations", fateOf(t, e, "/total_count"))
-	require.Equal(t, "kept as label source_ids: it does not agree with the citations", fateOf(t, e, "/source_ids"))
+	require.Contains(t, outcomeOf(t, e, "/by_section/unknown/0"), "it is in all_citations too")
+	require.Equal(t, "kept as label by_section/*/*", outcomeOf(t, e, "/by_section/Chorus/1"))
+	require.Equal(t, "kept as label total_count: it does not agree with the citations", outcomeOf(t, e, "/total_count"))
+	require.Equal(t, "kept as label source_ids: it does not agree with the citations", outcomeOf(t, e, "/source_ids"))
 	require.NoError(t, e.Check(berlin.Limits))
 
 	o := *berlin
@@ -204,7 +204,7 @@ func TestArraysAndObjectsAsLabels(t *testing.T) {
 		require.Equal(t, want, labels, native)
 	}
 	e, _ := only(t, Providence, `{`+dag+`"extra":{"a":{"note":"`+long+`"}}}`, *berlin)
-	require.Contains(t, fateOf(t, e, "/extra/a/note"), "left it does not fit into a label")
+	require.Contains(t, outcomeOf(t, e, "/extra/a/note"), "left it does not fit into a label")
 }
 
 func TestMembersAreBounded(t *testing.T) {
@@ -251,7 +251,7 @@ func TestOriginalActors(t *testing.T) {
 			"left it can change although the run does not, so it is not part of the record"},
 	} {
 		e, _ := only(t, c.format, c.native, *berlin)
-		require.Equal(t, c.as, fateOf(t, e, c.accounted), c.native)
+		require.Equal(t, c.as, outcomeOf(t, e, c.accounted), c.native)
 		if c.reason == "" {
 			require.Nil(t, e.Change, c.native)
 			continue
@@ -270,10 +270,10 @@ func TestOriginalActors(t *testing.T) {
 func TestHashVersionOfCachedPaths(t *testing.T) {
 	e, r := only(t, ValidationCache, `{"a6122a65":{"route":"Start","hash_version":"adr-005","content_fingerprint":"0123456789abcdef"}}`, *berlin)
 	require.Equal(t, "0123456789abcdef", string(r.Member("content_fingerprint").Text()))
-	require.Equal(t, "taken as hash_version", fateOf(t, e, "/a6122a65/hash_version"))
+	require.Equal(t, "taken as hash_version", outcomeOf(t, e, "/a6122a65/hash_version"))
 	require.NoError(t, e.Check(berlin.Limits))
 	e, _ = only(t, ValidationCache, `{"a6122a65":{"route":"Start","content_fingerprint":"0123456789abcdef"}}`, *berlin)
-	require.Equal(t, "kept as label content_fingerprint", fateOf(t, e, "/a6122a65/content_fingerprint"))
+	require.Equal(t, "kept as label content_fingerprint", outcomeOf(t, e, "/a6122a65/content_fingerprint"))
 	e, _ = only(t, ValidationCache, `{"a6122a65":{"route":"Start","hash_version":"adr-005"}}`, *berlin)
 	require.ErrorContains(t, e.Check(berlin.Limits), "content_fingerprint: is required")
 }
@@ -297,6 +297,6 @@ func TestLongMembers(t *testing.T) {
 	} {
 		e, _ := only(t, c.format, c.native, *berlin)
 		requireAccounted(t, []byte(c.native), []Conversion{e})
-		require.Contains(t, fateOf(t, e, c.pointer), c.as, c.native[:40])
+		require.Contains(t, outcomeOf(t, e, c.pointer), c.as, c.native[:40])
 	}
 }

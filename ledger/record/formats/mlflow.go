@@ -43,14 +43,14 @@ func trace(v pyjson.Value, o Options, at place) []Conversion {
 		}
 		return []Conversion{notGeneration(at.pointer, at.pattern, "it is a trace without spans")}
 	}
-	entries := elements(spans, from.below("spans"), func(e pyjson.Value, at place) []Conversion {
+	conversions := elements(spans, from.below("spans"), func(e pyjson.Value, at place) []Conversion {
 		return []Conversion{mlflowSpan(e, session(v, root), o, at)}
 	})
-	rest := others(v, used, "it is about the whole trace")
+	rest := leaveRest(v, used, "it is about the whole trace")
 	for i := range rest.Members {
 		rest.Members[i].Pointer, rest.Members[i].Pattern = at.pointer+rest.Members[i].Pointer, at.pattern+rest.Members[i].Pattern
 	}
-	return append(entries, rest)
+	return append(conversions, rest)
 }
 
 // session returns the ID of the session that a trace belongs to, taken from the first layer that

@@ -22,8 +22,8 @@ func hexOfBase64(v pyjson.Value, size int) pyjson.Value {
 // dots, or a span or a page of spans from the API.
 func phoenix(v pyjson.Value, o Options) []Conversion {
 	if page := v.Member("data"); isArray(page) {
-		entries := elements(page, top("data"), func(e pyjson.Value, at place) []Conversion { return []Conversion{phoenixSpan(e, o, at)} })
-		return append(entries, others(v, "data", "it is about the whole page"))
+		conversions := elements(page, top("data"), func(e pyjson.Value, at place) []Conversion { return []Conversion{phoenixSpan(e, o, at)} })
+		return append(conversions, leaveRest(v, "data", "it is about the whole page"))
 	}
 	return []Conversion{phoenixSpan(v, o, place{})}
 }

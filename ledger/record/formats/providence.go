@@ -11,7 +11,7 @@ import (
 // providence converts a row of providence_cache. The row, its run-DAG blob, and the run-DAG itself
 // are layers: a member can be in any of them, and the outermost layer that has it takes precedence.
 func providence(v pyjson.Value, o Options) Conversion {
-	p := &providenceRow{draft: newDraft(record.RunDAG, key(Providence, v, notOfTheRun), o), used: make(map[string][]string)}
+	p := &providenceRow{draft: newDraft(record.RunDAG, key(Providence, v, volatileMembers), o), used: make(map[string][]string)}
 	p.layers = append(p.layers, layer{object: v})
 	for _, name := range [...]string{"run_dag_blob", "run_dag", "dag"} {
 		if p.dag.object.Kind() == pyjson.Absent {
@@ -37,9 +37,9 @@ func providence(v pyjson.Value, o Options) Conversion {
 	return p.finish()
 }
 
-// notOfTheRun contains the members of a row that can change while the run stays the same. The state
+// volatileMembers contains the members of a row that can change while the run stays the same. The state
 // becomes a separate event, and the other members are left out.
-var notOfTheRun = map[string]bool{
+var volatileMembers = map[string]bool{
 	"initial_state": true, "state": true, "status": true, "state_reason": true, "reason": true,
 	"state_changed_by": true, "state_changed_at": true,
 	"hit_count": true, "last_hit_at": true,

@@ -253,7 +253,7 @@ func (p *providenceRow) takeState() {
 			change.Reason = string(reason.value.Text())
 			p.use(reason, "reason of the state")
 		}
-		p.entry.Change = change
+		p.conversion.Change = change
 	}
 }
 
@@ -270,7 +270,7 @@ func (p *providenceRow) rest() {
 					p.note(at, "", Taken, "%s", as)
 				}
 			case used: // accounted for by its members or by a note
-			case l.pointer == "" && notOfTheRun[m.name]:
+			case l.pointer == "" && volatileMembers[m.name]:
 				p.note(at, "", Left, "it can change although the run does not, so it is not part of the record")
 			case isDigest(value) && p.stageOf(value.Text()) != "":
 				p.note(at, "", Taken, "dag: it is the hash of the stage %s", p.stageOf(value.Text()))

@@ -13,7 +13,7 @@ import (
 // validationCache converts the validation cache of a story, which is an object that maps path IDs
 // to entries.
 func validationCache(v pyjson.Value, o Options) []Conversion {
-	var entries []Conversion
+	var conversions []Conversion
 	about := Conversion{Reason: "it describes the file, not a path"}
 	for name, value := range v.Members() {
 		id := string(name.Text())
@@ -21,12 +21,12 @@ func validationCache(v pyjson.Value, o Options) []Conversion {
 			about.Members = append(about.Members, Member{pointerTo(id), pointerTo(id), Left, about.Reason})
 			continue
 		}
-		entries = append(entries, cachedPath(id, value, o))
+		conversions = append(conversions, cachedPath(id, value, o))
 	}
 	if len(about.Members) > 0 {
-		entries = append(entries, about)
+		conversions = append(conversions, about)
 	}
-	return entries
+	return conversions
 }
 
 // validationMembers contains the members of an entry that belong to the validation. They can change
@@ -40,7 +40,7 @@ func cachedPath(id string, v pyjson.Value, o Options) Conversion {
 		project = string(own.Text())
 	}
 	d := newDraft(record.PathFingerprint, key(ValidationCache, v, validationMembers, id, project), o)
-	d.entry.Name, d.prefix, d.pattern = id, pointerTo(id), "/*"
+	d.conversion.Name, d.prefix, d.pattern = id, pointerTo(id), "/*"
 	route, ok := routeOf(v.Member("route"))
 	switch {
 	case project == "":
@@ -166,7 +166,7 @@ func (d *draft) validation(v pyjson.Value, route [][]byte) {
 	} else if isID(at) {
 		c.Reason += " at " + string(at.Text())
 	}
-	d.entry.Change = c
+	d.conversion.Change = c
 }
 
 // validationMember accounts for a member that is in validationMembers.
@@ -176,11 +176,11 @@ func (d *draft) validationMember(m member) {
 		d.note(pointerTo(m.name), "", Taken, "validation")
 	case m.name == "validated" && m.value.Kind() == pyjson.False:
 		d.note(pointerTo(m.name), "", Taken, "there is no validation: the path is not validated")
-	case m.name == "validated_by" && d.entry.Change != nil && d.entry.Change.OriginalActor != "":
+	case m.name == "validated_by" && d.conversion.Change != nil && d.conversion.Change.OriginalActor != "":
 		d.note(pointerTo(m.name), "", Taken, "original_actor of the validation")
-	case m.name == "validated_at" && d.entry.Change != nil && d.entry.Change.Timestamp != "":
+	case m.name == "validated_at" && d.conversion.Change != nil && d.conversion.Change.Timestamp != "":
 		d.note(pointerTo(m.name), "", Taken, "timestamp of the validation")
-	case m.name == "validated_at" && d.entry.Change != nil && isID(m.value):
+	case m.name == "validated_at" && d.conversion.Change != nil && isID(m.value):
 		d.note(pointerTo(m.name), "", Taken, "reason of the validation: it is not a time with a zone")
 	default: // do not keep it as a label, which would change the record once the path is validated
 		d.note(pointerTo(m.name), "", Left, "the entry has no validation to which it could belong")

@@ -16,7 +16,7 @@ type Document struct {
 	nodes   []node   // the tape; nodes[0] is the root
 	text    []byte   // decoded text of the strings with escapes
 	members []member // scratch memory of sortMembers
-	most    int      // maximum number of nodes
+	limit   int      // maximum number of nodes
 	lone    bool     // whether any string has a lone surrogate
 }
 
@@ -63,9 +63,9 @@ func (d *Document) Parse(src []byte) error { return d.ParseLimited(src, math.Max
 
 // ParseLimited is like Parse, but it also refuses a source with more than most values and member
 // names, because their nodes can need much more memory than the source.
-func (d *Document) ParseLimited(src []byte, most int) error {
+func (d *Document) ParseLimited(src []byte, limit int) error {
 	d.clear()
-	d.most = most
+	d.limit = limit
 	if err := d.parse(src); err != nil {
 		d.clear()
 		return err

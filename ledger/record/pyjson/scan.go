@@ -15,8 +15,8 @@ func (d *Document) value(pos, depth int) (int, error) {
 	if pos == len(d.src) {
 		return 0, fail(pos, unexpectedEnd)
 	}
-	if len(d.nodes) >= d.most {
-		return 0, fail(pos, fmt.Sprintf("more than %d values and member names", d.most))
+	if len(d.nodes) >= d.limit {
+		return 0, fail(pos, fmt.Sprintf("more than %d values and member names", d.limit))
 	}
 	if len(d.nodes) == cap(d.nodes) && len(d.nodes) >= denseNodes {
 		d.growTape(pos)
@@ -51,7 +51,7 @@ const denseNodes = 4096
 func (d *Document) growTape(pos int) {
 	n := len(d.nodes)
 	left := int(float64(n) / float64(pos) * float64(len(d.src)-pos) * 1.05)
-	d.nodes = slices.Grow(d.nodes, min(max(left, n/8), n, max(d.most-n, 1)))
+	d.nodes = slices.Grow(d.nodes, min(max(left, n/8), n, max(d.limit-n, 1)))
 }
 
 func (d *Document) literal(pos int, word string, kind Kind) (int, error) {

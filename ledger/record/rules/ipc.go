@@ -34,7 +34,7 @@ func IPCID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 // (spec: Seedless hash). If member is not nil, PayloadHashes calls it with the name and the
 // canonical form of each member, in the order of the names; if apart is true, it omits "seed".
 // PayloadHashes uses scratch as a buffer and returns it so that the next call can reuse it.
-func PayloadHashes(scratch []byte, payload pyjson.Value, apart bool, member func(name, form []byte)) (whole, seedless Hash, _ []byte) {
+func PayloadHashes(scratch []byte, payload pyjson.Value, excludeSeed bool, member func(name, form []byte)) (whole, seedless Hash, _ []byte) {
 	scratch = append(slices.Grow(scratch[:0], len(payload.Raw())), '{')
 	from, to := 0, 0 // range of the member "seed", including one separator
 	for name, value := range payload.SortedMembers() {
@@ -45,7 +45,7 @@ func PayloadHashes(scratch []byte, payload pyjson.Value, apart bool, member func
 		scratch = append(name.AppendCanonical(scratch, pyjson.Spaced), ": "...)
 		form := len(scratch)
 		scratch = value.AppendCanonical(scratch, pyjson.Spaced)
-		if apart && string(name.Text()) == "seed" {
+		if excludeSeed && string(name.Text()) == "seed" {
 			from, to = start, len(scratch)
 		} else if member != nil {
 			member(name.Text(), scratch[form:])
@@ -53,7 +53,7 @@ func PayloadHashes(scratch []byte, payload pyjson.Value, apart bool, member func
 	}
 	scratch = append(scratch, '}')
 	whole = sha256.Sum256(scratch)
-	if !apart {
+	if !excludeSeed {
 		return whole, Hash{}, scratch
 	}
 	if from == len("{") && scratch[to] == ',' { // seed is the first of several members
@@ -73,7 +73,7 @@ type Axis struct {
 // seed, and worldID (spec: Axis payload). It strips whitespace from the labels. The names of the
 // axes must be distinct, and seed must be in decimal. AxisPayloadHashes returns an error if the
 // payload exceeds the limits of JSON.
-func AxisPayloadHashes(axes []Axis, policyHash, seed, worldID []byte, apart bool, member func(name, form []byte)) (whole, seedless Hash, err error) {
+func AxisPayloadHashes(axes []Axis, policyHash, seed, worldID []byte, excludeSeed bool, member func(name, form []byte)) (whole, seedless Hash, err error) {
 	w := new(pyjson.Builder)
 	w.Open()
 	w.BeginMember("axes")
@@ -95,6 +95,6 @@ func AxisPayloadHashes(axes []Axis, policyHash, seed, worldID []byte, apart bool
 	if err := document.Parse(w.B); err != nil {
 		return Hash{}, Hash{}, err
 	}
-	whole, seedless, _ = PayloadHashes(nil, document.Root(), apart, member)
+	whole, seedless, _ = PayloadHashes(nil, document.Root(), excludeSeed, member)
 	return whole, seedless, nil
 }

@@ -100,16 +100,16 @@ func StageCheckNames(stages []string) []string {
 	for _, stage := range stages {
 		taken[stage] = true
 	}
-	met := make(map[string]int, len(stages)) // last suffix number tried for each stage name
+	lastSuffix := make(map[string]int, len(stages)) // last suffix number tried for each stage name
 	checks := make([]string, len(stages))
 	for i, stage := range stages {
 		name := stage
-		if met[stage]++; met[stage] > 1 {
+		if lastSuffix[stage]++; lastSuffix[stage] > 1 {
 			for taken[name] {
-				name = stage + "#" + strconv.Itoa(met[stage])
-				met[stage]++
+				name = stage + "#" + strconv.Itoa(lastSuffix[stage])
+				lastSuffix[stage]++
 			}
-			met[stage]--
+			lastSuffix[stage]--
 			taken[name] = true
 		}
 		checks[i] = StagePrefix + name

@@ -238,34 +238,34 @@ func (o Object) Float64(name string) (value float64, given bool) {
 
 // Labels returns the object in the member with the given name. The object's values must be strings.
 // It may have up to most members, and each name and each string may be up to mostBytes bytes long.
-func (o Object) Labels(name string, most, mostBytes int) pyjson.Value {
+func (o Object) Labels(name string, maxLabels, maxBytes int) pyjson.Value {
 	v := o.MemberOfKind(name, pyjson.Object, "an object of strings")
 	if !v.IsGiven() {
 		return v
 	}
-	if v.Len() > most {
-		o.ReportInvalid(name, "has %d labels, but at most %d are allowed", v.Len(), most)
+	if v.Len() > maxLabels {
+		o.ReportInvalid(name, "has %d labels, but at most %d are allowed", v.Len(), maxLabels)
 		return pyjson.Value{}
 	}
 	for label, value := range v.Members() {
-		o.label(name, label.Text(), value, mostBytes)
+		o.label(name, label.Text(), value, maxBytes)
 	}
 	return v
 }
 
-func (o Object) label(name string, label []byte, value pyjson.Value, most int) {
+func (o Object) label(name string, label []byte, value pyjson.Value, maxBytes int) {
 	pointer := string(pyjson.AppendPointer([]byte(o.MemberPointer(name)), label))
 	switch {
 	case pyjson.HasLoneSurrogate(label):
 		o.ReportInvalid(name, "a label's name "+LoneSurrogate)
-	case len(label) == 0 || len(label) > most:
-		o.D.ReportInvalid(pointer, "a label's name must have 1 to %d bytes", most)
+	case len(label) == 0 || len(label) > maxBytes:
+		o.D.ReportInvalid(pointer, "a label's name must have 1 to %d bytes", maxBytes)
 	case value.Kind() != pyjson.String:
 		o.D.ReportInvalid(pointer, "must be a string")
 	case pyjson.HasLoneSurrogate(value.Text()):
 		o.D.ReportInvalid(pointer, LoneSurrogate)
-	case len(value.Text()) > most:
-		o.D.ReportInvalid(pointer, "is %d bytes long, but at most %d are allowed", len(value.Text()), most)
+	case len(value.Text()) > maxBytes:
+		o.D.ReportInvalid(pointer, "is %d bytes long, but at most %d are allowed", len(value.Text()), maxBytes)
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// manyChecks is a size in bytes. A refusal may leave out failed checks only if those that it lists
+// minTruncatedSize is a size in bytes. A refusal may leave out failed checks only if those that it lists
 // have at least this size.
-const manyChecks = 16 << 10
+const minTruncatedSize = 16 << 10
 
 // checkRefusal checks the event of a refusal (spec: Refusals; Idempotency).
 func (c *Checker) checkRefusal() error {
@@ -27,7 +27,7 @@ func (c *Checker) checkRefusal() error {
 		return malformed("the event refuses a record of kind %s, which has neither claims nor a run_id", r.Kind)
 	}
 	listed, failed := uint64(len(c.Checks)), r.Mismatches
-	if listed > failed || listed < failed && len(c.Event.Checks.Raw()) < manyChecks || failed == 0 && !byKey {
+	if listed > failed || listed < failed && len(c.Event.Checks.Raw()) < minTruncatedSize || failed == 0 && !byKey {
 		return malformed("the event counts %d failed checks, but lists %d", failed, listed)
 	}
 	for i := range c.Checks {

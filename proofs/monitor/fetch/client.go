@@ -21,7 +21,7 @@ const (
 	maxCompressed = 64 << 10 // number of bytes by which compression may make a body longer
 	maxProblem    = 64 << 10 // maximum length of the body of a response that is not a success, in bytes
 
-	tries        = 5                // number of attempts for one request
+	maxAttempts  = 5                // number of attempts for one request
 	longestPause = 30 * time.Second // maximum pause between two attempts
 )
 
@@ -99,7 +99,7 @@ func (c *Client) connect(url, token string) (*client.Client, error) {
 	options := []client.Option{
 		client.WithHTTPClient(&http.Client{Transport: &boundedTransport{c.server.Transport, c.server.Compress}}),
 		client.WithTimeout(c.timeout),
-		client.WithRetries(client.Retries{Attempts: tries, FirstPause: max(1, min(250*time.Millisecond, c.timeout/4)), LongestPause: longestPause}),
+		client.WithRetries(client.Retries{Attempts: maxAttempts, FirstPause: max(1, min(250*time.Millisecond, c.timeout/4)), LongestPause: longestPause}),
 	}
 	if token != "" {
 		options = append(options, client.WithToken(token))

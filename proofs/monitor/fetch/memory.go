@@ -18,18 +18,18 @@ func NewAnswerLimit(answers int64) *AnswerLimit { return &AnswerLimit{semaphore.
 
 // AnswerSlot is one task's slot in an AnswerLimit. Only one goroutine may use it.
 type AnswerSlot struct {
-	of    *semaphore.Weighted
+	limit *semaphore.Weighted
 	taken bool
 }
 
-type shareKey struct{}
+type slotKey struct{}
 
 // WithSlot returns a context for one task, and the task's slot. The first large answer that the
 // task receives waits until the slot can be acquired; later answers share the slot. The caller must
 // release the slot once the task no longer holds its answers.
 func (m *AnswerLimit) WithSlot(ctx context.Context) (context.Context, *AnswerSlot) {
-	s := &AnswerSlot{of: m.answers}
-	return context.WithValue(ctx, shareKey{}, s), s
+	s := &AnswerSlot{limit: m.answers}
+	return context.WithValue(ctx, slotKey{}, s), s
 }
 
 // InUse reports whether the slot is acquired because the task has received a large answer.
@@ -38,7 +38,7 @@ func (s *AnswerSlot) InUse() bool { return s.taken }
 // Release frees the slot if it was acquired.
 func (s *AnswerSlot) Release() {
 	if s.taken {
-		s.of.Release(1)
+		s.limit.Release(1)
 		s.taken = false
 	}
 }
@@ -49,11 +49,11 @@ func WaitForSlot(ctx context.Context, size int64) error {
 	if size < smallAnswer {
 		return nil
 	}
-	s, _ := ctx.Value(shareKey{}).(*AnswerSlot)
+	s, _ := ctx.Value(slotKey{}).(*AnswerSlot)
 	if s == nil || s.taken {
 		return nil
 	}
-	err := s.of.Acquire(ctx, 1)
+	err := s.limit.Acquire(ctx, 1)
 	s.taken = err == nil
 	return err
 }

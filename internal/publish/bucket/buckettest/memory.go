@@ -132,13 +132,13 @@ func (m *Memory) do(ctx context.Context, call Call, done func() error) error {
 }
 
 // Get implements bucket.Bucket.
-func (m *Memory) Get(ctx context.Context, name string, most int64) (body []byte, tag string, err error) {
+func (m *Memory) Get(ctx context.Context, name string, limit int64) (body []byte, tag string, err error) {
 	err = m.do(ctx, Call{"Get", name}, func() error {
 		there, is := m.objects[name]
 		switch {
 		case !is:
 			return fmt.Errorf("reading %s: %w", name, bucket.ErrNotFound)
-		case int64(len(there)) > most:
+		case int64(len(there)) > limit:
 			return fmt.Errorf("reading %s: %w", name, bucket.ErrTooLong)
 		}
 		body, tag = bytes.Clone(there), m.tag(name)

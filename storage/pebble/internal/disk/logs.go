@@ -21,7 +21,7 @@ type LogFS struct {
 	vfs.FS
 	Latest atomic.Uint64 // number of the newest log
 	fresh  atomic.Bool   // whether every new log gets a new file instead of reusing an old one
-	copied sync.RWMutex  // read-locked by BlockDrop
+	dropMu sync.RWMutex  // read-locked by BlockDrop
 
 }
 
@@ -49,8 +49,8 @@ func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) 
 // BlockDrop keeps DropLogs from removing any log until release is called. It is used while the engine
 // copies its logs.
 func (l *LogFS) BlockDrop() (release func()) {
-	l.copied.RLock()
-	return l.copied.RUnlock
+	l.dropMu.RLock()
+	return l.dropMu.RUnlock
 }
 
 // note sets Latest if name is the name of a newer log.
@@ -79,8 +79,8 @@ func (l *LogFS) DropLogs(ctx context.Context, dir string, db *engine.DB) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	l.copied.Lock()
-	defer l.copied.Unlock()
+	l.dropMu.Lock()
+	defer l.dropMu.Unlock()
 	names, err := l.FS.List(dir)
 	if err != nil {
 		return fmt.Errorf("looking for old write-ahead logs: %w", err)

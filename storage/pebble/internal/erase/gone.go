@@ -24,7 +24,7 @@ func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
 	if err != nil {
 		return err
 	}
-	old, err := e.tablesBut(inForce)
+	old, err := e.tablesExcept(inForce)
 	if err != nil {
 		return err
 	}
@@ -145,8 +145,8 @@ const TableSuffix = ".sst"
 
 func tableName(number uint64) string { return fmt.Sprintf("%06d%s", number, TableSuffix) }
 
-// tablesBut returns the file numbers of the tables in the folder, except those in some.
-func (e *Eraser) tablesBut(some map[uint64]bool) ([]uint64, error) {
+// tablesExcept returns the file numbers of the tables in the folder, except those in some.
+func (e *Eraser) tablesExcept(excluded map[uint64]bool) ([]uint64, error) {
 	names, err := e.Config.Space.FS.List(e.Config.Space.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("looking for old tables: %w", err)
@@ -154,7 +154,7 @@ func (e *Eraser) tablesBut(some map[uint64]bool) ([]uint64, error) {
 	var others []uint64
 	for _, name := range names {
 		digits, isTable := strings.CutSuffix(name, TableSuffix)
-		if number, err := strconv.ParseUint(digits, 10, 64); isTable && err == nil && !some[number] {
+		if number, err := strconv.ParseUint(digits, 10, 64); isTable && err == nil && !excluded[number] {
 			others = append(others, number)
 		}
 	}
@@ -169,7 +169,7 @@ func (e *Eraser) remaining(old []uint64) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	there, err := e.tablesBut(numbersOf(tables))
+	there, err := e.tablesExcept(numbersOf(tables))
 	if err != nil {
 		return nil, err
 	}

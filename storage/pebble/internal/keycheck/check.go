@@ -235,13 +235,13 @@ func (k *check) endHolding(l *counts) {
 // withdrawn checks a place that is marked as withdrawn, which means that its event must be
 // redacted.
 func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) error {
-	brought, err := k.brought(l, holding.Place, digest)
+	posted, err := k.couldHavePosted(l, holding.Place, digest)
 	if err != nil {
 		return err
 	}
 	_, err = l.Redaction(k.ctx, holding.Seq)
 	switch {
-	case !brought:
+	case !posted:
 		k.found(l, storage.StrayContent, holding.Seq, "content %x is recorded as content number %d of the event, but it is not", digest, holding.Slot)
 	case errors.Is(err, storage.ErrNotFound):
 		k.found(l, storage.StrayContent, holding.Seq, "content %x is recorded as withdrawn from the event, but the event is not redacted", digest)
@@ -251,9 +251,9 @@ func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) 
 	return nil
 }
 
-// brought reports whether the event at the given place could have posted the content into the
+// couldHavePosted reports whether the event at the given place could have posted the content into the
 // place's slot.
-func (k *check) brought(l *counts, place keys.Place, digest storage.Hash) (bool, error) {
+func (k *check) couldHavePosted(l *counts, place keys.Place, digest storage.Hash) (bool, error) {
 	e, err := k.event(l, place.Seq)
 	return int(place.Slot) < len(e.Contents) && slices.Contains(e.Contents, digest), err
 }
