@@ -17,7 +17,7 @@ import (
 )
 
 // newTextComparer returns a TextComparer for an answer that already holds held bytes of memory. Figures
-// about texts show content, so figuresOf also forbids caches to store the answer.
+// about texts show content, so newTextComparer also forbids caches to store the answer.
 func (h *Handlers) newTextComparer(c *call.Call, l *ledger.Ledger, held int64) *figures.TextComparer {
 	const copies = 2 // one in the store, one in the answer
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
@@ -26,7 +26,7 @@ func (h *Handlers) newTextComparer(c *call.Call, l *ledger.Ledger, held int64) *
 }
 
 // newNameFinder returns a NameFinder for an answer. If the caller may read content, the names can show
-// content, so namesOf also forbids caches to store the answer.
+// content, so newNameFinder also forbids caches to store the answer.
 func (h *Handlers) newNameFinder(c *call.Call, l *ledger.Ledger) *figures.NameFinder {
 	content := c.RequireScope(access.ScopeContent) == nil
 	if content {

@@ -241,7 +241,7 @@ func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, te
 
 // clearForeignValidation reports whether the record seq, which is the latest record of a path in the build, came
 // from the folder. If it did not, the record's validation does not apply to the text in the folder,
-// so ofFolder clears the validation in c.
+// so clearForeignValidation clears the validation in c.
 func clearForeignValidation(c *story.CheckedPath, seq uint64, texts map[uint64]string) bool {
 	_, posted := texts[seq]
 	if !posted {

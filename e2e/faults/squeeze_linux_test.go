@@ -76,7 +76,7 @@ func (w *processWorld) runShortage(ctx context.Context, s *server, short, enough
 }
 
 // runShortages calls one several times. Each call causes a shortage and returns a description of it, or
-// "" if the server did not notice. squeeze restarts the server if it has exited, and calls the
+// "" if the server did not notice. runShortages restarts the server if it has exited, and calls the
 // oracle after each exit and at the end.
 func (w *processWorld) runShortages(ctx context.Context, done *tally, environment []string, flags []string,
 	one func(s *server) (what string, err error),

@@ -150,7 +150,7 @@ func (f file) ownsHeader(header []byte) bool {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A CRC is stored rotated by 17 bits, with delta added.
+// A CRC is stored rotated by 17 bits, with crcMaskDelta added.
 const crcMaskDelta = 0xa282ead8
 
 // sum computes the CRC of the chunk at offset at with the given payload length.

@@ -108,7 +108,7 @@ func (n *Node) fatal(name string) func(error) {
 }
 
 // writerAddress returns a function that returns the address of the server that writes a ledger. If this
-// server writes all ledgers, holder returns nil.
+// server writes all ledgers, writerAddress returns nil.
 func (n *Node) writerAddress() func(ledger string) (address string, ok bool) {
 	if n.cluster == nil {
 		return nil

@@ -46,7 +46,7 @@ type runningSum struct {
 	bytes int64
 }
 
-// pastMark describes a state of the files that cut can return to.
+// pastMark describes a state of the files that truncate can return to.
 type pastMark struct {
 	size, uses uint64
 	sums       map[string]runningSum
@@ -96,7 +96,7 @@ func newPast(dir string) (*pastFiles, error) {
 }
 
 // openPast opens a folder. It creates the folder if it does not exist, but not its parents. The
-// caller must call check and then cut before it uses the files.
+// caller must call check and then truncate before it uses the files.
 func openPast(dir string) (*pastFiles, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -169,7 +169,7 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 	return p.mark()
 }
 
-// mark makes the current content the state that cut returns to.
+// mark makes the current content the state that truncate returns to.
 func (p *pastFiles) mark() error {
 	if err := p.flush(); err != nil {
 		return err

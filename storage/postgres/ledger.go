@@ -102,7 +102,7 @@ func (l *ledger) write(ctx context.Context, c change) error {
 
 // recover is called after an attempt at a write has returned err. It finds out whether the write
 // took effect, and repeats it if it did not (see the package comment). If it cannot find out, it
-// sets l.doubt.
+// sets l.writeErr.
 func (l *ledger) recover(ctx context.Context, c change, err error) error {
 	l.db.unanswered.Add(1)
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)

@@ -72,7 +72,7 @@ func (d *Database) MigrationLock(ctx context.Context) (MigrationLock, error) {
 }
 
 // SetMigrationLock durably stores the note m, which locks the database: only a process that opened it with
-// Config.Moving can then write to it. The zero MigrationLock unlocks the database.
+// Config.Migrating can then write to it. The zero MigrationLock unlocks the database.
 func (d *Database) SetMigrationLock(ctx context.Context, m MigrationLock) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -94,7 +94,7 @@ func (d *Database) SetMigrationLock(ctx context.Context, m MigrationLock) error 
 }
 
 // checkMigrationLock returns a *MigrationError if a migration has locked the database and it was not opened
-// with Config.Moving. A database that was opened with Config.ReadOnly can be read as long as its
+// with Config.Migrating. A database that was opened with Config.ReadOnly can be read as long as its
 // ledgers are complete.
 func (d *Database) checkMigrationLock(ctx context.Context) error {
 	if d.config.Migrating {

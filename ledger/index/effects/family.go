@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// The key of a row in conditions is the identity of a variable and its value. The row has one
+	// The key of a row in valueCombinations is the identity of a variable and its value. The row has one
 	// empty version for each combination with that value, written by the first run of the
 	// combination.
 	valueCombinations rowstore.Dimension = 0x83

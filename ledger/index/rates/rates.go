@@ -105,7 +105,7 @@ func decode(value []byte) (uint64, error) {
 // Rate counts the records of one period.
 type Rate struct {
 	Since, Until time.Time
-	// From is the seq of the first event of the period, and Below is one more than the seq of the
+	// From is the seq of the first event of the period, and End is one more than the seq of the
 	// last.
 	From, End  uint64
 	Mismatches uint64 // number of records with a wrong claim

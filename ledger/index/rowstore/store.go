@@ -147,7 +147,7 @@ func (s *Store) openEngine() (err error) {
 }
 
 // onDamage handles damage that the engine reports. replaced is the number of replacements before
-// this engine was opened. found makes the store empty the index now or at the next start.
+// this engine was opened. onDamage makes the store empty the index now or at the next start.
 func (s *Store) onDamage(damage error, replaced int) {
 	if s.Rebuilds() == replaced && !s.config.ReadOnly {
 		s.config.markDamaged(damage)
