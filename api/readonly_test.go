@@ -39,7 +39,7 @@ func TestReadOnly(t *testing.T) {
 			require.Equal(t, http.StatusForbidden, status, "%s: %s", r.path, text)
 			require.Contains(t, text, "this server is read-only; nothing was written", r.path)
 			if strings.HasPrefix(r.path, ofLedger) {
-				require.Contains(t, text, "write to https://writer", r.path)
+				require.Contains(t, text, "send writes to https://writer", r.path)
 			}
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // markKeeper returns the keeper of the ledger's high-water mark.
-func (l *Ledger) markKeeper() *highwater.Keeper {
+func markKeeper(l *Ledger) *highwater.Keeper {
 	return &highwater.Keeper{Store: l.config.Marks, Ledger: l.info.Name, Log: l.config.Log, Head: func() (uint64, []byte) {
 		head := l.sequencer.head.Load()
 		return head.Size, head.Checkpoint
@@ -23,7 +23,7 @@ func (l *Ledger) keepMark(ctx context.Context) error {
 	if l.config.Marks == nil || l.signing.refusal != nil {
 		return nil
 	}
-	keeper := l.markKeeper()
+	keeper := markKeeper(l)
 	switch err := keeper.Check(ctx, l.store, l.KeyHistory().Verifiers()...); {
 	case errors.Is(err, highwater.ErrRollback):
 		l.signing.refuse(err)
@@ -48,7 +48,7 @@ func recoverShown(ctx context.Context, l *Ledger) error {
 	if !l.config.MarkShown || l.config.Marks == nil {
 		return nil
 	}
-	if err := l.markKeeper().Check(ctx, l.store, l.KeyHistory().Verifiers()...); err != nil {
+	if err := markKeeper(l).Check(ctx, l.store, l.KeyHistory().Verifiers()...); err != nil {
 		return fmt.Errorf("opening ledger %q: %w", l.info.Name, err)
 	}
 	markShown(l, true)
