@@ -437,7 +437,7 @@ func TestEveryCall(t *testing.T) {
 	call("getConsistencyProof", consistency, err)
 
 	ledgers, err := c.Ledgers.List(ctx)
-	call("listLedgers", wire.LedgerList{LedgerList: ledgers}, err)
+	call("listLedgers", wire.LedgerList{Ledgers: ledgers}, err)
 	other, err := c.Ledgers.Create(ctx, wire.CreateLedgerRequest{Name: "other", OnMismatch: "reject"})
 	call("createLedger", other, err)
 	notes := c.Ledger("other")

@@ -149,7 +149,7 @@ func (s *LedgersService) List(ctx context.Context) ([]wire.LedgerDescription, er
 	if err != nil {
 		return nil, err
 	}
-	return ledgers.LedgerList, nil
+	return ledgers.Ledgers, nil
 }
 
 // Create creates a ledger: POST /v1/ledgers. The call is not repeated after a failure. If you repeat it,

@@ -9,7 +9,7 @@ type CreateLedgerRequest struct {
 
 // LedgerList lists the ledgers for which the caller has a grant.
 type LedgerList struct {
-	LedgerList []LedgerDescription `json:"ledgers"`
+	Ledgers []LedgerDescription `json:"ledgers"`
 }
 
 // LedgerDescription describes a ledger.

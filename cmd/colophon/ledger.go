@@ -97,7 +97,7 @@ func (l *ledgerCommand) newList() *cobra.Command {
 			if err != nil || l.json {
 				return err
 			}
-			return printLedgers(l.Out, list.LedgerList)
+			return printLedgers(l.Out, list.Ledgers)
 		},
 	}
 }

@@ -126,7 +126,7 @@ func Ledgers(c *cli.Console) Func {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		var found []string
-		for _, l := range list.LedgerList {
+		for _, l := range list.Ledgers {
 			found = append(found, cli.QuoteCell(l.Name))
 		}
 		return found, cobra.ShellCompDirectiveNoFileComp

@@ -178,8 +178,8 @@ func askLedgers(ctx context.Context, s *remote.Server, now time.Time) ([]ledgerA
 	if err := json.Unmarshal(answer.Body, &list); err != nil {
 		return nil, err
 	}
-	ledgers := make([]ledgerAnswers, len(list.LedgerList))
-	for i, description := range list.LedgerList {
+	ledgers := make([]ledgerAnswers, len(list.Ledgers))
+	for i, description := range list.Ledgers {
 		l := &ledgers[i]
 		l.LedgerDescription = description
 		if l.TreeSize > 0 {

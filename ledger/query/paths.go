@@ -31,7 +31,7 @@ func Projects(v *View) (*wire.Page[wire.ProjectRow], error) {
 }
 
 func projectRow(v *View, p *paths.Project) wire.ProjectRow {
-	return wire.ProjectRow{RowMembers: v.row(p.Seq), ProjectRow: p.Name, Paths: p.Paths, Builds: p.Builds, Collisions: p.Collisions}
+	return wire.ProjectRow{RowMembers: v.row(p.Seq), Project: p.Name, Paths: p.Paths, Builds: p.Builds, Collisions: p.Collisions}
 }
 
 // PathsQuery selects paths of a project.

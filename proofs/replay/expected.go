@@ -103,7 +103,7 @@ func (r referenceServer) answer(ctx context.Context, q question, p pageRequest, 
 		return r.log.Describe()
 	case ledgersForm:
 		ledger, err := r.log.Describe()
-		return wire.LedgerList{LedgerList: []wire.LedgerDescription{ledger}}, err
+		return wire.LedgerList{Ledgers: []wire.LedgerDescription{ledger}}, err
 	}
 	answer, size, err := r.Answer(ctx, q.path, q.parameters(p))
 	if size > 0 {

@@ -51,7 +51,7 @@ drift compare --text shows how the texts of two of its events differ.`,
 			return d.builds(command, args[0])
 		},
 	}
-	command.ValidArgsFunction = completeRows(d, "/paths", func(p wire.ProjectRow) string { return p.ProjectRow })
+	command.ValidArgsFunction = completeRows(d, "/paths", func(p wire.ProjectRow) string { return p.Project })
 	command.Flags().String("build", "", "list the paths of this `build`")
 	command.Flags().String("status", "", "with --build: only paths that are "+strings.Join(pathStatuses, ", ")+" (`category`)")
 	completion.CompleteFlag(command, "status", completion.FromList(pathStatuses))
@@ -143,7 +143,7 @@ func completeBuild(d *commands) completion.Func {
 func (d *commands) projects(command *cobra.Command) error {
 	t := cli.NewTable(d.Out, cli.TextColumn("project"), cli.NumberColumn("paths"), cli.NumberColumn("builds"), cli.NumberColumn("collisions"), cli.NumberColumn("first event"))
 	return list(d, command, "/paths", d.query(command), t, "no paths are recorded", func(r wire.ProjectRow) []string {
-		return []string{cli.QuoteCell(r.ProjectRow), cli.FormatUint(r.Paths), cli.FormatUint(r.Builds), cli.FormatUint(r.Collisions), cli.FormatUint(r.Seq)}
+		return []string{cli.QuoteCell(r.Project), cli.FormatUint(r.Paths), cli.FormatUint(r.Builds), cli.FormatUint(r.Collisions), cli.FormatUint(r.Seq)}
 	})
 }
 
