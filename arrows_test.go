@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everything, as an entry in arrows, allows a package to import any package of this module.
+// everything, as an entry in allowedImports, lets a package import any package of this module.
 const everything = "*"
 
 // allowedImports maps each package of this module to the packages of this module that it may import. Every
@@ -181,7 +181,7 @@ func list(t *testing.T, arguments ...string) (packages []listed) {
 	}
 }
 
-// relativePath returns the path of a package relative to the root of this module. The result is false if the
+// relativePath returns the path of a package relative to the root of this module. It returns false if the
 // package belongs to another module.
 func relativePath(path string) (string, bool) {
 	if path == "colophon" {

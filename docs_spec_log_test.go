@@ -31,7 +31,7 @@ func exampleEvent(e *example) {
 	require.True(e.t, ok)
 	seq, err := strconv.ParseUint(e.value("seq"), 10, 64)
 	require.NoError(e.t, err)
-	key := sha256.Sum256([]byte("run_id\x00" + e.value("kind") + "\x00" + r.RunID)) // computed as in exampleIdempotency
+	key := sha256.Sum256([]byte("run_id\x00" + e.value("kind") + "\x00" + r.RunID)) // computed in the same way as in exampleIdempotency
 	body := r.AppendBody(nil, record.EventContext{Actor: e.value("actor"), Ledger: e.value("ledger"), Key: &key})
 	e.computed("body", string(record.AppendSuffix(body, seq, at)))
 }
@@ -114,8 +114,8 @@ func exampleSeqs(e *example) {
 	require.Equal(e.t, sha256Hex([]byte(`{"reason":`+e.value("reason")+`,"seqs":`+e.value("seqs")+`}`)), e.value("digest"))
 }
 
-// exampleLog returns the log that the examples share. It has three events: a ledger is created, and
-// a source is registered and then revoked.
+// exampleLog returns the log that the examples share. Its three events create a ledger, register a
+// source, and revoke that source.
 func exampleLog(e *example) (entries [][]byte, links []proofs.LinkedEntry) {
 	frame := record.EventContext{Actor: "anonymous", Ledger: "texts"}
 	signer := exampleSigner(e, "key", "seed")
@@ -148,8 +148,8 @@ func exampleTreeOf(e *example) *proofs.Tree {
 	return tree
 }
 
-// exampleSigner returns a signer for the origin used in the examples. The seed comes from the
-// example named by of, under the key named by seed.
+// exampleSigner returns a signer for the origin used in the examples. It reads the seed from the
+// example named of, under the key named seed.
 func exampleSigner(e *example, of, seed string) *proofs.Signer {
 	signer, err := proofs.NewKey([32]byte(e.all[of].hexBytes(seed))).Signer(e.all["key"].value("origin"))
 	require.NoError(e.t, err)

@@ -60,8 +60,8 @@ func (s *server) get(path string) []byte {
 	return answer
 }
 
-// ask sends a request with body encoded as JSON, and decodes the response into into. headers holds
-// alternating names and values.
+// ask sends a request whose body is the JSON encoding of body, and decodes the response into into.
+// headers lists names and values alternately.
 func (s *server) ask(method, path string, body, into any, headers ...string) {
 	text, err := json.Marshal(body)
 	require.NoError(s.t, err)
@@ -82,7 +82,7 @@ func (s *server) ask(method, path string, body, into any, headers ...string) {
 	require.NoError(s.t, json.Unmarshal(answer, into))
 }
 
-// postRun posts an IPC record that has the given members and defaults for all others, and returns
+// postRun posts an IPC record with the given members and default values for the others, and returns
 // its receipt.
 func (s *server) postRun(given map[string]any) (r struct {
 	Seq    int

@@ -29,7 +29,7 @@ var updateExamples = flag.Bool("update", false, "rewrite the examples in docs/sp
 // example is a fenced block in docs/spec that consists of lines of the form "key = value".
 type example struct {
 	t      *testing.T
-	all    map[string]*example // all examples by name
+	all    map[string]*example // all examples, keyed by name
 	keys   []string            // in the order in which they appear
 	values map[string]string
 	set    map[string]bool // keys whose values the code has computed
@@ -113,8 +113,8 @@ func (e *example) hexBytes(key string) []byte {
 	return b
 }
 
-// computed requires the value of a key to equal the given value, which the code has computed. With
-// -update, it first changes the key's value to that value.
+// computed records that the code computed value for key, and requires the example to state the same
+// value. With -update, it first writes value into the example.
 func (e *example) computed(key, value string) {
 	e.value(key)
 	e.set[key] = true
@@ -202,7 +202,7 @@ func (e *example) post(kind record.Kind, body string) (p postedRecord) {
 	return p
 }
 
-// effective posts a record and returns its effective hash of the given name.
+// effective posts a record and returns its effective hash with the given name.
 func (e *example) effective(kind record.Kind, body, name string) string {
 	hash := e.post(kind, body).Hashes[name]
 	require.NotNil(e.t, hash, name)

@@ -83,7 +83,7 @@ func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
 	return nil, call.UnauthorizedProblem()
 }
 
-// inTurn wraps a handler so that it takes a turn to compute before it runs.
+// inTurn wraps a handler so that it waits for a read turn before it runs.
 func inTurn(handler call.Handler) call.Handler {
 	return func(c *call.Call) error {
 		if err := c.BeginRead(); err != nil {

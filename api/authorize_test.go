@@ -176,7 +176,7 @@ func TestFirstTokenClosesTheServer(t *testing.T) {
 	s.get("/stats", "Authorization", "Bearer "+made.Text).problem(http.StatusUnauthorized)
 }
 
-// Anyone can read a public log, even from a web page of another origin, but nothing else in the
+// Anyone can read a public log, even from a web page on another origin, but nothing else in the
 // ledger.
 func TestPublicLog(t *testing.T) {
 	g := startGated(t)
@@ -280,8 +280,8 @@ func TestContractSaysWhatRoutesNeed(t *testing.T) {
 	}
 }
 
-// sentence returns the opening words of the sentence in which a description states the required
-// scopes.
+// sentence returns the beginning of the sentence with which an operation's description states the
+// scopes that it requires.
 func sentence(oneOf, all []string) string {
 	list := func(names []string, word string) string { return "`" + strings.Join(names, "` "+word+" `") + "`" }
 	switch {

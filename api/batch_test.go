@@ -243,7 +243,8 @@ func TestDroppedConnection(t *testing.T) {
 	require.EqualValues(t, 2, s.size())
 }
 
-// If the spool cannot keep the results, the response is cut off, so that it does not look complete.
+// If the spool cannot store the results, the server cuts the response off, so that it does not look
+// complete.
 func TestSpoolThatFails(t *testing.T) {
 	s := start(t, func(c *Config) { c.SpoolDir, c.SpoolMemory = "/nonexistent", 1 })
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", strings.NewReader(ipcLine("a", "1")))
@@ -327,8 +328,8 @@ func TestClientThatReadsLast(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
-// All batches share the parsing slots. A long line waits for a heavy slot instead, so that long
-// lines and short lines do not block each other.
+// All batches share the parsing slots. A long line waits for a slot for heavy work instead, so that
+// long lines and short lines do not block each other.
 func TestBatchesShareTheCores(t *testing.T) {
 	s := start(t)
 	for range cap(s.server().shared.Limits.Parsing) {

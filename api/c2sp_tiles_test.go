@@ -79,7 +79,8 @@ func (s *service) wantTiles(entries [][]byte, size int) {
 	}
 }
 
-// wantBundle checks an entry bundle: big-endian uint16 lengths, then the entries.
+// wantBundle checks that an entry bundle consists of the given entries, each preceded by its length
+// as a big-endian uint16.
 func (s *service) wantBundle(entries [][]byte, index int) {
 	s.t.Helper()
 	var want []byte
@@ -89,8 +90,8 @@ func (s *service) wantBundle(entries [][]byte, index int) {
 	require.Equal(s.t, want, s.get(tilePath("entries", index, len(entries))).want(http.StatusOK).body)
 }
 
-// As the log grows by one event at a time, the partial tiles for each size are served. They stay
-// available afterwards.
+// While the log grows by one event at a time, the partial tiles for each size are served, and they
+// stay available afterwards.
 func TestTlogTilesOfEverySize(t *testing.T) {
 	s := start(t)
 	const most = 520
@@ -224,7 +225,7 @@ func TestTlogTilesCompression(t *testing.T) {
 			body, err := io.ReadAll(z)
 			require.NoError(t, err)
 			require.Equal(t, plain.body, body)
-			// Hashes do not compress.
+			// Hash tiles are never compressed, because hashes do not compress.
 			hashes := s.get("/log/tile/0/000", "Accept-Encoding", accepted).want(http.StatusOK)
 			require.Empty(t, hashes.header.Values("Content-Encoding"))
 			require.Equal(t, tile, hashes.body)

@@ -27,7 +27,7 @@ func TestEveryAnswerStatesItsCaching(t *testing.T) {
 				require.Equal(t, "public, max-age=31536000, immutable", kept)
 			case strings.Contains(path, "/content/"), strings.HasSuffix(path, "/document"), strings.HasSuffix(path, "/diff"), strings.HasSuffix(path, "/member-secret"), strings.HasSuffix(path, "/run-dags/lookup"):
 				require.Equal(t, "no-store", kept, e.route)
-			case strings.HasSuffix(path, "/search") && c.name != "reader": // a caller that may read content gets prompts
+			case strings.HasSuffix(path, "/search") && c.name != "reader": // callers that may read content get prompts in the response
 				require.Equal(t, "no-store", kept, e.route)
 			default:
 				require.Equal(t, "private, no-cache", kept, "%s %d", e.route, a.status)
@@ -53,7 +53,8 @@ func TestContentIsNotCached(t *testing.T) {
 	require.Equal(t, "private, no-cache", s.get("/records/1").want(http.StatusOK).header.Get("Cache-Control"))
 }
 
-// A private tile varies by Authorization, so that a cache does not serve it to another caller.
+// The response for a private tile has Vary: Authorization, so that a cache does not serve it to
+// another caller.
 func TestPrivateTilesVaryByCaller(t *testing.T) {
 	g := startGated(t)
 	hashes, entries := atDefault+"/log/tile/0/000.p/1", atDefault+"/log/tile/entries/000.p/1"

@@ -37,9 +37,10 @@ const (
 // strangeSource is a source_id that must be percent-encoded in a path.
 const strangeSource = "records/4 ü"
 
-// cited returns a server with three citation sets about one subject. Set 2 cites a different text
-// at the same place in a source, and cites a chunk of set 1 under a second source. Event 3 then
-// registers the first source without the first text, and set 4 cites that text again.
+// cited returns a server with three citation sets about one subject, at seqs 1, 2, and 4. Set 2
+// cites a different text at the same place in a source, and cites a chunk of set 1 under a second
+// source. Event 3 registers the first source without the first text, and set 4 cites that text
+// again.
 func cited(t *testing.T) *server {
 	s := newServer(t)
 	set := func(run string, citations ...string) {

@@ -38,7 +38,7 @@ func TestHomeDependsOnAccept(t *testing.T) {
 				require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
 				require.Equal(t, "no-referrer", w.Header().Get("Referrer-Policy"))
 				require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
-				require.Contains(t, w.Body.String(), "<!doctype html>") // net/http leaves the body out for HEAD
+				require.Contains(t, w.Body.String(), "<!doctype html>") // net/http, not the handler, omits the body for HEAD
 			} else {
 				require.Equal(t, "/docs", w.Header().Get("Location"))
 			}

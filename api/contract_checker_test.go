@@ -49,7 +49,8 @@ func loadContract(t testing.TB) contract {
 	return contract{doc}
 }
 
-// parsedContract parses the contract once, because that takes a tenth of a second. Tests do not change it.
+// parsedContract parses the contract once, because parsing takes a tenth of a second. Tests do not change
+// it.
 var parsedContract = sync.OnceValues(func() (*openapi3.T, error) {
 	openapi3filter.RegisterBodyDecoder(ndjson, decodeLines)
 	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.PlainBodyDecoder)
@@ -112,7 +113,7 @@ type reply struct {
 	body   []byte
 }
 
-// input returns what the validators of kin-openapi need to check the call.
+// input returns the input with which kin-openapi validates the call.
 func (c contract) input(k call, r *http.Request) (*openapi3filter.RequestValidationInput, error) {
 	item := c.Paths.Value(k.route)
 	if item == nil || item.GetOperation(k.method) == nil {
@@ -229,7 +230,7 @@ func (s *server) do(t testing.TB, k call, status int) reply {
 	return s.send(t, k, status)
 }
 
-// send is like do, but the contract need not allow the request.
+// send is like do, but it also sends requests that the contract does not allow.
 func (s *server) send(t testing.TB, k call, status int) reply {
 	t.Helper()
 	response, err := s.client.Do(k.request(t, s.url))

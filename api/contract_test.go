@@ -89,7 +89,7 @@ func (c contract) requestExamples(t testing.TB) []example {
 	return list
 }
 
-// answerExample returns the example with the given name of a successful response, or nil if there
+// answerExample returns the example with the given name from a successful response, or nil if there
 // is none.
 func answerExample(o *openapi3.Operation, media, name string) *openapi3.Example {
 	for _, status := range []int{http.StatusCreated, http.StatusOK} {
@@ -120,7 +120,7 @@ func encode(t testing.TB, media string, value any) []byte {
 	return b.Bytes()
 }
 
-// result has the members of a response that the tests compare with the examples.
+// result decodes the members of a response that the tests compare with the examples.
 type result struct {
 	Kind   string            `json:"kind"`
 	Hashes map[string]string `json:"hashes"`

@@ -52,7 +52,7 @@ func generated(t *testing.T) *server {
 // anyTime matches the times of events in an answer.
 var anyTime = regexp.MustCompile(`"20[-0-9]*T[:.0-9]*Z"`)
 
-// requireExample requires that an answer equals the example in the contract, apart from times.
+// requireExample requires that a response equals the example in the contract, ignoring times.
 func (s *server) requireExample(t *testing.T, name string, k call) {
 	t.Helper()
 	want := encode(t, "", s.Components.Examples[name].Value.Value)

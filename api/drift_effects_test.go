@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Effect totals are as of the requested tree size, whether that size grows or shrinks from one
+// Effect totals reflect the requested tree size, whether that size grows or shrinks from one
 // request to the next. They change when a run becomes stale.
 func TestEffectTotalsFollowTheLog(t *testing.T) {
 	s := start(t)
@@ -44,21 +44,21 @@ func TestEffectTotalsFollowTheLog(t *testing.T) {
 	require.Equal(t, uint64(11), asked("").Pairs)
 }
 
-// Two runs that agree in all variables and differ in the requested label are a pair.
-// Differences in other labels do not matter, and runs that differ in a variable are not paired.
+// Two runs that agree on all variables but differ in the requested label form a pair. Differences
+// in other labels do not matter, and runs that differ in a variable are not paired.
 func TestEffectsOfLabels(t *testing.T) {
 	s := start(t)
 	run := func(model, output, labels string) {
 		s.post("/ipc-records", fmt.Sprintf(`{"payload":{"q":1},"system_prompt":"s","output":%q,"model":%q,"temperature":0,"max_tokens":1,"seed":1,"labels":{%s}}`, output, model, labels)).
 			want(http.StatusCreated)
 	}
-	run("m", "x", `"region":"eu","a":"1"`) // 1
-	run("m", "y", `"region":"us","a":"2"`) // 2
-	run("m", "x", `"region":"us"`)         // 3
-	run("n", "z", `"region":"us"`)         // 4
-	run("m", "x", `"region":"eu"`)         // 5
-	run("m", "z", `"region":"asia"`)       // 6
-	run("m", "z", ``)                      // 7
+	run("m", "x", `"region":"eu","a":"1"`) // seq 1
+	run("m", "y", `"region":"us","a":"2"`) // seq 2
+	run("m", "x", `"region":"us"`)         // seq 3
+	run("n", "z", `"region":"us"`)         // seq 4
+	run("m", "x", `"region":"eu"`)         // seq 5
+	run("m", "z", `"region":"asia"`)       // seq 6
+	run("m", "z", ``)                      // seq 7
 	asked := func(query string) (answer struct {
 		Pairs, Changed, Unchanged uint64
 		Rows                      []struct{ A, B struct{ Seq uint64 } }
@@ -77,7 +77,7 @@ func TestEffectsOfLabels(t *testing.T) {
 	require.Equal(t, uint64(2), asked("a=eu&b=us&as_of=8").Pairs)
 }
 
-// Two runs that agree in all variables of the ipc_id and differ in ollama_build_hash are a pair.
+// Two runs that agree on all variables of the ipc_id but differ in ollama_build_hash form a pair.
 // Runs can also be grouped and listed by ollama_build_hash.
 func TestEffectsOfBuilds(t *testing.T) {
 	s := start(t)

@@ -79,7 +79,7 @@ func TestFiltersImplyAnOrder(t *testing.T) {
 	}
 }
 
-// Every page of a group's outputs is answered at the tree size of the first page.
+// Every page of a group's outputs reflects the tree size of the first page.
 func TestPagesOfOutputsAreOfOneSize(t *testing.T) {
 	s := generated(t)
 	group := get(groupOf, "by", "input_hash", "value", ferry)

@@ -28,8 +28,8 @@ func (s *Server) fail(err error, c *call.Call) {
 		}
 	}
 	if internal && c.Request().Context().Err() != nil {
-		// The client might have closed only its sending half. The abort makes sure that it
-		// does not receive an answer.
+		// The client might have closed only its sending half. Aborting makes sure that it does not
+		// receive a response.
 		c.Response().Status = statusClientGone
 		panic(http.ErrAbortHandler)
 	}

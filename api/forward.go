@@ -145,8 +145,8 @@ func (f *forwarder) unsent(c *call.Call, address string, err error) error {
 }
 
 // send forwards a call to the server at address and relays its response. An empty address means that no server
-// writes the ledger. batch means that the request and the response are sent at the same time. sent is false if
-// the server received no part of the request, which can then be sent elsewhere.
+// writes the ledger. batch means that the request and the response are streamed at the same time. sent is
+// false if the server received no part of the request, which can then be sent elsewhere.
 func (f *forwarder) send(c *call.Call, address string, batch bool) (sent bool, err error) {
 	r := c.Request()
 	forwarded, ok := forwardedNext(r.Header.Get(forwardedHeader))
@@ -287,8 +287,8 @@ func (f *forwarder) relay(c *call.Call, w *forwarding, answer *http.Response, ba
 	}
 }
 
-// catchUp brings this server up to date with the store, which has everything that another server's answer
-// confirms. If the store does not respond in time, catchUp only logs a warning.
+// catchUp brings this server up to date with the store, which contains every event that another server's
+// answer confirms. If the store does not respond in time, catchUp only logs a warning.
 func (f *forwarder) catchUp(c *call.Call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), catchUpTime)
 	defer cancel()
@@ -315,8 +315,8 @@ type forwarding struct {
 	renewed time.Time
 }
 
-// stream prepares the connection for a batch, as exchange does in package api/batch: both sides can
-// send at the same time, and the client's deadlines depend on idle.
+// stream prepares the connection for a batch, like exchange in package api/batch: it lets both
+// sides send at the same time and derives the client's deadlines from idle.
 func (w *forwarding) stream(idle time.Duration) error {
 	w.idle = idle
 	if err := w.controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -382,8 +382,8 @@ func (w *forwarding) stop() {
 	defer w.mu.Unlock()
 }
 
-// end reads the rest of the body if it is short. If it is long, end makes this request the last on
-// its connection. It must run before the handler returns.
+// end discards the rest of the body if little of it is left; otherwise, end makes this request the
+// last on its connection. It must run before the handler returns.
 func (w *forwarding) end() {
 	r := w.call.Request()
 	if w.ended() {

@@ -23,7 +23,7 @@ import (
 	"colophon/storage"
 )
 
-// startForwarding starts a server that forwards writes to the server that holder names.
+// startForwarding starts a server that forwards writes to the server named by holder.
 func startForwarding(t *testing.T, holder func(string) (string, bool)) *service {
 	return start(t, func(c *Config) { c.WriterAddress, c.ServerLimits.Wait = holder, 100*time.Millisecond })
 }

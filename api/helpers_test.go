@@ -171,7 +171,7 @@ func ipcLine(runID, output string) string {
 
 const claimedWrong = `{"payload":{"seed":1},"output":"o","model":"m","temperature":0.5,"max_tokens":10,"output_hash":"0000000000000000000000000000000000000000000000000000000000000000"}`
 
-// lines splits an NDJSON answer.
+// lines splits an NDJSON answer into its lines.
 func (a answer) lines() [][]byte {
 	a.t.Helper()
 	if len(a.body) == 0 {

@@ -23,13 +23,13 @@ func TestRunsThatLackSomething(t *testing.T) {
 		return receipt
 	}
 	lacks := []string{"system_prompt", "temperature", "max_tokens", "seed"}
-	require.Equal(t, lacks, post("m", "", "x").Incomplete)                    // 1
-	require.Equal(t, lacks, post("m", `,"temperature":null`, "y").Incomplete) // 2
-	require.Equal(t, lacks[:3], post("m", `,"seed":1`, "z").Incomplete)       // 3
-	require.Equal(t, lacks, post("n", "", "x").Incomplete)                    // 4
-	require.Equal(t, lacks, post("n", "", "y").Incomplete)                    // 5
+	require.Equal(t, lacks, post("m", "", "x").Incomplete)                    // seq 1
+	require.Equal(t, lacks, post("m", `,"temperature":null`, "y").Incomplete) // seq 2
+	require.Equal(t, lacks[:3], post("m", `,"seed":1`, "z").Incomplete)       // seq 3
+	require.Equal(t, lacks, post("n", "", "x").Incomplete)                    // seq 4
+	require.Equal(t, lacks, post("n", "", "y").Incomplete)                    // seq 5
 	whole := `,"system_prompt":"","temperature":0,"max_tokens":9,"seed":1`
-	require.Nil(t, post("m", whole, "x").Incomplete) // 6
+	require.Nil(t, post("m", whole, "x").Incomplete) // seq 6
 
 	get := func(path string) string { return string(s.get(path).want(http.StatusOK).body) }
 	for path, want := range map[string]string{

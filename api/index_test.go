@@ -51,7 +51,7 @@ func TestIndexPart(t *testing.T) {
 	require.Equal(t, part, again)
 	later := s.indexPart("?as_of=3")
 	require.NotEqual(t, part.Digest, later.Digest)
-	end := s.indexPart("?as_of=3&cursor=" + strings.Repeat("f", 18)) // a cursor that lies after all rows
+	end := s.indexPart("?as_of=3&cursor=" + strings.Repeat("f", 18)) // a cursor past the last row
 	require.Empty(t, end.Rows)
 
 	for query, want := range map[string]string{

@@ -29,8 +29,8 @@ import (
 // bulk is the approximate length of a filled body, in bytes.
 const bulk = 256 << 10
 
-// fillings returns JSON texts of about size bytes each, by name. They consist of many short values,
-// or of values that grow when they are processed.
+// fillings returns JSON texts of about size bytes each, keyed by name. They consist of many short
+// values, or of values that grow when they are processed.
 func fillings(size int) map[string]string {
 	list := func(piece string) string {
 		return "[" + strings.TrimSuffix(strings.Repeat(piece+",", size/(len(piece)+1)), ",") + "]"
@@ -51,11 +51,13 @@ func fillings(size int) map[string]string {
 	}
 }
 
-// bodies returns variants of a request body, by name. In each variant, one member of the example or
-// of the schema is replaced by a filling, or one list by many copies of its first element.
+// bodies returns variants of a request body, keyed by name. In each variant, one member of the
+// example or of the schema is replaced by a filling, or one list by many copies of its first
+// element.
 func bodies(example map[string]any, schema *openapi3.Schema) map[string][]byte {
 	found := make(map[string][]byte)
-	// place stands for a filling while a body is encoded, because encoding a long filling takes long.
+	// place is a placeholder for a filling while a body is encoded, because encoding a long filling
+	// is slow.
 	const place = `"place of the filling"`
 	frame := func(set func(json.RawMessage)) []byte {
 		set(json.RawMessage(place))
@@ -164,7 +166,7 @@ func messages(logs bool) map[string]message {
 		for filling, s := range fillings(bulk) {
 			parts := 3
 			if s[0] == '[' || s[0] == '{' {
-				parts += int(5 * limits.MemoryBound([]byte(s)) / decodedPart) // a text with JSON is decoded too
+				parts += int(5 * limits.MemoryBound([]byte(s)) / decodedPart) // text that contains JSON is decoded too
 			}
 			put(name+" of "+filling, parts, pair(name, text(s)))
 		}
@@ -196,7 +198,7 @@ func allocated(f func()) int64 {
 func TestWeightBoundsTheMemoryOfBodies(t *testing.T) {
 	const (
 		allowed = 5       // multiple of the weight; most of this memory soon becomes garbage
-		fixed   = 1 << 20 // for any request, including what the index allocates at the same time
+		fixed   = 1 << 20 // bytes for any request, including what the index allocates at the same time
 	)
 	c := loadContract(t)
 	done := make(map[string]bool) // members that have been tested, by route; examples share many members

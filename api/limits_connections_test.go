@@ -55,8 +55,8 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 	s.dialFrom(hog).ask("/version").want(http.StatusOK)
 }
 
-// Even the connections on which requests are refused are limited for each address. The server
-// closes any further connections immediately and counts them in its metrics.
+// The number of connections on which requests are refused is itself limited for each address. The
+// server closes any further connections immediately and counts them in its metrics.
 func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Connections = 4 })
 	for range 2 + 8 {

@@ -171,8 +171,8 @@ func TestRequestsOverHTTP2AreShared(t *testing.T) {
 	require.Eventually(t, func() bool { return s.server().shared.Limits.Requests.InUse() == 0 }, patience, time.Millisecond)
 }
 
-// A header that is too long, in one frame or in many, is refused, and an endless header ends
-// the connection (a CONTINUATION flood). The server keeps neither.
+// A header that is too long, in one frame or in many, is refused, and an endless header ends the
+// connection (a CONTINUATION flood). The server does not keep either of them in memory.
 func TestHeadersOverHTTP2AreBounded(t *testing.T) {
 	s := start(t).secured()
 	s.healthy()

@@ -162,7 +162,7 @@ func TestLinesOfABatchWait(t *testing.T) {
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
 	require.NoError(t, err)
 	request.Header.Set("Content-Type", call.NDJSON)
-	response, err := http.DefaultClient.Do(request) // the only request that is allowed
+	response, err := http.DefaultClient.Do(request) // the only request that the rate limit allows
 	require.NoError(t, err)
 	defer response.Body.Close()
 	_, err = io.WriteString(send, ipcLine("a", "1")+ipcLine("b", "2"))

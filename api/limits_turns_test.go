@@ -29,7 +29,7 @@ func TestRedactionsTakeTurns(t *testing.T) {
 	s.post(s.http.URL+"/v1/ledgers/other/redactions", body).want(http.StatusOK)
 	done()
 	s.redacting(body)
-	s.redacting(body) // each releases its turn
+	s.redacting(body) // succeeds only because the previous call has released its turn
 }
 
 // A request that selects many records waits for a read turn, and is not treated as a write until it

@@ -71,7 +71,7 @@ type loaded struct {
 	ledger   *ledger.Ledger
 	derived  *index.Store
 	close    func()
-	run      atomic.Int64 // makes records differ
+	run      atomic.Int64 // counter that makes each record unique
 	followed atomic.Int64 // bytes that the followers received
 }
 
@@ -99,8 +99,8 @@ func newLoaded(b *testing.B) *loaded {
 		}}
 }
 
-// write lets all writers post records for the duration of a round, and returns the number of
-// acknowledged records per second.
+// write makes all writers post records for one round, and returns the number of acknowledged
+// records per second.
 func (s *loaded) write(round time.Duration) float64 {
 	ctx, cancel := context.WithTimeout(s.b.Context(), round)
 	defer cancel()

@@ -31,9 +31,9 @@ type caller struct {
 	query         string // query parameters added to every URL
 
 	valid      bool
-	scopes     []string // granted on the ledgers default and spare
+	scopes     []string // granted on the ledgers "default" and "spare"
 	everywhere bool     // whether the scopes are granted on all ledgers
-	elsewhere  bool     // whether the scopes are granted only on the ledger other
+	elsewhere  bool     // whether the scopes are granted only on the ledger "other"
 }
 
 // scopeNames lists all scopes.

@@ -13,7 +13,7 @@ import (
 // requires too little.
 type expectation struct {
 	route  string
-	takes  string // the required scopes, joined by "or" or "and", followed by what they must be granted on
+	takes  string // the required scopes, joined by "or" or "and", followed by the ledgers on which they must be granted
 	status int    // response status for callers that have the required scopes
 	url    string // ~ stands for the path of the ledger
 	body   string
@@ -168,8 +168,8 @@ func cacheKey() string {
 	return hex.EncodeToString(key[:])
 }
 
-// place splits takes into the scopes and the place where they must be granted. all reports whether
-// the route needs all of the scopes, not just one.
+// place splits e.takes into the required scopes and the place where they must be granted. all
+// reports whether the route needs all of the scopes, not just one.
 func (e expectation) place() (place string, scopes []string, all bool) {
 	for _, place := range []string{unlessPublic, onLedger, onAnyLedger, onAll} {
 		if names, found := strings.CutSuffix(e.takes, place); found {
@@ -182,7 +182,7 @@ func (e expectation) place() (place string, scopes []string, all bool) {
 	return nothing, nil, false
 }
 
-// want returns the status that a caller must get.
+// want returns the status that the request must get when c sends it.
 func (e expectation) want(c caller) int {
 	place, scopes, all := e.place()
 	here := c.scopes // the scopes that the caller has on the ledger of the route

@@ -88,7 +88,7 @@ func (s *Server) openAPI(c *call.Call) error {
 	return c.AnswerSharedText("application/yaml", colophon.OpenAPI)
 }
 
-// example sends a small example as lines that can be imported into an empty ledger.
+// example sends a few example records as lines that can be imported into an empty ledger.
 func (s *Server) example(c *call.Call) error { return c.AnswerSharedText(call.NDJSON, example.Lines) }
 
 // docsPage sends the OpenAPI document as a web page.

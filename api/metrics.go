@@ -39,7 +39,7 @@ type Metrics struct {
 	routes map[routeKey]*routeSeries
 }
 
-// NewMetrics creates the process's metrics and adds them to the registry.
+// NewMetrics creates the process's metrics and registers them with registry.
 func NewMetrics(registry *prometheus.Registry) *Metrics {
 	m := &Metrics{
 		registry: registry,

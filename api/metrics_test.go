@@ -24,7 +24,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// families holds the metric families that /metrics returns, by name.
+// families holds the metric families that /metrics returns, keyed by name.
 type families map[string]*dto.MetricFamily
 
 func parseMetrics(t testing.TB, text io.Reader) families {

@@ -25,8 +25,8 @@ type name struct {
 	Cut          bool
 }
 
-// Answers give names to hashes, made from labels or from the first words of the hashed texts. A name is a
-// single line without characters that change the direction of text. A redaction removes the words.
+// Responses name hashes after labels or after the first words of the hashed texts. A name is a single
+// line without characters that change the direction of text. A redaction removes the words.
 func TestNames(t *testing.T) {
 	s := newServer(t)
 	long := "Answer briefly,\n\tand\u202e do not guess. " + strings.Repeat("Be kind. ", 30)
@@ -97,7 +97,7 @@ func TestNames(t *testing.T) {
 	require.Equal(t, &name{Label: "brief"}, groups.Rows[1].Name)
 }
 
-// A search finds events, hashes, values, and words, exact values first.
+// A search finds events, hashes, values, and words, and lists exact values first.
 func TestSearch(t *testing.T) {
 	s := newServer(t)
 	s.do(t, prompted("brief", "Answer briefly.", "Who keeps the light?", "Lamp-1", "Ada."), http.StatusCreated)

@@ -30,13 +30,13 @@ func startWithPaths(t *testing.T) *server {
 		body := fmt.Sprintf(`{"project":%q,"build":%s,"route":%s,"content":%s}`, strange, build, route, content)
 		s.do(t, post(prefix+"/path-fingerprints", body), http.StatusCreated)
 	}
-	fingerprint(`"1/a"`, `["Start","Day 18555"]`, `"It rained."`)             // 1
-	fingerprint(`"1/a"`, `["Start","Day 42885"]`, `"It snowed."`)             // 2
-	fingerprint(`"2"`, `["Start","Day 42885"]`, `"It snowed. [[Day 18555]]"`) // 3
+	fingerprint(`"1/a"`, `["Start","Day 18555"]`, `"It rained."`)             // seq 1
+	fingerprint(`"1/a"`, `["Start","Day 42885"]`, `"It snowed."`)             // seq 2
+	fingerprint(`"2"`, `["Start","Day 42885"]`, `"It snowed. [[Day 18555]]"`) // seq 3
 	s.do(t, verb(http.MethodPut, validationOf, `{"validated":true,"reason":"cold"}`,
-		"project", url.PathEscape(strange), "path_id", "d2f2e1184115c4dd"), http.StatusCreated) // 4
-	fingerprint(`null`, `["Start"]`, `null`)            // 5
-	s.do(t, s.record(t, "chapter"), http.StatusCreated) // 6
+		"project", url.PathEscape(strange), "path_id", "d2f2e1184115c4dd"), http.StatusCreated) // seq 4
+	fingerprint(`null`, `["Start"]`, `null`)            // seq 5
+	s.do(t, s.record(t, "chapter"), http.StatusCreated) // seq 6
 	return s
 }
 

@@ -80,7 +80,7 @@ func TestCitationsAreProvedAsTheContractSays(t *testing.T) {
 
 func TestProblemsOfProofsAreAsTheContractSays(t *testing.T) {
 	s := answered(t)
-	s.do(t, post(prefix+"/citation-sets", `{"subject":"s","citations":[{"source_id":"x","text":"t","weight":1}]}`), http.StatusCreated) // 6
+	s.do(t, post(prefix+"/citation-sets", `{"subject":"s","citations":[{"source_id":"x","text":"t","weight":1}]}`), http.StatusCreated) // seq 6
 	for _, c := range []struct {
 		name, seq, query string
 		status           int

@@ -63,7 +63,7 @@ func (l recordList) seqs() string {
 func recorded(t *testing.T) *server {
 	s := newServer(t)
 	for _, name := range []string{"complete", "inputs", "answer", "chapter", "mismatch"} {
-		s.do(t, s.record(t, name), http.StatusCreated) // 1 to 5
+		s.do(t, s.record(t, name), http.StatusCreated) // seqs 1 to 5
 	}
 	s.do(t, verb(http.MethodPost, stateOf, `{"state":"failed","reason":"r"}`, "seq", "1"), http.StatusCreated)
 	s.do(t, verb(http.MethodPost, stateOf, `{"state":"stale","reason":"r"}`, "seq", "2"), http.StatusCreated)
@@ -111,7 +111,7 @@ func TestRecordsByWhatTheyHaveInCommon(t *testing.T) {
 func TestEveryPropertyFindsItsRecord(t *testing.T) {
 	s := recorded(t)
 	s.do(t, post(ipc, `{"producer":{"id":"p","seq":7},"payload":{"seed":1},"output":"o","model":"m","temperature":0,"max_tokens":1,
-		"timestamp":"1969-07-20T20:17:40Z"}`), http.StatusCreated) // 8
+		"timestamp":"1969-07-20T20:17:40Z"}`), http.StatusCreated) // seq 8
 	asked := 0
 	requireFound := func(seq uint64, name, value string) {
 		list := s.records(t, get(recordsOf).asking("?"+url.QueryEscape(name)+"="+url.QueryEscape(value)))
@@ -174,11 +174,11 @@ func TestRecordsWhoseClaimsDoNotHold(t *testing.T) {
 	zero := strings.Repeat("0", 64)
 	for _, k := range []call{
 		post(prefix+"/citation-sets", `{"subject":"s","citations":[{"source_id":"x","text":"t","weight":1,"chunk_hash":"sha256:`+zero+`"},
-			{"source_id":"x","text":"u","weight":1,"chunk_hash":"sha256:`+zero+`"}]}`), // 8
+			{"source_id":"x","text":"u","weight":1,"chunk_hash":"sha256:`+zero+`"}]}`), // seq 8
 		post(prefix+"/run-dags", `{"dag":{"root":"`+zero+`","nodes":[{"stage":"mine","hash":"`+zero+`"},{"stage":"answer","hash":"`+zero+`"}]},
 			"inputs":{"answer_text":"a","audit_mode":"STRICT","verifier_method":"v","n_quotes":0,"n_verified":0,"sources":[],
-			"question_hash":"`+zero+`","conversation_hash":"`+zero+`","context_root":"`+zero+`"}}`), // 9
-		post(ipc, `{"input_hash":"`+zero+`","output_hash":"`+zero+`","output":"o",`+goodIPC[1:]), // 10
+			"question_hash":"`+zero+`","conversation_hash":"`+zero+`","context_root":"`+zero+`"}}`), // seq 9
+		post(ipc, `{"input_hash":"`+zero+`","output_hash":"`+zero+`","output":"o",`+goodIPC[1:]), // seq 10
 	} {
 		s.do(t, k, http.StatusCreated)
 	}
@@ -203,8 +203,8 @@ func TestRecordsWhoseClaimsDoNotHold(t *testing.T) {
 	require.Greater(t, len(fields), 4)
 }
 
-// All pages of a list are as of the same tree size, even if records are written in the meantime,
-// and every row can be proved.
+// All pages of a list reflect the same tree size, even if records are written in the meantime, and
+// every row can be proved.
 func TestPagesOfRecords(t *testing.T) {
 	s := recorded(t)
 	for _, clock := range []string{"recorded", "occurred"} {

@@ -218,7 +218,7 @@ func TestRedactionByFilter(t *testing.T) {
 	labelled := func(label, output string) string {
 		return strings.Replace(ipcBody("", output), "{", `{"labels":{"user":"`+label+`"},`, 1)
 	}
-	for i := range 6 { // 1 to 6: three for each user, all with the same payload and system prompt
+	for i := range 6 { // seqs 1 to 6: three for each user, all with the same payload and system prompt
 		s.post("/ipc-records", labelled([]string{"ann", "bob"}[i%2], fmt.Sprint("output ", i))).want(http.StatusCreated)
 	}
 	s.remove("/records/3/content", because).want(http.StatusCreated) // event 7
@@ -239,7 +239,7 @@ func TestRedactionByFilter(t *testing.T) {
 	require.Equal(t, "content_redacted", r.Kind)
 	require.Contains(t, string(r.Proof.Event), `"reason":"because","seqs":[1,5]`)
 	done.Receipts, done.Events, done.DryRun = nil, nil, true
-	dry.NeededBy++ // the record that was written after the dry run
+	dry.NeededBy++ // counts the record that was written after the dry run
 	require.Equal(t, dry, done, "the redaction did what the dry run reported")
 	for seq, status := range map[uint64]int{1: 410, 2: 200, 3: 410, 4: 200, 5: 410, 6: 200, 8: 200} {
 		s.contentOf(seq, status, "output")

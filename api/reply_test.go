@@ -32,8 +32,7 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// A receipt is sent in a single write, although net/http buffers only 4 KiB, and so is the next
-// receipt on the same connection.
+// Each receipt on a connection is sent in a single write, although net/http buffers only 4 KiB.
 func TestReceiptsAreSentInOneWrite(t *testing.T) {
 	s := start(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

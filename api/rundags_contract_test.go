@@ -22,7 +22,7 @@ const (
 	failuresOf   = prefix + "/run-dags/failures"
 )
 
-// lighthouse is the hash of "Who keeps the lighthouse?", the question of all runs here.
+// lighthouse is the hash of "Who keeps the lighthouse?", the question of all runs in this file.
 const lighthouse = "04cbfc2c150a34bae31f1ccbcd0151c3be1406a027920d29ff21bcf914ea977b"
 
 // digit returns a hash that consists of one repeated digit.
@@ -40,8 +40,8 @@ func cacheKey(root string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// answered returns a server with run-DAGs of one question: two with different answers (1 and
-// 2), a rejected one (3), and one (4) that event 5 withdraws.
+// answered returns a server with run-DAGs of one question: two with different answers (events 1 and
+// 2), a rejected one (event 3), and one that event 5 withdraws (event 4).
 func answered(t *testing.T) *server {
 	s := newServer(t)
 	quote := func(run, answer, mode, more string) {

@@ -127,7 +127,7 @@ func TestEvidenceIsACause(t *testing.T) {
 // cites, or a different list was registered between the two sets.
 func TestSourcesThatChangeUnderRuns(t *testing.T) {
 	s := serverWithEvidence(t)
-	s.do(t, listing("s", "two", "three"), http.StatusCreated) // 5
+	s.do(t, listing("s", "two", "three"), http.StatusCreated) // seq 5
 	x := s.compareRuns(t, "?a=a&b=b&after=5")
 	require.True(t, x.SourcesChanged)
 	require.Equal(t, []wire.LostChunk{{RowMembers: wire.RowMembers{Seq: 1}, SourceID: "s", ChunkHash: chunkOf("one"), Registration: 5}}, x.LostChunks)
@@ -138,15 +138,15 @@ func TestSourcesThatChangeUnderRuns(t *testing.T) {
 
 	s.do(t, post(prefix+"/citation-sets", cite("c", "s two")), http.StatusCreated)
 	require.False(t, s.compareRuns(t, "?a=b&b=c&after=6").SourcesChanged)
-	s.do(t, listing("s", "one", "two", "three"), http.StatusCreated)               // 7
-	s.do(t, post(prefix+"/citation-sets", cite("d", "s two")), http.StatusCreated) // 8
+	s.do(t, listing("s", "one", "two", "three"), http.StatusCreated)               // seq 7
+	s.do(t, post(prefix+"/citation-sets", cite("d", "s two")), http.StatusCreated) // seq 8
 	x = s.compareRuns(t, "?a=c&b=d&after=8")
 	require.Nil(t, x.Cause)
 	require.Empty(t, x.LostChunks)
 	require.Equal(t, []wire.Reregistration{{SourceID: "s", A: 5, B: 7}}, x.Reregistered)
 	require.True(t, x.SourcesChanged)
 	require.Equal(t, []wire.Reregistration{{SourceID: "s", A: 7, B: 5}}, s.compareRuns(t, "?a=d&b=c").Reregistered)
-	s.do(t, listing("s", "three", "one", "two"), http.StatusCreated) // 9: the same chunks
+	s.do(t, listing("s", "three", "one", "two"), http.StatusCreated) // seq 9, with the same chunks
 	s.do(t, post(prefix+"/citation-sets", cite("e", "s two")), http.StatusCreated)
 	require.False(t, s.compareRuns(t, "?a=d&b=e&after=10").SourcesChanged)
 }
@@ -154,10 +154,10 @@ func TestSourcesThatChangeUnderRuns(t *testing.T) {
 // The comparison uses the latest live record of each kind.
 func TestWhichRecordsOfRunsAreCompared(t *testing.T) {
 	s := newServer(t)
-	s.do(t, post(ipc, runRecord("a", "m", "yes")), http.StatusCreated)                               // 1
-	s.do(t, post(ipc, runRecord("a", "m", "no")).with("Idempotency-Key", "2"), http.StatusCreated)   // 2
-	s.do(t, post(ipc, runRecord("a", "m", "well")).with("Idempotency-Key", "3"), http.StatusCreated) // 3
-	s.do(t, post(ipc, runRecord("compare", "m", "no")), http.StatusCreated)                          // 4
+	s.do(t, post(ipc, runRecord("a", "m", "yes")), http.StatusCreated)                               // seq 1
+	s.do(t, post(ipc, runRecord("a", "m", "no")).with("Idempotency-Key", "2"), http.StatusCreated)   // seq 2
+	s.do(t, post(ipc, runRecord("a", "m", "well")).with("Idempotency-Key", "3"), http.StatusCreated) // seq 3
+	s.do(t, post(ipc, runRecord("compare", "m", "no")), http.StatusCreated)                          // seq 4
 	s.do(t, post(prefix+"/run-dags", `{"run_id":"compare","dag":{"root":"`+digit("0")+`","nodes":[{"stage":"question","hash":"`+digit("0")+`"}]}}`), http.StatusCreated)
 	s.do(t, post(prefix+"/citation-sets", cite("compare", "s one")), http.StatusCreated)
 	s.do(t, verb(http.MethodPost, stateOf, `{"state":"stale","reason":"r"}`, "seq", "3"), http.StatusCreated)
@@ -215,7 +215,7 @@ func TestUnregisteredSourcesAreRejected(t *testing.T) {
 		require.Contains(t, string(a.body), `"unregistered_sources":"`+policy+`"`)
 	}
 	sets := prefix + "/citation-sets"
-	s.do(t, post(sets, cite("first", "s one")), http.StatusCreated) // 1: allowed by default
+	s.do(t, post(sets, cite("first", "s one")), http.StatusCreated) // seq 1; allowed by default
 	set("reject")
 	a := s.do(t, post(sets, cite("a", "s one", "t two", "s three")), http.StatusUnprocessableEntity)
 	require.Contains(t, string(a.body), `"detail":"the ledger refuses citations of sources that are not registered, such as \"s\" (citations: 3); `+

@@ -40,7 +40,8 @@ type Config struct {
 	// Hosts lists the names that are allowed in Host headers if the server requires no
 	// authentication.
 	Hosts AllowedHosts
-	// NoMetricsRoute removes the route /metrics, because the metrics are served at another address.
+	// NoMetricsRoute removes the route /metrics. It is set if the metrics are served at another
+	// address.
 	NoMetricsRoute bool
 
 	// SpoolDir is the folder for the temporary files of batches. The default is the system's folder

@@ -45,11 +45,11 @@ func TestManyStatesAreChanged(t *testing.T) {
 			`","governance_policy_hash":"` + zeros + `","schema_version":"1","canonicalization_version":"1","chunking_version":"1"},` + dagBody[1:]
 	}
 	const other = "1111111111111111111111111111111111111111111111111111111111111111"
-	for _, root := range []string{zeros, other, zeros, zeros} { // 1 to 4
+	for _, root := range []string{zeros, other, zeros, zeros} { // seqs 1 to 4
 		s.post("/run-dags", dag(root)).want(http.StatusCreated)
 	}
-	s.post("/citation-sets", setBody).want(http.StatusCreated)                                 // 5
-	s.post("/records/3/state", `{"state":"stale","reason":"before"}`).want(http.StatusCreated) // 6
+	s.post("/citation-sets", setBody).want(http.StatusCreated)                                 // seq 5
+	s.post("/records/3/state", `{"state":"stale","reason":"before"}`).want(http.StatusCreated) // seq 6
 	const asked = `"state":"stale","reason":"gone","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"`
 	filter := `{` + asked + `,"filter":{"source_root":"` + zeros + `"}`
 	dry := s.changing(filter + `}`)
@@ -57,7 +57,7 @@ func TestManyStatesAreChanged(t *testing.T) {
 	require.Empty(t, dry.Receipts)
 	require.Equal(t, uint64(7), s.size())
 
-	s.post("/run-dags", dag(zeros)).want(http.StatusCreated) // 7: recorded after the dry run
+	s.post("/run-dags", dag(zeros)).want(http.StatusCreated) // seq 7, recorded after the dry run
 	done := s.changing(filter + `,"dry_run":false,"as_of":7}`)
 	require.Equal(t, wire.StateChangeResult{AsOf: 7, Records: 2, AlreadySet: 1, FirstSeqs: []uint64{1, 4}}, done.StateChangeResult)
 	require.Len(t, done.Receipts, 2)

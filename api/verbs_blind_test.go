@@ -13,11 +13,11 @@ import (
 // without creating an event.
 func TestVerbsRevealNothing(t *testing.T) {
 	s := start(t)
-	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)                                                        // 1
-	s.post("/citation-sets", setBody).want(http.StatusCreated)                                                               // 2
-	s.post("/path-fingerprints", pathBody).want(http.StatusCreated)                                                          // 3
-	s.put("/sources/x", `{}`).want(http.StatusCreated)                                                                       // 4
-	s.post("/ipc-records", `{"input_hash":"`+zeros+`","model":"m","temperature":0,"max_tokens":1}`).want(http.StatusCreated) // 5: no content
+	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)                                                        // seq 1
+	s.post("/citation-sets", setBody).want(http.StatusCreated)                                                               // seq 2
+	s.post("/path-fingerprints", pathBody).want(http.StatusCreated)                                                          // seq 3
+	s.put("/sources/x", `{}`).want(http.StatusCreated)                                                                       // seq 4
+	s.post("/ipc-records", `{"input_hash":"`+zeros+`","model":"m","temperature":0,"max_tokens":1}`).want(http.StatusCreated) // seq 5, without content
 	size := s.size()
 	var path struct {
 		Paths []struct {

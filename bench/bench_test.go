@@ -12,7 +12,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// TestMain makes it possible to run the test binary as a contestant, in a process of its own.
+// TestMain lets the test binary run as a contestant in a separate process.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "contestant" {
 		main()
@@ -132,8 +132,8 @@ func TestPostgres(t *testing.T) {
 	require.Contains(t, printed, "single posts over the chain in SQL")
 }
 
-// The servers command measures several servers on one database that write all of their ledgers,
-// including posts that one server forwards to another.
+// The servers command measures several servers that share one database, including posts that one
+// server forwards to another.
 func TestServers(t *testing.T) {
 	installed, err := postgrestest.IsInstalled()
 	require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestServers(t *testing.T) {
 	for _, r := range result.Rows {
 		for i, figure := range r.Median.fields() {
 			waits := figure == &r.Median.Locks || figure == &r.Median.Disk // these two can be 0
-			if r.Clients > 1 && !waits {                                   // one client can use less processor time than the 10 ms in which it is counted
+			if r.Clients > 1 && !waits {                                   // processor time is counted in steps of 10 ms, and one client can use less than that
 				require.Positive(t, *figure, "figure %d with %d servers and %d ledgers", i, r.Servers, r.Ledgers)
 			}
 		}

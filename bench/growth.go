@@ -85,9 +85,9 @@ func (g *growth) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// steps fills the ledger. It measures the ledger at first records, and then each time the number of
-// records has grown tenfold. It prints each step. It stops at g.records records or when the time is
-// up.
+// steps fills the ledger. It takes the first measurement at the size first, and another each time
+// the number of records has grown tenfold. It prints each step. It stops at g.records records or
+// when the time is up.
 func (g *growth) steps(ctx context.Context, f *filling, first int, out io.Writer) (steps []step, err error) {
 	printStepNames(out)
 	bar := newProgress(g.records, "filling")

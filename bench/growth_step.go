@@ -235,7 +235,7 @@ func (s *step) print(out io.Writer) {
 // posted.
 func (s *step) overUnique() float64 { return (s.Database + s.Index) / s.Unique }
 
-// growthTargets compares the last step with the first.
+// growthTargets returns the targets that compare the last step with the first.
 func growthTargets(steps []step) []target {
 	first, last := &steps[0], &steps[len(steps)-1]
 	what := fmt.Sprintf("at %d records over %d: ", last.Records, first.Records)

@@ -23,8 +23,8 @@ type filledLedger struct {
 	took    time.Duration // how long it took to fill the ledger and its index
 }
 
-// fillLedger starts a server, fills its ledger with records, and waits until the index contains
-// them.
+// fillLedger starts a server, fills its ledger with the given number of records, and waits until
+// the index contains them.
 func fillLedger(ctx context.Context, binary, dir string, records int, seed uint64) (*filledLedger, error) {
 	service := colophonService{binary: binary}
 	server, err := service.start(ctx, dir)
@@ -91,8 +91,9 @@ func batch(conn *load.Conn, head, lines []byte) error {
 	return nil
 }
 
-// appendRun appends the batch line for run n of all. Each input has about ten runs, except for one
-// input that has one in twenty of all runs. A third of the runs have an output that is not unique.
+// appendRun appends the batch line for run number n. all is the total number of runs. Each input
+// has about ten runs, except for one input that has one in twenty of all runs. A third of the runs
+// have an output that is not unique.
 func appendRun(dst []byte, seed uint64, n, all int) []byte {
 	input := int(rand.New(rand.NewPCG(seed, uint64(n))).Int64N(max(int64(all)/10*19/20, 1)))
 	if n%20 == 0 {
@@ -122,7 +123,7 @@ func (a *filledLedger) print(out io.Writer) error {
 // nextForm matches the cursor of the next page.
 var nextForm = regexp.MustCompile(`"next":"([^"]+)"`)
 
-// walk reads all events and all groups of inputs to fill the caches.
+// walk reads all events and all groups of inputs to warm up the caches.
 func (a *filledLedger) walk(ctx context.Context) (err error) {
 	conn, err := a.dial()
 	if err != nil {

@@ -120,7 +120,8 @@ type postgresRun struct {
 	bodies  *corpus.Bodies
 }
 
-// rows returns the rows to measure. Rows that are compared with each other are close together.
+// rows returns the rows to measure. Rows that are compared with each other are measured close
+// together in time.
 func (c *postgresRun) rows(binaries []binary) (rows []*postgresRow) {
 	add := func(name, way, call string, measure func(ctx context.Context, t timing, dir string) (contestant.Measurement, error)) {
 		rows = append(rows, &postgresRow{summary: summary{Row: &row{Contestant: name, Way: way, Call: call, Clients: postgresClients, measure: measure}}})
@@ -364,7 +365,8 @@ func printPostgres(out io.Writer, rows []*postgresRow) error {
 	return table.Flush()
 }
 
-// postgresTargets compares each build of Colophon on PostgreSQL with the other rows.
+// postgresTargets returns the targets that compare each build of Colophon on PostgreSQL with the
+// other rows.
 func postgresTargets(all []*postgresRow) (list []target) {
 	rows := make(summaries)
 	for _, r := range all {

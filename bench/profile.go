@@ -13,8 +13,8 @@ import (
 	"colophon/bench/contestant"
 )
 
-// parts lists the parts of a server's work, each with the functions by which it is recognised. A
-// sample belongs to the first part in this list that matches a function on its stack.
+// parts lists the parts of a server's work, each with a pattern for the functions that belong to
+// it. A sample belongs to the first part whose pattern matches a function on the sample's stack.
 var parts = []struct {
 	name     string
 	function *regexp.Regexp

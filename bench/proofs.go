@@ -23,7 +23,7 @@ type proofRow struct {
 	// Median holds the median of each figure over all rounds, except that counts are summed.
 	Median contestant.ProofMeasurement `json:"median"`
 
-	child    string // contestant as which this program runs itself
+	child    string // name of the contestant that this program runs as in a child process
 	settings []string
 }
 
@@ -72,8 +72,8 @@ func newProofs() *cobra.Command {
 	return command
 }
 
-// measureProofs fills one log of each contestant up to each size, smallest first. At each size, it
-// measures proofs in rounds, each of which measures every contestant once.
+// measureProofs grows one log per contestant to each of the given sizes, smallest first. At each
+// size, it measures proofs in rounds, each of which measures every contestant once.
 func measureProofs(ctx context.Context, self, scratch string, sizes []int, rounds int, time time.Duration) ([]*proofRow, error) {
 	bar := newProgress(len(sizes)*(2+3*rounds), "proving inclusion")
 	defer bar.Finish()

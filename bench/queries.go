@@ -150,7 +150,7 @@ func (q *queries) compare(sides [2]*filledLedger, out io.Writer) (list []compari
 		}
 		return nil
 	}
-	if !q.cold { // warm up, because the system must clear each new page while a server's memory still grows
+	if !q.cold { // warm up, because the kernel must clear each new page while a server's memory is still growing
 		for n := range q.asks / 4 * len(questions) {
 			if err := ask(n % len(questions)); err != nil {
 				return nil, err

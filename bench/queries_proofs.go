@@ -21,8 +21,8 @@ type readRate struct {
 	OverHealth float64 `json:"over_healthz"`
 }
 
-// reads lists the endpoints that are measured. The others are compared with the first, /healthz,
-// and are asked about random records.
+// reads lists the endpoints that are measured. All but the first, /healthz, are queried about
+// random records, and their rates are compared with its rate.
 var reads = []struct {
 	name string
 	path func(records int) string

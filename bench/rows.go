@@ -58,7 +58,8 @@ type matrix struct {
 	bodies   *corpus.Bodies
 }
 
-// rows returns the rows to measure. Rows that are compared with each other are close together.
+// rows returns the rows to measure. Rows that are compared with each other are measured close
+// together in time.
 func (m *matrix) rows() []*row {
 	var rows []*row
 	for _, connections := range []int{1, 64, 512} {
@@ -82,7 +83,7 @@ func (m *matrix) rows() []*row {
 	return rows
 }
 
-// chosen returns the rows whose names match only, which is a regular expression. An empty
+// chosen returns the rows selected by only, a regular expression that matches their names. An empty
 // expression matches all rows.
 func (m *matrix) chosen(only string) ([]*row, error) {
 	expression, err := regexp.Compile(only)
@@ -152,6 +153,6 @@ func (m *matrix) inProcess(name string, callers, most int, settings ...string) *
 	return r
 }
 
-// bodies returns how many bodies are enough for the timing if they are posted at a rate of most per
-// second.
+// bodies returns how many bodies are enough for the warm-up and the measurement if the clients post
+// no more than most bodies per second.
 func (t timing) bodies(most int) int { return int((t.warm + t.time).Seconds() * float64(most)) }

@@ -28,7 +28,7 @@ const endTime = time.Minute
 var addressForm = regexp.MustCompile(`^\s*(server|metrics)\s+http://([0-9.:]+)`)
 
 // startServer starts a program and waits until it has printed all wanted addresses. The program
-// inherits the environment of this process and gets the variables in environment in addition.
+// inherits the environment of this process and also gets the variables in environment.
 func startServer(ctx context.Context, wanted []string, environment []string, program string, arguments ...string) (*server, error) {
 	s := &server{command: exec.CommandContext(ctx, program, arguments...), listens: make(map[string]string)}
 	s.command.Env = append(os.Environ(), environment...)

@@ -92,8 +92,8 @@ func (r *serversRound) fields() []*float64 {
 	return []*float64{&r.Rate, &r.P50, &r.Server, &r.Database, &r.Client, &r.PerCommit, &r.Busy, &r.WAL, &r.Tables, &r.Folder, &r.Locks, &r.Disk}
 }
 
-// Indexes of the rows from which the costs are computed. They have one client or many clients, and one
-// server without or with a follower.
+// Indexes of the rows from which the costs are computed. Each row has one client or many, and one
+// server with or without a follower.
 const (
 	rowOfOne = iota
 	rowOfMany
@@ -400,8 +400,8 @@ func sizeAt(c *load.Conn, i int) (uint64, error) {
 	return size, nil
 }
 
-// The shares of a server's processor time per record that it spends on each step, as measured with `bench
-// run --profiles` (single posts of 64 clients).
+// The fraction of its processor time per record that a server spends on each step, as measured with
+// `bench run --profiles` (64 clients sending single posts).
 const (
 	beforeShare   = 0.30 // reading, routing, parsing, hashing, and building the event
 	sequenceShare = 0.10
@@ -411,9 +411,9 @@ const (
 // pollInterval is the minimum time between two polls of the head by a follower.
 const pollInterval = 20 * time.Millisecond
 
-// costsOf returns the costs that explain the four rows with one ledger. A record that shares its commit with
-// others costs less; the cost of a commit follows from the difference. The cost of following is what the
-// second server adds.
+// costsOf derives the costs from the four rows with one ledger. A record that shares its commit with others
+// costs less than one that does not; the cost of a commit follows from the difference. The cost of following
+// is what the second server adds.
 func costsOf(rows []*serversRow) capacity.Costs {
 	one, many := rows[rowOfOne].Median, rows[rowOfMany].Median
 	split := func(alone, shared float64) (commit, record float64) {
@@ -429,7 +429,7 @@ func costsOf(rows []*serversRow) capacity.Costs {
 		ServerCommit: us(commit), Database: us(database), DatabaseCommit: us(databaseCommit),
 	}
 	followedOne, followedMany := rows[rowOfOneFollowed].Median, rows[rowOfManyFollowed].Median
-	// perLook returns the number of records between two polls.
+	// recordsPerPoll returns the number of records between two polls.
 	recordsPerPoll := func(r serversRound) float64 { return max(1, r.Rate*pollInterval.Seconds()) }
 	follow := func(alone, shared float64) (poll, record float64) {
 		if rarer := 1/recordsPerPoll(followedOne) - 1/recordsPerPoll(followedMany); rarer > 0 {

@@ -22,8 +22,8 @@ type service interface {
 	target(lines int) load.Target
 	// caughtUp returns once everything derived from the given number of records is available.
 	caughtUp(c *load.Conn, records int) error
-	// verifier returns a function that verifies answers, and can be called after the server has
-	// exited. records is the number of records that the server has accepted.
+	// verifier returns a function that verifies answers and can still be called after the server
+	// has exited. records is the number of records that the server has accepted.
 	verifier(c *load.Conn, dir string, records int) (func(ctx context.Context, answer, body []byte) error, error)
 	// fsyncs returns the number of syncs that the server reports, or -1 if it reports none.
 	fsyncs(c *load.Conn) (float64, error)

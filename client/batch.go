@@ -320,8 +320,8 @@ func (r watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end returns the error that receive must return after the server has ended its response. Its values have the
-// same meaning as those that connect returns.
+// end returns the error that receive must return after the server has ended its response. The error has the
+// same meaning as the one that connect returns.
 func (b *batch) end() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

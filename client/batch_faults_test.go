@@ -19,9 +19,9 @@ import (
 	"colophon/client/wire"
 )
 
-// cutter is a transport that cuts off each response after the number of bytes that after returns.
+// cutter is an http.RoundTripper that cuts off each response after a number of bytes.
 type cutter struct {
-	after func(attempt int) int // number of bytes; a negative number means that the response is not cut off
+	after func(attempt int) int // returns the number of bytes; if it is negative, the response is not cut off
 	begun func()                // called when the first request has been answered
 	n     atomic.Int32
 }
@@ -81,7 +81,7 @@ func TestBatchResumesAfterBrokenAnswers(t *testing.T) {
 	outputs(t, connect(t, s.URL).Ledger("default"), 300)
 }
 
-// With WithoutIdempotencyKeys, PostBatch does not send a line again that was sent but not answered.
+// With WithoutIdempotencyKeys, PostBatch does not resend a line that was sent but not answered.
 func TestBatchWithoutKeysSendsOnce(t *testing.T) {
 	s := serve(t)
 	cut := &cutter{after: func(attempt int) int {
@@ -181,7 +181,7 @@ func TestBatchWhenAnswersEndBeforeTheLines(t *testing.T) {
 	}
 }
 
-// answersLines returns a client for a fake server that answers at most most lines of each request. The
+// answersLines returns a client for a fake server that answers up to most lines of each request. The
 // server ends its response only if it has answered all lines.
 func answersLines(most int) (server *http.Client, requests *atomic.Int32) {
 	requests = new(atomic.Int32)

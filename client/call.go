@@ -261,7 +261,7 @@ type QueryOptions struct {
 	After  uint64 // seq of an event; the server waits until the index contains it; 0 means no wait
 	Proofs bool   // add an inclusion proof to each row, and the checkpoint to the answer
 	Limit  int    // rows per page, 1 to 1,000; 0 means 100; for lists only
-	Text   bool   // add figures about texts if the token has the scope content; for Attribution, Timeline and Effects only
+	Text   bool   // add figures about texts if the token has the content scope; for Attribution, Timeline and Effects only
 	Names  bool   // add readable names for hashes; for groups, Attribution, Timeline, Effects, and lists of records and run-DAGs only
 }
 

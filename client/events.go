@@ -38,23 +38,24 @@ func (s *EventsService) Get(ctx context.Context, eventHash string) (*wire.EventL
 	return line, nil
 }
 
-// All reads the log in order, from the event whose seq is from up to the head: GET /events. After a failed
-// connection, it continues with the next event. It checks that each entry has its event_hash and links to the
-// previous entry. It does not check that the events belong to a signed checkpoint; colophon audit does.
+// All reads the log in order, starting with the event whose seq is from and ending at the head: GET /events.
+// After a failed connection, it continues with the next event. It checks that each entry has its event_hash
+// and links to the previous entry. It does not check that the events belong to a signed checkpoint; colophon
+// audit does.
 func (s *EventsService) All(ctx context.Context, from uint64) iter.Seq2[*wire.EventLine, error] {
 	return s.read(ctx, &eventReader{service: s, next: from, known: true, page: true})
 }
 
-// Follow reads the log from the event whose seq is from, or from the head if from is [FromHead], and then each new
-// event as it is recorded. After a failed connection, it reconnects and continues without a gap. It checks events in
-// the same way as All. It stops without an error when the ledger is frozen and all events have been read. It stops
-// with an error when ctx is done, when the server refuses the token, or after as many consecutive failures as
-// [Retries] allows.
+// Follow reads the log, starting with the event whose seq is from, or at the head if from is [FromHead], and then
+// yields each new event as it is recorded. After a failed connection, it reconnects and continues without a gap. It
+// checks events in the same way as All. It stops without an error when the ledger is frozen and all events have been
+// read. It stops with an error when ctx is done, when the server refuses the token, or after as many consecutive
+// failures as [Retries] allows.
 func (s *EventsService) Follow(ctx context.Context, from uint64) iter.Seq2[*wire.EventLine, error] {
 	return s.read(ctx, &eventReader{service: s, next: from, known: from != FromHead})
 }
 
-// eventReader reads consecutive events reconnecting as needed.
+// eventReader reads consecutive events, reconnecting as needed.
 type eventReader struct {
 	service *EventsService
 	next    uint64 // seq of the next event

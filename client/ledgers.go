@@ -62,8 +62,8 @@ func (l *Ledger) LiveSummary(ctx context.Context) (*wire.LiveSummary, error) {
 	return answer[wire.LiveSummary](ctx, l.client, get(l.path+"/live", nil))
 }
 
-// Search finds what a text might refer to if it is, for example, a hash, a value from records, or words from a
-// prompt: GET /search.
+// Search finds what a text might refer to: GET /search. The text can be, for example, a hash, a value from
+// records, or words from a prompt.
 func (l *Ledger) Search(ctx context.Context, text string, o *QueryOptions) (*wire.SearchAnswer, error) {
 	q := o.values()
 	q.Set("q", text)
@@ -71,7 +71,7 @@ func (l *Ledger) Search(ctx context.Context, text string, o *QueryOptions) (*wir
 }
 
 // Rates counts records per period, broken down by check results and by drift: GET /rates. If since or until is
-// zero, the log is not limited on that side. step is the length of each period, truncated to whole seconds; if it
+// zero, the range is unbounded on that side. step is the length of each period, truncated to whole seconds; if it
 // is 0, the server chooses the length.
 func (l *Ledger) Rates(ctx context.Context, since, until time.Time, step time.Duration, o *QueryOptions) (*wire.Rates, error) {
 	q := o.values()

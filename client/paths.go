@@ -76,7 +76,7 @@ func (s *PathsService) Validate(ctx context.Context, project, pathID string, v w
 	return s.ledger.write(ctx, change{method: http.MethodPut, path: join("paths", project, pathID, "validation"), body: v, kind: wire.KindPathValidated}.with(o))
 }
 
-// ValidateAll validates many paths of a build or, in a dry run, returns what it would do: POST
+// ValidateAll validates many paths of a build or, in a dry run, reports what it would do: POST
 // /paths/{project}/validations. The call is not repeated after a failure, and its duration is limited only by
 // ctx.
 func (s *PathsService) ValidateAll(ctx context.Context, project string, r wire.PathValidationsRequest) (*wire.PathValidationsResult, error) {

@@ -25,8 +25,8 @@ type WriteOptions struct {
 	// OnMismatch determines what the ledger does with a record whose claims do not match its content: accept or
 	// reject. The default is the ledger's setting.
 	OnMismatch string
-	// Derive makes the server wait for its index and include in the receipt what follows from earlier
-	// events.
+	// Derive makes the server wait for its index and add to the receipt the members that it derives
+	// from earlier events.
 	Derive bool
 	// Minimal omits the event, the proof and the checkpoint from the receipt. It has no effect if the client verifies
 	// receipts.
@@ -119,7 +119,7 @@ func (s *RecordsService) SetState(ctx context.Context, seq uint64, c wire.StateC
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "state"), body: c, kind: wire.KindRecordStateChanged}.with(o))
 }
 
-// ChangeStates sets the state of many records or, in a dry run, returns what it would do: POST /state-changes. The
+// ChangeStates sets the state of many records or, in a dry run, reports what it would do: POST /state-changes. The
 // call is not repeated after a failure, and its duration is limited only by ctx. If the client has keys, it
 // verifies the receipts. If one fails verification, ChangeStates returns a [ReceiptError] together with the
 // answer.
@@ -149,7 +149,7 @@ func (s *RecordsService) Redact(ctx context.Context, seq uint64, reason string, 
 		body: wire.ContentRedaction{Reason: reason}, kind: wire.KindContentRedacted}.with(o))
 }
 
-// RedactAll withdraws the content of many records or, in a dry run, returns what it would do: POST /redactions. The
+// RedactAll withdraws the content of many records or, in a dry run, reports what it would do: POST /redactions. The
 // call is not repeated after a failure, and its duration is limited only by ctx. If the client has keys, it
 // verifies the receipts. If one fails verification, RedactAll returns a [ReceiptError] together with the answer.
 func (s *RecordsService) RedactAll(ctx context.Context, r wire.RedactionRequest) (*wire.RedactionResult, error) {
@@ -174,7 +174,7 @@ type RecordFilter struct {
 	// Clock selects which time Since, Until, and the sort order refer to: recorded, which is the default, or
 	// occurred, which is the record's own timestamp.
 	Clock        string
-	Since, Until time.Time // Since is included, Until is not; zero means no limit
+	Since, Until time.Time // Since is inclusive, Until is exclusive; zero means no limit
 	Events       bool      // include the whole event in each row
 	// Where holds further filters of GET /records, keyed by parameter name: run_id, subject, project, model,
 	// label:NAME, source_id, flag, mismatch, inconsistent, record_seq and topic of notes, chunk_hash, stage:NAME,
@@ -228,7 +228,7 @@ func (s *RecordsService) CompareRuns(ctx context.Context, a, b string, o *StateO
 // GetOptions are the options of [RecordsService.Get].
 type GetOptions struct {
 	QueryOptions
-	Derive bool // include what follows from earlier events
+	Derive bool // include the members that the server derives from earlier events
 }
 
 // Get reads a record or any other event: GET /records/{seq}.

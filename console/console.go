@@ -105,7 +105,7 @@ func compressed(text []byte) []byte {
 }
 
 // ServePage sends the page, compressed if gzip is true. connect lists the origins of identity
-// providers, to which the page may send requests in addition to this server.
+// providers. The page may send requests to them as well as to this server.
 func ServePage(w http.ResponseWriter, r *http.Request, gzip bool, connect ...string) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", strings.Join(append([]string{policy}, connect...), " "))

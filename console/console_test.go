@@ -97,8 +97,8 @@ func TestOtherFilesAreNotFound(t *testing.T) {
 	}
 }
 
-// maxFirstLoad is the maximum size, compressed and in bytes, of the files that a browser must load
-// before the page works.
+// maxFirstLoad is the maximum total size, in bytes after compression, of the files that a browser
+// must load before the page works.
 const maxFirstLoad = 200_000
 
 func TestFirstLoadIsSmall(t *testing.T) {

@@ -13,15 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// This file counts the expected results for the real input in the simplest way.
+// The functions in this file compute the expected results for the real input in the simplest
+// possible way.
 
 // sharedData is a folder with real input that is not part of the repository.
 var sharedData = filepath.Join("..", "..", "shared", "data")
 
-// counted maps sets of labels to values. A key has the format that answer returns.
+// counted maps a set of labels to a value. Each key is a sorted, comma-separated list of labels of
+// the form name=value.
 type counted map[string]float64
 
-// with adds labels to every key.
+// with returns a copy of c with the labels added to every key.
 func (c counted) with(labels ...string) counted {
 	more := make(counted)
 	for own, value := range c {
@@ -182,7 +184,7 @@ func expectedMismatches(t *testing.T) (byField counted, total float64) {
 	return byField, total
 }
 
-// expectedCategories adds up the categories of all builds.
+// expectedCategories returns the number of paths in each category, added up over all builds.
 func expectedCategories(t *testing.T) counted {
 	t.Helper()
 	var builds []struct {

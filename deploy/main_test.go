@@ -1,5 +1,5 @@
-// Package deploy_test checks the rules, the dashboards, the manifests, and the documentation of
-// metrics against a real server.
+// Package deploy_test checks the Prometheus rules, the dashboards, the manifests, and the
+// documentation of the metrics against a real server.
 package deploy_test
 
 import (

@@ -142,8 +142,8 @@ var (
 	image    = regexp.MustCompile(`(?m)^\s*(?:- )?(?:image|imageName|name|FROM):? (\S+/\S+|postgres\S*|haproxy\S*|golang\S*)`)
 )
 
-// Every image is pinned to a version. With a tag such as latest, what runs could change without any
-// change to these files.
+// Every image is pinned to a version. With a tag such as latest, a different version could run
+// without any change to these files.
 func TestImagesArePinned(t *testing.T) {
 	found := 0
 	files := slices.Concat(glob(t, "compose*.yaml"), glob(t, "kubernetes/*.yaml"), glob(t, "kubernetes/*/*.yaml"), []string{"Dockerfile"})

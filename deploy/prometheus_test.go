@@ -25,7 +25,7 @@ import (
 // prometheus is a real Prometheus that scrapes servers.
 type prometheus struct{ url string }
 
-// patience limits each of the three waits for scrapes and rule evaluations.
+// patience is the time limit for each wait for scrapes or rule evaluations.
 const patience = 18 * time.Second
 
 // configure writes a copy of a deployed Prometheus configuration with the addresses of the test's
@@ -223,7 +223,8 @@ func TestPrometheusAnswersWithTheRealNumbers(t *testing.T) {
 	requireDocumentedLabels(t, s)
 }
 
-// Every panel for several servers shows data, and the rules agree with the servers.
+// Every panel of the dashboard for several servers shows data, and the values of the rules agree
+// with the servers.
 func TestPrometheusOfServers(t *testing.T) {
 	program := tool(t, "prometheus")
 	servers := startServers(t)

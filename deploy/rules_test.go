@@ -21,8 +21,8 @@ type rule struct {
 	Annotations map[string]string `yaml:"annotations"`
 }
 
-// readYAML decodes a YAML file into to. The test fails if the file contains fields that the type of
-// to does not have.
+// readYAML decodes a YAML file into the value that to points to. The test fails if the file
+// contains fields that the value's type does not have.
 func readYAML(t *testing.T, path string, to any) {
 	t.Helper()
 	file, err := os.Open(path)

@@ -23,7 +23,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// server is a running server. It was started with an empty data folder.
+// server is a running Colophon server that was started with an empty data folder.
 type server struct {
 	t   *testing.T
 	url string

@@ -19,7 +19,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// standbyPort keeps the standby's socket apart from the primary's, which is in the same folder.
+// standbyPort is the standby's port. It differs from the primary's port because the sockets of both
+// are in the same folder.
 const standbyPort = 5433
 
 // startStandby runs postgres/standby.sh as the user who owns the primary's folder. The standby is

@@ -18,7 +18,7 @@ import (
 )
 
 // walk audits the stored log, and checks that the ledger publishes the size and root that the audit
-// found. It is the oracle of these tests.
+// found. It is the oracle for these tests.
 func walk(t testing.TB, l *ledger.Ledger) error {
 	t.Helper()
 	report, err := examine(l.Reader(), signer(t).Verifier())
@@ -170,9 +170,9 @@ func TestOpenRefusesADamagedEdge(t *testing.T) {
 	}
 }
 
-// An audit reports content that is missing from the store although no event redacted it, and stored
-// redactions by or of an event beyond the head. Such a stored redaction does not prevent a real one
-// from taking effect.
+// An audit reports a record that has lost its reference to stored content although no event
+// redacted it. It also reports a stored redaction if the redacting event or the redacted record
+// lies beyond the head. Such a stored redaction does not prevent a real one from taking effect.
 func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 	rigged := func(t *testing.T) (*ledger.Ledger, *memory.Tamperer) {
 		database := memory.New()

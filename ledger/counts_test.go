@@ -24,8 +24,8 @@ type counted struct {
 	commits  atomic.Int64
 }
 
-// count returns a counter of the given calls on files that match path. It injects pauses of zero
-// length, which have no effect except that they are counted.
+// count returns a counter for the given calls on files that match path. It injects pauses of zero
+// length, whose only effect is that they are counted.
 func count(path string, calls ...string) *faulty.Faults {
 	return faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
 }

@@ -91,9 +91,9 @@ type cut struct {
 	acks      []ledger.Ack
 }
 
-// The power fails before any one write in a series of commits, and the disk keeps none, half, or
-// all of the unsynced data. After the restart, the receipt of every acknowledged event verifies, an
-// audit finds no damage, and the ledger accepts writes.
+// Power cuts are simulated before every change to the file system in a series of commits, with the
+// disk keeping none, half, or all of the unsynced data. After each restart, the receipt of every
+// acknowledged event verifies, an audit finds no damage, and the ledger accepts writes.
 func TestPowerCut(t *testing.T) {
 	files := pebbletest.NewCrashFS()
 	var acks acknowledged
@@ -125,7 +125,7 @@ func TestPowerCut(t *testing.T) {
 	t.Logf("%d power cuts, %d acknowledged events", len(cuts), len(acks.all()))
 }
 
-// openOn opens the ledger on a file system, and creates it if it does not exist.
+// openOn opens the ledger on a file system, creating it if it does not exist.
 func openOn(t testing.TB, files *pebbletest.CrashFS) (storage.Database, *ledger.Ledger, error) {
 	ctx := context.Background()
 	database, err := pebble.Open(ctx, pebble.Config{Dir: "db", FS: files.FS(), Logger: discard(), Fatal: func(msg string) { panic(msg) }})

@@ -1,6 +1,6 @@
 package ledger
 
-// SetMaxPieceUses replaces maxPieceUses until reset is called.
+// SetMaxPieceUses sets maxPieceUses to most until reset is called.
 func SetMaxPieceUses(most int) (reset func()) {
 	before := maxPieceUses
 	maxPieceUses = most

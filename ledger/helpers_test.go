@@ -82,7 +82,8 @@ func submission(t testing.TB, l *ledger.Ledger, r *record.Record, key string) le
 	return s
 }
 
-// post submits a record and verifies the receipt that results from the acknowledgement.
+// post submits a record. Unless the outcome is a replay, it verifies the receipt built from the
+// acknowledgement.
 func post(t testing.TB, l *ledger.Ledger, r *record.Record, key string) ledger.Ack {
 	t.Helper()
 	ack, err := l.Submit(submission(t, l, r, key))

@@ -192,7 +192,7 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	return l, nil
 }
 
-// Reopen opens a ledger of a shared database: for writing if this server holds the lease on the ledger
+// Reopen opens a ledger in a shared database: for writing if this server holds the lease on the ledger
 // (storage.LeasedStore), and otherwise for reading. If the ledger is already open, Reopen first commits
 // the records that it has accepted. Functions that were registered with Ledger.OnCommit remain
 // registered.
@@ -376,7 +376,7 @@ func (h *Host) Create(ctx context.Context, n CreateOptions) (*Ledger, error) {
 	h.creating.Lock()
 	defer h.creating.Unlock()
 	for _, l := range h.Ledgers() {
-		if err := l.store.CheckWritable(ctx); err != nil && !errors.Is(err, storage.ErrNotHeld) { // the ledgers share one database, so any of them shows whether it can be written
+		if err := l.store.CheckWritable(ctx); err != nil && !errors.Is(err, storage.ErrNotHeld) { // the ledgers share one database, so any one of them shows whether it is writable
 			return nil, fmt.Errorf("creating ledger %q: %w", n.Name, err)
 		}
 	}

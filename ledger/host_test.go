@@ -120,7 +120,7 @@ func TestInterruptedCreation(t *testing.T) {
 	})
 }
 
-// raced is a database in which another server creates a ledger between the calls of Ledger and Create.
+// raced is a database in which another server creates a ledger between the calls to Ledger and Create.
 type raced struct {
 	storage.Database
 	created bool

@@ -15,8 +15,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// Create refuses the origin and the keys of another ledger, and RotateKey refuses its keys. This
-// includes retired keys and keys that are staged for the next rotation.
+// Create rejects an origin or a key that belongs to another ledger, and RotateKey rejects such a
+// key. This includes retired keys and keys that are staged for the next rotation.
 func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 	ctx := t.Context()
 	signer := func(seed byte, origin string) *proofs.Signer {
@@ -27,7 +27,8 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 	const origin, other = "log.example/a", "log.example/b"
 	database, keys := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}
 	h := host(t, database, keys)
-	// The key of seed 1 is retired, 2 is the previous key, 3 the current key, and 4 the staged next key.
+	// The key with seed 1 is retired, 2 is the previous key, 3 the current key, and 4 the staged next
+	// key.
 	require.NoError(t, keys.Stage("a", signer(1, origin)))
 	_, err := h.Create(ctx, ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)

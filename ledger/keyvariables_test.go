@@ -70,7 +70,7 @@ func TestKeysFromVariables(t *testing.T) {
 		require.NotContains(t, string(text), two.Secret())
 	}
 
-	// If the database is lost and the key is not, no second log is signed with that key.
+	// If the database is lost but the key is not, no second log is signed with that key.
 	_, err = host(t, memory.New(), keys).Create(ctx, ledger.CreateOptions{Name: "a-b"})
 	require.ErrorIs(t, err, ledger.ErrKeyWithoutLedger)
 	environment[variable] = one.Secret()

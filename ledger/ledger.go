@@ -57,9 +57,9 @@ type Config struct {
 	Signers []*proofs.Signer
 	// Marks stores the high-water mark (spec: High-water mark). If it is nil, no mark is kept.
 	Marks highwater.Store
-	// MarkShown makes a ledger that this server only reads keep a mark too: the checkpoint of the
-	// last head that it published. Open returns highwater.ErrRollback if the stored log does not
-	// extend that checkpoint.
+	// MarkShown also keeps a mark for a ledger that this server only reads: the checkpoint of the
+	// last head that the server published. Open returns highwater.ErrRollback if the stored log
+	// does not extend that checkpoint.
 	MarkShown bool
 	// Creator is the actor of the first event. The default is Anonymous.
 	Creator string
@@ -150,7 +150,7 @@ type Ledger struct {
 	rotating sync.Mutex // held during RotateKey and RetireKey
 
 	standby    bool               // this server only reads the ledger, which then has no sequencer
-	refreshing sync.Mutex         // held during Refresh, and to close a ledger on standby
+	refreshing sync.Mutex         // held during Refresh, and while a ledger on standby is closed
 	refreshes  atomic.Uint64      // number of calls to Refresh that have begun to read
 	refreshed  uint64             // number of the newest call that has succeeded; guarded by refreshing
 	shown      recent.Checkpoints // checkpoints that a ledger on standby has published
@@ -171,7 +171,7 @@ type Head struct {
 
 // Open verifies the stored log (spec: Commits) and starts the sequencer. If the ledger has no
 // entries, Open writes its first event, ledger_created. The error wraps ErrDamaged if the head, the
-// chain tip, the tree edge, and the signature are inconsistent.
+// chain tip, the tree edge, and the signature are not all consistent.
 func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, error) {
 	config = config.withDefaults()
 	info, err := store.Info(ctx)
@@ -222,7 +222,7 @@ func newLedger(store storage.Store, info storage.LedgerInfo, config Config) *Led
 // Name returns the ledger's name, which never changes.
 func (l *Ledger) Name() string { return l.info.Name }
 
-// Info returns the ledger's description at this moment.
+// Info returns the current description of the ledger.
 func (l *Ledger) Info() storage.LedgerInfo {
 	info := l.info
 	info.Frozen = l.queue.isFrozen()

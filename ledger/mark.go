@@ -18,7 +18,7 @@ func markKeeper(l *Ledger) *highwater.Keeper {
 }
 
 // keepMark starts keeping a mark unless the ledger does not sign anything. If the mark shows that
-// the store is not the newest copy, it makes the ledger stop signing.
+// the store is not the newest copy, keepMark makes the ledger stop signing.
 func (l *Ledger) keepMark(ctx context.Context) error {
 	if l.config.Marks == nil || l.signing.refusal != nil {
 		return nil
@@ -42,7 +42,7 @@ func (l *Ledger) keepMark(ctx context.Context) error {
 	return nil
 }
 
-// recoverShown compares the store of a ledger that is only read with the ledger's mark, if it keeps
+// recoverShown checks a ledger that this server only reads against the ledger's mark, if there is
 // one.
 func recoverShown(ctx context.Context, l *Ledger) error {
 	if !l.config.MarkShown || l.config.Marks == nil {
@@ -55,9 +55,9 @@ func recoverShown(ctx context.Context, l *Ledger) error {
 	return nil
 }
 
-// markShown stores the published head of a ledger that is only read as its mark, at most once per
-// highwater.Interval unless last is true. Even a mark that lags behind reveals a rollback to an
-// earlier head.
+// markShown updates the mark of a ledger that this server only reads to the published head, at most
+// once per highwater.Interval unless last is true. Even a mark that lags behind reveals a rollback
+// to an earlier head.
 func markShown(l *Ledger, last bool) {
 	if !l.config.MarkShown || l.config.Marks == nil || !last && time.Since(l.marked) < highwater.Interval {
 		return

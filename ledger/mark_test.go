@@ -28,8 +28,8 @@ func openWithMarks(t testing.TB, s storage.Store, marks highwater.Store) *ledger
 	return open(t, s, c)
 }
 
-// growLedger opens the empty ledger in s, appends events until it has size events, and closes it. It
-// returns a slice that holds the checkpoint of each tree size at that index, and the last mark.
+// growLedger opens the empty ledger in s, appends events until it has size events, and closes it.
+// checkpoints[n] is the checkpoint at tree size n, and mark is the last mark.
 func growLedger(t testing.TB, s storage.Store, size int) (checkpoints [][]byte, mark []byte) {
 	marks := keystore.MarkFiles{Dir: t.TempDir()}
 	l := openWithMarks(t, s, marks)
@@ -126,7 +126,7 @@ func TestMissingMarkIsLogged(t *testing.T) {
 	require.Contains(t, log.String(), "this store could be an older copy")
 }
 
-// brokenMarks is a MarkStore that counts writes and fails them while broken is set.
+// brokenMarks is a highwater.Store that counts writes, and makes them fail while broken is set.
 type brokenMarks struct {
 	keystore.MarkFiles
 	mu             sync.Mutex

@@ -49,7 +49,7 @@ func TestMemberSecretIsKept(t *testing.T) {
 	require.Nil(t, report.Damage)
 }
 
-// If a creation is interrupted after the secret is stored and before the first event is committed,
+// If a creation is interrupted after the secret is stored but before the first event is committed,
 // the secret is kept.
 func TestMemberSecretOfAnInterruptedCreation(t *testing.T) {
 	s := store(t, memory.New())
@@ -99,8 +99,8 @@ func (withoutSettings) Setting(context.Context, string) ([]byte, error) {
 	return nil, storage.ErrNotFound
 }
 
-// A ledger that an earlier version created has no secret. It accepts records, but their events
-// have no payload members.
+// A ledger created by an earlier version has no secret. It accepts records, but their events have
+// no payload members.
 func TestLedgersOfEarlierVersionsHaveNoMembers(t *testing.T) {
 	s := store(t, memory.New())
 	signer := signer(t)

@@ -38,9 +38,9 @@ func ArchiveEntries(ctx context.Context, l *Ledger, a storage.Archived, keep []u
 	return archiver.Archive(ctx, a, keep)
 }
 
-// PublishedLog returns the log up to the published head, for an index. The store has a commit a
-// moment before its head is published. An index that read the store directly could return
-// answers for a size that no proof and no checkpoint covers yet.
+// PublishedLog returns the log up to the published head, for use by an index. A commit reaches the
+// store shortly before its head is published, so an index that read the store directly could return
+// answers for a size that no proof or checkpoint covers yet.
 func (l *Ledger) PublishedLog() PublishedLog { return PublishedLog{l} }
 
 // PublishedLog is the log of a ledger up to its published head.
@@ -56,8 +56,8 @@ func (p PublishedLog) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	return p.ledger.store.Entry(ctx, seq)
 }
 
-// Entries yields the entries from seq from up to the head that is published when the iteration
-// begins.
+// Entries yields the entries starting at seq from and ending at the head that is published when the
+// iteration begins.
 func (p PublishedLog) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
 	return func(yield func(storage.Entry, error) bool) {
 		size := p.ledger.Head().Size

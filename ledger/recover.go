@@ -124,8 +124,8 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 	return nil
 }
 
-// checkExtends returns highwater.ErrRollback if the log at head does not extend the log at the
-// earlier head before.
+// checkExtends returns highwater.ErrRollback if the log at head does not extend the log at before,
+// which is an earlier head.
 func (r reader) checkExtends(ctx context.Context, head, before *Head) error {
 	if head.Size < before.Size {
 		return fmt.Errorf("%w: the ledger had %d events, but the store now has only %d", highwater.ErrRollback, before.Size, head.Size)
@@ -197,8 +197,8 @@ func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 	return nil
 }
 
-// makeMemberSecret stores a random secret, durably, before the first event commits to it. If an
-// interrupted creation has already stored one, makeMemberSecret returns that.
+// makeMemberSecret generates a random secret and stores it durably, before the first event commits
+// to it. If an interrupted creation has already stored one, makeMemberSecret returns that one.
 func makeMemberSecret(ctx context.Context, store storage.Store) (*members.Secret, error) {
 	secret, err := readMemberSecret(ctx, store)
 	if errors.Is(err, storage.ErrNotFound) {

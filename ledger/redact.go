@@ -75,7 +75,7 @@ func (r reader) redactedBy(ctx context.Context, seq uint64) (by uint64, redacted
 // necessary. Each event takes effect on its own, so after an error or the cancellation of ctx,
 // another call can continue the work. Redact skips events without content and records that are
 // already redacted. After each event, it calls done with the number of records in that event. If
-// done returns an error, Redact stops and returns that error. reason and actor are described at
+// done returns an error, Redact stops and returns that error. For reason and actor, see
 // record.NewRedaction and record.EventContext.
 func (l *Ledger) Redact(ctx context.Context, of *seqs.Set, reason, actor string, done func(Ack, int) error) error {
 	var decoder event.Decoder
@@ -103,7 +103,8 @@ func (l *Ledger) Redact(ctx context.Context, of *seqs.Set, reason, actor string,
 	return l.redact(ctx, next, reason, actor, done)
 }
 
-// toRedact returns the content of a record. skip is true if there is nothing to erase.
+// toRedact returns the pieces of content to erase for a record. skip is true if there are none, or
+// if the record is already redacted.
 func (r reader) toRedact(ctx context.Context, d *event.Decoder, seq uint64) (contents []event.Content, skip bool, err error) {
 	if _, skip, err = r.redactedBy(ctx, seq); skip || err != nil {
 		return nil, skip, err

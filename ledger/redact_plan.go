@@ -30,7 +30,7 @@ const MaxListed = 100
 // it.
 type PieceCount struct{ Count, Bytes uint64 }
 
-// EarlierRedaction is an already redacted record and the event that redacted it, both by seq.
+// EarlierRedaction holds the seqs of an already redacted record and of the event that redacted it.
 type EarlierRedaction struct{ Seq, By uint64 }
 
 // PlanRedaction returns what Redact would currently do to a set of records. For each piece of

@@ -125,8 +125,8 @@ func (s *sequencer) commit(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// checkSpace returns an error while disk space is short. It logs only when the shortage begins
-// and when it ends.
+// checkSpace returns an error while disk space is low. It logs only when the shortage begins and
+// when it ends.
 func (s *sequencer) checkSpace(ctx context.Context) error {
 	err := s.store.CheckWritable(ctx)
 	switch short := err != nil; {
@@ -252,8 +252,8 @@ func (s *sequencer) link(next *assembly, at time.Time) {
 	}
 	next.storage.Entries = make([][]byte, 0, len(next.events))
 	next.storage.Contents = make([]storage.Content, 0, contents)
-	// In the arena, each entry follows the prefix byte of its leaf hash, so that both of its
-	// hashes are computed in place.
+	// In the arena, each entry is preceded by the prefix byte of its leaf hash, so that its event
+	// hash and its leaf hash can both be computed in place.
 	arena := make([]byte, 0, room)
 	seq := s.head.Load().Size
 	for i := range next.events {

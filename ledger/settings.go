@@ -37,7 +37,7 @@ const sourcesSetting = "unregistered_sources"
 
 // The values of sourcesSetting (spec: Unregistered sources).
 const (
-	AcceptUnregistered = "accept" // append the set, flagged if any source is registered; the default
+	AcceptUnregistered = "accept" // append the set, and flag it if any source has ever been registered; the default
 	RejectUnregistered = "reject" // refuse the set
 )
 
@@ -84,7 +84,8 @@ func (l *Ledger) Settings() Settings {
 	}
 }
 
-// settings lists the settings of a ledger with their values. The first value is the default.
+// settings maps the name of each setting to its two possible values. The first value is the
+// default.
 var settings = map[string][2]string{
 	logSetting:       {PrivateLog, PublicLog},
 	sourcesSetting:   {AcceptUnregistered, RejectUnregistered},
@@ -125,8 +126,8 @@ func valueOf(name string, second bool) string {
 }
 
 // setSetting durably stores a setting: its second value if second is true, and its first value otherwise.
-// It then stores second in isSecond. If atOnce is true, it updates isSecond before storing the
-// setting, and does not revert it if storing fails.
+// It then stores second in cached. If immediately is true, it updates cached before storing the setting,
+// and does not revert it if storing fails.
 func setSetting(ctx context.Context, l *Ledger, name string, second, immediately bool, cached *atomic.Bool) error {
 	l.setting.Lock()
 	defer l.setting.Unlock()

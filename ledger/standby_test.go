@@ -66,8 +66,9 @@ func (s leasedStore) Commit(ctx context.Context, old storage.Head, b storage.Bat
 	return s.Store.Commit(ctx, old, b)
 }
 
-// sharedHosts opens two hosts on one database with the same keys. The first host creates the ledger
-// default and holds its lease. lost receives the errors that each host passes to Config.Fatal.
+// sharedHosts opens two hosts on one database with the same keys. The first host creates the
+// default ledger and holds its lease. lost receives the errors that each host passes to
+// Config.Fatal.
 func sharedHosts(t *testing.T) (l *sharedDatabase, databases [2]*hostDatabase, hosts [2]*ledger.Host, lost [2]chan error) {
 	l = &sharedDatabase{Database: memory.New()}
 	keys := keystore.KeyFiles{Dir: t.TempDir()}

@@ -29,7 +29,7 @@ type Submission struct {
 	Record  proofs.Hash
 	Refusal func(first uint64) []byte
 	// Refused means that Body logs the refusal of the record. The event does not claim the key, but
-	// if the record already holds the key, it is still replayed.
+	// if the record already holds the key, the outcome is still Replayed.
 	Refused bool
 	// Once means that the key alone identifies the record: if any record holds the key, the
 	// outcome is Replayed, and no refusal is logged.
@@ -53,8 +53,8 @@ type Ack struct {
 	Outcome Outcome
 	// First is the seq of the event that holds the key. It is set only for Replayed and Conflicted.
 	First uint64
-	// Entry is prev_event_hash and body of the appended event or, for Replayed, of event
-	// First.
+	// Entry is prev_event_hash followed by the body: those of the appended event or, for Replayed,
+	// those of the event at First.
 	Entry []byte
 	// The fields from Seq to TimeText describe the appended event: the submitted one or, for
 	// Conflicted, the refusal. They are zero for Replayed.
@@ -144,7 +144,7 @@ func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
 	return Ticket{l, it, b}, nil, nil
 }
 
-// size returns the bytes that the submission adds to a commit.
+// size returns the number of bytes that the submission adds to a commit.
 func (s *Submission) size() int {
 	size := len(s.Body)
 	for _, c := range s.Contents {
@@ -156,7 +156,7 @@ func (s *Submission) size() int {
 	return size
 }
 
-// verbsAhead limits the verbs that AppendVerbs has queued and not yet reported.
+// verbsAhead limits the number of verbs that AppendVerbs has queued but not yet reported.
 const verbsAhead = 1 << 10
 
 // AppendVerbs appends each verb as a separate event, in order, and calls done with each

@@ -24,7 +24,8 @@ func stateChange(t testing.TB, seq uint64, reason string) *record.Verb {
 	return v
 }
 
-// change submits a verb and verifies the receipt that results from the acknowledgement.
+// change submits a verb. Unless the outcome is a replay, it verifies the receipt built from the
+// acknowledgement.
 func change(t testing.TB, l *ledger.Ledger, v *record.Verb, key string) ledger.Ack {
 	t.Helper()
 	s, err := l.PrepareVerb(v, ledger.Anonymous, key)
@@ -129,8 +130,8 @@ func TestOneVerbKeyAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// An audit reports a verb whose digest differs from the digest in the stored claim of its key, as
-// it does for a record.
+// An audit reports a verb whose digest differs from the one in the stored claim for its idempotency
+// key, just as it does for a record.
 func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
 	database := memory.New()
 	s := store(t, database)

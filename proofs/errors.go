@@ -3,7 +3,7 @@ package proofs
 import "errors"
 
 // These are the errors that callers can distinguish. The functions of this package wrap them in
-// errors that state the values concerned.
+// errors that state the values involved.
 var (
 	// ErrRange means that the tree does not have the requested index or size. It is also returned
 	// for a consistency proof from size 0, which RFC 6962 does not define.
@@ -15,14 +15,14 @@ var (
 	// ErrNoProof means that the receipt is minimal, or that the proof file does not include its
 	// entry.
 	ErrNoProof = errors.New("proofs: there is no proof to verify")
-	// ErrWrongKey means that none of the expected keys signed.
+	// ErrWrongKey means that there is no signature from any of the expected keys.
 	ErrWrongKey = errors.New("proofs: not signed by an expected key")
 	// ErrSignature means that a signature that names a known key is invalid.
 	ErrSignature = errors.New("proofs: invalid signature")
 	// ErrRetired means that every known key that signed had been retired at a smaller size.
 	ErrRetired = errors.New("proofs: signed by a retired key")
-	// ErrOrigin means that a known key signed the checkpoint, but that the checkpoint's origin is
-	// that of a different log.
+	// ErrOrigin means that a known key signed the checkpoint, but the checkpoint's origin is that
+	// of a different log.
 	ErrOrigin = errors.New("proofs: checkpoint of another log")
 	// ErrChainLink means that prev_event_hash, event_hash, or leaf_hash does not match the
 	// entries.

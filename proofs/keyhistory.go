@@ -204,8 +204,8 @@ func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkp
 	return checkpoint, nil
 }
 
-// OpenLaterCheckpoint opens a checkpoint of a log that may have grown, so that the history covers only
-// the first known entries. For a checkpoint up to that size, it does the same as
+// OpenLaterCheckpoint opens a checkpoint of a log that may have grown since the history was built,
+// which covers only the first known entries. For a checkpoint up to that size, it does the same as
 // KeyHistory.OpenCheckpoint. A larger checkpoint must be signed by the newest key in the history, by a
 // trusted key that is not in the history yet, or by one of successors; the signature of an older key is
 // not enough. The errors are those of the package-level function OpenCheckpoint.
@@ -296,7 +296,7 @@ type replacedText struct {
 	Handover    string  `json:"handover"`
 }
 
-// MarshalJSON implements json.Marshaler. ParseLogKey reads the text.
+// MarshalJSON implements json.Marshaler. ParseLogKey parses the result.
 func (h *KeyHistory) MarshalJSON() ([]byte, error) {
 	text := logKeyText{Origin: h.Current().Name(), VerifierKey: h.Current().String(), Retired: []replacedText{}}
 	for _, k := range h.ReplacedKeys() {
@@ -323,8 +323,8 @@ type seqChange struct {
 	KeyChange
 }
 
-// replaced reads the changes from one key to the next, of which there are one or two, and returns
-// the later one first.
+// replaced reads the changes, one or two, that replace previous with next. It returns the later one
+// first.
 func (r *reader) replaced(v pyjson.Value, previous, next *Verifier) []seqChange {
 	r.allowOnly(v, "retired", "verifier_key", "replaced_at", "signed_up_to", "handover")
 	var changes []seqChange

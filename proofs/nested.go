@@ -15,8 +15,8 @@ const NestedFormat = "colophon-nested-proof@1"
 
 // NestedProof proves one part of a record, which is either a stage of a run-DAG or a citation in a
 // citation set. A stage is proved by its path to the run's root. The receipt proves the record
-// itself, up to the checkpoint. The proof reveals the record's event, which has no content, and at
-// most the text of this one part (spec: Nested proofs).
+// itself, up to the checkpoint. The proof reveals the record's event, which contains none of the
+// content, and at most the text of this one part (spec: Nested proofs).
 type NestedProof struct {
 	Receipt  *Receipt        // must include its Proof
 	Stage    *NestedStage    // nil if Citation is set

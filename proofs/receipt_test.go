@@ -360,8 +360,8 @@ func TestReceiptSurvivesReformatting(t *testing.T) {
 	}
 }
 
-// If a bit of a receipt is changed or a byte is missing or doubled, the receipt cannot be parsed or
-// verified, unless it is still the same JSON document.
+// If a bit of a receipt is flipped, or a byte is missing or doubled, the receipt cannot be parsed
+// or verified, unless it is still the same JSON document.
 func TestEveryByteOfAReceiptCounts(t *testing.T) {
 	l := newTestLog(t, 3)
 	for seq := range uint64(3) {

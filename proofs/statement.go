@@ -50,10 +50,10 @@ func VerifyBackup(signed []byte, digest Hash, verifiers ...*Verifier) ([]*Verifi
 // (spec: Export manifests).
 type ExportManifest struct {
 	Checkpoint        // origin, tree size, and root of the log
-	Question   string // path relative to the ledger's, with the parameters sorted by name
+	Question   string // path relative to the ledger's path, with the query parameters sorted by name
 	Rows       uint64 // number of rows in the answer
-	// RowsRoot is the RFC 6962 root of the tree whose leaves are the rows, each in the form of its
-	// JSON text in the answer.
+	// RowsRoot is the RFC 6962 root of the tree whose leaves are the rows. Each leaf is the JSON
+	// text of a row exactly as it appears in the answer.
 	RowsRoot Hash
 	// Rest is the SHA-256 of the answer without its rows, as a JSON object with sorted members.
 	Rest Hash

@@ -70,8 +70,8 @@ func (t *tile) add(width uint64, h Hash) (root Hash, full bool) {
 	return h, true
 }
 
-// hashes returns the stored form of the tile when it has the given width. The result shares the
-// tile's memory.
+// hashes returns the stored form of the tile's first width hashes. The result shares the tile's
+// memory.
 func (t *tile) hashes(width uint64) []byte {
 	end := width * HashSize
 	return t.nodes[:end:end]

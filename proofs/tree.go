@@ -133,8 +133,8 @@ type Snapshot struct {
 	size uint64
 	root Hash
 	edge [levels]*tile
-	// folds[k] is the root over the rightmost leaves, as many of them as the sum of the lowest k+1
-	// set bits of size. Proofs need these roots at the tree's incomplete right edge.
+	// folds[k] is the root over the rightmost n leaves, where n has only the lowest k+1 of the bits
+	// that are set in size. Proofs need these roots at the tree's incomplete right edge.
 	folds []Hash
 }
 

@@ -213,8 +213,8 @@ func (r *tlogTree) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return out, nil
 }
 
-// Each root in the compact range is that of the definition, and the size of the tree determines
-// which leaves each subtree has.
+// Each root in the compact range matches the definition, and the size of the tree determines which
+// leaves each subtree has.
 func TestCompactRangeEqualsModel(t *testing.T) {
 	const most = 1100
 	leaves := testLeaves(most)

@@ -11,9 +11,9 @@ import (
 const ArchiveSetting = "archive"
 
 // Archived describes the part of a log that was moved to a published copy. The store no longer has
-// the entries below Below, except for a few that Archive was told to keep, nor the tiles of level 0
-// over them. It still has the tiles of higher levels, which are used to verify what is read from
-// the copy.
+// the entries below Below, except for a few that Archive was told to keep, nor the level-0 tiles
+// that cover them. It still has the tiles of higher levels, which are used to verify what is read
+// from the copy.
 type Archived struct {
 	Below uint64 `json:"below"` // a multiple of TileHashes
 	Place string `json:"place"` // the URL of the copy, without credentials
@@ -57,8 +57,8 @@ func MissingTile(ctx context.Context, log Reader, level uint8, index uint64) err
 	return unlessArchived(ctx, log, ErrNotFound, func(a Archived) bool { return a.CoversTile(level, index) })
 }
 
-// unlessArchived returns err, or an ArchivedError if has reports that the missing item was
-// archived. If the setting cannot be read, it returns that error instead.
+// unlessArchived returns an ArchivedError if has reports that the missing item was archived, and
+// err otherwise. If the setting cannot be read, it returns the error from reading it.
 func unlessArchived(ctx context.Context, log Reader, err error, has func(Archived) bool) error {
 	a, failed := ReadArchived(ctx, log)
 	switch {
@@ -111,10 +111,10 @@ func (e *ArchivedError) Error() string {
 // ArchivedError for archived items.
 type Archiver interface {
 	Store
-	// Archive deletes the entries below a.Below, except for those in keep, deletes the tiles of
-	// level 0 over the archived entries, and stores a. This is one atomic and durable change: if
-	// Archive returns an error, it was made completely or not at all. The caller must have verified
-	// that the copy contains what is deleted. Archive does not delay commits. It returns
+	// Archive deletes the entries below a.Below, except for those in keep, deletes the level-0
+	// tiles that cover the archived entries, and stores a. This is one atomic and durable change:
+	// if Archive returns an error, it was made completely or not at all. The caller must have
+	// verified that the copy contains what is deleted. Archive does not delay commits. It returns
 	// ErrConflict if more entries have already been archived.
 	Archive(ctx context.Context, a Archived, keep []uint64) error
 }

@@ -15,7 +15,7 @@ type KeyChecker interface {
 // LogSummary is the result of a walk over a ledger's log. The walk has already checked that
 // everything that the log names is stored.
 type LogSummary struct {
-	Needs  uint64 // number of pairs of an unredacted record and a piece of content that it names
+	Needs  uint64 // number of pieces of content that unredacted records name, counted once per record
 	Claims uint64 // number of events that claim an idempotency key
 	// Event reads one event of the log again. It is called for only a few keys, unless more
 	// keys of a kind are stored than the log names.

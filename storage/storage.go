@@ -36,7 +36,8 @@ var (
 	// operation. A read may succeed later. If a commit returns ErrUnavailable, the outcome is
 	// unknown.
 	ErrUnavailable = errors.New("storage: the database does not respond")
-	// ErrLogOnly means that the database is a copy of logs, which has no content and no secrets.
+	// ErrLogOnly means that the database is a copy that contains only logs, without content or
+	// secrets.
 	ErrLogOnly = errors.New("storage: the database contains only the log")
 	// ErrFormat means that this build does not know the format of the database.
 	ErrFormat = errors.New("storage: unknown format version")
@@ -148,9 +149,9 @@ type Reader interface {
 	// or ErrNotFound if no event below the head withdrew it.
 	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
 	// Redactions yields all stored redactions in the order of their records, without digests. It
-	// leaves out redactions by commits that come after the call. It does yield a redaction by or of
-	// an event beyond the head, which no commit can have written. The caller must treat such a
-	// redaction as damage.
+	// leaves out redactions by commits that come after the call. It does yield a redaction whose
+	// event or record is beyond the head. No commit can have written it, so the caller must treat
+	// it as damage.
 	Redactions(ctx context.Context) iter.Seq2[Redaction, error]
 	// Key returns the claim of an idempotency key, or ErrNotFound if no event below the head claims
 	// it.
@@ -180,14 +181,14 @@ type Store interface {
 	Commit(ctx context.Context, old Head, b Batch) error
 	// Freeze marks the ledger as frozen, durably. This cannot be undone.
 	Freeze(ctx context.Context) error
-	// SetSetting stores a named value, durably. It replaces an earlier value.
+	// SetSetting durably stores a named value, replacing any earlier one.
 	SetSetting(ctx context.Context, name string, value []byte) error
 	// CheckWritable returns nil if a commit can be attempted, and ErrNoSpace if there is too little
 	// free space.
 	CheckWritable(ctx context.Context) error
 }
 
-// LeasedStore is a Store of a database that several servers may share. Only the server that holds a
+// LeasedStore is a Store in a database that several servers may share. Only the server that holds a
 // ledger's lease can write to it; on any other server, every write returns ErrNotHeld.
 type LeasedStore interface {
 	Store

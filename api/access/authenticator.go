@@ -37,7 +37,7 @@ type Config struct {
 	Dir string
 	// If Shared is not nil, it holds the tokens, and Dir holds none.
 	Shared SharedStore
-	// Rules grant scopes to tokens of issuers and to client certificates.
+	// Rules grant scopes to issuers' tokens and to client certificates.
 	Rules Rules
 	// TrustsAuthority reports whether an authority is still trusted to sign client certificates.
 	// The server asks again on each request, because the handshake that verified the certificate
@@ -121,7 +121,8 @@ type SignInMethods struct {
 	Issuers                        []IssuerRule // the issuers with a ConsoleClientID
 }
 
-// SignInMethods describes the accepted credentials. It returns the zero value if none are required.
+// SignInMethods returns a description of the accepted credentials, or the zero value if none are
+// required.
 func (a *Authenticator) SignInMethods() SignInMethods {
 	if !a.RequiresIdentity() {
 		return SignInMethods{}

@@ -137,7 +137,7 @@ func secured(t *testing.T, b *bench, clients *x509.CertPool) *httptest.Server {
 		w.Header().Set("Actor", identity.Actor)
 	}))
 	server.TLS = &tls.Config{ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: clients}
-	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug) // refused handshakes
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug) // discards the errors of refused handshakes
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return server

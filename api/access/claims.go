@@ -24,7 +24,7 @@ const maxClaimedName = 255
 // names case-insensitively.
 var readByLibrary = [...]string{"iss", "sub", "aud", "exp", "iat", "nbf", "nonce", "at_hash", "_claim_names", "_claim_sources"}
 
-// claims holds the claims of a JWT by their exact names.
+// claims holds the claims of a JWT, keyed by their exact names.
 type claims struct{ document pyjson.Document }
 
 // parseClaims parses the payload of a JWT. It refuses a payload that two parsers could interpret

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If another kind of file replaces the tokens file, no request blocks, no token is accepted,
-// and the log has one line. The original file works again once it is back.
+// If another kind of file replaces the tokens file, no request blocks, no token is accepted, and
+// only one line is logged. The original file works again once it is back.
 func TestOnlyARegularFileHasTokens(t *testing.T) {
 	b := open(t, Rules{})
 	made := b.token("one")

@@ -85,8 +85,8 @@ func with(authorization ...string) *http.Request {
 	return r
 }
 
-// refuses requires that the credentials of a request are invalid, and that the log gives the reason
-// but does not contain the credentials.
+// refuses requires that the credentials of a request are refused as invalid, and that the log gives
+// the reason but does not contain the credentials.
 func (b *bench) refuses(r *http.Request, reason string) {
 	b.t.Helper()
 	before := len(b.log.String())

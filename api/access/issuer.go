@@ -58,8 +58,8 @@ type claimRule struct {
 	grant        Grant
 }
 
-// newIssuer returns the issuer that o configures, which Rules.check must have accepted. Cancelling
-// ctx cancels the issuer's discoveries.
+// newIssuer returns the issuer configured by o, a rule that Rules.check must have accepted.
+// Cancelling ctx cancels the issuer's discoveries.
 func newIssuer(ctx context.Context, o IssuerRule, config Config) *issuer {
 	i := &issuer{config: o, prefix: "oidc:", log: config.Log.With("issuer", o.Issuer), now: config.Now, ctx: ctx, timeout: issuerTimeout}
 	if o.Name != "" {

@@ -24,8 +24,7 @@ import (
 	"colophon/internal/testing/locked"
 )
 
-// answerKeys makes the provider respond to requests for its keys with the text that calling text
-// returns.
+// answerKeys makes the provider answer requests for its keys with the result of calling text.
 func (p *provider) answerKeys(text func() []byte) {
 	p.setAnswer(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == discoverySuffix {

@@ -89,7 +89,7 @@ func (t *issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // is checked against every key.
 const (
 	maxKeys    = 100
-	minRSABits = 2048 // RFC 7518, 3.3
+	minRSABits = 2048 // RFC 7518, section 3.3
 	maxRSABits = 8192
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// How often a server reads shared tokens, and how long it trusts them.
+// These durations determine how often a server checks shared tokens, and how long it trusts them.
 const (
 	// PollEvery is the time between two checks of the shared tokens.
 	PollEvery = 250 * time.Millisecond

@@ -14,9 +14,9 @@ import (
 // is full, a revocation frees that space. Backups leave the file out.
 const ReserveFile = "tokens.reserve"
 
-// Size of the reserve, in bytes, on top of the length of the tokens file. If the disk has no room
-// for mostReserve, the reserve is smaller, but never smaller than leastReserve, which is more than
-// a revocation adds to the file.
+// The reserve is larger than the tokens file by mostReserve bytes or, if the disk lacks room, by
+// fewer, but always by at least leastReserve bytes. leastReserve is more than a revocation adds to
+// the file.
 const (
 	mostReserve  = 64 << 10
 	leastReserve = 4 << 10

@@ -14,8 +14,8 @@ const (
 	ScopeWrite   Scopes = 1 << iota // write: records and the verbs that change their state
 	ScopeRead                       // read: records, queries, counters, and everything that log allows
 	ScopeContent                    // content: content outside the log, which can be private
-	ScopeLog                        // log: events, proofs, receipts, the transparency log
-	ScopeAdmin                      // admin: create, publish and freeze ledgers, erase content
+	ScopeLog                        // log: events, proofs, receipts, and the transparency log
+	ScopeAdmin                      // admin: creating, publishing, and freezing ledgers, and erasing content
 	ScopeMetrics                    // metrics: the server's metrics
 )
 

@@ -120,9 +120,10 @@ func (s Store) ReplaceTokens(text []byte) error {
 const movedTokensFile = "tokens.moved.json"
 
 // MoveTokens moves the tokens of a folder into a shared store that has none yet. If the store
-// already has tokens, MoveTokens only checks that the folder contains no others. It also creates a
-// missing folder then, so that a later call notices if the store has lost its tokens: if the store
-// has no tokens, an existing folder without a tokens file is an error.
+// already has tokens, MoveTokens only checks that the folder contains no others. In that case it
+// also creates the folder if it is missing, so that a later call can detect that the store has lost
+// its tokens: it is an error if the store has no tokens but the folder exists without a tokens
+// file.
 func MoveTokens(dir string, shared SharedStore) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
 	defer cancel()

@@ -250,8 +250,8 @@ func TestTakeOver(t *testing.T) {
 	require.ErrorContains(t, MoveTokens(seen.Dir, v), "has no token file, and the database has no tokens")
 }
 
-// A list that ExportTokens returns for a shared store can be passed to ReplaceTokens of a store in a
-// folder, and vice versa.
+// A list that ExportTokens returns for a shared store can be passed to ReplaceTokens for a store in
+// a folder, and vice versa.
 func TestTextOfTokens(t *testing.T) {
 	shared, folder := Store{Shared: newValues(), Now: time.Now}, Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	for _, s := range []Store{shared, folder} {

@@ -47,8 +47,8 @@ type CreatedToken struct {
 	Token
 	// Text is the token itself. The store keeps only its hash.
 	Text string
-	// First is true if the store was empty before. From now on, every request needs a token or
-	// another credential.
+	// First is true if the store was empty before. If so, every request from now on needs a token
+	// or another credential.
 	First bool
 }
 

@@ -60,7 +60,7 @@ func (d *Digest) UnmarshalText(text []byte) error {
 }
 
 // Token is the stored form of a token, which does not include the token's text. A caller that sends
-// the text acts under Name and has Grants.
+// the text acts as Name and has the scopes in Grants.
 type Token struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"` // unique among tokens that are not revoked

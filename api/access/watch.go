@@ -46,7 +46,7 @@ type knownToken struct {
 
 // tokenView is the server's view of its token store.
 type tokenView interface {
-	// current returns the tokens as of now.
+	// current returns the current tokens.
 	current() *tokenTable
 	// exist reports whether tokens exist or have existed.
 	exist() bool
@@ -80,7 +80,7 @@ func openWatch(config Config) (*watch, error) {
 	return w, nil
 }
 
-// current returns the tokens as of now. It reads the file only if it has changed.
+// current returns the current tokens. It reads the file only if it has changed.
 func (w *watch) current() *tokenTable {
 	if table := w.table.Load(); table.matches(os.Lstat(w.file)) {
 		return table

@@ -21,7 +21,7 @@ type ledgerRow struct {
 	Created     time.Time `json:"created"`
 	Frozen      bool      `json:"frozen"`
 	OnMismatch  string    `json:"on_mismatch"`
-	Log         string    `json:"log"` // is "public" or "private"
+	Log         string    `json:"log"` // "public" or "private"
 	// UnregisteredSources is "accept" or "reject".
 	UnregisteredSources string `json:"unregistered_sources"`
 	// OTLPContent is "keep" or "hashes".
@@ -43,7 +43,7 @@ func describe(c *call.Call, l *ledger.Ledger) ledgerRow {
 	}
 }
 
-// ListLedgers sends the ledgers on which the caller has any scope.
+// ListLedgers sends the list of ledgers on which the caller has at least one scope.
 func (h *Handlers) ListLedgers(c *call.Call) error {
 	if err := c.ParseParameters(); err != nil {
 		return err

@@ -86,7 +86,7 @@ func withProgress(err error, records uint64, what, verb string) error {
 }
 
 // selectRecords returns the records that a request selects, and the tree size at which it selects
-// them. If err is nil, the call holds a turn to read afterwards.
+// them. If err is nil, the call still holds a read turn when selectRecords returns.
 func (h *Handlers) selectRecords(c *call.Call, l *ledger.Ledger, request *record.Selection) (*seqs.Set, uint64, error) {
 	head := l.Head()
 	size := head.Size

@@ -39,7 +39,7 @@ type Handlers struct {
 const (
 	chunkLines = 128       // maximum number of lines that go through the stages together
 	chunkBytes = 256 << 10 // approximate maximum size of these lines, in bytes
-	queued     = 16        // maximum number of chunks between two stages; they form the next commit while one is in progress
+	queued     = 16        // maximum number of chunks that wait between two stages; while a commit is in progress, they accumulate for the next one
 )
 
 // Batch accepts records as NDJSON and answers each line. It reads and writes at the same time
@@ -110,8 +110,8 @@ var chunks = sync.Pool{New: func() any { return new(chunk) }}
 // maxPooledChunk is the size, in bytes, up to which the buffer of a chunk is kept for reuse.
 const maxPooledChunk = 4 * chunkBytes
 
-// newChunk returns an empty chunk whose memory is charged to who. The chunk goes back to the pool
-// when release is called.
+// newChunk returns an empty chunk whose memory is taken from budget and charged to the given
+// holder. The chunk goes back to the pool when release is called.
 func newChunk(budget *limits.Budget, who limits.Holder) *chunk {
 	c := chunks.Get().(*chunk)
 	c.share, c.parsed = limits.MemoryShare{Budget: budget, Who: who}, make(chan struct{})
@@ -400,7 +400,7 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 // result appends the receipt of one line as JSON, and returns the status that the line would
 // have had as a separate request. If the line has a problem, result returns it as the error.
 func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (text []byte, status int, err error) {
-	// If this line panics, the later lines must still be awaited.
+	// If handling this line panics, the later lines must still be awaited.
 	defer func() {
 		if r := recover(); r != nil {
 			err = problem.FromPanic(r)

@@ -49,8 +49,8 @@ func (e *exchange) progress() {
 	}
 }
 
-// drain reads the rest of the body if it is short, and otherwise makes this request the last
-// on its connection. It runs before the handler returns.
+// drain discards the rest of the body if little of it is left; otherwise, it makes this request the
+// last on its connection. It runs before the handler returns.
 func (e *exchange) drain() {
 	_ = e.controller.SetReadDeadline(time.Now().Add(limits.DrainTime))
 	n, err := io.CopyN(io.Discard, e.request.Body, limits.DrainBytes)

@@ -26,7 +26,7 @@ type spool struct {
 	buffer   *call.Buffer // results that come before those in the file
 	file     *os.File     // nil until the memory limit has been reached
 	from, to int64        // offsets of the unread part of the file
-	held     int64        // number of bytes that this spool has taken from all
+	held     int64        // number of bytes that this spool has taken from the shared space
 	err      error        // why nothing more can be written; earlier results can still be read
 	finished bool         // whether the writer has finished
 	broken   bool         // whether the reader has stopped

@@ -55,7 +55,7 @@ const (
 )
 
 // MemoryBytes returns how many bytes of memory the text occupies until it is sent. It returns 0 for
-// a small text, because the operating system takes over a small text immediately.
+// a small text, because the operating system buffers a small text immediately.
 func (r *Buffer) MemoryBytes() int64 {
 	if len(r.Text) <= smallAnswer {
 		return 0

@@ -150,7 +150,7 @@ func (c *Call) Caller() string {
 	return c.Address().String()
 }
 
-// Holder returns the caller as the memory budgets identify it.
+// Holder returns the holder to which the memory budgets charge this request.
 func (c *Call) Holder() limits.Holder {
 	if name := c.Actor(); name != ledger.Anonymous {
 		return limits.Holder{Name: name}
@@ -219,8 +219,8 @@ func (c *Call) BeginWrite() {
 // reads need not pause for it. Until then, the request itself may take turns.
 func (c *Call) EndWrite() { c.writer.EndWrite() }
 
-// YieldTurn yields to other requests if this request's turn has lasted long, and waits for its next turn. Work
-// that can take any amount of time must call it between steps.
+// YieldTurn gives other requests a turn if this request's turn has lasted long, and then waits for the
+// request's next turn. Work that can take any amount of time must call it between steps.
 func (c *Call) YieldTurn() error { return c.writer.Turn.Yield(c.Request().Context(), c.Holder) }
 
 // BeginDecoding must be called before decoding a body for which the request already holds memory. A

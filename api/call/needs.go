@@ -43,8 +43,8 @@ func StaleTokensProblem() *problem.Problem {
 }
 
 // Check returns nil if the identity has the required scopes. Otherwise, it returns an error with
-// status 403. If a single ledger is concerned and the identity has no scope on it, the status is
-// 404, whether or not the ledger exists.
+// status 403. If the scopes are required on a single ledger and the identity has no scope on it,
+// the status is 404, whether or not the ledger exists.
 func (n RequiredScopes) Check(i *access.Identity, name string) error {
 	var has access.Scopes
 	place := "on any ledger"
@@ -73,7 +73,7 @@ func (n RequiredScopes) Check(i *access.Identity, name string) error {
 	return problem.New(http.StatusForbidden, "this request needs the scope %s %s; the credentials grant %s there", missing, place, granted)
 }
 
-// missing names the required scopes that has lacks. It returns "" if none is missing.
+// missing returns the names of the required scopes that are not in has, or "" if none is missing.
 func (n RequiredScopes) missing(has access.Scopes) string {
 	if lacking := n.All &^ has; lacking != 0 {
 		return strings.ReplaceAll(lacking.String(), ",", " and ")

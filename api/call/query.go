@@ -25,7 +25,7 @@ func (c *Call) ParseParameters(known ...Parameter) error {
 		return nil
 	}
 	given, err := url.ParseQuery(c.Request().URL.RawQuery)
-	if err != nil { // given lacks the malformed part
+	if err != nil { // given does not contain the malformed parameters
 		return problem.New(http.StatusBadRequest, "the query is malformed: %v", err)
 	}
 	for name, values := range given {
@@ -80,7 +80,7 @@ func lookup(known []Parameter, name string) *Parameter {
 	return nil
 }
 
-// TextParameter returns a parameter that accepts any non-empty text and stores it in to.
+// TextParameter returns a parameter that accepts any non-empty text and stores it in *to.
 func TextParameter(name string, to *string) Parameter {
 	return Parameter{name: name, set: func(value string) error {
 		*to = value
@@ -88,8 +88,8 @@ func TextParameter(name string, to *string) Parameter {
 	}}
 }
 
-// CountParameter returns a parameter that accepts a number from 0 to 2^64-1 and stores it in to. If
-// given is not nil, *given is set to true when the parameter is present.
+// CountParameter returns a parameter that accepts a number from 0 to 2^64-1 and stores it in *to.
+// If given is not nil, *given is set to true when the parameter is present.
 func CountParameter(name string, to *uint64, given *bool) Parameter {
 	return Parameter{name: name, set: func(value string) error {
 		n, err := query.ParseCount(name, value)
@@ -104,7 +104,7 @@ func CountParameter(name string, to *uint64, given *bool) Parameter {
 }
 
 // LimitParameter returns the parameter limit, the maximum number of rows per page. It accepts a
-// number from 1 to maxPage and stores it in to.
+// number from 1 to maxPage and stores it in *to.
 func LimitParameter(to *int, maxPage int) Parameter {
 	return Parameter{name: "limit", set: func(value string) error {
 		n, err := query.ParseLimit(value, maxPage)

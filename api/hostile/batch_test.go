@@ -80,5 +80,5 @@ func (r *request) compress(d *generator, text []byte) {
 		r.body = gzipped(text)
 		return
 	}
-	r.body = zstdOf(text, pick[byte](d, 0, 0x38, 0x58, 0x68, 0x80, 0xff)) // from 1 KiB to terabytes
+	r.body = zstdOf(text, pick[byte](d, 0, 0x38, 0x58, 0x68, 0x80, 0xff)) // window sizes from 1 KiB to terabytes
 }

@@ -115,7 +115,7 @@ func send(to net.Conn, requests []*request) {
 	}
 }
 
-// read reads the answer to a request with the given method. It skips 100 Continue.
+// read reads the answer to a request with the given method. It skips 100 Continue responses.
 func (c *client) read(method string) *answer {
 	for {
 		response, err := http.ReadResponse(c.reader, &http.Request{Method: method})

@@ -25,7 +25,8 @@ const (
 	linesType   = "application/x-ndjson"
 	problemType = "application/problem+json"
 	streamType  = "text/event-stream"
-	// protobufType is the media type of OTLP. Its failures are OTLP statuses instead of problems.
+	// protobufType is the media type of OTLP. Failed OTLP requests are answered with OTLP statuses
+	// instead of problems.
 	protobufType = "application/x-protobuf"
 )
 
@@ -85,7 +86,7 @@ func newOperation(method, route string, item *openapi3.PathItem, o *openapi3.Ope
 	}
 	for media, content := range o.RequestBody.Value.Content {
 		if media == protobufType {
-			continue // its examples, which are in JSON, are the same
+			continue // its examples are the same as those of the JSON form
 		}
 		op.media, op.body = media, content.Schema.Value
 		for _, name := range slices.Sorted(maps.Keys(content.Examples)) {
@@ -195,7 +196,7 @@ func (c *contract) checkAnswer(op *operation, method string, a *answer) error {
 	return openapi3filter.ValidateResponse(context.Background(), output.SetBodyBytes(a.body))
 }
 
-// flat strips from a schema the allOf wrappers that only add a description.
+// flat returns the schema inside any allOf wrappers that only add a description.
 func flat(s *openapi3.Schema) *openapi3.Schema {
 	for s.Type == nil && len(s.AllOf) == 1 {
 		s = s.AllOf[0].Value

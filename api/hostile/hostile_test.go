@@ -33,7 +33,7 @@ type attacker struct {
 	round       uint64 // number of generators created so far; it gives each generator its own seed
 }
 
-// number returns the number in the environment variable with the given name, or otherwise if the
+// number returns the number in the environment variable with the given name, or fallback if the
 // variable is not set.
 func number(t *testing.T, name string, fallback uint64) uint64 {
 	t.Helper()

@@ -23,7 +23,7 @@ var inside = regexp.MustCompile(strings.Join([]string{
 	regexp.QuoteMeta(os.TempDir()),
 }, "|"))
 
-// problem holds those members of a problem that the checks use.
+// problem holds the members of a problem that the checks use.
 type problem struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail"`

@@ -35,10 +35,10 @@ const (
 
 // above describes a resource of which the server holds more than after the warm-up, or returns ""
 // if there is none. It allows for what additional ledgers need, and for database caches that were
-// not full yet. Requests must not use up anything else.
+// not full yet. Any other growth is a leak.
 func (l level) above(warm level) string {
 	const (
-		spareGoroutines = 8 // goroutines of the databases, and for the measurement itself
+		spareGoroutines = 8 // goroutines that the databases and the measurement itself might start
 		perLedger       = 4 // goroutines
 		spareFiles      = 4 // files that are open for the measurement itself
 		caches          = databaseCache + 2*memTable + indexMemory

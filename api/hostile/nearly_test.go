@@ -119,7 +119,7 @@ func badElement(d *generator, r *request) bool {
 	return true
 }
 
-// parameterOf returns a random parameter of an operation whose location (path or query) is in. It
+// parameterOf returns a random parameter of an operation in the given location, path or query. It
 // returns false if there is none.
 func (d *generator) parameterOf(op *operation, in string) (*openapi3.Parameter, bool) {
 	var list []*openapi3.Parameter

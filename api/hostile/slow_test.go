@@ -44,8 +44,8 @@ const (
 	readersInTurn  = 2 // number of addresses that the slow readers use
 )
 
-// The memory of the server stays within its limits, and writes continue, whatever clients request
-// without reading the answers. If COLOPHON_HOSTILE is set, the test is as large as the documented
+// Whatever clients request without reading the answers, the memory of the server stays within its
+// limits, and writes continue. If COLOPHON_HOSTILE is set, the test is as large as the documented
 // campaign and logs the speed of writes with and without slow readers.
 func TestSlowReadersHoldLittle(t *testing.T) {
 	if os.Getenv("COLOPHON_HOSTILE") != "" {
@@ -79,8 +79,8 @@ func TestSlowReadersHoldLittle(t *testing.T) {
 
 // mostResident is the maximum resident memory, in bytes, of a server that runs with
 // GOMEMLIMIT=1GiB. leastSpeed is the minimum fraction of their speed that writes must keep. With
-// slow readers only, it refers to the speed without other load. With the attack as well, it refers
-// to the speed during the control.
+// only slow readers, they are compared with writes under no other load; with the attack as well,
+// they are compared with writes during the control.
 const (
 	mostResident = 13 << 30 / 10
 	leastSpeed   = 0.7

@@ -23,9 +23,9 @@ type outcome struct {
 	status    int // status of the response; 0 if there was none
 }
 
-// finding describes a kind of answer that is not allowed.
+// finding describes one kind of forbidden answer, and how often it occurred.
 type finding struct {
-	operations map[string]int // number of occurrences for each operation
+	operations map[string]int // number of occurrences per operation
 	first      string         // full description of the first occurrence
 }
 
@@ -33,8 +33,8 @@ func newTally() *tally {
 	return &tally{counts: make(map[outcome]int), tricks: make(map[string]int), findings: make(map[string]*finding)}
 }
 
-// add counts the answer a to the request r, and records a finding if wrong is not nil. before is
-// the previous request on the connection, or nil.
+// add counts the answer a to the request r. If wrong is not nil, it also records a finding. before
+// is the previous request on the connection, or nil.
 func (t *tally) add(r *request, a *answer, wrong error, before *request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -50,7 +50,8 @@ func (t *tally) add(r *request, a *answer, wrong error, before *request) {
 	t.findings[kind].operations[r.op.OperationID]++
 }
 
-// describe returns the description of a finding: the error, the request, and the answer.
+// describe formats a finding for the log of the test: the error, the request, and the answer.
+// before is the previous request on the connection, or nil.
 func describe(r *request, a *answer, wrong error, before *request) string {
 	text := r.text()
 	if r.way.send > 0 {
@@ -86,8 +87,8 @@ func (t *tally) succeeded(operation string) bool {
 	return false
 }
 
-// report returns a table with a row for each operation and class of request. A row shows the number
-// of answers with each status.
+// report returns a table with a row for each operation and class of request. Each row shows how
+// many answers had each status.
 func (t *tally) report() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -106,8 +106,7 @@ func (d *generator) large() string {
 	return strings.Repeat(pick(d, " ", "\n", "\t"), n) + "1"
 }
 
-// wide returns an object with n members, but at most 50,000. The names of the members are similar
-// and in random order.
+// wide returns an object with n members, capped at 50,000, with similar names in random order.
 func (d *generator) wide(n int) string {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -172,8 +171,8 @@ var bodyTricks = []trick{
 	}},
 }
 
-// bent returns a trick that uses bend to change one value of a body, usually a scalar that the
-// contract describes.
+// bent returns a trick that uses bend to change one value of a body, usually a scalar that has a
+// schema.
 func bent(bend func(*generator, *value)) func(*generator, *request) bool {
 	return func(d *generator, r *request) bool {
 		root := d.root(r)

@@ -75,7 +75,7 @@ func (v *value) all() []*value {
 	return list
 }
 
-// one picks a random value for which fit returns true from v and the values nested in it. It
+// one returns a random value, among v and the values nested in it, for which fit returns true. It
 // returns nil if there is none.
 func (v *value) one(r *rand.Rand, fit func(*value) bool) *value {
 	list := slices.DeleteFunc(v.all(), func(w *value) bool { return !fit(w) })

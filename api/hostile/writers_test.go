@@ -24,7 +24,7 @@ const writersEnv = "COLOPHON_HOSTILE_WRITERS"
 
 // writers is a process whose goroutines each post one record after another. It is separate from the
 // attacking process, which uses all the processor time it can get. Otherwise, the time that the
-// writers spend waiting for a core would look like slowness of the server.
+// writers spend waiting for a core would make the server look slow.
 type writers struct {
 	command *exec.Cmd
 	ask     io.WriteCloser
@@ -71,8 +71,8 @@ func (w *writers) written(t *testing.T, goOn bool) int64 {
 	return n
 }
 
-// writeOnly is the main function of the writers' process. The writers start out paused. Each
-// command resumes or pauses them, and is answered with one line on out.
+// writeOnly runs the writers, which are paused at first. Each line of commands resumes or pauses
+// them, and is answered with one line on out.
 func writeOnly(address string, commands io.Reader, out io.Writer) {
 	var written atomic.Int64
 	var refused atomic.Value
@@ -125,7 +125,7 @@ func writeOne(client *http.Client, address string, n int64) error {
 }
 
 // yieldCores lowers this process to the lowest priority, so that it gets only the processor time
-// that the server and the writers leave. Processes that it starts later inherit this priority.
+// that the server and the writers do not use. Processes that it starts later inherit this priority.
 func yieldCores(t *testing.T) {
 	t.Helper()
 	threads, err := filepath.Glob("/proc/self/task/*")

@@ -19,9 +19,9 @@ type TimedBody struct {
 	err             error // error from the last read
 }
 
-// LimitArrivalTime gives the client until patience from now to send the body of r, even if no handler reads it. It
-// returns the request to serve. Over HTTP/1, i becomes the body of that request, and w drains i before it sends the
-// response.
+// LimitArrivalTime requires the client to send the body of r within the duration patience, even if no handler reads
+// it. It returns the request to serve. Over HTTP/1, i becomes the body of that request, and w drains i before it
+// sends the response.
 func (i *TimedBody) LimitArrivalTime(r *http.Request, w *Writer, patience time.Duration) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r

@@ -44,7 +44,7 @@ const (
 func (c *connections) crowded() bool { return 4*c.Regular.InUse() > 3*c.Regular.limit }
 
 // take takes a slot for a connection from the given address. kind is the pool that the slot belongs
-// to, or nil if none is free. who is the holder to release the slot for.
+// to, or nil if none is free. who identifies the client and is passed to kind.Release.
 func (c *connections) take(from net.Addr) (kind *slots, who string) {
 	ip := addressOf(from)
 	who = network(ip).String()
@@ -151,9 +151,9 @@ func (c *connection) Read(p []byte) (int, error) {
 }
 
 // BufferResponse makes the connection send the next response in a single write. body is the length
-// of the response body in bytes. net/http would write the response in pieces of 4 KiB, each of
-// which costs both sides a system call and wakes up the client. BufferResponse must only be called
-// by the goroutine that writes the response.
+// of the response body in bytes. On its own, net/http would write the response in pieces of 4 KiB,
+// each of which costs both sides a system call and wakes up the client. BufferResponse must only be
+// called by the goroutine that writes the response.
 func (c *connection) BufferResponse(body int) {
 	c.gathered, c.body = gatherBuffers.Get().(*[]byte), body
 }

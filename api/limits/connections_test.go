@@ -58,7 +58,7 @@ func TestDeadlinesOfConnections(t *testing.T) {
 	require.Equal(t, time.Unix(1, 0), noted.read)
 }
 
-// An IPv4 address holds a slot as a /32, and an IPv6 address holds a slot as its /64.
+// Slots are counted per /32 for IPv4 addresses, and per /64 for IPv6 addresses.
 func TestNetworks(t *testing.T) {
 	all := newConnections(ServerLimits{Connections: 2})
 	from := func(ip string) bool {

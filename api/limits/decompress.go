@@ -93,8 +93,8 @@ func (d *decompressors) open(body io.Reader) (io.ReadCloser, error) {
 	return &decompressed{resetter: z, pool: &d.pool}, nil
 }
 
-// decompressed returns its decompressor to the pool if the body ended without an error. A
-// decompressor that has failed is not reused.
+// decompressed is a decompressed body. Close returns its decompressor to the pool if the body ended
+// without an error; a decompressor that has failed is not reused.
 type decompressed struct {
 	resetter
 	pool  *sync.Pool

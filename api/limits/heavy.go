@@ -16,7 +16,7 @@ type HeavyWork struct {
 	Cores chan struct{} // holds one token for each write that is decoding
 }
 
-// HeavyMemory is the amount of memory, in bytes, from which a write counts as heavy work.
+// HeavyMemory is the threshold, in bytes of memory, at which a write counts as heavy work.
 const HeavyMemory = 2 << 20
 
 func newHeavyWork(slots int, wait time.Duration) HeavyWork {
@@ -26,8 +26,9 @@ func newHeavyWork(slots int, wait time.Duration) HeavyWork {
 // heavySlot is one request's permission to compute on a core. It belongs to the goroutine of the
 // request. The zero heavySlot is not held.
 //
-// A request takes memory before a slot. It releases its slot before it waits for memory, the
-// index, a commit, or its client. A slot is therefore held only while the request computes.
+// A request reserves memory before it takes a slot. It releases its slot before it waits for
+// memory, the index, a commit, or its client. A slot is therefore held only while the request
+// computes.
 type heavySlot struct {
 	work *HeavyWork // nil while the slot is not held
 }

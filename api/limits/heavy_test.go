@@ -27,7 +27,7 @@ func TestHeavyWorkIsCancelled(t *testing.T) {
 	})
 }
 
-// A free slot or turn is granted even if requests may not wait at all.
+// A free slot or turn is granted even if the maximum wait is zero.
 func TestFreeTokensAreTaken(t *testing.T) {
 	work, redactions := newHeavyWork(1, 0), newTurns(0)
 	for range 100 {

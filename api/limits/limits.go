@@ -12,7 +12,7 @@ import (
 )
 
 // RefusalReason is the reason why a request or a line of a batch was refused, or a client was
-// disconnected. It is the value of a label of the metric colophon_refusals_total.
+// disconnected. It is used as a label value of the metric colophon_refusals_total.
 type RefusalReason string
 
 // The reasons for a refusal. docs/metrics.md explains each of them.
@@ -40,7 +40,7 @@ const (
 var Reasons = [...]RefusalReason{RefusedRate, RefusedAddressRate, RefusedCredentials, RefusedConnections, RefusedBodyMemory, RefusedAnswerMemory, RefusedBatches,
 	RefusedFollowers, RefusedRedactions, RefusedSpool, RefusedSize, RefusedURL, RefusedExpansion, RefusedSlowSender, RefusedSlowReader, RefusedQueue, RefusedHeavy, RefusedDisk}
 
-// RejectedError is the error for a request, or a line of a batch, that is refused.
+// RejectedError is returned when a request, or a line of a batch, is refused.
 type RejectedError struct {
 	Reason RefusalReason // counted in the metrics unless it is empty
 	Status int           // status of the HTTP response
@@ -66,7 +66,7 @@ type Limits struct {
 	Batches     *slots
 	Followers   *slots
 	Scrapes     *slots
-	Requests    *slots // requests over HTTP/2, for each address
+	Requests    *slots // limits concurrent HTTP/2 requests, in total and for each address
 	Redactions  *turns
 	Heavy       HeavyWork
 	// Parsing holds a token for each chunk of a batch that is being parsed. It has one token

@@ -17,18 +17,18 @@ import (
 // time. A zero field means the default. Each limit is a field here and a line in settings, which
 // defines its default and its flag.
 type ServerLimits struct {
-	// RequestRate is the number of requests per second that an identity can make. In addition, its
-	// batches can have the same number of lines per second. A client without credentials is
+	// RequestRate is the number of requests per second that an identity can make. Separately, its
+	// batches can contain the same number of lines per second. A client without credentials is
 	// identified by its address. 0 means unlimited.
 	RequestRate float64 `yaml:"rate-limit"`
 	// AddressRate is the number of requests per second that an address, or a /64 of IPv6, can
 	// make. 0 means unlimited.
 	AddressRate float64 `yaml:"address-rate-limit"`
 	// RateBurst determines how many requests can arrive at once: as many as the rate limit allows
-	// in this time.
+	// within this duration.
 	RateBurst time.Duration `yaml:"rate-burst"`
-	// FailureRate is the number of invalid credentials per second that an address can send
-	// after the first FailureBurst.
+	// FailureRate is the number of invalid credentials per second that an address can send after an
+	// initial burst of FailureBurst.
 	FailureRate float64 `yaml:"failed-auth-limit"`
 	// BadRate is the number of bad requests per second from one address that the server answers
 	// without delay. The server delays its answers to further ones by at most BadHold.
@@ -38,8 +38,8 @@ type ServerLimits struct {
 	// ignores this header in all other requests.
 	TrustedProxies Networks `yaml:"trusted-proxies"`
 
-	// Connections limits the open connections. An address gets at most half of the remaining
-	// ones; a trusted proxy can use all of them.
+	// Connections limits the number of open connections. An address gets at most half of the
+	// remaining ones; a trusted proxy can use all of them.
 	Connections int `yaml:"max-connections"`
 	// BodyMemory limits the memory for bodies of writes. A caller gets at most half of the
 	// remaining memory.
@@ -49,8 +49,8 @@ type ServerLimits struct {
 	AnswerMemory size.Bytes `yaml:"max-answer-memory"`
 	// Wait is the longest time that a request waits for memory, a core, or its turn.
 	Wait time.Duration `yaml:"max-wait"`
-	// Batches limits the batches in progress, and Followers the clients that follow live events.
-	// A caller gets at most half of the remaining ones.
+	// Batches limits the number of batches in progress, and Followers the number of clients that
+	// follow live events. A caller gets at most half of what remains of each.
 	Batches   int `yaml:"max-batches"`
 	Followers int `yaml:"max-followers"`
 
@@ -68,8 +68,8 @@ type ServerLimits struct {
 	// MaxSelected limits how many records the filter of a single redaction or state change can
 	// select.
 	MaxSelected int `yaml:"max-selected"`
-	// MaxLabels, MaxLabelBytes, and MaxValues limit a record: the number of its labels, the
-	// bytes of a label's name and of its value, and the number of its JSON values and member
+	// MaxLabels, MaxLabelBytes, and MaxValues limit a record: the number of its labels, the length
+	// in bytes of a label's name and of its value, and the number of its JSON values and member
 	// names.
 	MaxLabels     int `yaml:"max-labels"`
 	MaxLabelBytes int `yaml:"max-label-bytes"`
@@ -103,7 +103,7 @@ type setting struct {
 	help   string
 }
 
-// settings lists all limits.
+// settings returns the settings of all limits, with pointers to the fields of l.
 func (l *ServerLimits) settings() []setting {
 	return []setting{
 		{"rate-limit", &l.RequestRate, nil, "maximum `number` of requests per second by one identity, and of lines per second in its batches; 0 means no limit"},
@@ -180,8 +180,7 @@ const (
 	answerFactor = 12
 )
 
-// Check returns an error for limits that contradict each other or that no server could
-// enforce.
+// Check returns an error if the limits contradict each other or if no server could enforce them.
 func (l ServerLimits) Check() error {
 	for _, s := range l.settings() {
 		field := reflect.ValueOf(s.field).Elem()

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Budget limits the bytes that requests hold in memory. A caller gets at most half of what is
-// left, so that one caller cannot stall the next. Reads and writes have separate Budgets, so
-// that readers cannot stall writers.
+// Budget limits the bytes that requests hold in memory. A caller gets at most half of the memory
+// that is left, so that one caller cannot stall the next. Reads and writes have separate Budgets,
+// so that readers cannot stall writers.
 type Budget struct {
 	Limit   int64         // bytes
 	wait    time.Duration // longest time that Take waits
 	why     RefusalReason
-	purpose string // what the memory is for, to be named in error messages
+	purpose string // what the memory is used for; named in error messages
 
 	mu      sync.Mutex // guards the fields below
 	taken   int64
@@ -77,7 +77,7 @@ type MemoryShare struct {
 
 // Take adds n bytes to the share. If they are not free, it waits. If that takes longer than
 // ServerLimits.Wait, it returns a 503 RejectedError, and the share keeps what it already holds. A
-// share never exceeds half of the budget: if n bytes would, it silently gets fewer.
+// share never exceeds half of the budget: if n bytes would exceed that, Take silently adds fewer.
 func (s *MemoryShare) Take(ctx context.Context, n int64) error {
 	b := s.Budget
 	if n = min(n, b.Limit/2-s.Bytes); n <= 0 {
@@ -127,8 +127,8 @@ func (w *waiter) await(ctx context.Context) error {
 		"too much memory for %s is in use by this caller or in total (limit %d bytes); nothing was recorded; try again later", b.purpose, b.Limit)
 }
 
-// fits reports whether s can get n more bytes. Its holder gets at most half of what is left. The
-// caller holds mu.
+// fits reports whether s can get n more bytes. Its holder gets at most half of the memory that is
+// left. The caller holds mu.
 func (b *Budget) fits(s *MemoryShare, n int64) bool {
 	left := b.Limit - b.taken
 	if s.Bytes == 0 && b.claimant != nil && b.claimant.share != s {
@@ -218,8 +218,8 @@ func (s *MemoryShare) Shrink(n int64) {
 
 func (s *MemoryShare) Release() { s.Shrink(0) }
 
-// MeteredReader returns a reader of body that adds memory to the share as it reads: MemoryBound of the
-// bytes read. If Take fails, Read returns its error.
+// MeteredReader returns a reader that reads from body and takes memory for what it has read, as
+// estimated by MemoryBound. If Take fails, Read returns the error from Take.
 func (s *MemoryShare) MeteredReader(ctx context.Context, body io.Reader) io.Reader {
 	return meter{ctx, body, s}
 }
@@ -245,8 +245,8 @@ func (m meter) Read(p []byte) (int, error) {
 }
 
 // MemoryBound returns an upper bound on the memory that a part of a body needs while it is
-// processed: BodyCopies times its bytes, and ValueBytes for each value or name. It counts the
-// punctuation that each value or name has in JSON, even inside strings.
+// processed: BodyCopies times its bytes, and ValueBytes for each value or name. It estimates the
+// number of values and names by counting JSON punctuation, even inside strings.
 func MemoryBound(b []byte) int64 {
 	values := 0
 	for _, sign := range [...]string{",", ":", "[", "{"} {

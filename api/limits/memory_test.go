@@ -52,8 +52,8 @@ func TestShares(t *testing.T) {
 	new(MemoryShare).Release()
 }
 
-// A caller gets at most half of what is left. Another caller then gets memory at once, and a caller
-// that is waiting does not delay the others.
+// A caller gets at most half of the memory that is left. Another caller then gets memory at once,
+// and a caller that is waiting does not delay the others.
 func TestCallersShareMemory(t *testing.T) {
 	const size = 10
 	m := budget(100, time.Hour)

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics counts refusals, and the lines of batches that were answered.
+// Metrics counts refusals and answered batch lines.
 type Metrics struct {
 	Refused *prometheus.CounterVec
 	Lines   *prometheus.CounterVec
@@ -38,7 +38,8 @@ func (m Metrics) CountRefusal(why RefusalReason) {
 	}
 }
 
-// CountLines adds to the count of lines of batches. lines maps each status to a number of lines.
+// CountLines adds to the counts of batch lines. lines maps each status to the number of lines that
+// had it.
 func (m Metrics) CountLines(lines map[int]int) {
 	for status, count := range lines {
 		m.Lines.WithLabelValues(strconv.Itoa(status)).Add(float64(count))

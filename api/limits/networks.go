@@ -9,8 +9,8 @@ import (
 // Networks is a list of networks in CIDR notation, separated by commas.
 type Networks []*net.IPNet
 
-// UnmarshalText parses the format written by MarshalText. It also accepts a single address, as a
-// network that contains only that address.
+// UnmarshalText parses the format written by MarshalText. It also accepts a single address, which
+// it treats as a network that contains only that address.
 func (n *Networks) UnmarshalText(text []byte) error {
 	*n = nil
 	if len(text) == 0 {

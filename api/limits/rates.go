@@ -13,8 +13,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// rates holds the token buckets of recently seen identities and addresses, and drops all others. A
-// bucket that was dropped starts full again.
+// rates holds the token buckets of recently seen identities and addresses. The buckets of all
+// others are dropped; a dropped bucket starts full again.
 type rates struct {
 	load ServerLimits
 
@@ -94,7 +94,8 @@ func (r *rates) TakeIdentityToken(name func() string) error {
 	return nil
 }
 
-// spend takes a token and returns 0. If there is none, it returns the time until there will be one.
+// spend takes a token and returns 0. If no token is available, it takes none and returns the time
+// until there will be one.
 func spend(l *rate.Limiter) time.Duration {
 	now := time.Now()
 	r := l.ReserveN(now, 1)
@@ -105,8 +106,8 @@ func spend(l *rate.Limiter) time.Duration {
 	return wait
 }
 
-// LinesPerWait returns how many lines of a batch wait for their tokens at once: as many as the
-// limit allows per second, but at most most.
+// LinesPerWait returns how many lines of a batch wait for their tokens together: the number of
+// lines that the rate limit allows per second, or most if that is smaller.
 func (r *rates) LinesPerWait(most int) int {
 	if perSecond := r.load.RequestRate; perSecond > 0 && perSecond < float64(most) {
 		return max(1, int(perSecond))
@@ -133,7 +134,7 @@ func (r *rates) WaitForLines(ctx context.Context, name string, count int, progre
 	return nil
 }
 
-// CheckLineDebt returns a 429 RejectedError as long as an identity owes tokens for lines (see
+// CheckLineDebt returns a 429 RejectedError if an identity still owes tokens for lines (see
 // ChargeLines).
 func (r *rates) CheckLineDebt(name string) error {
 	if r.load.RequestRate == 0 {
@@ -235,8 +236,8 @@ func AddressExtractor(trusted []*net.IPNet) echo.IPExtractor {
 	return echo.ExtractIPFromXFFHeader(options...)
 }
 
-// RecentMap is a map that keeps recently used entries, at most twice limit. Each time limit
-// different entries have been used, it drops all others and begins counting again.
+// RecentMap is a map that keeps only recently used entries, at most 2*limit of them. Each time
+// limit distinct entries have been used, it drops all the others and starts counting again.
 type RecentMap[K comparable, V any] struct {
 	limit             int
 	Current, previous map[K]V

@@ -9,14 +9,15 @@ import (
 )
 
 // ReadScheduler shares the cores between writes and the requests that record nothing. Go's
-// scheduler has no priorities, so without these turns each step of a commit would wait behind every
-// read that computes.
+// scheduler has no priorities, so without a ReadScheduler each step of a commit would wait behind
+// every read that computes.
 //
-// A read computes in turns. It ends its turn before it waits for memory, the index, or its client.
-// While no write is in progress, as many turns run as there are cores. While a write is in
-// progress, one core is left to writes. After each turn, its core does no reads for as long as the
-// turn took, multiplied by the number of writes in progress beyond the first. Callers take turns in
-// rotation, so that a caller with many requests delays each of the others by one turn.
+// A read computes only while it holds a turn. It ends its turn before it waits for memory, the
+// index, or its client. While no write is in progress, as many turns run as there are cores. While
+// a write is in progress, one core is left to writes. After each turn, its core does no reads for
+// as long as the turn took, multiplied by the number of writes in progress beyond the first.
+// Callers take turns in rotation, so that a caller with many requests delays each of the others by
+// one turn.
 //
 // make hostile shows the effect: during the attack, writes reach 86 % of their usual speed
 // with turns, and 64 % without them (docs/performance.md).
@@ -37,9 +38,9 @@ type ReadScheduler struct {
 }
 
 // mostRest limits how long a core rests after a turn, as a multiple of the duration of the turn.
-// longestRest limits the duration of the rest. A write still counts as in progress until lull after
-// the last write ended, because a client that writes one record after the other pauses for less
-// than that.
+// longestRest limits the duration of the rest. After the last write has ended, a write still counts
+// as in progress for the duration lull, because a client that writes one record after another
+// pauses for less time than that.
 const (
 	mostRest    = 3
 	longestRest = time.Second
@@ -82,8 +83,7 @@ func (t *ReadScheduler) writing(now time.Time) bool {
 	return t.writes.Load() > 0 || now.Sub(t.start)-time.Duration(t.ended.Load()) < lull
 }
 
-// room reports whether one more turn is allowed to run beside those in progress. The caller holds
-// mu.
+// room reports whether another turn may run alongside those in progress. The caller holds mu.
 func (t *ReadScheduler) room(now time.Time) bool {
 	return t.working < max(1, t.cores-1) || t.working < t.cores && !t.writing(now)
 }
@@ -146,7 +146,8 @@ func (t *ReadScheduler) join(who Holder) *readWaiter {
 	return w
 }
 
-// leave ends the wait of a request. It reports whether the request was still waiting for its turn.
+// leave marks a request as no longer waiting. It reports whether the request was still waiting for
+// its turn.
 func (t *ReadScheduler) leave(w *readWaiter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,7 +13,7 @@ type slots struct {
 
 func newSlots(limit int) *slots { return &slots{limit: limit, held: make(map[string]int)} }
 
-// take takes a slot for the holder who, and reports whether one was free.
+// take takes a slot for the given holder, and reports whether one was free.
 func (s *slots) take(who string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,8 +28,8 @@ func (s *slots) TakeShare(who string) bool {
 	return s.add(who, s.limit-s.taken)
 }
 
-// add takes a slot for the holder who, unless none is free or the holder would then have more than
-// most. It reports whether it took one. The caller holds mu.
+// add takes a slot for the given holder, unless no slot is free or the holder already has as many
+// as most allows. It reports whether it took one. The caller holds mu.
 func (s *slots) add(who string, most int) bool {
 	if s.taken >= s.limit || s.held[who] >= most {
 		return false
@@ -39,7 +39,7 @@ func (s *slots) add(who string, most int) bool {
 	return true
 }
 
-// Release returns one slot of the holder who.
+// Release frees one of the slots that the given holder has taken.
 func (s *slots) Release(who string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A holder gets at most half of what is left, and a released slot can be taken again.
+// A holder gets at most half of the free slots, and a released slot can be taken again.
 func TestSlots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 30).Draw(t, "limit")

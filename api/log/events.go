@@ -73,9 +73,9 @@ func (h *Handlers) Events(c *call.Call) error {
 // the entries as they are read from the store.
 const blockMemory = 2 << 20
 
-// sendEvents sends the lines of the events with from <= seq < to, in blocks. It keeps no
-// iterator open while it sends a block, because the iterator would pin memory of the store for
-// as long as the client takes to read.
+// sendEvents sends the lines of the events with from <= seq < to, in blocks. It keeps no iterator
+// open while it sends a block, because the iterator would pin memory in the store for as long as
+// the client takes to read.
 func sendEvents(c *call.Call, l *ledger.Ledger, from, to uint64) error {
 	text := call.NewBuffer()
 	defer text.Release()

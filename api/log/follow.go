@@ -111,7 +111,7 @@ var (
 	errEnding = errors.New("the server is shutting down; connect again with Last-Event-ID")
 )
 
-// Reconnection times for the client, in milliseconds: after a broken connection, and after the
+// Reconnection delays for the client, in milliseconds: after a broken connection, and after the
 // ledger was frozen.
 const (
 	retrySoon  = 2_000

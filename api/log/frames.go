@@ -57,7 +57,7 @@ func newFrames() *frames {
 		blocks: limits.NewRecentMap[position, *block](keptBlocks)}
 }
 
-// at returns the block that begins with the event from, which must be less than head.
+// at returns the block that begins with the event whose seq is from; from must be less than head.
 func (f *frames) at(ctx context.Context, l *ledger.Ledger, from, head uint64) (*block, error) {
 	f.mu.Lock()
 	created := false

@@ -15,7 +15,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// open creates a ledger in memory, and returns it with its database.
+// open creates an in-memory ledger, and returns it with its database.
 func open(t *testing.T) (*ledger.Ledger, *memory.Database) {
 	t.Helper()
 	database := memory.New()

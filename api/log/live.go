@@ -109,7 +109,7 @@ type summary struct {
 
 // summaries caches the latest summary of each ledger, which all clients share.
 type summaries struct {
-	mu       sync.Mutex // guards the map; held while a summary is made
+	mu       sync.Mutex // guards the map; held while a summary is computed
 	byLedger map[string]*summary
 }
 
@@ -161,7 +161,7 @@ func summarise(ctx context.Context, l *ledger.Ledger, head *ledger.Head, counted
 	return &summary{at, data, fmt.Appendf(nil, "id: %d\nevent: head\ndata: %s\n", at.head, data)}, nil
 }
 
-// newest describes the last liveEvents of the first size events, newest first.
+// newest returns descriptions of the last liveEvents of a ledger's first size events, newest first.
 func newest(ctx context.Context, l *ledger.Ledger, size uint64) ([]wire.LiveEvent, error) {
 	list := []wire.LiveEvent{}
 	var decoder event.Decoder

@@ -106,7 +106,8 @@ func unchanged(c *call.Call, body []byte, coding string) bool {
 	return false
 }
 
-// answerBytes sends body with its length, which HEAD requests get too.
+// answerBytes sends body. It sets the Content-Length header, so that responses to HEAD requests
+// have it too.
 func answerBytes(c *call.Call, body []byte) error {
 	if unchanged(c, body, "") {
 		return c.NoContent(http.StatusNotModified)
@@ -115,8 +116,8 @@ func answerBytes(c *call.Call, body []byte) error {
 	return c.AnswerText(http.StatusOK, echo.MIMEOctetStream, body)
 }
 
-// gzipWriters is a pool of writers, because each of them allocates a megabyte. Entries consist
-// mostly of hashes, which no level compresses better than BestSpeed.
+// gzipWriters pools gzip writers, because each of them allocates a megabyte. Entries consist mostly
+// of hashes, which no level compresses better than BestSpeed.
 var gzipWriters = sync.Pool{New: func() any {
 	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {

@@ -31,16 +31,16 @@ type export struct {
 	signal         *Signal
 	items          *items
 	actor          string
-	holder         limits.Holder // holder that the memory of the items is counted for
-	maxChunkMemory int64         // maximum memory of a chunk in bytes, so that it fits in the budget beside the body
+	holder         limits.Holder // caller that the memory of the items is charged to
+	maxChunkMemory int64         // maximum memory of a chunk, in bytes; a chunk and the body must fit in the budget together
 	hashes         bool          // the ledger stores hashes instead of content
 	values         record.Limits
 	labels         genai.LabelLimits
 }
 
-// chunk is a group of items that go through the stages together. At first it holds memory for
-// everything that its items can become. Once they are decoded, it keeps only the memory of its
-// records and messages.
+// chunk is a group of items that go through the stages together. At first it holds the most memory
+// that its items can need. Once they are decoded, it keeps only the memory of its records and
+// messages.
 type chunk struct {
 	items    []item
 	needs    []need             // memory needed by each item, not counting its resource
@@ -69,7 +69,7 @@ type result struct {
 	first string // source and error of the first rejected item
 }
 
-// message returns a text with the number of rejected items and the error of the first one, or "" if
+// message says how many items were rejected, and gives the error of the first one. It returns "" if
 // none were rejected.
 func (r *result) message() string {
 	if r.rejected == 0 {
@@ -174,7 +174,7 @@ func (e *export) parse(c *chunk) {
 				keep += e.items.resourceMemory(resource)
 			}
 		} else if len(c.records) > records {
-			// Of the copies counted in elements, the record keeps only one.
+			// The elements include jsonCopies copies of a JSON text, but the record keeps only one.
 			keep += recordMemory + c.needs[n].text + c.needs[n].elements/jsonCopies
 		}
 	}
@@ -260,7 +260,7 @@ func hashed(text []byte, values record.Limits) ([]byte, error) {
 	return w.B, nil
 }
 
-// enqueueAll enqueues the chunks in order, and then those with the generations made from messages. It
+// enqueueAll enqueues the chunks in order, and then the chunks of generations made from messages. It
 // sends all of them to waiting. After a failure it cancels parsing, and enqueues nothing more. It returns
 // the counts of the items without a record.
 func (e *export) enqueueAll(ctx context.Context, cancel func(), parsed <-chan *chunk, waiting chan<- *chunk) *result {

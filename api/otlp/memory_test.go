@@ -56,7 +56,7 @@ func (e *export) start(t *testing.T, media string, body []byte) (held *limits.Me
 	return held
 }
 
-// jsonOf is like bodyOf, but returns a JSON body with count items, which are created by calling of.
+// jsonOf is like bodyOf, but returns a JSON body with count items. It calls of to create each item.
 func jsonOf(t *testing.T, count int, of func(number int) proto.Message, ownResource bool) []byte {
 	t.Helper()
 	var items []string

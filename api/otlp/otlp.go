@@ -145,7 +145,7 @@ func (h *Handlers) record(c *call.Call, l *ledger.Ledger, signal *Signal, media 
 	if err != nil {
 		return nil, err
 	}
-	// From here on, each chunk takes memory for its own items.
+	// From here on, each chunk reserves memory for its own items.
 	body.ShrinkMemory(items.memory(body.Len()))
 	values := h.Values.WithMemberSecret(l.MemberSecret())
 	e := &export{

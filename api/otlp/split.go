@@ -186,8 +186,9 @@ func objects(v pyjson.Value, pointer string, names []string, f func(e pyjson.Val
 	return nil
 }
 
-// listIn returns the array in v under the first of names that v has, together with its JSON Pointer. If
-// v has none of the names, list is absent and err is nil. pointer is the JSON Pointer of v.
+// listIn returns the array that is a member of v, under the first of the given names that v has,
+// together with its JSON Pointer. If v has none of them, list is absent and err is nil. pointer is the
+// JSON Pointer of v.
 func listIn(v pyjson.Value, pointer string, names []string) (list pyjson.Value, at string, err error) {
 	for _, name := range names {
 		list = v.Member(name)

@@ -41,8 +41,8 @@ type Problem struct {
 	// Receipt is the receipt of the event that records the refusal.
 	Receipt json.RawMessage `json:"receipt,omitempty"`
 
-	// Reason is set if a limit of the server refused the request. Wait is then the time after
-	// which the client can retry.
+	// Reason is set if the request was refused because of one of the server's limits. Wait is then
+	// the time after which the client can retry.
 	Reason limits.RefusalReason `json:"-"`
 	Wait   time.Duration        `json:"-"`
 }
@@ -56,8 +56,8 @@ func (p *Problem) AppendLine(dst []byte) []byte {
 	return line.Bytes()
 }
 
-// Place describes what is wrong at one place in the request. For a failed check, it has the field,
-// the claimed value, and the computed value.
+// Place describes what is wrong at one place in the request. For a failed check, it also gives the
+// field, the claimed value, and the computed value.
 type Place struct {
 	Pointer  string `json:"pointer"`
 	Detail   string `json:"detail"`

@@ -127,7 +127,7 @@ func decodeRetrieval(body []byte) (chunks []rules.Chunk, topK int, err error) {
 }
 
 // RetrievalMemory estimates the memory, in bytes, that the chunks of a request need in addition to
-// their texts. Each chunk is a JSON object, has a hash, and is entered in lookup sets.
+// their texts. Each chunk is a JSON object, has a hash, and is added to lookup sets.
 func RetrievalMemory(body []byte) int64 {
 	const ofChunk = 600
 	return int64(min(bytes.Count(body, []byte("{")), retrieval.MaxChunks)) * ofChunk

@@ -29,9 +29,9 @@ type eventContent struct {
 }
 
 // redactedSince returns the seq of the event that redacted a record, or nil if the record is not
-// redacted. The caller must have read the record's content before, so that redactedSince also finds
-// a redaction that erased the bytes in the meantime. readErr is the error from that read.
-// redactedSince returns it only if there is no redaction.
+// redacted. The caller must read the record's content before it calls redactedSince, so that the
+// call also finds a redaction that erased the bytes in the meantime. readErr is the error from that
+// read. redactedSince returns it only if there is no redaction.
 func redactedSince(ctx context.Context, l *ledger.Ledger, seq uint64, readErr error) (by *uint64, err error) {
 	if by, err = query.RedactedBy(ctx, l.Reader(), seq); by == nil && err == nil {
 		err = readErr

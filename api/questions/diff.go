@@ -16,8 +16,9 @@ import (
 	"colophon/proofs"
 )
 
-// newTextComparer returns a TextComparer for an answer that already holds held bytes of memory. Figures
-// about texts show content, so newTextComparer also forbids caches to store the answer.
+// newTextComparer returns a TextComparer for an answer. held is the memory that the answer already
+// holds, in bytes. Figures about texts reveal content, so newTextComparer also forbids caches to store
+// the answer.
 func (h *Handlers) newTextComparer(c *call.Call, l *ledger.Ledger, held int64) *figures.TextComparer {
 	const copies = 2 // one in the store, one in the answer
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
@@ -25,8 +26,8 @@ func (h *Handlers) newTextComparer(c *call.Call, l *ledger.Ledger, held int64) *
 		Reserve: func(bytes int64) error { return c.BeginAnswer(held + bytes) }}
 }
 
-// newNameFinder returns a NameFinder for an answer. If the caller may read content, the names can show
-// content, so newNameFinder also forbids caches to store the answer.
+// newNameFinder returns a NameFinder for an answer. If the caller may read content, the names can
+// reveal content, so newNameFinder also forbids caches to store the answer.
 func (h *Handlers) newNameFinder(c *call.Call, l *ledger.Ledger) *figures.NameFinder {
 	content := c.RequireScope(access.ScopeContent) == nil
 	if content {
@@ -39,7 +40,7 @@ func (h *Handlers) newNameFinder(c *call.Call, l *ledger.Ledger) *figures.NameFi
 type textLog struct{ logAt }
 
 // RedactedBy returns the seq of the event that redacted a record, or nil if the record is not
-// redacted at present.
+// currently redacted.
 func (l textLog) RedactedBy(ctx context.Context, seq uint64) (*uint64, error) {
 	return query.RedactedBy(ctx, l, seq)
 }

@@ -195,7 +195,7 @@ func (e *export) add(first bool, answer any) error {
 	return err
 }
 
-// row appends one row as a line, and its leaf hash to the tree of rows.
+// row appends one row to the text as a line, and appends the row's leaf hash to the tree of rows.
 func (e *export) row(text []byte) {
 	e.tree.Append(proofs.LeafHash(text))
 	e.tree.TakeDirty() // completed tiles are not needed

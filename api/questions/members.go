@@ -28,8 +28,8 @@ func missingSecret(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-// MemberSecret sends the secret of payload members (spec: Payload members). With it, a caller
-// can test guesses of values, so only callers with the scope content get it.
+// MemberSecret sends the secret of payload members (spec: Payload members). With it, a caller can
+// test guesses about the values, so only callers with the content scope get it.
 func (h *Handlers) MemberSecret(c *call.Call) error {
 	if err := c.ParseParameters(); err != nil {
 		return err

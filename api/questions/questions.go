@@ -113,7 +113,8 @@ func (l logAt) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	return l.Reader().Entry(ctx, seq)
 }
 
-// Redaction returns the seq of the event that redacts a record, or storage.ErrNotFound.
+// Redaction returns the seq of the event that redacts a record, or storage.ErrNotFound if there is
+// none.
 func (l logAt) Redaction(ctx context.Context, seq uint64) (uint64, error) {
 	return l.Reader().Redaction(ctx, seq)
 }

@@ -52,8 +52,8 @@ func (h *Handlers) CompareRerun(c *call.Call) error {
 	return sendAnswer(c, view, answer)
 }
 
-// rerunNames lists the members of a request to compare a re-run, except seq. All of them are
-// members of an IPC record.
+// rerunNames lists the members, apart from seq, that a request to compare a re-run can have. All of
+// them are members of an IPC record.
 var rerunNames = []string{"payload", "input_hash", "payload_schema", "system_prompt", "system_prompt_hash", "output", "output_hash",
 	"model", "temperature", "max_tokens", "seed", "environment"}
 

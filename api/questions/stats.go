@@ -7,7 +7,7 @@ import (
 	"colophon/ledger/index/counters"
 )
 
-// statsAnswer has the counters of a ledger's first as_of events.
+// statsAnswer holds the counters of a ledger's first as_of events.
 type statsAnswer struct {
 	AsOf       uint64            `json:"as_of"`
 	TreeSize   uint64            `json:"tree_size"`

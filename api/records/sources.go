@@ -14,10 +14,10 @@ import (
 	"colophon/ledger/record"
 )
 
-// SourceCheck refuses citation sets that cite unregistered sources, if the ledger has that setting
-// (spec: Unregistered sources). When the first such set arrives, it opens a view of the index at
-// the log's head, so that it knows every registration and revocation that was acknowledged before.
-// Only one goroutine may use it, and it must be closed.
+// SourceCheck refuses citation sets that cite unregistered sources, if the ledger is configured to
+// do so (spec: Unregistered sources). When the first such set arrives, it opens a view of the index
+// at the log's head, so that it knows every registration and revocation that was acknowledged
+// before. Only one goroutine may use it, and it must be closed.
 type SourceCheck struct {
 	shared     *call.ServerState
 	ledger     *ledger.Ledger
@@ -30,7 +30,7 @@ func (h *Handlers) NewSourceCheck(l *ledger.Ledger) *SourceCheck {
 	return &SourceCheck{shared: h.ServerState, ledger: l}
 }
 
-// checkSources checks the sources of one record. It returns the errors of SourceCheck.Check.
+// checkSources calls SourceCheck.Check for a single record, and returns its error.
 func (h *Handlers) checkSources(ctx context.Context, l *ledger.Ledger, r *record.Record, sub *ledger.Submission) error {
 	check := h.NewSourceCheck(l)
 	defer check.Close()

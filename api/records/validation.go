@@ -137,8 +137,8 @@ func (h *Handlers) ValidateSelectedPaths(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, answer)
 }
 
-// planValidations selects the paths that a request applies to at its as_of, and excludes those that
-// have changed since.
+// planValidations selects the paths that a request applies to at its tree size, and excludes those
+// that have changed since then.
 func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest) (answer *wire.PathValidationsResult, err error) {
 	head := l.Head().Size
 	size := head
@@ -188,8 +188,8 @@ func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project strin
 	return answer, nil
 }
 
-// selectPaths looks up the paths of a request in a view. It adds the listed paths to which the
-// request cannot apply to answer.Refused.
+// selectPaths looks up the paths of a request in a view. Listed paths to which the request cannot
+// be applied are added to answer.Refused.
 func selectPaths(c *call.Call, v *index.View, project, build string, request *validationsRequest, answer *wire.PathValidationsResult) (selected []paths.Path, err error) {
 	for _, listed := range request.Paths {
 		p, known, err := paths.Get(v, project, listed.PathID, &build)
@@ -232,8 +232,8 @@ func selectPaths(c *call.Call, v *index.View, project, build string, request *va
 	}
 }
 
-// validate writes the events of a plan in its order. The events share commits. If it fails after
-// some of the events, the error says how many were written.
+// validate writes the events of a plan in the order of its paths. The events share commits. If it
+// fails partway, the error says how many events were written.
 func (h *Handlers) validate(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest, plan *wire.PathValidationsResult) error {
 	changes := func(yield func(*record.Verb) bool) {
 		for _, p := range plan.Paths {

@@ -22,9 +22,9 @@ import (
 // Path validation; Sources; Redactions; Notes). Each request writes one event. A repeated
 // request is recognised only by its Idempotency-Key (spec: Idempotency).
 
-// A caller that has only the scope write is not allowed to read the ledger. Therefore a verb parses
+// A caller that has only the write scope is not allowed to read the ledger. Therefore a verb parses
 // its request before it looks anything up, and gives the same answer for every target to which it
-// does not apply. A request that reveals more than that leaves an event.
+// does not apply. A request that reveals more than that creates an event.
 
 // ChangeState changes the state of an IPC record or a run-DAG.
 func (h *Handlers) ChangeState(c *call.Call) error {

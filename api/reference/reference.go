@@ -1,5 +1,5 @@
-// Package reference provides the page at /docs. The page shows openapi.yaml in RapiDoc, and for every
-// operation a command that readers can paste. Everything is embedded; the page requests nothing from other
+// Package reference provides the page at /docs. The page renders openapi.yaml with RapiDoc, and shows a
+// sample command for every operation. Everything is embedded; the page requests nothing from other
 // servers.
 package reference
 

@@ -96,8 +96,8 @@ func (d document) curl(path, method string, item, operation *yaml.Node) (string,
 	return command, nil
 }
 
-// exampleText renders value, the example of a request body, as text of the media type: indented JSON,
-// or one line for each element of NDJSON. It fails if there is no example.
+// exampleText renders value, the example of a request body, as text of the given media type: indented
+// JSON, or one line for each element of NDJSON. It fails if there is no example.
 func exampleText(media string, value *yaml.Node) (string, error) {
 	if value == nil {
 		return "", fmt.Errorf("a body of %s has no example", media)

@@ -14,8 +14,8 @@ import (
 type Costs struct {
 	Client time.Duration // client's time per record
 
-	// The four fields below are a server's times per record. A ledger can spend Sequence on only one commit at
-	// a time. It spends Index after it has answered.
+	// The next four fields are the server's processor times per record. A ledger spends Sequence on only one
+	// commit at a time, and Index after it has answered.
 	Before   time.Duration // reading, parsing, hashing, checking
 	Sequence time.Duration // chain, tree, claims
 	After    time.Duration // receipt and response

@@ -151,7 +151,8 @@ func NewReceiptVerifier(key string) (*ReceiptVerifier, error) {
 }
 
 // Verify checks that answer is the receipt for the given body of the corpus, that its proof is
-// valid, and that every claim is right. If minimal is true, the receipt has no proof to check.
+// valid, and that every claimed hash is correct. If minimal is true, the receipt has no proof to
+// check.
 func (v *ReceiptVerifier) Verify(answer, body []byte, minimal bool) error {
 	receipt, err := proofs.ParseReceipt(answer)
 	if err != nil {

@@ -175,7 +175,7 @@ func (a appended) verifyAll(ctx context.Context, bodies *corpus.Bodies, samples 
 }
 
 // during makes all clients work for the given time. work does one unit of work, and returns false
-// if the client has no more.
+// if the client has no more work.
 func during[C any](ctx context.Context, time time.Duration, clients []C, work func(C, *load.Result) (bool, error)) (*load.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, time)
 	defer cancel()

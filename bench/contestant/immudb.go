@@ -38,8 +38,8 @@ func openImmudb(config Config) (*immudbLog, error) {
 	return &immudbLog{store: s}, nil
 }
 
-// add commits a transaction with one key. It returns the number of the transaction and the key, and
-// does not wait for the index.
+// add commits a transaction with one key. It returns the transaction number and the key, separated
+// by a space, and does not wait for the index.
 func (l *immudbLog) add(ctx context.Context, body []byte) ([]byte, error) {
 	tx, err := l.store.NewWriteOnlyTx(ctx)
 	if err != nil {
@@ -56,8 +56,8 @@ func (l *immudbLog) add(ctx context.Context, body []byte) ([]byte, error) {
 	return fmt.Appendf(nil, "%d %s", header.ID, key), nil
 }
 
-// verify waits until the transaction in answer is indexed, and checks that its key has the value
-// body.
+// verify waits until the transaction in answer is indexed, and checks that the value stored under
+// its key is body.
 func (l *immudbLog) verify(ctx context.Context, answer, body []byte) error {
 	number, key, _ := bytes.Cut(answer, []byte(" "))
 	id, err := strconv.ParseUint(string(number), 10, 64)

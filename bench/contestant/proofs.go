@@ -72,7 +72,7 @@ func (c Config) proveAll(ctx context.Context, size uint64, newProver func() (pro
 	return p, nil
 }
 
-// proverWork is one prover with its random numbers and its last proof.
+// proverWork holds one prover, its random number generator, and its last proof.
 type proverWork struct {
 	prover prover
 	size   uint64
@@ -128,7 +128,8 @@ func FillColophon(ctx context.Context, config Config) error {
 	return errors.Join(err, n.close())
 }
 
-// MeasureColophonProofs measures the prover of a ledger, with the storage and the caches of the server.
+// MeasureColophonProofs measures the prover of a ledger that uses the same storage and caches as the
+// server.
 func MeasureColophonProofs(ctx context.Context, config Config) (ProofMeasurement, error) {
 	n, err := openNode(ctx, config.Dir, false)
 	if err != nil {

@@ -26,7 +26,7 @@ type Sample struct {
 	Answer []byte
 }
 
-// sampleEvery is the number of records per sample.
+// sampleEvery determines how many answers are sampled: one in every sampleEvery records.
 const sampleEvery = 1021
 
 // AddRequest adds a request for a number of consecutive records. The request was sent at begin and has
@@ -98,7 +98,7 @@ func RunClients[C any](ctx context.Context, clients []C, work func(client C, r *
 	return total, failed
 }
 
-// Target describes how a server receives records.
+// Target describes how records are posted to a server.
 type Target struct {
 	Head   []byte // head of a request, as returned by PostRequestHead
 	Status int    // status of a successful response

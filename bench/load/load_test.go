@@ -77,7 +77,8 @@ func TestOtherStatus(t *testing.T) {
 	require.ErrorContains(t, err, "status 503, want 201: too much")
 }
 
-// echoLines returns a handler that sends what answer returns for a line as soon as the line arrives.
+// echoLines returns a handler that responds to each line as soon as it arrives, with the result of
+// answer.
 func echoLines(answer func(line string) string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()

@@ -1,4 +1,5 @@
-// Package system measures which resources of the machine contestants use, and how fast its disk is.
+// Package system measures the resources of the machine that contestants use, and the speed of its
+// disk.
 package system
 
 import (

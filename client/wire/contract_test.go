@@ -335,8 +335,8 @@ func (c checker) value(at string, ref *openapi3.SchemaRef, t reflect.Type, given
 	return t
 }
 
-// leavesOut checks that the contract does not allow the zero value of t, which omitempty leaves
-// out.
+// leavesOut checks that the contract does not allow the zero value of t, which omitempty would
+// omit.
 func (c checker) leavesOut(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 	c.Helper()
 	zero, has := map[reflect.Kind]any{reflect.String: "", reflect.Bool: false, reflect.Uint64: 0.0, reflect.Int64: 0.0}[t.Kind()]
@@ -356,7 +356,7 @@ var neverEmpty = []string{
 	"ProblemPlace.field", "ProblemPlace.claimed", "ProblemPlace.computed",
 }
 
-// resolve follows references and single-element allOfs, and marks every component on the way as
+// resolve follows references and single-element allOfs, and marks every component along the way as
 // seen.
 func (c checker) resolve(ref *openapi3.SchemaRef) *openapi3.Schema {
 	for {

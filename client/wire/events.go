@@ -216,8 +216,8 @@ type ContentRedactedEvent struct {
 	Seqs   []SeqRange `json:"seqs"`
 }
 
-// SeqRange is the range of events from First to Last, both included. Its JSON is [First,
-// Last], or only First if both are equal.
+// SeqRange is the range of events from First to Last, inclusive. Its JSON is [First, Last], or only
+// First if the two are equal.
 type SeqRange struct{ First, Last uint64 }
 
 // MarshalJSON implements [json.Marshaler].

@@ -33,7 +33,7 @@ func (n *Nullable[T]) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &n.Value)
 }
 
-// Decimal is a number that responses state with six decimal places.
+// Decimal is a number that responses write with six decimal places.
 type Decimal float64
 
 // MarshalJSON implements [json.Marshaler].

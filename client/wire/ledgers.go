@@ -100,7 +100,7 @@ type CheckCount struct {
 
 // Snapshot is a copy of the database that a server has made for a backup.
 type Snapshot struct {
-	Name    string `json:"name"`    // name of its folder, which is inside snapshots in the data folder
+	Name    string `json:"name"`    // name of its folder, which is in the folder snapshots of the data folder
 	Erasing uint64 `json:"erasing"` // number of erased pieces of content that the copy might still contain
 }
 
@@ -153,7 +153,7 @@ type ProducerAnswer struct {
 	Next       string              `json:"next,omitempty"` // cursor of the next page of both gaps and duplicates
 }
 
-// ProducerGap is a range of missing sequence numbers, including both ends.
+// ProducerGap is an inclusive range of missing sequence numbers.
 type ProducerGap struct {
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`

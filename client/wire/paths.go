@@ -26,8 +26,8 @@ type Path struct {
 // hexadecimal digits, or up to 64 if HashVersion is not adr-004. It is nil if the record has no content.
 type PathStatus struct {
 	Validated bool `json:"validated"`
-	// ValidatedBefore is the seq of the event that validated the same content earlier in the same line
-	// of builds, if that validation no longer applies. It is 0 if there is no such event.
+	// ValidatedBefore is the seq of the event that validated the same content earlier in the same
+	// lineage of builds, if that validation no longer applies. It is 0 if there is no such event.
 	ValidatedBefore       uint64  `json:"validated_before,omitempty"`
 	LinksChanged          bool    `json:"links_changed"`
 	ContentFingerprint    *string `json:"content_fingerprint"`

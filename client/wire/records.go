@@ -68,7 +68,7 @@ type Environment struct {
 }
 
 // RunDAG holds the stages of a question-answering run. One of DAG, Inputs and RejectInputs is
-// required. Its texts and free JSON can contain lone surrogates.
+// required. Its texts and free-form JSON can contain lone surrogates.
 type RunDAG struct {
 	CommonMembers
 	DAG             *DAG             `json:"dag,omitempty"`
@@ -271,7 +271,7 @@ type ImportResult struct {
 	Members []ImportedMember `json:"members"`
 }
 
-// ImportedChange is a change of state or a validation that followed from a [NativeLine]. Either Seq or
+// ImportedChange is a change of state or a validation that resulted from a [NativeLine]. Either Seq or
 // Problem is set.
 type ImportedChange struct {
 	Kind    Kind   `json:"kind"`

@@ -54,7 +54,7 @@ const (
 	RunDAGUnknown     RunDAGCause = "unknown"      // stages differ, and at least one run has no dimensions
 )
 
-// CachedRunDAG is the live run-DAG with a cache key.
+// CachedRunDAG is the live run-DAG with a given cache key.
 type CachedRunDAG struct {
 	TreeView
 	RunDAGRow

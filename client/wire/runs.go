@@ -42,7 +42,7 @@ type ComparedRun struct {
 	IPCRecord   *uint64 `json:"ipc_record"`
 	RunDAG      *uint64 `json:"run_dag"`
 	CitationSet *uint64 `json:"citation_set"`
-	// More lists the kinds of which the run has, or might have, further records that are not
+	// More lists the kinds of records of which the run has, or might have, others that are not
 	// compared: earlier ones, and ones that are not live.
 	More []Kind `json:"more"`
 }

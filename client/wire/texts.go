@@ -28,7 +28,7 @@ type UnavailableReason string
 const (
 	TextRedacted  UnavailableReason = "redacted"   // the content of a record has been withdrawn
 	TextNotPosted UnavailableReason = "not_posted" // a record was posted without the text
-	TextLimit     UnavailableReason = "limit"      // earlier rows of the response used up the limit on the work for one response
+	TextLimit     UnavailableReason = "limit"      // earlier rows of the response used up the work allowed for one response
 )
 
 // AttributionTextChanges describes how much each of three texts changed between two runs.
@@ -42,7 +42,7 @@ type AttributionTextChanges struct {
 type EffectTextSummary struct {
 	Pairs       uint64 `json:"pairs"`       // number of pairs that the figures below cover
 	Sample      bool   `json:"sample"`      // the figures cover only the first pairs, and there are more
-	Unavailable uint64 `json:"unavailable"` // number of additional pairs whose texts cannot be read, so that the figures do not cover them
+	Unavailable uint64 `json:"unavailable"` // number of further pairs that the figures do not cover, because their texts cannot be read
 	// Each of the following fields is nil if no pair has that figure.
 	Similarity   *Quartiles `json:"similarity"`
 	LengthChange *Quartiles `json:"length_change"`

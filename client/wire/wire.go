@@ -28,7 +28,7 @@ const (
 // State is the state of an IPC record or a run-DAG. Other events have no state.
 type State string
 
-// The states of a record. Unless the parameter state is any, queries about drift consider only live
+// The states of a record. Unless the state parameter is any, queries about drift consider only live
 // records.
 const (
 	StateLive        State = "live"

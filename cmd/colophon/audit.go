@@ -21,8 +21,8 @@ import (
 	"colophon/proofs/replay"
 )
 
-// auditFlags holds the flags of the audit command, and the server and ledger that its URL argument
-// names.
+// auditFlags holds the flags of the audit command, as well as the server and the ledger that its
+// URL argument names.
 type auditFlags struct {
 	server remote.Options
 	bucket string // URL of the bucket that contains the copy to audit; empty if the URL names a server
@@ -172,8 +172,8 @@ func fetchFrom(s *remote.Server) fetch.Server {
 // overrides it.
 const auditMemory = 352 << 20
 
-// boundAuditMemory sets the memory limit to auditMemory unless GOMEMLIMIT has already set a limit.
-// end removes the limit again.
+// boundAuditMemory sets the Go memory limit to auditMemory unless GOMEMLIMIT has already set one.
+// The returned function removes the limit again.
 func boundAuditMemory() (end func()) {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		return func() {}

@@ -27,7 +27,7 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// These limits of package replay are exceeded by some of the changed answers below.
+// These are limits of package replay. Some of the changed answers below exceed them.
 const (
 	maxAnswer = 16 << 20 // bytes
 	maxValues = 400_000
@@ -45,7 +45,7 @@ type lie struct {
 	change func(answer map[string]any)
 	text   func(string) string
 	status int // HTTP status to send instead of 200
-	// alone gives the lie an audit of its own. It is set if the lie stops the audit or hides
+	// alone requests a separate audit for the lie, because the lie stops the audit or hides
 	// findings about other lies.
 	alone bool
 	// want is a finding that the audit must report. Its Query is the path or, if it ends with a
@@ -362,7 +362,8 @@ func TestAnswersOfALedgerWithoutRecords(t *testing.T) {
 	require.Equal(t, "a row is added", report.Findings[0].Message)
 }
 
-// If the server refuses the audit's queries with 401 or 403, the audit fails without findings.
+// If the server rejects the audit's queries with status 401 or 403, the audit fails and reports no
+// findings.
 func TestAuditsWithoutReadScope(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {

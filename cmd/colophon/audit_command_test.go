@@ -50,8 +50,8 @@ func TestAuditOfASoundLedger(t *testing.T) {
 	require.Empty(t, left, "the audit must remove its temporary folders")
 }
 
-// With --state, each audit continues from the state of the previous one, even if the server changed
-// or failed in the meantime.
+// With --state, each audit continues from the state of the previous one, even if the server has
+// changed or failed in the meantime.
 func TestAuditStateContinues(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
 	state := filepath.Join(t.TempDir(), "state")
@@ -122,7 +122,7 @@ func TestTwoClientsDetectTwoTrees(t *testing.T) {
 	require.Equal(t, uint64(290), *report.Findings[0].Seq)
 }
 
-// audit --follow continues while the ledger is intact, and stops with the first finding.
+// audit --follow continues while the ledger is intact and stops at the first finding.
 func TestAuditFollows(t *testing.T) {
 	w := ledgertest.New(t, 10, 0, 0)
 	fork, front := w.Copy(t), w.Copy(t) // copied before a server starts to change the folder
@@ -199,7 +199,7 @@ func following(ctx context.Context, url, key string) (<-chan auditReport, <-chan
 	return reports, done
 }
 
-// An auditor that has only one of the log's keys finds the other keys before, during, and after a
+// An auditor that knows only one of the log's keys finds the other keys before, during, and after a
 // key rotation.
 func TestAuditFollowsKeys(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)

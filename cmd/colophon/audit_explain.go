@@ -12,7 +12,7 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// explainAudit converts an error of an audit to the error that the command returns. Its message
+// explainAudit turns an error from an audit into the error that the command returns, whose message
 // states what happened and what to do.
 func explainAudit(ctx context.Context, o monitor.Options, err error) error {
 	var state *monitor.StateError
@@ -62,7 +62,7 @@ func explainState(e *monitor.StateError) error {
 	return cli.StateErrorf("--state: %w", e.Err)
 }
 
-// nextAudit returns a clause that states where the next audit will begin.
+// nextAudit returns a clause for error messages that states where the next audit will begin.
 func nextAudit(state string) string {
 	if state == "" {
 		return "the next audit begins at the start of the log; with --state, it would continue from here"

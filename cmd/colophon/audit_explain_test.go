@@ -32,7 +32,7 @@ func TestFindingsGiveAdvice(t *testing.T) {
 	require.Equal(t, "rollback: at size 7: because", (&audit.Damage{Kind: audit.KindRollback, Seq: 7, Message: "because"}).Error())
 }
 
-// The error of an unfinished audit states the cause, and where the next audit begins.
+// The error from an unfinished audit states the cause, and where the next audit begins.
 func TestUnfinishedAuditsSayHowToContinue(t *testing.T) {
 	interrupted, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -31,8 +31,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// forge damages a copy of the ledger's database below the storage package, so that its files still
-// have valid checksums. Methods that sign use the ledger's own key.
+// forge damages a copy of the ledger's database by writing to it beneath the storage package, so
+// that the files still have valid checksums. Methods that sign use the ledger's own key.
 type forge struct {
 	t       testing.TB
 	world   *ledgertest.Ledger
@@ -78,7 +78,7 @@ func (f *forge) flip(seq uint64, at int) {
 	f.put(seq, entry)
 }
 
-// replace replaces the first occurrence of a text in an event with another text.
+// replace replaces the first occurrence of from in an event with to.
 func (f *forge) replace(seq uint64, from, to string) {
 	require.Contains(f.t, string(f.entries[seq]), from)
 	f.put(seq, bytes.Replace(bytes.Clone(f.entries[seq]), []byte(from), []byte(to), 1))
@@ -91,7 +91,7 @@ func (f *forge) tile(level uint8, index uint64, change func([]byte) []byte) {
 	require.NoError(f.t, f.x.SetTile(level, index, change(tile)))
 }
 
-// relink recomputes the link to the previous entry in every entry from the given seq on.
+// relink recomputes the hash of the previous entry in every entry whose seq is at least from.
 func (f *forge) relink(from uint64) {
 	for seq := from; seq < uint64(len(f.entries)); seq++ {
 		prev := proofs.Hash{}
@@ -102,7 +102,7 @@ func (f *forge) relink(from uint64) {
 	}
 }
 
-// sign rebuilds the tiles of the first size entries, and signs their root with the ledger's own
+// sign rebuilds the tiles for the first size entries and signs their root with the ledger's own
 // key.
 func (f *forge) sign(size uint64) {
 	tree, err := proofs.OpenTree(0, nil, nil)
@@ -135,15 +135,15 @@ func (f *forge) root(size uint64) proofs.Hash {
 	return tree.Root()
 }
 
-// rewrite changes text in an event and then recomputes the links, the tiles, and the signature, so that
-// only the event itself is wrong.
+// rewrite replaces from with to in an event and then recomputes the links, the tiles, and the
+// signature, so that only the event itself is wrong.
 func (f *forge) rewrite(seq uint64, from, to string) {
 	f.replace(seq, from, to)
 	f.relink(seq)
 	f.sign(uint64(len(f.entries)))
 }
 
-// reword is like rewrite but, in the event of a verb, also recomputes the digest that covers the
+// reword is like rewrite but, for the event of a verb, also recomputes the digest that covers the
 // text.
 func (f *forge) reword(seq uint64, from, to string) {
 	f.replace(seq, from, to)
@@ -196,8 +196,8 @@ func (f *forge) bodyOf(seq uint64) string {
 	return body[:strings.LastIndex(body, `"seq":`)]
 }
 
-// contentOf returns the digest of one piece of content of the event that has the given name in the
-// test ledger.
+// contentOf returns the digest of one piece of content of the test ledger's event with the given
+// name.
 func (f *forge) contentOf(name, piece string) storage.Hash {
 	var event struct {
 		Record struct {
@@ -210,8 +210,7 @@ func (f *forge) contentOf(name, piece string) storage.Hash {
 	return digest
 }
 
-// keyOf returns the digest of the idempotency key of the event that has the given name in the test
-// ledger.
+// keyOf returns the digest of the idempotency key of the test ledger's event with the given name.
 func (f *forge) keyOf(name string) storage.Hash {
 	var event struct {
 		Record struct {
@@ -224,7 +223,7 @@ func (f *forge) keyOf(name string) storage.Hash {
 	return key
 }
 
-// rawServer serves the stored data without checking it, as a dishonest server could.
+// rawServer serves the stored data without checking it, as a dishonest server might.
 type rawServer struct {
 	store storage.Reader
 	// instead, if not nil, is called first for each request. It returns true if it has sent the
@@ -297,7 +296,8 @@ func (s *rawServer) answer(w http.ResponseWriter, body []byte, err error) {
 	_, _ = w.Write(body)
 }
 
-// tile returns a tile of the requested width or, for an entry bundle, the stored entries.
+// tile returns the bytes of the requested tile: hashes, cut to the requested width, or, for an
+// entry bundle, the stored entries.
 func (s *rawServer) tile(ctx context.Context, path proofs.TilePath) ([]byte, error) {
 	if !path.Entries {
 		tile, err := s.store.Tile(ctx, path.Level, path.Index)

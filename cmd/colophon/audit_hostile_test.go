@@ -121,8 +121,8 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 	}
 }
 
-// The audit distinguishes content that the server reports as erased from content that is missing or
-// forbidden.
+// The audit distinguishes between content that the server reports as erased and content that is
+// missing or forbidden.
 func TestContentThatIsNotServed(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	seq := w.At["other"]
@@ -198,8 +198,8 @@ func packed(members ...[]byte) []byte {
 	return stream.Bytes()
 }
 
-// A compressed tile or bundle can have several gzip members. The audit refuses data after the last
-// entry, and data after a gzip member that is not itself a gzip member.
+// A compressed tile or bundle can have several gzip members. The audit rejects extra data after the
+// last entry, and trailing data that is not itself a gzip member.
 func TestTilesWithTrailingData(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
 	store := openRaw(t, w.Data)

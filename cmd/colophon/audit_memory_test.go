@@ -23,11 +23,11 @@ import (
 	"colophon/ledger"
 )
 
-// childOfAudit is the environment variable that holds the arguments, as a JSON array, of the audit
-// that TestAuditChild runs.
+// childOfAudit is the environment variable that holds the arguments of the audit that
+// TestAuditChild runs, as a JSON array.
 const childOfAudit = "COLOPHON_TEST_AUDIT"
 
-// childMemory is the text in the child's output before its peak memory in KiB.
+// childMemory is the text that precedes the peak memory, in KiB, in the child's output.
 const childMemory = "peak memory: "
 
 // TestAuditChild is not a test. It is the entry point of the child processes that

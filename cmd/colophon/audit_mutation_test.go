@@ -30,8 +30,9 @@ type reportedDamage struct {
 type auditMutation struct {
 	name   string
 	change func(*forge)
-	// fsck, audit, and content are what fsck, audit, and audit --content must report. again is what
-	// an audit must report if it continues from a state that was saved before the mutation.
+	// fsck, audit, and content are what the commands fsck, audit, and audit --content must report.
+	// again is what an audit must report when it continues from a state that was saved before the
+	// mutation.
 	fsck, audit, content, again reportedDamage
 }
 
@@ -75,7 +76,7 @@ func TestMutationsAreNamed(t *testing.T) {
 			}
 			met[m.audit.kind] = true
 			if m.again == (reportedDamage{}) && m.audit != (reportedDamage{}) {
-				return // these mutations are not audited with a state
+				return // for these mutations, no audit continues from a state
 			}
 			again := filepath.Join(t.TempDir(), "state")
 			copyState(t, state, again)
@@ -278,9 +279,9 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 	}
 }
 
-// forkMutations returns forks and rollbacks that are signed with the right key and are therefore valid
-// logs. They can be detected only by fsck, which compares the log with the high-water mark, and by an
-// auditor that has seen the other tree.
+// forkMutations returns mutations that fork the log or roll it back. They are signed with the right
+// key, so the resulting logs are valid. They can be detected only by fsck, which compares the log with
+// the high-water mark, and by an auditor that has seen the other tree.
 func forkMutations(w *ledgertest.Ledger) []auditMutation {
 	at := func(kind audit.DamageKind, seq uint64) reportedDamage { return reportedDamage{kind: kind, seq: seq} }
 	fork := func(from uint64) func(*forge) {
@@ -326,7 +327,7 @@ func timeOf(f *forge, seq uint64) int64 {
 	return microseconds(f.t, event.Time)
 }
 
-// timeText returns the time of an event in the form in which the event contains it.
+// timeText returns the time of an event as the event's JSON contains it.
 func timeText(f *forge, seq uint64) string {
 	_, rest, found := strings.Cut(string(f.entries[seq]), `"time":"`)
 	require.True(f.t, found)
@@ -445,8 +446,8 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 	alone := func(name, event, field, from, to string) auditMutation {
 		return both(name, func(f *forge) { f.rewrite(f.seq(event), from, to) }, check(event, field))
 	}
-	// deep returns a mutation that only audit --content and fsck detect, by comparing the event
-	// with the content.
+	// deep returns a mutation that only fsck and audit --content detect, by comparing the event
+	// with its content.
 	deep := func(name, event, field string, change func(*forge)) auditMutation {
 		m := outsideLog(name, change, check(event, field), check(event, field))
 		m.again = reportedDamage{kind: audit.KindFork, seq: w.At[event]}

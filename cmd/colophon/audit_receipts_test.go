@@ -12,8 +12,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// With --receipts, the audit reports a missing or endless receipt as a finding, just like a wrong
-// answer.
+// With --receipts, a receipt that is missing or never ends is reported as a finding, just like a
+// wrong answer.
 func TestReceiptsThatAreNotServed(t *testing.T) {
 	w := ledgertest.New(t, 110, 0, 0)
 	for _, c := range []struct {

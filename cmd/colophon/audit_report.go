@@ -77,8 +77,8 @@ func newAuditReport(r *monitor.Report) auditReport {
 	return a
 }
 
-// print writes the report as text or, if asJSON is set, as JSON. If lines is set too, the JSON is
-// on a single line.
+// print writes the report as text or, if asJSON is set, as JSON. With both asJSON and lines, the
+// JSON is on a single line.
 func (r auditReport) print(c *cli.Console, asJSON, lines bool) error {
 	switch {
 	case asJSON && lines:
@@ -102,7 +102,7 @@ func (r auditReport) exit() error {
 	return &cli.ExitError{Code: r.Code}
 }
 
-// auditFlagOf maps each optional check to the flag that requests it.
+// auditFlagOf maps each optional check to the flag that enables it.
 var auditFlagOf = map[string]string{monitor.CheckContent: "--content", monitor.CheckAnswers: "--replay-index", monitor.CheckReceipts: "--receipts N"}
 
 func (r auditReport) String() string {

@@ -52,7 +52,8 @@ func auditCommand(ctx context.Context, c *cli.Console, args ...string) int {
 	return exit.Code
 }
 
-// audited runs audit --json on a ledger. It returns the parsed report and the outcome.
+// audited runs audit --json on a ledger. It returns the parsed report and the result of the
+// command.
 func audited(t testing.TB, url, key string, flags ...string) (auditReport, commandResult) {
 	t.Helper()
 	o := commandLine(t.Context(), append([]string{"audit", url, "--key", key, "--json"}, flags...)...)

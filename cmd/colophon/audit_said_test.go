@@ -57,8 +57,8 @@ func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	require.Equal(t, &monitor.LastSuccess{Size: w.Size, Time: first.Time}, again.Skipped[0].Last, "content that failed the check must not be reported as checked")
 }
 
-// A report contains the period that the log covers, the number of failed claims, and the number of
-// records in each state. These totals cover all events, even if the audit checked only some of
+// A report contains the time span that the log covers, the number of failed claims, and the number
+// of records in each state. These totals cover all events, even if the audit checked only some of
 // them.
 func TestReportsHaveTotals(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
@@ -140,8 +140,8 @@ func TestCheckpointsWithinOneAudit(t *testing.T) {
 	}
 }
 
-// The audit refuses a bundle that has more entries than the log, even if it contains all entries of
-// the log.
+// The audit rejects a bundle that has more entries than the log, even if it contains all of the
+// log's entries.
 func TestBundlesWithMoreEntries(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	store := openRaw(t, w.Data)
@@ -167,7 +167,7 @@ func TestBundlesWithMoreEntries(t *testing.T) {
 	require.Equal(t, w.Size, *report.Findings[0].Seq)
 }
 
-// The audit refuses the checkpoint of an empty log, because every log contains the event that
+// The audit rejects the checkpoint of an empty log, because every log contains the event that
 // created its ledger.
 func TestCheckpointsOfEmptyLogs(t *testing.T) {
 	w := ledgertest.New(t, 1, 0, 0)

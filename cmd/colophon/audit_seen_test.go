@@ -17,9 +17,9 @@ import (
 	"colophon/internal/testing/ledgertest"
 )
 
-// seenWorld has three servers of one ledger: log serves the log, grown a longer version of the log,
-// and fork a fork that is as long as grown. If hidden is not empty, they respond with 404 to paths
-// that contain it.
+// seenWorld has three servers of one ledger: log serves the original log, grown serves a longer
+// version of it, and fork serves a fork that is as long as grown. If hidden is set, the servers
+// respond with 404 to every path that contains it.
 type seenWorld struct {
 	*ledgertest.Ledger
 	log, grown, fork string
@@ -61,7 +61,7 @@ func (w *seenWorld) audit(t *testing.T, url, state string, code int) {
 	require.Equal(t, code, o.code, "%s%s", o.stdout, o.stderr)
 }
 
-// auditState holds those members of a state file that the tests read.
+// auditState holds the members of a state file that the tests read.
 type auditState struct {
 	Version      int      `json:"version"`
 	Ledger       string   `json:"ledger"`
@@ -118,8 +118,8 @@ func TestCheckpointsOfDamagedLogsStay(t *testing.T) {
 	})
 }
 
-// A newer checkpoint replaces the saved one once tiles prove that the two are consistent. It
-// replaces all unproved checkpoints once the audit has checked the log up to it.
+// A newer checkpoint replaces the saved one once tiles prove that the two are consistent. Once the
+// audit has checked the log up to the newer checkpoint, it replaces all unproved checkpoints.
 func TestCheckpointsThatAreExtended(t *testing.T) {
 	w := newSeenWorld(t)
 	state := filepath.Join(t.TempDir(), "state")

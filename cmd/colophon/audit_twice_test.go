@@ -19,8 +19,8 @@ import (
 	"colophon/proofs/audit"
 )
 
-// bundleAgain makes s serve the first entry bundle unchanged for the given number of requests. It
-// passes every later request for that bundle to otherwise.
+// bundleAgain makes s serve the first entry bundle unchanged for the first good requests. It passes
+// every later request for that bundle to otherwise.
 func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, []byte)) {
 	var times atomic.Int32
 	s.instead = func(answer http.ResponseWriter, r *http.Request) bool {
@@ -38,7 +38,7 @@ func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, [
 	}
 }
 
-// shortened returns a bundle in which each entry is cut to the given length, in bytes, and then
+// shortened returns a copy of bundle in which each entry is cut to its first kept bytes and
 // followed by end.
 func shortened(bundle []byte, kept int, end string) (short []byte) {
 	entries, _ := proofs.ParseBundle(bundle)
@@ -48,8 +48,8 @@ func shortened(bundle []byte, kept int, end string) (short []byte) {
 	return short
 }
 
-// wrongSecondResponses returns wrong answers to the second request for a bundle, each with the exit code and the
-// position that the audit must report.
+// wrongSecondResponses returns handlers that answer the second request for a bundle wrongly, each with the exit
+// code and the position that the audit must report.
 func wrongSecondResponses(seq uint64) map[string]struct {
 	answer func(http.ResponseWriter, []byte)
 	code   int
@@ -93,8 +93,8 @@ func TestEventsReadAgainMustMatchTheTree(t *testing.T) {
 	}
 }
 
-// requireNamed requires the given exit code and, if it is that of a finding, exactly one finding at
-// seq.
+// requireNamed requires the given exit code. If that is the exit code of a finding, it also
+// requires exactly one finding, at seq.
 func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o commandResult) {
 	t.Helper()
 	require.Equal(t, code, o.code, "%s%s", o.stdout, o.stderr)
@@ -105,8 +105,7 @@ func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o comm
 }
 
 // Once the audit has checked an event that redacts content, it expects the content to be gone, whatever
-// the server returns when the event is read again. Here, the audit has already read the event for a
-// validation.
+// the server returns when the event is read again.
 func TestRedactionsFollowTheWalkedEvent(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	store := openRaw(t, w.Data)
@@ -160,7 +159,7 @@ func TestContentThatBecomesForbidden(t *testing.T) {
 	require.Contains(t, o.stderr, "the content cannot be audited")
 }
 
-// For each piece of content, the audit reads no more bytes than the size that the event states.
+// For each piece of content, the audit reads at most as many bytes as the event states.
 func TestContentIsReadUpToItsSize(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	const maxContent = 64 << 20 // maximum size of a piece of content

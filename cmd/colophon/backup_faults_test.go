@@ -125,8 +125,8 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.BackupNameLayout))...), "the backup is not signed", "the backup that --backup names must be read")
 }
 
-// Two restores into the same folder never run at the same time, and a restore adds nothing to a
-// folder that contains a database.
+// Only one restore at a time can run into a folder, and a restore adds nothing to a folder that
+// already contains a database.
 func TestRestoresDoNotRunAtOnce(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -150,8 +150,8 @@ func TestRestoresDoNotRunAtOnce(t *testing.T) {
 	}
 }
 
-// If several servers start on one folder at the same time, one opens it, and the others report that
-// it is in use.
+// If several servers start on one folder at the same time, one of them opens it, and the others
+// report that it is in use.
 func TestServersStartAtOnce(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	const servers = 4

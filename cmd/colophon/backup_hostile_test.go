@@ -99,8 +99,8 @@ func TestBackupsDoNotRunAtOnce(t *testing.T) {
 	s.backup()
 }
 
-// Every file that a manifest lists must be in the backup folder and must not be larger than the
-// manifest states.
+// Every file that a manifest lists must be in the backup folder and be no larger than the manifest
+// states.
 func TestManifestsNameFilesOfTheBackupOnly(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

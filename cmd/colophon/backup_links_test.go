@@ -17,7 +17,7 @@ import (
 	"colophon/internal/safefile"
 )
 
-// linked is a backup folder that contains one backup, together with a copy of the folder at
+// linked is a backup folder that contains one backup, together with a copy of that folder in
 // outside.
 type linked struct {
 	*stored
@@ -66,8 +66,8 @@ func (l *linked) plant(name string) {
 	require.NoError(l, os.Symlink(filepath.Join(l.outside, name), filepath.Join(l.backups, name)))
 }
 
-// If another user replaces a file or folder with a link before a step of a backup or a restore, the
-// step reads, writes, and removes nothing through the link.
+// If another user replaces a file or folder with a link just before a step of a backup or a
+// restore, the step does not read, write, or remove anything through the link.
 func TestBackupStepsFollowNoLink(t *testing.T) {
 	steps := map[string]func(l *linked) error{
 		"make":  func(l *linked) error { return l.store.CreateFolders() },

@@ -17,8 +17,8 @@ type recordChoice struct {
 	labels, where []string // each element has the form "NAME=VALUE"
 }
 
-// filterFlags lists the flags that select records. The corresponding query parameter has the same
-// name with underscores instead of hyphens.
+// filterFlags lists the flags that select records. Each corresponds to the query parameter of the
+// same name, with underscores instead of hyphens.
 var filterFlags = []struct{ flag, usage string }{
 	{"run-id", "records of this `run`"},
 	{"subject", "citation sets about this `subject`"},

@@ -57,7 +57,7 @@ func TestConnectionErrorsNameTheCause(t *testing.T) {
 	expired := certified(t, ours, []string{"127.0.0.1"}, time.Now().Add(-time.Hour))
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
-	alert, err := net.Listen("tcp", "127.0.0.1:0") // a server that responds to plain HTTP with a TLS alert
+	alert, err := net.Listen("tcp", "127.0.0.1:0") // this server answers plain HTTP with a TLS alert
 	require.NoError(t, err)
 	defer alert.Close()
 	go func() {

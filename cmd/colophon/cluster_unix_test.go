@@ -30,8 +30,8 @@ type cluster struct {
 	posted atomic.Int64 // number of records that the servers acknowledged
 }
 
-// patience is how long the tests wait for the servers to agree. The servers normally need much
-// less.
+// patience is how long the tests wait for the servers to agree. The servers normally agree much
+// sooner.
 const patience = time.Minute
 
 // TestServersOnOneStore runs the tests with several servers that share one PostgreSQL database.
@@ -51,7 +51,7 @@ func TestServersOnOneStore(t *testing.T) {
 	}
 }
 
-// start starts a server on a data folder, and requires that it becomes ready.
+// start starts a server on a data folder and requires that it becomes ready.
 func (c *cluster) start(data string, args ...string) *process {
 	c.Helper()
 	p := startProcess(c.T, data, append([]string{"--store", c.store}, args...)...)
@@ -78,7 +78,7 @@ func (c *cluster) shareKeys(from, to string) {
 	}
 }
 
-// two starts two servers that both have the signing keys. The first one writes to the ledger
+// two starts two servers that both have the signing keys. The first server writes to the ledger
 // "default".
 func (c *cluster) two() (first, second *process) {
 	a, b := filepath.Join(c.TempDir(), "a"), filepath.Join(c.TempDir(), "b")
@@ -120,7 +120,7 @@ func (c *cluster) ask(method, url, body string) (int, http.Header, string) {
 
 var records atomic.Int64
 
-// post posts one record with a new run_id to a ledger through p.
+// post posts one record with a new run_id to a ledger through the server p.
 func (c *cluster) post(p *process, ledger string) (int, http.Header, string) {
 	c.Helper()
 	return c.postRecord(p, ledger, fmt.Sprintf(`{"run_id":"run-%d","payload":{"n":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":16}`, records.Add(1)))
@@ -303,8 +303,8 @@ func noKeyNoLease(c *cluster) {
 	c.requireAll(b, "default")
 }
 
-// A server that does not hold the lease forwards every write to the lease holder, and then shows
-// the write immediately.
+// A server that does not hold the lease forwards every write to the lease holder, and shows the
+// write immediately afterwards.
 func forwarding(c *cluster) {
 	a, b := c.two()
 	require.False(c, c.holds(b, "default"))

@@ -116,7 +116,7 @@ func (e *exportCommand) runTable(command *cobra.Command, args []string) error {
 	return err
 }
 
-// checkTable checks the flags for exporting rows.
+// checkTable checks the flags that export rows.
 func (e *exportCommand) checkTable(args []string) error {
 	switch {
 	case e.file != "":
@@ -135,8 +135,8 @@ func (e *exportCommand) checkTable(args []string) error {
 	return nil
 }
 
-// choice returns either the record numbers or the filters that the command line names. It also
-// checks the other flags of an audit pack.
+// choice returns either the record numbers or the filters given on the command line. It also checks
+// the other flags of an audit pack.
 func (e *exportCommand) choice(flags *pflag.FlagSet, args []string) ([]uint64, map[string]string, error) {
 	switch {
 	case e.file == "":

@@ -163,11 +163,11 @@ func answerOf(url string) (status int, body string) {
 	return response.StatusCode, text.String()
 }
 
-// export does not write a pack if the server's answers cannot be verified.
+// export does not write a pack if it cannot verify the server's answers.
 func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 	url, _ := exportedServer(t)
 	for name, c := range map[string]struct {
-		path     string // suffix of the path of the request whose answer the test changes
+		path     string // suffix of the path of the requests whose answers the test changes
 		old, new string
 		says     string
 	}{
@@ -293,7 +293,7 @@ func TestFilesAreReplacedAtomically(t *testing.T) {
 	require.False(t, pack.IsPack(text))
 }
 
-// prove returns a proof for the requested stage, even if a run has several stages with the same
+// prove returns a proof of the requested stage, even if a run has several stages with the same
 // name.
 func TestProofsAreOfTheRequestedStage(t *testing.T) {
 	url, _ := exportedServer(t)

@@ -77,7 +77,7 @@ func TestBackupsFollowNoLink(t *testing.T) {
 		"not a regular file")
 }
 
-// Commands refuse a data folder if other users can replace files in one of its subfolders.
+// Commands refuse to use a data folder if other users can replace files in one of its subfolders.
 func TestFoldersThatOthersCanChange(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -123,8 +123,7 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 	s.colophon(cli.ExitOK, "fsck", "--data", s.data)
 }
 
-// A command that the administrator runs does not sign with a key that another user has put into the
-// folder.
+// A command that runs as root does not sign with a key that another user has put into the folder.
 func TestKeysOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: only root can give a file to another user")
@@ -182,7 +181,7 @@ func TestLockFilesMustNotBeLinks(t *testing.T) {
 	require.NoFileExists(t, path+"x")
 }
 
-// Commands refuse files that anyone can write to, and a TLS key that anyone can read.
+// Commands refuse to use files that anyone can write to, or a TLS key that anyone can read.
 func TestNamedFilesThatOthersCanChange(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {

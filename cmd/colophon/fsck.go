@@ -149,7 +149,7 @@ type damage struct {
 	text    string // the kind, position, and message in one string
 }
 
-// unreadable converts an error from the storage to damage.
+// unreadable describes an error from the storage as damage.
 func unreadable(err error) *damage {
 	if stray := (*storage.StrayKey)(nil); errors.As(err, &stray) {
 		return strayDamage(stray)
@@ -198,9 +198,9 @@ func checkLedgers(ctx context.Context, c *cli.Console, o fsckOptions, database s
 }
 
 // checkEveryKey reads every key of the database. If a key does not follow from the log of its
-// ledger, the damage is set in the ledger's finding unless that finding already has damage. The
-// error wraps storage.ErrDamaged if a key belongs to no ledger. walked maps the name of each ledger
-// to the report on its log.
+// ledger, checkEveryKey sets the damage in the ledger's finding, unless that finding already has
+// damage. If a key belongs to no ledger, the error wraps storage.ErrDamaged. walked maps the name
+// of each ledger to the report on its log.
 func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Database, findings []finding, walked map[string]*audit.Report) ([]finding, error) {
 	var expected uint64
 	for _, report := range walked {
@@ -228,7 +228,7 @@ func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Databas
 	return findings, err
 }
 
-// strayDamage converts a stray key to damage.
+// strayDamage describes a stray key as damage.
 func strayDamage(s *storage.StrayKey) *damage {
 	message := s.Message + "; copy the folder as it is, and restore it from a backup"
 	position := fmt.Sprintf("at entry %d: ", s.Seq)
@@ -311,9 +311,9 @@ func checkLedger(
 	return found, report, nil
 }
 
-// keysOf returns the trusted keys and their successors, which together verify a stored ledger. If
-// the key in the data folder is newer than the database, older describes that damage, and trusted
-// holds the keys of the log in place of the given ones. Otherwise, older is nil.
+// keysOf returns the keys with which a stored ledger is verified: the trusted keys and their
+// successors. If the key in the data folder is newer than the database, older describes that
+// damage, and trusted holds the keys in the log instead of the given ones. Otherwise, older is nil.
 func keysOf(
 	ctx context.Context, o fsckOptions, store storage.Reader, info storage.LedgerInfo, given []*proofs.Verifier,
 ) (trusted, successors []*proofs.Verifier, older *audit.Damage, err error) {
@@ -372,7 +372,7 @@ func ledgerKeys(c *cli.Console, o fsckOptions, infos []storage.LedgerInfo, info 
 	return []*proofs.Verifier{signer.Verifier()}, nil
 }
 
-// reportFindings prints the finding for each ledger and the damage of the folder as a whole, which
+// reportFindings prints the finding for each ledger and the damage to the folder as a whole, which
 // is nil if the folder can be read. It returns an error with the exit code, or nil if nothing is
 // damaged.
 func reportFindings(c *cli.Console, o fsckOptions, findings []finding, folder *damage) error {
@@ -381,7 +381,7 @@ func reportFindings(c *cli.Console, o fsckOptions, findings []finding, folder *d
 		report := struct {
 			Clean   bool      `json:"clean"`
 			Ledgers []finding `json:"ledgers"`
-			Damage  *damage   `json:"damage,omitempty"` // damage of the folder as a whole
+			Damage  *damage   `json:"damage,omitempty"` // damage to the folder as a whole
 		}{clean, append([]finding{}, findings...), folder}
 		if err := cli.PrintAsJSON(c, report); err != nil {
 			return err

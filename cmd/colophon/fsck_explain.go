@@ -2,8 +2,8 @@ package main
 
 import "colophon/proofs/audit"
 
-// fsckWhatNow returns what to do about a kind of damage. It treats an unknown kind as damage of the
-// folder.
+// fsckWhatNow returns advice for the given kind of damage. It treats an unknown kind as damage to
+// the folder as a whole.
 func fsckWhatNow(kind string) string {
 	switch audit.DamageKind(kind) {
 	case audit.KindRollback, audit.KindFork:

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Like audit, fsck gives advice with each finding.
+// Like audit, fsck gives advice for each finding.
 func TestFsckGivesAdvice(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	for name, c := range map[string]struct {

@@ -212,7 +212,7 @@ func harmless(family, change string) string {
 	return ""
 }
 
-// fsck reports every change to a single key, except harmless ones.
+// fsck reports every change to a single key, except the harmless ones.
 func TestEveryKeyIsChecked(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(data))
@@ -234,7 +234,7 @@ func TestEveryKeyIsChecked(t *testing.T) {
 	for _, family := range []string{"format", "place", "reference", "content", "entry", "head", "info", "claim", "last", "name", "redaction", "setting", "tile", "erasure"} {
 		require.Positive(t, families[family], family)
 	}
-	const most = 4 // expected number of keys tested in each larger family
+	const most = 4 // expected number of keys to test in each larger family
 	dice := rand.New(rand.NewPCG(1, 2))
 	tried, allowed := 0, 0
 	for i, kv := range all {
@@ -298,7 +298,7 @@ func numberOf(t *testing.T, all []pebbletest.KeyValue, name string) uint32 {
 	return 0
 }
 
-// fsck reports keys that were added or removed, and names the kind and the position of the damage.
+// fsck reports keys that were added or removed, with the kind and the position of the damage.
 func TestFsckNamesStrays(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(data))
@@ -410,8 +410,8 @@ func readAll(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// A server does not start if its database hides a ledger, or if the next new ledger would overwrite
-// an existing one.
+// A server does not start if the ledger names in its database do not match its ledgers, or if the
+// next new ledger would overwrite an existing one.
 func TestServeRefusesHiddenLedgers(t *testing.T) {
 	sound := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(sound))

@@ -35,8 +35,7 @@ func smallDisk(t *testing.T, bytes int) string {
 	return dir
 }
 
-// ballast fills the disk so that exactly the given number of bytes stays free. free removes the
-// ballast.
+// ballast fills the disk so that exactly left bytes stay free. free removes the ballast.
 func ballast(t *testing.T, dir string, left int64) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")
@@ -210,7 +209,7 @@ func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
 	s.post(1)
-	const tokens = 150 // enough that revoking them makes the file grow by several blocks
+	const tokens = 150 // enough that revoking them all makes the file grow by several blocks
 	var texts [tokens]string
 	for i := range texts {
 		texts[i] = s.token(s.data, fmt.Sprint("t", i))
@@ -312,7 +311,7 @@ func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 func TestErasingOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 160<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
-	args := []string{"--min-free-space", "1KiB", "--index-wait", "100ms"} // so low that writes fail because the disk is full, and not because the server refuses them
+	args := []string{"--min-free-space", "1KiB", "--index-wait", "100ms"} // low enough that writes fail because the disk is full, not because the server rejects them
 	secret := fmt.Sprintf("%x", sha256.Sum256([]byte("a text that does not compress")))
 	p := startProcess(t, s.data, args...)
 	require.True(t, p.up, "%s", p.output)

@@ -34,8 +34,8 @@ type importOptions struct {
 	retries    int    // number of consecutive failed attempts after which import gives up; an answered line resets the count
 	maxLine    size.Bytes
 
-	// The fields below describe files written by other systems. They are empty if the files already
-	// have the format of a batch.
+	// The fields below describe files written by other systems. They are empty if the files are
+	// already in the batch format.
 	format, zone, project, subject, report string
 	dryRun                                 bool
 	kind                                   string // kind of the records if the lines themselves do not name it
@@ -187,8 +187,8 @@ func report(c *cli.Console, tally *importer.Tally, err error) error {
 	return err
 }
 
-// native converts the flags that describe files written by other systems. It returns nil if
-// --format is not given, because the files then already have the format of a batch.
+// native builds the options for files written by other systems from the flags. It returns nil if
+// --format is not given, because the files are then already in the batch format.
 func (o *importOptions) native() (*importer.NativeOptions, error) {
 	if o.format == "" {
 		if o.zone != "" || o.project != "" || o.subject != "" || o.report != "" || o.dryRun {

@@ -20,8 +20,8 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// nativeRecords returns n records in the form in which the original Python programs write them, with
-// the hashes computed by Python.
+// nativeRecords returns n records as the original Python programs write them, with hashes computed
+// by Python.
 func nativeRecords(t *testing.T, oracle *cpython.Oracle, f formats.Format, n int) [][]byte {
 	t.Helper()
 	seeds := make([]int, n)
@@ -39,8 +39,8 @@ func writeNative(t *testing.T, text []byte, path ...string) string {
 	return name
 }
 
-// writeSave writes the files of a saved session to a folder, and one file that does not belong to
-// it.
+// writeSave writes the files of a saved session to a folder, along with one file that is not part
+// of the session.
 func writeSave(t *testing.T, native []byte, folder string) {
 	var files map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(native, &files))
@@ -54,7 +54,7 @@ func writeSave(t *testing.T, native []byte, folder string) {
 	writeNative(t, nil, folder, ".DS_Store")
 }
 
-// writeSQLite writes the records to a table whose column types are those that the original programs
+// writeSQLite writes the records to a table with the column types that the original programs
 // declare.
 func writeSQLite(t *testing.T, natives [][]byte, name string) {
 	db, err := sql.Open("sqlite", name)

@@ -51,9 +51,10 @@ func receipts(t *testing.T, w http.ResponseWriter, lines *bufio.Scanner, seq, n 
 	require.NoError(t, http.NewResponseController(w).Flush())
 }
 
-// duplex starts a response whose handler may return before it has read the whole request body. It
-// makes the server close the connection afterwards, because net/http might panic if it reused the
-// connection (golang.org/issue/68560).
+// duplex starts a response while the client is still sending the request, and returns a scanner
+// over the lines of the request body. The handler may return before it has read the whole body.
+// duplex makes the server close the connection afterwards, because net/http might panic if it
+// reused the connection (golang.org/issue/68560).
 func duplex(t *testing.T, w http.ResponseWriter, r *http.Request) *bufio.Scanner {
 	require.NoError(t, http.NewResponseController(w).EnableFullDuplex())
 	w.Header().Set("Connection", "close")
@@ -70,11 +71,11 @@ func TestImportContinuesAfterInterruptions(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lines.ndjson")
 	require.NoError(t, os.WriteFile(name, file.Bytes(), 0o600))
 	server := answering(t,
-		func(w http.ResponseWriter, _ *http.Request) { // the server has no space and refuses the whole batch
+		func(w http.ResponseWriter, _ *http.Request) { // the server has no space and rejects the whole batch
 			w.Header().Set("Retry-After", "0")
 			http.Error(w, `{"detail":"no room"}`, http.StatusServiceUnavailable)
 		},
-		func(w http.ResponseWriter, r *http.Request) { // the server has space for three lines only
+		func(w http.ResponseWriter, r *http.Request) { // the server has space for only three lines
 			lines := duplex(t, w, r)
 			receipts(t, w, lines, 1, 3, "run-0")
 			_, _ = io.WriteString(w, `{"status":503,"title":"Service Unavailable","detail":"no room"}`+"\n")
@@ -114,7 +115,7 @@ func TestImportStopsWhenRefused(t *testing.T) {
 	require.Contains(t, errs.String(), "refuses the import: 415 no NDJSON here")
 }
 
-// import refuses a receipt for a different ledger or for a different kind of record.
+// import rejects a receipt for a different ledger or for a different kind of record.
 func TestImportRefusesReceiptsOfOtherRecords(t *testing.T) {
 	for _, receipt := range []string{`{"ledger":"other","seq":1,"kind":"ipc_record"}`, `{"ledger":"default","seq":1,"kind":"run_dag"}`, `{"seq":1}`, `{"ledger":1`} {
 		server := answering(t, func(w http.ResponseWriter, r *http.Request) {

@@ -24,7 +24,7 @@ import (
 type keysCommand struct {
 	*cli.Console
 	server remote.Options
-	data   string // "" means that the command uses the server
+	data   string // data folder to work on; "" means that the command asks the server
 	url    storeFlag
 	key    string // value of --key; "" if the flag is not given
 	json   bool

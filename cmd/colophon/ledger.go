@@ -158,7 +158,7 @@ func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 }
 
 // createdAt returns a ledger's creation time, to the second. If the server's value is not a valid
-// time, it is returned as it is, in quoted form.
+// time, createdAt returns it in quotes.
 func createdAt(l wire.LedgerDescription) string {
 	created, err := l.Created.Parse()
 	if err != nil {

@@ -56,8 +56,7 @@ no such folder, 4 another process uses the folder.`,
 	return command
 }
 
-// printMetrics prints a ledger's metrics at the given tree size, or at the current head if size is
-// nil.
+// printMetrics prints a ledger's metrics at tree size size, or at the current head if size is nil.
 func printMetrics(ctx context.Context, c *cli.Console, o offlineOptions, size *uint64) error {
 	database, err := openDatabase(ctx, c, o.data, o.store, o.store != "")
 	if err != nil {

@@ -122,8 +122,8 @@ func (p *pathsCommand) check(ctx context.Context, dir string) error {
 	return nil
 }
 
-// post posts a record for each path. It returns the texts keyed by the seq of their record, and the
-// highest of these seqs.
+// post posts a record for each path. It returns the texts, keyed by the seq of their record, and
+// the highest of these seqs.
 func (p *pathsCommand) post(ctx context.Context, found []story.Path) (texts map[uint64]string, last uint64, err error) {
 	lines := func(yield func(client.BatchLine) bool) {
 		for _, path := range found {
@@ -147,7 +147,7 @@ func (p *pathsCommand) post(ctx context.Context, found []story.Path) (texts map[
 }
 
 // line returns the batch line for a path. Its idempotency key is derived from the record, so
-// posting the same build again adds nothing.
+// posting the same build again adds no records.
 func (p *pathsCommand) line(path story.Path) client.BatchLine {
 	r := &wire.PathFingerprint{Project: p.project, Build: &p.build, Branch: given(p.branch), Base: given(p.base), Route: path.Route, Content: &path.Content}
 	text, err := json.Marshal(r)
@@ -203,7 +203,8 @@ func (p *pathsCommand) report(ctx context.Context, texts map[uint64]string, last
 	return r, nil
 }
 
-// baseOf returns the server's row for the build, which names the base of the build.
+// baseOf returns the server's row for the build. The row names the base build that it is compared
+// with.
 func (p *pathsCommand) baseOf(ctx context.Context, o *client.QueryOptions) (*wire.Build, error) {
 	for build, err := range p.paths().Builds(p.project, o).All(ctx) {
 		if err != nil || build.Build == p.build {
@@ -239,9 +240,9 @@ func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, te
 	return c, nil
 }
 
-// clearForeignValidation reports whether the record seq, which is the latest record of a path in the build, came
-// from the folder. If it did not, the record's validation does not apply to the text in the folder,
-// so clearForeignValidation clears the validation in c.
+// clearForeignValidation reports whether the record with the given seq, which is the latest record of a path in
+// the build, was posted from the folder. If it did not, the record's validation does not apply to the text in
+// the folder, so clearForeignValidation clears the validation in c.
 func clearForeignValidation(c *story.CheckedPath, seq uint64, texts map[uint64]string) bool {
 	_, posted := texts[seq]
 	if !posted {

@@ -132,12 +132,12 @@ func isStage(n *proofs.NestedProof, name string) bool {
 	return ok && err == nil && uint64(found.Index) == n.Stage.Index
 }
 
-// textPlace states where the text of a part may be: it is the piece of content with the given name
-// or, if member is not empty, that member of the JSON object in the piece.
+// textPlace says where to look for the text of a part: in the piece of content with the given name
+// or, if member is not empty, in that member of the JSON object in the piece.
 type textPlace struct{ content, member string }
 
-// stageTexts lists, for each stage, the places where its text may be (spec: Stage hashes), the most
-// likely one first.
+// stageTexts lists the places where each stage's text may be, the most likely one first (spec:
+// Stage hashes).
 var stageTexts = map[string][]textPlace{
 	"question":             {{"question", ""}},
 	"preflight":            {{"inputs", "preflight_payload"}, {"reject_inputs", "preflight_payload"}, {"dag", "preflight_payload"}},
@@ -178,8 +178,8 @@ func textOf(ctx context.Context, server *remote.Server, n *proofs.NestedProof) (
 	return nil, cli.Exitf(cli.ExitFailed, "the ledger has no text for this part: the record has only the part's hash, or the hash covers several texts; omit --embed")
 }
 
-// in returns the text that p identifies within a piece of content, or false if the piece does not
-// contain it.
+// in returns the text that p identifies within a piece of content. It returns false if the piece
+// does not contain the text.
 func (p textPlace) in(content []byte) ([]byte, bool) {
 	if p.member == "" {
 		return content, true

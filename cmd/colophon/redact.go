@@ -105,7 +105,8 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	return r.printDone(done)
 }
 
-// choose fills in the request's reason and the records to redact from the command line.
+// choose puts the records that the command line selects into the request. It returns an error if
+// the request has no reason.
 func (r *redactCommand) choose(flags *pflag.FlagSet, args []string) error {
 	if r.request.Reason == "" {
 		return errors.New("--reason is missing: give the reason, which stays in the log")
@@ -180,7 +181,7 @@ func counted(p wire.PieceCount) string {
 }
 
 // listed formats at most ten event numbers, with an ellipsis at the end if there are more events.
-// total is the number of all events.
+// total is the total number of events.
 func listed(seqs []uint64, total uint64) string {
 	const most = 10
 	if len(seqs) == 0 {

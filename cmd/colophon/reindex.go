@@ -164,7 +164,7 @@ func (r *reindexer) all(ctx context.Context) error {
 	return nil
 }
 
-// minEventsForRate is the number of events from which on reindex also prints its speed.
+// minEventsForRate is the minimum number of events for which reindex also prints its speed.
 const minEventsForRate = 1000
 
 func (r *reindexer) ledger(ctx context.Context, name string) error {
@@ -192,8 +192,8 @@ func (r *reindexer) ledger(ctx context.Context, name string) error {
 	return err
 }
 
-// refold builds a new index from the first size events of a log. how is a phrase about the speed,
-// to be printed.
+// refold builds a new index from the first size events of a log. how is a phrase that states the
+// speed, for the caller to print.
 func (r *reindexer) refold(ctx context.Context, name string, log storage.Reader, size uint64) (f *index.Follower, how string, err error) {
 	bar := cli.NewProgress(r.c, int64(size), "indexing "+name)
 	begin := time.Now()
@@ -207,8 +207,8 @@ func (r *reindexer) refold(ctx context.Context, name string, log storage.Reader,
 }
 
 // check builds an index of the events that the stored index covers, and compares the rows of the
-// two indexes. It returns the size of the stored index, and a phrase about the result to be
-// printed.
+// two indexes. It returns the size of the stored index and a phrase that states the result, for the
+// caller to print.
 func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) (size uint64, how string, err error) {
 	stored, err := r.stored.AddStoppedFollower(ctx, name, log)
 	if err != nil {
@@ -237,7 +237,7 @@ func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) 
 }
 
 // fetch installs rows from another server's index and then folds the events that these rows do not
-// cover. how is a phrase about the rows, to be printed.
+// cover. how is a phrase that describes those rows, for the caller to print.
 func (r *reindexer) fetch(ctx context.Context, name string, log storage.Reader, head storage.Head) (how string, err error) {
 	source := indexfetch.Fetcher{
 		Servers: []indexfetch.Server{{URL: r.from.URL, Client: r.from.Client}},

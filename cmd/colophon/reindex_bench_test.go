@@ -82,8 +82,8 @@ func BenchmarkReindex(b *testing.B) {
 	}
 }
 
-// outputOf returns the input and the output number of a run. One in three runs has an output that
-// it shares with many other runs.
+// outputOf returns the input number and the output number of run n. One in three runs shares its
+// output with many other runs.
 func outputOf(n, input int) (_, output int) {
 	if n%3 == 0 {
 		return input, -input % 1000
@@ -133,7 +133,7 @@ func ingest(b *testing.B, data string, bodies []string) {
 	require.NoError(b, database.Close())
 }
 
-// post submits a record like the API does. It returns once the record is durable.
+// post submits a record as the API does. It returns once the record is durable.
 func post(ctx context.Context, l *ledger.Ledger, body string) error {
 	r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.IPCRecord, []byte(body))
 	if err != nil {

@@ -270,8 +270,8 @@ func TestBackupsReportThatTheyAreNotSigned(t *testing.T) {
 	s.restore()
 }
 
-// In the folder "keys", restore trusts only the newest key. It accepts an older key, which might
-// have been stolen, only if it is given with --key.
+// Of the keys in the folder "keys", restore trusts only the newest one. It accepts an older key,
+// which might have been stolen, only if that key is given with --key.
 func TestRestoresTrustTheNewestKey(t *testing.T) {
 	s := newStored(t)
 	s.post(1)

@@ -17,7 +17,8 @@ import (
 )
 
 // scriptSecret copies a file and replaces each occurrence of SECRET in it with a random text. It
-// sets the variable SECRET to that text, which is the same throughout the script: secret FROM TO.
+// sets the variable SECRET to that text, which stays the same throughout the script. Usage: secret
+// FROM TO.
 func scriptSecret(ts *testscript.TestScript, _ bool, args []string) {
 	if ts.Getenv("SECRET") == "" {
 		random := make([]byte, 32)
@@ -29,7 +30,7 @@ func scriptSecret(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // scriptSearch searches every file of a folder for the secret, including compressed and overwritten
-// parts. It fails if the secret is not found or, with !, if it is found: [!] search FOLDER.
+// parts. It fails if the secret is not found or, with !, if it is found. Usage: [!] search FOLDER.
 func scriptSearch(ts *testscript.TestScript, neg bool, args []string) {
 	var found []string
 	for begin := time.Now(); ; {
@@ -69,7 +70,7 @@ func search(folder string, secret []byte) (found []string, err error) {
 var noErasures = regexp.MustCompile(`(?m)^colophon_erasures_pending 0$`)
 
 // scriptWaitErased waits for up to a minute until the server has removed erased content from the
-// disk: wait-erased.
+// disk. Usage: wait-erased.
 func scriptWaitErased(ts *testscript.TestScript, _ bool, _ []string) {
 	begin := time.Now()
 	for {

@@ -6,14 +6,14 @@ import (
 	"colophon/internal/testing/llm"
 )
 
-// llmsKey is the key for a script's endpoints in the values of its environment.
+// llmsKey is the key under which a script's environment holds its LLM endpoints.
 type llmsKey struct{}
 
-// scriptLLM runs endpoints that generate texts:
+// scriptLLM runs endpoints that generate text:
 //
 //	llm start NAME          starts an endpoint and sets MODEL to its URL
 //	llm key NAME KEY        makes the endpoint require this API key, or none if KEY is empty
-//	llm ignore-seed NAME    makes each answer of the endpoint different
+//	llm ignore-seed NAME    makes the endpoint answer differently each time
 //	llm stop NAME
 func scriptLLM(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {

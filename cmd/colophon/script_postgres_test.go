@@ -6,7 +6,7 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// postgresKey is the key for a script's PostgreSQL server in the values of its environment.
+// postgresKey is the key under which a script's environment holds its PostgreSQL server.
 type postgresKey struct{}
 
 func closePostgres(env *testscript.Env) {

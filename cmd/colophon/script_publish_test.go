@@ -22,8 +22,8 @@ func scriptStatic(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("STATIC", server.URL)
 }
 
-// scriptWaitFile waits for up to a minute until the content of a file matches a regular expression:
-// wait-file FILE PATTERN.
+// scriptWaitFile waits for up to a minute until the content of a file matches a regular expression.
+// Usage: wait-file FILE PATTERN.
 func scriptWaitFile(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: wait-file FILE PATTERN")

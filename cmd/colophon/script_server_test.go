@@ -22,7 +22,7 @@ import (
 	"colophon/internal/remote"
 )
 
-// processesKey is the key for a script's processes in the values of its environment.
+// processesKey is the key under which a script's environment holds its background processes.
 type processesKey struct{}
 
 // processes holds everything that a script runs in the background. It is used only by the script's
@@ -30,7 +30,7 @@ type processesKey struct{}
 type processes struct {
 	servers  map[string]*serverProcess
 	feeds    map[string]*feedProcess
-	followed map[string]<-chan error // results of follow, keyed by the file to which it writes
+	followed map[string]<-chan error // results of follow, keyed by the name of the file that it writes
 }
 
 func newProcesses() *processes {
@@ -63,8 +63,8 @@ type serverProcess struct {
 	address string
 }
 
-// background returns a command of this program with the script's folder and environment. The caller
-// must start it.
+// background returns a command that runs this program in the script's folder with the script's
+// environment. The caller must start it.
 func background(ts *testscript.TestScript, args ...string) *exec.Cmd {
 	command := exec.Command("colophon", args...)
 	command.Dir = ts.MkAbs(".")
@@ -265,15 +265,15 @@ func treeSize(ts *testscript.TestScript, ledger string) uint64 {
 	return info.TreeSize
 }
 
-// scriptSize requires that a ledger has the given size: size LEDGER EVENTS.
+// scriptSize requires that a ledger has the given size. Usage: size LEDGER EVENTS.
 func scriptSize(ts *testscript.TestScript, _ bool, args []string) {
 	if got := fmt.Sprint(treeSize(ts, args[0])); got != args[1] {
 		ts.Fatalf("ledger %s has %s events, want %s", args[0], got, args[1])
 	}
 }
 
-// scriptWaitSize waits until a ledger has at least the given number of events: wait-size LEDGER
-// EVENTS.
+// scriptWaitSize waits until a ledger has at least the given number of events. Usage: wait-size
+// LEDGER EVENTS.
 func scriptWaitSize(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.ParseUint(args[1], 10, 64)
 	ts.Check(err)

@@ -59,7 +59,7 @@ func scriptEdit(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[1], []byte(before[:at[0]]+args[3]+before[at[1]:]))
 }
 
-// scriptCompress compresses a file: compress gzip|zstd FROM TO.
+// scriptCompress compresses a file. Usage: compress gzip|zstd FROM TO.
 func scriptCompress(ts *testscript.TestScript, _ bool, args []string) {
 	var text bytes.Buffer
 	switch plain := []byte(ts.ReadFile(args[1])); args[0] {
@@ -81,7 +81,7 @@ func scriptCompress(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // scriptHead copies the first BYTES bytes of a file or, if BYTES is negative, all but the last
-// -BYTES bytes: head BYTES FROM TO.
+// -BYTES bytes. Usage: head BYTES FROM TO.
 func scriptHead(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -92,14 +92,14 @@ func scriptHead(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[2], []byte(text[:n]))
 }
 
-// scriptLongLine appends a line of BYTES bytes to a file: long-line BYTES FILE.
+// scriptLongLine appends a line of BYTES bytes to a file. Usage: long-line BYTES FILE.
 func scriptLongLine(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	writeFile(ts, args[1], []byte(ts.ReadFile(args[1])+strings.Repeat("x", n)+"\n"))
 }
 
-// scriptMode requires that a file has the given permissions: mode OCTAL FILE.
+// scriptMode requires that a file has the given permissions. Usage: mode OCTAL FILE.
 func scriptMode(ts *testscript.TestScript, _ bool, args []string) {
 	info, err := os.Stat(ts.MkAbs(args[1]))
 	ts.Check(err)
@@ -240,7 +240,7 @@ func scriptForge(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // scriptMismatches requires that, for each run_id, the failed checks recorded in the ledger
-// "default" are those listed in a file: mismatches FILE.
+// "default" are those listed in a file. Usage: mismatches FILE.
 func scriptMismatches(ts *testscript.TestScript, _ bool, args []string) {
 	var expected struct {
 		Mismatches map[string][]string `json:"mismatches_by_run_id"`

@@ -25,7 +25,7 @@ import (
 // origin that the thief forged with that key.
 type stolenKey struct {
 	url, forged string // URLs of the ledger and of the forged log
-	first, now  string // first and current verifier key of the ledger
+	first, now  string // the ledger's first and current verifier keys
 	history     *proofs.KeyHistory
 	old         string // receipt whose checkpoint only the first key has signed
 	oldSize     uint64
@@ -91,8 +91,8 @@ func write(t *testing.T, text string) string {
 	return file
 }
 
-// liar serves the forged log together with the list of keys in the file keys. It returns the URL of
-// the ledger.
+// liar serves the forged log, but with the list of keys from the file named by keys. It returns the
+// URL of the ledger.
 func (s *stolenKey) liar(t *testing.T, keys string) (address string) {
 	text, err := os.ReadFile(keys)
 	require.NoError(t, err)
@@ -261,8 +261,8 @@ func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	require.Contains(t, o.stderr, "the checkpoint is not accepted")
 }
 
-// An audit can continue from a state that was saved before the rotation, both with only the current
-// key and with both keys.
+// An audit can continue from a state that was saved before a key rotation, whether it is given only
+// the current key or both keys.
 func TestStateFromBeforeARotation(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -284,8 +284,8 @@ func TestStateFromBeforeARotation(t *testing.T) {
 }
 
 // Once a newer key signs, a checkpoint signed only with an older key is not valid. The audit
-// neither saves such a checkpoint nor reports a fork because of it, whichever key the auditor
-// gives.
+// neither saves such a checkpoint nor reports a fork because of it, whichever key the audit is
+// given.
 func TestCheckpointsOfAnOlderKeyAlone(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
 	old, err := datadir.KeyFiles(w.Data).Load("default")

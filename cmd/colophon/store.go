@@ -36,9 +36,9 @@ func (s *storeFlag) value(c *cli.Console, command *cobra.Command) string {
 
 // openDatabase opens the ledgers of a stopped server: those in its data folder or, if url is not
 // empty, those in the PostgreSQL database at url. In both cases, it locks the data folder. If
-// readOnly is set, other servers of the PostgreSQL database keep running; otherwise, the command
-// takes over their ledgers. Archived entries are read from the bucket that is recorded in the
-// database.
+// readOnly is set, other servers that use the PostgreSQL database keep running; otherwise, the
+// command takes over their ledgers. Archived entries are read from the bucket that is recorded in
+// the database.
 func openDatabase(ctx context.Context, c *cli.Console, data, url string, readOnly bool) (storage.Database, error) {
 	database, err := openStored(ctx, c, data, url, readOnly)
 	if err != nil {

@@ -27,7 +27,7 @@ type tokenCommand struct {
 	url  storeFlag
 }
 
-// tokenStore is an open token store, which is in a data folder or in a database.
+// tokenStore is an open token store, which is either in a data folder or in a database.
 type tokenStore struct {
 	access.Store
 	database *postgres.Database // nil if the tokens are in the data folder
@@ -52,8 +52,8 @@ func (t *tokenCommand) withStore(command *cobra.Command, f func(tokenStore) erro
 	return f(store)
 }
 
-// place names the token store in messages by the address of its database or the path of the data
-// folder.
+// place returns the name of the token store for use in messages: the address of its database or the
+// path of the data folder.
 func (t *tokenCommand) place(store tokenStore) string {
 	if store.database != nil {
 		return store.database.Address()

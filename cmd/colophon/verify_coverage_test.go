@@ -71,14 +71,14 @@ func TestEveryByteOfAServersReceiptCounts(t *testing.T) {
 					continue
 				}
 				before, after := covered(text, whole), covered(changed, r)
-				maps.DeleteFunc(before, func(name string, _ any) bool { return name == "incomplete" && after[name] == nil }) // ignore a changed member name
+				maps.DeleteFunc(before, func(name string, _ any) bool { return name == "incomplete" && after[name] == nil }) // the changed byte can be in the name of this member
 				require.Equal(t, before, after, "byte %d: %s", at, changed)
 			}
 		})
 	}
 }
 
-// If a member of a receipt is dropped, added, duplicated, or forged, verify either refuses the
+// If a member of a receipt is dropped, added, duplicated, or forged, verify either rejects the
 // receipt or lists the member as not proved.
 func TestForgedMembersAreRefusedOrNamed(t *testing.T) {
 	receipts, key := derivedReceipts(t)
@@ -134,7 +134,7 @@ func TestForgedMembersAreRefusedOrNamed(t *testing.T) {
 	}
 }
 
-// In a nested proof's receipt and in an audit pack, verify also lists what is not proved.
+// For nested proofs and audit packs, verify also lists what is not proved.
 func TestNestedProofsAndPacksNameWhatIsNotProved(t *testing.T) {
 	url, key := exportedServer(t)
 	code, proof, stderr := colophon(url, "prove", "3", "--citation", "0")

@@ -85,7 +85,8 @@ func TestSignedNonsenseIsRefused(t *testing.T) {
 	require.Empty(t, o.stdout)
 }
 
-// verify accepts files of every size that export writes. An audit pack may be larger than a record.
+// verify accepts files of any size that export can write. The limit for audit packs is higher than
+// that for other files.
 func TestAuditPacksCanBeLarge(t *testing.T) {
 	_, key := signedEvent(t, "citation_set", "default", "", "")
 	for size, code := range map[int64]int{cli.MaxFile + 1: 10, cli.MaxPack + 1: cli.ExitUsage} {
@@ -100,7 +101,7 @@ func TestAuditPacksCanBeLarge(t *testing.T) {
 	require.NoFileExists(t, e.file)
 }
 
-// prove refuses proofs of a part that was not requested, and proofs without evidence.
+// prove rejects proofs of a part other than the requested one, and proofs without evidence.
 func TestProofsOfAnotherPartAreRefused(t *testing.T) {
 	url, _ := exportedServer(t)
 	code, good, stderr := colophon(url, "prove", "3", "--citation", "1")

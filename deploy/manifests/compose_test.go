@@ -15,8 +15,8 @@ import (
 // signingKey contains characters that are special in an environment file.
 const signingKey = "PRIVATE+KEY+ledger.example.org/default+8bc471bd+AU7b0Gn6/fyEkNO151VWg5n3FLliaSd9ucGU5f5phM=="
 
-// load loads compose files from deploy/ together with a copy of servers.env.example into which it
-// has filled the key and the password.
+// load loads compose files from deploy/ together with a copy of servers.env.example that contains
+// the given key and password.
 func load(t *testing.T, key, password string, files ...string) (*types.Project, error) {
 	t.Helper()
 	text, err := os.ReadFile("../servers.env.example")

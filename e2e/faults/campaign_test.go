@@ -39,8 +39,8 @@ func (t *tally) sum() (n int) {
 	return n
 }
 
-// A round injects faults into a new world and calls the oracle after each. It returns an error if
-// anything happened that must never happen.
+// A round injects faults into a new world and calls the oracle after each fault. It returns an
+// error if anything happened that must never happen.
 type round func(t *testing.T, r *rand.Rand, name string) (tally, error)
 
 // lanes is the number of rounds that run at the same time.

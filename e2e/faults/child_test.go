@@ -19,14 +19,14 @@ import (
 	"colophon/storage/faulty"
 )
 
-// A child is a process that runs this test binary as a server whose files fail. A fault that stops
-// a process therefore stops only the child. A child serves one session after another. In both
-// directions, each message is one line of JSON. roleVariable is set in the environment of every
-// child.
+// A child is a process that runs this test binary as a server whose file operations can be made to
+// fail, so that a fault that stops the server does not stop the test. A child serves one session
+// after another. It exchanges messages with its parent, each on one line of JSON. roleVariable is
+// set in the environment of every child.
 
 const roleVariable = "COLOPHON_FAULTS_ROLE"
 
-// session states what a child must serve, and with which faults.
+// session tells a child what to serve and which faults to inject.
 type session struct {
 	Dir string // data folder
 	// Log and Index are the faults to inject into the files of the log and of the index.
@@ -97,7 +97,7 @@ func (s session) serve(asked *json.Decoder, say func(childMessage)) error {
 	return n.close()
 }
 
-// fileClass returns the kind of a file: its extension or, if it has none, its name without the
+// fileClass returns the kind of a file: its extension or, if it has none, its name without its
 // number.
 func fileClass(file string) string {
 	base := filepath.Base(file)

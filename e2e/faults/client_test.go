@@ -47,7 +47,7 @@ func (c *client) load(ctx context.Context, writers, each int) {
 	group.Wait()
 }
 
-// ask sends a random request of any kind. Most requests write.
+// ask sends a random request of any kind. Most of these requests are writes.
 func (c *client) ask(ctx context.Context) {
 	switch n := c.history.randomBelow(10); {
 	case n < 6:
@@ -68,7 +68,7 @@ func (c *client) ask(ctx context.Context) {
 	}
 }
 
-// requestWithoutEvent sends a request that does not write an event: a change of the log's
+// requestWithoutEvent sends a request that does not write an event: a change to the log's
 // visibility or a dry run of a redaction.
 func (c *client) requestWithoutEvent(ctx context.Context) {
 	method, path, body := http.MethodPut, "/visibility", fmt.Sprintf(`{"log":%q}`, []string{"public", "private"}[c.history.randomBelow(2)])
@@ -153,8 +153,8 @@ func (c *client) judge(a *attempt, status int, answer []byte) bool {
 	return false
 }
 
-// batch sends several attempts as one batch and records the outcome of each attempt for which a
-// line of the response arrives.
+// batch sends several attempts as one batch and records the outcome of each attempt whose line of
+// the response arrives.
 func (c *client) batch(ctx context.Context, list []*attempt) {
 	var body bytes.Buffer
 	for _, a := range list {

@@ -18,7 +18,7 @@ import (
 
 func TestClock(t *testing.T) { campaign(t, clockRound) }
 
-// clock returns a wrong time at every reading. course says in which way it is wrong.
+// clock is a clock whose every reading is wrong. course says in which way.
 type clock struct {
 	mu     sync.Mutex // guards the fields below
 	r      *rand.Rand

@@ -50,8 +50,8 @@ func (a *attempt) events() int { return max(1, len(a.targets)) }
 // isRecord reports whether the attempt posts a record rather than making a change.
 func (a *attempt) isRecord() bool { return a.contents != nil }
 
-// The numbers of distinct values that records choose from. Records share texts, so that the content
-// of many records is stored only once.
+// These are the numbers of distinct values from which random records choose. Because records share
+// texts, the content of many records is stored only once.
 const (
 	prompts  = 4
 	projects = 2
@@ -65,8 +65,8 @@ var noDigest = strings.Repeat("0", 64)
 var routes = map[record.Kind]string{record.IPCRecord: "/ipc-records", record.RunDAG: "/run-dags",
 	record.CitationSet: "/citation-sets", record.PathFingerprint: "/path-fingerprints"}
 
-// randomRecord returns an attempt that posts a random record of any kind. Apart from the shared
-// texts, its content is unique.
+// randomRecord returns an attempt that posts a random record of a random kind. Apart from the
+// shared texts, its content is unique.
 func randomRecord(r *rand.Rand, world string, id, length int) *attempt {
 	kind := record.Kinds[r.IntN(len(record.Kinds))]
 	text := randomText(r, fmt.Sprintf("%s, attempt %d.", world, id), length)

@@ -85,8 +85,9 @@ type fileWorld struct {
 }
 
 // session makes a child serve while clients use it, and waits until the session has ended or the
-// child has exited. ended is the number of processes that exited. The child may hang only if files
-// fail forever, because writing, opening, and closing wait until tables can be written.
+// child has exited. ended is the number of processes that exited. The child may hang only if file
+// operations keep failing forever, because writing, opening, and closing a database wait until its
+// tables can be written.
 func (w *fileWorld) session(ctx context.Context, s session) (ended int, err error) {
 	w.counted = make(map[string]int)
 	if w.child == nil {
@@ -151,7 +152,7 @@ func (w *fileWorld) inspect(ctx context.Context) (err error) {
 }
 
 // openAndCheck opens a data folder on a file system without faults and calls the oracle. The caller
-// sets the fields of c other than those of the database and the index.
+// must set all fields of c except those for the database and the index.
 func openAndCheck(ctx context.Context, files vfs.FS, dir string, c nodeConfig, h *history) (err error) {
 	c.database, err = openPebble(ctx, files, files.PathJoin(dir, "db"), func(msg string) { panic(msg) }, nil)
 	if err != nil {
@@ -189,9 +190,9 @@ func copyFolder(from, to string) error {
 	return nil
 }
 
-// scratch creates a folder for many small files, in memory if enough is free. Memory suffices for
-// faults that stop a process but not the machine, because their outcome does not depend on syncs.
-// done removes the folder.
+// scratch creates a folder for many small files, in memory if enough is free. A folder in memory
+// suffices for faults that stop a process but not the machine, because their outcome does not
+// depend on syncs. done removes the folder.
 func scratch() (dir string, done func(), err error) {
 	const memory, room = "/dev/shm", 1 << 30
 	in := ""

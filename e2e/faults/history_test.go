@@ -147,8 +147,8 @@ func (h *history) randomAck() *ack {
 	return h.acks[h.random.IntN(len(h.acks))]
 }
 
-// until returns a copy of the history that contains only the receipts that arrived first; acks is
-// their number. It contains all attempts, because any of them may have been sent by then.
+// until returns a copy of the history as of the time when only the first acks receipts had arrived.
+// The copy contains all attempts, because any of them may have been sent by then.
 func (h *history) until(acks int) *history {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -56,8 +56,8 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// number returns the value of an environment variable as an integer, or the default given by
-// otherwise if the variable is not set. It panics if the value is not an integer.
+// number returns the value of an environment variable as an integer, or fallback if the variable is
+// not set. It panics if the value is not an integer.
 func number(name string, fallback int) int {
 	text := os.Getenv(name)
 	if text == "" {

@@ -36,8 +36,8 @@ type nodeConfig struct {
 	log   *slog.Logger
 }
 
-// node is a server that runs in the test process. It is assembled in the same way as by the serve
-// command.
+// node is a server that runs in the test process. It is put together in the same way as the server
+// of the serve command.
 type node struct {
 	database storage.Database
 	host     *ledger.Host
@@ -97,8 +97,7 @@ func (n *node) serve() error {
 	return nil
 }
 
-// silence shuts down the HTTP server, if it is running, after waiting for requests in progress. The
-// node stays open.
+// silence gracefully shuts down the HTTP server, if it is running. The node stays open.
 func (n *node) silence(ctx context.Context) error {
 	if n.server == nil {
 		return nil
@@ -114,7 +113,7 @@ func (n *node) follow() (*index.Follower, error) {
 	return n.index.Follow(n.ledger.Name(), n.ledger.Reader())
 }
 
-// close closes everything in the same order as the serve command.
+// close closes everything in the same order as the serve command does.
 func (n *node) close() error {
 	errs := []error{n.silence(context.Background())}
 	if n.index != nil {

@@ -37,8 +37,8 @@ func (s hookedStore) Commit(ctx context.Context, old storage.Head, b storage.Bat
 	return s.hook.commit(ctx, s.Store, old, b)
 }
 
-// usedBy returns a world in which clients have used a ledger while commit took the place of
-// Store.Commit.
+// usedBy returns a world in which clients have used a ledger whose store calls commit instead of
+// its own Commit method.
 func usedBy(t *testing.T, commit func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error) *storeWorld {
 	t.Helper()
 	w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}

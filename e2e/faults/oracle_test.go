@@ -19,15 +19,15 @@ import (
 	"colophon/storage"
 )
 
-// oracle compares an open node, after a fault, with the responses that clients got. During the
-// comparison, nothing else may use the node or the history.
+// oracle compares the state of an open node after a fault with the responses that clients received.
+// During the comparison, nothing else may use the node or the history.
 type oracle struct {
 	ctx  context.Context
 	node *node
 	*history
 	verifier *proofs.Verifier
 	verbs    map[string]int  // IDs of attempts that are not new records, keyed by the digest of their idempotency key or by their reason
-	events   []event         // all events of the log; the index is the seq
+	events   []event         // all events of the log, indexed by seq
 	found    map[int][]event // events that each attempt caused, keyed by attempt ID
 }
 
@@ -148,7 +148,7 @@ func (o *oracle) read(entry storage.Entry) error {
 	return nil
 }
 
-// attempt returns the ID of the attempt that caused e. of is false if no attempt caused it.
+// attempt returns the ID of the attempt that caused e. It returns false if no attempt caused e.
 func (o *oracle) attempt(e event) (id int, of bool) {
 	if label, labelled := e.body.Record.Labels["attempt"]; labelled {
 		id, err := strconv.Atoi(label)
@@ -160,8 +160,8 @@ func (o *oracle) attempt(e event) (id int, of bool) {
 	return id, of
 }
 
-// keyDigest returns the digest of the attempt's idempotency key in hexadecimal, which is how its
-// event contains it.
+// keyDigest returns the digest of the attempt's idempotency key in hexadecimal, as it appears in
+// the event.
 func (a *attempt) keyDigest() string {
 	key := a.storedKey()
 	return hex.EncodeToString(key[:])
@@ -217,9 +217,9 @@ func (o *oracle) grownFrom(signed []byte, head *ledger.Head) error {
 	return proofs.VerifyConsistency(c.Size, head.Size, c.Root, head.Root, path)
 }
 
-// once checks that the log contains each attempt no more often than it can have been accepted (at
-// most once if it has an idempotency key), completely, and at the seqs in its receipts. It also
-// checks that every event except the first was caused by an attempt.
+// once checks that each attempt is in the log completely, at the seqs in its receipts, and no more
+// often than it can have been accepted: at most once if it has an idempotency key. It also checks
+// that every event except the first was caused by an attempt.
 func (o *oracle) once() error {
 	acked := make(map[int]map[uint64]bool)
 	for _, a := range o.acks {
@@ -322,8 +322,8 @@ func (o *oracle) contents() error {
 	return nil
 }
 
-// most is the maximum number of acknowledged attempts that are submitted again, and also of other
-// attempts. The latest attempts come first.
+// most is the maximum number of acknowledged attempts, and the maximum number of other attempts,
+// that are submitted again. The latest attempts come first.
 const most = 4
 
 // again submits some attempts a second time. An attempt that is in the log must be answered as a
@@ -398,8 +398,9 @@ func (o *oracle) submit(a *attempt) (ledger.Ack, error) {
 	return ack, err
 }
 
-// index checks that the index answers every query like a new index built from the same log without
-// faults, and that its answers agree with values computed directly from the events.
+// index checks that the index answers every query just as a new index, built from the same log
+// without faults, would. It also checks that the answers agree with values computed directly from
+// the events.
 func (o *oracle) index() error {
 	follower, err := o.node.follow()
 	if err != nil {

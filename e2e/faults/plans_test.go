@@ -8,9 +8,9 @@ import (
 	"colophon/storage/faulty"
 )
 
-// target is a kind of call on files that match a pattern. log and index are the approximate numbers
-// of such calls in one session, on the files of the log and of the index. If a number is 0, no such
-// call is made.
+// target is a kind of file system call on files that match the pattern path. log and index are the
+// approximate numbers of such calls that one session makes on the files of the log and on those of
+// the index; 0 means that it makes none.
 type target struct {
 	call, path string
 	log, index int

@@ -55,8 +55,8 @@ func (c *cutter) before(operation int) {
 	c.cuts = append(c.cuts, cut{c.files.AfterPowerCut(percent, c.r.Uint64()), acks, operation, percent})
 }
 
-// powerRound runs a server three times on the same files, and then inspects what each simulated
-// power failure left.
+// powerRound runs a server three times on the same files, and then inspects the files that each
+// simulated power failure left behind.
 func powerRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	h := newHistory(name, r.Uint64())
 	h.largest = 100_000
@@ -101,8 +101,9 @@ func openOn(ctx context.Context, files *pebbletest.CrashFS, clock func() time.Ti
 	return openNode(ctx, nodeConfig{database: database, indexFiles: files.FS(), indexDir: "index", keys: new(oneKey), clock: clock})
 }
 
-// inspect opens the files that a power failure left and calls the oracle. If the power fails again
-// during recovery, inspect also checks what that second failure left, and again is true.
+// inspect opens the files that a power failure left behind and calls the oracle. If the power fails
+// again during recovery, inspect also checks the files that the second failure left behind, and
+// returns true.
 func (c cut) inspect(ctx context.Context, h *history, r *rand.Rand) (again bool, err error) {
 	second := &cutter{history: h, files: c.files, r: r}
 	if r.IntN(3) == 0 {

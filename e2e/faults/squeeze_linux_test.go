@@ -41,9 +41,9 @@ func TestDiskIsFull(t *testing.T) {
 // shortages is the number of shortages per round.
 const shortages = 6
 
-// runShortage runs clients against a server. Meanwhile, it calls short, which causes a shortage, and
-// after the given time enough, which ends the shortage. It returns once the server has accepted a
-// record again or has exited.
+// runShortage runs clients against a server. Meanwhile, it calls short to cause a shortage and,
+// after the given time, calls enough to end it. It returns once the server has accepted a record
+// again or has exited.
 func (w *processWorld) runShortage(ctx context.Context, s *server, short, enough func() error, lasts time.Duration) error {
 	clients := newClient(w.history, s.url)
 	clients.http.Transport.(*http.Transport).DisableKeepAlives = true // so that each request needs a new file descriptor
@@ -287,7 +287,8 @@ func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	})
 }
 
-// fillDisk creates a file that fills the file system of dir except for the given number of bytes.
+// fillDisk creates a file in dir that fills the file system, leaving the given number of bytes
+// free.
 func fillDisk(dir, name string, leave int64) error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(dir, &disk); err != nil {

@@ -40,7 +40,8 @@ func TestStoreHasWrongChecksums(t *testing.T) {
 	campaign(t, storeRound(faulty.FlipBit, "Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting"))
 }
 
-// used lists the calls that a server makes: all except Freeze and those that only audits make.
+// used lists the storage calls that a server makes: all except Freeze and those that only audits
+// make.
 var used = []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting", "Info", "Commit",
 	"SetSetting", "CheckWritable", "Ledgers", "Ledger", "Create"}
 
@@ -66,7 +67,7 @@ func storeRound(mode faulty.Mode, calls ...string) round {
 	}
 }
 
-// storeWorld is a store in memory that several sessions use one after another.
+// storeWorld is an in-memory store that several sessions use one after another.
 type storeWorld struct {
 	history    *history
 	database   *memory.Database
@@ -93,7 +94,7 @@ func (w *storeWorld) session(ctx context.Context, faults *faulty.Faults) error {
 		if err := n.use(ctx, w.history, 3, 5); err != nil {
 			return errors.Join(err, n.close())
 		}
-		// The error from close is ignored, because inspect checks what the faults left.
+		// The error from close is ignored, because inspect checks what the faults left behind.
 		_ = n.close()
 	}
 	return w.inspect(context.WithoutCancel(ctx))

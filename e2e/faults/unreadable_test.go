@@ -16,7 +16,7 @@ import (
 	"colophon/storage/memory"
 )
 
-// folded is a log with the files of a closed index that covers the whole log.
+// folded holds a log and the files of a closed index that covers the whole log.
 type folded struct {
 	files vfs.FS
 	log   storage.Reader

@@ -24,14 +24,14 @@ const (
 	// maxOutage is the longest time that a ledger may go without an acknowledged write. Time during which the
 	// database itself accepts no writes does not count.
 	maxOutage = 10 * time.Second
-	// minCheckedRun is the duration of the shortest run that fails if mostBeyond is exceeded. A shorter run only
-	// logs the time, because the machine may be busy with other work.
+	// minCheckedRun is the duration of the shortest run that fails if maxOutage is exceeded. A shorter run only
+	// logs the outage, because the machine may be busy with other work.
 	minCheckedRun = 5 * time.Minute
-	// settleTime is how long everything may take to recover after a fault.
+	// settleTime is the time limit for everything to recover after a fault.
 	settleTime = 2 * time.Minute
 )
 
-// TestCampaign injects random faults while clients use the servers. It makes one run for each seed.
+// TestCampaign injects random faults while clients use the servers. It runs one campaign per seed.
 func TestCampaign(t *testing.T) {
 	p := findPrograms(t)
 	for i := range settings.seeds {
@@ -153,7 +153,7 @@ func reachable(t testing.TB, dir string) {
 }
 
 // report logs how long each ledger went without an acknowledged write, and how much of that time the
-// database accepted insertions. In a run that is long enough, exceeding mostBeyond is an error.
+// database accepted insertions. In a run that is long enough, exceeding maxOutage is an error.
 func report(t *testing.T, c *clients, down []gap, from, to time.Time, count int) {
 	t.Helper()
 	var sum time.Duration

@@ -20,8 +20,9 @@ type storedLog struct {
 	found  map[int]uint64         // seq of the event of each attempt, keyed by attempt ID
 }
 
-// readLog reads the log of a ledger. It returns an error if the events are not a single chain or if
-// an attempt occurs twice. The result includes the root of the tree at each of the given sizes.
+// readLog reads the log of a ledger. It returns an error if the events do not form a single chain
+// or if an attempt occurs twice. The result includes the root of the tree at each of the given
+// sizes.
 func readLog(ctx context.Context, conn *pgx.Conn, ledger string, sizes map[uint64]bool) (*storedLog, error) {
 	rows, err := conn.Query(ctx, `SELECT e.seq, e.bytes FROM colophon_entries e JOIN colophon_ledgers l ON l.number = e.ledger
 		JOIN colophon_heads h ON h.ledger = l.number WHERE l.name = $1 AND e.seq < h.size ORDER BY e.seq`, ledger)

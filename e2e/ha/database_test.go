@@ -295,8 +295,8 @@ func (d *database) clear() {
 	}
 }
 
-// probes are plain insertions that the test itself makes to find out what the database can do without
-// Colophon.
+// probes are plain insertions with which the test itself finds out when the database accepts writes,
+// independently of Colophon, and whether it loses any.
 type probes struct {
 	up   successTimes // times at which any node acknowledged a row
 	next atomic.Int64
@@ -328,8 +328,8 @@ func (p *probes) run(ctx context.Context, group *sync.WaitGroup, d *database) {
 	}
 }
 
-// insert inserts one row. warned must be set by the notice handler if the database warns that it did not wait
-// for a standby.
+// insert inserts one row. The notice handler of conn must set warned if the database warns that it did not
+// wait for a standby.
 func (p *probes) insert(conn *pgx.Conn, warned *atomic.Bool) error {
 	limited, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()

@@ -60,7 +60,8 @@ func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return (least + time.Duration(r.Int64N(int64(most-least)))).Round(time.Millisecond)
 }
 
-// victim returns a random node, which is the primary in most cases, and a name for it in the log.
+// victim returns a random node, usually the primary, together with the name by which log messages
+// refer to it.
 func (w *world) victim(r *rand.Rand) (*node, string) {
 	n := pick(r, w.database.nodes)
 	primary := w.database.primary()
@@ -272,7 +273,7 @@ func cancelWaits(w *world, r *rand.Rand) string {
 	return fmt.Sprintf("%d on %s", cancelled, n.name)
 }
 
-// cancel repeatedly cancels all waits of Colophon's commits for the standby, for the given time. It
+// cancel keeps cancelling, for the given time, every wait of a Colophon commit for the standby. It
 // returns how many waits it has cancelled.
 func (n *node) cancel(lasts time.Duration) (cancelled int) {
 	_ = n.ask(lasts+time.Second, "postgres", func(ctx context.Context, conn *pgx.Conn) error {

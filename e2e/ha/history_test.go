@@ -80,8 +80,8 @@ func (h *history) counts() (sent, acknowledged int) {
 	return h.sent, len(h.appends)
 }
 
-// saw records the response to a read. From then on, every read requires at least the same size, because two
-// servers need not show the same size at the same time.
+// saw records the response to a read. From then on, every read asks for at least the size that this read
+// saw, because two servers need not show the same size at the same time.
 func (h *history) saw(r read) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

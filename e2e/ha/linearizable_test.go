@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// step is an operation on a log. at is the seq of the event for an append, and the length of the log that was
-// seen for a read.
+// step is an operation on a log. For an append, at is the seq of the event; for a read, it is the length of
+// the log that the read saw.
 type step struct {
 	append bool
 	at     uint64

@@ -155,7 +155,8 @@ type link struct {
 	done chan struct{} // closed when the link has ended
 }
 
-// chunk is data that arrived in a single read. A chunk without bytes marks the end of a direction.
+// chunk is data that arrived in a single read. An empty chunk marks the end of the data in its
+// direction.
 type chunk struct {
 	bytes   []byte
 	arrived time.Time

@@ -55,8 +55,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// number returns the value of an environment variable as a number, or the default given by otherwise if
-// the variable is not set. It panics if the value is not a number.
+// number returns the value of an environment variable as a number, or fallback if the variable is not
+// set. It panics if the value is not a number.
 func number(name string, fallback float64) float64 {
 	text := os.Getenv(name)
 	if text == "" {

@@ -45,7 +45,7 @@ func (m *successTimes) gaps(from, to time.Time, least time.Duration) (found []ga
 	return found
 }
 
-// outside returns how much of the gap is not covered by any of the others.
+// outside returns how much of the gap is not covered by any of the gaps in others.
 func (g gap) outside(others []gap) time.Duration {
 	rest := g.length()
 	for _, o := range others {

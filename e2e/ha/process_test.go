@@ -210,9 +210,9 @@ func freePort(t testing.TB) string {
 
 var ports sync.Map // ports that freePort has returned
 
-// reaper starts a process that waits until the test process has exited, even if that was killed, and then
-// kills all processes whose command line contains dir. This is necessary because Patroni starts PostgreSQL in
-// its own session.
+// reaper starts a process that waits until the test process has exited, even if it was killed, and then kills
+// all processes whose command line contains dir. This is necessary because Patroni starts PostgreSQL in its
+// own session.
 func reaper(t testing.TB, dir string) {
 	t.Helper()
 	const script = `cat >/dev/null

@@ -13,8 +13,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// requireVariable is the name of an environment variable. If it is set and a program is missing, the test
-// fails instead of being skipped.
+// requireVariable is the name of an environment variable. If this variable is set and a program is
+// missing, the test fails instead of being skipped.
 const requireVariable = "COLOPHON_REQUIRE_PATRONI"
 
 // programs holds the paths of the programs that the test needs, all of which are in Debian
@@ -58,8 +58,8 @@ func findPrograms(t testing.TB) (p programs) {
 	return p
 }
 
-// account returns the user that must run all programs, because PostgreSQL refuses to run as root. It returns
-// nil if the test itself does not run as root.
+// account returns the user as whom all programs must run, because PostgreSQL refuses to run as root. It
+// returns nil if the test itself does not run as root.
 func account(t testing.TB) *syscall.Credential {
 	t.Helper()
 	if os.Geteuid() != 0 {

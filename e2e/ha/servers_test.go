@@ -30,7 +30,7 @@ type server struct {
 	line  *line  // line through which clients and the other servers reach this one
 }
 
-// clientURL returns the URL by which clients reach the server, which is that of its line.
+// clientURL returns the URL at which clients reach the server through its line.
 func (s *server) clientURL() string { return "http://" + s.line.address() }
 
 // startServers starts count servers that share a database, and gives each of them the keys of all

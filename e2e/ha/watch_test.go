@@ -101,7 +101,7 @@ func witness(ctx context.Context, group *sync.WaitGroup, servers []*server, key 
 	})
 }
 
-// hash is a hash that is represented in JSON by hexadecimal digits.
+// hash is a hash that is encoded in JSON as hexadecimal digits.
 type hash proofs.Hash
 
 // UnmarshalText implements encoding.TextUnmarshaler.

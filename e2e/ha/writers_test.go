@@ -21,7 +21,7 @@ const (
 	answerTime = 5 * time.Second
 )
 
-// clients write to random servers and read from them.
+// clients is a set of clients that write to and read from random servers.
 type clients struct {
 	servers   []*server
 	histories []*history

@@ -85,8 +85,8 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// spend sends proofRequests requests to paths that it gets from path. It returns the server's CPU
-// time and the elapsed time per request, both in microseconds.
+// spend sends proofRequests requests, each to a path that it gets by calling path. It returns the
+// server's CPU time and the elapsed time per request, both in microseconds.
 func (s *server) spend(path func() string) (processor, passed float64) {
 	credentials := ""
 	if s.token != "" {

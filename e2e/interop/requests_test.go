@@ -31,7 +31,7 @@ const (
 // another is a generation that differs from ipc in its run_id, model, and output.
 var another = strings.NewReplacer(`"m"`, `"n"`, `"r"`, `"q"`, `"o"`, `"p"`).Replace(ipc)
 
-// cacheKey returns the cache key for the value of dimensions.
+// cacheKey returns the cache key that belongs to the hashes and versions in dimensions.
 func cacheKey() string {
 	key := sha256.Sum256([]byte(strings.Repeat(zeros+"|", 5) + "1|1|1"))
 	return hex.EncodeToString(key[:])

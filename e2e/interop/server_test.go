@@ -178,8 +178,8 @@ func (s *server) hashes(query string) [][]byte {
 	return hashes
 }
 
-// hexadecimal is a byte string that is represented in JSON by hexadecimal digits, like the hashes in
-// the API.
+// hexadecimal is a byte string that is encoded in JSON as hexadecimal digits, as the hashes in the
+// API are.
 type hexadecimal []byte
 
 // UnmarshalText implements encoding.TextUnmarshaler.

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// sumdbTiles reads tiles for the client of Go's checksum database. The only difference between that
-// client's tile paths and those of tlog-tiles is that they contain the tile height.
+// sumdbTiles reads tiles for the client of Go's checksum database. That client's tile paths differ
+// from those of tlog-tiles only in that they contain the tile height.
 type sumdbTiles struct{ *server }
 
 // Height implements tlog.TileReader.

@@ -111,7 +111,7 @@ func (s *server) published() string {
 	return folder
 }
 
-// wantSameProofs requires that the endpoints return the same proofs as Tessera's builder computes
+// wantSameProofs requires that the endpoints return the same proofs that Tessera's builder computes
 // from tiles, for some leaves and earlier trees.
 func (s *server) wantSameProofs(log *client.HTTPFetcher, size uint64) {
 	s.t.Helper()

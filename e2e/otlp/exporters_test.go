@@ -98,7 +98,8 @@ func (k *keeper) ExportSpans(_ context.Context, spans []trace.ReadOnlySpan) erro
 
 func (k *keeper) Shutdown(context.Context) error { return nil }
 
-// Every span exporter records each generation once, even if it exports the spans twice.
+// Each generation is recorded once, whichever span exporter sends it, even if the exporter sends it
+// twice.
 func TestSpanExporters(t *testing.T) {
 	for name, make := range map[string]func(s *server) (*otlptrace.Exporter, error){
 		"HTTP": func(s *server) (*otlptrace.Exporter, error) {

@@ -30,8 +30,8 @@ func wantNode(t *testing.T) {
 	}
 }
 
-// Every exporter of the JavaScript SDK records each generation once, although send.mjs sends all of
-// them twice.
+// Each generation is recorded once, whichever exporter of the JavaScript SDK sends it, although
+// send.mjs sends all of them twice.
 func TestNodeExporters(t *testing.T) {
 	wantNode(t)
 	for _, signal := range []string{"traces", "logs"} {

@@ -166,7 +166,7 @@ func (c *collector) read(out io.Reader, ready chan<- struct{}) {
 		c.text.Write(append(lines.Bytes(), '\n'))
 		c.mu.Unlock()
 		var entry struct{ Msg, Endpoint string }
-		_ = json.Unmarshal(lines.Bytes(), &entry) // a line may not be JSON, such as one of a panic
+		_ = json.Unmarshal(lines.Bytes(), &entry) // some lines are not JSON, such as those of a panic
 		switch {
 		case entry.Msg == "Starting GRPC server":
 			c.grpc = entry.Endpoint

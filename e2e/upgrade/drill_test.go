@@ -1,4 +1,4 @@
-// Package upgrade_test performs a rolling upgrade of the servers that share a database, replacing one
+// Package upgrade_test performs a rolling upgrade of servers that share a database, replacing one
 // after another while clients write.
 package upgrade_test
 
@@ -295,7 +295,7 @@ func TestRollingUpgrade(t *testing.T) {
 	slices.Sort(w.seqs)
 	require.Equal(t, len(w.seqs), len(slices.Compact(slices.Clone(w.seqs))), "no two records may have the same seq")
 	for _, n := range nodes {
-		want := fmt.Sprintf(`"tree_size":%d,`, len(w.seqs)+2) // the records, the creation, and the rotation
+		want := fmt.Sprintf(`"tree_size":%d,`, len(w.seqs)+2) // the records, plus the events for the creation of the ledger and the key rotation
 		require.Eventually(t, func() bool { return strings.Contains(n.get("/v1/ledgers/default"), want) }, patience, 20*time.Millisecond,
 			"the server must show each acknowledged record once: want %s, got %s", want, n.get("/v1/ledgers/default"))
 	}

@@ -112,8 +112,8 @@ func (d *Database) Close() error {
 	return d.Database.Close()
 }
 
-// bucket returns the bucket of the options or, if they have none, the bucket at place. It opens each place only
-// once.
+// bucket returns the bucket given in the options or, if there is none, the bucket at the address place. It
+// opens the bucket at each address only once.
 func (d *Database) bucket(place string) (bucket.Bucket, error) {
 	if d.options.Bucket != nil {
 		return d.options.Bucket, nil

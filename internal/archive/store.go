@@ -21,7 +21,7 @@ type store struct {
 
 var _ storage.Archiver = (*store)(nil)
 
-// leased is a store of a database that several servers share.
+// leased is a store in a database that several servers share.
 type leased struct {
 	*store
 	lease storage.LeasedStore

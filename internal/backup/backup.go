@@ -1,5 +1,5 @@
-// Package backup copies a data folder, which a server may be using at the time, and restores a data
-// folder from such a copy.
+// Package backup backs up a data folder, even while a server is using it, and restores a data
+// folder from a backup.
 package backup
 
 import (
@@ -43,7 +43,7 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	if err := o.checkPlace(); err != nil {
 		return err
 	}
-	if err := datadir.CheckPermissions(o.Data); err != nil { // before any other file is read
+	if err := datadir.CheckPermissions(o.Data); err != nil { // checked before any other file is read
 		return err
 	}
 	store, copies := Store{Dir: o.To}, datadir.SnapshotFolderOf(o.Data)
@@ -79,7 +79,7 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 }
 
 // checkPlace returns an error if the data folder does not match the options. Without o.Store, the folder
-// must contain the database; with it, the folder must not contain a log of its own.
+// must contain the database; otherwise, the folder must not contain a log of its own.
 func (o Options) checkPlace() error {
 	if o.Store != "" {
 		return datadir.CheckStoreFolder(o.Data)

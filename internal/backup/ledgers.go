@@ -20,7 +20,7 @@ type Ledger struct {
 	Time        time.Time `json:"time"` // time of the last event
 	Checkpoint  string    `json:"checkpoint"`
 
-	signedBy []string         // verifier keys of the keys that sign checkpoints; there are two during a rotation
+	signedBy []string         // verifier keys for the signatures on checkpoints; there are two during a rotation
 	archived storage.Archived // which entries exist only in a published copy, and where that copy is
 }
 

@@ -145,7 +145,7 @@ func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) erro
 }
 
 // choose returns the manifest of the backup selected by --backup or, without that flag, of the
-// newest backup that counts.
+// newest backup, leaving out the ones that Store.Classify ignores.
 func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Verifier) (*Manifest, error) {
 	names, err := store.BackupNames()
 	if err != nil {

@@ -86,8 +86,8 @@ func (o RestoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store 
 	return nil
 }
 
-// RestoreFile durably copies a file from a backup into dir. It returns an error if the name is not that of
-// a file in a data folder, or if the content does not match the manifest.
+// RestoreFile durably copies a file from a backup into dir. It returns an error if a data folder cannot
+// contain a file with that name, or if the content does not match the manifest.
 func RestoreFile(store Store, f StoredFile, dir string) error {
 	folder, base := path.Split(f.Name)
 	switch folder {

@@ -38,8 +38,8 @@ func (o RestoreOptions) readSeen(c *cli.Console, m *Manifest) (list []seenCheckp
 	return list, nil
 }
 
-// checkKnown returns an error if there is no way to tell how much a ledger has already signed, that is, if the
-// ledger has neither a high-water mark nor a checkpoint in seen and --newest is not set.
+// checkKnown returns an error if there is no way to tell how much a ledger has already signed, that is, if
+// --newest is not set and the ledger has neither a high-water mark nor a checkpoint in seen.
 func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 	marks := datadir.MarkFiles(o.Data)
 	for _, l := range m.Ledgers {
@@ -58,8 +58,8 @@ func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 
 // verifyRestored verifies the restored files before they are moved into place, and raises the high-water marks
 // to the checkpoints in seen. It replaces the ledgers in the manifest with those found in the restored
-// database, which must be equal. older contains a message for each ledger that has signed more than the backup
-// contains.
+// database, which must match them. older contains a message for each ledger that has signed more than the
+// backup contains.
 func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Manifest, seen []seenCheckpoint) (older []string, err error) {
 	dir := datadir.DatabaseFolder(datadir.RestoreFolder(o.Data))
 	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.WarningLogger()})

@@ -357,7 +357,7 @@ func copyFile(out *os.File, in io.Reader) (digest string, size int64, err error)
 	return hex.EncodeToString(hash.Sum(nil)), size, errors.Join(err, out.Sync(), out.Close())
 }
 
-// DigestOf reads in to the end and returns the SHA-256, in hexadecimal, and the length of the data.
+// DigestOf reads all of in and returns the SHA-256, in hexadecimal, and the length of the data.
 func DigestOf(in io.Reader) (digest string, size int64, err error) {
 	hash := sha256.New()
 	size, err = io.Copy(hash, in)

@@ -56,8 +56,8 @@ const (
 // New returns an empty filter that reserves its memory with the given function.
 func New(memory ReserveFunc) *Filter { return &Filter{memory: memory} }
 
-// Add adds a key. If the filter must grow but cannot reserve enough memory, Add releases all of its
-// memory, as Release does.
+// Add adds a key. If the filter must grow but cannot reserve enough memory, Add releases all of the
+// filter's memory, as Release does.
 func (f *Filter) Add(k Key) {
 	if f.released {
 		return

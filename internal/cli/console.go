@@ -40,10 +40,11 @@ func (c *Console) Say(format string, args ...any) {
 	fmt.Fprintf(c.Err, "colophon: "+format+"\n", args...)
 }
 
-// visibleWriter escapes characters that control a terminal or change the direction of its text. Those below
-// U+007F are written as \x1b, for example, and the others as in JSON, such as \u009b. JSON contains no such
-// characters below U+007F except newlines, so it keeps its meaning when it is escaped. Each Write must contain
-// only complete characters. visibleWriter is safe for concurrent use if the underlying writer is.
+// visibleWriter escapes characters that control a terminal or change the direction of its text. Characters
+// below U+007F are written in the form \x1b. All others are written as JSON would escape them, in the form
+// \u009b. Because JSON text contains no characters of the first kind except newlines, it keeps its meaning
+// when it is escaped. Each Write must contain only complete characters. visibleWriter is safe for concurrent
+// use if the underlying writer is.
 type visibleWriter struct{ to io.Writer }
 
 // Write implements io.Writer.

@@ -39,7 +39,7 @@ func Exitf(code int, format string, args ...any) error {
 }
 
 // StateErrorf returns an ExitError about the state of a file or folder. The command line was
-// correct, so the error does not point to the help.
+// correct, so the error omits the hint about the command's help.
 func StateErrorf(format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...), Plain: true}
 }

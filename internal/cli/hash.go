@@ -4,6 +4,6 @@ import "regexp"
 
 var hashPrefix = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
 
-// IsHashPrefix reports whether text is a hash, or a prefix of one that is long enough for the server to
-// look up.
+// IsHashPrefix reports whether text is a hash in hexadecimal, or the first eight or more digits of one,
+// which are enough for the server to look it up.
 func IsHashPrefix(text string) bool { return hashPrefix.MatchString(text) }

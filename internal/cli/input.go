@@ -18,7 +18,7 @@ const (
 // "-".
 func (c *Console) ReadFile(path string) ([]byte, error) { return c.ReadFileUpTo(path, MaxFile) }
 
-// ReadFileUpTo is like ReadFile, but with the given maximum size in bytes.
+// ReadFileUpTo is like ReadFile, but accepts at most limit bytes.
 func (c *Console) ReadFileUpTo(path string, limit int64) ([]byte, error) {
 	in := c.In
 	if path != "-" {

@@ -10,14 +10,14 @@ import (
 
 // TrustedKeys holds the keys given with the --key flag.
 type TrustedKeys struct {
-	Keys []*proofs.Verifier // keys whose signature alone suffices
+	Keys []*proofs.Verifier // a signature by any one of these keys is enough to accept a checkpoint
 	// Replaced holds the predecessors of Keys. A signature by one of them alone is accepted only if a
 	// consistency proof shows that the tree belongs to the log.
 	Replaced []*proofs.Verifier
 }
 
-// ReadSufficientKeys returns the keys given with --key whose signature alone suffices: the given verifier key, the
-// keys in the given file, or only the newest key if the file lists all keys of a log.
+// ReadSufficientKeys returns the keys given with --key whose signature alone is enough to accept a checkpoint: the
+// given verifier key, the keys in the given file, or only the newest key if the file lists all keys of a log.
 func (c *Console) ReadSufficientKeys(given string) ([]*proofs.Verifier, error) {
 	trusted, err := c.ReadTrustedKeys(given)
 	return trusted.Keys, err
@@ -25,8 +25,8 @@ func (c *Console) ReadSufficientKeys(given string) ([]*proofs.Verifier, error) {
 
 // ReadTrustedKeys returns the keys given with --key, including those that have been replaced.
 func (c *Console) ReadTrustedKeys(given string) (TrustedKeys, error) {
-	// A verifier key is never treated as a file name. Otherwise the sender of a receipt could also send a file
-	// with this name.
+	// A verifier key is never treated as a file name. Otherwise the sender of a receipt could also supply a
+	// file with that name.
 	if _, err := proofs.ParseVerifier(given); err == nil {
 		return ParseKeys(given, "--key")
 	}

@@ -38,7 +38,7 @@ func PrintAsJSON(c *Console, value any) error {
 	return encoder.Encode(value)
 }
 
-// FormatCount formats n followed by the noun thing, to which it adds an s unless n is 1.
+// FormatCount returns n followed by thing, which is a noun. It adds an s to the noun unless n is 1.
 func FormatCount(n uint64, thing string) string {
 	if n == 1 {
 		return "1 " + thing

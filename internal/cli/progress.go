@@ -8,10 +8,11 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress shows the progress of a command on a terminal. Without a terminal it shows nothing.
+// Progress shows the progress of a command on a terminal. If standard error is not a terminal, it
+// shows nothing.
 type Progress struct {
 	console *Console
-	bar     *progressbar.ProgressBar // nil without a terminal
+	bar     *progressbar.ProgressBar // nil if standard error is not a terminal
 }
 
 // NewProgress starts a progress bar that is full after total steps. If total is -1, the number of

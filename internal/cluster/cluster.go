@@ -1,8 +1,8 @@
 // Package cluster decides which of the servers that share a database writes each ledger, and lets
-// the others follow it. The server that holds the lease on a ledger writes it (postgres.Leases). A
-// server can take a free lease if it has the ledger's signing key. If several servers have the key,
-// rendezvous hashing chooses one of them, and any other server that holds the lease passes it on to
-// that one.
+// the others follow it. Only the server that holds the lease on a ledger writes to it; see
+// postgres.Leases. A server can take a free lease if it has the ledger's signing key. If several
+// servers have the key, rendezvous hashing chooses one of them, and any other server that holds the
+// lease passes it on to that one.
 package cluster
 
 import (
@@ -25,10 +25,11 @@ const (
 	roundPause = 200 * time.Millisecond
 	// beatPause is the time between two renewals of the leases.
 	beatPause = postgres.LeaseTime / 6
-	// grace is how long the other servers leave a free lease to the preferred server.
+	// grace is how long other servers wait for the preferred server to take a free lease before
+	// they take it themselves.
 	grace = time.Second
 	// settle is how long another server must have been the preferred one before this server passes a ledger
-	// to it. A server that keeps failing is therefore given no ledgers.
+	// to it. A server that keeps failing therefore receives no ledgers.
 	settle = 5 * time.Second
 	// followTime is the time limit for one attempt to follow a ledger.
 	followTime = 10 * time.Second
@@ -51,8 +52,8 @@ type Cluster struct {
 	wake   chan struct{} // holds a token if the next round must start immediately
 
 	stop    context.CancelFunc
-	loops   sync.WaitGroup // the two background loops and Listen
-	steps   sync.WaitGroup // steps started by decide
+	loops   sync.WaitGroup // tracks the two background loops and Listen
+	steps   sync.WaitGroup // tracks the steps started by decide
 	leaving atomic.Bool    // set once the server takes no more leases
 	failed  atomic.Bool    // the last round failed
 	missed  atomic.Bool    // the next round must read all ledgers, because notifications may have been lost or Wake was called
@@ -69,7 +70,7 @@ type Cluster struct {
 // beat records when a server last reported that it is running.
 type beat struct {
 	seen    time.Time // time of the beat, by the database's clock
-	changed time.Time // when this server noticed that seen had changed, by its own clock
+	changed time.Time // when this server noticed that seen had changed, by this server's clock
 }
 
 // place is what this server knows about a ledger.
@@ -79,11 +80,11 @@ type place struct {
 	stale                bool      // the ledger has changed since it was read; comparing versions is not enough, because two changes can result in the same version
 	again                bool      // a round found the ledger busy, so another step may follow the current one
 	heldBefore           bool      // this server has held the lease at some point since it started, so it no longer resumes a lease from an earlier run
-	renewed              time.Time // when this server last saw the lease change, by its own clock
+	renewed              time.Time // when this server last saw the lease change, by this server's clock
 	expired              bool      // the lease has not changed for longer than a lease lasts, so it counts as free, whatever the database's clock says
 	free                 time.Time // when the lease became free; zero while it is taken
 	preferred            string    // ID of the server that was preferred in the last round
-	since                time.Time // when that server became the preferred one
+	since                time.Time // when the server named by preferred became the preferred one
 	followed             string    // Version of the state up to which this server has followed the ledger
 	failing              bool      // the last attempt to follow the ledger failed
 	able                 bool      // this server can sign for the ledger
@@ -102,8 +103,8 @@ func start(ctx context.Context, database *postgres.Database, host *ledger.Host, 
 	leases := database.Leases()
 	c := &Cluster{leases: leases, host: host, log: log, pause: pause, wake: make(chan struct{}, 1), places: make(map[string]*place), heard: make(map[string]bool)}
 	c.leaving.Store(leases.ReadOnly())
-	// Two rounds are necessary because the server only knows after the first one which ledgers it
-	// has keys for.
+	// Two rounds are necessary because the server does not know which ledgers it has keys for until
+	// the first one is complete.
 	for range 2 {
 		if err := c.look(ctx); err != nil {
 			return nil, err
@@ -165,7 +166,7 @@ func (c *Cluster) every(ctx context.Context, pause time.Duration, wake <-chan st
 		case ctx.Err() != nil:
 		case err != nil && !failing:
 			c.log.Warn("the leases on ledgers cannot be read or renewed: another server can take over this server's ledgers", "error", err)
-		case err != nil: // the second failure in a row
+		case err != nil: // at least the second failure in a row
 			c.leases.Reconnect(began, err)
 		case err == nil && failing:
 			c.log.Info("the leases on ledgers can be read and renewed again")
@@ -296,8 +297,8 @@ func (c *Cluster) look(ctx context.Context, names ...string) error {
 			p = &place{}
 			c.places[state.Name] = p
 		}
-		// If the database's clock was set back, or a standby with a different clock was promoted, the lease of
-		// a stopped server would otherwise not expire.
+		// Without this check, the lease of a stopped server would not expire if the database's clock was set
+		// back, or if a standby with a different clock was promoted.
 		if p.renewed.IsZero() || !p.Expires.Equal(state.Expires) {
 			p.renewed = time.Now()
 		}
@@ -359,8 +360,9 @@ func (c *Cluster) decide(ctx context.Context) {
 	}
 }
 
-// after returns the step that follows a completed one if a round found the ledger busy in the meantime. It
-// does not read the database again because that round already did.
+// after is called when a step for a ledger has completed. If a round found the ledger busy in the
+// meantime, after returns the next step, or nil if there is none. It need not read the database again,
+// because that round already did.
 func (c *Cluster) after(p *place) (step func(context.Context, string, *place)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -470,7 +472,7 @@ func serverOf(servers []postgres.RunningServer, id string) *postgres.Server {
 }
 
 // give commits the records that a ledger has accepted, gives up the lease on it, and then follows the
-// ledger. The lease goes to the server to, or to whichever server takes it if to is nil.
+// ledger. If to is not nil, the lease is offered to that server; otherwise, any server can take it.
 func (c *Cluster) give(ctx context.Context, name string, p *place, to *postgres.Server) {
 	c.host.StepDown(name)
 	limited, cancel := context.WithTimeout(ctx, postgres.LeaseTime)
@@ -530,8 +532,8 @@ func (c *Cluster) WriterAddress(name string) (address string, ok bool) {
 	return p.Holder.Address, true
 }
 
-// TransferLedgers passes the ledgers that this server writes to other running servers that have their
-// keys. From then on, this server takes no more ledgers.
+// For each ledger that this server writes, TransferLedgers passes the lease to another running server
+// that has the ledger's key, if there is one. From then on, this server takes no more ledgers.
 func (c *Cluster) TransferLedgers(ctx context.Context) {
 	c.leaving.Store(true)
 	c.mu.Lock()

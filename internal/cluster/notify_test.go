@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 // never is a pause that is longer than any test takes.
 const never = time.Hour
 
-// node is one of the servers in a test that share a database.
+// node is one of several servers that share a database in a test.
 type node struct {
 	*testing.T
 	host    *ledger.Host

@@ -28,7 +28,7 @@ var (
 	Variables = []string{"input", "input_hash", "system_prompt_hash", "model", "temperature", "max_tokens", "seed", "ollama_build_hash", "label:"}
 )
 
-// flagValues maps the name of a flag to the values that the shell completes.
+// flagValues maps the name of a flag to its possible values, which shell completion offers.
 var flagValues = map[string][]string{
 	"api":         {string(rerun.Ollama), string(rerun.OpenAI)},
 	"by":          Groupings,
@@ -79,7 +79,7 @@ func CompleteFlag(command *cobra.Command, name string, complete Func) {
 	}
 }
 
-// Func lists the possible values of a flag or of the next argument. begun is what the user has
+// Func lists the possible values of a flag or of the next argument. toComplete is what the user has
 // typed so far. The list is empty if the server does not answer.
 type Func = func(command *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
 
@@ -93,7 +93,7 @@ func FromList(values []string) Func {
 	return cobra.FixedCompletions(values, directive)
 }
 
-// FirstArgument returns a Func that completes the first argument with complete and no others.
+// FirstArgument returns a Func that uses complete for the first argument and completes no others.
 func FirstArgument(complete Func) Func {
 	return func(command *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -106,8 +106,8 @@ func FirstArgument(complete Func) Func {
 // Timeout limits how long shell completion waits for the server.
 const Timeout = time.Second
 
-// Ledgers completes the names of the ledgers on the server that the flags or the environment
-// specify.
+// Ledgers returns a Func that completes the names of the ledgers on the server that the flags or
+// the environment specify.
 func Ledgers(c *cli.Console) Func {
 	return func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var from remote.Options

@@ -14,8 +14,8 @@ import (
 	"colophon/ledger/keystore"
 )
 
-// ResolveSymlinks resolves the symbolic links in path. It returns path unchanged if it does not
-// exist.
+// ResolveSymlinks resolves the symbolic links in path. If that fails, for example because path does
+// not exist, it returns path unchanged.
 func ResolveSymlinks(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -45,7 +45,7 @@ func MovedDatabase(data string) string { return filepath.Join(data, "db.moved") 
 // IndexFolder returns the folder of the index, which can be rebuilt from the log.
 func IndexFolder(data string) string { return filepath.Join(data, "index") }
 
-// SpoolFolder returns the folder for the results of batches that clients have not read yet.
+// SpoolFolder returns the folder for batch results that clients have not read yet.
 func SpoolFolder(data string) string { return filepath.Join(data, "spool") }
 
 // WebhookFolder returns the folder that holds the webhook cursors. A webhook without a cursor starts

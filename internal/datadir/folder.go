@@ -29,7 +29,7 @@ func HasDatabase(data string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// HasStoreMarker reports whether the log of a data folder is in another database.
+// HasStoreMarker reports whether the log of a data folder is stored in another database.
 func HasStoreMarker(data string) bool {
 	_, err := os.Stat(StoreMarker(data))
 	return err == nil
@@ -112,7 +112,7 @@ func CheckForeignFiles(data string) error {
 	return nil
 }
 
-// Create creates a data folder unless it exists.
+// Create creates a data folder if it does not exist.
 func Create(data string) (CreatedFolder, error) {
 	_, err := os.Stat(data)
 	made := CreatedFolder{data: data, folder: errors.Is(err, fs.ErrNotExist), databases: !HasDatabase(data)}

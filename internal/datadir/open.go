@@ -44,8 +44,8 @@ func ExplainOpenError(err error, data string) error {
 	return err
 }
 
-// OpenWithConfig is like Open, but uses config, in which it sets Dir and Logger. If files are
-// damaged, the error wraps storage.ErrDamaged.
+// OpenWithConfig is like Open, but opens the database with config, after setting its Dir and
+// Logger. If files are damaged, the error wraps storage.ErrDamaged.
 func OpenWithConfig(ctx context.Context, c *cli.Console, data string, config pebble.Config) (*pebble.Database, error) {
 	config.Dir, config.Logger = DatabaseFolder(data), c.WarningLogger()
 	if HasStoreMarker(data) {

@@ -30,7 +30,7 @@ func SnapshotFolderOf(data string) SnapshotFolder {
 // snapshotName is the name of the folder that holds the copy.
 const snapshotName = "backup"
 
-// CopyPath returns the path of the copy. The database is a folder in it.
+// CopyPath returns the path of the copy. The database is a subfolder of it.
 func (s SnapshotFolder) CopyPath() string { return filepath.Join(s.Dir, snapshotName) }
 
 // DatabasePath returns the path of the database in the copy.

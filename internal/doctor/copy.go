@@ -12,7 +12,7 @@ import (
 // maxCheckpoint is the maximum length of a checkpoint, in bytes.
 const maxCheckpoint = 1 << 16
 
-// errOtherKey means that the given key has not signed the checkpoint of a copy.
+// errOtherKey means that the checkpoint of a copy is not signed by the given key.
 var errOtherKey = errors.New("the given key has not signed the checkpoint of the copy")
 
 // askCopy reads and verifies the checkpoint of the published copy that the server follows, if any,

@@ -24,7 +24,7 @@ type fileSystem struct {
 	usage    disk.UsageStat
 	usageErr error // set if usage is unknown
 
-	sync    time.Duration // median time of a small write and its sync
+	sync    time.Duration // median time to write and sync a small block
 	syncErr error         // why the sync could not be timed; nil if it was
 }
 

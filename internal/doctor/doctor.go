@@ -43,7 +43,7 @@ func Examine(ctx context.Context, console *cli.Console, o Options) (Report, erro
 }
 
 // deployment holds everything that is known about a deployment. It is filled in before the checks
-// run, and they read nothing else except small files in the data folder.
+// run, and the checks read nothing else except small files in the data folder.
 type deployment struct {
 	console  *cli.Console
 	version  string // version of this program

@@ -51,7 +51,8 @@ func checkServer(d *deployment) []Finding {
 	return orOK(list, "%s at %s is ready", a.version, a.url)
 }
 
-// checkAuthentication checks that the server asks for credentials if the settings say so.
+// checkAuthentication checks that the server requires credentials if the settings say that it
+// should.
 func checkAuthentication(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()
@@ -243,7 +244,7 @@ func checkIndex(d *deployment) []Finding {
 	return orOK(list, "it follows %s", cli.FormatCount(uint64(len(lag)), "ledger"))
 }
 
-// erasureLate is the time within which erased content should have been removed from the files.
+// erasureLate is how long erased content may remain in the files before the doctor reports it.
 const erasureLate = time.Minute
 
 // checkErasure checks that erased content has been removed from the files.

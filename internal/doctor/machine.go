@@ -26,7 +26,8 @@ func inspectMachine() machine {
 }
 
 // fileLimit returns how many files the server may open. If the server does not expose its limit,
-// fileLimit returns the limit of this command instead. whose says whose limit it is.
+// fileLimit returns the limit of this command instead. whose names the process that has this limit,
+// for use in messages.
 func (d *deployment) fileLimit() (limit uint64, whose string) {
 	if limit := d.server.gauges("process_max_fds")[""]; limit > 0 {
 		return uint64(limit), "the server"

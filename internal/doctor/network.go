@@ -57,7 +57,7 @@ func (d *deployment) authentication() (required bool, err error) {
 	if len(d.shared.tokens) > 0 {
 		return true, nil
 	}
-	_, err = os.Lstat(datadir.TokenFolder(d.data())) // the server uses the same rule
+	_, err = os.Lstat(datadir.TokenFolder(d.data())) // the server requires credentials if this folder exists
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

@@ -111,7 +111,7 @@ func (s settings) certificateName(base string) string {
 	return pair.Leaf.DNSNames[0]
 }
 
-// get sends one request. The error explains a failure in the terms of the command line.
+// get sends one request. If it fails, the error explains why in terms of the command-line flags.
 func get(ctx context.Context, s *remote.Server, path string) (*client.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -122,9 +122,9 @@ func get(ctx context.Context, s *remote.Server, path string) (*client.Response, 
 	return answer, nil
 }
 
-// ask queries a server for everything that the checks need to know. metrics is the same server at
-// the address of its metrics, which can be different. ask returns an error only if a client cannot
-// be created.
+// ask queries a server for everything that the checks need to know. metrics is a client of the same
+// server at the address where it serves its metrics, which can be a different one. ask returns an
+// error only if a client cannot be created.
 func ask(ctx context.Context, s, metrics *remote.Server) (serverAnswers, error) {
 	a := serverAnswers{url: s.URL}
 	anonymous, err := s.WithoutToken()
@@ -154,9 +154,10 @@ func ask(ctx context.Context, s, metrics *remote.Server) (serverAnswers, error) 
 	return a, nil
 }
 
-// clockDifference returns how far date lies outside the period from began to ended, in which the
-// server wrote it into a Date header. The result is 0 if date lies within the period. date is by
-// the server's clock, in whole seconds; the period is by this machine's clock.
+// clockDifference returns by how much date, which comes from the Date header of a response, lies
+// outside the period from began to ended, during which the response was sent. It returns 0 if date
+// lies within that period. date is the server's time, in whole seconds; began and ended are this
+// machine's.
 func clockDifference(date, began, ended time.Time) time.Duration {
 	switch {
 	case date.Before(began.Truncate(time.Second)):
@@ -214,7 +215,7 @@ func (l *ledgerAnswers) askLog(ctx context.Context, s *remote.Server) error {
 	return nil
 }
 
-// events fetches up to limit events, starting at the seq from.
+// events fetches up to limit events, starting with the event whose seq is from.
 func (l *ledgerAnswers) events(ctx context.Context, s *remote.Server, from, limit uint64) ([]wire.EventLine, error) {
 	answer, err := get(ctx, s, fmt.Sprintf("%s/events?from=%d&limit=%d", s.Ledger(l.Name).Path(), from, limit))
 	if err != nil {

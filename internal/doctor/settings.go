@@ -100,7 +100,7 @@ func checkWritable(path string) []Finding {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil || !hasModes:
-		return nil // the check that reads the file reports this
+		return nil // the check that reads the file reports any error
 	case info.Mode().Perm()&0o002 != 0:
 		return finding(Wrong, "run: chmod o-w "+path, "every user of this machine can write to %s", path)
 	case info.Mode().Perm()&0o020 != 0:

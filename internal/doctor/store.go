@@ -30,7 +30,7 @@ func (d *deployment) askStore(ctx context.Context) {
 	}
 }
 
-// sharedTokens holds the tokens in the database of the log, or the error from reading them.
+// sharedTokens holds the tokens in the database that holds the log, or the error from reading them.
 type sharedTokens struct {
 	tokens []access.ListedToken
 	err    error
@@ -58,7 +58,7 @@ func (d *deployment) listTokens() ([]access.ListedToken, error) {
 	return access.Store{Dir: datadir.TokenFolder(d.data()), Now: func() time.Time { return d.now }}.List()
 }
 
-// checkStore checks that the database of the log can be reached and that its settings make
+// checkStore checks that the database that holds the log can be reached and that its settings make
 // commits durable.
 func checkStore(d *deployment) []Finding {
 	var setting *postgres.SettingError

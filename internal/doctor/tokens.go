@@ -79,7 +79,7 @@ func checkToken(t access.ListedToken, now time.Time) []Finding {
 	return list
 }
 
-// scopesOf returns the union of the scopes that a token has on any ledgers.
+// scopesOf returns the union of the scopes in all of a token's grants.
 func scopesOf(t access.ListedToken) access.Scopes {
 	return (&access.Identity{Grants: t.Grants}).ScopesOnAny()
 }

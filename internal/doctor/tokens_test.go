@@ -13,7 +13,7 @@ import (
 	"colophon/internal/datadir"
 )
 
-// makeToken creates a token as if the current time were at.
+// makeToken creates a token, using at as its creation time.
 func makeToken(t testing.TB, data string, at time.Time, name string, scopes access.Scopes, ledger string, expires time.Time) access.CreatedToken {
 	t.Helper()
 	store := access.Store{Dir: datadir.TokenFolder(data), Now: func() time.Time { return at }}

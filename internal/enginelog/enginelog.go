@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Logger implements Pebble's Logger.
+// Logger implements Pebble's Logger interface.
 type Logger struct {
 	out      *slog.Logger
 	name     string
@@ -16,8 +16,8 @@ type Logger struct {
 }
 
 // New returns a Logger. fatal must stop the process and must not return, because otherwise Pebble
-// would continue as if the failed write had succeeded. name identifies fatal in the message with
-// which Fatalf panics if fatal returns anyway.
+// would continue as if the failed write had succeeded. If fatal returns anyway, Fatalf panics with
+// a message that begins with name.
 func New(out *slog.Logger, name string, fatal func(msg string)) *Logger {
 	return &Logger{out: out, name: name, fatal: fatal}
 }

@@ -17,7 +17,7 @@ type limiter struct {
 	skipped int        // number of messages skipped since the last one that passed
 }
 
-// pass reports whether a message may be logged at the time now, and how many messages were skipped
+// pass reports whether a message may be logged at time now, and how many messages were skipped
 // before it.
 func (l *limiter) pass(now time.Time) (ok bool, skipped int) {
 	l.mu.Lock()

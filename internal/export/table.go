@@ -22,8 +22,8 @@ import (
 // TableOptions selects the rows of an export and the file to write.
 type TableOptions struct {
 	Ledger   string
-	Question string // path of the list or question, relative to the ledger's path
-	AsOf     uint64 // tree size; 0 means the current size
+	Question string // path of the list or query, relative to the ledger's path
+	AsOf     uint64 // tree size at which to query the ledger; 0 means the current size
 	Format   table.Format
 	File     string
 }
@@ -34,7 +34,7 @@ type Table struct {
 	Key      string // verifier key of the ledger, according to the server
 }
 
-// WriteTable writes the rows of a list or question to a file, and their signed manifest to another
+// WriteTable writes the rows of a list or query to a file, and their signed manifest to another
 // file next to it. It verifies the manifest with the keys that the server names. Existing files are
 // replaced only when all rows have been fetched and verified.
 func WriteTable(ctx context.Context, c *cli.Console, server *remote.Server, o TableOptions) (*Table, error) {
@@ -94,7 +94,7 @@ func write(c *cli.Console, o TableOptions, spool *os.File, rows uint64) (err err
 	if err != nil {
 		return err
 	}
-	defer os.Remove(out.Name()) // fails if the file has been renamed
+	defer os.Remove(out.Name()) // fails, harmlessly, once the file has been renamed
 	passes := int64(2)
 	if o.Format == table.NDJSON {
 		passes = 1

@@ -111,7 +111,8 @@ func (f file) check() error {
 	return nil
 }
 
-// skip returns at, or the start of the next block if this one has no room for another header.
+// skip returns at or, if the rest of its block has no room for a header, the start of the next
+// block.
 func (f file) skip(at int) int {
 	if left := blockBytes - at%blockBytes; left < f.header {
 		return at + left
@@ -259,8 +260,8 @@ func (f file) hasSuccessor(at int) bool {
 	return false
 }
 
-// proves reports whether any of the consecutive sound chunks that begin at from shows that the
-// chunk at damaged was once synced.
+// proves reports whether any of the consecutive sound chunks that start at offset from shows that
+// the chunk at offset damaged was once synced.
 func (f file) proves(from, damaged int) bool {
 	for ; f.sound(from, f.length(from)); from = f.skip(from + f.header + f.length(from)) {
 		encoding := f.text[from+atEncoding]

@@ -86,7 +86,7 @@ func fill(n int, seed uint64) []byte {
 }
 
 // eachBit calls f with copies of text that have a single flipped bit: one for each bit of the first
-// bytes, and one for each of a sample of the other bits. f must not keep damaged.
+// bytes, and one for each of a sample of the other bits. f must not retain damaged.
 func eachBit(text []byte, f func(bit int, damaged []byte)) {
 	damaged := bytes.Clone(text)
 	for bit := 0; bit < 8*len(text); bit++ {
@@ -158,8 +158,8 @@ func TestLostSectorsOfALog(t *testing.T) {
 		}
 	}
 	damaged := bytes.Clone(text)
-	// The payload of a record is damaged, but not its header. Later records show that it was
-	// synced, although the next one or two may not.
+	// The payload of a record is damaged, but not its header. The next one or two records may not
+	// show that it was synced, but later ones do.
 	copy(damaged[end-4000:end-3900], fill(100, 0))
 	require.Error(t, frames.CheckWAL(damaged, later))
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// valuesSuffix is the suffix of value files, which store values apart from their keys. footerBytes
-// is the length of a value file's footer, which begins with a checksum of its remaining bytes.
+// valuesSuffix is the suffix of value files, which store values separately from their keys.
+// footerBytes is the length of a value file's footer, which begins with a checksum of its remaining
+// bytes.
 const (
 	valuesSuffix = ".blob"
 	footerBytes  = 38

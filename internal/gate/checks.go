@@ -18,7 +18,7 @@ func inputs(cases []*Case) []evidence.RunCounts {
 	return list
 }
 
-// values calls of for each run and returns the results, grouped by case.
+// values applies of to each run and returns the results, grouped by case.
 func values(cases []*Case, of func(*Run) float64) [][]float64 {
 	list := make([][]float64, len(cases))
 	for i, c := range cases {

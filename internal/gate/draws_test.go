@@ -55,7 +55,7 @@ type output struct {
 
 // corpus holds the outputs that several conditions produced for the same inputs.
 type corpus struct {
-	data       ComparedRuns        // assigns the numbers of the words
+	data       ComparedRuns        // assigns a number to each word
 	outputs    map[string][]output // keyed by condition and indexed by input
 	similarity map[[3]any]float64  // keyed by the input and the two conditions
 }

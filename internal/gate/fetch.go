@@ -35,8 +35,7 @@ const MaxRepeats = 10
 // ErrSelection means that the selected runs cannot be compared.
 var ErrSelection = errors.New("the selected runs cannot be compared")
 
-// Fetch reads the selected runs of a ledger. It also returns the tree size as of which it read
-// them.
+// Fetch reads the selected runs of a ledger. It also returns the tree size at which they were read.
 func Fetch(ctx context.Context, l *client.Ledger, s Selection) (*ComparedRuns, uint64, error) {
 	c := &collector{ledger: l, selection: s, seqs: make(map[uint64]bool)}
 	if err := c.list(ctx, 0, s.Baseline); err != nil {
@@ -98,8 +97,8 @@ func (c *collector) list(ctx context.Context, set int, filter client.RecordFilte
 	return nil
 }
 
-// read returns the run that a row describes. is is false if the record is not an IPC record, or if it has
-// no output or no value to match it by.
+// read returns the run that a row describes. The second result is false if the record is not an IPC
+// record, or if it has no output or no value to match it by.
 func (c *collector) read(row *wire.ListedRecord) (run found, is bool, err error) {
 	event, err := wire.ParseEvent(row.Event)
 	if err != nil {
@@ -185,8 +184,8 @@ func (c *collector) match() *ComparedRuns {
 // readers is the maximum number of concurrent requests for texts.
 const readers = 4
 
-// measure reads and compares the texts of the outputs, input by input. If the token may not read content, it
-// sets NoTexts.
+// measure reads and compares the texts of the outputs, input by input. If the token does not permit reading
+// content, measure sets d.NoTexts instead.
 func (c *collector) measure(ctx context.Context, d *ComparedRuns) error {
 	stored := make(map[uint64]bool)
 	for _, runs := range c.runs {

@@ -25,14 +25,14 @@ var CheckNames = []string{CheckChanged, CheckSimilarity, CheckLength, CheckWords
 
 // Options configures a gate.
 type Options struct {
-	// Level is the probability of a false alarm, which means that the gate fails although nothing
-	// has changed.
+	// Level is the maximum probability of a false alarm, that is, of the gate failing although
+	// nothing has changed.
 	Level float64
 	// Checks lists the checks to run; nil means all. If a check in Required cannot be run on the data, the
 	// gate cannot pass.
 	Checks, Required []string
-	// Tolerance maps the name of a check to the largest change with which the check still passes;
-	// see Check.Change. The default is 0.
+	// Tolerance maps the name of a check to the largest change at which the check still passes; see
+	// Check.Change. The default is 0.
 	Tolerance map[string]float64
 	// MaxMismatches is the maximum number of the candidate's records that may claim wrong hashes. This is a
 	// limit, not a statistical test. nil means no limit.
@@ -100,7 +100,7 @@ type Check struct {
 	needed    func(level float64) int
 }
 
-// WordChange is a word with the shares of the outputs in each set that contain it.
+// WordChange is a word together with the share of each set's outputs that contain it.
 type WordChange struct {
 	Word      string  `json:"word"`
 	Baseline  float64 `json:"baseline"`
@@ -116,8 +116,8 @@ type Report struct {
 	Candidate     []string   `json:"candidate,omitempty"`
 	Matched       string     `json:"matched_by,omitempty"` // what runs are matched by; empty if the sets are compared as wholes
 	Inputs        int        `json:"inputs"`               // number of inputs with runs in both sets
-	Repeated      int        `json:"repeated_inputs"`      // number of these that have several runs in a set, which show how much outputs vary by chance
-	Uneven        int        `json:"uneven_inputs"`        // number of these that have different numbers of runs in the two sets
+	Repeated      int        `json:"repeated_inputs"`      // number of matched inputs that have several runs in a set, which show how much outputs vary by chance
+	Uneven        int        `json:"uneven_inputs"`        // number of matched inputs that have different numbers of runs in the two sets
 	BaselineRuns  int        `json:"baseline_runs"`
 	CandidateRuns int        `json:"candidate_runs"`
 	BaselineOnly  int        `json:"baseline_only"` // number of inputs that only the baseline has; they are not compared
@@ -158,7 +158,6 @@ func Judge(d *ComparedRuns, o Options) *Report {
 	return r
 }
 
-// judge holds the compared runs and the options of a gate.
 type judge struct {
 	*ComparedRuns
 	Options
@@ -195,7 +194,7 @@ func (j *judge) test(checks []Check) {
 	for i, adjusted := range evidence.HolmAdjust(p) {
 		family[i].AdjustedP = &adjusted
 	}
-	// This is the level with which Holm's procedure compares the smallest p-value.
+	// Holm's procedure compares the smallest p-value with this level.
 	hardest := j.Level / float64(max(1, len(family)))
 	for i := range checks {
 		if checks[i].needed != nil {
@@ -238,8 +237,8 @@ func (c *Check) testIndex() int {
 // maxListed is the maximum number of words that a report lists.
 const maxListed = 10
 
-// listWords lists the words whose frequency changed by more than chance. It sets the change of the
-// check to the largest of their changes.
+// listWords lists the words whose frequency changed by more than chance can explain. It sets the
+// change of the check to the largest of their changes.
 func (j *judge) listWords(c *Check) {
 	var found []evidence.Word
 	*c.Change = 0
@@ -327,8 +326,8 @@ func (j *judge) intervalName() string {
 	return strconv.FormatFloat(100*(1-j.Level), 'g', 4, 64) + "% interval"
 }
 
-// pointsInterval formats a check's interval in percentage points and in parentheses. It returns "" if there
-// is no interval. sign is -1 if the summary states the opposite of the change, and 1 otherwise.
+// pointsInterval formats a check's interval in percentage points, enclosed in parentheses. It returns "" if
+// there is no interval. sign is -1 if the summary states the opposite of the change, and 1 otherwise.
 func (j *judge) pointsInterval(c *Check, sign float64) string {
 	if c.Interval == nil {
 		return ""

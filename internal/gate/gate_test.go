@@ -45,8 +45,8 @@ func find(t *testing.T, r *Report, name string) *Check {
 	return nil
 }
 
-// numbered returns a function whose only output is the number of the input, formatted according to
-// format.
+// numbered returns a function that returns a single output: the number of the input, formatted
+// according to format.
 func numbered(format string) func(int) []string {
 	return func(input int) []string { return []string{fmt.Sprintf(format, input)} }
 }
@@ -205,8 +205,8 @@ func TestReports(t *testing.T) {
 	var suites junitSuites
 	require.NoError(t, xml.Unmarshal(junit.Bytes(), &suites), junit.String())
 	require.Equal(t, 6, suites.Tests)
-	require.Equal(t, 2, suites.Failures) // the checks length and words
-	require.Equal(t, 2, suites.Skipped)  // the checks changed and similarity
+	require.Equal(t, 2, suites.Failures) // the checks "length" and "words"
+	require.Equal(t, 2, suites.Skipped)  // the checks "changed" and "similarity"
 	require.Contains(t, suites.Suite.Cases[4].Failure.Message, "The word whose share of outputs changed most is ")
 
 	r = Judge(texts(3, numbered("a %d"), numbered("b %d")), Options{Level: 0.05})

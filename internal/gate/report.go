@@ -52,7 +52,7 @@ func (r *Report) describeRepeats() string {
 	return fmt.Sprintf("%d of them have several runs in a set", r.Repeated)
 }
 
-// counted formats n followed by noun, to which it adds an s unless n is 1.
+// counted returns n followed by noun, to which it adds an s unless n is 1.
 func counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -10,7 +10,7 @@ import (
 // message is a chat message in a form that is independent of the dialect.
 type message struct {
 	role, name []byte
-	toolCallID []byte // ID of the tool call that the message answers
+	toolCallID []byte // ID of the tool call whose result the message contains
 	parts      []part
 	calls      []toolCall
 }
@@ -29,8 +29,8 @@ type toolCall struct{ id, name, arguments []byte }
 // roles maps alternative names of roles to the usual names.
 var roles = map[string]string{"human": "user", "ai": "assistant", "model": "assistant"}
 
-// messages reads a list of messages or a single message. role is the role of a message that does
-// not state one.
+// messages reads a list of messages or a single message. role is the default role, for messages
+// that do not state one.
 func (r *Reader) messages(list pyjson.Value, role string) (all []message) {
 	if list.Kind() != pyjson.Array {
 		return r.addMessage(all, list, role)
@@ -137,7 +137,8 @@ func textIn(v pyjson.Value) []byte {
 	return []byte{}
 }
 
-// addPart appends the part v to parts, except that it adds a tool call to m and a tool result to all.
+// addPart appends the part v to parts. If v is a tool call, addPart instead adds the call to m; if v
+// is a tool result, addPart instead adds a message to all.
 func (r *Reader) addPart(parts []part, all *[]message, m *message, v pyjson.Value) []part {
 	if inner := v.Member("message_content"); inner.Kind() == pyjson.Object {
 		v = inner

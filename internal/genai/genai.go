@@ -99,7 +99,7 @@ type Reader struct {
 	calls    map[string]string // maps the IDs of tool calls to the names that replace them
 }
 
-// NewReader returns a Reader whose records have only labels within the given limits.
+// NewReader returns a Reader that keeps the labels of each record within the given limits.
 func NewReader(l LabelLimits) *Reader {
 	return &Reader{limits: l, resource: make(attributes), source: source{attributes: make(attributes)}, calls: make(map[string]string)}
 }
@@ -242,7 +242,7 @@ func (r *Reader) ReadLogRecord(record *logspb.LogRecord) Item {
 	return r.finish(item)
 }
 
-// fromLog sets the ids and the time of a log record.
+// fromLog sets the IDs and the start time from those of a log record.
 func (s *source) fromLog(record *logspb.LogRecord) {
 	s.identify(record.GetTraceId(), record.GetSpanId())
 	if s.start = record.GetTimeUnixNano(); s.start == 0 {
@@ -250,7 +250,8 @@ func (s *source) fromLog(record *logspb.LogRecord) {
 	}
 }
 
-// eventName returns the name of the event that a log record represents, or "" if it has none.
+// eventName returns the name of the event that a log record represents, or "" if it represents
+// none.
 func eventName(record *logspb.LogRecord) string {
 	if name := record.GetEventName(); name != "" {
 		return name
@@ -263,7 +264,8 @@ func eventName(record *logspb.LogRecord) string {
 	return ""
 }
 
-// name returns a name for the item in error messages. what is the kind of item.
+// name returns a description of the item for error messages. what is the kind of item, such as
+// "span".
 func (s *source) name(what string) string {
 	if s.span == nil || s.trace == nil {
 		return what + " without valid ids"
@@ -305,8 +307,9 @@ type messageGroup struct {
 }
 
 // MessageCollector collects the log records that are chat messages and groups those that belong to the
-// same generation. These are the records with the same IDs. Records without IDs belong together until a
-// message follows a choice. The zero MessageCollector is ready for use.
+// same generation. Records with the same IDs belong to the same generation. Records without IDs belong
+// to the same generation until a choice is followed by another kind of message. The zero
+// MessageCollector is ready for use.
 type MessageCollector struct {
 	list []*messageGroup
 	of   map[string]*messageGroup

@@ -19,8 +19,8 @@ import (
 
 var usual = LabelLimits{Labels: 32, LabelBytes: 128}
 
-// attributesOf maps the names of attributes to their values. JSON arrays and objects stay
-// structured.
+// attributesOf maps the names of attributes to their values. Arrays and objects become structured
+// values, not JSON strings.
 type attributesOf map[string]any
 
 func (a attributesOf) list() (list []*commonpb.KeyValue) {

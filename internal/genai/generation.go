@@ -115,8 +115,8 @@ func numberIn(v pyjson.Value) string {
 	return ""
 }
 
-// setModel sets model to the requested model and modelDigest to what is known about the model that
-// answered.
+// setModel sets model to the requested model and answeringModel to what is known about the model
+// that answered.
 func (g *generation) setModel(s *source, invoked pyjson.Value) {
 	answerer, fingerprint := s.text(answererNames...), s.text(fingerprintNames...)
 	g.model = s.text(modelNames...)

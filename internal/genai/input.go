@@ -92,7 +92,7 @@ var requestForms = []struct {
 }{
 	{"messages", false, []string{"system"}},                                  // OpenAI, Anthropic, Ollama
 	{"contents", false, []string{"system_instruction", "systemInstruction"}}, // Gemini
-	{"input", true, []string{"instructions"}},                                // OpenAI's Responses
+	{"input", true, []string{"instructions"}},                                // OpenAI's Responses API
 }
 
 // systemMessage converts a system prompt that was sent separately from the messages.
@@ -112,7 +112,7 @@ func (r *Reader) systemMessage(system pyjson.Value) message {
 }
 
 // isChat reports whether v is a list of messages. Each element must have a role or, as in OpenAI's
-// Responses, a type, and at least one element must be more than a part of a message.
+// Responses API, a type, and at least one element must be more than a part of a message.
 func isChat(v pyjson.Value) bool {
 	found := false
 	for e := range v.Elements() {

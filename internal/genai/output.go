@@ -88,7 +88,7 @@ func answersIn(v pyjson.Value) (answers pyjson.Value, found bool) {
 	if v.Kind() != pyjson.Object {
 		return v, false
 	}
-	for _, name := range [...]string{"choices", "messages", "output"} { // OpenAI, LangChain, OpenAI's Responses
+	for _, name := range [...]string{"choices", "messages", "output"} { // OpenAI, LangChain, OpenAI's Responses API
 		if list := v.Member(name); isChat(list) || name == "choices" && areCompletions(list) {
 			return list, true
 		}

@@ -58,7 +58,7 @@ func (g *generation) record(r *Reader) []byte {
 	}
 	s.appendUsage(&w)
 	w.Close()
-	if !utf8.Valid(w.B) { // lone surrogates from JSON in an attribute, which not all fields accept
+	if !utf8.Valid(w.B) { // JSON in an attribute can contain lone surrogates, which not all fields accept
 		return bytes.ToValidUTF8(w.B, []byte("\uFFFD"))
 	}
 	return w.B

@@ -65,7 +65,7 @@ const (
 )
 
 // itemTypes lists the types of those elements of a chat that are not messages, namely tool calls
-// and tool results in the form of OpenAI's Responses.
+// and tool results in the form of OpenAI's Responses API.
 var itemTypes = map[string]bool{"function_call": true, "function_call_output": true}
 
 // Prefixes of attributes whose names continue with an index, such as gen_ai.prompt.0.content.
@@ -75,7 +75,8 @@ var (
 	toolPrefixes       = []string{"llm.tools", "llm.request.functions"}
 )
 
-// named is a member together with the names of the attributes that can contain it.
+// named is the name of a member or label, together with the names of the attributes that can
+// contain its value.
 type named struct {
 	member string
 	names  []string
@@ -120,7 +121,7 @@ var counts = []named{
 }
 
 // labels lists the attributes that become labels, starting with the most important ones. The labels
-// of the resource follow after these.
+// from the resource come after these.
 var labels = []named{
 	{"conversation", []string{"gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id"}},
 	{"response_id", responseNames},

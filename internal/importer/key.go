@@ -66,8 +66,8 @@ func (k *keyer) addKey(l *line, root pyjson.Value) {
 		return
 	}
 	key := k.next(kind, record)
-	// The line is rewritten because appending the key could result in a second idempotency_key,
-	// next to one that is null.
+	// The line is rewritten because, if it has an idempotency_key that is null, appending the key
+	// would result in two members with that name.
 	text := slices.Grow([]byte(nil), len(l.text)+len(key)+len(`{"kind":,"record":,"idempotency_key":""}`))
 	text = append(append(text, `{"kind":`...), kind.Raw()...)
 	text = append(append(text, `,"record":`...), record.Raw()...)

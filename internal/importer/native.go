@@ -115,8 +115,8 @@ func (o Options) account(l *line, counted *counter) (send bool) {
 	return false
 }
 
-// report writes a line about an entry to the report. left is the reason why the entry has no record
-// that the ledger accepts, or nil if it has one.
+// report writes a line about an entry to the report. reason says why the entry has no record that
+// the ledger accepts; it is nil if the entry has one.
 func (o Options) report(l *line, reason error, counted *counter) {
 	if o.Native.Report == nil {
 		return
@@ -213,8 +213,9 @@ func (o Options) readWhole(name string) ([]byte, error) {
 	return text, nil
 }
 
-// walk calls visit for path if path is a file, and otherwise for each file called file in or below
-// the folder path. If there is none, it calls visit with an error.
+// If path is a file, walk calls visit for it. If path is a folder, walk calls visit for every file
+// with the name file in that folder or below it. If there is no such file, it calls visit with an
+// error.
 func walk(path, file string, visit func(path string, err error) bool) {
 	info, err := os.Stat(path)
 	if path == "-" || err == nil && !info.IsDir() {
@@ -323,8 +324,8 @@ func (o Options) readSave(n *native) error {
 	return nil
 }
 
-// isSQLite reports whether a file begins like an SQLite database. It returns false for standard
-// input.
+// isSQLite reports whether a file begins with the magic number of an SQLite database. It returns
+// false for standard input.
 func isSQLite(name string) bool {
 	if name == "-" {
 		return false

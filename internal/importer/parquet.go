@@ -15,7 +15,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// isParquet reports whether a file begins like a Parquet file. It returns false for standard input.
+// isParquet reports whether a file begins with the magic number of a Parquet file. It returns false
+// for standard input.
 func isParquet(name string) bool {
 	if name == "-" {
 		return false

@@ -73,15 +73,14 @@ type Tally struct {
 	// Notes describes the first accepted lines that have wrong claims. Failures describes the first
 	// lines that were refused or could not be read. Each of them has at most ten entries.
 	Notes, Failures []string
-	// Warnings are about whole files. There are at most ten.
+	// Warnings holds messages about whole files, at most ten.
 	Warnings []string
 	// LeftOutNotes names the first members, at most ten, that did not fit into any part of a record, each
-	// with the reason. LeftOut is the total number of such members. Members that are null are not
+	// with the reason. LeftOutCount is the total number of such members. Members that are null are not
 	// counted.
 	LeftOutNotes []string
 	LeftOutCount int
-	// Members counts what happened to the members of native values, in the order of their
-	// patterns.
+	// Members counts what happened to the members of native values, ordered by pattern.
 	Members []MemberCount
 }
 
@@ -122,7 +121,7 @@ type counter struct {
 	warnings     []string
 	leftOutNotes []string
 	leftOutCount int
-	fates        map[MemberCount]int // number of members for each MemberCount, in which Count itself is 0
+	fates        map[MemberCount]int // number of members, keyed by a MemberCount whose Count is 0
 	err          error               // the first error from writing the report
 }
 

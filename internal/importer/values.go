@@ -74,7 +74,7 @@ func firstBytes(buffer *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// boundedReader returns errTooLong once left bytes have been read.
+// boundedReader reads at most left bytes, and then returns errTooLong.
 type boundedReader struct {
 	io.Reader
 	left int

@@ -6,7 +6,7 @@ import (
 	"colophon/client"
 )
 
-// ClientOptions returns the options for the client of a Server. They set its timeout and its
+// ClientOptions returns the options for the client of a Server. They set the client's timeout and
 // retries.
 func ClientOptions() []client.Option {
 	return []client.Option{client.WithTimeout(30 * time.Second), client.WithRetries(client.Retries{Attempts: 3, FirstPause: time.Second})}

@@ -1,9 +1,9 @@
 // Package indexfetch fetches index snapshots from other servers that have the same log.
 //
 // No proof covers the rows of an index. Fetcher checks that they arrived as the server sent them, and that the
-// server's tree has the same root at that size as this server's tree. It cannot check that the rows follow
-// from the events, so it has to trust that server. If several servers are given, all of them must have the
-// same rows.
+// server's tree at the size of the snapshot has the same root as this server's tree at that size. It cannot
+// check that the rows follow from the events, so it has to trust that server. If several servers are given,
+// all of them must have the same rows.
 package indexfetch
 
 import (

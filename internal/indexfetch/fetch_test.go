@@ -207,7 +207,7 @@ func TestServersMustAgree(t *testing.T) {
 	require.ErrorIs(t, err, ErrRootMismatch)
 }
 
-// While the log grows, Fetch requests a size that none of the servers has yet.
+// While the log grows, Fetch requests a size that none of the servers has reached yet.
 func TestServersAgreeWhileTheLogGrows(t *testing.T) {
 	passed := func(p *peer) *peer {
 		p.before = func(w http.ResponseWriter, r *http.Request) bool {

@@ -18,7 +18,7 @@ import (
 type Address struct {
 	Ledger string
 	Server string // URL of the server; empty if the log is in a bucket
-	Bucket string // URL of the bucket with a published copy; empty for a server
+	Bucket string // URL of the bucket that holds a published copy; empty if the ledger is on a server
 }
 
 // Parse parses the URL of a ledger on a server or in a bucket.
@@ -65,8 +65,8 @@ func (a Address) Source() (fetch.Server, error) {
 	return BucketServer(a.Bucket)
 }
 
-// BucketServer returns a fetch.Server for all the ledgers that have copies in the bucket at the URL
-// place.
+// BucketServer returns a fetch.Server for all the ledgers that have copies in the bucket at
+// bucketURL.
 func BucketServer(bucketURL string) (fetch.Server, error) {
 	b, err := bucket.Open(bucketURL)
 	return fetch.Server{URL: remote.DefaultURL, Transport: bucket.NewTransport(b), Explain: func(err error) error {
@@ -83,7 +83,7 @@ func BucketServer(bucketURL string) (fetch.Server, error) {
 	}}, err
 }
 
-// copyError is an error with a different message.
+// copyError wraps an error and replaces its message.
 type copyError struct {
 	text string
 	err  error

@@ -79,7 +79,7 @@ func (p *postgresPlace) openTarget(ctx context.Context, peer place, resume bool)
 	switch ledgers, err := p.database.Ledgers(ctx); {
 	case err != nil:
 		return nil, false, err
-	case len(ledgers) > 0: // a server may be using it
+	case len(ledgers) > 0: // a server may be using the database, so open it read-only
 		err := p.open(ctx, true)
 		return p.database, true, err
 	case resume:

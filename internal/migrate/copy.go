@@ -59,7 +59,7 @@ type copier struct {
 
 	next   storage.Batch
 	keys   []storage.Hash        // idempotency keys of the events in next, in the order of these events
-	seqs   []uint64              // the seq of the event for each of keys
+	seqs   []uint64              // the seqs of these events, parallel to keys
 	pieces map[storage.Hash]bool // digests of the content in next
 	bytes  int                   // size of next in bytes
 }
@@ -148,8 +148,8 @@ func (c *copier) open() (err error) {
 	return nil
 }
 
-// add adds an entry to the next commit. It first makes that commit if the commit is full, or if the
-// entry redacts a record in it, because a commit can redact only records of earlier commits.
+// add adds an entry to the next commit. It first flushes that commit if it is full, or if the entry
+// redacts a record in it, because a commit can redact only records of earlier commits.
 func (c *copier) add(entry storage.Entry) error {
 	seq := c.stored.Size + uint64(len(c.next.Entries))
 	if entry.Seq != seq {

@@ -19,12 +19,12 @@ import (
 )
 
 // folder is a data folder. Its log is in db if a server is allowed to start on it, in incoming
-// while the log is being copied into the folder, and in db.moved once the log has been moved
-// away. If the folder store exists, the log is in another database.
+// while the log is being copied into the folder, and in db.moved once the log has been moved away.
+// If it contains a folder named store, the log is in another database.
 type folder struct {
 	console  *cli.Console
 	data     string
-	lock     io.Closer // lock on the folder store; nil if that folder does not exist
+	lock     io.Closer // lock on the subfolder store; nil if there is no such subfolder
 	database *pebble.Database
 }
 

@@ -236,8 +236,8 @@ func (r *damagedReader) Content(ctx context.Context, digest storage.Hash) ([]byt
 	return content, err
 }
 
-// erasingReader reads a log and calls erase just before it reads a piece of content for the at-th
-// time, counting from 1.
+// erasingReader reads a log. Just before it reads the at-th piece of content, counting from 1, it
+// calls erase.
 type erasingReader struct {
 	storage.Reader
 	at    int

@@ -65,7 +65,6 @@ func explain(ctx context.Context, err error) error {
 	return err
 }
 
-// move is a move of all ledgers from one place to another.
 type move struct {
 	console  *cli.Console
 	from, to place
@@ -166,7 +165,7 @@ func (m *move) copy(ctx context.Context) error {
 	if err := m.checkNames(ctx, infos); err != nil {
 		return err
 	}
-	if _, err := m.from.tokens().ExportTokens(); err != nil { // fails before anything is copied
+	if _, err := m.from.tokens().ExportTokens(); err != nil { // checked here so that a failure occurs before anything is copied
 		return err
 	}
 	walked := make(map[string]*audit.Report)
@@ -321,7 +320,7 @@ func sameLedgers(ctx context.Context, a, b storage.Database) error {
 	return nil
 }
 
-// undo makes the source valid again if nothing has been written to the target.
+// undo makes the source usable again if nothing has been written to the target.
 func (m *move) undo(ctx context.Context) (err error) {
 	if m.source, err = m.from.openSource(ctx); err != nil {
 		return err
@@ -346,8 +345,8 @@ func (m *move) undo(ctx context.Context) (err error) {
 	return nil
 }
 
-// takeBack locks the target against servers. It returns an error if the target's ledgers differ
-// from the source's.
+// takeBack locks the target so that no server can use it. It returns an error if the target's
+// ledgers differ from the source's.
 func (m *move) takeBack(ctx context.Context) error {
 	target, complete, err := m.to.openTarget(ctx, m.from, true)
 	if errors.Is(err, errMovedElsewhere) {

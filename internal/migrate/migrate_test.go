@@ -94,7 +94,7 @@ func requireClean(t *testing.T, database storage.Database) {
 	require.Empty(t, strays)
 }
 
-// A copy that fails at any commit continues from that commit.
+// If copying fails at any commit, the next run continues from there.
 func TestCopyContinues(t *testing.T) {
 	l := everyKind(t)
 	database := openFolder(t, datadir.DatabaseFolder(l.Data))

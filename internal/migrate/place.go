@@ -17,7 +17,7 @@ type place interface {
 	String() string
 	// openSource opens the ledgers to copy.
 	openSource(ctx context.Context) (storage.Database, error)
-	// hold locks the source against servers.
+	// hold locks the source so that no server can use it.
 	hold(ctx context.Context, peer place) error
 	// moved reports whether leave has marked the source. It is called after openSource.
 	moved(ctx context.Context) (bool, error)
@@ -30,7 +30,7 @@ type place interface {
 	// arrive makes the target ready for a server. It is called after leave.
 	arrive(ctx context.Context) error
 	// unarrive undoes arrive, and unleave undoes leave. unarrive is called first, and returns a database that
-	// is locked against servers.
+	// no server can use.
 	unarrive(ctx context.Context, peer place) (storage.Database, error)
 	unleave(ctx context.Context) error
 	// tokens returns the token store. The place must be open.

@@ -13,9 +13,9 @@ import (
 	"colophon/storage/postgres"
 )
 
-// Snapshot copies all ledgers of a PostgreSQL database into a new Pebble database in the folder
-// dir, and the tokens into the folder tokens. Servers can keep writing: each copy is the state of
-// its ledger at a head that was signed after Snapshot began.
+// Snapshot copies all ledgers of the PostgreSQL database at url into a new Pebble database in the
+// folder dir, and its tokens into the folder given by tokens. Servers can keep writing: each copy
+// is the state of its ledger at a head that was signed after Snapshot began.
 func Snapshot(ctx context.Context, c *cli.Console, url, dir, tokens string) (err error) {
 	source, err := postgres.Open(ctx, postgres.Config{URL: url, Logger: c.WarningLogger(), ReadOnly: true})
 	if err != nil {

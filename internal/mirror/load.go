@@ -167,7 +167,7 @@ func (l *load) read(ctx context.Context) (err error) {
 	return l.finish(ctx)
 }
 
-// add adds an entry to the next commit. It first makes that commit if the commit is full, or if the entry
+// add adds an entry to the next commit. It first flushes that commit if it is full, or if the entry
 // redacts a record in it, because a commit can redact only records of earlier commits.
 func (l *load) add(ctx context.Context, entry []byte) error {
 	if len(l.next.Entries) >= l.most || l.bytes >= batchBytes {
@@ -217,7 +217,7 @@ func (l *load) rotate(seq uint64, e *event.Event) error {
 	return nil
 }
 
-// redact adds the redactions that the event with the seq by makes to the next commit.
+// redact adds to the next commit the redactions that event by makes, where by is a seq.
 func (l *load) redact(ctx context.Context, by uint64, redaction event.Redaction) error {
 	if redaction.Seqs == nil || redaction.Seqs.Len() > 0 && redaction.Seqs.Last() >= by {
 		return refuse(damaged, "event %d of the copy does not name records before it", by)

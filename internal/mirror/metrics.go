@@ -19,7 +19,7 @@ const (
 // reasons lists the values of the label reason in the metrics.
 var reasons = [...]string{unavailable: "unavailable", damaged: "damaged", signature: "signature", rollback: "rollback", fork: "fork"}
 
-// reasonOf returns the reason of a refusal. Any other error means that the copy cannot be read now.
+// reasonOf returns the reason of a refusal, or unavailable for any other error.
 func reasonOf(err error) int {
 	if refused := (*refusal)(nil); errors.As(err, &refused) {
 		return refused.reason

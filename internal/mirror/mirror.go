@@ -58,7 +58,7 @@ type Mirror struct {
 	state    atomic.Pointer[state]
 	loaded   atomic.Uint64 // number of stored events
 	newest   atomic.Uint64 // size of the newest checkpoint of the copy that has been accepted
-	checked  atomic.Int64  // when the served state was last found to be that of the copy, in Unix nanoseconds; 0 if never
+	checked  atomic.Int64  // when the served state was last found to match the copy, in Unix nanoseconds; 0 if never
 	failures [len(reasons)]atomic.Uint64
 }
 
@@ -73,8 +73,9 @@ var errLoading = errors.New("the copy is being loaded")
 // ErrOtherKey means that the events of the stored log name none of the trusted keys.
 var ErrOtherKey = errors.New("the log that was loaded before does not have the given verifier key")
 
-// New starts to follow a copy in the background, until Close is called. The host must have been opened
-// on database. New returns ErrOtherKey if the events of the stored log name none of the trusted keys.
+// New returns a Mirror that follows a copy in the background until Close is called. The host must have
+// been opened on database. New returns ErrOtherKey if the events of the stored log name none of the
+// trusted keys.
 func New(ctx context.Context, database *Database, host *ledger.Host, options Options) (*Mirror, error) {
 	options = options.withDefaults()
 	client, err := fetch.New(options.From, options.Ledger, options.Timeout, parallel)
@@ -117,7 +118,7 @@ func (m *Mirror) FollowError() error {
 	return errors.New("the server cannot read the copy that it follows, so it shows the last verified state; see its log for the cause")
 }
 
-// firstPause is the pause after a first failure. It doubles with each further failure in a row.
+// firstPause is the pause after the first failure. It doubles with each consecutive failure.
 const firstPause = time.Second / 2
 
 func (m *Mirror) run(ctx context.Context) {

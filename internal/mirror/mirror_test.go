@@ -104,7 +104,8 @@ func (w *writer) write() error {
 	return err
 }
 
-// fault says how an endpoint handles a request. If it is empty, the endpoint serves the file.
+// fault is a way in which an endpoint mishandles a request. If it is empty, the endpoint serves the
+// requested file.
 type fault string
 
 const (
@@ -311,8 +312,8 @@ func TestLoadReadsFewTiles(t *testing.T) {
 	require.Positive(t, from.requests("tile/entries/006"))
 }
 
-// An interrupted load is not served, and continues where it stopped. While a later checkpoint is being loaded,
-// the served state does not change.
+// The log is not served until its first load is complete, and an interrupted load continues where it stopped.
+// While a later checkpoint is being loaded, the served state does not change.
 func TestLoadContinues(t *testing.T) {
 	w := startWriter(t, nil)
 	w.grow(3000)

@@ -159,7 +159,8 @@ func TestArchive(t *testing.T) {
 	a.wantAll(t, a.reopen(t, nil))
 	a.wantAll(t, again)
 
-	// Without --archive, the server does not answer from the remaining entries.
+	// Without --archive, the server cannot read archived entries, and the error says which flags to
+	// set.
 	_, err = open(t, a.under, a.keys).ledger.Reader().Entry(t.Context(), 5)
 	require.ErrorContains(t, err, "use --archive and --publish")
 

@@ -51,8 +51,8 @@ func (c *copier) again() {
 	}
 }
 
-// firstPause is the pause after the first failure. Each further failure in a row doubles it, up to
-// Options.Longest.
+// firstPause is the pause after the first failure. Each consecutive failure doubles it, up to
+// Options.MaxRetryPause.
 const firstPause = time.Second / 2
 
 // visibilityPause is how often run checks whether the ledger has become public and whether this

@@ -249,8 +249,8 @@ func TestCloseDoesNotHang(t *testing.T) {
 	stop() // if this waits, the test times out
 }
 
-// A publisher does not replace the keys of another log, or keys that have been changed more often
-// than its own.
+// A publisher does not replace the keys of another log, or a key history with more changes than its
+// own.
 func TestForeignKeysAreRefused(t *testing.T) {
 	keys := t.TempDir()
 	n := open(t, memory.New(), keys)

@@ -63,7 +63,7 @@ type Publisher struct {
 	running sync.WaitGroup
 
 	probing chan struct{} // holds a token while a probe is running
-	probed  *conditions   // result of the probe, or nil before it; only the holder of the token may use it
+	probed  *conditions   // result of the probe, or nil if it has not run yet; only the holder of the token may use it
 
 	mu     sync.Mutex // guards copies
 	copies []*copier
@@ -103,8 +103,8 @@ func (p *Publisher) Open(l *ledger.Ledger) error {
 	return nil
 }
 
-// Close spends at most Options.Farewell on publishing the commits that the copies still lack, and then stops
-// publishing.
+// Close spends at most Options.CloseTimeout on publishing the commits that the copies still lack, and then
+// stops publishing.
 func (p *Publisher) Close() {
 	last, end := context.WithTimeout(context.Background(), p.options.CloseTimeout)
 	defer end()

@@ -45,7 +45,7 @@ func TestLargeCopy(t *testing.T) {
 	n.wantCopy(b.Objects())
 }
 
-// A change of keys is published together with the checkpoint that covers it.
+// A key change is published together with the checkpoint that covers it.
 func TestKeysArePublished(t *testing.T) {
 	n, b := newNode(t), new(buckettest.Memory)
 	n.publish(options(b))

@@ -42,12 +42,12 @@ const (
 const (
 	maxNote  = 1 << 20 // maximum size of a checkpoint or a key history, in bytes
 	parallel = 4       // maximum number of objects per ledger that are written at the same time
-	// span is the number of entries after whose tiles the copier records its progress. It is a whole number of
-	// full tiles at both level 0 and level 1.
+	// span is the number of entries whose tiles the copier writes before it records its progress. It is a
+	// whole number of full tiles at both level 0 and level 1.
 	span = proofs.FullTile * proofs.FullTile
 )
 
-// round updates the copy of a ledger to a head.
+// round is a single update that brings the copy of a ledger up to head.
 type round struct {
 	*copier
 	head       *ledger.Head
@@ -187,8 +187,8 @@ func (r *round) missing(size uint64) iter.Seq[proofs.TilePath] {
 // given size.
 func nodes(level uint8, size uint64) uint64 { return size >> (level * proofs.TileHeight) }
 
-// bytes returns the content of a tile or a bundle. It verifies either against the signed tree, because a
-// published object can never be corrected.
+// bytes returns the content of a tile or a bundle. It verifies the content against the signed tree,
+// because a published object can never be corrected.
 func (r *round) bytes(ctx context.Context, path proofs.TilePath) ([]byte, error) {
 	tile, err := r.ledger.Prover(ctx, r.head).Tile(path.Level, path.Index)
 	if err != nil || !path.Entries {
@@ -291,8 +291,8 @@ func (r *round) writeHead(ctx context.Context) error {
 	return nil
 }
 
-// replace overwrites the object whose last known state is before, reads it back, and returns its new state. If
-// the object already has these bytes, replace returns before.
+// replace overwrites an object, reads it back, and returns its new state. before is the object's last known
+// state; if the object already has these bytes, replace returns before and writes nothing.
 func (r *round) replace(ctx context.Context, path string, body []byte, contentType string, before object) (object, error) {
 	if before.tag != "" && bytes.Equal(before.body, body) {
 		return before, nil

@@ -20,7 +20,7 @@ import (
 	"colophon/internal/testing/locked"
 )
 
-// readFolder returns the objects in a folder, without incomplete files.
+// readFolder returns the objects in a folder, excluding incomplete files.
 func readFolder(t testing.TB, dir string) map[string][]byte {
 	t.Helper()
 	objects := make(map[string][]byte)
@@ -89,7 +89,7 @@ func TestFaultyEndpoint(t *testing.T) {
 	}
 }
 
-// every returns a function that chooses the given fault for every n-th call, and no fault from the
+// every returns a function that chooses the given fault for every nth call, and no fault from the
 // 300th call on.
 func every(n int, fault buckettest.Fault) func(buckettest.Call) buckettest.Fault {
 	calls := 0

@@ -26,7 +26,7 @@ const (
 	OpenAI API = "openai" // /chat/completions
 )
 
-// Limits of an endpoint's response body.
+// Limits on an endpoint's response body.
 const (
 	maxAnswer = 4 << 20 // in bytes
 	maxValues = 1 << 20 // number of JSON values; it is large because Ollama returns the tokens of the prompt

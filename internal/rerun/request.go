@@ -23,7 +23,7 @@ type Request struct {
 // names.
 var sampling = []string{"top_p", "top_k", "min_p", "stop", "presence_penalty", "frequency_penalty", "repeat_penalty"}
 
-// prompt is the input of the model: a list of messages, or one text.
+// prompt is the input of the model: a list of messages or a single text.
 type prompt struct {
 	messages []json.RawMessage // nil if the prompt is text
 	text     string

@@ -14,7 +14,7 @@ import (
 	"colophon/internal/cli"
 )
 
-// Plan says which record to rerun, at which endpoint, and how often.
+// Plan says which record to rerun, at which endpoint, and how many times.
 type Plan struct {
 	Record   *Record
 	Endpoint *Endpoint
@@ -46,9 +46,9 @@ type Report struct {
 	Runs            []Run  `json:"runs"`
 }
 
-// Run generates the output as often as the plan says, one run after another. It posts each output
-// to the ledger and then calls done. If a run fails, the report contains the earlier runs. Run
-// returns errors from package client unchanged.
+// Run generates the output p.Runs times, one run after another. It posts each output to the ledger
+// and then calls done. If a run fails, the report contains the earlier runs. Run returns errors
+// from package client unchanged.
 func (p *Plan) Run(ctx context.Context, to *client.Ledger, done func(Run) error) (*Report, error) {
 	r := &Report{Record: p.Record.Seq, OutputHash: p.Record.outputHash(), Endpoint: p.Endpoint.String(), Requested: p.Runs, Runs: []Run{}}
 	err := p.runAll(ctx, to, func(run Run) error {

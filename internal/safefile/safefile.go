@@ -57,7 +57,7 @@ func CheckRegular(path string) error {
 	return checkRegular(path, info, err)
 }
 
-// checkRegular does the same as CheckRegular, for a result of Lstat or Stat.
+// checkRegular is like CheckRegular, but takes the result of Lstat or Stat.
 func checkRegular(path string, info fs.FileInfo, err error) error {
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is not a regular file; remove it, or replace it with the file itself", path)
@@ -66,8 +66,8 @@ func checkRegular(path string, info fs.FileInfo, err error) error {
 }
 
 // Read reads a regular file. It returns an error if anyone can write to the file, or if the file
-// belongs to a user other than this one and root. If this user is root, the file may also belong to
-// the owner of its folder.
+// belongs to neither this user nor root. If this user is root, the file may also belong to the
+// owner of its folder.
 func Read(path string) ([]byte, error) {
 	return read(path, func(info fs.FileInfo) error {
 		if hasBits(info, 0o002) {
@@ -105,7 +105,7 @@ func CheckPrivate(path string, info fs.FileInfo, mode string) error {
 }
 
 // CheckFolder returns an error if users other than its owner can put files into a folder, or if the
-// owner fails CheckOwner. dir may be a link that belongs to this user or to root.
+// folder fails CheckOwner. dir may be a link that belongs to this user or to root.
 func CheckFolder(dir string) error {
 	if err := checkLinkOwner(dir); err != nil {
 		return err
@@ -181,8 +181,8 @@ func CheckUserFile(path string, secret bool) error {
 	return nil
 }
 
-// CheckOwner returns an error if a file or folder belongs to a user other than this one and root.
-// If this user is root, it may also belong to the owner of the folder that it is in.
+// CheckOwner returns an error if a file or folder belongs to neither this user nor root. If this
+// user is root, it may also belong to the owner of the folder that contains it.
 func CheckOwner(path string, info fs.FileInfo) error {
 	owner, known := Owner(info)
 	self := os.Geteuid()
@@ -205,8 +205,8 @@ func CheckOwner(path string, info fs.FileInfo) error {
 	return fmt.Errorf("%s belongs to another user, with id %d; remove it, or run: chown %d %s", path, owner, self, path)
 }
 
-// Create creates a file that only its owner can read, and replaces an existing regular file. It
-// never writes through a link, and refuses to replace one.
+// Create creates a file that only its owner can read and write. It replaces an existing regular
+// file, but neither replaces a link nor writes through one.
 func Create(path string) (*os.File, error) {
 	err := CheckRegular(path)
 	if err == nil {

@@ -18,7 +18,7 @@ func SyncDir(dir string) error {
 	return syncOpened(os.Open(dir))
 }
 
-// SyncDirIn does the same as SyncDir, for a folder inside root.
+// SyncDirIn is like SyncDir, but syncs a folder inside root.
 func SyncDirIn(root *os.Root, name string) error {
 	if !syncsFolders {
 		return nil

@@ -32,9 +32,9 @@ func (g gate) close() error {
 	return g.shared.Close()
 }
 
-// openGate reads the access rules and the certificate. It returns an error if the server would
-// listen on an address that other machines can reach without asking for credentials, unless
-// config.Insecure is set.
+// openGate reads the access rules and the certificate. It returns an error if other machines can
+// reach the server's address and the server would require no credentials, unless config.Insecure is
+// set.
 func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err error) {
 	if info, err := os.Stat(config.Data); err == nil && !info.IsDir() {
 		return gate{}, cli.StateErrorf("data: %s is not a folder", config.Data)

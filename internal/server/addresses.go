@@ -18,8 +18,8 @@ type addresses struct {
 	grpc    net.Listener // nil if OTLP is not served over gRPC
 }
 
-// openAddresses opens a listener for each configured address. Connections wait until the listener
-// is served.
+// openAddresses opens a listener for each configured address. Connections wait until a server
+// accepts them.
 func openAddresses(config Config) (at addresses, err error) {
 	for _, one := range []struct {
 		address, flag string
@@ -86,8 +86,9 @@ func (l *sharedListener) Close() error {
 	return l.SetDeadline(time.Now())
 }
 
-// listen opens a listener on address, which is host:port. flag is the name of the flag for the
-// error message. An IPv4 address listens on IPv4 only: 0.0.0.0 does not include IPv6 addresses.
+// listen opens a listener on address, which is host:port. flag is the name of the flag to mention
+// in error messages. For an IPv4 address, it listens on IPv4 only: 0.0.0.0 does not include IPv6
+// addresses.
 func listen(address, flag string) (net.Listener, error) {
 	network := "tcp"
 	if host, _, err := net.SplitHostPort(address); err == nil {

@@ -101,8 +101,8 @@ type Config struct {
 	// their connections.
 	ShutdownLimit time.Duration `yaml:"shutdown-limit"`
 
-	// Webhooks names a YAML file that lists who receives messages about what the ledgers record
-	// (webhook.Hook).
+	// Webhooks names a YAML file that lists the webhooks that receive messages about what the
+	// ledgers record (webhook.Hook).
 	Webhooks string `yaml:"webhooks"`
 
 	// Settings determine whether and where the server publishes copies of its logs.

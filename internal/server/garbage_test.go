@@ -28,8 +28,8 @@ func shareNow() int {
 	return int(share[0].Value.Uint64())
 }
 
-// GOGC falls when much memory is in use, rises when the memory is free again, and returns to the
-// default when pacing ends.
+// GOGC falls when a lot of memory is in use, rises when the memory is free again, and returns to
+// the default when pacing ends.
 func TestGarbageIsPaced(t *testing.T) {
 	if before := shareNow(); before != usualGarbage {
 		t.Skipf("GOGC is %d", before)

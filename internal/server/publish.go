@@ -70,7 +70,7 @@ func (n *Node) publish(settings publish.Settings, metrics *api.Metrics) (end fun
 }
 
 // sendWebhooks starts sending messages about what the ledgers record if the settings name a file of
-// hooks. The caller must call the returned function to stop.
+// webhooks. The caller must call the returned function to stop.
 func (n *Node) sendWebhooks(config Config, metrics *api.Metrics) (end func(), err error) {
 	if config.Webhooks == "" {
 		return func() {}, nil

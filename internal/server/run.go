@@ -104,7 +104,8 @@ func newLogger(c *cli.Console, config Config) *slog.Logger {
 }
 
 // Serve serves requests until ctx is done, and then finishes the requests in progress. If the database
-// was opened for reading only, Serve also stops once it can be opened for writing, and returns errRoom.
+// was opened for reading only, Serve also stops once it can be opened for writing, and returns
+// errWritable.
 func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate, at addresses) error {
 	metrics := api.NewMetrics(prometheus.NewRegistry())
 	if n.cluster != nil {

@@ -154,7 +154,7 @@ func TestClientCertificatesOpenTheGate(t *testing.T) {
 	config.AccessFile, config.TLSClientCA = filepath.Join(s.Dir, "access.yaml"), filepath.Join(s.Dir, "ca.pem")
 	const rules = "mtls:\n  - {subject: CN=pipeline, name: pipe, ledgers: [default], scopes: [write]}\n"
 	require.NoError(t, os.WriteFile(config.AccessFile, []byte(rules), 0o600))
-	config.Listen = "0.0.0.0:8080" // never opened; allowed because there are rules
+	config.Listen = "0.0.0.0:8080" // this address is never opened; it is allowed because there are access rules
 	g, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Equal(t, "client certificates", g.describe(config))

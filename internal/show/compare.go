@@ -167,7 +167,7 @@ func printNames(c *cli.Console, what string, names []string) error {
 
 // ValueCell formats the value of a variable as a table cell. If the value is a hash, ValueCell
 // shortens it unless full is set, and appends the first words of the hashed text, which it reads
-// from record seq.
+// from the record with the given seq.
 func (t *TextReader) ValueCell(ctx context.Context, variable string, value json.RawMessage, seq uint64, full bool) string {
 	text := plainValue(value)
 	if len(text) == 64 && strings.Trim(text, "0123456789abcdef") == "" {
@@ -180,14 +180,14 @@ func (t *TextReader) ValueCell(ctx context.Context, variable string, value json.
 func plainValue(value json.RawMessage) string {
 	var text *string
 	if json.Unmarshal(value, &text) != nil {
-		return cli.QuoteCell(string(value)) // a number
+		return cli.QuoteCell(string(value)) // the value is a number
 	}
 	return cli.QuoteOptionalCell(text)
 }
 
 // TextDiff prints how similar two versions of a text are, how the length changes, and a word diff.
-// The argument of says what the text is, for example "output". If the versions are equal, TextDiff
-// prints only the length.
+// The parameter of names the text, for example "output". If the versions are equal, TextDiff prints
+// only the length.
 func TextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
 	if x.A.SHA256 == x.B.SHA256 {
 		_, err := fmt.Fprintf(c.Out, "\nThe %s is the same: %s.\n", of, cli.FormatCount(x.A.Words, "word"))
@@ -205,7 +205,8 @@ func TextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
 	return printDiff(c, x.Edits)
 }
 
-// EffectTexts prints the median and quartiles of how much the outputs of each pair differ.
+// EffectTexts prints how similar the outputs of each pair are and how much their lengths change, as
+// medians and quartiles over all pairs.
 func EffectTexts(c *cli.Console, t *wire.EffectTextSummary) error {
 	if t == nil || t.Similarity == nil || t.LengthChange == nil {
 		return nil

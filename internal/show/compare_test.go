@@ -53,7 +53,8 @@ other_hash  abababababab…  "\x1b"
 	}))
 }
 
-// If a record is compared with itself, its faults are printed only once. Empty lists are omitted.
+// If a record is compared with itself, the warnings about it are printed only once. Empty lists are
+// omitted.
 func TestRunDAGChange(t *testing.T) {
 	x := &wire.RunDAGChange{Summary: "They diverge.", DifferingStages: []string{"plan", "a\nb"}, OnlyInB: []string{"check"}}
 	require.Equal(t, `From event 2 to event 2: They diverge.

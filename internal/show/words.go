@@ -38,8 +38,8 @@ var contents = map[string]string{
 
 // Excerpt returns the first words of the text with the given digest, in quotation marks and
 // preceded by a space. name is the name of the hash, and seq identifies a record that has it. If
-// the TextReader has already read a text that begins with the same words, Excerpt returns words
-// from where the two texts differ. It returns "" if the text cannot be read.
+// the TextReader has already read a text that begins with the same words, Excerpt returns the words
+// that follow from the point where the two texts differ. It returns "" if the text cannot be read.
 func (t *TextReader) Excerpt(ctx context.Context, name, digest string, seq uint64) string {
 	content, known := contents[name]
 	if !known || t.denied {
@@ -72,14 +72,15 @@ func (t *TextReader) Excerpt(ctx context.Context, name, digest string, seq uint6
 	return words
 }
 
-// maxWords is the maximum length of the first words of a text, in characters.
+// maxWords is the maximum length, in characters, of the excerpt that FirstWords returns.
 const maxWords = 40
 
-// FirstWords returns the beginning of a text on one line. If the text is a JSON object, it returns
-// the beginning of the longest string in it.
+// FirstWords returns the beginning of text on one line. If text is a JSON object, it returns the
+// beginning of the longest string in it.
 func FirstWords(text []byte) string { return firstWords(longestText(text)) }
 
-// longestText returns the longest text in a JSON object. It returns any other text unchanged.
+// longestText returns the longest top-level string in text if text is a JSON object. If it is not
+// an object, or has no strings, longestText returns text unchanged.
 func longestText(text []byte) []byte {
 	var object map[string]any
 	if json.Unmarshal(text, &object) == nil {

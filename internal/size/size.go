@@ -12,7 +12,7 @@ import (
 // by KiB, MiB, GiB, or TiB.
 type Bytes int64
 
-// binaryUnits lists the units, the largest first.
+// binaryUnits lists the units, largest first.
 var binaryUnits = [...]struct {
 	name  string
 	bytes Bytes

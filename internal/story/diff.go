@@ -10,13 +10,13 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// NormalizedText returns a text in the form from which its content_fingerprint is computed: without
-// links, and with normalised white space (spec: Content fingerprints).
+// NormalizedText returns content in the form from which its content_fingerprint is computed:
+// without links, and with normalised white space (spec: Content fingerprints).
 func NormalizedText(content string) string {
 	return string(rules.AppendCollapsedWhitespace(nil, rules.AppendWithoutLinks(nil, []byte(content))))
 }
 
-// token is a word or the white space between two words.
+// token matches a word or the white space between two words.
 var token = regexp.MustCompile(`\S+|\s+`)
 
 // maxDiffTime limits the search for the shortest diff between two texts. If the time runs out, the
@@ -137,7 +137,7 @@ var markdownEscaper = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_",
 // listItem matches a word that would start a list item if it were at the beginning of a line.
 var listItem = regexp.MustCompile(`^([-+]|[0-9]+[.)])$`)
 
-// escape escapes a text so that Markdown shows it unchanged.
+// escape escapes text so that it appears unchanged when the Markdown is rendered.
 func escape(text string) string {
 	if listItem.MatchString(text) {
 		return text[:len(text)-1] + `\` + text[len(text)-1:]

@@ -24,8 +24,8 @@ type Path struct {
 // each passage in every path that contains it.
 const maxFile = 256 << 20
 
-// Names of files in a build, which are either in the folder of the story or in its subfolder dist.
-// The later names in each list are those that earlier builds used.
+// Names of files in a build. Each file is either in the folder of the story or in its subfolder
+// dist. The first name in each list is the current one; earlier builds used the others.
 var (
 	pathLists = []string{"allpaths-intermediate/paths.json", "allpaths-intermediate/paths_enriched.json", "allpaths-intermediate/paths_categorized.json"}
 	caches    = []string{"allpaths-validation-status.json", "allpaths-validation-cache.json"}
@@ -67,7 +67,7 @@ func checkRoutes(found []Path) error {
 	return nil
 }
 
-// JoinRoute returns a route in readable form, from which its path_id is also computed.
+// JoinRoute returns a route in readable form. The path_id of a path is computed from this form.
 func JoinRoute(route []string) string { return strings.Join(route, " → ") }
 
 // readFirst reads the first of the named files that exists in the folder or in its subfolder dist.

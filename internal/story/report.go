@@ -22,7 +22,7 @@ type CheckedPath struct {
 	Validated       bool
 	ValidatedBefore uint64 // seq of the event that validated the same text earlier; 0 if there is none
 	LinksChanged    bool
-	Renamed         [][]string // routes of the other build with the same text
+	Renamed         [][]string // routes at which the other build has the same text
 	// Diff is the diff as Markdown, and NoDiff is the reason why there is no diff. Both are empty
 	// if the text of the path is not compared.
 	Diff, NoDiff string

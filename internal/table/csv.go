@@ -59,8 +59,8 @@ func csvCell(v pyjson.Value) string {
 	return string(v.Raw())
 }
 
-// safeCell puts an apostrophe before a text that a spreadsheet would run as a formula, and
-// before one that begins with an apostrophe.
+// safeCell prepends an apostrophe to text that a spreadsheet would evaluate as a formula, and to
+// text that already begins with an apostrophe.
 func safeCell(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r'", rune(text[0])) {
 		return "'" + text

@@ -7,24 +7,24 @@ import (
 	"colophon/proofs"
 )
 
-// ManifestSuffix is appended to the name of the file with the rows to form the name of the manifest
-// file.
+// ManifestSuffix is appended to the name of a file of exported rows to form the name of its
+// manifest file.
 const ManifestSuffix = ".manifest.json"
 
-// manifestVersion is the value of the first member, version, of a manifest file.
+// manifestVersion is the value of version, the first member of a manifest file.
 const manifestVersion = "colophon-export/1"
 
 // Manifest is the content of the file that proves the rows of an export.
 type Manifest struct {
 	Version  string `json:"version"`
-	Format   Format `json:"format"`   // format of the file with the rows; not signed, because every format has the same rows
+	Format   Format `json:"format"`   // format of the file of rows; not signed, because every format has the same rows
 	Manifest string `json:"manifest"` // signed note of a proofs.ExportManifest
 	Rest     string `json:"rest"`     // the response body without its rows: JSON, byte for byte
 	Leaves   []byte `json:"leaves"`   // concatenated RFC 6962 leaf hashes of the rows, 32 bytes each
 }
 
-// NewManifest returns the manifest of a file with the rows. note, rest, and leaves are the values
-// of the fields Manifest, Rest, and Leaves.
+// NewManifest returns the manifest for a file of exported rows in the given format. note, rest, and
+// leaves become the fields Manifest, Rest, and Leaves.
 func NewManifest(format Format, note string, rest []byte, leaves []proofs.Hash) *Manifest {
 	m := &Manifest{Version: manifestVersion, Format: format, Manifest: note, Rest: string(rest), Leaves: make([]byte, 0, len(leaves)*proofs.HashSize)}
 	for _, leaf := range leaves {
@@ -54,8 +54,8 @@ func ParseManifest(text []byte) (m *Manifest, ok bool, err error) {
 }
 
 // Open verifies the manifest with trusted keys, and returns the signed manifest and the leaf hashes
-// of the rows. It returns the errors of proofs.OpenExport, and proofs.ErrInclusion if the file does
-// not match its signed note.
+// of the rows. It returns any error from proofs.OpenExport, or proofs.ErrInclusion if the manifest
+// does not match its signed note.
 func (m *Manifest) Open(keys ...*proofs.Verifier) (*proofs.ExportManifest, []proofs.Hash, error) {
 	signed, err := proofs.OpenExport([]byte(m.Manifest), keys...)
 	if err != nil {

@@ -44,7 +44,7 @@ func parquetValue(v pyjson.Value, k kind) parquet.Value {
 	return parquet.ByteArrayValue(textOf(v))
 }
 
-// parquetBatch is the number of rows that are written or read at once.
+// parquetBatch is the number of rows that are written or read at a time.
 const parquetBatch = 256
 
 // writeParquet writes rows as Parquet. The columns are sorted by name, as the library requires.

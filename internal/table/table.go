@@ -106,7 +106,7 @@ type cell struct {
 	value pyjson.Value
 }
 
-// cells yields the members of a row, including those of nested objects, that are not null.
+// cells yields the non-null members of a row, including those of nested objects.
 func cells(row pyjson.Value) iter.Seq[cell] {
 	return func(yield func(cell) bool) { walk("", row, 1, yield) }
 }
@@ -223,7 +223,7 @@ type Difference struct {
 // CompareRows returns the first differences between the rows of a file and those in its manifest, in file
 // order. most limits the number of differences. Rows are compared by their hashes.
 func CompareRows[H comparable](file, manifest []H, most int) (list []Difference) {
-	inFile, inManifest := counts(file), counts(manifest) // the number of times each row occurs from here on
+	inFile, inManifest := counts(file), counts(manifest) // how often each row occurs in the part not yet compared
 	moved := make(map[H]int)                             // rows of the manifest that were found earlier in the file
 	for i, j := 0, 0; (i < len(file) || j < len(manifest)) && len(list) < most; {
 		switch {

@@ -6,8 +6,8 @@ import (
 	"colophon/proofs"
 )
 
-// PublishedCopy is a published copy of a log. A file can be verified against the entire tree of the copy's
-// checkpoint.
+// PublishedCopy is a published copy of a log. verifiers uses it to check that the tree in a file's
+// checkpoint is a prefix of the copy's tree.
 type PublishedCopy struct {
 	Name       string // the location of the copy, for messages
 	Keys       *proofs.KeyHistory
@@ -15,10 +15,10 @@ type PublishedCopy struct {
 	Tile       proofs.TileReader
 }
 
-// verifiers returns the keys of the log that follow from the trusted ones. The copy's checkpoint
-// must be signed with the log's newest key. Each returned key accepts a checkpoint only if the
-// copy's tree extends the checkpoint's tree. Otherwise its error wraps ErrNotLater, or says that
-// the copy is too short.
+// verifiers returns the oldest key of the log that is trusted, and all of its successors. The
+// copy's checkpoint must be signed with the log's newest key. Each returned key accepts a
+// checkpoint only if the copy's tree extends the checkpoint's tree. Otherwise its error wraps
+// ErrNotLater, or says that the copy is too short.
 func (c *PublishedCopy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifier, error) {
 	known := c.Keys.VerifiersFrom(trusted...)
 	if len(known) == 0 {

@@ -9,7 +9,7 @@ import (
 	"colophon/proofs"
 )
 
-// madeLog is a log in memory whose leaves contain the log's name.
+// madeLog is an in-memory log whose leaves contain the log's name.
 type madeLog struct {
 	tree  *proofs.Tree
 	tiles map[[2]uint64][]byte

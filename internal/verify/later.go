@@ -12,14 +12,14 @@ import (
 
 // ErrReplacedKey means that the checkpoint is signed only with a key that has been replaced, and no
 // later tree was given to show that its tree belongs to the log. ErrNotLater means that a later
-// tree was given, and shows that it does not.
+// tree was given, but it does not extend the checkpoint's tree.
 var (
 	ErrReplacedKey = errors.New("signed only with a key that has been replaced")
 	ErrNotLater    = errors.New("not the beginning of the later tree")
 )
 
-// laterTree is a response body of GET /proofs/consistency: a checkpoint, and the proof that an
-// earlier tree is the beginning of the checkpoint's tree.
+// laterTree is a response body of GET /proofs/consistency: a checkpoint, and a proof that the
+// checkpoint's tree extends an earlier tree.
 type laterTree struct {
 	AsOf       uint64   `json:"as_of"`
 	Hashes     []string `json:"hashes"`
@@ -88,7 +88,7 @@ func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proof
 	}, nil
 }
 
-// afterRotation adds advice for the case that the user's key has been replaced.
+// afterRotation adds advice to err if a likely cause is that the user's key has been replaced.
 func afterRotation(err error) error {
 	switch {
 	case errors.Is(err, ErrReplacedKey):

@@ -133,7 +133,7 @@ func (p *acceptedPart) print(c *cli.Console) error {
 	return err
 }
 
-// excerpt returns the first 200 bytes of a text, quoted.
+// excerpt returns the first 200 bytes of text, quoted.
 func excerpt(text []byte) string {
 	const most = 200
 	if len(text) <= most {

@@ -35,7 +35,7 @@ func packCoverage() coverage {
 	return coverage{[]string{"format", "ledger", "checkpoint", "records", "contents"}, []string{"exported", "verifier_keys", "content"}}
 }
 
-// verifyPack verifies the data of an audit pack. It never runs the scripts of the page.
+// verifyPack verifies the data in an audit pack. It never runs the scripts in the page.
 func verifyPack(o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
 	if err := o.rejectOtherFlags("an audit pack"); err != nil {
 		return nil, err

@@ -35,8 +35,8 @@ func verifyReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 	return a, nil
 }
 
-// provenReceipt returns the verified receipt in text. If text is a tlog-proof, it makes the receipt
-// from the proof and its entry.
+// provenReceipt returns the verified receipt in text. If text is a tlog-proof, it builds the
+// receipt from the proof and its entry.
 func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (*proofs.Receipt, error) {
 	if !bytes.HasPrefix(text, []byte("c2sp.org/tlog-proof@")) {
 		if err := o.rejectOtherFlags("a receipt in JSON, which has the event in it", "record"); err != nil {
@@ -67,8 +67,8 @@ func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 	return p.VerifyEntry(entry, keys...)
 }
 
-// explainRecord returns an error that says how to get the receipt if text, which could not be parsed as a
-// receipt, is a record or an event. Otherwise it returns err.
+// explainRecord explains how to get a receipt if text, which could not be parsed as one, is a record or
+// an event. Otherwise it returns err unchanged.
 func explainRecord(text []byte, err error) error {
 	var doc pyjson.Document
 	if doc.Parse(text) != nil || doc.Root().Kind() != pyjson.Object {

@@ -68,8 +68,8 @@ func verifyRecord(body, posted []byte) error {
 	return fmt.Errorf("%w: %s: the event has %s, but the computed value is %s", ErrValueMismatch, pointer, formatForMessage(says), formatForMessage(computed))
 }
 
-// parsePosted parses a record of the given kind. The record may also be a line of an import file,
-// which states the kind next to the record.
+// parsePosted parses a record of the given kind. posted may also be a line of an import file, which
+// contains the kind and the record.
 func parsePosted(limits record.Limits, kind record.Kind, posted []byte) (*record.Record, error) {
 	var document pyjson.Document
 	if document.Parse(posted) == nil {

@@ -65,8 +65,8 @@ func receiptCoverage(r *proofs.Receipt) coverage {
 	return coverage{r.CoveredMembers(), append([]string{}, r.UncoveredMembers()...)}
 }
 
-// unproved formats the members that no proof covers, or returns "" if there are none. word names
-// the party that asserts them.
+// unproved formats the list of members that no proof covers, or returns "" if there are none. word
+// names the party that asserts them.
 func (c coverage) unproved(word string) string {
 	const most = 20
 	if len(c.NotProved) == 0 {

@@ -29,8 +29,8 @@ type acceptedTable struct {
 	file     string
 }
 
-// manifestOf reads the manifest of an export, and returns it with the name of the file with the
-// rows. o.File is either of the two files. m is nil if o.File is neither.
+// manifestOf reads the manifest of an export, and also returns the name of the file of rows. o.File
+// may name either of the two files; m is nil if it names neither.
 func manifestOf(c *cli.Console, o Options) (m *table.Manifest, rows string, err error) {
 	rows, isManifest := strings.CutSuffix(o.File, table.ManifestSuffix)
 	if !isManifest {
@@ -49,7 +49,7 @@ func manifestOf(c *cli.Console, o Options) (m *table.Manifest, rows string, err 
 	return m, rows, err
 }
 
-// verifyTable verifies an exported file with its manifest.
+// verifyTable verifies an exported file against its manifest.
 func verifyTable(o Options, m *table.Manifest, name string, keys []*proofs.Verifier) (verified, error) {
 	if err := o.rejectOtherFlags("an export"); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func verifyTable(o Options, m *table.Manifest, name string, keys []*proofs.Verif
 		Rows: signed.Rows, Digest: fmt.Sprintf("%x", digest), Key: exportFingerprint(m.Manifest, keys), file: name}, nil
 }
 
-// mostRows is the maximum number of rows that an error names.
+// mostRows is the maximum number of rows that an error lists.
 const mostRows = 10
 
 // checkRows checks that the rows of a file match the leaf hashes in its manifest. Its error wraps

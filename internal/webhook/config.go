@@ -91,7 +91,8 @@ func LoadHooks(path string) ([]Hook, error) {
 	return hooks, nil
 }
 
-// check validates a hook and reads its secret. dir is the folder of the configuration.
+// check validates a hook and reads its secret. dir is the folder that contains the configuration
+// file.
 func (h *Hook) check(dir string) error {
 	if !hookName.MatchString(h.Name) {
 		return errors.New("name: use 1 to 63 lower-case letters, digits, and the characters . _ -, beginning with a letter or digit")

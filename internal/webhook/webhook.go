@@ -22,13 +22,13 @@ import (
 	"colophon/ledger/index"
 )
 
-// Options configure a Sender.
+// Options configures a Sender.
 type Options struct {
 	Hooks []Hook
 	// Dir is the folder that holds the cursors. New creates it if necessary.
 	Dir string
 	Log *slog.Logger
-	// Follower returns the index of a ledger.
+	// Follower returns the index follower of the named ledger.
 	Follower func(ledger string) *index.Follower
 	// Writes reports whether this server writes a ledger. Each server sends messages only about
 	// the ledgers that it writes. nil means that this server writes all ledgers.

@@ -43,7 +43,7 @@ const (
 	// StochasticOrModelInternal means that only the output differs, and that at least one of the
 	// model digests is unknown.
 	StochasticOrModelInternal Cause = "stochastic_or_model_internal"
-	// Incomplete means that one of the two is not a run.
+	// Incomplete means that one of the two records is not a run.
 	Incomplete Cause = "incomplete"
 )
 
@@ -76,8 +76,8 @@ type MemberDifference struct {
 // Attribution is the result of comparing two runs.
 type Attribution struct {
 	Cause Cause
-	// Differences is in the order of the causes. It includes a property of the environment only if
-	// both runs record it.
+	// Differences lists the variables that differ, in the order of the causes. It includes a
+	// property of the environment only if both runs record it.
 	Differences   []Difference
 	OutputChanged bool
 }

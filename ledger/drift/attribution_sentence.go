@@ -41,9 +41,9 @@ func (r *Attribution) Sentence() string {
 // comparedHashes lists the compared fields that are hashes.
 var comparedHashes = [...]string{"input_hash", "system_prompt_hash", "output_hash"}
 
-// MismatchSentence returns a sentence that lists the compared hashes of event seq that do not match
-// their claims. fields holds the names of all fields whose check is "mismatch" (spec: Checks). The
-// sentence is empty if none of them is a compared hash.
+// MismatchSentence returns a sentence that lists the compared hashes of the event at seq that do
+// not match their claims. fields holds the names of all fields whose check is "mismatch" (spec:
+// Checks). The sentence is empty if none of them is a compared hash.
 func MismatchSentence(seq uint64, fields []string) string {
 	var hashes []string
 	for _, hash := range comparedHashes {

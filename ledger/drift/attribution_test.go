@@ -19,8 +19,8 @@ func base() event.IPC {
 	}
 }
 
-// with returns the run base with some of its values replaced, given as pairs of a name and a value.
-// The value "null" stands for nil.
+// with returns the run from base with some of its values replaced. changes alternates between the
+// names and the new values; the value "null" stands for nil.
 func with(changes ...string) event.IPC {
 	r := base()
 	for i := 0; i < len(changes); i += 2 {

@@ -93,7 +93,7 @@ func (b *Body) Decode(body pyjson.Value) {
 }
 
 // readChecks reads the checks. It reuses the names of the previous event's checks, since most
-// events have checks of the same names.
+// events have checks with the same names.
 func (b *Body) readChecks() {
 	before := b.Checks[:cap(b.Checks)]
 	b.Checks = b.Checks[:0]

@@ -1,6 +1,6 @@
 // Package event reads event bodies (spec: Event body). An entry is parsed once, and the fields for
 // its kind are read on demand. Package record defines the types of these fields and writes events.
-// Body.Encode encodes an event again after it was read.
+// Body.Encode re-encodes an event that has been read.
 //
 // Reading does not validate: a member that is missing or has the wrong type is read as empty. An
 // event is valid if Body.Encode returns the same bytes and Body.Check returns nil.
@@ -87,7 +87,7 @@ func (e *Event) read(body pyjson.Value) {
 	}
 }
 
-// kindOf converts the text of a kind. It does not allocate if it is a kind of record.
+// kindOf converts the text of a kind. It does not allocate if the text is one of record.Kinds.
 func kindOf(text []byte) record.Kind {
 	for _, kind := range record.Kinds {
 		if string(text) == string(kind) {
@@ -97,7 +97,7 @@ func kindOf(text []byte) record.Kind {
 	return record.Kind(text)
 }
 
-// CountChecks returns the number of checks that have this result.
+// CountChecks returns the number of checks that have the given result.
 func (e *Event) CountChecks(result record.Result) (n int) {
 	for _, check := range e.Checks.Members() {
 		if string(check.Member("result").Text()) == string(result) {
@@ -108,7 +108,7 @@ func (e *Event) CountChecks(result record.Result) (n int) {
 }
 
 // Uint64OrZero returns the value of a non-negative integer, or 0 if v is anything else. An integer that
-// does not fit into 64 bits wraps around.
+// does not fit in 64 bits wraps around.
 func Uint64OrZero(v pyjson.Value) uint64 {
 	if v.Kind() != pyjson.Integer {
 		return 0
@@ -123,5 +123,5 @@ func Uint64OrZero(v pyjson.Value) uint64 {
 	return n
 }
 
-// text returns the text of a string. It returns nil for any other value.
+// text returns the value of a JSON string. It returns nil for any other kind of value.
 func text(v pyjson.Value) []byte { return v.Text() }

@@ -15,7 +15,7 @@ func (e *Event) IPC() (r IPC) {
 }
 
 // readIPC reads the fields of an event into r, which must be zero. If other is not nil, it also
-// reads into other the members that records of other kinds share.
+// reads the members that other kinds of records share, and stores them in other.
 func (e *Event) readIPC(r *IPC, other *Body) {
 	for name, value := range e.Detail.Members() {
 		switch string(name.Text()) {

@@ -54,7 +54,7 @@ func (e *Event) Producer() (id []byte, seq uint64) {
 	return text(producer.Member("id")), Uint64OrZero(producer.Member("seq"))
 }
 
-// texts yields the name and text of each member of an object that is a string.
+// texts yields the name and text of each string member of an object.
 func texts(object pyjson.Value) iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
 		for name, value := range object.Members() {

@@ -68,7 +68,8 @@ func (e *Event) DAG() DAG {
 	return r
 }
 
-// textsOf returns the elements of a list. It returns nil for any other value.
+// textsOf returns the elements of a JSON array of strings. It returns nil for any other kind of
+// value.
 func textsOf(list pyjson.Value) (texts [][]byte) {
 	for e := range list.Elements() {
 		texts = append(texts, text(e))

@@ -82,7 +82,7 @@ const (
 // Work is the work done for one list of figures: the sum of textdiff.Figures.Work.
 type Work uint64
 
-// maxWork limits the work that is done for one list. It takes about one second on one core.
+// maxWork bounds the Work that is done for one list, which takes about one second on one core.
 const maxWork = 1 << 26
 
 // CompareContent compares the content with the given name in two records, and adds the work done to
@@ -123,7 +123,7 @@ func lengthChange(f *textdiff.Figures) *wire.Decimal {
 }
 
 // figures compares the content with the given name in two records. If one of the texts was not
-// posted or has been redacted, unavailable says so.
+// posted or has been redacted, unavailable says which.
 func (t *TextComparer) figures(ctx context.Context, name string, a, b uint64) (f textdiff.Figures, unavailable wire.UnavailableReason, err error) {
 	textA, found, err := t.named(ctx, a, name)
 	if err != nil || !found {

@@ -12,8 +12,8 @@ import (
 const MaxPairs = 1000
 
 // SummarizePairs summarises how much the outputs of the two runs of each pair differ. pairs holds the seqs
-// of the runs. The summary lists the limit pairs that changed the most. If the texts are long, it covers
-// only the first pairs. sample says whether there are more pairs than those in pairs.
+// of the runs. The summary lists at most limit pairs, the ones that changed the most. If the texts are
+// long, it covers only the first pairs. sample says whether there are more pairs than those in pairs.
 func (t *TextComparer) SummarizePairs(ctx context.Context, pairs [][2]uint64, sample bool, limit int) (*wire.EffectTextSummary, error) {
 	answer := &wire.EffectTextSummary{Sample: sample, MostChanged: []wire.ChangedPair{}}
 	var similarities, lengthChanges, wordsA, wordsB []float64
@@ -48,8 +48,8 @@ func (t *TextComparer) SummarizePairs(ctx context.Context, pairs [][2]uint64, sa
 	return answer, nil
 }
 
-// quartiles sorts a list and returns its quartiles, or nil if it is empty. It interpolates
-// between neighbouring figures.
+// quartiles sorts a list and returns its quartiles, or nil if it is empty. It interpolates between
+// neighbouring values.
 func quartiles(list []float64) *wire.Quartiles {
 	if len(list) == 0 {
 		return nil

@@ -9,11 +9,11 @@ import (
 	"colophon/client/wire"
 )
 
-// maxWords is the greatest length of a name, in characters.
+// maxWords is the maximum length of a name, in characters.
 const maxWords = 100
 
-// firstWords returns the first words of a text on one line, and whether the text continues after
-// them. Control characters and characters that change the text direction count as word separators.
+// firstWords returns the first words of text on one line, and whether text continues after them.
+// Control characters and characters that change the text direction count as word separators.
 func firstWords(text []byte) (words string, cut bool) {
 	const read = 8 * maxWords // in bytes; a character that is not a separator takes at most four bytes
 	cut = len(text) > read
@@ -44,8 +44,8 @@ func separates(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r)
 var instructionMembers = [...]string{"instruction", "question", "prompt", "query", "input", "text", "title", "name"}
 
 // instruction returns the text that best identifies a JSON object: the first of instructionMembers
-// that it has, otherwise the last message of the user, otherwise the longest text. If the object
-// has no text, instruction returns the object itself.
+// that it has, otherwise the user's last message, otherwise the longest text. If the object has no
+// text, instruction returns the object itself.
 func instruction(object []byte) []byte {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(object, &members) != nil {
@@ -103,7 +103,7 @@ func lastMessage(list json.RawMessage) string {
 	return last
 }
 
-// NameFromText returns a name that consists of the first words of a text, or nil if the text has no words.
+// NameFromText returns a name that consists of the first words of text, or nil if text has no words.
 func NameFromText(text []byte) *wire.HashName {
 	words, cut := firstWords(text)
 	if words == "" {

@@ -11,8 +11,9 @@ import (
 	"colophon/storage"
 )
 
-// Store stores the high-water mark of each ledger (spec: High-water mark), which is the largest
-// checkpoint that the ledger has signed. Restoring the database must not restore the marks.
+// Store stores the high-water mark of each ledger (spec: High-water mark), which is the checkpoint
+// of the largest tree that the ledger has signed. Restoring the database must not restore the
+// marks.
 type Store interface {
 	// Mark returns the checkpoint as a signed note, or storage.ErrNotFound.
 	Mark(ledger string) ([]byte, error)

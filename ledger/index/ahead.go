@@ -25,7 +25,7 @@ type chunk struct {
 	count   int    // number of events
 	folded  int    // number of events that have been folded
 	large   bool   // an entry is longer than largeEntry
-	err     error  // error of reading or decoding the event after the last one, or nil
+	err     error  // error from reading or decoding the event after the last one, or nil
 }
 
 // reset empties a chunk. Each event keeps a buffer that is as large as the largest entry that it
@@ -67,7 +67,7 @@ func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 }
 
 // decodedTo returns the seq of the first event that has not been decoded yet. It first discards the
-// decoded events if the fold no longer continues with them.
+// decoded events if they do not start at the event that the fold needs next.
 func (f *Fold) decodedTo() uint64 {
 	seq := f.state.size
 	for i, c := range f.decoded {
@@ -88,8 +88,8 @@ func (f *Fold) discardDecoded() {
 	f.decoded = f.decoded[:0]
 }
 
-// keepDecoded keeps the rest of what a stopped goroutine has decoded for the next batch. That
-// goroutine may have stopped with an error, which the next one then gets again.
+// keepDecoded keeps the chunks that a stopped goroutine has decoded but the fold has not used, for
+// the next batch. It drops any error from that goroutine, because the next one encounters it again.
 func (f *Fold) keepDecoded(ready <-chan *chunk) {
 	for c := range ready {
 		if c.err = nil; c.count == 0 {
@@ -129,7 +129,8 @@ type aheadReader struct {
 	seq       uint64 // seq of the next event
 }
 
-// take adds an event. It returns false if the reader should stop.
+// take decodes an entry and adds the event to the current chunk. It returns false if the reader
+// should stop.
 func (r *aheadReader) take(entry []byte, err error) bool {
 	if r.chunk == nil {
 		if r.ctx.Err() != nil {

@@ -49,7 +49,7 @@ const deferredBytes = 72
 // With less memory, the block cache is a better use of it.
 const minMemoryForEventCache = 512 << 20
 
-// maxTable is the size in bytes above which larger memtables and batches bring no benefit.
+// maxTable is the maximum size of a memtable or a batch in bytes. Larger ones bring no benefit.
 const maxTable = 64 << 20
 
 // Settings is a Config whose memory limit has been divided among the parts of the index. Sizes are
@@ -66,7 +66,7 @@ type Settings struct {
 	BatchSteps int
 	// RowCacheBytes limits the row caches of all ledgers together.
 	RowCacheBytes int
-	// FilterBytes limits the filters of groups of all ledgers together.
+	// FilterBytes limits the group filters of all ledgers together.
 	FilterBytes int
 	// EventCacheBytes limits the cache of IPC records of all ledgers. If it is less than
 	// MinEventCache, there is no such cache.
@@ -112,7 +112,7 @@ func (c Config) Settings() (Settings, error) {
 	}
 	cache, rowCache, filters, records := memory/2, memory/16*3, memory/16*3, 0
 	switch {
-	case c.Rebuild: // a rebuild has no queries, and cached rows need no blocks
+	case c.Rebuild: // there are no queries during a rebuild, and cached rows need no blocks
 		cache, rowCache = memory/4, memory/16*7
 	case memory >= minMemoryForEventCache:
 		cache, filters, records = memory/32*11, memory/32*3, memory/4

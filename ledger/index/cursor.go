@@ -58,7 +58,7 @@ func decodeCursor(value []byte) (cursor, error) {
 	return c, nil
 }
 
-// readCursor returns the stored cursor of a ledger, or zero if there is none.
+// readCursor returns the stored cursor of a ledger, or the zero cursor if there is none.
 func readCursor(from interface {
 	GetStored(key []byte) ([]byte, bool, error)
 }, keys rowstore.Keyspace) (cursor, error) {

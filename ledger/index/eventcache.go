@@ -18,7 +18,7 @@ const (
 	MinEventCache = cachePart / 5 * 6
 )
 
-// newEventCache returns a cache of at most this many bytes, or nil if that is less than
+// newEventCache returns a cache of at most the given number of bytes, or nil if that is less than
 // MinEventCache. The cache allocates memory as it fills.
 func newEventCache(bytes int) *eventCache {
 	if bytes < MinEventCache {

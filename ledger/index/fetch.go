@@ -34,8 +34,8 @@ const fetchShare = 4
 // cannot send an unlimited amount of rows. The rows of a typical event take less than 2 KiB.
 const maxRowBytes = 64 << 10
 
-// fetchSnapshot replaces a ledger's part of the index with a snapshot from another server if
-// the index is far behind the log. After an error it changes nothing. It is called in the
+// fetchSnapshot replaces a ledger's part of the index with a snapshot from another server if the
+// index is far behind the log. If an error occurs, the index does not change. It is called in the
 // follower's goroutine.
 func fetchSnapshot(ctx context.Context, f *Follower) {
 	c, log := &f.store.config, f.store.config.Rows.Log.With("ledger", f.name)
@@ -77,7 +77,7 @@ func (s *Store) InstallSnapshot(ctx context.Context, name string, log Log, fetch
 }
 
 // install fetches a snapshot, checks it, and installs it. It rejects a snapshot that covers fewer
-// than least events.
+// than minSize events.
 func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch FetchFunc, minSize uint64) (err error) {
 	rows, err := newInstall(f)
 	if err != nil {

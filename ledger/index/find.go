@@ -82,8 +82,8 @@ func (v *View) EventsByHashPrefix(ctx context.Context, digits string) ([]HashedE
 	return slices.DeleteFunc(found, func(e HashedEvent) bool { return e.Seq >= v.Size() }), err
 }
 
-// eventsWith returns at most maxFound events whose event_hash has the prefix begins and for
-// which passes returns true. The caller must have acquired the store.
+// eventsWith returns at most maxFound events whose event_hash has the prefix begins and for which
+// matches returns true. The caller must have acquired the store.
 func (f *Follower) eventsWith(ctx context.Context, now *snapshot, begins []byte, matches func(storage.Hash) bool) (found []HashedEvent, err error) {
 	prefix := append(now.keys.Prefix(nil, hashDimension), begins...)
 	it, err := f.store.rows.Iterate(prefix, rowstore.UpperBound(prefix, hashBytes-len(begins)+rowstore.SeqBytes))

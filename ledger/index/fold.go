@@ -109,7 +109,7 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 	}
 }
 
-// noteSpace records whether the fold waits for disk space. It logs when the wait begins.
+// noteSpace records whether the fold is waiting for disk space. It logs when the wait begins.
 func (f *Follower) noteSpace(starved bool) {
 	if starved && !f.fold.waitsForSpace {
 		f.store.config.Rows.Log.Warn("the disk is nearly full; the index is waiting for free space",
@@ -173,7 +173,8 @@ func (f *Follower) gather(ctx context.Context) (more bool, err error) {
 }
 
 // chunk folds the events of a chunk into the batch that began at seq from. It reports whether the
-// batch must end. An event that must be folded again is decoded again, because families may change it.
+// batch must end. An event that must be folded again is decoded again, because families may have
+// changed it.
 func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err error) {
 	for c.folded < c.count {
 		err := f.event(ctx, &c.events[c.folded])

@@ -28,8 +28,8 @@ type Follower struct {
 	err         error         // the error that stopped the goroutine; set before done is closed
 	limit       uint64        // number of events to fold; never changes
 	folded      time.Time     // when the last fold began; used by the goroutine
-	// requestedSize is the size at which the batch must end because a caller of ReadSnapshotPart is waiting for the
-	// parts at that size. If it is 0, there is no such caller.
+	// requestedSize is the size at which the batch must end, because a caller of ReadSnapshotPart is waiting for a
+	// part at that size. It is 0 if no caller is waiting.
 	requestedSize atomic.Uint64
 
 	// published is written by start and by the goroutine, even while the engine is being replaced.
@@ -123,8 +123,8 @@ func awaitLog(ctx context.Context, f *Follower, err error) bool {
 	return true
 }
 
-// pause waits for a Wake, and then until Settings.Pause has passed since the last fold or a reader is
-// waiting. Folding after every commit would cost more than the commits themselves. After an
+// pause waits for a Wake, and then until either Settings.Pause has passed since the last fold or a
+// reader is waiting. Folding after every commit would cost more than the commits themselves. After an
 // interruption, pause waits only for a Wake, because a waiting reader signals only once.
 func (f *Follower) pause(ctx context.Context) error {
 	select {

@@ -222,8 +222,8 @@ func (s *snapshot) wait(ctx context.Context, f *Follower, size uint64) error {
 }
 
 // holdRequested opens and holds a view of the current index if a caller of ReadSnapshotPart is waiting for
-// its size. It is called in the follower's goroutine, between two batches. If too many snapshots are
-// held already, the waiting callers get ErrSizePassed.
+// that size. It is called in the follower's goroutine, between two batches. If too many snapshots are held
+// already, the waiting callers get ErrSizePassed.
 func (s *heldViews) holdRequested(f *Follower, now *snapshot) {
 	if now.partial || !f.requestedSize.CompareAndSwap(now.size, 0) {
 		return

@@ -45,8 +45,8 @@ func (f *Fold) mark(e *event.Event) {
 	}
 }
 
-// load restores the times of the earlier events in the block of event seq from the row that an
-// earlier fold stored.
+// load restores the times of the events that precede the event at seq in its block, from the row
+// that an earlier fold stored.
 func (r *recorded) load(rows *rowstore.Writer, seq uint64) error {
 	*r = recorded{}
 	encoded, _, err := rows.GetStored(recordedBlockKey(rows.Keys, nil, seq/timeBlockEvents))

@@ -119,8 +119,8 @@ func (s *Store) Rebuilds() int { return s.rows.Rebuilds() }
 // maxName is the maximum length of a ledger's name, in bytes.
 const maxName = 255
 
-// Follow starts a follower that folds a ledger's events, from where the index ends up to the head
-// of the log, and then further after each Wake. If the index was built from another log, it is
+// Follow starts a follower that folds a ledger's events, starting where the index ends. It stops at
+// the head of the log and continues after each Wake. If the index was built from another log, it is
 // emptied first. An error means misuse: an invalid name, a ledger that is already followed, or a
 // closed store. All other errors are reported by Follower.Err.
 func (s *Store) Follow(name string, log Log) (*Follower, error) {

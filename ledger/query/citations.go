@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Questions about citation sets (spec: Citation drift; Citation conflicts; Stale citations). None
-// of them takes States, because citation sets have no state.
+// citationQuestions lists the questions about citation sets (spec: Citation drift; Citation
+// conflicts; Stale citations). None of them takes States, because citation sets have no state.
 var citationQuestions = []Question{
 	{Path: "/citation-sets/drift", Takes: Pages | Proofs, Names: []string{"subject"}, Ask: askWith(required("subject", "the subject of citation sets"), CitationDrift)},
 	{Path: "/citation-sets/conflicts", Takes: Pages | Proofs, Ask: askWithoutParameters(Conflicts)},
@@ -136,7 +136,7 @@ func citedRow(v *View, s *citations.Set) wire.CitingRow {
 		})}
 }
 
-// Questions about sources (spec: Unregistered sources).
+// sourceQuestions lists the questions about sources (spec: Unregistered sources).
 var sourceQuestions = []Question{
 	{Path: "/sources", Takes: Pages | Proofs, Ask: askWithoutParameters(Sources)},
 	{Path: "/sources/:source_id", Takes: Proofs, Ask: askWith(parseSource, SourceByID)},
@@ -174,7 +174,7 @@ func SourceByID(v *View, id string) (*wire.SourceAnswer, error) {
 }
 
 // Questions about one citation set, which is named by the path element seq. They have no Path: the
-// answer to Document is not only JSON, and a request for Retrieval has a body.
+// answer to Document is sent byte for byte, and a request for Retrieval has a body.
 var (
 	Document  = Question{Seqs: []string{"seq"}}                // the citations document of a set (spec: Citations document)
 	Retrieval = Question{Takes: Proofs, Seqs: []string{"seq"}} // a pinned retrieval that prefers the chunks of a set (spec: Pinned retrieval)

@@ -23,7 +23,7 @@ import (
 	"colophon/storage"
 )
 
-// Questions about IPC records (spec: Runs; Causes).
+// driftQuestions lists the questions about IPC records (spec: Runs; Causes).
 var driftQuestions = []Question{
 	{Path: "/drift/attribution", Takes: Proofs | Figures | Named, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: askWith(parsePair("an IPC record"), Attribution)},
 	{Path: "/drift/timeline", Takes: Pages | States | Proofs | Seeds | Figures | Named, Values: groupings, Ask: askWith(parseTimeline, Timeline)},
@@ -191,7 +191,7 @@ func mismatchNote(r *wire.AttributedRecord) string {
 	return ""
 }
 
-// groupings are the names of values by which runs are grouped.
+// groupings lists the names of the values by which runs can be grouped.
 var groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "ollama_build_hash", "label:<name>"}
 
 // parseTimeline parses the parameter that selects the runs. There must be exactly one such

@@ -10,12 +10,12 @@ import (
 	"colophon/ledger/query/forms"
 )
 
-// Questions about effects (spec: Causes).
+// effectQuestions lists the questions about effects (spec: Causes).
 var effectQuestions = []Question{
 	{Path: "/drift/effects", Takes: Pages | States | Proofs | Seeds | Figures | Named, Names: []string{"variable", "a", "b", "totals"}, Ask: askWith(parseEffects, Effects)},
 }
 
-// EffectsQuery is a question about the effect of one variable.
+// EffectsQuery selects the pairs of runs that show the effect of one variable.
 type EffectsQuery struct {
 	effects.Query
 	FirstPairsOnly bool // the totals cover only the first pairs of the list, as figures about texts do

@@ -24,7 +24,7 @@ var groupQuestions = []Question{
 type GroupsQuery struct {
 	groups.Query
 	// Ranking is the order of the groups, which requires a view at the head. If it is nil, the
-	// groups are listed in the order of their first runs, newest first.
+	// groups are sorted by first run, newest first.
 	Ranking *groups.Ranking
 }
 

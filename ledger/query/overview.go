@@ -32,8 +32,8 @@ func parseValuesOf(p Parameters) (string, error) {
 	return oneOf("of", p["of"], "", valueNames)
 }
 
-// RunValues lists the values that runs in any state have for the given name, which is temperature
-// or max_tokens, or the names of their labels.
+// RunValues lists the distinct values of temperature or max_tokens, or the distinct label names,
+// that occur in runs in any state. of says which of the three to list.
 func RunValues(v *View, of string) (*wire.Page[wire.RunValue], error) {
 	found, next, err := groups.ListValues(v.View, of, v.Page)
 	if err != nil {
@@ -102,8 +102,8 @@ func parseSearch(p Parameters) (string, error) {
 	return q, nil
 }
 
-// Search finds what a text can refer to: an event, a hash, a value of records, or the first words
-// of a longer text.
+// Search finds what a text can refer to: an event, a hash, a field value that occurs in records, or
+// the first words of a longer text.
 func Search(v *View, text string) (*wire.SearchAnswer, error) {
 	var hashes []string
 	for _, name := range slices.Sorted(maps.Keys(forms.ByName)) {

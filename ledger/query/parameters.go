@@ -56,7 +56,7 @@ func ParseLimit(value string, maxPage int) (int, error) {
 	return int(n), nil
 }
 
-// ParseChoice calls the function ParseChoice with the value of the named parameter.
+// ParseChoice is like the function ParseChoice, but takes the value of the named parameter from p.
 func (p Parameters) ParseChoice(name, first, second string) (bool, error) {
 	return ParseChoice(name, p[name], first, second)
 }

@@ -107,7 +107,7 @@ func pathVersion(v *View, p *paths.Version) wire.PathVersion {
 		PathStatus: pathStatus(&p.Path), Route: p.Route, Build: p.Build, Reason: nullable(p.Reason)}
 }
 
-// Builds lists the builds of a project in the order of their first records.
+// Builds lists the builds of a project, sorted by first record, oldest first.
 func Builds(v *View, project string) (*wire.Page[wire.Build], error) {
 	found, next, err := paths.ListBuilds(v.Context, v.View, project, v.Page)
 	if err != nil {

@@ -91,8 +91,8 @@ func (v *View) withHashes(p Parameters, prefixes []hashPrefixParameter) (_ Param
 	return p, nil
 }
 
-// Resolve completes the hashes in the filter that are given by their first digits. The caller must
-// use the filter with the same view. If a hash cannot be resolved, the error is an *Error.
+// Resolve completes the hashes in the filter that are given by their first digits. Afterwards, the
+// filter must be used only with this view. If a hash cannot be resolved, the error is an *Error.
 func (f *RecordFilter) Resolve(ctx context.Context, view *index.View) error {
 	if len(f.prefixes) == 0 {
 		return nil

@@ -1,6 +1,6 @@
-// Package query answers questions about a ledger. It lists the questions and the families of index
-// rows that answer them. Each question turns its parameters into a typed answer computed from one
-// view of the index.
+// Package query answers questions about a ledger. It lists the questions and the index families
+// that answer them. Each question turns its parameters into a typed answer computed from one view
+// of the index.
 package query
 
 import (
@@ -47,8 +47,8 @@ func Questions() []Question { return questions }
 
 // FindQuestion returns the question for a percent-encoded path, which is relative to the ledger's
 // path, and the decoded parameters in the path. ok is false if no question has that path. As in the
-// routes of the server, a fixed element takes precedence over a parameter, and the last element must
-// not be empty.
+// server's routes, a fixed element takes precedence over a parameter, and the last element must not
+// be empty.
 func FindQuestion(path string) (q *Question, elements Parameters, ok bool) {
 	for i := range questions {
 		found, matches := questions[i].match(path)

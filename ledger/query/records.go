@@ -74,7 +74,7 @@ func parseRun(p Parameters) (f RecordFilter, err error) {
 
 // RecordsOfRun lists the records with a given run_id, newest first, with links to related queries.
 func RecordsOfRun(v *View, f RecordFilter) (*wire.Page[RecordRow], error) {
-	f.Bodies = true // addLinks reads them
+	f.Bodies = true // addLinks reads the bodies
 	return recordPage(v, &f, func(row *RecordRow, r *records.Record) error { return addLinks(v, row, r) })
 }
 
@@ -120,8 +120,8 @@ type linkedEvent struct {
 	} `json:"record"`
 }
 
-// addLinks adds the links to a record's receipt, content, and related questions. Erased content
-// gets no link.
+// addLinks adds the links to a record's receipt, content, and related queries. Erased content gets
+// no link.
 func addLinks(v *View, row *RecordRow, r *records.Record) error {
 	var e linkedEvent
 	l := &row.Links
@@ -148,14 +148,14 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 	switch r.Kind {
 	case record.IPCRecord:
 		timeline, repetitions := "/drift/timeline?input_hash=%s", "/drift/groups/ipc_id/%s"
-		if !live { // these questions leave out records that are not live by default
+		if !live { // by default, these queries leave out records that are not live
 			timeline, repetitions = timeline+"&state=any", repetitions+"?state=any"
 		}
 		add("timeline", timeline, hashes["input_hash"])
 		add("repetitions", repetitions, hashes["ipc_id"])
 	case record.RunDAG:
 		add("divergence", "/run-dags/divergence?question_hash=%s", hashes["question_hash"])
-		if live { // the cache serves live run-DAGs only
+		if live { // the cache serves only live run-DAGs
 			add("by_cache_key", "/run-dags/by-cache-key/%s", hashes["cache_key"])
 		}
 	case record.CitationSet:

@@ -96,9 +96,9 @@ func parseRunGroups(p Parameters) (q RunDAGGroupsQuery, err error) {
 	return q, err
 }
 
-// recentRuns reports whether groups of run-DAGs are listed in the order of their latest run-DAGs, so
-// that groups outside a time range need not be read. That order exists only for live run-DAGs at the
-// head, so recentRuns returns false for a request or a cursor at another size.
+// recentRuns reports whether groups of run-DAGs are sorted by their latest run-DAG, so that groups
+// outside a time range need not be read. That order exists only for live run-DAGs at the head, so
+// recentRuns returns false for a request or a cursor at another size.
 func recentRuns(p Parameters) bool {
 	size, _, _ := decodeCursor(p["cursor"])
 	return (p.Has("since") || p.Has("until")) && !p.Has("as_of") && p["state"] != "any" && size == headSize
@@ -266,7 +266,8 @@ func failureRows(found []rundags.FailureCount) (total uint64, rows []wire.Failur
 	return total, rows
 }
 
-// ProveStage proves that a run-DAG has a stage (spec: Run tree). The result lacks the receipt.
+// ProveStage proves that a run-DAG has a stage (spec: Run tree). The result does not include the
+// receipt.
 func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
 	seq, err := ParseCount("seq", p["seq"])
 	if err != nil {
@@ -289,7 +290,8 @@ func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
 	return answer, err
 }
 
-// maxListedStages is the maximum number of stages that an error lists. No known shape has more than ten.
+// maxListedStages is the maximum number of stages that an error message lists. No known shape has more
+// than ten.
 const maxListedStages = 16
 
 // ProveStageOfRun proves a stage in the tree of the run-DAG at seq (spec: Run tree). It also returns the name of

@@ -98,7 +98,7 @@ func recordsOfRun(v *View, name, run string) (found wire.ComparedRun, err error)
 }
 
 // latestRecord returns the latest record of a kind in a run, or nil if there is none. Unless the
-// view includes records of all states, it returns the latest live one. more reports whether the run
+// view includes records in all states, it returns the latest live one. more reports whether the run
 // may have others.
 func latestRecord(v *View, name, run string, kind record.Kind) (seq *uint64, more bool, err error) {
 	seq, more, err = records.LatestOfRun(v.Context, v.View, run, kind, v.AnyState)

@@ -115,7 +115,7 @@ func page[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wi
 }
 
 // runPage returns one page of a list of runs. If the list is empty, the page also names the parts
-// that IPC records lack, because that can be the reason that no runs were found.
+// that IPC records lack, which may explain why no runs were found.
 func runPage[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wire.RunPage[R], error) {
 	p, err := page(v, found, next, row)
 	answer := &wire.RunPage[R]{Page: *p}

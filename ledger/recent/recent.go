@@ -10,8 +10,8 @@ import (
 // maxCheckpoints is the maximum number of checkpoints that are kept.
 const maxCheckpoints = 1024
 
-// Checkpoints holds the last checkpoints of a ledger, by size. The zero Checkpoints is ready to use.
-// Its methods are safe for concurrent use.
+// Checkpoints holds the latest checkpoints of a ledger, keyed by size. The zero Checkpoints is ready
+// to use. Its methods are safe for concurrent use.
 type Checkpoints struct {
 	mu    sync.Mutex
 	sizes []uint64 // in ascending order; guarded by mu
@@ -28,7 +28,7 @@ func (c *Checkpoints) Add(size uint64, note []byte) {
 	c.sizes, c.notes = append(c.sizes, size), append(c.notes, note)
 }
 
-// Get returns the checkpoint of a size, or nil if it is not remembered.
+// Get returns the checkpoint for the given size, or nil if it is not kept.
 func (c *Checkpoints) Get(size uint64) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAllocations checks the number of allocations, which does not vary between runs as a duration
-// does. It is excluded from race-detector builds, in which sync.Pool sometimes drops items.
+// TestAllocations checks the number of allocations, which, unlike a duration, does not vary between
+// runs. It is excluded from race-detector builds, in which sync.Pool sometimes drops items.
 func TestAllocations(t *testing.T) {
 	body := benchBodies()["typical"]
 	allocations := testing.AllocsPerRun(100, func() {

@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// axisPayloadHashes reads an axis payload and returns the hashes of rules.AxisPayloadHashes. If the
-// payload is not valid, it adds problems to o.D and ok is false.
+// axisPayloadHashes reads an axis payload and returns the hashes that rules.AxisPayloadHashes
+// computes. If the payload is not valid, it adds problems to o.D and ok is false.
 func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value, apart bool, member func(name, form []byte)) (whole, seedless Hash, ok bool) {
 	p := o.InnerObject("payload", payload)
 	members := p.RequiredObject("axes")
@@ -57,8 +57,8 @@ func readAxis(o strict.Object, name []byte, axis pyjson.Value) rules.Axis {
 	return rules.Axis{Name: name, Label: label, Score: score}
 }
 
-// readAxisSeed reads the payload's seed as an integer, in decimal. It accepts a whole number with a
-// fraction, such as 7.0, because some clients have only one type of number.
+// readAxisSeed reads the payload's seed and returns it as a decimal integer. It accepts a whole
+// number with a fraction, such as 7.0, because some clients have only one type of number.
 func (r *Record) readAxisSeed(o strict.Object) []byte {
 	v := o.Member("seed")
 	if v.Kind() != pyjson.Float {

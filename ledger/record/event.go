@@ -109,8 +109,8 @@ func AppendSuffixFormatted[T string | []byte](dst []byte, seq uint64, at T) []by
 	return append(dst, `","v":1}`...)
 }
 
-// CheckSize returns a *strict.Error if an entry with the given body, which AppendBody returned,
-// would be larger than fields.MaxEntry bytes.
+// CheckSize returns a *strict.Error if an entry with the given body (see AppendBody) would be
+// larger than fields.MaxEntry bytes.
 func CheckSize(body []byte) error { return checkSize(body, "", "split it into several records") }
 
 func checkSize(body []byte, pointer, advice string) error {
@@ -169,9 +169,9 @@ func (c *Check) append(w *pyjson.Builder) {
 	field.append(w)
 }
 
-// eventText returns text if an event can contain it: it must be valid UTF-8 and at most maxName
-// bytes long. Otherwise, eventText returns nil. The hashes cover the text in WTF-8 in any case, and
-// the content keeps it as it was sent.
+// eventText returns text if it can be part of an event, that is, if it is valid UTF-8 and at most
+// maxName bytes long. Otherwise, eventText returns nil. The hashes cover the text in WTF-8 in any
+// case, and the content keeps it as it was sent.
 func eventText(text []byte) []byte {
 	if len(text) > maxName || pyjson.HasLoneSurrogate(text) {
 		return nil
@@ -179,8 +179,8 @@ func eventText(text []byte) []byte {
 	return text
 }
 
-// AppendComputed appends what the ledger would record, as a JSON object: {"checks", "hashes",
-// "kind", "record"}.
+// AppendComputed appends what the ledger would record, as a JSON object with the members checks,
+// hashes, kind, and record.
 func (r *Record) AppendComputed(dst []byte) []byte {
 	w := r.writer(dst)
 	w.OpenOrdered()

@@ -16,7 +16,7 @@ import (
 )
 
 // FuzzRecord checks that every input is either refused or results in a canonical event body, and
-// that parsing it again produces the same body.
+// that parsing the input again produces the same body.
 func FuzzRecord(f *testing.F) {
 	for i, body := range []string{goodIPC, goodDAG, goodSet, goodPath, `{"reject_inputs":{}}`, `{"dag":{"root":"` + zeros + `","nodes":[]}}`,
 		`{"producer":{"id":"p","seq":7},` + goodSet[1:]} {

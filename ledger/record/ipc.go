@@ -13,8 +13,8 @@ import (
 )
 
 // MissingParts returns the names of the parts that an IPC record lacks (spec: Receipts), as a JSON
-// array in the form that its receipt uses. It returns nil if the record lacks none or is of another
-// kind.
+// array in the form that its receipt uses. It returns nil if the record is complete or is of
+// another kind.
 func MissingParts(r *Record) []byte {
 	f, ok := r.fields.(*fields.IPC)
 	if !ok {
@@ -106,8 +106,8 @@ func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
 }
 
 // identify computes and checks ipc_id and ipc_id_advanced. complete says whether the record has a
-// system prompt and an output. If it is false, both ids are null, and only the checks contain the
-// claims (spec: IPC hashes).
+// system prompt and an output. If complete is false, both ids are null, and only the checks contain
+// the claims (spec: IPC hashes).
 func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	r := p.r
 	var computed, computedAdvanced []byte
@@ -136,7 +136,7 @@ func (r *Record) checkChain(name string, claimed, computed []byte, complete bool
 	if complete || claimed == nil {
 		return effective
 	}
-	r.Checks[len(r.Checks)-1].Claimed = claimed // because no effective hash contains the claim
+	r.Checks[len(r.Checks)-1].Claimed = claimed // recorded here because no effective hash contains the claim
 	return nil
 }
 
@@ -237,8 +237,8 @@ func (r *Record) normalisedHash(o strict.Object, name string, rule func(dst, tex
 	return r.hex(digest)
 }
 
-// decodeUsage decodes the usage member, which no hash covers. If an event cannot contain the value,
-// it becomes content.
+// decodeUsage decodes the usage member, which no hash covers. If the value cannot be part of an
+// event, it becomes content instead.
 func (p *ipc) decodeUsage(o strict.Object) {
 	usage := o.MemberOfKind("usage", pyjson.Object, "an object")
 	o.CheckUTF8("usage", usage)
@@ -251,8 +251,8 @@ func (p *ipc) decodeUsage(o strict.Object) {
 	}
 }
 
-// isFigures reports whether an event can contain usage. It must contain no text, and its canonical
-// JSON must be at most fields.MaxUsage bytes long.
+// isFigures reports whether usage can be part of an event: it contains no text, and its canonical
+// JSON is at most fields.MaxUsage bytes long.
 func (p *ipc) isFigures(usage pyjson.Value) bool {
 	if !fields.HasNoText(usage) {
 		return false

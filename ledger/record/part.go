@@ -9,10 +9,10 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// StageHashes returns the hashes that a text can have as a stage of a run-DAG (spec: Stage hashes).
-// The first is the hash of the text's bytes. For a question, the hash of its canonical form in the
-// given mode follows; if mode is empty, the hashes in both modes follow. If the stage is computed
-// from JSON and the text is JSON, the hashes of that JSON follow.
+// StageHashes returns the hashes that a text can have as the content of the given stage of a
+// run-DAG (spec: Stage hashes). The first is the hash of the text's bytes. For a question, the hash
+// of its canonical form in the given mode follows; if mode is empty, the hashes in both modes
+// follow. If the stage is computed from JSON and the text is JSON, the hashes of that JSON follow.
 func StageHashes(stage, mode string, text []byte) []Hash {
 	hashes := []Hash{sha256.Sum256(text)}
 	switch stage {

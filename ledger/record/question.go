@@ -51,8 +51,8 @@ func DecodeCacheKey(body []byte) (key string, err error) {
 }
 
 // DecodeLookup decodes the request body {question, cache_dimensions}. It returns the question's
-// hash and the cache key in each mode, the strict mode first. It ignores question_hash among the
-// dimensions. If the body is not valid, the error is a *strict.Error.
+// hash and the cache key in each mode, the strict mode first. It ignores the dimension
+// question_hash. If the body is not valid, the error is a *strict.Error.
 func DecodeLookup(body []byte) (modes []Question, err error) {
 	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
 		o := d.Object(root, "", "question", "cache_dimensions")

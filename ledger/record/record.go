@@ -25,7 +25,8 @@ import (
 // Hash is a SHA-256 value.
 type Hash = rules.Hash
 
-// Content is text or JSON of a record that is stored beside the log, byte for byte (spec: Content).
+// Content is a text or a JSON value from a record, which is stored beside the log byte for byte
+// (spec: Content).
 type Content struct {
 	Name   string
 	Digest Hash
@@ -71,8 +72,8 @@ type Limits struct {
 	Labels     int // maximum number of labels on a record
 	LabelBytes int // maximum length of a label's name or value, in bytes
 	Values     int // maximum number of JSON values and member names in a record
-	// Members is the secret for payload members of the ledger that receives the record. If it is
-	// nil, the event contains no digests of payload members.
+	// Members is the payload member secret of the ledger that receives the record. If it is nil,
+	// the event contains no digests of payload members.
 	Members *members.Secret
 }
 

@@ -297,7 +297,7 @@ func (g *runDAG) evidenceMapRoot(o strict.Object) []byte {
 // evidencePrefix is the prefix of the names of evidence checks.
 const evidencePrefix = "evidence/"
 
-// evidenceID returns the id of element i of the evidence, which is v. It checks the claims in v:
+// evidenceID returns the id of v, which is element i of the evidence. It checks the claims in v:
 // evidence_id, and text_hash, which is the text hash of span. v may have other members, which no
 // hash covers.
 func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
@@ -328,7 +328,7 @@ func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
 	return id
 }
 
-// distinctMatches returns the distinct texts in lists that satisfy the predicate is, in sorted order. It
+// distinctMatches returns the distinct texts in lists for which valid returns true, in sorted order. It
 // returns nil if there are none or more than fields.MaxFound.
 func distinctMatches(valid func([]byte) bool, lists ...[][]byte) [][]byte {
 	all := slices.DeleteFunc(slices.Concat(lists...), func(text []byte) bool { return !valid(text) })

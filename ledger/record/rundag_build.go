@@ -287,8 +287,8 @@ func (g *runDAG) version(dims strict.Object, name string) []byte {
 	return value
 }
 
-// cacheKey computes the cache key and checks its claim. For a dimension whose hash was computed
-// from content, it uses that hash instead of the claimed one.
+// cacheKey computes the cache key and checks the claimed key against it. For a dimension whose hash
+// was computed from content, it uses that hash instead of the claimed one.
 func (g *runDAG) cacheKey(dimensions strict.Object, claimed []byte) []byte {
 	if len(g.dimensions) == 0 {
 		return g.r.check("cache_key", claimed, nil)

@@ -14,8 +14,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// withUsage parses a valid IPC record with the given usage. It returns the record, and the member
-// record of its event.
+// withUsage parses a valid IPC record with the given usage. It returns the record, and the record
+// member of its event.
 func withUsage(t *testing.T, usage string) (*Record, pyjson.Value) {
 	t.Helper()
 	r := parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"o"`, `"o","usage":`+usage, 1)))
@@ -25,7 +25,7 @@ func withUsage(t *testing.T, usage string) (*Record, pyjson.Value) {
 	return r, d.Root().Member("event").Member("record")
 }
 
-// Usage without texts is in the event, up to each limit.
+// Usage that contains no text is part of the event, up to each limit.
 func TestFiguresOfUsageAreInTheEvent(t *testing.T) {
 	for _, usage := range []string{
 		`{}`,

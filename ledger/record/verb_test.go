@@ -122,7 +122,7 @@ func TestPathWithoutFingerprint(t *testing.T) {
 	require.Contains(t, string(v.AppendBody(nil, EventContext{})), `"content_fingerprint":null,`)
 }
 
-// Two requests of one kind have the same digest if and only if they request the same change of the
+// Two requests of one kind have the same digest if and only if they request the same change to the
 // same target, no matter how they are written or what the state of the ledger is.
 func TestDigestsOfVerbs(t *testing.T) {
 	v := verb(t, RecordStateChanged, "1", goodVerbs[RecordStateChanged])

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An integer version and its decimal text give the same cache key, event, and digest.
+// A version gives the same cache key, event, and digest whether it is sent as an integer or as its
+// decimal text.
 func TestIntegersAsVersions(t *testing.T) {
 	body := func(version string) *Record {
 		dimensions := ""

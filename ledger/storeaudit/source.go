@@ -1,5 +1,5 @@
-// Package storeaudit lets audits read stored logs, and checks that the logs account for every
-// key of their database.
+// Package storeaudit lets audits read stored logs, and checks that the logs account for every key
+// in their database.
 package storeaudit
 
 import (

@@ -74,7 +74,8 @@ func step(row []uint64, places []place) {
 	skip(len(row))
 }
 
-// longer reports whether the bit of token i of a is 0 in the row of token j of b.
+// longer reports whether the longest common subsequence of a[:i+1] and b[:j+1] is longer than that
+// of a[:i] and b[:j+1].
 func (l *alignment) longer(i, j int) bool { return l.rows[j*l.words+i/64]>>(i%64)&1 == 0 }
 
 // same returns the length of the longest common subsequence.

@@ -11,8 +11,8 @@ type Length struct{ Bytes, Characters, Words uint64 }
 // Figures describe how much a text changed.
 type Figures struct {
 	A, B Length
-	// Similarity is the number of unchanged words and marks, divided by the mean of the numbers of
-	// words and marks in the two texts. It is 1 if neither text has any.
+	// Similarity is the number of unchanged words and marks, divided by the mean number of words
+	// and marks in the two texts. It is 1 if neither text has any.
 	Similarity float64
 	// Bounded is true if there are tokens beyond MaxAligned, which count as changed. Similarity is
 	// then a lower bound.
@@ -32,7 +32,7 @@ func MemoryBytes(sizeA, sizeB uint64) int64 {
 // Op says which of the two texts contain a part of a diff.
 type Op string
 
-// The possible values of Op.
+// These are the possible values of Op.
 const (
 	Equal  Op = "equal"
 	Delete Op = "delete" // only a has the part
@@ -185,7 +185,7 @@ func last(list []int) int {
 	return list[len(list)-1]
 }
 
-// diff builds up a diff.
+// diff accumulates the edits between two texts.
 type diff struct {
 	a, b     []byte
 	atA, atB int // byte offsets in a and b up to which edits covers the texts

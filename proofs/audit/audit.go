@@ -4,10 +4,10 @@
 // tree; Event body; Content; Redactions; Checks; Idempotency; Checkpoints; Key rotation).
 //
 // WalkLog walks a stored log and everything else that is stored for its ledger; it is used by fsck
-// and tests. Extend walks a published log from the point where an earlier walk ended; it is used by
-// audits. Both use a walk, each part of which checks one thing: treeCheck checks the chain and the
-// tree, seenCheck earlier checkpoints, signerCheck keys and rotations, eventCheck and verbCheck
-// events, useCheck idempotency keys and sources, contentCheck content, and redactionCheck
+// and tests. ExtendWalk walks a published log from the point where an earlier walk ended; it is
+// used by audits. Both use a walk, each part of which checks one thing: treeCheck checks the chain
+// and the tree, seenCheck earlier checkpoints, signerCheck keys and rotations, eventCheck and
+// verbCheck events, useCheck idempotency keys and sources, contentCheck content, and redactionCheck
 // redactions.
 package audit
 
@@ -89,7 +89,7 @@ type Options struct {
 	// events (Position.Keys). Every key that signs at the checkpoint's size must have signed the
 	// checkpoint, and at least one of these keys must be a trusted key or a successor of one.
 	Verifiers []*proofs.Verifier
-	// Successors are keys that follow the trusted ones according to handovers. They serve only
+	// Successors are keys that follow the trusted ones according to handovers. They are used only
 	// to open the checkpoint before the walk has read the events.
 	Successors []*proofs.Verifier
 	// Ledger is the ledger's name, which every event must contain. If it is "", the walk takes the
@@ -109,7 +109,7 @@ type Report struct {
 	Contents   uint64            // number of valid pieces of content; a piece is counted once for each record that names it
 	Redacted   uint64            // number of pieces of content of redacted records, whether erased or kept for other records
 	Keys       uint64            // number of valid uses of idempotency keys
-	Claims     uint64            // number of these uses that claim a key
+	Claims     uint64            // number of the uses counted in Keys that claim a key
 	Needs      uint64            // number of pieces of content that unredacted records name; a piece is counted once for each record that names it
 	Checkpoint proofs.Checkpoint // the signed checkpoint; zero if it is damaged
 	Damage     *Damage           // the first damage found, or nil

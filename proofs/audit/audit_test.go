@@ -117,7 +117,8 @@ func editBody(seq int, from, to string) func(*testing.T, *memory) {
 	}
 }
 
-// editBodyAndDigest is like edit, but also recomputes the event's digest, which covers the replaced text.
+// editBodyAndDigest is like editBody, but also recomputes the event's digest, which covers the replaced
+// text.
 func editBodyAndDigest(seq int, from, to string) func(*testing.T, *memory) {
 	return inOrder(editBody(seq, from, to), func(t *testing.T, m *memory) {
 		var d pyjson.Document

@@ -17,7 +17,7 @@ import (
 
 // maxGood and cachedContent limit the memory that a contentCheck uses.
 const (
-	maxGood       = 1 << 16  // maximum number of digests in sizes and in needed
+	maxGood       = 1 << 16  // maximum number of digests in each of sizes and needed
 	cachedContent = 32 << 20 // maximum total size of the cached pieces of content, in bytes
 )
 

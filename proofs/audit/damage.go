@@ -10,7 +10,7 @@ import (
 // DamageKind is a kind of damage.
 type DamageKind string
 
-// The kinds of damage.
+// These are the kinds of damage.
 const (
 	KindEntry      DamageKind = "entry"      // an entry differs from the entry that was signed
 	KindEvent      DamageKind = "event"      // a signed entry does not hold a valid event (spec: Event body)

@@ -184,9 +184,9 @@ func (c *eventCheck) payloadMembers(e *event.Body) error {
 	return nil
 }
 
-// notCanonical returns the damage for an event that differs from the event that results from
-// encoding its fields again. Such an event has members that its kind does not have, lacks members,
-// or is not in canonical form.
+// notCanonical returns the damage to report for an event that differs from the result of encoding
+// its fields again. Such an event has members that its kind does not have, lacks members, or is not
+// in canonical form.
 func notCanonical(e *event.Body, body pyjson.Value) error {
 	var again pyjson.Document
 	if err := again.Parse(e.Encode()); err != nil {

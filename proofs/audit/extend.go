@@ -15,7 +15,7 @@ type Position struct {
 	Root   proofs.Hash        // root of the tree of these entries
 	Tip    proofs.Hash        // event_hash of the last entry
 	Time   string             // time of the last event (spec: Event body)
-	Ledger string             // name of the ledger, as the events state it
+	Ledger string             // name of the ledger, as stated in the events
 	Keys   *proofs.KeyHistory // signing keys that the events introduce; nil at the beginning of the log
 	// MemberSecretHash is the ledger's commitment to the secret that keys the digests of payload
 	// members, or "" if there is no commitment.
@@ -29,8 +29,8 @@ type SeenCheckpoint struct {
 	By string
 }
 
-// WalkedEntry is an entry that the walk has found to be valid. Entry, Event, and Body must not be
-// used after the call that receives them.
+// WalkedEntry is an entry that the walk has found to be valid. Entry, Event, and Body are valid
+// only during the call to which they are passed.
 type WalkedEntry struct {
 	Seq   uint64
 	Entry []byte
@@ -56,9 +56,9 @@ type ExtendOptions struct {
 	Reached func(Position) error
 }
 
-// ExtendWalk walks a published log once, from the end of an earlier walk to the current head. It makes
-// the same checks as WalkLog, except those of data that only storage has, and also checks that the log
-// extends the checkpoints in x.Seen. It returns errors in the same cases as WalkLog. The returned
+// ExtendWalk walks a published log once, from the end of an earlier walk to the current head. It runs
+// the same checks as WalkLog, except for those on data that only storage has, and also checks that the
+// log extends the checkpoints in x.Seen. It returns errors in the same cases as WalkLog. The returned
 // position is where the next walk can begin; if there is damage, it is x.From.
 func ExtendWalk(ctx context.Context, log PublishedLog, options Options, x ExtendOptions) (*Report, Position, error) {
 	w, err := newWalk(ctx, log, nil, options, x)

@@ -10,8 +10,8 @@ import (
 	"colophon/proofs"
 )
 
-// FuzzEvent walks logs in which one event has an arbitrary body and that are validly signed. The
-// walk must finish, and must either accept the event or report damage.
+// FuzzEvent walks validly signed logs in which one event has an arbitrary body. The walk must
+// finish, and must either accept the event or report damage.
 func FuzzEvent(f *testing.F) {
 	const size = 8
 	sound := newMemory(f, size)

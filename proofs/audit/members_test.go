@@ -445,14 +445,14 @@ func matched(list []survivor, what string, needed map[string]bool) bool {
 	return false
 }
 
-// This test alters every member of every kind of event in every way and signs the log again with
-// its own key. The auditor must report damage, unless one of the lists above names the alteration
-// as undetectable.
+// TestEveryMemberIsChecked alters every member of every kind of event in every way and signs the
+// log again with its own key. The auditor must report damage, unless one of the lists above names
+// the alteration as undetectable.
 func TestEveryMemberIsChecked(t *testing.T) {
 	m, names := everyKind(t)
 	require.Nil(t, newAuditor().walk(t, m).Damage)
 	needed := make(map[string]bool)
-	events := make([]map[string]any, len(m.entries)) // by seq: all values of the event, keyed by JSON pointer
+	events := make([]map[string]any, len(m.entries)) // all values of each event, keyed by JSON pointer; indexed by the event's seq
 	try := func(seq int, pointer, how string, altered any) {
 		entry := m.entries[seq]
 		body := redigest(t, canonicalJSON(t, replacedAt(events[seq][""], pointer, altered)), pointer)

@@ -31,7 +31,7 @@ type tileID struct {
 	index uint64
 }
 
-// memory is a log in memory that tests can damage.
+// memory is an in-memory log that tests can damage.
 type memory struct {
 	signer   *proofs.Signer
 	head     Head
@@ -39,10 +39,11 @@ type memory struct {
 	tiles    map[tileID][]byte
 	contents map[proofs.Hash][]byte
 	keys     map[proofs.Hash]Claim
-	needs    map[proofs.Hash][]uint64 // by content digest: the records that need the content, in ascending order
-	redacted map[uint64]uint64        // by seq of a redacted record: the event that redacted it
+	needs    map[proofs.Hash][]uint64 // the records that need each piece of content, in ascending order, keyed by the content's digest
+	redacted map[uint64]uint64        // the event that redacted each redacted record, keyed by the record's seq
 	secret   []byte                   // secret that keys the digests of payload members; nil if missing
-	// fail, if set, is called before every read. If it returns an error, the read fails with it.
+	// fail, if set, is called before every read. If it returns an error, the read fails with that
+	// error.
 	fail func(what string) error
 }
 
@@ -62,7 +63,7 @@ func testSigner(t testing.TB, origin string, number byte) *proofs.Signer {
 
 // newMemory returns a valid log with size events, the first of which creates the ledger. Every
 // third event is a record with content, and every fifth has an idempotency key. Every seventh event
-// refuses a record because it has the most recent of these keys, and every sixtieth redacts the
+// refuses a record because it reuses the most recent of these keys, and every sixtieth redacts the
 // last two records that have content.
 func newMemory(t testing.TB, size int) *memory {
 	t.Helper()
@@ -134,7 +135,8 @@ func testKey(seq uint64) proofs.Hash {
 	return sha256.Sum256(fmt.Appendf(nil, "key %d", seq))
 }
 
-// redact erases the content of the given records and stores that the event by redacted them.
+// redact erases the content of the given records and stores a redaction for each of them that names
+// by as the redacting event.
 func (m *memory) redact(by uint64, seqs ...uint64) {
 	for _, seq := range seqs {
 		m.redacted[seq] = by

@@ -29,7 +29,8 @@ func count(v pyjson.Value) (uint64, bool) {
 	return n, err == nil
 }
 
-// digestOf returns the SHA-256 of a record in canonical form without the members named in but.
+// digestOf returns the SHA-256 of a record's canonical form, leaving out the members whose names
+// are listed in but.
 func digestOf(r pyjson.Value, but ...string) proofs.Hash {
 	covered := []byte{'{'}
 	for name, value := range r.Members() {

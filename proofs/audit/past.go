@@ -16,7 +16,8 @@ import (
 // event's kind, and the high four bits are flags.
 type EventFlags uint8
 
-// The flags in an EventFlags. A walk does not set WasServed and WasGone; callers of ExtendWalk do.
+// These are the flags in an EventFlags. A walk does not set WasServed and WasGone; callers of
+// ExtendWalk do.
 const (
 	hasContent EventFlags = 1 << (4 + iota) // the event's record names content
 	IsRedacted                              // a later event redacts its content
@@ -43,8 +44,8 @@ func flagsOfKind(kind record.Kind) EventFlags {
 	return EventFlags(1 + slices.Index(record.EventKinds[:], kind))
 }
 
-// known reports whether f contains the number of a known kind. It may not if f was read from
-// damaged files of an audit.
+// known reports whether f contains the number of a known kind. The result can be false if f was
+// read from damaged files of an audit.
 func (f EventFlags) known() bool {
 	number := int(f & 0x0f)
 	return number > 0 && number <= len(record.EventKinds)
@@ -58,7 +59,7 @@ func (f EventFlags) Kind() record.Kind { return record.EventKinds[f&0x0f-1] }
 // validation; Sources; Redactions).
 type UseRole uint8
 
-// The roles that an event can have in a KeyUse.
+// These are the roles that an event can have in a KeyUse.
 const (
 	ClaimsKey       UseRole = iota
 	RefusedForKey           // the event refuses a record because of the key

@@ -8,7 +8,7 @@ import (
 	"colophon/proofs"
 )
 
-// memoryPast is a History in memory.
+// memoryPast is an in-memory History.
 type memoryPast struct {
 	flags []EventFlags
 	uses  []KeyUse

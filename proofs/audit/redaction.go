@@ -16,7 +16,7 @@ type redactionCheck struct {
 	*target
 	stored Source
 	reread *rereader
-	lists  map[uint64]*seqs.List // by seq of an event: the records that it redacts; nil if it redacts none
+	lists  map[uint64]*seqs.List // the records that each event redacts, keyed by the event's seq; nil for an event that redacts none
 }
 
 // checkList checks that storage has a redaction for every record in list, which the event at seq
@@ -49,8 +49,8 @@ func (c *redactionCheck) redactedBy(seq uint64) (by uint64, redacted bool, err e
 	return by, true, nil
 }
 
-// checkPair checks a stored redaction, which says that the event by redacted the record at seq. The
-// event must come after the record and list it.
+// checkPair checks a stored redaction that names by as the event that redacted the record at seq.
+// The event must come after the record and list it.
 func (c *redactionCheck) checkPair(seq, by uint64) error {
 	if by <= seq {
 		return damaged(KindRedaction, seq, "storage says that event %d redacts it, but that event does not come after it", by)

@@ -10,7 +10,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// but no malformed names=>but rejects malformed names
+// A refusal lists every failed check, including checks of evidence. The walk accepts the names of
+// these checks but rejects malformed names.
 func TestRefusalsOfRunDAGs(t *testing.T) {
 	zeros, ones := strings.Repeat("0", 64), strings.Repeat("1", 64)
 	r, err := ledgerLimits.Parse(record.RunDAG, []byte(`{"question":"Who?","dag":{"root":"`+ones+`","nodes":[{"stage":"question","hash":"`+zeros+`"},{"stage":"render","hash":"`+zeros+`"}]},`+

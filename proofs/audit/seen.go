@@ -13,8 +13,8 @@ type seenCheck struct {
 	checkpoints []SeenCheckpoint
 }
 
-// earlierWalk is what messages call an earlier walk, where they would otherwise name the party that
-// saw a checkpoint.
+// earlierWalk stands for an earlier walk in messages that otherwise name the party that saw a
+// checkpoint.
 const earlierWalk = "an earlier walk"
 
 // checkBefore checks, before the walk, that the signed tree is not smaller than earlier trees and

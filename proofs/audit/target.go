@@ -22,8 +22,8 @@ func (t *target) path(level uint8, index uint64) proofs.TilePath {
 	return proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, t.head.Size)}
 }
 
-// servedTile reads a tile from the source. The result is a whole number of hashes, at least needed
-// of them.
+// servedTile reads a tile from the source. The result consists of whole hashes, of which there are
+// at least needed.
 func (t *target) servedTile(path proofs.TilePath, needed int) ([]byte, error) {
 	tile, err := t.source.Tile(t.ctx, path.Level, path.Index)
 	if err != nil {

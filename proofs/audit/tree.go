@@ -28,8 +28,8 @@ type treeCheck struct {
 
 func (t *treeCheck) size() uint64 { return t.tree.Size() }
 
-// check checks an entry against the tree and the chain, and compares the tiles that the entries
-// before it have filled with the served ones. It returns the leaf hash and the body of the entry.
+// check checks an entry against the tree and the chain, and compares the tiles that earlier entries
+// have completed with the served tiles. It returns the leaf hash and the body of the entry.
 func (t *treeCheck) check(seq uint64, entry []byte) (leaf proofs.Hash, body []byte, err error) {
 	served, err := t.servedLeaf(seq)
 	if err != nil {
@@ -150,7 +150,7 @@ func (t *treeCheck) finish() error {
 	return nil
 }
 
-// compareGrown compares the tiles that the entries so far have filled with the served ones, and
+// compareGrown compares the tiles that the entries so far have completed with the served tiles, and
 // stores them in past. The caller has checked that the next entry links to these entries.
 func (t *treeCheck) compareGrown() error {
 	for _, tile := range t.grown {

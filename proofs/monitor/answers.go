@@ -17,7 +17,8 @@ type AnswerCheck interface {
 	// Begin is called before the audit fetches the checkpoint that it audits.
 	Begin(ctx context.Context, a *Auditor) error
 	// Entry is called with each verified entry of the log, in order. During Finish, Walk.CatchUp
-	// calls it with the entries that the log has gained. The entry is valid only during the call.
+	// calls it with the entries that have been added to the log since the walk. The entry is valid
+	// only during the call.
 	Entry(e audit.WalkedEntry) error
 	// Finish compares answers and adds its findings to the report. The Walk is valid only during
 	// the call.
@@ -35,7 +36,7 @@ type Walk struct {
 	past       *pastFiles
 	tiles      sync.Mutex        // held while a tile is read from past
 	content    *contentChecker   // nil unless content is checked
-	redactedBy map[uint64]uint64 // by seq of a redacted record: the event that redacted it
+	redactedBy map[uint64]uint64 // the event that redacted each redacted record, keyed by the record's seq
 }
 
 // Options returns the options of the audit, with defaults in place of zero values.

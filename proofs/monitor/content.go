@@ -43,7 +43,7 @@ type contentChecker struct {
 	last    uint64        // latest redacting event that the server named
 	good    uint64        // number of valid pieces of content
 	rebuilt []*audit.Rebuilder
-	goneBy  map[uint64]uint64 // by seq of a record: the redacting event that the server named
+	goneBy  map[uint64]uint64 // the redacting event that the server named for each record, keyed by the record's seq
 }
 
 // contentJob is a request to check the content of one record.
@@ -255,8 +255,8 @@ const (
 	maxMemberSecret = 1 << 10 // maximum size of the response that contains the secret for payload members
 )
 
-// maxRecordContent is the maximum total size of one record's content that is audited, in
-// bytes.
+// maxRecordContent is the maximum total size, in bytes, of one record's content. Larger content
+// cannot be audited.
 const maxRecordContent = 4 * maxContent
 
 // namedPieces returns the pieces of content that an event names, and their total size. The error is

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Values of StateError.Reason. Each says why a state cannot be used.
+// These are the values of StateError.Reason. Each says why a state cannot be used.
 var (
 	// ErrStateDamaged means that the state was changed after an audit wrote it. This is not a
 	// statement about the ledger.

@@ -34,8 +34,8 @@ func (a *Auditor) followKeys(ctx context.Context) error {
 	return nil
 }
 
-// takeKeys finds the successors of the keys in Options.Keys in two key histories, that of the
-// walked log and that which the server lists. Either history can be nil.
+// takeKeys finds the successors of the keys in Options.Keys in two key histories: that of the
+// walked log and the one that the server lists. Either history can be nil.
 func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	a.keys, a.known, a.histories = nil, nil, nil
 	if walked != nil {

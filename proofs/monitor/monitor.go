@@ -16,7 +16,7 @@ import (
 // field is valid.
 type Options struct {
 	Server fetch.Server
-	Ledger string // name of the ledger
+	Ledger string
 	// Keys holds the trusted verifier keys of the log. One key is enough. The audit finds the
 	// successors of these keys in the log.
 	Keys []*proofs.Verifier

@@ -131,7 +131,6 @@ func (s *runningSum) add(b []byte) {
 	s.bytes += int64(len(b))
 }
 
-// clone returns an independent copy.
 func (s *runningSum) clone() (runningSum, error) {
 	h, err := s.hash.Clone()
 	return runningSum{h, s.bytes}, err

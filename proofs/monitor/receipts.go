@@ -91,8 +91,8 @@ func (a *Auditor) verifyReceipt(log *fetch.Log, seq uint64, body []byte) error {
 	return a.sameTree(r.Proof.Checkpoint, log.Checkpoint())
 }
 
-// sameTree checks that the checkpoint in note is one of the walked tree. walked is the signed note
-// of that tree; the report's checkpoint can be a later one.
+// sameTree checks that note is a checkpoint of the walked tree. walked is that tree's own signed
+// note; the report's checkpoint can be a later one.
 func (a *Auditor) sameTree(note, walked []byte) error {
 	checkpoint, err := proofs.OpenCheckpoint(note, a.keys...)
 	if err != nil {

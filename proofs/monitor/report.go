@@ -12,7 +12,7 @@ import (
 	"colophon/proofs/audit"
 )
 
-// Kinds of findings, in addition to those of package audit.
+// These are the kinds of findings, in addition to those of package audit.
 const (
 	KindAnswer  audit.DamageKind = "answer"  // an answer omits, adds, or changes something
 	KindMetrics audit.DamageKind = "metrics" // the metrics contradict the log
@@ -81,17 +81,17 @@ type Report struct {
 	Refused    uint64            `json:"refused"`     // number of refusals in the log
 	ChosenKeys uint64            `json:"chosen_keys"` // number of records whose idempotency key does not follow from their run_id
 	States     map[string]uint64 `json:"states,omitempty"`
-	// Set if Options.Content was set.
+	// Contents, Redacted, Derived, and Confirmed are set if Options.Content was set.
 	Contents  uint64 `json:"contents,omitempty"`
 	Redacted  uint64 `json:"redacted,omitempty"`  // number of records whose content has been erased according to the log
 	Derived   uint64 `json:"derived,omitempty"`   // number of records rebuilt from their content
 	Confirmed uint64 `json:"confirmed,omitempty"` // number of rebuilt records whose digest was confirmed
-	// Set if Options.Answers was set.
+	// AsOf, Queries, and Rows are set if Options.Answers was set.
 	AsOf     uint64 `json:"as_of,omitempty"`
 	Queries  uint64 `json:"queries,omitempty"`
 	Rows     uint64 `json:"rows,omitempty"`
 	Receipts uint64 `json:"receipts,omitempty"`
-	Seed     uint64 `json:"seed,omitempty"` // the seed that determined which questions were asked, and in which order
+	Seed     uint64 `json:"seed,omitempty"` // the seed that determined which receipts were fetched and which questions were asked
 	// Unchecked lists requested checks that could not be made.
 	Unchecked []string  `json:"unchecked,omitempty"`
 	Withheld  bool      `json:"-"` // some requested checks were not made because the server withheld data

@@ -80,8 +80,8 @@ func (a *Auditor) seenCheckpoints() []audit.SeenCheckpoint {
 	return slices.Concat(a.state.checkpoints(), a.others)
 }
 
-// storeVerified stores in the state that the log is valid up to the end of the walk and extends all
-// earlier checkpoints.
+// storeVerified records in the state that the log is valid up to the end of the walk and extends
+// all earlier checkpoints.
 func (a *Auditor) storeVerified(log *fetch.Log, at audit.Position) error {
 	now, err := a.openSeen(log)
 	if err != nil {

@@ -114,7 +114,7 @@ func checksumOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// state is the state of a running audit in memory. save writes it to the state file.
+// state is the in-memory state of a running audit. save writes it to the state file.
 type state struct {
 	file    string    // path of the state file; empty if the audit stores nothing
 	lock    io.Closer // excludes other audits; nil if the audit stores nothing

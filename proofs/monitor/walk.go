@@ -15,11 +15,11 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// stepWalk is the name of this step in calls to Options.Progress.
+// stepWalk is the name of the walk in calls to Options.Progress.
 const stepWalk = "auditing"
 
 // walk verifies the log and copies its totals into the report. If there is damage, the error is an
-// *audit.Damage, and the checkpoint is stored as evidence (rememberDamaged).
+// *audit.Damage, and the checkpoint is stored as evidence (storeDamaged).
 func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.ExtendOptions) (audit.Position, error) {
 	a.options.Progress(stepWalk, 0, log.Size())
 	options := audit.Options{Verifiers: a.bounded(), Successors: a.keys, Ledger: a.options.Ledger, Now: time.Now(),

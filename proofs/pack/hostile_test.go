@@ -11,7 +11,7 @@ import (
 	"colophon/proofs/pack/browser"
 )
 
-// hostileTexts holds texts that try to break out of their place, into the page's markup, its data,
+// hostileTexts holds texts that try to escape from their context into the page's markup, its data,
 // or the surrounding text.
 var hostileTexts = []string{
 	`</script><script>hacked("script")</script>`,

@@ -84,8 +84,8 @@ func (p *Pack) encode() ([]byte, error) {
 	return text, nil
 }
 
-// decode parses text that encode has returned. It returns ErrMalformed if the same data is encoded
-// in any other way, so that no two parsers can read it differently.
+// decode parses the output of encode. It returns ErrMalformed for any other encoding of the same
+// data, so that no two parsers can read it differently.
 func decode(text []byte) (*Pack, error) {
 	p := new(Pack)
 	if err := json.Unmarshal(text, p); err != nil {

@@ -65,7 +65,7 @@ func TestTamperedPacksAreRefused(t *testing.T) {
 		_, err := pack.Verify(key)
 		require.ErrorIs(t, err, ErrHashes, name)
 	}
-	// The page does not recompute these values, but the record's digest covers them.
+	// The page does not recompute the labels, but the record's digest covers them.
 	l := example(t)
 	l.entries[1] = bytes.Replace(l.entries[1], []byte(`"user":"ann"`), []byte(`"user":"bob"`), 1)
 	_, err := l.pack(nil, 1).Verify(key)

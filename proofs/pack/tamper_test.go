@@ -147,8 +147,8 @@ func falseHashes(t testing.TB) map[string]*Pack {
 	return list
 }
 
-// falseHash returns a pack with the event at seq, in which the named hash is replaced by a false
-// one.
+// falseHash returns a pack that contains only the event at seq, with the named hash replaced by a
+// false one.
 func falseHash(t testing.TB, l *log, seq int, name string) *Pack {
 	entry := string(l.entries[seq])
 	at := hashOffset(entry, name)

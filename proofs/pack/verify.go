@@ -197,8 +197,7 @@ func (v *verification) recompute(r *PackedEvent, content map[string][]byte) erro
 	return err
 }
 
-// redaction checks that the pack contains the event with the seq by, and that this event erased the
-// content of the event at seq.
+// redaction checks that event by is in the pack and that it erased the content of event seq.
 func (v *verification) redaction(seq, by uint64) error {
 	e, found := v.events[by]
 	if !found {

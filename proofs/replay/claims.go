@@ -28,8 +28,8 @@ func (c *comparer) sameRowExceptRedaction(q question, expected, got []byte, from
 	return x.Parse(expected) == nil && y.Parse(got) == nil && c.sameExceptRedaction(q, x.Root(), y.Root(), from)
 }
 
-// sameExceptRedaction reports whether expected and got differ only in a redaction that one of them
-// shows, made by an event whose seq is at least from. If got shows it, the server's claim is kept
+// sameExceptRedaction reports whether expected and got differ only in that one of them shows a
+// redaction by an event whose seq is at least from. If got shows it, the server's claim is recorded
 // for checkClaims.
 func (c *comparer) sameExceptRedaction(q question, expected, got pyjson.Value, from uint64) bool {
 	byExpected, later := laterRedaction(expected, from)
@@ -61,7 +61,7 @@ func laterRedaction(v pyjson.Value, from uint64) (by uint64, later bool) {
 	return by, err == nil && by >= from
 }
 
-// noteRedaction keeps the server's claim that event by redacted the record at seq. checkClaims
+// noteRedaction records the server's claim that event by redacted the record at seq. checkClaims
 // verifies it later.
 func (c *comparer) noteRedaction(q question, seq, by uint64) {
 	c.mu.Lock()
@@ -93,7 +93,8 @@ func (c *comparer) checkClaims() *monitor.Finding {
 	return nil
 }
 
-// noteSize keeps the server's claim that the log has the given size. checkClaims verifies it later.
+// noteSize records the server's claim that the log has the given size. checkClaims verifies it
+// later.
 func (c *comparer) noteSize(q question, size uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -37,7 +37,7 @@ type comparer struct {
 	client    *fetch.Client // client of the audited server
 	server    source
 	reference referenceServer
-	size      uint64 // size that the reference shows; the server's log is at least as large
+	size      uint64 // log size at which the reference answers; the server's log is at least this large
 	walk      *monitor.Walk
 	copy      *reference.Log
 	origin    string
@@ -47,14 +47,14 @@ type comparer struct {
 	smallPages atomic.Bool // whether the server has rejected a page of more than defaultRows rows
 	tooLong    int         // number of answers that were too long
 	unsigned   uint64      // number of answers for which the server could not sign the checkpoint
-	refusal    string      // the server's message in the last of these answers
+	refusal    string      // the server's message in the last unsigned answer
 
 	mu sync.Mutex // guards the fields below
 	// redactions maps the seq of a record to a redaction that an answer claims but that the copy
 	// may not have yet.
 	redactions map[uint64]claimedRedaction
 	largest    uint64   // largest size of the log that an answer claimed
-	largestIn  question // question whose answer claimed it
+	largestIn  question // question whose answer claimed the largest size
 }
 
 func newComparer(client *fetch.Client, r referenceServer, size uint64) *comparer {
@@ -98,9 +98,10 @@ func (c *comparer) ask(ctx context.Context, q question) comparison {
 	return result
 }
 
-// askAll asks the questions, at most parallel at once. It calls each with every outcome and its
-// number, counted from 1, in the order of the questions, until each returns false. No question is
-// in progress when askAll returns, so the reference can be closed.
+// askAll asks the questions, with at most parallel of them in progress at once. It calls each with
+// the number of each question, starting at 1, and its outcome, in the order of the questions, until
+// each returns false. No question is in progress when askAll returns, so the reference can be
+// closed.
 func (c *comparer) askAll(ctx context.Context, questions []question, parallel int, each func(int, comparison) bool) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -180,8 +181,8 @@ func (c *comparer) askAgain(ctx context.Context, q question) (result comparison)
 	return result
 }
 
-// grow makes the reference show at least size entries. It returns a *badAnswer if the log has fewer
-// entries than that.
+// grow makes the reference answer as of the given size or a larger one. It returns a *badAnswer if
+// the log has fewer entries than that.
 func (c *comparer) grow(ctx context.Context, size uint64) error {
 	if size <= c.size {
 		return nil
@@ -197,7 +198,7 @@ func (c *comparer) grow(ctx context.Context, size uint64) error {
 	return c.show(ctx, size)
 }
 
-// growToHead makes the reference show the log's current size.
+// growToHead makes the reference answer as of the log's current size.
 func (c *comparer) growToHead(ctx context.Context) error {
 	if err := c.catchUp(ctx); err != nil {
 		return err
@@ -222,9 +223,9 @@ func (c *comparer) show(ctx context.Context, size uint64) error {
 	return err
 }
 
-// compare compares got, the first page of the server's answer, and the pages that continue its
-// lists with the reference's answer. If mayGrow is true, the reference may grow when a later page
-// is as of a larger size.
+// compare compares the server's answer with the reference's. got is the first page of the server's
+// answer; compare requests the pages that continue its lists. If mayGrow is true, the reference may
+// grow when a later page is as of a larger size.
 func (c *comparer) compare(ctx context.Context, q question, got *answerPage, mayGrow bool) (result comparison) {
 	if got.readOnly {
 		return comparison{unsigned: got.problem}
@@ -274,7 +275,7 @@ func (c *comparer) expect(ctx context.Context, q question, got *answerPage, posi
 	return expected, err
 }
 
-// comparePages compares two pages, except for their lists.
+// comparePages compares everything in two pages except their lists.
 func (c *comparer) comparePages(q question, expected, got *answerPage) *monitor.Finding {
 	if expected.status != got.status {
 		return findingAt(q, got, "", "the answer has a different status", expected.statusText(), got.statusText())
@@ -298,7 +299,7 @@ func (c *comparer) comparePages(q question, expected, got *answerPage) *monitor.
 	return nil
 }
 
-// answerHeaders are the headers that are compared.
+// answerHeaders lists the response headers that the audit compares.
 var answerHeaders = [...]string{"Content-Type", "Link"}
 
 // headerValue returns the value of the named header. It drops the parameters of a content type,
@@ -324,7 +325,7 @@ func failed(q question, err error) comparison {
 	return comparison{err: fmt.Errorf("%s: %w", q, err)}
 }
 
-// badAnswer is the error for an answer that is wrong. It contains what the resulting finding says.
+// badAnswer is the error for an incorrect answer. Its fields are those of the resulting finding.
 type badAnswer struct{ row, message, expected, got string }
 
 // Error implements error.

@@ -73,9 +73,9 @@ func (c *comparer) compareDocument(ctx context.Context, q question, got *answerP
 	return result
 }
 
-// documentOf builds a citations document from set, the citation set in an event. It copies the
-// texts from the document texts after checking them against the digests in set. A redacted document
-// has no texts.
+// documentOf builds a citations document from set, the citation set in an event. It takes the
+// citations' texts from texts, a document from the server, after checking them against the digests
+// in set. A redacted document has no texts.
 func documentOf(set, texts pyjson.Value, redacted bool) ([]byte, error) {
 	var citations []rules.Citation
 	var given []pyjson.Value

@@ -363,7 +363,7 @@ func TestEveryChangeOfAnAnswerIsFound(t *testing.T) {
 			key += " before"
 		}
 		if strings.Contains(key, "label:") && !strings.Contains(key, "by=") && len(q.values) > 1 {
-			continue // such questions are similar to others
+			continue // these questions are similar to others that the test covers
 		}
 		page, err := w.first(t.Context(), q)
 		require.NoError(t, err)

@@ -99,7 +99,7 @@ func seqOf(row []byte) *uint64 {
 // thousands of keys before it returns such a page.
 func (c *comparer) emptyPages() uint64 { return 1000 + c.size/100 }
 
-// errPageLimit ends a list when the maximum number of its pages has been compared.
+// errPageLimit ends the iteration over a list once the maximum number of pages has been compared.
 var errPageLimit = errors.New("the list has more pages than the audit reads")
 
 // rows yields the rows of a list in canonical form, page by page, starting with page. If from is
@@ -203,9 +203,9 @@ func (c *comparer) next(ctx context.Context, from source, q question, list answe
 	return next, err
 }
 
-// compareRanking compares a list each of whose pages is as of the head when the page is requested.
-// If mayGrow is true, the reference grows to the size of each page; otherwise the result is later
-// once the sizes differ.
+// compareRanking compares a list whose pages are each as of the head at the time of the request. If
+// mayGrow is true, the reference grows to the size of each page; otherwise, compareRanking stops
+// when the sizes differ and sets later in the result.
 func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPage, mayGrow bool) (result comparison) {
 	list, member := q.lists[0], q.lists[0].members[0]
 	position := ""

@@ -63,7 +63,7 @@ func (c *comparer) sameMember(q question, name string, expected, got pyjson.Valu
 	case slices.Contains(q.form.serverMembers, name):
 		return c.validServerMember(name, got)
 	case name == "checkpoint" && q.form == consistencyForm && got.Kind() == pyjson.Absent:
-		return true // only an answer at the head has it, and the log may have grown in the meantime
+		return true // present only in an answer as of the head, and the log may have grown in the meantime
 	case name == "checkpoint":
 		return c.sameCheckpoint(expected, got)
 	case name == "receipt" && expected.Kind() == pyjson.Object:
@@ -102,8 +102,8 @@ func (c *comparer) validServerMember(name string, got pyjson.Value) bool {
 // scopes are the names of all scopes, in the order in which servers list them.
 var scopes = []string{"write", "read", "content", "log", "admin", "metrics"}
 
-// areScopes reports whether a value lists scopes, each at most once and in order. Which of them the
-// caller has does not follow from the log.
+// areScopes reports whether a value lists scopes, each at most once and in order. The log does not
+// determine which scopes the caller has.
 func areScopes(got pyjson.Value) bool {
 	if got.Kind() != pyjson.Array {
 		return false

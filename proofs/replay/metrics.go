@@ -19,7 +19,7 @@ import (
 // scrape holds the metrics that a server exports about one ledger: its sizes, and the series
 // derived from its log, keyed by name and labels.
 type scrape struct {
-	size   uint64 // tree size that the series describe
+	size   uint64 // tree size that the series reflect
 	tree   uint64 // size of the log, which may be larger
 	series map[string]float64
 	types  map[string]string // type of each metric, keyed by name
@@ -38,7 +38,8 @@ const (
 	maxSeries  = 20_000   // maximum number of series for one ledger; clients cannot create series by choosing labels
 )
 
-// linesOf returns the lines of text that may concern the named ledger, one of many on the server.
+// linesOf returns the lines of text that may concern the named ledger. It drops those about the
+// server's other ledgers.
 func linesOf(text []byte, ledger string) ([]byte, error) {
 	var kept bytes.Buffer
 	n := 0
@@ -72,7 +73,7 @@ func readMetrics(text []byte, ledger string) (*scrape, error) {
 	return scrapeOf(slices.Collect(maps.Values(families)), ledger)
 }
 
-// scrapeOf selects the metrics of the named ledger.
+// scrapeOf returns the metrics in families that describe the named ledger.
 func scrapeOf(families []*dto.MetricFamily, ledger string) (*scrape, error) {
 	s := &scrape{series: make(map[string]float64), types: make(map[string]string)}
 	sizes := make(map[string]uint64)

@@ -142,7 +142,7 @@ func parseAnswer(d *pyjson.Document, body []byte) error {
 	return nil
 }
 
-// sizeOf returns the size for which an answer is valid, according to the server. It keeps every
+// sizeOf returns the size for which an answer is valid, according to the server. It records every
 // size that the answer claims, so that checkClaims can compare it with the log later.
 func (c *comparer) sizeOf(q question, p *answerPage) (size uint64, err error) {
 	switch {

@@ -104,10 +104,10 @@ var rowsList = []answerList{{[]string{"rows"}, "next", "cursor"}}
 // questionBuilder builds the questions for a log.
 type questionBuilder struct {
 	values       *logValues
-	pairs        int // maximum number of pairs of values whose effects are requested, for each variable
+	pairs        int // for each variable, the maximum number of pairs of values to ask about
 	few          int // maximum number of additional questions of each kind
 	size         uint64
-	content      bool       // whether the token has the scope content
+	content      bool       // whether the token has the content scope
 	combinations [][]string // combinations of query parameters for /records, each of which matches at least one record
 	questions    []question
 }
@@ -229,7 +229,7 @@ func (b *questionBuilder) records() {
 	}
 	for _, name := range b.values.names(findable("")) {
 		for _, value := range b.values.of(findable(name)) {
-			if name == "mismatch" { // like flag, a filter by failed check lists every matching record
+			if name == "mismatch" { // like the flag filter, the mismatch filter returns a complete list
 				b.askAll("/records", name, value)
 			} else {
 				b.ask("/records", rowsList, name, value)
@@ -257,8 +257,8 @@ func (b *questionBuilder) some(kind string) []string {
 	return values[:min(len(values), b.few)]
 }
 
-// someTimes calls each with the parameters of up to most periods. Each period begins or ends at one
-// of the sampled times of the given kind.
+// someTimes calls each once per period, for up to most periods, with the query parameters that
+// select the period. Each period begins or ends at one of the sampled times of the given kind.
 func (b *questionBuilder) someTimes(kind string, most int, each func(parameters ...string)) {
 	times := b.some(kind)
 	for i, at := range times[:min(len(times), most)] {
@@ -331,7 +331,8 @@ func (b *questionBuilder) log() {
 	b.askFor(ledgersForm, "/v1/ledgers").atHead = true
 }
 
-// groups adds questions about the groups of runs by each dimension, and about the runs in them.
+// groups adds questions about the groups of runs for each dimension, and about the runs in each
+// group.
 func (b *questionBuilder) groups() {
 	inGroup := []answerList{rowsList[0], {[]string{"outputs"}, "outputs_next", "outputs_cursor"}}
 	for _, by := range b.dimensions() {
@@ -406,8 +407,9 @@ func (b *questionBuilder) labels() []string {
 	return labels[:min(len(labels), b.few)]
 }
 
-// effectsOf adds questions about the effects between values of a variable, for a limited number of
-// pairs of values, starting with neighbouring values.
+// effectsOf adds questions about the effect of changing a variable from one of the values to
+// another, starting with neighbouring values. pairs is the maximum number of pairs of values to ask
+// about.
 func (b *questionBuilder) effectsOf(variable string, values []string, pairs int) {
 	asked := 0
 	for apart := 1; apart < len(values); apart++ {

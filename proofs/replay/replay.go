@@ -32,7 +32,7 @@ type Options struct {
 }
 
 // New returns a check for monitor.Options.Answers. Only one audit at a time can use it. It needs a
-// token with the scope read, and temporary disk space of about twice the size of the log.
+// token with the read scope, and temporary disk space of about twice the size of the log.
 func New(o Options) monitor.AnswerCheck { return &check{Options: o} }
 
 // Constants that determine how many questions the audit asks.
@@ -153,7 +153,7 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 	return nil
 }
 
-// open returns a comparer with a reference that shows the first size entries of the log.
+// open returns a comparer whose reference answers as of the given size of the log.
 func (k *check) open(ctx context.Context, w *monitor.Walk, size uint64) (*comparer, error) {
 	checkpoint, err := proofs.OpenCheckpoint(w.Checkpoint(), w.Keys()...)
 	if err != nil {

@@ -92,8 +92,8 @@ func (v *logValues) names(prefix string) []string {
 	return names
 }
 
-// findable returns the kind of those values that find records when they are passed in the named
-// query parameter.
+// findable returns the kind under which logValues keeps the values that find records when passed in
+// the named query parameter.
 func findable(name string) string { return "find:" + name }
 
 // Other kinds of values.

@@ -56,7 +56,7 @@ func asClientsAsk(questions []question, size, seed uint64) []question {
 	return shuffled
 }
 
-// randomOf returns the random generator for the nth question with the given text.
+// randomOf returns the random number generator for the nth question with the given text.
 func randomOf(seed, n uint64, text string) *rand.Rand {
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, seed), n), text...))
 	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:]))) // #nosec G404 -- the server does not know the seed

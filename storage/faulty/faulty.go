@@ -66,7 +66,7 @@ type Faults struct {
 	mu       sync.Mutex
 	seen     int            // number of calls that match the plan; guarded by mu
 	injected map[string]int // number of failed calls, keyed by the name of the call; guarded by mu
-	over     bool           // whether Stop was called; guarded by mu
+	over     bool           // whether StopInjecting was called; guarded by mu
 }
 
 // New returns Faults that execute the plan.
@@ -131,8 +131,8 @@ func (f *Faults) count(call, file string) (mode Mode, first bool) {
 	return f.plan.Mode, n == 0
 }
 
-// refused returns the error with which a call fails in the given mode, or nil for FlipBit and for
-// "".
+// refused returns the error for a call that fails in the given mode, or nil if the mode is FlipBit
+// or "".
 func refused(mode Mode) error {
 	switch mode {
 	case "", FlipBit:

@@ -55,8 +55,8 @@ func NewFS(under vfs.FS, faults *Faults) *FS { return &FS{under, faults} }
 // Unwrap implements vfs.FS.
 func (f *FS) Unwrap() vfs.FS { return f.FS }
 
-// do performs a call on the named file by running done, unless the call must fail before that. In mode
-// FailAfterSuccess, it returns an error even though done succeeded.
+// do calls done to perform the given call on the named file, unless the plan makes the call fail
+// first. In mode FailAfterSuccess, it returns an error even though done succeeded.
 func (f *FS) do(call, name string, done func() error) error {
 	mode := f.faults.next(call, name)
 	err := refused(mode)
@@ -195,8 +195,8 @@ func (f *file) do(call string, done func() error) error {
 	return (&FS{faults: f.faults}).do(call, f.name, done)
 }
 
-// read fills p with the given function, unless the call must fail. In mode FlipBit, it flips one
-// bit of the data.
+// read calls the given function to fill p, unless the plan makes the call fail. In mode FlipBit, it
+// then flips one bit of the data.
 func (f *file) read(p []byte, read func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Read, f.name)
 	if err := refused(mode); err != nil {
@@ -217,8 +217,8 @@ func (f *file) ReadAt(p []byte, offset int64) (int, error) {
 	return f.read(p, func(p []byte) (int, error) { return f.File.ReadAt(p, offset) })
 }
 
-// write writes p with the given function. If the call must fail, it writes all of p, only the first
-// half, or nothing, depending on the mode.
+// write calls the given function to write p. If the plan makes the call fail, it writes all of p,
+// only the first half, or nothing, depending on the mode.
 func (f *file) write(p []byte, write func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Write, f.name)
 	err := refused(mode)

@@ -32,7 +32,7 @@ func failure(call string, mode Mode) error {
 	return fmt.Errorf("%s: %w", call, ErrInjected)
 }
 
-// read performs a call that only reads by running done, unless the call must fail.
+// read calls done to perform a read-only call, unless the plan makes the call fail.
 func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
 	if err := failure(call, f.next(call, "")); err != nil {
 		var none T
@@ -41,8 +41,8 @@ func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
 	return done()
 }
 
-// change performs a call that writes by running done, unless the call must fail before that. In mode
-// FailAfterSuccess, it returns an error even though done succeeded.
+// change calls done to perform a call that writes, unless the plan makes the call fail first. In
+// mode FailAfterSuccess, it returns an error even though done succeeded.
 func change(f *Faults, call string, done func() error) error {
 	mode := f.next(call, "")
 	err := failure(call, mode)
@@ -55,8 +55,8 @@ func change(f *Faults, call string, done func() error) error {
 	return err
 }
 
-// walk yields the values of all, unless the call must fail. In mode Short, it fails after the first
-// value; in any other mode, it fails at once.
+// walk yields the items of the sequence all, unless the plan makes the call fail. In mode Short, it
+// fails after the first item; in any other mode, it fails at once.
 func walk[T any](f *Faults, call string, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		mode := f.next(call, "")
@@ -78,7 +78,7 @@ func walk[T any](f *Faults, call string, all iter.Seq2[T, error]) iter.Seq2[T, e
 	}
 }
 
-// Database injects faults into the calls of a database and of its stores.
+// Database injects faults into calls to a database and to its stores.
 type Database struct {
 	under  storage.Database
 	faults *Faults
@@ -121,7 +121,7 @@ func (d *Database) wrap(under storage.Store, err error) (storage.Store, error) {
 // Close implements storage.Database. It is never made to fail.
 func (d *Database) Close() error { return d.under.Close() }
 
-// store injects faults into the calls of a ledger.
+// store injects faults into calls to a ledger's store.
 type store struct {
 	under  storage.Store
 	faults *Faults

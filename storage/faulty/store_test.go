@@ -120,7 +120,7 @@ func TestModesOfAStore(t *testing.T) {
 	}
 }
 
-// In mode Short, a walk fails after its first value.
+// In mode Short, a walk fails after yielding its first item.
 func TestShortWalks(t *testing.T) {
 	d := faulty.NewDatabase(memory.New(), faulty.New(faulty.Plan{Mode: faulty.Short, Calls: []string{"Entries"}}))
 	s, err := d.Create(t.Context(), storage.LedgerInfo{Name: "default"})

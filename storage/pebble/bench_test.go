@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// prose returns a text of the given length in bytes that compresses about as well as prompts and
-// outputs.
+// prose returns pseudo-random text, of the given length in bytes, that compresses about as well as
+// prompts and outputs do.
 func prose(bytes int) []byte {
 	dice := rand.New(rand.NewPCG(1, 2))
 	words := make([]string, 4000)
@@ -93,9 +93,9 @@ func BenchmarkCommit(b *testing.B) {
 }
 
 // BenchmarkGrowth measures the storage cost of a record in a database that grows to b.N records, in
-// commits of 64. Run it with -benchtime=1000000x. It reports bytes per committed byte: written
-// counts what the engine wrote to tables and value files, and disk is the size of the folder at the
-// end.
+// commits of 64. Run it with -benchtime=1000000x. It reports two numbers of bytes per committed
+// byte: written is how much the engine wrote to tables and value files, and disk is the size of the
+// folder at the end.
 func BenchmarkGrowth(b *testing.B) {
 	const commit = 64
 	text := prose(8 << 20)

@@ -10,7 +10,7 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// Commit implements storage.Store. Commits of one ledger run one at a time. Readers see the new
+// Commit implements storage.Store. Commits to one ledger run one at a time. Readers see the new
 // head only once it is durable. If Commit returns an error, it has written nothing. A failed write
 // ends the process instead (see Config.Fatal).
 func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {

@@ -1,5 +1,5 @@
 // Package pebble stores ledgers in one Pebble database on a local disk. All ledgers share its
-// write-ahead log, so commits of several ledgers share syncs.
+// write-ahead log, so commits to several ledgers share syncs.
 package pebble
 
 import (
@@ -144,8 +144,8 @@ func spanPolicy(start []byte) (policy engine.SpanPolicy, end []byte, err error) 
 	return policy, end, nil
 }
 
-// options returns the engine's options except the file system. They are chosen for two cores and
-// for data that is mostly appended. Entries and content arrive in key order. Places and claims
+// options returns the engine's options, apart from the file system. They are tuned for two cores
+// and for data that is mostly appended. Entries and content arrive in key order. Places and claims
 // arrive in random order; they are small and hardly compress.
 func (c Config) options() *engine.Options {
 	o := &engine.Options{

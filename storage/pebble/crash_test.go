@@ -16,8 +16,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// history is a series of commits and the expected state after each of them. Tests make the power
-// fail while it is played.
+// history is a series of commits and the expected state after each of them. Tests simulate power
+// cuts while play runs it.
 type history struct {
 	batches []storage.Batch // batches[i] builds on heads[i], and heads[i+1] is the result
 	heads   []storage.Head
@@ -190,11 +190,11 @@ func (h *history) checkOtherData(ctx context.Context, store storage.Store, i, n 
 	return failed
 }
 
-// cuts determines before which operations the power fails, and how much of the unsynced data
+// cuts specifies before which operations the power is cut, and how much of the unsynced data
 // survives.
 type cuts struct {
 	every    int   // cut before each operation whose number is a multiple of every
-	percents []int // for each percentage, one cut that keeps about that share of the unsynced data
+	percents []int // each such operation gets one cut per percentage, which keeps about that share of the unsynced data
 }
 
 // losses runs work and calls inspect before each operation that c selects. inspect calls cut to
@@ -218,7 +218,7 @@ func losses(
 		}
 	})
 	err := work()
-	files.BeforeEachOperation(nil) // from here on, made and wrong do not change any more
+	files.BeforeEachOperation(nil) // from here on, made and wrong no longer change
 	require.NoError(t, err)
 	return made, wrong
 }

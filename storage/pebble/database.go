@@ -100,8 +100,8 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.LedgerInfo, error) {
 	return infos, nil
 }
 
-// infos returns the descriptions of the ledgers in the order of their names, and a map from number
-// to name.
+// infos returns the descriptions of the ledgers, sorted by name, and a map from ledger number to
+// name.
 func (d *Database) infos() (infos []storage.LedgerInfo, numbers map[keys.Ledger]string, err error) {
 	numbers = make(map[keys.Ledger]string)
 	start, end := keys.NameRange()

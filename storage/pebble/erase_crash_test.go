@@ -17,13 +17,13 @@ import (
 )
 
 // erasure is a ledger with secrets in the last level, in level 0, and in the write-ahead log. Tests
-// make the power fail while the secrets are being redacted.
+// simulate power cuts while the secrets are being redacted.
 type erasure struct {
 	secrets []*secrets
 	head    storage.Head // head before the redaction
 
-	// redacted is set when the ledger acknowledges the redaction, and gone when no erasure is pending
-	// any more.
+	// redacted is set when the ledger acknowledges the redaction. gone is set when no more erasures
+	// are pending.
 	redacted, gone atomic.Bool
 }
 

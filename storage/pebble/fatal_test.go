@@ -33,8 +33,8 @@ func (f *failingLog) inject(op errorfs.Op) error {
 	return nil
 }
 
-// If the write of a commit fails, the engine calls Config.Fatal, and Commit does not return. After a
-// restart, the acknowledged commit can be read, and no part of the failed commit is left.
+// If writing a commit to the log fails, the engine calls Config.Fatal, and Commit does not return.
+// After a restart, the acknowledged commit can be read, and no part of the failed commit is left.
 func TestFailedLogIsFatal(t *testing.T) {
 	for name, kinds := range map[string][]errorfs.OpKind{
 		"write": {errorfs.OpFileWrite},

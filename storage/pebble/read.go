@@ -58,8 +58,8 @@ func (l *ledger) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	entry, err := l.fetch(ctx, keys.AppendEntry(nil, l.number, seq))
 	switch {
 	case seq >= size && err == nil:
-		// The engine shows a commit before it is durable. The head does not, so an entry beyond the
-		// head is hidden.
+		// The engine makes a commit visible before it is durable. The head is updated only
+		// afterwards, so entries beyond it are hidden.
 		err = storage.ErrNotFound
 	case seq < size && errors.Is(err, storage.ErrNotFound):
 		err = storage.MissingEntry(ctx, l, seq, size)

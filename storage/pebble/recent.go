@@ -2,7 +2,8 @@ package pebble
 
 import "colophon/storage"
 
-// recentDigests is the maximum number of digests in each of the two sets of a ledger's recent.
+// recentDigests is the limit of a ledger's recent: the maximum number of digests in each of its two
+// sets.
 const recentDigests = 8192
 
 // recent remembers digests of content that was posted more than once, so that content that is

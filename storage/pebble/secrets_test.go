@@ -73,7 +73,7 @@ func (s *secrets) found(ctx context.Context, files vfs.FS, dir string) (all [][]
 	return all, nil
 }
 
-// inTables is a value for the argument in of requireFound. It stands for tables and value files.
+// inTables is the value of requireFound's parameter in that stands for tables and value files.
 const inTables = "tables"
 
 // requireFound requires that each secret is in at least one file whose name contains in. If in is

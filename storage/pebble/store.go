@@ -11,7 +11,7 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// ledger is the only handle on its ledger. It implements storage.Store.
+// ledger implements storage.Store. A Database has at most one ledger for each name.
 type ledger struct {
 	db     *Database
 	number keys.Ledger
@@ -21,7 +21,7 @@ type ledger struct {
 	info   atomic.Pointer[storage.LedgerInfo] // written under mu, read without it
 	head   atomic.Pointer[storage.Head]       // written under mu once durable, read without mu
 	recent *recent                            // guarded by mu
-	// archiving serialises Archive. Commits do not wait for it.
+	// archiving serialises calls to Archive. Commits do not wait for it.
 	archiving sync.Mutex
 	digests   *digestFilter
 	// redacted is set once a record has been redacted, or once a commit that redacts a record has

@@ -14,10 +14,10 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// shared is the number of pieces of content. The events n and shared+n need piece n.
+// shared is the number of pieces of content. Events n and shared+n both need piece n.
 const (
 	shared = 1500
-	every  = 100 // step between the events that the batch from following redacts, and between the pieces that it posts again
+	every  = 100 // step between the events that the batch returned by following redacts, and between the pieces that it posts again
 )
 
 func pieceNo(n int) storage.Content {
@@ -156,7 +156,7 @@ func TestCommitThatCannotRead(t *testing.T) {
 	}
 }
 
-// Keys does not treat an idempotency key that cannot be read as new: it returns an error.
+// If an idempotency key cannot be read, Keys returns an error. It does not treat the key as new.
 func TestKeysThatCannotBeRead(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.FlipBit} {
 		files, _ := storedInTables(t)

@@ -18,10 +18,10 @@ import (
 // the results. The first piece is small, for callers that need only a few items.
 const (
 	firstPiece = 32       // number of items in the first piece
-	firstBytes = 64 << 10 // number of bytes of entries after which the first piece ends
+	firstBytes = 64 << 10 // total length of entries, in bytes, at which the first piece ends
 	growth     = 4        // factor by which each piece is larger than the previous one
 	mostPiece  = 4096     // maximum number of items in a piece
-	pieceBytes = 1 << 20  // number of bytes of entries after which any piece ends
+	pieceBytes = 1 << 20  // total length of entries, in bytes, at which any piece ends
 )
 
 // Entries implements storage.Reader.
@@ -58,10 +58,10 @@ type piece struct {
 	stops []int // offset in bytes at which each entry ends
 }
 
-// readPiece replaces the contents of p with the entries from seq from up to end (excluded). It
-// stops after most entries, or once their total length reaches the given number of bytes. It reads
-// at least one entry unless it returns an error. If it returns an error, p contains the entries
-// before the one that failed.
+// readPiece fills p with the entries for which from ≤ seq < end, replacing its previous contents.
+// It stops after most entries, or once their total length reaches the given number of bytes. It
+// reads at least one entry unless it returns an error. If it returns an error, p contains the
+// entries before the one that failed.
 func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most, bytes int) (err error) {
 	p.bytes, p.stops = p.bytes[:0], p.stops[:0]
 	if err := l.db.usable(ctx); err != nil {
@@ -119,8 +119,8 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 	}
 }
 
-// references returns the seqs of the first most records with from ≤ seq < end that need the
-// content, in ascending order.
+// references returns, in ascending order, the seqs of the records with from ≤ seq < end that need
+// the content. It stops after most seqs.
 func (l *ledger) references(
 	ctx context.Context, digest storage.Hash, from, end uint64, most int,
 ) (seqs []uint64, err error) {

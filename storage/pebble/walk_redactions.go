@@ -46,9 +46,9 @@ type redactionPiece struct {
 	size uint64
 }
 
-// redactions returns the first most redactions of records at or after from. It reads them and the
-// head from one snapshot. The engine makes a commit visible before it is durable, and the
-// redactions of such a commit must not be mistaken for forged ones.
+// redactions returns up to most redactions, in the order of their records, starting at the record
+// from. It reads them and the head from one snapshot. The engine makes a commit visible before it
+// is durable, and the redactions of such a commit must not be mistaken for forged ones.
 func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redactionPiece, err error) {
 	if err := l.db.usable(ctx); err != nil {
 		return redactionPiece{}, err

@@ -12,8 +12,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// These are the sizes, in bytes, of the parts of a benchmark record. benchPrompts is the number of
-// distinct prompts among the records.
+// Sizes, in bytes, of the parts of a benchmark record. benchPrompts is the number of distinct
+// prompts among the records.
 const (
 	benchEntry   = 1100
 	benchText    = 500 // length of a record's payload, and also of its output
@@ -79,8 +79,8 @@ func BenchmarkCommits(b *testing.B) {
 	require.NoError(b, db.Close())
 }
 
-// benchWords returns a text of random words with the given length in bytes. The text is the same in
-// every run.
+// benchWords returns text of the given length, in bytes, that consists of random words. The text is
+// the same in every run.
 func benchWords(bytes int) (text []byte) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	for len(text) < bytes {

@@ -195,8 +195,8 @@ func scanNeed(row pgx.CollectableRow) (n need, err error) {
 // checkPage is the number of rows that each query reads while searching for a stray row.
 const checkPage = 1024
 
-// needs counts the stored pairs of a piece of content and a record that needs it, and compares this
-// count with the log's. If they differ, it returns a stray pair.
+// needs counts the stored references from records to the content that they need, and compares this
+// count with the log's. If they differ, it returns a stray reference.
 func (c *ledgerCheck) needs(ctx context.Context) (*storage.StrayKey, error) {
 	first, err := c.count(ctx, `SELECT count(seq) FROM colophon_contents WHERE ledger = $1`, c.ledger.number)
 	if err != nil {
@@ -229,7 +229,7 @@ func (c *ledgerCheck) needs(ctx context.Context) (*storage.StrayKey, error) {
 	return stray(storage.StrayContent, c.head.Size, "%d references to content are stored, but the log accounts for %d", first+later, c.log.Needs), nil
 }
 
-// need returns a stray if the record n.seq does not need the content n.digest, and nil otherwise.
+// need returns a stray row if record n.seq does not need content n.digest, and nil otherwise.
 func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.StrayKey, error) {
 	seq := uint64(n.seq)
 	if seq >= c.head.Size {

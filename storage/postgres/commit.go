@@ -13,8 +13,8 @@ import (
 	"colophon/storage"
 )
 
-// These are the limits on one statement, in bytes of row data and in rows. They are below the
-// message size limits of all supported engines. A larger commit is split into several statements.
+// Limits on one statement, in bytes of row data and in rows. They are below the message size limits
+// of all supported engines. A larger commit is split into several statements.
 const (
 	statementBytes = 4 << 20
 	statementRows  = 4096
@@ -72,7 +72,7 @@ type statements struct {
 type statement struct {
 	query      string
 	parameters [][]byte
-	rows       int64 // number of rows that the statement must change, or 0 if any number is allowed; send returns errRefused if they differ
+	rows       int64 // number of rows that the statement must change, or 0 if any number is allowed; send returns errRefused if the statement changes a different number
 }
 
 func (s *statements) add(query string, parameters ...[]byte) {
@@ -115,7 +115,7 @@ func (s *statements) send(ctx context.Context, conn *pgx.Conn) error {
 // number encodes n as a bigint.
 func number(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
 
-// These are the PostgreSQL OIDs of the array element types.
+// PostgreSQL OIDs of the array element types.
 const (
 	byteaType  = 17
 	bigintType = 20
@@ -172,8 +172,8 @@ func (s *statements) head(epoch int64, old, next storage.Head) {
 	s.queued[len(s.queued)-1].rows = 1
 }
 
-// forEachChunk splits n rows into ranges that fit into one statement each, and calls each with the bounds
-// of every range. size returns the size of row i in bytes.
+// forEachChunk splits n rows into ranges, each small enough for one statement, and calls each with the
+// bounds of every range. size returns the size of row i in bytes.
 func forEachChunk(n int, size func(i int) int, each func(start, end int)) {
 	start, bytes := 0, 0
 	for i := range n {

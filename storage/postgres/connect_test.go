@@ -13,8 +13,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// If the URL names a host that does not respond before the primary, only the first connection waits
-// for it.
+// If the URL lists an unresponsive host before the primary, only the first connection waits for
+// that host.
 func TestSilentHostIsTriedLast(t *testing.T) {
 	silentHost, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

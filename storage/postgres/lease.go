@@ -313,7 +313,7 @@ func (s *Leases) Servers(ctx context.Context) ([]RunningServer, error) {
 	return all, nil
 }
 
-// LedgerState is the state of a ledger that all servers on a database can see.
+// LedgerState is the state of a ledger, as seen by all servers that share the database.
 type LedgerState struct {
 	Name  string
 	Size  uint64 // size of the stored head

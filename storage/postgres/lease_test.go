@@ -183,8 +183,7 @@ func TestServers(t *testing.T) {
 	require.Empty(t, servers)
 }
 
-// LedgerState.Version changes with every change that requires a server that follows a ledger to read
-// it again.
+// LedgerState.Version changes whenever a server that follows the ledger must read it again.
 func TestVersions(t *testing.T) {
 	url := emptyURL(t)
 	a := member(t, url, "a")

@@ -33,9 +33,9 @@ type ledger struct {
 	// mu serialises writers.
 	mu    sync.Mutex
 	epoch int64 // epoch in the head row while this process is the writer; 0 until the ledger is open; guarded by mu
-	// writeErr is the error of a write whose outcome is unknown or of the takeover of the ledger by
-	// another process, or nil. While it is set, writes fail without being tried; opening the ledger
-	// again clears it. It is guarded by mu.
+	// writeErr is set after a write whose outcome is unknown, or once another process has taken
+	// over the ledger; otherwise it is nil. While it is set, writes fail without being tried;
+	// opening the ledger again clears it. It is guarded by mu.
 	writeErr error
 	// held reports whether this server holds the lease on the ledger. It is meaningful only in a
 	// shared database. create sets it, Take sets it with mu held, and any method that finds that

@@ -12,7 +12,7 @@ import (
 // MigrationState says what the colophon migrate command is doing, or has done, with a database.
 type MigrationState string
 
-// These are the states of a database that a migration has locked.
+// The states of a database that a migration has locked.
 const (
 	// MigrationArriving means that ledgers are being copied into the database and are not complete
 	// yet.

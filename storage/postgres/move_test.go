@@ -99,8 +99,8 @@ func TestMovedDatabase(t *testing.T) {
 	require.ErrorIs(t, migrating.CheckNotTakenOver(ctx), errTakenOver)
 }
 
-// DiskBytes returns a positive size. On an idle database, Metrics reports no unanswered write and no
-// write connection in use.
+// DiskBytes returns a positive size. On an idle database, Metrics reports no unanswered writes and
+// no write connections in use.
 func TestDatabaseMetrics(t *testing.T) {
 	url := emptyURL(t)
 	one, two := openAt(t, url), openAt(t, url)

@@ -54,7 +54,7 @@ func (l listening) hears(t *testing.T, text string) {
 	}
 }
 
-// Every change that other servers must see is announced: a ledger's creation, and changes of its
+// Every change that other servers must see is announced: a ledger's creation, and changes to its
 // head, settings, and lease.
 func TestNotifications(t *testing.T) {
 	url := emptyURL(t)

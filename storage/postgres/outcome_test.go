@@ -431,7 +431,7 @@ func TestSynchronousCommitIsKept(t *testing.T) {
 	}
 }
 
-// A read whose connection was cut is repeated.
+// A read is retried if its connection is cut.
 func TestReadAfterCut(t *testing.T) {
 	_, proxy, store, _ := proxied(t)
 	b := batch(storage.Head{}, 3)

@@ -139,8 +139,7 @@ func requireLog(t *testing.T, store storage.Store, head storage.Head) {
 	require.Len(t, hashes, int(min(head.Size, storage.TileHashes))*storage.HashBytes)
 }
 
-// If a ledger is opened again elsewhere, the later opening takes it over, and earlier ones can no
-// longer write.
+// Opening a ledger takes it over: processes that opened it earlier can no longer write to it.
 func TestLaterOpeningTakesOver(t *testing.T) {
 	url := emptyURL(t)
 	ctx := t.Context()

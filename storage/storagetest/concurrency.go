@@ -53,8 +53,7 @@ func testReaders(t *testing.T, s *suite) {
 }
 
 // readAll checks that everything that testReaders has committed so far can be read, and returns the
-// current size. It reads the entries from last on; last is the size that the previous call
-// returned.
+// current size. It reads the entries starting at last, the size that the previous call returned.
 func readAll(ctx context.Context, store storage.Store, last uint64) (uint64, error) {
 	head, err := store.Head(ctx)
 	if err != nil {

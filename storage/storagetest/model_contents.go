@@ -44,7 +44,7 @@ func (model *modelLedger) drawRedactions(r *rapid.T, b *storage.Batch, size uint
 	}
 }
 
-// drawContents adds random content to b and to the model, for the events from size on.
+// drawContents adds random content to b and to the model, for the events with seq ≥ size.
 func (model *modelLedger) drawContents(r *rapid.T, b *storage.Batch, size uint64) {
 	word := rapid.SampledFrom(modelWords())
 	for seq := size; seq < b.Head.Size; seq++ {

@@ -128,8 +128,8 @@ func content(word string, seq uint64, text string) storage.Content {
 	return storage.Content{Digest: hash(word), Seq: seq, Bytes: []byte(text)}
 }
 
-// redaction returns a redaction of the record at seq by the event at by. The digests of the
-// record's content are the hashes of words.
+// redaction returns a redaction of record seq by event by. The digests of the record's content are
+// the hashes of words.
 func redaction(seq, by uint64, words ...string) storage.Redaction {
 	r := storage.Redaction{Seq: seq, By: by}
 	for _, word := range words {

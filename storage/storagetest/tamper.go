@@ -28,7 +28,7 @@ type Tamperer interface {
 	// DeleteContent deletes content, as if it had never been stored. It returns ErrNotFound if the
 	// ledger does not have the content.
 	DeleteContent(digest storage.Hash) error
-	// SetRedaction stores a redaction of the record at seq by the event at by, but erases no content.
+	// SetRedaction records that event by redacted the record at seq, but erases no content.
 	SetRedaction(seq, by uint64) error
 	// DeleteRedaction deletes the redaction of the record at seq.
 	DeleteRedaction(seq uint64) error

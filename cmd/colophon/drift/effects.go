@@ -137,13 +137,13 @@ func missingValue(d *commands, command *cobra.Command, variable string) error {
 	return cli.Exitf(cli.ExitUsage, "two values of %s are needed, A and B%s", cli.QuoteCell(variable), values)
 }
 
-// sayCompare prints a hint: the command that shows how the texts of a pair differ.
+// sayCompare prints a hint that names the command for showing how the texts of a pair differ.
 func (d *commands) sayCompare(a, b uint64) {
 	d.Say("colophon drift compare %d %d --text shows how the texts of a pair differ", a, b)
 }
 
 // explainNoPairs explains why no pair was found: no run has one of the values, only runs that are not live
-// form pairs, or the runs also differ in other variables. asked has the parameters of the query.
+// form pairs, or the runs also differ in other variables. asked holds the query parameters.
 func (d *commands) explainNoPairs(command *cobra.Command, asked url.Values, a, b string, answer *wire.EffectsAnswer, sides *comparedSides) error {
 	variable := asked.Get("variable")
 	reasons := sides.unpairedLines(0)
@@ -194,7 +194,7 @@ func (d *commands) explainNoPairs(command *cobra.Command, asked url.Values, a, b
 }
 
 // hasRuns reports whether any run, in any state, has the given value in the field by. It returns true
-// if finding out would take too long.
+// if it cannot find out quickly.
 func hasRuns(d *commands, command *cobra.Command, by, value string, side int, sides *comparedSides) (bool, error) {
 	switch {
 	case value == "": // the path /drift/groups/{by}/{value} cannot contain an empty value
@@ -221,8 +221,8 @@ func hasRuns(d *commands, command *cobra.Command, by, value string, side int, si
 	return true, nil
 }
 
-// printEffect prints a sentence with the totals of all pairs, followed by the runs that have no
-// partner. It prints nothing if there are no pairs.
+// printEffect prints a sentence with the totals over all pairs, followed by an account of the runs
+// that have no partner. It prints nothing if there are no pairs.
 func (d *commands) printEffect(command *cobra.Command, variable, a, b string, answer *wire.EffectsAnswer, sides *comparedSides) error {
 	if answer.Pairs == 0 {
 		return nil

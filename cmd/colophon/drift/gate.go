@@ -38,7 +38,7 @@ type gateFlags struct {
 	junit, markdown            string
 }
 
-// share is a flag value for a fraction, written 5% or 0.05.
+// share is a flag value for a fraction, written as 5% or 0.05.
 type share float64
 
 // Set implements pflag.Value.
@@ -191,8 +191,8 @@ func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 	return o, nil
 }
 
-// selection returns which runs to compare. It returns an error if the flags do not define a valid
-// selection.
+// selection returns the runs to compare, as selected by the flags. It returns an error if the flags
+// do not define a valid selection.
 func (g *gateFlags) selection(command *cobra.Command) (gate.Selection, error) {
 	s := gate.Selection{Match: g.match, MaxRuns: g.maxRuns}
 	flags := command.Flags()

@@ -49,7 +49,8 @@ are more.`,
 	return command
 }
 
-// nameCell formats a readable name as a table cell. The cell is cli.NoValue if name is nil.
+// nameCell formats the readable name of a hash as a table cell. It returns cli.NoValue if name is
+// nil.
 func nameCell(name *wire.HashName) string {
 	if name == nil {
 		return cli.NoValue

@@ -27,7 +27,7 @@ func followCursor(trail *client.CursorTrail, query url.Values, name, cursor stri
 }
 
 // list fetches the rows of a query and prints them as a table: the first page that has rows or, with
-// --all, every page. If there are no rows, it prints the message in empty, unless that is "".
+// --all, every page. If there are no rows, it prints the message empty, unless that is "".
 func list[R any](d *commands, command *cobra.Command, path string, query url.Values, t *cli.Table, empty string, cells func(R) []string) error {
 	first, text, err := fetch[wire.RunPage[R]](d, command, path, query)
 	if err != nil {
@@ -41,7 +41,7 @@ func list[R any](d *commands, command *cobra.Command, path string, query url.Val
 	return err
 }
 
-// pages prints as a table the rows of answer and of the answers on the pages after it. Like list, it
+// pages prints, as one table, the rows of answer and of the pages that follow it. Like list, it
 // stops after the first page that has rows unless --all is set. With --json, it prints the answers
 // themselves instead; text is the JSON of the first one. page returns the rows of an answer and the
 // cursor of the next page, and cursor is the name of the query parameter for that cursor. pages
@@ -103,9 +103,9 @@ func forEachRow[R any](d *commands, command *cobra.Command, path string, query u
 	}
 }
 
-// conclude prints a hint if there may be more rows, or the message in empty if there are none. next is
-// the next cursor of the last printed page. incomplete lists the parts that IPC records lack according
-// to the answer, which is a possible reason why there are no rows.
+// conclude prints a hint if there are more pages, or the message empty if no rows were printed. next
+// is the cursor of the next page, or "" if there is none. incomplete names the parts, such as the
+// output, that are missing from some IPC records; that may be why there are no rows.
 func (d *commands) conclude(command *cobra.Command, t *cli.Table, next, empty string, incomplete []string) {
 	switch {
 	case d.json:

@@ -27,7 +27,7 @@ func TestHashesAreShortenedUnlessFull(t *testing.T) {
 // including the records on later pages.
 func TestHashesOfALabelAreOnAllPages(t *testing.T) {
 	for _, test := range []struct {
-		pages []string // for each page, the first digit of the hash in its row
+		pages []string // the first digit of the hash in each page's only row
 		want  string
 	}{
 		{[]string{"1", "2", "1"}, "label:a=b must stand for a single value of input_hash, but its records have 2; use the first digits of one hash, or a label whose records all have the same value: 100000000000…, 200000000000…"},

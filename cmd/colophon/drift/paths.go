@@ -60,7 +60,7 @@ drift compare --text shows how the texts of two of its events differ.`,
 	return command
 }
 
-// These values of --status are not categories of paths.
+// These are the values of --status that are not categories of paths.
 const (
 	gone        = string(index.Gone)
 	validated   = "validated"

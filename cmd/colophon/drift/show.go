@@ -61,7 +61,7 @@ func (d *commands) show(command *cobra.Command, by, value string) error {
 }
 
 // noRuns returns an error that explains why a group has no live runs. If it has no runs in any
-// other state either, the error is the server's.
+// other state either, noRuns reports the server's error.
 func (d *commands) noRuns(command *cobra.Command, by, value string) error {
 	query := d.query(command)
 	query.Set("state", "any")

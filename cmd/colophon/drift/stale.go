@@ -95,8 +95,8 @@ func stale(d *commands, command *cobra.Command, source string) error {
 	return explainNoStale(d, command, source)
 }
 
-// explainNoStale explains why no citation of a source is stale. If no set cites the source, it tries the
-// one source whose ID starts with the given text.
+// explainNoStale explains why no citation of a source is stale. If no set cites the source and it is not
+// registered, it treats the given text as the beginning of a source's ID.
 func explainNoStale(d *commands, command *cobra.Command, source string) error {
 	query := d.asOf(command)
 	query.Set("limit", "1")

@@ -44,8 +44,8 @@ func (d *commands) compareTexts(command *cobra.Command, a, b string, kind wire.K
 	return nil
 }
 
-// memberDigest returns the digest of a payload member's value. value is the digest itself, JSON, or
-// the text of a JSON string.
+// memberDigest returns the digest of a payload member's value. value may be the digest itself, a
+// JSON value, or the text of a JSON string.
 func memberDigest(d *commands, command *cobra.Command, pointer, value string) (string, error) {
 	if members.IsDigest([]byte(value)) {
 		return value, nil
@@ -76,9 +76,9 @@ func isTextHash(variable string) bool {
 	return variable == "input" || variable == "input_hash" || variable == "system_prompt_hash"
 }
 
-// resolveLabel replaces a value of the form label:NAME=VALUE with the hash that all records with the
-// label have, if the variable is a hash. It returns every other value unchanged, except that it
-// returns an error if the variable is a hash and the value is neither a hash nor a label.
+// resolveLabel returns value unchanged unless the variable is a hash of a text. In that case, it
+// accepts a hash, which it returns unchanged, or label:NAME=VALUE, which it replaces with the hash
+// that all records with the label share. It returns an error for any other value.
 func resolveLabel(d *commands, command *cobra.Command, variable, value string) (string, error) {
 	if !isTextHash(variable) || cli.IsHashPrefix(value) {
 		return value, nil
@@ -201,7 +201,7 @@ func valuesOf(d *commands, command *cobra.Command, by string) (string, error) {
 	return "", err
 }
 
-// runValues returns the first values that GET /drift/values lists, at most one more than maxValues.
+// runValues returns the first values that GET /drift/values lists, at most maxValues + 1 of them.
 func runValues(d *commands, command *cobra.Command, query url.Values) (values []string, err error) {
 	err = forEachRow(d, command, "/drift/values", query, func(v wire.RunValue) bool {
 		values = append(values, cli.QuoteCell(v.Value))

@@ -39,7 +39,7 @@ func (v *conditionValues) differsFrom(other *conditionValues) (names []string) {
 // and index 1 the side with value B.
 type comparedSides struct {
 	runs       [2]uint64
-	incomplete [2]uint64 // numbers of IPC records that lack an input or an output
+	incomplete [2]uint64 // number of IPC records on each side that lack an input or an output
 	partners   [2]map[conditionValues]uint64
 	order      [2][]conditionValues // the keys of partners, in the order in which the server listed them
 }
@@ -75,7 +75,7 @@ func readSides(d *commands, command *cobra.Command, asked url.Values, asOf, pair
 	case variable == "model", variable == "input", variable == "input_hash", variable == "system_prompt_hash", variable == "ollama_build_hash", strings.HasPrefix(variable, "label:"):
 		for side, name := range []string{"a", "b"} {
 			query.Set(variable, asked.Get(name))
-			query.Set("as_of", cli.FormatUint(asOf)) // every deletes as_of if there are several pages
+			query.Set("as_of", cli.FormatUint(asOf)) // forEachRow deletes as_of if there are several pages
 			query.Del("cursor")
 			list(query, func(*wire.IPCRecordEvent) int { return side })
 		}
@@ -103,8 +103,8 @@ func ipcRecord(row *wire.ListedRecord) (*wire.IPCRecordEvent, error) {
 	return r, err
 }
 
-// valueIn returns a record's value of temperature, max_tokens, or seed, or the digest of a payload
-// member. It returns "-" if the record has no such value.
+// valueIn returns a record's temperature, max_tokens, or seed as text, or the digest of one of its
+// payload members. It returns "-" if the record has no such value.
 func valueIn(r *wire.IPCRecordEvent, variable string) string {
 	value := ""
 	switch variable {
@@ -127,7 +127,7 @@ func valueIn(r *wire.IPCRecordEvent, variable string) string {
 	return value
 }
 
-// canonicalNumber formats a number like valueIn does. It returns any other text unchanged.
+// canonicalNumber formats the number in text as valueIn does. It returns any other text unchanged.
 func canonicalNumber(text string) string {
 	if _, err := strconv.ParseInt(text, 10, 64); err == nil || len(text) > 20 { // an integer, which a float might not represent exactly, or a digest
 		return text
@@ -190,8 +190,8 @@ func otherMembers(r *wire.IPCRecordEvent, pointer string) string {
 	return strings.Join(list, "\n")
 }
 
-// pairs returns the number of pairs. Under the same conditions, the k-th run on one side is paired with
-// the k-th run on the other side.
+// pairs returns the number of pairs. Among the runs with the same conditions, the k-th run on one side
+// is paired with the k-th run on the other side.
 func (s *comparedSides) pairs() (n uint64) {
 	for values, runs := range s.partners[0] {
 		n += min(runs, s.partners[1][values])
@@ -239,8 +239,8 @@ func (s *comparedSides) reasons() (list []unpairedReason) {
 	return list
 }
 
-// differing returns the reason for runs whose counterparts on the other side also differ in the
-// named variables.
+// differing returns the reason for runs that have no partner because the runs on the other side
+// also differ in the named variables.
 func differing(names []string) string {
 	list := strings.Join(names, " and ")
 	if last := len(names) - 1; last > 1 {

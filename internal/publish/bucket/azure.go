@@ -143,7 +143,7 @@ func (b *azure) Put(ctx context.Context, name string, body []byte, attributes At
 	return err
 }
 
-// explainAzure returns the error of this package that a failed response corresponds to, or nil if
+// explainAzure returns the error of this package that corresponds to a failed response, or nil if
 // there is none.
 func explainAzure(r *http.Response) error {
 	code := r.Header.Get("X-Ms-Error-Code")

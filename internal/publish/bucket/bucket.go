@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Errors that callers distinguish. After any other error from Put, it is unknown whether the object
-// was written.
+// Errors that callers can distinguish with errors.Is. After any other error from Put, it is unknown
+// whether the object was written.
 var (
-	// ErrNotFound means that there is no object with that name.
+	// ErrNotFound means that there is no object with the given name.
 	ErrNotFound = errors.New("the object does not exist")
 	// ErrPrecondition means that the condition of a Put did not hold. Nothing was written.
 	ErrPrecondition = errors.New("the object has changed")
@@ -31,7 +31,7 @@ var (
 type Bucket interface {
 	// Get returns an object and its tag, which changes if the object's bytes change. The error
 	// wraps ErrNotFound if there is no such object, or ErrTooLong if its length in bytes exceeds
-	// most.
+	// limit.
 	Get(ctx context.Context, name string, limit int64) (body []byte, tag string, err error)
 	// Size returns the length of an object in bytes. The error wraps ErrNotFound if there is no
 	// such object.
@@ -49,10 +49,11 @@ type Condition struct {
 	tag    string
 }
 
-// IfAbsent returns the condition that no object with the name exists.
+// IfAbsent returns a condition that holds only if the object does not exist yet.
 func IfAbsent() Condition { return Condition{absent: true} }
 
-// IfTag returns the condition that the object has the given tag. IfTag("") is the same as IfAbsent.
+// IfTag returns a condition that holds only if the object has the given tag. IfTag("") is the same
+// as IfAbsent.
 func IfTag(tag string) Condition { return Condition{absent: tag == "", tag: tag} }
 
 // Holds reports whether the condition holds for an object with the given tag. An empty tag means
@@ -82,13 +83,13 @@ var schemes = map[string]scheme{
 		credentials: "AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY"},
 }
 
-// scheme is a kind of bucket.
+// scheme describes a kind of bucket.
 type scheme struct {
 	open        func(place) (Bucket, error)
 	parameters  []string // query parameters that a URL may have
 	paths       bool     // whether an endpoint may have a path
 	example     string
-	credentials string // for messages: where to put the credentials
+	credentials string // says, in messages to the user, where to put the credentials
 }
 
 // place is the parsed URL of a bucket. For a folder, only prefix is set.

@@ -23,8 +23,8 @@ import (
 type folder struct {
 	root string
 	made sync.Map // paths of folders that are known to exist durably
-	// replacing is held while a condition on a tag is checked and the object is replaced. For other
-	// processes, a lock on the object's folder does the same.
+	// replacing is held while a condition on a tag is checked and the object is replaced. A lock on
+	// the object's folder excludes other processes in the same way.
 	replacing sync.Mutex
 }
 
@@ -135,7 +135,7 @@ func (f *folder) Put(ctx context.Context, name string, body []byte, _ Attributes
 	return safefile.SyncDir(filepath.Dir(path))
 }
 
-// replace moves the complete file to path, where it replaces the object, if the condition holds.
+// If the condition holds, replace moves the file complete to path, where it replaces the object.
 func (f *folder) replace(ctx context.Context, name, path, complete string, condition Condition) error {
 	f.replacing.Lock()
 	defer f.replacing.Unlock()

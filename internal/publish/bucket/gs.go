@@ -159,7 +159,7 @@ func (b *gs) upload(name string, body []byte, attributes Attributes) (contentTyp
 	return "multipart/related; boundary=" + parts.Boundary(), buffer.Bytes(), err
 }
 
-// explainGS returns the error of this package that a failed response corresponds to, or nil if
+// explainGS returns the error of this package that corresponds to a failed response, or nil if
 // there is none.
 func explainGS(r *http.Response) error {
 	switch {

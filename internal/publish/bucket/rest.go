@@ -16,7 +16,7 @@ import (
 type rest struct {
 	client *http.Client
 	place  string // describes the bucket in error messages
-	// explain returns the error of this package that a failed response corresponds to, or nil if
+	// explain returns the error of this package that corresponds to a failed response, or nil if
 	// there is none.
 	explain func(*http.Response) error
 	// authorize, if set, adds credentials to a request.
@@ -30,16 +30,16 @@ func newREST(place string, explain func(*http.Response) error) rest {
 }
 
 const (
-	maxAnswer = 1 << 16 // maximum number of bytes that are read of an object's metadata or of the response to a write
+	maxAnswer = 1 << 16 // maximum number of bytes read from an object's metadata or from the response to a write
 	maxReason = 300     // maximum number of bytes of a response body that an error message quotes
-	// A request is retried after status 429, first after firstWait, and then after twice the previous pause
-	// until that exceeds longestWait. Google allows about one write per second for each object, and responds
-	// with 429 to further writes, which have no effect.
+	// A request that gets status 429 is retried after firstWait. Each further pause is twice as long as the
+	// one before; a request fails once its pause would exceed longestWait. Google allows about one write per
+	// second for each object, and responds with 429 to further writes, which have no effect.
 	firstWait, longestWait = time.Second, 4 * time.Second
 )
 
-// read sends a GET request, and returns the header and the body of the response. The length of the
-// body must not exceed most.
+// read sends a GET request, and returns the header and the body of the response. The body must have
+// at most limit bytes.
 func (r *rest) read(ctx context.Context, name, address string, limit int64) (http.Header, []byte, error) {
 	response, err := r.do(ctx, name, http.MethodGet, address, nil, nil)
 	if err != nil {
@@ -90,7 +90,7 @@ func (r *rest) do(ctx context.Context, name, method, address string, body []byte
 		if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusCreated {
 			return response, nil
 		}
-		reason, _ := io.ReadAll(io.LimitReader(response.Body, maxReason)) // for the message
+		reason, _ := io.ReadAll(io.LimitReader(response.Body, maxReason)) // quoted in the error message
 		_ = response.Body.Close()
 		if known := r.explain(response); known != nil {
 			return nil, fmt.Errorf("requesting %s: %w", name, known)
@@ -106,8 +106,8 @@ func (r *rest) do(ctx context.Context, name, method, address string, body []byte
 	}
 }
 
-// readObject reads an object whose length must not exceed most. length is the length stated by the response,
-// or negative if the response states none.
+// readObject reads an object of at most limit bytes. length is the length stated by the response, or
+// negative if the response states none.
 func readObject(name string, from io.Reader, length, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(from, limit+1))
 	switch {

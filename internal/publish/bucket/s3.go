@@ -34,7 +34,7 @@ func openS3(p place) (Bucket, error) {
 		Creds:      credentials.NewChainCredentials(providers),
 		Secure:     endpoint.Scheme == "https",
 		Region:     p.region,
-		MaxRetries: 1, // the caller tries again
+		MaxRetries: 1, // do not retry here, because the caller does
 	})
 	if err != nil {
 		return nil, err

@@ -182,8 +182,7 @@ func (l *Ledger) Copy(t testing.TB) string {
 	return dir
 }
 
-// answerRequests lists requests that add the records without which some queries would have an empty
-// result.
+// answerRequests lists requests that add further records, so that no query has an empty result.
 var answerRequests = []struct{ method, path, body string }{
 	{"POST", "/run-dags", `{"run_id":"dag 2","question":"Who keeps the light?","messages":[{"role":"user","content":"y"}],"timestamp":"2026-01-02T00:00:00Z","inputs":{"context_root":"` + strings.Repeat("1", 64) + `","answer_text":"Bo.","audit_mode":"HYBRID",` +
 		`"verifier_method":"v","n_quotes":1,"n_verified":1,"sources":[{"score":1,"document_root":"` + ZeroHash + `"}]},"evidence":[{"chunk_root":"` + ZeroHash + `","start":0,"end":9}]}`},
@@ -219,7 +218,7 @@ func NewPopulated(t testing.TB, bulk int) *Ledger {
 	return l
 }
 
-// StoredLog holds a log in memory as it is stored. It implements audit.PublishedLog.
+// StoredLog is an in-memory copy of a stored log. It implements audit.PublishedLog.
 type StoredLog struct {
 	All    [][]byte             // entries
 	Hashes map[[2]uint64][]byte // tiles, by level and index
@@ -227,7 +226,7 @@ type StoredLog struct {
 }
 
 // Read returns the log that is stored in data, which must be the ledger's data folder or an
-// unchanged copy of it. It reads the files only once and then returns the same log.
+// unchanged copy of it. Only the first call reads the files; later calls return the same log.
 func (l *Ledger) Read(t testing.TB, data string) *StoredLog {
 	t.Helper()
 	if l.stored != nil {

@@ -17,8 +17,8 @@ const (
 	Digest = "8ccf136fdd5298f3ffe2d69862750ea7fb56555fa4d5b18c04e3fa4d82ee09d7"
 )
 
-// Server answers a prompt with a text that depends only on the prompt and the seed: "Echo 7:
-// prompt". Its fields can be changed between requests.
+// Server answers a prompt with text that depends only on the prompt and the seed: "Echo 7: prompt".
+// Its fields can be changed between requests.
 type Server struct {
 	*httptest.Server
 	Key        string // required API key; empty if none is required
@@ -173,7 +173,7 @@ func (s *Server) generate(read func(io.Reader) (generationRequest, error), answe
 	}
 }
 
-// problem returns an error in the form of the API to which the path belongs.
+// problem returns an error body in the format of the API to which the request's path belongs.
 func problem(r *http.Request, text string) any {
 	if strings.HasPrefix(r.URL.Path, "/v1/") {
 		return map[string]any{"error": map[string]any{"message": text, "type": "invalid_request_error", "code": nil}}

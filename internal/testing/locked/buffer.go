@@ -1,4 +1,4 @@
-// Package locked provides a buffer that tests read while others write to it.
+// Package locked provides a buffer that a test can read while other goroutines write to it.
 package locked
 
 import (

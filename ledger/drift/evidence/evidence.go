@@ -47,7 +47,7 @@ func observed(inputs []RunCounts) Split {
 	return s
 }
 
-// Statistic measures how far two sets are apart.
+// Statistic measures how far apart two sets are.
 type Statistic interface {
 	// Value returns the distance between the two sets that a split produces.
 	Value(Split) float64
@@ -111,8 +111,8 @@ func (n *NullDistribution) PValue(value float64) float64 {
 const maxExact = 1 << 13
 
 // PermutationTest returns the distribution of each statistic over the splits of the inputs. It visits all
-// splits if there are at most maxExact of them. Otherwise it visits random splits, which depend only on
-// seed; draws is their number.
+// splits if there are at most maxExact of them. Otherwise it visits as many random splits as draws says,
+// which depend only on seed.
 func PermutationTest(inputs []RunCounts, draws int, seed uint64, statistics ...Statistic) []NullDistribution {
 	nulls := make([]NullDistribution, len(statistics))
 	split := observed(inputs)

@@ -105,7 +105,7 @@ func TestExcess(t *testing.T) {
 	}
 }
 
-// NewExcess ignores inputs without repeated runs, because their variation by chance is unknown.
+// NewExcess ignores inputs without repeated runs, because their chance variation is unknown.
 func TestExcessNeedsRepeats(t *testing.T) {
 	s := evidence.NewExcess(pairs(50), func(_, _, _ int) float64 { return 1 })
 	require.Empty(t, s.Inputs())

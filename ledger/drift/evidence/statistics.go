@@ -77,7 +77,7 @@ func (d *Difference) Varies() bool {
 
 // Excess compares the distance between the candidate's runs and the baseline's runs with the
 // distance between runs in the same set. It is the first distance minus the second, averaged over
-// the inputs. The second distance is the variation by chance, so only inputs with at least two runs
+// the inputs. The second distance measures chance variation, so only inputs with at least two runs
 // in one of the sets are used. Excess is half the energy distance of Székely and Rizzo.
 type Excess struct {
 	inputs    []RunCounts
@@ -150,9 +150,9 @@ func (e *Excess) distancesFor(i int, split []int) (between, within float64) {
 	return between, within / repeated
 }
 
-// Means returns the mean distance between runs in different sets and between runs in the same set
-// for the observed split, over the inputs that have repeated runs. The slice each holds the excess
-// of each of these inputs.
+// Means returns the mean distance between runs in different sets and the mean distance between runs
+// in the same set, for the observed split and over the inputs that have repeated runs. The slice
+// each holds the excess for each such input.
 func (e *Excess) Means() (between, within float64, each []float64) {
 	for i, split := range observed(e.inputs) {
 		if e.distances[i] == nil {

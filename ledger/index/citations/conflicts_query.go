@@ -13,7 +13,7 @@ import (
 // them.
 const maxSources = 16
 
-// Conflict describes a chunk that citations name under more than one source.
+// Conflict describes a chunk that is cited under more than one source.
 type Conflict struct {
 	Seq       uint64 // seq of the set that added the second source
 	ChunkHash string
@@ -22,7 +22,7 @@ type Conflict struct {
 	Count   uint64 // total number of sources
 }
 
-// ChunkSource is a source under which citations name a chunk.
+// ChunkSource is a source under which a chunk is cited.
 type ChunkSource struct {
 	ID  string
 	Seq uint64 // seq of the first set that cites the chunk under this source
@@ -32,7 +32,7 @@ type ChunkSource struct {
 // 4-byte number.
 const tailBytes = rowstore.SeqBytes + 4
 
-// ListConflicts returns the chunks that citations name under more than one source, latest conflict
+// ListConflicts returns the chunks that are cited under more than one source, latest conflict
 // first.
 func ListConflicts(v *index.View, page index.Page) (rows []Conflict, next []byte, err error) {
 	if v.Size() == 0 {
@@ -74,8 +74,8 @@ func tailFrom(v *index.View, prefix []byte, page index.Page) ([]byte, error) {
 	return append(append(from, page.After...), 0), nil
 }
 
-// conflictAt returns a chunk together with the sources under which the sets before event below cite
-// it.
+// conflictAt returns a chunk together with its sources, counting only the sets whose seq is less
+// than below.
 func conflictAt(v *index.View, chunkHash string, below uint64) (Conflict, error) {
 	c := Conflict{ChunkHash: chunkHash}
 	chunk := rowstore.IdentityOf([]byte(chunkHash))
@@ -104,7 +104,7 @@ func conflictAt(v *index.View, chunkHash string, below uint64) (Conflict, error)
 	return c, nil
 }
 
-// add adds the sources that one set added to the chunk.
+// add decodes the sources that one set added to the chunk, and appends them to c.Sources.
 func (c *Conflict) add(r rowstore.Version) error {
 	var count uint64
 	values := rowstore.ValueReader{Rest: r.Value}

@@ -52,7 +52,8 @@ func (f *deriver) citationSet(e *index.Event) {
 	f.addToRun(e.Seq, e.RunID(), set)
 }
 
-// cite writes rows for what a set cites. It handles each pair of a source and a chunk only once.
+// cite writes the rows for a set's citations. It handles each pair of a source and a chunk only
+// once.
 func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	posted := make(map[rowstore.Identity]bool, 3*len(set.Citations))
 	added := newSources{fold: f, seq: seq, chunks: make(map[rowstore.Identity]*newChunk)}

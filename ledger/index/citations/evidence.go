@@ -23,8 +23,8 @@ func (f *deriver) addToRun(seq uint64, runID []byte, set *event.CitationSet) {
 	f.runSets = new(true)
 }
 
-// NewestEvidence returns the identity of what the latest citation set of a run cites. found is
-// false if the run has no set.
+// NewestEvidence returns the identity of the citations in the latest citation set of a run. found
+// is false if the run has no set.
 func (f *deriver) NewestEvidence(runID []byte) (cited rowstore.Identity, found bool) {
 	if runID == nil || !f.anyRunSets() {
 		return cited, false

@@ -22,8 +22,8 @@ func LatestSetOfRun(v *index.View, runID string) (seq *uint64, more bool, err er
 	return &at, more, err
 }
 
-// LatestSetBelow returns the seq of a run's latest citation set before event below, and the
-// identity of what the set cites. found is false if there is no such set.
+// LatestSetBelow returns the seq of a run's latest citation set whose seq is less than below, and
+// the identity of the citations in the set. found is false if there is no such set.
 func LatestSetBelow(v *index.View, runID []byte, below uint64) (seq uint64, cited rowstore.Identity, found bool, err error) {
 	if runID == nil {
 		return 0, cited, false, nil
@@ -47,8 +47,8 @@ func LatestSetBelow(v *index.View, runID []byte, below uint64) (seq uint64, cite
 	return seq, cited, found, err
 }
 
-// CompareSetsOfRuns compares the latest citation sets of runs a and b before event below. It returns
-// the zero value if either run has no set.
+// CompareSetsOfRuns compares the latest citation sets of runs a and b whose seqs are less than
+// below. It returns the zero value if either run has no set.
 func CompareSetsOfRuns(v *index.View, a, b []byte, below uint64) (sets drift.CitationSetPair, err error) {
 	seqB, citedB, found, err := LatestSetBelow(v, b, below)
 	if err != nil || !found {
@@ -103,7 +103,7 @@ func FindLostChunks(v *index.View, set *Set) (lost []LostChunk, err error) {
 // Reregistration describes a source that was registered twice, with different chunks.
 type Reregistration struct {
 	SourceID string
-	A, B     uint64 // seqs of the registrations in effect when sets a and b were recorded
+	A, B     uint64 // seqs of the registrations in effect when the two sets were recorded
 }
 
 // FindReregistrations returns the sources that either set cites and whose registered chunks
@@ -134,8 +134,8 @@ func FindReregistrations(v *index.View, a, b *Set) (changed []Reregistration, er
 	return changed, nil
 }
 
-// listBelow returns the seq of the registration of a source in effect before event below, and the
-// identity of its list of chunks. seq is 0 if there is no such list.
+// listBelow returns the seq of the registration in effect for a source as of the size below, and
+// the identity of its list of chunks. seq is 0 if there was no such list.
 func listBelow(v *index.View, source rowstore.Identity, below uint64) (seq uint64, list rowstore.Identity, err error) {
 	seq, value, found, err := v.NewestVersionBelow(sourceStates, source[:], below)
 	if err != nil || !found {

@@ -35,8 +35,8 @@ const (
 	// The key of a row in chunkSources is a chunk. The row has one version for each set that cites
 	// the chunk under a new source.
 	chunkSources rowstore.Dimension = 0xa5
-	// runSets maps the identity of a run_id to the identity of what a set with that run_id cites.
-	// There is one version for each set.
+	// runSets maps the identity of a run_id to the identity of the citations in a set with that
+	// run_id. There is one version for each set.
 	runSets rowstore.Dimension = 0xa6
 )
 

@@ -124,5 +124,5 @@ func hasChunk(sorted []byte, chunk rowstore.Identity) bool {
 	return i < len(sorted)/size && bytes.Equal(at(i), chunk[:])
 }
 
-// listRow is the only row of sourceList.
+// listRow is the key of the only row in sourceList.
 var listRow = []byte{0}

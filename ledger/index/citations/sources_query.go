@@ -74,8 +74,8 @@ func readSource(ctx context.Context, v *index.View, s Source) (SourceDetail, eve
 	return SourceDetail{Source: s, Time: e.Time, Title: index.StringPointer(decoded.Title), Reason: index.StringPointer(decoded.Reason)}, decoded, nil
 }
 
-// ListSources returns the sources that are or were registered, without their chunks, in the reverse
-// order of their first registration.
+// ListSources returns the sources that are or were registered, without their chunks, in reverse
+// order of first registration.
 func ListSources(ctx context.Context, v *index.View, page index.Page) ([]SourceDetail, []byte, error) {
 	return rowstore.PageNewestFirst(v.Reader, sourceList, listRow, page, func(r rowstore.Version) (*SourceDetail, error) {
 		s, _, err := SourceByID(v, string(r.Value))

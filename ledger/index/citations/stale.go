@@ -25,7 +25,7 @@ const (
 	notListed  = "not_listed" // a set cited the chunk although it is not in the current list
 )
 
-// supersededHow maps byRecital, byRegistration, and byList, which are stored in rows, to the names
+// supersededHow maps byNewSet, byRegistration, and byList, which are stored in rows, to the names
 // above.
 var supersededHow = [...]string{recited, registered, notListed}
 
@@ -43,8 +43,8 @@ type superseding struct {
 	n    uint32
 }
 
-// supersede marks a chunk of a source as superseded for the sets before event to, unless all sets
-// that cite the chunk are already stale.
+// supersede marks a chunk of a source as superseded for the sets whose seq is less than to, unless
+// all sets that cite the chunk are already stale.
 func (s *superseding) supersede(p pair, how, to uint64) {
 	f := s.fold
 	_, value, found := f.Rows.NewestVersion(citedChunks, p[:])

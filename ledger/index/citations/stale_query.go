@@ -92,7 +92,7 @@ func (l *staleList) read(prefix []byte, suffix int) (rows []StaleCitation, next 
 			if err != nil {
 				return nil, nil, err
 			}
-			if b == nil { // not earlier, because the event that nameSource reads can be as large as a page
+			if b == nil { // the budget starts only now, because the event that nameSource reads can be as large as a page
 				b = new(l.Budget(l.page))
 			}
 			rows, below, err = appendStale(l.ctx, l.View, rows, l.source, by, &one, min(below, one.to), b)
@@ -108,8 +108,8 @@ func (l *staleList) read(prefix []byte, suffix int) (rows []StaleCitation, next 
 	return rows, nil, nil
 }
 
-// nameSource sets l.source to the ID of the source with the given identity. It finds the ID in
-// event by, which superseded a chunk of that source.
+// nameSource sets l.source to the ID of the source with the given identity. It finds the ID in the
+// event at seq by, which superseded a chunk of that source.
 func (l *staleList) nameSource(id rowstore.Identity, by uint64) error {
 	if id == l.id {
 		return nil
@@ -132,8 +132,9 @@ func (l *staleList) nameSource(id rowstore.Identity, by uint64) error {
 	return fmt.Errorf("%w: event %d supersedes a chunk of a source, but does not name that source", rowstore.ErrDamaged, by)
 }
 
-// appendStale appends the citations before event below that a supersession made stale, until the
-// budget is spent. If next is not 0, the budget was spent, and citations before event next remain.
+// appendStale appends the citations that a supersession made stale and that are in sets whose seq
+// is less than below, until the budget is spent. If next is not 0, the budget was spent, and
+// citations in sets whose seq is less than next remain.
 func appendStale(ctx context.Context, v *index.View, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
 	id := rowstore.IdentityOf([]byte(sourceChunkName), []byte(source), one.chunk)
 	for r, err := range v.VersionsNewestFirst(records.Postings, id[:], below) {

@@ -6,8 +6,8 @@ import (
 	"colophon/ledger/index/rowstore/rowstoretest"
 )
 
-// An arbitrary value is either reported as damaged or decoded to a state that survives encoding and
-// decoding.
+// An arbitrary value is either reported as damaged or decoded to a state that survives a round
+// trip.
 func FuzzDecodeCitations(f *testing.F) {
 	f.Add((&sourceState{registered: 1, listed: 1, chunks: 9}).append(nil))
 	f.Add((&citedState{fresh: 1, from: 12, chunk: []byte("sha256:0")}).append(nil))

@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Metric identifies a metric that is derived from the log. Its numbers are stored, so they must not
-// change.
+// Metric identifies a metric that is derived from the log. The numeric values are stored, so they
+// must not change.
 type Metric uint8
 
 const (
@@ -33,11 +33,11 @@ const (
 	metricCount
 )
 
-// maxLabels is the maximum number of labels that a metric has in addition to the label ledger.
+// maxLabels is the maximum number of labels that a metric has in addition to the ledger label.
 const maxLabels = 3
 
-// Metrics describes each Metric (spec: Metrics derived from the log). Labels omits the label
-// ledger, which every metric has as its first label.
+// Metrics describes each Metric (spec: Metrics derived from the log). Labels omits the ledger
+// label, which is the first label of every metric.
 var Metrics = [metricCount]struct {
 	Name, Help string
 	Labels     []string
@@ -137,7 +137,7 @@ type pending struct {
 	events uint64 // number of events not yet counted
 }
 
-// CountEvent counts an event by its kind and checks. The counters may not include the event until
+// CountEvent counts an event by its kind and checks. The counters might not include the event until
 // FlushPending is called.
 func (c *Counters) CountEvent(e *event.Event) {
 	if e.Kind == c.pending.kind && bytes.Equal(e.Checks.Raw(), c.pending.checks) {
@@ -192,7 +192,7 @@ func (c *Counters) FlushPending() {
 	a.events = 0
 }
 
-// OtherLabel is the label for values that this build does not know.
+// OtherLabel is the label value used for values that this build does not know.
 const OtherLabel = "other"
 
 // ledgerKinds are the kinds of events that the ledger itself writes (spec: Event body). They

@@ -41,7 +41,7 @@ func (f *deriver) writeCombinations(seq uint64, ipc *event.IPC) {
 	for at, variable := range [...]struct {
 		name   string
 		value  []byte
-		listed bool // only few values are possible, so the index always lists them
+		listed bool // only a few values are possible, so the index always lists them
 	}{{temperatureName, ipc.Temperature, true}, {maxTokensName, ipc.MaxTokens, true}, {seedName, ipc.Seed, false}} {
 		if variable.value == nil || !f.groups.IsFirstOfCombination(inputIn(variable.name)) {
 			continue

@@ -26,7 +26,7 @@ func FirstPage(ctx context.Context, v *index.View, q Query, limit int) (b PairPa
 	return b, err
 }
 
-// each calls visit for every pair from position at onward.
+// each calls visit for every pair at or after the given position.
 func (e *walk) each(ctx context.Context, at position, visit func(*runPair)) error {
 	for at.more() {
 		match, err := e.match(ctx, at)

@@ -16,8 +16,8 @@ const (
 	// empty version for each combination with that value, written by the first run of the
 	// combination.
 	valueCombinations rowstore.Dimension = 0x83
-	// memberCombinations is like conditions, but for payload members. The key of a row is the digest
-	// of a member, which covers the member's pointer.
+	// memberCombinations is like valueCombinations, but for payload members. The key of a row is the
+	// digest of a member, which covers the member's pointer.
 	memberCombinations rowstore.Dimension = 0x86
 )
 
@@ -34,7 +34,7 @@ func Family() index.Family {
 	}
 }
 
-// memberID returns the key in memberConditions for a member with the given hex digest. It returns
+// memberID returns the key in memberCombinations for a member with the given hex digest. It returns
 // zero if the length is not that of a digest.
 func memberID(digest []byte) (id rowstore.Identity) {
 	if len(digest) == hex.EncodedLen(len(id)) {

@@ -33,8 +33,8 @@ func (e *walk) match(ctx context.Context, at position) (matchedCombinations, err
 	if err != nil {
 		return matchedCombinations{}, err
 	}
-	// The list holds every combination with this digest, even if the digest is not that of the
-	// query's member.
+	// The list holds every combination with this digest, even if the digest belongs to a member
+	// other than the query's.
 	if e.query.Seeded && run.Seed == nil || isMember(e.query.Variable) && !bytes.Equal(e.valueOf(&run.IPC), e.lists[at.turn].value) {
 		return matchedCombinations{none: true}, nil
 	}

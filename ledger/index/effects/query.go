@@ -33,10 +33,10 @@ type Query struct {
 	// are digests.
 	A, B     string
 	AnyState bool // include runs in any state, not only live ones
-	Seeded   bool // only runs with a seed
+	Seeded   bool // include only runs with a seed
 }
 
-// Pair is two runs that differ only in the variable. If one is the k-th run of its combination,
+// Pair holds two runs that differ only in the variable. If one is the k-th run of its combination,
 // so is the other.
 type Pair struct {
 	A, B    records.IPCRecord
@@ -110,7 +110,7 @@ type walk struct {
 	lists [2]list
 }
 
-// list is the list of combinations with value A, or of those with value B.
+// list identifies one of the two lists of combinations: those with value A, or those with value B.
 type list struct {
 	value []byte
 	id    rowstore.Identity // identity of the list
@@ -155,8 +155,8 @@ func (e *walk) rows() rowstore.Dimension {
 	return valueCombinations
 }
 
-// before returns the combination that precedes condition in a list, or 0 if condition is the
-// first. It returns ErrPosition if condition is not in the list.
+// before returns the combination that precedes the given one in a list, or 0 if the given one is
+// the first. It returns ErrPosition if the given one is not in the list.
 func (e *walk) before(of int, combination uint64) (uint64, error) {
 	id := e.lists[of].id
 	if records.FormsRunGroups(e.query.Variable) {

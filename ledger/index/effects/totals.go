@@ -51,8 +51,8 @@ func (e *walk) hasMore(ctx context.Context, at position, combinations uint64) (m
 	return at.more(), err
 }
 
-// CountFrom is like Count, but always starts from known, however many events are between the
-// two sizes.
+// CountFrom is like Count, but always starts from known, however many events lie between the two
+// sizes.
 func CountFrom(ctx context.Context, v *index.View, q Query, known Totals) (Totals, error) {
 	e, _, err := newWalk(v, q)
 	if err != nil {

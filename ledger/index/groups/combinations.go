@@ -70,7 +70,7 @@ func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 	}
 }
 
-// isKnown reports whether a combination has a run.
+// isKnown reports whether a combination has any runs.
 func isKnown(f *Deriver, id rowstore.Identity) bool {
 	_, _, known := f.Rows.NewestVersion(Combinations, id[:])
 	return known

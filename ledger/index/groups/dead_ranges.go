@@ -50,8 +50,8 @@ func (r *groupRuns) close() error {
 	return errors.Join(r.versions.Close(), r.ranges.Close())
 }
 
-// version returns the newest version of the group that was written by event seq or an earlier one,
-// or zero if there is none.
+// version returns the newest version of the group that was written by the event at seq or an
+// earlier one, or zero if there is none.
 func (r *groupRuns) version(seq uint64) (Version, error) {
 	*r.touched++
 	if !r.versions.SeekGE(rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)) {
@@ -64,14 +64,14 @@ func (r *groupRuns) version(seq uint64) (Version, error) {
 	return Decode(newest.Seq, newest.Value)
 }
 
-// before returns the last run before event seq, in any state, or 0 if there is none.
+// before returns the last run before seq, in any state, or 0 if there is none.
 func (r *groupRuns) before(seq uint64) (uint64, error) {
 	g, err := r.version(seq - 1)
 	return g.All.Last, err
 }
 
-// after returns the first run after event seq, in any state, or 0 if there is none. Changes of
-// state also write versions; to skip them quickly, after doubles its search step each time.
+// after returns the first run after seq, in any state, or 0 if there is none. Changes of state also
+// write versions; to skip them quickly, after doubles its search step each time.
 func (r *groupRuns) after(seq uint64) (uint64, error) {
 	next, found, err := r.following(seq)
 	if err != nil || !found {

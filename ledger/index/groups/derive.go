@@ -55,7 +55,7 @@ type Deriver struct {
 // evidence finds the citation sets of runs.
 type evidence interface {
 	index.Deriver
-	// NewestEvidence returns the identity of what the latest citation set of a run cites.
+	// NewestEvidence returns the identity of the citations in the latest citation set of a run.
 	NewestEvidence(runID []byte) (cited rowstore.Identity, found bool)
 }
 
@@ -138,8 +138,8 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) (err erro
 }
 
 // otherEvidence reports whether a new run and the previous live run with the same input have
-// different citation sets. It returns false if one of them has none. It reads the previous run
-// only if the new run has a set.
+// different citation sets. It returns false if either run has none. It reads the previous run only
+// if the new run has a set.
 func otherEvidence(ctx context.Context, f *Deriver, e *index.Event, input rowstore.Identity) (bool, error) {
 	own, found := f.evidence.NewestEvidence(e.RunID())
 	if !found {
@@ -243,16 +243,16 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 	}
 }
 
-// markCombination flags the version as adding a combination if condition is true, that is, if its run
-// is the first of its combination.
+// markCombination sets the flag AddsCombination if isFirst is true, that is, if the version's run is
+// the first of its combination.
 func (g *Version) markCombination(isFirst bool) {
 	if isFirst {
 		g.flags |= AddsCombination
 	}
 }
 
-// countDrift counts the cause of a run, determined by comparing the run with the previous live run
-// with the same input, if there is one (spec: Metrics derived from the log).
+// countDrift compares a run with the previous live run that has the same input, if there is one,
+// and counts the cause of the change (spec: Metrics derived from the log).
 func (f *Deriver) countDrift(g *Version, r *run) {
 	if g.Live.Runs == 0 {
 		return
@@ -263,6 +263,6 @@ func (f *Deriver) countDrift(g *Version, r *run) {
 	f.Counters.Add(counters.SeriesOf(counters.DriftTotal, string(f.cause)), 1)
 }
 
-// CauseOf returns the cause of the change from the previous live run with the same input to the
-// deriver's current record. It returns "" if the record is not a run or there is no such previous run.
+// CauseOf returns the cause of the change between the previous live run with the same input and the
+// record that f is folding. It returns "" if the record is not a run or there is no such previous run.
 func CauseOf(f *Deriver) drift.Cause { return f.cause }

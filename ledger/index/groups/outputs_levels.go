@@ -53,8 +53,8 @@ func (f *Deriver) moveOutput(g *Version, id rowstore.Identity, from, to uint64) 
 }
 
 // tied returns how many of a group's outputs have the given number of live runs, which must be at
-// least two. It does not count the output except, which had that number before the event. If the
-// group has no levels yet, tied counts all outputs and writes the levels.
+// least two. It does not count the output given by except, which had that number before the event.
+// If the group has no levels yet, tied counts all outputs and writes the levels.
 func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, except, live uint64) (uint64, error) {
 	if g.flags&hasLevelsOrRows == 0 {
 		levels, err := f.countLevels(ctx, id, except)
@@ -62,7 +62,7 @@ func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, ex
 			return 0, err
 		}
 		if live > 2 {
-			levels[live-1]++ // the output except, in its state after the event
+			levels[live-1]++ // counts the output given by except as it is after the event
 		}
 		for n, outputs := range levels {
 			f.putLevel(g.seq, id, n, outputs)
@@ -73,7 +73,8 @@ func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, ex
 }
 
 // countLevels returns, for each number of live runs above one, how many of a group's outputs have
-// that number. It leaves out the output except. Every output with two or more runs has a row.
+// that number. It leaves out the output given by except. Every output with two or more runs has a
+// row.
 func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, except uint64) (levels map[uint64]uint64, err error) {
 	prefix := append(f.Rows.Keys.Prefix(nil, outputs), id[:]...)
 	it, err := f.Rows.Iterate(prefix, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))

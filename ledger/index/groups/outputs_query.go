@@ -61,8 +61,8 @@ func ListOutputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (
 	return rows, nil, nil
 }
 
-// groupAtVersion returns the version of a group that event seq wrote. It returns ErrPosition if
-// that event wrote no version with these flags. The seqs of successive calls must decrease.
+// groupAtVersion returns the version of a group that the event at seq wrote. It returns ErrPosition
+// if that event wrote no version with these flags. The seqs of successive calls must decrease.
 func groupAtVersion(w *rowstore.VersionSeeker, seq uint64, flags byte) (Version, error) {
 	found, ok, err := w.Seek(seq)
 	if err != nil {
@@ -71,8 +71,8 @@ func groupAtVersion(w *rowstore.VersionSeeker, seq uint64, flags byte) (Version,
 	return groupOf(seq, flags, found, ok)
 }
 
-// VersionAt returns the version of a group that event seq wrote, or ErrPosition if it wrote no
-// version with these flags.
+// VersionAt returns the version of a group that the event at seq wrote, or ErrPosition if it wrote
+// no version with these flags.
 func VersionAt(v *index.View, id rowstore.Identity, seq uint64, flags byte) (Version, error) {
 	at, value, found, err := v.NewestVersionBelow(records.Postings, id[:], seq+1)
 	if err != nil {
@@ -82,7 +82,7 @@ func VersionAt(v *index.View, id rowstore.Identity, seq uint64, flags byte) (Ver
 }
 
 // groupOf decodes a version of a group. It returns ErrPosition if the version was not found, was
-// not written by event seq, or lacks any of the flags.
+// not written by the event at seq, or lacks any of the flags.
 func groupOf(seq uint64, flags byte, r rowstore.Version, found bool) (Version, error) {
 	if !found || r.Seq != seq {
 		return Version{}, index.ErrPosition

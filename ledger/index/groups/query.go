@@ -34,7 +34,7 @@ type EventTime struct {
 type Query struct {
 	By       string // the name by which runs are grouped
 	AnyState bool   // count runs in any state, not only live ones
-	// Minimum counts that a group must have.
+	// MinRuns and MinOutputs are the minimum counts that a group must have.
 	MinRuns, MinOutputs uint64
 	index.TimeRange     // time range of a group's last run
 }
@@ -137,7 +137,7 @@ func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q
 	return append(rows, row), err
 }
 
-// ValueOf returns the value of the run at seq for a name by which runs are grouped.
+// ValueOf returns the value that the run at seq has for by, a name by which runs are grouped.
 func ValueOf(ctx context.Context, v *index.View, seq uint64, by string) (string, error) {
 	if label, ok := strings.CutPrefix(by, records.LabelPrefix); ok {
 		return labelOf(ctx, v, seq, label)
@@ -176,8 +176,8 @@ func labelOf(ctx context.Context, v *index.View, seq uint64, name string) (strin
 	return "", nil
 }
 
-// List returns groups in the order of their first runs of any state, newest first. A page can
-// have fewer rows than its limit, or none, if few groups match the query.
+// List returns groups ordered by their first runs, whatever the states of these runs, newest first.
+// A page can have fewer rows than its limit, or none, if few groups match the query.
 func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Group, next []byte, err error) {
 	below := v.Size()
 	if p.After != nil {

@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Ranking is an order of groups. The index stores it only for the current head. The numbers of
-// rankings are stored, so they must not change.
+// Ranking is an order of groups. The index stores it only for the current head. The numeric values
+// are stored, so they must not change.
 type Ranking byte
 
 // Rankings contain only groups with several runs. ListRanked appends the other groups.
@@ -57,9 +57,9 @@ func (g *Version) scores() scores {
 }
 
 type rankState struct {
-	// changed lists the groups that must be ranked again because they changed at or after event
-	// since. since is the first event of the batch or, if ranking is deferred over several batches,
-	// of the first of these batches.
+	// changed lists the groups that must be ranked again because they changed at or after since.
+	// since is the seq of the first event of the batch or, if ranking is deferred over several
+	// batches, of the first of these batches.
 	changed []change
 	since   uint64
 	filter  *bloom.Filter // nil until its first use

@@ -31,7 +31,7 @@ func (f *Deriver) runStateChanged(ctx context.Context, e, target *event.Event, f
 	return nil
 }
 
-// runChange is a run that becomes live or stops being live.
+// runChange describes a run that becomes live or stops being live.
 type runChange struct {
 	seq         uint64 // seq of the event that changes the state
 	run         uint64

@@ -95,7 +95,7 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 			for i, fact := range facts(&r.IPC) {
 				*fact = text.Draw(t, fmt.Sprint(name, i))
 			}
-			// Both runs belong to the group of the same input.
+			// Both runs have the same input, so they belong to the same group.
 			input := []byte("of the group")
 			r.InputHash, r.HasPayload = input, rapid.Bool().Draw(t, name+" has a payload")
 			if r.HasPayload && rapid.Bool().Draw(t, name+" has a seed in it") {

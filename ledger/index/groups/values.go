@@ -49,7 +49,8 @@ type Value struct {
 	Text string
 }
 
-// ListValues lists the values, of runs in any state, that AddValue has added for a name, newest first.
+// ListValues lists the values that AddValue has added for a name, newest first. It includes the values
+// of runs in any state.
 func ListValues(v *index.View, name string, p index.Page) (rows []Value, next []byte, err error) {
 	below, skip := v.Size(), uint64(0)
 	if p.After != nil {
@@ -84,8 +85,8 @@ func ListValues(v *index.View, name string, p index.Page) (rows []Value, next []
 	return rows, nil, nil
 }
 
-// decodeValuePosition decodes the position of a page. The page begins with the newest version
-// before event below, and skips the first skip values of that version.
+// decodeValuePosition decodes the position of a page. The page begins with the newest version whose
+// seq is less than below, and skips the first skip values of that version.
 func decodeValuePosition(after []byte, size uint64) (below, skip uint64, err error) {
 	if len(after) != 2*rowstore.SeqBytes {
 		return 0, 0, index.ErrPosition

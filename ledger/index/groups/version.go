@@ -30,7 +30,7 @@ const (
 // (spec: Groups).
 type Version struct {
 	seq   uint64 // seq of the event
-	flags byte   // a set of records.IsRecord, records.IsRun, addsOutput, AddsCombination, and isMarked
+	flags byte   // a set of records.IsRecord, records.IsRun, addsOutput, AddsCombination, and hasLevelsOrRows
 	// Output is the output of the event's run, identified by the first run in the ledger with that
 	// output. It is 0 if the event is not a run.
 	Output uint64
@@ -104,7 +104,7 @@ func (g *Version) append(dst []byte) []byte {
 	return append(dst, g.Facts...)
 }
 
-// distance returns how far before precedes seq, or 0 if before is 0.
+// distance returns seq minus before, or 0 if before is 0.
 func distance(seq, before uint64) uint64 {
 	if before == 0 {
 		return 0
@@ -128,7 +128,8 @@ func (g *Version) appendTally(dst []byte, t *Tally) []byte {
 	return binary.AppendUvarint(dst, g.seq-t.Output)
 }
 
-// Decode decodes the version of a group that event seq wrote. The version's facts alias value.
+// Decode decodes the version of a group that the event at seq wrote. The version's facts alias
+// value.
 func Decode(seq uint64, value []byte) (Version, error) {
 	g := Version{seq: seq}
 	d := groupDecoder{rest: value, seq: seq}

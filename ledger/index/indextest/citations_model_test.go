@@ -62,7 +62,7 @@ func (e *citationEvent) set(wanted func(citations.Citation) bool) citations.Set 
 
 func anyCitation(citations.Citation) bool { return true }
 
-// naiveSets returns the sets that have a wanted citation, newest first.
+// naiveSets returns the sets that have a citation for which wanted returns true, newest first.
 func naiveSets(events []citationEvent, wanted func(citations.Citation) bool) []citations.Set {
 	var sets []citations.Set
 	for _, e := range slices.Backward(events) {
@@ -207,7 +207,7 @@ type naivePair struct{ source, chunk string }
 // through all earlier events.
 type naiveStaleness struct {
 	events []citationEvent
-	from   map[naivePair]uint64 // sets before this event are already superseded
+	from   map[naivePair]uint64 // sets before this event are already stale
 	stale  map[string][]citations.StaleCitation
 	count  uint64 // number of supersessions
 }
@@ -232,7 +232,7 @@ func naiveStale(events []citationEvent) *naiveStaleness {
 	return n
 }
 
-// cited returns the distinct pairs that the events before one event cite.
+// cited returns the distinct pairs that the events in n.events[:before] cite.
 func (n *naiveStaleness) cited(before int) []naivePair {
 	var pairs []naivePair
 	for _, e := range n.events[:before] {

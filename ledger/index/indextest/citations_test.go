@@ -261,8 +261,8 @@ func TestUnlistedChunksAreStale(t *testing.T) {
 	require.Empty(t, unregistered(7))
 }
 
-// An event that supersedes more chunks than fit into a batch is stored in parts. No view sees any
-// of the parts before the last one is stored, and an interrupted fold can be resumed.
+// An event that supersedes more chunks than fit in a batch is stored in parts. No view sees any of
+// the parts before the last one is stored, and an interrupted fold can be resumed.
 func TestAnEventIsStoredInParts(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))

@@ -47,8 +47,8 @@ func TestFollowMisused(t *testing.T) {
 	require.ErrorIs(t, err, index.ErrClosed)
 }
 
-// If the store has a different log under the same name, for example after a restore, the index
-// is rebuilt.
+// If a log differs from the one that was indexed under the same name, for example after a restore,
+// the index is rebuilt.
 func TestForeignLogIsRebuilt(t *testing.T) {
 	mine, neighbour := newJournal(t, "default"), newJournal(t, "defaults")
 	mine.append(plains(t, 0, 30)...)
@@ -142,7 +142,7 @@ func TestUnreadableEvent(t *testing.T) {
 
 var errReader = errors.New("the log cannot be read")
 
-// unreadable is a log with one failing method.
+// unreadable is a log in which the named method returns errReader.
 type unreadable struct {
 	storage.Reader
 	method string
@@ -188,8 +188,8 @@ func TestUnreadableLog(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// watched is a log that records the positions at which iterations over it start, and counts the
-// entries that they return.
+// watched is a log that records the from argument of each call to Entries, and counts the entries
+// that those calls return.
 type watched struct {
 	storage.Reader
 	from    []uint64 // owned by the follower's goroutine until the follower is closed
@@ -210,8 +210,9 @@ func (w *watched) Entries(ctx context.Context, from uint64) iter.Seq2[storage.En
 	}
 }
 
-// A batch ends at its largest number of events or of bytes. The events that were read ahead are kept
-// for the next batch. Only an entry that arrives when the batch has just ended is read again.
+// A batch ends when it reaches the maximum number of events or bytes. Events that were read ahead
+// are kept for the next batch. Only an entry that arrives just after the batch has ended is read
+// again.
 func TestBatchesAreBounded(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 7)...)
@@ -298,7 +299,7 @@ func TestWaitersAndWakers(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// hashesOf returns the hashes of the given number of plain events.
+// hashesOf returns the event hashes of a log with the given number of plain events.
 func hashesOf(t *testing.T, events int) []storage.Hash {
 	t.Helper()
 	log := newJournal(t, "default")

@@ -15,7 +15,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// knownLabels returns the values that the counters' labels can have, except for field names.
+// knownLabels returns the set of values that the labels of counters can have, except for field
+// names.
 func knownLabels() map[string]bool {
 	known := map[string]bool{"": true, counters.OtherLabel: true}
 	for _, k := range record.Kinds {
@@ -43,7 +44,7 @@ func knownLabels() map[string]bool {
 }
 
 // Folding an arbitrary event body either fails with ErrNotEvent, or counts the event under labels from
-// the fixed sets.
+// a fixed set.
 func FuzzEvent(f *testing.F) {
 	for _, full := range fullRecords {
 		f.Add(posted(f, full.kind, full.text))

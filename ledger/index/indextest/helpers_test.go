@@ -77,7 +77,7 @@ type journal struct {
 	entries  [][]byte
 	hashes   []storage.Hash // event_hash of each entry
 	counted  [][]string     // for each entry, the counters that it increments according to the naive model
-	// sameTime is the number of events that share a microsecond; 0 means 1.
+	// sameTime is the number of events that share a timestamp; 0 means 1.
 	sameTime uint64
 	// forgetful means that the journal keeps no entries to check against; only the store has
 	// them.
@@ -116,8 +116,8 @@ func (j *journal) append(bodies ...string) {
 	j.head = next.Head
 }
 
-// check compares a follower with the naive model of the log up to the follower's Size. The
-// follower can be running.
+// check compares a follower with the naive model of the log up to the follower's Size. The follower
+// may still be running.
 func (j *journal) check(f *index.Follower) {
 	j.t.Helper()
 	counted, size := f.Counts()
@@ -146,7 +146,7 @@ func countsOf(f *index.Follower) counters.Counts {
 	return counted
 }
 
-// testKeys is the keyspace of the only ledger of an index.
+// testKeys is the keyspace of the ledger in an index that has only one ledger.
 var testKeys = rowstore.KeyspaceFromNumber(1)
 
 // dump returns one line for each key of an index.
@@ -166,7 +166,8 @@ func requireSame(t tester, want, got []string) {
 	require.Len(t, got, len(want))
 }
 
-// refold returns the dump of an index that folds the whole log without interruption.
+// refold folds the whole log into a new index without interruption, and returns a dump of that
+// index.
 func (j *journal) refold() []string {
 	j.t.Helper()
 	s := openTest(j.t, testConfig(vfs.NewMem()))
@@ -176,8 +177,8 @@ func (j *journal) refold() []string {
 	return all
 }
 
-// requireEvents fails unless the only ledger of an index has one key for the hash of each
-// event, and a cursor if there are events.
+// requireEvents fails unless the index, which has only one ledger, has one hash key for each event,
+// and a cursor if there are any events.
 func requireEvents(t tester, s *index.Store, events uint64) {
 	t.Helper()
 	var hashes, cursors uint64
@@ -199,7 +200,7 @@ var poster = record.EventContext{Actor: "tester", Ledger: "default"}
 // secret is fixed so that the rows are the same in every run.
 var ledgerLimits = record.DefaultLimits().WithMemberSecret(new(members.Secret))
 
-// posted returns the body of the event for a posted record.
+// posted returns the event body for a record with the given kind and text.
 func posted(t tester, kind record.Kind, text string) string {
 	t.Helper()
 	r, err := ledgerLimits.Parse(kind, []byte(text))
@@ -208,7 +209,7 @@ func posted(t tester, kind record.Kind, text string) string {
 	return string(r.AppendBody(nil, poster))
 }
 
-// refused returns the body of the event for the refusal of a record.
+// refused returns the body of the event that records the refusal of a record.
 func refused(t tester, kind record.Kind, text string, why record.Refusal) string {
 	t.Helper()
 	r, err := ledgerLimits.Parse(kind, []byte(text))
@@ -219,13 +220,13 @@ func refused(t tester, kind record.Kind, text string, why record.Refusal) string
 	return string(r.AppendRefusal(nil, e, why, 0))
 }
 
-// rawBody returns the body of an event that another server could have written. checks and detail are
-// JSON.
+// rawBody returns an event body with arbitrary contents, such as another server might write. checks
+// and detail are JSON.
 func rawBody(kind, checks, detail string) string {
 	return fmt.Sprintf(`{"actor":"tester","checks":%s,"kind":%q,"ledger":"default","record":%s,"rules":1,`, checks, kind, detail)
 }
 
-// plain returns the body of the n-th event in a series of distinct ones.
+// plain returns the event body for the n-th in a series of distinct IPC records.
 func plain(t tester, n int) string {
 	t.Helper()
 	return posted(t, record.IPCRecord, fmt.Sprintf(

@@ -47,8 +47,8 @@ func TestLayoutOfRealInput(t *testing.T) {
 	}
 }
 
-// realBodies returns the bodies of the events for real records. It skips the test if these are
-// absent.
+// realBodies returns event bodies for the real records in the named data set. It skips the test if
+// the data set is absent.
 func realBodies(t *testing.T, name string) []string {
 	t.Helper()
 	file, err := os.Open(filepath.Join("..", "..", "..", "..", "shared", "data", name+".ndjson.gz"))

@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// latestFile returns the name and text of the last file of an index whose name matches
-// pattern.
+// latestFile returns the name and contents of the last index file, by name, that matches pattern.
 func latestFile(t *testing.T, files vfs.FS, pattern string) (name string, text []byte) {
 	t.Helper()
 	names, err := files.List("index")

@@ -17,8 +17,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// ListValues lists the values of the runs below the view's size, starting with the value that was
-// added last.
+// ListValues lists the values of the runs below the view's size, most recently added first.
 func TestValuesEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {

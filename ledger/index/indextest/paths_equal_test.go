@@ -68,7 +68,7 @@ func drawPathEvent(t *rapid.T, size uint64) string {
 	return fingerprintOf(t, project, build, more, drawRoute.Draw(t, "route"), content, drawDigits.Draw(t, "raw"))
 }
 
-// Every answer about paths agrees with the naive model, as of any size, page by page.
+// Every path query agrees with the naive model, at any log size and page by page.
 func TestPathsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := testConfig(vfs.NewMem())

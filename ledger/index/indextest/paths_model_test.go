@@ -44,19 +44,19 @@ type naivePath struct {
 	records []*naiveVersion
 }
 
-// naiveVersion is a record of a path, or a validation of one.
+// naiveVersion is a record of a path, or a validation of such a record.
 type naiveVersion struct {
 	paths.Version
 	of        *naiveVersion // the record that a validation is about
-	validated bool          // set for a validation
+	validated bool          // for a validation: true if it validates the record, and false if it ends the validation
 	build     *naiveBuild   // build of a record; nil if it has none
-	compared  *naiveVersion // the record with which it is compared
+	compared  *naiveVersion // the record that this one is compared with
 	repeated  *naiveVersion // the previous record in its build, if it has the same content
 	digest    string        // digest of the content of a record; empty if it had none
 }
 
-// compare returns the category that a record has when it is compared with another record of its
-// path, and reports whether only the links changed.
+// compare returns the category of v when it is compared with another record of the same path, and
+// reports whether only the links changed.
 func (v *naiveVersion) compare(with *naiveVersion) (category paths.Category, linksChanged bool) {
 	switch {
 	case with == nil:
@@ -98,8 +98,8 @@ func (v *naiveVersion) line() []*naiveBuild {
 	return v.build.line()
 }
 
-// in reports whether the record's build is in the line of another record. If the record has no
-// build, in reports whether the other record has none either.
+// in reports whether the record's build is one of the builds that other continues. If the record
+// has no build, in reports whether other has none either.
 func (v *naiveVersion) in(other *naiveVersion) bool {
 	if v.build == nil {
 		return other.build == nil
@@ -107,7 +107,7 @@ func (v *naiveVersion) in(other *naiveVersion) bool {
 	return slices.Contains(other.line(), v.build)
 }
 
-// at returns a record together with its validation according to the first size events.
+// at returns the version for a record, with its validation as of the given log size.
 func (p *naivePath) at(v *naiveVersion, size uint64) paths.Version {
 	result := v.Version
 	var before *naiveVersion
@@ -129,7 +129,7 @@ func (p *naivePath) at(v *naiveVersion, size uint64) paths.Version {
 	return result
 }
 
-// history returns all versions, each as it was when it was recorded.
+// history returns all versions of the path, each as of the event that recorded it.
 func (p *naivePath) history() []paths.Version {
 	var list []paths.Version
 	for _, e := range p.events {

@@ -299,8 +299,8 @@ func TestPathIDsCollide(t *testing.T) {
 	}
 }
 
-// GonePaths lists the paths that a build lacks and the previous build has, even if records of the
-// previous build arrive late.
+// GonePaths lists the paths that the previous build has and this build lacks, even if records of
+// the previous build arrive late.
 func TestBuildsKeepAndLose(t *testing.T) {
 	a, b, c := `["a"]`, `["b"]`, `["c"]`
 	record := func(build, route string) string { return fingerprint(t, "p", build, route, `null`, `null`) }

@@ -13,7 +13,8 @@ import (
 )
 
 // Find finds the same hashes whether it reads the whole log or uses the index. It refuses a search
-// that exceeds its bounds, without reading any event if the index alone shows this.
+// that exceeds its bounds, without reading any event if the index alone shows that there are too
+// many.
 func TestHashesAreFoundByFirstDigits(t *testing.T) {
 	hash := func(first string) string { return first + strings.Repeat("0", 64-len(first)) }
 	chunk := "sha256:" + hash("cccccccc")

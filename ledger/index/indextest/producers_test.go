@@ -24,7 +24,7 @@ func produced(id string, number uint64) string {
 	return rawBody("ipc_record", "{}", fmt.Sprintf(`{"producer":{"id":%q,"seq":%d}}`, id, number))
 }
 
-// delivery is what is known about the sequence numbers of a producer: its totals, gaps, and
+// delivery holds what is known about the sequence numbers of a producer: its totals, gaps, and
 // duplicates.
 type delivery struct {
 	producers.Producer
@@ -32,7 +32,7 @@ type delivery struct {
 	duplicates []producers.Duplicate // newest first
 }
 
-// delivered collects what the index knows about a producer from all pages.
+// delivered reads everything that the index knows about a producer, in pages of at most limit rows.
 func delivered(t tester, v *index.View, id string, limit int) delivery {
 	t.Helper()
 	var d delivery
@@ -127,7 +127,7 @@ func drawNumber(t *rapid.T) uint64 {
 	return rapid.Uint64Range(0, 12).Draw(t, "near")
 }
 
-// The answer about each producer agrees with the naive model, as of any size.
+// Queries about each producer agree with the naive model, as of any size.
 func TestProducersEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")

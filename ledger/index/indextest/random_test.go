@@ -170,7 +170,7 @@ func drawBuilds(t *rapid.T, size uint64) (bodies []string) {
 }
 
 // drawEvent returns the body of a random event for a log that already has size events. The event
-// may have a kind that only a later version knows.
+// may have a kind that only a later build knows.
 func drawEvent(t *rapid.T, size uint64) string {
 	switch few(t, "event", "ipc", "ipc", "ipc", "dag", "dag", "citations", "citations", "path", "path", "path", "verb", "verb", "verb", "other") {
 	case "ipc":
@@ -197,8 +197,8 @@ func (j *journal) drawEvents(t *rapid.T, most int) {
 	j.append(drawMore(t, bodies, j.head.Size, rapid.IntRange(1, most).Draw(t, "events"))...)
 }
 
-// drawMore appends at least the given number of random events to bodies, and more if the last
-// request creates several events. size is the seq of the first event in bodies.
+// drawMore appends at least the given number of random events to bodies. It may append more,
+// because one request can create several events. size is the seq of the first event in bodies.
 func drawMore(t *rapid.T, bodies []string, size uint64, events int) []string {
 	for events += len(bodies); len(bodies) < events; {
 		next := size + uint64(len(bodies))
@@ -214,8 +214,8 @@ func drawMore(t *rapid.T, bodies []string, size uint64, events int) []string {
 	return bodies
 }
 
-// randomBodies returns the events of a random ledger. The same arguments produce the same
-// events.
+// randomBodies returns the event bodies of a random ledger. The same arguments always produce the
+// same bodies.
 func randomBodies(seed, events int) []string {
 	return rapid.Custom(func(t *rapid.T) []string {
 		return drawMore(t, []string{string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil))}, 0, events)

@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// garble overwrites every posting with a value that no fold writes.
+// garble overwrites every posting with a value that no fold would write.
 func garble(t *testing.T, s *index.Store) {
 	t.Helper()
 	first := testKeys.Prefix(nil, records.Postings)

@@ -30,8 +30,8 @@ func allRecords(t tester, v *index.View, list lister, q records.Filter, limit in
 		rows, next, err := list(context.Background(), v, q, p)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(rows), limit)
-		// A page may exceed its budget by the cost of one record plus the cost of the search by
-		// time at its start.
+		// A page may exceed its budget by the cost of one record plus the cost of the initial
+		// search by time.
 		require.LessOrEqual(t, v.KeysRead()-before, rowstore.KeysPerRow*p.Limit+2*records.MaxValues+20)
 		all = append(all, rows...)
 		if next == nil {
@@ -74,7 +74,7 @@ func drawRecordFilter(t *rapid.T, events []listedEvent, byOccurrence bool) recor
 	return q
 }
 
-// With any filter and as of any size, the lists agree with a loop over all events.
+// For any filter, and as of any size, the lists agree with a naive loop over all events.
 func TestListsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")

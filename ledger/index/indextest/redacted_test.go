@@ -32,7 +32,7 @@ func note(t tester, seq uint64, topic string) string {
 	return string(v.AppendBody(nil, poster))
 }
 
-// Notes are found by their kind, their record, and their topic, and appear in no other list.
+// Notes can be found by kind, record, and topic, and appear in no other list.
 func TestNotesAreListed(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
@@ -63,7 +63,7 @@ func TestNotesAreListed(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Redactions are found by their kind, as of any size, and appear in no other list.
+// Redactions can be found by kind, as of any size, and appear in no other list.
 func TestRedactionsAreListed(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))

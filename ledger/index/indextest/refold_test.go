@@ -22,8 +22,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// poison writes one key that no fold writes into each dimension of an index with one ledger. It
-// also overwrites the values of some existing keys.
+// poison corrupts an index with a single ledger. In each dimension, it adds one key that no fold
+// would write. It also overwrites the values of some existing keys.
 func poison(t tester, s *index.Store) {
 	t.Helper()
 	for d := range 256 {
@@ -177,7 +177,7 @@ func TestGroupsAreRankedOnce(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	f.Fold().DeferWork()
-	for f.Size() < log.head.Size { // changes of state end a batch
+	for f.Size() < log.head.Size { // state changes end a batch
 		more, err := f.FoldBatch(t.Context())
 		require.NoError(t, err)
 		require.True(t, more)

@@ -202,8 +202,9 @@ func (e *dagEvent) hash(name string) *string {
 		"governance_policy_hash": e.Record.Hashes.Policy, "verifier_policy_hash": e.Record.Hashes.Verifier}[name]
 }
 
-// naiveCached returns the seq of the latest live run-DAG with a cache key, and the number of other
-// live run-DAGs with that key. The seq is 0 if there is none or if their dimensions differ.
+// naiveCached returns the seq of the latest live run-DAG with the given cache key, and the number
+// of other live run-DAGs with that key. The seq is 0 if there is no such run-DAG or if their
+// dimensions differ.
 func naiveCached(events []dagEvent, key string) (seq, others uint64) {
 	states := naiveRunStates(events)
 	var runs []*dagEvent
@@ -240,7 +241,7 @@ func naiveFailures(events []dagEvent, b index.TimeRange, any bool) []rundags.Fai
 	stages := []string{"", "retrieval", "context", "answer", "unknown", "other"}
 	modes := []string{"", "STRICT", "HYBRID", "UNGROUNDED", "other"}
 	shapes := []string{"", "quote", "pointer", "reject", "unrecognised", "other"}
-	counts := make(map[[3]byte]uint64) // keyed by the numbers of shape, audit mode, and stage
+	counts := make(map[[3]byte]uint64) // keyed by the positions of shape, audit mode, and stage in the lists above
 	for _, e := range events {
 		if e.Kind != "run_dag" || b.Since != nil && e.Time.Before(*b.Since) || b.Until != nil && !e.Time.Before(*b.Until) || !any && stateIn(states, e.seq) != "live" {
 			continue

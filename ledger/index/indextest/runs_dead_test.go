@@ -67,8 +67,8 @@ func TestDeadRangesEqualModel(t *testing.T) {
 	})
 }
 
-// Runs of one group become live and stop being live in any order, with records between them
-// that are not runs. The group agrees with the model.
+// A group agrees with the model even if its runs become live and stop being live in any order, and
+// even if records that are not runs come between them.
 func TestStatesOfRunsChangeInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := generations{T: t, log: newJournal(t, "default")}

@@ -71,8 +71,8 @@ func makeLongLog(t *testing.T, dir string, runs int) {
 	require.NoError(t, database.Close())
 }
 
-// longQuery is one kind of query. page reads one page of answers about a record and returns the
-// number of its rows.
+// longQuery is one kind of query. page reads one page of results for a record and returns the
+// number of rows.
 type longQuery struct {
 	name string
 	page func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (rows int, err error)
@@ -119,14 +119,14 @@ var longQueries = []longQuery{
 	}},
 }
 
-// longPage is the limit of the pages that are compared.
+// longPage is the page limit that TestMillion uses.
 const longPage = 10
 
-// The cost of a query depends on the size of its answer. With a million runs, fifty thousand of
-// which have the same input, no page reads more than twenty keys per row. The test logs the times
-// for a million runs and for ten thousand, measured alternately. It measures once with caches of
-// the size that a server uses, which hold all of the small ledger and a part of the large one, and
-// once with almost no caches, so that both ledgers are read from files.
+// The cost of a query depends on the size of its answer, not on the size of the log. With a million
+// runs, fifty thousand of which have the same input, no page reads more than twenty keys per row.
+// The test logs the times for a million runs and for ten thousand, measured alternately. It
+// measures once with caches of the size that a server uses, which hold all of the small ledger and
+// part of the large one, and once with almost no caches, so that both ledgers are read from files.
 func TestMillion(t *testing.T) {
 	if os.Getenv("COLOPHON_LONG") == "" {
 		t.Skip("takes minutes; COLOPHON_LONG=1 runs it")

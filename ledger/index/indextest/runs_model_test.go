@@ -106,8 +106,8 @@ func (n *naiveGenerations) cause(a, b *naiveGeneration, size uint64) (cause stri
 	return "stochastic_or_model_internal", differing
 }
 
-// requireGroup fails unless two groups are equal. Entropies must agree to six decimals, the
-// precision of an answer.
+// requireGroup fails unless two groups are equal. Entropies must agree to the six decimals that an
+// answer shows.
 func requireGroup(t tester, want, got groups.Group) {
 	t.Helper()
 	require.InDelta(t, want.Entropy, got.Entropy, 1e-7)

@@ -94,7 +94,7 @@ func (g *generations) citationSet() string {
 		strings.Join(citations, ","), few(g.T, "step", "a", "b", "c"))
 }
 
-// append appends random IPC records, changes of their states, and records of another kind that
+// append appends random IPC records, changes to their states, and records of another kind that
 // share their labels.
 func (g *generations) append(most int) {
 	for range rapid.IntRange(1, most).Draw(g.T, "events") {
@@ -124,7 +124,7 @@ type naiveGenerations struct {
 	sets    []naiveSet
 }
 
-// naiveSet is a citation set of a run. cited holds what it cites, sorted.
+// naiveSet is a citation set of a run. cited holds the chunks and sources that it cites, sorted.
 type naiveSet struct {
 	seq   uint64
 	run   string

@@ -18,7 +18,7 @@ import (
 func TestRealInputEffects(t *testing.T) {
 	f, log := foldBodies(t, realBodies(t, "generations")...)
 	view := viewOf(t, f, log.head.Size)
-	first := make(map[string]records.IPCRecord) // in each series, the record for the first input
+	first := make(map[string]records.IPCRecord) // the record for the first input of each series, keyed by series
 	for seq := uint64(1); seq < log.head.Size; seq++ {
 		r, err := records.ReadIPCRecord(t.Context(), view, seq)
 		require.NoError(t, err)

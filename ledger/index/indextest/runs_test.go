@@ -77,7 +77,7 @@ func TestARunBecomesLiveAgain(t *testing.T) {
 		stateOf(15, "live"),            // event 16
 		stateOf(15, "unheard"),         // event 17
 	)
-	for size, want := range map[uint64][]uint64{ // each value lists runs, outputs, commonest, flips, first, and last
+	for size, want := range map[uint64][]uint64{ // each value lists runs, outputs, most common, flips, first, and last
 		4:  {3, 2, 2, 2, 1, 3},
 		5:  {2, 1, 2, 0, 1, 3},
 		6:  {2, 1, 2, 0, 1, 3},
@@ -102,7 +102,7 @@ func TestARunBecomesLiveAgain(t *testing.T) {
 	require.Equal(t, []uint64{4, 2, 3, 2}, []uint64{g.Runs, g.Outputs, g.MostCommon, g.Flips})
 }
 
-// The drift of each run is counted once, compared with the latest run that was live at that time.
+// The drift of each run, compared with the latest run that was live at that time, is counted once.
 func TestDriftIsCountedByCause(t *testing.T) {
 	f, _ := foldBodies(t,
 		runBody(t, "m", "yes", ""),                                   // event 1: the first run
@@ -167,7 +167,7 @@ func TestEffectsOfClaimedIDs(t *testing.T) {
 	require.Nil(t, effect(log.head.Size, "o", "m"))
 }
 
-// A record that only claims an ipc_id has no influence on which runs are paired.
+// A record that only claims an ipc_id does not affect which runs are paired.
 func TestEffectsSkipClaimedIDs(t *testing.T) {
 	y := posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"m2","output":"same"}`)
 	f, _ := foldBodies(t, y)

@@ -64,8 +64,8 @@ func TestStates(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// The log of another server can contain events that this server would not write. The fold
-// ignores invalid changes of state.
+// The log of another server can contain events that this server would not write. The fold ignores
+// invalid state changes.
 func TestInvalidStateChangesAreIgnored(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(

@@ -123,8 +123,8 @@ func TestForeignFolderIsRefused(t *testing.T) {
 	require.ElementsMatch(t, before, after)
 }
 
-// After any damage to a file of the index, opening succeeds and no answer is wrong. At worst,
-// a query fails and the index is rebuilt.
+// If any file of the index is damaged, the index still opens and never gives a wrong answer. At
+// worst, a query fails and the index is rebuilt.
 func TestDamage(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 500)...)

@@ -18,7 +18,7 @@ type Project struct {
 	Collisions uint64 // number of paths whose path_id another path already had
 }
 
-// ListProjects returns the projects of the ledger in the order of their first records, newest first.
+// ListProjects returns the projects of the ledger, sorted by first record, newest first.
 func ListProjects(v *index.View, page index.Page) ([]Project, []byte, error) {
 	return rowstore.PageNewestFirst(v.Reader, projects, []byte{0}, page, func(r rowstore.Version) (*Project, error) {
 		p := &Project{Seq: r.Seq, Name: string(r.Value)}
@@ -93,8 +93,8 @@ type Build struct {
 	Gone                                   uint64 // number of paths that the base has and the build lacks
 }
 
-// ListBuilds returns the builds of a project in the order of their first records, oldest first. It
-// returns ErrNotFound if there is no such project.
+// ListBuilds returns the builds of a project sorted by first record, oldest first. It returns
+// ErrNotFound if there is no such project.
 func ListBuilds(ctx context.Context, v *index.View, project string, page index.Page) ([]Build, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
@@ -126,7 +126,8 @@ func ListBuilds(ctx context.Context, v *index.View, project string, page index.P
 	return list, rowstore.AppendSeq(nil, last), nil
 }
 
-// readBuild reads a build and the number of paths that are gone since its base.
+// readBuild reads the build with the given number, including the number of its base's paths that it
+// lacks.
 func readBuild(ctx context.Context, v *index.View, project rowstore.Identity, number uint64) (*Build, error) {
 	state, err := buildAt(v, project, number)
 	if err != nil {
@@ -215,7 +216,7 @@ func buildNumberOf(v *index.View, project, build string) (uint64, error) {
 	return number, err
 }
 
-// numberAt returns the value of a row that holds one number, or 0 if there is no such row.
+// numberAt returns the number that is stored in the given row, or 0 if there is no such row.
 func numberAt(v *index.View, d rowstore.Dimension, row rowstore.Identity) (uint64, error) {
 	_, value, found, err := v.NewestVersion(d, row[:])
 	if err != nil || !found {

@@ -38,7 +38,7 @@ const (
 	maxRecordsRead = 20 // maximum number of records with the same content that the search reads
 )
 
-// ComparisonQuery is a question about two builds of a project.
+// ComparisonQuery selects the two builds of a project to compare.
 type ComparisonQuery struct {
 	Project, A, B string
 	Category      Category // one of Categories, or Gone; empty means all
@@ -95,7 +95,7 @@ type comparison struct {
 }
 
 // page returns a page of the paths of B or, if gone is true, of the paths of A that B lacks. of is
-// the number of the build that is read.
+// the number of the build whose paths are read.
 func (c *comparison) page(of uint64, gone bool, page index.Page) ([]Difference, []byte, error) {
 	return rowstore.PageNewestFirst(c.v.Reader, builds, numbered(c.project, of), page, func(version rowstore.Version) (*Difference, error) {
 		counts, err := decodeBuildState(version.Value)
@@ -158,8 +158,8 @@ func (c *comparison) side(path rowstore.Identity, s *pathState) (*Path, error) {
 	return &p, err
 }
 
-// renamed returns paths that have the same fingerprint as shown, exist in one build, and are
-// missing from another. in and notIn are the numbers of these builds.
+// renamed returns paths that have the same fingerprint as shown, exist in build number in, and are
+// missing from build number notIn.
 func (c *comparison) renamed(shown *pathState, in, notIn uint64) (found []RenamedPath, err error) {
 	if shown.content == nil {
 		return nil, nil

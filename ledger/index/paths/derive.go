@@ -250,8 +250,8 @@ func (f *deriver) countRecord(seq uint64, project, path rowstore.Identity, next 
 	}
 }
 
-// addWaiting records that a build has a path that its base lacks, so that countKept finds the build if
-// the path is added to the base later.
+// addWaiting records that a build has a path that its base lacks, so that countKeptInWaitingBuilds
+// finds the build if the path is added to the base later.
 func (f *deriver) addWaiting(seq uint64, path rowstore.Identity, base, build uint64) {
 	row := numbered(path, base)
 	if before := f.number(waiting, row); before > 0 {

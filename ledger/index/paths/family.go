@@ -1,5 +1,5 @@
-// Package paths answers questions about path fingerprints, by project and build (spec: Path
-// categories).
+// Package paths indexes path fingerprints and answers queries about them, by project and build
+// (spec: Path categories).
 package paths
 
 import (
@@ -9,7 +9,7 @@ import (
 )
 
 // Dimensions of paths (spec: Path categories). In a key, a path is represented by the
-// rowstore.Identity of its project and its joined route, and a project by that of its name.
+// rowstore.Identity of its project and its joined route, and a project by the Identity of its name.
 // The builds of a project are numbered from 1; number 0 stands for the records without a build.
 const (
 	// pathVersions has one row for each path, with one version for each record and each validation
@@ -31,7 +31,7 @@ const (
 	// pathStates maps a path and the number (8 bytes) of a build to the state of the path after
 	// each of its records in that build.
 	pathStates rowstore.Dimension = 0xb7
-	// projects has one row, a byte 0, with one version for each new project.
+	// projects has a single row, whose key is a zero byte, with one version for each new project.
 	projects rowstore.Dimension = 0xb8
 	// lines maps a project and a build's number (8 bytes) to the build's name, branch, and base.
 	lines rowstore.Dimension = 0xb9
@@ -43,9 +43,8 @@ const (
 	// waitingBefore maps a path and the number (8 bytes) of a build in waiting to the build that was
 	// added to the same row of waiting before it.
 	waitingBefore rowstore.Dimension = 0xbc
-	// contents maps a row to the paths that have some content in a build. The row is the identity
-	// of the project, the hash_version, and the content_fingerprint, followed by the number (8
-	// bytes) of the build.
+	// contents maps the identity of a project, a hash_version, and a content_fingerprint, followed
+	// by the number (8 bytes) of a build, to the paths that have this content in the build.
 	contents rowstore.Dimension = 0xbd
 	// validations has one row for each path and span (8 bytes), with one version for each
 	// validation of the span.
@@ -56,8 +55,7 @@ const (
 	contentValidations rowstore.Dimension = 0xbf
 )
 
-// Family returns the rows and the deriver that answer questions about paths, projects, and
-// builds.
+// Family returns the index family for paths, projects, and builds: its dimensions and its deriver.
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	const numbered = identity + rowstore.SeqBytes

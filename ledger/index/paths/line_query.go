@@ -40,8 +40,8 @@ func validationStatusOf(v *index.View, project, path rowstore.Identity, s *pathS
 }
 
 // lastInLine returns the newest validation in a row that is about a build in the line of s, and its
-// seq. It skips validations of the span except, unless except is nil. It returns a nil validation
-// if there is none.
+// seq. If except is not nil, lastInLine skips the validations of that span. It returns a nil
+// validation if there is none.
 func lastInLine(v *index.View, project rowstore.Identity, d rowstore.Dimension, row []byte, s *pathState, size uint64, except *uint64) (uint64, *validation, error) {
 	for r, err := range v.VersionsNewestFirst(d, row, size) {
 		if err != nil {

@@ -109,9 +109,10 @@ func StatusOf(ctx context.Context, v *index.View, seq uint64) (PathStatus, error
 	return change, err
 }
 
-// List returns the paths of a project, or of one of its builds, sorted by their first record there,
-// newest first. A page may have fewer rows than its limit, or none, because it ends after reading
-// 20 keys for each requested row. List returns ErrNotFound if there is no such project or build.
+// List returns the paths of a project, or of one of its builds, sorted by their first record in the
+// project or build, newest first. A page may have fewer rows than its limit, or none, because it
+// ends after reading 20 keys for each requested row. List returns ErrNotFound if there is no such
+// project or build.
 func List(ctx context.Context, v *index.View, project string, filter Filter, page index.Page) ([]Row, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
@@ -209,7 +210,7 @@ func History(ctx context.Context, v *index.View, project, pathID string, page in
 	})
 }
 
-// pathByID returns the path that has a path_id, or false if none has it.
+// pathByID returns the path with the given path_id. It returns false if there is no such path.
 func pathByID(v *index.View, project, pathID string) (path rowstore.Identity, found bool, err error) {
 	id := rowstore.IdentityOf([]byte(project), []byte(pathID))
 	_, value, found, err := v.NewestVersion(pathHolders, id[:])
@@ -221,8 +222,8 @@ func pathByID(v *index.View, project, pathID string) (path rowstore.Identity, fo
 	return path, true, r.Err("a path_id", value)
 }
 
-// latestAt returns the state of a path after its latest record among the first size events. There
-// must be such a record.
+// latestAt returns the state of a path after its latest record among the first size events. It
+// returns ErrDamaged if there is no such record.
 func latestAt(v *index.View, path rowstore.Identity, size uint64) (*pathState, error) {
 	_, value, found, err := v.NewestVersionBelow(pathVersions, path[:], size)
 	if err != nil {
@@ -239,7 +240,7 @@ func latestAt(v *index.View, path rowstore.Identity, size uint64) (*pathState, e
 }
 
 // stateAt returns the state of a path after its latest record in a build among the first size
-// events. There must be such a record. The caller owns the state.
+// events. It returns ErrDamaged if there is no such record. The caller owns the state.
 func stateAt(v *index.View, path rowstore.Identity, build, size uint64) (*pathState, error) {
 	state, err := findState(v, path, build, size)
 	if err == nil && state == nil {

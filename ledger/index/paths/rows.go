@@ -18,11 +18,11 @@ const (
 	Incomparable Category = "incomparable"
 )
 
-// Categories lists all categories in the order of the numbers that stand for them in rows.
+// Categories lists all categories. Rows store a category as its index in Categories.
 var Categories = [...]Category{New, Modified, Unchanged, Incomparable}
 
-// pathVersion identifies the subject of one record or validation of a path. It is the value of a
-// version in pathVersions.
+// pathVersion describes one record or validation of a path. It is the value of a version in
+// pathVersions.
 type pathVersion struct {
 	latest    uint64 // number of the build of the path's latest record
 	validates bool   // the event is a validation
@@ -56,7 +56,8 @@ type pathState struct {
 	// the record continues: its own build or, for a record without a build, the build of the
 	// record that it was compared with.
 	build, line uint64
-	// span is the seq of the first of the records that have equal content and share validations.
+	// span is the seq of the first record in the span. All records in a span have equal content and
+	// share validations.
 	span         uint64
 	linksChanged bool
 	otherBase    bool   // the record names a base or branch other than its build's
@@ -168,11 +169,11 @@ func decodeProjectState(value []byte) (projectState, error) {
 // buildState is the state of a build after one of its records, or after a late record in its base.
 // It is the value of a version in builds.
 type buildState struct {
-	first      uint64    // seq of its first record
-	categories [4]uint64 // numbers of records, in the order of Categories
+	first      uint64    // seq of the build's first record
+	categories [4]uint64 // number of records in each category, in the order of Categories
 	otherBases uint64    // number of records that name a base or branch other than the build's
 	paths      uint64    // number of distinct paths
-	kept       uint64    // number of paths that the base has too
+	kept       uint64    // number of paths that the base also has
 	// addsPath is true if this version was written by the first record of path in the build.
 	addsPath bool
 	path     rowstore.Identity
@@ -220,7 +221,7 @@ func (s *pathState) validationRows(path rowstore.Identity) (rows []rowstore.Iden
 	return rows
 }
 
-// pathVersion returns the newest version of a path in the fold, or false if it has none.
+// pathVersion returns the newest version that the fold holds for a path, or false if there is none.
 func (f *deriver) pathVersion(path rowstore.Identity) (pathVersion, bool) {
 	_, value, found := f.Rows.NewestVersion(pathVersions, path[:])
 	if !found {
@@ -229,8 +230,8 @@ func (f *deriver) pathVersion(path rowstore.Identity) (pathVersion, bool) {
 	return rowstore.Decode(&f.Rows, value, decodePathVersion), true
 }
 
-// pathState returns the state of a path in a build in the fold, or nil if the build lacks the
-// path.
+// pathState returns the state that the fold holds for a path in the given build, or nil if the
+// build lacks the path.
 func (f *deriver) pathState(path rowstore.Identity, build uint64) *pathState {
 	_, value, found := f.Rows.NewestVersion(pathStates, numbered(path, build))
 	if !found {
@@ -240,7 +241,7 @@ func (f *deriver) pathState(path rowstore.Identity, build uint64) *pathState {
 	return &s
 }
 
-// line returns the line of a build in the fold, or the zero line for build 0.
+// line returns the line that the fold holds for the given build, or the zero line for build 0.
 func (f *deriver) line(project rowstore.Identity, build uint64) line {
 	_, value, found := f.Rows.NewestVersion(lines, numbered(project, build))
 	if !found {
@@ -249,7 +250,7 @@ func (f *deriver) line(project rowstore.Identity, build uint64) line {
 	return rowstore.Decode(&f.Rows, value, decodeLine)
 }
 
-// pathHolder returns the path that has a path_id, and the seq of the path's first record.
+// pathHolder returns the path that has the given path_id, and the seq of the path's first record.
 func (f *deriver) pathHolder(project, id []byte) (first uint64, path rowstore.Identity, held bool) {
 	row := rowstore.IdentityOf(project, id)
 	first, value, held := f.Rows.NewestVersion(pathHolders, row[:])
@@ -265,7 +266,8 @@ func (f *deriver) projectState(project rowstore.Identity) projectState {
 	return rowstore.Decode(&f.Rows, value, decodeProjectState)
 }
 
-// buildState returns the state of a build in the fold, or the zero state for a new build.
+// buildState returns the state that the fold holds for the given build, or the zero state for a new
+// build.
 func (f *deriver) buildState(project rowstore.Identity, number uint64) buildState {
 	_, value, found := f.Rows.NewestVersion(builds, numbered(project, number))
 	if !found {
@@ -274,7 +276,7 @@ func (f *deriver) buildState(project rowstore.Identity, number uint64) buildStat
 	return rowstore.Decode(&f.Rows, value, decodeBuildState)
 }
 
-// number returns the value of a row that holds one number, or 0 if there is no such row.
+// number returns the number that is stored in the given row, or 0 if there is no such row.
 func (f *deriver) number(d rowstore.Dimension, row []byte) uint64 {
 	_, value, found := f.Rows.NewestVersion(d, row)
 	if !found {

@@ -1,4 +1,5 @@
-// Package producers answers questions about the sequence numbers that producers have delivered.
+// Package producers indexes the sequence numbers that producers have delivered, and answers queries
+// about them.
 package producers
 
 import (
@@ -17,15 +18,16 @@ const (
 	// producerRepeats has one row for each producer, with one version for each record that repeats
 	// a number.
 	producerRepeats rowstore.Dimension = 0x9a
-	// producerList has one row, a byte 0, with one version for each new producer.
+	// producerList has a single row, whose key is a zero byte, with one version for each new
+	// producer.
 	producerList rowstore.Dimension = 0x9b
-	// producersMissing has one row, a byte 0. Its value is the number of missing numbers of all
-	// producers together.
+	// producersMissing has a single row, whose key is a zero byte. Its value is the total count of
+	// missing numbers across all producers.
 	producersMissing rowstore.Dimension = 0x9c
 )
 
-// Family returns the rows and the deriver that answer questions about the sequence numbers that
-// producers have delivered.
+// Family returns the index family for the sequence numbers that producers have delivered: its
+// dimensions and its deriver.
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	return index.Family{

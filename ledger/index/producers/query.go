@@ -30,7 +30,7 @@ type Duplicate struct {
 	FirstSeq uint64 // seq of the first record with that number
 }
 
-// List returns the producers in the order of their first records, newest first.
+// List returns the producers, sorted by first record, newest first.
 func List(v *index.View, page index.Page) ([]Producer, []byte, error) {
 	return rowstore.PageNewestFirst(v.Reader, producerList, onlyRow, page, func(r rowstore.Version) (*Producer, error) {
 		p, _, err := readProducer(v, string(r.Value))
@@ -157,7 +157,7 @@ func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates
 	return duplicates, 0, nil
 }
 
-// firstOf returns the seq of the first event that has a value, or 0 if there is none.
+// firstOf returns the seq of the first event that has the given value, or 0 if there is none.
 func firstOf(v *index.View, value records.Value) (uint64, error) {
 	id := rowstore.IdentityOf([]byte(value.Name), []byte(value.Text))
 	for r, err := range v.VersionsOldestFirst(records.Postings, id[:], 0) {

@@ -46,7 +46,7 @@ func (b *bitmap) seek(i byte, clear bool) (byte, bool) {
 // block is one block of a level. At level 0, any and all are equal.
 type block struct {
 	any bitmap // parts with at least one number in the set
-	all bitmap // parts with all numbers in the set
+	all bitmap // parts whose numbers are all in the set
 }
 
 // seek returns the lowest part at or after i that has a number in the set or, if missing is true, a

@@ -23,12 +23,12 @@ const (
 // ErrTooMany means that the query has more than MaxPeriods periods.
 var ErrTooMany = errors.New("too many periods")
 
-// steps holds the lengths of periods from which List chooses, in seconds. With the longest one,
+// steps holds the period lengths, in seconds, from which List chooses. With the longest one,
 // fewPeriods periods cover all years from 0 to 9999.
 var steps = [...]int64{1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 28 * 86400, 364 * 86400,
 	10 * 364 * 86400, 200 * 364 * 86400}
 
-// The earliest and the latest time that a timestamp can state.
+// The earliest and the latest time that a timestamp can express.
 var (
 	earliest = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
 	latest   = time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC)
@@ -37,8 +37,8 @@ var (
 // Periods returns the boundaries of consecutive periods of equal length, and that length in
 // seconds. The n-th period begins at the n-th boundary and ends just before the next one. Each
 // boundary is a whole number of periods away from the start of 1970, in UTC. If such a boundary
-// would be outside the years from 0 to 9999, which timestamps can state, it is replaced by the
-// first or the last time in those years.
+// would be outside the years 0 to 9999, the range of timestamps, it is replaced by the first or the
+// last time in those years.
 func Periods(v *index.View, q Query) (times []time.Time, step int64, err error) {
 	since, until, err := q.ends(v)
 	if err != nil {

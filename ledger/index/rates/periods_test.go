@@ -12,7 +12,7 @@ import (
 )
 
 // If the query has no step, Periods divides any time range into at most 60 periods. Every boundary is
-// a time that a timestamp can state.
+// a time that a timestamp can express.
 func TestPeriodsOfAnyRange(t *testing.T) {
 	at := func(text string) *time.Time {
 		parsed, err := time.Parse(time.RFC3339Nano, text)
@@ -22,7 +22,7 @@ func TestPeriodsOfAnyRange(t *testing.T) {
 	first, last := "0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"
 	for _, c := range []struct {
 		since, until string
-		step, want   int64 // want 0 means any step
+		step, want   int64 // a want of 0 accepts any step
 	}{
 		{"2026-01-01T00:00:00Z", "2026-01-01T00:00:59Z", 0, 1},
 		{"2026-01-01T00:00:00.5Z", "2026-01-01T00:00:59.6Z", 0, 5},

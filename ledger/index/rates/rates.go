@@ -30,7 +30,7 @@ func seriesOf(name string) rowstore.Identity {
 	return rowstore.IdentityOf([]byte("rate"), []byte(name))
 }
 
-// Family returns the rows and the deriver that answer questions about rates.
+// Family returns the index family for rates: its dimension and its deriver.
 func Family() index.Family {
 	return index.Family{
 		Rows: map[rowstore.Dimension]int{tallies: len(rowstore.Identity{})},

@@ -12,7 +12,7 @@ import (
 	"colophon/storage"
 )
 
-// texts returns pointers to the fields that answers need, other than Seq, Time, and HasPayload, in
+// texts returns pointers to the fields that queries need, apart from Seq, Time, and HasPayload, in
 // the order in which they are encoded.
 func (r *IPCRecord) texts() [15]*[]byte {
 	return [...]*[]byte{&r.InputHash, &r.SeedlessInputHash, &r.SystemPromptHash, &r.OutputHash, &r.IPCID, &r.Model, &r.Temperature, &r.MaxTokens, &r.Seed,
@@ -27,8 +27,8 @@ const (
 	plainText
 )
 
-// appendEncoded appends what answers about runs need of the record, except its seq. size is the
-// length of the record's entry in bytes.
+// appendEncoded appends the fields of the record that queries about runs need, except its seq. size
+// is the length of the record's entry in bytes.
 func (r *IPCRecord) appendEncoded(dst []byte, size int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(size))
 	dst = binary.AppendVarint(dst, r.Time.Unix())
@@ -43,7 +43,7 @@ func (r *IPCRecord) appendEncoded(dst []byte, size int) []byte {
 	return dst
 }
 
-// appendEncoded appends what lists need in addition to the fields of r.
+// appendEncoded appends the fields that lists need in addition to those of r.
 func (listed *Record) appendEncoded(dst []byte, r *IPCRecord) []byte {
 	dst = append(dst, listed.EventHash[:]...)
 	var occurred, hashes []byte
@@ -97,7 +97,7 @@ func (r *IPCRecord) usualHashes() []byte {
 	return append(object, '}')
 }
 
-// encodedRecord is the rest of an encoded record, which has not been decoded yet.
+// encodedRecord is the part of an encoded record that has not been decoded yet.
 type encodedRecord []byte
 
 func (k *encodedRecord) number() int {
@@ -106,8 +106,8 @@ func (k *encodedRecord) number() int {
 	return int(n)
 }
 
-// text decodes the next text and appends it to all, the memory that the texts of a record share. It
-// returns the extended slice as after.
+// text decodes the next text. It appends the text to all, the buffer that the texts of a record
+// share, and returns the extended buffer as after.
 func (k *encodedRecord) text(all []byte) (text, after []byte) {
 	n, from := k.number(), len(all)
 	switch n {

@@ -29,7 +29,7 @@ type Deriver struct {
 type Grouper interface {
 	// Begin is called before any posting of the record is written.
 	Begin(ctx context.Context, e *index.Event) error
-	// Group writes the version of one group that results from the record.
+	// Group writes the version that one group has once the record is added.
 	Group(e *index.Event, p Posting)
 }
 
@@ -154,7 +154,7 @@ func WritePosting(f *index.Fold, id rowstore.Identity, seq uint64) {
 	f.Rows.PutSeparately(Postings, id[:], seq, []byte{IsRecord})
 }
 
-// noted folds a note. It writes postings for the values by which lists find the note.
+// noted folds a note. It writes a posting for each value by which lists can find the note.
 func (f *Deriver) noted(e *event.Event) {
 	WritePosting(f.Fold, rowstore.IdentityOf([]byte(kindName), []byte(e.Kind)), e.Seq)
 	if topic := e.Detail.Member(Topic); topic.Kind() == pyjson.String {

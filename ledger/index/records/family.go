@@ -12,22 +12,23 @@ import (
 
 // Dimensions of records.
 const (
-	// A key of occurrences consists of the number of a kind, or 0 for all kinds, the time at which
-	// a record occurred, and the record's seq. The time and the seq are inverted.
+	// A key of occurrences consists of the number of the record's kind (or 0 for all kinds), the
+	// time at which the record occurred, and the record's seq. The time and the seq are inverted,
+	// so that the latest records come first.
 	occurrences rowstore.Dimension = 0x21
 	// Postings has one row for each identity of a name and a value, with one version for each event
 	// that has that value.
 	Postings rowstore.Dimension = 0x80
-	// recordStates maps a record's seq (8 bytes) to its state, with one version for each
-	// change of state.
+	// recordStates maps a record's seq (8 bytes) to its state, with one version for each state
+	// change.
 	recordStates rowstore.Dimension = 0x90
-	// occurredUntil has one row, a byte 0. Its value is a time that is later than all
-	// occurrences so far.
+	// occurredUntil has a single row, whose key is a zero byte. Its value is a time that is later
+	// than all occurrences so far.
 	occurredUntil rowstore.Dimension = 0x91
 )
 
-// Family returns the rows and the deriver that answer questions about records: by their values,
-// by the time of their occurrence, and by their state.
+// Family returns the index family for looking up records by value, time of occurrence, and state:
+// its dimensions, counters, and deriver.
 func Family() index.Family {
 	var series []counters.Series
 	for _, state := range record.States {

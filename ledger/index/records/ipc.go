@@ -22,7 +22,7 @@ type IPCRecord struct {
 	schema []byte
 }
 
-// ipcRecordOf returns the IPC record of an event. It aliases the event's memory.
+// ipcRecordOf returns the IPC record of an event. The record aliases the event's memory.
 func ipcRecordOf(e *event.Event, decoded event.IPC) IPCRecord {
 	return IPCRecord{e.Seq, e.Time, e.RunID(), decoded, e.Detail.Member("payload_schema").Text()}
 }

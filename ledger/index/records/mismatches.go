@@ -10,22 +10,22 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// mismatchName is the name of the values that say which checked fields of a record have a mismatch.
-// The values equal the labels of the mismatch metric, so that the records behind the metric can be
+// mismatchName is the name of the values that identify the mismatched fields of a record. The
+// values equal the labels of the mismatch metric, so that the records behind the metric can be
 // looked up. mismatched is the flag of a record with at least one mismatch (spec: Checks).
 const (
 	mismatchName = "mismatch"
 	mismatched   = "mismatch"
 )
 
-// IsCheckedField reports whether a text can be a value under mismatchName, and thus a value of the
-// metric's label field.
+// IsCheckedField reports whether name can occur as a value under mismatchName, and thus as a value
+// of the "field" label of the mismatch metric.
 func IsCheckedField(name string) bool {
 	return name == counters.OtherLabel || counters.FieldLabel([]byte(name)) == name
 }
 
-// inconsistentName is the name of the values that say which rules the verdict of a run-DAG breaks.
-// inconsistent is the flag of such a run-DAG (spec: Verdicts).
+// inconsistentName is the name of the values that identify the rules that a run-DAG's verdict
+// breaks. inconsistent is the flag of such a run-DAG (spec: Verdicts).
 const (
 	inconsistentName = "inconsistent"
 	inconsistent     = "inconsistent"

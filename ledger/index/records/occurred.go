@@ -20,15 +20,15 @@ func kindNumber(kind record.Kind) byte {
 	return byte(1 + slices.Index(record.Kinds[:], kind))
 }
 
-// occurrenceKey returns the key of a record that occurred at a time. Later times come first.
-// Among records with the same time, the newest comes first.
+// occurrenceKey appends the key of a record that occurred at the given time. Later times come
+// first. Among records with the same time, the newest comes first.
 func occurrenceKey(k rowstore.Keyspace, dst []byte, kind byte, at time.Time, seq uint64) []byte {
 	var scratch [index.TimeBytes + rowstore.SeqBytes]byte
 	return appendInverted(append(k.Prefix(dst, occurrences), kind), rowstore.AppendSeq(index.AppendTime(scratch[:0], at), seq))
 }
 
-// occurrencesEnd returns the key just after the keys of all records that occurred at or after
-// a time.
+// occurrencesEnd returns the key just after the keys of all records that occurred at or after the
+// given time.
 func occurrencesEnd(k rowstore.Keyspace, kind byte, at time.Time) []byte {
 	return append(occurrenceKey(k, nil, kind, at, 0), 0)
 }

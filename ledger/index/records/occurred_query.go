@@ -11,8 +11,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// ListByOccurrence returns records in the order of the times at which they occurred, latest first.
-// It leaves out records without a timestamp. A page may have fewer rows than its limit, or none,
+// ListByOccurrence returns records, sorted by the time at which they occurred, latest first. It
+// leaves out records without a timestamp. A page may have fewer rows than its limit, or none,
 // because the records that the filter rejects also count toward the page's budget.
 func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
 	lower, upper, err := occurrenceBounds(v, &q, p)

@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Posting is one value by which an event is found.
+// Posting is one value by which an event can be found.
 type Posting struct {
 	ID rowstore.Identity
 	// Family is the identity of the value's name if runs are grouped by that name (spec: Runs), and
@@ -70,8 +70,8 @@ func postingOf(name string, value []byte) Posting {
 
 // Flags in the first byte of a version in Postings. Only versions of groups have more bytes.
 const (
-	// IsRecord means that the record itself wrote the version. If it is not set, a change of
-	// state wrote the version, and lists of records leave it out.
+	// IsRecord means that the record itself wrote the version. If it is not set, a state change
+	// wrote the version, and lists of records leave it out.
 	IsRecord = 1 << iota
 	// IsRun means that the record is an IPC run.
 	IsRun
@@ -96,7 +96,7 @@ func (v *ValueCollector) collect(identities *PostingCache, e *event.Event) {
 		v.Add(LabelPrefix+string(name.Text()), value.Text())
 	}
 	for name, value := range e.Detail.Member("hashes").Members() {
-		if string(name.Text()) != seedlessHash { // such records are found under Input instead
+		if string(name.Text()) != seedlessHash { // records with this hash are found under Input instead
 			v.Add(string(name.Text()), value.Text())
 		}
 	}
@@ -131,7 +131,7 @@ func (v *ValueCollector) PostingOf(family rowstore.Identity) Posting {
 	return Posting{}
 }
 
-// GroupPostings yields the distinct values that form groups.
+// GroupPostings yields the distinct postings of the values by which runs are grouped.
 func (v *ValueCollector) GroupPostings() iter.Seq[Posting] {
 	return func(yield func(Posting) bool) {
 		for i, p := range v.list {

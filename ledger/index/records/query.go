@@ -66,9 +66,9 @@ type Record struct {
 	Body           []byte   // body of the event; nil unless Filter.Bodies is set
 }
 
-// List returns records in the order of their seqs, newest first. A page may have fewer rows than
-// its limit, or none, if few events match the filter, because the page ends when its budget is
-// spent. next is nil only at the end.
+// List returns records in descending order of their seqs. A page may have fewer rows than its
+// limit, or none, if few events match the filter, because the page ends when its budget is spent.
+// next is nil only at the end.
 func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
 	from, below, err := v.SeqsIn(q.TimeRange)
 	if err != nil {
@@ -137,7 +137,7 @@ func ListExceeds(v *index.View, q Filter, most int) (more bool, err error) {
 	return false, nil
 }
 
-// SeqsOfKind yields the seqs of the records of a kind, newest first.
+// SeqsOfKind yields the seqs of the records of the given kind, newest first.
 func SeqsOfKind(v *index.View, kind record.Kind) iter.Seq2[uint64, error] {
 	id := rowstore.IdentityOf([]byte(kindName), []byte(kind))
 	return rowstore.VersionSeqs(v.VersionsNewestFirst(Postings, id[:], v.Size()))

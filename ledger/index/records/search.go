@@ -7,8 +7,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// search finds the events that have all of several values, newest first, without reading the
-// events between them. It also finds versions that changes of state wrote. It is not safe for
+// search finds the events that have all of several values, newest first, without reading the events
+// between them. It also finds versions that were written by state changes. It is not safe for
 // concurrent use, and must be closed.
 type search struct {
 	postings []*rowstore.VersionSeeker

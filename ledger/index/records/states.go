@@ -11,12 +11,13 @@ import (
 	"colophon/ledger/record"
 )
 
-// stateName is the name of the values that are states other than live. The version of such a
-// posting is the seq of the record, and it remains when the state changes again.
+// stateName is the name of the postings for records whose state has changed to one other than live.
+// The version of such a posting is the record's seq. The posting remains when the state changes
+// again.
 const stateName = "state"
 
-// stateOf returns the state of an IPC record or run-DAG in the fold. A record is live until an
-// event changes its state (spec: States; Path validation; Sources; Redactions).
+// stateOf returns the state that the fold holds for an IPC record or run-DAG. A record is live
+// until an event changes its state (spec: States; Path validation; Sources; Redactions).
 func (f *Deriver) stateOf(seq uint64) string {
 	var row [8]byte
 	_, value, found := f.Rows.NewestVersion(recordStates, rowstore.AppendSeq(row[:0], seq))
@@ -33,9 +34,9 @@ func State(v *index.View, seq uint64) (string, error) {
 	return stateText(value, found), err
 }
 
-// anyStateChanged reports whether the state of any record has changed. In most ledgers, none has
-// changed. Without this check, looking up an absent row would cost as much as everything else for a
-// listed record.
+// anyStateChanged reports whether the state of any record has changed. In most ledgers, none has.
+// Without this check, looking up an absent row would cost as much as all other work on a listed
+// record.
 func anyStateChanged(v *index.View) (bool, error) {
 	state := index.ViewState[viewState](v)
 	if state.statesChanged == nil {
@@ -55,8 +56,8 @@ func stateText(value []byte, found bool) string {
 	return counters.Label(value, record.States[:])
 }
 
-// stateChanged folds a change of state. It ignores a target that has no state, and a state
-// that this build does not know.
+// stateChanged folds a state change. It ignores a target that has no state, and a state that this
+// build does not know.
 func (f *Deriver) stateChanged(ctx context.Context, e *event.Event) error {
 	change := e.StateChange()
 	to := counters.Label(change.State, record.States[:])
@@ -91,7 +92,7 @@ func (f *Deriver) target(ctx context.Context, seq, named uint64) (*event.Event, 
 	if err != nil {
 		return nil, fmt.Errorf("reading event %d: %w", named, err)
 	}
-	var decoder event.Decoder // the fold's decoder is in use for the change
+	var decoder event.Decoder // the fold's own decoder still holds the state change
 	target, err := decoder.Decode(entry)
 	if err != nil {
 		return nil, fmt.Errorf("reading event %d: %w", named, err)

@@ -11,8 +11,8 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Batch collects the writes of one batch, and sorts them before it passes them to the engine.
-// The engine would compare whole keys; Batch orders most keys by one comparison of integers.
+// Batch collects writes and sorts them by key before it passes them to the engine. The engine would
+// compare whole keys; Batch orders most keys by one comparison of integers.
 type Batch struct {
 	list  []write
 	spare []write // scratch for sort
@@ -22,8 +22,9 @@ type Batch struct {
 }
 
 type write struct {
-	// order holds eight bytes of the key as a number: at first, the bytes after the keyspace. While
-	// sort compares keys that are equal so far, it holds the bytes after the equal ones.
+	// order holds eight bytes of the key as a number. Initially, these are the bytes after the
+	// keyspace. While sort compares keys with a common prefix, they are the bytes after that
+	// prefix.
 	order      uint64
 	at         uint32 // offset of the key; the value follows it
 	key, value uint32 // lengths in bytes
@@ -38,7 +39,7 @@ const (
 	singleDeleteKey           // removes a key that was set exactly once since it was last removed
 )
 
-// writeBytes is the number of bytes of memory that a write needs besides its key and value,
+// writeBytes is the number of bytes of memory that a write needs in addition to its key and value,
 // including scratch memory.
 const writeBytes = 2 * int(unsafe.Sizeof(write{}))
 
@@ -55,7 +56,7 @@ func (w *Batch) add(kind writeKind, key, value []byte) {
 
 const orderBytes = 8
 
-// orderOf returns the eight bytes of a key that start at the offset place, padded with zeros, as a
+// orderOf returns the eight bytes of a key that start at offset place, padded with zeros, as a
 // number.
 func orderOf(key []byte, place int) uint64 {
 	var order [orderBytes]byte
@@ -73,8 +74,8 @@ func withRoom[T any](s []T, more int) []T {
 	return append(make([]T, 0, max(2*cap(s), len(s)+more)), s...)
 }
 
-// reset empties the batch. If the batch has more than three times the typical amount of memory, in
-// bytes, reset frees it.
+// reset empties the batch. It frees the batch's memory if that exceeds three times typical, which
+// is in bytes.
 func (w *Batch) reset(typical int) {
 	if cap(w.bytes)+cap(w.list)*writeBytes > 3*typical {
 		*w = Batch{engine: w.engine}
@@ -97,8 +98,8 @@ func (w *Batch) sort() {
 	w.sortFrom(len(Keyspace{}), w.list, w.spare)
 }
 
-// sortFrom sorts writes whose keys are equal up to the offset place. The order of each write must
-// hold the bytes from that offset on.
+// sortFrom sorts writes whose keys are equal up to offset place. The order of each write must hold
+// the bytes from that offset on.
 func (w *Batch) sortFrom(place int, list, spare []write) {
 	sortByOrder(list, spare)
 	for from := 0; from < len(list); {
@@ -113,8 +114,8 @@ func (w *Batch) sortFrom(place int, list, spare []write) {
 	}
 }
 
-// sortEqual sorts writes that have the same order, so that their keys are equal up to the offset
-// place or to their end.
+// sortEqual sorts writes that have the same order, so that their keys are equal up to offset place
+// or to their end.
 func (w *Batch) sortEqual(place int, list, spare []write) {
 	if len(list) <= fewWrites || place >= longKey {
 		slices.SortFunc(list, func(a, b write) int {

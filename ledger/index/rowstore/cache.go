@@ -107,8 +107,7 @@ const (
 	slackBytes   = 8
 )
 
-// reset empties the generation. For reuse, it keeps as much memory as the given number of bytes
-// needs.
+// reset empties the generation. It keeps enough memory to hold the given number of bytes again.
 func (g *generation) reset(bytes int) {
 	heads := 1 << bits.Len(uint(bytes/typicalBytes))
 	if len(g.heads) != heads {

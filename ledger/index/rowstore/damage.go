@@ -64,7 +64,7 @@ func (s *Store) Rebuilds() int {
 	return s.usage.rebuilds
 }
 
-// AddRunningFollowers changes the number of running followers by 1 or -1.
+// AddRunningFollowers adds running, which is 1 or -1, to the number of running followers.
 func (s *Store) AddRunningFollowers(running int) {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()

@@ -39,8 +39,8 @@ const oneLevelBytes = 512 << 20
 // lastLevel is the engine's last level, which holds most of an index.
 const lastLevel = 6
 
-// engineOptions returns options for small keys that arrive in random order and are usually
-// read one at a time. The engine calls found at most once, when it finds damage.
+// engineOptions returns options for small keys that arrive in random order and are usually read one
+// at a time. The engine calls onDamage at most once, when it finds damage.
 func (c *Config) engineOptions(onDamage func(damage error)) *engine.Options {
 	o := &engine.Options{
 		FS:       frames.CheckedFS{FS: c.Files},

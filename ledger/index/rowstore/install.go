@@ -16,9 +16,9 @@ import (
 // incomingDir is the subfolder of the index for tables that have not been installed yet.
 const incomingDir = "incoming"
 
-// Installer replaces all rows of a name. It collects the new rows in tables that the engine does
-// not know about, and then adds all tables to the engine at once. Until then, the store does not
-// change. An Installer is not safe for concurrent use, and must be closed.
+// Installer replaces all rows of a named keyspace. It collects the new rows in tables that the
+// engine does not know about, and then adds all tables to the engine at once. Until then, the store
+// does not change. An Installer is not safe for concurrent use, and must be closed.
 type Installer struct {
 	store   *Store
 	name    string
@@ -31,8 +31,8 @@ type Installer struct {
 	key     []byte          // scratch
 }
 
-// NewInstaller returns an Installer that replaces the rows of a name. The store must be acquired.
-// The call must not overlap with other calls that assign keyspaces.
+// NewInstaller returns an Installer that replaces the rows of the named keyspace. The store must be
+// acquired. The call must not overlap with other calls that assign keyspaces.
 func (s *Store) NewInstaller(name string) (*Installer, error) {
 	keys, err := s.nextKeyspace()
 	if err != nil {
@@ -111,8 +111,8 @@ func (i *Installer) endTable() error {
 	return nil
 }
 
-// Commit replaces the rows of the name with the added ones, atomically and durably. The store must
-// be acquired. The call must not overlap with other calls that assign keyspaces.
+// Commit replaces the rows of the keyspace with the added ones, atomically and durably. The store
+// must be acquired. The call must not overlap with other calls that assign keyspaces.
 func (i *Installer) Commit(ctx context.Context) error {
 	old, found, err := get(i.store.engine, numberKey(i.name))
 	if err != nil {

@@ -19,7 +19,8 @@ func iterate(from engine.Reader, lower, upper []byte) (*Iterator, error) {
 	return &Iterator{it}, nil
 }
 
-// First moves to the first key. Like every move, it reports whether there is such a key.
+// First moves to the first key. Like every method that moves the iterator, it reports whether there
+// is such a key.
 func (it *Iterator) First() bool { return it.engine.First() }
 
 // Last moves to the last key.
@@ -78,7 +79,7 @@ func (it *Iterator) Versions() iter.Seq2[Version, error] {
 	}
 }
 
-// Error returns the error of the last move.
+// Error returns the error from the last move.
 func (it *Iterator) Error() error { return wrapRead(it.engine.Error()) }
 
 func (it *Iterator) Close() error { return wrapRead(it.engine.Close()) }

@@ -77,8 +77,8 @@ func DecodeSeq(value []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// Identity represents a list of texts of any length in keys. It is half of a SHA-256, so collisions
-// are not expected.
+// Identity represents a list of texts, of any length, in a key. It is half of a SHA-256 hash, so
+// collisions are not expected.
 type Identity [16]byte
 
 // IdentityOf returns the identity of a list of texts.
@@ -103,7 +103,7 @@ func (s *Schema) split(key []byte) int {
 }
 
 // comparer returns a comparer that orders keys by their bytes. It tells the engine where the
-// version begins, so that the engine's filters can answer whether a row has any version.
+// version begins, so that the engine's filters can tell whether a row has any version.
 func (s *Schema) comparer() *engine.Comparer {
 	c := *engine.DefaultComparer
 	c.Name = "colophon.index.1"
@@ -114,8 +114,8 @@ func (s *Schema) comparer() *engine.Comparer {
 	return &c
 }
 
-// UpperBound returns a key that sorts after every key that begins with prefix and has at most more
-// bytes after it.
+// UpperBound returns a key that sorts after every key that begins with prefix. more is the maximum
+// number of bytes that such keys have after the prefix.
 func UpperBound(prefix []byte, more int) []byte {
 	return append(append(prefix[:len(prefix):len(prefix)], bytes.Repeat([]byte{0xff}, more)...), 0)
 }

@@ -17,11 +17,11 @@ type Row struct{ Key, Value []byte }
 func (r Row) append(dst []byte) []byte { return appendValue(appendValue(dst, r.Key), r.Value) }
 
 // EncodePart encodes rows of the reader's keyspace in the order of their keys. It starts with the
-// row that follows the key after, or with the first row if after is nil. The part ends with the
-// first row that makes it at least as long as the given number of bytes. The same rows therefore
-// always have the same parts. last is the key of the last row. more reports whether rows follow.
-// The reader's size has no effect. EncodePart returns ErrPosition if after cannot be the key of a
-// row.
+// first row whose key is greater than after, or with the first row of all if after is nil. The part
+// ends with the first row that makes it at least as long as the given number of bytes. The same
+// rows therefore always have the same parts. last is the key of the last row. more reports whether
+// rows follow. The reader's size has no effect. EncodePart returns ErrPosition if after cannot be
+// the key of a row.
 func (r *Reader) EncodePart(after []byte, bytes int) (rows, last []byte, more bool, err error) {
 	if after != nil && (len(after) == 0 || r.schema.checkKey(after) != nil) { // the engine must not see such a key
 		return nil, nil, false, ErrPosition
@@ -67,8 +67,8 @@ func DecodePart(part []byte) iter.Seq2[Row, error] {
 	}
 }
 
-// cut removes a length, and as many bytes as the length says, from the beginning of text. It sets
-// taken to these bytes. It returns false if text is too short.
+// cut removes a byte string with a length prefix from the beginning of text, and sets taken to the
+// string. It returns false if text is too short.
 func cut(text, taken *[]byte) bool {
 	length, size := binary.Uvarint(*text)
 	if size <= 0 || length > uint64(len(*text)-size) {

@@ -10,9 +10,9 @@ import (
 // Limits holds the maximum sizes of a batch and of the row cache, in bytes.
 type Limits struct{ Batch, RowCache int }
 
-// Writer reads and writes rows for a fold. It collects a batch, and caches the newest version
-// runs of recently used rows. So a counter is neither read for every event nor written more
-// than once per batch. It belongs to the follower's goroutine.
+// Writer reads and writes rows for a fold. It collects a batch, and caches the newest version runs
+// of recently used rows, so that a counter is neither read for every event nor written more than
+// once per batch. Only the follower's goroutine may use it.
 //
 // Errors are sticky: after the first error, reads find nothing and writes do nothing until
 // EndBatch, which returns that error.
@@ -132,8 +132,8 @@ func (r *Writer) name(d Dimension, row []byte) []byte {
 	return r.key
 }
 
-// load returns the place of a row in the cache, and reads the row if it is not cached. After
-// an error the row has no versions.
+// load returns the place of a row in the cache, and reads the row if it is not cached. If reading
+// fails, the row appears to have no versions.
 func (r *Writer) load(name []byte) place {
 	if at := r.cache.find(name); at != 0 {
 		return at

@@ -65,8 +65,7 @@ func (r *Reader) eachNewest(it *engine.Iterator, below uint64, yield func(NamedR
 // iteration.
 type KeyValue struct{ Key, Value []byte }
 
-// Scan yields the keys without a version from one key up to, but not including, another. The keys
-// are in order.
+// Scan yields, in order, the keys without a version that are at least from and less than below.
 func (r *Reader) Scan(from, below []byte) iter.Seq2[KeyValue, error] {
 	return func(yield func(KeyValue, error) bool) {
 		it, err := r.Iterate(from, below)

@@ -170,7 +170,7 @@ func (s *Store) Owns(r *Writer) bool { return r.engine != nil && r.engine == s.e
 // NewWriter returns a Writer for the rows of a keyspace. The store must be acquired.
 func (s *Store) NewWriter(keys Keyspace) Writer { return Writer{engine: s.engine, Keys: keys} }
 
-// NewReader returns a reader of a keyspace as it is now. The store must stay acquired until
+// NewReader returns a Reader that sees a keyspace as it is now. The store must stay acquired until
 // the reader is closed.
 func (s *Store) NewReader(keys Keyspace) *Reader {
 	return &Reader{Keys: keys, snapshot: s.engine.NewSnapshot(), schema: s.config.Schema}
@@ -188,8 +188,8 @@ func (s *Store) WaitForRebuild() { s.rebuilding.Wait() }
 // Flush makes all written batches durable.
 func (s *Store) Flush() error { return s.engine.Flush() }
 
-// KeyspaceOf returns the keyspace of a name. It assigns one to a new name. The store must be
-// acquired. Calls for one store must not overlap.
+// KeyspaceOf returns the keyspace of the given name. If the name is new, KeyspaceOf assigns it a
+// keyspace. The store must be acquired. Calls for one store must not overlap.
 func (s *Store) KeyspaceOf(name string) (Keyspace, error) {
 	value, found, err := get(s.engine, numberKey(name))
 	if err != nil {

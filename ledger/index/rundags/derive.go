@@ -141,7 +141,8 @@ func (f *deriver) changeQuestion(ctx context.Context, seq uint64, question rowst
 	return nil
 }
 
-// changeCached updates the number of live run-DAGs with a cache key, and the latest of them.
+// changeCached updates the count of live run-DAGs that have the cache key of dag, and the latest of
+// them.
 func (f *deriver) changeCached(seq, target uint64, dag *event.DAG, live bool) error {
 	row, served := cacheRowOf(dag)
 	if !served {
@@ -158,8 +159,8 @@ func (f *deriver) changeCached(seq, target uint64, dag *event.DAG, live bool) er
 	return err
 }
 
-// changeLive adds a run-DAG to the live ones that share a row, or removes it from them. It
-// returns the latest of them, or 0 if there is none. All earlier events must be stored.
+// changeLive adds a run-DAG to, or removes it from, the live run-DAGs that share a row. It returns
+// the latest of these, or 0 if there are none. All earlier events must be stored.
 func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
 	if live {
 		f.Rows.Set(liveDAGKey(f.Rows.Keys, d, shared, target), nil)
@@ -173,7 +174,7 @@ func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target
 }
 
 // liveBefore returns the seq of the last live run-DAG before the event at seq, or 0 if there is
-// none. It considers only run-DAGs that have the value shared in dimension d. It does not see
+// none. It considers only the run-DAGs whose keys in dimension d begin with shared. It does not see
 // changes made by the current batch.
 func (f *deriver) liveBefore(d rowstore.Dimension, shared []byte, seq uint64) (uint64, error) {
 	prefix := append(f.Rows.Keys.Prefix(nil, d), shared...)
@@ -186,8 +187,8 @@ func (f *deriver) liveAfter(d rowstore.Dimension, shared []byte, seq uint64) (ui
 	return f.findLive(prefix, liveDAGKey(f.Rows.Keys, d, shared, seq), (*rowstore.Iterator).Last)
 }
 
-// findLive returns the seq of the run-DAG whose key move finds in a range of keys, or 0 if the
-// range is empty.
+// findLive uses move to position an iterator over the given range of keys. It returns the seq of
+// the run-DAG at that position, or 0 if the range is empty.
 func (f *deriver) findLive(lower, upper []byte, move func(*rowstore.Iterator) bool) (seq uint64, err error) {
 	it, err := f.Rows.Iterate(lower, upper)
 	if err != nil {

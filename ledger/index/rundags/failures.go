@@ -18,7 +18,8 @@ var (
 	runShapes     = [...]string{noStage, "quote", "pointer", "reject", "unrecognised", counters.OtherLabel}
 )
 
-// outcome is a row of failureCounts: positions of a failure_stage, an audit_mode, and a shape.
+// outcome is a row of failureCounts: the positions of a failure_stage, an audit_mode, and a shape
+// in the lists above.
 type outcome [3]byte
 
 func outcomeOf(dag *event.DAG) outcome {
@@ -47,7 +48,7 @@ func decodeOutcome(row []byte) (outcome, error) {
 	return outcome(row), nil
 }
 
-// countRun counts a run-DAG by its outcome. Changes of its state do not affect the count.
+// countRun counts a run-DAG by its outcome. Later changes to its state do not affect the count.
 func (f *deriver) countRun(seq uint64, dag *event.DAG) {
 	o := outcomeOf(dag)
 	f.Counters.Add(counters.SeriesOf(counters.FailuresTotal, failureStages[o[0]], auditModes[o[1]]), 1)

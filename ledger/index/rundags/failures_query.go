@@ -93,7 +93,8 @@ func countBelow(v *index.View, o outcome, below uint64) (uint64, error) {
 	return rowstore.DecodeNumber(value)
 }
 
-// subtractWithdrawn subtracts from counts the run-DAGs that are not live.
+// subtractWithdrawn subtracts from counts the run-DAGs whose seq is at least from and less than
+// below and that are not live.
 func subtractWithdrawn(ctx context.Context, v *index.View, counts map[outcome]uint64, from, below uint64) error {
 	for r, err := range v.NewestInRange(withdrawnRuns, rowstore.AppendSeq(nil, from), rowstore.AppendSeq(nil, below-1), v.Size()) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
@@ -125,7 +126,7 @@ func sortedFailures(counts map[outcome]uint64) []FailureCount {
 	return list
 }
 
-// textAt returns the text at a position of one of the lists of values, or "" for null.
+// textAt returns the text at position n of list, or "" for position 0, which represents null.
 func textAt(list []string, n byte) string {
 	if n == 0 {
 		return ""

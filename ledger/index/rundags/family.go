@@ -1,5 +1,5 @@
-// Package rundags answers questions about run-DAGs: by question, by cache key, in groups, and by
-// failure.
+// Package rundags indexes run-DAGs and answers queries about them: by question, by cache key, in
+// groups, and by failure.
 package rundags
 
 import (
@@ -22,10 +22,10 @@ const (
 
 	// questionRuns maps the identity of a question_hash to its latest live run-DAG.
 	questionRuns rowstore.Dimension = 0xa8
-	// cachedRuns maps the identity of a cache_key and the identity of dimensions to the number of
-	// live run-DAGs and the latest of them.
+	// cachedRuns maps the identity of a cache_key, followed by the identity of a set of dimensions,
+	// to the number of live run-DAGs that have both, and the latest of them.
 	cachedRuns rowstore.Dimension = 0xa9
-	// failureCounts maps the numbers of a failure_stage, an audit_mode, and a shape (1 byte each)
+	// failureCounts maps the positions of a failure_stage, an audit_mode, and a shape (1 byte each)
 	// to the number of run-DAGs with this outcome so far.
 	failureCounts rowstore.Dimension = 0xaa
 	// withdrawnRuns maps the seq (8 bytes) of a run-DAG whose state has changed to whether it is
@@ -43,8 +43,7 @@ const (
 	groupAnswers rowstore.Dimension = 0xae
 )
 
-// Family returns the rows and the deriver that answer questions about run-DAGs: by question, by
-// cache key, in groups, and by failure.
+// Family returns the index family for run-DAGs: its dimensions, counters, and deriver.
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	var failures []counters.Series

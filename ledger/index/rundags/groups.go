@@ -28,7 +28,7 @@ type group struct {
 	seq       uint64 // seq of the event that wrote the version
 	live, all tally
 	// answer is the answer of the group's only run-DAG. It is zero if the group has several
-	// run-DAGs of any state, or if its only run-DAG has no answer.
+	// run-DAGs, in any state, or if its only run-DAG has no answer.
 	answer rowstore.Identity
 	// verdicts counts the run-DAGs by outcome, sorted by outcome.
 	verdicts []verdict
@@ -113,9 +113,9 @@ func decodeGroup(value []byte) (group, error) {
 	return g, r.Err("a group of run-DAGs", value)
 }
 
-// recent returns the last live run-DAG if the group is in recentGroups, and 0 if it is not.
-// Groups of one run-DAG are not in recentGroups, because groupLists already has them in that
-// order.
+// recent returns the seq of the last live run-DAG if the group belongs in recentGroups, or 0 if it
+// does not. Groups with only one run-DAG are not in recentGroups, because groupLists already has
+// them in that order.
 func (g *group) recent() uint64 {
 	if g.all.runs < 2 {
 		return 0
@@ -160,7 +160,7 @@ func groupsOf(dag *event.DAG) (keys []groupKey) {
 	return keys
 }
 
-// group returns the newest version of a group, or zero if it has no run-DAGs.
+// group returns the newest version of a group, or the zero group if it has no run-DAGs.
 func (f *deriver) group(id rowstore.Identity) group {
 	seq, value, found := f.Rows.NewestVersion(groupVersions, id[:])
 	if !found {
@@ -275,8 +275,8 @@ func (f *deriver) changeGroup(seq uint64, k groupKey, m *member, live bool) (lat
 	return g.live.last, nil
 }
 
-// changeLiveOf adds a run-DAG to the live ones of a group with several run-DAGs, or removes it
-// from them.
+// changeLiveOf adds a run-DAG to, or removes it from, the live run-DAGs of a group that has several
+// run-DAGs.
 func (f *deriver) changeLiveOf(seq uint64, id rowstore.Identity, t *tally, m *member, live bool) (err error) {
 	key := liveDAGKey(f.Rows.Keys, liveOfGroup, id[:], m.seq)
 	same := f.answer(id, m.answer)

@@ -51,8 +51,8 @@ func newGroupWalk(v *index.View, q GroupQuery, p index.Page) (*groupWalk, error)
 	return &groupWalk{view: v, query: q, by: byte(by), from: from, below: below, budget: v.Budget(p)}, err
 }
 
-// ListGroups returns groups in the order of their first run-DAGs in any state, newest first. A page
-// can have fewer rows than its limit, or none, if few groups match the query.
+// ListGroups returns groups, sorted by each group's first run-DAG in any state, newest first. A
+// page can have fewer rows than its limit, or none, if few groups match the query.
 func ListGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) (rows []Group, next []byte, err error) {
 	w, err := newGroupWalk(v, q, p)
 	if err != nil {
@@ -83,7 +83,7 @@ func ListGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) 
 	return w.rows, nil, nil
 }
 
-// ListRecentGroups returns groups in the order of their last live run-DAGs, newest first. It reads
+// ListRecentGroups returns groups, sorted by each group's last live run-DAG, newest first. It reads
 // no group whose last live run-DAG is outside the time range, except groups whose only run-DAG is
 // not live. It returns ErrNotLatest unless the view is the latest and the query counts only live
 // run-DAGs. A group can move in the list between the requests for two pages.

@@ -174,9 +174,9 @@ func questionPosition(ctx context.Context, v *index.View, page index.Page) (last
 	return last, before, err
 }
 
-// FindByCacheKey returns the latest live run-DAG with a cache key, and the number of other live ones.
-// It ignores run-DAGs without dimensions. It returns storage.ErrNotFound if there is no such run-DAG,
-// or if their dimensions differ.
+// FindByCacheKey returns the latest live run-DAG with the given cache key, and the number of other
+// live ones. It ignores run-DAGs without dimensions. It returns storage.ErrNotFound if there is no
+// such run-DAG, or if their dimensions differ.
 func FindByCacheKey(ctx context.Context, v *index.View, cacheKey string) (run RunDAG, others uint64, err error) {
 	var found cachedSet
 	key := rowstore.IdentityOf([]byte(cacheKeyName), []byte(cacheKey))

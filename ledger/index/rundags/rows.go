@@ -30,7 +30,7 @@ func latestRunOf(seq uint64, stages []event.Stage) latestRun {
 	return latestRun{seq, true, stages}
 }
 
-// shortHashes returns stages with identities instead of hashes.
+// shortHashes returns a copy of stages in which each hash is replaced by its identity.
 func shortHashes(stages []event.Stage) []event.Stage {
 	short := make([]event.Stage, len(stages))
 	for i, s := range stages {

@@ -1,5 +1,5 @@
-// Package runs answers questions about the runs of a group: lists, timelines, and drift. It reads
-// the rows of records, groups, and citation sets, and writes no rows of its own.
+// Package runs answers queries about the runs of a group: lists, timelines, and drift. It reads the
+// rows of records, groups, and citation sets, and writes no rows of its own.
 package runs
 
 import (

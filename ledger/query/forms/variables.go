@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/record/members"
 )
 
-// CanonicalValue returns a value of a variable of /drift/effects in the form that events use, so that
+// CanonicalValue converts a value of a /drift/effects variable to the form that events use, so that
 // 0.70 equals 0.7. If the value is invalid, expected completes the error message "must be …".
 func CanonicalValue(variable, value string) (canonical, expected string) {
 	ok := true

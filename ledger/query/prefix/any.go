@@ -18,8 +18,8 @@ type NamedHash struct {
 }
 
 // FindAny returns the hashes of records that begin with the given digits, whatever their names, in
-// the order of the log. It stops once it has found most hashes. It returns ErrTooMany if the log
-// exceeds the bounds.
+// the order of the log. It stops after limit hashes. It returns ErrTooMany if the log exceeds the
+// bounds.
 func (b Bounds) FindAny(ctx context.Context, v *index.View, digits string, limit int) (found []NamedHash, err error) {
 	if v.Size() > uint64(b.Events) {
 		return nil, ErrTooMany
@@ -64,7 +64,7 @@ func hashesOf(e *event.Event) (list []NamedHash) {
 	}
 	add := func(name string, hash []byte) { list = append(list, NamedHash{name, string(hash), e.Seq}) }
 	for name, hash := range e.Hashes() {
-		if string(name) != "seedless_input_hash" { // records are found by input instead
+		if string(name) != "seedless_input_hash" { // records with this hash are found by input instead
 			add(string(name), hash)
 		}
 	}

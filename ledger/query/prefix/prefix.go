@@ -36,9 +36,9 @@ var ErrTooMany = errors.New("the ledger has too many hashes to search")
 
 // Find returns, in sorted order, the distinct hashes with the given name that begin with the given
 // digits. It returns the hashes of runs or, if no run has such a hash, those of all records. If
-// only one kind of record can have the hash, Find reads the records of that kind. Otherwise it
-// reads a small log in full, and in a large log one run of each group by that name. If there are
-// too many events to read, Find returns ErrTooMany before it reads any.
+// only one kind of record can have the hash, Find reads the records of that kind. Otherwise, it
+// reads a small log in full; in a large log, it reads one run for each distinct hash with that
+// name. If there are too many events to read, Find returns ErrTooMany before it reads any.
 func Find(ctx context.Context, v *index.View, name, digits string) ([]string, error) {
 	return DefaultBounds.Find(ctx, v, name, digits)
 }
@@ -96,7 +96,7 @@ func (s *search) log(ctx context.Context) error {
 	return nil
 }
 
-// events searches the events whose seqs list yields. It counts them all before it reads any.
+// events searches the events with the given seqs. It counts the seqs before it reads any event.
 func (s *search) events(ctx context.Context, list iter.Seq2[uint64, error]) error {
 	var seqs []uint64
 	for seq, err := range list {
@@ -153,8 +153,8 @@ func (s *search) add(to map[string]bool, hash string) {
 	}
 }
 
-// kindWith returns the only kind of records that can have a hash with that name, or "" if several
-// kinds can.
+// kindWith returns the only kind of records that can have a hash with the given name, or "" if
+// several kinds can.
 func kindWith(name string) record.Kind {
 	switch {
 	case name == ChunkHash:

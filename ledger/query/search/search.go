@@ -28,8 +28,8 @@ import (
 // These constants bound the cost of a search.
 const (
 	maxHits     = 50
-	maxListed   = 200 // maximum number each of models, projects, sources, and producers to compare with the text
-	maxNamed    = 250 // maximum number each of prompts, inputs, and questions whose first words are compared with the text
+	maxListed   = 200 // maximum number of models to compare with the text; the same limit applies to projects, sources, and producers
+	maxNamed    = 250 // maximum number of prompts whose first words are compared with the text; the same limit applies to inputs and questions
 	maxLabelled = 64  // maximum number of label names whose values are compared with the text
 )
 
@@ -57,10 +57,10 @@ type search struct {
 	err      error // the first error from named
 }
 
-// Find finds what a text can refer to: an event, a hash, a value of records, or the first words of
-// a longer text. Exact matches come first. hashes lists the names of the hashes by which records
-// can be found. names finds the display names of hits; if it is nil, hits have no names. complete
-// is false if a bound left something out.
+// Find finds what a text can refer to: an event, a hash, a field value that occurs in records, or
+// the first words of a longer text. Exact matches come first. hashes lists the names of the hashes
+// by which records can be found. names finds the display names of hits; if it is nil, hits have no
+// names. complete is false if a bound left something out.
 func Find(ctx context.Context, v *index.View, names *figures.NameFinder, hashes []string, text string) (hits []Hit, complete bool, err error) {
 	s := &search{View: v, ctx: ctx, names: names, hashes: hashes, text: text, folded: strings.ToLower(text), complete: true, seen: make(map[[2]string]bool)}
 	for _, part := range []func() error{s.events, s.digitsOfHashes, s.values, s.labels, s.lists, s.words} {

@@ -28,10 +28,10 @@ import (
 //go:embed oracle.py
 var script string
 
-// comparisons counts the results from CPython that this process has compared with its own.
+// comparisons counts the results that this process has compared with those of CPython.
 var comparisons atomic.Int64
 
-// Oracle is a running python3 process. It must be used by only one goroutine.
+// Oracle is a running python3 process. It is not safe for concurrent use.
 type Oracle struct {
 	stdin  io.Writer
 	stdout *bufio.Reader

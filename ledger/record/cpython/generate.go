@@ -40,7 +40,8 @@ func AssignedCodePoints(t testing.TB, oracle *Oracle) []rune {
 	return assigned
 }
 
-// pools are sets of code points that are subject to special rules.
+// pools holds sets of code points that are subject to special rules, such as those for whitespace
+// or case mapping.
 var pools = []string{
 	"abcXYZ019 .,;:?!'\"\\/<>&_-",
 	"\t\n\v\f\r\x1c\x1d\x1e\x1f \u0085\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000",                                         // whitespace and line breaks
@@ -99,7 +100,6 @@ func EncodeWTF8(runes []rune) []byte {
 	return text
 }
 
-// oneOf returns one of the choices at random.
 func (g *Generator) oneOf(choices ...string) string { return choices[g.IntN(len(choices))] }
 
 // digits returns n random decimal digits, the first of which is not zero.

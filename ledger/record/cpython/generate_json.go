@@ -168,7 +168,7 @@ func (g *Generator) halfway() string {
 	mantissa, exponent, _ := strings.Cut(text, "e")
 	mantissa = strings.TrimRight(mantissa, "0")
 	mantissa += g.oneOf("", "0", "0000001", strings.Repeat("0", g.IntN(900))+"1")
-	if g.IntN(4) == 0 { // makes it slightly smaller
+	if g.IntN(4) == 0 { // make it slightly smaller
 		last := len(mantissa) - 1
 		for mantissa[last] == '0' || mantissa[last] == '.' {
 			last--
@@ -194,7 +194,7 @@ func (g *Generator) longMantissa() string {
 	return "0." + strings.Repeat("0", n) + g.digits(1+g.IntN(900)) + "e" + strconv.Itoa(n+g.IntN(20))
 }
 
-// fragments are the texts that Mutate inserts into a document.
+// fragments lists the texts that Mutate can insert into a document.
 var fragments = []string{
 	"{", "}", "[", "]", ",", ":", `"`, `\`, `\u`, `\ud83d`, `\udfb5`, `\u00e9`, `\x`, `\'`, `\/`, "NaN", "Infinity", "-Infinity", "-", "+", ".", "e",
 	"1e999", "1e-999", "-1.8e308", "0x1", "01", "1.", ".5", "1e", "1e+", "--1", "\ufeff", "\x00", "\x1f", "\xff", "\xed\xa0\x80", "\xc3", "\u00a0",

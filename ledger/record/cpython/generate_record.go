@@ -2,7 +2,7 @@ package cpython
 
 import "strings"
 
-// String returns a random text of up to limit code points, as a JSON string. If strict is true, it
+// String returns random text of up to limit code points, as a JSON string. If strict is true, it
 // has no lone surrogates.
 func (g *Generator) String(limit int, strict bool) string {
 	runes := g.Runes(limit)

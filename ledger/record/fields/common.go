@@ -16,13 +16,13 @@ type CommonFields struct {
 	Contents []Content
 	Digest   rules.Hash
 	Key      *rules.Hash  // digest of the idempotency key, or nil
-	Labels   pyjson.Value // Absent if there are none
+	Labels   pyjson.Value // Absent if there are no labels
 	Producer Producer
 	RunID    []byte // nil if there is none
-	// Timestamp is an RFC 3339 time, as it was sent; nil if there is none.
+	// Timestamp is an RFC 3339 time exactly as the client sent it, or nil if there is none.
 	Timestamp []byte
 
-	// Hashes contains the effective hashes as canonical JSON. If it is nil, the fields of the kind
+	// Hashes contains the effective hashes as canonical JSON. If it is nil, the kind's own fields
 	// write them (see HashedFields).
 	Hashes []byte
 }
@@ -72,7 +72,7 @@ func (c *CommonFields) appendHashes(w *pyjson.Builder, f HashedFields) {
 	w.Close()
 }
 
-// Check returns an error if these fields are not valid in any event.
+// Check returns an error if these fields would be invalid in an event of any kind.
 func (c *CommonFields) Check() error {
 	for i := range c.Contents {
 		switch named := &c.Contents[i]; {
@@ -110,15 +110,15 @@ func (c *CommonFields) Check() error {
 // emptyDigest is the SHA-256 of the empty string, in hexadecimal digits.
 var emptyDigest = rules.AppendHex(nil, sha256.Sum256(nil))
 
-// Producer identifies the producer of a record and gives the record's number. A producer numbers
-// its records from 1, so a gap means that a record was never posted.
+// Producer identifies the producer of a record and gives the number that it assigned to the record.
+// A producer numbers its records from 1, so a gap means that a record was never posted.
 type Producer struct {
 	ID  []byte // nil if the record names no producer
 	Seq []byte // a decimal number from 0 to 2^63-1
 }
 
-// IsProducerSeq reports whether seq is a decimal number that fits into 63 bits, and so can be the
-// number that a producer gives a record.
+// IsProducerSeq reports whether seq is a decimal number that fits in an int64, and so can be a
+// producer's number for a record.
 func IsProducerSeq(seq []byte) bool {
 	_, err := strconv.ParseInt(string(seq), 10, 64)
 	return err == nil

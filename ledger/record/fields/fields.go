@@ -12,7 +12,7 @@ type Fields interface {
 	// them is missing, too long, or in the wrong format. A member of the wrong type counts as
 	// missing.
 	Check() error
-	// Append writes the record of an event that has these fields and the members in c.
+	// Append writes an event's record, which consists of these fields and the members in c.
 	Append(w *pyjson.Builder, c *CommonFields)
 }
 
@@ -20,18 +20,18 @@ type Fields interface {
 // hashes).
 type HashedFields interface {
 	Fields
-	AppendHashes(w *pyjson.Builder) // writes the hashes in the order of the event
+	AppendHashes(w *pyjson.Builder) // writes the hashes in the order in which they appear in the event
 }
 
-// MaxEntry is the maximum length of a log entry in bytes (tlog-tiles). An entry is a chain link of
-// 32 bytes and the event body.
+// MaxEntry is the maximum length of a log entry in bytes (tlog-tiles). An entry is a 32-byte chain
+// link followed by the event body.
 const MaxEntry = 65535
 
 // These constants limit the length of texts in an event, in bytes of UTF-8. Labels are limited by
 // record.Limits, and content is limited only by the size of the request.
 const (
 	MaxName  = 1024 // run_id, subject, project, build, model, source_id, section, a passage of a route, and others
-	MaxShort = 128  // name of a stage, a mode, a producer's id, a hash_version
+	MaxShort = 128  // stage names, modes, producer IDs, and hash versions
 	// MaxTimestamp is the maximum length of a timestamp.
 	MaxTimestamp = 64
 	// MaxSourceID is the maximum length of a source's ID, both in its registration and in

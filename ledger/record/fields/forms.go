@@ -7,8 +7,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// forms checks the fields of a decoded event and keeps the first error. Lengths are in bytes. A
-// field that is nil is missing.
+// forms checks the fields of a decoded event and keeps the first error. Lengths are in bytes. A nil
+// field counts as missing.
 type forms struct{ err error }
 
 func (f *forms) fail(name string, text []byte, what string) {
@@ -17,14 +17,14 @@ func (f *forms) fail(name string, text []byte, what string) {
 	}
 }
 
-// text checks the length of a text that may be missing.
+// text checks the length of an optional text.
 func (f *forms) text(name string, text []byte, limit int) {
 	if len(text) > limit {
 		f.fail(name, text, "is longer than the API allows")
 	}
 }
 
-// required checks a text that must not be missing, although it may be empty.
+// required checks a text that must be present but may be empty.
 func (f *forms) required(name string, text []byte, limit int) {
 	if text == nil && f.err == nil {
 		f.err = fmt.Errorf("the event's member %q is missing or has the wrong type", name)
@@ -32,7 +32,7 @@ func (f *forms) required(name string, text []byte, limit int) {
 	f.text(name, text, limit)
 }
 
-// filled checks a text that may be neither missing nor empty.
+// filled checks a text that must be present and must not be empty.
 func (f *forms) filled(name string, text []byte, limit int) {
 	f.required(name, text, limit)
 	if text != nil && len(text) == 0 {
@@ -40,7 +40,7 @@ func (f *forms) filled(name string, text []byte, limit int) {
 	}
 }
 
-// hash checks a SHA-256 that may be missing.
+// hash checks an optional SHA-256.
 func (f *forms) hash(name string, digits []byte) {
 	if digits != nil && !rules.IsDigest(digits) {
 		f.fail(name, digits, "is not a SHA-256 in hexadecimal")
@@ -52,7 +52,7 @@ func (f *forms) requiredHash(name string, digits []byte) {
 	f.hash(name, digits)
 }
 
-// integer checks an integer in plain decimal that may be missing.
+// integer checks an optional integer, which must be in plain decimal.
 func (f *forms) integer(name string, raw []byte) {
 	digits, _ := bytes.CutPrefix(raw, []byte("-"))
 	ok := len(digits) > 0 && (digits[0] != '0' || len(raw) == 1)
@@ -64,7 +64,7 @@ func (f *forms) integer(name string, raw []byte) {
 	}
 }
 
-// count checks a nonnegative integer that may be missing.
+// count checks an optional nonnegative integer.
 func (f *forms) count(name string, raw []byte) {
 	f.integer(name, raw)
 	if len(raw) > 0 && raw[0] == '-' {
@@ -72,8 +72,8 @@ func (f *forms) count(name string, raw []byte) {
 	}
 }
 
-// sortedSet checks a list that may be missing. Its elements must be distinct and sorted, there may be
-// at most MaxFound of them, and is must return true for each.
+// sortedSet checks an optional list. The list must be sorted, without duplicates, and no longer than
+// MaxFound, and valid must return true for each element.
 func (f *forms) sortedSet(name string, list [][]byte, valid func([]byte) bool) {
 	for i, text := range list {
 		if !valid(text) || i > 0 && bytes.Compare(list[i-1], text) >= 0 || i == MaxFound {

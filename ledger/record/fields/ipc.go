@@ -15,8 +15,8 @@ type IPC struct {
 	// SeedlessInputHash is nil if the payload does not contain the run's seed (spec: Seedless
 	// hash).
 	SeedlessInputHash []byte
-	// HasPayload is true if the record contained the payload itself and not only its hash. The
-	// event then lists the payload among its content.
+	// HasPayload is true if the record contained the payload itself, not just its hash. The event
+	// then lists the payload among its content.
 	HasPayload bool
 	// Members is nil if there is no payload, or if the ledger has no secret for payload members.
 	Members members.Digests
@@ -37,8 +37,8 @@ type IPC struct {
 // (spec: Runs).
 func (f *IPC) IsRun() bool { return f.InputHash != nil && f.OutputHash != nil }
 
-// MissingParts yields the names of the parts that the record lacks and without which it has no
-// ipc_id (spec: Receipts).
+// MissingParts yields the names of the parts that are required for an ipc_id but that the record
+// lacks (spec: Receipts).
 func (f *IPC) MissingParts() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i, value := range [...][]byte{f.InputHash, f.SystemPromptHash, f.OutputHash, f.Temperature, f.MaxTokens, f.Seed} {
@@ -52,8 +52,8 @@ func (f *IPC) MissingParts() iter.Seq[string] {
 // IPCParts contains the names that IPC.MissingParts can yield, in the same order.
 var IPCParts = [...]string{"input", "system_prompt", "output", "temperature", "max_tokens", "seed"}
 
-// InputIdentity returns the hash of the input that varies between runs: the hash of the payload without the
-// run's seed or, if that is not known, input_hash (spec: Seedless hash).
+// InputIdentity returns the hash by which the inputs of runs are compared: the hash of the payload without
+// the run's seed or, if that is not known, input_hash (spec: Seedless hash).
 func (f *IPC) InputIdentity() []byte {
 	if f.SeedlessInputHash != nil {
 		return f.SeedlessInputHash

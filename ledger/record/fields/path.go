@@ -10,7 +10,7 @@ import (
 type Path struct {
 	Project, Build, Branch, Base                      []byte
 	PathID, ContentFingerprint, RawContentFingerprint []byte
-	HashVersion                                       []byte   // version of the rules by which the fingerprints were computed
+	HashVersion                                       []byte   // version of the rules under which the fingerprints were computed
 	Passages                                          [][]byte // passages of the route
 }
 

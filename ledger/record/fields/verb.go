@@ -28,7 +28,7 @@ func VerbDigest(f Verb) rules.Hash {
 // Both are claims made by the client; the event's own actor and time come from the ledger.
 type OriginalAction struct {
 	OriginalActor []byte // nil if there is none
-	Timestamp     []byte // RFC 3339 time, as it was sent; nil if there is none
+	Timestamp     []byte // RFC 3339 time exactly as the client sent it; nil if there is none
 }
 
 func (r *OriginalAction) append(w *pyjson.Builder) {

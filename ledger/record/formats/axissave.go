@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// MetadataFile is the name of the file that identifies a folder as a save.
+// MetadataFile is the name of the file that marks a folder as a save of Axis Descriptor Lab.
 const MetadataFile = "metadata.json"
 
 // SaveFiles lists the files in a save and says whether each is JSON. The other files are text.
@@ -64,8 +64,8 @@ func (d *draft) metadata(v pyjson.Value) {
 	d.prefix, d.pattern = prefix, pattern
 }
 
-// takeText adds the text that the function text extracts from a file to the record, as the given
-// field. If text returns false, takeText keeps the whole file.
+// takeText uses the function text to extract a text from a file, and adds it to the record as the
+// given field. If text returns false, takeText keeps the whole file.
 func (d *draft) takeText(m member, field string, text func([]byte) ([]byte, bool)) {
 	inner, ok := text(m.value.Text())
 	if !ok || d.names[field] {

@@ -58,9 +58,9 @@ func citations(v pyjson.Value, o Options) Conversion {
 // citationSet collects the citations that go into a draft.
 type citationSet struct {
 	*draft
-	list    [][]byte       // each citation in JSON
+	list    [][]byte       // the citations as JSON
 	sources []string       // source ids of all citations so far
-	seen    map[string]int // for each citation in canonical form, how often it occurs in all_citations, less its occurrences in by_section so far
+	seen    map[string]int // occurrences of each citation, in canonical form, in all_citations, minus those seen in by_section so far
 }
 
 // read adds the citations in all_citations, followed by those in by_section that all_citations does
@@ -158,8 +158,8 @@ func isWeight(v pyjson.Value) bool {
 	return ok && weight >= 0 && weight <= 1
 }
 
-// sourceIDs returns a JSON array of the distinct source IDs in the citations, sorted. The member
-// source_ids must equal it.
+// sourceIDs returns a JSON array of the distinct source IDs in the citations, sorted. The
+// document's member source_ids must equal it.
 func (s *citationSet) sourceIDs() []byte {
 	slices.Sort(s.sources)
 	b := []byte{'['}
@@ -172,8 +172,8 @@ func (s *citationSet) sourceIDs() []byte {
 	return append(b, ']')
 }
 
-// compare accounts for a member that should equal follows, a JSON value computed from the
-// citations.
+// compare checks a member that can be computed from the citations, and notes its outcome. follows
+// is the expected value as JSON.
 func (s *citationSet) compare(m member, follows []byte) {
 	if canonical(m.value) == string(follows) {
 		s.note(pointerTo(m.name), "", Taken, "citations: it follows from them")

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// draft builds a record from a native value and notes what becomes of each member of that value.
+// draft builds a record from a native value and notes the outcome for each member of that value.
 type draft struct {
 	conversion Conversion
 	options    Options
@@ -58,8 +58,8 @@ func (d *draft) note(pointer, pattern string, outcome Outcome, format string, ar
 	d.conversion.Members = append(d.conversion.Members, Member{d.prefix + pointer, d.pattern + pattern, outcome, fmt.Sprintf(format, args...)})
 }
 
-// meanNote limits the total length of pointers and patterns: it may be at most meanNote bytes for
-// each of the Options.MaxMembers members.
+// meanNote is the maximum average length, in bytes, of a member's pointer and pattern together.
+// Their total length may be at most meanNote times Options.MaxMembers.
 const meanNote = 256
 
 func pointerTo(name string) string { return string(pyjson.AppendPointer(nil, []byte(name))) }
@@ -224,8 +224,8 @@ func (d *draft) time(m member) {
 	}
 }
 
-// hintZone extends the last note, which is about m, if m did not become the timestamp because it
-// has no zone.
+// hintZone adds a hint to the last note, which is about m, if m did not become the timestamp
+// because it has no time zone.
 func (d *draft) hintZone(m member) {
 	if (m.name == "timestamp" || m.name == "created_at" || m.name == "first_seen") && isNaive(m.value) && d.options.Zone == nil {
 		d.conversion.Members[len(d.conversion.Members)-1].As += ": it has no time zone; specify one to use it as the timestamp"

@@ -21,8 +21,8 @@ import (
 // Format is the name of a file format used by another system.
 type Format string
 
-// These are the formats of files. The comment on each says what a native value of that format is. A
-// native value is converted to one or more records.
+// These are the formats of files. A native value is the unit that is converted to one or more
+// records; the comment on each format says what that unit is.
 const (
 	AxisLog         Format = "axis-log"         // a line of run_log.jsonl
 	AxisSave        Format = "axis-save"        // an object with the files in a folder, keyed by name
@@ -40,7 +40,7 @@ const (
 )
 
 // BatchFormats contains the formats that a line of a batch can have, and ImportFormats contains those that an
-// import can have.
+// import accepts.
 var (
 	BatchFormats  = []Format{AxisLog, AxisSave, Citations, ValidationCache, Providence}
 	ImportFormats = append(slices.Clone(BatchFormats), Langfuse, MLflow, Phoenix)
@@ -197,8 +197,8 @@ func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Conversion, error) {
 	return nil, fmt.Errorf("%q is not a format; use %s", f, JoinNames(ImportFormats))
 }
 
-// Check parses the record as the ledger would. It returns the error with which the ledger would
-// refuse the record. If there is no record, it returns an error with the text of Reason.
+// Check parses the record as the ledger would and returns the error, if any, that would make the
+// ledger refuse the record. If there is no record, it returns an error with the text of Reason.
 func (e *Conversion) Check(l record.Limits) error {
 	if e.Record == nil {
 		return errors.New(e.Reason)

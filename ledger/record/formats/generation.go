@@ -34,8 +34,8 @@ func newGeneration(f Format, v pyjson.Value, o Options, parts ...string) *genera
 	return &generation{draft: newDraft(record.IPCRecord, key(f, v, nil, parts...), o), span: new(tracepb.Span)}
 }
 
-// notGeneration returns the Conversion for a native value that is not a generation, for the given
-// reason.
+// notGeneration returns a Conversion that leaves out a native value because it is not a generation.
+// reason says why it is not one.
 func notGeneration(pointer, pattern, reason string) Conversion {
 	return Conversion{Members: []Member{{pointer, pattern, Left, reason}}}
 }

@@ -104,7 +104,8 @@ func unquoted(v pyjson.Value) pyjson.Value {
 	return v
 }
 
-// mlflowMember adds a member of a span other than its attributes to the span being built.
+// mlflowMember adds a member of an exported span, other than its attributes, to the span being
+// built.
 func (g *generation) mlflowMember(m member) {
 	at := top(m.name)
 	switch m.name {
@@ -199,8 +200,8 @@ func (g *generation) mlflowAttribute(m member, at place) {
 	}
 }
 
-// orPayload returns the place of a parameter in the record: its own field if it has one, otherwise
-// a member of payload.
+// orPayload returns where the record holds a model parameter: in the parameter's own field if it
+// has one, otherwise in a member of payload.
 func orPayload(parameter string) string {
 	if field := sampling[parameter]; field != "" {
 		return field

@@ -86,7 +86,7 @@ type collected struct {
 // that can hold the output. In each pair, the messages take precedence.
 var inputAndOutput = [4]string{"llm.input_messages", "input.value", "llm.output_messages", "output.value"}
 
-// member adds a member of the exported span other than an attribute to the span being built.
+// member adds a member of the exported span that is not an attribute to the span being built.
 func (p *phoenixReader) member(m member, at place) {
 	switch m.name {
 	case "span_kind", "spanKind":
@@ -258,8 +258,8 @@ func appendNested(w *pyjson.Builder, v pyjson.Value, depth int) {
 	}
 }
 
-// appendMembers appends an object. Members whose names are equal up to the first dot become one
-// nested object.
+// appendMembers appends an object. It combines members whose names are the same up to the first dot
+// into one nested object.
 func appendMembers(w *pyjson.Builder, members []member, depth int) {
 	var names []string
 	below := make(map[string][]member)

@@ -64,11 +64,11 @@ type providenceRow struct {
 	*draft
 	layers []layer
 	dag    layer
-	used   map[string][]string // for each member of the row, by pointer, the names under which it was added to the record
+	used   map[string][]string // names under which each member of the row, identified by its pointer, was added to the record
 }
 
-// open adds the member of in with the given name to the layers if it is the run-DAG or an object
-// that can contain the run-DAG.
+// open looks up the member with the given name in the layer in. If the member is the run-DAG or an
+// object that can contain the run-DAG, open adds it to the layers.
 func (p *providenceRow) open(in layer, name string) {
 	value, ok := jsonOf(in.object.Member(name))
 	if !ok || !isObject(value) {
@@ -118,7 +118,7 @@ func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) foun
 	return found{}
 }
 
-// use records that the member f of the row was added to the record as the member named by as.
+// use records that f, a member of the row, was added to the record under the name as.
 func (p *providenceRow) use(f found, as string) {
 	p.used[f.pointer] = append(p.used[f.pointer], as)
 }
@@ -304,8 +304,8 @@ func (p *providenceRow) takeInputs(inputs found, field string) {
 	}
 }
 
-// oneAnswer adds an answer to the record, which can have only one if it has no inputs, and accounts
-// for the row's other texts.
+// oneAnswer adds an answer to a record without inputs, which can hold only one, and accounts for
+// the row's other texts.
 func (p *providenceRow) oneAnswer() {
 	answer, raw, rendered := p.texts()
 	text := firstOf(answer, rendered, raw)

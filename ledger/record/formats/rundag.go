@@ -53,7 +53,7 @@ func isEvidence(v pyjson.Value) bool {
 }
 
 // takeQuestion adds the question to the record. If the row does not state the question mode,
-// takeQuestion uses the mode that gives the question the row's question hash.
+// takeQuestion uses the mode in which the question has the row's question hash.
 func (p *providenceRow) takeQuestion() {
 	question := p.question()
 	if !question.given() {
@@ -257,7 +257,7 @@ func (p *providenceRow) takeState() {
 	}
 }
 
-// rest accounts for every member of every layer that is not accounted for yet.
+// rest accounts for every layer's members that have not been accounted for yet.
 func (p *providenceRow) rest() {
 	for _, l := range p.layers {
 		for name, value := range l.object.Members() {

@@ -150,8 +150,8 @@ func routeOf(v pyjson.Value) (route [][]byte, ok bool) {
 	return route, isArray(v)
 }
 
-// validation records the validation that is to be made after the record has been posted, if the
-// path is validated.
+// validation sets the Conversion's Change to a validation of the path, if the entry says that the
+// path is validated. The validation is made after the record has been posted.
 func (d *draft) validation(v pyjson.Value, route [][]byte) {
 	if v.Member("validated").Kind() != pyjson.True {
 		return

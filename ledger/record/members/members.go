@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Digests contains the digests of a payload's members in the form in which an event contains them
+// Digests contains the digests of a payload's members in the form in which they appear in an event
 // (spec: Payload members): a canonical JSON object that maps JSON pointers to digests, or null if
 // the payload has too many members or names that are too long. It is nil if the event contains
 // neither.
@@ -42,8 +42,8 @@ func (m Digests) Replace(pointer, digest []byte) Digests {
 	return m
 }
 
-// All yields each pointer with its digest, in the order in which the event contains them. A pointer
-// is a canonical JSON string, including the quotes. A digest is in hexadecimal.
+// All yields each pointer with its digest, in the order in which they appear in the event. A
+// pointer is a canonical JSON string, including the quotes. A digest is in hexadecimal.
 func (m Digests) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func(pointer, digest []byte) bool) {
 		const value = len(`:"`) + 2*DigestBytes + len(`"`)
@@ -70,8 +70,8 @@ func (m Digests) All() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// AppendBytes appends the bytes of all the digests to dst, in the order in which the event contains
-// them. Because each digest also covers its pointer, the bytes identify the pointers too.
+// AppendBytes appends the bytes of all the digests to dst, in the order in which they appear in the
+// event. Because each digest also covers its pointer, the bytes identify the pointers too.
 func (m Digests) AppendBytes(dst []byte) []byte {
 	for _, digest := range m.All() {
 		dst, _ = hex.AppendDecode(dst, digest) // the digests in events are well-formed

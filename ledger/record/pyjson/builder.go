@@ -12,7 +12,7 @@ import (
 type Builder struct {
 	B       []byte // output so far; after BeginMember, callers may append the value to it
 	members []span // members of all open objects that Close has to sort, with those of the innermost object last
-	opened  []int  // for each open object, the index in members of its first member, or ordered
+	opened  []int  // index in members of the first member of each open object, or ordered
 	scratch []byte
 }
 

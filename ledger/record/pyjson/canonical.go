@@ -38,7 +38,7 @@ func (w *writer) append(dst []byte, i uint32) []byte {
 	case n.kind == Integer:
 		return append(dst, '0') // "-0" is the only integer that is not copied verbatim
 	}
-	f, _ := parseFloat(d.src[n.start:n.end]) // cannot fail: number has checked the range
+	f, _ := parseFloat(d.src[n.start:n.end]) // cannot fail, because the method number has already checked the range
 	return AppendFloat(dst, f)
 }
 

@@ -15,7 +15,7 @@ type Document struct {
 	src     []byte   // owned by the caller
 	nodes   []node   // the tape; nodes[0] is the root
 	text    []byte   // decoded text of the strings with escapes
-	members []member // scratch memory of sortMembers
+	members []member // scratch memory for sortMembers
 	limit   int      // maximum number of nodes
 	lone    bool     // whether any string has a lone surrogate
 }
@@ -61,7 +61,7 @@ const (
 // this package. After an error, d has no value.
 func (d *Document) Parse(src []byte) error { return d.ParseLimited(src, math.MaxInt) }
 
-// ParseLimited is like Parse, but it also refuses a source with more than most values and member
+// ParseLimited is like Parse, but it also refuses a source with more than limit values and member
 // names, because their nodes can need much more memory than the source.
 func (d *Document) ParseLimited(src []byte, limit int) error {
 	d.clear()

@@ -86,7 +86,7 @@ func normalise(dst, number []byte) []byte {
 }
 
 // parseExponent parses the digits of an exponent, with or without a sign. It caps the result at a
-// value that is too large for any number of digits before the exponent to offset.
+// value so large that no number of digits before the exponent can offset it.
 func parseExponent(text []byte) int64 {
 	negative := text[0] == '-'
 	if negative || text[0] == '+' {

@@ -160,7 +160,7 @@ func appendNFDModel(dst, text []byte) []byte {
 	return dst
 }
 
-// hasLoneSurrogateModel searches text for the encoding of every surrogate.
+// hasLoneSurrogateModel reports whether text contains the encoding of any surrogate.
 func hasLoneSurrogateModel(text []byte) bool {
 	for r := rune(0xD800); r <= 0xDFFF; r++ {
 		if bytes.Contains(text, appendRune(nil, r)) {

@@ -58,8 +58,8 @@ func endsWord(before, after []byte) bool {
 	}
 }
 
-// cased reports whether r has the property Cased. It returns false for U+FFFD, with which utf8 also
-// reports the bytes of a surrogate and the end of the text.
+// cased reports whether r has the property Cased. It returns false for U+FFFD, which utf8 also
+// returns for the bytes of a surrogate and at the end of the text.
 func cased(r rune) bool {
 	return unicode.In(r, unicode.Lower, unicode.Upper, unicode.Title, unicode.Other_Lowercase, unicode.Other_Uppercase)
 }

@@ -102,7 +102,7 @@ func appendLongNFC(dst, text []byte) []byte {
 }
 
 func decompose(text []byte) []combining {
-	decomposed := make([]combining, 0, utf8.RuneCount(text)) // usually enough
+	decomposed := make([]combining, 0, utf8.RuneCount(text)) // usually large enough
 	var buffer [utf8.UTFMax * 4]byte
 	for len(text) > 0 {
 		_, size := utf8.DecodeRune(text)

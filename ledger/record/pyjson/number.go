@@ -43,8 +43,8 @@ type token struct {
 	exponent bool   // whether the number has an exponent
 }
 
-// scan scans the number at pos. It returns the position after it, or false and the position from
-// which the bytes are no longer a JSON number.
+// scan scans the number at pos. It returns the position after it, or false and the position at
+// which the bytes stop being a JSON number.
 func (t *token) scan(src []byte, pos int) (int, bool) {
 	if src[pos] == '-' {
 		t.negative = true

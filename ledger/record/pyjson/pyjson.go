@@ -8,7 +8,7 @@ package pyjson
 
 import "fmt"
 
-// Limits of a document.
+// These are the limits on a document.
 const (
 	// MaxDepth is the maximum depth of nested arrays and objects.
 	MaxDepth = 512
@@ -39,7 +39,7 @@ const (
 // Form is one of the two canonical forms, which differ only in their separators.
 type Form uint8
 
-// The two forms (spec: Canonical JSON).
+// These are the canonical forms (spec: Canonical JSON).
 const (
 	Compact Form = iota // "," and ":", used for run-DAG hashes and audit events
 	Spaced              // ", " and ": ", used for IPC payloads

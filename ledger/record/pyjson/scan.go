@@ -42,8 +42,8 @@ func (d *Document) value(pos, depth int) (int, error) {
 	return 0, fail(pos, "expected a value")
 }
 
-// denseNodes is the tape length from which growTape decides how much to grow the tape. If a long
-// tape grew only by append, it would allocate five times its own size in total.
+// denseNodes is the tape length at which growTape starts to control how much the tape grows. If a
+// long tape grew only by append, it would allocate five times its own size in total.
 const denseNodes = 4096
 
 // growTape makes room for the nodes that are still expected, assuming that the rest of the source

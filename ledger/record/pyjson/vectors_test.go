@@ -47,7 +47,7 @@ func readVectors(t testing.TB) vectors {
 
 func TestVectors(t *testing.T) {
 	v := readVectors(t)
-	var d Document // reused, to show that nothing remains of an earlier document
+	var d Document // reused, to check that nothing from an earlier document remains
 	for _, value := range v.Values {
 		require.NoError(t, d.Parse([]byte(value.JSON)), value.JSON)
 		spaced := d.Root().AppendCanonical(nil, Spaced)

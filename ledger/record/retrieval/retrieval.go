@@ -15,8 +15,8 @@ type Request struct {
 	TopK     int
 }
 
-// These limits apply to a request. They are needed because a chunk can take up much more memory
-// than it takes up bytes in the request.
+// These limits apply to a request. They are needed because a decoded chunk can take up much more
+// memory than it does in the request.
 const (
 	MaxChunks = 100_000
 	maxValues = 1_000_000 // maximum number of JSON values and member names

@@ -24,7 +24,7 @@ func ChunkHash(text []byte) string {
 	return string(hash)
 }
 
-// Chunk is one of the chunks among which a pinned retrieval selects (spec: Pinned retrieval).
+// Chunk is one of the chunks from which a pinned retrieval selects (spec: Pinned retrieval).
 type Chunk struct {
 	Hash     []byte // includes ChunkPrefix
 	Text     []byte // original text

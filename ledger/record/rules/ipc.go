@@ -11,8 +11,8 @@ import (
 // Axis payload).
 const AxisPayload = "axis-payload-1"
 
-// Environment contains the names of the members of environment, in the order in which they enter
-// ipc_id_advanced (spec: IPC hashes).
+// Environment lists the members of a record's environment, in the order in which ipc_id_advanced
+// covers them (spec: IPC hashes).
 var Environment = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
 
 // IPCID returns the SHA-256 of the parts, joined by colons. The result is ipc_id or, if the last
@@ -29,11 +29,11 @@ func IPCID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 	return sha256.Sum256(scratch), scratch
 }
 
-// PayloadHashes returns the hash of a payload in spaced canonical JSON (spec: IPC hashes). If apart
-// is true, it also returns the hash of that form without the payload's top-level member "seed"
-// (spec: Seedless hash). If member is not nil, PayloadHashes calls it with the name and the
-// canonical form of each member, in the order of the names; if apart is true, it omits "seed".
-// PayloadHashes uses scratch as a buffer and returns it so that the next call can reuse it.
+// PayloadHashes returns the hash of a payload in spaced canonical JSON (spec: IPC hashes). If
+// excludeSeed is true, it also returns the hash of that form without the payload's top-level member
+// "seed" (spec: Seedless hash). If member is not nil, PayloadHashes calls it with the name and the
+// canonical form of each member, in the order of the names; if excludeSeed is true, it omits
+// "seed". PayloadHashes uses scratch as a buffer and returns it so that the next call can reuse it.
 func PayloadHashes(scratch []byte, payload pyjson.Value, excludeSeed bool, member func(name, form []byte)) (whole, seedless Hash, _ []byte) {
 	scratch = append(slices.Grow(scratch[:0], len(payload.Raw())), '{')
 	from, to := 0, 0 // range of the member "seed", including one separator

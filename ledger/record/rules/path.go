@@ -63,8 +63,9 @@ func RawFingerprint(scratch, content []byte) (fingerprint, used []byte) {
 	return fingerprintOf(append(scratch[:0], content...))
 }
 
-// fingerprintOf applies rule W to text and returns the first eight hexadecimal digits of the MD5 of
-// the result. It overwrites text and returns its memory as used.
+// fingerprintOf collapses the whitespace in text (AppendCollapsedWhitespace) and returns the first
+// eight hexadecimal digits of the MD5 of the result. It overwrites text and returns its memory as
+// used.
 func fingerprintOf(text []byte) (fingerprint, used []byte) {
 	sum := md5.Sum(AppendCollapsedWhitespace(text[:0], text)) // #nosec G401 -- by definition (spec: Path ids)
 	return hex.AppendEncode(nil, sum[:FingerprintDigits/2]), text
@@ -98,8 +99,8 @@ func AppendWithoutLinks(dst, text []byte) []byte {
 
 // appendWithout appends a line without its links. From left to right, it deletes each shortest
 // piece that begins with begin, contains middle, and ends with end (or with middle, if end is "").
-// Once one of these is not found, no later piece can match either, so the function takes linear
-// time. dst may be line[:0].
+// Once one of these delimiters is not found, no later piece can match either, so the function takes
+// linear time. dst may be line[:0].
 func appendWithout(dst, line []byte, begin, middle, end string) []byte {
 	for {
 		start := bytes.Index(line, []byte(begin))

@@ -21,7 +21,7 @@ var (
 // Preflight is the name of the stage that a run can have after its question.
 const Preflight = "preflight"
 
-// The shapes of a run (spec: Run-DAG hashes).
+// These are the shapes of a run (spec: Run-DAG hashes).
 const (
 	ShapeQuote        = "quote"
 	ShapePointer      = "pointer"
@@ -51,8 +51,8 @@ func RunShape(stages []string) string {
 	return ShapeUnrecognised
 }
 
-// PreflightOf returns the value that the event of a run with the given stages has for its member
-// "preflight" (spec: Run shapes).
+// PreflightOf returns the value of the member "preflight" in the event of a run with the given
+// stages (spec: Run shapes).
 func PreflightOf(stages []string) string {
 	if slices.Contains(stages, Preflight) {
 		return "available"
@@ -209,7 +209,8 @@ func PreflightHash(payload pyjson.Value) Hash {
 	})
 }
 
-// isEmpty reports whether v is an empty object, array, or string, all of which are false in Python.
+// isEmpty reports whether v is an empty object, array, or string, all of which Python treats as
+// false.
 func isEmpty(v pyjson.Value) bool {
 	switch v.Kind() {
 	case pyjson.Object, pyjson.Array:
@@ -315,7 +316,7 @@ func QuestionHash(question []byte, strict bool) Hash {
 	return sha256.Sum256(AppendQuestion(nil, question, strict))
 }
 
-// The modes of a question (spec: Canonical question).
+// These are the modes of a question (spec: Canonical question).
 const (
 	ModeStrict      = "strict"
 	ModeEquivalence = "equivalence_class"

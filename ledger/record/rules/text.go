@@ -28,8 +28,8 @@ func AppendOutput(dst, text []byte) []byte {
 	return appendShortened(dst, pyjson.Strip(text), " ")
 }
 
-// appendShortened appends text, replacing each run of a certain character that is longer than limit
-// with limit. limit consists of one or more copies of that character. dst may be text[:0].
+// appendShortened appends text with the runs of one character shortened. limit consists of one or
+// more copies of that character, and each longer run is replaced with limit. dst may be text[:0].
 func appendShortened(dst, text []byte, limit string) []byte {
 	for {
 		i := indexRun(text, limit[0], len(limit)+1)

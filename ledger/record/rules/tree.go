@@ -35,8 +35,8 @@ func MerkleRoot(leaves [][]byte) Hash {
 	return level[0]
 }
 
-// MerklePath returns the path from the leaf at the given index to the root, and the same root as
-// MerkleRoot.
+// MerklePath returns the path from the leaf at the given index to the root, along with the root
+// itself, which is the same as from MerkleRoot.
 func MerklePath(leaves []Hash, index int) ([]PathStep, Hash) {
 	level := make([]Hash, len(leaves))
 	for i, leaf := range leaves {
@@ -123,8 +123,8 @@ func ContextRoot(roots [][]byte) Hash {
 	return MerkleRoot(slices.CompactFunc(leaves, bytes.Equal))
 }
 
-// EvidenceMapRoot returns the root over the given evidence IDs, which it sorts and uses as leaves
-// in text form. There must be at least one.
+// EvidenceMapRoot returns the root over the given evidence IDs. The leaves are the IDs as text, in
+// sorted order. There must be at least one ID.
 func EvidenceMapRoot(ids [][]byte) Hash {
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, bytes.Compare)

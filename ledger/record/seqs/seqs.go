@@ -1,5 +1,5 @@
-// Package seqs implements sets of event numbers, as well as the lists of event numbers in which
-// redactions name the redacted records (spec: Redactions).
+// Package seqs implements sets of event numbers, as well as the lists of event numbers by which
+// redactions identify the redacted records (spec: Redactions).
 package seqs
 
 import (

@@ -122,8 +122,8 @@ func (o Object) Text(name string, limit int) []byte {
 	return text
 }
 
-// Identifier is like Text, but the string must not be empty, because all clients that send an empty
-// key would share it.
+// Identifier is like Text, but the string must not be empty, because all clients that sent an empty
+// identifier would share it.
 func (o Object) Identifier(name string, limit int) []byte {
 	text := o.Text(name, limit)
 	if text != nil && len(text) == 0 {
@@ -178,12 +178,12 @@ func (o Object) RequiredObject(name string) pyjson.Value {
 	return o.MemberOfKind(name, pyjson.Object, "an object")
 }
 
-// Hash returns a SHA-256 as exactly 64 lower-case hexadecimal digits, or nil if the member is absent
-// or invalid.
+// Hash returns the SHA-256 in the member with the given name, or nil if the member is absent or
+// invalid. The SHA-256 must be exactly 64 lower-case hexadecimal digits.
 func (o Object) Hash(name string) []byte { return o.HexDigits(name, "", 64) }
 
-// HexDigits returns a string that consists of prefix and exactly n lower-case hexadecimal digits, or
-// nil if the member is absent or invalid.
+// HexDigits returns the string in the member with the given name, or nil if the member is absent or
+// invalid. The string must consist of prefix and exactly n lower-case hexadecimal digits.
 func (o Object) HexDigits(name, prefix string, n int) []byte {
 	text, given := o.WTF8(name)
 	if !given {
@@ -196,8 +196,8 @@ func (o Object) HexDigits(name, prefix string, n int) []byte {
 	return text
 }
 
-// Fingerprint returns the fingerprint of a path, which may be one under any version of the rules,
-// or nil if the member is absent or invalid.
+// Fingerprint returns the path fingerprint in the member with the given name, or nil if the member
+// is absent or invalid. The fingerprint may be one computed under any version of the rules.
 func (o Object) Fingerprint(name string) []byte {
 	text, given := o.WTF8(name)
 	if given && !rules.IsFingerprint(text) {
@@ -237,7 +237,8 @@ func (o Object) Float64(name string) (value float64, given bool) {
 }
 
 // Labels returns the object in the member with the given name. The object's values must be strings.
-// It may have up to most members, and each name and each string may be up to mostBytes bytes long.
+// It may have up to maxLabels members, and each name and each string may be up to maxBytes bytes
+// long.
 func (o Object) Labels(name string, maxLabels, maxBytes int) pyjson.Value {
 	v := o.MemberOfKind(name, pyjson.Object, "an object of strings")
 	if !v.IsGiven() {
@@ -283,8 +284,8 @@ func (o Object) ElementPointer(name string, i int) string {
 	return o.MemberPointer(name) + "/" + strconv.Itoa(i)
 }
 
-// CheckConstant reports a problem if the member with the given name is present and is not the
-// string value.
+// CheckConstant reports a problem if the member with the given name is present but is not a string
+// equal to value.
 func (o Object) CheckConstant(name, value string) {
 	if text, given := o.UTF8(name); given && string(text) != value {
 		o.ReportInvalid(name, "must be %q", value)
@@ -306,8 +307,8 @@ func (o Object) Seq(name string) *uint64 {
 	return &seq
 }
 
-// Bool returns the Boolean in the member with the given name, or absent, which is the default, if
-// there is no such member.
+// Bool returns the Boolean in the member with the given name. If the member is absent, Bool returns
+// the default given by absent.
 func (o Object) Bool(name string, absent bool) bool {
 	if !o.Member(name).IsGiven() {
 		return absent

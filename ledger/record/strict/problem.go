@@ -10,8 +10,8 @@ import (
 
 // Problem is one error in a request body.
 type Problem struct {
-	Pointer string // JSON pointer (RFC 6901) to the wrong value; "" means the whole body
-	Detail  string // what is wrong and what to do
+	Pointer string // JSON pointer (RFC 6901) to the invalid value; "" means the whole body
+	Detail  string // what is wrong and how to fix it
 }
 
 // Error says why a request was refused.

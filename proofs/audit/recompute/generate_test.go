@@ -154,8 +154,8 @@ func (d generator) dimensions() map[string]any {
 	return dims
 }
 
-// nodes returns the stages of a run-DAG. Some of the possible sequences of stages are a known
-// shape, others are not.
+// nodes returns the stages of a run-DAG. Some of the possible sequences of stages have a known
+// shape, and others do not.
 func (d generator) nodes() []any {
 	names := strings.Split(rapid.SampledFrom([]string{"question retrieval context prompt answer verify final_label", "question preflight final_label",
 		"question retrieval evidence_map prompt raw_answer parsed_claim_lattice verify render final_label",
@@ -261,8 +261,8 @@ func TestEventsOfTheLedgerPass(t *testing.T) {
 	})
 }
 
-// A changed result of a check contradicts the event's other fields, its record, or the record's
-// digest.
+// If the result of a check is changed, it contradicts the event's other fields, its record, or the
+// record's digest.
 func TestChangedChecksAreFound(t *testing.T) {
 	changed := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -123,10 +123,10 @@ func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
 	return nil
 }
 
-// Places in an event that compare does not compare directly: the record's digest, which
-// confirm compares; the digests of content, which cover the bytes as they were posted; the
-// digests of payload members if their secret is not known; and the cache key if it covers
-// unknown texts.
+// These are the places in an event that compare does not compare directly: the record's digest,
+// which confirm compares; the digests of content, which cover the bytes as they were posted; the
+// digests of payload members if their secret is not known; and the cache key if it covers unknown
+// texts.
 const (
 	digestPointer     = "/record/digest"
 	contentPointer    = "/record/content/"

@@ -8,8 +8,8 @@ import "fmt"
 
 // Error describes what is wrong with an event.
 type Error struct {
-	// Field is the check or the member that does not follow from the rest of the event. It is
-	// empty if the event has a form that no event can have.
+	// Field is the check or the member that does not follow from the rest of the event. It is empty
+	// if no ledger would write an event of this form.
 	Field   string
 	Message string
 }

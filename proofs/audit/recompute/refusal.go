@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// minTruncatedSize is a size in bytes. A refusal may leave out failed checks only if those that it lists
-// have at least this size.
+// minTruncatedSize is the minimum length, in bytes, of the failed checks listed in a refusal that leaves
+// out others.
 const minTruncatedSize = 16 << 10
 
 // checkRefusal checks the event of a refusal (spec: Refusals; Idempotency).
@@ -57,7 +57,6 @@ func (c *Checker) checkRefusal() error {
 	return nil
 }
 
-// ipcHashes are the hashes of an IPC record.
 var ipcHashes = [...]string{"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced"}
 
 // refusedForm returns the form (field.form) of a hash whose check failed in a refused record. known

@@ -15,7 +15,7 @@ import (
 type runCheck struct {
 	*Checker
 	*event.DAG
-	stages []string // names of the stages
+	stages []string
 	// given means that the record had a DAG. built means that it had inputs, and rejected that
 	// it had reject_inputs, from which the ledger made the DAG.
 	given, built, rejected bool

@@ -18,14 +18,14 @@ const (
 	MaxNote = 1 << 20 // maximum length of a signed note, in bytes
 
 	maxHeaders    = 64 << 10 // maximum length of a response's headers, in bytes
-	maxCompressed = 64 << 10 // number of bytes by which compression may make a body longer
-	maxProblem    = 64 << 10 // maximum length of the body of a response that is not a success, in bytes
+	maxCompressed = 64 << 10 // number of bytes by which a compressed body may exceed the limit on its decompressed length
+	maxProblem    = 64 << 10 // maximum length of the body of an unsuccessful response, in bytes
 
 	maxAttempts  = 5                // number of attempts for one request
 	longestPause = 30 * time.Second // maximum pause between two attempts
 )
 
-// Errors that a request can fail with. The errors that this package returns wrap them.
+// Errors that requests can fail with. The errors returned by this package's functions wrap them.
 var (
 	// ErrTooLong means that a response body is longer than a valid one can be.
 	ErrTooLong = errors.New("the response is longer than a valid one can be")
@@ -36,7 +36,7 @@ var (
 	ErrForbidden = errors.New("the token lacks the required scope")
 )
 
-// UnavailableError is audit.ErrUnavailable with a reason.
+// UnavailableError is an error that matches audit.ErrUnavailable and carries a reason.
 type UnavailableError struct{ Reason error }
 
 func (e UnavailableError) Error() string { return e.Reason.Error() }
@@ -58,8 +58,8 @@ type Server struct {
 	// *http.Transport. If the server is on the same machine, compression costs more than all checks
 	// of an audit.
 	Compress bool
-	// Explain, if not nil, rewrites errors of package client for users. It must wrap the
-	// original error.
+	// Explain, if not nil, rewrites errors from package client for users. The error that it returns
+	// must wrap the original one.
 	Explain func(error) error
 }
 
@@ -94,7 +94,8 @@ func New(server Server, ledger string, timeout time.Duration, parallel int) (*Cl
 	return c, err
 }
 
-// connect returns a client for an untrusted server.
+// connect returns a client for the given URL that bounds the length and the duration of each
+// response.
 func (c *Client) connect(url, token string) (*client.Client, error) {
 	options := []client.Option{
 		client.WithHTTPClient(&http.Client{Transport: &boundedTransport{c.server.Transport, c.server.Compress}}),
@@ -120,10 +121,10 @@ type Response struct {
 	Problem    string  // the error message if the status is not 200
 }
 
-// Request is a request for Do to send. Path includes the parameters.
+// Request describes a request for Do to send. Path includes any query parameters.
 type Request struct {
 	Path     string // path below the ledger's URL
-	OfServer bool   // whether Path is relative to the server's URL instead
+	OfServer bool   // whether Path is relative to the server's URL rather than the ledger's
 	Accept   string // media type; empty accepts any
 	MaxBytes int64  // maximum length of the response body after decompression
 }

@@ -27,7 +27,7 @@ type Log struct {
 // the prefetched tiles and for the tiles on the path to the root.
 const keptTiles = 128
 
-// OpenLog fetches the checkpoint and returns the log at the size given by it. If none of the keys
+// OpenLog fetches the checkpoint and returns the log at the checkpoint's size. If none of the keys
 // has signed the checkpoint, the log has size 0, and the walk reports why. The error wraps an
 // *audit.Damage if the response cannot be a checkpoint. Log.Entries fetches at most parallel
 // bundles at once.

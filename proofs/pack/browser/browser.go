@@ -19,8 +19,8 @@ import (
 // names lists the names under which different distributions install the browser.
 var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"}
 
-// required is an environment variable. If it is 1, a missing browser makes tests fail instead of
-// being skipped.
+// required names an environment variable. If it is 1, tests fail instead of being skipped when no
+// browser is installed.
 const required = "COLOPHON_REQUIRE_CHROMIUM"
 
 // patience is how long to wait for the browser to respond.
@@ -29,7 +29,7 @@ const patience = time.Minute
 // Browser is a running browser. It is safe for concurrent use.
 type Browser struct {
 	commands io.WriteCloser
-	done     chan struct{} // closed when the browser sends no more messages
+	done     chan struct{} // closed once the browser has closed its end of the pipe
 
 	mu      sync.Mutex
 	last    int                      // ID of the last command; guarded by mu

@@ -88,7 +88,7 @@ func stageOf(record pyjson.Value, name string) (*proofs.NestedStage, error) {
 	return &proofs.NestedStage{Name: stages[proof.Index].Name, Index: uint64(proof.Index), Hash: proof.Hash, Root: proof.Root, Path: proof.Path}, nil
 }
 
-// citationOf returns the citation at index n of a set.
+// citationOf returns the citation at index n of a citation set.
 func citationOf(record pyjson.Value, n uint64) (*proofs.NestedCitation, error) {
 	citations := slices.Collect(record.Member("citations").Elements())
 	if n >= uint64(len(citations)) {

@@ -20,12 +20,12 @@ import (
 )
 
 // Log is a copy of a log in files, without content. Add appends entries. After Reference.AdvanceTo,
-// multiple goroutines may read the entries below the shown size and compute answers concurrently. Add
-// must not be called while a question is in progress. A Log implements index.Log and query.Log.
+// multiple goroutines may read the entries that it made readable and compute answers concurrently.
+// Add must not be called while a question is in progress. A Log implements index.Log and query.Log.
 type Log struct {
 	name    string        // name of the ledger
 	origin  string        // origin of the log
-	size    atomic.Uint64 // number of entries shown; the index may read it at any time
+	size    atomic.Uint64 // number of readable entries; the index may read it at any time
 	written uint64        // number of added entries
 	entries *os.File
 	ends    *os.File // the offset at which each entry ends
@@ -35,7 +35,7 @@ type Log struct {
 	redactedBy map[uint64]uint64
 	tile       func(level uint8, index uint64) ([]byte, error)
 	cache      *proofs.TileCache
-	tree       *proofs.Prover // prover for the tree of the shown size
+	tree       *proofs.Prover // prover for the tree of the readable entries
 }
 
 // cachedTiles is the capacity of the tile cache. A tile uses 16 KiB.
@@ -90,13 +90,14 @@ func (l *Log) show(size uint64) error {
 // WrittenSize returns the number of entries that have been added.
 func (l *Log) WrittenSize() uint64 { return l.written }
 
-// RedactedBy returns the first event that redacts a record. The event may be beyond the shown size.
+// RedactedBy returns the first event that redacts a record. That event may be beyond the readable
+// entries.
 func (l *Log) RedactedBy(seq uint64) (by uint64, redacted bool) {
 	by, redacted = l.redactedBy[seq]
 	return by, redacted
 }
 
-// Size returns the number of entries that are shown.
+// Size returns the number of readable entries.
 func (l *Log) Size() uint64 { return l.size.Load() }
 
 // read returns the entry at seq, which show must have made readable.

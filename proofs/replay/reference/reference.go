@@ -24,7 +24,7 @@ import (
 type Config struct {
 	Dir    string // folder for the files of the index
 	Origin string // origin of the log, which appears in the text of each checkpoint
-	// Tile reads a tile of the log's verified tree, which may be larger than the shown size.
+	// Tile reads a tile of the log's verified tree, which may cover more entries than are readable.
 	// Tile must be safe for concurrent use.
 	Tile func(level uint8, index uint64) ([]byte, error)
 	// Progress is called while AdvanceTo indexes entries.
@@ -65,8 +65,8 @@ func Open(log *Log, c Config) (*Reference, error) {
 	return &Reference{log: log, store: store, index: follower, progress: c.Progress}, nil
 }
 
-// AdvanceTo makes the reference answer as of the given size, which must be at least the size shown
-// before and at most the size of the copy. It waits until the index has reached that size. No
+// AdvanceTo makes the reference answer as of the given size, which must be at least the previous
+// size and at most the size of the copy. It waits until the index has reached that size. No
 // question may be in progress.
 func (r *Reference) AdvanceTo(ctx context.Context, size uint64) error {
 	if err := r.log.show(size); err != nil {
@@ -125,7 +125,7 @@ func (r *Reference) StageProof(ctx context.Context, seq, stage, parameters strin
 	}
 	return struct {
 		*wire.StageProof
-		Receipt json.RawMessage `json:"receipt"` // replaces the member of the embedded type
+		Receipt json.RawMessage `json:"receipt"` // replaces the embedded type's member of the same name
 	}{proof, receipt.AppendJSON(nil)}, nil
 }
 

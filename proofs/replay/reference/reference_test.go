@@ -32,7 +32,7 @@ func TestReferenceReadsNamesAsAServerDoes(t *testing.T) {
 		run, err := json.Marshal(id)
 		require.NoError(t, err)
 		producer := ""
-		if name != "" && name != "\u0000" { // a producer cannot have such a name
+		if name != "" && name != "\u0000" { // no producer can have these names
 			producer = fmt.Sprintf(`"producer":{"id":%s,"seq":1},`, text)
 		}
 		for path, body := range map[string]string{

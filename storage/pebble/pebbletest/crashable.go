@@ -53,8 +53,8 @@ func (c *CrashFS) BeforeEachOperation(f func(operation int)) {
 	c.before = f
 }
 
-// Operations returns the number of changing operations so far. It must not be called from the
-// function given to BeforeEachOperation.
+// Operations returns the number of operations so far that change the file system. It must not be
+// called from the function given to BeforeEachOperation.
 func (c *CrashFS) Operations() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 // can interrupt the needle, a quarter of it is enough for a match. The needle must have at least 32
 // bytes, and no quarter of it may occur elsewhere by chance. In a damaged or unfinished table, only the
 // readable part is searched. A nil files means the operating system's file system. orders lists the names
-// of other comparers besides Pebble's own that tables may use.
+// of the comparers, other than Pebble's own, that tables may use.
 func FilesContaining(ctx context.Context, files vfs.FS, dir string, needle []byte, orders ...string) ([]string, error) {
 	if files == nil {
 		files = vfs.Default

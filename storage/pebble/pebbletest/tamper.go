@@ -125,8 +125,7 @@ func (t *Tamperer) SetKey(k storage.Claim) error {
 	return t.set(keys.AppendClaim(nil, t.ledger, k.Key), keys.AppendClaimValue(nil, k))
 }
 
-// SetRedaction records that the event with the seq by redacted the record at seq. It erases no
-// content.
+// SetRedaction records that event by redacted the record at seq. It erases no content.
 func (t *Tamperer) SetRedaction(seq, by uint64) error {
 	return t.set(keys.AppendRedaction(nil, t.ledger, seq), keys.EncodeSeq(by))
 }

@@ -259,7 +259,7 @@ func (s *state) unknown(w int) {
 	}
 }
 
-// after returns r as it is after the transaction.
+// after returns r as changed by the transaction.
 func (t *tx) after(r row) row {
 	if t.kind == commit {
 		r.log = t.next

@@ -23,7 +23,7 @@ func (*SharedSessionError) Error() string {
 // checkTime is the time limit for Check.
 const checkTime = 10 * time.Second
 
-// Check returns a *SharedSessionError if there is a pooler between this process and the database that
+// Check returns a *SharedSessionError if this process reaches the database through a pooler that
 // shares sessions between connections. Such a pooler, for example one in transaction mode, runs each
 // statement in any free session. Check opens two connections and detects such a pooler if one of them
 // switches to another session, or if both use the same session.

@@ -31,7 +31,7 @@ const (
 // ErrFault is returned by calls with the fault FailBefore or FailAfter.
 var ErrFault = errors.New("the bucket fails because the test requests it")
 
-// Call is a call to a bucket, given by the name of the method and the name of the object.
+// Call identifies a call to a bucket by the name of the method and the name of the object.
 type Call struct{ Method, Name string }
 
 // Memory is an in-memory bucket that can fail. The zero Memory is empty and does not fail.

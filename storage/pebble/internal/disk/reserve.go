@@ -46,7 +46,8 @@ func (s Space) Check() error { return s.CheckUpTo(math.MaxUint64) }
 // forever.
 func (s Space) CheckBeforeOpen() error { return s.CheckUpTo(MinReserve) }
 
-// CheckUpTo is like Check, but uses a threshold of most bytes if the normal threshold is larger.
+// CheckUpTo is like Check, but if the threshold is larger than most bytes, it uses most as the
+// threshold.
 func (s Space) CheckUpTo(most uint64) error {
 	free, mark, err := s.FreeSpace()
 	if err != nil {

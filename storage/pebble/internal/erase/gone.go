@@ -145,7 +145,7 @@ const TableSuffix = ".sst"
 
 func tableName(number uint64) string { return fmt.Sprintf("%06d%s", number, TableSuffix) }
 
-// tablesExcept returns the file numbers of the tables in the folder, except those in some.
+// tablesExcept returns the file numbers of the tables in the folder, except those in excluded.
 func (e *Eraser) tablesExcept(excluded map[uint64]bool) ([]uint64, error) {
 	names, err := e.Config.Space.FS.List(e.Config.Space.Dir)
 	if err != nil {
@@ -188,7 +188,7 @@ func (e *Eraser) deleted(path string, err error) {
 	signal(e.files)
 }
 
-// deleteAgain retries the deletions in which the engine failed.
+// deleteAgain deletes the files that the engine failed to delete.
 func (e *Eraser) deleteAgain() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

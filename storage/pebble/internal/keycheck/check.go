@@ -37,8 +37,8 @@ type Ledger struct {
 	Place func(digest storage.Hash) (keys.Place, error)
 }
 
-// Run returns the stray keys of a database that has exactly the given ledgers: at most one of each
-// ledger and one of the database itself. It calls progress, if not nil, with the number of keys
+// Run returns the stray keys of a database that has exactly the given ledgers: at most one for each
+// ledger and one for the database itself. It calls progress, if not nil, with the number of keys
 // read so far. Nothing may write to the database during the call.
 func Run(ctx context.Context, db Database, ledgers []Ledger, progress func(keys uint64)) ([]*storage.StrayKey, error) {
 	k := &check{ctx: ctx, db: db, ledgers: make(map[keys.Ledger]*counts, len(ledgers)), progress: progress}
@@ -189,8 +189,9 @@ func (k *check) tile(l *counts, key keys.ParsedKey) {
 	}
 }
 
-// need counts a place or a reference as a record that needs the content. It checks the place of a
-// redacted event but does not count it, because that event no longer needs the content.
+// need handles a place or a reference, each of which means that a record needs the content, and
+// counts that record. If the event of a place is redacted, need checks the place but does not count
+// it, because that event no longer needs the content.
 func (k *check) need(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
@@ -251,8 +252,8 @@ func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) 
 	return nil
 }
 
-// couldHavePosted reports whether the event at the given place could have posted the content into the
-// place's slot.
+// couldHavePosted reports whether the event of the given place could have posted the content in the
+// slot of that place.
 func (k *check) couldHavePosted(l *counts, place keys.Place, digest storage.Hash) (bool, error) {
 	e, err := k.event(l, place.Seq)
 	return int(place.Slot) < len(e.Contents) && slices.Contains(e.Contents, digest), err

@@ -29,7 +29,7 @@ func (k *check) compare(l *counts) error {
 		}
 		start, end := p.span(l.Number)
 		err := k.pass(start, end, func(key keys.ParsedKey, _ []byte, value func() ([]byte, error)) ([]byte, error) {
-			if l.stray { // one stray is enough
+			if l.stray { // one stray key per ledger is enough
 				return end, nil
 			}
 			return nil, p.find(l, key, value)
@@ -42,8 +42,8 @@ func (k *check) compare(l *counts) error {
 	return nil
 }
 
-// strayNeed records the key if it says that a record needs the content although the record does not
-// need it.
+// strayNeed records the key as stray if it says that a record needs content that the record does
+// not need.
 func (k *check) strayNeed(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	seq := key.Seq
 	if key.Family == keys.PlaceKey {
@@ -75,8 +75,8 @@ func (k *check) strayNeed(l *counts, key keys.ParsedKey, value func() ([]byte, e
 	return nil
 }
 
-// strayContent records the key if no place refers to the content that it stores, for example
-// because erased content was put back.
+// strayContent records the key as stray if no place refers to the content that it stores, for
+// example because erased content was put back.
 func (k *check) strayContent(l *counts, key keys.ParsedKey, _ func() ([]byte, error)) error {
 	e, err := k.event(l, key.Place.Seq)
 	if err != nil {
@@ -99,7 +99,7 @@ func (k *check) strayContent(l *counts, key keys.ParsedKey, _ func() ([]byte, er
 	return nil
 }
 
-// strayClaim records the key if its event does not claim the idempotency key.
+// strayClaim records the key as stray if its event does not claim the idempotency key.
 func (k *check) strayClaim(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
