@@ -43,7 +43,7 @@ build: ## Build bin/colophon
 	$(GO) build -trimpath -ldflags '-X main.version=$(STAMPED)' -o bin/colophon ./cmd/colophon
 
 test: ## Run all tests
-	$(GO) test ./...
+	$(GO) test -timeout 20m ./...
 
 race: export CGO_ENABLED = 1
 race: ## Run all tests with the race detector (needs a C compiler)

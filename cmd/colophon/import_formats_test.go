@@ -210,7 +210,7 @@ func TestImportOfFormatsNamesWhatIsLeftOut(t *testing.T) {
 	require.Contains(t, string(text), `{"pointer":"/note","fate":"kept as content","as":"usage/imported/note"}`)
 
 	require.Equal(t, 2, command("--format", "poem", lines))
-	require.Contains(t, errs.String(), "give axis-log, axis-save, citations, validation-cache, providence, langfuse, mlflow or phoenix")
+	require.Contains(t, errs.String(), "use axis-log, axis-save, citations, validation-cache, providence, langfuse, mlflow or phoenix")
 	require.Equal(t, 2, command("--format", "axis-log", "--zone", "Nowhere", lines))
 	require.Equal(t, 2, command("--dry-run", lines))
 	require.Equal(t, 2, command("--format", "axis-log", dir))

@@ -30,5 +30,5 @@ func RequireSeqs(command *cobra.Command, args []string, n int) error {
 
 // NotSeqError returns the error for an argument that is not a seq.
 func NotSeqError(argument string) error {
-	return Exitf(ExitUsage, "%q is not a record number; give the seq of a record", argument)
+	return Exitf(ExitUsage, "%q is not a record number; use the seq of a record", argument)
 }

@@ -167,7 +167,7 @@ func TestLyingServers(t *testing.T) {
 			digest := sha256.Sum256(p.Rows[:9])
 			p.Rows, p.Digest = p.Rows[:9], hex.EncodeToString(digest[:])
 		}), ErrTooShort, "the part has only 9 bytes"},
-		{"malformed cursor", at(2, func(p *wire.IndexPart) { p.Next = "xyz" }), ErrMalformedAnswer, `next is "xyz"`},
+		{"malformed cursor", at(2, func(p *wire.IndexPart) { p.Next = "xyz" }), ErrMalformedAnswer, `the member "next" is "xyz"`},
 	} {
 		t.Run(lie.name, func(t *testing.T) {
 			rows, _, err := fetch(t, fetcher(t, &peer{change: lie.change}))

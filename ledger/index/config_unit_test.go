@@ -22,7 +22,7 @@ func TestMemoryIsDivided(t *testing.T) {
 	_, err := Config{Dir: "x", Memory: MinMemory - 1}.Settings()
 	require.ErrorContains(t, err, "it must be at least 16777216")
 	_, err = Config{}.Settings()
-	require.ErrorContains(t, err, "no folder")
+	require.ErrorContains(t, err, "Config.Dir is not set")
 }
 
 func TestOffHeapBytes(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// citationQuestions lists the questions about citation sets (spec: Citation drift; Citation
-// conflicts; Stale citations). None of them takes States, because citation sets have no state.
+// citationQuestions lists the questions about citation sets (spec: Citation drift; Citation conflicts; Stale
+// citations). None of them takes States, because citation sets have no state.
 var citationQuestions = []Question{
 	{Path: "/citation-sets/drift", Takes: Pages | Proofs, Names: []string{"subject"}, Ask: askWith(required("subject", "the subject of citation sets"), CitationDrift)},
 	{Path: "/citation-sets/conflicts", Takes: Pages | Proofs, Ask: askWithoutParameters(Conflicts)},
@@ -20,8 +20,8 @@ var citationQuestions = []Question{
 	{Path: "/citation-sets/by-source/:source_id", Takes: Pages | Proofs, Ask: askWith(parseSource, CitationsOfSource)},
 }
 
-// required returns the parse function of a question whose only parameter is required. what
-// describes the parameter in the error message.
+// required returns the parse function of a question whose only parameter is required. what describes the parameter in
+// the error message.
 func required(name, what string) func(Parameters) (string, error) {
 	return func(p Parameters) (string, error) {
 		if !p.Has(name) {
@@ -31,8 +31,7 @@ func required(name, what string) func(Parameters) (string, error) {
 	}
 }
 
-// CitationDrift lists the citation sets of a subject in log order, each compared with the previous
-// one.
+// CitationDrift lists the citation sets of a subject in log order, each compared with the previous one.
 func CitationDrift(v *View, subject string) (*wire.Page[wire.CitationDriftRow], error) {
 	found, next, err := citations.ListDrift(v.Context, v.View, subject, v.Page)
 	if err != nil {
@@ -50,8 +49,8 @@ func citationDriftRow(v *View, d *citations.Drift) wire.CitationDriftRow {
 	return row
 }
 
-// Conflicts lists the chunks that are cited under several sources. The seq of a row is that of the
-// set that first cited the chunk under a second source.
+// Conflicts lists the chunks that are cited under several sources. The seq of a row is that of the set that first
+// cited the chunk under a second source.
 func Conflicts(v *View) (*wire.Page[wire.ChunkConflict], error) {
 	found, next, err := citations.ListConflicts(v.View, v.Page)
 	if err != nil {
@@ -74,8 +73,8 @@ func sourceUses(found []citations.ChunkSource) []wire.SourceUse {
 
 func parseStale(p Parameters) (string, error) { return p["source_id"], nil }
 
-// StaleCitations lists the citations of chunks that the source no longer has. If source is empty, it
-// lists those of all sources.
+// StaleCitations lists the citations of chunks that the source no longer has. If source is empty, it lists those of
+// all sources.
 func StaleCitations(v *View, source string) (*wire.Page[wire.StaleCitationRow], error) {
 	list := func() ([]citations.StaleCitation, []byte, error) {
 		return citations.ListStaleOfSource(v.Context, v.View, source, v.Page)
@@ -101,8 +100,7 @@ func parseChunk(p Parameters) (string, error) {
 	return p["hash"], checkForm(forms.Chunk, "hash", p["hash"])
 }
 
-// CitationsOfChunk lists the citation sets that cite a chunk. Each row has only the citations
-// of that chunk.
+// CitationsOfChunk lists the citation sets that cite a chunk. Each row has only the citations of that chunk.
 func CitationsOfChunk(v *View, hash string) (*wire.Page[wire.CitingRow], error) {
 	found, next, err := citations.SetsCitingChunk(v.Context, v.View, hash, v.Page)
 	if err != nil {
@@ -119,8 +117,7 @@ func parseSource(p Parameters) (string, error) {
 	return id, nil
 }
 
-// CitationsOfSource lists the citation sets that cite a source. Each row has only the citations
-// of that source.
+// CitationsOfSource lists the citation sets that cite a source. Each row has only the citations of that source.
 func CitationsOfSource(v *View, id string) (*wire.Page[wire.CitingRow], error) {
 	found, next, err := citations.SetsCitingSource(v.Context, v.View, id, v.Page)
 	if err != nil {
@@ -173,8 +170,8 @@ func SourceByID(v *View, id string) (*wire.SourceAnswer, error) {
 	return answer, err
 }
 
-// Questions about one citation set, which is named by the path element seq. They have no Path: the
-// answer to Document is sent byte for byte, and a request for Retrieval has a body.
+// Questions about one citation set, which is named by the path element seq. They have no Path: the answer to Document
+// is sent byte for byte, and a request for Retrieval has a body.
 var (
 	Document  = Question{Seqs: []string{"seq"}}                // the citations document of a set (spec: Citations document)
 	Retrieval = Question{Takes: Proofs, Seqs: []string{"seq"}} // a pinned retrieval that prefers the chunks of a set (spec: Pinned retrieval)
@@ -190,11 +187,10 @@ func CitationSet(v *View, elements Parameters) (citations.Set, error) {
 	return set, notFound(err, "no citation set has that seq")
 }
 
-// Retrieve selects at most topK of the chunks, preferring those that the citation set cites. The
-// answer also lists the cited chunks that were not selected: Cut lists those that are in chunks,
-// and Missing the others. Before it builds the answer, Retrieve calls hold with the total length of
-// the selected chunks in bytes, and it returns any error from hold. The answer can be many times
-// longer than the request, because many chunks can share one source id.
+// Retrieve selects at most topK of the chunks, preferring those that the citation set cites. The answer also lists
+// the cited chunks that were not selected: Cut lists those that are in chunks, and Missing the others. Before it
+// builds the answer, Retrieve calls hold with the total length of the selected chunks in bytes, and it returns any
+// error from hold. The answer can be many times longer than the request, because many chunks can share one source id.
 func Retrieve(v *View, set *citations.Set, chunks []rules.Chunk, topK int, hold func(size int64) error) (*wire.PinnedRetrieval, error) {
 	held, named := make(map[string]bool), make(map[string]bool)
 	for _, c := range chunks {

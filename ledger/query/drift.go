@@ -48,8 +48,8 @@ func differences(a *drift.Attribution) []wire.VariableDifference {
 	return list
 }
 
-// valueOf returns a value as JSON, in the form that events use. Numbers are already canonical
-// JSON. An unknown value is nil, which JSON shows as null.
+// valueOf returns a value as JSON, in the form that events use. Numbers are already canonical JSON. An unknown value
+// is nil, which JSON shows as null.
 func valueOf(variable string, value []byte) json.RawMessage {
 	switch drift.Cause(variable) {
 	case drift.Temperature, drift.MaxTokens, drift.Seed, drift.Evidence:
@@ -64,8 +64,8 @@ func valueOf(variable string, value []byte) json.RawMessage {
 // RecordPair holds the seqs of two records to compare.
 type RecordPair struct{ A, B uint64 }
 
-// parsePair returns the parse function for the parameters a and b. kind names the kind of the
-// records with its article, such as "an IPC record".
+// parsePair returns the parse function for the parameters a and b. kind names the kind of the records with its
+// article, such as "an IPC record".
 func parsePair(kind string) func(Parameters) (RecordPair, error) {
 	seq := func(p Parameters, name string) (uint64, error) {
 		seq, given, err := p.ParseCount(name)
@@ -182,8 +182,8 @@ func mismatches(v *View, seq uint64) ([]string, error) {
 	return fields, nil
 }
 
-// mismatchNote returns a sentence that names the compared hashes of a record that differ from their
-// claims. The result is either empty or begins with a space.
+// mismatchNote returns a sentence that names the compared hashes of a record that differ from their claims. The
+// result is either empty or begins with a space.
 func mismatchNote(r *wire.AttributedRecord) string {
 	if sentence := drift.MismatchSentence(r.Seq, r.Mismatches); sentence != "" {
 		return " " + sentence
@@ -194,8 +194,7 @@ func mismatchNote(r *wire.AttributedRecord) string {
 // groupings lists the names of the values by which runs can be grouped.
 var groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "ollama_build_hash", "label:<name>"}
 
-// parseTimeline parses the parameter that selects the runs. There must be exactly one such
-// parameter.
+// parseTimeline parses the parameter that selects the runs. There must be exactly one such parameter.
 func parseTimeline(p Parameters) (value records.Value, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		if !groups.IsValidGrouping(name) {
@@ -212,8 +211,7 @@ func parseTimeline(p Parameters) (value records.Value, err error) {
 	return value, err
 }
 
-// Timeline lists the runs of a group in log order, each with the cause of its change from the
-// previous run.
+// Timeline lists the runs of a group in log order, each with the cause of its change from the previous run.
 func Timeline(v *View, value records.Value) (*wire.RunPage[wire.TimelineRow], error) {
 	found, next, err := runs.Timeline(v.Context, v.View, groups.RunQuery{Value: value, AnyState: v.AnyState, Seeded: v.Seeded}, v.Page)
 	if err != nil {
@@ -242,8 +240,8 @@ func timelineRow(v *View, s *runs.TimelineStep) wire.TimelineRow {
 	return row
 }
 
-// outputChange returns the change of the output from run a to run b. If a is nil, it returns
-// the length of b's output.
+// outputChange returns the change of the output from run a to run b. If a is nil, it returns the length of b's
+// output.
 func (v *View) outputChange(a *uint64, b uint64, work *figures.Work) (*wire.TextChange, error) {
 	if a == nil {
 		change, err := v.Texts.ContentLength(v.Context, figures.Output, b, work)
@@ -253,8 +251,8 @@ func (v *View) outputChange(a *uint64, b uint64, work *figures.Work) (*wire.Text
 	return &change, err
 }
 
-// attributionTexts returns figures about the changes between the texts of two records, or nil if
-// the request does not ask for figures.
+// attributionTexts returns figures about the changes between the texts of two records, or nil if the request does not
+// ask for figures.
 func (v *View) attributionTexts(pair RecordPair) (texts *wire.AttributionTextChanges, err error) {
 	if v.Texts == nil {
 		return nil, nil
@@ -268,8 +266,8 @@ func (v *View) attributionTexts(pair RecordPair) (texts *wire.AttributionTextCha
 	return texts, nil
 }
 
-// Reproduction asks whether a re-run reproduced a record (spec: Causes). It has no Path, because
-// its request has a body. The path element seq names the record.
+// Reproduction asks whether a re-run reproduced a record (spec: Causes). It has no Path, because its request has a
+// body. The path element seq names the record.
 var Reproduction = Question{Takes: Proofs, Seqs: []string{"seq"}}
 
 // Reproduce compares the IPC record at seq with its re-run. It calls rerun to obtain the re-run.

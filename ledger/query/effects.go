@@ -76,8 +76,7 @@ func effectPair(v *View, p *effects.Pair) wire.EffectPair {
 	return wire.EffectPair{Seq: p.A.Seq, A: generation(v, &p.A), B: generation(v, &p.B), OutputChanged: p.Changed}
 }
 
-// parseEffects parses the variable and the two values, and returns them in the form that
-// events use.
+// parseEffects parses the variable and the two values, and returns them in the form that events use.
 func parseEffects(p Parameters) (q EffectsQuery, err error) {
 	q.Variable = p["variable"]
 	if !effects.IsVariable(q.Variable) {

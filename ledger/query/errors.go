@@ -42,8 +42,7 @@ func missing(format string, args ...any) error {
 	return &Error{Reason: NotFound, Detail: fmt.Sprintf(format, args...)}
 }
 
-// notFound turns storage.ErrNotFound into an Error with the given detail. It returns other
-// errors unchanged.
+// notFound turns storage.ErrNotFound into an Error with the given detail. It returns other errors unchanged.
 func notFound(err error, detail string) error {
 	if errors.Is(err, storage.ErrNotFound) {
 		return missing("%s", detail)

@@ -40,9 +40,9 @@ func (f *RecordFilter) SelectsAll() bool {
 	return f.Kind == "" && f.State == "" && len(f.Values) == 0 && f.TimeRange == (index.TimeRange{})
 }
 
-// ParseFilter parses the parameters that select records. If a parameter has only the first
-// digits of a hash, call Resolve before using the filter. The error is an *Error. unknown is
-// true if the error is about an unknown parameter.
+// ParseFilter parses the parameters that select records. If a parameter has only the first digits of a hash, call
+// Resolve before using the filter. The error is an *Error. unknown is true if the error is about an unknown
+// parameter.
 func ParseFilter(p Parameters) (f RecordFilter, unknown bool, err error) {
 	r := &Request{Question: &Question{Names: filterNames, Values: filterValues}}
 	p = maps.Clone(p)
@@ -89,8 +89,8 @@ func parseFilter(p Parameters) (f RecordFilter, err error) {
 	return f, err
 }
 
-// parseValues parses the parameters that are values of records. It combines producer and
-// producer_seq into one value, as the index does.
+// parseValues parses the parameters that are values of records. It combines producer and producer_seq into one value,
+// as the index does.
 func parseValues(p Parameters) (values []records.Value, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		if forms.ForName(name) != nil {

@@ -23,8 +23,8 @@ var groupQuestions = []Question{
 // GroupsQuery selects and orders groups of runs.
 type GroupsQuery struct {
 	groups.Query
-	// Ranking is the order of the groups, which requires a view at the head. If it is nil, the
-	// groups are sorted by first run, newest first.
+	// Ranking is the order of the groups, which requires a view at the head. If it is nil, the groups are sorted by
+	// first run, newest first.
 	Ranking *groups.Ranking
 }
 
@@ -71,13 +71,13 @@ func checkGrouping(by string) error {
 	return nil
 }
 
-// usesRanking reports whether the groups are listed in the order of a ranking, either because the
-// request asks for one or because its other parameters imply one.
+// usesRanking reports whether the groups are listed in the order of a ranking, either because the request asks for
+// one or because its other parameters imply one.
 func usesRanking(p Parameters) bool { return p["sort"] != "" || impliedSort(p) != "" }
 
-// impliedSort returns the sort order whose ranking finds the requested groups without reading all
-// the others, or "" if there is none. Rankings exist only for the head, so impliedSort also returns
-// "" for a request or a cursor at another size.
+// impliedSort returns the sort order whose ranking finds the requested groups without reading all the others, or ""
+// if there is none. Rankings exist only for the head, so impliedSort also returns "" for a request or a cursor at
+// another size.
 func impliedSort(p Parameters) string {
 	size, _, _ := decodeCursor(p["cursor"])
 	several := func(name string) bool {
@@ -157,8 +157,8 @@ func GroupDetail(v *View, value records.Value) (*wire.GroupAnswer, error) {
 	return answer, err
 }
 
-// noRuns returns the error for a group that has no runs in the requested states. The error says
-// whether the group has runs in other states.
+// noRuns returns the error for a group that has no runs in the requested states. The error says whether the group has
+// runs in other states.
 func noRuns(v *View, q groups.RunQuery) error {
 	q.AnyState = true
 	if _, found, err := groups.Get(v.Context, v.View, q); err != nil {

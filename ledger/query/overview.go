@@ -14,8 +14,8 @@ import (
 	"colophon/ledger/record/moment"
 )
 
-// overviewQuestions lists the questions about a ledger as a whole: the values of its runs, the
-// outcomes of its records over time, and what a text can refer to (spec: Values; Rates; Search).
+// overviewQuestions lists the questions about a ledger as a whole: the values of its runs, the outcomes of its
+// records over time, and what a text can refer to (spec: Values; Rates; Search).
 var overviewQuestions = []Question{
 	{Path: "/drift/values", Takes: Pages | Proofs, Names: []string{"of"}, Ask: askWith(parseValuesOf, RunValues)},
 	{Path: "/rates", Names: []string{"since", "until", "step"}, Ask: askWith(parseRates, Rates)},
@@ -32,8 +32,8 @@ func parseValuesOf(p Parameters) (string, error) {
 	return oneOf("of", p["of"], "", valueNames)
 }
 
-// RunValues lists the distinct values of temperature or max_tokens, or the distinct label names,
-// that occur in runs in any state. of says which of the three to list.
+// RunValues lists the distinct values of temperature or max_tokens, or the distinct label names, that occur in runs
+// in any state. of says which of the three to list.
 func RunValues(v *View, of string) (*wire.Page[wire.RunValue], error) {
 	found, next, err := groups.ListValues(v.View, of, v.Page)
 	if err != nil {
@@ -67,8 +67,7 @@ func Rates(v *View, q rates.Query) (*wire.Rates, error) {
 	return answer, err
 }
 
-// tooManyPeriods turns rates.ErrTooMany into an Error that says what to change. It returns
-// other errors unchanged.
+// tooManyPeriods turns rates.ErrTooMany into an Error that says what to change. It returns other errors unchanged.
 func tooManyPeriods(err error) error {
 	if errors.Is(err, rates.ErrTooMany) {
 		return invalid("step", `would divide the time range into more than %d periods; use a longer "step" or a later "since"`, rates.MaxPeriods)
@@ -102,8 +101,8 @@ func parseSearch(p Parameters) (string, error) {
 	return q, nil
 }
 
-// Search finds what a text can refer to: an event, a hash, a field value that occurs in records, or
-// the first words of a longer text.
+// Search finds what a text can refer to: an event, a hash, a field value that occurs in records, or the first words
+// of a longer text.
 func Search(v *View, text string) (*wire.SearchAnswer, error) {
 	var hashes []string
 	for _, name := range slices.Sorted(maps.Keys(forms.ByName)) {

@@ -20,8 +20,8 @@ func (p Parameters) Has(name string) bool {
 	return has
 }
 
-// ParseCount parses the named parameter as a number from 0 to 2^64-1. given is false if the request
-// lacks the parameter.
+// ParseCount parses the named parameter as a number from 0 to 2^64-1. given is false if the request lacks the
+// parameter.
 func (p Parameters) ParseCount(name string) (n uint64, given bool, err error) {
 	text, given := p[name]
 	if given {
@@ -46,8 +46,7 @@ func checkForm(f *forms.Form, name, value string) error {
 	return invalid(name, "must be %s", f.Description)
 }
 
-// ParseLimit parses the value of the limit parameter, the number of rows per page, which must be
-// from 1 to maxPage.
+// ParseLimit parses the value of the limit parameter, the number of rows per page, which must be from 1 to maxPage.
 func ParseLimit(value string, maxPage int) (int, error) {
 	n, err := ParseCount("limit", value)
 	if err != nil || n < 1 || n > uint64(maxPage) {
@@ -61,8 +60,8 @@ func (p Parameters) ParseChoice(name, first, second string) (bool, error) {
 	return ParseChoice(name, p[name], first, second)
 }
 
-// ParseChoice parses a parameter that has two possible values. It reports whether the value is
-// second. An empty value means first.
+// ParseChoice parses a parameter that has two possible values. It reports whether the value is second. An empty value
+// means first.
 func ParseChoice(name, value, first, second string) (bool, error) {
 	switch value {
 	case "", first:
@@ -97,8 +96,8 @@ func parseTime(name, value string) (*time.Time, error) {
 	return nil, invalid(name, "must be an RFC 3339 time, like 2026-01-02T15:04:05Z%s", hint)
 }
 
-// oneOf parses a parameter whose value must be one of known. It returns "" if the value is
-// empty or equal to all, the word that selects everything.
+// oneOf parses a parameter whose value must be one of known. It returns "" if the value is empty or equal to all, the
+// word that selects everything.
 func oneOf[S ~string](name, value, all string, known []S) (S, error) {
 	if value == "" || value == all {
 		return "", nil

@@ -8,8 +8,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// pathQuestions lists the questions about paths, which have no state (spec: Path categories; Path
-// id collisions; Builds).
+// pathQuestions lists the questions about paths, which have no state (spec: Path categories; Path id collisions;
+// Builds).
 var pathQuestions = []Question{
 	{Path: "/paths", Takes: Pages | Proofs, Ask: askWithoutParameters(Projects)},
 	{Path: "/paths/:project", Takes: Pages | Proofs, Names: []string{"status", "validated", "build"}, Ask: askWith(parsePaths, Paths)},
@@ -20,8 +20,7 @@ var pathQuestions = []Question{
 	{Path: "/paths/:project/:path_id", Takes: Pages | Proofs, Ask: askWith(pathInPath, PathHistory)},
 }
 
-// Projects lists the projects that have paths. The seq of a row is the seq of the project's
-// first record.
+// Projects lists the projects that have paths. The seq of a row is the seq of the project's first record.
 func Projects(v *View) (*wire.Page[wire.ProjectRow], error) {
 	found, next, err := paths.ListProjects(v.View, v.Page)
 	if err != nil {
@@ -58,8 +57,8 @@ func parsePaths(p Parameters) (q PathsQuery, err error) {
 	return q, nil
 }
 
-// Paths lists the paths of a project or of one of its builds. Each row shows the path as of its
-// latest record in that project or build.
+// Paths lists the paths of a project or of one of its builds. Each row shows the path as of its latest record in that
+// project or build.
 func Paths(v *View, q PathsQuery) (*wire.Page[wire.Path], error) {
 	found, next, err := paths.List(v.Context, v.View, q.Project, q.Filter, v.Page)
 	if err != nil {
@@ -92,8 +91,7 @@ type PathKey struct{ Project, ID string }
 
 func pathInPath(p Parameters) (PathKey, error) { return PathKey{p["project"], p["path_id"]}, nil }
 
-// PathHistory lists the versions of a path, that is, its state after each of its records and
-// validations.
+// PathHistory lists the versions of a path, that is, its state after each of its records and validations.
 func PathHistory(v *View, path PathKey) (*wire.Page[wire.PathVersion], error) {
 	found, next, err := paths.History(v.Context, v.View, path.Project, path.ID, v.Page)
 	if err != nil {
@@ -148,8 +146,7 @@ func parseComparison(p Parameters) (q paths.ComparisonQuery, err error) {
 	return q, err
 }
 
-// CompareBuilds lists the paths of two builds, a and b. Each row says how the path in b differs
-// from the path in a.
+// CompareBuilds lists the paths of two builds, a and b. Each row says how the path in b differs from the path in a.
 func CompareBuilds(v *View, q paths.ComparisonQuery) (*wire.Page[wire.PathDifference], error) {
 	found, next, err := paths.Compare(v.Context, v.View, q, v.Page)
 	if err != nil {
@@ -180,8 +177,8 @@ func pathSide(p *paths.Path) *wire.ComparedPath {
 		HashVersion: otherVersion(p.HashVersion)}
 }
 
-// Collisions lists the paths of a project whose path_id was already taken by another path. The seq
-// of a row is the seq of the path's first record.
+// Collisions lists the paths of a project whose path_id was already taken by another path. The seq of a row is the
+// seq of the path's first record.
 func Collisions(v *View, project string) (*wire.Page[wire.PathCollision], error) {
 	found, next, err := paths.ListCollisions(v.Context, v.View, project, v.Page)
 	if err != nil {
@@ -195,8 +192,7 @@ func collisionRow(v *View, c *paths.Collision) wire.PathCollision {
 		Holder: wire.CollisionHolder{Seq: c.HolderSeq, PathID: c.Held, Route: c.HolderRoute}}
 }
 
-// noPaths turns paths.ErrNotFound into an Error with the given detail. It returns other errors
-// unchanged.
+// noPaths turns paths.ErrNotFound into an Error with the given detail. It returns other errors unchanged.
 func noPaths(err error, detail string) error {
 	if errors.Is(err, paths.ErrNotFound) {
 		return missing("%s; GET /paths of the ledger lists projects", detail)

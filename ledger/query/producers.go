@@ -25,8 +25,7 @@ func producerRow(v *View, p *producers.Producer) wire.ProducerRow {
 		Highest: p.Highest, Missing: p.Missing, Repeated: p.Duplicates}
 }
 
-// ProducerByID returns one producer with a page of the gaps and a page of the duplicates in its
-// numbering.
+// ProducerByID returns one producer with a page of the gaps and a page of the duplicates in its numbering.
 func ProducerByID(v *View, id string) (*wire.ProducerAnswer, error) {
 	found, gaps, duplicates, next, err := producers.Get(v.View, id, v.Page)
 	if err != nil {

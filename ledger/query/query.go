@@ -1,6 +1,5 @@
-// Package query answers questions about a ledger. It lists the questions and the index families
-// that answer them. Each question turns its parameters into a typed answer computed from one view
-// of the index.
+// Package query answers questions about a ledger. It lists the questions and the index families that answer them.
+// Each question turns its parameters into a typed answer computed from one view of the index.
 package query
 
 import (
@@ -45,15 +44,14 @@ var questions = slices.Concat(producerQuestions, groupQuestions, driftQuestions,
 // Questions returns all questions. The caller must not change the slice.
 func Questions() []Question { return questions }
 
-// FindQuestion returns the question for a percent-encoded path, which is relative to the ledger's
-// path, and the decoded parameters in the path. ok is false if no question has that path. As in the
-// server's routes, a fixed element takes precedence over a parameter, and the last element must not
-// be empty.
+// FindQuestion returns the question for a percent-encoded path, which is relative to the ledger's path, and the
+// decoded parameters in the path. ok is false if no question has that path. As in the server's routes, a fixed
+// element takes precedence over a parameter, and the last element must not be empty.
 func FindQuestion(path string) (q *Question, elements Parameters, ok bool) {
 	for i := range questions {
 		found, matches := questions[i].match(path)
-		// The greater Path is the more specific one, because a fixed element sorts after the colon
-		// that begins a parameter.
+		// The greater Path is the more specific one, because a fixed element sorts after the colon that begins a
+		// parameter.
 		if matches && (q == nil || questions[i].Path > q.Path) {
 			q, elements, ok = &questions[i], found, true
 		}
@@ -61,8 +59,7 @@ func FindQuestion(path string) (q *Question, elements Parameters, ok bool) {
 	return q, elements, ok
 }
 
-// match reports whether the path matches the question's path and, if so, returns the parameters in
-// it.
+// match reports whether the path matches the question's path and, if so, returns the parameters in it.
 func (q *Question) match(path string) (Parameters, bool) {
 	given, own := strings.Split(path, "/"), strings.Split(q.Path, "/")
 	if len(given) != len(own) {

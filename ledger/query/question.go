@@ -16,37 +16,33 @@ import (
 	"colophon/ledger/query/forms"
 )
 
-// Question describes a question about one ledger that its index can answer (spec: Index and as_of;
-// Pages and cursors). Every question accepts the parameter after and, unless AtHead reports true,
-// as_of.
+// Question describes a question about one ledger that its index can answer (spec: Index and as_of; Pages and
+// cursors). Every question accepts the parameter after and, unless AtHead reports true, as_of.
 type Question struct {
-	// Path is relative to the ledger's path. An element that begins with a colon stands for the
-	// parameter with that name.
+	// Path is relative to the ledger's path. An element that begins with a colon stands for the parameter with that
+	// name.
 	Path  string
 	Takes SharedParameters
 	// Names lists the question's own query parameters. Their values must not be empty.
 	Names []string
-	// Values lists the question's own query parameters that select records by a value, such as
-	// input_hash. Each must have the format of that value, which may allow an empty value.
+	// Values lists the question's own query parameters that select records by a value, such as input_hash. Each must
+	// have the format of that value, which may allow an empty value.
 	Values []string
-	// Seqs lists the parameters that name events. The answer waits until the index covers these
-	// events, so that an event can be queried as soon as it is recorded.
+	// Seqs lists the parameters that name events. The answer waits until the index covers these events, so that an
+	// event can be queried as soon as it is recorded.
 	Seqs []string
-	// SecondCursor names the parameter that holds the cursor of the answer's second list. It is ""
-	// if there is no second list. View.SecondPage is the position in that list.
+	// SecondCursor names the parameter that holds the cursor of the answer's second list. It is "" if there is no
+	// second list. View.SecondPage is the position in that list.
 	SecondCursor string
-	// AtHead reports whether a request is answered from rankings, which exist only for the head. If
-	// so, each page is read at the head when it is requested. A nil AtHead means that the question
-	// never uses rankings.
+	// AtHead reports whether a request is answered from rankings, which exist only for the head. If so, each page is
+	// read at the head when it is requested. A nil AtHead means that the question never uses rankings.
 	AtHead func(Parameters) bool
-	// AlwaysNamed means that the answer includes display names even if the request does not set the
-	// names parameter.
+	// AlwaysNamed means that the answer includes display names even if the request does not set the names parameter.
 	AlwaysNamed bool
-	// RefusedParameters maps each parameter that similar questions accept but this one does not to the
-	// reason.
+	// RefusedParameters maps each parameter that similar questions accept but this one does not to the reason.
 	RefusedParameters map[string]string
-	// Ask parses the question's own parameters and the elements of the path. It is nil if the
-	// request has a body, because the answer then depends on the body too.
+	// Ask parses the question's own parameters and the elements of the path. It is nil if the request has a body,
+	// because the answer then depends on the body too.
 	Ask ParseFunc
 }
 
@@ -63,12 +59,11 @@ const (
 	Named                                // the parameter names
 )
 
-// A ParseFunc parses the parameters of a question and returns a function that answers it. The
-// answer has a type from client/wire or is a value with an AppendJSON method.
+// A ParseFunc parses the parameters of a question and returns a function that answers it. The answer has a type from
+// client/wire or is a value with an AppendJSON method.
 type ParseFunc func(Parameters) (func(*View) (any, error), error)
 
-// askWith returns an Ask function that parses the parameters with parse and passes the result to
-// answer.
+// askWith returns an Ask function that parses the parameters with parse and passes the result to answer.
 func askWith[P, A any](parse func(Parameters) (P, error), answer func(*View, P) (A, error)) ParseFunc {
 	return func(p Parameters) (func(*View) (any, error), error) {
 		typed, err := parse(p)
@@ -86,8 +81,7 @@ func askWithoutParameters[A any](answer func(*View) (A, error)) ParseFunc {
 	}
 }
 
-// pathParameter returns a parse function for a question whose only parameter is the named element
-// of its path.
+// pathParameter returns a parse function for a question whose only parameter is the named element of its path.
 func pathParameter(name string) func(Parameters) (string, error) {
 	return func(p Parameters) (string, error) { return p[name], nil }
 }
@@ -97,14 +91,12 @@ type Request struct {
 	Question *Question
 	// Size is the tree size of the answer; 0 means the current size of the index.
 	Size uint64
-	// MinIndexSize is the number of events that the index must have folded before it can answer the
-	// request.
+	// MinIndexSize is the number of events that the index must have folded before it can answer the request.
 	MinIndexSize uint64
-	// Figures is true if the request asks for figures about texts. Only callers who may read
-	// content get them, so the caller of Parse sets the view's Texts accordingly.
+	// Figures is true if the request asks for figures about texts. Only callers who may read content get them, so the
+	// caller of Parse sets the view's Texts accordingly.
 	Figures bool
-	// Named is true if the answer includes display names. The caller of Parse must then set the
-	// view's Names.
+	// Named is true if the answer includes display names. The caller of Parse must then set the view's Names.
 	Named bool
 	view  View // the shared parameters, in a view that is not open yet
 	ask   func(*View) (any, error)
@@ -124,8 +116,8 @@ func (r *Request) Limit() int {
 // DefaultPage is the number of rows on a page if the request does not set a limit.
 const DefaultPage = 100
 
-// Parse parses the parameters of a question about a ledger that has head events. elements holds the
-// decoded path elements, by name. A page has at most maxPage rows. Any error is an *Error.
+// Parse parses the parameters of a question about a ledger that has head events. elements holds the decoded path
+// elements, by name. A page has at most maxPage rows. Any error is an *Error.
 func (q *Question) Parse(elements Parameters, rawQuery string, head uint64, maxPage int) (*Request, error) {
 	r := &Request{Question: q, Named: q.AlwaysNamed, MinIndexSize: 1} // at least the event that creates the ledger
 	p, err := r.read(elements, rawQuery)
@@ -144,8 +136,8 @@ func (q *Question) Parse(elements Parameters, rawQuery string, head uint64, maxP
 	return r, r.checkSizes(p, head)
 }
 
-// read collects the parameters. It returns an error for unknown, repeated, and empty parameters
-// instead of ignoring them.
+// read collects the parameters. It returns an error for unknown, repeated, and empty parameters instead of ignoring
+// them.
 func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error) {
 	given, err := url.ParseQuery(rawQuery)
 	if err != nil { // ParseQuery skips malformed parts and returns the rest
@@ -216,8 +208,8 @@ func (r *Request) names() []string {
 
 func (r *Request) knows(name string) bool { return slices.Contains(r.names(), name) || r.isValue(name) }
 
-// isValue reports whether the named parameter selects records by a value. An entry in Values such
-// as "label:<name>" stands for all names with that prefix.
+// isValue reports whether the named parameter selects records by a value. An entry in Values such as "label:<name>"
+// stands for all names with that prefix.
 func (r *Request) isValue(name string) bool {
 	prefix, _, long := strings.Cut(name, ":")
 	return slices.Contains(r.Question.Values, name) || long && slices.Contains(r.Question.Values, prefix+":<name>")
@@ -234,8 +226,8 @@ func (r *Request) unknown(name string, names, given []string) error {
 	return invalid(name, "unknown query parameter; the known ones are %s", strings.Join(slices.Compact(names), ", "))
 }
 
-// checkValue checks that a parameter's value has the right form. Most parameters must not be empty,
-// because an empty value usually comes from an unset variable in a script.
+// checkValue checks that a parameter's value has the right form. Most parameters must not be empty, because an empty
+// value usually comes from an unset variable in a script.
 func (r *Request) checkValue(name, value string) error {
 	if !r.isValue(name) {
 		if value == "" {
@@ -292,9 +284,8 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 	return err
 }
 
-// position decodes the cursor in the named parameter and returns the position after the last row of
-// the previous page. Unless each page is read at the head, it also sets r.Size to the tree size of
-// the first page.
+// position decodes the cursor in the named parameter and returns the position after the last row of the previous
+// page. Unless each page is read at the head, it also sets r.Size to the tree size of the first page.
 func (r *Request) position(name, cursor string) ([]byte, error) {
 	if cursor == "" {
 		return nil, nil
@@ -328,8 +319,8 @@ func decodeCursor(cursor string) (size uint64, position []byte, ok bool) {
 	return size, raw[n:], true
 }
 
-// checkSizes checks that as_of and after do not exceed the head, and sets MinIndexSize so that the
-// index covers the events that the request names.
+// checkSizes checks that as_of and after do not exceed the head, and sets MinIndexSize so that the index covers the
+// events that the request names.
 func (r *Request) checkSizes(p Parameters, head uint64) error {
 	for _, name := range r.Question.Seqs {
 		// Ignore a value that is not the seq of an existing event; it is refused elsewhere.
@@ -355,9 +346,8 @@ func (r *Request) checkSizes(p Parameters, head uint64) error {
 	return nil
 }
 
-// Open opens the view from which the request is answered. The caller must set the view's Log and
-// Totals, and must close it. The error is index.ErrAhead if the index has not yet folded
-// MinIndexSize events.
+// Open opens the view from which the request is answered. The caller must set the view's Log and Totals, and must
+// close it. The error is index.ErrAhead if the index has not yet folded MinIndexSize events.
 func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, error) {
 	v, err := r.view, error(nil)
 	v.Context = ctx
@@ -373,8 +363,8 @@ func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, er
 	return &v, nil
 }
 
-// Answer answers the request. The error is an *Error if the question has no answer, and
-// index.ErrPosition if the position in a cursor is invalid.
+// Answer answers the request. The error is an *Error if the question has no answer, and index.ErrPosition if the
+// position in a cursor is invalid.
 func (r *Request) Answer(v *View) (any, error) {
 	if err := r.resolve(v); err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func TestParseRefuses(t *testing.T) {
 		"/producers?state=any":              "state: unknown query parameter; the known ones are after, as_of, cursor, limit, proofs",
 		"/producers?as_of=0":                "as_of: must be at least 1: every ledger has at least one event",
 		"/producers?as_of=9":                "as_of: is beyond the head: the ledger has 8 events",
-		"/producers?after=8":                "after: there is no event 8: the ledger has 8",
+		"/producers?after=8":                "after: there is no event 8: the ledger has 8 events",
 		"/producers?after=01":               "after: must be a number from 0 to 2^64-1 in plain decimal",
 		"/producers?proofs=yes":             "proofs: must be false or true",
 		"/drift/timeline":                   "input: is required to select the runs, unless input_hash, ipc_id, system_prompt_hash, output_hash, model, ollama_build_hash or label:<name> is given",

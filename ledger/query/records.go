@@ -16,8 +16,7 @@ import (
 	"colophon/proofs"
 )
 
-// recordQuestions lists the questions about records of all kinds (spec: Lists of records;
-// Requests).
+// recordQuestions lists the questions about records of all kinds (spec: Lists of records; Requests).
 var recordQuestions = []Question{
 	{Path: "/records", Takes: Pages | Proofs | Named, Names: append(slices.Clone(filterNames), "events"), Values: filterValues, Ask: askWith(parseRecords, Records)},
 	{Path: "/records/:seq", Takes: Proofs, Names: []string{"derive"}, Seqs: []string{"seq"}, Ask: askWith(parseRecord, RecordBySeq)},
@@ -120,8 +119,7 @@ type linkedEvent struct {
 	} `json:"record"`
 }
 
-// addLinks adds the links to a record's receipt, content, and related queries. Erased content gets
-// no link.
+// addLinks adds the links to a record's receipt, content, and related queries. Erased content gets no link.
 func addLinks(v *View, row *RecordRow, r *records.Record) error {
 	var e linkedEvent
 	l := &row.Links
@@ -174,8 +172,7 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 	return nil
 }
 
-// RecordAnswer is a [wire.RecordRow] whose hashes, checks, and event are raw JSON copied from the
-// entry.
+// RecordAnswer is a [wire.RecordRow] whose hashes, checks, and event are raw JSON copied from the entry.
 type RecordAnswer struct {
 	wire.TreeView
 	wire.RowMembers
@@ -206,8 +203,7 @@ func parseRecord(p Parameters) (one RecordQuery, err error) {
 	return one, err
 }
 
-// RecordBySeq returns one event with its place in the chain and in the tree, its checks, and its
-// state.
+// RecordBySeq returns one event with its place in the chain and in the tree, its checks, and its state.
 func RecordBySeq(v *View, one RecordQuery) (*RecordAnswer, error) {
 	if one.Seq >= v.Size() {
 		return nil, missing("there is no event %d at the tree size of this answer, %d", one.Seq, v.Size())

@@ -18,8 +18,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// runDAGQuestions lists the questions about run-DAGs (spec: Run-DAG comparison; Divergence; Cache
-// lookups; Failure counts; Groups of run-DAGs).
+// runDAGQuestions lists the questions about run-DAGs (spec: Run-DAG comparison; Divergence; Cache lookups; Failure
+// counts; Groups of run-DAGs).
 var runDAGQuestions = []Question{
 	{Path: "/run-dags", Takes: Pages | States | Proofs | Named, Names: []string{"since", "until"}, Values: runValues, Ask: askWith(parseRuns, RunDAGs)},
 	{Path: "/run-dags/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until", "min_runs"}, AtHead: recentRuns, Ask: askWith(parseRunGroups, RunDAGGroups)},
@@ -29,10 +29,9 @@ var runDAGQuestions = []Question{
 	{Path: "/run-dags/by-cache-key/:key", Takes: Proofs, Ask: askWith(hash("key"), RunDAGByCacheKey)},
 }
 
-// StageProof is the question that asks for the proof of a stage (spec: Stage proofs). It has no
-// Path, because its answer also contains a receipt and therefore does not depend on the view alone.
-// The path elements seq and stage identify the stage. ProveStage returns the answer without the
-// receipt.
+// StageProof is the question that asks for the proof of a stage (spec: Stage proofs). It has no Path, because its
+// answer also contains a receipt and therefore does not depend on the view alone. The path elements seq and stage
+// identify the stage. ProveStage returns the answer without the receipt.
 var StageProof = Question{Seqs: []string{"seq"}}
 
 // hash returns a parse function for a question whose only parameter is the named hash.
@@ -96,9 +95,9 @@ func parseRunGroups(p Parameters) (q RunDAGGroupsQuery, err error) {
 	return q, err
 }
 
-// recentRuns reports whether groups of run-DAGs are sorted by their latest run-DAG, so that groups
-// outside a time range need not be read. That order exists only for live run-DAGs at the head, so
-// recentRuns returns false for a request or a cursor at another size.
+// recentRuns reports whether groups of run-DAGs are sorted by their latest run-DAG, so that groups outside a time
+// range need not be read. That order exists only for live run-DAGs at the head, so recentRuns returns false for a
+// request or a cursor at another size.
 func recentRuns(p Parameters) bool {
 	size, _, _ := decodeCursor(p["cursor"])
 	return (p.Has("since") || p.Has("until")) && !p.Has("as_of") && p["state"] != "any" && size == headSize
@@ -158,8 +157,8 @@ func compareRunDAGs(v *View, pair RecordPair) (*wire.RunDAGChange, error) {
 	return answer, nil
 }
 
-// Divergence lists the run-DAGs for a question, each with the first stage in which it differs
-// from the previous live one.
+// Divergence lists the run-DAGs for a question, each with the first stage in which it differs from the previous live
+// one.
 func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error) {
 	found, next, err := rundags.ListByQuestion(v.Context, v.View, question, v.AnyState, v.Page)
 	if err != nil {
@@ -177,8 +176,8 @@ func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error
 	})
 }
 
-// RunDAGByCacheKey returns the latest live run-DAG with the given cache key. The error is an *Error
-// if there is none, or if several live run-DAGs have the key but differ in their dimensions.
+// RunDAGByCacheKey returns the latest live run-DAG with the given cache key. The error is an *Error if there is none,
+// or if several live run-DAGs have the key but differ in their dimensions.
 func RunDAGByCacheKey(v *View, key string) (*wire.CachedRunDAG, error) {
 	run, others, err := rundags.FindByCacheKey(v.Context, v.View, key)
 	if err != nil {
@@ -193,8 +192,8 @@ func RunDAGByCacheKey(v *View, key string) (*wire.CachedRunDAG, error) {
 	return answer, err
 }
 
-// Lookup is the question that finds the latest live run-DAG that answered a given question, together
-// with its answer. It has no Path, because its request has a body.
+// Lookup is the question that finds the latest live run-DAG that answered a given question, together with its answer.
+// It has no Path, because its request has a body.
 var Lookup = Question{Takes: Proofs}
 
 // RunDAGByQuestion tries the cache keys of the given modes in order and returns the latest live run-DAG with the
@@ -266,8 +265,7 @@ func failureRows(found []rundags.FailureCount) (total uint64, rows []wire.Failur
 	return total, rows
 }
 
-// ProveStage proves that a run-DAG has a stage (spec: Run tree). The result does not include the
-// receipt.
+// ProveStage proves that a run-DAG has a stage (spec: Run tree). The result does not include the receipt.
 func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
 	seq, err := ParseCount("seq", p["seq"])
 	if err != nil {
@@ -290,13 +288,12 @@ func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
 	return answer, err
 }
 
-// maxListedStages is the maximum number of stages that an error message lists. No known shape has more
-// than ten.
+// maxListedStages is the maximum number of stages that an error message lists. No known shape has more than ten.
 const maxListedStages = 16
 
-// ProveStageOfRun proves a stage in the tree of the run-DAG at seq (spec: Run tree). It also returns the name of
-// the stage, that is, the argument stage without a suffix such as #2. If there is no such stage, the error lists
-// the stages of the run-DAG.
+// ProveStageOfRun proves a stage in the tree of the run-DAG at seq (spec: Run tree). It also returns the name of the
+// stage, that is, the argument stage without a suffix such as #2. If there is no such stage, the error lists the
+// stages of the run-DAG.
 func ProveStageOfRun(seq uint64, stages []event.Stage, stage string) (proof rules.StageProof, name string, err error) {
 	list, names := make([]rules.Stage, len(stages)), make([]string, len(stages))
 	for i, s := range stages {

@@ -11,8 +11,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// runQuestions lists the questions about all records that have the same run_id (spec: Comparing
-// runs).
+// runQuestions lists the questions about all records that have the same run_id (spec: Comparing runs).
 var runQuestions = []Question{
 	{Path: "/runs/compare", Takes: States | Proofs, Names: []string{"a", "b"}, Ask: askWith(parseRunPair, CompareRuns)},
 }
@@ -70,8 +69,8 @@ func CompareRuns(v *View, pair RunPair) (*wire.RunsComparison, error) {
 	return answer, err
 }
 
-// recordsOfRun finds the records of a run that CompareRuns compares. name is the request parameter
-// that errors refer to.
+// recordsOfRun finds the records of a run that CompareRuns compares. name is the request parameter that errors refer
+// to.
 func recordsOfRun(v *View, name, run string) (found wire.ComparedRun, err error) {
 	found = wire.ComparedRun{RunID: run, More: []wire.Kind{}}
 	for _, of := range []struct {
@@ -97,9 +96,8 @@ func recordsOfRun(v *View, name, run string) (found wire.ComparedRun, err error)
 	return found, nil
 }
 
-// latestRecord returns the latest record of a kind in a run, or nil if there is none. Unless the
-// view includes records in all states, it returns the latest live one. more reports whether the run
-// may have others.
+// latestRecord returns the latest record of a kind in a run, or nil if there is none. Unless the view includes
+// records in all states, it returns the latest live one. more reports whether the run may have others.
 func latestRecord(v *View, name, run string, kind record.Kind) (seq *uint64, more bool, err error) {
 	seq, more, err = records.LatestOfRun(v.Context, v.View, run, kind, v.AnyState)
 	if errors.Is(err, records.ErrTooMany) {
@@ -113,8 +111,8 @@ func latestSet(v *View, _, run string, _ record.Kind) (*uint64, bool, error) {
 	return citations.LatestSetOfRun(v.View, run)
 }
 
-// compareSets compares the citation sets of two runs if both have one. It also lists the
-// changes to the sources that the sets cite.
+// compareSets compares the citation sets of two runs if both have one. It also lists the changes to the sources that
+// the sets cite.
 func compareSets(v *View, answer *wire.RunsComparison) error {
 	answer.LostChunks, answer.Reregistered = []wire.LostChunk{}, []wire.Reregistration{}
 	var sets [2]*citations.Set

@@ -19,8 +19,8 @@ import (
 	"colophon/storage"
 )
 
-// Log provides what answers need from a ledger in addition to its index. It contains at least the
-// events that the view covers.
+// Log provides what answers need from a ledger in addition to its index. It contains at least the events that the
+// view covers.
 type Log interface {
 	// Name returns the name of the ledger.
 	Name() string
@@ -30,13 +30,12 @@ type Log interface {
 	Redaction(ctx context.Context, seq uint64) (uint64, error)
 	// Prover returns a prover for the tree at the view's size, and possibly at larger sizes.
 	Prover(ctx context.Context) *proofs.Prover
-	// Checkpoint returns the signed checkpoint for a tree size, which must be one that the prover
-	// covers.
+	// Checkpoint returns the signed checkpoint for a tree size, which must be one that the prover covers.
 	Checkpoint(ctx context.Context, size uint64) ([]byte, error)
 }
 
-// View is a view of one ledger at one tree size, together with the parameters that all questions
-// share. It is not safe for concurrent use.
+// View is a view of one ledger at one tree size, together with the parameters that all questions share. It is not
+// safe for concurrent use.
 type View struct {
 	*index.View
 	Context    context.Context
@@ -50,8 +49,8 @@ type View struct {
 	Seeded     bool                  // include only runs with a seed
 	Proofs     bool                  // add inclusion proofs to the rows and the checkpoint to the answer
 	atHead     bool                  // each page is read at the head when it is requested
-	// err is the first error that occurred in row, which does not return errors itself. Every
-	// answer ends with a call to tree, which returns err.
+	// err is the first error that occurred in row, which does not return errors itself. Every answer ends with a call
+	// to tree, which returns err.
 	err error
 }
 
@@ -75,8 +74,8 @@ func (v *View) next(position []byte) string {
 	return base64.RawURLEncoding.EncodeToString(append(binary.AppendUvarint(nil, size), position...))
 }
 
-// row returns the fields that all rows have in common: the seq of the event and, if the request
-// wants proofs, its inclusion proof. If the event cannot be proved, tree returns the error.
+// row returns the fields that all rows have in common: the seq of the event and, if the request wants proofs, its
+// inclusion proof. If the event cannot be proved, tree returns the error.
 func (v *View) row(seq uint64) wire.RowMembers {
 	row := wire.RowMembers{Seq: seq}
 	if !v.Proofs || v.err != nil {
@@ -94,9 +93,8 @@ func (v *View) row(seq uint64) wire.RowMembers {
 	return row
 }
 
-// tree returns the fields that all answers have in common: the tree size and, if the request wants
-// proofs, the checkpoint of that size. It also returns the first error from row, so it must be
-// called last.
+// tree returns the fields that all answers have in common: the tree size and, if the request wants proofs, the
+// checkpoint of that size. It also returns the first error from row, so it must be called last.
 func (v *View) tree() (wire.TreeView, error) {
 	tree := wire.TreeView{AsOf: v.Size()}
 	if v.err != nil || !v.Proofs {
@@ -114,8 +112,8 @@ func page[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wi
 	return &wire.Page[R]{TreeView: tree, Rows: rows, Next: v.next(next)}, err
 }
 
-// runPage returns one page of a list of runs. If the list is empty, the page also names the parts
-// that IPC records lack, which may explain why no runs were found.
+// runPage returns one page of a list of runs. If the list is empty, the page also names the parts that IPC records
+// lack, which may explain why no runs were found.
 func runPage[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wire.RunPage[R], error) {
 	p, err := page(v, found, next, row)
 	answer := &wire.RunPage[R]{Page: *p}
@@ -125,8 +123,7 @@ func runPage[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (
 	return answer, err
 }
 
-// rowsOf builds a row for each result. The result is never nil, so that an empty list is encoded as
-// [].
+// rowsOf builds a row for each result. The result is never nil, so that an empty list is encoded as [].
 func rowsOf[F, R any](v *View, found []F, row func(*View, *F) R) []R {
 	rows := make([]R, len(found))
 	for i := range found {
@@ -138,8 +135,7 @@ func rowsOf[F, R any](v *View, found []F, row func(*View, *F) R) []R {
 // timeOf returns a time in the format of events.
 func timeOf(t time.Time) wire.Time { return wire.Time(t.Format(moment.Layout)) }
 
-// RedactedBy returns the seq of the event that redacts a record, even if it is beyond the view,
-// or nil if none does.
+// RedactedBy returns the seq of the event that redacts a record, even if it is beyond the view, or nil if none does.
 func RedactedBy(ctx context.Context, log interface {
 	Redaction(ctx context.Context, seq uint64) (uint64, error)
 }, seq uint64) (*uint64, error) {
@@ -177,8 +173,8 @@ func orEmpty[E any](list []E) []E {
 	return list
 }
 
-// named calls find and returns its result, or returns nil if the answer does not include names. If
-// find fails, named returns nil and sets v.err, which tree returns.
+// named calls find and returns its result, or returns nil if the answer does not include names. If find fails, named
+// returns nil and sets v.err, which tree returns.
 func named[N any](v *View, find func(*figures.NameFinder) (*N, error)) *N {
 	if v.Names == nil || v.err != nil {
 		return nil
@@ -191,14 +187,14 @@ func named[N any](v *View, find func(*figures.NameFinder) (*N, error)) *N {
 	return name
 }
 
-// groupName returns the display name of the value that the records of a group share, or nil (see
-// named). first and last are the seqs of two of these records.
+// groupName returns the display name of the value that the records of a group share, or nil (see named). first and
+// last are the seqs of two of these records.
 func (v *View) groupName(by string, first, last uint64) *wire.HashName {
 	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.NameGroup(v.Context, by, first, last) })
 }
 
-// textName returns the display name of a text of the record at seq, or nil (see named). hash is the
-// name of the text's hash.
+// textName returns the display name of a text of the record at seq, or nil (see named). hash is the name of the
+// text's hash.
 func (v *View) textName(seq uint64, hash string) *wire.HashName {
 	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.NameText(v.Context, seq, hash) })
 }

@@ -200,7 +200,7 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 		{"empty key", func([]rowstore.Row) []*index.SnapshotPart {
 			return []*index.SnapshotPart{{Size: 60, Rows: []byte{0, 0}}}
 		}, "invalid rows in a snapshot part"},
-		{"other log", func([]rowstore.Row) []*index.SnapshotPart { return partsOf(t, fromOther, 0) }, "the snapshot belongs to another log: event 59"},
+		{"other log", func([]rowstore.Row) []*index.SnapshotPart { return partsOf(t, fromOther, 0) }, "the snapshot belongs to another log: the hash of event 59"},
 		{"nothing", func([]rowstore.Row) []*index.SnapshotPart { return nil }, "the snapshot has no cursor"},
 	} {
 		t.Run(lie.name, func(t *testing.T) {
