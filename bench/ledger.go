@@ -76,7 +76,7 @@ func (a *filledLedger) fill(ctx context.Context, service colophonService, seed u
 // refusedForm matches a refusal in the response to a batch.
 var refusedForm = regexp.MustCompile(`"status":4\d\d`)
 
-// batch posts a batch. It returns an error if any of the records is refused.
+// batch posts a batch and returns an error if any of its records is refused.
 func batch(conn *load.Conn, head, lines []byte) error {
 	if err := conn.Send(head, lines); err != nil {
 		return err
@@ -92,7 +92,7 @@ func batch(conn *load.Conn, head, lines []byte) error {
 }
 
 // appendRun appends the batch line for run number n. all is the total number of runs. Each input
-// has about ten runs, except for one input that has one in twenty of all runs. A third of the runs
+// has about ten runs, except one, which accounts for a twentieth of all runs. A third of the runs
 // have an output that is not unique.
 func appendRun(dst []byte, seed uint64, n, all int) []byte {
 	input := int(rand.New(rand.NewPCG(seed, uint64(n))).Int64N(max(int64(all)/10*19/20, 1)))

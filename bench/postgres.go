@@ -287,7 +287,7 @@ func link(ctx context.Context, conn *pgx.Conn, body []byte) error {
 	})
 }
 
-// inserts measures pgbench, which inserts the first body repeatedly, one row per transaction.
+// inserts measures pgbench as it repeatedly inserts the first body, one row per transaction.
 func (c *postgresRun) inserts(ctx context.Context, t timing, dir string) (m contestant.Measurement, err error) {
 	script := filepath.Join(dir, "insert.sql")
 	if err := os.WriteFile(script, []byte("INSERT INTO plain (body) VALUES (:body);\n"), 0o600); err != nil {
@@ -317,7 +317,7 @@ func (c *postgresRun) inserts(ctx context.Context, t timing, dir string) (m cont
 	return m, err
 }
 
-// pgbenchLog computes the rate and latencies from the log files that pgbench has written.
+// pgbenchLog computes the rate and latencies from pgbench's log files in dir.
 func pgbenchLog(dir string) (*load.Result, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "log.*"))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"colophon/bench/contestant"
 )
 
-// target is a ratio, and the limit that it must meet. The ratio is the median over all rounds. Each
+// target is a ratio and the limit that it must meet. The ratio is the median over all rounds; each
 // round compares two rows that were measured shortly after each other.
 type target struct {
 	What    string  `json:"what"`
@@ -44,7 +44,7 @@ func (t target) of(ratios ...float64) target {
 	return t
 }
 
-// ratios returns, for each round, the ratio of a figure of row a to that of row b.
+// ratios returns, for each round, the figure of row a divided by that of row b.
 func ratios(a, b *summary, figure func(*contestant.Measurement) float64) []float64 {
 	list := make([]float64, len(a.Rounds))
 	for i := range list {
@@ -78,8 +78,8 @@ func targets(r *report) (list []target) {
 	return append(list, proofTargets(r.Proofs)...)
 }
 
-// singleTargets returns the targets that compare single posts with Tessera, and with the time that a
-// sync takes.
+// singleTargets returns the targets that compare single posts with Tessera and with the duration of
+// a sync.
 func (rows summaries) singleTargets(build string, sync time.Duration) (list []target) {
 	const theirs = "tessera/http/single/"
 	ours := build + "/http/single/"
@@ -101,8 +101,9 @@ func (rows summaries) singleTargets(build string, sync time.Duration) (list []ta
 	return list
 }
 
-// batchTargets returns the targets that compare batches with Tessera in process: the fastest kind of
-// batches with full receipts, and batches with minimal receipts.
+// batchTargets returns the targets that compare batches with in-process Tessera: batches with full
+// receipts, at the number of connections at which they are fastest, and batches with minimal
+// receipts.
 func (rows summaries) batchTargets(build string) (list []target) {
 	raw := rows["tessera/process/single/8192"]
 	if raw == nil {

@@ -9,7 +9,7 @@ import (
 	"colophon/client/wire"
 )
 
-// PathsService provides the queries about path fingerprints, and records validations of paths.
+// PathsService provides the queries about path fingerprints, and stores validations of paths.
 type PathsService struct{ ledger *Ledger }
 
 // Projects lists the projects: GET /paths.
@@ -71,7 +71,7 @@ func (s *PathsService) Collisions(project string, o *QueryOptions) *PagedList[wi
 	return list[wire.PathCollision](s.ledger, join("paths", project, "collisions"), o.values())
 }
 
-// Validate records whether the content of a path is correct: PUT /paths/{project}/{path_id}/validation.
+// Validate stores a verdict on whether the content of a path is correct: PUT /paths/{project}/{path_id}/validation.
 func (s *PathsService) Validate(ctx context.Context, project, pathID string, v wire.PathValidation, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPut, path: join("paths", project, pathID, "validation"), body: v, kind: wire.KindPathValidated}.with(o))
 }

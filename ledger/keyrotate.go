@@ -9,11 +9,11 @@ import (
 	"colophon/storage"
 )
 
-// RotateKey makes a new key of a ledger sign together with the current one. It uses the stored next
-// key if there is one, and otherwise generates and stores one. It returns ErrUnknown, ErrKeysFixed,
-// ErrKeyInUse, ErrOverlap, or any error from Submit. If a rotation was interrupted before its event
-// was logged, the next call completes it. If it was interrupted later, the next start of the server
-// completes it.
+// RotateKey adds a new signing key to the named ledger; it signs alongside the current key.
+// RotateKey uses the stored next key if there is one, and otherwise generates and stores one. It
+// returns ErrUnknown, ErrKeysFixed, ErrKeyInUse, ErrOverlap, or any error from Submit. If a
+// rotation was interrupted before its event was logged, the next call completes it. If it was
+// interrupted later, the next start of the server completes it.
 func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 	return h.changeKeys(ctx, name, func(l *Ledger, keys RotatingKeyStore) (Ack, error) {
 		// Check this before nextKey generates a key.
@@ -34,8 +34,9 @@ func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 	})
 }
 
-// RetireKey ends the overlap that RotateKey began. It returns ErrUnknown, ErrKeysFixed,
-// ErrNoOverlap, or any error from Submit. The retired key may be missing.
+// RetireKey retires the older of the two keys that have been signing since RotateKey. It works even
+// if the private part of that key is missing. It returns ErrUnknown, ErrKeysFixed, ErrNoOverlap, or
+// any error from Submit.
 func (h *Host) RetireKey(ctx context.Context, name, actor string) (Ack, error) {
 	return h.changeKeys(ctx, name, func(l *Ledger, _ RotatingKeyStore) (Ack, error) { return l.RetireKey(actor) })
 }

@@ -12,20 +12,20 @@ import (
 	"colophon/api/limits"
 )
 
-// Buffer holds an answer, or part of one, before it is sent. It allows the server to send the
-// answer in one piece, with a Content-Length.
+// Buffer holds all or part of a response before it is sent, so that the server can send it in one
+// piece with a Content-Length.
 type Buffer struct {
 	Text []byte
 	pool *BufferPool
 }
 
-// BufferPool reuses the buffers of sent answers.
+// BufferPool reuses the buffers of responses that have been sent.
 type BufferPool struct {
 	buffers sync.Pool
 	MaxKept int // capacity, in bytes, up to which a buffer is kept for reuse
 }
 
-// replies pools the buffers for single answers.
+// replies is the pool of buffers for single responses.
 var replies = BufferPool{MaxKept: 64 << 10}
 
 // Get returns an empty buffer. The caller must release it.
@@ -36,7 +36,7 @@ func (p *BufferPool) Get() *Buffer {
 	return &Buffer{pool: p}
 }
 
-// NewBuffer returns an empty buffer for a single answer. The caller must release it.
+// NewBuffer returns an empty buffer for a single response. The caller must release it.
 func NewBuffer() *Buffer { return replies.Get() }
 
 // Release returns the buffer to its pool. The caller must not use it afterwards.
@@ -47,10 +47,10 @@ func (r *Buffer) Release() {
 	}
 }
 
-// Answers with a length between minGathered and maxGathered bytes are written in one piece.
+// Responses with a length between minGathered and maxGathered bytes are written in one piece.
 // Otherwise, net/http would split them.
 const (
-	minGathered = 3 << 10 // with its header, such an answer might exceed the 4 KiB that net/http buffers
+	minGathered = 3 << 10 // with its header, such a response might exceed the 4 KiB that net/http buffers
 	maxGathered = 32 << 10
 )
 
@@ -87,12 +87,12 @@ func (r *Buffer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// smallAnswer is the length, in bytes, up to which an answer does not count against the memory
-// budget. The total size of small answers is bounded by the limit on connections.
+// smallAnswer is the length, in bytes, up to which a response does not count against the memory
+// budget. The total size of small responses is bounded by the limit on connections.
 const smallAnswer = 8 << 10
 
-// AnswerText sends a text that is entirely in memory and is used only for this answer. The text
-// counts against the memory budget until the call ends.
+// AnswerText sends text, which is entirely in memory and is used only for this response, as the
+// response body. The text counts against the memory budget until the call ends.
 func (c *Call) AnswerText(status int, contentType string, text []byte) error {
 	if err := c.HoldReadMemory(int64(cap(text))); err != nil {
 		return err
@@ -100,8 +100,8 @@ func (c *Call) AnswerText(status int, contentType string, text []byte) error {
 	return c.Blob(status, contentType, text)
 }
 
-// AnswerSharedText sends a text that many answers share. It does not count against the memory
-// budget.
+// AnswerSharedText sends text, which many responses share, as the response body. It does not count
+// against the memory budget.
 func (c *Call) AnswerSharedText(contentType string, text []byte) error {
 	return c.Blob(http.StatusOK, contentType, text)
 }
@@ -114,7 +114,7 @@ func EncodeJSON(w io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-// AnswerJSON sends a value as JSON.
+// AnswerJSON sends value as a JSON response.
 func (c *Call) AnswerJSON(status int, value any) error {
 	answer := NewBuffer()
 	defer answer.Release()

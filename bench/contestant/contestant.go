@@ -141,7 +141,7 @@ func (c Config) run(ctx context.Context, log appended) (m Measurement, err error
 	return m, err
 }
 
-// append makes each caller append one record after another for the given time.
+// append keeps each caller appending records, one at a time, for the given time.
 func (c Config) append(ctx context.Context, time time.Duration, log appended, queue *load.BodyQueue) (*load.Result, error) {
 	return during(ctx, time, make([]struct{}, c.Callers), func(_ struct{}, r *load.Result) (bool, error) {
 		return log.one(context.WithoutCancel(ctx), queue, r)
@@ -174,8 +174,8 @@ func (a appended) verifyAll(ctx context.Context, bodies *corpus.Bodies, samples 
 	return len(samples), nil
 }
 
-// during makes all clients work for the given time. work does one unit of work, and returns false
-// if the client has no more work.
+// during keeps all clients working for the given time. work does one unit of work for a client, and
+// returns false if that client has no more.
 func during[C any](ctx context.Context, time time.Duration, clients []C, work func(C, *load.Result) (bool, error)) (*load.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, time)
 	defer cancel()

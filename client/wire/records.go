@@ -497,7 +497,8 @@ type DerivedConflict struct {
 	Sources     []SourceUse `json:"sources"`
 }
 
-// ComputeAnswer holds what a ledger would record for a given record.
+// ComputeAnswer is the response to POST /v1/compute/{kind}. It holds the hashes, the checks, and
+// the record that a ledger would store if the given record were posted.
 type ComputeAnswer struct {
 	Checks CheckMap        `json:"checks"`
 	Hashes Hashes          `json:"hashes"`
@@ -522,7 +523,7 @@ type RecordRow struct {
 	Event json.RawMessage `json:"event"` // an [Event], exactly as it is hashed
 }
 
-// ListedRecord is one record of a list.
+// ListedRecord is a record in a list.
 type ListedRecord struct {
 	RowMembers
 	Kind         Kind              `json:"kind"`

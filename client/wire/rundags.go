@@ -112,7 +112,7 @@ type ListedRunDAG struct {
 	Name                 *HashName `json:"name,omitempty"` // readable name of the question; set only if the request has names=true
 }
 
-// RunDAGGroup describes the run-DAGs that share a hash. Seq is the seq of the last of them.
+// RunDAGGroup describes a group of run-DAGs that share a hash. Seq is the seq of the last of them.
 type RunDAGGroup struct {
 	RowMembers
 	By              string         `json:"by"`
@@ -127,7 +127,7 @@ type RunDAGGroup struct {
 	LastTime        Time           `json:"last_time"`
 }
 
-// VerdictCount is the number of run-DAGs of a group that have the same outcome.
+// VerdictCount is the number of run-DAGs in a group with a given outcome.
 type VerdictCount struct {
 	FailureStage *string `json:"failure_stage"` // nil if the runs did not fail; "unknown" if they were posted as stages without inputs
 	AuditMode    *string `json:"audit_mode"`
@@ -167,7 +167,7 @@ type FailurePeriod struct {
 	Rows  []FailureCount `json:"rows"`
 }
 
-// FailureCount is the number of run-DAGs that have the same outcome.
+// FailureCount is the number of run-DAGs with a given outcome.
 type FailureCount struct {
 	FailureStage *string `json:"failure_stage"` // nil if the runs did not fail; "unknown" if they were posted as stages without inputs
 	AuditMode    *string `json:"audit_mode"`

@@ -35,7 +35,8 @@ func smallDisk(t *testing.T, bytes int) string {
 	return dir
 }
 
-// ballast fills the disk so that exactly left bytes stay free. free removes the ballast.
+// ballast fills the disk until exactly left bytes are free. The returned function removes the
+// ballast.
 func ballast(t *testing.T, dir string, left int64) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")

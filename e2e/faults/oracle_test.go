@@ -218,8 +218,8 @@ func (o *oracle) grownFrom(signed []byte, head *ledger.Head) error {
 }
 
 // once checks that each attempt is in the log completely, at the seqs in its receipts, and no more
-// often than it can have been accepted: at most once if it has an idempotency key. It also checks
-// that every event except the first was caused by an attempt.
+// often than the ledger can have accepted it: at most once if it has an idempotency key. It also
+// checks that every event except the first was caused by an attempt.
 func (o *oracle) once() error {
 	acked := make(map[int]map[uint64]bool)
 	for _, a := range o.acks {
@@ -322,8 +322,8 @@ func (o *oracle) contents() error {
 	return nil
 }
 
-// most is the maximum number of acknowledged attempts, and the maximum number of other attempts,
-// that are submitted again. The latest attempts come first.
+// most limits how many acknowledged attempts are submitted again and, separately, how many other
+// attempts. The latest attempts are chosen first.
 const most = 4
 
 // again submits some attempts a second time. An attempt that is in the log must be answered as a

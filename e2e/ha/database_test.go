@@ -238,8 +238,8 @@ func (d *database) promote() string {
 	return string(text)
 }
 
-// postmaster returns the process ID of the node's main PostgreSQL process, or 0 if it is not
-// running.
+// postmaster returns the PID of the node's main PostgreSQL process (the postmaster), or 0 if it is
+// not running.
 func (n *node) postmaster() int {
 	text, err := os.ReadFile(filepath.Join(n.dir, "data", "postmaster.pid"))
 	if err != nil {
@@ -277,7 +277,7 @@ func (n *node) signalPostgres(signal syscall.Signal) {
 	}
 }
 
-// kill kills all processes of the node and delays the restart of Patroni by at least the given
+// kill kills all processes of the node and keeps Patroni from restarting for at least the given
 // time.
 func (n *node) kill(away time.Duration) {
 	n.patroni.kill(away)
@@ -346,10 +346,11 @@ func (p *probes) insert(conn *pgx.Conn, warned *atomic.Bool) error {
 	return nil
 }
 
-// lost returns how many acknowledged rows the primary does not have, and how many rows were acknowledged. If
-// any are missing, the database itself has lost them, so no server that uses it can keep its promises. Versions
-// of Patroni before 3.1 can cause this: if a newly promoted node does not renew its key in time, they go back
-// to the previous primary, which lacks those commits (Patroni pull request 2787).
+// lost returns how many of the acknowledged rows are missing from the primary, and how many rows
+// were acknowledged. If any are missing, the database itself has lost them, so no server that uses
+// it can keep its promises. Versions of Patroni before 3.1 can cause this: if a newly promoted node
+// does not renew its key in time, they go back to the previous primary, which lacks those commits
+// (Patroni pull request 2787).
 func (p *probes) lost(d *database) (lost, of int, err error) {
 	n := d.primary()
 	if n == nil {

@@ -46,7 +46,8 @@ func (safeLockFS) Lock(name string) (io.Closer, error) {
 	return file, nil
 }
 
-// flock locks an open folder, without waiting.
+// flock locks an open folder. If another process holds the lock, flock returns an error instead of
+// waiting.
 func flock(file *os.File) error {
 	for {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -56,9 +57,10 @@ func flock(file *os.File) error {
 	}
 }
 
-// lockItself locks a folder until the Closer is closed or the process exits. Its error wraps
-// storage.ErrInUse if the folder is already locked. The Closer is nil if the file system does not
-// support such locks, as is the case for some network file systems.
+// lockItself locks the folder itself rather than a file in it. The lock is held until the Closer is
+// closed or the process exits. The error wraps storage.ErrInUse if the folder is already locked.
+// The Closer is nil if the file system does not support locks on folders, as is the case for some
+// network file systems.
 func lockItself(dir string) (io.Closer, error) {
 	folder, err := os.Open(dir)
 	if err != nil {

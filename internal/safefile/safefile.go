@@ -77,8 +77,8 @@ func Read(path string) ([]byte, error) {
 	})
 }
 
-// ReadPrivate is like Read, but also returns an error if users other than the file's owner can read
-// or write it.
+// ReadPrivate is like Read, but also returns an error if anyone but the file's owner can read or
+// write it.
 func ReadPrivate(path string) ([]byte, error) {
 	return read(path, func(info fs.FileInfo) error { return CheckPrivate(path, info, "600") })
 }
@@ -95,8 +95,8 @@ func read(path string, check func(fs.FileInfo) error) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// CheckPrivate returns an error if users other than its owner can read or write a file or folder.
-// mode is the mode that the error suggests.
+// CheckPrivate returns an error if anyone but the owner of a file or folder can read or write it.
+// mode is the mode that the error message suggests.
 func CheckPrivate(path string, info fs.FileInfo, mode string) error {
 	if hasBits(info, 0o077) {
 		return fmt.Errorf("other users can read or write %s; run: chmod %s %s", path, mode, path)
@@ -104,7 +104,7 @@ func CheckPrivate(path string, info fs.FileInfo, mode string) error {
 	return nil
 }
 
-// CheckFolder returns an error if users other than its owner can put files into a folder, or if the
+// CheckFolder returns an error if anyone but the folder's owner can create files in it, or if the
 // folder fails CheckOwner. dir may be a link that belongs to this user or to root.
 func CheckFolder(dir string) error {
 	if err := checkLinkOwner(dir); err != nil {
@@ -123,7 +123,7 @@ func CheckFolder(dir string) error {
 }
 
 // checkLinkOwner returns an error if path is a link that belongs to another user, because that user
-// could make it point to any folder.
+// could redirect it to any folder.
 func checkLinkOwner(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != fs.ModeSymlink {
@@ -153,7 +153,7 @@ func CheckDataFolder(dir string) error {
 	return CheckOwner(dir, info)
 }
 
-// CheckNoLink returns an error if a path is a link instead of a folder.
+// CheckNoLink returns an error if dir is a link to a folder instead of a folder.
 func CheckNoLink(dir string) error {
 	info, err := os.Lstat(dir)
 	if err == nil && info.Mode().Type() == fs.ModeSymlink {

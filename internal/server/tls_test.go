@@ -51,8 +51,8 @@ func withCertificate(t *testing.T, a *authority.Authority, name string) Config {
 	return config
 }
 
-// behind starts a server that authenticates requests with the given gate, and returns its URL. Each
-// response body is the name of the client.
+// behind starts a server that authenticates requests with the given gate, and returns its URL. The
+// body of each response is the name of the client that sent the request.
 func behind(t *testing.T, g gate) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -216,7 +216,7 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	says("no valid token", "")
 }
 
-// If the wrong user starts a server, the error says which user must run it.
+// Starting a server as the wrong user fails with an error that says which user must run it.
 func TestTheGateOfAnotherUser(t *testing.T) {
 	if os.Getuid() <= 0 {
 		t.Skip("root may read everything, and Windows has no modes")

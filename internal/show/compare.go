@@ -76,8 +76,8 @@ func RunDAGChange(c *cli.Console, x *wire.RunDAGChange, a, b *wire.RecordRow) er
 	return printCaveats(c, a, b)
 }
 
-// Inputs prints the first words of the inputs of two IPC records. It prints nothing if neither
-// input can be read.
+// Inputs prints the first words of the inputs of two IPC records, or nothing if neither input can
+// be read.
 func Inputs(ctx context.Context, c *cli.Console, t *TextReader, a, b *wire.RecordRow) error {
 	of := func(r *wire.RecordRow) string { return t.Excerpt(ctx, "input_hash", r.Hashes.Get("input_hash"), r.Seq) }
 	ofA, ofB := of(a), of(b)
@@ -205,8 +205,9 @@ func TextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
 	return printDiff(c, x.Edits)
 }
 
-// EffectTexts prints how similar the outputs of each pair are and how much their lengths change, as
-// medians and quartiles over all pairs.
+// EffectTexts prints a paragraph on how similar the outputs of each pair are and how much their
+// lengths change, as medians and quartiles over all pairs. It prints nothing if t lacks these
+// figures.
 func EffectTexts(c *cli.Console, t *wire.EffectTextSummary) error {
 	if t == nil || t.Similarity == nil || t.LengthChange == nil {
 		return nil
@@ -225,7 +226,7 @@ func EffectTexts(c *cli.Console, t *wire.EffectTextSummary) error {
 	return err
 }
 
-// MostChangedPairs prints the pairs whose outputs changed most.
+// MostChangedPairs prints a table of the pairs whose outputs changed most.
 func MostChangedPairs(c *cli.Console, t *wire.EffectTextSummary) error {
 	rows := make([][]string, len(t.MostChanged))
 	for i, p := range t.MostChanged {

@@ -14,7 +14,7 @@ import (
 	"colophon/proofs"
 )
 
-// acceptedPart is the report on a verified nested proof.
+// acceptedPart is the report on a nested proof that was verified.
 type acceptedPart struct {
 	*accepted
 	Stage        *acceptedStage    `json:"stage,omitempty"`
@@ -121,8 +121,7 @@ func (p *acceptedPart) print(c *cli.Console) error {
 	if p.embedded != nil {
 		text += ": " + excerpt(p.embedded)
 	}
-	// The names are quoted because the writer of the record chose them, and a terminal would
-	// interpret some characters.
+	// Quote the names: they are untrusted and may contain terminal control characters.
 	part := ""
 	if s := p.Stage; s != nil {
 		part = fmt.Sprintf("  stage       %q, number %d of the run with the root %s\n  stage hash  %s\n", s.Name, s.Index+1, s.Root, s.Hash)

@@ -99,7 +99,7 @@ func (n *NameFinder) nameContent(ctx context.Context, seq uint64, content string
 	return names[0], labels, err
 }
 
-// NameRun returns names for the texts that went into an IPC record, and for its output.
+// NameRun returns readable names for the texts that went into an IPC record, and for its output.
 func (n *NameFinder) NameRun(ctx context.Context, seq uint64) (*wire.RunNames, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
@@ -112,7 +112,8 @@ func (n *NameFinder) NameRun(ctx context.Context, seq uint64) (*wire.RunNames, e
 	return run, err
 }
 
-// NameText returns a name for one text of a record. hash is the name of the text's hash.
+// NameText returns a readable name for the text covered by one of a record's hashes. hash is the
+// name of that hash, such as output_hash.
 func (n *NameFinder) NameText(ctx context.Context, seq uint64, hash string) (*wire.HashName, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
@@ -122,8 +123,9 @@ func (n *NameFinder) NameText(ctx context.Context, seq uint64, hash string) (*wi
 	return names[0], err
 }
 
-// NameRecord returns a name for a record, taken from its instruction, question, subject, or route,
-// depending on its kind.
+// NameRecord returns a readable name for a record: the first words of its instruction (IPC record),
+// question (run-DAG), subject (citation set), or project and route (path fingerprint). It returns
+// nil for other kinds of events, and if it finds no words that the caller may read.
 func (n *NameFinder) NameRecord(ctx context.Context, seq uint64) (*wire.HashName, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
@@ -147,7 +149,7 @@ func (n *NameFinder) NameRecord(ctx context.Context, seq uint64) (*wire.HashName
 	return names[0], err
 }
 
-// event reads an event, which is valid until the next one is read.
+// event reads the event at seq. The result is valid until the next call.
 func (n *NameFinder) event(ctx context.Context, seq uint64) (*event.Event, error) {
 	entry, err := n.Log.Entry(ctx, seq)
 	if err != nil {

@@ -349,8 +349,8 @@ func (m *memory) altered(t testing.TB, seq int, body []byte) *memory {
 	return c
 }
 
-// rebuild returns the error that an audit with --content would report if the event at seq had the
-// given body, or nil.
+// rebuild checks the event at seq as an audit with --content would if the event had the given body.
+// It returns the error that the audit would report, or nil if there is none.
 func (m *memory) rebuild(t testing.TB, seq int, body []byte) error {
 	t.Helper()
 	root := bodyOf(t, slices.Concat(make([]byte, proofs.HashSize), body))

@@ -10,11 +10,11 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// followKeys finds the successors of the keys in Options.Keys by following handovers. The state has
-// the keys from the events that earlier walks have read. Keys that the server lists are used only
-// if handovers prove them. The size up to which a key signs comes from the events that the walk
-// reads, not from the server. followKeys adds no predecessors of the keys in Options.Keys, because
-// these may have been stolen after they were retired.
+// followKeys finds the successors of the keys in Options.Keys by following handovers. The state
+// already holds the keys from the events that earlier walks have read. Keys that the server lists
+// are used only if handovers prove them. The tree size up to which a key is valid comes from the
+// events that the walk reads, not from the server. followKeys adds no predecessors of the keys in
+// Options.Keys, because these may have been stolen after they were retired.
 func (a *Auditor) followKeys(ctx context.Context) error {
 	answer, err := a.client.Get(ctx, "/log/key", fetch.MaxNote)
 	if err != nil && !errors.Is(err, fetch.ErrTooLong) {
@@ -88,7 +88,7 @@ func (a *Auditor) newest() []*proofs.Verifier {
 	return list
 }
 
-// addKeys appends those keys that are not in list yet.
+// addKeys appends to list those keys that it does not yet contain.
 func addKeys(list []*proofs.Verifier, keys ...*proofs.Verifier) []*proofs.Verifier {
 	for _, key := range keys {
 		if !slices.ContainsFunc(list, func(v *proofs.Verifier) bool { return v.String() == key.String() }) {

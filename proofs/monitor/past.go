@@ -168,7 +168,7 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 	return p.mark()
 }
 
-// mark makes the current content the state that truncate returns to.
+// mark saves the current state as the one that truncate returns to.
 func (p *pastFiles) mark() error {
 	if err := p.flush(); err != nil {
 		return err
@@ -184,7 +184,7 @@ func (p *pastFiles) mark() error {
 	return nil
 }
 
-// truncate discards everything that was added after the last mark.
+// truncate discards everything that was added since the last call to mark.
 func (p *pastFiles) truncate() error {
 	p.size, p.unwritten, p.uses = p.marked.size, p.unwritten[:0], p.marked.uses
 	clear(p.sums)
@@ -328,7 +328,8 @@ func (p *pastFiles) tileFile(level uint8) (*os.File, error) {
 	return f, err
 }
 
-// useBytes is the length of one use in a file: key, digest, seq, first, kind, and role.
+// useBytes is the encoded size, in bytes, of one use record: key, digest, seq, first, kind, and
+// role.
 const useBytes = 2*proofs.HashSize + 8 + 8 + 1 + 1
 
 func appendUse(dst []byte, u *audit.KeyUse) []byte {
@@ -421,7 +422,7 @@ func (p *pastFiles) readKeys(number int) ([]audit.KeyUse, error) {
 	return uses, nil
 }
 
-// flush writes all buffered data to the files. Sync makes it durable.
+// flush writes all buffered data to the files. The data is not durable until Sync is called.
 func (p *pastFiles) flush() error {
 	if err := p.flushFacts(); err != nil {
 		return err

@@ -61,8 +61,8 @@ func laterRedaction(v pyjson.Value, from uint64) (by uint64, later bool) {
 	return by, err == nil && by >= from
 }
 
-// noteRedaction records the server's claim that event by redacted the record at seq. checkClaims
-// verifies it later.
+// noteRedaction records the server's claim that the record at seq was redacted by the event whose
+// seq is by. checkClaims verifies the claim later.
 func (c *comparer) noteRedaction(q question, seq, by uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,8 +93,8 @@ func (c *comparer) checkClaims() *monitor.Finding {
 	return nil
 }
 
-// noteSize records the server's claim that the log has the given size. checkClaims verifies it
-// later.
+// noteSize records the server's claim that the log has the given size. checkClaims verifies the
+// claim later.
 func (c *comparer) noteSize(q question, size uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"colophon/proofs/replay/reference"
 )
 
-// referenceServer is a source that answers from the reference.
+// referenceServer is a source that takes its answers from the reference.
 type referenceServer struct {
 	*reference.Reference
 	log *reference.Log
@@ -56,13 +56,13 @@ func (r referenceServer) page(ctx context.Context, q question, p pageRequest) (*
 	return page, parseAnswer(&page.document, page.body)
 }
 
-// refused returns the page for a question that the reference refuses.
+// refused returns the page for a question that the reference server rejects.
 func refused(status int, err error) *answerPage {
 	return &answerPage{status: status, problem: fmt.Sprintf("%d %s: %v", status, http.StatusText(status), err),
 		header: http.Header{"Content-Type": {"application/problem+json"}}}
 }
 
-// encode returns an answer as bytes. Like a server, it does not escape HTML characters.
+// encode returns the bytes of an answer. Like the real server, it does not escape HTML characters.
 func encode(answer any) ([]byte, error) {
 	switch a := answer.(type) {
 	case []byte:

@@ -11,10 +11,10 @@ import (
 
 // asClientsAsk adds a random variation to each question and shuffles the questions, so that a
 // server cannot tell an audit from other clients. A complete list is requested both with and
-// without a size: one of the two is read to its end, the other only for its first pages. About one
-// in ten of the other questions to the index is also asked as of an older size. The variation and
-// the position of a question depend only on the seed and the question's own text, so adding a
-// question does not change the others.
+// without a size: one of the two is read to the end; only the first few pages of the other are
+// read. About one in ten of the remaining queries to the index is also repeated as of an older
+// size. The variation and the position of a question depend only on the seed and the question's own
+// text, so adding a question does not change the others.
 func asClientsAsk(questions []question, size, seed uint64) []question {
 	type placed struct {
 		question

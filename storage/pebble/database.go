@@ -49,8 +49,8 @@ func (d *Database) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// writable is like usable, but for operations that write. It returns storage.ErrNoSpace if the
-// database is open for reading only because space was low.
+// writable is like usable, but for operations that write. It returns storage.ErrNoSpace if lack of
+// space forced the database to be opened read-only.
 func (d *Database) writable(ctx context.Context) error {
 	if d.full != nil {
 		return fmt.Errorf("%w: the database was opened for reading only", storage.ErrNoSpace)
@@ -58,8 +58,9 @@ func (d *Database) writable(ctx context.Context) error {
 	return d.usable(ctx)
 }
 
-// ReadOnly reports whether the database was opened for reading only because space was low
-// (Config.ReadWhenFull). Every write returns storage.ErrNoSpace until the database is opened again.
+// ReadOnly reports whether lack of space forced the database to be opened read-only
+// (Config.ReadWhenFull). If so, every write returns storage.ErrNoSpace until the database is
+// reopened.
 func (d *Database) ReadOnly() bool { return d.full != nil }
 
 // CheckSpace returns nil if free space is not below the threshold, and storage.ErrNoSpace

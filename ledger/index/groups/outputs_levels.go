@@ -11,7 +11,7 @@ import (
 
 // When a run with its group's most common output stops being live, the fold needs to know how many
 // other outputs are just as common. From the first such event on, the group has levels. Level n,
-// for each n of at least 2, counts the group's outputs that have n live runs.
+// for n > 1, is the number of the group's outputs that have exactly n live runs.
 
 // levelRow is the key of the row for one level of a group.
 type levelRow [len(rowstore.Identity{}) + rowstore.SeqBytes]byte
@@ -38,8 +38,8 @@ func (f *Deriver) putLevel(seq uint64, id rowstore.Identity, live, outputs uint6
 	f.Rows.Put(outputLevels, row[:], seq, f.value)
 }
 
-// moveOutput updates a group's levels, if it has any, when the number of live runs with one of its
-// outputs changes.
+// moveOutput updates a group's levels, if it has any, after the number of live runs with one of the
+// group's outputs changes.
 func (f *Deriver) moveOutput(g *Version, id rowstore.Identity, from, to uint64) {
 	if g.flags&hasLevelsOrRows == 0 {
 		return
@@ -72,9 +72,9 @@ func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, ex
 	return f.level(id, live), f.Rows.Err
 }
 
-// countLevels returns, for each number of live runs above one, how many of a group's outputs have
-// that number. It leaves out the output given by except. Every output with two or more runs has a
-// row.
+// countLevels maps each n > 1 to the number of the group's outputs that have exactly n live runs,
+// not counting the output given by except. The map is complete, because every output with at least
+// two runs has a row.
 func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, except uint64) (levels map[uint64]uint64, err error) {
 	prefix := append(f.Rows.Keys.Prefix(nil, outputs), id[:]...)
 	it, err := f.Rows.Iterate(prefix, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))

@@ -25,7 +25,7 @@ type Difference struct {
 	Renamed []RenamedPath
 }
 
-// RenamedPath is a path with another route but the same content.
+// RenamedPath is a path whose route differs between the builds but whose content does not.
 type RenamedPath struct {
 	PathID string
 	Seq    uint64 // seq of the path's record
@@ -35,7 +35,7 @@ type RenamedPath struct {
 // Limits of the search for renamed paths.
 const (
 	maxRenames     = 5
-	maxRecordsRead = 20 // maximum number of records with the same content that the search reads
+	maxRecordsRead = 20 // maximum number of records that the search reads, all with the same content
 )
 
 // ComparisonQuery selects the two builds of a project to compare.

@@ -12,17 +12,17 @@ import (
 // rowstore.Identity of its project and its joined route, and a project by the Identity of its name.
 // The builds of a project are numbered from 1; number 0 stands for the records without a build.
 const (
-	// pathVersions has one row for each path, with one version for each record and each validation
-	// of the path.
+	// pathVersions has one row per path; the row gains a version for each record and each
+	// validation of the path.
 	pathVersions rowstore.Dimension = 0xb0
 	// pathHolders maps the identity of a project and a path_id to the path that has the path_id.
 	pathHolders rowstore.Dimension = 0xb1
-	// projectPaths has one row for each project, with one version for each new path.
+	// projectPaths has one row per project; the row gains a version for each new path.
 	projectPaths rowstore.Dimension = 0xb2
-	// projectCollisions has one row for each project, with one version for each new path whose
-	// path_id another path already had.
+	// projectCollisions has one row per project; the row gains a version for each new path whose
+	// path_id collides with an existing path's.
 	projectCollisions rowstore.Dimension = 0xb3
-	// projectBuilds has one row for each project, with one version for each new build.
+	// projectBuilds has one row per project; the row gains a version for each new build.
 	projectBuilds rowstore.Dimension = 0xb4
 	// buildNumbers maps the identity of a project and a build to the build's number.
 	buildNumbers rowstore.Dimension = 0xb5
@@ -31,11 +31,11 @@ const (
 	// pathStates maps a path and the number (8 bytes) of a build to the state of the path after
 	// each of its records in that build.
 	pathStates rowstore.Dimension = 0xb7
-	// projects has a single row, whose key is a zero byte, with one version for each new project.
+	// projects has a single row, whose key is a zero byte; it gains a version for each new project.
 	projects rowstore.Dimension = 0xb8
 	// lines maps a project and a build's number (8 bytes) to the build's name, branch, and base.
 	lines rowstore.Dimension = 0xb9
-	// branches maps the identity of a project and a branch to the number of each of its builds.
+	// branches maps the identity of a project and a branch to the numbers of the branch's builds.
 	branches rowstore.Dimension = 0xba
 	// waiting maps a path and the number (8 bytes) of a base that lacks it to each build that has the
 	// path and is based on that base.
@@ -46,12 +46,12 @@ const (
 	// contents maps the identity of a project, a hash_version, and a content_fingerprint, followed
 	// by the number (8 bytes) of a build, to the paths that have this content in the build.
 	contents rowstore.Dimension = 0xbd
-	// validations has one row for each path and span (8 bytes), with one version for each
+	// validations has one row per path and span (8 bytes); the row gains a version for each
 	// validation of the span.
 	validations rowstore.Dimension = 0xbe
-	// contentValidations has rows for the contents of a path, with one version for each validation
-	// of that content. A row is the identity either of a path, a hash_version, and a
-	// content_fingerprint, or of a path and the digest of a content.
+	// contentValidations has rows for the contents of a path; a row gains a version for each
+	// validation of that content. The row is the identity either of a path, a hash_version, and a
+	// content_fingerprint, or of a path and the digest of a piece of content.
 	contentValidations rowstore.Dimension = 0xbf
 )
 

@@ -12,8 +12,8 @@ import (
 	"colophon/storage"
 )
 
-// texts returns pointers to the fields that queries need, apart from Seq, Time, and HasPayload, in
-// the order in which they are encoded.
+// texts returns pointers to the fields needed by run queries, apart from Seq, Time, and HasPayload,
+// in the order in which they are encoded.
 func (r *IPCRecord) texts() [15]*[]byte {
 	return [...]*[]byte{&r.InputHash, &r.SeedlessInputHash, &r.SystemPromptHash, &r.OutputHash, &r.IPCID, &r.Model, &r.Temperature, &r.MaxTokens, &r.Seed,
 		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema, &r.RunID, (*[]byte)(&r.Members)}
@@ -27,8 +27,8 @@ const (
 	plainText
 )
 
-// appendEncoded appends the fields of the record that queries about runs need, except its seq. size
-// is the length of the record's entry in bytes.
+// appendEncoded appends the record fields needed by run queries, except seq. size is the length of
+// the record's entry in bytes.
 func (r *IPCRecord) appendEncoded(dst []byte, size int) []byte {
 	dst = binary.AppendUvarint(dst, uint64(size))
 	dst = binary.AppendVarint(dst, r.Time.Unix())
@@ -43,7 +43,7 @@ func (r *IPCRecord) appendEncoded(dst []byte, size int) []byte {
 	return dst
 }
 
-// appendEncoded appends the fields that lists need in addition to those of r.
+// appendEncoded appends the additional fields needed by lists. r holds the record's other fields.
 func (listed *Record) appendEncoded(dst []byte, r *IPCRecord) []byte {
 	dst = append(dst, listed.EventHash[:]...)
 	var occurred, hashes []byte

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// rowCache caches the newest version runs of recently used rows, keyed by the row's name. Its
-// memory contains no pointers, so that the garbage collector does not have to scan hundreds of
+// rowCache caches the newest run of versions of each recently used row, keyed by the row's name.
+// Its memory contains no pointers, so that the garbage collector does not have to scan hundreds of
 // thousands of them. It has two generations: the rows used since the last rotation, and the rows
 // used between the last two rotations. Only the follower's goroutine uses it.
 type rowCache struct {
@@ -48,7 +48,7 @@ func (c *rowCache) find(name []byte) place {
 	return c.current.put(hash, name, e.span, c.previous.runOf(e))
 }
 
-// put caches the newest version run of a row, replacing any older one.
+// put caches a row's newest run of versions, replacing any older run.
 func (c *rowCache) put(name []byte, s span, run []byte) place {
 	return c.current.put(maphash.Bytes(c.seed, name), name, s, run)
 }
@@ -78,7 +78,7 @@ type entry struct {
 	changed    bool   // the version run differs from the one in the batch or the engine
 }
 
-// tagOf returns bits of a hash that do not select the chain.
+// tagOf returns some bits of a hash, none of which is used to select the chain.
 func tagOf(hash uint64) uint16 { return uint16(hash >> 48) }
 
 // span describes a version run. It is zero if the row has no versions.

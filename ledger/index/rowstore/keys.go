@@ -11,10 +11,10 @@ import (
 )
 
 // Dimension is the kind of a row or key. A key consists of the number of a keyspace (2 bytes), a
-// dimension (1), a row, and, if the dimension has VersionedBit, a version (8). A version is the seq
-// of the event that wrote the row, inverted, so that the newest comes first. The value of such a
-// key is a version run, and the key ends with the run's oldest version. All rows of a versioned
-// dimension have the same length.
+// dimension (1 byte), a row, and, if the dimension has VersionedBit, a version (8 bytes). A version
+// is the seq of the event that wrote the row, inverted, so that the newest comes first. The value
+// of such a key is a version run, which holds one or more versions of the row, and the key ends
+// with the oldest of them. All rows of a versioned dimension have the same length.
 type Dimension byte
 
 // VersionedBit is set in dimensions whose keys end in a version.
@@ -56,17 +56,17 @@ func (k Keyspace) Prefix(dst []byte, d Dimension) []byte {
 	return append(append(dst, k[:]...), byte(d))
 }
 
-// AppendVersion appends a seq in a form that sorts later seqs first.
+// AppendVersion appends a seq, encoded so that later seqs sort first.
 func AppendVersion(dst []byte, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, math.MaxUint64-seq)
 }
 
-// VersionOf returns the seq that the version at the end of a key stands for.
+// VersionOf decodes the seq from the version at the end of a key.
 func VersionOf(key []byte) uint64 {
 	return math.MaxUint64 - binary.BigEndian.Uint64(key[len(key)-VersionBytes:])
 }
 
-// AppendSeq appends a seq in a form that sorts later seqs last.
+// AppendSeq appends a seq, encoded so that later seqs sort last.
 func AppendSeq(dst []byte, seq uint64) []byte { return binary.BigEndian.AppendUint64(dst, seq) }
 
 // DecodeSeq decodes a seq that AppendSeq encoded.
@@ -77,11 +77,12 @@ func DecodeSeq(value []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// Identity represents a list of texts, of any length, in a key. It is half of a SHA-256 hash, so
+// Identity represents a list of texts, of any length, in a key. It is half of a SHA-256 hash;
 // collisions are not expected.
 type Identity [16]byte
 
-// IdentityOf returns the identity of a list of texts.
+// IdentityOf returns the Identity derived from parts, in order: the first half of the SHA-256 hash
+// of the parts, each preceded by its length as a varint.
 func IdentityOf(parts ...[]byte) Identity {
 	var scratch [768]byte
 	b := scratch[:0]

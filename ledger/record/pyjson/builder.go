@@ -115,7 +115,7 @@ func (w *Builder) Texts(name string, list [][]byte) {
 	w.B = append(w.B, ']')
 }
 
-// NullableText adds a member with a string value. If value is nil, the member's value is null.
+// NullableText adds a member with a string value, or with the value null if value is nil.
 func (w *Builder) NullableText(name string, value []byte) {
 	if value == nil {
 		w.Raw(name, []byte("null"))
@@ -124,8 +124,8 @@ func (w *Builder) NullableText(name string, value []byte) {
 	w.Text(name, value)
 }
 
-// UnescapedText adds a member with a string value that needs no escapes, such as a hash. If value
-// is nil, the member's value is null.
+// UnescapedText adds a member with a string value that it copies without escaping, so value must
+// need no escapes, as is the case for a hash. If value is nil, the member's value is null.
 func (w *Builder) UnescapedText(name string, value []byte) {
 	w.BeginMember(name)
 	if value == nil {
@@ -163,7 +163,7 @@ func (w *Builder) Uint(name string, value uint64) {
 	w.B = strconv.AppendUint(w.B, value, 10)
 }
 
-// Digest adds a member with a hash as its value, in lower-case hexadecimal.
+// Digest adds a member whose value is a hash in lower-case hexadecimal.
 func (w *Builder) Digest(name string, h [32]byte) {
 	w.BeginMember(name)
 	w.B = append(w.B, '"')

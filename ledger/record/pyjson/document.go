@@ -61,8 +61,8 @@ const (
 // this package. After an error, d has no value.
 func (d *Document) Parse(src []byte) error { return d.ParseLimited(src, math.MaxInt) }
 
-// ParseLimited is like Parse, but it also refuses a source with more than limit values and member
-// names, because their nodes can need much more memory than the source.
+// ParseLimited is like Parse, but returns an error if the total number of values and member names
+// in src exceeds limit, because their nodes can need much more memory than src itself.
 func (d *Document) ParseLimited(src []byte, limit int) error {
 	d.clear()
 	d.limit = limit

@@ -6,8 +6,8 @@ import (
 )
 
 // AppendPointer appends one reference token to a JSON pointer (RFC 6901). Because pointers appear
-// in error messages, bytes that are not valid UTF-8 are replaced with U+FFFD: once for each lone
-// surrogate, and once for each other byte.
+// in error messages, bytes that are not valid UTF-8 are replaced with U+FFFD: once per lone
+// surrogate and once per remaining invalid byte.
 func AppendPointer(dst []byte, token []byte) []byte {
 	dst = append(dst, '/')
 	for len(token) > 0 {
@@ -79,7 +79,7 @@ func (d *Document) closed(i uint32) bool {
 	return d.nodes[i].kind < Array || d.nodes[i].link != 0
 }
 
-// fail returns the error for a source that is not JSON.
+// fail returns the error for source text that is not valid JSON.
 func fail(pos int, msg string) error {
 	return &SyntaxError{Offset: pos, Msg: msg}
 }

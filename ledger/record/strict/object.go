@@ -292,8 +292,8 @@ func (o Object) CheckConstant(name, value string) {
 	}
 }
 
-// Seq returns the member with the given name as an event number or a number of events, or nil if
-// the member is absent or invalid.
+// Seq parses the member with the given name as a number from 0 to 2^64-1, such as an event number
+// or a number of events. It returns nil if the member is absent or invalid.
 func (o Object) Seq(name string) *uint64 {
 	v := o.Member(name)
 	if !v.IsGiven() {
@@ -330,7 +330,8 @@ func (o Object) RequiredBool(name string) bool {
 	return v.Kind() == pyjson.True
 }
 
-// ParseSeq parses an event number in plain decimal.
+// ParseSeq parses a number from 0 to 2^64-1 in plain decimal, such as an event number or a number
+// of events.
 func ParseSeq(v pyjson.Value) (uint64, error) {
 	seq, err := strconv.ParseUint(string(v.Raw()), 10, 64)
 	if v.Kind() != pyjson.Integer || err != nil || strconv.FormatUint(seq, 10) != string(v.Raw()) {

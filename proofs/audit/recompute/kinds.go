@@ -44,9 +44,10 @@ func (c *Checker) checkIPC() error {
 	return nil
 }
 
-// chainField returns the field for ipc_id, or for a hash that also covers the values in more. Its
+// chainField returns the field for ipc_id, or for a hash that also covers the values in more. The
 // recomputed hash is valid until the next call. The hash is withheld if the output or the system
-// prompt has no hash. It counts as claimed if the event does not have all values that it covers.
+// prompt has no hash. It is treated as a claim if the event lacks any of the values that the hash
+// covers.
 func (c *Checker) chainField(name string, effective []byte, more ...[]byte) field {
 	r := &c.IPC
 	f := field{name: name, effective: effective, origin: claimed}

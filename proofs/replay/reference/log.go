@@ -41,8 +41,8 @@ type Log struct {
 // cachedTiles is the capacity of the tile cache. A tile uses 16 KiB.
 const cachedTiles = 1024
 
-// NewLog returns an empty copy of a ledger's log, with its files in dir. The caller must close it
-// and remove the files.
+// NewLog returns an empty Log, to hold a copy of the log of the named ledger, with its files in
+// dir. The caller must close it and remove the files.
 func NewLog(dir, name string) (*Log, error) {
 	l := &Log{name: name, redactedBy: make(map[uint64]uint64), cache: proofs.NewTileCache(cachedTiles)}
 	for i, file := range [...]**os.File{&l.entries, &l.ends} {

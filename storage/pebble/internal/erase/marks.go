@@ -12,13 +12,14 @@ import (
 
 // Mark identifies a piece of content that has been deleted but might still be in files.
 type Mark struct {
-	key     []byte // key of the mark
-	content []byte // key of the content
+	key     []byte // database key of the mark itself
+	content []byte // database key under which the content was stored
 	ledger  keys.Ledger
 	keys.Erasure
 }
 
-// ForEachMark calls visit for up to most marks, in the order of their content keys.
+// ForEachMark calls visit for marks in the order of their content keys. most is the maximum number
+// of calls.
 func ForEachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
 	start, end := keys.ErasureRange()
 	marks, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
